@@ -1,0 +1,116 @@
+"""System checks: what is wrong or risky in the settings, said at start. None of them opens a connection.
+
+=========  ======================================================================================
+drc.E001   a mistake in `REDIS_COMPONENTS`
+drc.E002   a connection that cannot be understood: no such cache, not django-redis, a wrong URL
+drc.E043   a task or a schedule that is not accepted: a wrong cron expression, say
+drc.E044   a schedule whose queue or connection does not exist
+drc.W001   tasks stand in a database that a cache empties with `cache.clear()`
+drc.W002   the admin is not installed, and the dashboard lives in it
+drc.W030   autocomplete is used, and the URLconf lacks the view that its widget asks
+drc.W031   an autocomplete widget names an index that is not registered
+=========  ======================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.apps import AppConfig, apps
+from django.core.checks import CheckMessage, Error, Warning
+
+from django_redis_components.autocomplete.checks import check_widgets
+from django_redis_components.core import conf, connections
+from django_redis_components.core.caches import caches_on
+from django_redis_components.core.exceptions import ConfigurationError
+from django_redis_components.taskqueue.checks import check_periodic
+
+#: `manage.py check --tag redis_components` runs these checks alone.
+TAG = "redis_components"
+
+
+def check_settings(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
+    """Every mistake in `REDIS_COMPONENTS` (drc.E001)."""
+    return [Error(mistake, id="drc.E001") for mistake in conf.mistakes()]
+
+
+def check_connections(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
+    """Every connection that cannot be understood (drc.E002)."""
+    found: list[CheckMessage] = []
+    for alias in _aliases():
+        try:
+            connections.endpoint(alias)
+        except ConfigurationError as exc:
+            found.append(Error(str(exc), id="drc.E002"))
+    return found
+
+
+def check_shared_database(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
+    """Tasks in a cache's database (drc.W001)."""
+    found: list[CheckMessage] = []
+    for alias in _queue_aliases():
+        try:
+            names = caches_on(connections.endpoint(alias))
+        except ConfigurationError:
+            continue  # drc.E002 says it
+        found.extend(_shared(alias, name) for name in names)
+    return found
+
+
+def check_admin(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
+    """No admin to put the dashboard into (drc.W002)."""
+    if apps.is_installed("django.contrib.admin"):
+        return []
+    text = "The dashboard needs the admin, and django.contrib.admin is not installed."
+    hint = 'Add "django.contrib.admin" to INSTALLED_APPS, or silence drc.W002 if you want no dashboard.'
+    return [Warning(text, hint=hint, id="drc.W002")]
+
+
+def check_autocomplete(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
+    """Autocomplete widgets without a view or an index (drc.W030, drc.W031)."""
+    return [] if conf.mistakes() else check_widgets()
+
+
+def check_schedules(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
+    """Tasks and schedules that no worker or poller could load or send (drc.E043, drc.E044)."""
+    return [] if conf.mistakes() else check_periodic()
+
+
+CHECKS = (
+    check_settings,
+    check_connections,
+    check_shared_database,
+    check_admin,
+    check_autocomplete,
+    check_schedules,
+)
+
+
+def _aliases() -> list[str]:
+    """The aliases in use; none when the settings have mistakes, which drc.E001 says."""
+    if conf.mistakes():
+        return []
+    settings = conf.settings()
+    return list(dict.fromkeys([*settings.connections, settings.dashboard.using]))
+
+
+def _queue_aliases() -> list[str]:
+    """Where tasks go unless they name another connection, and the queue that the dashboard shows."""
+    if conf.mistakes():
+        return []
+    settings = conf.settings()
+    wanted = dict.fromkeys(["default", settings.dashboard.using])
+    return [alias for alias in wanted if alias in settings.connections]
+
+
+def _shared(alias: str, cache: str) -> CheckMessage:
+    text = (
+        f'The tasks of REDIS_COMPONENTS["CONNECTIONS"]["{alias}"] stand in the database of the cache {cache!r}: '
+        "cache.clear() is FLUSHDB and deletes every queued task."
+    )
+    hint = (
+        'Give the connection a "URL" with another database number or server, '
+        "or silence drc.W001 if nobody clears that cache."
+    )
+    return Warning(text, hint=hint, id="drc.W001")

@@ -1,0 +1,96 @@
+"""Names of decorated calls: a constant, a template over the call's arguments, or a function of them.
+
+    CallName("order:{order.pk}", func, "lock name").of(args, kwargs)
+
+Attributes, items and format specifications work as in `str.format`; defaults count. What is wrong with
+a template is told when the function is decorated, not at its first call.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import string
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from django_redis_components.core.keys import validate_name
+
+_ROOT = re.compile(r"[^.\[]*")
+
+
+class CallName:
+    """The name that a call of `func` has."""
+
+    def __init__(self, name: str | Callable[..., str], func: Callable[..., Any], what: str) -> None:
+        """Check the name against the function's parameters.
+
+        Args:
+            name: the constant, the template, or the function.
+            func: the decorated function.
+            what: what is named, for errors ("lock name").
+
+        Raises:
+            TypeError: neither a string nor callable.
+            ValueError: not a template, or it needs an argument that `func` does not take.
+        """
+        self._given = name
+        self._signature = inspect.signature(func)
+        self._is_template = False
+        if isinstance(name, str):
+            self._where = f"{what} {name!r} of {func.__qualname__}()"
+            self._is_template = self._check(name, what)
+        elif not callable(name):
+            raise TypeError(f"{what} {name!r}: expected a string, a template or a callable.")
+
+    def of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+        """The name for a call with these arguments; not yet validated.
+
+        Raises:
+            TypeError: the arguments do not fit the function.
+            ValueError: an argument of ``**kwargs`` that the template needs is missing.
+        """
+        if not isinstance(self._given, str):
+            return self._given(*args, **kwargs)
+        if not self._is_template:
+            return self._given
+        bound = self._signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        values = dict(bound.arguments)
+        for parameter in self._signature.parameters.values():
+            if parameter.kind is parameter.VAR_KEYWORD:
+                values.update(values.pop(parameter.name))
+        try:
+            return self._given.format_map(values)
+        except KeyError as exc:
+            raise ValueError(f"{self._where}: this call has no argument {exc.args[0]!r}.") from None
+
+    def _check(self, template: str, what: str) -> bool:
+        try:
+            literals = "".join(literal for literal, *_ in string.Formatter().parse(template))
+            fields = list(_fields(template))
+        except ValueError as exc:
+            raise ValueError(f"{self._where}: {exc}.") from None
+        if literals or not fields:
+            validate_name(literals, what)
+        for field in fields:
+            self._check_field(field)
+        return bool(fields)
+
+    def _check_field(self, field: str) -> None:
+        parameters = self._signature.parameters
+        if not field or field.isdigit():
+            raise ValueError(f"{self._where}: name the argument, as in {{{next(iter(parameters), 'order_id')}}}.")
+        takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+        if field not in parameters and not takes_any:
+            there = ", ".join(parameters) or "no arguments"
+            raise ValueError(f"{self._where}: the function takes no argument {field!r}; it has {there}.")
+
+
+def _fields(template: str) -> Iterator[str]:
+    """The arguments that a template names, also those within a format specification."""
+    for _, field, specification, _ in string.Formatter().parse(template):
+        if field is not None:
+            root = _ROOT.match(field)
+            yield root[0] if root else ""
+            yield from _fields(specification or "")

@@ -1,0 +1,142 @@
+"""What a connection setting points at: the kind of deployment, and how to connect to a node of it.
+
+`urls` and `caches` make endpoints; nothing here reads a setting or opens a connection.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+from typing import Any, NamedTuple
+
+from redis import connection as sync_connections
+from redis.asyncio import connection as async_connections
+from redis.asyncio.retry import Retry as AsyncRetry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+from redis.maint_notifications import MaintNotificationsConfig
+from redis.retry import Retry
+
+from django_redis_components.core.sections import ConnectionSettings
+
+#: Names of this machine, which are one place when databases are compared.
+_LOOPBACK = {"localhost", "127.0.0.1", "::1", "0.0.0.0", ""}  # noqa: S104 - compared, not bound
+#: Keyword arguments that belong to redis-py's pools, not to a connection, or that this package owns.
+_NOT_OURS = {
+    "retry", "retry_on_timeout", "retry_on_error", "parser_class", "decode_responses", "protocol", "encoder_class",
+    "socket_timeout", "socket_connect_timeout", "max_connections", "connection_class", "connection_pool",
+    "health_check_interval", "client_name", "timeout", "legacy_responses", "event_dispatcher",
+    "himport_registry", "command_packer", "maint_notifications_config", "maint_notifications_pool_handler",
+}  # fmt: skip
+
+
+class Node(NamedTuple):
+    """One server process: host and port, or the path of a unix socket and 0."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}" if self.port else self.host
+
+
+@dataclasses.dataclass(frozen=True)
+class Endpoint:
+    """Where to connect and how.
+
+    Attributes:
+        kind: "standalone", "sentinel" or "cluster".
+        seeds: the node, the Sentinels, or the Cluster nodes to ask first.
+        service: name of the master that the Sentinels watch.
+        transport: "tcp", "tls" or "unix".
+        options: keyword arguments for a connection to a node (database, credentials, TLS).
+        sentinel_options: the same for a Sentinel.
+        settings: patience of the clients.
+        alias: our name for it, for errors.
+    """
+
+    kind: str
+    seeds: tuple[Node, ...]
+    options: dict[str, Any]
+    settings: ConnectionSettings
+    alias: str
+    transport: str = "tcp"
+    service: str = ""
+    sentinel_options: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{', '.join(map(str, self.seeds))} (connection {self.alias!r})"
+
+    def __repr__(self) -> str:  # the options hold the password
+        return f"<Endpoint {self.kind} {self}>"
+
+    @property
+    def database(self) -> int:
+        """Number of the database."""
+        return int(self.options.get("db") or 0)
+
+    def connection(self, node: Node, *, sentinel: bool = False) -> Any:
+        """A redis-py connection to the node, not yet open. It never retries by itself."""
+        return self._make(sync_connections, Retry(NoBackoff(), 0), node, sentinel)
+
+    def aconnection(self, node: Node, *, sentinel: bool = False) -> Any:
+        """The same for asyncio."""
+        return self._make(async_connections, AsyncRetry(NoBackoff(), 0), node, sentinel)
+
+    def validate(self) -> None:
+        """Let redis-py look at the options, without connecting.
+
+        Raises:
+            ValueError: it does not accept them.
+        """
+        try:
+            self.connection(self.seeds[0])
+            if self.kind == "sentinel":
+                self.connection(self.seeds[0], sentinel=True)
+        except (RedisError, TypeError) as exc:
+            raise ValueError(str(exc)) from exc
+
+    def same_database(self, other: Endpoint) -> bool:
+        """Whether both surely stand in one database. Names are compared as written, never resolved."""
+        return not self._places().isdisjoint(other._places())
+
+    def _places(self) -> set[tuple[str, str, int, int]]:
+        return {
+            (self.service, "" if seed.host.lower() in _LOOPBACK else seed.host.lower(), seed.port, self.database)
+            for seed in self.seeds
+        }
+
+    def _make(self, module: Any, retry: Any, node: Node, sentinel: bool) -> Any:
+        options = dict(self.sentinel_options if sentinel else self.options)
+        if self.transport == "unix":
+            options["path"] = node.host
+        else:
+            options.update(host=node.host, port=node.port)
+        return _kind(module, self.transport)(
+            **options,
+            retry=retry,
+            protocol=2,
+            socket_timeout=self.settings.socket_timeout_s,
+            socket_connect_timeout=self.settings.connect_timeout_s,
+            maint_notifications_config=MaintNotificationsConfig(enabled=False),
+        )
+
+
+def own_options(given: dict[str, Any]) -> dict[str, Any]:
+    """What of a pool's options is for a connection, and is not decided by this package."""
+    return {name: value for name, value in given.items() if name not in _NOT_OURS and value is not None}
+
+
+@functools.cache
+def known_options(transport: str) -> frozenset[str]:
+    """The options that redis-py's connection over this transport takes."""
+    known: set[str] = set()
+    for kind in _kind(sync_connections, transport).__mro__[:-1]:
+        known.update(inspect.signature(kind.__init__).parameters)
+    return frozenset(known - {"self", "args", "kwargs", "host", "port", "path"})
+
+
+def _kind(module: Any, transport: str) -> Any:
+    kinds = {"unix": "UnixDomainSocketConnection", "tls": "SSLConnection", "tcp": "Connection"}
+    return getattr(module, kinds[transport])

@@ -1,0 +1,86 @@
+"""Decorating a function with something that is entered before each call and left after it."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from contextlib import AsyncExitStack, ExitStack
+from typing import Any, ParamSpec, Protocol, Self, TypeVar, cast
+
+from django_redis_components.core.exceptions import RedisComponentsError, TryLater
+
+#: What a decorated call does when somebody else is in: wait, tell the caller, return None, or be put off.
+CONFLICTS = ("wait", "raise", "skip", "delay")
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Guard(Protocol):
+    """A context manager for `with` and `async with`; entering raises when it is refused."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *exc_info: Any) -> None: ...
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(self, *exc_info: Any) -> None: ...
+
+
+def check_conflict(on_conflict: object) -> None:
+    """Refuse an unknown `on_conflict`.
+
+    Raises:
+        ValueError: it is none of the four answers.
+    """
+    if on_conflict not in CONFLICTS:
+        raise ValueError(f"on_conflict={on_conflict!r}: expected one of {', '.join(map(repr, CONFLICTS))}.")
+
+
+def guarded(
+    func: Callable[P, R],
+    make: Callable[[tuple[Any, ...], dict[str, Any]], Guard],
+    refused: type[RedisComponentsError],
+    on_conflict: str,
+) -> Callable[P, R]:
+    """The function within a guard; a coroutine function stays one.
+
+    Args:
+        make: the guard for a call with these arguments.
+        refused: what entering raises when somebody else is in.
+        on_conflict: what is then done: "skip" returns None, "delay" raises TryLater, else `refused` is raised.
+
+    Raises:
+        TypeError: a generator function, whose body runs after its call.
+    """
+    if inspect.isgeneratorfunction(func) or inspect.isasyncgenfunction(func):
+        raise TypeError(f"{func.__qualname__}() is a generator: its body runs when the guard is already left.")
+
+    def answer(error: RedisComponentsError) -> None:
+        if on_conflict == "delay":
+            raise TryLater(str(error)) from error
+        if on_conflict != "skip":
+            raise error
+
+    @functools.wraps(func)
+    def sync(*args: P.args, **kwargs: P.kwargs) -> R | None:
+        guard = make(args, kwargs)
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(guard)
+            except refused as exc:
+                answer(exc)
+                return None
+            return func(*args, **kwargs)
+
+    @functools.wraps(func)
+    async def asynchronous(*args: P.args, **kwargs: P.kwargs) -> Any:
+        guard = make(args, kwargs)
+        async with AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(guard)
+            except refused as exc:
+                answer(exc)
+                return None
+            return await cast(Any, func)(*args, **kwargs)
+
+    return cast("Callable[P, R]", asynchronous if inspect.iscoroutinefunction(func) else sync)

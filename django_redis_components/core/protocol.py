@@ -1,0 +1,258 @@
+"""One protocol, two drivers: an operation's logic is a generator, and knows no socket.
+
+A flow yields what it wants and receives the reply. `run` drives it over a `Client`, `arun` over an
+`AsyncClient`. An error of the request is thrown into the flow at its yield. In the way of httpx's
+auth flows and of h11.
+
+    def _acquire(self, token):
+        reply = yield ACQUIRE(lock=self._key, token=token, ttl_ms=self._ttl_ms)
+        return reply == 1
+
+    def acquire(self, token): return run(connections.client(self._using), self._acquire(token))
+    async def aacquire(self, token): return await arun(connections.aclient(self._using), self._acquire(token))
+
+Cancelled while it waits, a flow may catch the exception, yield what tidies up, and raise again;
+`arun` shields that part from further cancellation, and does not return before it has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import time
+from collections.abc import Generator, Sequence
+from typing import Any, Protocol, TypeVar
+
+#: A command as it goes to the server: str, bytes, int and float parts.
+Wire = tuple[Any, ...]
+T = TypeVar("T")
+
+
+class Script(Protocol):
+    """What a call needs of a script (`scripts.LuaScript`)."""
+
+    idempotent: bool
+
+    def wire(self, keys: Wire, args: Wire) -> Wire: ...
+    def full_wire(self, keys: Wire, args: Wire) -> Wire: ...
+
+
+@dataclasses.dataclass(slots=True)
+class Call:
+    """A script with its keys and arguments. Sent again after a lost reply only if it is idempotent."""
+
+    script: Script
+    keys: Wire
+    args: Wire
+
+    @property
+    def key(self) -> Any:
+        """The key that decides on the node; None for any node."""
+        return self.keys[0] if self.keys else None
+
+    @property
+    def retry(self) -> bool:
+        """Whether a lost reply may be answered by sending it again."""
+        return self.script.idempotent
+
+    def wire(self) -> Wire:
+        """What is sent."""
+        return self.script.wire(self.keys, self.args)
+
+    def full_wire(self) -> Wire:
+        """What is sent when the server does not have the script."""
+        return self.script.full_wire(self.keys, self.args)
+
+    def perform(self, client: SyncDoor) -> Any:
+        """Do it, synchronously."""
+        return client.execute(self)
+
+    async def aperform(self, client: AsyncDoor) -> Any:
+        """Do it, on the event loop."""
+        return await client.execute(self)
+
+
+@dataclasses.dataclass(slots=True, init=False)
+class Command:
+    """A plain command: ``Command("ZCARD", key)``. `retry=True` for reads and absolute writes only."""
+
+    args: Wire
+    key: Any
+    retry: bool
+
+    def __init__(self, *args: Any, key: Any = None, retry: bool = False) -> None:
+        self.args = args
+        self.key = args[1] if key is None and len(args) > 1 else key
+        self.retry = retry
+
+    def wire(self) -> Wire:
+        """What is sent."""
+        return self.args
+
+    full_wire = wire
+
+    def perform(self, client: SyncDoor) -> Any:
+        """Do it, synchronously."""
+        return client.execute(self)
+
+    async def aperform(self, client: AsyncDoor) -> Any:
+        """Do it, on the event loop."""
+        return await client.execute(self)
+
+
+def Read(*args: Any, key: Any = None) -> Command:  # noqa: N802 - a kind of Command, named as one
+    """A command that only reads: sent again after a lost reply."""
+    return Command(*args, key=key, retry=True)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Batch:
+    """Calls and commands in one round trip for each node; not atomic.
+
+    The reply is the list of replies in order. The first error is raised once all are read, or
+    stands in the list with `errors=True`.
+    """
+
+    requests: Sequence[Call | Command]
+    errors: bool = False
+
+    def perform(self, client: SyncDoor) -> list[Any]:
+        """Do it, synchronously."""
+        return checked(client.execute_many(self.requests), self.errors)
+
+    async def aperform(self, client: AsyncDoor) -> list[Any]:
+        """Do it, on the event loop."""
+        return checked(await client.execute_many(self.requests), self.errors)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Sleep:
+    """A pause, in seconds; none if they are negative."""
+
+    seconds: float
+
+    def perform(self, _: SyncDoor) -> None:
+        """Sleep in this thread."""
+        time.sleep(max(0.0, self.seconds))
+
+    async def aperform(self, _: AsyncDoor) -> None:
+        """Sleep in this task."""
+        await asyncio.sleep(self.seconds)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wait:
+    """Wait for a bell (an element in a list) for at most some seconds.
+
+    The reply is the element, or None. A bell is a hint and may be lost: whoever waits asks for the
+    state again after it. The wait may end earlier than asked, to stay below the socket timeout.
+    """
+
+    bell: str
+    seconds: float
+
+    def perform(self, client: SyncDoor) -> bytes | None:
+        """Wait in this thread."""
+        return client.wait(self.bell, self.seconds)
+
+    async def aperform(self, client: AsyncDoor) -> bytes | None:
+        """Wait in this task."""
+        return await client.wait(self.bell, self.seconds)
+
+
+Request = Call | Command | Batch | Sleep | Wait
+Flow = Generator[Request, Any, T]
+
+
+class SyncDoor(Protocol):
+    """What `run` needs of a client."""
+
+    def execute(self, request: Call | Command) -> Any: ...
+    def execute_many(self, requests: Sequence[Call | Command]) -> list[Any]: ...
+    def wait(self, bell: str, seconds: float) -> bytes | None: ...
+
+
+class AsyncDoor(Protocol):
+    """What `arun` needs of a client."""
+
+    async def execute(self, request: Call | Command) -> Any: ...
+    async def execute_many(self, requests: Sequence[Call | Command]) -> list[Any]: ...
+    async def wait(self, bell: str, seconds: float) -> bytes | None: ...
+
+
+def checked(replies: list[Any], errors: bool) -> list[Any]:
+    """The replies of a batch; raises the first error unless `errors` allows them in the list."""
+    if not errors:
+        for reply in replies:
+            if isinstance(reply, Exception):
+                raise reply
+    return replies
+
+
+def run(client: SyncDoor, flow: Flow[T]) -> T:
+    """Drive a flow to its end in this thread and return its value."""
+    try:
+        request = next(flow)
+        while True:
+            try:
+                reply = request.perform(client)
+            except BaseException as exc:  # noqa: BLE001 - the flow decides
+                request = flow.throw(exc)
+            else:
+                request = flow.send(reply)
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
+
+
+async def arun(client: AsyncDoor, flow: Flow[T]) -> T:
+    """Drive a flow to its end on the running event loop and return its value."""
+    try:
+        request = next(flow)
+        while True:
+            try:
+                reply = await request.aperform(client)
+            except asyncio.CancelledError as exc:
+                return await _tidy_up(client, flow, flow.throw(exc))
+            except GeneratorExit:  # the loop is gone: what would tidy up cannot be awaited any more
+                with contextlib.suppress(RuntimeError):  # "generator ignored GeneratorExit"
+                    flow.close()
+                raise
+            except BaseException as exc:  # noqa: BLE001 - the flow decides
+                request = flow.throw(exc)
+            else:
+                request = flow.send(reply)
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
+
+
+async def _tidy_up(client: AsyncDoor, flow: Flow[T], request: Request) -> T:
+    """Finish a cancelled flow in a task of its own, which a further cancellation of this one does not reach."""
+    task = asyncio.ensure_future(arun(client, _resumed(flow, request)))
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as exc:
+            cancelled = exc
+    value = task.result()
+    if cancelled is not None:  # the flow has caught the first one and returned; this one stays
+        raise cancelled
+    return value
+
+
+def _resumed(flow: Flow[T], request: Request) -> Flow[T]:
+    """The flow from `request` on, as a flow that has not begun."""
+    try:
+        while True:
+            try:
+                reply = yield request
+            except BaseException as exc:  # noqa: BLE001 - the flow decides
+                request = flow.throw(exc)
+            else:
+                request = flow.send(reply)
+    except StopIteration as stop:
+        value: T = stop.value
+        return value

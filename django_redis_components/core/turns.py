@@ -1,0 +1,164 @@
+"""Waiting for one's turn: the flows that locks and semaphores share.
+
+The line stands in Redis (``lua/shared/turns.lua``). Whoever lets go hands what became free to the first
+in line that still lives, under a short lease (`HANDOFF_MS`), and rings its bell; its next question raises
+the lease to the full one. So the grant is state and the bell only a hint: a lost bell, a cut wait or a
+cancelled task loses nothing, because asking again finds the grant.
+
+No wait lasts longer than `HANDOFF_MS`. Whoever stands behind a waiter that died holding a hand-off
+therefore asks again, and learns its end, before that lease ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import time
+from collections.abc import Callable
+
+from redis.exceptions import ConnectionError, RedisError, TimeoutError
+
+from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.leases import Lease, Leases, deadline_of
+from django_redis_components.core.protocol import Call, Flow, Sleep, Wait
+from django_redis_components.core.recovery import HOPELESS, REFUSED
+from django_redis_components.core.units import Seconds, to_seconds
+
+#: Milliseconds that a hand-off waits for the waiter to take it. A waiter that died costs those behind it
+#: this long; one that is slower than this loses its turn.
+HANDOFF_MS = 2_000
+#: Milliseconds after its last question at which a waiter counts as dead. Less than two waits would drop
+#: the living, who would go on at the end of the line.
+LIVENESS_MS = 3 * HANDOFF_MS
+#: Seconds after which a request that was cut off on its way has surely arrived or never will.
+STRAGGLER_S = 0.1
+
+
+def patience(blocking: bool, blocking_timeout: Seconds | None) -> float:
+    """Seconds to wait for a turn: 0 to ask once, infinity to wait for ever.
+
+    Raises:
+        TypeError: the time is not a duration.
+        ValueError: it is negative, or given although nothing is to be waited for.
+    """
+    if blocking:
+        return math.inf if blocking_timeout is None else to_seconds(blocking_timeout, "blocking_timeout", zero=True)
+    if blocking_timeout is not None:
+        raise ValueError(f"blocking_timeout={blocking_timeout!r} needs blocking=True: else nothing is waited for.")
+    return 0.0
+
+
+class Again(Call):
+    """A call sent again after its reply was lost, as often as needed: an earlier one may have been executed."""
+
+    @property
+    def retry(self) -> bool:
+        """The caller tells by the lease what the reply of a repetition means."""
+        return True
+
+
+class Turns:
+    """Takes the leases of one object, and gives them back."""
+
+    def __init__(self, ttl_ms: int) -> None:
+        """Args: ttl_ms: milliseconds of a lease."""
+        self.leases = Leases()
+        self._ttl_ms = ttl_ms
+        #: Process and token of questions that ended in an error: the server may have granted them, so the
+        #: next one asks again with one of them.
+        self._unsettled: list[tuple[int, str]] = []
+
+    def take(
+        self,
+        base: str,
+        ask: Callable[[str, int], Call],
+        walk_away: Callable[[str], Call],
+        patience_s: float,
+        *,
+        suffix: str = "",
+        token: str | None = None,
+    ) -> Flow[bool]:
+        """Ask until granted (True), or until `patience_s` have passed (False).
+
+        Args:
+            base: the key whose ``:bell:<token>`` lists ring.
+            ask: the call for one question of a token, given the milliseconds of life that it promises. With
+                0 the script leaves the line when it refuses. The reply is [granted, milliseconds until the
+                next question].
+            walk_away: the call that gives up place and grant, for whoever is interrupted. 0: it had neither.
+            patience_s: seconds; 0 asks once.
+            suffix: what a token made here ends in.
+            token: what the lease is to be known by; None makes a token.
+        """
+        mine = self._new_token(suffix) if token is None else token
+        deadline = time.monotonic() + patience_s
+        try:
+            while True:
+                asked_at = time.monotonic()
+                last = asked_at >= deadline
+                granted, pause_ms = yield ask(mine, 0 if last else LIVENESS_MS)
+                if granted:
+                    self.leases.add(Lease(mine, deadline_of(asked_at, self._ttl_ms), granted))
+                    return True
+                if last:
+                    self.leases.refused()
+                    return False
+                yield Wait(f"{base}:bell:{mine}", min(pause_ms / 1_000, deadline - time.monotonic()))
+        except RedisError:
+            if token is None:
+                self._unsettled.append((os.getpid(), mine))
+            raise
+        except (GeneratorExit, RedisComponentsError):
+            raise
+        except BaseException:
+            yield from _walk_away(walk_away, mine)
+            raise
+
+    def give_back(self, call: Call, lease: Lease) -> Flow[bool]:
+        """Give a lease back; True when it was ours until now.
+
+        After an error of the connection the lease is kept, so that it may be tried again. A repetition
+        finds nothing when an earlier request was executed and only its reply was lost. As long as the lease
+        cannot have expired, nobody else can have ended it: this counts as done.
+        """
+        try:
+            try:
+                reply = yield call
+            except (*HOPELESS, *REFUSED):
+                raise  # nothing was executed
+            except (ConnectionError, TimeoutError):
+                lease.returning = True
+                reply = yield _again(call)
+        except (RedisError, RedisComponentsError):
+            raise
+        except BaseException as exc:
+            self.leases.returned(lease)
+            if not isinstance(exc, GeneratorExit):
+                with contextlib.suppress(RedisError):
+                    yield _again(call)
+            raise
+        done = bool(reply) or (lease.returning and not lease.is_overdue)
+        self.leases.returned(lease, lost=not done)
+        return done
+
+    def _new_token(self, suffix: str) -> str:
+        for entry in self._unsettled[:] if self._unsettled else ():
+            if entry[0] == os.getpid() and entry[1].endswith(suffix):
+                with contextlib.suppress(ValueError):  # another thread may be quicker
+                    self._unsettled.remove(entry)
+                    return entry[1]
+        return os.urandom(16).hex() + suffix
+
+
+def _again(call: Call) -> Again:
+    return Again(call.script, call.keys, call.args)
+
+
+def _walk_away(walk_away: Callable[[str], Call], token: str) -> Flow[None]:
+    """Cancelled or interrupted: leave nothing behind, not even by a request that is still under way."""
+    with contextlib.suppress(RedisError):
+        if (yield walk_away(token)):
+            return
+        yield Sleep(STRAGGLER_S)
+        yield walk_away(token)

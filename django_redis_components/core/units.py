@@ -1,0 +1,58 @@
+"""Seconds in, milliseconds out: the only place where a public duration changes its unit."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+
+#: What a public duration may be: seconds as a number, or a timedelta.
+Seconds = int | float | timedelta
+
+#: The longest duration accepted, ten years in milliseconds. Above it a TTL is surely a mistake of unit.
+MAX_MS = 10 * 366 * 86_400 * 1_000
+
+
+def to_seconds(value: Seconds, what: str, *, zero: bool = False) -> float:
+    """Check a public duration and return it in seconds.
+
+    Args:
+        value: seconds, or a timedelta.
+        what: the argument's name, for the error.
+        zero: whether 0 is accepted.
+
+    Raises:
+        TypeError: not a number or timedelta (a bool is not a number of seconds).
+        ValueError: negative, zero where that makes no sense, not finite, or above ten years.
+    """
+    accepted = f"a number of seconds {'of at least 0' if zero else 'above 0'}, or a timedelta"
+    if isinstance(value, timedelta):
+        seconds = value.total_seconds()
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        seconds = _as_float(value)
+    else:
+        raise TypeError(f"{what}={value!r}: expected {accepted}.")
+    if not math.isfinite(seconds) or seconds < 0 or (seconds == 0 and not zero):
+        raise ValueError(f"{what}={value!r}: expected {accepted}.")
+    if seconds * 1_000 > MAX_MS:
+        raise ValueError(f"{what}={value!r}: expected at most ten years; durations are in seconds.")
+    return seconds
+
+
+def to_ms(value: Seconds, what: str, *, zero: bool = False) -> int:
+    """Check a public duration and return it in whole milliseconds, rounded up: never 0 for a duration above 0."""
+    seconds = to_seconds(value, what, zero=zero)
+    # 2.007 * 1_000 is 2007.0000000000002: rounded up as it stands, it would last a millisecond longer.
+    whole_us = round(seconds * 1_000_000)
+    return max(-(-whole_us // 1_000), 1 if seconds else 0)
+
+
+def from_ms(ms: int) -> float:
+    """Milliseconds as seconds."""
+    return ms / 1_000
+
+
+def _as_float(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # an int beyond 1.8e308
+        return math.inf

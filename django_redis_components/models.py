@@ -1,0 +1,7 @@
+"""The models that Django looks for here: anchors of the dashboard, without a table and without migrations."""
+
+from __future__ import annotations
+
+from django_redis_components.dashboard.models import Overview, Queues
+
+__all__ = ["Overview", "Queues"]

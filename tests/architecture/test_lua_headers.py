@@ -1,0 +1,120 @@
+"""A script's file, its header, its declaration and its callers agree."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+from django_redis_components.core.scripts import LuaScript
+from tests.architecture.lua import read_script
+from tests.architecture.sources import PACKAGE_DIR, lua_files, modules
+
+#: Lines that a script's file may have.
+LIMIT = 120
+
+GOOD = """\
+-- Takes the lock.
+-- Precondition: none.
+-- KEYS[1] lock  string: the holder's token
+-- KEYS[2..] bells  list
+-- ARGV[1] token  opaque
+-- ARGV[2] ttl_ms  milliseconds
+-- DERIVED <lock>:bell
+-- Returns 1: taken
+-- Returns 0: held
+-- Cost: O(1)
+-- @include clock
+local lock = KEYS[1]
+local token, ttl_ms = ARGV[1], tonumber(ARGV[2])
+return 1
+"""
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(PACKAGE_DIR))
+
+
+def declarations() -> dict[str, tuple[str, LuaScript]]:
+    """File below the package -> (name of the constant, declaration), of every ``scripts.py``."""
+    return {
+        f"{script.room}/lua/{script.name}.lua": (constant, script)
+        for module in modules()
+        if module.name.endswith(".scripts") and module.room != "core"
+        for constant, script in vars(importlib.import_module(module.name)).items()
+        if isinstance(script, LuaScript)
+    }
+
+
+@pytest.mark.parametrize("path", lua_files(), ids=name_of)
+def test_a_script_is_laid_out_as_the_style_guide_says(path: Path) -> None:
+    text = path.read_text()
+
+    assert read_script(text).problems == []
+    assert len(text.splitlines()) <= LIMIT
+
+
+@pytest.mark.parametrize("path", lua_files(), ids=name_of)
+def test_a_scripts_header_equals_its_declaration(path: Path) -> None:
+    header = read_script(path.read_text())
+
+    assert name_of(path) in declarations(), "no LuaScript in the room's scripts.py declares it"
+    _, declared = declarations()[name_of(path)]
+    assert (list(declared.keys), list(declared.args)) == (header.keys, header.args)
+
+
+def test_every_declaration_has_its_file() -> None:
+    assert sorted(set(declarations()) - {name_of(path) for path in lua_files()}) == []
+
+
+def test_every_script_has_a_caller() -> None:
+    used = {
+        node.attr if isinstance(node, ast.Attribute) else node.id
+        for module in modules()
+        if not module.name.endswith(".scripts")
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Attribute | ast.Name)
+    }
+
+    assert {constant: file for file, (constant, _) in declarations().items() if constant not in used} == {}
+
+
+def test_every_shared_part_is_included_and_every_include_exists() -> None:
+    included = {
+        part
+        for path in PACKAGE_DIR.rglob("*.lua")
+        for part in re.findall(r"^-- @include (\w+)$", path.read_text(), re.M)
+    }
+
+    assert {path.stem for path in PACKAGE_DIR.rglob("lua/shared/*.lua")} == included
+    assert all("-- @include" not in script.source for _, script in declarations().values())
+
+
+def test_a_good_script_has_no_problems() -> None:
+    script = read_script(GOOD)
+
+    assert script.problems == []
+    assert script.keys == ["lock", "bells*"]
+    assert script.args == ["token", "ttl_ms"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("-- Takes the lock.\n", "", "the header does not begin with the purpose"),
+        ("-- Precondition: none.\n", "", "the header has no 'precondition' line"),
+        ("-- Cost: O(1)\n", "", "the header has no 'cost' line"),
+        ("-- Returns 1: taken\n-- Returns 0: held\n", "", "the header has no 'returns' line"),
+        ("lock  string: the holder's token", "lock", "KEYS[1] lock has no type"),
+        ("ARGV[2] ttl_ms  milliseconds", "ARGV[3] ttl_ms  milliseconds", "ARGV[3] is out of order"),
+        ("local lock = KEYS[1]", "local key = KEYS[1]", "KEYS[1] is bound to key, not to lock"),
+        ("token, ttl_ms = A", "ttl_ms, token = A", "ARGV[1] is bound to ttl_ms, not to token"),
+        ("return 1", "redis.call('keys', '*')", "calls an unbounded command"),
+        ("-- KEYS[1] lock  s", "-- KEYS[1]: lock  s", "not of the form 'KEYS[n] name  type'"),
+    ],
+)
+def test_a_planted_fault_is_found(old: str, new: str, problem: str) -> None:
+    assert any(problem in found for found in read_script(GOOD.replace(old, new)).problems)

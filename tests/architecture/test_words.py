@@ -1,0 +1,117 @@
+"""What the package must never say: unpickling, evaluating, unbounded commands, threads around Redis."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+import pytest
+
+from tests.architecture.sources import Module, called_name, modules
+
+#: Modules that turn bytes into code.
+CODE_FROM_DATA = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"}
+
+#: Commands that block the server for as long as the data is big, or empty it.
+UNBOUNDED = {"KEYS", "FLUSHALL", "FLUSHDB", "SMEMBERS", "MONITOR"}
+
+#: Ways around the event loop: an async twin that runs in a thread is not one. (``async_to_sync`` runs a site's own
+#: coroutines and is no such way.)
+THREAD_HOPS = {"sync_to_async", "to_thread", "run_in_executor"}
+
+#: What may hop, for it is the site's own code or its database that is reached there and never Redis, with the reason.
+MAY_HOP = {
+    "_in_transaction": "Django's transactions live on a thread of their own, and on_commit must be asked there",
+    "tell_attempt": "those who take part in the run of a coroutine may use the ORM, in its own thread",
+    "run_in_the_test": "a test without Redis runs the site's task there, in the thread of its database connections",
+    "_close_databases": "Django's connections belong to the thread that opened them",
+}
+
+
+def test_nothing_is_unpickled_or_evaluated() -> None:
+    assert findings(modules(), code_from_data) == []
+
+
+def test_no_unbounded_command_is_sent() -> None:
+    assert findings(modules(), unbounded_commands) == []
+
+
+def test_async_twins_do_not_run_in_threads() -> None:
+    assert findings(modules(), thread_hops) == []
+
+
+def test_scripts_stand_in_lua_files_only() -> None:
+    assert findings([module for module in modules() if module.room != "core"], inline_scripts) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        ("code_from_data", "import pickle"),
+        ("code_from_data", "from marshal import loads"),
+        ("code_from_data", "eval(reply)"),
+        ("code_from_data", "def f():\n    exec(reply)"),
+        ("code_from_data", "yaml.load(reply)"),
+        ("unbounded_commands", "Command('KEYS', '*')"),
+        ("unbounded_commands", "client.flushdb()"),
+        ("unbounded_commands", "client.keys('a*')"),
+        ("unbounded_commands", "client.smembers(key)"),
+        ("thread_hops", "await sync_to_async(client.get)(key)"),
+        ("thread_hops", "@sync_to_async\ndef read():\n    client.get(key)"),
+        ("thread_hops", "await asyncio.to_thread(client.get, key)"),
+        ("inline_scripts", "client.register_script(text)"),
+        ("inline_scripts", "client.eval(text, 1, key)"),
+        ("inline_scripts", "Command('EVAL', text)"),
+    ],
+)
+def test_a_planted_word_is_found(rule: str, text: str) -> None:
+    assert findings([Module("django_redis_components.locks.lock", text)], globals()[rule]) != []
+
+
+@pytest.mark.parametrize("text", ["mapping.keys()", "KEYS = 1", "model.evaluate()", "sync_to_async(_in_transaction)()"])
+def test_an_innocent_word_is_let_through(text: str) -> None:
+    module = Module("django_redis_components.locks.lock", text)
+
+    assert all(findings([module], rule) == [] for rule in (code_from_data, unbounded_commands, thread_hops))
+
+
+def findings(found: list[Module], rule) -> list[str]:
+    return [
+        f"{module.name}:{node.lineno}: {ast.unparse(node)[:80]}"
+        for module in found
+        for node in ast.walk(module.tree)
+        if any(rule(node))
+    ]
+
+
+def code_from_data(node: ast.AST) -> Iterator[bool]:
+    if isinstance(node, ast.Import):
+        yield any(alias.name.split(".")[0] in CODE_FROM_DATA for alias in node.names)
+    if isinstance(node, ast.ImportFrom):
+        yield (node.module or "").split(".")[0] in CODE_FROM_DATA
+    if isinstance(node, ast.Call):
+        yield isinstance(node.func, ast.Name) and node.func.id in ("eval", "exec")
+        yield ast.unparse(node.func) in ("yaml.load", "yaml.unsafe_load")
+
+
+def unbounded_commands(node: ast.AST) -> Iterator[bool]:
+    if isinstance(node, ast.Constant):
+        yield isinstance(node.value, str) and node.value in UNBOUNDED
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        yield node.func.attr.upper() in UNBOUNDED - {"KEYS"}
+        yield node.func.attr == "keys" and bool(node.args or node.keywords)
+
+
+def thread_hops(node: ast.AST) -> Iterator[bool]:
+    if isinstance(node, ast.FunctionDef):
+        yield any(ast.unparse(decorator).rpartition(".")[2] in THREAD_HOPS for decorator in node.decorator_list)
+    if isinstance(node, ast.Call) and called_name(node) in THREAD_HOPS:
+        yield not MAY_HOP.keys() & {ast.unparse(arg) for arg in node.args}
+
+
+def inline_scripts(node: ast.AST) -> Iterator[bool]:
+    if isinstance(node, ast.Call):
+        yield called_name(node) in ("register_script", "evalsha", "script_load")
+        yield isinstance(node.func, ast.Attribute) and node.func.attr == "eval"
+    if isinstance(node, ast.Constant):
+        yield node.value in ("EVAL", "EVALSHA")

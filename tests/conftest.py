@@ -1,0 +1,152 @@
+"""Fixtures of every test: real servers, a prefix of its own for each test, nothing left behind.
+
+==================  =======================================================================================
+``store``           the test runs once on each store: embedded Valkey, Debian's Redis 7, a 3-master Cluster
+``redis_server``    embedded Valkey only
+``own_server``      an embedded Valkey of this test alone, append-only file on: stop, kill and start it
+``sentinel_server`` one master, one replica, one sentinel
+``proxy``           a reply-losing proxy before ``redis_server``; our alias ``proxied`` goes through it
+``children``        processes on this test's settings: ``.call("module:function", …)``, ``.manage("runworker")``
+==================  =======================================================================================
+
+The first four point ``REDIS_COMPONENTS`` at the server, under alias ``default``.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from django.db import connections as databases
+
+from example_project.localserver import LocalServer
+from tests.support import absence
+from tests.support.pools import close_pools
+from tests.support.processes import Children
+from tests.support.proxy import Proxy
+from tests.support.stores import STORES, Store, Stores
+
+TESTS = Path(__file__).parent
+
+#: A test that asks for one of these is marked ``redis``.
+REDIS_FIXTURES = {"store", "redis_server", "own_server", "sentinel_server", "proxy"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if re.search(" at 0x[0-9a-f]{9}", item.nodeid):  # the processes of pytest-xdist would collect different tests
+            raise pytest.UsageError(f"{item.nodeid}: an address is no name; give the parameters ids.")
+        if REDIS_FIXTURES & set(getattr(item, "fixturenames", ())):
+            item.add_marker("redis")
+        if TESTS / "browser" in item.path.parents:
+            item.add_marker("browser")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A test without a database finds no connection of an earlier one: a worker in its thread would look at it."""
+    if item.get_closest_marker("django_db") is None:
+        for connection in databases.all(initialized_only=True):
+            connection.close()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, Any, Any]:
+    """What a test has logged must be UTF-8: pytest-xdist can send nothing else, and ends with an internal error."""
+    report = yield
+    report.sections = [(name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections]
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    for what, times in absence.counted(terminalreporter.stats.get("skipped", [])).items():
+        terminalreporter.write_line(f"!!! NOT TESTED ({times} tests skipped): {what}", red=True, bold=True)
+
+
+@pytest.fixture(scope="session")
+def stores() -> Iterator[Stores]:
+    """The table of servers. Tests ask for ``store`` or ``redis_server``."""
+    table = Stores()
+    yield table
+    table.close()
+
+
+@pytest.fixture
+def children() -> Iterator[Children]:
+    """Starts processes and ends them with the test."""
+    with Children() as started:
+        yield started
+
+
+@pytest.fixture(params=list(STORES))
+def store(request: pytest.FixtureRequest, stores: Stores, settings: Any, children: Children) -> Iterator[Store]:
+    """Every store in turn."""
+    yield from _lend(stores, request.param, settings, children)
+
+
+@pytest.fixture
+def redis_server(stores: Stores, settings: Any, children: Children) -> Iterator[Store]:
+    """The embedded Valkey, for what does not depend on the server."""
+    yield from _lend(stores, "valkey", settings, children)
+
+
+@pytest.fixture
+def sentinel_server(stores: Stores, settings: Any, children: Children) -> Iterator[Store]:
+    """Master, replica and sentinel; ``servers`` has them in this order."""
+    yield from _lend(stores, "sentinel", settings, children)
+
+
+@pytest.fixture
+def own_server(stores: Stores, settings: Any, children: Children) -> Iterator[Store]:
+    """A server of this test alone, with an append-only file: ``own_server.servers[0]`` may be stopped."""
+    server = LocalServer(
+        directory=stores.new_directory("own"),
+        appendonly=True,
+        die_with_parent=True,
+        extra_args=("--appendfsync", "everysec"),
+    ).start()
+    mine = Store("own", server.url, _new_prefix(), redis.Redis.from_url(server.url), (server,))
+    settings.REDIS_COMPONENTS = components_settings(mine)
+    yield mine
+    children.close()
+    close_pools()
+    mine.raw.close()
+    server.kill()
+
+
+@pytest.fixture
+def proxy(redis_server: Store, settings: Any) -> Iterator[Proxy]:
+    """A proxy before ``redis_server``. ``using="proxied"`` goes through it, ``using="default"`` straight."""
+    with Proxy(redis_server.url) as running:
+        settings.REDIS_COMPONENTS = components_settings(redis_server, proxied=running.url)
+        yield running
+        close_pools()
+
+
+@pytest.fixture(autouse=True)
+def _closed_pools() -> Iterator[None]:
+    yield
+    close_pools()
+
+
+def components_settings(store: Store, **more_urls: str) -> dict[str, Any]:
+    """The REDIS_COMPONENTS of a test: alias ``default`` is the store, ``more_urls`` are further aliases."""
+    urls = {"default": store.url, **more_urls}
+    return {"PREFIX": store.prefix, "CONNECTIONS": {alias: {"URL": url} for alias, url in urls.items()}}
+
+
+def _new_prefix() -> str:
+    return f"t{secrets.token_hex(4)}"
+
+
+def _lend(stores: Stores, name: str, settings: Any, children: Children) -> Iterator[Store]:
+    lent = stores.get(name).for_test(_new_prefix())
+    settings.REDIS_COMPONENTS = components_settings(lent)
+    yield lent
+    children.close()  # before its keys go: a worker would write new ones
+    close_pools()
+    lent.delete_keys()

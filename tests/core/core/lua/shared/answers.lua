@@ -1,0 +1,3 @@
+local function answer()
+  return 42
+end

@@ -1,0 +1,2 @@
+local LIFE_MS = 60000
+-- @include   answers  

@@ -1,0 +1,157 @@
+"""A django-redis cache as a connection: its server, credentials, TLS and Sentinels are taken over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django_redis.pool import ConnectionFactory
+from redis.connection import Connection
+
+from django_redis_components.core import connections
+from django_redis_components.core.endpoints import Endpoint, Node
+from django_redis_components.core.exceptions import ConfigurationError
+from django_redis_components.core.protocol import Command
+from tests.support import Store
+
+BACKEND = "django_redis.cache.RedisCache"
+WHERE = 'REDIS_COMPONENTS["CONNECTIONS"]["default"]["CACHE"] = \'pages\''
+
+
+class OwnConnection(Connection):
+    """A site's own connection class, with an option that redis-py does not know."""
+
+    def __init__(self, *, colour: str = "red", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.colour = colour
+
+
+@pytest.fixture(autouse=True)
+def _no_pools_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """django-redis keeps pools by URL for the whole process, whatever the options."""
+    monkeypatch.setattr(ConnectionFactory, "_pools", {})
+
+
+def cached(settings: Any, location: Any, backend: str = BACKEND, **options: Any) -> Endpoint:
+    """The endpoint of a cache with this location and these options."""
+    settings.CACHES = {
+        **settings.CACHES,
+        "pages": {"BACKEND": backend, "LOCATION": location, "OPTIONS": options, "KEY_PREFIX": "not-ours"},
+    }
+    settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"CACHE": "pages"}}}
+    return connections.endpoint("default")
+
+
+def test_the_server_of_the_cache_is_used_for_real(redis_server: Store, settings: Any) -> None:
+    cached(settings, redis_server.url)
+
+    assert connections.client().execute(Command("SET", f"{redis_server.prefix}:k", "v", "PX", 60_000)) == b"OK"
+    assert redis_server.raw.get(f"{redis_server.prefix}:k") == b"v"
+
+
+def test_host_port_database_and_login_are_those_of_the_cache(settings: Any) -> None:
+    endpoint = cached(settings, "redis://h:7000/3", USERNAME="me", PASSWORD="pw", SOCKET_TIMEOUT=99)
+
+    assert (endpoint.kind, endpoint.transport, endpoint.seeds) == ("standalone", "tcp", (Node("h", 7000),))
+    assert (endpoint.options["username"], endpoint.options["password"], endpoint.database) == ("me", "pw", 3)
+    assert endpoint.connection(endpoint.seeds[0]).socket_timeout == 5.0
+
+
+def test_a_login_in_the_location_is_taken_over(settings: Any) -> None:
+    options = cached(settings, "redis://me:p%40ss@h").options
+
+    assert (options["username"], options["password"]) == ("me", "p@ss")
+
+
+def test_tls_options_are_taken_over(settings: Any) -> None:
+    pool = {"ssl_cert_reqs": "none", "ssl_check_hostname": False}
+    endpoint = cached(settings, "rediss://h:7001", CONNECTION_POOL_KWARGS=pool)
+
+    assert endpoint.transport == "tls"
+    assert endpoint.options.items() >= pool.items()
+    assert endpoint.connection(endpoint.seeds[0]).check_hostname is False
+
+
+def test_a_unix_socket_is_taken_over(settings: Any) -> None:
+    endpoint = cached(settings, "unix:///run/redis.sock?db=2", PASSWORD="pw")
+
+    assert (endpoint.transport, endpoint.seeds, endpoint.database) == ("unix", (Node("/run/redis.sock", 0),), 2)
+    assert endpoint.connection(endpoint.seeds[0]).path == "/run/redis.sock"
+
+
+def test_of_several_locations_the_first_is_the_primary(settings: Any) -> None:
+    assert cached(settings, ["redis://primary:1", "redis://replica:2"]).seeds == (Node("primary", 1),)
+
+
+def test_an_option_of_the_sites_own_connection_class_is_left_out(settings: Any) -> None:
+    pool = {"connection_class": OwnConnection, "colour": "blue"}
+    endpoint = cached(settings, "redis://h", CONNECTION_POOL_KWARGS=pool)
+
+    assert "colour" not in endpoint.options
+    assert type(endpoint.connection(endpoint.seeds[0])) is Connection
+
+
+def test_a_sentinel_cache_is_a_sentinel_connection(settings: Any) -> None:
+    endpoint = cached(
+        settings,
+        "redis://main/2",
+        CLIENT_CLASS="django_redis.client.SentinelClient",
+        CONNECTION_FACTORY="django_redis.pool.SentinelConnectionFactory",
+        SENTINELS=[("a", 26379), ("b", 26380)],
+        SENTINEL_KWARGS={"password": "theirs"},
+        PASSWORD="pw",
+    )
+
+    assert (endpoint.kind, endpoint.service, endpoint.database) == ("sentinel", "main", 2)
+    assert endpoint.seeds == (Node("a", 26379), Node("b", 26380))
+    assert endpoint.options["password"] == "pw"
+    assert endpoint.sentinel_options == {"password": "theirs"}
+
+
+def test_a_sentinel_cache_finds_the_master_for_real(sentinel_server: Store, settings: Any) -> None:
+    sentinel = sentinel_server.servers[2]
+    cached(
+        settings,
+        "redis://drc-tests/0",
+        CONNECTION_FACTORY="django_redis.pool.SentinelConnectionFactory",
+        SENTINELS=[("127.0.0.1", sentinel.port)],
+    )
+
+    key = f"{sentinel_server.prefix}:k"
+    assert connections.client().execute(Command("SET", key, "v", "PX", 60_000)) == b"OK"
+    assert sentinel_server.raw.get(key) == b"v"
+
+
+def test_a_cache_of_shards_has_no_single_server(settings: Any) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        cached(settings, ["redis://a", "redis://b"], CLIENT_CLASS="django_redis.client.ShardClient")
+
+    assert str(caught.value) == f'{WHERE}: ShardClient has no single primary: give a "URL"'
+
+
+@pytest.mark.parametrize(
+    ("location", "options", "text"),
+    [
+        ("", {}, "Missing connections string"),
+        ("redis://h", {"CLIENT_CLASS": "no.such.Client"}, "No module named 'no'"),
+        ("redis://h", {"SOCKET_TIMEOUT": "5"}, "Socket timeout should be float or integer"),
+        ("redis://:pass/word@h", {}, "the port in LOCATION is not a number"),
+        ("rediss://h?ssl_cert_reqs=maybe", {}, "Invalid SSL Certificate Requirements Flag: maybe"),
+    ],
+)
+def test_a_cache_that_cannot_be_built_says_why(
+    settings: Any, location: str, options: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        cached(settings, location, **options)
+
+    assert str(caught.value) == f"{WHERE}: {text}"
+
+
+def test_another_kind_of_cache_is_refused(settings: Any) -> None:
+    backend = "django.core.cache.backends.redis.RedisCache"
+
+    with pytest.raises(ConfigurationError) as caught:
+        cached(settings, "redis://h", backend)
+
+    assert str(caught.value) == f'{WHERE} is a {backend}: expected django_redis.cache.RedisCache, or give a "URL".'

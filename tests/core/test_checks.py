@@ -1,0 +1,266 @@
+"""System checks: every mistake is said at start, with a stable id, and without the network."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.core.checks import CheckMessage, run_checks
+
+from django_redis_components import checks
+
+DJANGO_REDIS = "django_redis.cache.RedisCache"
+DJANGOS_OWN = "django.core.cache.backends.redis.RedisCache"
+
+_watching: list[list[str]] = []
+
+
+def _audit(event: str, _: object) -> None:
+    for events in _watching:
+        if event in ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname"):
+            events.append(event)
+
+
+sys.addaudithook(_audit)
+
+
+@pytest.fixture
+def network() -> Iterator[list[str]]:
+    """What was done on the network during the test."""
+    events: list[str] = []
+    _watching.append(events)
+    yield events
+    _watching.remove(events)
+
+
+def found() -> list[tuple[str, str]]:
+    """Id and text of what our checks say."""
+    return [(message.id or "", message.msg) for message in run_checks(tags=[checks.TAG])]
+
+
+def components(settings: Any, url: str | None = None, cache: str | None = None, **more: Any) -> None:
+    entry = {"URL": url} if url else {"CACHE": cache}
+    settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": entry}, **more}
+
+
+def test_the_app_has_a_translatable_name_and_its_own_key_type() -> None:
+    config = apps.get_app_config("django_redis_components")
+
+    assert (config.name, config.label) == ("django_redis_components", "django_redis_components")
+    assert str(config.verbose_name) == "Redis components"
+    assert type(config.verbose_name).__name__ == "__proxy__"
+    assert config.default_auto_field == "django.db.models.BigAutoField"
+
+
+def test_a_right_setting_is_not_spoken_about(settings: Any) -> None:
+    components(settings, url="redis://127.0.0.1:1/3")
+
+    assert found() == []
+
+
+def test_each_mistake_in_the_setting_is_an_error_of_its_own(settings: Any) -> None:
+    settings.REDIS_COMPONENTS = {"PREFIX": "", "THREADS": {}, "TASKQUEUE": {"LEASE": "soon"}}
+
+    assert found() == [
+        (
+            "drc.E001",
+            (
+                'REDIS_COMPONENTS["THREADS"] is unknown. '
+                "Known are ANALYTICS, AUTOCOMPLETE, CONNECTIONS, DASHBOARD, PREFIX, TASKQUEUE."
+            ),
+        ),
+        (
+            "drc.E001",
+            "REDIS_COMPONENTS[\"PREFIX\"] = '': expected 1 to 64 printable characters without spaces and braces.",
+        ),
+        (
+            "drc.E001",
+            (
+                'REDIS_COMPONENTS["TASKQUEUE"]["LEASE"] = \'soon\': '
+                "expected a number of seconds above 0 (ten years at most), or a timedelta."
+            ),
+        ),
+    ]
+
+
+def test_a_connection_without_its_cache_is_an_error(settings: Any) -> None:
+    components(settings, cache="redis")
+
+    assert found() == [
+        (
+            "drc.E002",
+            (
+                'REDIS_COMPONENTS["CONNECTIONS"]["default"]["CACHE"] = \'redis\': '
+                "there is no such cache. CACHES has default."
+            ),
+        )
+    ]
+
+
+def test_a_cache_that_is_not_django_redis_is_an_error_also_by_default(settings: Any) -> None:
+    del settings.REDIS_COMPONENTS
+
+    assert found() == [
+        (
+            "drc.E002",
+            (
+                'REDIS_COMPONENTS["CONNECTIONS"]["default"]["CACHE"] = \'default\' is a '
+                "django.core.cache.backends.locmem.LocMemCache: "
+                'expected django_redis.cache.RedisCache, or give a "URL".'
+            ),
+        )
+    ]
+
+
+def test_a_url_of_a_wrong_scheme_is_an_error(settings: Any) -> None:
+    components(settings, url="amqp://user:secret@host")
+
+    assert found() == [
+        (
+            "drc.E002",
+            (
+                'REDIS_COMPONENTS["CONNECTIONS"]["default"]["URL"] starts with \'amqp\': '
+                "expected one of redis://, rediss://, unix://, redis+sentinel://, redis+cluster://."
+            ),
+        )
+    ]
+
+
+def test_every_connection_is_looked_at(settings: Any) -> None:
+    settings.REDIS_COMPONENTS = {
+        "CONNECTIONS": {"default": {"URL": "redis://h/x"}, "good": {"URL": "redis://h/1"}, "bad": {"CACHE": "nowhere"}}
+    }
+
+    assert [(code, text[:44]) for code, text in found()] == [
+        ("drc.E002", 'REDIS_COMPONENTS["CONNECTIONS"]["default"]["'),
+        ("drc.E002", 'REDIS_COMPONENTS["CONNECTIONS"]["bad"]["CACH'),
+    ]
+
+
+def test_a_dashboard_on_a_connection_that_does_not_exist_is_an_error(settings: Any) -> None:
+    components(settings, url="redis://h/1", DASHBOARD={"USING": "defualt"})
+
+    assert found() == [("drc.E002", "REDIS_COMPONENTS[\"CONNECTIONS\"] has no 'defualt'. Did you mean 'default'?")]
+
+
+@pytest.mark.parametrize(
+    ("backend", "location", "url"),
+    [
+        (DJANGO_REDIS, "redis://127.0.0.1:6379/1", "redis://127.0.0.1:6379/1"),
+        (DJANGO_REDIS, "redis://localhost/1", "redis://:pw@127.0.0.1:6379?db=1"),
+        (DJANGO_REDIS, ["redis://Primary:6379/0", "redis://replica:6379/0"], "redis://primary"),
+        (DJANGO_REDIS, "redis://primary:6379,redis://replica:6379", "rediss://primary"),
+        (DJANGO_REDIS, "unix:///run/redis.sock?db=2", "unix:///run/redis.sock?db=2"),
+        (DJANGO_REDIS, "redis://node2:6379/0", "redis+cluster://node1:6379,node2:6379"),
+        (DJANGOS_OWN, "redis://h:7000/2", "redis://h:7000/2"),
+        (DJANGOS_OWN, "redis://h:7000/2;redis://replica:7000/2", "redis://h:7000/2"),
+        (DJANGOS_OWN, ["redis://h:7000", "redis://replica:7000"], "redis://h:7000"),
+    ],
+)
+def test_tasks_in_a_caches_database_are_a_warning(
+    settings: Any, backend: str, location: str | list[str], url: str
+) -> None:
+    settings.CACHES = {**settings.CACHES, "pages": {"BACKEND": backend, "LOCATION": location}}
+    components(settings, url=url)
+
+    messages = run_checks(tags=[checks.TAG])
+
+    assert [(message.id, message.msg) for message in messages] == [
+        (
+            "drc.W001",
+            (
+                'The tasks of REDIS_COMPONENTS["CONNECTIONS"]["default"] stand in the database of the cache '
+                "'pages': cache.clear() is FLUSHDB and deletes every queued task."
+            ),
+        )
+    ]
+    assert messages[0].hint == (
+        'Give the connection a "URL" with another database number or server, '
+        "or silence drc.W001 if nobody clears that cache."
+    )
+
+
+def test_the_default_of_one_cache_for_all_is_a_warning(settings: Any) -> None:
+    settings.CACHES = {"default": {"BACKEND": DJANGO_REDIS, "LOCATION": "redis://shared:6379/0"}}
+    settings.REDIS_COMPONENTS = {}
+
+    assert [code for code, _ in found()] == ["drc.W001"]
+
+
+def test_djangos_cache_takes_its_database_from_the_options_too(settings: Any) -> None:
+    options = {"db": "4"}
+    settings.CACHES = {"default": {"BACKEND": DJANGOS_OWN, "LOCATION": "redis://h", "OPTIONS": options}}
+
+    components(settings, url="redis://h/4")
+    assert [code for code, _ in found()] == ["drc.W001"]
+
+    components(settings, url="redis://h/0")
+    assert found() == []
+
+
+@pytest.mark.parametrize(
+    ("backend", "location"),
+    [
+        (DJANGO_REDIS, "redis://h:6379/2"),
+        (DJANGO_REDIS, "redis://other:6379/1"),
+        (DJANGO_REDIS, "redis://h:6380/1"),
+        (DJANGO_REDIS, "memcached://h:6379/1"),
+        (DJANGO_REDIS, ["redis://replica:6379/1", "redis://h:6379/1"]),
+        (DJANGOS_OWN, "nonsense"),
+        ("no.such.Backend", "redis://h:6379/1"),
+        ("django.core.cache.backends.base.BaseCache", "redis://h:6379/1"),
+        ("django.core.cache.caches", "redis://h:6379/1"),
+    ],
+)
+def test_a_cache_that_stands_elsewhere_or_nowhere_is_no_warning(
+    settings: Any, backend: str, location: str | list[str]
+) -> None:
+    settings.CACHES = {**settings.CACHES, "pages": {"BACKEND": backend, "LOCATION": location}}
+    components(settings, url="redis://h:6379/1")
+
+    assert found() == []
+
+
+def test_the_queue_of_the_dashboard_is_looked_at_too_and_other_connections_are_not(settings: Any) -> None:
+    settings.CACHES = {"default": {"BACKEND": DJANGO_REDIS, "LOCATION": "redis://h/0"}}
+    settings.REDIS_COMPONENTS = {
+        "CONNECTIONS": {
+            "default": {"URL": "redis://h/1"},
+            "tasks": {"URL": "redis://h/0"},
+            "numbers": {"CACHE": "default"},
+        },
+        "DASHBOARD": {"USING": "tasks"},
+    }
+
+    assert [text[:58] for _, text in found()] == ['The tasks of REDIS_COMPONENTS["CONNECTIONS"]["tasks"] stan']
+
+
+def test_a_site_without_the_admin_is_a_warning(settings: Any) -> None:
+    components(settings, url="redis://h/1")
+    with_admin = settings.INSTALLED_APPS
+
+    settings.INSTALLED_APPS = [app for app in with_admin if app != "django.contrib.admin"]
+
+    said: list[CheckMessage] = checks.check_admin()
+    assert [(message.id, message.msg, message.hint) for message in said] == [
+        (
+            "drc.W002",
+            "The dashboard needs the admin, and django.contrib.admin is not installed.",
+            'Add "django.contrib.admin" to INSTALLED_APPS, or silence drc.W002 if you want no dashboard.',
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["redis://redis.invalid:6379/0", "redis+sentinel://a.invalid,b.invalid/main", "redis+cluster://c.invalid:7000"],
+)
+def test_the_checks_do_not_touch_the_network(settings: Any, network: list[str], url: str) -> None:
+    settings.CACHES = {"default": {"BACKEND": DJANGO_REDIS, "LOCATION": "redis://cache.invalid:6379/0"}}
+    settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": url}, "cache": {"CACHE": "default"}}}
+
+    assert found() == []
+    assert network == []

@@ -1,0 +1,254 @@
+"""`REDIS_COMPONENTS`: each key, each wrong value, each misspelling."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+from django.test import override_settings
+
+from django_redis_components.core import conf, sections
+from django_redis_components.core.exceptions import ConfigurationError
+
+DURATION = "a number of seconds above 0 (ten years at most), or a timedelta"
+DURATION_OR_ZERO = "a number of seconds of at least 0 (ten years at most), or a timedelta"
+TEXT = "a string that is not empty"
+BOOLEAN = "True or False"
+
+#: Path of the key, a good value, what the field then holds, a wrong value, what was expected instead of it.
+KEYS: list[tuple[str, Any, Any, Any, str]] = [
+    ("PREFIX", "shop-1", "shop-1", "a b", "1 to 64 printable characters without spaces and braces"),
+    ("CONNECTIONS.default.CACHE", "pages", "pages", "", f"None or {TEXT}"),
+    ("CONNECTIONS.default.URL", "redis://h", "redis://h", 6379, f"None or {TEXT}"),
+    ("CONNECTIONS.default.SOCKET_TIMEOUT", timedelta(seconds=7), 7.0, 0, DURATION),
+    ("CONNECTIONS.default.CONNECT_TIMEOUT", 1, 1.0, "1", DURATION),
+    ("CONNECTIONS.default.RETRIES", 0, 0, 21, "a whole number from 0 to 20"),
+    ("TASKQUEUE.LEASE", timedelta(minutes=1), 60.0, -1, DURATION),
+    ("TASKQUEUE.QUEUES", ["mail", "high"], ("mail", "high"), "mail", "None or a list of strings"),
+    ("TASKQUEUE.ENQUEUE_ON_COMMIT", True, True, 1, BOOLEAN),
+    ("TASKQUEUE.FAILED_TTL", 60, 60.0, None, DURATION),
+    ("TASKQUEUE.FAILED_LIMIT", 5, 5, 0, "a whole number from 1 to 10000000"),
+    ("TASKQUEUE.GRACE", 0, 0.0, -0.5, DURATION_OR_ZERO),
+    ("TASKQUEUE.TIMEOUT_GRACE", 5, 5.0, 0, DURATION),
+    ("TASKQUEUE.CANCEL_GRACE", 0, 0.0, -1, DURATION_OR_ZERO),
+    ("TASKQUEUE.MAX_BODY_BYTES", 1024, 1024, True, "a whole number from 1024 to 536870912"),
+    ("AUTOCOMPLETE.LIMIT", 100, 100, 101, "a whole number from 1 to 100"),
+    ("AUTOCOMPLETE.MIN_LENGTH", 0, 0, 1.0, "a whole number from 0 to 20"),
+    ("ANALYTICS.TTL", 3600, 3600.0, 11 * 366 * 86_400, DURATION),
+    ("ANALYTICS.USING", "numbers", "numbers", "", TEXT),
+    ("ANALYTICS.IGNORE_AGENTS", ["bot"], ("bot",), "bot", "a list of strings"),
+    ("ANALYTICS.SITE", "shop", "shop", "", TEXT),
+    ("ANALYTICS.VISITOR_IDENTITY", "user", "user", "ip", "one of 'user', 'cookie', 'hash'"),
+    ("ANALYTICS.EXCLUDE_PATHS", ["/admin/"], ("/admin/",), ["/a", ""], "a list of strings"),
+    ("ANALYTICS.TRUSTED_PROXIES", 2, 2, -1, "a whole number from 0 to 10"),
+    ("ANALYTICS.SIGN_IN_ON_LOGIN", False, False, "yes", BOOLEAN),
+    ("ANALYTICS.MAX_PAGES_PER_DAY", 7, 7, 0, "a whole number from 1 to 1000000"),
+    ("ANALYTICS.MAX_USER_ID", 7, 7, 2**32, "a whole number from 1 to 4294967295"),
+    ("DASHBOARD.AUTOREGISTER", False, False, None, BOOLEAN),
+    ("DASHBOARD.USING", "tasks", "tasks", None, TEXT),
+    ("DASHBOARD.ENVIRONMENT", "staging", "staging", b"staging", f"None or {TEXT}"),
+    ("DASHBOARD.VISITORS", "shop", "shop", "", f"None or {TEXT}"),
+    ("DASHBOARD.LATE_AFTER", timedelta(minutes=1), 60.0, 0, DURATION),
+    ("DASHBOARD.SIGN_INS", "shop", "shop", 7, f"None or {TEXT}"),
+]
+
+PATHS = [row[0] for row in KEYS]
+
+
+def setting(path: str, value: Any) -> dict[str, Any]:
+    """`REDIS_COMPONENTS` with one value at a path, and otherwise right."""
+    result: dict[str, Any] = {
+        "CONNECTIONS": {"default": {} if path.endswith(("URL", "CACHE")) else {"URL": "redis://h"}}
+    }
+    *sections_, key = path.split(".")
+    place = result
+    for name in sections_:
+        place = place.setdefault(name, {})
+    place[key] = value
+    return result
+
+
+def at(path: str) -> Any:
+    """The field of the checked settings at a path."""
+    place: Any = conf.settings()
+    for word in path.split("."):
+        if isinstance(place, dict):
+            place = place[word]
+        else:
+            place = next(getattr(place, f.name) for f in dataclasses.fields(place) if conf.key_of(f) == word)
+    return place
+
+
+def mistakes(value: Any) -> list[str]:
+    with override_settings(REDIS_COMPONENTS=value):
+        return conf.mistakes()
+
+
+def all_keys(kind: type[Any] = sections.Settings, path: str = "") -> list[str]:
+    """The path of every key that exists."""
+    found: list[str] = []
+    for field in dataclasses.fields(kind):
+        here = f"{path}{conf.key_of(field)}"
+        if "section" in field.metadata:
+            found += all_keys(field.metadata["section"], f"{here}.")
+        elif "table" in field.metadata:
+            found += all_keys(field.metadata["table"], f"{here}.default.")
+        else:
+            found.append(here)
+    return found
+
+
+def test_every_key_stands_in_the_table_of_this_file() -> None:
+    assert sorted(set(all_keys()) - set(PATHS)) == []
+
+
+@pytest.mark.parametrize(("path", "good", "held", "_wrong", "_expected"), KEYS, ids=PATHS)
+def test_a_good_value_is_held_in_the_type_of_its_field(
+    path: str, good: Any, held: Any, _wrong: Any, _expected: str
+) -> None:
+    with override_settings(REDIS_COMPONENTS=setting(path, good)):
+        assert at(path) == held
+        assert type(at(path)) is type(held)
+
+
+@pytest.mark.parametrize(("path", "_good", "_held", "wrong", "expected"), KEYS, ids=PATHS)
+def test_a_wrong_value_is_an_error_with_key_value_and_what_is_accepted(
+    path: str, _good: Any, _held: Any, wrong: Any, expected: str
+) -> None:
+    where = "REDIS_COMPONENTS" + "".join(f'["{word}"]' for word in path.split("."))
+
+    with override_settings(REDIS_COMPONENTS=setting(path, wrong)):
+        assert conf.mistakes() == [f"{where} = {wrong!r}: expected {expected}."]
+        with pytest.raises(ConfigurationError) as caught:
+            conf.settings()
+
+    assert str(caught.value) == f"{where} = {wrong!r}: expected {expected}."
+    assert isinstance(caught.value, ImproperlyConfigured)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_misspelt_key_is_an_error_with_the_nearest_name(path: str) -> None:
+    *sections_, key = path.split(".")
+    misspelt = key[:1] + key[2:] if len(key) > 3 else key + "S"
+    where = "REDIS_COMPONENTS" + "".join(f'["{word}"]' for word in sections_)
+
+    found = mistakes(setting(".".join([*sections_, misspelt]), "x"))
+
+    assert f'{where}["{misspelt}"] is unknown. Did you mean "{key}"?' in found
+
+
+def test_a_key_in_lower_case_finds_its_name() -> None:
+    assert mistakes({"prefix": "x"}) == ['REDIS_COMPONENTS["prefix"] is unknown. Did you mean "PREFIX"?']
+
+
+def test_a_key_like_no_other_is_answered_with_all_of_them() -> None:
+    assert mistakes({"AUTOCOMPLETE": {"zzz": 1}, 7: 8}) == [
+        'REDIS_COMPONENTS["7"] is unknown. Known are ' + ", ".join(sorted(map(str.upper, top_level()))) + ".",
+        'REDIS_COMPONENTS["AUTOCOMPLETE"]["zzz"] is unknown. Known are LIMIT, MIN_LENGTH.',
+    ]
+
+
+def top_level() -> list[str]:
+    return [field.name for field in dataclasses.fields(sections.Settings)]
+
+
+@pytest.mark.parametrize("value", [None, [], "redis://user:secret@host"])
+def test_a_setting_that_is_no_dict_is_an_error(value: Any) -> None:
+    shown = repr(value).replace("user:secret", "***")
+
+    assert mistakes(value) == [f"REDIS_COMPONENTS = {shown}: expected a dict."]
+    assert mistakes({"TASKQUEUE": value}) == [f'REDIS_COMPONENTS["TASKQUEUE"] = {shown}: expected a dict.']
+    assert mistakes({"CONNECTIONS": value}) == [f'REDIS_COMPONENTS["CONNECTIONS"] = {shown}: expected a dict.']
+
+
+def test_a_url_where_a_dict_belongs_is_shown_without_its_password() -> None:
+    assert mistakes({"CONNECTIONS": {"default": "redis://shop:s3cr@t@host:6379/1"}}) == [
+        (
+            'REDIS_COMPONENTS["CONNECTIONS"]["default"] = \'redis://***@host:6379/1\': '
+            'expected a dict, such as {"URL": "redis://127.0.0.1:6379/1"}.'
+        )
+    ]
+
+
+@pytest.mark.parametrize("entry", [{}, {"URL": None}, {"URL": "redis://h", "CACHE": "default"}])
+def test_a_connection_has_either_a_cache_or_a_url(entry: dict[str, Any]) -> None:
+    assert mistakes({"CONNECTIONS": {"tasks": entry}}) == [
+        (
+            'REDIS_COMPONENTS["CONNECTIONS"]["tasks"]: '
+            'expected either "CACHE" (an alias in CACHES) or "URL", and not both.'
+        )
+    ]
+
+
+def test_a_misspelt_url_is_one_mistake_and_not_two() -> None:
+    assert mistakes({"CONNECTIONS": {"tasks": {"ULR": "redis://h"}}}) == [
+        'REDIS_COMPONENTS["CONNECTIONS"]["tasks"]["ULR"] is unknown. Did you mean "URL"?'
+    ]
+
+
+def test_connections_that_name_none_are_an_error() -> None:
+    assert mistakes({"CONNECTIONS": {}}) == ['REDIS_COMPONENTS["CONNECTIONS"] = {}: expected at least one entry.']
+
+
+@pytest.mark.parametrize("alias", [7, "", None])
+def test_an_alias_is_a_string(alias: Any) -> None:
+    assert mistakes({"CONNECTIONS": {alias: {"URL": "redis://h"}}}) == [
+        f'REDIS_COMPONENTS["CONNECTIONS"] has the key {alias!r}: expected a string that is not empty.'
+    ]
+
+
+def test_all_mistakes_are_found_and_the_first_is_raised() -> None:
+    value = {"PREFIX": "{", "CONNECTIONS": {"default": {"URL": "redis://h", "RETRIES": "3"}}, "TASKQUEUE": {"X": 1}}
+
+    found = mistakes(value)
+
+    assert [text.partition(" ")[0] for text in found] == [
+        'REDIS_COMPONENTS["PREFIX"]',
+        'REDIS_COMPONENTS["CONNECTIONS"]["default"]["RETRIES"]',
+        'REDIS_COMPONENTS["TASKQUEUE"]["X"]',
+    ]
+    with override_settings(REDIS_COMPONENTS=value), pytest.raises(ConfigurationError) as caught:
+        conf.settings()
+    assert str(caught.value) == found[0]
+
+
+@pytest.mark.parametrize("prefix", ["", "x" * 65, "a b", "a{", "}a", "a\n", "a\x00", None, b"drc"])
+def test_a_prefix_that_would_break_keys_is_refused(prefix: Any) -> None:
+    assert len(mistakes({"PREFIX": prefix})) == 1
+
+
+def test_without_the_setting_everything_has_its_default(settings: Any) -> None:
+    del settings.REDIS_COMPONENTS
+
+    found = conf.settings()
+
+    assert found == sections.Settings()
+    assert found.connections == {"default": sections.ConnectionSettings(cache="default")}
+    assert (found.prefix, found.taskqueue.lease_s, found.analytics.ttl_s) == ("drc", 15.0, 400 * 86_400.0)
+
+
+def test_the_settings_are_read_once_and_dropped_when_they_change(settings: Any) -> None:
+    settings.REDIS_COMPONENTS = {"PREFIX": "one"}
+    first = conf.settings()
+    assert conf.settings() is first
+
+    settings.REDIS_COMPONENTS = {"PREFIX": "two"}
+
+    assert conf.settings().prefix == "two"
+    assert first.prefix == "one"
+
+
+@pytest.mark.parametrize(("name", "told"), [("REDIS_COMPONENTS", True), ("CACHES", True), ("TIME_ZONE", False)])
+def test_who_asked_is_told_of_a_change_of_the_settings_that_matter(
+    settings: Any, monkeypatch: pytest.MonkeyPatch, name: str, told: bool
+) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr(conf, "_on_change", [*conf._on_change])
+    conf.on_change(lambda: calls.append(name))
+
+    setattr(settings, name, getattr(settings, name))
+
+    assert bool(calls) is told

@@ -1,0 +1,358 @@
+"""Aliases to clients: every kind of URL, threads, forks, event loops, and what is left open (nothing)."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from django_redis_components.core import connections
+from django_redis_components.core.exceptions import ConfigurationError, NotConnected
+from django_redis_components.core.keys import key
+from django_redis_components.core.protocol import Batch, Command, Flow, Read, Wait, arun, run
+from django_redis_components.core.waiting import BellWaiter
+from example_project.localserver import LocalServer, ServerError, redis_binary
+from tests.core.conftest import Driver
+from tests.support import Store, eventually, run_async, run_together
+from tests.support.absence import absent
+from tests.support.processes import Children
+
+Start = Callable[..., LocalServer]
+WHO = Read("CLIENT", "ID", key=None)
+
+
+def one(request: Any) -> Flow[Any]:
+    return (yield request)
+
+
+def connected(store: Store) -> int:
+    return int(store.raw.info("clients")["connected_clients"])
+
+
+def point(settings: Any, url: str, **more: str) -> None:
+    entries = {alias: {"URL": each} for alias, each in {"default": url, **more}.items()}
+    settings.REDIS_COMPONENTS = {"PREFIX": "connections", "CONNECTIONS": entries}
+
+
+# Aliases
+
+
+def test_an_unknown_alias_is_an_error_with_the_nearest_name(settings: Any) -> None:
+    point(settings, "redis://h", tasks="redis://h/1")
+
+    with pytest.raises(ConfigurationError) as caught:
+        connections.client("taks")
+
+    assert str(caught.value) == "REDIS_COMPONENTS[\"CONNECTIONS\"] has no 'taks'. Did you mean 'tasks'?"
+
+
+def test_an_unknown_alias_like_no_other_is_answered_with_all_of_them(settings: Any) -> None:
+    point(settings, "redis://h", tasks="redis://h/1")
+
+    async def main() -> None:
+        connections.aclient("zzz")
+
+    with pytest.raises(ConfigurationError) as caught:
+        run_async(main)
+
+    assert str(caught.value) == "REDIS_COMPONENTS[\"CONNECTIONS\"] has no 'zzz'. There are default, tasks."
+
+
+def test_a_mistake_in_the_settings_is_the_error_of_the_first_use(settings: Any) -> None:
+    settings.REDIS_COMPONENTS = {"PREFIKS": "x"}
+
+    with pytest.raises(ConfigurationError, match='Did you mean "PREFIX"'):
+        connections.client()
+
+
+def test_each_alias_has_one_client_in_a_process(redis_server: Store, settings: Any) -> None:
+    point(settings, redis_server.url, tasks=redis_server.url)
+
+    found = run_together(8, lambda: connections.client())
+
+    assert len(set(map(id, found))) == 1
+    assert connections.client("tasks") is not found[0]
+
+
+def test_a_change_of_the_settings_is_a_change_of_the_server(
+    redis_server: Store, own_server: Store, settings: Any
+) -> None:
+    point(settings, redis_server.url)
+    first = connections.client()
+    assert run(first, one(Command("SET", "connections:here", 1, "PX", 60_000))) == b"OK"
+
+    point(settings, own_server.url)
+
+    assert connections.client() is not first
+    assert run(connections.client(), one(Read("EXISTS", "connections:here"))) == 0
+
+
+def test_a_change_of_the_settings_reaches_a_loop_that_runs(
+    redis_server: Store, own_server: Store, settings: Any
+) -> None:
+    async def main() -> tuple[Any, Any]:
+        point(settings, redis_server.url)
+        first = connections.aclient()
+        await arun(first, one(Command("SET", "connections:here", 1, "PX", 60_000)))
+        assert connections.aclient() is first
+        point(settings, own_server.url)
+        assert connections.aclient() is not first
+        return await arun(connections.aclient(), one(Read("EXISTS", "connections:here"))), first._pools
+
+    assert run_async(main) == (0, {})
+
+
+def test_the_server_is_asked_for_its_version_once(store: Store) -> None:
+    client = connections.client()
+
+    info = client.server()
+
+    assert info is client.server()
+    assert info.product == ("Redis" if store.name == "redis7" else "Valkey")
+    assert info.version >= (7, 0, 0)
+    assert str(info) == f"{info.product} {info.fields.get('valkey_version') or info.fields['redis_version']}"
+
+
+def test_the_server_is_asked_for_its_version_on_a_loop_too(redis_server: Store) -> None:
+    async def main() -> tuple[Any, Any]:
+        client = connections.aclient()
+        return await client.server(), await client.server()
+
+    first, second = run_async(main)
+
+    assert first is second
+    assert first.product == "Valkey"
+
+
+# Kinds of URL
+
+
+def round_trip(drive: Driver) -> list[Any]:
+    name = key("kinds", "n")
+    batch = Batch([Command("RPUSH", name, "ding", "dong"), Command("PEXPIRE", name, 60_000)])
+    replies = [drive.ask(batch), drive.ask(Wait(name, 1)), drive.ask(Command("LPOP", name))]
+    link = connections.client().link(name)
+    link.send("ECHO", "hello")
+    replies.append(link.read())
+    link.close()
+    return replies
+
+
+ANSWERS = [[2, 1], b"ding", b"dong", b"hello"]
+
+
+def test_standalone_and_cluster_urls_work(store: Store, drive: Driver) -> None:
+    assert round_trip(drive) == ANSWERS
+
+
+def test_a_sentinel_url_works(sentinel_server: Store, drive: Driver) -> None:
+    assert round_trip(drive) == ANSWERS
+
+
+def test_a_unix_socket_url_works_with_password_and_database(
+    stores: Any, start_server: Start, settings: Any, drive: Driver
+) -> None:
+    directory = stores.new_directory("unix")
+    server = start_server("--requirepass", "p w", unixsocket=directory / "s")
+    point(settings, f"unix://:p%20w@{server.unixsocket}?db=3")
+
+    assert round_trip(drive) == ANSWERS
+    drive.ask(Command("SET", "x", 1))
+    with redis.Redis(unix_socket_path=str(server.unixsocket), password="p w", db=3) as raw:
+        assert raw.get("x") == b"1"
+
+
+def test_a_database_number_in_the_url_is_selected(redis_server: Store, settings: Any, drive: Driver) -> None:
+    point(settings, redis_server.url.removesuffix("/0") + "/7")
+
+    assert drive.ask(Command("SET", "connections:db", 1, "PX", 1_000)) == b"OK"
+    assert redis_server.raw.get("connections:db") is None
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate for 127.0.0.1 that signs itself, with its key beside it."""
+    if shutil.which("openssl") is None:
+        absent("openssl is not installed")
+    path = tmp_path_factory.mktemp("tls") / "cert.pem"
+    kind = ("-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1")
+    name = ("-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1")
+    command = ["openssl", "req", *kind, *name, "-keyout", str(path.with_name("key.pem")), "-out", str(path)]
+    subprocess.run(command, check=True, capture_output=True)
+    return path
+
+
+@pytest.fixture
+def tls_port(start_server: Start, certificate: Path) -> int:
+    """Port of a server that speaks TLS. The embedded Valkey is built without; Debian's Redis has it."""
+    try:
+        binary = redis_binary()
+    except ServerError as exc:
+        absent(f"no server with TLS: {exc}")
+    files = ["--tls-cert-file", str(certificate), "--tls-key-file", str(certificate.with_name("key.pem"))]
+    files += ["--tls-ca-cert-file", str(certificate), "--tls-auth-clients", "no"]
+    server = start_server(*files, binary=binary)
+    with redis.Redis.from_url(server.url) as raw:
+        for port in range(30_000, 30_200):
+            try:
+                raw.config_set("tls-port", port)
+            except redis.ResponseError:
+                continue
+            return port
+    raise AssertionError("no free port for TLS")
+
+
+def test_a_tls_url_works_and_checks_the_certificate(
+    tls_port: int, certificate: Path, settings: Any, drive: Driver
+) -> None:
+    point(settings, f"rediss://127.0.0.1:{tls_port}/0?ssl_ca_certs={certificate}")
+    assert round_trip(drive) == ANSWERS
+
+    point(settings, f"rediss://127.0.0.1:{tls_port}/0")
+    with pytest.raises(NotConnected, match="certificate verify failed"):
+        drive.ask(Read("PING"))
+
+
+def test_a_bell_is_heard_over_tls(tls_port: int, certificate: Path, settings: Any) -> None:
+    point(settings, f"rediss://127.0.0.1:{tls_port}/0?ssl_ca_certs={certificate}")
+    waiter = BellWaiter(connections.client(), [key("tls", "bell")])
+
+    assert waiter.wait(0.02) is False
+    connections.client().execute(Command("ZADD", key("tls", "bell"), 1, "ding"))
+    assert waiter.wait(2) is True
+    waiter.close()
+
+
+def test_tls_links_of_a_loop_that_ended_leave_no_warning(tls_port: int, certificate: Path, settings: Any) -> None:
+    point(settings, f"rediss://127.0.0.1:{tls_port}/0?ssl_ca_certs={certificate}")
+
+    for end in (end_in_order, end_abruptly):
+        loop = asyncio.new_event_loop()
+        assert loop.run_until_complete(ask_on_this_loop()) > 0
+        end(loop)
+        asyncio.run(ask_on_this_loop())
+        gc.collect()
+
+
+# Forks
+
+
+def test_a_forked_child_opens_its_own_links_and_the_parents_go_on(redis_server: Store, children: Children) -> None:
+    name = key("fork", "n")
+
+    before, child, child_through_old_client, counted_in_child, after, counted = children.call(
+        "tests.core.acts:fork_with_open_links", name
+    ).result()  # type: ignore[misc]
+
+    assert before == after
+    assert child not in (before, child_through_old_client)
+    assert child_through_old_client != before
+    assert (counted_in_child, counted) == (1, 2)
+
+
+def test_a_fork_inside_a_loop_leaves_the_loops_links_to_the_parent(redis_server: Store, children: Children) -> None:
+    before, child, after, rung = children.call("tests.core.acts:fork_in_a_loop", key("fork", "bell")).result()  # type: ignore[misc]
+
+    assert before == after
+    assert isinstance(child, int), child
+    assert child != before
+    assert rung == "ding"
+
+
+# Event loops
+
+
+async def ask_on_this_loop() -> int:
+    number: int = await arun(connections.aclient(), one(WHO))
+    return number
+
+
+def end_in_order(loop: asyncio.AbstractEventLoop) -> None:
+    loop.run_until_complete(loop.shutdown_asyncgens())
+    loop.close()
+
+
+def end_abruptly(loop: asyncio.AbstractEventLoop) -> None:
+    loop.close()
+
+
+def test_each_loop_has_its_own_client_and_each_alias_one_of_its_own(redis_server: Store, settings: Any) -> None:
+    point(settings, redis_server.url, tasks=redis_server.url)
+
+    async def main() -> list[int]:
+        assert connections.aclient() is connections.aclient()
+        return [id(connections.aclient()), id(connections.aclient("tasks"))]
+
+    async def both() -> list[int]:
+        return await main() + await main()
+
+    first, second = run_together(2, lambda: asyncio.run(both()))
+
+    assert len(set(first)) == len(set(second)) == 2
+
+
+def test_the_links_of_a_loop_are_closed_when_it_shuts_down(redis_server: Store) -> None:
+    at_rest = connected(redis_server)
+
+    for _ in range(3):
+        asyncio.run(ask_on_this_loop())
+        gc.collect()
+
+    eventually(lambda: connected(redis_server) == at_rest)
+
+
+def test_the_links_of_a_loop_that_was_closed_abruptly_are_closed_by_the_next_one(redis_server: Store) -> None:
+    at_rest = connected(redis_server)
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(ask_on_this_loop())
+    end_abruptly(loop)
+    assert connected(redis_server) == at_rest + 1
+
+    asyncio.run(ask_on_this_loop())
+    gc.collect()
+
+    eventually(lambda: connected(redis_server) == at_rest)
+
+
+def test_a_loop_may_close_its_links_itself_and_go_on(redis_server: Store) -> None:
+    async def main() -> tuple[int, int]:
+        await connections.aclose_all()  # nothing is open yet
+        first = await ask_on_this_loop()
+        await connections.aclose_all()
+        return first, await ask_on_this_loop()
+
+    first, second = asyncio.run(main())
+
+    assert first != second
+
+
+def test_a_request_under_way_is_answered_although_its_client_was_closed(redis_server: Store) -> None:
+    at_rest = connected(redis_server)
+
+    async def main() -> bytes | None:
+        waiting = asyncio.ensure_future(connections.aclient().wait(key("loops", "bell"), 3))
+        await asyncio.sleep(0.01)
+        await connections.aclose_all()
+        await arun(connections.aclient(), one(Command("RPUSH", key("loops", "bell"), "ding")))
+        return await waiting
+
+    assert asyncio.run(main()) == b"ding"
+    eventually(lambda: connected(redis_server) == at_rest)
+
+
+def test_close_all_closes_what_is_free(redis_server: Store) -> None:
+    at_rest = connected(redis_server)
+    run_together(4, lambda: connections.client().execute(WHO))
+    assert connected(redis_server) > at_rest
+
+    connections.close_all()
+
+    eventually(lambda: connected(redis_server) == at_rest)
+    assert connections.client().execute(Read("PING")) == b"PONG"

@@ -1,0 +1,84 @@
+"""Endpoints: the connections they make, and which of them stand in one database."""
+
+from __future__ import annotations
+
+import pytest
+from redis import connection as sync_connections
+from redis.asyncio import connection as async_connections
+
+from django_redis_components.core.endpoints import Endpoint
+from django_redis_components.core.sections import ConnectionSettings
+from django_redis_components.core.urls import from_url
+
+
+def parsed(url: str, **settings: float) -> Endpoint:
+    return from_url("default", url, ConnectionSettings(url=url, **settings))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("redis://h", "Connection"),
+        ("rediss://h", "SSLConnection"),
+        ("unix:///s", "UnixDomainSocketConnection"),
+        ("redis+cluster://h", "Connection"),
+        ("redis+sentinel://h/main?ssl=true", "SSLConnection"),
+    ],
+)
+def test_each_transport_has_its_connection_in_both_worlds(url: str, name: str) -> None:
+    endpoint = parsed(url)
+
+    assert type(endpoint.connection(endpoint.seeds[0])) is getattr(sync_connections, name)
+    assert type(endpoint.aconnection(endpoint.seeds[0])) is getattr(async_connections, name)
+
+
+def test_a_connection_has_our_timeouts_and_never_retries_by_itself() -> None:
+    endpoint = parsed("redis://me:pw@h:7000/3?socket_timeout=99", socket_timeout_s=1.5, connect_timeout_s=0.5)
+
+    for connection in (endpoint.connection(endpoint.seeds[0]), endpoint.aconnection(endpoint.seeds[0])):
+        assert (connection.host, connection.port, connection.db) == ("h", 7000, 3)
+        assert (connection.username, connection.password) == ("me", "pw")
+        assert (connection.socket_timeout, connection.socket_connect_timeout) == (1.5, 0.5)
+        assert connection.retry.get_retries() == 0
+        assert connection.protocol == 2
+
+
+def test_a_sentinel_gets_its_own_login_and_no_database() -> None:
+    endpoint = parsed("redis+sentinel://:pw@a:7000/main/2?sentinel_password=theirs")
+
+    connection = endpoint.connection(endpoint.seeds[0], sentinel=True)
+
+    assert (connection.password, connection.db) == ("theirs", 0)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("redis://h:6379/0", "redis://H"),
+        ("redis://localhost/1", "rediss://me:pw@127.0.0.1:6379/1"),
+        ("redis://[::1]", "redis://"),
+        ("unix:///s?db=1", "unix:///s?db=1"),
+        ("redis+sentinel://a,b/main/1", "redis+sentinel://b:26379,c/main/1"),
+        ("redis+cluster://a:1,b:2", "redis+cluster://b:2"),
+        ("redis+cluster://a:1,b:2", "redis://b:2/0"),
+    ],
+)
+def test_two_ways_to_write_one_database_are_one(one: str, other: str) -> None:
+    assert parsed(one).same_database(parsed(other))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("redis://h/0", "redis://h/1"),
+        ("redis://h:1", "redis://h:2"),
+        ("redis://a", "redis://b"),
+        ("unix:///s?db=1", "unix:///s"),
+        ("unix:///s", "unix:///t"),
+        ("redis+sentinel://a/main", "redis+sentinel://a/other"),
+        ("redis+sentinel://a/main/1", "redis+sentinel://a/main"),
+        ("redis+cluster://a:1", "redis+cluster://b:1"),
+    ],
+)
+def test_two_databases_are_two(one: str, other: str) -> None:
+    assert not parsed(one).same_database(parsed(other))

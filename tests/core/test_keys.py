@@ -1,0 +1,72 @@
+"""Names and keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from redis.crc import key_slot
+
+from django_redis_components.core import keys
+
+
+def test_a_key_has_prefix_room_and_name_in_braces(settings: Any) -> None:
+    settings.REDIS_COMPONENTS = {"PREFIX": "shop", "CONNECTIONS": {"default": {"URL": "redis://h"}}}
+
+    assert keys.key("locks", "order:1") == "shop:locks:{order:1}"
+    assert keys.key("locks", "order:1", "bell", "7") == "shop:locks:{order:1}:bell:7"
+
+
+def test_all_keys_of_one_object_share_a_slot() -> None:
+    made = [keys.key("locks", "order:1"), keys.key("locks", "order:1", "bell"), keys.key("locks", "order:1", "q", "2")]
+
+    assert len({key_slot(key.encode()) for key in made}) == 1
+
+
+@pytest.mark.parametrize("name", ["a", "x" * 200, "é" * 100, "order:{}".replace("{}", "7"), "張三", "a b", "😀"])
+def test_a_good_name_is_returned_as_it_is(name: str) -> None:
+    assert keys.validate_name(name) is name
+
+
+def test_an_empty_name_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^lock name is empty: expected 1 to 200 bytes of text\.$"):
+        keys.validate_name("", "lock name")
+
+
+@pytest.mark.parametrize(("name", "size"), [("x" * 201, 201), ("é" * 101, 202), ("😀" * 51, 204)])
+def test_an_over_long_name_is_refused_and_shown_shortened(name: str, size: int) -> None:
+    with pytest.raises(ValueError, match=rf"… has {size} bytes: expected at most 200\.$") as caught:
+        keys.validate_name(name)
+
+    assert len(str(caught.value)) < 120
+
+
+@pytest.mark.parametrize("character", ["\n", "\r", "\0", "\t", "\x1f", "\x7f", "\x9f"])
+def test_a_control_character_is_refused_by_its_escape(character: str) -> None:
+    with pytest.raises(ValueError, match="control character") as caught:
+        keys.validate_name(f"a{character}b", "queue name")
+
+    assert str(caught.value) == f"queue name {f'a{character}b'!r}: control character {character!r} is not accepted."
+
+
+@pytest.mark.parametrize("name", ["{", "a}", "a{b}c"])
+def test_braces_are_refused_because_they_mark_the_slot(name: str) -> None:
+    with pytest.raises(ValueError, match=r"braces are not accepted; they mark the Cluster slot in keys\.$"):
+        keys.validate_name(name)
+
+
+def test_a_lone_surrogate_is_refused_because_it_cannot_be_encoded() -> None:
+    with pytest.raises(ValueError, match=r"^name 'a\\udc80': expected text that UTF-8 can encode\.$"):
+        keys.validate_name("a\udc80")
+
+
+@pytest.mark.parametrize("name", [b"bytes", 7, None])
+def test_a_name_that_is_no_string_is_refused(name: object) -> None:
+    with pytest.raises(TypeError, match=rf"^name .*: expected a string, got {type(name).__name__}\.$"):
+        keys.validate_name(name)
+
+
+def test_a_digest_is_short_stable_and_never_refuses() -> None:
+    assert keys.digest("visitor") == keys.digest(b"visitor")
+    assert len(keys.digest("\udc80" + "x" * 10_000)) == 32
+    assert keys.digest("a") != keys.digest("b")

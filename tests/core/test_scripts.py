@@ -1,0 +1,140 @@
+"""Lua scripts: what is declared, what is included, and what is sent when the server has forgotten them."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import pytest
+import redis
+
+from django_redis_components.core import connections
+from django_redis_components.core.keys import key
+from django_redis_components.core.protocol import Batch, Call, Command, Read, arun, run
+from django_redis_components.core.scripts import LuaScript
+from tests.core.sample import COUNT, FAIL, PUT, in_this_room
+from tests.support import Store, run_async
+
+
+def flow(request: Any):
+    return (yield request)
+
+
+def ask(request: Any) -> Any:
+    return run(connections.client(), flow(request))
+
+
+def put(name: str = "thing", value: str = "v") -> Call:
+    return PUT(target=key("sample", name), counter=key("sample", name, "times"), value=value)
+
+
+def forget_scripts(store: Store) -> None:
+    for server in store.servers:
+        with redis.Redis.from_url(server.url) as client:
+            client.script_flush()
+
+
+def test_a_script_runs_whole_with_its_shared_parts(store: Store) -> None:
+    assert ask(put()) == [1, 42]
+
+    assert store.raw.get(key("sample", "thing")) == b"v"
+    assert 59_000 < store.raw.pttl(key("sample", "thing")) <= 60_000
+
+
+def test_the_sha_is_that_of_the_text_with_its_parts_in_place() -> None:
+    assert "-- @include" not in PUT.source
+    assert PUT.source.index("LIFE_MS = 60000") < PUT.source.index("local function answer()") < PUT.source.index("SET")
+    assert hashlib.sha1(PUT.source.encode(), usedforsecurity=False).hexdigest() == PUT.sha
+
+
+def test_a_part_that_does_not_exist_is_named() -> None:
+    lost = LuaScript("sample", "lost", keys=())
+
+    with in_this_room(), pytest.raises(FileNotFoundError, match=r"^sample/lua/shared/nowhere\.lua$"):
+        _ = lost.source
+
+
+def test_the_last_key_and_the_last_argument_may_be_variadic(redis_server: Store) -> None:
+    keys = [key("sample", "n", str(number)) for number in range(3)]
+
+    assert ask(COUNT(first=keys[0], others=keys[1:], by=[1, 2])) == [3, 3, 3]
+    assert ask(COUNT(first=keys[0], others=[], by=(number for number in (4,)))) == [7]
+    assert redis_server.raw.mget(keys) == [b"7", b"3", b"3"]
+
+
+@pytest.mark.parametrize("value", ["abc", b"abc", 7, None])
+def test_a_variadic_value_that_is_no_sequence_is_refused(value: object) -> None:
+    with pytest.raises(TypeError) as caught:
+        COUNT(first="a", others=["b"], by=value)
+
+    assert str(caught.value) == f"by={value!r}: expected a sequence of keys or arguments."
+
+
+def test_a_missing_name_is_named() -> None:
+    with pytest.raises(TypeError) as caught:
+        PUT(target="a", value="v")
+
+    assert str(caught.value) == "<LuaScript sample/put> misses counter: it takes target, counter, value."
+
+
+def test_an_unknown_name_is_named() -> None:
+    with pytest.raises(TypeError) as caught:
+        COUNT(first="a", others=[], by=[1], ttl=5, key="x")
+
+    assert str(caught.value) == "<LuaScript sample/count> does not know key, ttl: it takes first, others*, by*."
+
+
+def test_a_script_without_keys_runs_anywhere(store: Store) -> None:
+    nothing = LuaScript("sample", "count", keys=(), args=("by*",), idempotent=True)
+    nothing.source = COUNT.source
+
+    assert nothing(by=[1]).key is None
+    assert ask(nothing(by=[1])) == []
+
+
+@pytest.mark.parametrize("name", ["one", "two", "three"])
+def test_a_forgotten_script_is_sent_with_its_text_and_runs_once(store: Store, name: str) -> None:
+    ask(put(name))
+    forget_scripts(store)
+
+    assert ask(put(name)) == [2, 42]
+    assert ask(put(name)) == [3, 42]
+
+
+def test_a_forgotten_script_is_sent_with_its_text_on_the_event_loop_too(store: Store) -> None:
+    forget_scripts(store)
+
+    async def twice() -> list[Any]:
+        return [await arun(connections.aclient(), flow(put())) for _ in range(2)]
+
+    assert run_async(twice) == [[1, 42], [2, 42]]
+
+
+def test_in_a_batch_a_forgotten_script_is_loaded_once_and_each_call_runs_once(store: Store) -> None:
+    names = [f"n{number}" for number in range(10)]
+    ask(put())
+    forget_scripts(store)
+
+    replies = ask(Batch([*(put(name) for name in names), Read("GET", key("sample", "thing"))]))
+
+    assert replies == [[1, 42]] * 10 + [b"v"]
+    if not store.is_cluster:
+        sent = store.raw.info("commandstats")
+        assert ask(Batch([put(name) for name in names])) == [[2, 42]] * 10
+        now = store.raw.info("commandstats")
+        assert now["cmdstat_eval"]["calls"] == sent["cmdstat_eval"]["calls"]
+
+
+def test_an_error_of_a_script_is_raised_and_the_script_is_not_sent_again(store: Store) -> None:
+    counter = key("sample", "failed")
+
+    with pytest.raises(redis.ResponseError, match="BROKEN on purpose"):
+        ask(FAIL(counter=counter))
+
+    assert store.raw.get(counter) == b"1"
+    store.raw.delete(counter)
+
+
+def test_a_plain_evalsha_that_the_server_does_not_know_is_the_callers_error(redis_server: Store) -> None:
+    with pytest.raises(redis.exceptions.NoScriptError):
+        ask(Command("EVALSHA", "0" * 40, 0, key="x"))

@@ -1,0 +1,159 @@
+"""Folding: which spellings are one name, which are not, and that folding twice changes nothing."""
+
+from __future__ import annotations
+
+import random
+import unicodedata
+
+import pytest
+
+from django_redis_components.core.text import FOLDING_VERSION, fold, folded_words, word_starts
+
+
+@pytest.mark.parametrize(
+    ("written", "typed"),
+    [
+        ("Émile", "emile"),
+        ("Łódź", "lodz"),
+        ("Ørsted", "orsted"),
+        ("İstanbul", "istanbul"),
+        ("ISTANBUL", "istanbul"),
+        ("ısı", "isi"),
+        ("Straße", "strasse"),
+        ("STRASSE", "straße"),
+        ("Đurđević", "durdevic"),
+        ("Þórður Æsir", "thordur aesir"),
+        ("Œuvre", "oeuvre"),
+        ("Nguyễn", "nguyen"),
+        ("Ждёт", "ждет"),
+        ("ЁЛКА", "елка"),
+        ("Άννα", "αννα"),
+        ("ὈΔΥΣΣΕΎΣ", "οδυσσευσ"),
+        ("Ὀδυσσεύς", "οδυσσευσ"),
+        ("ﬁn", "fin"),
+        ("ＡＢＣ", "abc"),
+        ("ﾊﾟﾝ", "パン"),
+        ("①", "1"),
+        ("O’Neil", "o'neil"),
+        ("Oʼneil", "o'neil"),
+        ("d´Arc", "d'arc"),
+        ("Anna–Maria", "anna-maria"),
+        ("한국", "한국"),
+        ("❤️", "❤"),
+    ],
+)
+def test_spellings_of_one_name_fold_to_the_same(written: str, typed: str) -> None:
+    assert fold(written) == fold(typed)
+
+
+@pytest.mark.parametrize("decomposed", ["NFC", "NFD", "NFKC", "NFKD"])
+@pytest.mark.parametrize("name", ["Émile", "Ждёт", "Йосиф", "がぎぐ", "한국", "Ἀθῆναι", "أحمد", "क़लम", "Ǻ"])
+def test_the_normal_form_of_the_input_makes_no_difference(name: str, decomposed: str) -> None:
+    assert fold(unicodedata.normalize(decomposed, name)) == fold(name)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("Й", "И"), ("が", "か"), ("أ", "ا"), ("ぱ", "ば"), ("कि", "क"), ("ї", "і")]
+)
+def test_marks_that_make_another_letter_stay(one: str, other: str) -> None:
+    assert fold(one) != fold(other)
+
+
+def test_a_latin_mark_after_a_cyrillic_letter_is_judged_by_its_own_base() -> None:
+    assert fold("éй") == "e" + unicodedata.normalize("NFD", "й")
+
+
+def test_one_jamo_is_the_beginning_of_its_syllable() -> None:
+    assert fold("한국").startswith(fold("하"))
+    assert fold("한국").startswith(fold("ㅎ"))
+    assert not fold("하").startswith(fold("한"))
+
+
+@pytest.mark.parametrize(
+    ("given", "folded"),
+    [
+        ("  Anna \t\n Lee ", "anna lee"),
+        ("Anna\u00a0Lee\u3000Ann", "anna lee ann"),
+        ("a\x00b\x1fc\x7fd\x9fe", "a b c d e"),
+        ("Anna\u200bLee", "annalee"),
+        ("\u202eAnna\u202c", "anna"),
+        ("co\u00adoperate", "cooperate"),
+        ("", ""),
+        (" \t ", ""),
+        ("\u0301", "\u0301"),
+        ("{a}", "{a}"),
+    ],
+)
+def test_space_control_and_invisible_characters(given: str, folded: str) -> None:
+    assert fold(given) == folded
+
+
+def test_folding_every_character_twice_changes_nothing() -> None:
+    everything = (chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000)
+
+    changed = [f"U+{ord(c):04X}" for c in everything if unicodedata.category(c) != "Cn" and fold(fold(c)) != fold(c)]
+
+    assert changed == []
+
+
+def test_folding_any_mixture_twice_changes_nothing() -> None:
+    source = random.Random(2026)
+    letters = [chr(code) for code in (*range(0x3100), *range(0xAC00, 0xAD00), *range(0x1F300, 0x1F400))]
+    marks = [c for c in letters if unicodedata.category(c) in ("Mn", "Cf", "Cc")]
+
+    for _ in range(20_000):
+        mixed = "".join(source.choice(source.choice((letters, marks))) for _ in range(6))
+        assert fold(fold(mixed)) == fold(mixed), ascii(mixed)
+
+
+def test_folded_text_has_no_control_characters() -> None:
+    """They separate the parts of an index entry."""
+    folded = fold("".join(chr(code) for code in range(0x100)) + "\u2028\u2029\u0085")
+
+    assert [c for c in folded if unicodedata.category(c) in ("Cc", "Zl", "Zp")] == []
+
+
+def test_a_lone_surrogate_does_not_break_folding() -> None:
+    assert fold("A\ud800") == "a\ud800"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Anna Maria", ["anna maria", "maria"]),
+        ("Anna-Maria de la Cruz", ["anna-maria de la cruz", "maria de la cruz", "de la cruz", "la cruz", "cruz"]),
+        ("O'Neil", ["o'neil", "neil"]),
+        ("d’Artagnan", ["d'artagnan", "artagnan"]),
+        ("Anna's", ["anna's"]),
+        ("you're", ["you're"]),
+        ("(Anna)", ["(anna)", "anna)"]),
+        ("anna.meyer@example.org", ["anna.meyer@example.org", "meyer@example.org", "example.org", "org"]),
+        ("王小明", ["王小明", "小明", "明"]),
+        ("北野 愛", [fold(x) for x in ("北野 愛", "野 愛", "愛")]),
+        ("佐々木", ["佐々木", "々木", "木"]),
+        ("हिन्दी भाषा", [fold(x) for x in ("हिन्दी भाषा", "भाषा")]),
+        ("e\u0301mile zola", ["emile zola", "zola"]),
+        ("Anna Anna", ["anna anna", "anna"]),
+        ("42 Ave. 7", ["42 ave. 7", "ave. 7", "7"]),
+        ("🎉 party", ["🎉 party", "party"]),
+        ("", []),
+        ("\x00", []),
+    ],
+)
+def test_a_text_is_found_from_each_of_its_words_on(text: str, words: list[str]) -> None:
+    assert folded_words(text, 16) == words
+
+
+def test_the_number_of_words_is_limited_and_the_whole_text_comes_first() -> None:
+    assert folded_words("a b c d e", 3) == ["a b c d e", "b c d e", "c d e"]
+
+
+def test_word_starts_are_offsets_into_the_given_text() -> None:
+    text = "Straße ﬁn"
+
+    assert [text[start:] for start in word_starts(text)] == ["Straße ﬁn", "ﬁn"]
+
+
+def test_the_version_is_a_whole_number() -> None:
+    """It stands in keys: a change of the rules needs a new one."""
+    assert FOLDING_VERSION == 1

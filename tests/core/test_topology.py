@@ -1,0 +1,304 @@
+"""Finding the node of a key: Sentinel and Cluster, on real ones."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import redis
+from redis.crc import key_slot
+
+from django_redis_components.core import connections
+from django_redis_components.core.endpoints import Node
+from django_redis_components.core.exceptions import NotConnected
+from django_redis_components.core.protocol import Batch, Command, Flow, Read, Wait
+from django_redis_components.core.sections import ConnectionSettings
+from django_redis_components.core.topology import Cluster, topology_of
+from django_redis_components.core.urls import from_url
+from django_redis_components.core.waiting import BellWaiter
+from example_project.localserver import LocalServer, valkey_binary
+from tests.core.conftest import Driver
+from tests.support import Store, eventually
+from tests.support.killing import kill_all
+from tests.support.sentinels import SERVICE, start_sentinel
+from tests.support.stores import Stores
+
+Start = Callable[..., LocalServer]
+
+
+def point(settings: Any, url: str, **options: Any) -> None:
+    settings.REDIS_COMPONENTS = {"PREFIX": "topology", "CONNECTIONS": {"default": {"URL": url, **options}}}
+
+
+@pytest.fixture
+def own_sentinel(stores: Stores, settings: Any) -> Iterator[list[LocalServer]]:
+    """Master, replica and sentinel of this test alone."""
+    servers = start_sentinel(valkey_binary(), stores.new_directory("own-sentinel"))
+    point(settings, f"redis+sentinel://127.0.0.1:{servers[2].port}/{SERVICE}", RETRIES=20)
+    yield servers
+    connections.close_all()
+    kill_all(servers)
+
+
+def address_of_master(sentinel: LocalServer) -> int:
+    with redis.Redis.from_url(sentinel.url) as client:
+        return int(client.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE)[1])
+
+
+def fail_over(servers: list[LocalServer]) -> None:
+    """Make the replica the master. What the Sentinel tells the old master after ten seconds, it is told at once."""
+    before = address_of_master(servers[2])
+    with redis.Redis.from_url(servers[2].url) as client:
+        client.execute_command("SENTINEL", "FAILOVER", SERVICE)
+    eventually(lambda: address_of_master(servers[2]) != before, timeout_s=20)
+    old = next(server for server in servers[:2] if server.port == before)
+    with redis.Redis.from_url(old.url) as client:
+        client.replicaof("127.0.0.1", address_of_master(servers[2]))
+        client.execute_command("CLIENT", "KILL", "TYPE", "NORMAL")
+
+
+def test_a_standalone_server_needs_no_finding() -> None:
+    topology = topology_of(from_url("default", "redis://h:7000", ConnectionSettings()))
+
+    assert list(topology.discover()) == []
+    assert topology.locate("any") == Node("h", 7000)
+
+
+# Sentinel
+
+
+def test_the_sentinel_is_asked_once_and_the_master_does_the_work(sentinel_server: Store, drive: Driver) -> None:
+    master, _, sentinel = sentinel_server.servers
+    port = Read("CONFIG", "GET", "port", key="x")
+
+    def sentinel_commands_of(*requests: Any) -> int:
+        connections.close_all()
+        with redis.Redis.from_url(sentinel.url) as watcher:
+            before = int(watcher.info("stats")["total_commands_processed"])
+            assert drive.ask(*requests) == [b"port", str(master.port).encode()]
+            return int(watcher.info("stats")["total_commands_processed"]) - before
+
+    assert sentinel_commands_of(port) == sentinel_commands_of(*[port] * 20)
+
+
+def test_a_failover_is_followed_by_reads_commands_batches_and_waits(
+    own_sentinel: list[LocalServer], drive: Driver
+) -> None:
+    replica = own_sentinel[1]
+
+    def flow() -> Flow[list[Any]]:
+        yield Command("SET", "n", 1)
+        fail_over(own_sentinel)
+        replies = [(yield Wait("bell", 0.01)), (yield Command("INCR", "n"))]
+        replies += yield Batch([Command("INCR", "n"), Read("GET", "n"), Read("CONFIG", "GET", "port", key="n")])
+        return replies
+
+    assert drive(flow()) == [None, 2, 3, b"3", [b"port", str(replica.port).encode()]]
+
+
+def test_a_bell_waiter_follows_a_failover(own_sentinel: list[LocalServer]) -> None:
+    client = connections.client()
+    waiter = BellWaiter(client, ["bell"])
+    assert waiter.wait(0.01) is False
+
+    fail_over(own_sentinel)
+
+    with pytest.raises(redis.exceptions.RedisError):
+        waiter.wait(2)
+    client.execute(Command("ZADD", "bell", 1, "ding"))
+    assert waiter.wait(2) is True
+    waiter.close()
+
+
+def test_a_plain_command_that_meets_a_dead_master_has_the_next_one_go_to_the_new_master(
+    own_sentinel: list[LocalServer], settings: Any, drive: Driver
+) -> None:
+    master, replica, sentinel = own_sentinel
+    point(settings, f"redis+sentinel://127.0.0.1:{sentinel.port}/{SERVICE}", RETRIES=0)
+    command = Command("INCR", "n")
+
+    def flow() -> Flow[Any]:
+        yield command
+        master.kill()
+        with pytest.raises(redis.ConnectionError):
+            yield command
+        eventually(lambda: address_of_master(sentinel) == replica.port, timeout_s=20)
+        with redis.Redis.from_url(replica.url) as raw:
+            eventually(lambda: raw.info("replication")["role"] == "master", timeout_s=20)
+        return (yield command)
+
+    assert drive(flow()) == 2
+
+
+def test_a_sentinel_that_is_down_is_passed_over_and_asked_last(
+    sentinel_server: Store, settings: Any, drive: Driver
+) -> None:
+    port = sentinel_server.servers[2].port
+    point(settings, f"redis+sentinel://127.0.0.1:1,127.0.0.1:{port}/{SERVICE}")
+
+    assert drive.ask(Read("PING")) == b"PONG"
+    topology = connections.client()._topology
+    assert connections.client().execute(Read("PING")) == b"PONG"
+    assert topology._sentinels == (Node("127.0.0.1", port), Node("127.0.0.1", 1))  # type: ignore[union-attr]
+
+
+def test_a_service_that_no_sentinel_knows_is_an_error_that_says_what_each_answered(
+    sentinel_server: Store, settings: Any, drive: Driver
+) -> None:
+    port = sentinel_server.servers[2].port
+    point(settings, f"redis+sentinel://127.0.0.1:1,127.0.0.1:{port}/other", RETRIES=0)
+
+    for request in (Command("INCR", "n"), Batch([Command("INCR", "n")])):
+        with pytest.raises(NotConnected) as caught:
+            drive.ask(request)
+
+        assert str(caught.value).startswith(
+            f"No Sentinel named the master of 127.0.0.1:1, 127.0.0.1:{port} (connection 'default'): "
+            "127.0.0.1:1: Error 111 connecting to 127.0.0.1:1."
+        )
+        assert str(caught.value).endswith(f"; 127.0.0.1:{port} knows no master 'other'")
+
+
+def test_a_wrong_password_of_the_sentinel_is_told_apart(
+    own_sentinel: list[LocalServer], settings: Any, drive: Driver
+) -> None:
+    port = own_sentinel[2].port
+    with redis.Redis.from_url(own_sentinel[2].url) as raw:
+        raw.execute_command("ACL", "SETUSER", "default", "resetpass", ">theirs")
+    point(settings, f"redis+sentinel://127.0.0.1:{port}/{SERVICE}?sentinel_password=wrong", RETRIES=0)
+    with pytest.raises(NotConnected, match=r"refused the login: .*WRONGPASS|refused the login: invalid"):
+        drive.ask(Read("PING"))
+
+    point(settings, f"redis+sentinel://127.0.0.1:{port}/{SERVICE}?sentinel_password=theirs")
+    assert drive.ask(Read("PING")) == b"PONG"
+
+
+# Cluster
+
+
+def test_each_key_goes_to_the_master_of_its_slot(stores: Stores, settings: Any) -> None:
+    cluster = stores.get("cluster")
+    point(settings, cluster.url)
+    client = connections.client()
+    client.execute(Read("PING"))
+    topology = client._topology
+    assert isinstance(topology, Cluster)
+
+    for number in range(200):
+        name = f"key{number}"
+        assert topology.locate(name) == topology.locate(name.encode())
+        found = topology.locate(name)
+        assert found is not None
+        assert found.port == cluster.raw.get_node_from_key(name).port
+    assert {node.port for node in topology.nodes()} == {server.port for server in cluster.servers}
+
+
+def test_keys_of_every_kind_are_hashed_as_the_server_does(stores: Stores) -> None:
+    raw = stores.get("cluster").servers[0]
+    with redis.Redis.from_url(raw.url) as client:
+        for name in ("a", "{tag}:a", "张三", "{}x", 7, 2.5):
+            assert client.execute_command("CLUSTER", "KEYSLOT", name) == key_slot(str(name).encode())
+
+
+def test_a_command_without_a_key_goes_to_any_master(stores: Stores, settings: Any, drive: Driver) -> None:
+    point(settings, stores.get("cluster").url)
+
+    assert drive.ask(Read("PING"), Read("PING")) == b"PONG"
+
+
+def test_one_seed_that_answers_is_enough(stores: Stores, settings: Any, drive: Driver) -> None:
+    cluster = stores.get("cluster").for_test("seeds")
+    point(settings, f"redis+cluster://127.0.0.1:1,127.0.0.1:{cluster.servers[2].port}")
+
+    for number in range(10):
+        assert drive.ask(Command("SET", f"seeds:{number}", number, "PX", 60_000)) == b"OK"
+    assert len(cluster.keys()) == 10
+    cluster.delete_keys()
+
+
+def test_seeds_that_do_not_answer_are_an_error_that_names_each(settings: Any, drive: Driver) -> None:
+    point(settings, "redis+cluster://127.0.0.1:1,127.0.0.1:2", RETRIES=0)
+
+    with pytest.raises(NotConnected) as caught:
+        drive.ask(Read("PING"))
+
+    text = str(caught.value)
+    assert text.startswith("No node of the cluster 127.0.0.1:1, 127.0.0.1:2 (connection 'default') answered: ")
+    assert "; 127.0.0.1:2: Error 111" in text
+
+
+def test_a_server_that_is_no_cluster_is_an_error_that_says_so(
+    redis_server: Store, settings: Any, drive: Driver
+) -> None:
+    point(settings, f"redis+cluster://127.0.0.1:{redis_server.servers[0].port}", RETRIES=0)
+
+    with pytest.raises(NotConnected, match="This instance has cluster support disabled"):
+        drive.ask(Read("PING"))
+
+
+def test_a_cluster_without_slots_is_an_error_that_says_so(start_server: Start, settings: Any, drive: Driver) -> None:
+    server = start_server("--cluster-enabled", "yes")
+    point(settings, f"redis+cluster://127.0.0.1:{server.port}", RETRIES=0)
+
+    with pytest.raises(NotConnected, match=rf"answered: 127\.0\.0\.1:{server.port} knows no slots$"):
+        drive.ask(Read("PING"))
+
+
+def test_a_node_that_tells_no_address_is_reached_where_it_was_asked(
+    start_server: Start, settings: Any, drive: Driver
+) -> None:
+    server = start_server("--cluster-enabled", "yes", "--cluster-preferred-endpoint-type", "unknown-endpoint")
+    with redis.Redis.from_url(server.url) as raw:
+        raw.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16_383)
+        eventually(lambda: raw.execute_command("CLUSTER INFO")["cluster_state"] == "ok")
+    point(settings, f"redis+cluster://127.0.0.1:{server.port}")
+
+    assert drive.ask(Command("INCR", "n")) == 1
+
+
+def test_a_batch_is_one_round_trip_for_each_node_and_keeps_its_order(stores: Stores, settings: Any) -> None:
+    cluster = stores.get("cluster").for_test("batch")
+    point(settings, cluster.url)
+    names = [f"batch:{number}" for number in range(60)]
+    client = connections.client()
+
+    client.execute_many([Command("SET", name, at, "PX", 60_000) for at, name in enumerate(names)])
+    replies = client.execute_many([Read("GET", name) for name in names])
+
+    assert replies == [str(at).encode() for at in range(60)]
+    assert len(client._pools) <= 3
+    cluster.delete_keys()
+
+
+def test_a_node_that_was_started_anew_is_found_again_by_all_threads(
+    stores: Stores, settings: Any, start_server: Start
+) -> None:
+    server = start_server("--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", appendonly=True)
+    with redis.Redis.from_url(server.url) as raw:
+        raw.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16_383)
+        eventually(lambda: raw.execute_command("CLUSTER INFO")["cluster_state"] == "ok")
+    point(settings, f"redis+cluster://127.0.0.1:{server.port}", RETRIES=20, SOCKET_TIMEOUT=10)
+    client, stop, failures, done = connections.client(), threading.Event(), list[Exception](), list[int]()
+
+    def work() -> None:
+        while not stop.is_set():
+            try:
+                done.append(client.execute(Command("INCR", "n", retry=True)))
+            except redis.exceptions.RedisError as exc:
+                failures.append(exc)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    eventually(lambda: len(done) > 20)
+    server.stop()
+    server.start()
+    seen = len(done)
+    eventually(lambda: len(done) > seen + 100, timeout_s=20)
+    stop.set()
+    for thread in threads:
+        thread.join()
+
+    assert client.execute(Command("INCR", "n")) > 100

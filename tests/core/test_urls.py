@@ -1,0 +1,147 @@
+"""Connection URLs: what they mean, and what is said about a wrong one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from django_redis_components.core.endpoints import Endpoint, Node
+from django_redis_components.core.exceptions import ConfigurationError
+from django_redis_components.core.sections import ConnectionSettings
+from django_redis_components.core.urls import from_url
+
+
+def parsed(url: str) -> Endpoint:
+    return from_url("tasks", url, ConnectionSettings(url=url))
+
+
+def problem(url: str) -> str:
+    """What is said about a URL, without the path of the setting."""
+    with pytest.raises(ConfigurationError) as caught:
+        parsed(url)
+    assert caught.value.__context__ is None or caught.value.__suppress_context__
+    where = 'REDIS_COMPONENTS["CONNECTIONS"]["tasks"]["URL"]'
+    assert str(caught.value).startswith(where)
+    return str(caught.value).removeprefix(where).removeprefix(": ")
+
+
+@pytest.mark.parametrize(
+    ("url", "kind", "transport", "seeds", "options"),
+    [
+        ("redis://", "standalone", "tcp", [("localhost", 6379)], {}),
+        ("redis://h", "standalone", "tcp", [("h", 6379)], {}),
+        ("redis://h:7000/3", "standalone", "tcp", [("h", 7000)], {"db": 3}),
+        ("redis://h/?db=4", "standalone", "tcp", [("h", 6379)], {"db": 4}),
+        ("redis://h/3?db=4", "standalone", "tcp", [("h", 6379)], {"db": 4}),
+        ("redis://[::1]:7000/0", "standalone", "tcp", [("::1", 7000)], {"db": 0}),
+        ("redis://[::1]", "standalone", "tcp", [("::1", 6379)], {}),
+        ("redis://:p%40ss@h", "standalone", "tcp", [("h", 6379)], {"password": "p@ss"}),
+        ("redis://me:p:w@h", "standalone", "tcp", [("h", 6379)], {"username": "me", "password": "p:w"}),
+        ("redis://me@h", "standalone", "tcp", [("h", 6379)], {"username": "me"}),
+        ("redis://h?socket_timeout=9&max_connections=4&retry_on_timeout=yes", "standalone", "tcp", [("h", 6379)], {}),
+        ("redis://h?socket_keepalive=no", "standalone", "tcp", [("h", 6379)], {"socket_keepalive": False}),
+        ("rediss://h:7001", "standalone", "tls", [("h", 7001)], {}),
+        (
+            "rediss://h?ssl_cert_reqs=none&ssl_check_hostname=false",
+            "standalone",
+            "tls",
+            [("h", 6379)],
+            {"ssl_cert_reqs": "none", "ssl_check_hostname": False},
+        ),
+        ("unix:///run/redis.sock", "standalone", "unix", [("/run/redis.sock", 0)], {}),
+        (
+            "unix://me:pw@/run/my%20redis.sock?db=2",
+            "standalone",
+            "unix",
+            [("/run/my redis.sock", 0)],
+            {"username": "me", "password": "pw", "db": 2},
+        ),
+        ("redis+cluster://a:7000,b,[::1]:7002", "cluster", "tcp", [("a", 7000), ("b", 6379), ("::1", 7002)], {}),
+        ("redis+cluster://me:pw@a/0", "cluster", "tcp", [("a", 6379)], {"username": "me", "password": "pw", "db": 0}),
+        ("redis+cluster://a?ssl=true&ssl_ca_path=/ca", "cluster", "tls", [("a", 6379)], {"ssl_ca_path": "/ca"}),
+        ("redis+cluster://a?ssl=false", "cluster", "tcp", [("a", 6379)], {}),
+    ],
+)
+def test_a_url_says_where_and_how(
+    url: str, kind: str, transport: str, seeds: list[tuple[str, int]], options: dict[str, Any]
+) -> None:
+    endpoint = parsed(url)
+
+    assert (endpoint.kind, endpoint.transport) == (kind, transport)
+    assert list(endpoint.seeds) == [Node(*seed) for seed in seeds]
+    assert endpoint.options == options
+    assert endpoint.sentinel_options == {}
+
+
+def test_a_sentinel_url_names_sentinels_service_and_database_each_with_its_login() -> None:
+    endpoint = parsed("redis+sentinel://me:pw@a:7000,b/main/2?sentinel_username=you&sentinel_password=p2")
+
+    assert (endpoint.kind, endpoint.service, endpoint.database) == ("sentinel", "main", 2)
+    assert endpoint.seeds == (Node("a", 7000), Node("b", 26379))
+    assert endpoint.options == {"username": "me", "password": "pw", "db": 2}
+    assert endpoint.sentinel_options == {"username": "you", "password": "p2"}
+
+
+def test_the_sentinels_are_asked_over_tls_with_the_same_authority_as_the_master() -> None:
+    endpoint = parsed("redis+sentinel://a/main?ssl=yes&ssl_ca_certs=/ca.pem&sentinel_ssl_certfile=/mine.pem")
+
+    assert endpoint.transport == "tls"
+    assert endpoint.options == {"ssl_ca_certs": "/ca.pem"}
+    assert endpoint.sentinel_options == {"ssl_ca_certs": "/ca.pem", "ssl_certfile": "/mine.pem"}
+
+
+@pytest.mark.parametrize(
+    ("url", "text"),
+    [
+        ("", " has no scheme: expected one of redis://, rediss://, unix://, redis+sentinel://, redis+cluster://."),
+        ("h:6379", " has no scheme: expected one of redis://, rediss://, unix://, redis+sentinel://, redis+cluster://."),
+        ("http", " has no scheme: expected one of redis://, rediss://, unix://, redis+sentinel://, redis+cluster://."),
+        ("redis://h/cache", "the path is not a database number"),
+        ("redis://h/1/2", "the path is not a database number"),
+        ("redis://h/-1", "the path is not a database number"),
+        ("redis://h?db=one", "the value of db is not understood"),
+        ("redis+cluster://h?ssl=perhaps", "the value of ssl is not understood"),
+        ("redis://a,b", "one host was expected"),
+        ("redis+cluster://", "a host is missing"),
+        ("redis+cluster://a,,b", "a host is missing"),
+        ("redis+cluster://a/1", "a Cluster has database 0 only"),
+        ("redis+sentinel://a", "the service is missing: expected redis+sentinel://host:port,host:port/service/database"),
+        ("redis+sentinel://a/main/x", "the path is not a database number"),
+        ("unix://run/redis.sock", "the path of the socket is missing: expected unix:///path/to/socket"),
+        ("unix://me:pw@", "the path of the socket is missing: expected unix:///path/to/socket"),
+        ("redis://h?sokcet_keepalive=1", "unknown option 'sokcet_keepalive'. Did you mean 'socket_keepalive'?"),
+        ("redis://h?zzz=1", "unknown option 'zzz'"),
+        ("redis://h?ssl_ca_certs=/ca", "unknown option 'ssl_ca_certs'"),
+        ("unix:///s?socket_keepalive=1", "unknown option 'socket_keepalive'. Did you mean 'socket_read_size'?"),
+        (
+            "redis+sentinel://a/main?sentinel_pasword=x",
+            "unknown option 'sentinel_pasword'. Did you mean 'sentinel_password'?",
+        ),
+        ("redis://h?host=other", "unknown option 'host'"),
+        ("rediss://h?ssl_cert_reqs=maybe", "Invalid SSL Certificate Requirements Flag: maybe"),
+        (
+            "redis+sentinel://a/main?ssl=1&sentinel_ssl_cert_reqs=maybe",
+            "Invalid SSL Certificate Requirements Flag: maybe",
+        ),
+        ("redis://[::1", "Invalid IPv6 URL"),
+    ],
+)  # fmt: skip
+def test_a_wrong_url_is_answered_with_what_is_wrong(url: str, text: str) -> None:
+    assert problem(url) == text
+
+
+@pytest.mark.parametrize("url", ["redis://:pa/ss@h:1", "redis://me:pa#ss@h:1", "redis://:pa?ss@h:1", "redis://h:99999"])
+def test_a_password_that_was_not_escaped_is_not_shown(url: str) -> None:
+    text = problem(url)
+
+    assert "pa" not in text.replace("password", "")
+    assert text == "the port is not a number from 1 to 65535 (write / # ? @ in a password as %2F %23 %3F %40)"
+
+
+def test_an_endpoint_shows_its_address_and_never_its_password() -> None:
+    endpoint = parsed("redis+cluster://me:secret@a:7000,b:7001")
+
+    assert str(endpoint) == "a:7000, b:7001 (connection 'tasks')"
+    assert repr(endpoint) == "<Endpoint cluster a:7000, b:7001 (connection 'tasks')>"
+    assert str(parsed("unix://:secret@/run/s")) == "/run/s (connection 'tasks')"

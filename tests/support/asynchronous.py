@@ -1,0 +1,24 @@
+"""Running the async twins."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from tests.support.pools import aclose_pools
+
+T = TypeVar("T")
+
+
+def run_async(coro_func: Callable[..., Awaitable[T]], *args: object, timeout_s: float = 30.0) -> T:
+    """Run ``coro_func(*args)`` in an event loop of its own and close our async pools in that loop."""
+
+    async def main() -> T:
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await coro_func(*args)
+        finally:
+            await aclose_pools()
+
+    return asyncio.run(main())

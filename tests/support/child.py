@@ -1,0 +1,34 @@
+"""The other end of tests.support.processes: ``python -m tests.support.child module:function '["json", "args"]'``.
+
+Sets Django up with the settings of the test that started it, prints ``ready``, calls the function, and prints
+``done`` with its JSON result.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+
+
+def say(*words: object) -> None:
+    """One line to the test that watches. Written in one call, so that lines of threads never mix."""
+    os.write(1, (" ".join(map(str, words)) + "\n").encode())
+
+
+def main() -> None:
+    import django
+
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
+    django.setup()
+    module_name, _, function_name = sys.argv[1].partition(":")
+    function = getattr(importlib.import_module(module_name), function_name)
+    args = json.loads(sys.argv[2]) if len(sys.argv) > 2 else []
+    say("ready")
+    result = function(*args)
+    say("done", json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

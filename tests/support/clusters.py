@@ -1,0 +1,63 @@
+"""A cluster of three masters on loopback, put together by its own commands (no redis-cli)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import redis
+
+from example_project.localserver import LocalServer, free_port
+from tests.support.killing import killed_unless_all_start
+from tests.support.waiting import eventually
+
+#: Milliseconds without an answer after which a node counts as failed. Short, but not so short that a busy
+#: machine with two cores takes a slow node for a dead one.
+NODE_TIMEOUT_MS = 3000
+
+SLOTS = 16_384
+
+
+def start_cluster(binary: Path, directory: Path, masters: int = 3) -> list[LocalServer]:
+    """Start the masters, give each its share of the slots, introduce them, wait until all agree."""
+    with killed_unless_all_start() as servers:
+        for number in range(masters):
+            servers.append(_node(binary, directory / f"node{number}"))
+            servers[-1].start()
+        _introduce(servers)
+    return servers
+
+
+def _introduce(servers: list[LocalServer]) -> None:
+    masters = len(servers)
+    clients = [redis.Redis.from_url(server.url) for server in servers]
+    for number, client in enumerate(clients):
+        first, last = SLOTS * number // masters, SLOTS * (number + 1) // masters - 1
+        client.execute_command("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
+        client.execute_command("CLUSTER", "ADDSLOTSRANGE", first, last)
+    for server in servers[1:]:
+        clients[0].execute_command("CLUSTER", "MEET", "127.0.0.1", server.port, _bus_port(server))
+    eventually(lambda: all(_is_complete(client, masters) for client in clients), timeout_s=20)
+    for client in clients:
+        client.close()
+
+
+def _node(binary: Path, directory: Path) -> LocalServer:
+    bus = free_port()
+    extra = {
+        "--cluster-enabled": "yes",
+        "--cluster-config-file": "nodes.conf",
+        "--cluster-port": str(bus),
+        "--cluster-announce-ip": "127.0.0.1",
+        "--cluster-node-timeout": str(NODE_TIMEOUT_MS),
+    }
+    args = tuple(word for pair in extra.items() for word in pair)
+    return LocalServer(binary, directory=directory, extra_args=args, die_with_parent=True)
+
+
+def _bus_port(server: LocalServer) -> str:
+    return server.extra_args[server.extra_args.index("--cluster-port") + 1]
+
+
+def _is_complete(client: redis.Redis, masters: int) -> bool:
+    info = client.execute_command("CLUSTER INFO")
+    return info["cluster_state"] == "ok" and int(info["cluster_known_nodes"]) == masters

@@ -1,0 +1,153 @@
+"""The example project as its users run it: ``manage.py demo`` in a folder of its own, and visitors who call on it."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import signal
+import sys
+from collections.abc import Iterator, Mapping
+from copy import copy
+from http.cookiejar import CookieJar
+from pathlib import Path
+from typing import NamedTuple
+from urllib.error import HTTPError
+from urllib.parse import urlencode
+from urllib.request import HTTPCookieProcessor, HTTPRedirectHandler, Request, build_opener
+
+import redis
+
+from example_project.localserver import free_port
+from tests.support.processes import Child
+
+#: Seconds that the demo gets to serve; on a busy machine with two cores it starts seven Pythons meanwhile.
+START_S = 90.0
+
+#: Seconds that it gets to stop.
+STOP_S = 45.0
+
+#: First password of the superuser and of each member.
+PASSWORD = "market"
+
+#: What visitors say they are: programs that say so are not counted.
+BROWSER = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+
+#: Last line of the start.
+READY = "Ctrl-C stops everything"
+
+
+class Reply(NamedTuple):
+    """What came back."""
+
+    status: int
+    text: str
+    headers: Mapping[str, str]
+
+
+class _Stay(HTTPRedirectHandler):
+    def redirect_request(self, *args: object) -> None:
+        return None
+
+
+class Visitor:
+    """Somebody with a cookie jar; redirects are not followed."""
+
+    def __init__(self, base: str, username: str | None = None) -> None:
+        self.base = base
+        self.cookies = CookieJar()
+        self._opener = build_opener(HTTPCookieProcessor(self.cookies), _Stay())
+        self._opener.addheaders = [("User-Agent", BROWSER)]
+        if username is not None:
+            self.sign_in(username)
+
+    def sign_in(self, username: str, password: str = PASSWORD) -> None:
+        self.get("/login/")
+        reply = self.post("/login/", username=username, password=password)
+        assert reply.status == 302, reply.text
+
+    def get(self, path: str) -> Reply:
+        return self._open(Request(self.base + path))
+
+    def post(self, path: str, **data: object) -> Reply:
+        token = next((cookie.value for cookie in self.cookies if cookie.name == "csrftoken"), "")
+        body = urlencode({"csrfmiddlewaretoken": token, **data}).encode()
+        return self._open(Request(self.base + path, data=body))
+
+    def _open(self, request: Request) -> Reply:
+        try:
+            with self._opener.open(request, timeout=30) as reply:
+                return Reply(reply.status, reply.read().decode(), reply.headers)
+        except HTTPError as error:
+            with error:
+                return Reply(error.code, error.read().decode(), error.headers)
+
+
+class Demo:
+    """One ``manage.py demo``."""
+
+    def __init__(self, directory: Path, env: Mapping[str, str] | None = None) -> None:
+        self.directory = directory
+        self.env = demo_environment(directory) | (env or {})
+        self.child = Child([sys.executable, "manage.py", "demo", "--port", str(free_port())], self.env)
+        self.base = ""
+        self.dashboard = ""
+        self._signed_in: dict[str, Visitor] = {}
+
+    def wait_until_ready(self) -> None:
+        self.child.wait_for(READY, START_S)
+        printed = self.child.output
+        self.base = _find(r"market\s+(http://[^/\s]+)/", printed)
+        self.dashboard = _find(r"dashboard\s+(http://\S+)", printed)
+
+    @property
+    def redis_url(self) -> str:
+        """Where its embedded server is, as other commands find it."""
+        return (self.directory / "redis" / "url").read_text().strip()
+
+    def raw(self) -> redis.Redis:
+        """A plain client of its server, for raw checks."""
+        return redis.Redis.from_url(self.redis_url)
+
+    def visitor(self, username: str | None = None) -> Visitor:
+        """A stranger, or a member with a cookie jar that holds a sign-in (one for each member: hashing takes long)."""
+        visitor = Visitor(self.base)
+        if username is not None:
+            if username not in self._signed_in:
+                self._signed_in[username] = Visitor(self.base, username)
+            for cookie in self._signed_in[username].cookies:
+                visitor.cookies.set_cookie(copy(cookie))
+        return visitor
+
+    def stop(self, number: int = signal.SIGINT) -> int:
+        """Ask it to stop and return its exit code."""
+        if self.child.returncode is None:
+            self.child.signal(number)
+        return self.child.wait(STOP_S)
+
+
+@contextlib.contextmanager
+def running_demo(directory: Path, env: Mapping[str, str] | None = None) -> Iterator[Demo]:
+    """A demo that serves; stopped in order at the end, killed with all it started if that fails."""
+    demo = Demo(directory, env)
+    try:
+        demo.wait_until_ready()
+        yield demo
+        demo.stop()
+    finally:
+        demo.child.close()
+
+
+def demo_environment(directory: Path) -> dict[str, str]:
+    """What makes a command one of the demo in ``directory``."""
+    return {
+        "DJANGO_SETTINGS_MODULE": "example_project.settings",
+        "DEMO_DATA_DIR": str(directory),
+        "REDIS_URL": "",
+        "NO_COLOR": "1",
+    }
+
+
+def _find(pattern: str, text: str) -> str:
+    found = re.search(pattern, text)
+    assert found, f"{pattern} not in\n{text}"
+    return found[1]

@@ -1,0 +1,185 @@
+"""Children of a test: started with its settings, read line by line with a deadline, killed, always reaped."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Self
+
+from django.conf import settings
+from django.db import connection
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Child:
+    """A process that ends with the test at the latest (the fixture ``children`` sees to it).
+
+    >>> child = children.call("tests.locks.holders:hold", "name", 10)     # python -m tests.support.child
+    >>> child = children.manage("runworker", "default", "--burst")       # manage.py, on the tests' settings
+    >>> child.wait_for("holding")
+    >>> child.kill()
+    """
+
+    def __init__(self, argv: list[str], env: dict[str, str] | None = None) -> None:
+        self.argv = argv
+        self.lines: list[str] = []
+        self._ended = False
+        self._queue: queue.Queue[str | None] = queue.Queue()
+        self.process = subprocess.Popen(
+            argv,
+            cwd=ROOT,
+            env=child_environment() | (env or {}),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            bufsize=1,
+            start_new_session=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        return self.process.poll()
+
+    @property
+    def output(self) -> str:
+        """What it has printed up to now, both streams."""
+        while not self._queue.empty():
+            self._take(0)
+        return "\n".join(self.lines)
+
+    def readline(self, timeout_s: float = 10.0) -> str:
+        """The next line; AssertionError when none comes in time or the child has ended."""
+        line = self._take(timeout_s)
+        if line is None:
+            raise AssertionError(f"no line within {timeout_s} s, or it ended; so far:\n{self.output}")
+        return line
+
+    def wait_for(self, text: str, timeout_s: float = 10.0) -> str:
+        """Read on until a line contains ``text``, and return that line."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            line = self._take(max(0.0, deadline - time.monotonic()))
+            if line is None:
+                raise AssertionError(f"no line with {text!r} within {timeout_s} s; so far:\n{self.output}")
+            if text in line:
+                return line
+
+    def result(self, timeout_s: float = 30.0) -> object:
+        """Wait for the end of a ``call`` and return what the function returned."""
+        line = self.wait_for("done ", timeout_s)
+        assert self.wait(timeout_s) == 0, self.output
+        return json.loads(line.removeprefix("done "))
+
+    def wait(self, timeout_s: float = 10.0) -> int:
+        """Wait for its end and return its exit code."""
+        try:
+            code = self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{self.argv} still runs after {timeout_s} s:\n{self.output}") from None
+        self._reader.join(2)  # children of its own may hold its output open longer
+        return code
+
+    def signal(self, number: int) -> None:
+        """Send one signal to the child alone."""
+        self.process.send_signal(number)
+
+    def terminate(self) -> None:
+        self.signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """kill -9 of the child alone, as a crash would; what it had started stays."""
+        self.process.kill()
+        self.process.wait()
+
+    def close(self) -> None:
+        """kill -9 of the child and of its whole session."""
+        _kill_group(self.pid)
+        self.process.wait()
+        self._reader.join(5)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._queue.put(line.rstrip("\n"))
+        self._queue.put(None)
+
+    def _take(self, timeout_s: float) -> str | None:
+        if self._ended:
+            return None
+        try:
+            line = self._queue.get(timeout=timeout_s) if timeout_s > 0 else self._queue.get_nowait()
+        except queue.Empty:
+            return None
+        if line is None:
+            self._ended = True
+        else:
+            self.lines.append(line)
+        return line
+
+
+class Children:
+    """Starts children and ends them all."""
+
+    def __init__(self) -> None:
+        self._all: list[Child] = []
+
+    def call(self, target: str, *args: object, env: dict[str, str] | None = None) -> Child:
+        """``module:function`` with JSON arguments in a new Python. Returns when Django is set up in it."""
+        child = self.run("-m", "tests.support.child", target, json.dumps(args), env=env)
+        child.wait_for("ready", 30)
+        return child
+
+    def manage(self, *args: str, env: dict[str, str] | None = None) -> Child:
+        """One management command on the settings of the test."""
+        return self.run("-m", "django", *args, env=env)
+
+    def run(self, *args: str, env: dict[str, str] | None = None) -> Child:
+        """``python *args``."""
+        child = Child([sys.executable, *args], env)
+        self._all.append(child)
+        return child
+
+    def close(self) -> None:
+        for child in self._all:
+            child.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+
+def child_environment() -> dict[str, str]:
+    """The test's own settings, for tests/settings.py in a child to read."""
+    return os.environ | {
+        "DJANGO_SETTINGS_MODULE": "tests.settings",
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
+        "TEST_REDIS_COMPONENTS": json.dumps(settings.REDIS_COMPONENTS),
+        "TEST_DATABASE": str(connection.settings_dict["NAME"]),
+    }
+
+
+def _kill_group(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)

@@ -1,0 +1,211 @@
+"""A TCP proxy that loses replies: what a network does to a client, on demand and at exact points."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+import threading
+from typing import Self
+from urllib.parse import urlsplit
+
+#: Requests of a client that introduces itself. Their replies are dropped only where ``after`` names them.
+HANDSHAKE = (b"HELLO", b"AUTH", b"CLIENT", b"SELECT")
+
+#: Bytes read at once.
+CHUNK = 65_536
+
+#: Seconds without a byte after which a client has sent all of the request whose reply is dropped.
+SILENCE_S = 0.02
+
+
+class Proxy:
+    """Stands before a server at ``redis://127.0.0.1:port/db`` and offers ``.url`` of the same form.
+
+    A dropped reply means: the request reached the server and was executed, its reply is swallowed, and the
+    client's connection is closed.
+    """
+
+    def __init__(self, upstream_url: str) -> None:
+        parts = urlsplit(upstream_url)
+        self._upstream = (parts.hostname or "127.0.0.1", parts.port or 6379)
+        self._path = parts.path or "/0"
+        self._lock = threading.Lock()
+        self._links: set[_Link] = set()
+        self._after: bytes | None = None
+        self._times = 0
+        self._probability = 0.0
+        self._random = random.Random(0)
+        self.delay_s = 0.0
+        #: How many replies were swallowed up to now.
+        self.dropped = 0
+        self._listener = self._listen(0)
+        self.port: int = self._listener.getsockname()[1]
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}{self._path}"
+
+    def drop_next_reply(self, after: bytes | None = None, times: int = 1) -> None:
+        """Swallow the reply of the next ``times`` requests that contain ``after`` (None: any request that is
+        not part of a client's handshake). A script is sent by its SHA: name it by a key of the call.
+        """
+        with self._lock:
+            self._after, self._times = after, times
+
+    def drop_random(self, probability: float, seed: int = 0) -> None:
+        """From now on swallow each reply with this probability; 0 stops it."""
+        with self._lock:
+            self._probability, self._random = probability, random.Random(seed)
+
+    def delay(self, seconds: float) -> None:
+        """Hold each chunk of a reply back for so long; 0 stops it. Long enough is a server that hangs."""
+        self.delay_s = seconds
+
+    def cut(self) -> None:
+        """Close every connection now. New ones are accepted."""
+        with self._lock:
+            links = list(self._links)
+        for link in links:
+            link.close()
+
+    def stop_accepting(self) -> None:
+        """Refuse new connections, as a server that is down does. The open ones stay: see ``cut``."""
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # wakes accept()
+        self._listener.close()
+
+    def accept_again(self) -> None:
+        """Listen on the same port again."""
+        self._listener = self._listen(self.port)
+
+    def close(self) -> None:
+        self.stop_accepting()
+        self.cut()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def _listen(self, port: int) -> socket.socket:
+        from example_project.localserver import free_port
+
+        listener = socket.socket()
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", port or free_port()))
+        listener.listen(256)
+        threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
+        return listener
+
+    def _accept(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                client, _ = listener.accept()
+            except OSError:
+                return
+            try:
+                server = socket.create_connection(self._upstream, timeout=5)
+            except OSError:  # the server is down: so are we
+                client.close()
+                continue
+            link = _Link(self, client, server)
+            with self._lock:
+                self._links.add(link)
+            link.start()
+
+    def _forget(self, link: _Link) -> None:
+        with self._lock:
+            self._links.discard(link)
+
+    def _should_drop(self, request: bytes, window: bytes) -> bool:
+        """Whether the reply to ``request`` is to be lost. ``window`` also holds the end of the chunk before."""
+        with self._lock:
+            handshake = _is_handshake(request)
+            if self._times and (self._after in window if self._after is not None else not handshake):
+                self._times -= 1
+                drop = True
+            else:
+                drop = not handshake and self._random.random() < self._probability
+            self.dropped += drop
+            return drop
+
+
+class _Link:
+    """One client's connection: a thread for each direction."""
+
+    def __init__(self, proxy: Proxy, client: socket.socket, server: socket.socket) -> None:
+        self._proxy = proxy
+        self._client, self._server = client, server
+        server.settimeout(None)
+        for sock in (client, server):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._closed = threading.Event()
+        self._dropping = threading.Event()
+        self._silent = threading.Event()
+
+    def start(self) -> None:
+        for pump in (self._requests, self._replies):
+            threading.Thread(target=self._guarded, args=(pump,), daemon=True).start()
+
+    def close(self) -> None:
+        self._closed.set()
+        self._silent.set()
+        for sock in (self._client, self._server):
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+
+    def _guarded(self, pump) -> None:
+        try:
+            with contextlib.suppress(OSError):
+                pump()
+        finally:
+            self.close()
+            self._proxy._forget(self)
+            if pump == self._replies:  # the last one to leave: it sees what the server still says
+                self._client.close()
+                self._server.close()
+
+    def _requests(self) -> None:
+        tail = b""
+        while data := self._client.recv(CHUNK):
+            if self._proxy._should_drop(data, tail + data):
+                self._dropping.set()  # before sending: the reply may come at once
+                self._server.sendall(data)
+                self._forward_the_rest()
+                return
+            tail = (tail + data)[-512:]
+            self._server.sendall(data)
+
+    def _forward_the_rest(self) -> None:
+        """A pipeline comes in many chunks: it has ended when the client falls silent."""
+        self._client.settimeout(SILENCE_S)
+        with contextlib.suppress(TimeoutError):
+            while data := self._client.recv(CHUNK):
+                self._server.sendall(data)
+        self._silent.set()
+        self._closed.wait()
+
+    def _replies(self) -> None:
+        while data := self._server.recv(CHUNK):
+            if self._dropping.is_set():
+                self._silent.wait()
+                self._drain()
+                return
+            if self._proxy.delay_s:
+                self._closed.wait(self._proxy.delay_s)
+            self._client.sendall(data)
+
+    def _drain(self) -> None:
+        """Let the server execute all that was sent: it closes its side when it has read our end of stream."""
+        self._server.shutdown(socket.SHUT_WR)
+        self._server.settimeout(5)
+        while self._server.recv(CHUNK):
+            pass
+
+
+def _is_handshake(request: bytes) -> bool:
+    """Whether a chunk begins with a command of the handshake: ``*2\\r\\n$5\\r\\nHELLO ...``."""
+    parts = request[:64].split(b"\r\n", 3)
+    return len(parts) > 2 and parts[2].upper().startswith(HANDSHAKE)

@@ -1,0 +1,121 @@
+"""The servers of a test run, as a table: started when first asked for, stopped when the run ends."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import redis
+from redis.cluster import RedisCluster
+
+from example_project.localserver import LocalServer, ServerError, redis_binary, valkey_binary
+from tests.support.absence import absent
+from tests.support.clusters import start_cluster
+from tests.support.killing import kill_all
+from tests.support.sentinels import SERVICE, start_sentinel
+
+
+@dataclass(frozen=True)
+class Store:
+    """What a test gets: a server (or several behind one URL) and a key prefix of its own."""
+
+    name: str
+    url: str
+    prefix: str
+    #: A plain redis-py client for raw checks: ``Redis`` or ``RedisCluster``, bytes in replies.
+    raw: Any
+    #: The processes behind it. Shared by all tests: a test that stops a server takes ``own_server`` instead.
+    servers: tuple[LocalServer, ...] = ()
+
+    @property
+    def is_cluster(self) -> bool:
+        return isinstance(self.raw, RedisCluster)
+
+    def keys(self) -> list[bytes]:
+        """The keys of this test, sorted."""
+        return sorted(self.raw.scan_iter(match=f"{self.prefix}:*", count=1000))
+
+    def delete_keys(self) -> None:
+        keys = self.keys()
+        for start in range(0, len(keys), 1000):
+            pipe = self.raw.pipeline(transaction=False) if not self.is_cluster else self.raw.pipeline()
+            for key in keys[start : start + 1000]:
+                pipe.unlink(key)
+            pipe.execute()
+
+
+@dataclass(frozen=True)
+class Running:
+    """A store that was started, without a test's prefix yet."""
+
+    name: str
+    url: str
+    raw: Any
+    servers: tuple[LocalServer, ...]
+
+    def for_test(self, prefix: str) -> Store:
+        return Store(self.name, self.url, prefix, self.raw, self.servers)
+
+
+def _single(binary: Callable[[], Path], name: str, directory: Path) -> Running:
+    server = LocalServer(binary(), directory=directory, die_with_parent=True).start()
+    return Running(name, server.url, redis.Redis.from_url(server.url), (server,))
+
+
+def _cluster(name: str, directory: Path) -> Running:
+    servers = start_cluster(valkey_binary(), directory)
+    nodes = [f"127.0.0.1:{server.port}" for server in servers]
+    raw = RedisCluster(host="127.0.0.1", port=servers[0].port or 0)
+    return Running(name, f"redis+cluster://{','.join(nodes)}", raw, tuple(servers))
+
+
+def _sentinel(name: str, directory: Path) -> Running:
+    servers = start_sentinel(valkey_binary(), directory)
+    finder = redis.Sentinel([("127.0.0.1", servers[2].port)])
+    url = f"redis+sentinel://127.0.0.1:{servers[2].port}/{SERVICE}/0"
+    return Running(name, url, finder.master_for(SERVICE), tuple(servers))
+
+
+#: Every store that a room's contract tests run on (fixture ``store``).
+STORES: dict[str, Callable[[Path], Running]] = {
+    "valkey": partial(_single, valkey_binary, "valkey"),
+    "redis7": partial(_single, redis_binary, "redis7"),
+    "cluster": partial(_cluster, "cluster"),
+}
+
+#: Set-ups that only the tests of connections ask for.
+OTHERS: dict[str, Callable[[Path], Running]] = {"sentinel": partial(_sentinel, "sentinel")}
+
+
+class Stores:
+    """Starts each store once per run, and stops all of them."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, Running] = {}
+        self._directory: Path | None = None
+
+    def get(self, name: str) -> Running:
+        if name not in self._running:
+            try:
+                self._running[name] = (STORES | OTHERS)[name](self.new_directory(name))
+            except ServerError as exc:
+                absent(f"store {name}: {exc}")
+        return self._running[name]
+
+    def new_directory(self, name: str) -> Path:
+        if self._directory is None:
+            self._directory = Path(tempfile.mkdtemp(prefix="drc-tests-"))
+        return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self._directory))
+
+    def close(self) -> None:
+        for running in self._running.values():
+            running.raw.close()
+            kill_all(running.servers)
+        self._running.clear()
+        if self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
