@@ -1,0 +1,54 @@
+"""`@lock`: a function that runs under a lock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ParamSpec, TypeVar, Unpack
+
+from django_redis_components.core.callnames import CallName
+from django_redis_components.core.guards import check_conflict, guarded
+from django_redis_components.core.units import Seconds
+from django_redis_components.locks.exceptions import LockNotAcquired
+from django_redis_components.locks.lock import Lock
+from django_redis_components.locks.options import LockOptions
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def lock(
+    name: str | Callable[..., str],
+    timeout: Seconds = 30.0,
+    on_conflict: str = "wait",
+    **options: Unpack[LockOptions],
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Run a function, or a coroutine function, under a lock.
+
+    Args:
+        name: the lock's name; a template over the call's arguments (``"order:{order.pk}"``); or a function
+            of them.
+        timeout: seconds of a lease.
+        on_conflict: when somebody else holds the lock: "wait"; "raise" LockNotAcquired; "skip" the call and
+            return None; "delay" the running task (`TryLater`).
+        options: those of `Lock`, but for `blocking`. `blocking_timeout` is how many seconds to wait before
+            `on_conflict`: without it "wait" waits for ever, and the others not at all.
+
+    Raises:
+        TypeError, ValueError: an argument is not of this kind, or the template names an argument that the
+            function does not take. All this is told when the function is decorated.
+    """
+    check_conflict(on_conflict)
+    blocking = on_conflict == "wait" or options.get("blocking_timeout") is not None
+    make = partial(Lock, timeout=timeout, blocking=blocking, **options)
+    make("checks-the-options")
+
+    def decorate(func: Callable[P, R]) -> Callable[P, R]:
+        named = CallName(name, func, "lock name")
+
+        def guard(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Lock:
+            return make(named.of(args, kwargs))
+
+        return guarded(func, guard, LockNotAcquired, on_conflict)
+
+    return decorate

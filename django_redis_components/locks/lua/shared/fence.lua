@@ -1,0 +1,14 @@
+-- Milliseconds by which the fence outlives its lease: it is needed only while the server's clock may be
+-- set back to before the last grant.
+local FENCE_MS = 3600000
+
+-- The next fencing token: above the last, and never below the server's clock in microseconds, so that it
+-- grows also when the last one is lost. Expects the locals fence and now_us.
+local function next_fence(ttl_ms)
+  local last = redis.call("SET", fence, now_us, "GET", "PX", ttl_ms + FENCE_MS)
+  if not last or tonumber(last) < now_us then
+    return now_us
+  end
+  redis.call("SET", fence, last + 1, "PX", ttl_ms + FENCE_MS)
+  return last + 1
+end

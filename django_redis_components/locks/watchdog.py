@@ -1,0 +1,216 @@
+"""Renewing leases while their holders work, and telling holders that they lost them.
+
+One daemon thread for each process renews all leases that are to be renewed, at a third of their time, in
+one round trip for each connection. It starts with the first lease, ends when there is none left, and is
+started again in the child of a fork, which holds none of its parent's leases.
+
+The local deadline is the truth: an error of the connection is tried again until then, and at the deadline
+the lease is lost, whatever the server may say later. "Not yours" from the server is final.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import math
+import os
+import threading
+import time
+import weakref
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+
+from redis.exceptions import RedisError
+
+from django_redis_components.core.connections import client
+from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.leases import Lease, deadline_of
+from django_redis_components.core.protocol import Batch, Flow, run
+from django_redis_components.locks.scripts import EXTEND
+
+#: A lease is renewed when this share of it has passed: two tries may fail before it is lost.
+RENEW_AFTER = 1 / 3
+#: Seconds between two tries after an error, at most; for short leases a tenth of the lease.
+RETRY_S = 1.0
+#: Leases that are renewed in one round trip.
+BATCH = 100
+#: Seconds that the thread stays for the next lease when it has none.
+LINGER_S = 5.0
+
+_log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Care:
+    """How the leases of a lock are looked after.
+
+    Attributes:
+        owner: the lock; when nobody has it any more, its lease is left to end.
+        using: our connection alias.
+        max_s: seconds from the grant until which a lease is renewed; 0: it is not.
+        on_lost: called with the lock when its lease is lost.
+    """
+
+    owner: weakref.ref[object]
+    using: str
+    max_s: float
+    on_lost: Callable[..., object] | None
+
+    def begin(self, lease: Lease, key: str, ttl_ms: int) -> None:
+        """Look after a lease that was just granted."""
+        watchdog.watch(Watch(self, lease, key, ttl_ms, time.monotonic() + self.max_s))
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Watch:
+    """One lease that is looked after.
+
+    Attributes:
+        care: how.
+        lease: what is renewed.
+        key: the lock's key.
+        ttl_ms: milliseconds of the lease.
+        renew_until: monotonic seconds until which it may be renewed.
+        due: monotonic seconds at which there is something to do.
+    """
+
+    care: Care
+    lease: Lease
+    key: str
+    ttl_ms: int
+    renew_until: float
+    due: float = 0.0
+
+    def plan(self) -> None:
+        """Set when to look at it next, after a grant or a renewal."""
+        now = time.monotonic()
+        renewal = now + self.ttl_ms / 1_000 * RENEW_AFTER
+        self.due = min(renewal if renewal < self.renew_until else math.inf, self.lease.deadline)
+
+    def wait_after_error(self) -> None:
+        """Set when to try again: before the deadline, if that is still to come."""
+        self.due = min(time.monotonic() + min(RETRY_S, self.ttl_ms / 10_000), self.lease.deadline)
+
+    def wanted_ms(self) -> int:
+        """Milliseconds to ask for; 0 when it is to be renewed no longer."""
+        left_ms = (self.renew_until - time.monotonic()) * 1_000
+        return int(min(self.ttl_ms, left_ms)) if left_ms >= 1 else 0
+
+
+class Watchdog:
+    """Looks after the leases of one process."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew, in the child of a fork: the parent's thread is not here, and its leases are not ours."""
+        self._changed = threading.Condition()
+        self._watches: dict[Lease, Watch] = {}
+        self._thread: threading.Thread | None = None
+
+    def watch(self, watch: Watch) -> None:
+        """Look after a lease from now on."""
+        watch.plan()
+        with self._changed:
+            self._watches[watch.lease] = watch
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="redis-locks-watchdog", daemon=True)
+                self._thread.start()
+            self._changed.notify()
+
+    def unwatch(self, lease: Lease) -> Watch | None:
+        """Leave a lease alone: it is being given back. What the server says of it from now on is ignored."""
+        if not self._watches:
+            return None
+        with self._changed:
+            return self._watches.pop(lease, None)
+
+    def hurry(self, lease: Lease) -> None:
+        """Look at a lease now: its holder has learnt that it is lost."""
+        with self._changed:
+            if lease in self._watches:
+                self._watches[lease].due = 0.0
+                self._changed.notify()
+
+    def _run(self) -> None:
+        while True:
+            due = self._wait()
+            if due is None:
+                return
+            try:
+                self._look_after(due)
+            except Exception:  # noqa: BLE001 - all other leases depend on this thread
+                _log.exception("The watchdog of locks goes on after an error.")
+                for watch in due:
+                    watch.wait_after_error()
+
+    def _wait(self) -> list[Watch] | None:
+        """The watches that are due, after waiting for them; None when there are no more leases."""
+        with self._changed:
+            if not self._watches:
+                self._changed.wait(LINGER_S)
+            if not self._watches:
+                self._thread = None
+                return None
+            self._changed.wait(max(0.0, min(watch.due for watch in self._watches.values()) - time.monotonic()))
+            now = time.monotonic()
+            return [watch for watch in self._watches.values() if watch.due <= now]
+
+    def _look_after(self, due: Iterable[Watch]) -> None:
+        renewals: dict[str, list[tuple[Watch, int]]] = defaultdict(list)
+        for watch in due:
+            wanted_ms = watch.wanted_ms()
+            if watch.care.owner() is None:
+                self.unwatch(watch.lease)
+            elif watch.lease.is_lost:
+                self._lost(watch)
+            elif wanted_ms:
+                renewals[watch.care.using].append((watch, wanted_ms))
+            else:
+                watch.due = watch.lease.deadline
+        for using, each in renewals.items():
+            for start in range(0, len(each), BATCH):
+                self._renew(using, each[start : start + BATCH])
+
+    def _renew(self, using: str, renewals: list[tuple[Watch, int]]) -> None:
+        asked_at = time.monotonic()
+        try:
+            replies = run(client(using), _extend_all(renewals))
+        except (RedisError, RedisComponentsError) as exc:
+            replies = [exc] * len(renewals)
+        for (watch, wanted_ms), reply in zip(renewals, replies, strict=True):
+            if isinstance(reply, Exception):
+                _log.warning("The lease of %s was not renewed, and will be tried again: %s", watch.care.owner(), reply)
+                watch.wait_after_error()
+            elif reply:
+                watch.lease.renew(deadline_of(asked_at, wanted_ms))
+                watch.plan()
+            else:
+                self._lost(watch)
+
+    def _lost(self, watch: Watch) -> None:
+        """Tell the holder, unless it has let go meanwhile."""
+        if self.unwatch(watch.lease) is None:
+            return
+        watch.lease.mark_lost()
+        lock = watch.care.owner()
+        _log.warning("The lease of %s is lost while its holder works.", lock)
+        if watch.care.on_lost is not None:
+            try:
+                watch.care.on_lost(lock)
+            except Exception:  # noqa: BLE001 - the site's own function
+                _log.exception("on_lost of %s failed.", lock)
+
+
+def _extend_all(renewals: list[tuple[Watch, int]]) -> Flow[list[object]]:
+    calls = [EXTEND(lock=watch.key, token=watch.lease.token, ttl_ms=wanted_ms) for watch, wanted_ms in renewals]
+    replies: list[object] = yield Batch(calls, errors=True)
+    return replies
+
+
+#: The watchdog of this process.
+watchdog = Watchdog()
+
+
+os.register_at_fork(after_in_child=watchdog.forget)

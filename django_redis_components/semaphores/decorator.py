@@ -1,0 +1,60 @@
+"""`@semaphore`: a function that runs with a permit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
+
+from django_redis_components.core.callnames import CallName
+from django_redis_components.core.guards import check_conflict, guarded
+from django_redis_components.core.units import Seconds
+from django_redis_components.semaphores.exceptions import SemaphoreFull
+from django_redis_components.semaphores.semaphore import Semaphore
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def semaphore(
+    name: str | Callable[..., str],
+    limit: int = 5,
+    timeout: Seconds = 10.0,
+    on_conflict: str = "raise",
+    *,
+    blocking_timeout: Seconds | None = None,
+    using: str = "default",
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Run a function, or a coroutine function, at most `limit` times at once.
+
+    Args:
+        name: the semaphore's name; a template over the call's arguments (``"api:{customer.pk}"``); or a
+            function of them.
+        limit: how many permits there are.
+        timeout: seconds of a lease.
+        on_conflict: when there is no permit: "wait"; "raise" SemaphoreFull; "skip" the call and return
+            None; "delay" the running task (`TryLater`).
+        blocking_timeout: seconds to wait before that; None waits for ever with "wait", and not at all
+            with the others.
+        using: our connection alias.
+
+    Raises:
+        TypeError, ValueError: an argument is not of this kind, or the template names an argument that the
+            function does not take. All this is told when the function is decorated.
+    """
+    check_conflict(on_conflict)
+    blocking = on_conflict == "wait" or blocking_timeout is not None
+    make = partial(
+        Semaphore, limit=limit, timeout=timeout, blocking=blocking, blocking_timeout=blocking_timeout, using=using
+    )
+    make("checks-the-options")
+
+    def decorate(func: Callable[P, R]) -> Callable[P, R]:
+        named = CallName(name, func, "semaphore name")
+
+        def guard(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Semaphore:
+            return make(named.of(args, kwargs))
+
+        return guarded(func, guard, SemaphoreFull, on_conflict)
+
+    return decorate

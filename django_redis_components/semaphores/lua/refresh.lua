@@ -1,0 +1,21 @@
+-- Begins the lease of a held permit anew. Never shortens it, and never takes an expired one again.
+-- Precondition: none.
+-- KEYS[1] holders  zset: held permit -> server time in ms at which it expires
+-- ARGV[1] permit  text: <id>:<count>:<limit>
+-- ARGV[2] ttl_ms  milliseconds of the lease
+-- Returns 1: held, for that long from now
+-- Returns 0: it had expired
+-- Cost: O(log permits) for each permit it counts for, and for each found expired
+local holders = KEYS[1]
+local permit, ttl_ms = ARGV[1], tonumber(ARGV[2])
+local time = redis.call("TIME")
+local now_us = time[1] * 1000000 + time[2]
+local now_ms = math.floor(now_us / 1000)
+-- @include permits
+
+local ends = redis.call("ZSCORE", holders, permit)
+if not ends then
+  return 0
+end
+grant(permit, math.max(ends - now_ms, ttl_ms))
+return 1

@@ -1,0 +1,26 @@
+"""The scripts of this room; what each does, and its keys, stand at the head of its file in ``lua/``."""
+
+from __future__ import annotations
+
+from django_redis_components.core.scripts import LuaScript
+
+_KEYS = ("holders", "queue", "alive")
+
+#: Take a permit, or a place in line. A permit is granted any number of times.
+ACQUIRE = LuaScript(
+    "semaphores",
+    "acquire",
+    keys=_KEYS,
+    args=("permit", "ttl_ms", "patience_ms", "handoff_ms"),
+    idempotent=True,
+)
+#: Give back. Not repeated by itself: `core.turns.give_back` knows what the reply of a repetition means.
+RELEASE = LuaScript("semaphores", "release", keys=_KEYS, args=("permit", "handoff_ms"))
+#: Leave the line, and give back what was granted meanwhile.
+ABANDON = LuaScript("semaphores", "abandon", keys=_KEYS, args=("permit", "handoff_ms"), idempotent=True)
+#: Lengthen the lease of a permit.
+REFRESH = LuaScript("semaphores", "refresh", keys=("holders",), args=("permit", "ttl_ms"), idempotent=True)
+#: How many are held.
+COUNT = LuaScript("semaphores", "count", keys=("holders",), idempotent=True)
+#: Who holds them.
+LIST = LuaScript("semaphores", "list", keys=("holders",), args=("most",), idempotent=True)

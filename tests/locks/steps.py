@@ -1,0 +1,46 @@
+"""A flow driven by hand, one request at a time: what else happens stands between two requests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django_redis_components.core.connections import client
+from django_redis_components.core.protocol import Call, Flow, Request
+
+
+class Steps:
+    """``steps.request`` is what the flow wants next; None when it has ended, with ``value`` or ``error``."""
+
+    def __init__(self, flow: Flow[Any]) -> None:
+        self._flow = flow
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self.request: Request | None = None
+        self._advance(lambda: next(flow))
+
+    def go(self) -> Any:
+        """Do what it wants, and let it want the next thing. Returns the reply."""
+        assert self.request is not None
+        reply = self.request.perform(client())
+        self.send(reply)
+        return reply
+
+    def send(self, reply: Any) -> None:
+        """Answer it without asking the server."""
+        self._advance(lambda: self._flow.send(reply))
+
+    def throw(self, error: BaseException) -> None:
+        """Let its request fail."""
+        self._advance(lambda: self._flow.throw(error))
+
+    def wants(self, script: str) -> bool:
+        """Whether the next request is a call of this script."""
+        return isinstance(self.request, Call) and self.request.script.name == script
+
+    def _advance(self, step: Any) -> None:
+        try:
+            self.request = step()
+        except StopIteration as stop:
+            self.request, self.value = None, stop.value
+        except BaseException as exc:  # noqa: BLE001 - looked at by the test
+            self.request, self.error = None, exc

@@ -1,0 +1,132 @@
+"""The asyncio twins: the same promises, without a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+
+import pytest
+
+from django_redis_components.locks import Lock, LockNotAcquired, LockNotOwned
+from tests.support import Store, run_async
+
+#: Methods that ask the server.
+ASKING = ["acquire", "release", "extend", "reacquire", "owned", "locked"]
+
+
+def test_every_method_that_asks_has_a_twin_with_the_same_arguments() -> None:
+    for name in ASKING:
+        method, twin = getattr(Lock, name), getattr(Lock, f"a{name}")
+
+        assert inspect.iscoroutinefunction(twin)
+        assert inspect.signature(method).parameters.keys() == inspect.signature(twin).parameters.keys()
+
+
+def test_a_lock_is_taken_held_and_released(store: Store) -> None:
+    async def main() -> None:
+        lock, other = Lock("door", timeout=5), Lock("door")
+
+        assert await lock.aacquire()
+        assert await lock.aowned()
+        assert await other.alocked()
+        assert not await other.aacquire(blocking=False)
+        assert not await other.aowned()
+        assert await lock.aextend(60)
+        assert await lock.areacquire()
+        assert lock.remaining() > 59
+        lock.check()
+
+        await lock.arelease()
+        assert not await lock.alocked()
+        with pytest.raises(LockNotOwned):
+            await lock.arelease()
+
+    run_async(main)
+
+
+def test_async_with_holds_the_lock_for_the_block(store: Store) -> None:
+    async def main() -> None:
+        async with Lock("door") as lock:
+            assert await lock.aowned()
+            with pytest.raises(LockNotAcquired):
+                async with Lock("door", blocking=False):
+                    pytest.fail("the block ran")
+        assert not await lock.alocked()
+
+    run_async(main)
+
+
+def test_a_task_waits_without_blocking_the_others(store: Store) -> None:
+    async def main() -> list[str]:
+        events: list[str] = []
+
+        async def waiter() -> None:
+            async with Lock("door"):
+                events.append("held by the waiter")
+
+        async with Lock("door"):
+            task = asyncio.create_task(waiter())
+            for _ in range(3):
+                await asyncio.sleep(0.01)
+                events.append("others run")
+        await task
+        return events
+
+    assert run_async(main) == ["others run"] * 3 + ["held by the waiter"]
+
+
+def test_many_tasks_share_one_object(store: Store) -> None:
+    async def main() -> int:
+        lock = Lock("door")
+        inside = most = 0
+
+        async def work() -> None:
+            nonlocal inside, most
+            async with lock:
+                inside += 1
+                most = max(most, inside)
+                await asyncio.sleep(0.001)
+                inside -= 1
+
+        await asyncio.gather(*(work() for _ in range(20)))
+        return most
+
+    assert run_async(main) == 1
+
+
+def test_a_lock_taken_in_one_loop_may_be_released_in_another(redis_server: Store) -> None:
+    lock = Lock("door")
+    run_async(lock.aacquire)
+
+    run_async(lock.arelease)
+
+    assert not lock.locked()
+
+
+def test_a_lock_taken_by_a_task_may_be_released_synchronously(redis_server: Store) -> None:
+    lock = Lock("door")
+    run_async(lock.aacquire)
+
+    lock.release()
+
+    assert not lock.locked()
+
+
+def test_a_cancelled_release_has_released_all_the_same(store: Store) -> None:
+    async def main() -> None:
+        for turns in range(6):
+            lock = Lock("door")
+            await lock.aacquire()
+            task = asyncio.create_task(lock.arelease())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            started = turns > 0
+
+            task.cancel()
+            await asyncio.wait([task], timeout=5)
+
+            assert await lock.alocked() is not started
+            if not started:
+                await lock.arelease()
+
+    run_async(main)

@@ -1,0 +1,294 @@
+"""`@lock` and the names of decorated calls."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from datetime import date
+from types import SimpleNamespace
+
+import pytest
+
+from django_redis_components.core.exceptions import TryLater
+from django_redis_components.locks import Lock, LockNotAcquired, lock
+from tests.support import Store, run_async
+
+
+def test_a_decorated_function_runs_under_the_lock(store: Store) -> None:
+    @lock("door")
+    def work(number: int) -> tuple[int, bool]:
+        return number * 2, Lock("door").locked()
+
+    assert work(21) == (42, True)
+    assert not Lock("door").locked()
+
+
+def test_a_decorated_coroutine_function_runs_under_the_lock(store: Store) -> None:
+    @lock("door")
+    async def work(number: int) -> tuple[int, bool]:
+        await asyncio.sleep(0)
+        return number * 2, await Lock("door").alocked()
+
+    assert inspect.iscoroutinefunction(work)
+    assert run_async(work, 21) == (42, True)
+    assert not Lock("door").locked()
+
+
+def test_a_decorated_function_keeps_its_name_and_documentation() -> None:
+    @lock("door")
+    def work() -> None:
+        """Works."""
+
+    assert (work.__name__, work.__doc__) == ("work", "Works.")
+
+
+def test_an_error_passes_through_and_the_lock_is_released(redis_server: Store) -> None:
+    @lock("door")
+    def work() -> None:
+        raise LookupError("inside")
+
+    with pytest.raises(LookupError, match="inside"):
+        work()
+    assert not Lock("door").locked()
+
+
+def test_raise_tells_the_caller(store: Store) -> None:
+    @lock("door", on_conflict="raise")
+    def work() -> None:
+        pytest.fail("it ran")
+
+    @lock("door", on_conflict="raise")
+    async def awork() -> None:
+        pytest.fail("it ran")
+
+    with Lock("door"):
+        with pytest.raises(LockNotAcquired, match="Lock 'door' is held by somebody else"):
+            work()
+        with pytest.raises(LockNotAcquired):
+            run_async(awork)
+
+
+def test_skip_returns_none(store: Store) -> None:
+    @lock("door", on_conflict="skip")
+    def work() -> str:
+        return "ran"
+
+    @lock("door", on_conflict="skip")
+    async def awork() -> str:
+        return "ran"
+
+    with Lock("door"):
+        assert work() is None
+        assert run_async(awork) is None
+    assert work() == "ran"
+    assert run_async(awork) == "ran"
+
+
+def test_wait_runs_when_the_lock_is_free(store: Store) -> None:
+    @lock("door", timeout=5)
+    def work() -> str:
+        return "ran"
+
+    Lock("door", timeout=0.05).acquire()
+
+    assert work() == "ran"
+
+
+def test_wait_has_an_end(store: Store) -> None:
+    @lock("door", blocking_timeout=0.02)
+    def work() -> None:
+        pytest.fail("it ran")
+
+    with Lock("door"), pytest.raises(LockNotAcquired, match="still held by somebody else after"):
+        work()
+
+
+def test_the_others_wait_too_when_they_are_told_how_long(redis_server: Store) -> None:
+    @lock("door", on_conflict="skip", blocking_timeout=5)
+    def work() -> str:
+        return "ran"
+
+    Lock("door", timeout=0.05).acquire()
+
+    assert work() == "ran"
+
+
+def test_delay_asks_the_executor_to_put_the_task_off(store: Store) -> None:
+    @lock("door", on_conflict="delay")
+    def work() -> None:
+        pytest.fail("it ran")
+
+    with Lock("door"), pytest.raises(TryLater) as caught:
+        work()
+
+    assert caught.value.reason == "Lock 'door' is held by somebody else."
+    assert "outside a task it is an error" in str(caught.value)
+    assert isinstance(caught.value.__cause__, LockNotAcquired)
+
+
+def test_a_held_lock_within_the_function_is_not_taken_for_ones_own(redis_server: Store) -> None:
+    @lock("outer", on_conflict="skip")
+    def work() -> None:
+        with Lock("inner", blocking=False):
+            pytest.fail("it ran")
+
+    with Lock("inner"), pytest.raises(LockNotAcquired, match="'inner'"):
+        work()
+
+
+def test_calls_of_different_arguments_do_not_wait_for_each_other(store: Store) -> None:
+    @lock("order:{order_id}", on_conflict="raise")
+    def pay(order_id: int, depth: int = 0) -> bool:
+        return pay(order_id + 1, 1) if depth == 0 else True
+
+    assert pay(7)
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("order:{order_id}", "order:7"),
+        ("{order_id}", "7"),
+        ("{kind}:{order_id}", "plain:7"),
+        ("of {user.profile.name}", "of 张三"),
+        ("{items[1]}", "b"),
+        ("on {day:%Y-%m-%d}", "on 2026-11-21"),
+        ("{day:{form}}", "2026"),
+        ("{order_id!r:>4}", "   7"),
+        ("{rest}", "()"),
+    ],
+)
+def test_a_template_names_the_call(redis_server: Store, template: str, expected: str) -> None:
+    user = SimpleNamespace(profile=SimpleNamespace(name="张三"))
+
+    @lock(template)
+    def work(order_id, user, items, day=date(2026, 11, 21), form="%Y", kind="plain", *rest) -> bool:
+        return Lock(expected).locked()
+
+    assert work(7, user, items=["a", "b"])
+
+
+def test_a_template_takes_arguments_that_only_the_call_knows(redis_server: Store) -> None:
+    @lock("{tenant}:{order_id}")
+    def work(order_id: int, **options: object) -> bool:
+        return Lock("acme:7").locked()
+
+    assert work(7, tenant="acme")
+    with pytest.raises(ValueError, match="this call has no argument 'tenant'"):
+        work(7)
+
+
+def test_a_template_of_a_method_sees_self(redis_server: Store) -> None:
+    class Order:
+        pk = 7
+
+        @lock("order:{self.pk}")
+        def pay(self) -> bool:
+            return Lock("order:7").locked()
+
+    assert Order().pay()
+
+
+def test_a_callable_names_the_call(redis_server: Store) -> None:
+    @lock(lambda order_id, **_: f"order-{order_id}")
+    def work(order_id: int, note: str = "") -> bool:
+        return Lock("order-7").locked()
+
+    assert work(7, note="x")
+
+
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        ("order:{order}", "the function takes no argument 'order'; it has order_id."),
+        ("order:{}", "name the argument, as in {order_id}"),
+        ("order:{0}", "name the argument, as in {order_id}"),
+        ("order:{order_id", "expected '}' before end of string"),
+        ("order:{{7}}", "braces are not accepted"),
+        ("order:{order_id:{width}}", "the function takes no argument 'width'"),
+        ("or\nder:{order_id}", "control character"),
+        ("", "lock name is empty"),
+        ("x" * 201, "has 201 bytes"),
+    ],
+)
+def test_a_wrong_template_is_told_when_the_function_is_decorated(template: str, text: str) -> None:
+    def pay(order_id: int) -> None: ...
+
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - its text is compared
+        lock(template)(pay)
+
+    assert text in str(caught.value)
+
+
+def test_the_error_of_a_template_names_what_there_is() -> None:
+    def pay(order_id: int, *, amount: int) -> None: ...
+
+    pay.__qualname__ = "pay"
+
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - its text is compared
+        lock("order:{order}")(pay)
+
+    assert str(caught.value) == (
+        "lock name 'order:{order}' of pay(): the function takes no argument 'order'; it has order_id, amount."
+    )
+
+
+def test_a_function_without_arguments_cannot_have_a_template() -> None:
+    with pytest.raises(ValueError, match="takes no argument 'x'; it has no arguments"):
+        lock("{x}")(lambda: None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        (
+            {"on_conflict": "ignore"},
+            ValueError,
+            "on_conflict='ignore': expected one of 'wait', 'raise', 'skip', 'delay'.",
+        ),
+        ({"timeout": 0}, ValueError, "timeout=0: expected a number of seconds above 0"),
+        ({"blocking_timeout": -1}, ValueError, "blocking_timeout=-1: expected"),
+    ],
+)
+def test_a_wrong_option_is_told_when_the_function_is_decorated(
+    arguments: dict[str, object], error: type, text: str
+) -> None:
+    with pytest.raises(error) as caught:
+        lock("door", **arguments)
+
+    assert text in str(caught.value)
+
+
+def test_a_name_of_another_kind_is_refused() -> None:
+    with pytest.raises(TypeError, match="lock name 7: expected a string, a template or a callable"):
+        lock(7)(lambda: None)
+
+
+def test_a_name_that_the_arguments_spoil_is_refused_at_the_call(redis_server: Store) -> None:
+    @lock("order:{order_id}")
+    def pay(order_id: str) -> None:
+        pytest.fail("it ran")
+
+    with pytest.raises(ValueError, match="braces are not accepted"):
+        pay("{7}")
+    with pytest.raises(TypeError, match="missing a required argument: 'order_id'"):
+        pay()
+
+
+def test_a_lock_may_be_made_before_there_are_settings(settings) -> None:
+    settings.REDIS_COMPONENTS = {"PREFIX": "not {good}"}
+
+    Lock("door")
+    lock("door")(lambda: None)
+
+
+def test_generators_are_refused() -> None:
+    def numbers():
+        yield 1
+
+    async def anumbers():
+        yield 1
+
+    for generator in (numbers, anumbers):
+        with pytest.raises(TypeError, match="is a generator: its body runs when the guard is already left"):
+            lock("door")(generator)

@@ -1,0 +1,56 @@
+"""A release that is interrupted has happened all the same."""
+
+from __future__ import annotations
+
+import pytest
+from redis.exceptions import ConnectionError, ResponseError
+
+from django_redis_components.core.exceptions import UnsupportedServer
+from django_redis_components.locks import Lock
+from tests.locks.steps import Steps
+from tests.support import Store
+
+
+def test_an_interrupted_release_is_sent_again(store: Store) -> None:
+    lock = Lock("door")
+    lock.acquire()
+    steps = Steps(lock._holder.release())
+
+    steps.throw(KeyboardInterrupt())
+    steps.go()
+
+    assert isinstance(steps.error, KeyboardInterrupt)
+    assert not lock.locked()
+    assert lock.token is None
+
+
+def test_an_interruption_is_not_hidden_by_a_server_that_is_away(redis_server: Store) -> None:
+    lock = Lock("door")
+    lock.acquire()
+    steps = Steps(lock._holder.release())
+    steps.throw(KeyboardInterrupt())
+
+    steps.throw(ConnectionError("away"))
+
+    assert isinstance(steps.error, KeyboardInterrupt)
+
+
+@pytest.mark.parametrize("error", [ResponseError("NOPERM"), UnsupportedServer("Redis 6", "here")], ids=["acl", "old"])
+def test_a_refused_release_may_be_tried_again(redis_server: Store, error: Exception) -> None:
+    lock = Lock("door")
+    lock.acquire()
+    steps = Steps(lock._holder.release())
+
+    steps.throw(error)
+
+    assert steps.error is error
+    lock.release()
+    assert not lock.locked()
+
+
+def test_an_acquire_on_a_server_that_is_too_old_is_not_tidied_up(redis_server: Store) -> None:
+    steps = Steps(Lock("door")._holder.acquire())
+
+    steps.throw(UnsupportedServer("Redis 6", "here"))
+
+    assert isinstance(steps.error, UnsupportedServer)

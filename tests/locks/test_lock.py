@@ -1,0 +1,455 @@
+"""What a lock promises, on every store."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+import pytest
+
+from django_redis_components.core.connections import client
+from django_redis_components.core.protocol import Command
+from django_redis_components.core.scripts import LuaScript
+from django_redis_components.locks import Lock, LockLost, LockNotAcquired, LockNotOwned, scripts
+from tests.support import Store, eventually
+
+
+def key_of(store: Store, name: str = "door") -> str:
+    return f"{store.prefix}:locks:{{{name}}}"
+
+
+def test_a_free_lock_is_taken(store: Store) -> None:
+    lock = Lock("door")
+
+    assert lock.acquire() is True
+    assert store.raw.get(key_of(store)) == lock.token.encode()
+    assert lock.locked()
+    assert lock.owned()
+
+
+def test_a_held_lock_is_refused(store: Store) -> None:
+    held, other = Lock("door"), Lock("door")
+    held.acquire()
+
+    assert other.acquire(blocking=False) is False
+
+    assert other.token is None
+    assert other.locked()
+    assert not other.owned()
+    assert held.owned()
+
+
+def test_a_released_lock_may_be_taken_again(store: Store) -> None:
+    lock, other = Lock("door"), Lock("door")
+    lock.acquire()
+
+    lock.release()
+
+    assert not lock.locked()
+    assert lock.token is None
+    assert other.acquire(blocking=False)
+
+
+def test_locks_of_different_names_do_not_meet(store: Store) -> None:
+    assert Lock("door").acquire(blocking=False)
+    assert Lock("window").acquire(blocking=False)
+
+
+def test_the_lease_lasts_for_the_timeout(store: Store) -> None:
+    lock = Lock("door", timeout=7)
+    lock.acquire()
+
+    assert 6_500 < store.raw.pttl(key_of(store)) <= 7_000
+    assert 6.5 < lock.remaining() < 7
+
+
+def test_a_timeout_may_be_a_timedelta(store: Store) -> None:
+    Lock("door", timeout=timedelta(minutes=2)).acquire()
+
+    assert 119_000 < store.raw.pttl(key_of(store)) <= 120_000
+
+
+def test_every_key_has_a_ttl(store: Store) -> None:
+    holder, waiter = Lock("door"), Lock("door")
+    holder.acquire()
+    waiter.acquire(blocking_timeout=0.02)
+    holder.release()
+
+    ttls = {key: store.raw.pttl(key) for key in store.keys()}  # noqa: SIM118
+
+    assert ttls
+    assert all(ttl > 0 for ttl in ttls.values()), ttls
+
+
+def test_a_lock_leaves_only_its_fence_which_goes_in_an_hour(store: Store) -> None:
+    with Lock("door", timeout=1):
+        pass
+
+    assert store.keys() == [f"{key_of(store)}:fence".encode()]
+    assert 3_590_000 < store.raw.pttl(f"{key_of(store)}:fence") <= 3_601_000
+
+
+def test_release_by_another_owner_is_refused(store: Store) -> None:
+    held, other = Lock("door"), Lock("door")
+    held.acquire()
+
+    with pytest.raises(LockNotOwned) as caught:
+        other.release()
+
+    assert str(caught.value) == "Lock 'door' is not held here: it was not taken, or was already released."
+    assert caught.value.name == "door"
+    assert held.owned()
+
+
+def test_release_of_a_lock_that_somebody_else_took_meanwhile_is_refused(store: Store) -> None:
+    late, thief = Lock("door"), Lock("door")
+    late.acquire()
+    store.raw.delete(key_of(store))
+    thief.acquire()
+
+    with pytest.raises(LockNotOwned) as caught:
+        late.release()
+
+    expected = "Lock 'door' was not ours any more when it was to be released: its lease had ended."
+    assert str(caught.value) == expected
+    assert thief.owned()
+    assert late.token is None
+
+
+def test_release_of_an_expired_lock_is_refused(store: Store) -> None:
+    lock = Lock("door", timeout=0.02)
+    lock.acquire()
+    eventually(lambda: not lock.locked())
+
+    with pytest.raises(LockNotOwned):
+        lock.release()
+
+
+def test_a_second_release_is_refused(store: Store) -> None:
+    lock = Lock("door")
+    lock.acquire()
+    lock.release()
+
+    with pytest.raises(LockNotOwned, match="already released"):
+        lock.release()
+
+
+def test_an_expired_lock_is_free_for_others(store: Store) -> None:
+    Lock("door", timeout=0.02).acquire()
+
+    assert Lock("door").acquire(blocking_timeout=5)
+
+
+def test_with_holds_the_lock_for_the_block(store: Store) -> None:
+    other = Lock("door")
+
+    with Lock("door") as held:
+        assert held.owned()
+        assert not other.acquire(blocking=False)
+
+    assert other.acquire(blocking=False)
+
+
+def test_with_releases_when_the_block_fails(store: Store) -> None:
+    with pytest.raises(ZeroDivisionError), Lock("door"):
+        1 / 0  # noqa: B018
+
+    assert not Lock("door").locked()
+
+
+def test_with_on_a_held_lock_raises_at_once_when_it_is_not_to_wait(store: Store) -> None:
+    Lock("door").acquire()
+
+    with pytest.raises(LockNotAcquired) as caught, Lock("door", blocking=False):
+        pytest.fail("the block ran")
+
+    assert str(caught.value) == "Lock 'door' is held by somebody else."
+    assert caught.value.waited_s == 0
+
+
+def test_with_on_a_held_lock_raises_after_its_patience(store: Store) -> None:
+    Lock("door").acquire()
+
+    with pytest.raises(LockNotAcquired) as caught, Lock("door", blocking_timeout=0.05):
+        pytest.fail("the block ran")
+
+    assert str(caught.value) == "Lock 'door' is still held by somebody else after 0.05 s."
+    assert caught.value.waited_s == 0.05
+
+
+def test_with_tells_that_the_lock_was_lost_before_the_block_ended(store: Store) -> None:
+    with pytest.raises(LockNotOwned, match="its lease had ended"), Lock("door"):
+        store.raw.delete(key_of(store))
+
+
+def test_a_lost_lock_does_not_hide_the_error_of_the_block(store: Store) -> None:
+    def block() -> None:
+        with Lock("door"):
+            store.raw.delete(key_of(store))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError) as caught:
+        block()
+
+    expected = "Lock 'door' was not ours any more when it was to be released: its lease had ended."
+    assert caught.value.__notes__ == [f"LockNotOwned on leaving the block: {expected}"]
+
+
+def test_extend_makes_the_lease_longer(store: Store) -> None:
+    lock = Lock("door", timeout=1)
+    lock.acquire()
+
+    assert lock.extend(60) is True
+
+    assert 59_000 < store.raw.pttl(key_of(store)) <= 60_000
+    assert 59 < lock.remaining() < 60
+
+
+def test_extend_never_makes_the_lease_shorter(store: Store) -> None:
+    lock = Lock("door", timeout=60)
+    lock.acquire()
+
+    lock.extend(1)
+
+    assert store.raw.pttl(key_of(store)) > 59_000
+    assert lock.remaining() > 59
+
+
+def test_reacquire_begins_the_lease_anew(store: Store) -> None:
+    lock = Lock("door", timeout=60)
+    lock.acquire()
+    store.raw.pexpire(key_of(store), 5_000)
+
+    assert lock.reacquire() is True
+
+    assert store.raw.pttl(key_of(store)) > 59_000
+
+
+@pytest.mark.parametrize("again", [lambda lock: lock.extend(5), lambda lock: lock.reacquire()], ids=["extend", "re"])
+def test_a_lost_lock_cannot_be_extended(store: Store, again) -> None:
+    lock = Lock("door")
+    lock.acquire()
+    store.raw.delete(key_of(store))
+
+    with pytest.raises(LockNotOwned) as caught:
+        again(lock)
+
+    expected = "Lock 'door' was not ours any more when it was to be extended: its lease had ended."
+    assert str(caught.value) == expected
+    assert lock.lost.is_set()
+    assert not store.raw.exists(key_of(store))
+
+
+def test_check_passes_while_the_lease_lasts(store: Store) -> None:
+    with Lock("door") as lock:
+        lock.check()
+
+        assert not lock.lost.is_set()
+
+
+def test_check_raises_when_the_lease_is_over(store: Store) -> None:
+    lock = Lock("door", timeout=0.02)
+    lock.acquire()
+
+    assert lock.lost.wait(5)
+
+    with pytest.raises(LockLost) as caught:
+        lock.check()
+    assert str(caught.value) == "Lock 'door' is lost: its lease ended while the work went on."
+    assert isinstance(caught.value, LockNotOwned)
+    assert lock.remaining() == 0.0
+
+
+def test_check_raises_after_an_extension_was_refused(store: Store) -> None:
+    lock = Lock("door", timeout=60)
+    lock.acquire()
+    store.raw.delete(key_of(store))
+    with pytest.raises(LockNotOwned):
+        lock.extend(60)
+
+    with pytest.raises(LockLost):
+        lock.check()
+    assert lock.remaining() == 0.0
+
+
+def test_check_of_a_lock_that_was_never_taken_is_an_error(redis_server: Store) -> None:
+    with pytest.raises(LockNotOwned, match="is not held here"):
+        Lock("door").check()
+
+
+def test_a_lock_that_was_never_taken_has_nothing_to_tell(redis_server: Store) -> None:
+    lock = Lock("door")
+
+    assert (lock.token, lock.fencing_token, lock.remaining()) == (None, None, 0.0)
+    assert not lock.lost.is_set()
+    assert not lock.lost.wait(0.01)
+    assert not lock.owned()
+    assert repr(lock) == "<Lock 'door'>"
+
+
+def test_the_lost_event_stays_silent_for_a_released_lock(redis_server: Store) -> None:
+    lock = Lock("door", timeout=0.02)
+    lock.acquire()
+    lost = lock.lost
+
+    lock.release()
+
+    assert lost.wait() is False
+    assert not lock.lost.is_set()
+
+
+def test_a_token_of_ones_own_is_what_the_key_holds(store: Store) -> None:
+    lock = Lock("door")
+
+    lock.acquire(token="worker-7")
+
+    assert lock.token == "worker-7"
+    assert store.raw.get(key_of(store)) == b"worker-7"
+
+
+def test_the_holders_token_takes_its_lease_over(store: Store) -> None:
+    first, second = Lock("door", timeout=5), Lock("door", timeout=60)
+    first.acquire()
+
+    assert second.acquire(blocking=False, token=first.token)
+
+    assert second.fencing_token == first.fencing_token
+    assert store.raw.pttl(key_of(store)) > 59_000
+    second.release()
+    assert not second.locked()
+
+
+def test_taking_a_lease_over_does_not_shorten_it(store: Store) -> None:
+    first = Lock("door", timeout=60)
+    first.acquire()
+
+    Lock("door", timeout=5).acquire(token=first.token)
+
+    assert store.raw.pttl(key_of(store)) > 59_000
+
+
+def test_a_lock_of_redis_py_with_that_key_is_respected(redis_server: Store) -> None:
+    from redis.lock import Lock as PlainLock
+
+    theirs = PlainLock(redis_server.raw, key_of(redis_server), timeout=30)
+    theirs.acquire()
+
+    assert not Lock("door").acquire(blocking=False)
+
+    theirs.release()
+    with Lock("door"):
+        assert not theirs.acquire(blocking=False)
+
+
+def test_a_key_without_a_ttl_is_waited_for(redis_server: Store) -> None:
+    redis_server.raw.set(key_of(redis_server), "for ever")
+
+    assert not Lock("door").acquire(blocking_timeout=0.02)
+
+
+def test_a_script_that_the_server_forgot_is_sent_again(store: Store) -> None:
+    with Lock("door"):
+        store.raw.script_flush()
+
+    assert not Lock("door").locked()
+
+
+def test_a_key_of_another_kind_is_an_error(store: Store) -> None:
+    store.raw.rpush(key_of(store), "a list")
+
+    with pytest.raises(Exception, match="WRONGTYPE"):
+        Lock("door").acquire()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"name": ""}, ValueError, "lock name is empty"),
+        ({"name": "a{b"}, ValueError, "braces are not accepted"),
+        ({"name": "a\nb"}, ValueError, "control character"),
+        ({"name": "x" * 201}, ValueError, "has 201 bytes: expected at most 200"),
+        ({"name": 7}, TypeError, "lock name 7: expected a string, got int"),
+        ({"timeout": 0}, ValueError, "timeout=0: expected a number of seconds above 0"),
+        ({"timeout": None}, TypeError, "timeout=None: expected a number of seconds above 0"),
+        ({"timeout": True}, TypeError, "timeout=True: expected"),
+        ({"timeout": 1e12}, ValueError, "expected at most ten years"),
+        ({"blocking_timeout": -1}, ValueError, "blocking_timeout=-1: expected a number of seconds of at least 0"),
+        ({"blocking": False, "blocking_timeout": 1}, ValueError, "blocking_timeout=1 needs blocking=True"),
+    ],
+)
+def test_a_wrong_argument_is_refused_at_the_door(arguments: dict[str, object], error: type, text: str) -> None:
+    with pytest.raises(error) as caught:
+        Lock(**({"name": "door"} | arguments))
+
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"blocking": False, "blocking_timeout": 1}, ValueError, "blocking_timeout=1 needs blocking=True"),
+        ({"token": ""}, ValueError, "token is empty"),
+        ({"token": "a{b}"}, ValueError, "braces are not accepted"),
+    ],
+)
+def test_a_wrong_argument_of_acquire_is_refused(
+    redis_server: Store, arguments: dict[str, object], error: type, text: str
+) -> None:
+    with pytest.raises(error) as caught:
+        Lock("door").acquire(**arguments)
+
+    assert text in str(caught.value)
+    assert redis_server.keys() == []
+
+
+def test_acquire_overrides_what_the_object_was_told(redis_server: Store) -> None:
+    Lock("door").acquire()
+
+    assert not Lock("door").acquire(blocking=False)
+    assert not Lock("door", blocking=False).acquire(blocking_timeout=0.01)
+    assert not Lock("door", blocking_timeout=0.01).acquire(blocking=True)
+    assert not Lock("door", blocking_timeout=60).acquire(blocking=False)
+    assert Lock("other", blocking=False).acquire(blocking=True)
+
+
+def test_a_name_may_be_any_text(store: Store) -> None:
+    with Lock("订单: 7 / ü") as lock:
+        assert store.raw.get(key_of(store, "订单: 7 / ü")) == lock.token.encode()
+
+
+def test_the_connection_is_named_by_using(proxy, redis_server: Store) -> None:
+    proxy.stop_accepting()
+
+    with pytest.raises(Exception, match="refused"):
+        Lock("door", using="proxied").acquire()
+
+    with Lock("door", using="default"):
+        pass
+
+
+def test_a_free_lock_costs_one_round_trip_each_way(redis_server: Store) -> None:
+    with Lock("warm"):
+        pass
+    before = _commands_sent()
+
+    with Lock("door"):
+        pass
+
+    assert _commands_sent() - before == 2 + 1  # and the question itself
+
+
+def test_the_room_declares_its_scripts() -> None:
+    declared = [value for value in vars(scripts).values() if isinstance(value, LuaScript)]
+
+    assert {script.name: script.idempotent for script in declared} == {
+        "acquire": True,
+        "release": False,
+        "abandon": True,
+        "extend": True,
+    }
+
+
+def _commands_sent() -> int:
+    """Commands that clients have sent; those within scripts do not count."""
+    reply = client().execute(Command("INFO", "commandstats", key="x")).decode()
+    return sum(map(int, re.findall(r"cmdstat_(?:evalsha|eval|info):calls=(\d+)", reply)))

@@ -1,0 +1,197 @@
+"""Each operation while the reply, and only the reply, is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from redis.exceptions import ConnectionError
+
+from django_redis_components.core.exceptions import NotConnected
+from django_redis_components.locks import Lock, LockNotOwned
+from tests.locks.steps import Steps
+from tests.support import Proxy, Store, eventually, run_async, run_together
+from tests.support.pools import close_pools
+
+KEY = b"{door}"
+#: One request and its three repetitions.
+ALL_TRIES = 4
+
+Do = Callable[..., Any]
+
+
+@pytest.fixture(params=["sync", "async"])
+def do(request: pytest.FixtureRequest) -> Do:
+    """``do(lock, "acquire", …)`` calls the method, or its twin in an event loop of its own."""
+
+    def call(lock: Lock, method: str, *args: Any, **kwargs: Any) -> Any:
+        if request.param == "sync":
+            return getattr(lock, method)(*args, **kwargs)
+
+        async def twin() -> Any:
+            awaitable: Awaitable[Any] = getattr(lock, f"a{method}")(*args, **kwargs)
+            return await awaitable
+
+        return run_async(twin)
+
+    return call
+
+
+def test_acquire_takes_the_lock(proxy: Proxy, do: Do) -> None:
+    lock = Lock("door", using="proxied")
+    proxy.drop_next_reply(after=KEY)
+
+    assert do(lock, "acquire", blocking=False) is True
+
+    assert proxy.dropped == 1
+    assert Lock("door").acquire(blocking=False, token=lock.token)
+    assert not Lock("door").acquire(blocking=False)
+
+
+def test_acquire_takes_one_fencing_token_only(proxy: Proxy, redis_server: Store, do: Do) -> None:
+    lock = Lock("door", using="proxied")
+    proxy.drop_next_reply(after=KEY, times=2)
+
+    do(lock, "acquire")
+
+    assert int(redis_server.raw.get(f"{redis_server.prefix}:locks:{{door}}:fence")) == lock.fencing_token
+
+
+def test_release_releases_and_is_no_error(proxy: Proxy, do: Do) -> None:
+    lock = Lock("door", using="proxied")
+    do(lock, "acquire")
+    proxy.drop_next_reply(after=KEY)
+
+    do(lock, "release")
+
+    assert proxy.dropped == 1
+    assert not Lock("door").locked()
+
+
+def test_release_hands_over_once(proxy: Proxy, do: Do) -> None:
+    holder, waiter = Lock("door", using="proxied"), Lock("door")
+    do(holder, "acquire")
+    steps = Steps(waiter._holder.acquire())
+    steps.go()
+    proxy.drop_next_reply(after=KEY)
+
+    do(holder, "release")
+
+    steps.go()
+    steps.go()
+    assert steps.value is True
+    assert waiter.owned()
+
+
+def test_extend_lengthens_the_lease(proxy: Proxy, redis_server: Store, do: Do) -> None:
+    lock = Lock("door", using="proxied", timeout=5)
+    do(lock, "acquire")
+    proxy.drop_next_reply(after=KEY)
+
+    assert do(lock, "extend", 60)
+
+    assert proxy.dropped == 1
+    assert redis_server.raw.pttl(f"{redis_server.prefix}:locks:{{door}}") > 59_000
+
+
+@pytest.mark.parametrize("method", ["owned", "locked"])
+def test_questions_are_answered(proxy: Proxy, do: Do, method: str) -> None:
+    lock = Lock("door", using="proxied")
+    do(lock, "acquire")
+    proxy.drop_next_reply(after=KEY)
+
+    assert do(lock, method) is True
+
+    assert proxy.dropped == 1
+
+
+def test_acquire_after_all_tries_failed_finds_its_own_grant(proxy: Proxy, do: Do) -> None:
+    lock = Lock("door", using="proxied")
+    proxy.drop_next_reply(after=KEY, times=ALL_TRIES)
+    with pytest.raises(ConnectionError):
+        do(lock, "acquire")
+    assert Lock("door").locked()
+
+    assert do(lock, "acquire", blocking=False) is True
+
+
+def test_release_after_all_tries_failed_counts_as_done(proxy: Proxy, do: Do) -> None:
+    lock = Lock("door", using="proxied")
+    do(lock, "acquire")
+    proxy.drop_next_reply(after=KEY, times=1 + ALL_TRIES)
+    with pytest.raises(ConnectionError):
+        do(lock, "release")
+    assert not Lock("door").locked()
+
+    do(lock, "release")
+
+    with pytest.raises(LockNotOwned, match="already released"):
+        do(lock, "release")
+
+
+def test_a_release_that_was_refused_at_once_is_not_taken_for_done(proxy: Proxy, redis_server: Store, do: Do) -> None:
+    lock = Lock("door", using="proxied")
+    do(lock, "acquire")
+    redis_server.raw.delete(f"{redis_server.prefix}:locks:{{door}}")
+
+    with pytest.raises(LockNotOwned):
+        do(lock, "release")
+
+
+def test_a_release_that_never_reached_the_server_is_not_taken_for_done(proxy: Proxy, redis_server: Store) -> None:
+    lock = Lock("door", using="proxied")
+    lock.acquire()
+    proxy.stop_accepting()
+    close_pools()
+    with pytest.raises(NotConnected):
+        lock.release()
+    redis_server.raw.delete(f"{redis_server.prefix}:locks:{{door}}")
+    proxy.accept_again()
+
+    with pytest.raises(LockNotOwned):
+        lock.release()
+
+
+def test_a_repeated_release_after_the_lease_ended_is_not_taken_for_done(proxy: Proxy) -> None:
+    lock = Lock("door", using="proxied", timeout=0.03)
+    lock.acquire()
+    assert lock.lost.wait(5)
+    eventually(lambda: not Lock("door").locked())
+    proxy.drop_next_reply(after=KEY)
+
+    with pytest.raises(LockNotOwned):
+        lock.release()
+
+
+def test_a_token_given_by_the_caller_is_not_used_again_by_itself(proxy: Proxy) -> None:
+    lock = Lock("door", using="proxied")
+    proxy.drop_next_reply(after=KEY, times=ALL_TRIES)
+    with pytest.raises(ConnectionError):
+        lock.acquire(token="mine")
+
+    assert lock.acquire(blocking=False) is False
+
+
+def test_two_threads_do_not_share_what_a_failed_question_left(proxy: Proxy) -> None:
+    lock = Lock("door", using="proxied")
+    proxy.drop_next_reply(after=KEY, times=ALL_TRIES)
+    with pytest.raises(ConnectionError):
+        lock.acquire()
+
+    grants = run_together(4, lambda: lock.acquire(blocking=False))
+
+    assert sorted(grants) == [False, False, False, True]
+
+
+def test_the_block_of_a_lock_whose_release_failed_shows_its_own_error(proxy: Proxy) -> None:
+    def block() -> None:
+        with Lock("door", using="proxied"):
+            proxy.stop_accepting()
+            close_pools()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError) as caught:
+        block()
+
+    assert "NotConnected on leaving the block" in caught.value.__notes__[0]

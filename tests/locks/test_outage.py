@@ -1,0 +1,83 @@
+"""A server that is away: a clear error, soon, and recovery by itself."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from redis.exceptions import ConnectionError, TimeoutError
+
+from django_redis_components.locks import Lock
+from tests.conftest import components_settings
+from tests.support import Proxy, Store, eventually, run_async
+
+
+def test_an_absent_server_is_a_clear_error(own_server: Store) -> None:
+    lock = Lock("door")
+    lock.acquire()
+    own_server.servers[0].kill()
+
+    for ask in (Lock("door").acquire, lock.release, lock.owned, lock.locked, lock.reacquire):
+        with pytest.raises(ConnectionError, match=own_server.servers[0].url.split("/")[2]):
+            ask()
+    with pytest.raises(ConnectionError):
+        run_async(Lock("door").aacquire)
+    lock.check()
+
+
+def test_a_lock_that_could_not_be_released_may_be_released_later(own_server: Store) -> None:
+    lock = Lock("door")
+    lock.acquire()
+    own_server.servers[0].stop()
+    with pytest.raises(ConnectionError):
+        lock.release()
+
+    own_server.servers[0].start()
+    lock.release()
+
+    assert not lock.locked()
+
+
+def test_a_server_that_hangs_is_given_up(proxy: Proxy, redis_server: Store, settings) -> None:
+    impatient = components_settings(redis_server, proxied=proxy.url)
+    impatient["CONNECTIONS"]["proxied"] |= {"SOCKET_TIMEOUT": 0.1, "RETRIES": 1}
+    settings.REDIS_COMPONENTS = impatient
+    lock = Lock("door", using="proxied")
+    assert not lock.locked()
+    proxy.delay(60)
+
+    with pytest.raises((ConnectionError, TimeoutError), match="Timeout"):
+        lock.acquire()
+
+
+def test_a_waiter_outlives_a_restart_of_the_server(own_server: Store) -> None:
+    holder, waiter = Lock("door"), Lock("door")
+    holder.acquire()
+    outcome: list[object] = []
+
+    def wait() -> None:
+        try:
+            outcome.append(waiter.acquire(blocking_timeout=20))
+        except ConnectionError as exc:
+            outcome.append(exc)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    line = f"{own_server.prefix}:locks:{{door}}:queue"
+    eventually(lambda: own_server.raw.zcard(line) == 1)
+    own_server.servers[0].stop()
+    own_server.servers[0].start()
+
+    holder.release()
+
+    thread.join(10)
+    assert outcome == [True] or isinstance(outcome[0], ConnectionError)
+
+
+def test_a_wait_longer_than_the_socket_timeout_is_no_error(redis_server: Store, settings) -> None:
+    impatient = components_settings(redis_server)
+    impatient["CONNECTIONS"]["default"]["SOCKET_TIMEOUT"] = 0.1
+    settings.REDIS_COMPONENTS = impatient
+    Lock("door", timeout=0.5).acquire()
+
+    assert Lock("door").acquire()

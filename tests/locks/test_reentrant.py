@@ -1,0 +1,115 @@
+"""Locks that their holder may take again."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+
+import pytest
+
+from django_redis_components.locks import Lock, LockLost, LockNotOwned, lock
+from django_redis_components.locks.options import _shared
+from tests.support import Store, eventually, run_async, run_together
+
+
+def test_the_holder_may_enter_again(store: Store) -> None:
+    held = Lock("door", reentrant=True)
+
+    with held:
+        token, number = held.token, held.fencing_token
+        with held:
+            assert (held.token, held.fencing_token) == (token, number)
+        assert held.owned()
+    assert not held.locked()
+
+
+def test_the_holder_may_enter_through_another_object(store: Store) -> None:
+    with Lock("door", reentrant=True) as outer:
+        with Lock("door", reentrant=True) as inner:
+            assert inner.token == outer.token
+        assert outer.owned()
+    assert not outer.locked()
+
+
+def test_entering_again_asks_nobody(own_server: Store) -> None:
+    held = Lock("door", reentrant=True)
+    held.acquire()
+    own_server.servers[0].kill()
+
+    assert held.acquire()
+    held.release()
+
+    assert held.token is not None
+
+
+def test_a_decorated_function_may_call_itself(store: Store) -> None:
+    @lock("door", reentrant=True)
+    def factorial(number: int) -> int:
+        return number * factorial(number - 1) if number else 1
+
+    assert factorial(5) == 120
+    assert not Lock("door").locked()
+
+
+def test_other_threads_stay_outside(redis_server: Store) -> None:
+    held = Lock("door", reentrant=True)
+
+    with held:
+        assert run_together(2, lambda: held.acquire(blocking=False)) == [False, False]
+
+
+def test_a_thread_that_never_asked_does_not_speak_for_the_holder(redis_server: Store) -> None:
+    held = Lock("door", reentrant=True)
+    held.acquire()
+
+    with pytest.raises(LockNotOwned):
+        run_together(1, Lock("door", reentrant=True).release)
+
+    assert held.owned()
+
+
+def test_other_tasks_stay_outside(redis_server: Store) -> None:
+    async def main() -> None:
+        held = Lock("door", reentrant=True)
+        async with held, held:
+            assert not await asyncio.create_task(held.aacquire(blocking=False))
+        assert not await held.alocked()
+
+    run_async(main)
+
+
+def test_an_object_that_is_not_reentrant_stays_outside(redis_server: Store) -> None:
+    with Lock("door", reentrant=True):
+        assert not Lock("door").acquire(blocking=False)
+
+
+def test_a_lost_lock_cannot_be_entered_again(redis_server: Store) -> None:
+    held = Lock("door", timeout=0.02, reentrant=True)
+    held.acquire()
+    assert held.lost.wait(5)
+    eventually(lambda: not held.locked())
+
+    with pytest.raises(LockLost) as caught:
+        held.acquire()
+
+    assert str(caught.value) == (
+        "Lock 'door' cannot be entered again: it is lost, its lease ended while the work went on."
+    )
+    with pytest.raises(LockNotOwned):
+        held.release()
+    assert held.acquire(blocking_timeout=5)
+    held.release()
+
+
+def test_names_and_connections_are_kept_apart(redis_server: Store) -> None:
+    with Lock("door", reentrant=True) as door, Lock("window", reentrant=True) as window:
+        assert door.token != window.token
+
+
+def test_what_locks_of_a_name_share_goes_with_the_last_of_them(redis_server: Store) -> None:
+    shared = ("default", f"{redis_server.prefix}:locks:{{door}}")
+    with Lock("door", reentrant=True):
+        assert shared in _shared
+    gc.collect()
+
+    assert shared not in _shared

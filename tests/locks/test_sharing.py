@@ -1,0 +1,191 @@
+"""One object, many holders: threads, tasks, and the children of a fork."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+
+from django_redis_components.core.leases import Lease, Leases
+from django_redis_components.locks import Lock, LockNotOwned
+from tests.support import Store, eventually, run_together
+
+
+def in_a_thread(func) -> None:
+    """Run to its end in another thread; what it raises is raised here."""
+    run_together(1, func)
+
+
+def test_threads_share_one_object(redis_server: Store) -> None:
+    lock = Lock("door")
+    inside: list[int] = []
+    most: list[int] = []
+
+    def work() -> None:
+        for _ in range(5):
+            with lock:
+                inside.append(1)
+                most.append(len(inside))
+                inside.pop()
+
+    run_together(8, work)
+
+    assert set(most) == {1}
+    assert len(most) == 40
+    assert not lock.locked()
+
+
+def test_a_thread_that_is_late_does_not_release_the_lock_of_another(redis_server: Store) -> None:
+    lock = Lock("door", timeout=0.02)
+    lock.acquire()
+    eventually(lambda: not lock.locked())
+    taken, go_on = threading.Event(), threading.Event()
+    survived: list[bool] = []
+
+    def other() -> None:
+        lock.acquire(blocking=False)
+        lock.extend(30)
+        taken.set()
+        go_on.wait(5)
+        survived.append(lock.owned())
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    taken.wait(5)
+
+    with pytest.raises(LockNotOwned):
+        lock.release()
+
+    go_on.set()
+    thread.join(5)
+    assert survived == [True]
+
+
+def test_a_lock_may_be_released_by_another_thread(redis_server: Store) -> None:
+    lock = Lock("door")
+    lock.acquire()
+
+    in_a_thread(lock.release)
+
+    assert not lock.locked()
+
+
+def test_a_thread_that_was_refused_does_not_release_the_lock_of_another(redis_server: Store) -> None:
+    lock = Lock("door")
+    lock.acquire()
+
+    def careless() -> None:
+        try:
+            lock.acquire(blocking=False)
+        finally:
+            lock.release()
+
+    with pytest.raises(LockNotOwned):
+        in_a_thread(careless)
+
+    assert lock.owned()
+
+
+def test_the_first_release_is_the_one_that_counts(redis_server: Store) -> None:
+    lock = Lock("door")
+    lock.acquire()
+    in_a_thread(lock.release)
+
+    with pytest.raises(LockNotOwned, match="already released"):
+        lock.release()
+
+
+def test_a_lock_that_is_taken_again_and_again_without_a_release_does_not_grow(redis_server: Store) -> None:
+    lock = Lock("door", timeout=0.004)
+    for _ in range(5):
+        assert lock.acquire(blocking_timeout=5)
+        lock.lost.wait()
+
+    assert len(lock._holder.leases._stack()) == 1
+
+
+def test_the_child_of_a_fork_does_not_hold_its_parents_lock(redis_server: Store) -> None:
+    lock = Lock("door")
+    lock.acquire()
+
+    child = os.fork()
+    if child == 0:  # pragma: no cover - another process
+        try:
+            lock.release()
+        except LockNotOwned:
+            os._exit(7 if lock.token is None and lock.locked() else 8)
+        os._exit(9)
+    _, status = os.waitpid(child, 0)
+
+    assert os.waitstatus_to_exitcode(status) == 7
+    assert lock.owned()
+
+
+def test_a_child_does_not_ask_with_a_token_that_its_parent_left_unsettled(redis_server: Store) -> None:
+    lock = Lock("door")
+    lock._holder._turns._unsettled.append((os.getpid() + 1, "of-another-process"))
+
+    lock.acquire()
+
+    assert lock.token != "of-another-process"
+
+
+def test_the_lost_event_wakes_who_waits_for_it(redis_server: Store) -> None:
+    lock = Lock("door")
+    lock.acquire()
+    lost = lock.lost
+    woken: list[bool] = []
+    thread = threading.Thread(target=lambda: woken.append(lost.wait(5)))
+    thread.start()
+    redis_server.raw.delete(f"{redis_server.prefix}:locks:{{door}}")
+
+    with pytest.raises(LockNotOwned):
+        lock.release()
+
+    thread.join(5)
+    assert woken == [True]
+    assert lock.lost is lost
+
+
+def test_a_lease_that_was_extended_is_not_lost_at_its_first_deadline(redis_server: Store) -> None:
+    lock = Lock("door", timeout=0.05)
+    lock.acquire()
+    woken: list[bool] = []
+    thread = threading.Thread(target=lambda: woken.append(lock.lost.wait(0.2)))
+    thread.start()
+
+    lock.extend(30)
+
+    thread.join(5)
+    assert woken == [False]
+
+
+def test_a_wait_for_the_loss_ends_with_its_own_timeout() -> None:
+    lease = Lease("token", deadline=float("inf"))
+
+    assert lease.lost.wait(0.01) is False
+
+
+def test_a_lease_that_is_returned_twice_is_returned() -> None:
+    leases = Leases()
+    lease = Lease("token", deadline=float("inf"))
+    leases.add(lease)
+
+    leases.returned(lease)
+    leases.returned(lease)
+
+    assert leases.current() is None
+    assert not lease.is_lost
+    assert lease.remaining_s == 0.0
+
+
+def test_a_release_whose_flow_is_closed_forgets_its_lease(redis_server: Store) -> None:
+    lock = Lock("door")
+    lock.acquire()
+    flow = lock._holder.release()
+    next(flow)
+
+    flow.close()
+
+    assert lock.token is None

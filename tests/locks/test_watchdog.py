@@ -1,0 +1,363 @@
+"""Leases that are renewed while their holder works."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+
+import pytest
+from redis.exceptions import NoPermissionError
+
+from django_redis_components.locks import Lock, LockLost, LockNotOwned, lock, watchdog
+from tests.support import Proxy, Store, eventually, run_async
+
+#: Seconds of a short lease: it is renewed at a third of them.
+SHORT_S = 0.5
+
+
+@pytest.fixture(autouse=True)
+def _own_watchdog(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The thread ends soon after each test."""
+    monkeypatch.setattr(watchdog, "LINGER_S", 0.05)
+    yield
+    with watchdog.watchdog._changed:
+        watchdog.watchdog._changed.notify()
+    eventually(lambda: watchdog.watchdog._thread is None)
+
+
+def key_of(store: Store) -> str:
+    return f"{store.prefix}:locks:{{door}}"
+
+
+def wait_past(seconds: float) -> None:
+    """Let so much time pass."""
+    until = time.monotonic() + seconds
+    eventually(lambda: time.monotonic() > until)
+
+
+def test_a_lease_is_renewed_for_as_long_as_it_is_held(store: Store) -> None:
+    with Lock("door", timeout=SHORT_S, renew=True) as held:
+        wait_past(2 * SHORT_S)
+
+        held.check()
+        assert held.owned()
+        assert not held.lost.is_set()
+        assert 0 < store.raw.pttl(key_of(store)) <= SHORT_S * 1_000
+
+    assert not held.locked()
+
+
+def test_a_lease_of_a_task_is_renewed_also_while_its_loop_is_busy(redis_server: Store) -> None:
+    async def main() -> None:
+        async with Lock("door", timeout=SHORT_S, renew=True) as held:
+            wait_past(2 * SHORT_S)
+            assert await held.aowned()
+
+    run_async(main)
+
+
+def test_without_renewal_a_lease_ends(redis_server: Store) -> None:
+    held = Lock("door", timeout=SHORT_S)
+    held.acquire()
+
+    assert held.lost.wait(5)
+    assert watchdog.watchdog._thread is None
+
+
+def test_a_released_lock_is_not_renewed(redis_server: Store) -> None:
+    calls: list[object] = []
+    held = Lock("door", timeout=SHORT_S, renew=True, on_lost=calls.append)
+    held.acquire()
+
+    held.release()
+
+    assert not watchdog.watchdog._watches
+    wait_past(SHORT_S)
+    assert calls == []
+    assert not held.locked()
+
+
+def test_max_lease_ends_the_renewals(redis_server: Store) -> None:
+    lost: list[object] = []
+    held = Lock("door", timeout=SHORT_S, renew=True, max_lease=2 * SHORT_S, on_lost=lost.append)
+    began = time.monotonic()
+    held.acquire()
+
+    eventually(lambda: lost)
+
+    assert time.monotonic() - began > 1.5 * SHORT_S
+    assert lost == [held]
+    with pytest.raises(LockLost):
+        held.check()
+    eventually(lambda: not held.locked())
+
+
+def test_the_holder_is_told_when_the_server_says_that_the_lock_is_not_its_own(redis_server: Store) -> None:
+    lost: list[object] = []
+    held = Lock("door", timeout=SHORT_S, renew=True, on_lost=lost.append)
+    held.acquire()
+
+    redis_server.raw.set(key_of(redis_server), "somebody else")
+
+    eventually(lambda: lost)
+    assert lost == [held]
+    assert held.lost.is_set()
+    assert redis_server.raw.get(key_of(redis_server)) == b"somebody else"
+
+
+def test_the_holder_is_told_without_renewal_too(redis_server: Store) -> None:
+    lost: list[object] = []
+    held = Lock("door", timeout=0.05, on_lost=lost.append)
+    held.acquire()
+
+    eventually(lambda: lost)
+
+    assert lost == [held]
+
+
+def test_the_holder_is_told_not_before_what_it_extended_to(redis_server: Store) -> None:
+    lost: list[object] = []
+    held = Lock("door", timeout=0.05, on_lost=lost.append)
+    held.acquire()
+    held.extend(60)
+
+    wait_past(0.1)
+
+    assert lost == []
+    held.release()
+
+
+def test_the_holder_is_told_at_once_when_it_could_not_extend(redis_server: Store) -> None:
+    lost: list[object] = []
+    held = Lock("door", timeout=60, on_lost=lost.append)
+    held.acquire()
+    redis_server.raw.delete(key_of(redis_server))
+
+    with pytest.raises(LockNotOwned):
+        held.extend(60)
+
+    eventually(lambda: lost)
+
+
+def test_a_callback_that_fails_is_logged_and_the_others_go_on(
+    redis_server: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: object) -> None:
+        raise LookupError("in the callback")
+
+    careless, other = Lock("door", timeout=0.05, on_lost=fail), Lock("window", timeout=SHORT_S, renew=True)
+    other.acquire()
+    careless.acquire()
+
+    eventually(lambda: "in the callback" in caplog.text)
+
+    wait_past(SHORT_S)
+    assert other.owned()
+    other.release()
+
+
+def test_an_error_of_the_connection_is_tried_again_until_the_deadline(
+    proxy: Proxy, caplog: pytest.LogCaptureFixture
+) -> None:
+    held = Lock("door", timeout=2, renew=True, using="proxied")
+    held.acquire()
+    watch = watchdog.watchdog._watches[held._holder.held()]
+    proxy.stop_accepting()
+    proxy.cut()
+    with watchdog.watchdog._changed:
+        watch.due = 0.0
+        watchdog.watchdog._changed.notify()
+    eventually(lambda: "was not renewed, and will be tried again" in caplog.text)
+
+    proxy.accept_again()
+
+    eventually(lambda: held.remaining() > 1.5)
+    held.check()
+    held.release()
+
+
+def test_a_server_that_stays_away_costs_the_lease(own_server: Store) -> None:
+    lost: list[object] = []
+    held = Lock("door", timeout=SHORT_S, renew=True, on_lost=lost.append)
+    held.acquire()
+
+    own_server.servers[0].kill()
+
+    eventually(lambda: lost)
+    assert held.lost.is_set()
+
+
+def test_an_error_of_the_server_is_tried_again_too(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
+    held = Lock("door", timeout=SHORT_S, renew=True)
+    held.acquire()
+    redis_server.raw.delete(key_of(redis_server))
+    redis_server.raw.rpush(key_of(redis_server), "not a lock")
+
+    assert held.lost.wait(5)
+
+    eventually(lambda: "WRONGTYPE" in caplog.text and "is lost while its holder works" in caplog.text)
+
+
+def test_a_connection_that_is_not_configured_any_more_costs_the_lease(
+    redis_server: Store, settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    held = Lock("door", timeout=SHORT_S, renew=True)
+    held.acquire()
+
+    settings.REDIS_COMPONENTS = {"CONNECTIONS": {"other": {"URL": redis_server.url}}}
+
+    assert held.lost.wait(5)
+    eventually(lambda: "has no 'default'" in caplog.text)
+
+
+def test_a_failed_release_goes_on_being_renewed(proxy: Proxy) -> None:
+    held = Lock("door", timeout=SHORT_S, renew=True, using="proxied")
+    held.acquire()
+    lease = held._holder.held()
+    flow = held._holder.release()
+    next(flow)
+
+    with pytest.raises(Exception, match="NOPERM"):
+        flow.throw(_refusal())
+
+    assert lease in watchdog.watchdog._watches
+    held.release()
+
+
+def test_a_failed_release_of_a_lock_that_nobody_looks_after_is_only_an_error(redis_server: Store) -> None:
+    held = Lock("door")
+    held.acquire()
+    flow = held._holder.release()
+    next(flow)
+
+    with pytest.raises(Exception, match="NOPERM"):
+        flow.throw(_refusal())
+
+    assert not watchdog.watchdog._watches
+
+
+def test_a_lock_that_nobody_has_any_more_is_left_to_end(redis_server: Store) -> None:
+    held = Lock("door", timeout=SHORT_S, renew=True)
+    held.acquire()
+    gone = weakref.ref(held)
+
+    del held
+    gc.collect()
+
+    assert gone() is None
+    eventually(lambda: not watchdog.watchdog._watches)
+    assert Lock("door").acquire(blocking_timeout=5)
+
+
+def test_many_leases_are_renewed_by_one_thread(redis_server: Store) -> None:
+    locks = [Lock(f"door-{number}", timeout=1, renew=True) for number in range(250)]
+    for held in locks:
+        held.acquire()
+
+    wait_past(1.2)
+
+    threads = [thread for thread in threading.enumerate() if thread.name == "redis-locks-watchdog"]
+    assert len(threads) == 1
+    assert all(held.remaining() > 0 for held in locks)
+    for held in locks:
+        held.release()
+
+
+def test_the_thread_goes_on_after_a_mistake_of_its_own(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    genuine = watchdog.Watchdog._renew
+    mistakes = iter([True])
+
+    def once(self: object, *args: object) -> None:
+        if next(mistakes, False):
+            raise LookupError("a mistake")
+        genuine(self, *args)
+
+    monkeypatch.setattr(watchdog.Watchdog, "_renew", once)
+    with Lock("door", timeout=SHORT_S, renew=True) as held:
+        wait_past(2 * SHORT_S)
+
+        assert held.owned()
+    assert "a mistake" in caplog.text
+
+
+def test_a_release_that_comes_during_a_renewal_is_not_taken_for_a_loss(redis_server: Store) -> None:
+    lost: list[object] = []
+    held = Lock("door", timeout=60, renew=True, on_lost=lost.append)
+    held.acquire()
+    watch = watchdog.watchdog._watches[held._holder.held()]
+    held.release()
+
+    watchdog.watchdog._renew("default", [(watch, 1_000)])
+
+    assert lost == []
+
+
+def test_a_lost_lease_that_nobody_looks_after_is_not_hurried(redis_server: Store) -> None:
+    held = Lock("door")
+    held.acquire()
+
+    watchdog.watchdog.hurry(held._holder.held())
+
+    assert held.owned()
+    held.release()
+
+
+def test_the_child_of_a_fork_renews_its_own_leases_and_not_its_parents(redis_server: Store) -> None:
+    parents = Lock("door", timeout=SHORT_S, renew=True)
+    parents.acquire()
+
+    child = os.fork()
+    if child == 0:  # pragma: no cover - another process
+        code = 9
+        try:
+            no_watches = not watchdog.watchdog._watches
+            with Lock("window", timeout=SHORT_S, renew=True) as mine:
+                wait_past(2 * SHORT_S)
+                code = 7 if no_watches and mine.owned() else 8
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+
+    assert os.waitstatus_to_exitcode(status) == 7
+    assert parents.owned()
+    parents.release()
+
+
+def test_a_decorated_function_may_be_renewed(redis_server: Store) -> None:
+    @lock("door", timeout=SHORT_S, renew=True)
+    def work() -> bool:
+        wait_past(2 * SHORT_S)
+        return Lock("door").locked()
+
+    assert work()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"max_lease": 60}, ValueError, "max_lease=60 needs renew=True: else a lease ends with its timeout."),
+        (
+            {"max_lease": 5, "renew": True},
+            ValueError,
+            "max_lease=5: expected at least the timeout, which is 30.0.",
+        ),
+        ({"max_lease": "60", "renew": True}, TypeError, "max_lease='60': expected a number of seconds"),
+        ({"on_lost": 7}, TypeError, "on_lost=7: expected a callable that takes the lock."),
+    ],
+)
+def test_a_wrong_option_is_refused(arguments: dict[str, object], error: type, text: str) -> None:
+    for make in (Lock, lock):
+        with pytest.raises(error) as caught:
+            make("door", **arguments)
+
+        assert text in str(caught.value)
+
+
+def _refusal() -> Exception:
+    return NoPermissionError("NOPERM")

@@ -1,0 +1,69 @@
+"""The asyncio twins."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+
+import pytest
+
+from django_redis_components.semaphores import Semaphore, SemaphoreFull
+from tests.support import Store, run_async
+
+#: Methods that ask the server.
+ASKING = ["acquire", "release", "refresh", "available", "holders"]
+
+
+def test_every_method_that_asks_has_a_twin_with_the_same_arguments() -> None:
+    for name in ASKING:
+        method, twin = getattr(Semaphore, name), getattr(Semaphore, f"a{name}")
+
+        assert inspect.iscoroutinefunction(twin)
+        assert inspect.signature(method).parameters.keys() == inspect.signature(twin).parameters.keys()
+
+
+def test_permits_are_taken_held_and_given_back(store: Store) -> None:
+    async def main() -> None:
+        semaphore = Semaphore("pool", 3)
+
+        assert await semaphore.aacquire(2)
+        assert await semaphore.aavailable() == 1
+        assert [holder.permits for holder in await semaphore.aholders()] == [2]
+        assert await semaphore.arefresh()
+        assert not await Semaphore("pool", 3).aacquire(2)
+        assert await semaphore.arelease()
+        assert not await semaphore.arelease()
+
+    run_async(main)
+
+
+def test_async_with_holds_a_permit_for_the_block(store: Store) -> None:
+    async def main() -> None:
+        async with Semaphore("pool", 1) as semaphore:
+            assert await semaphore.aavailable() == 0
+            with pytest.raises(SemaphoreFull):
+                async with Semaphore("pool", 1):
+                    pytest.fail("the block ran")
+        assert await semaphore.aavailable() == 1
+
+    run_async(main)
+
+
+def test_many_tasks_share_one_object(store: Store) -> None:
+    async def main() -> int:
+        semaphore = Semaphore("pool", 3, blocking=True)
+        inside = most = 0
+
+        async def work() -> None:
+            nonlocal inside, most
+            async with semaphore:
+                inside += 1
+                most = max(most, inside)
+                await asyncio.sleep(0.002)
+                inside -= 1
+
+        await asyncio.gather(*(work() for _ in range(20)))
+        assert await semaphore.aavailable() == 3
+        return most
+
+    assert run_async(main) == 3

@@ -1,0 +1,166 @@
+"""Each operation while the reply, and only the reply, is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from redis.exceptions import ConnectionError
+
+from django_redis_components.core.exceptions import NotConnected
+from django_redis_components.semaphores import Semaphore
+from tests.locks.steps import Steps
+from tests.support import Proxy, Store, eventually, run_async
+from tests.support.pools import close_pools
+
+KEY = b"{pool}"
+#: One request and its three repetitions.
+ALL_TRIES = 4
+
+Do = Callable[..., Any]
+
+
+@pytest.fixture(params=["sync", "async"])
+def do(request: pytest.FixtureRequest) -> Do:
+    """``do(semaphore, "acquire", …)`` calls the method, or its twin in an event loop of its own."""
+
+    def call(semaphore: Semaphore, method: str, *args: Any) -> Any:
+        if request.param == "sync":
+            return getattr(semaphore, method)(*args)
+        return run_async(getattr(semaphore, f"a{method}"), *args)
+
+    return call
+
+
+def test_acquire_takes_one_permit(proxy: Proxy, do: Do) -> None:
+    semaphore = Semaphore("pool", 3, using="proxied")
+    proxy.drop_next_reply(after=KEY, times=2)
+
+    assert do(semaphore, "acquire") is True
+
+    assert proxy.dropped == 2
+    assert Semaphore("pool", 3).available() == 2
+
+
+def test_release_gives_back_and_says_so(proxy: Proxy, do: Do) -> None:
+    semaphore = Semaphore("pool", 3, using="proxied")
+    do(semaphore, "acquire", 2)
+    proxy.drop_next_reply(after=KEY)
+
+    assert do(semaphore, "release") is True
+
+    assert proxy.dropped == 1
+    assert Semaphore("pool", 3).available() == 3
+
+
+def test_release_serves_one_waiter_for_one_permit(proxy: Proxy, do: Do) -> None:
+    semaphore = Semaphore("pool", 1, using="proxied")
+    do(semaphore, "acquire")
+    waiters = [Steps(Semaphore("pool", 1, blocking=True)._holder.acquire(1)) for _ in range(2)]
+    for waiter in waiters:
+        waiter.go()
+    proxy.drop_next_reply(after=KEY)
+
+    do(semaphore, "release")
+
+    for waiter in waiters:
+        waiter.send(None)
+        waiter.go()
+    assert [waiter.value for waiter in waiters] == [True, None]
+
+
+@pytest.mark.parametrize(("method", "expected"), [("refresh", True), ("available", 2)])
+def test_questions_are_answered(proxy: Proxy, do: Do, method: str, expected: object) -> None:
+    semaphore = Semaphore("pool", 3, using="proxied")
+    do(semaphore, "acquire")
+    proxy.drop_next_reply(after=KEY)
+
+    assert do(semaphore, method) == expected
+
+    assert proxy.dropped == 1
+
+
+def test_holders_are_listed(proxy: Proxy, do: Do) -> None:
+    semaphore = Semaphore("pool", 3, using="proxied")
+    do(semaphore, "acquire")
+    proxy.drop_next_reply(after=KEY)
+
+    assert len(do(semaphore, "holders")) == 1
+
+
+def test_acquire_after_all_tries_failed_finds_its_own_permit(proxy: Proxy, do: Do) -> None:
+    semaphore = Semaphore("pool", 3, using="proxied")
+    proxy.drop_next_reply(after=KEY, times=ALL_TRIES)
+    with pytest.raises(ConnectionError):
+        do(semaphore, "acquire")
+    assert Semaphore("pool", 3).available() == 2
+
+    assert do(semaphore, "acquire") is True
+
+    assert Semaphore("pool", 3).available() == 2
+
+
+def test_a_question_for_another_number_does_not_use_what_a_failed_one_left(proxy: Proxy, do: Do) -> None:
+    semaphore = Semaphore("pool", 3, using="proxied")
+    proxy.drop_next_reply(after=KEY, times=ALL_TRIES)
+    with pytest.raises(ConnectionError):
+        do(semaphore, "acquire")
+
+    assert do(semaphore, "acquire", 2) is True
+
+    assert Semaphore("pool", 3).available() == 0
+
+
+def test_release_after_all_tries_failed_counts_as_done(proxy: Proxy, do: Do) -> None:
+    semaphore = Semaphore("pool", 3, using="proxied")
+    do(semaphore, "acquire")
+    proxy.drop_next_reply(after=KEY, times=1 + ALL_TRIES)
+    with pytest.raises(ConnectionError):
+        do(semaphore, "release")
+    assert Semaphore("pool", 3).available() == 3
+
+    assert do(semaphore, "release") is True
+    assert do(semaphore, "release") is False
+
+
+def test_a_repeated_release_after_the_permit_expired_is_not_taken_for_done(proxy: Proxy) -> None:
+    semaphore = Semaphore("pool", 1, timeout=0.02, using="proxied")
+    semaphore.acquire()
+    eventually(lambda: Semaphore("pool", 1).available() == 1)
+    proxy.drop_next_reply(after=KEY)
+
+    assert semaphore.release() is False
+
+
+def test_the_block_of_a_semaphore_that_could_not_be_given_back_fails(proxy: Proxy, redis_server: Store) -> None:
+    def block() -> None:
+        with Semaphore("pool", 1, using="proxied"):
+            proxy.stop_accepting()
+            close_pools()
+
+    with pytest.raises(NotConnected):
+        block()
+
+
+def test_the_error_of_the_block_comes_first(proxy: Proxy) -> None:
+    def block() -> None:
+        with Semaphore("pool", 1, using="proxied"):
+            proxy.stop_accepting()
+            close_pools()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError) as caught:
+        block()
+
+    assert "NotConnected on leaving the block" in caught.value.__notes__[0]
+
+
+def test_an_absent_server_is_a_clear_error(own_server: Store) -> None:
+    semaphore = Semaphore("pool", 1)
+    semaphore.acquire()
+    own_server.servers[0].kill()
+
+    for ask in (semaphore.acquire, semaphore.release, semaphore.refresh, semaphore.available, semaphore.holders):
+        with pytest.raises(ConnectionError, match=own_server.servers[0].url.split("/")[2]):
+            ask()

@@ -1,0 +1,31 @@
+"""Sixteen processes on a semaphore of three, while replies get lost: never four holders.
+
+``RACE_SECONDS`` sets how long they fight.
+"""
+
+from __future__ import annotations
+
+from tests.locks.test_race import SECONDS, run_race
+from tests.support import Proxy, Store
+from tests.support.processes import Children
+
+
+def test_never_four_holders(children: Children, proxy: Proxy, redis_server: Store) -> None:
+    board = run_race(children, proxy, redis_server, "semaphores", 3, SECONDS)
+
+    print(f"\nsemaphore of 3, 16 processes, {SECONDS:g} s: {board}")
+    assert board["violations"] == 0
+    assert board["most"] == 3
+    assert board["dropped"] > 0
+    assert redis_server.raw.zcard(f"{redis_server.prefix}:semaphores:{{prize}}") == 0
+    assert not redis_server.raw.exists(f"{redis_server.prefix}:semaphores:{{prize}}:queue")
+
+
+def test_four_holders_are_seen_when_the_guard_is_taken_out(
+    children: Children, proxy: Proxy, redis_server: Store
+) -> None:
+    edit = ("ACQUIRE", 'redis.call("ZCARD", holders) + count <= limit', 'redis.call("ZCARD", holders) <= limit')
+
+    board = run_race(children, proxy, redis_server, "semaphores", 3, 0.5, edit)
+
+    assert board["violations"] > 0

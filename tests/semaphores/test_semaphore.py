@@ -1,0 +1,362 @@
+"""What a semaphore promises, on every store."""
+
+from __future__ import annotations
+
+import logging
+import re
+
+import pytest
+
+from django_redis_components.core.connections import client
+from django_redis_components.core.protocol import Command
+from django_redis_components.core.scripts import LuaScript
+from django_redis_components.semaphores import Semaphore, SemaphoreError, SemaphoreFull, scripts
+from tests.support import Store, eventually
+
+
+def key_of(store: Store) -> str:
+    return f"{store.prefix}:semaphores:{{pool}}"
+
+
+def test_permits_are_granted_up_to_the_limit(store: Store) -> None:
+    granted = [Semaphore("pool", 3).acquire() for _ in range(5)]
+
+    assert granted == [True, True, True, False, False]
+    assert store.raw.zcard(key_of(store)) == 3
+
+
+def test_a_permit_that_is_given_back_is_free_for_others(store: Store) -> None:
+    first, second = Semaphore("pool", 1), Semaphore("pool", 1)
+    first.acquire()
+    assert not second.acquire()
+
+    assert first.release() is True
+
+    assert second.acquire()
+
+
+def test_semaphores_of_different_names_do_not_meet(store: Store) -> None:
+    assert Semaphore("pool", 1).acquire()
+    assert Semaphore("lake", 1).acquire()
+
+
+def test_one_object_may_be_taken_several_times(store: Store) -> None:
+    semaphore = Semaphore("pool", 2)
+
+    assert [semaphore.acquire() for _ in range(3)] == [True, True, False]
+    assert [semaphore.release() for _ in range(3)] == [True, True, False]
+    assert semaphore.available() == 2
+
+
+def test_several_permits_are_taken_all_or_none(store: Store) -> None:
+    semaphore = Semaphore("pool", 5)
+
+    assert semaphore.acquire(3)
+    assert not semaphore.acquire(3)
+    assert semaphore.available() == 2
+    assert semaphore.acquire(2)
+    assert semaphore.available() == 0
+
+
+def test_several_permits_are_given_back_at_once(store: Store) -> None:
+    semaphore = Semaphore("pool", 5)
+    semaphore.acquire(5)
+
+    semaphore.release()
+
+    assert semaphore.available() == 5
+    assert not store.raw.exists(key_of(store))
+
+
+def test_permits_expire_on_the_servers_clock(store: Store) -> None:
+    Semaphore("pool", 1, timeout=0.02).acquire()
+    other = Semaphore("pool", 1)
+
+    eventually(other.acquire)
+
+
+def test_an_expired_permit_is_not_counted_beside_a_living_one(store: Store) -> None:
+    Semaphore("pool", 2, timeout=60).acquire()
+    late, other = Semaphore("pool", 2, timeout=0.02), Semaphore("pool", 2)
+    late.acquire()
+    eventually(lambda: late.available() == 1)
+
+    assert other.acquire()
+
+    assert late.refresh() is False
+    assert late.release() is False
+    assert not Semaphore("pool", 2).acquire()
+
+
+def test_the_client_clock_has_no_say(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    Semaphore("pool", 1, timeout=5).acquire()
+    monkeypatch.setattr("time.time", lambda: 4e9)
+
+    assert not Semaphore("pool", 1).acquire()
+    assert Semaphore("pool", 1).available() == 0
+
+
+def test_an_idle_semaphore_vanishes(store: Store) -> None:
+    long, short = Semaphore("pool", 5, timeout=9), Semaphore("pool", 5, timeout=2)
+    long.acquire()
+    short.acquire(2)
+
+    assert 8_000 < store.raw.pttl(key_of(store)) <= 9_000
+    long.release()
+    short.release()
+    assert store.keys() == []
+
+
+def test_every_key_has_a_ttl(store: Store) -> None:
+    holder, waiter = Semaphore("pool", 1), Semaphore("pool", 1, blocking=True, blocking_timeout=0.02)
+    holder.acquire()
+    waiter.acquire()
+
+    ttls = {key: store.raw.pttl(key) for key in store.keys()}  # noqa: SIM118
+
+    assert ttls
+    assert all(ttl > 0 for ttl in ttls.values()), ttls
+
+
+def test_release_of_an_expired_permit_says_so(store: Store) -> None:
+    late, other = Semaphore("pool", 1, timeout=0.02), Semaphore("pool", 1)
+    late.acquire()
+    eventually(other.acquire)
+
+    assert late.release() is False
+
+    assert other.available() == 0
+
+
+def test_release_without_a_permit_gives_nothing_back(store: Store) -> None:
+    Semaphore("pool", 1).acquire()
+    other = Semaphore("pool", 1)
+
+    assert other.release() is False
+    assert other.refresh() is False
+
+    assert other.available() == 0
+
+
+def test_refresh_keeps_what_is_held(store: Store) -> None:
+    semaphore = Semaphore("pool", 5, timeout=60)
+    semaphore.acquire(2)
+    store.raw.zadd(key_of(store), {member: score - 50_000 for member, score in _members(store)})
+
+    assert semaphore.refresh() is True
+
+    assert [round(holder.remaining) for holder in semaphore.holders()] == [60]
+    assert store.raw.pttl(key_of(store)) > 59_000
+
+
+def test_refresh_never_shortens(store: Store) -> None:
+    semaphore = Semaphore("pool", 5, timeout=1)
+    semaphore.acquire()
+    store.raw.zadd(key_of(store), {member: score + 60_000 for member, score in _members(store)})
+
+    assert semaphore.refresh()
+
+    assert semaphore.holders()[0].remaining > 59
+
+
+def test_refresh_of_an_expired_permit_is_refused_and_takes_none(store: Store) -> None:
+    late, other = Semaphore("pool", 1, timeout=0.02), Semaphore("pool", 1)
+    late.acquire()
+    eventually(other.acquire)
+
+    assert late.refresh() is False
+
+    assert store.raw.zcard(key_of(store)) == 1
+
+
+def test_available_does_not_count_what_has_expired(store: Store) -> None:
+    semaphore = Semaphore("pool", 3, timeout=60)
+    semaphore.acquire()
+    store.raw.zadd(key_of(store), {member: 1 for member, _ in _members(store)})
+
+    assert semaphore.available() == 3
+    assert semaphore.holders() == []
+
+
+def test_available_is_never_negative(store: Store) -> None:
+    Semaphore("pool", 5).acquire(5)
+
+    assert Semaphore("pool", 3).available() == 0
+
+
+def test_holders_shows_who_holds_how_many_for_how_long(store: Store) -> None:
+    Semaphore("pool", 9, timeout=60).acquire(3)
+    Semaphore("pool", 9, timeout=30).acquire()
+
+    first, second = Semaphore("pool", 9).holders()
+
+    assert (first.permits, second.permits) == (1, 3)
+    assert 29 < first.remaining <= 30
+    assert 59 < second.remaining <= 60
+    assert first.id != second.id
+
+
+def test_each_process_keeps_to_its_own_limit(store: Store) -> None:
+    assert [Semaphore("pool", 5).acquire() for _ in range(4)] == [True] * 4
+
+    assert not Semaphore("pool", 3).acquire()
+    assert Semaphore("pool", 5).acquire()
+
+
+def test_with_holds_a_permit_for_the_block(store: Store) -> None:
+    semaphore = Semaphore("pool", 1)
+
+    with semaphore as held:
+        assert held is semaphore
+        assert semaphore.available() == 0
+
+    assert semaphore.available() == 1
+
+
+def test_with_on_a_full_semaphore_raises(store: Store) -> None:
+    Semaphore("pool", 3).acquire(3)
+
+    with pytest.raises(SemaphoreFull) as caught, Semaphore("pool", 3):
+        pytest.fail("the block ran")
+
+    assert str(caught.value) == "Semaphore 'pool' is full: all 3 permits are held by others."
+    assert (caught.value.name, caught.value.limit, caught.value.waited_s) == ("pool", 3, 0)
+    assert isinstance(caught.value, SemaphoreError)
+
+
+def test_with_on_a_full_semaphore_raises_after_its_patience(store: Store) -> None:
+    Semaphore("pool", 1).acquire()
+
+    with pytest.raises(SemaphoreFull) as caught, Semaphore("pool", 1, blocking=True, blocking_timeout=0.02):
+        pytest.fail("the block ran")
+
+    assert str(caught.value) == "Semaphore 'pool' is still full after 0.02 s: its only permit is held by others."
+
+
+def test_with_logs_that_the_permit_expired_before_the_block_ended(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING), Semaphore("pool", 1):
+        store.raw.delete(key_of(store))
+
+    assert caplog.messages == ["A permit of semaphore 'pool' expired before its block ended."]
+
+
+def test_with_gives_back_when_the_block_fails(store: Store) -> None:
+    with pytest.raises(ZeroDivisionError), Semaphore("pool", 1):
+        1 / 0  # noqa: B018
+
+    assert Semaphore("pool", 1).available() == 1
+
+
+def test_blocks_may_be_nested(store: Store) -> None:
+    semaphore = Semaphore("pool", 2)
+
+    with semaphore, semaphore:
+        assert semaphore.available() == 0
+
+    assert semaphore.available() == 2
+
+
+def test_a_script_that_the_server_forgot_is_sent_again(store: Store) -> None:
+    semaphore = Semaphore("pool", 1)
+    for ask in (semaphore.acquire, semaphore.refresh, semaphore.available, semaphore.holders, semaphore.release):
+        store.raw.script_flush()
+        ask()
+
+    assert semaphore.available() == 1
+
+
+def test_a_key_of_another_kind_is_an_error(store: Store) -> None:
+    store.raw.set(key_of(store), "text")
+
+    with pytest.raises(Exception, match="WRONGTYPE"):
+        Semaphore("pool", 1).acquire()
+
+
+def test_a_permit_costs_one_round_trip_each_way(redis_server: Store) -> None:
+    with Semaphore("warm", 1):
+        pass
+    before = _commands_sent()
+
+    with Semaphore("pool", 1):
+        pass
+
+    assert _commands_sent() - before == 2 + 1  # and the question itself
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"name": ""}, ValueError, "semaphore name is empty"),
+        ({"name": "a{b"}, ValueError, "braces are not accepted"),
+        ({"name": "x" * 201}, ValueError, "has 201 bytes: expected at most 200"),
+        ({"limit": 0}, ValueError, "limit=0: expected a whole number from 1 to 1000000."),
+        ({"limit": 1_000_001}, ValueError, "limit=1000001: expected a whole number from 1 to 1000000."),
+        ({"limit": 2.0}, TypeError, "limit=2.0: expected a whole number"),
+        ({"limit": True}, TypeError, "limit=True: expected a whole number"),
+        ({"timeout": -1}, ValueError, "timeout=-1: expected a number of seconds above 0"),
+        ({"blocking_timeout": 1}, ValueError, "blocking_timeout=1 needs blocking=True: else nothing is waited for."),
+        ({"blocking": True, "blocking_timeout": "1"}, TypeError, "blocking_timeout='1': expected"),
+    ],
+)
+def test_a_wrong_argument_is_refused_at_the_door(arguments: dict[str, object], error: type, text: str) -> None:
+    with pytest.raises(error) as caught:
+        Semaphore(**({"name": "pool", "limit": 3} | arguments))
+
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("limit", "permits", "error", "text"),
+    [
+        (3, 0, ValueError, "permits=0: expected a whole number from 1 to 3."),
+        (3, 4, ValueError, "permits=4: expected a whole number from 1 to 3."),
+        (9_999, 1_001, ValueError, "permits=1001: expected a whole number from 1 to 1000."),
+        (3, "2", TypeError, "permits='2': expected a whole number"),
+    ],
+)
+def test_a_wrong_number_of_permits_is_refused(
+    redis_server: Store, limit: int, permits: object, error: type, text: str
+) -> None:
+    with pytest.raises(error) as caught:
+        Semaphore("pool", limit).acquire(permits)
+
+    assert text in str(caught.value)
+    assert redis_server.keys() == []
+
+
+def test_a_thousand_permits_may_be_taken_at_once(store: Store) -> None:
+    semaphore = Semaphore("pool", 5_000)
+
+    assert semaphore.acquire(1_000)
+    assert semaphore.available() == 4_000
+    assert semaphore.release()
+    assert semaphore.available() == 5_000
+
+
+def test_the_room_declares_its_scripts() -> None:
+    declared = [value for value in vars(scripts).values() if isinstance(value, LuaScript)]
+
+    assert {script.name: script.idempotent for script in declared} == {
+        "acquire": True,
+        "release": False,
+        "abandon": True,
+        "refresh": True,
+        "count": True,
+        "list": True,
+    }
+
+
+def test_a_semaphore_shows_its_name() -> None:
+    assert repr(Semaphore("pool", 3)) == "<Semaphore 'pool' of 3>"
+
+
+def _members(store: Store) -> list[tuple[bytes, float]]:
+    return store.raw.zrange(key_of(store), 0, -1, withscores=True)
+
+
+def _commands_sent() -> int:
+    """Commands that clients have sent; those within scripts do not count."""
+    reply = client().execute(Command("INFO", "commandstats", key="x")).decode()
+    return sum(map(int, re.findall(r"cmdstat_(?:evalsha|eval|info):calls=(\d+)", reply)))
