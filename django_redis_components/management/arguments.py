@@ -1,0 +1,54 @@
+"""Argument types for commands: they name the value and what is accepted."""
+
+from __future__ import annotations
+
+from argparse import ArgumentTypeError
+from collections.abc import Callable
+
+from django_redis_components.core.units import to_seconds
+
+
+def whole_number(low: int, high: int) -> Callable[[str], int]:
+    """A type for argparse: a whole number within bounds."""
+
+    def parse(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            raise ArgumentTypeError(f"{text!r}: expected a whole number from {low} to {high}.") from None
+        if not low <= number <= high:
+            raise ArgumentTypeError(f"{text}: expected a whole number from {low} to {high}.")
+        return number
+
+    return parse
+
+
+def seconds(text: str) -> float:
+    """A type for argparse: a number of seconds above 0, ten years at most."""
+    try:
+        return to_seconds(float(text), "seconds")
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r}: expected a number of seconds above 0, ten years at most.") from None
+
+
+def weights(text: str) -> dict[str, int]:
+    """A type for argparse: NAME=WEIGHT,NAME=WEIGHT, with whole numbers from 1 to 1000."""
+    found: dict[str, int] = {}
+    for part in text.split(","):
+        name, _, number = part.rpartition("=")
+        if not name:
+            raise ArgumentTypeError(f"{part!r}: expected NAME=WEIGHT, as in high=5,low=1.")
+        if name in found:
+            raise ArgumentTypeError(f"{part!r}: queue {name!r} has a weight already.")
+        if not number.isdecimal() or not 1 <= int(number) <= 1_000:
+            raise ArgumentTypeError(f"{part!r}: expected a whole number from 1 to 1000 as the weight.")
+        found[name] = int(number)
+    return found
+
+
+def address(text: str) -> tuple[str, int]:
+    """A type for argparse: PORT, ADDRESS:PORT or [IPv6 ADDRESS]:PORT. Without an address: all of this host's IPv4."""
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal() or not 1 <= int(port) <= 65_535:
+        raise ArgumentTypeError(f"{text!r}: expected a port from 1 to 65535, or ADDRESS:PORT.")
+    return host.removeprefix("[").removesuffix("]"), int(port)

@@ -1,0 +1,45 @@
+"""What is wrong with the tasks of a site, said at start instead of in the night."""
+
+from __future__ import annotations
+
+import logging
+
+from django.core.checks import CheckMessage, Error
+
+from django_redis_components.core import conf
+from django_redis_components.taskqueue import periodic, registry
+from django_redis_components.taskqueue.exceptions import InvalidTask, UnknownQueue
+from django_redis_components.taskqueue.options import check_queue
+
+logger = logging.getLogger("django_redis_components.taskqueue")
+
+
+def check_periodic() -> list[CheckMessage]:
+    """Import the `tasks` modules, and look at the schedules (drc.E043, drc.E044)."""
+    found: list[CheckMessage] = []
+    try:
+        registry.autodiscover()
+    except InvalidTask as exc:
+        found.append(Error(str(exc), id="drc.E043"))
+    except Exception:
+        # Workers and pollers end with it. A check must not: `migrate` may be what the module waits for.
+        logger.debug("A module of tasks cannot be imported.", exc_info=True)
+    for schedule in periodic.registered():
+        found.extend(_of(schedule))
+    return found
+
+
+def _of(schedule: periodic.Schedule) -> list[CheckMessage]:
+    known = conf.settings().connections
+    task = schedule.task
+    if task.connection not in known:
+        text = (
+            f"Schedule {schedule.name!r} is sent over the connection {task.connection!r}, which does not exist."
+            f' There are {", ".join(known)} in REDIS_COMPONENTS["CONNECTIONS"].'
+        )
+        return [Error(text, id="drc.E044")]
+    try:
+        check_queue(task.options.queue_name)
+    except UnknownQueue as exc:
+        return [Error(f"Schedule {schedule.name!r}: {exc}", id="drc.E044")]
+    return []

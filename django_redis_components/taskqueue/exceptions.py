@@ -1,0 +1,114 @@
+"""Errors of the task queue."""
+
+from __future__ import annotations
+
+from django_redis_components.core.exceptions import RedisComponentsError
+
+
+class TaskQueueError(RedisComponentsError):
+    """Branch of all errors of the task queue."""
+
+
+class InvalidTask(TaskQueueError):
+    """A function cannot be a task, an option has a value that is not accepted, or a name is taken."""
+
+
+class UnknownQueue(TaskQueueError):
+    """A queue name is not among those that the site declared in TASKQUEUE["QUEUES"].
+
+    Attributes:
+        name: the queue asked for.
+    """
+
+    def __init__(self, name: str, hint: str) -> None:
+        super().__init__(f'Queue {name!r} is not in REDIS_COMPONENTS["TASKQUEUE"]["QUEUES"]. {hint}')
+        self.name = name
+
+
+class TaskResultDoesNotExist(TaskQueueError):
+    """There is no task with this id: it was never accepted, or its result has expired.
+
+    Attributes:
+        id: the id asked for.
+    """
+
+    def __init__(self, task_id: str) -> None:
+        super().__init__(f"There is no task {task_id!r}: it was never accepted, or its result has expired.")
+        self.id = task_id
+
+
+class TaskResultMismatch(TaskQueueError):
+    """A result was asked for through another task than the one it belongs to."""
+
+
+class TaskNotFinished(TaskQueueError, ValueError):
+    """A return value was read before the task finished."""
+
+
+class TaskFailed(TaskQueueError, ValueError):
+    """A return value was read of a task that failed; its errors say why."""
+
+
+class WaitTimeout(TaskQueueError, TimeoutError):
+    """`TaskResult.wait` ended before the task did."""
+
+
+class WorkerLost(TaskQueueError):
+    """The workers that ran a task died, or lost their lease, as often as `max_deliveries` allows.
+
+    It is never raised; it stands among the errors of the task's result.
+    """
+
+
+class SoftTimeLimitExceeded(TaskQueueError, TimeoutError):
+    """A task ran longer than its soft time limit. Raised inside the task, which may tidy up and end."""
+
+
+class TimeLimitExceeded(TaskQueueError, TimeoutError):
+    """A task ran longer than its hard time limit, and its process was ended.
+
+    It is never raised; it stands among the errors of the task's result.
+    """
+
+
+class TaskCancelled(BaseException):
+    """A running task was cancelled. Raised inside a task that runs in a thread; let it pass."""
+
+
+class NotScheduled(TaskQueueError):
+    """A task waits for no time: it is ready, runs, or has finished."""
+
+
+class ParentFailed(TaskQueueError):
+    """A task of a flow was not run, because one that comes before it failed, was cancelled, expired or was deleted.
+
+    It is never raised; it stands among the errors of the task's result.
+    """
+
+
+class FlowDoesNotExist(TaskQueueError):
+    """There is no flow with this id: it was never accepted, or has expired.
+
+    Attributes:
+        id: the id asked for.
+    """
+
+    def __init__(self, flow_id: str) -> None:
+        super().__init__(f"There is no flow {flow_id!r}: it was never accepted, or has expired.")
+        self.id = flow_id
+
+
+class ParentsLost(TaskQueueError):
+    """What the tasks before this one returned is not in Redis any more."""
+
+
+class LeaseLost(TaskQueueError):
+    """A run of a task wants to write, and the task is not its own any more: it was stalled, or the task was cancelled.
+
+    Attributes:
+        id: the task's id.
+    """
+
+    def __init__(self, task_id: str) -> None:
+        super().__init__(f"Task {task_id} is not this worker's any more: its lease is lost. It may run elsewhere.")
+        self.id = task_id

@@ -1,0 +1,103 @@
+"""Cron expressions and names of time zones: what is accepted, and what is said of the rest."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+from zoneinfo import ZoneInfo, available_timezones
+
+from django_redis_components.taskqueue.exceptions import InvalidTask
+
+#: What may be written instead of five fields.
+NICKNAMES = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+#: What each field accepts, by the name that cronsim gives it.
+FIELDS = {
+    "minute": "0-59",
+    "hour": "0-23",
+    "day-of-month": "1-31, L (the last) or LW (the last weekday)",
+    "month": "1-12 or JAN-DEC",
+    "day-of-week": "0-7 or SUN-SAT, 1#2 (the second Monday) or 5L (the last Friday)",
+}
+
+
+def fields_of(expression: str) -> str:
+    """The five fields that an expression stands for."""
+    return NICKNAMES.get(expression, expression)
+
+
+def search(fields: str, after: datetime) -> Iterator[datetime]:
+    """Readings of a clock that match the five fields, one after the other, for 50 years at most."""
+    found: Iterator[datetime] = _cronsim().CronSim(fields, after)
+    return found
+
+
+def _cronsim() -> Any:
+    try:
+        import cronsim
+    except ImportError as exc:
+        raise InvalidTask(
+            "@cron needs the package cronsim: pip install 'django-redis-components[cron]'. @every needs nothing."
+        ) from exc
+    return cronsim
+
+
+def check_expression(expression: Any) -> None:
+    """Raise InvalidTask for what is no expression, or is one of a date that never comes."""
+    if not isinstance(expression, str):
+        raise InvalidTask(f"cron {expression!r}: expected text, such as '*/5 * * * *'.")
+    known = ", ".join(NICKNAMES)
+    fields = " ".join(expression.split())
+    if fields.startswith("@") and fields not in NICKNAMES:
+        raise InvalidTask(f"cron {expression!r}: expected five fields, or one of {known}.")
+    fields = fields_of(fields)
+    if len(fields.split()) != len(FIELDS):
+        raise InvalidTask(
+            f"cron {expression!r} has {len(fields.split())} fields: expected five (minute, hour, day of month, month,"
+            f" day of week), or one of {known}. For seconds there is @every."
+        )
+    cronsim = _cronsim()
+    try:
+        found = next(cronsim.CronSim(fields, datetime.now(UTC)), None)
+    except cronsim.CronSimError as exc:
+        name = str(exc).removeprefix("Bad ")
+        if name != "day-of-month" or not _is_a_day(fields):
+            text = f"{name} accepts {FIELDS[name]}; lists (1,2), ranges (1-5) and steps (*/5) of these."
+            raise InvalidTask(f"cron {expression!r}: {text}") from exc
+        found = None
+    if found is None:
+        raise InvalidTask(f"cron {expression!r}: there is no such date in the next 50 years.")
+
+
+def _is_a_day(fields: str) -> bool:
+    """Whether the day of the month is one, if not in these months."""
+    minute, hour, day, _, weekday = fields.split()
+    cronsim = _cronsim()
+    try:
+        cronsim.CronSim(f"{minute} {hour} {day} * {weekday}", datetime.now(UTC))
+    except cronsim.CronSimError:
+        return False
+    return True
+
+
+def zone_of(tz: Any) -> ZoneInfo:
+    """The zone of that name, or the zone itself. Raises InvalidTask, with the nearest name."""
+    if isinstance(tz, ZoneInfo):
+        return tz
+    if not isinstance(tz, str):
+        raise InvalidTask(f"tz={tz!r}: expected the name of a time zone, such as 'Europe/Berlin', or a ZoneInfo.")
+    try:
+        return ZoneInfo(tz)
+    except (ValueError, OSError, LookupError):
+        near = difflib.get_close_matches(tz, available_timezones(), n=1)
+        hint = f"Did you mean {near[0]!r}?" if near else "Expected a name such as 'Europe/Berlin'."
+        raise InvalidTask(f"tz={tz!r} is no time zone. {hint}") from None

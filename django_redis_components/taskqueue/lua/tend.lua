@@ -1,0 +1,101 @@
+-- The poller's round: wake workers for due tasks, bring back tasks of dead workers, prune.
+-- Precondition: none; any number of pollers may call it, the holder of the poller's lease alone acts.
+-- KEYS[1] base  common prefix of the tag's keys
+-- ARGV[1] poller  id of the caller
+-- ARGV[2] hold_ms  life of the poller's lease
+-- ARGV[3] recover  1: bring back tasks whose lease has ended
+-- ARGV[4] prune  1: drop what is too old to be kept
+-- ARGV[5] keep_ms  how long failed tasks are kept
+-- ARGV[6] failed_limit  how many failed tasks a queue keeps
+-- ARGV[7] lost_error  JSON of the error of a task that lost too many workers
+-- ARGV[8] max_deliveries  for tasks that do not say
+-- ARGV[9] lost_note  fingerprint of that error, and JSON of what it stands for
+-- ARGV[10] first  rank of the first queue of this call; the round begins with 0
+-- DERIVED base:poller string, base:queues zset, base:workers zset, base:paused hash, base:q:<queue>:* lists and zsets,
+--         base:idle zset, base:t:<id> hash, :errors list, :done list, base:bell:* zset, base:limit:* strings,
+--         base:slots:*, :waits:* zsets, base:u:<digest> string, base:flow:<flow> hash
+-- Returns {holds, next_due_ms, now_us, recovered, next}: holds 1, or 0 with next_due_ms the end of the other's
+--         lease; recovered is a flat list of id, queue, outcome ("front" or "failed"); next is the rank at
+--         which the round goes on, 0 when it has seen all queues
+-- Cost O(queues + recovered) times O(log n); at most 500 queues are seen and 200 tasks recovered in one call
+local base = KEYS[1]
+local poller = ARGV[1]
+local hold_ms = tonumber(ARGV[2])
+local recover = ARGV[3] == "1"
+local prune = ARGV[4] == "1"
+local keep_ms = tonumber(ARGV[5])
+local failed_limit = ARGV[6]
+local lost_error = ARGV[7]
+local max_deliveries = tonumber(ARGV[8])
+local lost_note = ARGV[9]
+local first = tonumber(ARGV[10])
+-- @include clock
+-- @include places
+-- @include put_back
+-- @include finish
+-- @include unique
+-- @include flow
+-- @include tally
+-- @include flow_breaks
+-- @include limits
+-- @include cancelled
+-- @include pauses
+-- @include roll_up
+-- @include faults
+-- @include index
+
+local holder = redis.call("GET", base .. ":poller")
+if holder and holder ~= poller then
+    return { 0, now_ms + redis.call("PTTL", base .. ":poller"), now_us, {}, 0 }
+end
+redis.call("SET", base .. ":poller", poller, "PX", hold_ms)
+
+local next_due_ms = 0
+-- @include bring_back
+
+local queues = redis.call("ZRANGE", base .. ":queues", first, first + 499)
+local forgotten = 0
+for _, queue in ipairs(queues) do
+    local was_paused = redis.call("HEXISTS", base .. ":paused", queue) == 1
+    local until_ms = was_paused and paused_until(queue)
+    local due_ms
+    if until_ms then
+        due_ms = until_ms > 0 and until_ms or nil
+    else
+        local head = redis.call("ZRANGE", place(queue, "sched"), 0, 0, "WITHSCORES")
+        due_ms = head[2] and tonumber(head[2])
+        if was_paused then
+            ring_queue(queue)
+        end
+    end
+    if due_ms and due_ms <= now_ms then
+        ring_queue(queue)
+        due_ms = now_ms + 1000
+    end
+    if due_ms and (next_due_ms == 0 or due_ms < next_due_ms) then
+        next_due_ms = due_ms
+    end
+    if recover then
+        local ended = redis.call("ZRANGEBYSCORE", place(queue, "running"), "-inf", now_ms, "LIMIT", 0, 200 - #recovered / 3)
+        for at = #ended, 1, -1 do
+            bring_back(ended[at], queue)
+        end
+    end
+    if prune then
+        redis.call("ZREMRANGEBYSCORE", place(queue, "failed"), "-inf", now_ms - keep_ms)
+        redis.call("ZREMRANGEBYSCORE", place(queue, "errs"), "-inf", now_ms - keep_ms)
+        forgotten = forgotten + (forget(queue) and 1 or 0)
+    end
+end
+write_tallies()
+write_faults()
+if #recovered == 600 then
+    next_due_ms = now_ms
+end
+local next = #queues == 500 and first + 500 - forgotten or 0
+if prune then
+    roll_up(queues, first)
+    redis.call("ZREMRANGEBYSCORE", base .. ":workers", "-inf", now_ms - 600000)
+end
+ring_called_up()
+return { 1, next_due_ms, now_us, recovered, next }

@@ -1,0 +1,143 @@
+"""How tasks are sent and read: the flows beneath `Task` and `TaskResult`."""
+
+from __future__ import annotations
+
+import os
+import time
+from binascii import b2a_base64
+from collections.abc import Sequence
+from typing import Any
+
+from redis.exceptions import ResponseError
+
+from django_redis_components.core import conf
+from django_redis_components.core.protocol import Batch, Call, Flow, Read, Wait
+from django_redis_components.core.units import to_seconds
+from django_redis_components.taskqueue.exceptions import InvalidTask, TaskResultDoesNotExist, WaitTimeout
+from django_redis_components.taskqueue.scripts import ENQUEUE, WATCH, base_key, record_key
+
+#: Bytes of randomness in an id: 120 bits, 20 characters.
+ID_BYTES = 15
+#: From base64's alphabet to the one that may stand in a URL.
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
+#: Tasks sent in one round trip by `enqueue_many`.
+CHUNK = 500
+#: Longest wait between two looks at a result whose bell may have been lost, in seconds.
+LOOK_AGAIN_S = 2.0
+#: States in which a task stays, and which end a wait.
+FINISHED = (b"successful", b"failed", b"cancelled", b"expired")
+
+Fields = dict[str, bytes]
+#: What sending brings: when the task was accepted, in microseconds since the epoch; or id and record (names and
+#: values in turn) of the task that has its unique key.
+Reply = int | list[Any]
+
+
+def new_id() -> str:
+    """An id that nobody else has, nobody guesses, and no command line takes for an option."""
+    task_id = b2a_base64(os.urandom(ID_BYTES), newline=False).translate(_URL_SAFE).decode()
+    return new_id() if task_id.startswith("-") else task_id
+
+
+def message(
+    task_id: str,
+    name: str,
+    queue: str,
+    body: bytes,
+    due: str,
+    priority: int,
+    extra: Sequence[Any] = (),
+    *,
+    unique: str = "",
+    expires: str = "",
+) -> Call:
+    """The call that accepts a task.
+
+    Args:
+        due, expires: as `TaskOptions.due` and `TaskOptions.expiry` say them.
+        extra: fields and values for the record.
+        unique: as `unique.claim_of` says it.
+
+    Raises:
+        InvalidTask: the arguments are larger than TASKQUEUE["MAX_BODY_BYTES"].
+    """
+    limit = conf.settings().taskqueue.max_body_bytes
+    if len(body) > limit:
+        raise InvalidTask(
+            f"The arguments of {name} are {len(body):,} bytes of JSON: at most {limit:,} are accepted"
+            ' (TASKQUEUE["MAX_BODY_BYTES"]). Store the data and send its id.'
+        )
+    fields = ("n", name, "b", body, *extra)
+    if priority:
+        fields = (*fields, "p", priority)
+    return ENQUEUE(
+        base=base_key(),
+        id=task_id,
+        queue=queue,
+        due=due,
+        priority=priority,
+        unique=unique,
+        expires=expires,
+        fields=fields,
+    )
+
+
+def send(call: Call) -> Flow[Reply]:
+    """Send one task."""
+    reply: Reply = yield call
+    return reply
+
+
+def send_many(calls: Sequence[Call]) -> Flow[list[Reply]]:
+    """Send many tasks, 500 in a round trip; all are accepted, or the first error is raised."""
+    accepted: list[Reply] = []
+    for start in range(0, len(calls), CHUNK):
+        accepted += yield Batch(calls[start : start + CHUNK])
+    return accepted
+
+
+def read(task_id: str) -> Flow[tuple[Fields, list[bytes]]]:
+    """The record of a task and its failures."""
+    key = record_key(task_id)
+    try:
+        pairs, failures = yield Batch([Read("HGETALL", key), Read("LRANGE", f"{key}:errors", 0, 49)])
+    except ResponseError as exc:
+        if str(exc).startswith("WRONGTYPE"):  # an id such as "x:errors" names another key of a task
+            raise TaskResultDoesNotExist(task_id) from None
+        raise
+    fields = _fields(pairs)
+    if "q" not in fields:
+        raise TaskResultDoesNotExist(task_id)
+    return fields, failures
+
+
+def read_many(task_ids: Sequence[str]) -> Flow[list[tuple[Fields, list[bytes]] | None]]:
+    """The records of tasks and their failures, 500 in a round trip; None for those that are not there any more."""
+    found: list[tuple[Fields, list[bytes]] | None] = []
+    for start in range(0, len(task_ids), CHUNK):
+        keys = [record_key(task_id) for task_id in task_ids[start : start + CHUNK]]
+        reads = [Read("HGETALL", key) for key in keys] + [Read("LRANGE", f"{key}:errors", 0, 49) for key in keys]
+        replies = yield Batch(reads)
+        for pairs, failures in zip(replies[: len(keys)], replies[len(keys) :], strict=True):
+            fields = _fields(pairs)
+            found.append((fields, failures) if "q" in fields else None)
+    return found
+
+
+def wait(task_id: str, timeout: float | None) -> Flow[tuple[Fields, list[bytes]]]:
+    """Wait until the task has finished; the value is its record and failures."""
+    allowed_s = float("inf") if timeout is None else to_seconds(timeout, "timeout", zero=True)
+    deadline = time.monotonic() + allowed_s
+    seen = yield WATCH(base=base_key(), id=task_id)
+    while seen == 0:
+        remaining_s = deadline - time.monotonic()
+        if remaining_s <= 0:
+            raise WaitTimeout(f"Task {task_id} had not finished after {timeout} s.")
+        yield Wait(f"{record_key(task_id)}:done", min(remaining_s, LOOK_AGAIN_S))
+        queue, state = yield Read("HMGET", record_key(task_id), "q", "s")
+        seen = 1 if queue is None or state in FINISHED else 0
+    return (yield from read(task_id))
+
+
+def _fields(pairs: Sequence[bytes]) -> Fields:
+    return {name.decode(): value for name, value in zip(pairs[::2], pairs[1::2], strict=True)}

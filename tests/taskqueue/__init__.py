@@ -1,0 +1,1 @@
+"""The task queue: its contract on every store, its parts, its processes."""

@@ -1,0 +1,1 @@
+"""Crashes and outages under load. The processes are real and so are their deaths."""

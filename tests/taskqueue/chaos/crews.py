@@ -1,0 +1,41 @@
+"""A worker and a poller that are replaced when they die."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from tests.support.processes import Child, Children
+from tests.taskqueue.chaos.work import trace
+
+
+class Crew:
+    """Worker and pollers of a run; those that die are replaced, as a process manager would."""
+
+    def __init__(
+        self, children: Children, worker_points: list[list[object]], poller_points: list[list[object]]
+    ) -> None:
+        self._children = children
+        self._plans = {"worker": (4, worker_points), "poller": (poller_points,)}
+        self._running: dict[str, Child] = {}
+
+    def keep_alive(self) -> None:
+        for role, plan in self._plans.items():
+            child = self._running.get(role)
+            if child is None or child.returncode is not None:
+                self._running[role] = self._children.call(f"tests.taskqueue.chaos.work:{role}", *plan)
+
+    def worker_processes(self) -> list[int]:
+        """Pids of the processes that run tasks: the children of the supervisor."""
+        pid = self._running["worker"].pid
+        text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+        return [int(word) for word in text.split()]
+
+    def kill_supervisor(self) -> None:
+        pids = self.worker_processes()
+        for pid in pids:
+            trace("death", "outside", pid)
+        self._running["worker"].kill()
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)

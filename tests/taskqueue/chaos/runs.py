@@ -1,0 +1,54 @@
+"""What the tasks of a storm have written down, read: which runs each had, and which fault answers for a second."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.taskqueue.chaos.storm import Fault
+
+#: Seconds after its effect for which a run is in flight: its outcome waits 5 ms, or for the server to come back.
+ACK_S = 3.0
+
+
+@dataclasses.dataclass
+class Run:
+    """One run of a task; monotonic seconds, the end None when it had none."""
+
+    name: str
+    begin: float
+    end: float | None = None
+
+    @property
+    def pid(self) -> int:
+        return int(self.name.partition("-")[0])
+
+    def in_flight_at(self, fault: Fault) -> bool:
+        over = float("inf") if self.end is None else self.end + ACK_S
+        return fault.pid == self.pid and fault.begin <= over and fault.end >= self.begin
+
+
+def read_runs(path: Path) -> dict[int, list[Run]]:
+    """Runs of each task number, in the order of their beginnings."""
+    runs: dict[int, list[Run]] = defaultdict(list)
+    for line in path.read_text().splitlines():
+        kind, number, name, at = line.split()
+        if kind == "begin":
+            runs[int(number)].append(Run(name, float(at)))
+        else:
+            next(run for run in runs[int(number)] if run.name == name).end = float(at)
+    return runs
+
+
+def unexplained(runs: dict[int, list[Run]], faults: Iterable[Fault]) -> dict[int, list[Run]]:
+    """Tasks that ran again although no fault hit a process that had them in flight."""
+    by_pid: dict[int, list[Fault]] = defaultdict(list)
+    for fault in faults:
+        by_pid[fault.pid].append(fault)
+    return {
+        number: all_of_it
+        for number, all_of_it in runs.items()
+        if not all(any(map(run.in_flight_at, by_pid[run.pid])) for run in all_of_it[:-1])
+    }

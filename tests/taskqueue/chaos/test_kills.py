@@ -1,0 +1,93 @@
+"""Workers and pollers are killed -9 at named points and from outside; every accepted task runs."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from django_redis_components.taskqueue import TaskResult
+from tests.support.processes import Children
+from tests.support.stores import Store
+from tests.support.waiting import eventually
+from tests.taskqueue.chaos.crews import Crew
+from tests.taskqueue.chaos.traces import Traces
+from tests.taskqueue.chaos.work import leave_trace
+
+#: Tasks of the run; half of them are delayed.
+TASKS = 2_000
+#: Where a process is killed in the long run.
+EACH_DEATH = {"after_pop", "before_body", "after_effect", "before_ack", "before_tend", "after_tend", "outside"}
+
+
+def test_no_task_is_lost_and_each_double_has_a_death(short_lease: Store, children: Children, traced: Path) -> None:
+    points = [["after_pop", 3], ["before_body", 40], ["after_effect", 60], ["before_ack", 90]]
+    crew = Crew(children, points, [["before_tend", 4], ["after_tend", 2]])
+    crew.keep_alive()
+    chance = random.Random(7)
+    at_once = leave_trace.enqueue_many([((number, chance.uniform(0, 0.01)), {}) for number in range(TASKS // 2)])
+    delayed = [
+        leave_trace.using(run_after=chance.uniform(0.01, 5.0)).enqueue(number) for number in range(TASKS // 2, TASKS)
+    ]
+
+    def half_done() -> bool:
+        crew.keep_alive()
+        return len(Traces.read(traced).effects) > TASKS // 2
+
+    def all_done() -> bool:
+        crew.keep_alive()
+        died = {point for point, _ in Traces.read(traced).deaths}
+        return died == EACH_DEATH and all(map(_successful, at_once + delayed))
+
+    eventually(half_done, timeout_s=60)
+    crew.kill_supervisor()
+    eventually(all_done, timeout_s=90)
+
+    traces = Traces.read(traced)
+    points_of_death = Counter(point for point, _ in traces.deaths)
+    assert traces.unexplained() == {}
+    assert set(traces.starts) == set(range(TASKS))
+    print(f"{TASKS} of {TASKS} ran; doubles: {len(traces.doubles())}; deaths: {dict(points_of_death)}")
+
+
+def _successful(result: TaskResult) -> bool:
+    if result.state != "successful":
+        result.refresh()
+    return result.state == "successful"
+
+
+@pytest.mark.parametrize("point", ["after_pop", "before_body", "after_effect", "before_ack"])
+def test_a_task_whose_worker_dies_there_runs_again(
+    short_lease: Store, children: Children, traced: Path, point: str
+) -> None:
+    crew = Crew(children, [[point, 1]], [])
+    crew.keep_alive()
+    result = leave_trace.enqueue(1)
+
+    assert result.wait(30) == 1
+
+    traces = Traces.read(traced)
+    started_before = {"after_pop": 1, "before_body": 1, "after_effect": 2, "before_ack": 2}
+    assert [death for death, _ in traces.deaths] == [point]
+    assert len(traces.starts[1]) == started_before[point]
+    assert traces.unexplained() == {}
+    assert result.attempts == 2, "the dead worker and the one that finished"
+
+
+@pytest.mark.parametrize("point", ["before_tend", "after_tend"])
+def test_a_poller_that_dies_in_its_round_leaves_nothing_behind(
+    short_lease: Store, children: Children, traced: Path, point: str
+) -> None:
+    crew = Crew(children, [], [[point, 2]])
+    crew.keep_alive()
+    results = [leave_trace.using(run_after=0.2 * number).enqueue(number) for number in range(10)]
+
+    def finished() -> bool:
+        crew.keep_alive()
+        return all(map(_successful, results)) and bool(Traces.read(traced).deaths)
+
+    eventually(finished, timeout_s=30)
+
+    assert {number: len(pids) for number, pids in Traces.read(traced).starts.items()} == dict.fromkeys(range(10), 1)

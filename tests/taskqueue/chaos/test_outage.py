@@ -1,0 +1,88 @@
+"""The server goes away and comes back: workers, poller and producers recover by themselves, nothing doubles."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis.exceptions import ConnectionError
+
+from django_redis_components.taskqueue import TaskResult
+from tests.conftest import components_settings
+from tests.support.processes import Children
+from tests.support.stores import Store
+from tests.support.waiting import eventually
+from tests.taskqueue.chaos.conftest import LEASE_S
+from tests.taskqueue.chaos.crews import Crew
+from tests.taskqueue.chaos.traces import Traces
+from tests.taskqueue.chaos.work import leave_trace
+
+#: Seconds that the server is away: longer than a lease. The full measure is 20.
+OUTAGE_S = float(os.environ.get("OUTAGE_S", "5"))
+#: Tasks of the run.
+TASKS = 300
+
+
+@pytest.fixture
+def site(own_server: Store, settings: Any) -> Store:
+    settings.REDIS_COMPONENTS = components_settings(own_server) | {"TASKQUEUE": {"LEASE": LEASE_S}}
+    return own_server
+
+
+def test_an_outage_loses_nothing_and_doubles_nothing(site: Store, children: Children, traced: Path) -> None:
+    crew = Crew(children, [], [])
+    crew.keep_alive()
+    before = _pids(crew)
+    results = leave_trace.enqueue_many([((number, 0.05), {}) for number in range(TASKS - 20)])
+    results += [leave_trace.using(run_after=0.3 * number).enqueue(TASKS - 20 + number) for number in range(20)]
+    eventually(lambda: len(Traces.read(traced).effects) > 40, timeout_s=30)
+
+    site.servers[0].stop()
+    _until(time.monotonic() + OUTAGE_S, _enqueueing_fails_clearly)
+    site.servers[0].start()
+
+    eventually(lambda: all(map(_successful, results)), timeout_s=60)
+    traces = Traces.read(traced)
+    assert {number: len(pids) for number, pids in traces.effects.items()} == dict.fromkeys(range(TASKS), 1)
+    assert _pids(crew) == before, "nobody had to be restarted"
+
+
+def test_a_server_that_hangs_is_survived(site: Store, children: Children, traced: Path) -> None:
+    crew = Crew(children, [], [])
+    crew.keep_alive()
+    results = leave_trace.enqueue_many([((number, 0.02), {}) for number in range(TASKS)])
+    eventually(lambda: len(Traces.read(traced).effects) > 40, timeout_s=30)
+
+    os.kill(site.servers[0].pid or 0, signal.SIGSTOP)
+    _until(time.monotonic() + OUTAGE_S, lambda: time.sleep(0.05))
+    os.kill(site.servers[0].pid or 0, signal.SIGCONT)
+
+    eventually(lambda: all(map(_successful, results)), timeout_s=60)
+    assert {len(pids) for pids in Traces.read(traced).effects.values()} == {1}
+
+
+def _until(deadline: float, act: Callable[[], object]) -> None:
+    while time.monotonic() < deadline:
+        act()
+
+
+def _enqueueing_fails_clearly() -> None:
+    with pytest.raises(ConnectionError, match="Connection refused"):
+        leave_trace.enqueue(-1)
+    time.sleep(0.05)
+
+
+def _pids(crew: Crew) -> list[int]:
+    eventually(crew.worker_processes)
+    return crew.worker_processes()
+
+
+def _successful(result: TaskResult) -> bool:
+    if result.state != "successful":
+        result.refresh()
+    return result.state == "successful"

@@ -1,0 +1,197 @@
+"""Everything at once: kill -9 every two seconds, stopped processes, a cut network, a restarted server.
+
+The gate runs a tenth of it. The whole: ``CHAOS_TASKS=20000 CHAOS_S=60 pytest tests/taskqueue/chaos/test_storm.py``.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import components_settings
+from tests.support import Store, eventually
+from tests.support.pools import close_pools
+from tests.support.processes import Children
+from tests.support.proxy import Proxy
+from tests.taskqueue.chaos.runs import Run, read_runs, unexplained
+from tests.taskqueue.chaos.storm import KILL_EVERY_S, QUEUES, Fault, Fleet, Producer, Stopped, Weather, restart
+from tests.taskqueue.chaos.work import released
+from tests.taskqueue.support import base_key, queue_key
+
+#: Tasks, and the seconds over which they are sent while processes are killed.
+TASKS, STORM_S = int(os.environ.get("CHAOS_TASKS", "2000")), float(os.environ.get("CHAOS_S", "12"))
+#: Repeats a run's choices, not its timing.
+SEED = int(os.environ.get("CHAOS_SEED", "1"))
+#: Seconds that a lease lives here, and for which a process is stopped: longer than that.
+LEASE_S, STOPPED_S = 4.0, 5.5
+#: Tasks that go on until others have got them, because their supervisor is stopped. More than one worker has threads.
+LONG_TASKS = 12
+#: Of all replies, the share that the network loses.
+LOST_REPLIES = 0.003
+
+
+@pytest.fixture
+def network(own_server: Store, settings: Any) -> Iterator[Proxy]:
+    """A failing network between everybody and the server, and a short lease."""
+    with Proxy(own_server.url) as proxy:
+        through = components_settings(own_server) | {"TASKQUEUE": {"LEASE": LEASE_S, "GRACE": 5}}
+        settings.REDIS_COMPONENTS = through | {"CONNECTIONS": {"default": {"URL": proxy.url}}}
+        yield proxy
+        close_pools()
+
+
+@pytest.fixture
+def outcome(own_server: Store, network: Proxy, children: Children, traced: Path) -> Outcome:
+    """The storm, and what is left when it is over."""
+    fleet, producer = Fleet(children, random.Random(SEED)), Producer(random.Random(SEED))
+    eventually(fleet.up, timeout_s=60)
+    found = Outcome(own_server, fleet, producer, traced)
+    weather = _weather(found, network)
+    while weather.elapsed_s() < STORM_S:
+        weather.happen()
+        fleet.keep_alive()
+        producer.send(round(TASKS * min(1.0, weather.elapsed_s() / STORM_S)))
+        time.sleep(0.02)
+    producer.send(TASKS)
+    network.drop_random(0)
+
+    def over() -> bool:
+        weather.happen()
+        fleet.keep_alive()
+        return found.is_over()
+
+    eventually(over, timeout_s=90)
+    return found
+
+
+class Outcome:
+    """What a storm leaves behind."""
+
+    def __init__(self, store: Store, fleet: Fleet, producer: Producer, traced: Path) -> None:
+        self.store = store
+        self.fleet = fleet
+        self.producer = producer
+        self._traced = traced
+        self.killed: Counter[str] = Counter()
+        self.records: dict[int, dict[bytes, bytes]] = {}
+
+    def has_passed_on(self, pids: set[int]) -> bool:
+        """Whether a task that one of these processes has begun, and not finished, was taken from it."""
+        runs = self.runs()
+        begun = [n for n in self.producer.long if any(run.pid in pids and run.end is None for run in runs.get(n, []))]
+        return any(b"t" in record for record in self._read(begun).values())  # "t": it came back to its queue
+
+    def is_over(self) -> bool:
+        """Whether each task that was accepted has had its end."""
+        for number, record in self._read([n for n in self.producer.sent if n not in self.records]).items():
+            if record.get(b"s") in (b"successful", b"failed"):
+                self.records[number] = record
+        return len(self.records) == len(self.producer.sent)
+
+    def records_now(self) -> dict[int, dict[bytes, bytes]]:
+        """The records as they stand."""
+        return self._read(list(self.producer.sent))
+
+    def runs(self) -> dict[int, list[Run]]:
+        return read_runs(self._traced)
+
+    def faults(self) -> list[Fault]:
+        """What we did, and the processes that a supervisor took for dead on a machine with too much to do."""
+        taken = re.findall(r"Worker process (\d+) gives no sign of life", self.fleet.output())
+        return self.fleet.faults + [Fault("taken for dead", int(pid), 0.0) for pid in taken]
+
+    def late_finishers(self) -> int:
+        return self.fleet.output().count("came after its lease was lost")
+
+    def left(self) -> dict[str, int]:
+        """What stands in the queues that no operator has to see."""
+        sizes: dict[str, int] = {}
+        for queue in QUEUES:
+            for part, size in (("front", "llen"), ("ready", "llen"), ("sched", "zcard"), ("running", "zcard")):
+                sizes[f"{queue} {part}"] = getattr(self.store.raw, size)(queue_key(self.store, part, queue))
+        return {place: size for place, size in sizes.items() if size}
+
+    def _read(self, numbers: list[int]) -> dict[int, dict[bytes, bytes]]:
+        pipe = self.store.raw.pipeline(transaction=False)
+        for number in numbers:
+            pipe.hgetall(base_key(self.store, "t", self.producer.sent[number].id))
+        return dict(zip(numbers, pipe.execute(), strict=True))
+
+
+def _weather(found: Outcome, network: Proxy) -> Weather:
+    weather, fleet = Weather(), found.fleet
+    for number in range(1, int(STORM_S / KILL_EVERY_S) + 1):
+        weather.at(number * KILL_EVERY_S, lambda: found.killed.update([fleet.kill_one()]))
+        weather.at(number * KILL_EVERY_S + 1, network.cut)
+
+    def stop_process() -> None:
+        stopped = fleet.stop("process")
+        if stopped is None:
+            weather.soon(stop_process)
+        else:
+            weather.at(weather.elapsed_s() + STOPPED_S, lambda: stopped.go_on(LEASE_S))
+
+    def begin_long_tasks() -> None:
+        """Again, if an error leaves open whether they were accepted."""
+        sent = found.producer.send_long(LONG_TASKS)
+        weather.soon(stop_supervisor if sent else begin_long_tasks)
+
+    def stop_supervisor() -> None:
+        runs = found.runs()
+        stopped = fleet.stop("worker") if all(number in runs for number in found.producer.long) else None
+        if stopped is None:
+            weather.soon(stop_supervisor)
+            return
+        weather.at(weather.elapsed_s() + STOPPED_S, lambda: go_on(stopped))
+
+    def go_on(stopped: Stopped) -> None:
+        """Its processes finish now, too late: their tasks are somebody else's."""
+        if not found.has_passed_on(stopped.pids):
+            weather.soon(lambda: go_on(stopped))
+            return
+        released().touch()
+        stopped.go_on(LEASE_S)
+
+    network.drop_random(LOST_REPLIES, SEED)
+    weather.at(0.5, begin_long_tasks)
+    weather.at(3.0, stop_process)
+    weather.at(STORM_S * 0.7, lambda: restart(found.store.servers[0], network))
+    return weather
+
+
+def test_a_storm_loses_nothing_and_doubles_only_what_was_in_flight(outcome: Outcome) -> None:
+    runs, records = outcome.runs(), outcome.records_now()
+    doubles = {number: found for number, found in runs.items() if len(found) > 1}
+    print(
+        f"{len(records)} tasks; killed: {dict(outcome.killed)}; ran again: {len(doubles)};"
+        f" late finishers: {outcome.late_finishers()}; sends refused: {outcome.producer.refused}"
+    )
+
+    assert [number for number, record in records.items() if record.get(b"s") != b"successful"] == []
+    assert [number for number in records if not any(run.end for run in runs.get(number, []))] == []
+    assert unexplained(runs, outcome.faults()) == {}
+    assert outcome.late_finishers() > 0, "nobody finished late: the storm was too mild"
+    assert _results_of_others(runs, records) == {}
+    assert {number: record[b"r"] for number, record in outcome.records.items()} == {
+        number: record[b"r"] for number, record in records.items()
+    }, "a result has changed after it was there"
+    for queue, numbers in outcome.producer.order.items():
+        once = [number for number in numbers if b"t" not in records[number]]
+        leased = [int(records[number][b"f"]) for number in once]
+        assert leased == sorted(leased), queue
+        assert len(once) > len(numbers) / 2, queue
+    eventually(lambda: outcome.left() == {}, timeout_s=20)
+
+
+def _results_of_others(runs: dict[int, list[Run]], records: dict[int, dict[bytes, bytes]]) -> dict[int, Any]:
+    """Results that are not of the run which began last: of one whose lease was somebody else's by then."""
+    kept = {number: record[b"r"].decode().strip('"') for number, record in records.items()}
+    return {number: (kept[number], runs[number]) for number in kept if kept[number] != runs[number][-1].name}

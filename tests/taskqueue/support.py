@@ -1,0 +1,191 @@
+"""What the tests of the queue share: running tasks in this thread, and looking at what stands in Redis."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from django_redis_components.core import conf, connections
+from django_redis_components.taskqueue import TaskResult, fingerprints
+from django_redis_components.taskqueue.executor import execute
+from django_redis_components.taskqueue.fetcher import Fetcher
+from django_redis_components.taskqueue.jobs import Ack, Job
+from django_redis_components.taskqueue.options import MAX_DELIVERIES
+from django_redis_components.taskqueue.poller import _lost_error as lost_error
+from django_redis_components.taskqueue.scripts import TEND
+from django_redis_components.taskqueue.scripts import base_key as tag
+from django_redis_components.taskqueue.worker import ASYNC_CONCURRENCY, Worker
+from tests.support import Child, Store, eventually
+from tests.support.processes import Children
+
+#: For `Children.manage`: a site whose tasks are those of `tests.taskqueue.tasks`.
+SITE = {"DJANGO_SETTINGS_MODULE": "tests.taskqueue.site"}
+
+_lanes = itertools.count()
+
+
+def new_fetcher(*queues: str, worker: str = "here:1", using: str = "default") -> Fetcher:
+    return Fetcher(connections.client(using), worker, queues or ("default",))
+
+
+def work_off(*queues: str, worker: str = "here:1") -> list[Job]:
+    """Run what can be run now, one after the other in this thread; return it in order."""
+    fetcher = new_fetcher(*queues, worker=worker)
+    lane = f"lane{next(_lanes)}"  # a worker's request numbers begin once
+    ran = []
+    while jobs := fetcher.fetch(lane, 1):
+        ran += jobs
+        fetcher.settle(execute(jobs[0]))
+    return ran
+
+
+def work_until_finished(*results: TaskResult, worker: str = "here:1") -> None:
+    """Run tasks of queue "default", those too that fall due meanwhile, until these have finished."""
+
+    def finished() -> bool:
+        work_off(worker=worker)
+        for result in results:
+            result.refresh()
+        return all(result.is_finished for result in results)
+
+    eventually(finished)
+
+
+def settle_now(fetcher: Fetcher, *acks: Ack) -> None:
+    for ack in acks:
+        fetcher.settle(ack)
+    fetcher.fetch("acks", 0)
+
+
+def queue_key(store: Store, part: str, queue: str = "default") -> str:
+    return f"{store.prefix}:taskqueue:{{default}}:q:{queue}:{part}"
+
+
+def base_key(store: Store, *parts: str) -> str:
+    return ":".join([f"{store.prefix}:taskqueue:{{default}}", *parts])
+
+
+def server_ms(store: Store) -> float:
+    """The server's clock, in milliseconds since the epoch."""
+    time = store.raw.time()
+    seconds, micros = next(iter(time.values())) if isinstance(time, dict) else time
+    return seconds * 1_000 + micros / 1_000
+
+
+def end_lease(store: Store, *task_ids: str, queue: str = "default") -> None:
+    """Let the leases of these tasks have ended, one after the other, as if nobody had renewed them."""
+    for moment, task_id in enumerate(task_ids, 1):
+        assert store.raw.zadd(queue_key(store, "running", queue), {task_id: moment}, xx=True, ch=True) == 1
+
+
+class Held:
+    """The test's end of a task `hold(name)`."""
+
+    def __init__(self, store: Store, name: str) -> None:
+        self._store = store
+        self._name = name
+
+    def _pids(self, what: str) -> list[int]:
+        return [int(pid) for pid in self._store.raw.lrange(f"{self._store.prefix}:{what}:{self._name}", 0, -1)]
+
+    def started(self, times: int = 1, timeout_s: float = 20.0) -> int:
+        """Wait until it has started so often; the value is the pid of the last process."""
+        return eventually(lambda: self._pids("started")[times - 1 :], timeout_s)[0]
+
+    def starts(self) -> int:
+        return len(self._pids("started"))
+
+    def ends(self) -> int:
+        return len(self._pids("ended"))
+
+    def let_go(self) -> None:
+        self._store.raw.set(f"{self._store.prefix}:let-go:{self._name}", "1", ex=60)
+
+
+@contextmanager
+def running_worker(
+    *queues: str,
+    threads: int = 1,
+    burst: bool = False,
+    using: str = "default",
+    worker: str = "here:1",
+    async_concurrency: int = ASYNC_CONCURRENCY,
+) -> Iterator[Worker]:
+    """A worker in threads of this process; stopped, and its threads gone, at the end of the block."""
+    stop_read, stop_write = os.pipe()
+    made = Worker(
+        connections.client(using),
+        worker,
+        queues or ("default",),
+        threads,
+        stop_read,
+        async_concurrency=async_concurrency,
+        burst=burst,
+    )
+    made.start()
+    try:
+        yield made
+    finally:
+        os.write(stop_write, b"x")
+        made.stop()
+        eventually(lambda: not made.alive(), timeout_s=10)
+        os.close(stop_read)
+        os.close(stop_write)
+
+
+def taskqueue_settings(settings: Any, **options: Any) -> None:
+    """Set `REDIS_COMPONENTS["TASKQUEUE"]`."""
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "TASKQUEUE": options}
+
+
+def fall_due(
+    store: Store, result: TaskResult, ms_ago: int = 0, queue: str = "default", now_ms: float | None = None
+) -> None:
+    """Let a scheduled task have fallen due so long ago; those of one order share a `now_ms`."""
+    due_ms = int(server_ms(store) if now_ms is None else now_ms) - ms_ago
+    assert store.raw.zadd(queue_key(store, "sched", queue), {result.id: due_ms}, xx=True, ch=True) == 1
+
+
+def recover(*, max_deliveries: int = MAX_DELIVERIES) -> list[tuple[str, str, str]]:
+    """A poller's round that brings back the tasks whose lease has ended: (id, queue, outcome) of each."""
+    settings = conf.settings().taskqueue
+    call = TEND(
+        base=tag(),
+        poller="here:poller",
+        hold_ms=10_000,
+        recover=1,
+        prune=1,
+        keep_ms=round(settings.failed_ttl_s * 1_000),
+        failed_limit=settings.failed_limit,
+        lost_error=lost_error(),
+        max_deliveries=max_deliveries,
+        lost_note=fingerprints.LOST,
+        first=0,
+    )
+    found = [word.decode() for word in connections.client().execute(call)[3]]
+    return list(zip(found[::3], found[1::3], found[2::3], strict=True))
+
+
+def queue_worker(children: Children, *args: str, env: dict[str, str] | None = None) -> Child:
+    """`manage.py runworker` on the site of the tests, once it runs."""
+    child = children.manage("runworker", *args, env=SITE | (env or {}))
+    child.wait_for("Worker: queues", 30)
+    return child
+
+
+def processes_of(pid: int) -> list[int]:
+    """The processes that this one has started."""
+    path = Path(f"/proc/{pid}/task/{pid}/children")
+    return [int(word) for word in path.read_text().split()] if path.exists() else []
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is such a process, and it is more than an entry that nobody has asked for yet."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,358 @@
+"""The tasks of the tests. In a process on ``tests.taskqueue.site`` they are found as any site's are."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import signal
+import threading
+import time
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.db import connection
+from django.db.backends.signals import connection_created
+from django.dispatch import receiver
+
+from django_redis_components.core import conf, connections
+from django_redis_components.core.exceptions import TryLater
+from django_redis_components.core.protocol import Command
+from django_redis_components.taskqueue import SoftTimeLimitExceeded, TaskCancelled, TaskContext, exponential, task
+from django_redis_components.taskqueue.scripts import record_key
+
+#: What tasks that ran in this process have noted.
+noted: list[Any] = []
+#: Which process has opened a database connection, by the connection's identity.
+opened_by: dict[int, int] = {}
+
+
+@receiver(connection_created)
+def note_who_opens(connection: Any, **_: Any) -> None:
+    opened_by[id(connection.connection)] = os.getpid()
+
+
+if "QUERY_ON_IMPORT" in os.environ:
+    with connection.cursor() as at_import:
+        at_import.execute("SELECT 1")
+
+
+class BrokenTextError(Exception):
+    """Its text cannot be made."""
+
+    def __str__(self) -> str:
+        raise LookupError("no text")
+
+
+@task
+def add(a: int, b: int) -> int:
+    """A result to compare."""
+    return a + b
+
+
+@task
+def echo(*args: Any, **kwargs: Any) -> Any:
+    """What arrives."""
+    return [args, kwargs]
+
+
+@task
+def note(what: Any) -> Any:
+    """Leave a word in this process."""
+    noted.append(what)
+    return what
+
+
+@task
+async def add_async(a: int, b: int) -> int:
+    """A coroutine of the site's own."""
+    await asyncio.sleep(0)
+    return a + b
+
+
+@task
+def insist(name: str) -> str:
+    """As `hold`, whatever interrupts it."""
+    try:
+        return hold.func(name)
+    except (SoftTimeLimitExceeded, TaskCancelled):
+        return insist.func(name)
+
+
+@task
+def stay_in_c(name: str) -> None:
+    """Say that it runs, and keep the interpreter's lock for ever."""
+    connections.client().execute(Command("RPUSH", f"{conf.settings().prefix}:started:{name}", os.getpid()))
+    re.match("(a+)+b", "a" * 60)
+
+
+@task
+def count_up(seconds: float) -> int:
+    """Compute for some time, and note that it is done."""
+    until, total = time.monotonic() + seconds, 0
+    while time.monotonic() < until:
+        total += 1
+    noted.append("counted")
+    return total
+
+
+@task
+def tidy_up(name: str) -> str:
+    """As `hold`, and notice when the time is over."""
+    try:
+        return hold.func(name)
+    except SoftTimeLimitExceeded:
+        return "tidied up"
+
+
+@task
+async def hold_async(name: str) -> str:
+    """As `hold`, on the event loop."""
+    base = conf.settings().prefix
+    client = connections.aclient()
+    await client.execute(Command("RPUSH", f"{base}:started:{name}", os.getpid()))
+    while await client.execute(Command("EXISTS", f"{base}:let-go:{name}", retry=True)) == 0:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    await client.execute(Command("RPUSH", f"{base}:ended:{name}", os.getpid()))
+    return name
+
+
+@task
+def give_up() -> None:
+    """End as cancelled."""
+    raise TaskCancelled
+
+
+@task
+async def note_async(what: Any) -> Any:
+    """Leave a word in this process, from a coroutine."""
+    noted.append(what)
+    return what
+
+
+@task
+async def whereabouts_async() -> list[Any]:
+    """The thread, and the event loop."""
+    return [threading.current_thread().name, id(asyncio.get_running_loop())]
+
+
+@task
+async def in_a_thread_async() -> bool:
+    """Whether synchronous code runs elsewhere."""
+    return await sync_to_async(threading.get_ident)() != threading.get_ident()
+
+
+@task
+async def query_async() -> list[Any]:
+    """Ask the database twice from a coroutine; the threads that were used, and whether the connection is one."""
+
+    def ask() -> tuple[str, int]:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        return threading.current_thread().name, id(connection.connection)
+
+    first, second = await sync_to_async(ask)(), await sync_to_async(ask)()
+    noted.append(connection)
+    return [first[0], second[0], first[1] == second[1]]
+
+
+@task
+async def raise_async(kind: str) -> None:
+    """Raise from a coroutine."""
+    await asyncio.sleep(0)
+    kinds = {"LookupError": LookupError, "SystemExit": SystemExit, "CancelledError": asyncio.CancelledError}
+    raise kinds[kind](kind)
+
+
+@task
+async def leave_a_task_behind() -> str:
+    """Start a task that ends with SystemExit, and do not wait for it."""
+
+    async def leave() -> None:
+        raise SystemExit("left behind")
+
+    noted.append(asyncio.create_task(leave()))
+    await asyncio.sleep(0.01)
+    return "left"
+
+
+@task
+def fail(text: str = "out of order") -> None:
+    """Raise at every attempt."""
+    raise LookupError(text)
+
+
+@task(max_attempts=3, backoff=[0, 0.03])
+def fail_thrice(text: str = "again") -> None:
+    """Raise at every attempt, and be tried three times."""
+    raise LookupError(text)
+
+
+@task(max_attempts=2, backoff=exponential(base=0.001))
+def fail_with_jitter() -> None:
+    """Raise at every attempt."""
+    raise LookupError("jitter")
+
+
+@task(max_attempts=5, backoff=lambda exception, tried: None)
+def fail_and_give_up() -> None:
+    """Its backoff sees no point in another attempt."""
+    raise LookupError("hopeless")
+
+
+@task(max_attempts=5, backoff=lambda exception, tried: tried.nonsense)
+def fail_with_broken_backoff() -> None:
+    """Its backoff fails as well."""
+    raise LookupError("mine")
+
+
+@task
+def fail_without_text() -> None:
+    """Raise what cannot be put into words."""
+    raise BrokenTextError
+
+
+@task(max_attempts=3)
+def leave_the_house(kind: str) -> None:
+    """Raise what is no Exception."""
+    raise {"SystemExit": SystemExit, "KeyboardInterrupt": KeyboardInterrupt}[kind](kind)
+
+
+@task
+def return_what_is_not_json() -> object:
+    """Return what nobody can carry."""
+    return {"found": [1, object()]}
+
+
+@task
+def come_back(delay_s: float | None) -> str:
+    """Ask to be put off the first time."""
+    if "come_back" not in noted:
+        noted.append("come_back")
+        raise TryLater("not now", delay_s)
+    return "came back"
+
+
+@task
+def query() -> list[int]:
+    """Ask the database; who opened the connection, and who asks."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+        [(one,)] = cursor.fetchall()
+    return [one, opened_by[id(connection.connection)], os.getpid()]
+
+
+@task
+def kill_the_process(name: str, neighbours: int) -> None:
+    """Wait until so many have begun `hold`, then end the process without a word."""
+    base = conf.settings().prefix
+    client = connections.client()
+    while neighbours and client.execute(Command("LLEN", f"{base}:started:{name}", retry=True)) < neighbours:
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@task(max_attempts=50, backoff=0.2)
+def query_after(name: str) -> int:
+    """Ask the database, wait as `hold` does, and ask again."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+    hold(name)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+        [(one,)] = cursor.fetchall()
+    return int(one)
+
+
+@task
+def hold(name: str, every_s: float = 0.01) -> str:
+    """Say that it runs, and go on until the test lets go of the name; see `Held`. It looks so often."""
+    base = conf.settings().prefix
+    client = connections.client()
+    client.execute(Command("RPUSH", f"{base}:started:{name}", os.getpid()))
+    while client.execute(Command("EXISTS", f"{base}:let-go:{name}", retry=True)) == 0:
+        time.sleep(every_s)
+    client.execute(Command("RPUSH", f"{base}:ended:{name}", os.getpid()))
+    return name
+
+
+@task
+def pid(ballast_mib: int = 0) -> int:
+    """Which process runs it; memory of so many MiB stays taken."""
+    noted.append(bytearray(b"x") * (ballast_mib << 20))
+    return os.getpid()
+
+
+@task(takes_context=True, max_attempts=3, backoff=0)
+def tell(context: TaskContext, *steps: Any, fails: int = 0) -> Any:
+    """Take these steps with its context: (name, arguments); note what they returned; fail the first times."""
+    done = [_take(context, *step) for step in steps]
+    noted.append(done)
+    if context.attempt <= fails:
+        raise LookupError("not yet")
+    return context.metadata
+
+
+@task(takes_context=True)
+async def tell_async(context: TaskContext, *steps: Any) -> Any:
+    """The same as a coroutine."""
+    for name, *args in steps:
+        done = getattr(context, name)(*args)
+        noted.append(await done if asyncio.iscoroutine(done) else done)
+    return context.metadata
+
+
+def _take(context: TaskContext, name: str, *args: Any) -> Any:
+    if name == "set":
+        context.metadata[args[0]] = args[1]
+        return None
+    if name == "look":
+        found = tell.get_result(context.task_result.id)
+        return [found.metadata, found.progress and [found.progress.done, found.progress.total, found.progress.note]]
+    if name == "lose":
+        new_holder = {"L": "somebody/else/1"}
+        connections.client().execute(Command("HSET", record_key(context.task_result.id), *sum(new_holder.items(), ())))
+        return None
+    return getattr(context, name)(*args)
+
+
+@task
+def leave_word(word: str) -> None:
+    """Log something of its own."""
+    logging.getLogger("tests.taskqueue").warning(word)
+
+
+@task
+async def leave_word_async(word: str) -> None:
+    """Log something of its own, on the loop and in the thread of its synchronous parts."""
+    logger = logging.getLogger("tests.taskqueue")
+    await asyncio.sleep(0.01)
+    logger.warning("first %s", word)
+    await sync_to_async(logger.warning)("thread %s", word)
+
+
+@task
+def nap(seconds: float) -> None:
+    """Take some time."""
+    time.sleep(seconds)
+
+
+@task
+def note_and_send(number: int, urgent: dict[str, Any] | None) -> None:
+    """Leave the number, and perhaps send something urgent; take some time in any case."""
+    noted.append(number)
+    if urgent is not None:
+        note.using(**urgent).enqueue("urgent")
+    time.sleep(0.01)
+
+
+@task(concurrency=3)
+def crowd() -> int:
+    """How many are inside, this one included; it stays for a moment."""
+    base = conf.settings().prefix
+    client = connections.client()
+    inside: int = client.execute(Command("INCR", f"{base}:inside"))
+    time.sleep(0.003)
+    client.execute(Command("DECR", f"{base}:inside"))
+    return inside

@@ -1,0 +1,158 @@
+"""Arguments are JSON: what is carried comes back the same, and what cannot be carried is named."""
+
+from __future__ import annotations
+
+import enum
+import math
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from django_redis_components.taskqueue import InvalidTask, TaskFailed
+from tests.support import Store, run_async
+from tests.taskqueue.support import work_off
+from tests.taskqueue.tasks import add, echo, return_what_is_not_json
+
+CARRIED = {
+    "an integer beyond a double": 12345678901234567,
+    "all digits of pi": 3.141592653589793,
+    "the smallest float": 5e-324,
+    "a float that is whole": 2.0,
+    "an empty list": [],
+    "an empty dict": {},
+    "empty things in each other": [[], {}, [{}], {"a": [], "b": {}}],
+    "constants": [None, True, False, 0, -1, ""],
+    "nested unicode": {"卖家": ["张三", {"naïve": "Ελλάδα 🦑"}]},
+    "a lone surrogate": ["before\ud800after", {"\udfff": "\ud83d"}],
+    "control characters": "a\x00b\nc\u2028d",
+    "what looks like Lua": "'); return redis.call('FLUSHALL') --",
+    "a megabyte": "é" * 500_000,
+    "a deep nest": [[[[[[[[[["bottom"]]]]]]]]]],
+}
+
+
+@pytest.mark.parametrize("value", CARRIED.values(), ids=CARRIED)
+def test_a_value_arrives_as_it_was_sent(redis_server: Store, value: Any) -> None:
+    result = echo.enqueue(value, named=value)
+
+    work_off()
+
+    result.refresh()
+    assert (result.args, result.kwargs) == ([value], {"named": value})
+    assert result.return_value == [[value], {"named": value}]
+    assert repr(result.return_value) == repr([[value], {"named": value}]), "2.0 and 2 are equal, but not the same"
+
+
+def test_arguments_arrive_as_they_were_sent_on_every_store(store: Store) -> None:
+    everything = [value for name, value in CARRIED.items() if name != "a megabyte"]
+    result = echo.enqueue(*everything)
+
+    work_off()
+
+    result.refresh()
+    assert result.return_value == [everything, {}]
+
+
+def test_tuples_become_lists(redis_server: Store) -> None:
+    result = echo.enqueue((1, (2, 3)), pair=("a", ()))
+
+    work_off()
+
+    assert (result.args, result.kwargs) == ([[1, [2, 3]]], {"pair": ["a", []]})
+    result.refresh()
+    assert result.return_value == [[[1, [2, 3]]], {"pair": ["a", []]}]
+
+
+class Colour(enum.IntEnum):
+    RED = 1
+
+
+def test_a_kind_of_int_arrives_as_an_int(redis_server: Store) -> None:
+    result = echo.enqueue(Colour.RED)
+
+    work_off()
+
+    result.refresh()
+    assert repr(result.return_value) == "[[1], {}]"
+
+
+HINT = ": expected JSON (str, int, float, bool, None, and lists and dicts of these). Send an id or a string instead."
+REFUSED = {
+    "datetime": (([datetime(2026, 1, 1, tzinfo=UTC)],), TypeError, "args[0][0] is a datetime.datetime" + HINT),
+    "Decimal": ((1, {"price": Decimal("1.5")}), TypeError, "args[1]['price'] is a decimal.Decimal" + HINT),
+    "set": (({"a": [{1}]},), TypeError, "args[0]['a'][0] is a builtins.set" + HINT),
+    "bytes": ((b"raw",), TypeError, "args[0] is a builtins.bytes" + HINT),
+    "NaN": (([math.nan],), ValueError, "args[0][0] is nan: JSON has no NaN and no infinities."),
+    "infinity": ((-math.inf,), ValueError, "args[0] is -inf: JSON has no NaN and no infinities."),
+    "a number as key": (({"a": {1: 2}},), TypeError, "args[0]['a'] has the key 1: JSON objects have strings as keys."),
+}
+
+
+@pytest.mark.parametrize(("args", "kind", "text"), REFUSED.values(), ids=REFUSED)
+def test_what_is_not_json_is_refused_and_its_place_is_named(
+    redis_server: Store, args: Any, kind: type[Exception], text: str
+) -> None:
+    with pytest.raises(kind) as raised:
+        echo.enqueue(*args)
+
+    assert str(raised.value) == text
+    assert redis_server.keys() == []
+
+
+def test_a_keyword_argument_is_named_as_such(redis_server: Store) -> None:
+    with pytest.raises(TypeError, match=r"^kwargs\['when'\] is a datetime\.datetime"):
+        echo.enqueue(when=datetime(2026, 1, 1, tzinfo=UTC))
+
+
+def test_the_async_twin_refuses_as_well(redis_server: Store) -> None:
+    with pytest.raises(TypeError, match=r"^args\[0\] is a builtins\.set"):
+        run_async(echo.aenqueue, {1})
+
+
+def test_a_circle_is_refused(redis_server: Store) -> None:
+    circle: list[Any] = []
+    circle.append(circle)
+
+    with pytest.raises(ValueError, match=r"^args\[0\]\[0\].*… is nested deeper than 100 levels\.$"):
+        echo.enqueue(circle)
+
+
+def test_a_body_that_is_too_large_is_refused(redis_server: Store, settings: Any) -> None:
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "TASKQUEUE": {"MAX_BODY_BYTES": 2_000}}
+
+    with pytest.raises(InvalidTask) as raised:
+        echo.enqueue("x" * 2_000)
+
+    assert str(raised.value) == (
+        "The arguments of tests.taskqueue.tasks.echo are 2,009 bytes of JSON: at most 2,000 are accepted"
+        ' (TASKQUEUE["MAX_BODY_BYTES"]). Store the data and send its id.'
+    )
+    assert echo.enqueue("x" * 1_900).id
+
+
+def test_a_return_value_that_is_not_json_fails_the_task(redis_server: Store) -> None:
+    result = return_what_is_not_json.enqueue()
+
+    work_off()
+
+    result.refresh()
+    assert result.state == "failed"
+    assert result.errors[0].exception_class_path == "builtins.TypeError"
+    assert result.errors[0].message == "the return value['found'][1] is a builtins.object" + HINT
+    with pytest.raises(TaskFailed, match=r"Last error: builtins\.TypeError: the return value\['found'\]\[1\]"):
+        _ = result.return_value
+
+
+def test_what_is_sent_shares_nothing_with_the_caller(redis_server: Store) -> None:
+    basket = ["apple"]
+    result = echo.enqueue(basket)
+
+    basket.append("pear")
+
+    assert result.args == [["apple"]]
+
+
+def test_a_task_can_be_called_as_the_function_it_is() -> None:
+    assert add(2, 3) == 5

@@ -1,0 +1,177 @@
+"""Ending a task in a worker that is supervised: asked, and if that does not help, by ending its process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from django_redis_components.taskqueue import TaskFailed, TaskResult
+from tests.support import Store, eventually
+from tests.support.processes import Children
+from tests.taskqueue.support import Held, is_running, queue_key, queue_worker, taskqueue_settings
+from tests.taskqueue.tasks import hold, hold_async, insist, stay_in_c
+
+#: Path of the error of a task that was ended.
+TIME_LIMIT = "django_redis_components.taskqueue.exceptions.TimeLimitExceeded"
+
+
+@pytest.fixture(autouse=True)
+def _leases_that_do_not_end_within_a_test(redis_server: Store, settings: Any) -> None:
+    taskqueue_settings(settings, LEASE=60, GRACE=20)
+
+
+def refreshed(result: TaskResult) -> TaskResult:
+    result.refresh()
+    return result
+
+
+def finished(result: TaskResult) -> TaskResult:
+    eventually(lambda: refreshed(result).is_finished, timeout_s=15)
+    return result
+
+
+@pytest.mark.parametrize("args", [(), ("--no-poller",)])
+@pytest.mark.parametrize("kind", [hold, hold_async])
+def test_a_running_task_is_cancelled_and_its_process_lives_on(
+    redis_server: Store, children: Children, kind: Any, args: tuple[str, ...]
+) -> None:
+    held, bystander = Held(redis_server, "a"), Held(redis_server, "b")
+    worker = queue_worker(children, *args)
+    result, other = kind.enqueue("a"), hold.enqueue("b")
+    pid = held.started()
+    bystander.started()
+
+    assert result.cancel(force_after=60)
+
+    with pytest.raises(TaskFailed, match="was cancelled"):
+        result.wait(10)
+    bystander.let_go()
+    assert other.wait(10) == "b"
+    assert (held.ends(), held.starts(), is_running(pid)) == (0, 1, True)
+    worker.terminate()
+    assert worker.wait() == 0
+
+
+def test_a_task_that_does_not_end_is_cancelled_by_force_and_its_neighbours_run_again(
+    redis_server: Store, children: Children
+) -> None:
+    stubborn, bystander, coroutine = (Held(redis_server, name) for name in "abc")
+    worker = queue_worker(children, "--threads", "3")
+    result = insist.enqueue("a")
+    others = [hold.enqueue("b"), hold_async.enqueue("c")]
+    pid = stubborn.started()
+    bystander.started()
+    coroutine.started()
+
+    result.cancel(force_after=0.2)
+
+    assert finished(result).state == "cancelled"
+    worker.wait_for(f"Process {pid} is ended: task {result.id} was cancelled and goes on.")
+    worker.wait_for(f"Worker process {pid} ended (exit code 3); a new one starts in 0 s.")
+    assert bystander.started(2) == coroutine.started(2) != pid
+    for held in (bystander, coroutine):
+        held.let_go()
+    for other in others:
+        other.wait(10)
+        assert (other.attempts, other.errors) == (1, [])
+        assert b"x" not in redis_server.raw.hgetall(f"{redis_server.prefix}:taskqueue:{{default}}:t:{other.id}")
+    assert (stubborn.starts(), result.errors) == (2, []), "once more by itself, when it was interrupted"
+
+
+@pytest.mark.parametrize("kind", [insist, hold_async])
+def test_a_hard_limit_ends_the_process_and_fails_the_task_alone(
+    redis_server: Store, children: Children, kind: Any
+) -> None:
+    slow, bystander = Held(redis_server, "a"), Held(redis_server, "b")
+    worker = queue_worker(children, "--threads", "2")
+    other = hold.enqueue("b")
+    bystander.started()
+    result = kind.using(timeout=(None, 0.4)).enqueue("a")
+    pid = slow.started()
+
+    assert finished(result).state == "failed"
+
+    assert [(error.exception_class_path, error.message) for error in result.errors] == [
+        (TIME_LIMIT, "The task ran longer than its hard time limit of 0.4 s, and its process was ended.")
+    ]
+    assert result.attempts == 1
+    worker.wait_for(f"Process {pid} is ended: task {result.id} has reached its hard time limit of 0.4 s.")
+    assert bystander.started(2) != pid
+    bystander.let_go()
+    assert other.wait(10) == "b"
+    assert (other.attempts, other.errors) == (1, [])
+    assert redis_server.raw.zcard(queue_key(redis_server, "running")) == 0
+
+
+def test_a_hard_limit_uses_an_attempt_and_is_tried_again(redis_server: Store, children: Children) -> None:
+    slow = Held(redis_server, "a")
+    queue_worker(children)
+    result = insist.using(timeout=(None, 0.3), max_attempts=2, backoff=0).enqueue("a")
+    first = slow.started()
+
+    second = slow.started(2)
+    assert first != second
+    slow.let_go()
+
+    assert result.wait(10) == "a"
+    assert [error.exception_class_path for error in result.errors] == [TIME_LIMIT]
+    assert result.attempts == 2
+
+
+def test_a_process_that_does_not_listen_is_killed_and_what_it_held_is_found(
+    redis_server: Store, children: Children
+) -> None:
+    """Code in C keeps the interpreter's lock: no thread of the process does anything any more."""
+    frozen, bystander = Held(redis_server, "a"), Held(redis_server, "b")
+    worker = queue_worker(children, "--threads", "3")
+    other = hold.enqueue("b")
+    bystander.started()
+    result = stay_in_c.using(timeout=(None, 0.5)).enqueue("a")
+    pid = frozen.started()
+
+    assert finished(result).state == "failed"
+
+    worker.wait_for(f"Process {pid} does not end by itself; killing it.")
+    worker.wait_for(f"Worker process {pid} ended (signal SIGKILL)")
+    assert not is_running(pid)
+    bystander.started(2)
+    bystander.let_go()
+    assert other.wait(10) == "b"
+    assert (other.attempts, other.errors) == (1, [])
+    assert result.errors[0].exception_class_path == TIME_LIMIT
+
+
+def test_a_task_that_ends_in_time_costs_nobody_the_process(redis_server: Store, children: Children) -> None:
+    held = Held(redis_server, "a")
+    worker = queue_worker(children)
+    result = hold.using(timeout=(None, 1.0)).enqueue("a")
+    pid = held.started()
+    held.let_go()
+    assert result.wait(10) == "a"
+
+    next_one = Held(redis_server, "b")
+    after = hold.enqueue("b")
+    assert next_one.started() == pid
+    next_one.let_go()
+    assert after.wait(10) == "b"
+    worker.terminate()
+    assert worker.wait() == 0
+    assert "is ended" not in worker.output
+
+
+def test_who_is_cancelled_while_the_worker_stops_is_not_handed_back(
+    redis_server: Store, children: Children, settings: Any
+) -> None:
+    taskqueue_settings(settings, LEASE=60, GRACE=0.5, CANCEL_GRACE=60)
+    held = Held(redis_server, "a")
+    worker = queue_worker(children)
+    result = insist.enqueue("a")
+    held.started()
+    result.cancel()
+    held.started(2)
+
+    worker.terminate()
+
+    assert worker.wait() == 0
+    assert refreshed(result).state == "cancelled"

@@ -1,0 +1,45 @@
+"""Limits among processes: many that race for slots, and one that is killed with a slot in its hand."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+from tests.support import Store
+from tests.support.processes import Children
+from tests.taskqueue.support import Held, processes_of, queue_worker, taskqueue_settings
+from tests.taskqueue.tasks import crowd, hold
+
+
+def test_eight_processes_never_run_more_than_the_limit(redis_server: Store, children: Children) -> None:
+    results = crowd.enqueue_many([((), {})] * 300)
+    for _ in range(2):
+        queue_worker(children, "--processes", "4", "--threads", "4")
+
+    inside = [result.wait(40) for result in results]
+
+    assert max(inside) == 3
+
+
+def test_the_slot_of_a_killed_worker_goes_to_its_task_and_then_to_the_next(
+    redis_server: Store, children: Children, settings: Any
+) -> None:
+    taskqueue_settings(settings, LEASE=1)
+    limited = hold.using(concurrency=1)
+    first, second = Held(redis_server, "first"), Held(redis_server, "second")
+    doomed = queue_worker(children, "--no-poller")
+    limited.enqueue("first")
+    result = limited.enqueue("second")
+    first.started()
+    queue_worker(children, "--threads", "2")
+
+    for pid in (doomed.pid, *processes_of(doomed.pid)):
+        os.kill(pid, signal.SIGKILL)
+
+    first.started(times=2)
+    assert second.starts() == 0
+    first.let_go()
+    second.started()
+    second.let_go()
+    assert result.wait(20) == "second"

@@ -1,0 +1,250 @@
+"""Log records say which task they are of, whoever writes them, and a command shows them."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from django_redis_components.management import logs as shown
+from django_redis_components.taskqueue.logs import JsonFormatter, TaskFilter, TextFormatter, about
+from tests.support import Store
+from tests.support.processes import Children
+from tests.taskqueue.support import SITE, new_fetcher, queue_worker, running_worker, work_off
+from tests.taskqueue.tasks import add, come_back, fail, fail_thrice, leave_word, leave_word_async, note
+
+QUEUE = "django_redis_components.taskqueue"
+
+
+def record_of(caplog: pytest.LogCaptureFixture, part: str) -> Any:
+    [found] = [record for record in caplog.records if part in record.getMessage()]
+    return found
+
+
+def facts_of(record: Any) -> tuple[Any, ...]:
+    return (record.task_id, record.task_name, record.queue, record.attempt, record.outcome)
+
+
+@pytest.mark.parametrize(
+    ("task", "args", "part", "outcome"),
+    [
+        (add, (1, 2), "succeeded", "successful"),
+        (fail, (), "failed (attempt 1 of 1)", "failed"),
+        (fail_thrice, (), "(attempt 1 of 3); again in", "retrying"),
+        (come_back, (60,), "is put off", "scheduled"),
+    ],
+)
+def test_the_end_of_a_run_is_logged_with_its_facts(
+    redis_server: Store, caplog: pytest.LogCaptureFixture, task: Any, args: tuple[Any, ...], part: str, outcome: str
+) -> None:
+    caplog.set_level(logging.DEBUG, QUEUE)
+    result = task.using(queue_name="mail").enqueue(*args)
+
+    work_off("mail")
+
+    record = record_of(caplog, part)
+    assert facts_of(record) == (result.id, task.name, "mail", 1, outcome)
+    assert 0 < record.duration < 60
+
+
+def test_a_parked_task_has_its_facts_too(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
+    result = note.enqueue(1)
+    redis_server.raw.hset(f"{redis_server.prefix}:taskqueue:{{default}}:t:{result.id}", "n", "nobody.knows")
+
+    work_off()
+
+    record = record_of(caplog, "is parked")
+    assert facts_of(record) == (result.id, "nobody.knows", "default", 1, "parked")
+    assert record.duration == 0.0
+
+
+def test_success_is_not_logged_unless_somebody_wants_it(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, QUEUE)
+    add.enqueue(1, 2)
+
+    work_off()
+
+    assert caplog.records == []
+
+
+@pytest.fixture
+def lines() -> Iterator[list[str]]:
+    """What a handler with our filter and a format of the site's own writes of the tasks' own records."""
+    made: list[str] = []
+
+    class Keep(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            made.append(self.format(record))
+
+    handler = Keep()
+    handler.addFilter(TaskFilter())
+    handler.setFormatter(logging.Formatter("%(task_id)s|%(task_name)s|%(queue)s|%(attempt)s|%(message)s"))
+    logger = logging.getLogger("tests.taskqueue")
+    logger.addHandler(handler)
+    yield made
+    logger.removeHandler(handler)
+
+
+def test_what_a_task_logs_itself_carries_its_id_and_name(redis_server: Store, lines: list[str]) -> None:
+    result = leave_word.enqueue("hello")
+
+    work_off()
+    logging.getLogger("tests.taskqueue").warning("outside")
+
+    assert lines == [f"{result.id}|{leave_word.name}|default|1|hello", "||||outside"]
+
+
+def test_coroutines_side_by_side_keep_their_names_apart(redis_server: Store, lines: list[str]) -> None:
+    with running_worker():
+        results = [leave_word_async.enqueue(f"word {number}") for number in range(5)]
+        for result in results:
+            result.wait(10)
+
+    assert sorted(lines) == sorted(
+        line
+        for number, result in enumerate(results)
+        for line in [
+            f"{result.id}|{leave_word_async.name}|default|1|{who} word {number}" for who in ("first", "thread")
+        ]
+    )
+
+
+def test_what_a_record_says_itself_is_kept(redis_server: Store, lines: list[str]) -> None:
+    add.enqueue(1, 2)
+    [job] = new_fetcher().fetch("0", 1)
+
+    with about(job):
+        logging.getLogger("tests.taskqueue").warning("mine", extra={"task_id": "another"})
+    logging.getLogger("tests.taskqueue").warning("outside")
+
+    assert lines == [f"another|{job.name}|default|1|mine", "||||outside"]
+
+
+def made(message: str, *args: Any, **extra: Any) -> logging.LogRecord:
+    record = logging.makeLogRecord(
+        {"name": "shop", "levelno": 30, "levelname": "WARNING", "msg": message, "args": args}
+    )
+    vars(record).update(extra)
+    return record
+
+
+def test_text_names_the_task_once() -> None:
+    form = TextFormatter()
+
+    assert form.format(made("plain %s", 1)).endswith(" WARNING None plain 1") or "plain 1" in form.format(
+        made("plain 1")
+    )
+    assert form.format(made("hello", task_id="t1", task_name="a.b")).endswith(" hello [task t1 of a.b]")
+    assert form.format(made("task t1 hello", task_id="t1", task_name="a.b")).endswith(" task t1 hello")
+    assert form.format(made("hello", task_id="", task_name="")).endswith(" hello")
+
+
+def test_json_says_all_that_the_record_was_given() -> None:
+    try:
+        raise LookupError("own")
+    except LookupError:
+        record = made("Zoë %s", 1, task_id="t1", queue="", duration=0.5, odd={1}, exc_info=sys.exc_info())
+    record.stack_info = "Stack (most recent call last):"
+
+    said = json.loads(JsonFormatter().format(record))
+
+    assert said.pop("time").endswith("+00:00")
+    assert said.pop("exception").endswith("LookupError: own")
+    assert said == {
+        "level": "WARNING",
+        "logger": "shop",
+        "process": record.process,
+        "message": "Zoë 1",
+        "task_id": "t1",
+        "duration": 0.5,
+        "odd": "{1}",
+        "stack": "Stack (most recent call last):",
+    }
+
+
+def test_a_worker_writes_json(redis_server: Store, children: Children) -> None:
+    worker = children.manage("runworker", "--log-format", "json", env=SITE)
+    worker.wait_for("Worker: queues default", 30)
+    failed, spoken = fail.enqueue("my own"), leave_word.enqueue("hello")
+    worker.wait_for('"message": "hello"')
+    worker.wait_for("failed (attempt 1 of 1)") if "failed (attempt" not in worker.output else None
+    worker.terminate()
+    assert worker.wait() == 0
+
+    said = [json.loads(line) for line in worker.output.splitlines()]
+
+    [error] = [each for each in said if each["level"] == "ERROR"]
+    assert (error["task_id"], error["outcome"], error["queue"]) == (failed.id, "failed", "default")
+    assert error["exception"].endswith("LookupError: my own")
+    [word] = [each for each in said if each["message"] == "hello"]
+    assert (word["logger"], word["task_id"], word["task_name"]) == ("tests.taskqueue", spoken.id, leave_word.name)
+
+
+def test_a_worker_writes_text_and_names_the_task(redis_server: Store, children: Children) -> None:
+    worker = queue_worker(children)
+    spoken = leave_word.enqueue("hello")
+
+    assert worker.wait_for("hello").endswith(f" hello [task {spoken.id} of {leave_word.name}]")
+
+
+def test_another_format_is_refused() -> None:
+    with pytest.raises(CommandError, match=r"argument --log-format: invalid choice: 'xml'"):
+        call_command("runworker", "--log-format", "xml")
+
+
+@pytest.fixture
+def chain() -> Iterator[tuple[logging.Logger, logging.Logger]]:
+    """Two loggers, one below the other, and nothing above them."""
+    top, low = logging.getLogger("tests.logs"), logging.getLogger("tests.logs.low")
+    top.propagate = False
+    yield top, low
+    for logger in (top, low):
+        logger.handlers.clear()
+        logger.setLevel(logging.NOTSET)
+
+
+def test_the_handler_stands_above_all_so_that_tasks_are_shown_too(
+    chain: tuple[logging.Logger, logging.Logger], capsys: pytest.CaptureFixture[str]
+) -> None:
+    top, low = chain
+    top.handlers.clear()  # pytest's own
+
+    assert shown.show(low.name, 1) is True
+    assert shown.show(low.name, 1) is False
+
+    assert (len(top.handlers), low.handlers, low.level, top.level) == (1, [], logging.INFO, logging.NOTSET)
+    low.info("hello")
+    assert capsys.readouterr().err.endswith(" hello\n")
+
+
+def test_what_another_stream_shows_is_not_shown_twice(
+    chain: tuple[logging.Logger, logging.Logger], capsys: pytest.CaptureFixture[str]
+) -> None:
+    top, low = chain
+    top.handlers.clear()  # pytest's own
+    shown.show(top.name, 1)
+    own = logging.StreamHandler()
+    own.setLevel(logging.ERROR)
+    low.addHandler(logging.NullHandler())
+    low.addHandler(own)
+
+    low.error("by its own")
+    low.warning("by ours")
+
+    assert [line.rpartition(" ")[2] for line in capsys.readouterr().err.splitlines()] == ["own", "ours"]
+
+
+def test_a_format_that_the_site_overrules_is_told(
+    redis_server: Store, capsys: pytest.CaptureFixture[str], settings: Any
+) -> None:
+    with pytest.raises(CommandError):
+        call_command("runworker", "a\nb", "--log-format", "json")
+
+    assert capsys.readouterr().err == (
+        "--log-format is not used: the site's LOGGING has handlers for django_redis_components.\n"
+    )

@@ -1,0 +1,155 @@
+"""Names and the functions behind them. No name that comes from Redis is ever imported."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from django_redis_components.core import connections
+from django_redis_components.taskqueue import InvalidTask, registry, task
+from django_redis_components.taskqueue.scripts import ENQUEUE, base_key
+from tests.support import Store
+from tests.taskqueue.support import work_off
+from tests.taskqueue.tasks import add
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Writes a module of that name and imports it; its tasks are forgotten after the test."""
+    before = dict(registry._tasks)
+    monkeypatch.syspath_prepend(tmp_path)
+    made: list[str] = []
+
+    def write(name: str, text: str, folder: str = "") -> Any:
+        path = tmp_path / folder / f"{name}.py"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(textwrap.dedent(text))
+        made.append(name)
+        importlib.invalidate_caches()
+        return path
+
+    yield write
+    registry._tasks.clear()
+    registry._tasks.update(before)
+    for name in made:
+        sys.modules.pop(name, None)
+
+
+def top_level(value: int) -> int:
+    return value
+
+
+class Shop:
+    def sell(self) -> None: ...
+
+    @staticmethod
+    def close() -> None: ...
+
+
+def outer() -> Any:
+    def inner() -> None: ...
+
+    return inner
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda: None, Shop.sell, Shop().sell, Shop.close, outer(), Shop, len, "name"],
+    ids=["lambda", "method", "bound", "static", "inner", "class", "builtin", "text"],
+)
+def test_only_a_function_at_the_top_level_of_a_module_can_be_a_task(function: Any) -> None:
+    with pytest.raises(InvalidTask) as raised:
+        task(function)
+
+    assert str(raised.value) == (f"{function!r} cannot be a task: expected a function at the top level of a module.")
+
+
+def test_a_task_is_known_by_its_dotted_name() -> None:
+    made = task(top_level)
+
+    assert registry.find(f"{__name__}.top_level") is made
+    assert made.name in registry.names()
+    assert made in list(registry.each())
+    assert registry.names() == sorted(registry.names())
+
+
+def test_two_functions_of_one_name_are_refused(module: Any) -> None:
+    module(
+        "twice",
+        """
+        from django_redis_components.taskqueue import task
+
+        @task
+        def send(): ...
+
+        @task
+        def send(): ...
+        """,
+    )
+
+    with pytest.raises(
+        InvalidTask, match=r"^Two functions are called 'twice\.send': .*twice\.py:4 and .*twice\.py:7\.$"
+    ):
+        importlib.import_module("twice")
+
+
+def test_a_reloaded_module_replaces_its_tasks(module: Any) -> None:
+    module("again", "from django_redis_components.taskqueue import task\n@task(priority=1)\ndef send(): ...\n")
+    found = importlib.import_module("again")
+
+    again = importlib.reload(found)
+
+    assert registry.find("again.send") is again.send
+
+
+def test_an_error_in_a_tasks_module_is_raised(module: Any, settings: Any) -> None:
+    module("__init__", "", folder="broken_app")
+    module("tasks", "raise LookupError('in the middle of it')", folder="broken_app")
+    settings.INSTALLED_APPS = [*settings.INSTALLED_APPS, "broken_app"]
+
+    with pytest.raises(LookupError, match="in the middle of it"):
+        registry.autodiscover()
+
+
+def test_a_dotted_path_from_redis_is_never_imported(redis_server: Store, module: Any) -> None:
+    path = module("planted", "import pathlib; pathlib.Path(__file__).with_suffix('.ran').touch()\ndef run(): ...\n")
+    for name in ("planted.run", "planted", "os.system", "tests.taskqueue.test_registry.Shop.close"):
+        call = ENQUEUE(
+            base=base_key(),
+            id=name,
+            queue="default",
+            due="",
+            priority=0,
+            unique="",
+            expires="",
+            fields=("n", name, "b", b"[[],{}]"),
+        )
+        connections.client().execute(call)
+
+    work_off()
+
+    assert "planted" not in sys.modules
+    assert not path.with_suffix(".ran").exists()
+    parked = redis_server.raw.zrange(f"{redis_server.prefix}:taskqueue:{{default}}:q:default:parked", 0, -1)
+    assert sorted(parked) == [b"os.system", b"planted", b"planted.run", b"tests.taskqueue.test_registry.Shop.close"]
+
+
+def test_a_failure_s_class_path_is_text_and_is_never_imported(redis_server: Store, module: Any) -> None:
+    module("planted", "raise AssertionError('imported')")
+    result = add.enqueue(1, 2)
+    key = f"{redis_server.prefix}:taskqueue:{{default}}:t:{result.id}"
+    redis_server.raw.hset(key, "s", "failed")
+    redis_server.raw.rpush(
+        f"{key}:errors", b'{"exception_class_path": "planted.Boom", "message": "m", "traceback": "t"}'
+    )
+
+    result.refresh()
+
+    assert result.errors[0].exception_class_path == "planted.Boom"
+    assert "planted" not in sys.modules

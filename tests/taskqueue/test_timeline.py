@@ -1,0 +1,116 @@
+"""A task's runs are told with worker, begin, end and outcome, and cost a plain task nothing."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from unittest import mock
+
+from django_redis_components.taskqueue import TaskResult, get_queue, registry
+from tests.support import Store
+from tests.taskqueue.support import (
+    Ack,
+    base_key,
+    end_lease,
+    fall_due,
+    new_fetcher,
+    recover,
+    settle_now,
+    work_off,
+    work_until_finished,
+)
+from tests.taskqueue.tasks import add, come_back, fail, fail_thrice, note
+
+
+def outcomes(result: TaskResult) -> list[tuple[str, str]]:
+    result.refresh()
+    return [(run.outcome, run.worker_id) for run in result.timeline]
+
+
+def test_a_task_that_waits_has_no_run(store: Store) -> None:
+    result = add.enqueue(1, 2)
+
+    assert result.timeline == []
+    assert outcomes(result) == []
+
+
+def test_a_task_that_runs_has_one_without_an_end(store: Store) -> None:
+    result = add.enqueue(1, 2)
+    new_fetcher(worker="host:1").fetch("0", 1)
+
+    assert outcomes(result) == [("running", "host:1")]
+    [run] = result.timeline
+    assert (run.began_at, run.ended_at) == (result.last_attempted_at, None)
+
+
+def test_a_success_needs_no_history(store: Store) -> None:
+    result = add.enqueue(1, 2)
+    work_off(worker="host:1")
+
+    assert outcomes(result) == [("succeeded", "host:1")]
+    [run] = result.timeline
+    assert (run.began_at, run.ended_at) == (result.started_at, result.finished_at)
+    assert not store.raw.hexists(base_key(store, "t", result.id), "h")
+
+
+def test_each_attempt_is_told_in_its_order(store: Store) -> None:
+    result = fail_thrice.enqueue()
+
+    work_until_finished(result, worker="host:1")
+
+    assert outcomes(result) == [("retried", "host:1"), ("retried", "host:1"), ("failed", "host:1")]
+    times = [time for run in result.timeline for time in (run.began_at, run.ended_at)]
+    assert times == sorted(times)
+    assert times[0] == result.started_at
+    assert times[-1] == result.finished_at
+
+
+def test_a_death_is_told_with_the_worker_that_died(store: Store) -> None:
+    result = add.enqueue(1, 2)
+    new_fetcher(worker="dies:1").fetch("0", 1)
+    end_lease(store, result.id)
+    recover()
+    work_off(worker="lives:2")
+
+    assert outcomes(result) == [("recovered", "dies:1"), ("succeeded", "lives:2")]
+
+
+def test_one_that_was_put_off_or_parked_says_so(store: Store) -> None:
+    result = come_back.enqueue(60)
+    work_off(worker="host:1")
+    fall_due(store, result)
+    with mock.patch.object(registry, "_tasks", {}):
+        work_off(worker="old:2")
+
+    assert outcomes(result) == [("put_off", "host:1"), ("parked", "old:2")]
+
+
+def test_what_was_handed_back_did_not_run(store: Store) -> None:
+    result = note.enqueue("back")
+    worker = new_fetcher()
+    [job] = worker.fetch("0", 1)
+    settle_now(worker, Ack(job.id, job.token, "back"))
+
+    assert outcomes(result) == []
+
+
+def test_a_retry_by_hand_keeps_what_was_before(store: Store) -> None:
+    result = fail.enqueue()
+    work_off(worker="host:1")
+    get_queue("default").retry_failed([result.id])
+    work_off(worker="host:2")
+
+    assert outcomes(result) == [("failed", "host:1"), ("failed", "host:2")]
+
+
+def test_of_many_runs_the_last_ones_are_kept(store: Store) -> None:
+    result = fail_thrice.using(max_attempts=1_000, backoff=0).enqueue()
+    for number in range(120):
+        for job in new_fetcher(worker=f"host:{number}").fetch("0", 1):
+            settle_now(new_fetcher(worker=f"host:{number}"), Ack(job.id, job.token, "retry", b"{}", 0, 60_000, "7"))
+
+    found = outcomes(result)
+
+    assert 50 <= len(found) < 120
+    assert found[-1] == ("retried", "host:119")
+    assert len(store.raw.hget(base_key(store, "t", result.id), "h")) <= 4_000
+    assert all(timedelta(0) <= run.ended_at - run.began_at < timedelta(minutes=1) for run in result.timeline)

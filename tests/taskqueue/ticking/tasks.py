@@ -1,0 +1,14 @@
+"""A task that comes every second."""
+
+from __future__ import annotations
+
+from django_redis_components.core import conf, connections
+from django_redis_components.core.protocol import Command
+from django_redis_components.taskqueue import every, task
+
+
+@every(1, name="tick")
+@task(queue_name="ticks")
+def tick() -> None:
+    """Leave a mark."""
+    connections.client().execute(Command("INCR", f"{conf.settings().prefix}:ticks"))
