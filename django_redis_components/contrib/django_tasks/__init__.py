@@ -1,0 +1,42 @@
+"""A backend for Django's Tasks framework: its tasks on our queue, run by our workers.
+
+    TASKS = {"default": {"BACKEND": "django_redis_components.contrib.django_tasks.RedisBackend"}}
+
+On Django 6.0 and later it serves `django.tasks`; on 5.2 the backport, the package `django-tasks`.
+Everything that the framework leaves to a backend is supported: `run_after`, coroutines, results
+from any process, priorities. The guarantees are those of `django_redis_components.taskqueue`.
+
+* `enqueue` sends at once and does not wait for a commit; `aenqueue` is asynchronous down to the socket.
+* The worker gives a `TaskContext`, and sends `task_started` and `task_finished` around each run. A
+  signal is a message about the run, sent before Redis has the outcome.
+* A name from Redis is looked up among the tasks that were made in this process, and never imported;
+  so is the class of a stored error.
+
+Keys: those of `taskqueue`. What the framework knows more of a task travels in its body.
+
+=================  ================================================================================
+OPTIONS            meaning
+=================  ================================================================================
+USING              alias in ``REDIS_COMPONENTS["CONNECTIONS"]``; "default"
+MAX_ATTEMPTS       defaults of the options of the same name, for tasks that do not say; see
+MAX_DELIVERIES     `taskqueue.options.TaskOptions`
+BACKOFF
+RESULT_TTL
+=================  ================================================================================
+
+See also: ``docs/django-tasks.md``.
+"""
+
+from __future__ import annotations
+
+import django
+
+if django.VERSION >= (6, 0):
+    from django_redis_components.contrib.django_tasks.native import RedisBackend, RedisTask
+else:
+    from django_redis_components.contrib.django_tasks.backport import (  # type: ignore[assignment]
+        RedisBackend,
+        RedisTask,
+    )
+
+__all__ = ["RedisBackend", "RedisTask"]

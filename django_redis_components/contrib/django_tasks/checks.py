@@ -1,0 +1,76 @@
+"""System checks of a backend in TASKS. None of them opens a connection.
+
+=========  ======================================================================================
+drc.E040   an unknown key in OPTIONS, or a value that is not accepted
+drc.E041   OPTIONS["USING"] names a connection that does not exist
+drc.E042   a queue that the task queue refuses
+drc.W040   the app is not installed, so there is no `runworker` to run these tasks
+=========  ======================================================================================
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from django.apps import apps
+from django.core.checks import CheckMessage, Error, Warning
+
+from django_redis_components.contrib.django_tasks.options import NAMES
+from django_redis_components.core import conf, keys
+from django_redis_components.taskqueue import InvalidTask, UnknownQueue
+from django_redis_components.taskqueue.options import TaskOptions, check_queue
+
+#: Every key that OPTIONS may have.
+KEYS = ("USING", *(name.upper() for name in NAMES))
+
+
+def check(alias: str, queues: Iterable[str], options: Mapping[str, Any]) -> list[CheckMessage]:
+    """Everything that is wrong in TASKS[alias]."""
+    place = f'TASKS["{alias}"]'
+    found = [*_unknown(place, options), *_values(place, options)]
+    if not conf.mistakes():  # else drc.E001 says it, and nothing here can be looked up
+        found += [*_connection(place, options), *_queues(place, queues)]
+    if not apps.is_installed("django_redis_components"):
+        text = f"{place} uses the Redis backend, but django_redis_components is not in INSTALLED_APPS."
+        hint = "Without it there is no manage.py runworker to run the tasks."
+        found.append(Warning(text, hint=hint, id="drc.W040"))
+    return found
+
+
+def _unknown(place: str, options: Mapping[str, Any]) -> Iterator[CheckMessage]:
+    for key in options:
+        if key not in KEYS:
+            near = difflib.get_close_matches(str(key).upper(), KEYS, n=1)
+            hint = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(KEYS)}."
+            yield Error(f'{place}["OPTIONS"] has the unknown key {key!r}.', hint=hint, id="drc.E040")
+
+
+def _values(place: str, options: Mapping[str, Any]) -> Iterator[CheckMessage]:
+    for name in NAMES:
+        value = options.get(name.upper())
+        if value is not None:
+            try:
+                TaskOptions(**{name: value})
+            except InvalidTask as exc:
+                yield Error(f'{place}["OPTIONS"]["{name.upper()}"]: {exc}', id="drc.E040")
+
+
+def _connection(place: str, options: Mapping[str, Any]) -> Iterator[CheckMessage]:
+    using = options.get("USING", "default")
+    known = conf.settings().connections
+    if using not in known:
+        near = difflib.get_close_matches(str(using), list(known), n=1)
+        hint = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(sorted(known))}."
+        text = f'{place}["OPTIONS"]["USING"] is {using!r}, and REDIS_COMPONENTS["CONNECTIONS"] has no such alias.'
+        yield Error(text, hint=hint, id="drc.E041")
+
+
+def _queues(place: str, queues: Iterable[str]) -> Iterator[CheckMessage]:
+    for queue in sorted(queues, key=str):
+        try:
+            keys.validate_name(queue, "queue name")
+            check_queue(queue)
+        except (TypeError, ValueError, UnknownQueue) as exc:
+            yield Error(f'{place}["QUEUES"]: {exc}', id="drc.E042")

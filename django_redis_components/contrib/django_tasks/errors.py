@@ -1,0 +1,42 @@
+"""The class of a stored error, found without importing anything."""
+
+from __future__ import annotations
+
+import sys
+from inspect import isclass
+from typing import Any
+
+
+class StoredError:
+    """Mixin for `TaskError`: its class path comes from Redis, and what comes from there is not imported."""
+
+    __slots__ = ()
+    exception_class_path: str
+
+    @property
+    def exception_class(self) -> type[BaseException]:
+        """The exception's class.
+
+        Raises:
+            ImportError: its module has not been imported by this process.
+            ValueError: the path names something else than an exception.
+        """
+        path = self.exception_class_path
+        found = _loaded(path)
+        if not isclass(found) or not issubclass(found, BaseException):
+            raise ValueError(f"{path!r} does not reference a valid exception.")
+        return found
+
+
+def _loaded(path: str) -> Any:
+    """What the path names, in the modules that are imported already."""
+    module, names = path, list[str]()
+    while module not in sys.modules:
+        module, dot, name = module.rpartition(".")
+        if not dot:
+            raise ImportError(f"The module of {path!r} is not imported here, and no name from Redis is imported.")
+        names.insert(0, name)
+    found: Any = sys.modules[module]
+    for name in names:
+        found = vars(found).get(name) if hasattr(found, "__dict__") else None
+    return found

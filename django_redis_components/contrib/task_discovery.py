@@ -1,0 +1,48 @@
+"""Tasks of Django's framework, once the `tasks` modules are imported.
+
+A task registers with our queue when it is made for our backend. One that is made for another
+backend, and sent to ours with `using(backend=…)`, registers in the process that sends it, and the
+worker would never hear of it. So the worker looks through the `tasks` modules that it has imported.
+
+This module imports neither framework: it looks at those that the site has imported.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+from django.apps import apps
+from django.core.exceptions import ImproperlyConfigured
+
+#: The frameworks whose backends may be ours.
+FRAMEWORKS = ("django.tasks", "django_tasks")
+
+
+def discover() -> None:
+    """Have our backends register the tasks that stand in the `tasks` modules of the installed apps."""
+    for name in FRAMEWORKS:
+        framework = sys.modules.get(name)
+        if framework is None:
+            continue
+        ours = next((backend for backend in _backends(framework) if hasattr(backend, "adopt_from")), None)
+        if ours is not None:
+            for module in _tasks_modules():
+                ours.adopt_from(module)
+
+
+def _backends(framework: ModuleType) -> Iterator[Any]:
+    for alias in framework.task_backends.settings:
+        try:
+            yield framework.task_backends[alias]
+        except ImproperlyConfigured:
+            continue  # whoever uses this alias gets the error; the worker can run the others
+
+
+def _tasks_modules() -> Iterator[ModuleType]:
+    for app in apps.get_app_configs():
+        module = sys.modules.get(f"{app.name}.tasks")
+        if module is not None:
+            yield module

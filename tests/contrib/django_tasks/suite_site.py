@@ -1,0 +1,7 @@
+"""The site that Django's own tests run in."""
+
+from __future__ import annotations
+
+from tests.settings import *  # noqa: F403 - it is the tests' site, with a database of its own
+
+DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}}

@@ -1,0 +1,122 @@
+"""Arguments arrive equal, or are refused with the place; none is changed on the way."""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from django_redis_components.taskqueue.executor import execute
+from tests.contrib.django_tasks.framework import task_backends
+from tests.contrib.django_tasks.shop.tasks import add, echo
+from tests.support import Store, run_async
+from tests.taskqueue.support import new_fetcher, settle_now, work_off
+
+FAITHFUL = [
+    12345678901234567,
+    -(2**80),
+    3.141592653589793,
+    5e-324,
+    1.7976931348623157e308,
+    -0.0,
+    True,
+    None,
+    [],
+    {},
+    "",
+    [[], {}, [[]], {"": {}}],
+    "ä€😀\u0000\u2028\x7f",
+    {"größe": ["年", {"naïve": "🇨🇭"}]},
+    "lone \udc80 surrogate",
+    "x" * 1_000_000,
+]
+#: Changed by the framework itself before it is sent, as by every backend: given, and what arrives.
+NORMALISED = [((1, (2,)), [1, [2]]), (b"bytes", "bytes"), (OrderedDict(a=1), {"a": 1}), (range(3), [0, 1, 2])]
+
+REFUSED = [
+    (datetime(2030, 1, 1, tzinfo=UTC), "Unsupported type: <class 'datetime.datetime'>"),
+    (Decimal("0.1"), "Unsupported type: <class 'decimal.Decimal'>"),
+    (UUID(int=1), "Unsupported type: <class 'uuid.UUID'>"),
+    ({1, 2}, "Unsupported type: <class 'set'>"),
+    (object, "Unsupported type: <class 'type'>"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _backends(configure: Any) -> None:
+    configure()
+
+
+@pytest.mark.parametrize("value", FAITHFUL, ids=lambda value: repr(value)[:20])
+def test_an_argument_arrives_equal(redis_server: Store, value: Any) -> None:
+    result = echo.enqueue(value, named=value)
+    work_off()
+
+    read = echo.get_result(result.id)
+    args, kwargs = read.return_value
+
+    assert [args[0], kwargs["named"], read.args[0], read.kwargs["named"]] == [value] * 4
+    assert repr(args[0]) == repr(value)
+
+
+@pytest.mark.parametrize("value", FAITHFUL, ids=lambda value: repr(value)[:20])
+def test_an_argument_arrives_equal_from_the_asynchronous_twin(redis_server: Store, value: Any) -> None:
+    result = run_async(lambda: echo.aenqueue(value, named=value))
+    work_off()
+
+    read = run_async(lambda: echo.aget_result(result.id))
+
+    assert repr(read.return_value) == repr([[value], {"named": value}])
+
+
+@pytest.mark.parametrize(("given", "arrives"), NORMALISED, ids=str)
+def test_what_the_framework_normalises_is_sent_as_it_says(redis_server: Store, given: Any, arrives: Any) -> None:
+    result = echo.enqueue(given)
+    work_off()
+
+    assert result.args == [arrives]
+    assert echo.get_result(result.id).return_value == [[arrives], {}]
+
+
+@pytest.mark.parametrize(("value", "text"), REFUSED, ids=lambda value: str(value)[:20])
+def test_what_json_cannot_carry_is_refused_with_its_place(redis_server: Store, value: Any, text: str) -> None:
+    with pytest.raises(TypeError) as raised:
+        echo.enqueue(b"fine", {"when": [0, value]})
+    assert str(raised.value) == f"{text} at args[1]['when'][1]. Send an id or a string instead."
+
+    with pytest.raises(TypeError, match=f"^{re.escape(text)} at kwargs\\['when'\\]\\. Send"):
+        run_async(lambda: echo.aenqueue(1, when=value))
+
+    assert work_off() == []
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "text"),
+    [
+        (float("nan"), ValueError, "args[0]['x'] is nan: JSON has no NaN and no infinities."),
+        (float("-inf"), ValueError, "args[0]['x'] is -inf: JSON has no NaN and no infinities."),
+        ({1: 2}, TypeError, "args[0]['x'] has the key 1: JSON objects have strings as keys."),
+        (b"\xff", ValueError, "Unsupported value: <class 'bytes'>"),
+    ],
+    ids=str,
+)
+def test_what_json_would_change_is_refused(redis_server: Store, value: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error) as raised:
+        echo.enqueue({"x": value})
+
+    assert str(raised.value) == text
+
+
+def test_the_same_goes_for_a_direct_call_of_the_backend(redis_server: Store) -> None:
+    result = task_backends["default"].enqueue(add, (1,), {"b": 2})
+    fetcher = new_fetcher()
+    (job,) = fetcher.fetch("0", 1)
+
+    settle_now(fetcher, execute(job))
+
+    assert add.get_result(result.id).return_value == 3

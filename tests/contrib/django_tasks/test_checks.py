@@ -1,0 +1,129 @@
+"""System checks of TASKS: what is wrong is said at start, in words that tell what to write instead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.core.checks import CheckMessage
+
+from django_redis_components.taskqueue import exponential
+from tests.contrib.django_tasks.framework import default_task_backend
+from tests.contrib.django_tasks.test_worker import SITE
+from tests.support.processes import Children
+
+
+def messages() -> list[CheckMessage]:
+    return list(default_task_backend.check())
+
+
+def test_right_settings_give_no_message(configure: Any) -> None:
+    options = {"USING": "default", "MAX_ATTEMPTS": 3, "MAX_DELIVERIES": 2, "BACKOFF": exponential(), "RESULT_TTL": 60}
+
+    configure(options=options, queues=["default", "mails"])
+
+    assert messages() == []
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("MAX_ATTEMPT", "Did you mean 'MAX_ATTEMPTS'?"),
+        ("using", "Did you mean 'USING'?"),
+        ("prefix", "There are USING, MAX_ATTEMPTS, MAX_DELIVERIES, BACKOFF, TIMEOUT, RESULT_TTL."),
+    ],
+)
+def test_an_unknown_option_is_an_error(configure: Any, key: str, hint: str) -> None:
+    configure(options={key: 1})
+
+    (found,) = messages()
+
+    assert (found.id, found.msg, found.hint) == (
+        "drc.E040",
+        f'TASKS["default"]["OPTIONS"] has the unknown key {key!r}.',
+        hint,
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"MAX_ATTEMPTS": "3"}, "max_attempts='3': expected a whole number from 1 to 1000000."),
+        ({"RESULT_TTL": -1}, "result_ttl=-1: expected a number of seconds above 0, or a timedelta."),
+        ({"BACKOFF": [1, "x"]}, "backoff[1]='x': expected a number of seconds of at least 0, or a timedelta."),
+    ],
+    ids=str,
+)
+def test_a_wrong_value_is_an_error(configure: Any, options: dict[str, Any], text: str) -> None:
+    configure(options=options)
+
+    (found,) = messages()
+
+    assert (found.id, found.msg) == ("drc.E040", f'TASKS["default"]["OPTIONS"]["{next(iter(options))}"]: {text}')
+
+
+@pytest.mark.parametrize(
+    ("using", "hint"),
+    [("defalt", "Did you mean 'default'?"), ("xyz", "There are default."), (None, "There are default.")],
+)
+def test_a_connection_that_does_not_exist_is_an_error(configure: Any, using: Any, hint: str) -> None:
+    configure(options={"USING": using})
+
+    (found,) = messages()
+
+    assert (found.id, found.hint) == ("drc.E041", hint)
+    assert found.msg == (
+        f'TASKS["default"]["OPTIONS"]["USING"] is {using!r}, and REDIS_COMPONENTS["CONNECTIONS"] has no such alias.'
+    )
+
+
+def test_queues_that_the_task_queue_refuses_are_errors(configure: Any, settings: Any) -> None:
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "TASKQUEUE": {"QUEUES": ["default", "mails"]}}
+    configure(queues=["default", "mail", "{a}"])
+
+    found = messages()
+
+    assert [each.id for each in found] == ["drc.E042", "drc.E042"]
+    assert found[0].msg == (
+        'TASKS["default"]["QUEUES"]: Queue \'mail\' is not in REDIS_COMPONENTS["TASKQUEUE"]["QUEUES"].'
+        " Did you mean 'mails'?"
+    )
+    assert found[1].msg == (
+        'TASKS["default"]["QUEUES"]: queue name \'{a}\': braces are not accepted; they mark the Cluster slot in keys.'
+    )
+
+
+def test_mistakes_in_our_own_settings_are_left_to_their_own_check(configure: Any, settings: Any) -> None:
+    settings.REDIS_COMPONENTS = {"TASKQUEU": {}}
+    configure(options={"USING": "nowhere"})
+
+    assert messages() == []
+
+
+def test_a_site_without_the_app_has_no_worker(configure: Any, settings: Any) -> None:
+    configure()
+    settings.INSTALLED_APPS = [app for app in settings.INSTALLED_APPS if app != "django_redis_components"]
+
+    (found,) = messages()
+
+    assert (found.id, found.msg, found.hint) == (
+        "drc.W040",
+        'TASKS["default"] uses the Redis backend, but django_redis_components is not in INSTALLED_APPS.',
+        "Without it there is no manage.py runworker to run the tasks.",
+    )
+
+
+def test_manage_py_check_asks_the_backend(children: Children, tmp_path: Any) -> None:
+    site = tmp_path / "wrong_site.py"
+    site.write_text(
+        "from tests.contrib.django_tasks.site import *\n"
+        "TASKS['redis']['OPTIONS'] = {'RESULT_TTLS': 5}\n"
+        "import tests.contrib.django_tasks.framework\n"
+    )
+    env = {**SITE, "PYTHONPATH": f"{tmp_path}:.", "DJANGO_SETTINGS_MODULE": "wrong_site"}
+
+    child = children.manage("check", env=env)
+
+    assert child.wait(30) == 1
+    assert '(drc.E040) TASKS["redis"]["OPTIONS"] has the unknown key \'RESULT_TTLS\'.' in child.output
+    assert "HINT: Did you mean 'RESULT_TTL'?" in child.output

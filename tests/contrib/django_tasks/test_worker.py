@@ -1,0 +1,382 @@
+"""Our worker runs the tasks of Django's framework like its own, and tells the framework."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from django_redis_components.contrib.django_tasks import RedisBackend
+from django_redis_components.core import connections
+from django_redis_components.taskqueue import WorkerLost
+from django_redis_components.taskqueue.executor import execute
+from django_redis_components.taskqueue.logs import TaskFilter
+from django_redis_components.taskqueue.poller import Poller
+from tests.contrib.django_tasks.framework import (
+    IMMEDIATE,
+    NAME,
+    REDIS,
+    ImmediateBackend,
+    signals,
+)
+from tests.contrib.django_tasks.shop.tasks import (
+    add,
+    add_async,
+    come_back,
+    echo,
+    fail,
+    give,
+    interrupt,
+    look,
+    note,
+    noted,
+)
+from tests.support import Store, eventually
+from tests.support.processes import Children
+from tests.taskqueue.support import end_lease, new_fetcher, running_worker, settle_now, work_off
+
+SITE = {"DJANGO_SETTINGS_MODULE": "tests.contrib.django_tasks.site"}
+
+
+@pytest.fixture(autouse=True)
+def _backends(configure: Any) -> None:
+    configure()
+
+
+def work_once(worker: str) -> None:
+    """Run one task, and nothing that becomes due by that."""
+    fetcher = new_fetcher(worker=worker)
+    (job,) = fetcher.fetch("0", 1)
+    settle_now(fetcher, execute(job))
+
+
+def test_a_task_is_run_and_its_result_is_read(store: Store) -> None:
+    result = add.enqueue(1, b=2)
+
+    work_off(worker="host:1")
+
+    result.refresh()
+    assert (result.status, result.return_value, result.is_finished) == ("SUCCESSFUL", 3, True)
+    assert (result.worker_ids, result.attempts, result.errors) == (["host:1"], 1, [])
+    assert result.enqueued_at <= result.started_at == result.last_attempted_at <= result.finished_at
+    assert 0 < store.raw.pttl(f"{store.prefix}:taskqueue:{{default}}:t:{result.id}") <= 600_000
+
+
+def test_a_coroutine_is_run(redis_server: Store) -> None:
+    result = add_async.enqueue(1, 2)
+
+    work_off()
+
+    assert add_async.get_result(result.id).return_value == 3
+
+
+def test_a_failure_is_kept_with_its_class_and_traceback(store: Store) -> None:
+    result = fail.enqueue("out of paper")
+
+    work_off()
+
+    result.refresh()
+    assert result.status == "FAILED"
+    with pytest.raises(ValueError, match=r"^Task failed$"):
+        assert result.return_value
+    (error,) = result.errors
+    assert error.exception_class is LookupError
+    assert error.traceback.startswith("Traceback (most recent call last):\n")
+    assert error.traceback.endswith("LookupError: out of paper\n")
+
+
+def test_an_interrupt_that_a_task_raises_is_its_failure(redis_server: Store, heard: Any) -> None:
+    results = [interrupt.enqueue(), add.enqueue(1, 2)]
+
+    work_off()
+
+    assert [each.task.get_result(each.id).status for each in results] == ["FAILED", "SUCCESSFUL"]
+    assert interrupt.get_result(results[0].id).errors[0].exception_class is KeyboardInterrupt
+
+
+@pytest.mark.parametrize(("kind", "value"), [("tuple", [1, 2]), ("bytes", "text")])
+def test_a_return_value_is_normalised_as_the_framework_does(redis_server: Store, kind: str, value: Any) -> None:
+    result = give.enqueue(kind)
+
+    work_off()
+
+    assert give.get_result(result.id).return_value == value
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("object", "TypeError: Unsupported type: <class 'object'>\n"),
+        ("nan", "ValueError: the return value is nan: JSON has no NaN and no infinities.\n"),
+        ("keys", "TypeError: the return value has the key 1: JSON objects have strings as keys.\n"),
+    ],
+)
+def test_a_return_value_that_json_would_change_is_a_failure(
+    redis_server: Store, heard: Any, kind: str, text: str
+) -> None:
+    result = give.enqueue(kind)
+
+    work_off()
+
+    assert give.get_result(result.id).errors[0].traceback.endswith(text)
+    assert heard[-1] == ("task_finished", RedisBackend, "FAILED")
+
+
+def test_a_deferred_task_waits_for_its_time(store: Store) -> None:
+    result = add.using(run_after=timezone.now() + timedelta(seconds=0.3)).enqueue(1, 2)
+
+    assert work_off() == []
+    assert add.get_result(result.id).status == "READY"
+    eventually(work_off)
+
+    result.refresh()
+    assert result.started_at >= result.task.run_after
+    assert result.return_value == 3
+
+
+def test_urgent_tasks_come_first(store: Store) -> None:
+    for priority in (0, -100, 5, 100, 0):
+        note.using(priority=priority).enqueue(priority)
+
+    work_off()
+
+    assert noted == [100, 5, 0, 0, -100]
+
+
+def test_while_a_task_runs_the_store_and_the_context_say_the_same(store: Store) -> None:
+    result = look.using(priority=7, max_attempts=2).enqueue()
+
+    work_off(worker="host:1")
+
+    ((seen, stored),) = noted
+    assert (seen.id, seen.status, seen.worker_ids, seen.attempts) == (result.id, "RUNNING", ["host:1"], 1)
+    assert stored.status == "RUNNING"
+    for name in ("task", "worker_ids", "errors", "enqueued_at", "started_at", "last_attempted_at", "args", "kwargs"):
+        assert getattr(seen, name) == getattr(stored, name), name
+    assert look.get_result(result.id).return_value == 1
+
+
+def test_a_context_knows_the_attempts_before_it(store: Store) -> None:
+    result = look.using(max_attempts=3, backoff=0).enqueue(failures=2)
+
+    for worker in ("host:1", "host:2", "host:3"):
+        work_once(worker)
+
+    result.refresh()
+    assert (result.return_value, result.worker_ids) == (3, ["host:1", "host:2", "host:3"])
+    seen, stored = noted[-1]
+    assert (seen.attempts, seen.worker_ids) == (3, result.worker_ids)
+    assert seen.errors == stored.errors == result.errors
+    assert [error.traceback.splitlines()[-1] for error in seen.errors] == [
+        "LookupError: attempt 1",
+        "LookupError: attempt 2",
+    ]
+    assert seen.started_at == stored.started_at < seen.last_attempted_at == stored.last_attempted_at
+
+
+def test_a_context_counts_a_worker_that_died(redis_server: Store) -> None:
+    result = look.enqueue()
+    let_a_worker_die("host:1", redis_server)
+
+    work_off(worker="host:2")
+
+    assert noted[0][0].worker_ids == ["host:1", "host:2"]
+    assert look.get_result(result.id).return_value == 2
+
+
+def test_a_task_that_kills_its_workers_fails_without_a_signal(redis_server: Store, heard: Any) -> None:
+    result = add.using(max_deliveries=2).enqueue(1, 2)
+    for worker in ("host:1", "host:2"):
+        let_a_worker_die(worker, redis_server)
+
+    result.refresh()
+
+    assert (result.status, result.worker_ids, work_off()) == ("FAILED", ["host:1", "host:2"], [])
+    assert result.errors[-1].exception_class is WorkerLost
+    assert heard.names() == ["task_enqueued"]
+
+
+def let_a_worker_die(worker: str, store: Store) -> None:
+    """Have it take a task and be heard of no more."""
+    (job,) = new_fetcher(worker=worker).fetch("0", 1)
+    end_lease(store, job.id)
+    poller = Poller(connections.client())
+    poller._recover_from = 0.0
+    for _ in range(2):
+        poller._next_at = 0.0
+        poller.step()
+    poller.close()
+
+
+def test_earlier_attempts_that_cannot_be_read_are_counted_all_the_same(
+    redis_server: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    fail.using(max_attempts=3, backoff=0).enqueue()
+    work_once("host:1")
+    started = []
+    (job,) = new_fetcher(worker="host:2").fetch("1", 1)
+    redis_server.raw.delete(f"{redis_server.prefix}:taskqueue:{{default}}:t:{job.id}")
+    receive = lambda task_result, **_: started.append(task_result.worker_ids)  # noqa: E731
+    signals.task_started.connect(receive)
+
+    ack = execute(job)
+
+    signals.task_started.disconnect(receive)
+    assert started == [["unknown", "host:2"]]
+    assert ack.outcome == "retry"
+    assert f"The earlier attempts of task {job.id} of {job.name} cannot be read (There is no task" in caplog.text
+
+
+def test_the_signals_follow_the_life_of_a_task(redis_server: Store, heard: Any) -> None:
+    add.enqueue(1, 2)
+    work_off()
+    fail.enqueue()
+    work_off()
+
+    assert heard == [
+        ("task_enqueued", RedisBackend, "READY"),
+        ("task_started", RedisBackend, "RUNNING"),
+        ("task_finished", RedisBackend, "SUCCESSFUL"),
+        ("task_enqueued", RedisBackend, "READY"),
+        ("task_started", RedisBackend, "RUNNING"),
+        ("task_finished", RedisBackend, "FAILED"),
+    ]
+
+
+def test_a_task_that_will_be_tried_again_has_not_finished(redis_server: Store, heard: Any) -> None:
+    fail.using(max_attempts=2, backoff=0).enqueue()
+    work_off()
+    come_back.enqueue()
+    eventually(lambda: work_off() == [] and len(heard) == 8)
+
+    assert heard.names() == [
+        *("task_enqueued", "task_started", "task_started", "task_finished"),
+        *("task_enqueued", "task_started", "task_started", "task_finished"),
+    ]
+
+
+def test_a_finished_receiver_sees_the_exception_and_the_whole_result(redis_server: Store) -> None:
+    heard: list[Any] = []
+
+    def receive(task_result: Any, **_: Any) -> None:
+        heard.append((sys.exc_info()[1], task_result))
+
+    signals.task_finished.connect(receive)
+    try:
+        sent = fail.enqueue("with its traceback"), add.enqueue(1, 2)
+        work_off()
+    finally:
+        signals.task_finished.disconnect(receive)
+
+    (exception, failed), (nothing, succeeded) = heard
+    assert repr(exception) == "LookupError('with its traceback')"
+    assert failed.errors == fail.get_result(sent[0].id).errors
+    assert nothing is None
+    assert succeeded.return_value == 3
+    assert succeeded.finished_at >= succeeded.started_at
+
+
+@pytest.mark.parametrize("error", [LookupError, SystemExit])
+@pytest.mark.parametrize("name", ["task_started", "task_finished"])
+def test_a_broken_receiver_does_not_stop_the_worker(
+    redis_server: Store, caplog: pytest.LogCaptureFixture, name: str, error: type[BaseException]
+) -> None:
+    def receive(**_: Any) -> None:
+        raise error("in the receiver")
+
+    getattr(signals, name).connect(receive)
+    try:
+        results = [add.enqueue(1, 2), add.enqueue(3, 4)]
+        assert len(work_off()) == 2
+    finally:
+        getattr(signals, name).disconnect(receive)
+
+    # SystemExit before the body is an end that somebody asked for: the body does not run.
+    stopped = (name, error) == ("task_started", SystemExit)
+    assert [add.get_result(each.id).status for each in results] == ["FAILED" if stopped else "SUCCESSFUL"] * 2
+    assert "in the receiver" in caplog.text
+
+
+def test_the_framework_s_own_log_tells_of_each_step(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, NAME)
+
+    result = add.enqueue(1, 2)
+    work_off()
+
+    said = [record.getMessage() for record in caplog.records if record.name == NAME]
+    assert [line.split(f"Task id={result.id} path={add.module_path} ")[1] for line in said] == [
+        "enqueued backend=default",
+        "state=RUNNING",
+        "state=SUCCESSFUL",
+    ]
+
+
+def test_a_failure_is_reported_once_and_says_which_task_it_is(
+    redis_server: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    caplog.handler.addFilter(TaskFilter())
+
+    result = fail.enqueue()
+    work_off()
+
+    [error] = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert error.name == NAME
+    assert error.exc_info
+    assert (error.task_id, error.queue) == (result.id, "default")
+    [ours] = [record for record in caplog.records if "failed (attempt 1 of 1)" in record.getMessage()]
+    assert (ours.levelname, ours.exc_info, ours.outcome, ours.task_id) == ("INFO", None, "failed", result.id)
+
+
+def test_a_backend_that_the_worker_does_not_know_does_not_stop_it(
+    redis_server: Store, configure: Any, heard: Any
+) -> None:
+    configure(mails={"BACKEND": REDIS, "QUEUES": []})
+    result = add.using(backend="mails").enqueue(1, 2)
+    configure()
+
+    work_off()
+
+    assert add.get_result(result.id).return_value == 3
+    assert [sender for _, sender, _ in heard] == [RedisBackend] * 3
+
+
+def test_the_sender_is_the_class_that_the_worker_s_site_has_under_the_alias(
+    redis_server: Store, settings: Any, heard: Any
+) -> None:
+    add.enqueue(1, 2)
+    settings.TASKS = {"default": {"BACKEND": IMMEDIATE}}
+
+    work_off()
+
+    assert [sender for _, sender, _ in heard] == [RedisBackend, ImmediateBackend, ImmediateBackend]
+
+
+def test_a_worker_with_threads_runs_a_mixture(store: Store) -> None:
+    with running_worker("default", "mails", threads=4):
+        results = [
+            task.using(queue_name=("default", "mails")[number % 2]).enqueue(number, 1)
+            for number in range(20)
+            for task in (add, add_async, echo)
+        ]
+        eventually(lambda: all(each.task.get_result(each.id).is_finished for each in results), timeout_s=20)
+
+    for number, each in enumerate(results):
+        each.refresh()
+        expected = [[number // 3, 1], {}] if each.task.func is echo.func else number // 3 + 1
+        assert each.return_value == expected
+
+
+def test_runworker_runs_tasks_it_finds_in_the_apps(redis_server: Store, settings: Any, children: Children) -> None:
+    settings.TASKS = {"default": {"BACKEND": IMMEDIATE}, "redis": {"BACKEND": REDIS, "QUEUES": []}}
+    from tests.contrib.django_tasks.elsewhere.tasks import double
+
+    results = [add.using(backend="redis").enqueue(1, 2), double.using(backend="redis").enqueue(21)]
+    child = children.manage("runworker", "--threads", "1", "--burst", "--skip-checks", env=SITE)
+
+    assert child.wait(30) == 0, child.output
+    assert [each.task.get_result(each.id).return_value for each in results] == [3, 42]

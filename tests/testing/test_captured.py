@@ -1,0 +1,314 @@
+"""`captured()`: what was enqueued, asked without a Redis. No test here has a server."""
+
+from __future__ import annotations
+
+import threading
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import transaction
+from django.test import TestCase
+from django.utils import timezone
+
+from django_redis_components.core import connections
+from django_redis_components.core.protocol import Read
+from django_redis_components.taskqueue import (
+    TaskResultDoesNotExist,
+    chain,
+    get_flow,
+    get_queue,
+    group,
+)
+from django_redis_components.taskqueue.scripts import base_key
+from django_redis_components.testing import (
+    SentTask,
+    assert_enqueued,
+    assert_nothing_enqueued,
+    captured,
+    inline,
+    sent_tasks,
+)
+from tests.support import run_async
+from tests.taskqueue.tasks import add, come_back, echo, fail, note, noted
+
+
+def test_what_is_enqueued_is_kept_and_does_not_run() -> None:
+    noted.clear()
+    with captured() as sent:
+        result = note.using(queue_name="mail", priority=3, run_after=60).enqueue("word")
+
+    assert noted == []
+    assert list(sent) == [
+        SentTask(
+            id=result.id,
+            name="tests.taskqueue.tasks.note",
+            args=["word"],
+            kwargs={},
+            queue_name="mail",
+            priority=3,
+            run_after=60.0,
+            using="default",
+        )
+    ]
+    assert (len(sent), sent[0].id, sent[:1], repr(sent)) == (1, result.id, [sent[0]], "<1 tasks sent>")
+    assert result.state == "scheduled"
+    assert result.enqueued_at is not None
+
+
+def test_arguments_go_through_json() -> None:
+    with captured():
+        echo.enqueue((1, 2), key=("a",))
+        assert_enqueued(echo, args=[(1, 2)], kwargs={"key": ("a",)})
+        assert_enqueued(echo, args=[[1, 2]], kwargs={"key": ["a"]})
+        with pytest.raises(TypeError, match=r"args\[0\] is a builtins\.object: expected JSON"):
+            echo.enqueue(object())
+
+
+def test_a_task_is_asked_for_by_itself_its_function_or_its_name() -> None:
+    with captured() as sent:
+        add.enqueue(1, 2)
+
+        for task in (add, add.func, "tests.taskqueue.tasks.add", add.using(priority=4)):
+            assert assert_enqueued(task) == [sent[0]]
+        with pytest.raises(TypeError, match="3 is no task: expected a task, its function, or its dotted name"):
+            assert_enqueued(3)
+
+
+def test_every_way_of_sending_is_seen() -> None:
+    with captured() as sent:
+        add.enqueue_many([((1, 1), {}), ((2, 2), {})])
+        add.enqueue_on_commit(3, 3)
+        run_async(add.aenqueue, 4, 4)
+        run_async(add.aenqueue_many, [((5, 5), {})])
+        run_async(add.aenqueue_on_commit, 6, 6)
+        elsewhere = threading.Thread(target=add.enqueue, args=(7, 7))
+        elsewhere.start()
+        elsewhere.join()
+        chain(add.s(8, 8), group([add.s(9), add.s(10)])).enqueue(on_error=note.si(11))
+
+        assert [each.args[0] for each in sent] == list(range(1, 12))
+        assert_enqueued(add, count=10)
+
+
+class OnCommit(TestCase):
+    """In the test case of Django, where no transaction is ever committed."""
+
+    def test_what_waits_for_the_commit_is_enqueued_when_django_runs_the_callbacks(self) -> None:
+        sent = self.enterContext(captured())
+        with self.captureOnCommitCallbacks(execute=True):
+            result = add.enqueue_on_commit(1, 2)
+            sent.assert_nothing_enqueued()
+        sent.assert_enqueued(add, args=[1, 2], count=1)
+        sent.run()
+        assert result.wait() == 3
+
+    def test_without_the_callbacks_the_failure_says_what_may_be_wrong(self) -> None:
+        with captured() as sent, transaction.atomic():
+            add.enqueue_on_commit(1, 2)
+            with pytest.raises(AssertionError, match=r"Nothing was\. Is it sent on commit, in a transaction that"):
+                sent.assert_enqueued(add)
+
+
+def test_a_missing_task_is_reported_with_all_that_were_enqueued() -> None:
+    with captured():
+        add.using(queue_name="mail", priority=-1).enqueue(1, b=2)
+        add.using(run_after=timedelta(minutes=2)).enqueue(1, 3)
+        note.using(run_after=datetime(2027, 1, 2, tzinfo=timezone.get_default_timezone())).enqueue("x" * 300)
+
+        with pytest.raises(AssertionError) as missed:
+            assert_enqueued(add, args=[1, 4])
+
+    assert str(missed.value).splitlines() == [
+        "tests.taskqueue.tasks.add(1, 4, …) was not enqueued. These 3 were:",
+        "  tests.taskqueue.tasks.add(1, b=2)  queue mail, priority -1",
+        "  tests.taskqueue.tasks.add(1, 3)  queue default, in 120 s",
+        f"  tests.taskqueue.tasks.note('{'x' * 199}…)  queue default, at 2027-01-01T23:00:00+00:00",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "text"),
+    [
+        ({}, "tests.taskqueue.tasks.note(…) was not enqueued. This was:"),
+        ({"args": []}, "tests.taskqueue.tasks.note(…) was not enqueued. This was:"),
+        ({"args": [], "kwargs": {}}, "tests.taskqueue.tasks.note() was not enqueued. This was:"),
+        ({"kwargs": {"a": 1}}, "tests.taskqueue.tasks.note(…, a=1) was not enqueued. This was:"),
+        ({"queue_name": "far"}, "tests.taskqueue.tasks.note(…) in queue far was not enqueued. This was:"),
+        ({"count": 2}, "tests.taskqueue.tasks.note(…) was enqueued never, not twice. This was:"),
+        ({"count": 5}, "tests.taskqueue.tasks.note(…) was enqueued never, not 5 times. This was:"),
+    ],
+)
+def test_a_failure_says_what_was_wanted(wanted: dict[str, Any], text: str) -> None:
+    with captured():
+        add.enqueue(1, 2)
+        with pytest.raises(AssertionError) as missed:
+            assert_enqueued(note, **wanted)
+
+    assert str(missed.value).splitlines() == [text, "  tests.taskqueue.tasks.add(1, 2)  queue default"]
+
+
+def test_a_long_list_is_cut_short() -> None:
+    with captured():
+        add.enqueue_many([((number, 0), {}) for number in range(25)])
+        with pytest.raises(AssertionError, match=r"add\(19, 0\)  queue default\n  and 5 more$"):
+            assert_nothing_enqueued()
+
+
+def test_how_often_is_counted_exactly() -> None:
+    with captured() as sent:
+        assert_nothing_enqueued()
+        assert_enqueued(add, count=0)
+        add.enqueue(1, 2)
+        add.enqueue(1, 2)
+
+        assert len(assert_enqueued(add, count=2)) == 2
+        with pytest.raises(AssertionError, match=r"add\(…\) was enqueued twice, not once"):
+            assert_enqueued(add, count=1)
+        sent.clear()
+        assert_nothing_enqueued()
+
+
+def test_asking_where_nobody_looks_is_an_error() -> None:
+    with pytest.raises(RuntimeError, match=r"Nobody looks at what is enqueued: enter captured\(\) or inline\(\) first"):
+        assert_enqueued(add)
+    with captured() as outer:
+        with captured() as inner:
+            add.enqueue(1, 2)
+            assert sent_tasks() is inner
+        assert sent_tasks() is outer
+        assert_nothing_enqueued()
+
+
+def test_what_was_kept_runs_when_the_test_says_so() -> None:
+    noted.clear()
+    with captured() as sent:
+        results = [note.enqueue("first"), add.enqueue(2, 3), echo.using(run_after=600).enqueue()]
+        assert [result.state for result in results] == ["ready", "ready", "scheduled"]
+
+        sent.run()
+
+        for result in results:
+            result.refresh()
+        assert [result.state for result in results] == ["successful"] * 3
+        assert results[1].wait(0) == 5
+        assert add.get_result(results[1].id).worker_ids == ["testing"]
+        sent.run()
+    assert noted == ["first"]
+
+
+def test_a_failure_is_raised_after_all_have_run() -> None:
+    noted.clear()
+    with captured() as sent:
+        failed = fail.enqueue("mine")
+        note.enqueue("after")
+
+        with pytest.raises(LookupError, match=r"^mine$"):
+            sent.run()
+
+        assert noted == ["after"]
+        failed.refresh()
+        assert [error.message for error in failed.errors] == ["mine"]
+        fail.enqueue("quiet")
+        sent.run(raise_errors=False)
+
+
+def test_a_kept_task_can_be_cancelled_and_rescheduled() -> None:
+    noted.clear()
+    with captured() as sent:
+        cancelled, later = note.enqueue("never"), note.using(run_after=60).enqueue("later")
+        assert cancelled.cancel()
+        later.reschedule(120)
+        later.run_now()
+
+        sent.run()
+
+        cancelled.refresh()
+        later.refresh()
+        assert (cancelled.state, later.state) == ("cancelled", "successful")
+        assert not later.cancel()
+        with pytest.raises(Exception, match="waits for no time"):
+            later.reschedule(60)
+        with pytest.raises(TaskResultDoesNotExist):
+            note.get_result("unknown")
+        for act in ("cancel", "run_now", "wait"):
+            sent_elsewhere = note._prepared((), {})[0]
+            with pytest.raises(TaskResultDoesNotExist):
+                getattr(sent_elsewhere, act)()
+    assert noted == ["later"]
+
+
+def test_waiting_for_what_nobody_runs_is_an_error_and_does_not_hang() -> None:
+    with captured():
+        result = add.enqueue(1, 2)
+        with pytest.raises(RuntimeError, match=rf"Task {result.id} would be waited for in vain: nobody runs it\."):
+            result.wait()
+
+
+def test_a_task_that_is_put_off_stays_scheduled() -> None:
+    noted.clear()
+    with captured() as sent:
+        result = come_back.enqueue(60)
+        sent.run()
+        result.refresh()
+    assert result.state == "scheduled"
+
+
+def test_a_second_unique_task_is_the_first_one() -> None:
+    with captured() as sent:
+        first = add.using(unique=True).enqueue(1, 2)
+        again = add.using(unique=True).enqueue(1, 2)
+        timed = add.using(unique=60).enqueue(2, 2)
+        assert (again.id, again.is_duplicate) == (first.id, True)
+        sent.run()
+
+        assert not add.using(unique=True).enqueue(1, 2).is_duplicate
+        assert add.using(unique=60).enqueue(2, 2).id == timed.id
+
+
+def test_a_flow_runs_with_the_rest() -> None:
+    with captured() as sent:
+        flow = group(add.s(number, 1) for number in range(600)).then(echo.s()).enqueue()
+        assert [result.state for result in flow.results[-2:]] == ["ready", "waiting"]
+        sent.run()
+        assert flow.wait(0) == [[list(range(1, 601))], {}]
+        assert get_flow(flow.id).last == flow.last
+
+
+def test_what_operates_on_queues_needs_a_server_and_says_so() -> None:
+    with (
+        captured(),
+        pytest.raises(RuntimeError, match=r"^taskqueue/pause is nothing that inline\(\) and captured\(\) can"),
+    ):
+        get_queue("default").pause()
+    with captured(), pytest.raises(RuntimeError, match=r"Use a real server and drain\(\) for what operates on queues"):
+        get_queue("default").depths()
+
+
+def test_a_command_on_the_queue_that_memory_does_not_know_is_an_error_too() -> None:
+    with captured(), pytest.raises(RuntimeError, match=r"^ZCARD nowhere:taskqueue:.* is nothing that inline\(\) and"):
+        connections.client().execute(Read("ZCARD", f"{base_key()}:q:default:failed"))
+
+
+def test_afterwards_all_is_as_it_was() -> None:
+    before = (connections.client, connections.aclient)
+    with pytest.raises(KeyError), captured(), inline():
+        raise KeyError
+
+    assert (connections.client, connections.aclient) == before
+
+
+def test_a_function_is_decorated_anew_for_each_call() -> None:
+    @captured()
+    def twice() -> int:
+        add.enqueue(1, 2)
+        return len(sent_tasks())
+
+    @captured(deliver=False)
+    async def awaited() -> int:
+        await add.aenqueue(1, 2)
+        return len(sent_tasks())
+
+    assert [twice(), twice(), run_async(awaited)] == [1, 1, 1]
+    with pytest.raises(TypeError, match=r"expected a function\. In a TestCase, use self\.enterContext\(…\) in setUp"):
+        captured()(TestCase)

@@ -1,0 +1,212 @@
+"""`drain()`: run what stands in a real server, in this thread."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test import TestCase
+from redis.exceptions import RedisError
+
+from django_redis_components.core import connections
+from django_redis_components.core.protocol import Command
+from django_redis_components.taskqueue import chain, get_queue, group, task
+from django_redis_components.taskqueue.scripts import record_key
+from django_redis_components.testing import assert_enqueued, captured, drain, inline
+from tests.support import Store
+from tests.taskqueue.tasks import add, come_back, echo, fail, fail_thrice, note, noted
+
+
+@pytest.fixture(autouse=True)
+def _nothing_noted() -> None:
+    noted.clear()
+
+
+@task
+def again(number: int) -> None:
+    """Send itself."""
+    noted.append(number)
+    again.using(run_after=3_600).enqueue(number + 1)
+
+
+@task
+def again_at_once() -> None:
+    """Send itself, without end."""
+    again_at_once.enqueue()
+
+
+def test_what_is_ready_runs_in_order_and_its_results_are_returned(store: Store) -> None:
+    results = [add.enqueue(1, 2), note.enqueue("b"), note.using(priority=1).enqueue("a")]
+
+    ran = drain("default")
+
+    assert ran == [results[2], *results[:2]]
+    assert [result.return_value for result in ran] == ["a", 3, "b"]
+    assert noted == ["a", "b"]
+    assert drain("default") == []
+    assert get_queue("default").depths().running == 0
+
+
+def test_without_names_all_queues_are_drained(store: Store) -> None:
+    note.using(queue_name="mail").enqueue("mail")
+    note.enqueue("default")
+
+    assert len(drain()) == 2
+    assert sorted(noted) == ["default", "mail"]
+
+
+def test_an_empty_server_has_nothing_to_drain(redis_server: Store) -> None:
+    assert drain() == []
+    assert drain(advance=True) == []
+
+
+def test_only_the_named_queues_are_drained_in_their_order(redis_server: Store) -> None:
+    for queue in ("low", "high", "other"):
+        note.using(queue_name=queue).enqueue(queue)
+
+    drain("high", "low")
+
+    assert noted == ["high", "low"]
+
+
+def test_what_the_tasks_send_runs_too(redis_server: Store) -> None:
+    flow = chain(group(add.s(1, 1), add.s(2, 2)), echo.s()).enqueue()
+
+    ran = drain()
+
+    assert [result.id for result in ran] == [result.id for result in flow.results]
+    assert flow.wait(0) == [[[2, 4]], {}]
+
+
+def test_scheduled_tasks_wait_unless_time_is_advanced(store: Store) -> None:
+    for minutes in (3, 1, 2):
+        note.using(run_after=timedelta(minutes=minutes)).enqueue(minutes)
+    note.using(queue_name="mail", run_after=90).enqueue("mail")
+
+    assert drain() == []
+    assert len(drain(advance=timedelta(minutes=2.5))) == 3
+    assert noted == [1, "mail", 2]
+    assert len(drain(advance=True)) == 1
+    assert get_queue("default").depths().scheduled == 0
+
+
+def test_further_attempts_run_when_time_is_advanced(redis_server: Store) -> None:
+    result = fail_thrice.using(backoff=60).enqueue()
+    drain()
+    result.refresh()
+    assert result.state == "retrying"
+
+    with pytest.raises(LookupError, match=r"^again$"):
+        drain(advance=True)
+
+    result.refresh()
+    assert (result.state, len(result.errors)) == ("failed", 3)
+
+
+def test_a_task_that_ran_twice_is_returned_once(redis_server: Store) -> None:
+    result = come_back.enqueue(30)
+
+    assert drain(advance=60) == [result]
+    assert noted == ["come_back"]
+
+
+def test_an_error_is_raised_at_once_and_the_rest_waits(redis_server: Store) -> None:
+    failed = fail.enqueue("mine")
+    note.enqueue("after")
+
+    with pytest.raises(LookupError, match=r"^mine$"):
+        drain()
+
+    failed.refresh()
+    assert failed.state == "failed"
+    assert noted == []
+    assert get_queue("default").depths().running == 0
+    drain()
+    assert noted == ["after"]
+
+
+def test_an_error_may_be_recorded_instead(redis_server: Store) -> None:
+    fail.enqueue("mine")
+    note.enqueue("after")
+
+    ran = drain(raise_errors=False)
+
+    assert [result.state for result in ran] == ["failed", "successful"]
+
+
+def test_a_task_that_sends_itself_does_not_run_for_ever(redis_server: Store) -> None:
+    again_at_once.enqueue()
+    expected = r"^drain\(\) has run 20 tasks, and there are more: does one send itself\? See limit=…\.$"
+    with pytest.raises(RuntimeError, match=expected):
+        drain(limit=20)
+    assert get_queue("default").depths().running == 0
+
+    again.using(queue_name="other").enqueue(1)
+    with pytest.raises(RuntimeError, match="has run 9 tasks"):
+        drain("other", "default", advance=True, limit=9)
+    assert noted == [1]
+
+
+@task
+def forget(task_id: str) -> None:
+    """Delete another task's result."""
+    connections.client().execute(Command("DEL", record_key(task_id)))
+
+
+def test_a_result_that_has_expired_meanwhile_is_left_out(redis_server: Store) -> None:
+    gone = add.enqueue(1, 2)
+    stays = forget.enqueue(gone.id)
+
+    assert drain() == [stays]
+
+
+def test_captured_tasks_that_are_delivered_can_be_drained(redis_server: Store) -> None:
+    with captured(deliver=True) as sent:
+        result = add.enqueue(1, 2)
+        chain(note.s("a"), note.s()).enqueue()
+        assert_enqueued(add, args=[1, 2], count=1)
+        assert_enqueued(note, count=2)
+        with pytest.raises(RuntimeError, match=r"captured\(deliver=True\) has sent the tasks to Redis: drain\(\) runs"):
+            sent.run()
+
+        drain()
+
+        assert result.wait(1) == 3
+    assert noted == ["a", "a"]
+
+
+def test_draining_what_is_in_memory_is_an_error(redis_server: Store) -> None:
+    with inline(), pytest.raises(RuntimeError, match=r"is nothing that inline\(\) and captured\(\) can do"):
+        drain()
+
+
+def test_without_a_server_there_is_an_error() -> None:
+    with pytest.raises(RedisError):
+        drain("default")
+
+
+@task
+def look_at_the_database() -> int:
+    """Ask through Django's connection."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM drained")
+        [(count,)] = cursor.fetchall()
+    return int(count)
+
+
+@pytest.mark.usefixtures("redis_server")
+class InATestCase(TestCase):
+    """Inside the transaction of Django's test case."""
+
+    def test_a_drained_task_sees_what_the_test_has_written(self) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("CREATE TABLE drained (word text)")
+            cursor.execute("INSERT INTO drained VALUES ('a')")
+        look_at_the_database.enqueue()
+
+        [result] = drain()
+
+        assert result.return_value == 1
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM drained")

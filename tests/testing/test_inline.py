@@ -1,0 +1,258 @@
+"""`inline()`: tasks run when they are sent, without a Redis. No test here has a server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+from django.test import TestCase
+
+from django_redis_components.core import connections
+from django_redis_components.core.protocol import Read
+from django_redis_components.taskqueue import TaskFailed, chain, get_flow, group, registry, task
+from django_redis_components.testing import assert_enqueued, assert_nothing_enqueued, captured, inline
+from tests.support import Store, run_async
+from tests.taskqueue.tasks import (
+    add,
+    add_async,
+    come_back,
+    echo,
+    fail,
+    fail_and_give_up,
+    fail_thrice,
+    note,
+    noted,
+    return_what_is_not_json,
+    tell,
+)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_noted() -> None:
+    noted.clear()
+
+
+@task
+def send_on(text: str) -> str:
+    """Send another task, and use its result."""
+    return note.enqueue(f"{text}!").wait() + "?"
+
+
+@task
+def write_and_fail() -> None:
+    """Leave a word in the database, and fail."""
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE written_inline (word text)")
+    raise LookupError("after writing")
+
+
+def test_a_task_runs_when_it_is_enqueued() -> None:
+    with inline():
+        result = add.enqueue(2, 3)
+
+        result.refresh()
+        assert (result.state, result.return_value, result.attempts) == ("successful", 5, 1)
+        assert result.wait(0) == 5
+        assert add.get_result(result.id) == result
+        assert result.started_at is not None
+        assert result.finished_at is not None
+
+
+def test_arguments_and_return_values_go_through_json() -> None:
+    with inline(raise_errors=False):
+        result = echo.enqueue((1, (2,)), key={"a": (3,)})
+        result.refresh()
+        assert result.return_value == [[[1, [2]]], {"key": {"a": [3]}}]
+        failed = return_what_is_not_json.enqueue()
+        failed.refresh()
+        assert failed.errors[0].exception_class_path == "builtins.TypeError"
+        with pytest.raises(TypeError, match="expected JSON"):
+            echo.enqueue({1, 2})
+
+
+def test_an_error_is_raised_where_the_task_was_enqueued() -> None:
+    with inline() as sent:
+        with pytest.raises(LookupError, match=r"^mine$"):
+            fail.enqueue("mine")
+        with pytest.raises(LookupError, match=r"^many$"):
+            fail.enqueue_many([(("many",), {}), (("not raised",), {})])
+        with pytest.raises(LookupError, match=r"^async$"):
+            run_async(fail.aenqueue, "async")
+        with pytest.raises(LookupError, match=r"^async many$"):
+            run_async(fail.aenqueue_many, [(("async many",), {})])
+
+        assert [each.args for each in sent] == [["mine"], ["many"], ["not raised"], ["async"], ["async many"]]
+
+
+def test_an_error_may_be_recorded_instead() -> None:
+    with inline(raise_errors=False):
+        result = fail.enqueue("mine")
+
+        with pytest.raises(TaskFailed, match=r"Last error: builtins.LookupError: mine"):
+            result.wait(0)
+    assert (result.state, [error.message for error in result.errors]) == ("failed", ["mine"])
+
+
+def test_attempts_follow_each_other_without_a_pause() -> None:
+    with inline():
+        with pytest.raises(LookupError, match=r"^again$"):
+            fail_thrice.using(backoff=600).enqueue()
+        [sent] = assert_enqueued(fail_thrice, count=1)
+        result = fail_thrice.get_result(sent.id)
+        assert (result.state, result.attempts, len(result.errors)) == ("failed", 3, 3)
+        with pytest.raises(LookupError, match=r"^hopeless$"):
+            fail_and_give_up.enqueue()
+
+
+def test_a_task_that_would_be_tried_for_ever_is_left_alone_after_a_hundred_times() -> None:
+    with inline():
+        result = fail.using(max_attempts=1_000).enqueue()
+        result.refresh()
+
+    assert (result.state, result.attempts) == ("retrying", 100)
+
+
+def test_a_task_of_an_unknown_name_is_parked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_tasks", {})
+    with inline():
+        result = add.enqueue(1, 2)
+        result.refresh()
+
+    assert (result.state, result.worker_ids) == ("parked", [])
+
+
+def test_what_is_sent_for_later_runs_now() -> None:
+    with inline():
+        result = add.using(run_after=3_600).enqueue(1, 2)
+        result.refresh()
+
+    assert result.return_value == 3
+
+
+def test_a_task_may_send_another() -> None:
+    with inline():
+        result = send_on.enqueue("word")
+        assert result.wait() == "word!?"
+        assert_enqueued(note, args=["word!"], count=1)
+
+
+def test_coroutines_run_from_either_side() -> None:
+    with inline():
+        assert add_async.enqueue(1, 2).wait() == 3
+
+        async def send() -> Any:
+            result = await add_async.aenqueue(2, 2)
+            return await result.await_(), (await add.aenqueue(3, 3)).id
+
+        value, other = run_async(send)
+        assert value == 4
+        assert add.get_result(other).return_value == 6
+
+
+def test_a_task_writes_metadata_and_progress_through_its_context() -> None:
+    with inline():
+        result = tell.enqueue(["set", "page", 3], ["save_metadata"], ["progress", 1, 2, "half"], fails=1)
+        result.refresh()
+
+        assert (result.metadata, result.attempts) == ({"page": 3}, 2)
+        assert result.progress is not None
+        assert (result.progress.done, result.progress.total, result.progress.note) == (1, 2, "half")
+
+
+def test_flows_run_at_once() -> None:
+    with inline():
+        flow = chain(add.s(1, 2), group(add.s(10), add.s(20)), echo.s("end")).enqueue(on_error=note.s())
+
+        assert flow.wait() == [[[13, 23], "end"], {}]
+        assert run_async(get_flow(flow.id).await_) == [[[13, 23], "end"], {}]
+    assert noted == []
+
+
+def test_a_flow_that_breaks_does_what_it_would_do() -> None:
+    with inline(raise_errors=False):
+        flow = chain(add.s(1, 2), group(fail.si("no"), note.si("beside")), echo.s(), echo.s()).enqueue(
+            on_error=note.s()
+        )
+        flow.refresh()
+
+        assert [result.state for result in flow.results] == ["successful", "failed", "successful", "failed", "failed"]
+        root = flow.results[1]
+        told = f"Not run: task {root.id} (tests.taskqueue.tasks.fail), which comes before it in its flow, failed."
+        assert [flow.results[3].errors[0].message, flow.last.errors[0].message] == [told] * 2
+        assert noted[1] == "beside" or noted[0] == "beside"
+        [oops] = [word for word in noted if word != "beside"]
+        assert (oops["task_id"], oops["reason"], oops["error"]["message"]) == (root.id, "failed", "no")
+
+
+def test_a_flow_raises_what_its_first_failure_raised_after_all_has_run() -> None:
+    with inline(), pytest.raises(LookupError, match=r"^first$"):
+        group(fail.s("first"), fail.s("second"), note.s("after")).enqueue(on_error=note.si("rescue"))
+
+    assert sorted(noted) == ["after", "rescue"]
+
+
+def test_a_cancelled_flow_runs_nothing() -> None:
+    with captured() as sent:
+        flow = chain(note.s(1), note.s(2)).enqueue(on_error=note.si("rescue"))
+        other = chain(note.s(3), note.si(4)).enqueue(on_error=note.si("other rescue"))
+        assert flow.cancel() == 2
+        assert other.results[0].cancel()
+
+        sent.run()
+
+        other.refresh()
+        assert other.last.errors[0].message.endswith("which comes before it in its flow, was cancelled.")
+    assert noted == ["other rescue"]
+
+
+def test_what_waits_for_a_task_that_was_put_off_goes_on_waiting() -> None:
+    with inline():
+        flow = chain(come_back.s(60), note.s()).enqueue()
+        flow.refresh()
+        assert [result.state for result in flow.results] == ["scheduled", "waiting"]
+
+
+class InATestCase(TestCase):
+    """Inside the transaction of Django's test case."""
+
+    def test_a_task_uses_the_connection_of_the_test(self) -> None:
+        with inline(raise_errors=False):
+            write_and_fail.enqueue()
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM written_inline")
+            assert cursor.fetchone() == (0,)
+
+    def test_on_commit_runs_when_the_callbacks_do(self) -> None:
+        with inline():
+            with self.captureOnCommitCallbacks(execute=True), transaction.atomic():
+                result = note.enqueue_on_commit("committed")
+                assert_nothing_enqueued()
+            assert result.wait() == "committed"
+
+
+@inline()
+def test_a_test_can_be_decorated() -> None:
+    assert add.enqueue(1, 2).wait() == 3
+
+
+def test_only_the_task_queue_is_diverted(redis_server: Store) -> None:
+    redis_server.raw.set(f"{redis_server.prefix}:mine", "1")
+    with inline():
+        client = connections.client()
+        assert client.close.__self__ is not client
+        assert client.execute(Read("GET", f"{redis_server.prefix}:mine")) == b"1"
+        assert client.execute_many([Read("GET", f"{redis_server.prefix}:mine")]) == [b"1"]
+        assert client.wait(f"{redis_server.prefix}:bell", 0.01) is None
+
+        async def ask() -> list[Any]:
+            there = connections.aclient()
+            assert there.close.__self__ is not there
+            return [
+                await there.execute(Read("GET", f"{redis_server.prefix}:mine")),
+                *await there.execute_many([Read("GET", f"{redis_server.prefix}:mine")]),
+                await there.wait(f"{redis_server.prefix}:bell", 0.01),
+            ]
+
+        assert run_async(ask) == [b"1", b"1", None]
+    assert [key for key in redis_server.keys() if b"taskqueue" in key] == []  # noqa: SIM118

@@ -1,0 +1,66 @@
+"""The fixtures, and what a site gets that names the plugin."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from django_redis_components.testing import assert_enqueued, captured, inline
+from tests.support.processes import ROOT, child_environment
+from tests.taskqueue.tasks import add
+
+A_SITE = """
+from django_redis_components.testing import assert_enqueued
+from tests.taskqueue.tasks import add
+
+
+def test_captured(redis_tasks):
+    add.enqueue(1, 2)
+    assert_enqueued(add, args=[1, 2])
+
+
+def test_inline(redis_tasks_inline):
+    assert add.enqueue(1, 2).wait() == 3
+
+
+def test_missing(redis_tasks):
+    assert_enqueued(add)
+"""
+
+
+def test_redis_tasks_keeps_what_is_sent(redis_tasks: captured) -> None:
+    result = add.enqueue(1, 2)
+
+    assert_enqueued(add, count=1)
+    redis_tasks.run()
+    assert result.wait() == 3
+
+
+def test_redis_tasks_inline_runs_what_is_sent(redis_tasks_inline: inline) -> None:
+    assert add.enqueue(1, 2).wait() == 3
+    assert len(redis_tasks_inline) == 1
+
+
+def test_a_site_names_the_plugin_in_its_conftest(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text('pytest_plugins = ["django_redis_components.testing.pytest_plugin"]\n')
+    (tmp_path / "test_site.py").write_text(A_SITE)
+    command = [sys.executable, "-m", "pytest", "-q", "-W", "error", f"--rootdir={tmp_path}", "-c", "/dev/null"]
+    done = subprocess.run(
+        [*command, "-p", "no:cacheprovider", str(tmp_path)],
+        cwd=ROOT,
+        env=child_environment() | {"DJANGO_SETTINGS_MODULE": "tests.settings"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert "1 failed, 2 passed" in done.stdout, done.stdout + done.stderr
+    assert "AssertionError: tests.taskqueue.tasks.add(…) was not enqueued. Nothing was." in done.stdout
+
+
+def test_without_pytest_all_but_the_plugin_can_be_imported() -> None:
+    code = "import sys; sys.modules['pytest'] = None; import django_redis_components.testing"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
