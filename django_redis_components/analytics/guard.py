@@ -1,0 +1,72 @@
+"""Counting beside a page or a login: it may fail, and nobody who waits for the page notices."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from redis.exceptions import RedisError
+
+from django_redis_components.core import conf
+from django_redis_components.core.exceptions import UnsupportedServer
+
+logger = logging.getLogger("django_redis_components.analytics")
+
+#: Seconds for which nothing is counted after Redis failed, so that not every page waits for its timeout.
+PAUSE_S = 5.0
+#: Seconds between two lines in the log.
+LOG_EVERY_S = 60.0
+
+
+class Guard:
+    """Lets one try reach a Redis that has failed, while the other requests go on without counting."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget failures: the settings may point elsewhere now."""
+        self._paused_until = 0.0
+        self._silent_until = 0.0
+
+    def open(self) -> bool:
+        """Whether to try. After a failure, one caller is let through every PAUSE_S."""
+        now = time.monotonic()
+        if now < self._paused_until:
+            return False
+        if self._paused_until:
+            self._paused_until = now + PAUSE_S
+        return True
+
+    @contextmanager
+    def attempt(self, what: str) -> Iterator[None]:
+        """Around the try: whatever fails in it is logged, at most once a minute, and goes no further.
+
+        Args:
+            what: what is not counted now ("page views"), for the log.
+        """
+        try:
+            yield
+        except (RedisError, UnsupportedServer) as exc:
+            self._paused_until = time.monotonic() + PAUSE_S
+            if self._may_log():
+                logger.warning("Redis is away, %s are not counted: %s", what, exc)
+        except Exception:  # a page and a login matter more than their count
+            if self._may_log():
+                logger.exception("An error kept %s from being counted.", what)
+        else:
+            self._paused_until = 0.0
+
+    def _may_log(self) -> bool:
+        now = time.monotonic()
+        if now < self._silent_until:
+            return False
+        self._silent_until = now + LOG_EVERY_S
+        return True
+
+
+#: The guard of this process: all that counts by itself meets the same Redis.
+GUARD = Guard()
+conf.on_change(GUARD.reset)

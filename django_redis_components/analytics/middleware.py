@@ -1,0 +1,101 @@
+"""The middleware that counts page views and visitors."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+
+from django_redis_components.analytics import identity
+from django_redis_components.analytics.days import site_date
+from django_redis_components.analytics.guard import GUARD
+from django_redis_components.analytics.pageviews import PageViews
+from django_redis_components.analytics.visitors import UniqueVisitors
+from django_redis_components.core import conf, connections
+from django_redis_components.core.protocol import Batch, Call, Flow, arun, run
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest, HttpResponseBase
+
+#: Content types of a page.
+PAGES = ("text/html", "application/xhtml+xml")
+#: Headers by which a browser says that it loads a page which nobody has asked to see yet.
+PREFETCH_HEADERS = ("Sec-Purpose", "Purpose", "X-Moz")
+
+
+class AnalyticsMiddleware:
+    """Counts each page that a visitor sees, and the visitor, in one round trip to Redis.
+
+    A page is a GET that was answered with HTML and a status of 200 to 299. Not counted are prefetches,
+    crawlers (``IGNORE_AGENTS``) and ``EXCLUDE_PATHS``. The page's name is its path.
+
+    It stands below the session and authentication middlewares. It never breaks a page: whatever
+    fails in counting is logged once a minute, and after an error of Redis nothing is counted for five
+    seconds, so that not each page waits for a timeout.
+    """
+
+    sync_capable = True
+    async_capable = True
+
+    def __init__(self, get_response: Callable[[HttpRequest], Any]) -> None:
+        self.get_response = get_response
+        self._is_async = iscoroutinefunction(get_response)
+        if self._is_async:
+            markcoroutinefunction(self)
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
+        if self._is_async:
+            return self._acall(request)
+        response = cast("HttpResponseBase", self.get_response(request))
+        if is_page_view(request, response) and GUARD.open():
+            with GUARD.attempt("page views"):
+                pk = request.user.pk if _by_user(request) else None
+                run(connections.client(conf.settings().analytics.using), _count(request, response, pk))
+        return response
+
+    async def _acall(self, request: HttpRequest) -> HttpResponseBase:
+        response = cast("HttpResponseBase", await self.get_response(request))
+        if is_page_view(request, response) and GUARD.open():
+            with GUARD.attempt("page views"):
+                pk = (await request.auser()).pk if _by_user(request) else None
+                await arun(connections.aclient(conf.settings().analytics.using), _count(request, response, pk))
+        return response
+
+
+def is_page_view(request: HttpRequest, response: HttpResponseBase) -> bool:
+    """Whether somebody was shown a page."""
+    if request.method != "GET" or not 200 <= response.status_code < 300:
+        return False
+    if response.headers.get("Content-Type", "").partition(";")[0].strip().lower() not in PAGES:
+        return False
+    if any("prefetch" in request.headers.get(name, "").lower() for name in PREFETCH_HEADERS):
+        return False
+    analytics = conf.settings().analytics
+    if request.path.startswith(tuple(analytics.exclude_paths)):
+        return False
+    agent = request.headers.get("User-Agent", "").lower()
+    return not any(part.lower() in agent for part in analytics.ignore_agents)
+
+
+def _by_user(request: HttpRequest) -> bool:
+    """Whether the visitor is the user. Otherwise the session is not read, and the page stays cacheable."""
+    return conf.settings().analytics.visitor_identity == "user" and hasattr(request, "user")
+
+
+def _count(request: HttpRequest, response: HttpResponseBase, pk: object) -> Flow[None]:
+    """Count the view and its visitor, in one round trip."""
+    analytics = conf.settings().analytics
+    day = site_date()
+    requests: list[Call] = [PageViews(analytics.site).hit_call(request.path, day)]
+    visitor = None
+    if not identity.refuses(request):
+        if analytics.visitor_identity == "user":
+            visitor = identity.user_visitor(pk)
+        elif analytics.visitor_identity == "cookie":
+            visitor = identity.cookie_visitor(request, response)
+        else:
+            visitor = yield from identity.hash_visitor(request, analytics.site, analytics.using, day)
+    if visitor is not None:
+        requests.append(UniqueVisitors(analytics.site).add_call([visitor], day))
+    yield Batch(requests)

@@ -1,0 +1,251 @@
+"""Sign-ins: on which days a user came, streaks, and how many users came on a day."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import date
+
+from django_redis_components.analytics import bits
+from django_redis_components.analytics._named import Named
+from django_redis_components.analytics.days import local_date, span, stamp
+from django_redis_components.analytics.scripts import FORGET, SIGN_IN
+from django_redis_components.core import conf
+from django_redis_components.core.protocol import Batch, Command, Flow, Read
+
+#: Milliseconds for which a repeated `sign_in` gets the answer that was lost. Retries end after about SOCKET_TIMEOUT.
+CLAIM_MS = 60_000
+#: How often `forget` reads again when the user signs in meanwhile.
+FORGET_TRIES = 5
+#: Keys deleted by one command.
+CHUNK = 500
+
+
+class SignIns(Named):
+    """The days on which users signed in: one bitmap for each user, and one for each day.
+
+    Both are written by one script. They have no TTL: `forget` deletes a user, `prune` old days.
+
+    Args:
+        name: of what is signed in to; also the Cluster slot of all its keys.
+        using: alias of the connection.
+    """
+
+    def sign_in(self, user_id: int, day: date | None = None) -> bool:
+        """Record a sign-in.
+
+        Safe to repeat. If the reply is lost, the call is sent again with its own token and still
+        returns True when it was the first. Only when it fails with an error is the answer lost: the
+        sign-in may be recorded, and the next call then returns False. What must be given exactly once
+        (a reward) needs a record of its own.
+
+        Args:
+            user_id: a whole number from 0 to ``MAX_USER_ID``; it is the user's bit in the day's bitmap.
+            day: the day, or a moment in it; today if None.
+
+        Returns:
+            True if this was the user's first sign-in of that day.
+
+        Raises:
+            ValueError: the id or the day has no bit.
+        """
+        return self._run(self._sign_in(user_id, day))
+
+    async def asign_in(self, user_id: int, day: date | None = None) -> bool:
+        """See `sign_in`."""
+        return await self._arun(self._sign_in(user_id, day))
+
+    def signed_in(self, user_id: int, day: date | None = None) -> bool:
+        """Whether the user signed in on a day; today if None."""
+        return self._run(self._signed_in(user_id, day))
+
+    async def asigned_in(self, user_id: int, day: date | None = None) -> bool:
+        """See `signed_in`."""
+        return await self._arun(self._signed_in(user_id, day))
+
+    def month(self, user_id: int, year: int, month: int) -> list[bool]:
+        """Whether the user signed in, for each day of a month: ``[0]`` is the first."""
+        return self._run(self._month(user_id, year, month))
+
+    async def amonth(self, user_id: int, year: int, month: int) -> list[bool]:
+        """See `month`."""
+        return await self._arun(self._month(user_id, year, month))
+
+    def count(self, user_id: int, start: date | None = None, end: date | None = None) -> int:
+        """On how many days from `start` to `end`, both included, the user signed in; None leaves a side open."""
+        return self._run(self._count(user_id, start, end))
+
+    async def acount(self, user_id: int, start: date | None = None, end: date | None = None) -> int:
+        """See `count`."""
+        return await self._arun(self._count(user_id, start, end))
+
+    def first(self, user_id: int) -> date | None:
+        """The user's first day, or None."""
+        return self._run(self._first(user_id))
+
+    async def afirst(self, user_id: int) -> date | None:
+        """See `first`."""
+        return await self._arun(self._first(user_id))
+
+    def last(self, user_id: int) -> date | None:
+        """The user's last day, or None."""
+        return self._run(self._last(user_id))
+
+    async def alast(self, user_id: int) -> date | None:
+        """See `last`."""
+        return await self._arun(self._last(user_id))
+
+    def streak(self, user_id: int, day: date | None = None) -> int:
+        """How many days in a row the user has signed in, up to `day` (today if None).
+
+        A day without a sign-in yet does not end the streak: it then counts up to the day before.
+        """
+        return self._run(self._streak(user_id, day))
+
+    async def astreak(self, user_id: int, day: date | None = None) -> int:
+        """See `streak`."""
+        return await self._arun(self._streak(user_id, day))
+
+    def longest_streak(self, user_id: int) -> int:
+        """The most days in a row on which the user ever signed in."""
+        return self._run(self._longest_streak(user_id))
+
+    async def alongest_streak(self, user_id: int) -> int:
+        """See `longest_streak`."""
+        return await self._arun(self._longest_streak(user_id))
+
+    def total(self, day: date | None = None) -> int:
+        """How many users signed in on a day; today if None."""
+        return self._run(self._total(day))
+
+    async def atotal(self, day: date | None = None) -> int:
+        """See `total`."""
+        return await self._arun(self._total(day))
+
+    def series(self, start: date, end: date | None = None) -> dict[date, int]:
+        """How many users signed in on each day from `start` to `end`, in order; at most 400 days."""
+        return self._run(self._series(start, end))
+
+    async def aseries(self, start: date, end: date | None = None) -> dict[date, int]:
+        """See `series`."""
+        return await self._arun(self._series(start, end))
+
+    def forget(self, user_id: int) -> bool:
+        """Delete all sign-ins of a user, also from the totals of the days. False if there were none."""
+        return self._run(self._forget(user_id))
+
+    async def aforget(self, user_id: int) -> bool:
+        """See `forget`."""
+        return await self._arun(self._forget(user_id))
+
+    def prune(self, before: date) -> int:
+        """Delete the totals of the days before a day and return how many; the users' own days stay."""
+        return self._run(self._prune(before))
+
+    async def aprune(self, before: date) -> int:
+        """See `prune`."""
+        return await self._arun(self._prune(before))
+
+    def series_flow(self, start: date, end: date | None = None) -> Flow[dict[date, int]]:
+        """What `series` does, for one who drives several flows at once."""
+        return self._series(start, end)
+
+    def _sign_in(self, user_id: int, day: date | None) -> Flow[bool]:
+        when = local_date(day, "day")
+        user = self._user(user_id)
+        reply: int = yield SIGN_IN(
+            user=user,
+            day=self._day(when),
+            claim=self._key("si", "c", str(user_id), stamp(when)),
+            id=user_id,
+            offset=bits.offset_of(when),
+            token=secrets.token_hex(8),
+            claim_ms=CLAIM_MS,
+        )
+        return reply == 1
+
+    def _signed_in(self, user_id: int, day: date | None) -> Flow[bool]:
+        offset = bits.offset_of(local_date(day, "day"))
+        bit: int = yield Read("GETBIT", self._user(user_id), offset)
+        return bit == 1
+
+    def _month(self, user_id: int, year: int, month: int) -> Flow[list[bool]]:
+        first, length = bits.month_bits(year, month)
+        start, end = first // 8, (first + length - 1) // 8
+        text = bits.text_of((yield Read("GETRANGE", self._user(user_id), start, end)))
+        skipped = first % 8
+        return [bit == "1" for bit in text[skipped : skipped + length].ljust(length, "0")]
+
+    def _count(self, user_id: int, start: date | None, end: date | None) -> Flow[int]:
+        sides = [None if side is None else local_date(side, what) for side, what in ((start, "start"), (end, "end"))]
+        first, last = bits.window(*sides)
+        if last < first:
+            return 0
+        days: int = yield Read("BITCOUNT", self._user(user_id), first, last, "BIT")
+        return days
+
+    def _first(self, user_id: int) -> Flow[date | None]:
+        offset: int = yield Read("BITPOS", self._user(user_id), 1)
+        return bits.day_of(offset) if offset >= 0 else None
+
+    def _last(self, user_id: int) -> Flow[date | None]:
+        offset = (yield from self._bits(user_id)).rfind("1")
+        return bits.day_of(offset) if offset >= 0 else None
+
+    def _streak(self, user_id: int, day: date | None) -> Flow[int]:
+        offset = bits.offset_of(local_date(day, "day"))
+        text = yield from self._bits(user_id)
+        return bits.run_up_to(text, offset) or bits.run_up_to(text, offset - 1)
+
+    def _longest_streak(self, user_id: int) -> Flow[int]:
+        return bits.longest_run((yield from self._bits(user_id)))
+
+    def _total(self, day: date | None) -> Flow[int]:
+        users: int = yield Read("BITCOUNT", self._day(local_date(day, "day")))
+        return users
+
+    def _series(self, start: date, end: date | None) -> Flow[dict[date, int]]:
+        days = span(start, end)
+        counts: list[int] = yield Batch([Read("BITCOUNT", self._day(day)) for day in days])
+        return dict(zip(days, counts, strict=True))
+
+    def _forget(self, user_id: int) -> Flow[bool]:
+        user = self._user(user_id)
+        found = False
+        for _ in range(FORGET_TRIES):
+            seen: bytes | None = yield Read("GET", user)
+            if seen is None:
+                return found  # True if the reply of the deletion was lost
+            found = True
+            days = [self._day(bits.day_of(offset)) for offset in bits.days_set(bits.text_of(seen))]
+            if (yield FORGET(user=user, days=days, id=user_id, seen=seen)):
+                return True
+        raise RuntimeError(f"{self!r}: user {user_id} signed in on {FORGET_TRIES} days while being forgotten.")
+
+    def _prune(self, before: date) -> Flow[int]:
+        count = max(0, (min(local_date(before, "before"), bits.LAST_DAY) - bits.EPOCH).days)
+        days = [self._day(bits.day_of(offset)) for offset in range(count)]
+        chunks = [days[first : first + CHUNK] for first in range(0, count, CHUNK)]
+        deleted: list[int] = yield Batch([Command("UNLINK", *chunk, retry=True) for chunk in chunks])
+        return sum(deleted)
+
+    def _bits(self, user_id: int) -> Flow[str]:
+        return bits.text_of((yield Read("GET", self._user(user_id))))
+
+    def _user(self, user_id: int) -> str:
+        return self._key("si", "u", str(_checked(user_id)))
+
+    def _day(self, day: date) -> str:
+        return self._key("si", "d", stamp(day))
+
+
+def _checked(user_id: int) -> int:
+    """The id if it may be a bit's offset."""
+    if isinstance(user_id, bool) or not isinstance(user_id, int):
+        raise TypeError(f"user_id={user_id!r}: expected a whole number, got {type(user_id).__name__}.")
+    limit = conf.settings().analytics.max_user_id
+    if not 0 <= user_id <= limit:
+        raise ValueError(
+            f"user_id={user_id}: expected 0 to {limit}. The id is an offset in each day's bitmap, which takes "
+            f'offset / 8 bytes; REDIS_COMPONENTS["ANALYTICS"]["MAX_USER_ID"] is the limit.'
+        )
+    return user_id

@@ -1,0 +1,55 @@
+"""What the system checks say about autocomplete. The door `checks` registers them."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.core.checks import CheckMessage, Warning
+from django.urls import NoReverseMatch, get_resolver, reverse
+
+from django_redis_components.autocomplete.exceptions import UnknownIndex
+from django_redis_components.autocomplete.registry import registered, source
+from django_redis_components.autocomplete.widgets import VIEW, used_indexes
+
+#: A widget or an index is used, and the URLconf has no JSON view for it.
+NO_VIEW_ID = "drc.W030"
+#: A widget names an index that is not registered.
+UNKNOWN_INDEX_ID = "drc.W031"
+
+
+def check_widgets() -> list[CheckMessage]:
+    """Widgets without a view, and widgets of indexes that nobody registered.
+
+    The URLconf is loaded first, since it imports the forms. A site without one (workers only) has no widgets.
+    """
+    if not getattr(settings, "ROOT_URLCONF", None):
+        return []
+    get_resolver().url_patterns  # noqa: B018 - loads it
+    names = used_indexes | {one.name for one in registered()}
+    return [*_without_view(names), *_unknown(used_indexes)]
+
+
+def _without_view(names: set[str]) -> list[CheckMessage]:
+    if not names:
+        return []
+    try:
+        reverse(VIEW, args=["any"])
+    except NoReverseMatch:
+        listed = ", ".join(sorted(names))
+        return [
+            Warning(
+                f"Autocomplete is used (index {listed}), but the URLconf does not include the view that it asks.",
+                hint='Add path("redis/", include("django_redis_components.urls")).',
+                id=NO_VIEW_ID,
+            )
+        ]
+    return []
+
+
+def _unknown(names: set[str]) -> list[CheckMessage]:
+    found: list[CheckMessage] = []
+    for name in sorted(names):
+        try:
+            source(name)
+        except UnknownIndex as exc:
+            found.append(Warning(f"A form has an autocomplete field. {exc}", id=UNKNOWN_INDEX_ID))
+    return found

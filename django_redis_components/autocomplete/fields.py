@@ -1,0 +1,131 @@
+"""The form field: from what was typed or chosen to an entry of the index."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.utils.translation import gettext_lazy as _
+from redis.exceptions import RedisError
+
+from django_redis_components.autocomplete.entries import MAX_TEXT_CHARS, Suggestion, check_id, check_text
+from django_redis_components.autocomplete.index import PrefixIndex
+from django_redis_components.autocomplete.registry import source
+from django_redis_components.autocomplete.widgets import AutocompleteInput, Typed
+from django_redis_components.core.text import fold
+
+
+class AutocompleteField(forms.Field):
+    """A field whose value is a `Suggestion`, or None when it is empty and not required.
+
+    A chosen id counts if the index has it and the text was not changed since. Otherwise the text is
+    looked up: it must name one entry, by its text or by one of its terms. So the field works without
+    a script. It does not look at the permission of the index: the view that has the form does.
+
+    Args:
+        index: name that the index is registered under.
+        scope: which of its parts, for an index with scopes. It may be set later, in the form's `__init__`.
+        free_text: whether text that names no entry is accepted, as `Suggestion("", text)`; also when
+            Redis is away. Without it such text, and every text while Redis is away, is an error.
+    """
+
+    widget: AutocompleteInput
+    default_error_messages = {
+        "unknown": _("There is no “%(text)s”. Choose one of the suggestions."),
+        "ambiguous": _("There are several “%(text)s”. Choose one of the suggestions."),
+        "invalid": _("The text has characters that are not accepted."),
+        "too_long": _("At most %(count)d characters, please."),
+        "unavailable": _("“%(text)s” cannot be checked at the moment. Try again in a minute."),
+    }
+
+    def __init__(self, index: str, *, scope: object = None, free_text: bool = False, **options: Any) -> None:
+        options.setdefault("widget", AutocompleteInput(index, scope=scope))
+        super().__init__(**options)
+        self.index = index
+        self.scope = scope
+        self.free_text = free_text
+
+    @property
+    def scope(self) -> object:
+        """The part of the index that the field and its widget ask."""
+        return self.widget.scope
+
+    @scope.setter
+    def scope(self, scope: object) -> None:
+        self.widget.scope = scope
+
+    def to_python(self, value: Any) -> Suggestion | None:
+        """What was typed or chosen, as an entry.
+
+        Raises:
+            ValidationError: it names none or several, is too long, or Redis is away.
+        """
+        typed = _as_typed(value)
+        if not typed.text:
+            return None
+        if len(typed.text) > MAX_TEXT_CHARS:
+            raise self._error("too_long", count=MAX_TEXT_CHARS)
+        try:
+            check_text(typed.text)
+        except ValueError:
+            raise self._error("invalid") from None
+        try:
+            found = self._look_up(source(self.index).index(self.scope), typed)
+        except RedisError:
+            if not self.free_text:
+                raise self._error("unavailable", text=typed.text) from None
+            found = []
+        if len(found) == 1:
+            return found[0]
+        if self.free_text:
+            return Suggestion("", typed.text)
+        raise self._error("ambiguous" if found else "unknown", text=typed.text)
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        """Whether the data differ from the initial id or suggestion. The text of an id is looked up."""
+        before, after = _as_initial(initial), _as_typed(data)
+        if not after.text or not before.id:
+            return fold(after.text) != fold(before.text or before.id)
+        if after.id not in ("", before.id):
+            return True
+        shown = (before.text or self._text_of(before.id), before.id)
+        return fold(after.text) not in map(fold, shown)
+
+    def _text_of(self, id_: str) -> str:
+        """The text of an id, or the id itself where it is not known or Redis is away."""
+        try:
+            known = source(self.index).index(self.scope).get_many([id_])
+        except RedisError:
+            return id_
+        return known[id_].text if id_ in known else id_
+
+    def _look_up(self, index: PrefixIndex, typed: Typed) -> list[Suggestion]:
+        if typed.id:
+            try:
+                id_ = check_id(typed.id)
+            except ValueError:  # not one of ours: the text decides
+                return index.named(typed.text, 2)
+            chosen = index.get_many([id_]).get(id_)
+            if chosen and (fold(chosen.text) == fold(typed.text) or typed.text == id_):
+                return [chosen]
+        return index.named(typed.text, 2)
+
+    def _error(self, code: str, **params: object) -> ValidationError:
+        return ValidationError(self.error_messages[code], code=code, params=params)
+
+
+def _as_typed(value: Any) -> Typed:
+    """What a form brings: `Typed`, or a text where somebody calls `clean` with one."""
+    if isinstance(value, Typed):
+        return value
+    if isinstance(value, Suggestion):
+        return Typed(value.text, value.id)
+    return Typed(str(value or "").strip(), "")
+
+
+def _as_initial(value: Any) -> Typed:
+    """What a form begins with: a suggestion, or an id whose text is not known here."""
+    if isinstance(value, Suggestion):
+        return Typed(value.text, value.id)
+    return Typed("", "" if value is None else str(value))

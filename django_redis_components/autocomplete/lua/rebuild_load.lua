@@ -1,0 +1,29 @@
+-- Puts a chunk of entries into the rebuild. An entry that was written meanwhile is newer, and stays.
+-- Precondition: as for add.
+-- KEYS[1] build  string: token of the rebuild under way
+-- KEYS[2] build_lex  zset
+-- KEYS[3] build_top  zset
+-- KEYS[4] build_entries  hash
+-- KEYS[5] build_live  set of ids written by add and remove since it began
+-- ARGV[1] token  opaque
+-- ARGV[2] ttl_ms  milliseconds that the rebuild lives without a further step
+-- ARGV[3..] pairs  id and record, alternating
+-- Returns 1: loaded
+-- Returns -1: superseded or expired
+-- Cost: O(terms of the chunk) times O(log n)
+local build, build_lex, build_top, build_entries, build_live = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local token, ttl_ms = ARGV[1], ARGV[2]
+-- @include entries
+
+if redis.call("GET", build) ~= token then
+    return -1
+end
+for at = 3, #ARGV, 2 do
+    if redis.call("SISMEMBER", build_live, ARGV[at]) == 0 then
+        put(build_lex, build_top, build_entries, ARGV[at], ARGV[at + 1])
+    end
+end
+for _, key in ipairs(KEYS) do
+    redis.call("PEXPIRE", key, ttl_ms)
+end
+return 1

@@ -1,0 +1,40 @@
+-- Puts a finished rebuild in the place of the index, at once.
+-- Precondition: every chunk was loaded.
+-- KEYS[1] build  string: token of the rebuild under way
+-- KEYS[2] built  string: token of the last rebuild that came in
+-- KEYS[3] build_live  set
+-- KEYS[4] lex  zset
+-- KEYS[5] top  zset
+-- KEYS[6] entries  hash
+-- KEYS[7] build_lex  zset
+-- KEYS[8] build_top  zset
+-- KEYS[9] build_entries  hash
+-- ARGV[1] token  opaque
+-- ARGV[2] remember_ms  milliseconds for which a repeated swap is recognised
+-- Returns n >= 0: entries in the index; the swap is done (or was, when the first reply was lost)
+-- Returns -1: superseded or expired
+-- Cost: O(1); the server frees what was there in the background
+local build, built, build_live = KEYS[1], KEYS[2], KEYS[3]
+local lex, top, entries = KEYS[4], KEYS[5], KEYS[6]
+local build_lex, build_top, build_entries = KEYS[7], KEYS[8], KEYS[9]
+local token, remember_ms = ARGV[1], ARGV[2]
+
+local function replace(old, new)
+    redis.call("UNLINK", old)
+    if redis.call("EXISTS", new) == 1 then
+        redis.call("PERSIST", new)
+        redis.call("RENAME", new, old)
+    end
+end
+
+if redis.call("GET", built) ~= token then
+    if redis.call("GET", build) ~= token then
+        return -1
+    end
+    replace(lex, build_lex)
+    replace(top, build_top)
+    replace(entries, build_entries)
+    redis.call("UNLINK", build, build_live)
+    redis.call("SET", built, token, "PX", remember_ms)
+end
+return redis.call("HLEN", entries)

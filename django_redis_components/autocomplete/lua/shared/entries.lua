@@ -1,0 +1,72 @@
+-- An entry is an id and its record: text NUL weight, then 0x01 and a folded term for each term.
+-- Its members:  term NUL text NUL weight NUL id                           in the zset "lex"
+--               beginning NUL (999999999 - weight) NUL member of "lex"    in the zset "top",
+-- the latter for entries with a weight, for each beginning of up to 2 characters, the empty one too.
+local TOP_CHARACTERS = 2
+
+local function beginnings(term)
+    local found, text = { "" }, ""
+    for character in string.gmatch(term, "[%z\1-\127\194-\244][\128-\191]*") do
+        if #found > TOP_CHARACTERS then
+            break
+        end
+        text = text .. character
+        found[#found + 1] = text
+    end
+    return found
+end
+
+local function members(id, record)
+    local head, terms = string.match(record, "^(.-)\1(.*)$")
+    local weight = tonumber(string.match(head, "%z(%d+)$"))
+    local rank = string.format("%09d", 999999999 - weight)
+    local lex, top, seen = {}, {}, {}
+    for term in string.gmatch(terms, "[^\1]+") do
+        local member = term .. "\0" .. head .. "\0" .. id
+        lex[#lex + 1] = member
+        for _, beginning in ipairs(weight > 0 and beginnings(term) or {}) do
+            if not seen[beginning] then
+                seen[beginning] = true
+                top[#top + 1] = beginning .. "\0" .. rank .. "\0" .. member
+            end
+        end
+    end
+    return lex, top
+end
+
+-- At most 32 terms and so 65 beginnings: within what unpack takes.
+local function add_all(zset, found)
+    local scored = {}
+    for at, member in ipairs(found) do
+        scored[at * 2 - 1], scored[at * 2] = 0, member
+    end
+    if #scored > 0 then
+        redis.call("ZADD", zset, unpack(scored))
+    end
+end
+
+local function drop(lex, top, entries, id)
+    local record = redis.call("HGET", entries, id)
+    if not record then
+        return false
+    end
+    local old_lex, old_top = members(id, record)
+    redis.call("ZREM", lex, unpack(old_lex))
+    if #old_top > 0 then
+        redis.call("ZREM", top, unpack(old_top))
+    end
+    redis.call("HDEL", entries, id)
+    return true
+end
+
+local function put(lex, top, entries, id, record)
+    if redis.call("HGET", entries, id) == record then
+        return false
+    end
+    drop(lex, top, entries, id)
+    local new_lex, new_top = members(id, record)
+    add_all(lex, new_lex)
+    add_all(top, new_top)
+    redis.call("HSET", entries, id, record)
+    return true
+end

@@ -1,0 +1,12 @@
+-- Removes the element of an id (all of them, should there be several) and returns its text, or "".
+local function take_out(recents, id, limit)
+    local known = ""
+    local start = id .. "\0"
+    for _, element in ipairs(redis.call("LRANGE", recents, 0, limit - 1)) do
+        if string.sub(element, 1, #start) == start then
+            known = string.sub(element, #start + 1)
+            redis.call("LREM", recents, 0, element)
+        end
+    end
+    return known
+end

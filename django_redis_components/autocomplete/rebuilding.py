@@ -1,0 +1,131 @@
+"""A rebuild of an index: loaded beside it in chunks, put in its place at once."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from contextlib import suppress
+from itertools import islice
+
+from redis.exceptions import RedisError
+
+from django_redis_components.autocomplete.entries import Entry, Id, check_id
+from django_redis_components.autocomplete.exceptions import RebuildSuperseded
+from django_redis_components.autocomplete.scripts import (
+    BUILD,
+    REBUILD_ABANDON,
+    REBUILD_BEGIN,
+    REBUILD_LOAD,
+    REBUILD_SWAP,
+    SUPERSEDED,
+)
+from django_redis_components.core.protocol import AsyncDoor, Flow, SyncDoor, arun, run
+
+#: Entries loaded by one script. More would hold up the server's other clients for longer.
+CHUNK = 200
+#: Milliseconds that a rebuild lives between two chunks. What a crashed one left is gone after it.
+TTL_MS = 15 * 60 * 1_000
+#: Milliseconds for which a repeated swap is recognised: longer than any client repeats.
+REMEMBER_MS = 10 * 60 * 1_000
+
+Given = Entry | tuple[Id, str]
+
+
+class Rebuild:
+    """The steps of one rebuild, each a flow.
+
+    Args:
+        name: of the index, for the error.
+        keys: the index's keys, and those of a rebuild, by the scripts' names.
+        built: key that remembers the last rebuild that came in.
+    """
+
+    def __init__(self, name: str, keys: dict[str, str], built: str) -> None:
+        self._name = name
+        self._keys = keys
+        self._built = built
+        self._token = secrets.token_hex(16)
+
+    def begin(self) -> Flow[None]:
+        """Supersede a rebuild under way, and begin."""
+        yield REBUILD_BEGIN(**self._all(), token=self._token, ttl_ms=TTL_MS)
+
+    def load(self, chunk: list[Given]) -> Flow[None]:
+        """Load one chunk."""
+        pairs = [part for given in chunk for part in _pair(given)]
+        reply = yield REBUILD_LOAD(
+            **{name: self._keys[name] for name in BUILD}, token=self._token, ttl_ms=TTL_MS, pairs=pairs
+        )
+        self._check(reply)
+
+    def swap(self) -> Flow[int]:
+        """Come in, and return the number of entries."""
+        reply: int = yield REBUILD_SWAP(**self._keys, built=self._built, token=self._token, remember_ms=REMEMBER_MS)
+        self._check(reply)
+        return reply
+
+    def abandon(self) -> Flow[None]:
+        """Drop what was loaded."""
+        yield REBUILD_ABANDON(**self._all(), token=self._token)
+
+    def _all(self) -> dict[str, object]:
+        return {"build": self._keys["build"], "rest": [self._keys[name] for name in BUILD[1:]]}
+
+    def _check(self, reply: int) -> None:
+        if reply == SUPERSEDED:
+            raise RebuildSuperseded(self._name, TTL_MS / 1_000)
+
+
+def rebuild(steps: Rebuild, client: SyncDoor, iterable: Iterable[Given]) -> int:
+    """Run all the steps in this thread."""
+    run(client, steps.begin())
+    try:
+        for chunk in _chunks(iterable):
+            run(client, steps.load(chunk))
+        return run(client, steps.swap())
+    except BaseException:
+        with suppress(RedisError):  # it expires by itself
+            run(client, steps.abandon())
+        raise
+
+
+async def arebuild(steps: Rebuild, client: AsyncDoor, iterable: Iterable[Given] | AsyncIterable[Given]) -> int:
+    """Run all the steps on the event loop."""
+    await arun(client, steps.begin())
+    try:
+        async for chunk in _achunks(iterable):
+            await arun(client, steps.load(chunk))
+        return await arun(client, steps.swap())
+    except BaseException:
+        with suppress(RedisError):
+            await arun(client, steps.abandon())
+        raise
+
+
+def _pair(given: Given) -> tuple[str, str]:
+    if isinstance(given, tuple) and len(given) == 2:
+        given = Entry(*given)
+    if not isinstance(given, Entry):
+        raise TypeError(f"{given!r}: expected an Entry or a tuple of id and text.")
+    return check_id(given.id), given.record()
+
+
+def _chunks(iterable: Iterable[Given]) -> Iterator[list[Given]]:
+    source = iter(iterable)
+    while chunk := list(islice(source, CHUNK)):
+        yield chunk
+
+
+async def _achunks(iterable: Iterable[Given] | AsyncIterable[Given]) -> AsyncIterator[list[Given]]:
+    if not isinstance(iterable, AsyncIterable):
+        for chunk in _chunks(iterable):
+            yield chunk
+        return
+    chunk = []
+    async for given in iterable:
+        chunk.append(given)
+        if len(chunk) == CHUNK:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk

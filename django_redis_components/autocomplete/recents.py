@@ -1,0 +1,137 @@
+"""The few ids that somebody chose last."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django_redis_components.autocomplete import entries
+from django_redis_components.autocomplete.entries import Id, Suggestion
+from django_redis_components.autocomplete.scripts import RECENT_REMOVE, RECENT_TOUCH
+from django_redis_components.core import connections, keys
+from django_redis_components.core.protocol import Command, Flow, Read, arun, run
+from django_redis_components.core.text import folded_words
+from django_redis_components.core.units import Seconds, to_ms
+
+#: Longest list. It is read whole for each completion.
+MAX_LIMIT = 1_000
+
+_Suggestions = list[Suggestion]
+_Ids = list[str]
+
+
+class RecentList:
+    """The last `limit` different ids, the latest first.
+
+    Args:
+        name: whose list it is, such as ``f"user:{user.pk}"``.
+        limit: how many are kept, 1 to 1,000.
+        ttl: seconds (or timedelta) that the list lives after its last touch; 400 days by default.
+        using: alias of the connection.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        limit: int = 100,
+        *,
+        ttl: Seconds = timedelta(days=400),
+        using: str = "default",
+    ) -> None:
+        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:
+            raise ValueError(f"limit={limit!r}: expected a whole number from 1 to {MAX_LIMIT}.")
+        self.name = keys.validate_name(name, "name of a recent list")
+        self.limit = limit
+        self.using = using
+        self._ttl_ms = to_ms(ttl, "ttl")
+
+    def __repr__(self) -> str:
+        return f"<RecentList {self.name}>"
+
+    def touch(self, id: Id, text: str | None = None) -> None:
+        """Put an id in front.
+
+        Args:
+            id: what was chosen.
+            text: its text, for lists that are completed without an index; None keeps the one known.
+        """
+        run(connections.client(self.using), self._touch(id, text))
+
+    async def atouch(self, id: Id, text: str | None = None) -> None:
+        """`touch`, on the event loop."""
+        await arun(connections.aclient(self.using), self._touch(id, text))
+
+    def remove(self, id: Id) -> None:
+        """Take an id out; one that is not there is no error."""
+        run(connections.client(self.using), self._remove(id))
+
+    async def aremove(self, id: Id) -> None:
+        """`remove`, on the event loop."""
+        await arun(connections.aclient(self.using), self._remove(id))
+
+    def clear(self) -> None:
+        """Forget the whole list."""
+        run(connections.client(self.using), self._clear())
+
+    async def aclear(self) -> None:
+        """`clear`, on the event loop."""
+        await arun(connections.aclient(self.using), self._clear())
+
+    def list(self) -> _Suggestions:
+        """All of them, the latest first. One that was touched without a text has its id as text."""
+        return run(connections.client(self.using), self._list())
+
+    async def alist(self) -> _Suggestions:
+        """`list`, on the event loop."""
+        return await arun(connections.aclient(self.using), self._list())
+
+    def complete(self, prefix: str, limit: int = 10) -> _Suggestions:
+        """Those of which a word begins with `prefix`, the latest first; an empty prefix finds all."""
+        return run(connections.client(self.using), self._complete(prefix, limit))
+
+    async def acomplete(self, prefix: str, limit: int = 10) -> _Suggestions:
+        """`complete`, on the event loop."""
+        return await arun(connections.aclient(self.using), self._complete(prefix, limit))
+
+    def ids(self) -> _Ids:
+        """The ids, the latest first."""
+        return run(connections.client(self.using), self._ids())
+
+    async def aids(self) -> _Ids:
+        """`ids`, on the event loop."""
+        return await arun(connections.aclient(self.using), self._ids())
+
+    def _key(self) -> str:
+        return keys.key("autocomplete", self.name, "recent")
+
+    def _touch(self, id: Id, text: str | None) -> Flow[None]:
+        shown = "" if text is None else entries.check_text(text)
+        yield RECENT_TOUCH(
+            recents=self._key(), id=entries.check_id(id), text=shown, limit=self.limit, ttl_ms=self._ttl_ms
+        )
+
+    def _remove(self, id: Id) -> Flow[None]:
+        yield RECENT_REMOVE(recents=self._key(), id=entries.check_id(id), limit=self.limit)
+
+    def _clear(self) -> Flow[None]:
+        yield Command("UNLINK", self._key(), retry=True)
+
+    def _ids(self) -> Flow[_Ids]:
+        elements = yield Read("LRANGE", self._key(), 0, self.limit - 1)
+        return [element[: element.index(0)].decode() for element in elements]
+
+    def _list(self) -> Flow[_Suggestions]:
+        elements = yield Read("LRANGE", self._key(), 0, self.limit - 1)
+        parts = [element.decode().split("\0", 1) for element in elements]
+        return [Suggestion(id_, text or id_, recent=True) for id_, text in parts]
+
+    def _complete(self, prefix: str, limit: int) -> Flow[_Suggestions]:
+        entries.check_limit(limit)
+        typed = entries.folded_prefix(prefix)
+        known = yield from self._list()
+        if typed:
+            known = [one for one in known if _matches(one.text, typed)]
+        return known[:limit]
+
+
+def _matches(text: str, typed: str) -> bool:
+    return any(words.startswith(typed) for words in folded_words(text, entries.MAX_TEXT_TERMS))

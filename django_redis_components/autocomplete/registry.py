@@ -1,0 +1,164 @@
+"""Which names of indexes the widget and the JSON view know, and who may ask them.
+
+Nothing is public that the site did not say: an index that is not registered does not exist for the view,
+and the permission of a registered one defaults to users who are logged in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django.core.signing import BadSignature, Signer
+from django.http import HttpRequest
+
+from django_redis_components.autocomplete.exceptions import AutocompleteError, UnknownIndex
+from django_redis_components.autocomplete.index import PrefixIndex
+from django_redis_components.autocomplete.recents import RecentList
+from django_redis_components.core import conf
+from django_redis_components.core.keys import validate_name
+
+#: Separates these signatures from every other use of the site's secret key.
+SALT = "django_redis_components.autocomplete"
+
+#: Whether somebody may ask an index: the request, and the scope ("" without one).
+Permission = Callable[[HttpRequest, str], bool]
+
+_sources: dict[str, Source] = {}
+
+
+class ScopeNeeded(AutocompleteError, ValueError):
+    """An index has one part for each scope, and none was named; or one was named and there are none."""
+
+
+class Source:
+    """What a registered name stands for. Subclass it where `register` is not enough.
+
+    Args:
+        name: as widgets name it.
+        permission: who may ask; users who are logged in by default.
+        scoped: one index for each scope (a guild, a tenant). A widget then names the scope, which
+            travels signed, or `scope_for` finds it.
+        scope_for: the scope of a request, for a scope that follows from it (the user's tenant).
+        recents: the list of recent choices of a request's user, or None.
+        limit: suggestions in one answer; `REDIS_COMPONENTS["AUTOCOMPLETE"]["LIMIT"]` by default.
+        min_length: characters before it is asked; the setting `MIN_LENGTH` by default.
+        using: alias of the connection.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        permission: Permission | None = None,
+        scoped: bool = False,
+        scope_for: Callable[[HttpRequest], str] | None = None,
+        recents: Callable[[HttpRequest], RecentList | None] | None = None,
+        limit: int | None = None,
+        min_length: int | None = None,
+        using: str = "default",
+    ) -> None:
+        self.name = validate_name(name, "index name")
+        if "/" in name:
+            raise ValueError(f"index name {name!r}: a slash is not accepted; the name stands in the URL.")
+        self.scoped = scoped or scope_for is not None
+        self.limit = limit
+        self.min_length = min_length
+        self.using = using
+        self._permission = permission or is_authenticated
+        self._scope_for = scope_for
+        self._recents = recents
+
+    def __repr__(self) -> str:
+        return f"<Source {self.name}>"
+
+    def permitted(self, request: HttpRequest, scope: str) -> bool:
+        """Whether this request may ask the index of this scope."""
+        return bool(self._permission(request, scope))
+
+    def scope_for(self, request: HttpRequest) -> str | None:
+        """The scope that follows from the request; None when the widget has to name it."""
+        return str(self._scope_for(request)) if self._scope_for else None
+
+    def index(self, scope: object = None) -> PrefixIndex:
+        """The index of a scope.
+
+        Raises:
+            ScopeNeeded: the scope misses, or there are none.
+        """
+        if self.scoped == (scope in (None, "")):
+            problem = "it has one part for each scope: name the scope" if self.scoped else "it has no scopes"
+            raise ScopeNeeded(f"Index {self.name!r} with scope {scope!r}: {problem}.")
+        return PrefixIndex(f"{self.name}:{scope}" if self.scoped else self.name, using=self.using)
+
+    def least_length(self) -> int:
+        """Characters that must be typed before the index is asked."""
+        return conf.settings().autocomplete.min_length if self.min_length is None else self.min_length
+
+    def recents(self, request: HttpRequest) -> RecentList | None:
+        """Whose recent choices come first."""
+        return self._recents(request) if self._recents else None
+
+    @property
+    def finds_scope(self) -> bool:
+        """Whether the scope follows from the request, so that no widget needs to name it."""
+        return self._scope_for is not None
+
+    @property
+    def has_recents(self) -> bool:
+        """Whether an empty field has something to show."""
+        return self._recents is not None
+
+
+def is_authenticated(request: HttpRequest, scope: str) -> bool:
+    """The default permission: somebody is logged in."""
+    user = getattr(request, "user", None)
+    return bool(user and user.is_authenticated)
+
+
+def register(name: str | Source, **options: object) -> Source:
+    """Make an index known to the widget and the JSON view; call it in the `ready` of an AppConfig.
+
+    Args:
+        name: the name; or a `Source` made before, without options.
+        options: those of `Source`.
+
+    Registering a name again replaces what it stood for.
+    """
+    source = name if isinstance(name, Source) else Source(name, **options)  # type: ignore[arg-type]
+    _sources[source.name] = source
+    return source
+
+
+def unregister(name: str) -> None:
+    """Forget a name; one that is not registered is no error."""
+    _sources.pop(name, None)
+
+
+def registered() -> list[Source]:
+    """All of them, by name."""
+    return [_sources[name] for name in sorted(_sources)]
+
+
+def source(name: str) -> Source:
+    """What a name stands for.
+
+    Raises:
+        UnknownIndex: nothing.
+    """
+    try:
+        return _sources[name]
+    except KeyError:
+        raise UnknownIndex(name, _sources) from None
+
+
+def sign_scope(name: str, scope: object) -> str:
+    """A scope as it travels in a page: readable, but nobody can change it, or use it for another index."""
+    return Signer(salt=f"{SALT}:{name}").sign(str(scope))
+
+
+def read_scope(name: str, signed: str) -> str | None:
+    """The scope of what `sign_scope` returned; None if it was tampered with."""
+    try:
+        return Signer(salt=f"{SALT}:{name}").unsign(signed)
+    except BadSignature:
+        return None

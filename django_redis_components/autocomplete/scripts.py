@@ -1,0 +1,37 @@
+"""The room's scripts. All are idempotent: by value, or by the token of a rebuild."""
+
+from __future__ import annotations
+
+from django_redis_components.core.scripts import LuaScript
+
+#: The keys of an index, and those of a rebuild of it, as the scripts name them.
+INDEX = ("lex", "top", "entries")
+BUILD = ("build", "build_lex", "build_top", "build_entries", "build_live")
+
+ADD = LuaScript("autocomplete", "add", keys=(*INDEX, *BUILD), args=("id", "record"), idempotent=True)
+REMOVE = LuaScript("autocomplete", "remove", keys=(*INDEX, *BUILD), args=("id",), idempotent=True)
+
+REBUILD_BEGIN = LuaScript(
+    "autocomplete", "rebuild_begin", keys=("build", "rest*"), args=("token", "ttl_ms"), idempotent=True
+)
+REBUILD_LOAD = LuaScript(
+    "autocomplete", "rebuild_load", keys=BUILD, args=("token", "ttl_ms", "pairs*"), idempotent=True
+)
+REBUILD_SWAP = LuaScript(
+    "autocomplete",
+    "rebuild_swap",
+    keys=("build", "built", "build_live", *INDEX, "build_lex", "build_top", "build_entries"),
+    args=("token", "remember_ms"),
+    idempotent=True,
+)
+REBUILD_ABANDON = LuaScript(
+    "autocomplete", "rebuild_abandon", keys=("build", "rest*"), args=("token",), idempotent=True
+)
+
+RECENT_TOUCH = LuaScript(
+    "autocomplete", "recent_touch", keys=("recents",), args=("id", "text", "limit", "ttl_ms"), idempotent=True
+)
+RECENT_REMOVE = LuaScript("autocomplete", "recent_remove", keys=("recents",), args=("id", "limit"), idempotent=True)
+
+#: Answer of the rebuild's scripts when another rebuild began since, or this one expired.
+SUPERSEDED = -1

@@ -1,0 +1,40 @@
+"""An estimate is an int with something to say."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+from django.template import Context, Engine
+
+from django_redis_components.analytics import Estimate
+
+
+def test_an_estimate_is_an_int() -> None:
+    estimate = Estimate(1234)
+
+    assert estimate == 1234
+    assert estimate + 1 == 1235
+    assert json.dumps({"visitors": estimate}) == '{"visitors": 1234}'
+
+
+def test_an_estimate_carries_its_error() -> None:
+    estimate = Estimate(1234)
+
+    assert estimate.error == 0.0081
+    assert estimate.exact_range is True
+    assert Estimate(5, exact_range=False).exact_range is False
+
+
+def test_an_estimate_reads_as_its_number_and_shows_its_error_to_developers() -> None:
+    estimate = Estimate(1234, exact_range=False)
+
+    assert f"{estimate} {estimate:,}" == "1234 1,234"
+    assert Engine().from_string("{{ n }}").render(Context({"n": estimate}, use_l10n=False)) == "1234"
+    assert repr(estimate) == "Estimate(1234, error=0.0081, exact_range=False)"
+
+
+def test_a_copy_keeps_what_the_estimate_carries() -> None:
+    twin = copy.copy(Estimate(7, error=0.5, exact_range=False))
+
+    assert (twin, twin.error, twin.exact_range) == (7, 0.5, False)

@@ -1,0 +1,87 @@
+"""Deleting sign-ins: a user from all days, and the totals of old days."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+
+import pytest
+
+from django_redis_components.analytics import SignIns, signins
+from tests.analytics.signing import DAY, EPOCH, base, days_from, sign_in_on
+from tests.support import Proxy, Store, run_together
+
+
+def test_a_forgotten_user_is_gone_from_the_days_too(store: Store) -> None:
+    sign_ins = sign_in_on(days_from(DAY, 3), 7)
+    sign_in_on([DAY], 8)
+
+    assert sign_ins.forget(7) is True
+
+    assert sign_ins.forget(7) is False
+    assert not store.raw.exists(f"{base(store)}:u:7")
+    assert sign_ins.series(DAY, DAY + timedelta(days=2)) == {
+        DAY: 1,
+        DAY + timedelta(days=1): 0,
+        DAY + timedelta(days=2): 0,
+    }
+
+
+def test_forgetting_creates_no_day_that_was_pruned(store: Store) -> None:
+    sign_ins = sign_in_on(days_from(DAY, 2))
+    sign_ins.prune(DAY + timedelta(days=1))
+
+    assert sign_ins.forget(7) is True
+
+    assert not store.raw.exists(f"{base(store)}:d:20261120")
+
+
+def test_forgetting_leaves_no_bit_behind_while_the_user_signs_in(redis_server: Store) -> None:
+    for user in range(20):
+        sign_in_on(days_from(DAY, 5), user)
+
+        def act(number: int, user: int = user) -> None:
+            if number:
+                SignIns("site").forget(user)
+            else:
+                SignIns("site").sign_in(user, DAY + timedelta(days=9))
+
+        run_together(2, act)
+
+    sign_ins = SignIns("site")
+    left = [user for user in range(20) if sign_ins.count(user)]
+    assert sum(sign_ins.series(DAY, DAY + timedelta(days=9)).values()) == len(left)
+    assert all(sign_ins.first(user) == DAY + timedelta(days=9) for user in left)
+
+
+def test_forgetting_gives_up_on_a_user_who_never_stops(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    sign_in_on([DAY])
+    monkeypatch.setattr(signins, "FORGET_TRIES", 0)
+
+    with pytest.raises(RuntimeError, match=r"^<SignIns 'site'>: user 7 signed in on 0 days while being forgotten\.$"):
+        SignIns("site").forget(7)
+
+
+def test_a_lost_reply_while_forgetting_is_repeated(proxy: Proxy, redis_server: Store) -> None:
+    sign_in_on([DAY, DAY + timedelta(days=1)])
+    sign_in_on([DAY], 8).forget(8)
+    proxy.drop_next_reply(after=b"si:d:")
+
+    assert SignIns("site", using="proxied").forget(7) is True
+
+    assert proxy.dropped == 1
+    assert SignIns("site").total(DAY) == 0
+
+
+def test_pruning_deletes_the_days_before_and_no_user(store: Store) -> None:
+    sign_ins = sign_in_on([EPOCH, *days_from(DAY, 3)])
+
+    assert sign_ins.prune(DAY + timedelta(days=1)) == 2
+
+    assert sign_ins.prune(DAY + timedelta(days=1)) == 0
+    assert sign_ins.series(DAY, DAY + timedelta(days=2)) == {
+        DAY: 0,
+        DAY + timedelta(days=1): 1,
+        DAY + timedelta(days=2): 1,
+    }
+    assert sign_ins.count(7) == 4
+    assert sign_ins.prune(date(1999, 1, 1)) == 0

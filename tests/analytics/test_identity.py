@@ -1,0 +1,121 @@
+"""Who is one visitor: addresses behind proxies, and the salt of the day."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+
+import pytest
+from django.test import RequestFactory
+
+from django_redis_components.analytics import identity
+from django_redis_components.core import connections
+from django_redis_components.core.protocol import run
+from tests.support import Proxy, Store, run_together
+
+DAY = date(2026, 11, 20)
+
+
+@pytest.fixture(autouse=True)
+def _no_salts() -> None:
+    identity._salts.clear()
+
+
+def salt(day: date = DAY, site: str = "default", using: str = "default") -> bytes:
+    return run(connections.client(using), identity.day_salt(site, using, day))
+
+
+def visitor(day: date = DAY, site: str = "default", agent: str = "Firefox", **meta: str) -> bytes:
+    request = RequestFactory().get("/", headers={"User-Agent": agent}, **meta)
+    return run(connections.client(), identity.hash_visitor(request, site, "default", day))
+
+
+@pytest.mark.parametrize(
+    ("proxies", "forwarded", "address"),
+    [
+        (0, "6.6.6.6", "10.0.0.1"),
+        (1, "6.6.6.6, 1.2.3.4", "1.2.3.4"),
+        (2, "6.6.6.6, 1.2.3.4, 10.0.0.2", "1.2.3.4"),
+        (1, "", "10.0.0.1"),
+        (2, "1.2.3.4", "1.2.3.4"),
+        (3, "1.2.3.4,10.0.0.2", "1.2.3.4"),
+        (1, "2001:db8::1", "2001:db8::1"),
+    ],
+)
+def test_the_address_is_what_the_outermost_trusted_proxy_saw(proxies: int, forwarded: str, address: str) -> None:
+    request = RequestFactory().get("/", headers={"X-Forwarded-For": forwarded}, REMOTE_ADDR="10.0.0.1")
+
+    assert identity.client_address(request, proxies) == address
+
+
+def test_a_socket_without_an_address_is_one_address() -> None:
+    assert identity.client_address(RequestFactory().get("/", REMOTE_ADDR=""), 0) == ""
+
+
+def test_the_salt_of_a_day_is_random_and_lives_two_days(store: Store) -> None:
+    found = salt()
+    key = f"{store.prefix}:analytics:{{default}}:salt:20261120"
+
+    assert len(found) == 32
+    assert store.raw.get(key) == found
+    assert 2 * 86_400_000 - 10_000 < store.raw.pttl(key) <= 2 * 86_400_000
+    assert salt(DAY + timedelta(days=1)) != found
+    assert salt(site="other") != found
+
+
+def test_all_processes_of_a_day_have_one_salt(store: Store) -> None:
+    found = salt()
+    identity._salts.clear()  # another process
+
+    assert salt() == found
+
+
+def test_of_many_that_make_the_salt_at_once_all_get_the_same(redis_server: Store) -> None:
+    def ask(_: int) -> bytes:
+        identity._salts.clear()
+        return salt()
+
+    assert len(set(run_together(8, ask))) == 1
+
+
+def test_a_lost_reply_leaves_one_salt(proxy: Proxy, redis_server: Store) -> None:
+    proxy.drop_next_reply(after=b":salt:")
+
+    found = salt(using="proxied")
+
+    assert proxy.dropped == 1
+    assert redis_server.raw.get(f"{redis_server.prefix}:analytics:{{default}}:salt:20261120") == found
+
+
+def test_a_process_asks_once_a_day_and_keeps_yesterdays_salt_only(redis_server: Store) -> None:
+    first = salt(DAY)
+    redis_server.delete_keys()
+    assert salt(DAY) == first
+
+    salt(DAY + timedelta(days=1))
+    assert len(identity._salts) == 2
+    salt(DAY + timedelta(days=2))
+
+    assert [day for day, _ in identity._salts.values()] == [DAY + timedelta(days=1), DAY + timedelta(days=2)]
+    assert salt(DAY) != first
+
+
+def test_a_visitor_is_the_same_all_day_and_another_tomorrow(redis_server: Store) -> None:
+    assert visitor() == visitor()
+    assert visitor() != visitor(DAY + timedelta(days=1))
+    assert visitor() != visitor(agent="Chrome")
+    assert visitor() != visitor(REMOTE_ADDR="10.9.9.9")
+    assert visitor() != visitor(site="other")
+
+
+def test_neither_address_nor_browser_gets_to_redis(redis_server: Store) -> None:
+    found = visitor(REMOTE_ADDR="10.9.9.9", agent="Firefox")
+
+    assert len(found) == 16
+    (salt_key,) = redis_server.keys()
+    assert b":salt:" in salt_key
+    assert redis_server.raw.type(salt_key) == b"string"
+
+
+def test_a_user_without_a_key_is_no_visitor() -> None:
+    assert identity.user_visitor(None) is None
+    assert identity.user_visitor(7) == b"u:7"

@@ -1,0 +1,384 @@
+"""What the middleware counts, and that no page suffers from it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.http import HttpResponse
+from django.test import AsyncClient, Client, RequestFactory
+from django.utils import timezone
+
+from django_redis_components.analytics import AnalyticsMiddleware, PageViews, UniqueVisitors, guard
+from django_redis_components.analytics.days import site_date
+from django_redis_components.core import connections
+from tests.support import Proxy, Store, eventually, run_async
+
+pytestmark = pytest.mark.urls("tests.analytics.urls")
+
+MIDDLEWARE = "django_redis_components.analytics.AnalyticsMiddleware"
+AUTHENTICATED = [
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    MIDDLEWARE,
+]
+CHROME = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36"
+
+
+@pytest.fixture(autouse=True)
+def _middleware(settings: Any) -> None:
+    settings.MIDDLEWARE = [MIDDLEWARE]
+
+
+def views_of(page: str) -> int:
+    return PageViews().count(page, site_date())
+
+
+def visitors() -> int:
+    return UniqueVisitors("default").count(site_date())
+
+
+def test_a_page_is_counted_with_its_visitor(store: Store) -> None:
+    client = Client()
+
+    for _ in range(3):
+        assert client.get("/page/", {"from": "mail"}).content == b"<p>page"
+
+    day = f"{site_date():%Y%m%d}"
+    assert store.raw.zscore(f"{store.prefix}:analytics:{{default}}:pv:{day}", "/page/") == 3
+    assert store.raw.pfcount(f"{store.prefix}:analytics:{{default}}:uv:{day}") == 1
+    assert len(store.keys()) == 3  # and the salt
+
+
+@pytest.mark.parametrize("name", ["page", "async", "streamed"])
+def test_html_pages_are_counted(redis_server: Store, name: str) -> None:
+    Client().get(f"/{name}/")
+
+    assert views_of(f"/{name}/") == 1
+
+
+@pytest.mark.parametrize("name", ["data", "moved", "missing", "broken", "bare"])
+def test_what_is_no_page_is_not_counted(redis_server: Store, name: str) -> None:
+    Client().get(f"/{name}/")
+
+    assert redis_server.keys() == []
+
+
+@pytest.mark.parametrize("method", ["head", "post", "put", "options"])
+def test_only_get_is_counted(redis_server: Store, method: str) -> None:
+    getattr(Client(), method)("/page/")
+
+    assert redis_server.keys() == []
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Sec-Purpose": "prefetch"},
+        {"Sec-Purpose": "prefetch;prerender"},
+        {"Purpose": "prefetch"},
+        {"X-Moz": "prefetch"},
+        {"User-Agent": "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"},
+        {"User-Agent": "curl/8.5.0"},
+    ],
+)
+def test_prefetches_and_crawlers_are_not_counted(redis_server: Store, headers: dict[str, str]) -> None:
+    Client().get("/page/", headers=headers)
+
+    assert redis_server.keys() == []
+
+
+@pytest.mark.parametrize("headers", [{}, {"User-Agent": CHROME}, {"Sec-Purpose": "other"}])
+def test_people_are_counted(redis_server: Store, headers: dict[str, str]) -> None:
+    Client().get("/page/", headers=headers)
+
+    assert views_of("/page/") == 1
+
+
+def test_agents_to_ignore_are_a_setting(redis_server: Store, configure: Callable[..., None]) -> None:
+    configure(IGNORE_AGENTS=["Prober"])
+
+    Client().get("/page/", headers={"User-Agent": "our prober 1.0"})
+    Client().get("/page/", headers={"User-Agent": "curl/8.5.0"})
+
+    assert views_of("/page/") == 1
+
+
+def test_excluded_paths_are_not_counted(redis_server: Store, configure: Callable[..., None]) -> None:
+    configure(EXCLUDE_PATHS=["/internal/"])
+
+    Client().get("/internal/page/")
+    Client().get("/page/")
+
+    assert PageViews().top() == [("/page/", 1)]
+
+
+def test_the_site_and_the_connection_are_settings(proxy: Proxy, configure: Callable[..., None]) -> None:
+    configure(SITE="shop", USING="proxied")
+
+    Client().get("/page/")
+
+    assert PageViews("shop").count("/page/", site_date()) == 1
+    assert PageViews("default").count("/page/", site_date()) == 0
+    assert list(connections._clients) == ["proxied", "default"]  # in the order of their first use
+
+
+def test_the_day_is_the_sites_whatever_time_zone_a_view_activates(redis_server: Store) -> None:
+    zones = iter(["Pacific/Kiritimati", "Pacific/Midway"])  # 25 hours apart: one of them has another date than Berlin
+
+    def view(request: object) -> HttpResponse:
+        timezone.activate(next(zones))
+        return HttpResponse("<p>page")
+
+    middleware = AnalyticsMiddleware(view)
+    try:
+        middleware(RequestFactory().get("/page/"))
+        middleware(RequestFactory().get("/page/"))
+        assert views_of("/page/") == 2
+    finally:
+        timezone.deactivate()
+
+
+def test_two_browsers_of_one_address_are_two_visitors(redis_server: Store) -> None:
+    for agent in (CHROME, CHROME, "Firefox"):
+        Client().get("/page/", headers={"User-Agent": agent})
+
+    assert (views_of("/page/"), visitors()) == (3, 2)
+
+
+def test_who_asks_not_to_be_identified_is_no_visitor(redis_server: Store) -> None:
+    Client().get("/page/", headers={"Sec-GPC": "1"})
+    Client().get("/page/", headers={"DNT": "1"})
+
+    assert views_of("/page/") == 2
+    (only,) = redis_server.keys()
+    assert b":pv:" in only
+
+
+def test_a_cookie_identifies_its_browser(redis_server: Store, configure: Callable[..., None]) -> None:
+    configure(VISITOR_IDENTITY="cookie")
+    anna = Client()
+
+    response = anna.get("/page/")
+    for client in (anna, anna, Client()):
+        client.get("/page/", headers={"User-Agent": "changed"})
+
+    cookie = response.cookies["drc_visitor"]
+    assert (views_of("/page/"), visitors()) == (4, 2)
+    assert len(cookie.value) == 32
+    assert (cookie["httponly"], cookie["samesite"], cookie["max-age"], cookie["secure"]) == (
+        True,
+        "Lax",
+        34_560_000,
+        "",
+    )
+    assert response["Vary"] == "Cookie"
+    assert "drc_visitor" not in anna.get("/page/").cookies
+
+
+def test_a_cookie_that_is_not_ours_is_replaced(redis_server: Store, configure: Callable[..., None]) -> None:
+    configure(VISITOR_IDENTITY="cookie")
+    client = Client()
+    client.cookies["drc_visitor"] = "x" * 5_000
+
+    response = client.get("/page/", secure=True)
+
+    assert len(response.cookies["drc_visitor"].value) == 32
+    assert response.cookies["drc_visitor"]["secure"] is True
+
+
+def test_who_refuses_gets_no_cookie(redis_server: Store, configure: Callable[..., None]) -> None:
+    configure(VISITOR_IDENTITY="cookie")
+
+    assert not Client().get("/page/", headers={"Sec-GPC": "1"}).cookies
+
+
+@pytest.mark.django_db
+def test_only_signed_in_users_are_visitors_by_user(
+    redis_server: Store, configure: Callable[..., None], settings: Any
+) -> None:
+    settings.MIDDLEWARE = AUTHENTICATED
+    configure(VISITOR_IDENTITY="user", SIGN_IN_ON_LOGIN=False)
+    at_home, at_work = Client(), Client()
+    for client in (at_home, at_work):
+        client.force_login(User.objects.get_or_create(username="anna")[0])
+
+    for client in (at_home, at_work, Client()):
+        client.get("/page/")
+
+    assert (views_of("/page/"), visitors()) == (3, 1)
+
+
+def test_without_authentication_nobody_is_a_visitor_by_user(
+    redis_server: Store, configure: Callable[..., None]
+) -> None:
+    configure(VISITOR_IDENTITY="user")
+
+    Client().get("/page/")
+
+    assert (views_of("/page/"), visitors()) == (1, 0)
+
+
+def test_the_session_is_not_read_for_other_policies(redis_server: Store, settings: Any) -> None:
+    settings.MIDDLEWARE = AUTHENTICATED
+
+    response = Client().get("/page/")  # reading the session would also need the database
+
+    assert "Vary" not in response
+    assert views_of("/page/") == 1
+
+
+def test_the_async_client_is_counted(store: Store) -> None:
+    async def visit() -> None:
+        client = AsyncClient()
+        for path in ("/page/", "/async/", "/async/"):
+            assert (await client.get(path)).content == b"<p>page"
+        assert (await client.get("/missing/")).status_code == 404
+
+    run_async(visit)
+
+    assert PageViews().top() == [("/async/", 2), ("/page/", 1)]
+    assert visitors() == 1
+
+
+def test_the_async_middleware_uses_no_thread_and_no_synchronous_connection(redis_server: Store) -> None:
+    async def view(request: object) -> HttpResponse:
+        return HttpResponse("<p>page")
+
+    async def visit() -> None:
+        middleware = AnalyticsMiddleware(view)
+        assert asyncio.iscoroutinefunction(middleware) or hasattr(middleware, "_is_coroutine_marker")
+        await middleware(RequestFactory().get("/async/"))
+
+    run_async(visit)
+
+    assert connections._clients == {}
+    assert views_of("/async/") == 1
+
+
+def test_other_tasks_run_while_redis_takes_its_time(proxy: Proxy, configure: Callable[..., None]) -> None:
+    configure(USING="proxied")
+    ticks: list[int] = []
+    seen: list[int] = []
+
+    async def view(request: object) -> HttpResponse:
+        seen.append(len(ticks))
+        return HttpResponse("<p>page")
+
+    async def tick() -> None:
+        while True:
+            ticks.append(1)
+            await asyncio.sleep(0.005)
+
+    async def visit() -> None:
+        middleware = AnalyticsMiddleware(view)
+        await middleware(RequestFactory().get("/warm/"))
+        proxy.delay(0.05)
+        ticking = asyncio.create_task(tick())
+        await middleware(RequestFactory().get("/slow/"))
+        ticking.cancel()
+
+    run_async(visit)
+
+    assert len(ticks) - seen[-1] >= 3
+    assert views_of("/slow/") == 1
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("signed_in", [True, False])
+def test_async_by_user(redis_server: Store, configure: Callable[..., None], settings: Any, signed_in: bool) -> None:
+    settings.MIDDLEWARE = AUTHENTICATED
+    configure(VISITOR_IDENTITY="user", SIGN_IN_ON_LOGIN=False)
+    user = User.objects.create(username="anna")
+
+    async def visit() -> None:
+        client = AsyncClient()
+        if signed_in:
+            await client.aforce_login(user)
+        await client.get("/async/")
+
+    run_async(visit)
+
+    assert (views_of("/async/"), visitors()) == (1, int(signed_in))
+
+
+def test_one_request_costs_one_round_trip(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    Client().get("/page/")
+    seen: list[int] = []
+    client = connections.client()
+    send = client.execute_many
+    monkeypatch.setattr(client, "execute", lambda request: pytest.fail("a round trip of its own"))
+    monkeypatch.setattr(client, "execute_many", lambda requests: (seen.append(len(requests)), send(requests))[1])
+
+    Client().get("/page/")
+
+    assert seen == [2]
+
+
+def test_a_lost_reply_breaks_no_page_and_counts_once(
+    proxy: Proxy, configure: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    configure(USING="proxied")
+    Client().get("/page/")
+    proxy.drop_next_reply(after=b":pv:")
+
+    assert Client().get("/page/").status_code == 200
+
+    assert proxy.dropped == 1
+    assert views_of("/page/") == 2
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+def test_a_page_is_served_without_redis_and_the_log_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    guard.GUARD.reset()
+
+    for _ in range(3):
+        assert Client().get("/page/").content == b"<p>page"
+
+    assert len(caplog.records) == 1
+    assert caplog.records[0].name == "django_redis_components.analytics"
+    assert caplog.records[0].getMessage().startswith("Redis is away, page views are not counted: ")
+    assert "127.0.0.1:1" in caplog.records[0].getMessage()
+
+
+def test_an_async_page_is_served_without_redis(caplog: pytest.LogCaptureFixture) -> None:
+    guard.GUARD.reset()
+
+    async def visit() -> int:
+        client = AsyncClient()
+        return [(await client.get("/async/")).status_code for _ in range(3)].count(200)
+
+    assert run_async(visit) == 3
+    assert len(caplog.records) == 1
+
+
+def test_counting_goes_on_when_redis_is_back(own_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "PAUSE_S", 0.02)
+    Client().get("/page/")
+    own_server.servers[0].stop()
+    for _ in range(3):
+        assert Client().get("/page/").status_code == 200
+
+    own_server.servers[0].start()
+
+    def counted() -> bool:
+        Client().get("/page/")
+        return views_of("/page/") >= 2
+
+    assert eventually(counted)
+
+
+def test_a_bug_in_counting_breaks_no_page_and_is_logged_with_its_place(
+    redis_server: Store, configure: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    configure(SITE="a{b")
+
+    assert Client().get("/page/").status_code == 200
+
+    (record,) = caplog.records
+    assert (record.levelno, record.getMessage()) == (logging.ERROR, "An error kept page views from being counted.")
+    assert "braces are not accepted" in str(record.exc_info)

@@ -1,0 +1,225 @@
+"""Page views against what stands in Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+from redis.exceptions import ConnectionError
+
+from django_redis_components.analytics import OTHER, PageViews
+from django_redis_components.analytics.pageviews import page_name
+from tests.support import Proxy, Store, run_async, run_together
+
+DAY = date(2026, 11, 20)
+NEXT = date(2026, 11, 21)
+TTL_MS = 400 * 86_400_000
+
+
+def day_key(store: Store, day: date, site: str = "default") -> str:
+    return f"{store.prefix}:analytics:{{{site}}}:pv:{day:%Y%m%d}"
+
+
+def test_a_hit_is_counted_and_returns_the_views_of_the_day(store: Store) -> None:
+    views = PageViews()
+
+    assert [views.hit("/a/", DAY), views.hit("/a/", DAY), views.hit("/b/", DAY), views.hit("/a/", NEXT)] == [1, 2, 1, 1]
+    assert store.raw.zscore(day_key(store, DAY), "/a/") == 2
+    assert store.raw.zscore(day_key(store, DAY), "") == 3
+    assert store.raw.zscore(day_key(store, NEXT), "/a/") == 1
+
+
+def test_a_day_lives_400_days_from_each_hit(store: Store, configure: Callable[..., None]) -> None:
+    configure(TTL=60)
+    PageViews().hit("/a/", DAY)
+    assert 59_000 < store.raw.pttl(day_key(store, DAY)) <= 60_000
+
+    configure(TTL=400 * 86_400)
+    PageViews().hit("/a/", DAY)
+
+    assert TTL_MS - 10_000 < store.raw.pttl(day_key(store, DAY)) <= TTL_MS
+
+
+def test_counts_and_series_agree_with_redis(store: Store) -> None:
+    views = PageViews("shop")
+    for number in range(5):
+        for _ in range(number):
+            views.hit("/a/", DAY + timedelta(days=number))
+        views.hit("/b/", DAY)
+
+    days = [DAY + timedelta(days=number) for number in range(5)]
+    raw = [int(store.raw.zscore(day_key(store, day, "shop"), "/a/") or 0) for day in days]
+
+    assert views.series("/a/", days[0], days[-1]) == dict(zip(days, raw, strict=True))
+    assert list(views.series("/a/", days[0], days[-1])) == days
+    assert raw == [0, 1, 2, 3, 4]
+    assert views.count("/a/", days[1], days[3]) == 6
+    assert views.count("/a/", days[2]) == 2
+    assert views.count("/b/", DAY) == 5
+
+
+def test_all_pages_together_are_counted_with_none(store: Store) -> None:
+    views = PageViews()
+    for page in ("/a/", "/a/", "/b/"):
+        views.hit(page, DAY)
+    views.hit("/c/", NEXT)
+
+    assert views.count(None, DAY, NEXT) == 4
+    assert views.series(None, DAY, NEXT) == {DAY: 3, NEXT: 1}
+
+
+def test_the_top_pages_come_first_and_the_sum_is_not_among_them(store: Store) -> None:
+    views = PageViews()
+    for page, times in (("/b/", 2), ("/a/", 3), ("/c/", 1)):
+        for _ in range(times):
+            views.hit(page, DAY)
+
+    assert views.top(DAY, 2) == [("/a/", 3), ("/b/", 2)]
+    assert views.top(DAY) == [("/a/", 3), ("/b/", 2), ("/c/", 1)]
+    assert views.top(NEXT) == []
+
+
+def test_one_page_alone_equals_the_sum_and_is_still_at_the_top(store: Store) -> None:
+    PageViews().hit("/only/", DAY)
+
+    assert PageViews().top(DAY, 1) == [("/only/", 1)]
+
+
+def test_the_top_of_today_needs_no_day(redis_server: Store) -> None:
+    PageViews().hit("/now/")
+
+    assert PageViews().top() == [("/now/", 1)]
+
+
+def test_sites_are_counted_apart(store: Store) -> None:
+    PageViews("one").hit("/a/", DAY)
+
+    assert PageViews("one").count("/a/", DAY) == 1
+    assert PageViews("two").count("/a/", DAY) == 0
+
+
+def test_further_pages_of_a_full_day_are_counted_under_other(store: Store, configure: Callable[..., None]) -> None:
+    configure(MAX_PAGES_PER_DAY=3)
+    views = PageViews()
+
+    results = [views.hit(page, DAY) for page in ("/1/", "/2/", "/3/", "/4/", "/5/", "/1/")]
+
+    assert results == [1, 1, 1, 0, 0, 2]
+    assert dict(views.top(DAY)) == {"/1/": 2, OTHER: 2, "/2/": 1, "/3/": 1}
+    assert views.count(OTHER, DAY) == 2
+    assert views.count("/4/", DAY) == 0
+    assert views.count(None, DAY) == 6
+    assert store.raw.zcard(day_key(store, DAY)) == 3 + 2  # other and the sum
+
+
+def test_the_limit_of_pages_holds_for_visitors_at_once(redis_server: Store, configure: Callable[..., None]) -> None:
+    configure(MAX_PAGES_PER_DAY=10)
+
+    def visit(number: int) -> None:
+        for page in range(10):
+            PageViews().hit(f"/{number}/{page}/", DAY)
+
+    run_together(8, visit)
+
+    assert redis_server.raw.zcard(day_key(redis_server, DAY)) == 10 + 2
+    assert PageViews().count(None, DAY) == 80
+
+
+def test_a_hit_at_a_moment_counts_on_its_local_day(store: Store) -> None:
+    PageViews().hit("/a/", datetime(2026, 3, 28, 23, 0, tzinfo=UTC))
+    PageViews().hit("/a/", datetime(2026, 3, 29, 21, 59, tzinfo=UTC))
+    PageViews().hit("/a/", datetime(2026, 3, 29, 22, 0, tzinfo=UTC))
+
+    assert PageViews().series("/a/", date(2026, 3, 28), date(2026, 3, 30)) == {
+        date(2026, 3, 28): 0,
+        date(2026, 3, 29): 2,
+        date(2026, 3, 30): 1,
+    }
+
+
+def test_a_lost_reply_is_an_error_and_the_view_is_counted_once(proxy: Proxy, redis_server: Store) -> None:
+    PageViews().hit("/warm/", DAY)  # the server has the script now
+    proxy.drop_next_reply(after=b":pv:")
+
+    with pytest.raises(ConnectionError):
+        PageViews(using="proxied").hit("/a/", DAY)
+
+    assert proxy.dropped == 1
+    assert PageViews().count("/a/", DAY) == 1
+
+
+def test_a_question_is_asked_again_after_a_lost_reply(proxy: Proxy, redis_server: Store) -> None:
+    PageViews().hit("/a/", DAY)
+    proxy.drop_next_reply(after=b":pv:", times=2)
+
+    assert PageViews(using="proxied").count("/a/", DAY) == 1
+    assert PageViews(using="proxied").top(DAY) == [("/a/", 1)]
+    assert proxy.dropped == 2
+
+
+def test_the_async_twins_do_the_same(store: Store) -> None:
+    async def visit() -> tuple[object, ...]:
+        views = PageViews()
+        return (
+            await views.ahit("/a/", DAY),
+            await views.acount("/a/", DAY),
+            await views.aseries("/a/", DAY, NEXT),
+            await views.atop(DAY, 5),
+        )
+
+    assert run_async(visit) == (1, 1, {DAY: 1, NEXT: 0}, [("/a/", 1)])
+
+
+def test_a_long_page_name_is_cut_and_stays_one_page(store: Store) -> None:
+    views = PageViews()
+    long, other = "/" + "北" * 100 + "/one", "/" + "北" * 100 + "/two"
+
+    assert [views.hit(long, DAY), views.hit(long, DAY), views.hit(other, DAY)] == [1, 2, 1]
+    assert views.count(long, DAY) == 2
+    assert all(len(name.encode()) <= 200 for name, _ in views.top(DAY))
+    assert page_name(long).startswith("/" + "北" * 53 + "…")
+
+
+def test_a_name_that_fits_is_kept() -> None:
+    assert page_name("/" + "a" * 199) == "/" + "a" * 199
+    assert page_name("\ud800") == "?"
+
+
+@pytest.mark.parametrize(
+    ("page", "error", "text"),
+    [
+        ("", ValueError, "page is empty: expected a path or another name of the page."),
+        (7, TypeError, "page=7: expected a string, got int."),
+    ],
+)
+def test_what_is_no_page_is_refused(page: str, error: type[Exception], text: str) -> None:
+    with pytest.raises(error) as raised:
+        PageViews().hit(page, DAY)
+
+    assert str(raised.value) == text
+
+
+@pytest.mark.parametrize("n", [0, 1_001, True, "5"])
+def test_the_top_has_bounds(n: int) -> None:
+    with pytest.raises(ValueError, match=rf"^n={n!r}: expected a whole number from 1 to 1000\.$"):
+        PageViews().top(DAY, n)
+
+
+def test_a_range_has_bounds() -> None:
+    with pytest.raises(ValueError, match="are 401 days: expected at most 400"):
+        PageViews().count("/a/", DAY, DAY + timedelta(days=400))
+
+
+def test_a_site_with_a_brace_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^name 'a\{b': braces are not accepted"):
+        PageViews("a{b")
+
+
+def test_without_redis_a_hit_is_a_clear_error() -> None:
+    with pytest.raises(ConnectionError, match=r"127\.0\.0\.1:1"):
+        PageViews().hit("/a/", DAY)
+
+
+def test_a_room_object_shows_its_name() -> None:
+    assert repr(PageViews("shop")) == "<PageViews 'shop'>"

@@ -1,0 +1,239 @@
+"""Unique visitors against PFCOUNT and against the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from uuid import UUID
+
+import pytest
+from redis.exceptions import ConnectionError
+
+from django_redis_components.analytics import Estimate, UniqueVisitors
+from tests.support import Proxy, Store, run_async
+
+DAY = date(2026, 11, 20)
+NEXT = date(2026, 11, 21)
+
+
+def day_key(store: Store, day: date, name: str = "shop") -> str:
+    return f"{store.prefix}:analytics:{{{name}}}:uv:{day:%Y%m%d}"
+
+
+def test_a_visitor_is_counted_once_a_day(store: Store) -> None:
+    visitors = UniqueVisitors("shop")
+    visitors.add("anna", "bert", at=DAY)
+    visitors.add("anna", at=DAY)
+
+    assert visitors.count(DAY) == 2 == store.raw.pfcount(day_key(store, DAY))
+
+
+def test_a_visitor_of_two_days_is_one_visitor_of_the_range(store: Store) -> None:
+    visitors = UniqueVisitors("shop")
+    visitors.add("anna", "bert", at=DAY)
+    visitors.add("anna", "carl", at=NEXT)
+
+    assert visitors.count(DAY, NEXT) == 3
+    assert visitors.series(DAY, NEXT) == {DAY: 2, NEXT: 2}
+    assert store.raw.pfcount(day_key(store, DAY), day_key(store, NEXT)) == 3
+
+
+def test_a_day_lives_as_long_as_the_setting_says_from_each_write(store: Store, configure: Callable[..., None]) -> None:
+    configure(TTL=timedelta(seconds=60))
+    UniqueVisitors("shop").add("anna", at=DAY)
+    assert 59_000 < store.raw.pttl(day_key(store, DAY)) <= 60_000
+
+    configure(TTL=120)
+    UniqueVisitors("shop").add("anna", at=DAY)
+
+    assert 119_000 < store.raw.pttl(day_key(store, DAY)) <= 120_000
+
+
+def test_by_default_a_day_lives_400_days(store: Store) -> None:
+    UniqueVisitors("shop").add("anna", at=DAY)
+
+    assert 400 * 86_400 - 10 < store.raw.ttl(day_key(store, DAY)) <= 400 * 86_400
+
+
+def test_the_estimate_is_within_its_error_and_says_it(store: Store) -> None:
+    visitors = UniqueVisitors("shop")
+    visitors.add(*range(20_000), at=DAY)
+
+    found = visitors.count(DAY)
+
+    assert isinstance(found, Estimate)
+    assert (found.error, found.exact_range) == (0.0081, True)
+    assert abs(found - 20_000) < 4 * found.error * 20_000
+    assert found == store.raw.pfcount(day_key(store, DAY))
+
+
+def test_thousands_of_ids_go_in_one_call(store: Store) -> None:
+    UniqueVisitors("shop").add(*range(2_500), at=DAY)
+
+    raw = store.raw.pfadd(f"{store.prefix}:{{raw}}", *map(str, range(2_500)))
+    assert raw == 1
+    assert UniqueVisitors("shop").count(DAY) == store.raw.pfcount(f"{store.prefix}:{{raw}}")
+
+
+def test_adding_nobody_sends_nothing(store: Store) -> None:
+    UniqueVisitors("shop").add(at=DAY)
+
+    assert store.keys() == []
+
+
+def test_ids_of_all_kinds_are_accepted_and_a_number_is_its_text(store: Store) -> None:
+    visitors = UniqueVisitors("shop")
+
+    visitors.add(7, "7", b"7", at=DAY)
+    assert visitors.count(DAY) == 1
+    visitors.add(UUID(int=1), str(UUID(int=1)), "北野 愛", "\ud800", at=DAY)
+
+    assert visitors.count(DAY) == 4
+
+
+@pytest.mark.parametrize(("visitor", "kind"), [(None, "NoneType"), (True, "bool"), (1.5, "float")])
+def test_what_is_no_id_is_refused(visitor: object, kind: str) -> None:
+    with pytest.raises(TypeError) as raised:
+        UniqueVisitors("shop").add("anna", visitor)  # type: ignore[arg-type]
+
+    assert str(raised.value) == f"visitor id {visitor!r}: expected a str, bytes, int or UUID, got {kind}."
+
+
+def test_a_visit_at_a_moment_counts_on_its_local_day(store: Store) -> None:
+    visitors = UniqueVisitors("shop")
+    visitors.add("anna", at=datetime(2026, 10, 24, 22, tzinfo=UTC))
+    visitors.add("bert", at=datetime(2026, 10, 25, 22, 59, tzinfo=UTC))
+    visitors.add("carl", at=datetime(2026, 10, 25, 23, tzinfo=UTC))
+
+    assert visitors.series(date(2026, 10, 24), date(2026, 10, 26)) == {
+        date(2026, 10, 24): 0,
+        date(2026, 10, 25): 2,
+        date(2026, 10, 26): 1,
+    }
+
+
+def test_the_visitors_of_several_names_are_merged(store: Store) -> None:
+    UniqueVisitors("a").add("anna", "bert", at=DAY)
+    UniqueVisitors("b").add("bert", "carl", at=NEXT)
+    UniqueVisitors("c").add("carl", "dora", at=NEXT)
+
+    assert UniqueVisitors("a").merged(["b", "c"], DAY, NEXT) == 4
+    assert UniqueVisitors("a").merged(["a", "b", "b"], DAY, NEXT) == 3
+    assert UniqueVisitors("a").merged([], DAY, NEXT) == 2
+    assert UniqueVisitors("nobody").merged(["neither"], DAY) == 0
+    assert store.keys() == sorted(
+        day_key(store, day, name).encode() for name, day in (("a", DAY), ("b", NEXT), ("c", NEXT))
+    )
+
+
+def test_merging_big_sets_equals_pfcount(store: Store) -> None:
+    UniqueVisitors("a").add(*range(5_000), at=DAY)
+    UniqueVisitors("b").add(*range(3_000, 8_000), at=DAY)
+    store.raw.pfadd(f"{store.prefix}:{{raw}}", *map(str, range(8_000)))
+
+    merged = UniqueVisitors("a").merged(["b"], DAY)
+
+    assert merged == store.raw.pfcount(f"{store.prefix}:{{raw}}")
+    assert (merged.error, merged.exact_range) == (0.0081, True)
+
+
+def test_ids_of_one_day_are_summed_over_longer_ranges_and_labelled(store: Store) -> None:
+    visitors = UniqueVisitors("shop", identity_days=1)
+    visitors.add("anna", "bert", at=DAY)
+    visitors.add("anna", at=NEXT)
+
+    found = visitors.count(DAY, NEXT)
+
+    assert (found, found.exact_range) == (3, False)
+    assert visitors.count(DAY).exact_range is True
+    assert all(day.exact_range for day in visitors.series(DAY, NEXT).values())
+
+
+def test_merging_ids_of_one_day_sums_the_days(store: Store) -> None:
+    UniqueVisitors("b").add("anna", "carl", at=DAY)
+    visitors = UniqueVisitors("a", identity_days=1)
+    visitors.add("anna", at=DAY)
+    visitors.add("anna", at=NEXT)
+
+    merged = visitors.merged(["b"], DAY, NEXT)
+
+    assert (merged, merged.exact_range) == (3, False)
+
+
+@pytest.mark.parametrize(("policy", "exact"), [("hash", False), ("cookie", True), ("user", True)])
+def test_the_site_of_the_middleware_knows_how_long_its_ids_live(
+    redis_server: Store, configure: Callable[..., None], policy: str, exact: bool
+) -> None:
+    configure(SITE="shop", VISITOR_IDENTITY=policy)
+
+    assert UniqueVisitors("shop").count(DAY, NEXT).exact_range is exact
+    assert UniqueVisitors("shop").count(DAY).exact_range is True
+    assert UniqueVisitors("elsewhere").count(DAY, NEXT).exact_range is True
+    assert UniqueVisitors("shop", identity_days=2).count(DAY, NEXT).exact_range is True
+
+
+def test_a_lost_reply_is_repeated_and_changes_nothing(proxy: Proxy, redis_server: Store) -> None:
+    UniqueVisitors("shop").add("anna", at=DAY)
+    proxy.drop_next_reply(after=b":uv:", times=2)
+
+    UniqueVisitors("shop", using="proxied").add("bert", at=DAY)
+
+    assert proxy.dropped == 2
+    assert UniqueVisitors("shop").count(DAY) == 2
+
+
+def test_a_lost_reply_of_a_merge_is_repeated(proxy: Proxy, redis_server: Store) -> None:
+    UniqueVisitors("a").add("anna", at=DAY)
+    UniqueVisitors("a").merged(["b"], DAY)
+    proxy.drop_next_reply(after=b":uv:", times=3)
+
+    assert UniqueVisitors("a", using="proxied").merged(["b"], DAY) == 1
+    assert proxy.dropped == 3
+
+
+def test_the_async_twins_do_the_same(store: Store) -> None:
+    async def visit() -> tuple[object, ...]:
+        visitors = UniqueVisitors("a")
+        await visitors.aadd("anna", "bert", at=DAY)
+        await UniqueVisitors("b").aadd("bert", "carl", at=DAY)
+        return (
+            await visitors.acount(DAY, NEXT),
+            await visitors.aseries(DAY, NEXT),
+            await visitors.amerged(["b"], DAY),
+        )
+
+    assert run_async(visit) == (2, {DAY: 2, NEXT: 0}, 3)
+
+
+def test_a_range_has_bounds() -> None:
+    visitors = UniqueVisitors("shop")
+
+    for ask in (visitors.count, visitors.series, lambda *days: visitors.merged(["b"], *days)):
+        with pytest.raises(ValueError, match="are 401 days: expected at most 400"):
+            ask(DAY, DAY + timedelta(days=400))
+
+
+def test_a_whole_year_fits_in_one_question(store: Store) -> None:
+    visitors = UniqueVisitors("shop")
+    for month in range(1, 13):
+        visitors.add("anna", f"m{month}", at=date(2026, month, 1))
+
+    assert visitors.count(date(2026, 1, 1), date(2026, 12, 31)) == 13
+
+
+def test_names_are_a_list_of_at_most_50() -> None:
+    with pytest.raises(TypeError, match=r"^names='abc': expected a list of names, got one string\.$"):
+        UniqueVisitors("a").merged("abc", DAY)
+    with pytest.raises(ValueError, match=r"^51 names: expected at most 50\.$"):
+        UniqueVisitors("a").merged([f"n{number}" for number in range(51)], DAY)
+
+
+@pytest.mark.parametrize("days", [0, -1, 1.5, True])
+def test_the_life_of_an_identity_is_a_number_of_days(days: int) -> None:
+    with pytest.raises(ValueError, match=rf"^identity_days={days}: expected a whole number above 0, or None\.$"):
+        UniqueVisitors("a", identity_days=days)
+
+
+def test_without_redis_adding_is_a_clear_error() -> None:
+    with pytest.raises(ConnectionError, match=r"127\.0\.0\.1:1"):
+        UniqueVisitors("a").add("anna")

@@ -1,0 +1,158 @@
+"""What may be put into an index, and what is refused, in words that help."""
+
+from __future__ import annotations
+
+import re
+from uuid import UUID
+
+import pytest
+from django.utils.translation import gettext_lazy
+
+from django_redis_components.autocomplete import Entry, Suggestion
+from django_redis_components.autocomplete.entries import check_id, check_limit, check_text
+from django_redis_components.autocomplete.ranking import Candidates
+
+
+def test_a_record_holds_text_weight_and_folded_terms() -> None:
+    entry = Entry(7, "Émile Zola", terms=["Emile@Example.org", "Ž"], weight=3)
+
+    assert entry.record() == "Émile Zola\x003\x01emile zola\x01zola\x01emile@example.org\x01z"
+
+
+def test_terms_that_fold_to_the_same_stand_once() -> None:
+    assert Entry(1, "Anna", terms=["ANNA", "ánna"]).record() == "Anna\x000\x01anna"
+
+
+def test_a_long_term_is_cut_and_what_is_typed_with_it() -> None:
+    record = Entry(1, "x" * 300).record()
+
+    assert record.split("\1")[1] == "x" * 100
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"), [(7, "7"), ("a-b", "a-b"), (UUID(int=5), "00000000-0000-0000-0000-000000000005"), ("张", "张")]
+)
+def test_an_id_is_kept_as_a_string(given: object, kept: str) -> None:
+    assert check_id(given) == kept
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ("", "id is empty: expected 1 to 200 bytes of text."),
+        ("a\x00b", "id 'a\\x00b': control character '\\x00' is not accepted."),
+        ("{7}", "id '{7}': braces are not accepted; they mark the Cluster slot in keys."),
+        ("x" * 201, f"id '{'x' * 40}'… has 201 bytes: expected at most 200."),
+    ],
+)
+def test_an_id_that_is_not_accepted_is_refused_in_words(given: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(problem)}$"):
+        check_id(given)
+
+
+@pytest.mark.parametrize("given", [None, 1.5, True, b"7"])
+def test_an_id_of_another_type_is_refused(given: object) -> None:
+    with pytest.raises(TypeError, match=r"expected a string, got (NoneType|float|bool|bytes)\."):
+        check_id(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ("", "text is empty."),
+        (" \t\n", "text is empty."),
+        ("An\x00na", "text 'An\\x00na': character '\\x00' is not accepted."),
+        ("An\x01na", "text 'An\\x01na': character '\\x01' is not accepted."),
+        ("two\nlines", "text 'two\\nlines': character '\\n' is not accepted."),
+        ("A\ud800", "text 'A\\ud800': character '\\ud800' is not accepted."),
+        ("x" * 301, f"text '{'x' * 40}'… has 301 characters: expected at most 300."),
+    ],
+)
+def test_a_text_that_is_not_accepted_is_refused_in_words(given: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(problem)}$"):
+        check_text(given)
+
+
+def test_a_text_of_another_type_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"text 7: expected a string, got int\."):
+        Entry(1, 7).record()  # type: ignore[arg-type]
+
+
+def test_a_translated_text_is_accepted() -> None:
+    assert check_text(gettext_lazy("Suggestions")) == "Suggestions"
+
+
+@pytest.mark.parametrize("weight", [-1, 10**9, 1.5, True, "3"])
+def test_a_weight_that_is_not_accepted_is_refused(weight: object) -> None:
+    with pytest.raises(ValueError, match=r"expected a whole number from 0 to 999999999\."):
+        Entry(1, "Anna", weight=weight).record()  # type: ignore[arg-type]
+
+
+def test_one_string_as_terms_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"terms='anna': expected a list of strings, got one string\."):
+        Entry(1, "Anna", terms="anna").record()
+
+
+def test_too_many_terms_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"entry 1 has 33 terms with those of its text: at most 32\."):
+        Entry(1, "Anna", terms=[f"t{n}" for n in range(32)]).record()
+
+
+def test_a_text_of_which_nothing_can_be_typed_is_refused() -> None:
+    with pytest.raises(ValueError, match="nothing in it can be typed"):
+        Entry(1, "\u200b\u200c").record()
+
+
+@pytest.mark.parametrize("limit", [0, -1, 1001, 2.5, True])
+def test_a_limit_that_is_not_accepted_is_refused(limit: object) -> None:
+    with pytest.raises(ValueError, match=r"expected a whole number from 1 to 1000\."):
+        check_limit(limit)  # type: ignore[arg-type]
+
+
+def test_whether_a_suggestion_is_recent_is_not_part_of_what_it_is() -> None:
+    assert Suggestion("1", "Anna", recent=True) == Suggestion("1", "Anna")
+
+
+def member(term: str, id_: str, weight: int = 0, text: str = "T") -> bytes:
+    return f"{term}\0{text}\0{weight}\0{id_}".encode()
+
+
+def test_the_order_is_recents_then_exact_then_weight_then_term() -> None:
+    candidates = Candidates("an", 10)
+
+    candidates.add([member("an", "exact"), member("ana", "a"), member("anb", "heavy", 5), member("anc", "recent")])
+    ranked = candidates.ranked([Suggestion("recent", "R", recent=True)])
+
+    assert [one.id for one in ranked] == ["recent", "exact", "heavy", "a"]
+
+
+def test_an_entry_stands_once_with_its_best_term() -> None:
+    candidates = Candidates("an", 10)
+
+    candidates.add([member("anz", "1"), member("anb", "2"), member("ana", "1")])
+
+    assert [one.id for one in candidates.ranked([])] == ["1", "2"]
+
+
+def test_a_heavy_entry_far_behind_still_comes_first_and_a_light_one_is_not_read() -> None:
+    candidates = Candidates("a", 2)
+
+    candidates.add([member(f"a{n}", str(n)) for n in range(5)] + [member("a9", "heavy", 1)])
+
+    assert [one.id for one in candidates.ranked([])] == ["heavy", "0"]
+
+
+def test_a_text_that_looks_like_a_weight_does_not_hide_a_weight() -> None:
+    candidates = Candidates("a", 1)
+
+    candidates.add([member("a1", "light"), member("a2", "heavy", 7, text="0")])
+
+    assert [one.id for one in candidates.ranked([])] == ["heavy"]
+
+
+def test_at_most_five_recents_come_first_once_something_is_typed() -> None:
+    recents = [Suggestion(str(n), "R", recent=True) for n in range(8)]
+    typed, empty = Candidates("a", 10), Candidates("", 6)
+
+    assert len(typed.ranked(recents)) == 5
+    assert len(empty.ranked(recents)) == 6

@@ -1,0 +1,172 @@
+"""RecentList on every store."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from django_redis_components.autocomplete import RecentList, Suggestion
+from tests.support import Proxy, Store, run_async, run_together
+
+
+def test_the_latest_stands_first_and_each_once(store: Store) -> None:
+    recents = RecentList("user:7")
+
+    for id_ in (1, 2, 3, 1):
+        recents.touch(id_)
+
+    assert recents.ids() == ["1", "3", "2"]
+
+
+def test_only_the_last_of_them_are_kept(store: Store) -> None:
+    recents = RecentList("user:7", limit=3)
+
+    for id_ in range(5):
+        recents.touch(id_)
+
+    assert recents.ids() == ["4", "3", "2"]
+    assert store.raw.llen(f"{store.prefix}:autocomplete:{{user:7}}:recent") == 3
+
+
+def test_a_text_is_kept_until_another_is_given(store: Store) -> None:
+    recents = RecentList("user:7")
+
+    recents.touch(1, "Anna")
+    recents.touch(2)
+    recents.touch(1)
+    first = recents.list()
+    recents.touch(1, "Anne")
+
+    assert first == [Suggestion("1", "Anna"), Suggestion("2", "2")]
+    assert recents.list()[0] == Suggestion("1", "Anne")
+    assert all(one.recent for one in recents.list())
+
+
+def test_completing_finds_each_word_and_folds_the_spelling(store: Store) -> None:
+    recents = RecentList("user:7")
+
+    for id_, text in enumerate(["Émile Zola", "Zoë", "张三", "Anna"]):
+        recents.touch(id_, text)
+
+    assert [one.text for one in recents.complete("ZO")] == ["Zoë", "Émile Zola"]
+    assert [one.text for one in recents.complete("三")] == ["张三"]
+    assert [one.text for one in recents.complete("")] == ["Anna", "张三", "Zoë", "Émile Zola"]
+    assert [one.text for one in recents.complete("", limit=2)] == ["Anna", "张三"]
+
+
+def test_removing_takes_one_out_and_a_missing_one_is_no_error(store: Store) -> None:
+    recents = RecentList("user:7")
+    recents.touch(1, "Anna")
+    recents.touch(11, "Bert")
+
+    recents.remove(1)
+    recents.remove(1)
+
+    assert recents.ids() == ["11"]
+
+
+def test_removing_the_last_and_clearing_leave_no_key(store: Store) -> None:
+    recents = RecentList("user:7")
+    recents.touch(1)
+    recents.remove(1)
+    after_remove = store.keys()
+    recents.touch(2)
+
+    recents.clear()
+
+    assert after_remove == store.keys() == []
+
+
+def test_each_touch_gives_the_list_its_time_to_live(store: Store) -> None:
+    key = f"{store.prefix}:autocomplete:{{user:7}}:recent"
+
+    RecentList("user:7").touch(1)
+    by_default = store.raw.ttl(key)
+    RecentList("user:7", ttl=3600).touch(2)
+
+    assert 399 * 86_400 < by_default <= 400 * 86_400
+    assert 3_500 < store.raw.ttl(key) <= 3_600
+
+
+def test_removing_does_not_change_the_time_to_live(store: Store) -> None:
+    recents = RecentList("user:7", ttl=3600)
+    recents.touch(1)
+    recents.touch(2)
+
+    recents.remove(1)
+
+    assert 3_500 < store.raw.ttl(f"{store.prefix}:autocomplete:{{user:7}}:recent") <= 3_600
+
+
+def test_the_async_twins_do_the_same(store: Store) -> None:
+    recents = RecentList("user:7")
+
+    async def scene() -> list[object]:
+        await recents.atouch(1, "Anna")
+        await recents.atouch(2, "Bert")
+        await recents.atouch(3)
+        await recents.aremove(3)
+        seen = [await recents.alist(), await recents.acomplete("an"), await recents.aids()]
+        await recents.aclear()
+        return [*seen, await recents.alist()]
+
+    listed, completed, ids, cleared = run_async(scene)
+
+    assert listed == [Suggestion("2", "Bert"), Suggestion("1", "Anna")]
+    assert completed == [Suggestion("1", "Anna")]
+    assert ids == ["2", "1"]
+    assert cleared == []
+
+
+def test_clients_at_once_leave_each_id_once(store: Store) -> None:
+    recents = RecentList("user:7", limit=10)
+
+    def touch(number: int) -> None:
+        for step in range(30):
+            recents.touch((number + step) % 12, f"Name {(number + step) % 12}")
+
+    run_together(6, touch)
+
+    ids = recents.ids()
+    assert len(ids) == len(set(ids)) == 10
+
+
+def test_a_touch_whose_reply_is_lost_is_repeated_and_counts_once(proxy: Proxy) -> None:
+    recents = RecentList("user:7", using="proxied")
+    recents.touch(1, "Anna")
+    proxy.drop_next_reply(after=b"{user:7}")
+
+    recents.touch(2, "Bert")
+
+    assert proxy.dropped == 1
+    assert recents.ids() == ["2", "1"]
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("", "name of a recent list is empty: expected 1 to 200 bytes of text."),
+        ("a{b", "name of a recent list 'a{b': braces are not accepted; they mark the Cluster slot in keys."),
+        ("a\x00b", "name of a recent list 'a\\x00b': control character '\\x00' is not accepted."),
+        ("é" * 101, f"name of a recent list '{'é' * 40}'… has 202 bytes: expected at most 200."),
+    ],
+)
+def test_a_name_that_is_not_accepted_is_refused_in_words(name: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(problem)}$"):
+        RecentList(name)
+
+
+@pytest.mark.parametrize("limit", [0, 1001, 2.5, True])
+def test_a_limit_that_is_not_accepted_is_refused(limit: object) -> None:
+    with pytest.raises(ValueError, match=r"expected a whole number from 1 to 1000\."):
+        RecentList("user:7", limit)  # type: ignore[arg-type]
+
+
+def test_a_time_to_live_that_is_not_accepted_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"ttl=0: expected a number of seconds above 0, or a timedelta\."):
+        RecentList("user:7", ttl=0)
+
+
+def test_a_list_says_whose_it_is() -> None:
+    assert repr(RecentList("user:7")) == "<RecentList user:7>"

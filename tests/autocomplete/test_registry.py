@@ -1,0 +1,134 @@
+"""Registering indexes, and what the system checks say about widgets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.core.checks import run_checks
+
+from django_redis_components.autocomplete import (
+    AutocompleteInput,
+    PrefixIndex,
+    ScopeNeeded,
+    Source,
+    UnknownIndex,
+    register,
+    source,
+    unregister,
+)
+from django_redis_components.autocomplete.checks import NO_VIEW_ID, UNKNOWN_INDEX_ID, check_widgets
+from django_redis_components.autocomplete.registry import read_scope, sign_scope
+
+
+def test_what_is_registered_is_found_until_it_is_unregistered() -> None:
+    registered = register("contacts")
+    found = source("contacts")
+
+    unregister("contacts")
+    unregister("contacts")
+
+    assert found is registered
+    with pytest.raises(UnknownIndex) as raised:
+        source("contacts")
+    assert raised.value.name == "contacts"
+
+
+def test_a_source_of_ones_own_may_be_registered() -> None:
+    class Members(Source):
+        def index(self, scope: object = None) -> PrefixIndex:
+            return PrefixIndex("members-of-all-guilds")
+
+    register(Members("members"))
+
+    assert source("members").index().name == "members-of-all-guilds"
+    assert repr(source("members")) == "<Source members>"
+
+
+def test_a_scoped_index_has_one_index_for_each_scope() -> None:
+    guild = register("guild", scoped=True)
+
+    assert guild.index(7).name == "guild:7"
+    assert guild.index("x").name == "guild:x"
+    with pytest.raises(ScopeNeeded):
+        guild.index()
+
+
+def test_the_connection_is_passed_on() -> None:
+    assert register("contacts", using="other").index().using == "other"
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("", "index name is empty"),
+        ("a{b", "braces are not accepted"),
+        ("a/b", "index name 'a/b': a slash is not accepted; the name stands in the URL."),
+        ("a\x00b", "control character"),
+    ],
+)
+def test_a_name_that_is_not_accepted_is_refused(name: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        register(name)
+
+
+def test_an_unknown_option_is_refused() -> None:
+    with pytest.raises(TypeError, match="permision"):
+        register("contacts", permision=None)
+
+
+def test_a_signed_scope_comes_back_and_a_forged_one_does_not() -> None:
+    signed = sign_scope("guild", "7:8")
+
+    assert read_scope("guild", signed) == "7:8"
+    assert read_scope("other", signed) is None
+    assert read_scope("guild", signed + "x") is None
+    assert read_scope("guild", "8" + signed[1:]) is None
+    assert read_scope("guild", "") is None
+
+
+def test_the_checks_are_content_when_nothing_is_used() -> None:
+    assert check_widgets() == []
+
+
+def test_a_check_says_that_the_view_is_missing(settings: Any) -> None:
+    register("contacts")
+    settings.ROOT_URLCONF = "tests.autocomplete.urls_without_view"
+
+    [message] = [message for message in run_checks() if message.id == NO_VIEW_ID]
+
+    assert message.id == "drc.W030"
+    assert message.msg == (
+        "Autocomplete is used (index contacts), but the URLconf does not include the view that it asks."
+    )
+    assert message.hint == 'Add path("redis/", include("django_redis_components.urls")).'
+
+
+def test_a_check_says_that_a_widget_names_an_index_that_nobody_registered() -> None:
+    register("contacts")
+    AutocompleteInput("contacts")
+    AutocompleteInput("contcts")
+
+    [message] = [message for message in run_checks() if message.id == UNKNOWN_INDEX_ID]
+
+    assert message.id == "drc.W031"
+    assert message.msg == (
+        "A form has an autocomplete field. No autocomplete index 'contcts' is registered. Did you mean 'contacts'?"
+    )
+
+
+def test_a_check_is_content_with_a_widget_of_a_registered_index() -> None:
+    register("contacts")
+    AutocompleteInput("contacts")
+
+    assert check_widgets() == []
+
+
+def test_a_site_without_a_urlconf_has_no_widgets_to_check(settings: Any) -> None:
+    register("contacts", permission=lambda request, scope: True)
+    del settings.ROOT_URLCONF
+
+    try:
+        assert check_widgets() == []
+    finally:
+        unregister("contacts")
