@@ -1,0 +1,136 @@
+"""The dashboard as a `ModelAdmin`: entry, permission, URLs."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin
+from django.contrib.admin.utils import unquote
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import URLPattern, path, reverse, reverse_lazy
+from django.views.decorators.http import require_safe
+
+from django_redis_components.core import keys
+from django_redis_components.dashboard import views
+from django_redis_components.dashboard.models import Overview, Queues
+
+if TYPE_CHECKING:
+    _ModelAdmin = admin.ModelAdmin[Any]
+else:
+    _ModelAdmin = admin.ModelAdmin
+
+#: A view of this class, with the request first.
+View = Callable[..., HttpResponse]
+
+
+class ReadOnlyAdmin(_ModelAdmin):
+    """URLs of a model without a table, for those who may view the overview. None of `ModelAdmin` is inherited."""
+
+    def refuse(self, request: HttpRequest, **_: Any) -> HttpResponse:
+        """Nothing can be added or deleted, by nobody."""
+        raise PermissionDenied
+
+    def to_overview(self, request: HttpRequest, **_: Any) -> HttpResponse:
+        """Where there is nothing to see: the admin's links to single objects, as in "Recent actions", lead here."""
+        name = f"admin:{self.opts.app_label}_overview_changelist"
+        return HttpResponseRedirect(reverse(name, current_app=self.admin_site.name))
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Whether the user has ``view_overview``."""
+        return request.user.has_perm(f"{self.opts.app_label}.view_overview")
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Never."""
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Never."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Never."""
+        return False
+
+    def _wrapped(self, view: View) -> View:
+        """The view behind the site's login, for those with the permission, for GET and HEAD.
+
+        `login_url` is where Django's LoginRequiredMiddleware sends who is not signed in; without it
+        that would be the site's LOGIN_URL and not the admin's.
+        """
+
+        def permitted(request: HttpRequest, **kwargs: Any) -> HttpResponse:
+            if not self.has_view_permission(request):
+                raise PermissionDenied
+            return view(request, **kwargs)
+
+        guarded = self.admin_site.admin_view(require_safe(permitted))
+
+        @functools.wraps(view)
+        def wrapper(request: HttpRequest, **kwargs: Any) -> HttpResponse:
+            return guarded(request, **kwargs)
+
+        wrapper.model_admin = self  # type: ignore[attr-defined]
+        wrapper.login_url = reverse_lazy("admin:login", current_app=self.admin_site.name)  # type: ignore[attr-defined]
+        return wrapper
+
+
+class OverviewAdmin(ReadOnlyAdmin):
+    """The page of everything, and the entry in the admin's index."""
+
+    def get_urls(self) -> list[URLPattern]:
+        """The page, and what leads to it."""
+        name = f"{self.opts.app_label}_{self.opts.model_name}"
+        return [
+            path("", self._wrapped(self.changelist_view), name=f"{name}_changelist"),
+            path("add/", self._wrapped(self.refuse), name=f"{name}_add"),
+            path("<path:object_id>/history/", self._wrapped(self.to_overview), name=f"{name}_history"),
+            path("<path:object_id>/delete/", self._wrapped(self.refuse), name=f"{name}_delete"),
+            path("<path:object_id>/change/", self._wrapped(self.to_overview), name=f"{name}_change"),
+            path("<path:object_id>/", self._wrapped(self.to_overview)),
+        ]
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """The overview."""
+        return views.overview(self, request, extra_context)
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        """The entry is shown to those who may view the page."""
+        return self.has_view_permission(request)
+
+
+class QueuesAdmin(ReadOnlyAdmin):
+    """The pages of single queues: ``queues/<name>/``. They have no entry in the index; the overview leads there."""
+
+    def get_urls(self) -> list[URLPattern]:
+        """A name stands in a URL as `quote` writes it, so that ``_`` begins no name: the other URLs begin so."""
+        name = f"{self.opts.app_label}_{self.opts.model_name}"
+        return [
+            path("", self._wrapped(self.to_overview), name=f"{name}_changelist"),
+            path("_add/", self._wrapped(self.refuse), name=f"{name}_add"),
+            path("_history/<path:object_id>/", self._wrapped(self.to_overview), name=f"{name}_history"),
+            path("_delete/<path:object_id>/", self._wrapped(self.refuse), name=f"{name}_delete"),
+            path("<path:object_id>/", self._wrapped(self.queue_view), name=f"{name}_change"),
+        ]
+
+    def queue_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """The page of a queue; 404 for what cannot be the name of one."""
+        try:
+            name = keys.validate_name(unquote(object_id), "queue name")
+        except ValueError as exc:
+            raise Http404(str(exc)) from exc
+        return views.queue(self, request, name)
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        """No entry in the index."""
+        return False
+
+
+def register(site: admin.AdminSite) -> None:
+    """Put the dashboard into an admin site. Doing it twice is no error."""
+    if not site.is_registered(Overview):
+        site.register(Overview, OverviewAdmin)
+    if not site.is_registered(Queues):
+        site.register(Queues, QueuesAdmin)

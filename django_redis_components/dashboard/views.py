@@ -1,0 +1,131 @@
+"""The page, its fragment, its JSON, and the page for when Redis is away."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import django
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, JsonResponse
+from django.template.response import TemplateResponse
+from django.utils.translation import gettext as _
+
+from django_redis_components.core import conf
+from django_redis_components.core.exceptions import ConfigurationError
+from django_redis_components.dashboard import figures, outages, panels, queue_panels, queue_reading, reading
+
+if TYPE_CHECKING:
+    from django.contrib.admin import ModelAdmin
+
+logger = logging.getLogger("django_redis_components.dashboard")
+
+#: Seconds between two refreshes of an open page.
+REFRESH_S = 5
+#: What ``?format=`` may be: the whole page, the part that is refreshed, the figures.
+FORMATS = ("html", "fragment", "json")
+_TEMPLATES = "django_redis_components/dashboard"
+#: Templates of each page: the whole, and the part that is refreshed.
+_OVERVIEW, _QUEUE = ("overview.html", "figures.html"), ("queue.html", "queue_figures.html")
+#: Templates that stand in no frame.
+_PARTIAL = {"figures.html", "queue_figures.html", "outage_words.html"}
+
+
+class Snapshot(Protocol):
+    """What was read for a page."""
+
+    @property
+    def address(self) -> str: ...
+
+
+S = TypeVar("S", bound=Snapshot)
+
+
+def overview(model_admin: ModelAdmin[Any], request: HttpRequest, extra: dict[str, Any] | None = None) -> HttpResponse:
+    """Answer a request whose permission was checked."""
+    return _answer(model_admin, request, reading.read, figures.figures, panels.page, _OVERVIEW, extra)
+
+
+def queue(model_admin: ModelAdmin[Any], request: HttpRequest, name: str) -> HttpResponse:
+    """Answer a request for the page of a queue, whose permission was checked and whose name is accepted."""
+    extra = {"title": _("Queue %(name)s") % {"name": name}, "is_part": True}
+    read = partial(queue_reading.read, name)
+    return _answer(model_admin, request, read, figures.queue_figures, queue_panels.page, _QUEUE, extra)
+
+
+def _answer(
+    model_admin: ModelAdmin[Any],
+    request: HttpRequest,
+    read: Callable[[], S],
+    figures_of: Callable[[S], dict[str, Any]],
+    page_of: Callable[[S], Any],
+    templates: tuple[str, str],
+    extra: dict[str, Any] | None,
+) -> HttpResponse:
+    wanted = request.GET.get("format", "html")
+    if wanted not in FORMATS:
+        return HttpResponseBadRequest(f"format={wanted[:40]!r}: expected one of {', '.join(FORMATS)}.", "text/plain")
+    try:
+        snapshot = read()
+    except ConfigurationError as exc:
+        return _away(model_admin, request, wanted, outages.outage_of(exc, ""), extra)
+    except reading.NothingRead as exc:
+        return _away(model_admin, request, wanted, outages.outage_of(exc.error, exc.address), extra)
+    if wanted == "json":
+        return JsonResponse(figures_of(snapshot))
+    context = {"page": page_of(snapshot), "address": snapshot.address}
+    return _rendered(model_admin, request, templates[wanted != "html"], context, extra)
+
+
+def _away(
+    model_admin: ModelAdmin[Any],
+    request: HttpRequest,
+    wanted: str,
+    outage: outages.Outage,
+    extra: dict[str, Any] | None,
+) -> HttpResponse:
+    response: Any
+    if wanted == "json":
+        response = JsonResponse(figures.outage_figures(outage))
+    else:
+        name = "outage.html" if wanted == "html" else "outage_words.html"
+        response = _rendered(model_admin, request, name, {"outage": outage}, extra)
+    # Django would log each 503 as an error, and mail it to the ADMINS: one from each open page, again and again.
+    logger.warning("The dashboard cannot be shown (%s): %s", outage.code, outage.detail)
+    response._has_been_logged = True
+    response.status_code = 503
+    response["Retry-After"] = str(outages.RETRY_AFTER_S)
+    answer: HttpResponse = response
+    return answer
+
+
+def _rendered(
+    model_admin: ModelAdmin[Any],
+    request: HttpRequest,
+    name: str,
+    context: dict[str, Any],
+    extra: dict[str, Any] | None,
+) -> TemplateResponse:
+    request.current_app = model_admin.admin_site.name  # the links of the fragment, too, are those of this site
+    frame = {} if name in _PARTIAL else _frame(model_admin, request)
+    return TemplateResponse(request, f"{_TEMPLATES}/{name}", {**frame, **(extra or {}), **context})
+
+
+def _frame(model_admin: ModelAdmin[Any], request: HttpRequest) -> dict[str, Any]:
+    """What the admin's own templates need, and the toolbar."""
+    return {
+        **model_admin.admin_site.each_context(request),
+        "title": _("Redis operations"),
+        "opts": model_admin.opts,
+        "breadcrumbs_are_a_list": django.VERSION >= (6, 1),
+        "environment": _environment(),
+        "refresh_s": REFRESH_S,
+    }
+
+
+def _environment() -> str | None:
+    try:
+        return conf.settings().dashboard.environment
+    except ConfigurationError:
+        return None

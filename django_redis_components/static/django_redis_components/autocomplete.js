@@ -1,0 +1,398 @@
+/*
+ * <redis-autocomplete>: a text field that suggests, in the pattern of an ARIA 1.2 combobox.
+ *
+ * It holds a text input and a hidden input with the id of what was chosen. Without this script the text input is
+ * all there is, and the form field looks the text up. Nothing is written by innerHTML, and no style is set.
+ */
+(() => {
+    "use strict";
+
+    if (customElements.get("redis-autocomplete")) {
+        return;
+    }
+
+    const DEBOUNCE_MS = 180; // after the last key, before the server is asked
+    const ANNOUNCE_MS = 700; // after the last change, before a screen reader is told
+    const TIMEOUT_MS = 8000; // until an answer is given up
+
+    let serial = 0;
+
+    function make(tag, className, attributes = {}) {
+        const element = document.createElement(tag);
+        element.className = className;
+        for (const [name, value] of Object.entries(attributes)) {
+            element.setAttribute(name, value);
+        }
+        return element;
+    }
+
+    class RedisAutocomplete extends HTMLElement {
+        #input = null;
+        #hidden = null;
+        #popup = null;
+        #list = null;
+        #note = null;
+        #remove = null;
+        #voices = [];
+        #options = [];
+        #active = -1;
+        #firstId = "";
+        #choosing = false;
+        #wanted = null; // "first" or "last": which option an arrow key asked for before the answer came
+        #listening = null;
+        #asking = null;
+        #askTimer = 0;
+        #speakTimer = 0;
+
+        connectedCallback() {
+            if (document.readyState === "loading") {
+                document.addEventListener("DOMContentLoaded", () => this.isConnected && this.#setUp(), { once: true });
+            } else {
+                this.#setUp();
+            }
+        }
+
+        disconnectedCallback() {
+            this.#listening?.abort();
+            this.#listening = null;
+            this.#stop();
+            clearTimeout(this.#speakTimer);
+        }
+
+        #setUp() {
+            this.#listening?.abort();
+            this.#listening = new AbortController();
+            const options = { signal: this.#listening.signal };
+            this.#input = this.querySelector("input:not([type=hidden])");
+            this.#hidden = this.querySelector("input[type=hidden]");
+            // The empty row of a formset is no field yet. Its clones are new elements and set themselves up; one
+            // that gets its number only afterwards does so when it is focused.
+            if (!this.#input || !this.#hidden || this.#input.name.includes("__prefix__")) {
+                this.addEventListener("focusin", () => this.#setUp(), { ...options, once: true });
+                return;
+            }
+            this.#firstId = this.#hidden.value;
+            this.#build();
+            this.#listen(options);
+            this.#showRemove();
+        }
+
+        #build() {
+            // What a clone brings along from its original is made anew: its ids belong to the other row.
+            this.querySelectorAll(":scope > [data-made]").forEach((element) => element.remove());
+            this.#popup = make("div", "drc-popup", { "data-made": "", hidden: "" });
+            this.#list = make("div", "drc-list", { role: "listbox", "aria-label": this.dataset.labelList });
+            this.#note = make("div", "drc-note", { hidden: "", "aria-hidden": "true" });
+            this.#popup.append(this.#list, this.#note);
+            this.#remove = make("button", "drc-remove", { type: "button", "data-made": "", hidden: "" });
+            this.#remove.textContent = "\u00d7";
+            this.#voices = [0, 1].map(() => make("span", "drc-spoken", { role: "status", "data-made": "" }));
+            this.append(this.#remove, this.#popup, ...this.#voices);
+            const input = this.#input;
+            input.setAttribute("role", "combobox");
+            input.setAttribute("aria-autocomplete", "list");
+            input.setAttribute("aria-expanded", "false");
+            input.removeAttribute("aria-activedescendant");
+            input.autocomplete = "off";
+            this.#nameParts();
+        }
+
+        #nameParts() {
+            const base = this.#input.id || `drc-autocomplete-${++serial}`;
+            this.#list.id = `${base}-list`;
+            this.#input.setAttribute("aria-controls", this.#list.id);
+        }
+
+        #listen(options) {
+            const input = this.#input;
+            input.addEventListener("input", (event) => this.#onInput(event), options);
+            input.addEventListener("compositionend", () => this.#onTyped(), options);
+            input.addEventListener("keydown", (event) => this.#onKey(event), options);
+            input.addEventListener("focus", () => this.#onFocus(), options);
+            input.addEventListener("click", () => this.#onFocus(), options);
+            this.addEventListener("focusout", (event) => this.contains(event.relatedTarget) || this.#stop(), options);
+            this.#popup.addEventListener("mousedown", (event) => event.preventDefault(), options);
+            this.#popup.addEventListener("click", (event) => this.#onClick(event), options);
+            this.#remove.addEventListener("click", () => this.#clear(), options);
+            input.form?.addEventListener("reset", () => setTimeout(() => this.#onReset()), options);
+        }
+
+        /* ---- events ---- */
+
+        #onInput(event) {
+            if (!event.isComposing && !this.#choosing) {
+                this.#onTyped();
+            }
+        }
+
+        #onTyped() {
+            this.#activate(-1);
+            this.#hidden.value = "";
+            this.#showRemove();
+            this.#wanted = null;
+            clearTimeout(this.#askTimer);
+            this.#askTimer = setTimeout(() => this.#ask(), DEBOUNCE_MS);
+        }
+
+        #onFocus() {
+            if (this.#input.id && this.#list.id !== `${this.#input.id}-list`) {
+                this.#nameParts(); // the row got its number after it was inserted
+            }
+            if (!this.#choosing && !this.#input.value && this.#popup.hidden) {
+                this.#ask();
+            }
+        }
+
+        #onKey(event) {
+            if (event.isComposing || event.keyCode === 229 || event.ctrlKey || event.metaKey) {
+                return;
+            }
+            const handled = {
+                ArrowDown: () => this.#onArrow(1, event.altKey),
+                ArrowUp: () => this.#onArrow(-1, event.altKey),
+                Enter: () => this.#choose(this.#active),
+                Escape: () => this.#onEscape(),
+                Home: () => this.#activate(-1),
+                End: () => this.#activate(-1),
+                ArrowLeft: () => this.#activate(-1),
+                ArrowRight: () => this.#activate(-1),
+                Tab: () => this.#stop(),
+            }[event.key]?.();
+            if (handled) {
+                event.preventDefault();
+                event.stopPropagation();
+            }
+        }
+
+        #onArrow(step, alone) {
+            if (alone && step < 0) {
+                return this.#close();
+            }
+            if (!this.#options.length) {
+                this.#wanted = alone ? null : step > 0 ? "first" : "last";
+                this.#ask();
+            } else if (!alone) {
+                const count = this.#options.length;
+                const from = this.#active < 0 && step < 0 ? count : this.#active;
+                this.#activate((from + step + count) % count);
+            }
+            return true;
+        }
+
+        #onEscape() {
+            if (this.#close()) {
+                return true;
+            }
+            if (this.#input.value && this.#canEdit()) {
+                this.#clear();
+            }
+            return false;
+        }
+
+        #onClick(event) {
+            const option = event.target.closest("[role=option]");
+            if (option) {
+                this.#choose(this.#options.findIndex((one) => one.element === option));
+            }
+        }
+
+        #onReset() {
+            this.#hidden.value = this.#firstId;
+            this.#stop();
+            this.#showRemove();
+        }
+
+        /* ---- asking the server ---- */
+
+        #canEdit() {
+            return !this.#input.readOnly && !this.#input.matches(":disabled");
+        }
+
+        async #ask() {
+            this.#stopAsking();
+            const text = this.#input.value.trim();
+            const enough = [...text].length >= Number(this.dataset.minLength);
+            if (!this.#canEdit() || !(enough || (!text && "recents" in this.dataset))) {
+                this.#close();
+                return;
+            }
+            const asking = new AbortController();
+            this.#asking = asking;
+            const timeout = setTimeout(() => asking.abort("timeout"), TIMEOUT_MS);
+            this.#list.setAttribute("aria-busy", "true");
+            try {
+                const answer = await this.#fetch(text, asking.signal);
+                if (this.#asking === asking) {
+                    this.#show(answer.results, answer.status, Boolean(text));
+                }
+            } catch {
+                if (this.#asking === asking) {
+                    this.#show([], this.dataset.textError, true);
+                }
+            } finally {
+                clearTimeout(timeout);
+                if (this.#asking === asking) {
+                    this.#asking = null;
+                    this.#list.removeAttribute("aria-busy");
+                }
+            }
+        }
+
+        async #fetch(text, signal) {
+            const url = new URL(this.dataset.url, document.baseURI);
+            url.searchParams.set("term", text);
+            if (this.dataset.scope) {
+                url.searchParams.set("scope", this.dataset.scope);
+            }
+            const response = await fetch(url, { signal, headers: { Accept: "application/json" } });
+            if (!response.ok) {
+                throw new Error(String(response.status));
+            }
+            return response.json();
+        }
+
+        #stopAsking() {
+            clearTimeout(this.#askTimer);
+            const asking = this.#asking;
+            this.#asking = null; // first: whoever waits for the answer sees that it is not wanted
+            asking?.abort();
+            this.#list?.removeAttribute("aria-busy");
+        }
+
+        #stop() {
+            this.#stopAsking();
+            if (this.#popup) {
+                this.#close();
+            }
+        }
+
+        /* ---- the popup ---- */
+
+        #show(results, status, speak) {
+            const before = this.#options[this.#active]?.id; // moved to while the answer was under way
+            this.#activate(-1);
+            this.#options = results.map((result, number) => ({ ...result, element: this.#option(result, number) }));
+            this.#list.replaceChildren(...this.#grouped());
+            this.#note.textContent = results.length ? "" : status;
+            this.#note.hidden = results.length > 0;
+            this.#list.hidden = !results.length;
+            this.#popup.hidden = !results.length && !speak;
+            this.#input.setAttribute("aria-expanded", String(results.length > 0));
+            this.#place();
+            const wanted = { first: 0, last: results.length - 1 }[this.#wanted];
+            this.#activate(wanted ?? this.#options.findIndex((one) => one.id === before));
+            this.#wanted = null;
+            if (speak || results.length) {
+                this.#speak(status);
+            }
+        }
+
+        #option(result, number) {
+            const id = `${this.#list.id}-${number}`;
+            const option = make("div", "drc-option", { role: "option", id, "aria-selected": "false", dir: "auto" });
+            option.textContent = result.text;
+            return option;
+        }
+
+        #grouped() {
+            const recent = this.#options.filter((one) => one.group === "recent").map((one) => one.element);
+            const others = this.#options.filter((one) => one.group !== "recent").map((one) => one.element);
+            if (!recent.length) {
+                return others;
+            }
+            const label = make("div", "drc-group-label", { id: `${this.#list.id}-recent`, role: "presentation" });
+            label.textContent = this.dataset.labelRecent;
+            const group = make("div", "drc-group", { role: "group", "aria-labelledby": label.id });
+            group.append(label, ...recent);
+            return [group, ...others];
+        }
+
+        #place() {
+            this.#popup.classList.remove("drc-above");
+            const popup = this.#popup.getBoundingClientRect();
+            const above = this.#input.getBoundingClientRect().top;
+            this.#popup.classList.toggle("drc-above", popup.bottom > window.innerHeight && above > popup.height);
+        }
+
+        #activate(number) {
+            this.#options[this.#active]?.element.setAttribute("aria-selected", "false");
+            this.#active = number;
+            const option = this.#options[number]?.element;
+            if (!option) {
+                this.#input.removeAttribute("aria-activedescendant");
+                return;
+            }
+            option.setAttribute("aria-selected", "true");
+            this.#input.setAttribute("aria-activedescendant", option.id);
+            option.scrollIntoView({ block: "nearest" });
+        }
+
+        #close() {
+            const wasOpen = !this.#popup.hidden;
+            this.#activate(-1);
+            this.#options = [];
+            this.#list.replaceChildren();
+            this.#popup.hidden = true;
+            this.#input.setAttribute("aria-expanded", "false");
+            return wasOpen;
+        }
+
+        /* ---- the value ---- */
+
+        #choose(number) {
+            const chosen = this.#options[number];
+            if (!chosen) {
+                this.#stop(); // Enter without an active option sends the form
+                return false;
+            }
+            this.#stop();
+            this.#set(chosen.text, chosen.id);
+            this.#speak(this.dataset.textChosen.replace("{name}", () => chosen.text));
+            return true;
+        }
+
+        #clear() {
+            const text = this.#input.value;
+            this.#stop();
+            this.#set("", "");
+            this.#choosing = true; // the focus comes from here: nothing opens
+            this.#input.focus();
+            this.#choosing = false;
+            this.#speak(this.dataset.textRemoved.replace("{name}", () => text));
+        }
+
+        #set(text, id) {
+            this.#choosing = true;
+            try {
+                this.#input.value = text;
+                this.#hidden.value = id;
+                this.#showRemove();
+                this.#input.dispatchEvent(new Event("input", { bubbles: true }));
+                this.#input.dispatchEvent(new Event("change", { bubbles: true }));
+            } finally {
+                this.#choosing = false;
+            }
+        }
+
+        #showRemove() {
+            const chosen = Boolean(this.#hidden.value) && this.#canEdit();
+            this.#remove.hidden = !chosen;
+            this.classList.toggle("drc-chosen", chosen);
+            const label = this.dataset.labelRemove.replace("{name}", () => this.#input.value);
+            this.#remove.setAttribute("aria-label", label);
+        }
+
+        /* Two regions in turn: the same text twice is spoken twice, and one text never twice. */
+        #speak(text) {
+            clearTimeout(this.#speakTimer);
+            this.#speakTimer = setTimeout(() => {
+                const [old, next] = this.#voices;
+                old.textContent = "";
+                next.textContent = text;
+                this.#voices.reverse();
+            }, ANNOUNCE_MS);
+        }
+    }
+
+    customElements.define("redis-autocomplete", RedisAutocomplete);
+})();

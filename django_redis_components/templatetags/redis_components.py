@@ -1,0 +1,50 @@
+"""``{% load redis_components %}``: the autocomplete widget without a form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from django_redis_components.autocomplete.widgets import AutocompleteInput, media
+
+register = template.Library()
+
+#: Where a rendering notes that the stylesheet and the script are in the page.
+_SEEN = "django_redis_components.autocomplete.media"
+
+
+@register.simple_tag(takes_context=True)
+def autocomplete(
+    context: template.Context, name: str, index: str, value: Any = None, scope: Any = None, **attrs: Any
+) -> SafeString:
+    """A text field that suggests: ``{% autocomplete name="to" index="contacts" required=True %}``.
+
+    Args:
+        name: of the field; the id of what was chosen is posted as ``<name>-id``.
+        index: name that the index is registered under.
+        value: an id or a `Suggestion` to begin with.
+        scope: which part of an index with scopes.
+        attrs: HTML attributes; ``_`` stands for ``-``. ``id`` is ``id_<name>`` by default: give it a label.
+
+    The first one in a page brings the stylesheet and the script, unless ``{% autocomplete_media %}`` did.
+    """
+    html_attrs = {"id": f"id_{name}", **{key.rstrip("_").replace("_", "-"): attrs[key] for key in attrs}}
+    widget = AutocompleteInput(index, scope=scope)
+    return format_html("{}{}", _media_once(context), widget.render(name, value, html_attrs))
+
+
+@register.simple_tag(takes_context=True)
+def autocomplete_media(context: template.Context) -> SafeString:
+    """The stylesheet and the script of ``{% autocomplete %}``, for the page's head."""
+    return _media_once(context)
+
+
+def _media_once(context: template.Context) -> SafeString:
+    seen = context.render_context.dicts[0]  # shared by the templates that extend and include each other
+    if seen.get(_SEEN):
+        return SafeString("")
+    seen[_SEEN] = "yes"
+    return media().render()

@@ -1,0 +1,312 @@
+"""The dashboard in a real browser: accessible, strict, kept up to date without disturbing its reader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from playwright.sync_api import Page, expect
+
+from django_redis_components.analytics import SignIns, UniqueVisitors
+from django_redis_components.dashboard import views
+from tests.browser.conftest import Complaints
+from tests.dashboard.support import URL, write_poller, write_queue, write_schedule, write_worker
+from tests.dashboard.test_queue_page import write_error, write_past
+from tests.support import Store, absent, eventually
+from tests.support.axe import AXE_SCRIPT, install_axe
+
+#: Stock markup of Django's own that axe complains about where link and text of the breadcrumbs look alike.
+NOT_OURS = [[".breadcrumbs"], ["#header"], ["#nav-sidebar"]]
+
+#: Seconds between two refreshes here, so that the tests need not wait for five.
+REFRESH_S = 0.1
+
+
+@pytest.fixture
+def site(live_server: Any, redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> str:
+    return ready_site(live_server, monkeypatch)
+
+
+def ready_site(live_server: Any, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(views, "REFRESH_S", REFRESH_S)
+    User.objects.create_superuser("admin", password="secret")
+    return live_server.url
+
+
+def fill(store: Store) -> None:
+    write_queue(store, "mail", ready=1_284, age_s=400, scheduled=2, failed=4, parked=5)
+    write_queue(store, "a queue with a rather long name, as some have", running=1)
+    write_worker(store, "web-1.example.com:a", queues=["high", "mail"], busy=2, finished=12_345)
+    write_worker(store, "web-2.example.com:b", seen_s=100)
+    write_poller(store)
+    write_schedule(store, "shop.tasks.send_the_report_of_the_day cron 0 3 * * * (Europe/Berlin)")
+    write_schedule(store, "shop.tasks.refresh every 300 s", late_s=90)
+    UniqueVisitors("default").add(*range(50))
+    SignIns("default").sign_in(7)
+
+
+def sign_in(page: Page, site: str) -> None:
+    page.goto(f"{site}/admin/login/?next={URL}")
+    page.locator("#id_username").fill("admin")
+    page.locator("#id_password").fill("secret")
+    page.locator("#id_password").press("Enter")
+    page.wait_for_selector("[data-drc-dashboard]")
+
+
+def violations(page: Page) -> list[str]:
+    """What axe-core finds on the page, of any impact."""
+    if problem := install_axe():
+        absent(f"accessibility cannot be checked: {problem}")
+    page.evaluate(AXE_SCRIPT.read_text() + ";0")
+    found = page.evaluate("(exclude) => axe.run({ exclude }).then((results) => results.violations)", NOT_OURS)
+    return [f"{one['id']}: {[node['html'] for node in one['nodes']]}" for one in found]
+
+
+def cell(page: Page, queue: str, column: int) -> Any:
+    return page.locator(f"tr:has(bdi:text-is('{queue}')) td").nth(column)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "width", "options"),
+    [
+        ("light", 1280, {}),
+        ("dark", 1280, {}),
+        ("light", 360, {}),
+        ("dark", 360, {}),
+        ("light", 1280, {"extra_http_headers": {"Accept-Language": "zh-CN"}}),
+        ("dark", 1280, {"extra_http_headers": {"Accept-Language": "ar"}}),
+    ],
+    ids=["light", "dark", "narrow", "dark and narrow", "Chinese", "right to left"],
+)
+def test_the_page_is_accessible_and_does_not_scroll_sideways(
+    scheme: str, width: int, options: dict[str, Any], site: str, redis_server: Store, open_page: Callable[..., Page]
+) -> None:
+    fill(redis_server)
+    page = open_page(scheme, width, **options)
+    sign_in(page, site)
+
+    page.locator("[data-drc-pause]").click()
+    for summary in page.locator(".drc-dashboard summary").all():
+        summary.click()
+
+    assert violations(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    if width < 500:
+        box = page.locator(".drc-scroll").first
+        assert box.evaluate("(box) => box.scrollWidth > box.clientWidth")
+
+
+def test_a_site_with_nothing_yet_is_accessible(site: str, page: Page) -> None:
+    sign_in(page, site)
+
+    assert violations(page) == []
+
+
+def test_the_theme_of_the_admin_is_followed(site: str, redis_server: Store, open_page: Callable[..., Page]) -> None:
+    fill(redis_server)
+    page = open_page("light")
+    sign_in(page, site)
+
+    def fill_of_bars() -> str:
+        return page.locator(".drc-bar").first.evaluate("(bar) => getComputedStyle(bar).fill")
+
+    light = fill_of_bars()
+    page.evaluate("document.documentElement.dataset.theme = 'dark'")
+    dark = fill_of_bars()
+    page.emulate_media(color_scheme="dark")
+    page.evaluate("document.documentElement.dataset.theme = 'light'")
+
+    assert light != dark
+    assert fill_of_bars() == light
+
+
+def test_figures_change_in_place(site: str, redis_server: Store, page: Page) -> None:
+    write_queue(redis_server, "mail", failed=1)
+    write_poller(redis_server)
+    write_worker(redis_server, "here:a", queues=["mail"])
+    sign_in(page, site)
+    expect(cell(page, "mail", 5)).to_have_text("1")
+    page.locator(".drc-dashboard summary").first.click()
+    page.evaluate("document.querySelector('#drc-queues').closest('section').querySelector('tbody').mine = 'kept'")
+
+    write_queue(redis_server, "mail", failed=7)
+
+    expect(cell(page, "mail", 5)).to_have_text("7")
+    assert (
+        page.evaluate("document.querySelector('#drc-queues').closest('section').querySelector('tbody').mine") == "kept"
+    )
+    assert page.locator(".drc-dashboard details[open]").count() == 1
+    assert page.evaluate("document.activeElement.tagName") == "SUMMARY"
+
+
+def test_a_new_queue_and_what_is_wrong_with_it_appear_and_are_announced(
+    site: str, redis_server: Store, page: Page
+) -> None:
+    write_poller(redis_server)
+    sign_in(page, site)
+    expect(page.locator("[data-drc-headline]")).to_have_text("No problems. No task has been sent yet.")
+    assert page.locator("[data-drc-said]").text_content() == ""
+
+    write_queue(redis_server, "<img src=x>", ready=2)
+
+    expect(cell(page, "<img src=x>", 0)).to_have_text("2")
+    expect(page.locator("[data-drc-said]")).to_have_text("1 problem")
+    assert page.locator("[data-drc-said]").get_attribute("role") == "status"
+    assert page.locator(".drc-health li").count() == 1
+    assert page.locator(".drc-dashboard img").count() == 0
+
+
+def test_updates_are_paused_by_keyboard_and_stay_so(site: str, redis_server: Store, page: Page) -> None:
+    write_queue(redis_server, "mail", failed=1)
+    sign_in(page, site)
+    button = page.get_by_role("button", name="Pause updates")
+
+    button.focus()
+    page.keyboard.press("Enter")
+
+    expect(page.locator("[data-drc-pause]")).to_have_text("Resume updates")
+    page.reload()
+    expect(page.locator("[data-drc-pause]")).to_have_text("Resume updates")
+    asked = requests_of(page)
+    page.wait_for_timeout(REFRESH_S * 1_000 * 4)
+    assert asked == []
+    write_queue(redis_server, "mail", failed=9)
+    page.get_by_role("button", name="Resume updates").press("Space")
+    expect(cell(page, "mail", 5)).to_have_text("9")
+    expect(page.locator("[data-drc-pause]")).to_have_text("Pause updates")
+
+
+def requests_of(page: Page) -> list[str]:
+    """The refreshes that the page asks for from now on."""
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "format=fragment" in request.url else None)
+    return asked
+
+
+def test_a_hidden_page_asks_nothing(site: str, redis_server: Store, page: Page) -> None:
+    sign_in(page, site)
+    hide = """(hidden) => {
+        Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
+        document.dispatchEvent(new Event("visibilitychange"));
+    }"""
+
+    page.evaluate(hide, True)
+    asked = requests_of(page)
+    page.wait_for_timeout(REFRESH_S * 1_000 * 4)
+    while_hidden = list(asked)
+    page.evaluate(hide, False)
+
+    assert while_hidden == []
+    eventually(lambda: (page.wait_for_timeout(20), asked)[1])
+
+
+def test_only_one_question_is_on_its_way(site: str, redis_server: Store, page: Page) -> None:
+    sign_in(page, site)
+    held = []
+    page.route("**/*format=fragment*", lambda route: held.append(route))
+
+    page.wait_for_timeout(REFRESH_S * 1_000 * 6)
+
+    assert len(held) == 1
+
+
+def test_redis_goes_away_and_comes_back(
+    live_server: Any, own_server: Store, page: Page, complaints: Complaints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    complaints.expect_status(503)
+    site = ready_site(live_server, monkeypatch)
+    write_queue(own_server, "mail", failed=3)
+    sign_in(page, site)
+    expect(cell(page, "mail", 5)).to_have_text("3")
+
+    own_server.servers[0].kill()
+
+    said = page.locator("[data-drc-said]")
+    expect(said).to_have_text("Redis cannot be reached. These figures are old; trying again.")
+    expect(page.locator("[data-drc-dashboard]")).to_have_class("drc-dashboard drc-stale")
+    expect(cell(page, "mail", 5)).to_have_text("3")
+    page.reload()
+    expect(page.locator("h2").first).to_have_text("Redis cannot be reached.")
+    assert violations(page) == []
+
+    own_server.servers[0].start()
+
+    expect(cell(page, "mail", 5)).to_have_text("3")
+
+
+def test_redis_comes_back_under_an_open_page(
+    live_server: Any, own_server: Store, page: Page, complaints: Complaints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    complaints.expect_status(503)
+    sign_in(page, ready_site(live_server, monkeypatch))
+    own_server.servers[0].kill()
+    expect(page.locator(".drc-stale")).to_have_count(1)
+
+    own_server.servers[0].start()
+
+    expect(page.locator("[data-drc-said]")).to_have_text("Redis is back. No problems. No task has been sent yet.")
+    expect(page.locator(".drc-stale")).to_have_count(0)
+
+
+def test_who_is_signed_out_is_told_and_asks_no_more(site: str, redis_server: Store, page: Page) -> None:
+    sign_in(page, site)
+
+    page.context.clear_cookies()
+
+    expect(page.locator("[data-drc-said]")).to_have_text("You are signed out. Reload the page to sign in.")
+    asked = requests_of(page)
+    page.wait_for_timeout(REFRESH_S * 1_000 * 4)
+    assert asked == []
+
+
+def test_without_javascript_everything_is_there(site: str, redis_server: Store, open_page: Callable[..., Page]) -> None:
+    fill(redis_server)
+    page = open_page(java_script_enabled=False)
+    sign_in(page, site)
+    expect(cell(page, "mail", 5)).to_have_text("4")
+    expect(page.locator("[data-drc-pause]")).to_be_hidden()
+
+    write_queue(redis_server, "mail", failed=8)
+    page.get_by_role("link", name="Refresh").click()
+
+    expect(cell(page, "mail", 5)).to_have_text("8")
+    page.locator(".drc-dashboard summary").first.click()
+    expect(page.locator(".drc-dashboard details table").first).to_be_visible()
+
+
+def test_the_keyboard_reaches_everything_in_the_order_of_the_page(site: str, redis_server: Store, page: Page) -> None:
+    fill(redis_server)
+    sign_in(page, site)
+    page.get_by_role("button", name="Pause updates").click()
+
+    reached = []
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("document.activeElement.className || document.activeElement.tagName"))
+
+    table_of_queues = ["drc-scroll", "A", "A"]
+    assert reached == ["drc-refresh", "A", *table_of_queues * 2, "drc-scroll", "drc-scroll", "SUMMARY", "SUMMARY"]
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 360)], ids=["light", "dark and narrow"])
+def test_a_queues_page_is_accessible_and_kept_up_to_date(
+    scheme: str, width: int, site: str, redis_server: Store, open_page: Callable[..., Page]
+) -> None:
+    fill(redis_server)
+    write_past(redis_server, "mail")
+    write_error(redis_server, "mail")
+    page = open_page(scheme, width)
+    sign_in(page, site)
+    page.get_by_role("link", name="mail", exact=True).first.click()
+    expect(page.get_by_role("heading", name="Queue mail")).to_be_visible()
+
+    write_queue(redis_server, "mail", failed=9)
+
+    expect(page.locator(".drc-tiles").first).to_contain_text("9")
+    page.locator("[data-drc-pause]").click()
+    for summary in page.locator(".drc-dashboard summary").all():
+        summary.click()
+    assert violations(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -1,0 +1,161 @@
+"""The dashboard of the running demo, after some simulated days: what it shows is what Redis has."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+import redis
+from playwright.sync_api import Page, expect
+
+from tests.support import eventually
+from tests.support.demo import PASSWORD, Demo, demo_environment
+from tests.support.processes import ROOT
+
+TAG = "market:taskqueue:{default}"
+
+#: Days on the charts.
+DAYS = 30
+
+
+@pytest.fixture(scope="module")
+def simulated(demo: Demo) -> Demo:
+    """The demo after three days with 60 members, its due tasks run."""
+    command = [sys.executable, "manage.py", "simulate", "--days", "3", "--users", "60", "--verbosity", "0"]
+    subprocess.run(command, cwd=ROOT, env=os.environ | demo_environment(demo.directory), check=True)
+    with demo.raw() as raw:
+        eventually(lambda: is_quiet(raw), timeout_s=60)
+    return demo
+
+
+@pytest.fixture
+def raw(simulated: Demo):
+    with simulated.raw() as client:
+        yield client
+
+
+def is_quiet(raw: redis.Redis) -> None:
+    for queue in ("high", "default", "low"):
+        assert depths(raw, queue)["Ready"] == depths(raw, queue)["Running"] == 0
+
+
+def depths(raw: redis.Redis, queue: str) -> dict[str, int]:
+    """The depths of a queue as Redis has them now."""
+    at = f"{TAG}:q:{queue}"
+    now_ms = datetime.now(UTC).timestamp() * 1000
+    due = raw.zcount(f"{at}:sched", "-inf", now_ms)
+    return {
+        "Ready": raw.llen(f"{at}:front") + raw.llen(f"{at}:ready") + raw.zcard(f"{at}:prio") + due,
+        "Scheduled": raw.zcard(f"{at}:sched") - due,
+        "Running": raw.zcard(f"{at}:running"),
+        "Failed": raw.zcard(f"{at}:failed"),
+        "Parked": raw.zcard(f"{at}:parked"),
+    }
+
+
+def days() -> list[date]:
+    today = datetime.now(UTC).date()
+    return [today - timedelta(days=ago) for ago in reversed(range(DAYS))]
+
+
+def open_dashboard(page: Page, demo: Demo) -> None:
+    page.goto(demo.dashboard)
+    page.get_by_label("Username").fill("admin")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("heading", name="Redis operations")).to_be_visible()
+
+
+def whole(text: str) -> int:
+    """A number on the page: grouped, perhaps with a sign that it is an estimate."""
+    return int(re.sub(r"[^\d]", "", text))
+
+
+def queue_rows(page: Page) -> dict[str, dict[str, int]]:
+    """Queue to column to number, as the table shows them."""
+    table = page.locator("section[aria-labelledby=drc-queues] table")
+    columns = table.locator("thead th").all_inner_texts()
+    shown = {}
+    for row in table.locator("tbody tr").all():
+        cells = dict(zip(columns, row.locator("th, td").all_inner_texts(), strict=True))
+        cells = {column.capitalize(): text for column, text in cells.items()}
+        shown[cells["Queue"]] = {
+            name: whole(cells[name]) for name in ("Ready", "Scheduled", "Running", "Failed", "Parked")
+        }
+    return shown
+
+
+def day_rows(page: Page, panel: str) -> dict[str, int]:
+    """Day to number, from the table below a chart."""
+    section = page.locator(f"section[aria-labelledby={panel}]")
+    section.get_by_text("The same as a table").click()
+    rows = section.locator("tbody tr")
+    expect(rows).to_have_count(DAYS)
+    return {
+        row.locator("time").get_attribute("datetime") or "": whole(row.locator("td").inner_text()) for row in rows.all()
+    }
+
+
+def test_the_depths_are_those_of_redis(page, simulated, raw):
+    open_dashboard(page, simulated)
+
+    shown = queue_rows(page)
+
+    assert {name: shown[name] for name in ("high", "default", "low")} == {
+        name: depths(raw, name) for name in ("high", "default", "low")
+    }
+    assert shown["default"]["Scheduled"] > 20
+
+
+def test_tasks_of_a_queue_that_nobody_serves_are_counted(page, simulated, raw):
+    raw.rpush(f"{TAG}:q:unserved:ready", "one", "two")
+    raw.zadd(f"{TAG}:queues", {"unserved": 1})
+
+    open_dashboard(page, simulated)
+
+    assert queue_rows(page)["unserved"] == depths(raw, "unserved")
+    assert queue_rows(page)["unserved"]["Ready"] == 2
+    raw.delete(f"{TAG}:q:unserved:ready")
+    raw.zrem(f"{TAG}:queues", "unserved")
+
+
+def test_visitors_are_those_of_redis(page, simulated, raw):
+    open_dashboard(page, simulated)
+
+    shown = day_rows(page, "drc-visitors")
+
+    assert shown == {f"{day}": raw.pfcount(f"market:analytics:{{default}}:uv:{day:%Y%m%d}") for day in days()}
+    assert shown[f"{days()[-1]}"] > 20
+
+
+def test_sign_ins_are_those_of_redis(page, simulated, raw):
+    open_dashboard(page, simulated)
+
+    shown = day_rows(page, "drc-sign-ins")
+
+    assert shown == {f"{day}": raw.bitcount(f"market:analytics:{{default}}:si:d:{day:%Y%m%d}") for day in days()}
+    assert shown[f"{days()[-1]}"] > 5
+
+
+def test_worker_and_poller_are_alive(page, simulated):
+    open_dashboard(page, simulated)
+
+    workers = page.locator("section[aria-labelledby=drc-workers]")
+
+    expect(workers).to_contain_text("active")
+    expect(workers.locator("tbody tr").filter(has_text="alive").first).to_contain_text("high, default, low")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1200, 400])
+def test_the_dashboard_is_accessible_in_both_schemes_and_narrow(open_page, simulated, check_axe, scheme, width):
+    page = open_page(scheme, width)
+
+    open_dashboard(page, simulated)
+
+    check_axe(page)
+    assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")

@@ -1,0 +1,162 @@
+"""The market in a real browser: buying, writing with the keyboard alone, and how its pages look."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.support.demo import PASSWORD, Demo
+
+#: Pages that everybody may see, and pages for members.
+OPEN_PAGES = ["/", "/?show=sold", "/items/1/", "/login/", "/mails/"]
+MEMBERS_PAGES = ["/", "/items/1/", "/items/new/", "/mine/", "/write/"]
+
+
+def sign_in(page: Page, demo: Demo, username: str) -> None:
+    page.goto(f"{demo.base}/login/")
+    page.get_by_label("Username").fill(username)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("main").get_by_role("button", name="Sign in").click()
+    page.wait_for_url(f"{demo.base}/")
+
+
+def fits(page: Page) -> bool:
+    """Whether nothing sticks out to the right."""
+    return page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+
+
+def test_a_visitor_buys_an_item_and_the_mail_appears(page, demo):
+    sign_in(page, demo, "lukasz")
+    page.get_by_role("link", name="Lantern that never smokes").click()
+    expect(page.get_by_text("On sale")).to_be_visible()
+
+    page.get_by_role("button", name="Buy it").click()
+
+    expect(page.get_by_role("status")).to_contain_text("Lantern that never smokes is yours.")
+    expect(page.get_by_text("Łukasz Wiśniewski").last).to_be_visible()
+    page.get_by_role("link", name="Mails").click()
+    mail = page.get_by_role("article").filter(has_text="Sold: Lantern that never smokes")
+    for _ in range(50):
+        if mail.count():
+            break
+        page.reload()
+    expect(mail).to_contain_text("Łukasz Wiśniewski bought your Lantern that never smokes for 65 gold.")
+
+
+def test_whoever_comes_second_reads_that_it_is_sold(open_page, demo, complaints, check_axe):
+    first, second = open_page(), open_page()
+    sign_in(first, demo, "zola")
+    sign_in(second, demo, "weiss")
+    for page in (first, second):
+        page.goto(f"{demo.base}/")
+        page.get_by_role("link", name="Map of the drowned quarter").click()
+        expect(page.get_by_role("button", name="Buy it")).to_be_visible()
+    complaints.expect_status(409)
+
+    first.get_by_role("button", name="Buy it").click()
+    expect(first.get_by_role("status")).to_contain_text("is yours")
+    second.get_by_role("button", name="Buy it").click()
+
+    expect(second.get_by_role("heading", level=1)).to_have_text("Already sold")
+    expect(second.get_by_role("main")).to_contain_text("You were not charged.")
+    check_axe(second)
+
+
+@pytest.mark.parametrize(("typed", "name"), [("张", "张三"), ("emi", "Émile Zola"), ("luk", "Łukasz Wiśniewski")])
+def test_the_keyboard_alone_completes_a_name_and_sends_the_letter(page, demo, typed, name):
+    sign_in(page, demo, "kitano")
+    page.goto(f"{demo.base}/write/")
+    page.get_by_role("combobox", name="To").focus()
+
+    page.keyboard.type(typed)
+    expect(page.get_by_role("option", name=name, exact=True).first).to_be_visible()
+    for _ in range(10):
+        page.keyboard.press("ArrowDown")
+        if page.locator("[role=option][aria-selected=true]").inner_text() == name:
+            break
+    page.keyboard.press("Enter")
+
+    expect(page.get_by_role("combobox", name="To")).to_have_value(name)
+    page.get_by_label("Letter").focus()
+    page.keyboard.type("By keyboard.")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("status").first).to_contain_text(f"Your letter to {name} is on its way.")
+
+
+def test_whom_one_wrote_to_last_comes_first(page, demo):
+    sign_in(page, demo, "papadaki")
+    page.goto(f"{demo.base}/write/")
+    page.get_by_label("To").fill("Hans Ørsted")
+    page.get_by_label("Letter").fill("About the compass.")
+    page.get_by_role("button", name="Send the letter").click()
+    expect(page.get_by_role("status").first).to_contain_text("Hans Ørsted")
+
+    page.get_by_role("combobox", name="To").focus()
+    page.keyboard.type("h")
+
+    expect(page.get_by_role("option").first).to_contain_text("Hans Ørsted")
+
+
+def test_a_name_of_nobody_is_explained_beside_the_field(page, demo):
+    sign_in(page, demo, "papadaki")
+    page.goto(f"{demo.base}/write/")
+    page.get_by_label("To").fill("Nobody At All")
+    page.get_by_label("Letter").fill("Hello?")
+    page.keyboard.press("Escape")
+
+    page.get_by_role("button", name="Send the letter").click()
+
+    expect(page.locator(".errorlist")).to_have_text("There is no “Nobody At All”. Choose one of the suggestions.")
+
+
+def test_the_first_key_skips_to_the_page_and_focus_is_seen(page, demo):
+    page.goto(f"{demo.base}/")
+
+    page.keyboard.press("Tab")
+
+    skip = page.get_by_role("link", name="Skip to the page")
+    expect(skip).to_be_focused()
+    expect(skip).to_be_in_viewport()
+    page.keyboard.press("Tab")
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1200, 360])
+def test_every_page_is_accessible_and_fits(open_page, demo, check_axe, scheme, width):
+    page = open_page(scheme, width)
+    for path in OPEN_PAGES:
+        page.goto(demo.base + path)
+        check_axe(page)
+        assert fits(page), path
+    sign_in(page, demo, "zhangsan")
+    for path in MEMBERS_PAGES:
+        page.goto(demo.base + path)
+        check_axe(page)
+        assert fits(page), path
+
+
+def test_colours_follow_the_system(open_page, demo):
+    shades = {}
+    for scheme in ("light", "dark"):
+        page = open_page(scheme)
+        page.goto(f"{demo.base}/")
+        colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        shades[scheme] = sum(map(int, re.findall(r"\d+", colour)[:3]))
+
+    assert shades["light"] > 600
+    assert shades["dark"] < 150
+
+
+def test_a_page_that_is_not_there_says_so(page, demo, complaints, check_axe):
+    complaints.expect_status(404)
+
+    page.goto(f"{demo.base}/nothing/here/")
+
+    expect(page.get_by_role("heading", level=1)).to_have_text("Nothing here")
+    expect(page.get_by_role("link", name="Back to the market")).to_be_visible()
+    check_axe(page)

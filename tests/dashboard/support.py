@@ -1,0 +1,99 @@
+"""What the tests of the dashboard share: who looks at it, and what stands in Redis for it to show."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from django.contrib.auth.models import Permission, User
+from django.test import Client
+
+from django_redis_components.taskqueue.scripts import base_key
+from tests.support import Store
+
+URL = "/admin/django_redis_components/overview/"
+
+#: Codename and app of the permission.
+PERMISSION = "view_overview"
+
+ROLES = ("anonymous", "member with the permission", "staff", "staff with the permission", "superuser")
+
+
+def client_of(role: str) -> Client:
+    """A browser in which somebody of that role is signed in."""
+    client = Client()
+    if role == "anonymous":
+        return client
+    user = User.objects.create_user(
+        role.replace(" ", "-"), is_staff=not role.startswith("member"), is_superuser=role == "superuser"
+    )
+    if "permission" in role:
+        user.user_permissions.add(Permission.objects.get(codename=PERMISSION))
+    client.force_login(user)
+    return client
+
+
+def text_of(html: str) -> str:
+    """What a reader sees, roughly: no tags, white space as single spaces."""
+    return " ".join(re.sub(r"<[^>]+>", " ", html).split())
+
+
+def page_text(client: Client, **query: str) -> str:
+    response = client.get(URL, query)
+    assert response.status_code == 200, response.content
+    return text_of(response.content.decode())
+
+
+def now_ms(store: Store) -> int:
+    """The server's clock. On Cluster: that of the node that the queue stands on, near enough."""
+    time = store.raw.time()
+    seconds, micros = next(iter(time.values())) if isinstance(time, dict) else time
+    return int(seconds) * 1_000 + int(micros) // 1_000
+
+
+def write_queue(store: Store, name: str, *, ready: int = 0, age_s: float = 0.0, **states: int) -> None:
+    """A queue as the scripts of the room would have left it.
+
+    Args:
+        age_s: how long ago the ready tasks were accepted, in seconds.
+        states: how many tasks are scheduled, running, failed, parked.
+    """
+    base, now = base_key(), now_ms(store)
+    store.raw.zadd(f"{base}:queues", {name: now})
+    for number in range(ready):
+        store.raw.hset(f"{base}:t:{name}-{number}", "e", str(int((now - age_s * 1_000) * 1_000)))
+        store.raw.rpush(f"{base}:q:{name}:ready", f"{name}-{number}")
+    parts = {"scheduled": "sched"}
+    for state, count in states.items():
+        tasks = {f"{state}-{number}": now + 60_000 * (number + 1) for number in range(count)}
+        if tasks:
+            store.raw.zadd(f"{base}:q:{name}:{parts.get(state, state)}", tasks)
+
+
+def write_worker(store: Store, worker: str, *, seen_s: float = 0.0, said: str | None = None, **info: Any) -> None:
+    """A worker that reported so many seconds ago; `said` is what stands at its key, instead of JSON of `info`."""
+    base = base_key()
+    store.raw.zadd(f"{base}:workers", {worker: now_ms(store) - seen_s * 1_000})
+    told = {"host": worker.partition(":")[0], "pid": 7, "queues": ["default"], "threads": 8, "busy": 0, "finished": 0}
+    store.raw.set(f"{base}:worker:{worker}", json.dumps(told | info) if said is None else said, ex=600)
+
+
+def write_poller(store: Store) -> None:
+    store.raw.set(f"{base_key()}:poller", "here:1:abc", ex=60)
+
+
+def write_schedule(store: Store, name: str, *, late_s: float = -3_600) -> None:
+    """A schedule that has sent a task; its name is that of the task and the times."""
+    base, now = base_key(), now_ms(store)
+    task, _, times = name.partition(" ")
+    store.raw.zadd(f"{base}:schedules", {name: now})
+    told = {
+        "times": times,
+        "last": now - 60_000,
+        "next": int(now - late_s * 1_000),
+        "fired": (now - 60_000) * 1_000,
+        "id": "Imqv5aPWT-YOwJ5X1UGd",
+        "info": json.dumps({"task": task, "queue": "default", "misfire": "once", "enabled": True}),
+    }
+    store.raw.hset(f"{base}:schedule:{name}", mapping=told)

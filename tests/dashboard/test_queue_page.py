@@ -1,0 +1,305 @@
+"""What a queue has done, on the overview and on a page of its own: figures, drawings with their words, errors."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from typing import Any
+
+import pytest
+from django.contrib.admin.utils import quote
+from django.test import Client
+from django.urls import reverse
+from django.utils import translation
+
+from django_redis_components.dashboard import pace
+from django_redis_components.taskqueue.scripts import base_key
+from tests.dashboard.support import ROLES, URL, client_of, now_ms, page_text, text_of, write_poller, write_queue
+from tests.dashboard.test_page import HOSTILE, Page
+from tests.support import Store
+
+pytestmark = pytest.mark.django_db
+
+QUEUES = "/admin/django_redis_components/queues/"
+#: Positions of counters: the bucket of waiting from 22.6 to 32 ms, that of running from 1.02 to 1.45 s.
+WAITED_30_MS, RAN_1_S = 8 + 10, 56 + 21
+
+
+def url_of(name: str) -> str:
+    return f"{QUEUES}{quote(name)}/"
+
+
+def counters(slots: int = 1, **counts: int) -> bytes:
+    """A set of counters, in as many places: of all tasks, and of the first names."""
+    numbers = [0] * 104
+    for name, count in counts.items():
+        numbers[{"succeeded": 0, "failed": 1, "waited": WAITED_30_MS, "ran": RAN_1_S}[name]] = count
+    return struct.pack(">104I", *numbers) * slots
+
+
+def write_past(store: Store, name: str) -> None:
+    """A queue that has done something: 30 and 3 failed in a minute a while ago, 10 in the one before, of one task."""
+    base, minute = f"{base_key()}:q:{name}", now_ms(store) // 60_000
+    both = counters(2, succeeded=30, failed=3, waited=33, ran=33)
+    store.raw.set(f"{base}:min:{minute - 1}", both, ex=600)
+    store.raw.set(f"{base}:min:{minute - 2}", counters(2, succeeded=10, waited=10, ran=10), ex=600)
+    for hour in {(minute - 1) // 60, (minute - 2) // 60}:
+        store.raw.hset(f"{base}:names:{hour}", "shop.tasks.send", 1)
+    store.raw.set(f"{base}:hour:{minute // 60 - 1}", counters(succeeded=500, failed=1), ex=600)
+
+
+def write_error(store: Store, name: str, **about: str) -> None:
+    base, now = f"{base_key()}:q:{name}", now_ms(store)
+    told = {"class": "builtins.LookupError", "place": "shop.tasks.send", "text": "no user #"} | about
+    store.raw.zadd(f"{base}:errs", {"ab": now})
+    error = {"times": 1_204, "final": 12, "first": now - 90_000, "last": now, "ids": "newest older"}
+    store.raw.hset(f"{base}:err:ab", mapping=error | {"about": json.dumps(told)})
+
+
+@pytest.fixture
+def viewer() -> Client:
+    return client_of("staff with the permission")
+
+
+def fill(store: Store) -> None:
+    write_queue(store, "mail", ready=1_000, age_s=75)
+    write_past(store, "mail")
+    write_queue(store, "high")
+    write_poller(store)
+
+
+def test_the_overview_tells_of_the_last_hour(redis_server: Store, viewer: Client) -> None:
+    fill(redis_server)
+
+    html = viewer.get(URL).content.decode()
+
+    text = text_of(html)
+    assert re.search(
+        r"mail Most: 33 from \d\d:\d\d on\. 3 failed\. 43 0\.7 3 \d\d ms \d\d ms 1\.\d s 1\.\d s 2\d h", text
+    )
+    assert re.search(r"high No task has finished\. 0 0\.0 0 – – – – –", text)
+    page = Page(html)
+    sparks = [svg for svg in page.all("svg") if svg["class"] == "drc-spark"]
+    assert [bool(svg["aria-label"]) for svg in sparks] == [True, True]
+    assert f'<a href="{url_of("mail")}"><bdi>mail</bdi></a>' in html
+
+
+def test_a_queues_page_tells_what_it_has_done(redis_server: Store, viewer: Client) -> None:
+    fill(redis_server)
+    write_error(redis_server, "mail")
+
+    html = viewer.get(url_of("mail")).content.decode()
+
+    text = text_of(html)
+    assert "<h1>Queue mail</h1>" in html
+    assert re.search(r"Ready 1,000 oldest: 1 min \d+ s Scheduled 0 Running 0 Failed 0 Parked 0", text)
+    assert re.search(r"Waited, half of them under \d\d ms 95 %: \d\d ms, 99 %: \d\d ms", text)
+    assert re.search(r"Finished in a minute 0\.7 mean of the last hour Empty in 2\d h \d+ min if no others come", text)
+    assert re.search(r"shop\.tasks\.send 43 3 0 \d\d ms \d\d ms 1\.\d s 1\.\d s", text)
+    assert re.search(r"LookupError no user # shop\.tasks\.send 1,204 12 [\d:]+ [\d:]+ newest", text)
+    assert [text.count(f"Finished in the last {span}") for span in ("hour, by minute", "24 hours, by hour")] == [2, 2]
+    assert "Most: 501 from " in text
+    page = Page(html)
+    ids = {attributes["id"] for _, attributes in page.tags if attributes.get("id")}
+    charts = [svg for svg in page.all("svg") if svg.get("aria-labelledby")]
+    assert len(charts) == len(page.all("figure")) == len(page.all("details")) == 2
+    assert all(set(svg["aria-labelledby"].split()) <= ids for svg in charts)
+    assert html.count('<tr><th scope="row"><time datetime=') == 60 + 24
+
+
+def test_a_queue_that_has_done_nothing_says_so(redis_server: Store, viewer: Client) -> None:
+    text = page_text_of(viewer, "never")
+
+    assert "No task of this queue has run in the last hour." in text
+    assert "No task of this queue has failed." in text
+    assert text.count("No task has finished.") == 2
+
+
+def page_text_of(viewer: Client, name: str, **headers: Any) -> str:
+    response = viewer.get(url_of(name), **headers)
+    assert response.status_code == 200
+    return text_of(response.content.decode())
+
+
+def test_a_paused_queue_says_so(redis_server: Store, viewer: Client) -> None:
+    fill(redis_server)
+    now = now_ms(redis_server)
+    redis_server.raw.hset(f"{base_key()}:paused", "mail", f'0|{now - 5000}|{{"reason":"a look","author":"ada"}}')
+
+    text = page_text_of(viewer, "mail")
+
+    assert "paused Paused 5 s ago by ada: a look." in text
+    assert "Empty in – if no others come" in text
+
+
+def test_a_queues_page_costs_one_round_trip(store: Store, viewer: Client) -> None:
+    fill(store)
+
+    text = page_text_of(viewer, "mail")
+
+    trips = "1 round trip to each node" if store.is_cluster else "1 round trip"
+    assert f"5 commands · {trips} · " in text
+
+
+def test_the_same_as_json(redis_server: Store, viewer: Client) -> None:
+    fill(redis_server)
+    write_error(redis_server, "mail")
+
+    found = viewer.get(url_of("mail"), {"format": "json"}).json()
+
+    assert (found["queue"]["name"], found["queue"]["ready"]) == ("mail", 1_000)
+    hour = found["queue"]["last_hour"]
+    assert (hour["succeeded"], hour["failed"], hour["finished"], len(hour["spans"])) == (40, 3, 43, 60)
+    assert 0.02 < hour["waited_s"]["p50"] < 0.04
+    assert 1.0 < hour["ran_s"]["p99"] < 1.5
+    assert [(task["name"], task["failed"]) for task in found["tasks"]] == [("shop.tasks.send", 3)]
+    assert found["queue"]["last_day"]["finished"] == 501
+    assert [(each["message"], each["times"], each["task_ids"]) for each in found["failures"]] == [
+        ("no user #", 1_204, ["newest", "older"])
+    ]
+    assert (found["cost"]["commands"], found["cost"]["round_trips"]) == (5, 1)
+    overview = viewer.get(URL, {"format": "json"}).json()
+    assert {queue["name"]: queue["last_hour"]["finished"] for queue in overview["queues"]} == {"mail": 43, "high": 0}
+
+
+def test_the_fragment_is_the_page_without_its_frame(redis_server: Store, viewer: Client) -> None:
+    fill(redis_server)
+    html = viewer.get(url_of("mail")).content.decode()
+
+    fragment = viewer.get(url_of("mail"), {"format": "fragment"}).content.decode()
+
+    regions = re.findall(r'data-drc-live="([\w-]+)"', fragment)
+    assert regions == re.findall(r'data-drc-live="([\w-]+)"', html)
+    assert regions == ["paused", "tiles", "pace", "errors", "minutes", "hours", "footer"]
+    assert "<html" not in fragment
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_only_who_may_view_the_overview_sees_a_queue(role: str, redis_server: Store) -> None:
+    response = client_of(role).get(url_of("mail"))
+
+    expected = {"staff": 403, "staff with the permission": 200, "superuser": 200}
+    assert response.status_code == expected.get(role, 302)
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("", 302),
+        ("_add/", 403),
+        ("_history/mail/", 302),
+        ("_delete/mail/", 403),
+        ("%7Bmail%7D/", 404),
+        (quote("x" * 201) + "/", 404),
+    ],
+)
+def test_the_other_addresses_of_the_model_lead_nowhere(
+    path: str, status: int, redis_server: Store, viewer: Client
+) -> None:
+    response = viewer.get(QUEUES + path)
+
+    assert response.status_code == status
+    if status == 302:
+        assert response["Location"] == URL
+
+
+def test_a_queue_is_changed_by_nobody(redis_server: Store) -> None:
+    assert client_of("superuser").post(url_of("mail")).status_code == 405
+
+
+def test_queues_have_no_entry_in_the_index(redis_server: Store) -> None:
+    assert "/queues/" not in client_of("superuser").get("/admin/").content.decode()
+
+
+@pytest.mark.parametrize("name", ["a/b", "add", "_add", "x/change", "später", "100%", "a b", "..", "-x"])
+def test_any_name_has_a_page(name: str, redis_server: Store, viewer: Client) -> None:
+    write_queue(redis_server, name, ready=7)
+    html = viewer.get(URL).content.decode()
+    link = re.search(r'<a href="(/admin/django_redis_components/queues/[^"]+)">', html)[1]
+
+    found = viewer.get(link, {"format": "json"}).json()
+
+    assert (found["queue"]["name"], found["queue"]["ready"]) == (name, 7)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_names_and_errors_are_text_wherever_they_stand(name: str, redis_server: Store, viewer: Client) -> None:
+    queue = name.replace("{", "(").replace("}", ")")
+    clean = Page(viewer.get(url_of("clean")).content.decode())
+    write_error(redis_server, queue, **{"class": name, "place": name, "text": name})
+    base, minute = f"{base_key()}:q:{queue}", now_ms(redis_server) // 60_000
+    for ago in (0, 1):
+        redis_server.raw.set(f"{base}:min:{minute - ago}", counters(2, succeeded=1), ex=600)
+        redis_server.raw.hset(f"{base}:names:{(minute - ago) // 60}", name, 1)
+
+    page = Page(viewer.get(url_of(queue)).content.decode())
+
+    for tag in ("b", "script", "img"):
+        assert len(page.all(tag)) == len(clean.all(tag)), tag
+    assert not any(word.startswith("on") for _, attributes in page.tags for word in attributes)
+
+
+def test_links_lead_to_the_site_that_shows_them(redis_server: Store, settings: Any) -> None:
+    settings.ROOT_URLCONF = "tests.dashboard.sites"
+    write_queue(redis_server, "mail")
+    viewer = client_of("superuser")
+
+    for site in ("ops", "shop"):
+        url = reverse("admin:django_redis_components_overview_changelist", current_app=site)
+        for query in ({}, {"format": "fragment"}):
+            html = viewer.get(url, query).content.decode()
+            assert f'href="/{site}/django_redis_components/queues/mail/"' in html
+            assert 'href="/admin/' not in html
+        crumbs = viewer.get(f"/{site}/django_redis_components/queues/mail/").content.decode()
+        assert f'<a href="/{site}/django_redis_components/overview/">Redis operations</a>' in crumbs
+
+
+def test_when_redis_is_away_the_page_says_so(settings: Any) -> None:
+    viewer = client_of("superuser")
+    settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": "redis://127.0.0.1:1/0"}}}
+
+    for query in ({}, {"format": "fragment"}, {"format": "json"}):
+        response = viewer.get(url_of("mail"), query)
+        assert response.status_code == 503
+        assert response["Retry-After"]
+    settings.REDIS_COMPONENTS = {"DASHBOARD": {"USING": "nowhere"}}
+    assert viewer.get(url_of("mail")).status_code == 503
+
+
+def test_simplified_chinese(redis_server: Store, viewer: Client) -> None:
+    fill(redis_server)
+    write_error(redis_server, "mail")
+
+    text = page_text_of(viewer, "mail", headers={"Accept-Language": "zh-hans"})
+
+    assert "队列 mail" in text
+    assert "最近一小时" in text
+    assert not re.search(r"Finished|Waited|Newest|Empty in|half under", text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (None, "–"),
+        (0.0004, "under 1 ms"),
+        (0.0234, "23 ms"),
+        (0.9996, "1,000 ms"),
+        (1.26, "1.3 s"),
+        (75.0, "1 min 15 s"),
+        (8_388.608, "over 2 h 19 min"),
+    ],
+)
+def test_times_in_words(seconds: float | None, words: str) -> None:
+    with translation.override("en"):
+        assert pace.time_text(seconds) == words
+
+
+def test_a_queue_that_would_take_for_ever_says_so(redis_server: Store, viewer: Client) -> None:
+    write_queue(redis_server, "mail", ready=3)
+    redis_server.raw.set(f"{base_key()}:q:mail:min:{now_ms(redis_server) // 60_000 - 1}", counters(succeeded=1), ex=600)
+    base = f"{base_key()}:q:mail:ready"
+    for _ in range(50):
+        redis_server.raw.rpush(base, *["x"] * 1_000)
+
+    assert "over 30 days" in page_text(viewer)

@@ -1,0 +1,108 @@
+"""Periodic tasks on the dashboard: when they come next, what they have sent last, and who is late."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.test import Client
+
+from django_redis_components.core import connections
+from django_redis_components.core.protocol import Command
+from tests.dashboard.support import URL, client_of, page_text
+from tests.support import Store
+from tests.taskqueue.clockworks import HOUR, announced, at, next_round, poller_of, state_key
+from tests.taskqueue.support import base_key, server_ms
+from tests.taskqueue.tasks import note
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def viewer() -> Client:
+    return client_of("staff with the permission")
+
+
+def fill(store: Store) -> tuple[int, str]:
+    """One that has sent a task, one that is late, one that is off; the server's time, and the id of the task."""
+    now_ms = int(server_ms(store))
+    sent = at(now_ms - 20, now_ms + HOUR + 30_000, name="tests.note at chosen moments")
+    poller = poller_of(sent, at(now_ms - 90_000, name="late"), at(now_ms + HOUR, name="off", enabled=False))
+    announced(poller, store, sent.name, last_ms=now_ms - 1_000)
+    next_round(poller)
+    store.raw.hset(state_key(store, "late"), "next", now_ms - 90_000)
+    return now_ms, sent.task_id(now_ms - 20)
+
+
+def test_schedules_are_a_table(store: Store, viewer: Client) -> None:
+    _, task_id = fill(store)
+
+    text = page_text(viewer)
+
+    assert "Periodic tasks Schedule State Times Next Last sent Last task Queue" in text
+    assert re.search(rf"tests\.note on at chosen moments in 1 h 0 min \d\d:\d\d:\d\d {task_id} default", text)
+    assert "late late at chosen moments now – – default" in text
+    assert "off off at chosen moments – – – default" in text
+
+
+def test_a_schedule_that_is_late_is_a_problem(redis_server: Store, viewer: Client) -> None:
+    fill(redis_server)
+
+    [problem] = [
+        each for each in viewer.get(URL, {"format": "json"}).json()["problems"] if each["code"] == "schedule_late"
+    ]
+
+    assert re.fullmatch(r"Schedule late: its time was 1 min \d+ s ago, and no poller has sent it\.", problem["text"])
+    assert problem["advice"] == "Start a poller, or a worker without --no-poller, whose code has it:"
+    assert problem["command"] == "python manage.py runpoller"
+
+
+def test_a_schedule_that_has_left_the_code_is_no_problem(redis_server: Store, viewer: Client) -> None:
+    now_ms, _ = fill(redis_server)
+    redis_server.raw.zadd(base_key(redis_server, "schedules"), {"late": now_ms - 10 * 60_000})
+
+    assert "late not in the code any more at chosen moments now – – default" in page_text(viewer)
+    assert "no poller has sent it" not in page_text(viewer)
+
+
+def test_the_figures_tell_of_them(store: Store, viewer: Client) -> None:
+    _, task_id = fill(store)
+
+    late, off, sent = viewer.get(URL, {"format": "json"}).json()["schedules"]
+
+    assert (late["state"], off["state"], sent["state"]) == ("late", "off", "on")
+    assert (sent["name"], sent["task"], sent["last_task_id"]) == ("tests.note at chosen moments", note.name, task_id)
+    assert (off["next_at"], off["enabled"]) == (None, False)
+
+
+def test_without_schedules_the_page_says_how_to_make_one(redis_server: Store, viewer: Client) -> None:
+    shown = 'Periodic tasks None. A line above a task makes one of it: @cron("0 3 * * *")'
+    assert shown in page_text(viewer)
+
+
+def test_names_are_text(redis_server: Store, viewer: Client) -> None:
+    next_round(poller_of(at(int(server_ms(redis_server)) + HOUR, name="<b>bold</b>", text="<i>now</i>")))
+
+    html = viewer.get(URL).content.decode()
+
+    assert "&lt;b&gt;bold&lt;/b&gt;" in html
+    assert "&lt;i&gt;now&lt;/i&gt;" in html
+    assert "<b>bold" not in html
+
+
+def test_schedules_that_cannot_be_read_do_not_fail_the_page(redis_server: Store, viewer: Client) -> None:
+    connections.client().execute(Command("SET", base_key(redis_server, "schedules"), "mine"))
+
+    text = page_text(viewer)
+
+    assert "The part “periodic tasks” could not be read" in text
+    assert "Periodic tasks Could not be read; the reason stands above." in text
+
+
+def test_in_chinese(redis_server: Store, viewer: Client) -> None:
+    fill(redis_server)
+
+    html = viewer.get(URL, headers={"Accept-Language": "zh-hans"}).content.decode()
+
+    for words in ("周期任务", "计划 late：应在 1 分", "没有轮询进程发送它。", "上次发送", "已延误", "停用"):
+        assert words in html
