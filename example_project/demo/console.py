@@ -1,0 +1,41 @@
+"""Lines of several processes in one terminal, each behind the name of its process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+from typing import TextIO
+
+#: Terminal colour of each name.
+COLOURS = {"demo": "1", "site": "36", "worker": "32", "poller": "33", "server": "35"}
+
+#: Width of the longest name.
+WIDTH = max(map(len, COLOURS))
+
+
+class Console:
+    """Writes whole lines, one at a time, from any thread."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stdout
+        self._lock = threading.Lock()
+        wanted = "NO_COLOR" not in os.environ and (self._stream.isatty() or "FORCE_COLOR" in os.environ)
+        self._coloured = wanted
+
+    def line(self, name: str, text: str) -> None:
+        """One line of a process."""
+        label = f"{name:<{WIDTH}} |"
+        if self._coloured:
+            label = f"\x1b[{COLOURS.get(name, '0')}m{label}\x1b[0m"
+        self._write(f"{label} {text}\n")
+
+    def say(self, text: str) -> None:
+        """One line of the demo itself."""
+        self.line("demo", text)
+
+    def _write(self, text: str) -> None:
+        with self._lock, contextlib.suppress(OSError, ValueError):  # the terminal may be gone; go on stopping
+            self._stream.write(text)
+            self._stream.flush()

@@ -1,0 +1,165 @@
+"""The whole demo: server, data, worker, poller, site; then follow them until told to stop."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import signal
+import socket
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from typing import TextIO
+
+from example_project.demo.console import Console
+from example_project.demo.keeper import Keeper
+from example_project.demo.processes import Child
+from example_project.demo.server import DemoServer
+from example_project.places import DATA_DIR
+
+#: Seconds between two looks at the children.
+LOOK_S = 0.2
+
+#: Seconds that the site gets to answer before the addresses are printed anyway.
+SITE_START_S = 30.0
+
+#: Ports tried after the wanted one.
+PORTS = 100
+
+#: Seconds each gets to end, in the order in which they are stopped.
+GRACE_S = {"site": 5.0, "worker": 20.0, "poller": 5.0}
+
+
+class DemoError(Exception):
+    """The demo cannot start; the text says why."""
+
+
+class Demo:
+    """One run of the demo. What only Django knows is given to it.
+
+    Args:
+        port: of the site, or the next free one.
+        dashboard_path: of the dashboard on the site.
+        sign_in_hint: who may sign in; asked once the content is there.
+    """
+
+    def __init__(
+        self, *, port: int, dashboard_path: str, sign_in_hint: Callable[[], str], stream: TextIO | None = None
+    ) -> None:
+        self.port = port
+        self.dashboard_path = dashboard_path
+        self.sign_in_hint = sign_in_hint
+        self.console = Console(stream)
+        self.server = DemoServer(self.console)
+        self.keeper = Keeper(self.console)
+        #: Signals that asked us to stop.
+        self.signals: list[int] = []
+
+    def run(self) -> None:
+        """Run until a signal comes, then stop everything.
+
+        Raises:
+            DemoError: it could not start; whatever had been started is stopped.
+        """
+        with _only_one(), self._signals():
+            try:
+                self.server.start()
+                self._prepare()
+                self._start()
+                self._follow()
+            finally:
+                self._stop()
+
+    def _prepare(self) -> None:
+        """Tables and content. Both do nothing on what is there already."""
+        for args in (["migrate", "--verbosity", "0"], ["populate"]):
+            child = self._child("demo", *args)
+            child.start()
+            try:
+                code = child.wait(lambda: bool(self.signals))
+            finally:
+                child.stop(5.0, lambda: len(self.signals) > 1)
+            if code and not self.signals:
+                raise DemoError(f"manage.py {args[0]} failed; see above.")
+
+    def _start(self) -> None:
+        if self.signals:
+            return
+        self.port = free_port_from(self.port)
+        children = {
+            "site": ["runserver", "--noreload", f"127.0.0.1:{self.port}"],
+            "worker": ["runworker", "high", "default", "low", "--threads", "4"],
+            "poller": ["runpoller"],
+        }
+        for name, args in children.items():
+            self.keeper.start(self._child(name, *args), GRACE_S[name])
+        self._wait_for_site()
+
+    def _wait_for_site(self) -> None:
+        deadline = time.monotonic() + SITE_START_S
+        while not self.signals and time.monotonic() < deadline and not self._site_answers():
+            time.sleep(LOOK_S)
+            self.keeper.look()
+        if self.signals:
+            return
+        base = f"http://127.0.0.1:{self.port}"
+        for text in (
+            f"market     {base}/",
+            f"dashboard  {base}{self.dashboard_path}",
+            f"mails      {base}/mails/",
+            f"sign in    {self.sign_in_hint()}",
+            "Ctrl-C stops everything; the next run goes on with the same data",
+        ):
+            self.console.say(text)
+
+    def _site_answers(self) -> bool:
+        url = f"http://127.0.0.1:{self.port}/static/market/logo.svg"  # not counted as a visit
+        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=2) as reply:
+            return bool(reply.status == 200)
+        return False
+
+    def _follow(self) -> None:
+        while not self.signals:
+            time.sleep(LOOK_S)
+            self.server.look()
+            self.keeper.look()
+
+    def _stop(self) -> None:
+        self.console.say("stopping")
+        self.keeper.stop(self.signals)
+        self.server.stop()
+
+    def _child(self, name: str, *args: str) -> Child:
+        return Child(name, list(args), {"REDIS_URL": self.server.url}, self.console)
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        before = [signal.signal(number, lambda number, _frame: self.signals.append(number)) for number in numbers]
+        try:
+            yield
+        finally:
+            for number, handler in zip(numbers, before, strict=True):
+                signal.signal(number, handler)
+
+
+def free_port_from(first: int) -> int:
+    """The first port of this machine's loopback, from ``first`` on, that nobody listens on."""
+    for port in range(first, first + PORTS):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the site does: a port in TIME_WAIT is free
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise DemoError(f"No free port from {first} to {first + PORTS - 1}. Name another: manage.py demo --port 9000")
+
+
+@contextlib.contextmanager
+def _only_one() -> Iterator[None]:
+    """Two demos on the same files would start two servers on them."""
+    DATA_DIR.mkdir(parents=True, exist_ok=True)
+    with (DATA_DIR / "demo.lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DemoError(f"A demo runs already on {DATA_DIR}. Stop it, or set DEMO_DATA_DIR.") from None
+        yield

@@ -1,0 +1,12 @@
+"""The sellers' market: members list things, others buy them, both get mail.
+
+============== =============================================================================================
+``models``     Member and Item
+``deals``      list, buy and end: everything that changes an item, each under the item's lock
+``tasks``      the mails, and the end of a sale: what the worker does
+``contacts``   the address book: whom one wrote to last, then everybody
+``labels``     price labels from a printer that takes three sheets at a time
+``counting``   who saw what
+``outbox``     reads the mails that were sent
+============== =============================================================================================
+"""

@@ -1,0 +1,36 @@
+"""Members and items in the admin."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.contrib.auth.admin import UserAdmin
+from django.utils.translation import gettext_lazy as _
+
+from example_project.market.models import Item, Member
+
+
+@admin.register(Member)
+class MemberAdmin(UserAdmin):
+    fieldsets = [(None, {"fields": ["name"]}), *UserAdmin.fieldsets]
+    list_display = ["username", "name", "email", "is_staff"]
+    search_fields = ["username", "name", "email"]
+
+
+@admin.register(Item)
+class ItemAdmin(admin.ModelAdmin):
+    list_display = ["title", "kind", "price", "seller", "buyer", "listed_at", "sale_ends_at"]
+    list_filter = ["kind"]
+    list_select_related = ["seller", "buyer"]
+    search_fields = ["title", "seller__name", "buyer__name"]
+    raw_id_fields = ["seller", "buyer"]
+
+    def get_readonly_fields(self, request: object, obj: Item | None = None) -> list[str]:
+        """Selling and ending go through the market, under the item's lock."""
+        return ["buyer", "sold_at", "ended_at"]
+
+    def has_add_permission(self, request: object) -> bool:
+        """Listing goes through the market: it puts the end of the sale into the queue."""
+        return False
+
+
+admin.site.site_header = _("Sellers' Market")

@@ -1,0 +1,16 @@
+"""The market as a Django app."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class MarketConfig(AppConfig):
+    name = "example_project.market"
+    label = "market"
+    verbose_name = "Sellers' market"
+
+    def ready(self) -> None:
+        from example_project.market import contacts
+
+        contacts.register()

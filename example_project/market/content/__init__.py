@@ -1,0 +1,1 @@
+"""What the market is filled with: members' names, things to sell, and what a month of visits looks like."""

@@ -1,0 +1,56 @@
+"""Who saw what. The middleware counts pages and visitors; this asks, and counts the members who saw an item.
+
+Numbers are an ornament of a page: while Redis is away they are None and the page goes without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from functools import wraps
+from typing import ParamSpec
+
+from django.utils import timezone
+from redis.exceptions import RedisError
+
+from django_redis_components.analytics import PageViews, UniqueVisitors
+from example_project.market.models import Item
+
+#: Days for which an item page looks back.
+SEEN_DAYS = 30
+
+P = ParamSpec("P")
+
+
+def _or_none(count: Callable[P, int]) -> Callable[P, int | None]:
+    @wraps(count)
+    def counted(*args: P.args, **kwargs: P.kwargs) -> int | None:
+        try:
+            return count(*args, **kwargs)
+        except RedisError:
+            return None
+
+    return counted
+
+
+@_or_none
+def visitors_today() -> int:
+    """How many different people were at the market today."""
+    return UniqueVisitors("default").count(timezone.localdate())
+
+
+@_or_none
+def views_today(path: str) -> int:
+    """How often a page was seen today."""
+    return PageViews().count(path, timezone.localdate())
+
+
+@_or_none
+def seen_by(item: Item, user_id: int | None) -> int:
+    """Count a signed-in member among those who saw the item; return how many different ones did lately."""
+    visitors = UniqueVisitors(f"item-{item.pk}")
+    if user_id is not None:
+        visitors.add(user_id)
+    today = timezone.localdate()
+    listed = timezone.localdate(item.listed_at)
+    return visitors.count(max(listed, today - timedelta(days=SEEN_DAYS - 1)), today)

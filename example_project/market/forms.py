@@ -1,0 +1,55 @@
+"""The two forms: something to sell, and a letter."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django import forms
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from django_redis_components.autocomplete import AutocompleteField
+from example_project.market import contacts
+from example_project.market.models import Item, Member
+
+#: How long a sale may last, in seconds. The short ones are there so that one can watch a sale end.
+DURATIONS = [
+    (10, _("10 seconds")),
+    (60, _("1 minute")),
+    (3_600, _("1 hour")),
+    (86_400, _("1 day")),
+    (7 * 86_400, _("1 week")),
+    (30 * 86_400, _("30 days")),
+]
+
+
+class ItemForm(forms.ModelForm):
+    """Something to sell."""
+
+    lasts_s = forms.TypedChoiceField(label=_("The sale lasts"), choices=DURATIONS, coerce=int, initial=86_400)
+
+    class Meta:
+        model = Item
+        fields = ["title", "kind", "price", "description"]
+        widgets = {"description": forms.Textarea(attrs={"rows": 4})}
+        help_texts = {"price": _("In gold.")}
+
+    def sale(self) -> dict[str, Any]:
+        """The arguments for ``deals.list_item``."""
+        given = dict(self.cleaned_data)
+        return {"sale_ends_at": timezone.now() + timedelta(seconds=given.pop("lasts_s")), **given}
+
+
+class LetterForm(forms.Form):
+    """A letter to a member, found by name."""
+
+    to = AutocompleteField(contacts.INDEX, label=_("To"))
+    text = forms.CharField(label=_("Letter"), widget=forms.Textarea(attrs={"rows": 7}), max_length=4000)
+
+    def clean_to(self) -> Member:
+        """The member behind the suggestion."""
+        member = Member.objects.filter(pk=self.cleaned_data["to"].id, is_active=True).first()
+        if member is None:
+            raise forms.ValidationError(_("This member has left the market."))
+        return member

@@ -1,0 +1,49 @@
+"""The words of the mails. Each function sends one and returns its subject."""
+
+from __future__ import annotations
+
+from django.core.mail import EmailMessage
+from django.utils.translation import gettext as _
+
+from example_project.market.models import Item, Member
+
+
+def tell_sold(item: Item) -> str:
+    """To the seller: sold, to whom, for how much."""
+    subject = _("Sold: %(title)s") % {"title": item.title}
+    body = _(
+        "Hello %(seller)s,\n\n"
+        "%(buyer)s bought your %(title)s for %(price)s gold.\n"
+        "Please hand it over at the market gate.\n\n"
+        "The Sellers' Market"
+    ) % {"seller": item.seller, "buyer": item.buyer, "title": item.title, "price": item.price}
+    return _send(item.seller, subject, body)
+
+
+def tell_unsold(item: Item) -> str:
+    """To the seller: nobody bought it."""
+    subject = _("Not sold: %(title)s") % {"title": item.title}
+    body = _(
+        "Hello %(seller)s,\n\n"
+        "the sale of your %(title)s is over, and nobody took it for %(price)s gold.\n"
+        "You may list it again, perhaps for a little less.\n\n"
+        "The Sellers' Market"
+    ) % {"seller": item.seller, "title": item.title, "price": item.price}
+    return _send(item.seller, subject, body)
+
+
+def pass_on(sender: Member, recipient: Member, text: str) -> str:
+    """To a member: what another one wrote."""
+    subject = _("A letter from %(sender)s") % {"sender": sender}
+    return _send(recipient, subject, text, reply_to=sender)
+
+
+def _send(to: Member, subject: str, body: str, reply_to: Member | None = None) -> str:
+    mail = EmailMessage(subject, body, to=[_mailbox(to)], reply_to=[_mailbox(reply_to)] if reply_to else None)
+    mail.send()
+    return subject
+
+
+def _mailbox(member: Member) -> str:
+    name = str(member).replace("\\", "").replace('"', "").replace("\n", " ").replace("\r", " ")
+    return f'"{name}" <{member.address}>'

@@ -1,0 +1,46 @@
+"""``manage.py demo``: the whole market on this machine with one command."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.urls import NoReverseMatch, reverse
+
+from example_project.demo.run import Demo, DemoError
+from example_project.localserver import ServerError
+from example_project.market.content.opening import sign_in_hint
+
+
+def port(text: str) -> int:
+    """A port that needs no privileges."""
+    if text.isdecimal() and 1024 <= int(text) <= 65_000:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a port: expected a number from 1024 to 65000")
+
+
+class Command(BaseCommand):
+    help = (
+        "Starts the sellers' market: an embedded Valkey server (REDIS_URL uses yours instead), a worker, a poller "
+        "and the site. Data is kept under .data (DEMO_DATA_DIR names another folder). Ctrl-C stops everything."
+    )
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--port", type=port, default=8000, help="Port of the site, or the next free one. Default: 8000."
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            Demo(port=options["port"], dashboard_path=_dashboard_path(), sign_in_hint=sign_in_hint).run()
+        except (DemoError, ServerError) as exc:
+            raise CommandError(str(exc)) from None
+
+
+def _dashboard_path() -> str:
+    try:
+        return reverse("admin:django_redis_components_overview_changelist")
+    except NoReverseMatch:
+        return reverse("admin:index")

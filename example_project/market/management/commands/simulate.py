@@ -1,0 +1,61 @@
+"""``manage.py simulate``: some weeks of market life."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import OperationalError
+from redis.exceptions import ConnectionError as RedisConnectionError
+from tqdm import tqdm
+
+from example_project.market.content.simulation import Plan, Simulation
+
+
+def whole_number(low: int, high: int) -> Callable[[str], int]:
+    """An argument type: a whole number within bounds, and an error that names them."""
+
+    def parse(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            number = low - 1
+        if not low <= number <= high:
+            raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number from {low} to {high}")
+        return number
+
+    return parse
+
+
+class Command(BaseCommand):
+    help = (
+        "Fills the market with page views, visitors, sign-ins, sales, letters and their tasks, up to today. "
+        "The tasks are enqueued; the worker of the demo runs them. Running it twice adds views and sales; "
+        "visitors and sign-ins of the same seed are counted once."
+    )
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        options = (
+            ("--days", whole_number(1, 400), 30, "Days to simulate, counted back from today, 1 to 400."),
+            ("--users", whole_number(1, 20_000), 500, "Members who take part, 1 to 20000; missing ones are created."),
+            ("--sales-per-day", whole_number(0, 500), 4, "Things listed in a day, 0 to 500; three of four are bought."),
+            ("--seed", whole_number(0, 2**31 - 1), 1, "Start of the random numbers, 0 to 2147483647."),
+        )
+        for name, kind, default, text in options:
+            parser.add_argument(name, type=kind, default=default, metavar="N", help=f"{text} Default: {default}.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        plan = Plan(**{name: options[name] for name in ("days", "users", "seed", "sales_per_day")})
+        started = time.monotonic()
+        with tqdm(total=plan.days, unit="day", disable=options["verbosity"] == 0) as bar:
+            try:
+                totals = Simulation(plan, on_day=bar.update).run()
+            except RedisConnectionError as exc:
+                raise CommandError(f"The Redis server does not answer: {exc}") from None
+            except OperationalError as exc:
+                raise CommandError(f"The database has no tables yet? Run manage.py demo first. ({exc})") from None
+        if options["verbosity"]:
+            self.stdout.write(f"{totals} ({time.monotonic() - started:.1f} s)")

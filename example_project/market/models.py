@@ -1,0 +1,107 @@
+"""Members and the things they sell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.models import AbstractUser
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+
+class Member(AbstractUser):
+    """Somebody who sells, buys and writes. Signs in with a plain user name, is called by ``name`` in any script."""
+
+    name = models.CharField(_("name"), max_length=80)
+
+    class Meta(AbstractUser.Meta):
+        verbose_name = _("member")
+        verbose_name_plural = _("members")
+
+    def __str__(self) -> str:
+        return self.name or self.username
+
+    def get_short_name(self) -> str:
+        return str(self)
+
+    @property
+    def address(self) -> str:
+        """Where mails to this member go."""
+        return self.email or f"{self.username}@example.test"
+
+
+class Kind(models.TextChoices):
+    """What sort of thing it is; each has a picture of its own."""
+
+    BLADE = "blade", _("Blades")
+    SHIELD = "shield", _("Shields")
+    POTION = "potion", _("Potions")
+    SCROLL = "scroll", _("Maps and scrolls")
+    LIGHT = "light", _("Lights")
+    RING = "ring", _("Rings and charms")
+    BOOTS = "boots", _("Boots and cloaks")
+    MUSIC = "music", _("Instruments")
+
+
+class ItemQuerySet(models.QuerySet["Item"]):
+    def on_sale(self) -> ItemQuerySet:
+        return self.filter(buyer=None, ended_at=None, sale_ends_at__gt=timezone.now())
+
+    def sold(self) -> ItemQuerySet:
+        return self.exclude(buyer=None)
+
+
+class Item(models.Model):
+    """One thing for one price. ``deals`` is the only place that changes one after it was listed."""
+
+    seller = models.ForeignKey(Member, verbose_name=_("seller"), on_delete=models.CASCADE, related_name="items")
+    title = models.CharField(_("title"), max_length=80)
+    kind = models.CharField(_("kind"), max_length=10, choices=Kind.choices, default=Kind.BLADE)
+    description = models.TextField(_("description"), max_length=600, blank=True)
+    #: In gold; there is nothing smaller.
+    price = models.PositiveIntegerField(_("price"), validators=[MinValueValidator(1), MaxValueValidator(1_000_000)])
+    listed_at = models.DateTimeField(_("listed"), default=timezone.now)
+    sale_ends_at = models.DateTimeField(_("sale ends"))
+    buyer = models.ForeignKey(
+        Member, verbose_name=_("buyer"), on_delete=models.CASCADE, null=True, blank=True, related_name="bought"
+    )
+    sold_at = models.DateTimeField(_("sold"), null=True, blank=True)
+    #: When the sale ended without a buyer.
+    ended_at = models.DateTimeField(_("ended unsold"), null=True, blank=True)
+    #: When the seller was written to about the sale or its end. The mail is due as long as this is empty.
+    seller_told_at = models.DateTimeField(_("seller told"), null=True, blank=True, editable=False)
+
+    objects = ItemQuerySet.as_manager()
+
+    class Meta:
+        verbose_name = _("item")
+        verbose_name_plural = _("items")
+        ordering = ["-listed_at", "-pk"]
+        indexes = [models.Index(fields=["-listed_at", "-id"], name="item_newest")]
+
+    def __str__(self) -> str:
+        return self.title
+
+    def get_absolute_url(self) -> str:
+        return reverse("item", args=[self.pk])
+
+    @property
+    def state(self) -> str:
+        """``sold``, ``ended`` or ``open``."""
+        if self.buyer_id is not None:
+            return "sold"
+        if self.ended_at is not None or self.sale_ends_at <= timezone.now():
+            return "ended"
+        return "open"
+
+    @property
+    def picture(self) -> str:
+        """Path of its picture among the static files."""
+        return f"market/kinds/{self.kind}.svg"
+
+    def may_be_bought_by(self, user: Any) -> bool:
+        """Whether the page offers to buy it: it is open, and not one's own."""
+        return self.state == "open" and user.is_authenticated and user.pk != self.seller_id

@@ -1,0 +1,74 @@
+"""What the worker does. A task may run twice (its worker may die at any moment), so each looks before it acts."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.utils import timezone
+
+from django_redis_components.taskqueue import every, task
+from example_project.market import letters
+from example_project.market.locking import item_lock
+from example_project.market.models import Item, Member
+
+#: Tries of a mail that cannot be sent.
+MAIL_ATTEMPTS = 5
+
+#: Seconds before the second try; later ones wait longer.
+MAIL_BACKOFF_S = 5
+
+#: How late the end of a sale may be before it is looked after, and how long it is.
+OVERDUE_AFTER, OVERDUE_UNTIL = timedelta(minutes=1), timedelta(days=1)
+
+#: Most sales that are looked after at once.
+OVERDUE_LIMIT = 100
+
+
+@task(queue_name="high", max_attempts=MAIL_ATTEMPTS, backoff=MAIL_BACKOFF_S)
+def tell_seller(item_id: int) -> str:
+    """Write to the seller that the thing was sold, or that its sale is over. Returns the mail's subject."""
+    item = Item.objects.select_related("seller", "buyer").filter(pk=item_id).first()
+    if item is None or item.seller_told_at is not None or item.state == "open":
+        return ""
+    subject = letters.tell_sold(item) if item.buyer else letters.tell_unsold(item)
+    Item.objects.filter(pk=item_id).update(seller_told_at=timezone.now())
+    return subject
+
+
+@task(max_attempts=MAIL_ATTEMPTS, backoff=MAIL_BACKOFF_S)
+@item_lock
+def end_sale(item_id: int) -> str:
+    """Runs when the sale ends; put into the queue when the thing was listed. Returns the item's state.
+
+    Of a thing that was sold it only makes sure that its seller heard of it: the site may have died
+    between the commit of the sale and the enqueueing of the mail.
+    """
+    now = timezone.now()
+    Item.objects.filter(pk=item_id, buyer=None, ended_at=None, sale_ends_at__lte=now).update(ended_at=now)
+    item = Item.objects.filter(pk=item_id).first()
+    if item is None:
+        return "gone"
+    if item.seller_told_at is None and item.state != "open":
+        tell_seller.using(queue_name="low").enqueue(item_id)
+    return item.state
+
+
+@every(60, misfire="skip")
+@task(queue_name="low")
+def end_overdue_sales() -> int:
+    """Comes every minute: ends the sales whose own task was lost with the server that had it. Returns how many."""
+    now = timezone.now()
+    overdue = Item.objects.filter(
+        seller_told_at=None, sale_ends_at__range=(now - OVERDUE_UNTIL, now - OVERDUE_AFTER)
+    ).values_list("pk", flat=True)
+    again = end_sale.using(unique=True).enqueue_many([((pk,), {}) for pk in overdue[:OVERDUE_LIMIT]])
+    return len(again)
+
+
+@task(max_attempts=MAIL_ATTEMPTS, backoff=MAIL_BACKOFF_S)
+def deliver_letter(sender_id: int, recipient_id: int, text: str) -> str:
+    """Bring a member's letter to another member. Returns the mail's subject."""
+    people = Member.objects.in_bulk([sender_id, recipient_id])
+    if sender_id not in people or recipient_id not in people:
+        return ""
+    return letters.pass_on(people[sender_id], people[recipient_id], text)

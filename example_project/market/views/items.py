@@ -1,0 +1,72 @@
+"""The market, one item, and buying it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST
+from django.views.generic import DetailView, ListView
+
+from django_redis_components.locks import LockNotAcquired
+from example_project.market import counting, deals
+from example_project.market.models import Item
+from example_project.market.views.notices import not_now
+
+#: Items on one page of the market.
+PAGE_SIZE = 12
+
+
+class MarketView(ListView):
+    """What is on sale, or what was sold, newest first."""
+
+    template_name = "market/market.html"
+    paginate_by = PAGE_SIZE
+
+    @property
+    def show(self) -> str:
+        return "sold" if self.request.GET.get("show") == "sold" else "open"
+
+    def get_queryset(self) -> QuerySet[Item]:
+        items = Item.objects.select_related("seller", "buyer")
+        return items.sold().order_by("-sold_at") if self.show == "sold" else items.on_sale()
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        return super().get_context_data(
+            show=self.show, visitors=counting.visitors_today(), views=counting.views_today(self.request.path), **kwargs
+        )
+
+
+class ItemView(DetailView):
+    """One item, and who may buy it."""
+
+    template_name = "market/item.html"
+    queryset = Item.objects.select_related("seller", "buyer")
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        user = self.request.user
+        return super().get_context_data(
+            may_buy=self.object.may_be_bought_by(user), seen_by=counting.seen_by(self.object, user.pk), **kwargs
+        )
+
+
+@require_POST
+@login_required
+def buy(request: HttpRequest, pk: int) -> HttpResponse:
+    """Buy an item. Whoever comes second gets a page that says so."""
+    item = get_object_or_404(Item, pk=pk)
+    try:
+        item = deals.buy(pk, request.user)
+    except deals.NotForSale as refused:
+        return render(request, "market/too_late.html", {"item": refused.item}, status=409)
+    except LockNotAcquired:
+        return not_now(request, "market/busy.html", retry_after_s=5, item=item)
+    messages.success(
+        request, _("%(title)s is yours. A mail to %(seller)s is on its way.") % {"title": item, "seller": item.seller}
+    )
+    return redirect(item)

@@ -1,0 +1,66 @@
+"""One's own things: list one, see them all, print a price label."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.mixins import LoginRequiredMixin
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET
+from django.views.generic import FormView, TemplateView
+
+from django_redis_components.semaphores import SemaphoreFull
+from example_project.market import deals, labels
+from example_project.market.forms import ItemForm
+from example_project.market.models import Item
+from example_project.market.views.notices import not_now
+
+#: Items shown on each side of the page, newest first.
+SHOWN = 50
+
+
+class ListItemView(LoginRequiredMixin, FormView):
+    """The form to sell something."""
+
+    template_name = "market/sell.html"
+    form_class = ItemForm
+
+    def form_valid(self, form: ItemForm) -> HttpResponse:
+        item = deals.list_item(self.request.user, **form.sale())
+        messages.success(self.request, _("%(title)s is on sale.") % {"title": item})
+        return redirect(item)
+
+
+class MyThingsView(LoginRequiredMixin, TemplateView):
+    """What one sells and what one bought."""
+
+    template_name = "market/mine.html"
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        items = Item.objects.select_related("seller", "buyer")
+        return super().get_context_data(
+            selling=items.filter(seller=self.request.user)[:SHOWN],
+            bought=items.filter(buyer=self.request.user).order_by("-sold_at")[:SHOWN],
+            **kwargs,
+        )
+
+
+@require_GET
+@login_required
+def label(request: HttpRequest, pk: int) -> HttpResponse:
+    """The price label of one's own item, when the printer has a sheet free."""
+    item = get_object_or_404(Item.objects.select_related("seller"), pk=pk, seller=request.user)
+    try:
+        text = labels.print_label(item)
+    except SemaphoreFull:
+        sheets = labels.SHEETS_AT_ONCE
+        return not_now(request, "market/printer_full.html", retry_after_s=2, sheets=sheets, again=request.path)
+    return HttpResponse(
+        text,
+        content_type="text/plain; charset=utf-8",
+        headers={"Content-Disposition": f'attachment; filename="label-{item.pk}.txt"'},
+    )

@@ -1,0 +1,48 @@
+"""Two small middlewares: a strict policy for the browser, and a page for the minutes when Redis is away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django.http import HttpRequest, HttpResponse
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from example_project.market.views.notices import not_now
+
+#: Nothing inline and nothing from elsewhere. ``data:`` images are the icons in the admin's own stylesheets.
+POLICY = (
+    "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; "
+    "form-action 'self'; frame-ancestors 'none'"
+)
+
+#: Seconds after which a browser may ask again.
+RETRY_AFTER_S = 5
+
+
+class ContentSecurityPolicy:
+    """Sends the policy with every page."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        response.headers.setdefault("Content-Security-Policy", POLICY)
+        return response
+
+
+class RedisAway:
+    """Turns "Redis does not answer" into a page that says so (503) instead of a server error."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        """Django calls this with what a view raised."""
+        if not isinstance(exception, RedisConnectionError | RedisTimeoutError):
+            return None
+        return not_now(request, "market/away.html", retry_after_s=RETRY_AFTER_S)

@@ -1,0 +1,19 @@
+"""The market, the package's own pages, the admin."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.contrib.staticfiles.views import serve
+from django.templatetags.static import static
+from django.urls import include, path
+from django.views.generic import RedirectView
+
+urlpatterns = [
+    path("", include("example_project.market.urls")),
+    path("redis/", include("django_redis_components.urls")),
+    path("admin/", admin.site.urls),
+    # The admin's pages name no icon, so browsers ask for this one.
+    path("favicon.ico", RedirectView.as_view(url=static("market/logo.svg"))),
+    # runserver serves static files only with DEBUG, and this site runs without.
+    path("static/<path:path>", serve, {"insecure": True}),
+]

@@ -1,0 +1,76 @@
+"""What the tests have a process with the example's settings do (tests.support.child)."""
+
+from __future__ import annotations
+
+import io
+from datetime import timedelta
+
+from django.core.management import call_command
+from django.test import Client
+from django.utils import timezone
+
+#: The backend of a sign-in without a password.
+BACKEND = "django.contrib.auth.backends.ModelBackend"
+
+
+def list_item(seller: str, title: str, lasts_s: float) -> int:
+    """Put a thing up for sale; returns its id."""
+    from example_project.market import deals
+    from example_project.market.models import Member
+
+    ends_at = timezone.now() + timedelta(seconds=lasts_s)
+    member = Member.objects.get(username=seller)
+    return deals.list_item(member, title=title, price=7, kind="ring", sale_ends_at=ends_at).pk
+
+
+def lose_the_end_of(pk: int, late_s: float) -> int:
+    """Let the sale of a thing have ended, without the task that ends it; then let the market look after such sales."""
+    from example_project.market import tasks
+    from example_project.market.models import Item
+
+    Item.objects.filter(pk=pk).update(sale_ends_at=timezone.now() - timedelta(seconds=late_s))
+    return tasks.end_overdue_sales()
+
+
+def item(pk: int) -> dict[str, object]:
+    """What the database has of a thing."""
+    from example_project.market.models import Item
+
+    found = Item.objects.select_related("buyer").get(pk=pk)
+    return {"state": found.state, "buyer": found.buyer and found.buyer.username}
+
+
+def counts() -> dict[str, int]:
+    """How much there is in the database."""
+    from example_project.market.models import Item, Member
+
+    return {"members": Member.objects.count(), "items": Item.objects.count()}
+
+
+def set_password(username: str, password: str) -> None:
+    from example_project.market.models import Member
+
+    member = Member.objects.get(username=username)
+    member.set_password(password)
+    member.save()
+
+
+def populate() -> None:
+    call_command("populate", verbosity=0, stdout=io.StringIO())
+
+
+def sign_in_hint() -> str:
+    from example_project.market.content import opening
+
+    return opening.sign_in_hint()
+
+
+def pages_without_redis(item: int) -> dict[str, tuple[int, str]]:
+    """Status and text of pages, for a signed-in member while nobody answers at REDIS_URL."""
+    from example_project.market.models import Member
+
+    client = Client(HTTP_HOST="127.0.0.1", raise_request_exception=False)
+    client.force_login(Member.objects.get(username="zola"), backend=BACKEND)
+    replies = {path: client.get(path) for path in ("/", f"/items/{item}/", "/write/", "/mails/")}
+    replies["buy"] = client.post(f"/items/{item}/buy/")
+    return {path: (reply.status_code, reply.content.decode()) for path, reply in replies.items()}

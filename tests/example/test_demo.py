@@ -1,0 +1,186 @@
+"""``manage.py demo``: it starts, goes on, and leaves nothing behind, however it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from example_project.demo.run import free_port_from
+from example_project.localserver import free_port
+from tests.support import eventually
+from tests.support.demo import READY, START_S, STOP_S, Demo, demo_environment, running_demo
+from tests.support.processes import ROOT, Children
+
+
+def family(demo: Demo) -> list[psutil.Process]:
+    """All processes that the demo started, with theirs."""
+    return psutil.Process(demo.child.pid).children(recursive=True)
+
+
+def named(demo: Demo, command: str) -> psutil.Process:
+    """The child that runs a management command."""
+    found = [process for process in psutil.Process(demo.child.pid).children() if command in process.cmdline()]
+    assert found, [process.cmdline() for process in family(demo)]
+    return found[0]
+
+
+def assert_gone(processes: list[psutil.Process]) -> None:
+    _gone, alive = psutil.wait_procs(processes, timeout=STOP_S)
+    assert not alive
+
+
+def counts(directory: Path, children: Children) -> dict[str, int]:
+    return children.call("tests.example.acts:counts", env=demo_environment(directory)).result()
+
+
+def test_ctrl_c_stops_everything_in_order_and_the_next_run_continues(tmp_path, children):
+    with running_demo(tmp_path) as demo:
+        started = family(demo)
+        with demo.raw() as raw:
+            raw.set("kept", "yes")
+
+        os.killpg(demo.child.pid, signal.SIGINT)  # as a terminal does: the whole group
+
+        assert demo.child.wait(STOP_S) == 0
+        assert_gone(started)
+        output = demo.child.output
+    stops = [output.index(f"{name} stopped") for name in ("site", "worker", "poller", "server")]
+    assert stops == sorted(stops)
+    assert "killed" not in output
+    assert "Traceback" not in output
+    assert not (tmp_path / "redis" / "url").exists()
+    before = counts(tmp_path, children)
+
+    with running_demo(tmp_path) as again:
+        with again.raw() as raw:
+            assert raw.get("kept") == b"yes"
+        assert "0 members and 0 things were new" in again.child.output
+        assert counts(tmp_path, children) == before
+
+
+def test_sigterm_stops_everything_too(tmp_path):
+    with running_demo(tmp_path) as demo:
+        started = family(demo)
+
+        assert demo.stop(signal.SIGTERM) == 0
+
+        assert_gone(started)
+        assert "server stopped, its data is kept" in demo.child.output
+
+
+def test_a_killed_demo_leaves_no_process_behind(tmp_path):
+    with running_demo(tmp_path) as demo:
+        started = family(demo)
+
+        demo.child.kill()
+
+        assert_gone(started)
+
+
+def test_a_child_that_ends_is_announced_and_started_again(tmp_path):
+    with running_demo(tmp_path) as demo:
+        first = named(demo, "runpoller")
+
+        first.kill()
+
+        demo.child.wait_for("!!! poller was killed by signal 9; it is started again in 1 s")
+        demo.child.wait_for("poller runs again, process", 20)
+        assert eventually(lambda: named(demo, "runpoller")).pid != first.pid
+
+
+def test_a_server_that_ends_is_started_again_with_its_data(tmp_path):
+    with running_demo(tmp_path) as demo:
+        raw = demo.raw()
+        raw.set("kept", "yes")
+        raw.config_set("appendfsync", "always")
+        server = psutil.Process(raw.info("server")["process_id"])
+
+        server.kill()
+
+        demo.child.wait_for("!!! the server ended; it is started again with its data")
+        demo.child.wait_for("the server runs again, process", 30)
+        assert raw.get("kept") == b"yes"
+        raw.close()
+        assert demo.visitor().get("/").status == 200
+
+
+def test_a_second_demo_on_the_same_data_is_refused(demo):
+    second = Demo(demo.directory)
+    try:
+        assert second.child.wait(START_S) == 1
+        assert f"A demo runs already on {demo.directory}. Stop it, or set DEMO_DATA_DIR." in second.child.output
+    finally:
+        second.child.close()
+
+
+def test_another_port_is_taken_when_the_wanted_one_is_not_free():
+    with socket.create_server(("127.0.0.1", free_port())) as busy:
+        wanted = busy.getsockname()[1]
+
+        assert free_port_from(wanted) > wanted
+
+
+def test_redis_url_is_used_instead_of_the_embedded_server(redis_server, tmp_path):
+    server = redis_server.url
+    with running_demo(tmp_path, {"REDIS_URL": server}) as demo:
+        assert "using the server of REDIS_URL" in demo.child.output
+        assert not (tmp_path / "redis").exists()
+        assert demo.visitor().get("/").status == 200
+    for key in redis_server.raw.scan_iter(match="market:*", count=1000):
+        redis_server.raw.unlink(key)
+
+
+def test_a_server_that_does_not_answer_is_a_clear_error(tmp_path):
+    demo = Demo(tmp_path, {"REDIS_URL": "redis://127.0.0.1:1/0"})
+    try:
+        assert demo.child.wait(START_S) == 1
+        output = demo.child.output
+        assert "The Redis server does not answer" in output
+        assert "manage.py populate failed; see above." in output
+        assert "Traceback" not in output
+    finally:
+        demo.child.close()
+
+
+def test_a_password_that_was_changed_stays(demo, children):
+    env = demo_environment(demo.directory)
+    children.call("tests.example.acts:set_password", "admin", "changed", env=env).result()
+
+    children.call("tests.example.acts:populate", env=env).result()
+
+    hint = children.call("tests.example.acts:sign_in_hint", env=env).result()
+    assert "user admin, password the one that you gave it;" in hint
+    demo.visitor().sign_in("admin", "changed")
+    children.call("tests.example.acts:set_password", "admin", "market", env=env).result()
+
+
+def test_the_addresses_are_printed(demo):
+    printed = demo.child.output
+
+    assert f"market     {demo.base}/" in printed
+    assert f"dashboard  {demo.base}/admin/" in printed
+    assert f"mails      {demo.base}/mails/" in printed
+    assert "sign in    user admin, password market;" in printed
+    assert READY in printed
+
+
+@pytest.mark.parametrize("port", ["80", "70000", "x", "-1"])
+def test_a_port_that_is_none_is_refused(port):
+    done = subprocess.run(
+        [sys.executable, "manage.py", "demo", f"--port={port}"],
+        cwd=ROOT,
+        env=os.environ | {"DJANGO_SETTINGS_MODULE": "example_project.settings"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 2
+    assert f"'{port}' is not a port: expected a number from 1024 to 65000" in done.stderr

@@ -1,0 +1,235 @@
+"""The market as its visitors see it: a running demo, asked over HTTP."""
+
+from __future__ import annotations
+
+import json
+import re
+from urllib.parse import quote
+
+import pytest
+
+from tests.support import eventually, run_together
+from tests.support.demo import Demo, Reply, demo_environment
+from tests.support.processes import Children
+
+
+@pytest.fixture
+def list_item(demo: Demo, children: Children):
+    """Put something up for sale in another process than the site's; returns its id."""
+
+    def listed(title: str, seller: str = "zola", lasts_s: float = 3600) -> int:
+        child = children.call(
+            "tests.example.acts:list_item", seller, title, lasts_s, env=demo_environment(demo.directory)
+        )
+        return child.result()
+
+    return listed
+
+
+def mail_about(demo: Demo, subject: str) -> str:
+    """The mails page, once it has a mail with this subject."""
+    text = demo.visitor().get("/mails/").text
+    assert f"<h2>{subject}</h2>" in text
+    return text
+
+
+def test_a_sale_is_mailed_to_the_seller(demo, list_item):
+    item = list_item("Teapot with two spouts")
+
+    reply = demo.visitor("zhangsan").post(f"/items/{item}/buy/")
+
+    assert (reply.status, reply.headers["Location"]) == (302, f"/items/{item}/")
+    page = eventually(lambda: mail_about(demo, "Sold: Teapot with two spouts"))
+    assert "张三 bought your Teapot with two spouts for 7 gold." in page
+    assert "Émile Zola" in page
+
+
+def test_of_six_buyers_at_once_one_wins_and_the_others_are_told(demo, list_item):
+    item = list_item("Comb of the mermaid")
+    buyers = [demo.visitor(name) for name in ("zhangsan", "kitano", "lukasz", "orsted", "ismail", "lisi")]
+
+    replies = run_together(6, lambda number: buyers[number].post(f"/items/{item}/buy/"))
+
+    assert sorted(reply.status for reply in replies) == [302, 409, 409, 409, 409, 409]
+    refused = next(reply for reply in replies if reply.status == 409)
+    assert "Already sold" in refused.text
+    assert "Comb of the mermaid has just gone to another member. You were not charged." in refused.text
+    page = eventually(lambda: mail_about(demo, "Sold: Comb of the mermaid"))
+    assert page.count("<h2>Sold: Comb of the mermaid</h2>") == 1
+
+
+def test_a_sale_without_a_buyer_ends_by_itself_and_the_seller_is_told(demo, list_item):
+    item = list_item("Umbrella for two", lasts_s=0.4)
+
+    page = eventually(lambda: mail_about(demo, "Not sold: Umbrella for two"), timeout_s=10)
+
+    assert "nobody took it for 7 gold" in page
+    assert "Sale over" in demo.visitor().get(f"/items/{item}/").text
+    late = demo.visitor("zhangsan").post(f"/items/{item}/buy/")
+    assert (late.status, "The sale is over" in late.text) == (409, True)
+
+
+def test_a_sale_whose_task_was_lost_is_ended_all_the_same(demo, list_item, children):
+    item = list_item("Bottle without a letter")
+    env = demo_environment(demo.directory)
+
+    early = children.call("tests.example.acts:lose_the_end_of", item, 30, env=env).result()
+    late = children.call("tests.example.acts:lose_the_end_of", item, 90, env=env).result()
+
+    assert (early, late) == (0, 1)
+    assert "nobody took it" in eventually(lambda: mail_about(demo, "Not sold: Bottle without a letter"))
+
+
+def test_the_market_has_a_periodic_task(demo):
+    schedules = eventually(lambda: demo.raw().zrange("market:taskqueue:{default}:schedules", 0, -1))
+
+    assert schedules == [b"example_project.market.tasks.end_overdue_sales every 60 s"]
+
+
+def test_nobody_buys_what_is_his_own(demo, list_item):
+    item = list_item("Mirror of the seller", seller="lisi")
+
+    reply = demo.visitor("lisi").post(f"/items/{item}/buy/")
+
+    assert reply.status == 409
+    assert "You cannot buy what you sell yourself." in reply.text
+
+
+def test_buying_needs_a_sign_in_a_post_and_an_item(demo, list_item):
+    item = list_item("Bell without a clapper")
+    visitor = demo.visitor()
+    visitor.get("/login/")
+
+    assert visitor.post(f"/items/{item}/buy/").headers["Location"] == f"/login/?next=/items/{item}/buy/"
+    assert visitor.get(f"/items/{item}/buy/").status == 405
+    assert demo.visitor("zhangsan").post("/items/999999/buy/").status == 404
+
+
+def test_the_fourth_label_at_once_is_asked_to_wait(demo, list_item):
+    item = list_item("Book of stairs", seller="orsted")
+    seller = demo.visitor("orsted")
+
+    replies: list[Reply] = run_together(4, lambda number: seller.get(f"/items/{item}/label/"))
+
+    assert sorted(reply.status for reply in replies) == [200, 200, 200, 503]
+    full = next(reply for reply in replies if reply.status == 503)
+    assert "It takes 3 sheets at a time, and 3 are in it." in full.text
+    assert full.headers["Retry-After"] == "2"
+    printed = next(reply for reply in replies if reply.status == 200)
+    assert "BOOK OF STAIRS" in printed.text
+    assert "from Hans Ørsted" in printed.text
+
+
+def test_a_label_is_only_for_the_seller(demo, list_item):
+    item = list_item("Key to nothing", seller="orsted")
+
+    assert demo.visitor("zhangsan").get(f"/items/{item}/label/").status == 404
+
+
+def test_a_letter_arrives_and_its_reader_is_the_next_suggestion(demo):
+    writer = demo.visitor("kitano")
+    writer.get("/write/")
+
+    reply = writer.post("/write/", to="Łukasz Wiśniewski", text="The lantern is still here.")
+
+    assert reply.status == 302
+    assert "The lantern is still here." in eventually(lambda: mail_about(demo, "A letter from 北野 愛"))
+    first = json.loads(writer.get(f"/redis/autocomplete/contacts/?term={quote('l')}").text)["results"][0]
+    assert (first["text"], first["group"]) == ("Łukasz Wiśniewski", "recent")
+
+
+def test_a_letter_to_nobody_is_not_sent(demo):
+    writer = demo.visitor("kitano")
+    writer.get("/write/")
+
+    reply = writer.post("/write/", to="Nobody at all", text="Hello?")
+
+    assert reply.status == 200
+    assert "There is no “Nobody at all”. Choose one of the suggestions." in reply.text
+
+
+def test_the_address_book_is_closed_to_strangers(demo):
+    assert demo.visitor().get("/redis/autocomplete/contacts/?term=z").status == 403
+
+
+def test_selling_puts_a_thing_on_the_market_and_its_end_into_the_queue(demo):
+    seller = demo.visitor("ismail")
+    seller.get("/items/new/")
+
+    reply = seller.post("/items/new/", title="Carpet, slow", kind="boots", price=90, description="", lasts_s=86400)
+
+    assert reply.status == 302
+    page = seller.get(reply.headers["Location"]).text
+    assert "Carpet, slow is on sale." in page
+    assert "Carpet, slow" in seller.get("/").text
+    assert "Carpet, slow" in seller.get("/mine/").text
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "error"),
+    [
+        ("price", "0", "greater than or equal to 1"),
+        ("title", "", "This field is required"),
+        ("lasts_s", "5", "Select a valid choice"),
+    ],
+)
+def test_selling_refuses_what_makes_no_sense(demo, field, value, error):
+    seller = demo.visitor("ismail")
+    seller.get("/items/new/")
+    sale = {"title": "Odd thing", "kind": "ring", "price": 5, "description": "", "lasts_s": 86400, field: value}
+
+    reply = seller.post("/items/new/", **sale)
+
+    assert reply.status == 200
+    assert error in reply.text
+
+
+def test_visitors_and_views_are_counted(demo):
+    before = _seen(demo.visitor().get("/").text)
+    demo.visitor("papadaki").get("/")
+
+    after = eventually(lambda: _more(before, _seen(demo.visitor().get("/").text)))
+
+    assert after[0] >= 1
+
+
+def test_every_page_is_sent_with_the_strict_policy(demo):
+    for path in ("/", "/login/", "/mails/", "/nothing/"):
+        assert demo.visitor().get(path).headers["Content-Security-Policy"].startswith("default-src 'self';")
+
+
+@pytest.mark.parametrize("page", ["0", "-1", "x", "999999999999999999999", "²"])
+def test_the_mails_page_takes_any_page_number(demo, page):
+    assert demo.visitor().get(f"/mails/?page={quote(page)}").status == 200
+
+
+def test_pages_come_without_numbers_and_buying_says_so_while_redis_is_away(demo, list_item, children):
+    item = list_item("Sand for an hourglass")
+    nowhere = demo_environment(demo.directory) | {"REDIS_URL": "redis://127.0.0.1:1/0"}
+
+    pages = children.call("tests.example.acts:pages_without_redis", item, env=nowhere).result()
+
+    assert {path: status for path, (status, _text) in pages.items()} == {
+        "/": 200,
+        f"/items/{item}/": 200,
+        "/write/": 200,
+        "/mails/": 200,
+        "buy": 503,
+    }
+    assert "The Redis server does not answer." in pages["buy"][1]
+    assert "Seen by" not in pages[f"/items/{item}/"][1]
+
+
+def _seen(page: str) -> tuple[int, int]:
+    """Visitors and views that the market page shows."""
+    visitors = re.search(r"(\d+) visitors? today", page)
+    views = re.search(r"this page was seen\s+(\d+)", page)
+    assert visitors, page
+    assert views, page
+    return int(visitors[1]), int(views[1])
+
+
+def _more(before: tuple[int, int], after: tuple[int, int]) -> tuple[int, int]:
+    assert after[0] >= before[0]
+    assert after[1] > before[1]
+    return after

@@ -1,0 +1,117 @@
+"""``manage.py simulate``: what it writes, and what it refuses."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.support.demo import demo_environment
+from tests.support.processes import ROOT
+
+
+def simulate(directory, *args: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "manage.py", "simulate", *args],
+        cwd=ROOT,
+        env=os.environ | demo_environment(directory) | env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def market(tmp_path, redis_server):
+    """A database with tables, and a server without a worker: what is enqueued stays where it can be counted."""
+    raw = redis_server.raw
+    env = os.environ | demo_environment(tmp_path)
+    tmp_path.mkdir(exist_ok=True)
+    subprocess.run([sys.executable, "manage.py", "migrate", "-v", "0"], cwd=ROOT, env=env, check=True)
+    yield tmp_path, redis_server.url, raw
+    for key in raw.scan_iter(match="market:*", count=1000):
+        raw.unlink(key)
+
+
+def numbers(raw) -> dict[str, int]:
+    """The three counts of today and yesterday, straight from Redis."""
+    today = datetime.now(UTC).date()
+    days = [f"{today - timedelta(days=ago):%Y%m%d}" for ago in (0, 1)]
+    return {
+        "views": sum(int(raw.zscore(f"market:analytics:{{default}}:pv:{day}", "") or 0) for day in days),
+        "visitors": raw.pfcount(*(f"market:analytics:{{default}}:uv:{day}" for day in days)),
+        "sign-ins": sum(raw.bitcount(f"market:analytics:{{default}}:si:d:{day}") for day in days),
+    }
+
+
+def test_what_it_reports_is_what_redis_has_and_the_seed_decides_it(market):
+    directory, url, raw = market
+    plan = ("--days", "2", "--users", "40", "--sales-per-day", "2", "--seed", "7")
+
+    first = simulate(directory, *plan, REDIS_URL=url)
+
+    assert first.returncode == 0, first.stderr
+    found = numbers(raw)
+    assert f"{found['views']} page views" in first.stdout
+    assert f"{found['sign-ins']} sign-ins, 4 things listed" in first.stdout
+    assert found["visitors"] > 0
+
+    second = simulate(directory, *plan, REDIS_URL=url)
+
+    again = numbers(raw)
+    assert again["visitors"] == found["visitors"]
+    assert again["sign-ins"] == found["sign-ins"]
+    assert "0 members were new" in second.stdout
+
+
+def test_it_shows_its_progress(market):
+    directory, url, _raw = market
+
+    done = simulate(directory, "--days", "3", "--users", "5", "--sales-per-day", "0", REDIS_URL=url)
+
+    assert "3/3" in done.stderr
+    assert "0 things listed" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "error"),
+    [
+        (["--days", "0"], "argument --days: '0': expected a whole number from 1 to 400"),
+        (["--days", "401"], "argument --days: '401': expected a whole number from 1 to 400"),
+        (["--users", "many"], "argument --users: 'many': expected a whole number from 1 to 20000"),
+        (["--users", "-3"], "argument --users: '-3': expected a whole number from 1 to 20000"),
+        (["--sales-per-day", "1.5"], "argument --sales-per-day: '1.5': expected a whole number from 0 to 500"),
+        (["--seed", "nan"], "argument --seed: 'nan': expected a whole number from 0 to 2147483647"),
+    ],
+)
+def test_bad_numbers_are_refused_by_name(tmp_path, args, error):
+    done = simulate(tmp_path, *args)
+
+    assert done.returncode == 2
+    assert error in done.stderr
+
+
+def test_help_names_units_and_defaults(tmp_path):
+    text = " ".join(simulate(tmp_path, "--help").stdout.split())
+
+    assert "Days to simulate, counted back from today, 1 to 400. Default: 30." in text
+    assert "Members who take part, 1 to 20000; missing ones are created. Default: 500." in text
+
+
+def test_without_tables_it_says_what_to_do(tmp_path, redis_server):
+    done = simulate(tmp_path, REDIS_URL=redis_server.url)
+
+    assert done.returncode == 1
+    assert "Run manage.py demo first." in done.stderr
+
+
+def test_without_redis_it_says_so(market):
+    directory, _url, _raw = market
+
+    done = simulate(directory, REDIS_URL="redis://127.0.0.1:1/0")
+
+    assert done.returncode == 1
+    assert "The Redis server does not answer" in done.stderr
