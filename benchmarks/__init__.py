@@ -1,0 +1,9 @@
+"""Measurements beside the tools that sites use today, all in one run on one machine. Ratios, not promises.
+
+    python -m benchmarks                   # the task queue beside its peers; writes benchmarks/RESULTS.md
+    python -m benchmarks --quick           # the same with small sizes, to see that everything works
+    python -m benchmarks.locks             # locks and semaphores beside redis-py and python-redis-lock
+    python -m benchmarks.client_path       # what our client adds to a round trip
+
+The first run makes an environment of its own in ``.data/bench``, with the peers in it; see ``environment``.
+"""

@@ -1,0 +1,104 @@
+"""What our scripts allow with next to no Python around them, over connections that are held.
+
+    python -m benchmarks.bare enqueue COUNT     one enqueue script after the other on one connection
+    python -m benchmarks.bare drain             threads of one loop: fetch 32, read the JSON, settle with the next
+
+Prints one line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from typing import Any
+
+import django
+import redis
+
+from benchmarks import bodies
+
+django.setup()
+
+from benchmarks import tasks  # noqa: E402 - needs the settings
+from django_redis_components.taskqueue import fetcher, store  # noqa: E402
+from django_redis_components.taskqueue.jobs import Ack  # noqa: E402
+from django_redis_components.taskqueue.scripts import FETCH  # noqa: E402
+
+THREADS = 8
+BATCH = 32
+
+
+class Held:
+    """A connection of its own, and the client that a fetcher believes it has; it keeps the last call."""
+
+    def __init__(self) -> None:
+        self.connection = redis.Redis.from_url(bodies.URL).connection_pool.make_connection()
+        self.connection.connect()
+        self.call: Any = None
+
+    def send(self, *words: Any) -> Any:
+        """One command, one reply."""
+        self.connection.send_packed_command(self.connection.pack_command(*words), check_health=False)
+        return self.connection.read_response()
+
+    def execute(self, call: Any) -> Any:
+        """Run a call by its text, so that the server knows the script, and remember it."""
+        self.call = call
+        return self.send(*call.script.full_wire(call.keys, call.args))
+
+
+def enqueue(count: int) -> float:
+    held = Held()
+    call = store.message(store.new_id(), tasks.noop.name, "default", b"[[1],{}]", "", 0)
+    held.execute(call)
+    before, after = _around(call.script.wire(call.keys, call.args), call.args[0])
+    began = time.perf_counter()
+    for _ in range(count):
+        held.send(*before, store.new_id(), *after)
+    return count / (time.perf_counter() - began)
+
+
+def drain() -> float:
+    done: list[int] = []
+    threads = [threading.Thread(target=_loop, args=(f"lane{lane}", done)) for lane in range(THREADS)]
+    began = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sum(done) / (time.perf_counter() - began)
+
+
+def _loop(lane: str, done: list[int]) -> None:
+    held, count = Held(), 0
+    fetcher.Fetcher(held, "bare", ("default",)).fetch(lane, 1)  # type: ignore[arg-type]
+    words = list(held.call.script.wire(held.call.keys, held.call.args))
+    first = len(words) - len(held.call.args)
+    want, request = first + FETCH.args.index("want"), first + FETCH.args.index("request")
+    words[want] = BATCH
+    acks: list[Any] = []
+    rows: list[Any] = [None]
+    while rows:
+        words[request] += 1
+        _, rows, *_ = held.send(*words, *acks)
+        acks = [part for row in rows for part in _run(row)]
+        count += len(rows)
+    done.append(count)
+
+
+def _run(row: Any) -> Ack:
+    task_id, token, _, body, *_ = row
+    args, _ = json.loads(body)
+    return Ack(task_id, token, "ok", json.dumps(args[0]).encode(), ttl_ms=600_000)
+
+
+def _around(words: Any, word: Any) -> tuple[Any, Any]:
+    at = words.index(word)
+    return words[:at], words[at + 1 :]
+
+
+if __name__ == "__main__":
+    action, *numbers = sys.argv[1:]
+    print(json.dumps({"rate": enqueue(int(numbers[0])) if action == "enqueue" else drain()}))

@@ -1,0 +1,13 @@
+"""`runworker` whose threads take one task in a round trip, never more."""
+
+from __future__ import annotations
+
+import sys
+
+from django.core.management import execute_from_command_line
+
+from django_redis_components.taskqueue import worker
+
+if __name__ == "__main__":
+    worker.MAX_AHEAD = 0
+    execute_from_command_line(sys.argv)

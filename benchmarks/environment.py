@@ -1,0 +1,109 @@
+"""An environment for the comparison, made once in ``.data/bench``: every queue on one Python and one Django.
+
+``venv`` holds what setup.cfg's extra ``bench`` lists, installed one by one, so that a peer that cannot be
+installed costs only itself; ``node`` holds BullMQ. What could not be installed is remembered with pip's
+(or npm's) last word on it, and named in the report. ``python -m benchmarks --install`` tries again.
+"""
+
+from __future__ import annotations
+
+import configparser
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+HOME = ROOT / ".data" / "bench"
+NODE = HOME / "node"
+#: What could not be installed: requirement -> last word.
+REFUSED = HOME / "refused.json"
+NPM_PACKAGES = ("bullmq@6", "ioredis@6")
+
+
+def python() -> str:
+    """The Python of the environment."""
+    return str(HOME / "venv" / "bin" / "python")
+
+
+def prepare(base_python: str, again: bool = False) -> None:
+    """Make the environment if it is not there, or again."""
+    if REFUSED.exists() and not again:
+        return
+    HOME.mkdir(parents=True, exist_ok=True)
+    subprocess.run([base_python, "-m", "venv", str(HOME / "venv")], check=True)
+    refused = {}
+    for requirements in [["-e", f"{ROOT}[demo]", "Django>=6.1,<6.2"], *([line] for line in _peers())]:
+        print("installing", *requirements, flush=True)
+        words = _run([python(), "-m", "pip", "install", "-q", "--disable-pip-version-check", *requirements])
+        if words is not None:
+            refused[requirements[-1]] = words
+    words = _install_node()
+    if words is not None:
+        refused["bullmq"] = words
+    REFUSED.write_text(json.dumps(refused, indent=1))
+
+
+def refused() -> dict[str, str]:
+    """What could not be installed, and why."""
+    return dict(json.loads(REFUSED.read_text())) if REFUSED.exists() else {}
+
+
+def versions() -> dict[str, str]:
+    """What is installed, by name."""
+    listed = subprocess.run([python(), "-m", "pip", "list", "--format=json"], capture_output=True, text=True)
+    found = {entry["name"].lower(): entry["version"] for entry in json.loads(listed.stdout or "[]")}
+    for name in ("bullmq", "ioredis"):
+        package = NODE / "node_modules" / name / "package.json"
+        if package.exists():
+            found[name] = json.loads(package.read_text())["version"]
+    return found
+
+
+def variables(url: str, notes_url: str, peer: str) -> dict[str, str]:
+    """The environment variables of a peer's processes."""
+    return os.environ | {
+        "BENCH_REDIS_URL": url,
+        "BENCH_NOTES_URL": notes_url,
+        "BENCH_PEER": peer,
+        "DJANGO_SETTINGS_MODULE": "benchmarks.settings",
+        "PYTHONPATH": str(ROOT),
+        "NODE_PATH": str(NODE / "node_modules"),
+    }
+
+
+def _peers() -> list[str]:
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    lines = config["options.extras_require"]["bench"].splitlines()
+    return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+
+
+def _install_node() -> str | None:
+    if shutil.which("npm") is None:
+        return "npm is not installed"
+    NODE.mkdir(exist_ok=True)
+    (NODE / "package.json").write_text('{"private": true}\n')
+    return _run(["npm", "install", "--no-audit", "--no-fund", "--prefix", str(NODE), *NPM_PACKAGES])
+
+
+def _run(command: list[str]) -> str | None:
+    """None when it went well, else its last line."""
+    done = subprocess.run(command, capture_output=True, text=True)
+    lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+    if done.returncode == 0:
+        return None
+    errors = [line for line in lines if line.lower().startswith(("error", "npm error"))]
+    return (errors or lines or [f"exit code {done.returncode}"])[-1]
+
+
+def default_python() -> str:
+    """The newest Python at hand that every peer accepts: from pyenv, or from the path."""
+    for version in ("3.13", "3.12"):
+        managed = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
+        for name in (*map(str, managed[-1:]), f"python{version}"):
+            if subprocess.run(["/usr/bin/env", name, "--version"], capture_output=True).returncode == 0:
+                return name
+    return sys.executable

@@ -1,0 +1,255 @@
+"""Locks and semaphores beside redis-py's Lock: what a free one costs, and how soon the next holder goes on.
+
+    python -m benchmarks.locks [--rounds 40] [--calls 300] [--seconds 3]
+
+First, acquire and release of a free lock by one thread, in interleaved rounds: median microseconds for
+the pair, and the ratio to redis-py. The raw row is the same two scripts over a bare connection.
+Then four processes that fight for one lock, each holding it for a millisecond: the time from a release
+to the next holder's start, and how long each waited for its turn. python-redis-lock takes part when it
+is installed. ``REDIS_URL`` names another server.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import django
+import redis
+import redis.asyncio
+from django.conf import settings
+
+from example_project.localserver import LocalServer
+
+#: What all rows are compared with.
+PEER = "redis-py Lock"
+#: Seconds that a holder works.
+HOLD_S = 0.001
+PROCESSES = 4
+FIGHTERS = ["ours", "ours, not fair", PEER, "redis-py Lock, sleep=0.001", "python-redis-lock"]
+
+Timed = Callable[[int], float]
+
+
+def main() -> None:
+    """Run both parts and print them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=40, help="interleaved rounds (default: 40)")
+    parser.add_argument("--calls", type=int, default=300, help="pairs of each row in a round (default: 300)")
+    parser.add_argument("--seconds", type=float, default=3.0, help="seconds of each fight (default: 3)")
+    parser.add_argument("--fighter", nargs=2, metavar=("NAME", "URL"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.fighter:
+        fight(*options.fighter, options.seconds)
+        return
+    if url := os.environ.get("REDIS_URL"):
+        both(url, options)
+        return
+    with tempfile.TemporaryDirectory() as directory, LocalServer(directory=Path(directory)) as server:
+        both(server.url, options)
+
+
+def both(url: str, options: argparse.Namespace) -> None:
+    """The free lock, then the contended one."""
+    set_up(url)
+    table = synchronous(url) | asynchronous(url)
+    times: dict[str, list[float]] = {name: [] for name in table}
+    for _ in range(options.rounds):
+        for name, timed in table.items():
+            times[name].append(timed(options.calls) / options.calls * 1e6)
+    base = statistics.median(times[PEER])
+    print(f"acquire and release of a free one, {options.rounds} rounds of {options.calls}")
+    for name, values in times.items():
+        median = statistics.median(values)
+        print(f"{name:34} median {median:7.1f} us  {median / base:5.2f} x {PEER}   best {min(values):7.1f} us")
+    print(f"\n{PROCESSES} processes, each holding it for {HOLD_S * 1e3:g} ms, {options.seconds:g} s")
+    for name in FIGHTERS:
+        if maker(name, url) is not None:
+            report(name, url, options.seconds)
+
+
+def set_up(url: str) -> None:
+    """Our settings on this server."""
+    settings.configure(REDIS_COMPONENTS={"CONNECTIONS": {"default": {"URL": url}}})
+    django.setup()
+
+
+def synchronous(url: str) -> dict[str, Timed]:
+    """Rows of one thread."""
+    from django_redis_components.locks import Lock
+    from django_redis_components.semaphores import Semaphore
+
+    ours, fresh = Lock("bench"), "bench-new"
+    semaphore = Semaphore("bench", 5)
+    plain = redis.Redis.from_url(url)
+    theirs = plain.lock("bench:redis-py", timeout=30)
+    rows = {
+        "raw connection, our scripts": raw(url),
+        "ours": pairs(ours.acquire, ours.release),
+        "ours, new object, with": lambda calls: repeated(lambda: enter(Lock(fresh)), calls),
+        "ours, Semaphore": pairs(semaphore.acquire, semaphore.release),
+        PEER: pairs(theirs.acquire, theirs.release),
+        "redis-py Lock, new object, with": lambda calls: repeated(
+            lambda: enter(plain.lock("bench:redis-py:new", timeout=30)), calls
+        ),
+    }
+    other = maker("python-redis-lock", url)
+    if other is not None:
+        lock = other()
+        rows["python-redis-lock"] = pairs(lock.acquire, lock.release)
+    return rows
+
+
+def asynchronous(url: str) -> dict[str, Timed]:
+    """Rows of one task."""
+    from django_redis_components.locks import Lock
+
+    loop = asyncio.new_event_loop()
+    ours = Lock("bench-async")
+    theirs = redis.asyncio.Redis.from_url(url).lock("bench:redis-py:async", timeout=30)
+
+    async def pairs_of(calls: int, acquire: Callable[[], Any], release: Callable[[], Any]) -> float:
+        begin = time.perf_counter()
+        for _ in range(calls):
+            await acquire()
+            await release()
+        return time.perf_counter() - begin
+
+    return {
+        "ours, async": lambda calls: loop.run_until_complete(pairs_of(calls, ours.aacquire, ours.arelease)),
+        "redis-py Lock, async": lambda calls: loop.run_until_complete(pairs_of(calls, theirs.acquire, theirs.release)),
+    }
+
+
+def raw(url: str) -> Timed:
+    """The scripts of acquire and release over a bare connection: nothing of ours but the bytes."""
+    from django_redis_components.core import keys, turns
+    from django_redis_components.locks.scripts import ACQUIRE, RELEASE
+
+    base = keys.key("locks", "bench-raw")
+    names = {"lock": base, "fence": f"{base}:fence", "queue": f"{base}:queue", "alive": f"{base}:alive"}
+    take = ACQUIRE(
+        **names, token="t", ttl_ms=30_000, patience_ms=turns.LIVENESS_MS, handoff_ms=turns.HANDOFF_MS, fair=1
+    )
+    give = RELEASE(**names, token="t", handoff_ms=turns.HANDOFF_MS, fair=1)
+    plain = redis.Redis.from_url(url)
+    for call in (take, give):
+        plain.execute_command(*call.full_wire())
+    connection = plain.connection_pool.make_connection()
+    connection.connect()
+    packed = [connection.pack_command(*call.wire()) for call in (take, give)]
+
+    def pair() -> None:
+        for each in packed:
+            connection.send_packed_command(each, check_health=False)
+            connection.read_response()
+
+    return lambda calls: repeated(pair, calls)
+
+
+def pairs(acquire: Callable[[], Any], release: Callable[[], Any]) -> Timed:
+    """Time acquire and release."""
+
+    def pair() -> None:
+        acquire()
+        release()
+
+    return lambda calls: repeated(pair, calls)
+
+
+def enter(lock: Any) -> None:
+    """A with block around nothing."""
+    with lock:
+        pass
+
+
+def repeated(call: Callable[[], object], calls: int) -> float:
+    """Seconds that so many calls take."""
+    begin = time.perf_counter()
+    for _ in range(calls):
+        call()
+    return time.perf_counter() - begin
+
+
+def maker(name: str, url: str) -> Callable[[], Any] | None:
+    """How to make the named lock; None when it is not installed."""
+    if name.startswith("ours"):
+        from django_redis_components.locks import Lock
+
+        return lambda: Lock("bench-fight", fair="not" not in name)
+    client = redis.Redis.from_url(url)
+    if name == "python-redis-lock":
+        try:
+            import redis_lock  # type: ignore[import-not-found]
+        except ImportError:
+            return None
+        return lambda: redis_lock.Lock(client, "bench-fight", expire=30)
+    sleep = 0.001 if "sleep" in name else 0.1
+    return lambda: client.lock("bench:fight", timeout=30, sleep=sleep)
+
+
+def fight(name: str, url: str, seconds: float) -> None:
+    """One process: print when each turn was asked for, began and ended (monotonic seconds)."""
+    set_up(url)
+    make = maker(name, url)
+    if make is None:
+        raise SystemExit(f"{name} is not installed")
+    lock = make()
+    turns: list[tuple[float, float, float]] = []
+    print("ready", flush=True)
+    sys.stdin.readline()
+    until = time.monotonic() + seconds
+    while (asked := time.monotonic()) < until:
+        lock.acquire()
+        began = time.monotonic()
+        time.sleep(HOLD_S)
+        turns.append((asked, began, time.monotonic()))
+        lock.release()
+    print(json.dumps(turns))
+
+
+def report(name: str, url: str, seconds: float) -> None:
+    """Let them fight, and print what came of it."""
+    command = [sys.executable, "-m", "benchmarks.locks", "--fighter", name, url, "--seconds", str(seconds)]
+    fighters = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(PROCESSES)
+    ]
+    for fighter in fighters:
+        assert fighter.stdout is not None
+        fighter.stdout.readline()
+    for fighter in fighters:
+        assert fighter.stdin is not None
+        fighter.stdin.write("go\n")
+        fighter.stdin.flush()
+    per_process = [json.loads(fighter.communicate()[0]) for fighter in fighters]
+    turns = sorted((began, ended, number) for number, each in enumerate(per_process) for _, began, ended in each)
+    gaps = [(then[0] - before[1]) * 1e3 for before, then in itertools.pairwise(turns) if then[2] != before[2]]
+    waits = sorted((began - asked) * 1e3 for each in per_process for asked, began, _ in each)
+    counts = sorted(len(each) for each in per_process)
+    print(
+        f"{name:28} {len(turns) / seconds:6.0f} turns/s, each {counts[0]}-{counts[-1]}; "
+        f"to another process in p50 {percentile(gaps, 50):6.2f} p99 {percentile(gaps, 99):7.2f} ms; "
+        f"waits p50 {percentile(waits, 50):6.2f} p99 {percentile(waits, 99):7.2f} max {waits[-1]:8.2f} ms"
+    )
+
+
+def percentile(values: list[float], share: int) -> float:
+    """The value that so many in a hundred stay below."""
+    if not values:
+        return float("nan")
+    return sorted(values)[min(len(values) - 1, len(values) * share // 100)]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""RESULTS.md: targets first, then a table for each part, then what it was measured with."""
+
+from __future__ import annotations
+
+import platform
+import statistics
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from benchmarks import environment, peers
+from benchmarks.targets import Measured, verdicts
+
+#: Heading and explanation of each part, in the order of the report.
+PARTS = {
+    "drain": (
+        "Drain",
+        (
+            "Tasks in a second, from the first of a filled queue to the last, as the tasks themselves note the time."
+            " Threads: 8 in a process; coroutines (django-vtasks, BullMQ): 32. Celery and Huey run their process pools"
+            " when there are two processes. The ratio is how many times as fast as the row ours is."
+        ),
+    ),
+    "distance": ("Drain over a distance", "The same with one process and 2 ms of added round-trip time."),
+    "enqueue": (
+        "Enqueue",
+        (
+            "Tasks sent in a second by one thread that waits for each answer. In bulk where there is such a call, 500"
+            " at a time; the others have none."
+        ),
+    ),
+    "pickup": ("Pickup when idle", "From before the sending to the first line of the task's body."),
+    "delayed": (
+        "Delayed tasks",
+        (
+            "Start minus due. The peers have nothing but these tasks to do; ours has the others in the same queue."
+            " Celery and Dramatiq hold delayed tasks in the memory of a worker."
+        ),
+    ),
+    "fairness": (
+        "Fairness",
+        (
+            "A worker with two threads, one of which has a long task, and an idle worker: how long after the sending of"
+            " 100 short tasks each began."
+        ),
+    ),
+    "memory": ("Memory of queued tasks", "Bytes that the server uses more for each queued `noop(1)`."),
+    "expired": ("After results have expired", "Keys and memory before the tasks, and when their results are gone."),
+    "idle": ("Idle", "Commands a second of a worker with nothing to do, as MONITOR counts them on the server."),
+    "locks": ("Locks", "The output of `python -m benchmarks.locks` in the same run."),
+}
+#: In these parts less is better, and the ratio is the row's figure by ours.
+LESS_IS_BETTER = {"pickup", "delayed", "memory", "idle"}
+
+
+def write(path: Path, measured: Measured, troubles: dict[str, str], facts: dict[str, str], locks: str) -> None:
+    """Write the report.
+
+    Args:
+        troubles: what could not be measured, and why.
+        facts: of the run, by name.
+        locks: the output of the benchmark of locks.
+    """
+    lines = [
+        "# Results",
+        "",
+        "Written by `python -m benchmarks`; medians of the rounds, lowest and highest beside them.",
+        "",
+    ]
+    lines += _targets(measured)
+    for part, (title, text) in PARTS.items():
+        if part in measured:
+            lines += ["", f"## {title}", "", text, "", *_table(part, measured[part])]
+    if locks:
+        lines += ["", f"## {PARTS['locks'][0]}", "", PARTS["locks"][1], "", "```text", locks.strip(), "```"]
+    lines += ["", "## What each keeps", "", "| Queue | Keeps |", "|---|---|"]
+    lines += [f"| {row.label} | {row.keeps} |" for row in [peers.OURS, *peers.PEERS]]
+    if troubles:
+        lines += ["", "## Not measured", "", *(f"- {what}: `{why}`" for what, why in troubles.items())]
+    lines += ["", "## The run", "", "| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in facts.items())]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def _targets(measured: Measured) -> list[str]:
+    words = {True: "yes", False: "**no**", None: ""}
+    rows = [f"| {verdict.target} | {verdict.measured} | {words[verdict.met]} |" for verdict in verdicts(measured)]
+    return ["| Target | Measured | Met |", "|---|---|---|", *rows]
+
+
+def _table(part: str, rows: dict[str, dict[str, list[float]]]) -> list[str]:
+    columns = list(dict.fromkeys(column for figures in rows.values() for column in figures))
+    ratios = part not in ("expired", "fairness")
+    heads = [head for column in columns for head in ((f"ratio, {column}", column) if ratios else (column,))]
+    lines = ["| | " + " | ".join(heads) + " |", "|---|" + "---:|" * len(heads)]
+    base = rows.get(peers.OURS.label) or next(iter(rows.values()))
+    for label, figures in rows.items():
+        cells = [cell for column in columns for cell in _cells(part, figures.get(column), base.get(column), ratios)]
+        lines.append(f"| {label} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def _cells(part: str, values: list[float] | None, base: list[float] | None, ratios: bool) -> Iterable[str]:
+    if not values:
+        return ["", ""] if ratios else [""]
+    median = statistics.median(values)
+    text = _number(median)
+    if len(values) > 1:
+        text += f" ({_number(min(values))} to {_number(max(values))})"
+    if not ratios:
+        return [text]
+    own = statistics.median(base) if base else 0.0
+    above, below = (median, own) if part in LESS_IS_BETTER else (own, median)
+    return [f"{above / below:.2f}" if below else "", text]
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}"
+
+
+def machine() -> dict[str, str]:
+    """What it was measured on."""
+    cpu = [line for line in _read("/proc/cpuinfo").splitlines() if line.startswith("model name")]
+    memory = [line for line in _read("/proc/meminfo").splitlines() if line.startswith("MemTotal")]
+    found = environment.versions()
+    names = ("django", "redis", "hiredis", *(row.package for row in peers.PEERS), "django-vcache", "ioredis")
+    return {
+        "Date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "Processor": f"{cpu[0].split(':')[1].strip() if cpu else platform.processor()}, {len(cpu)} cores",
+        "Memory": f"{int(memory[0].split()[1]) / 2**20:.0f} GiB" if memory else "unknown",
+        "System": platform.platform(),
+        "Load at the start": _read("/proc/loadavg").split(" ")[0],
+        "Versions": ", ".join(f"{name} {found[name]}" for name in names if name in found),
+    }
+
+
+def _read(path: str) -> str:
+    return Path(path).read_text() if Path(path).exists() else ""
