@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import inspect
 import time
 from collections.abc import Generator, Sequence
 from typing import Any, Protocol, TypeVar
@@ -191,7 +192,10 @@ def checked(replies: list[Any], errors: bool) -> list[Any]:
 
 
 def run(client: SyncDoor, flow: Flow[T]) -> T:
-    """Drive a flow to its end in this thread and return its value."""
+    """Drive a flow to its end in this thread and return its value.
+
+    An interruption (Ctrl-C, a soft time limit) between two requests is thrown into the flow too.
+    """
     try:
         request = next(flow)
         while True:
@@ -204,6 +208,10 @@ def run(client: SyncDoor, flow: Flow[T]) -> T:
     except StopIteration as stop:
         value: T = stop.value
         return value
+    except BaseException as exc:
+        if inspect.getgeneratorstate(flow) == inspect.GEN_CLOSED:  # it has ended with this error
+            raise
+        return run(client, _resumed(flow, exc))
 
 
 async def arun(client: AsyncDoor, flow: Flow[T]) -> T:
@@ -214,7 +222,7 @@ async def arun(client: AsyncDoor, flow: Flow[T]) -> T:
             try:
                 reply = await request.aperform(client)
             except asyncio.CancelledError as exc:
-                return await _tidy_up(client, flow, flow.throw(exc))
+                return await _tidy_up(client, flow, exc)
             except GeneratorExit:  # the loop is gone: what would tidy up cannot be awaited any more
                 with contextlib.suppress(RuntimeError):  # "generator ignored GeneratorExit"
                     flow.close()
@@ -228,9 +236,9 @@ async def arun(client: AsyncDoor, flow: Flow[T]) -> T:
         return value
 
 
-async def _tidy_up(client: AsyncDoor, flow: Flow[T], request: Request) -> T:
+async def _tidy_up(client: AsyncDoor, flow: Flow[T], error: BaseException) -> T:
     """Finish a cancelled flow in a task of its own, which a further cancellation of this one does not reach."""
-    task = asyncio.ensure_future(arun(client, _resumed(flow, request)))
+    task = asyncio.ensure_future(arun(client, _resumed(flow, error)))
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:
@@ -243,9 +251,10 @@ async def _tidy_up(client: AsyncDoor, flow: Flow[T], request: Request) -> T:
     return value
 
 
-def _resumed(flow: Flow[T], request: Request) -> Flow[T]:
-    """The flow from `request` on, as a flow that has not begun."""
+def _resumed(flow: Flow[T], error: BaseException) -> Flow[T]:
+    """The flow from an error on that came to it, as a flow that has not begun."""
     try:
+        request = flow.throw(error)
         while True:
             try:
                 reply = yield request

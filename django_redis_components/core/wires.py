@@ -21,13 +21,17 @@ from django_redis_components.core.protocol import Wire
 def pack(wire: Wire) -> bytes:
     """One command in the protocol of Redis.
 
+    hiredis is given text alone. It turns a number into text without asking whether that went well, and a signal
+    at that moment, such as Ctrl-C, would end the process with a segmentation fault (seen with hiredis 3.5).
+
     Raises:
         DataError: a part is not a str, bytes, int or float; nothing was sent.
     """
-    try:
-        data: bytes = pack_command(wire)
-    except TypeError:
-        data = pack_command(tuple([_plain(wire, at) for at in range(len(wire))]))
+    texts: list[Any] = [
+        part if (kind := part.__class__) is str or kind is bytes else str(part) if kind is int else _text(wire, at)
+        for at, part in enumerate(wire)
+    ]
+    data: bytes = pack_command(tuple(texts))
     return data
 
 
@@ -54,12 +58,15 @@ def not_connected(error: RedisError, connection: Any) -> RedisError:
     return NotConnected(text if address in text else f"{address}: {text}")
 
 
-def _plain(wire: Wire, at: int) -> Any:
+def _text(wire: Wire, at: int) -> str | bytes:
+    """What is sent for a part of a rarer kind."""
     part = wire[at]
-    if isinstance(part, int) and not isinstance(part, bool):
-        return int(part)  # an IntEnum
-    if isinstance(part, str | bytes | float):
+    if isinstance(part, str | bytes):
         return part
+    if isinstance(part, float):
+        return float.__repr__(part)
+    if isinstance(part, int) and not isinstance(part, bool):
+        return int.__repr__(part)  # an IntEnum
     if isinstance(part, bytearray | memoryview):
         return bytes(part)
     raise DataError(f"Part {at} of {wire[0]} is {part!r}: expected str, bytes, int or float.")

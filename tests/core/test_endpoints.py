@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import redis
 from redis import connection as sync_connections
 from redis.asyncio import connection as async_connections
 
@@ -41,6 +42,23 @@ def test_a_connection_has_our_timeouts_and_never_retries_by_itself() -> None:
         assert (connection.socket_timeout, connection.socket_connect_timeout) == (1.5, 0.5)
         assert connection.retry.get_retries() == 0
         assert connection.protocol == 2
+
+
+def test_the_library_is_looked_up_once_and_not_at_each_connection() -> None:
+    endpoint = parsed("redis://h")
+
+    one, other = endpoint.connection(endpoint.seeds[0]), endpoint.aconnection(endpoint.seeds[0])
+
+    assert one.driver_info is other.driver_info
+    assert (one.driver_info.name, one.driver_info.lib_version) == ("redis-py", redis.__version__)
+
+
+def test_a_library_name_of_the_site_is_told_instead() -> None:
+    endpoint = parsed("redis://h?lib_name=shop&lib_version=7")
+
+    driver = endpoint.connection(endpoint.seeds[0]).driver_info
+
+    assert (driver.name, driver.lib_version) == ("shop", "7")
 
 
 def test_a_sentinel_gets_its_own_login_and_no_database() -> None:

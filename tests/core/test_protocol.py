@@ -12,7 +12,7 @@ import redis
 
 from django_redis_components.core import connections
 from django_redis_components.core.keys import key
-from django_redis_components.core.protocol import Batch, Command, Flow, Read, Sleep, Wait, arun
+from django_redis_components.core.protocol import Batch, Command, Flow, Read, Sleep, Wait, arun, run
 from tests.core.conftest import Driver
 from tests.support import Proxy, Store, eventually, run_async
 
@@ -359,3 +359,40 @@ def test_a_reply_that_was_lost_reaches_the_flow_as_an_error(proxy: Proxy, drive:
 
     assert drive(flow(), "proxied") == "lost"
     eventually(lambda: proxy.dropped == 1)
+
+
+class InterruptedOnce:
+    """A flow to which Ctrl-C comes between the reply to its request and its going on."""
+
+    def __init__(self, flow: Flow[Any]) -> None:
+        self._flow = flow
+        self._interrupted = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._flow, name)
+
+    def __next__(self) -> Any:
+        return next(self._flow)
+
+    def send(self, reply: Any) -> Any:
+        if self._interrupted:
+            return self._flow.send(reply)
+        self._interrupted = True
+        raise KeyboardInterrupt
+
+
+def test_an_interruption_between_two_requests_is_thrown_into_the_flow(redis_server: Store) -> None:
+    tidied: list[Any] = []
+
+    def flow() -> Flow[None]:
+        try:
+            yield Read("PING")
+            tidied.append("went on")
+        except KeyboardInterrupt:
+            tidied.append((yield Read("ECHO", "tidied")))
+            raise
+
+    with pytest.raises(KeyboardInterrupt):
+        run(connections.client(), InterruptedOnce(flow()))
+
+    assert tidied == [b"tidied"]
