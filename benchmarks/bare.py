@@ -22,9 +22,10 @@ from benchmarks import bodies
 django.setup()
 
 from benchmarks import tasks  # noqa: E402 - needs the settings
-from django_redis_components.taskqueue import fetcher, store  # noqa: E402
-from django_redis_components.taskqueue.jobs import Ack  # noqa: E402
 from django_redis_components.taskqueue.scripts import FETCH  # noqa: E402
+from django_redis_components.taskqueue.tasks import store  # noqa: E402
+from django_redis_components.taskqueue.tasks.jobs import Ack  # noqa: E402
+from django_redis_components.taskqueue.workers import fetcher  # noqa: E402
 
 THREADS = 8
 BATCH = 32

@@ -6,7 +6,7 @@ import sys
 
 from django.core.management import execute_from_command_line
 
-from django_redis_components.taskqueue import worker
+from django_redis_components.taskqueue.workers import worker
 
 if __name__ == "__main__":
     worker.MAX_AHEAD = 0

@@ -12,7 +12,8 @@ from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.counting import Cost, CountingDoor
 from django_redis_components.dashboard.reading import NothingRead
 from django_redis_components.dashboard.together import together
-from django_redis_components.taskqueue import ErrorGroup, Metrics, errors, inspect, metrics
+from django_redis_components.taskqueue import ErrorGroup, Metrics
+from django_redis_components.taskqueue.operations import errors, inspect, metrics
 
 #: Minutes and hours of the past, and kinds of errors, that the page shows.
 MINUTES, HOURS, ERRORS = 60, 24, 50

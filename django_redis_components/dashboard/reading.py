@@ -18,7 +18,8 @@ from django_redis_components.core.protocol import Flow, run
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.counting import Cost, CountingDoor
 from django_redis_components.dashboard.together import Outcome, together
-from django_redis_components.taskqueue import inspect, timetable
+from django_redis_components.taskqueue.operations import inspect
+from django_redis_components.taskqueue.periodic import timetable
 
 logger = logging.getLogger("django_redis_components.dashboard")
 

@@ -7,9 +7,10 @@ import logging
 from django.core.checks import CheckMessage, Error
 
 from django_redis_components.core import conf
-from django_redis_components.taskqueue import periodic, registry
+from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.exceptions import InvalidTask, UnknownQueue
-from django_redis_components.taskqueue.options import check_queue
+from django_redis_components.taskqueue.periodic import declared
+from django_redis_components.taskqueue.tasks.options import check_queue
 
 logger = logging.getLogger("django_redis_components.taskqueue")
 
@@ -24,12 +25,12 @@ def check_periodic() -> list[CheckMessage]:
     except Exception:
         # Workers and pollers end with it. A check must not: `migrate` may be what the module waits for.
         logger.debug("A module of tasks cannot be imported.", exc_info=True)
-    for schedule in periodic.registered():
+    for schedule in declared.registered():
         found.extend(_of(schedule))
     return found
 
 
-def _of(schedule: periodic.Schedule) -> list[CheckMessage]:
+def _of(schedule: declared.Schedule) -> list[CheckMessage]:
     known = conf.settings().connections
     task = schedule.task
     if task.connection not in known:

@@ -10,11 +10,13 @@ from collections.abc import Sequence
 from django_redis_components.core import connections
 from django_redis_components.core.protocol import Batch, Flow, Read, run
 from django_redis_components.core.units import Seconds, to_seconds
-from django_redis_components.taskqueue import NotScheduled, TaskResult, control, inspect, registry, store
-from django_redis_components.taskqueue.executor import execute
-from django_redis_components.taskqueue.fetcher import Fetcher
-from django_redis_components.taskqueue.jobs import Job
+from django_redis_components.taskqueue import NotScheduled, TaskResult, registry
+from django_redis_components.taskqueue.operations import control, inspect
 from django_redis_components.taskqueue.scripts import base_key
+from django_redis_components.taskqueue.tasks import store
+from django_redis_components.taskqueue.tasks.jobs import Job
+from django_redis_components.taskqueue.workers.executor import execute
+from django_redis_components.taskqueue.workers.fetcher import Fetcher
 from django_redis_components.testing.failures import Failures
 
 #: Tasks after which `drain` gives up, unless it is told otherwise.

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import NoReturn
 
 from django_redis_components.management.logs import show
-from django_redis_components.taskqueue import health, process, supervisor
-from django_redis_components.taskqueue.child import WorkerOptions
-from django_redis_components.taskqueue.service import run_worker
+from django_redis_components.taskqueue.services import health, supervisor
+from django_redis_components.taskqueue.services.child import WorkerOptions
+from django_redis_components.taskqueue.services.service import run_worker
+from django_redis_components.taskqueue.workers import process
 
 
 def impatient_worker() -> int:

@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from django_redis_components.core import conf, connections
-from django_redis_components.taskqueue import TaskResult, fingerprints
-from django_redis_components.taskqueue.executor import execute
-from django_redis_components.taskqueue.fetcher import Fetcher
-from django_redis_components.taskqueue.jobs import Ack, Job
-from django_redis_components.taskqueue.options import MAX_DELIVERIES
-from django_redis_components.taskqueue.poller import _lost_error as lost_error
+from django_redis_components.taskqueue import TaskResult
+from django_redis_components.taskqueue.operations import fingerprints
 from django_redis_components.taskqueue.scripts import TEND
 from django_redis_components.taskqueue.scripts import base_key as tag
-from django_redis_components.taskqueue.worker import ASYNC_CONCURRENCY, Worker
+from django_redis_components.taskqueue.services.poller import _lost_error as lost_error
+from django_redis_components.taskqueue.tasks.jobs import Ack, Job
+from django_redis_components.taskqueue.tasks.options import MAX_DELIVERIES
+from django_redis_components.taskqueue.workers.executor import execute
+from django_redis_components.taskqueue.workers.fetcher import Fetcher
+from django_redis_components.taskqueue.workers.worker import ASYNC_CONCURRENCY, Worker
 from tests.support import Child, Store, eventually
 from tests.support.processes import Children
 

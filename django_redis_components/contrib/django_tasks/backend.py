@@ -12,9 +12,10 @@ from django_redis_components.contrib.django_tasks.entry import Entry
 from django_redis_components.contrib.django_tasks.framework import Framework
 from django_redis_components.core import connections
 from django_redis_components.core.protocol import Call, arun, run
-from django_redis_components.taskqueue import InvalidTask, TaskQueueError, TaskResult, registry, store
+from django_redis_components.taskqueue import InvalidTask, TaskQueueError, TaskResult, registry
 from django_redis_components.taskqueue import TaskResultDoesNotExist as NoResult
-from django_redis_components.taskqueue.options import TaskOptions
+from django_redis_components.taskqueue.tasks import store
+from django_redis_components.taskqueue.tasks.options import TaskOptions
 
 
 class QueueBackend:

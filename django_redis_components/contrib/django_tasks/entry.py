@@ -13,10 +13,10 @@ from django_redis_components.contrib.django_tasks.attempts import SignalledAttem
 from django_redis_components.contrib.django_tasks.framework import DEFAULT_ALIAS, Framework
 from django_redis_components.core.protocol import Call
 from django_redis_components.taskqueue import TaskResult
-from django_redis_components.taskqueue.jobs import Job
-from django_redis_components.taskqueue.options import TaskOptions
-from django_redis_components.taskqueue.running import guessed, recorded
-from django_redis_components.taskqueue.task import Task
+from django_redis_components.taskqueue.tasks.jobs import Job
+from django_redis_components.taskqueue.tasks.options import TaskOptions
+from django_redis_components.taskqueue.tasks.task import Task
+from django_redis_components.taskqueue.workers.running import guessed, recorded
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,9 +8,9 @@ from datetime import timedelta
 from typing import Any, Self, cast
 
 from django_redis_components.core.units import Seconds
-from django_redis_components.taskqueue.backoff import Backoff
-from django_redis_components.taskqueue.options import TaskOptions
-from django_redis_components.taskqueue.timeouts import Timeout
+from django_redis_components.taskqueue.tasks.backoff import Backoff
+from django_redis_components.taskqueue.tasks.options import TaskOptions
+from django_redis_components.taskqueue.tasks.timeouts import Timeout
 
 #: Options of ours that a task of Django's framework can have. Each is a field of `QueueOptions`, and in upper
 #: case a key in OPTIONS.

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from django_redis_components.taskqueue.executor import execute
+from django_redis_components.taskqueue.workers.executor import execute
 from tests.contrib.django_tasks.framework import task_backends
 from tests.contrib.django_tasks.shop.tasks import add, echo
 from tests.support import Store, run_async

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from django_redis_components.taskqueue import InvalidTask, every, periodic
+from django_redis_components.taskqueue import InvalidTask, every
+from django_redis_components.taskqueue.periodic import declared
 from tests.contrib.django_tasks.framework import task_backends
 from tests.contrib.django_tasks.shop import tasks
 from tests.support import Store
@@ -17,12 +18,12 @@ from tests.taskqueue.support import server_ms, work_off
 
 @pytest.fixture(autouse=True)
 def _nothing_entered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(periodic, "_schedules", {})
+    monkeypatch.setattr(declared, "_schedules", {})
 
 
 def sent(store: Store) -> Any:
     """The result of the task that the only schedule has sent at its last slot."""
-    [schedule] = periodic.registered()
+    [schedule] = declared.registered()
     slot_ms = schedule.slots.latest(0, int(server_ms(store))) or 0
     poller = poller_of(schedule)
     announced(poller, store, schedule.name, last_ms=slot_ms - 1)

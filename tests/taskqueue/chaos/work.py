@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from django_redis_components.taskqueue import faults, task
-from django_redis_components.taskqueue.child import WorkerOptions
-from django_redis_components.taskqueue.service import run_poller, run_worker
+from django_redis_components.taskqueue.services.child import WorkerOptions
+from django_redis_components.taskqueue.services.service import run_poller, run_worker
 
 
 def trace(*words: object) -> None:

@@ -1,0 +1,1 @@
+"""Chains and groups: tasks that wait for others and get what these return."""

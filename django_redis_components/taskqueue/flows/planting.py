@@ -1,0 +1,115 @@
+"""Sending a flow: from its plan to the calls that write it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from django_redis_components.core import conf, connections
+from django_redis_components.core.protocol import Call, Flow, arun, run
+from django_redis_components.core.units import to_ms
+from django_redis_components.taskqueue import arguments, signals
+from django_redis_components.taskqueue.exceptions import TaskQueueError
+from django_redis_components.taskqueue.flows.parents import OOPS, PARENTS, mapped
+from django_redis_components.taskqueue.flows.plan import Node, Plan
+from django_redis_components.taskqueue.flows.sent import FlowResult
+from django_redis_components.taskqueue.scripts import PLANT, base_key
+from django_redis_components.taskqueue.tasks import store
+from django_redis_components.taskqueue.tasks.options import TaskOptions
+from django_redis_components.taskqueue.tasks.result import TaskResult
+
+#: Tasks written in one round trip.
+CHUNK = 500
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Prepared:
+    """A flow that is about to be sent: its result, and the calls that send it, one after the other."""
+
+    result: FlowResult
+    calls: list[Call]
+
+    @property
+    def results(self) -> list[TaskResult]:
+        """The results of all tasks, in order, with that of the one for errors."""
+        return [*self.result.results, *([self.result.rescue] if self.result.rescue else [])]
+
+
+def prepare(plan: Plan, on_error: Any) -> Prepared:
+    """Make the results and the calls of a flow."""
+    flow_id = store.new_id()
+    nodes = list(plan.nodes)
+    if on_error is not None:
+        plan.check(on_error)
+        nodes.append(Node(on_error, None, [], []))
+    results: list[TaskResult] = []
+    parts: list[tuple[Any, ...]] = []
+    for number, node in enumerate(nodes):
+        also: dict[str, Any] = {}
+        if node.gets is not None:
+            also[PARENTS] = mapped(node.gets, lambda parent: results[parent].id)
+        elif number == len(plan.nodes) and not node.call.immutable:
+            also[OOPS] = flow_id
+        result, call = _message(node, also)
+        result.joined(flow_id, number, waits=bool(node.parents) or number == len(plan.nodes))
+        results.append(result)
+        parts.append((number, ",".join(map(str, node.followers)), len(node.parents), len(call.args), *call.args))
+    links = [node.followers for node in plan.nodes]
+    made = FlowResult(flow_id, plan.using, results[: len(links)], links, plan.ends)
+    made.rescue = results[-1] if on_error is not None else None
+    return Prepared(made, _calls(made, parts, [node.call.task.options.result_ttl for node in nodes]))
+
+
+def _message(node: Node, also: dict[str, Any]) -> tuple[TaskResult, Call]:
+    call = node.call
+    try:
+        made: tuple[TaskResult, Call] = call.task.message_in_flow(call.args, call.kwargs, also)
+    except (TypeError, ValueError) as exc:
+        raise type(exc)(f"{call.task.name}: {exc}") from None
+    return made
+
+
+def _calls(made: FlowResult, parts: list[tuple[Any, ...]], ttls: list[Any]) -> list[Call]:
+    calls = []
+    ttl_ms = max(to_ms(ttl, "result_ttl") for ttl in ttls)
+    for start in range(0, len(parts), CHUNK):
+        some = parts[start : start + CHUNK]
+        calls.append(
+            PLANT(
+                base=base_key(),
+                flow=made.id,
+                tasks=len(made.results),
+                last=int(start + CHUNK >= len(parts)),
+                ttl_ms=ttl_ms,
+                keep_ms=to_ms(conf.settings().taskqueue.failed_ttl_s, "failed_ttl"),
+                rescue=len(made.results) if made.rescue else "",
+                ends=arguments.encode(made.ends),
+                nodes=[part for node in some for part in node],
+            )
+        )
+    return calls
+
+
+def plant(prepared: Prepared) -> Flow[None]:
+    """Send a flow: 500 tasks in a round trip, and none begins before the last part has arrived."""
+    made, results = prepared.result, prepared.results
+    for number, call in enumerate(prepared.calls):
+        accepted_us = yield call
+        if not accepted_us:
+            raise TaskQueueError(f"Flow {made.id} was not accepted: more than an hour passed while it was sent.")
+        for result in results[number * CHUNK : (number + 1) * CHUNK]:
+            result.accepted(accepted_us, TaskOptions() if result.state == "waiting" else result.task.options)
+
+
+def send(prepared: Prepared) -> None:
+    """Send a flow, and tell receivers of its tasks."""
+    run(connections.client(prepared.result.using), plant(prepared))
+    for result in prepared.results:
+        signals.tell(signals.task_enqueued, result)
+
+
+async def asend(prepared: Prepared) -> None:
+    """See `send`."""
+    await arun(connections.aclient(prepared.result.using), plant(prepared))
+    for result in prepared.results:
+        await signals.atell(signals.task_enqueued, result)

@@ -1,0 +1,1 @@
+"""What operators see and do: queues, failures, figures, and `manage.py queues`."""

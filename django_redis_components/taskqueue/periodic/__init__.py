@@ -1,0 +1,1 @@
+"""Tasks that the poller sends at certain times: `@every` and `@cron`."""

@@ -1,0 +1,1 @@
+"""What `runworker` and `runpoller` start: the supervisor of worker processes, and the poller."""

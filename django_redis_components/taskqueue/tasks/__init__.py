@@ -1,0 +1,1 @@
+"""What a site declares and sends: `@task` with its options, and the results it gets back."""

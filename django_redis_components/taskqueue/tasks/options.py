@@ -1,0 +1,147 @@
+"""What a task may be told, checked when it is told."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings as django_settings
+from django.utils import timezone
+
+from django_redis_components.core import conf, keys
+from django_redis_components.core.units import Seconds, to_ms, to_seconds
+from django_redis_components.taskqueue.exceptions import InvalidTask, UnknownQueue
+from django_redis_components.taskqueue.tasks import backoff as backoffs
+from django_redis_components.taskqueue.tasks import limits, timeouts
+from django_redis_components.taskqueue.tasks.notes import metadata_of
+from django_redis_components.taskqueue.tasks.unique import unique_of
+
+#: Seconds for which a result is kept, unless the task says otherwise.
+RESULT_TTL_S = 600
+#: Largest absolute priority, as in Django's Tasks.
+MAX_PRIORITY = 100
+#: Deaths of workers after which a task is given up, unless the task says otherwise.
+MAX_DELIVERIES = 3
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TaskOptions:
+    """Options of `@task` and of `using`.
+
+    Attributes:
+        queue_name: the queue it is sent to.
+        priority: -100 to 100 within the queue; higher first.
+        max_attempts: exceptions after which it has failed.
+        max_deliveries: deaths of workers after which it has failed.
+        backoff: see `backoff`.
+        timeout: seconds that a run may take, or (soft, hard); see `timeouts`.
+        concurrency: how many run at once over all workers; a number or a `limits.Concurrency`.
+        rate: how many start in a time over all workers; "10/m", (10, 60), or a `limits.Rate`.
+        result_ttl: seconds for which the result of a success is kept.
+        unique: True (until it has finished), "finished", "started", a duration, or a `Unique`; None for none.
+        expires: a datetime, or seconds or a timedelta from when it is accepted, or from when it falls due if that is
+            later: a task that has not begun by then is not run.
+        run_after: a datetime, or seconds or a timedelta from now; `using` only.
+        metadata: a dict of JSON values, to be read at the result and in the task's context; `using` only.
+    """
+
+    queue_name: str = "default"
+    priority: int = 0
+    max_attempts: int = 1
+    max_deliveries: int = MAX_DELIVERIES
+    backoff: Any = None
+    timeout: timeouts.Timeout | None = None
+    concurrency: Any = None
+    rate: Any = None
+    result_ttl: Seconds = RESULT_TTL_S
+    unique: Any = None
+    expires: datetime | Seconds | None = None
+    run_after: datetime | Seconds | None = None
+    metadata: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        try:
+            keys.validate_name(self.queue_name, "queue_name")
+            check_whole("priority", self.priority, -MAX_PRIORITY, MAX_PRIORITY)
+            check_whole("max_attempts", self.max_attempts, 1, 1_000_000)
+            check_whole("max_deliveries", self.max_deliveries, 1, 1_000)
+            backoffs.validate(self.backoff)
+            timeouts.validate(self.timeout)
+            object.__setattr__(self, "concurrency", limits.concurrency_of(self.concurrency))
+            object.__setattr__(self, "rate", limits.rate_of(self.rate))
+            to_ms(self.result_ttl, "result_ttl")
+            check_moment(self.run_after, "run_after")
+            check_moment(self.expires, "expires", zero=False)
+            object.__setattr__(self, "unique", unique_of(self.unique))
+            if self.metadata is not None:
+                object.__setattr__(self, "metadata", metadata_of(self.metadata))
+        except (TypeError, ValueError) as exc:
+            raise InvalidTask(str(exc)) from exc
+
+    def due(self) -> str:
+        """When it may start, as the enqueue script takes it."""
+        return when(self.run_after, "run_after")
+
+    def expiry(self) -> str:
+        """When it is not begun any more, and for how long its record is kept then, as the enqueue script takes it."""
+        return f"{when(self.expires, 'expires')} {to_ms(self.result_ttl, 'result_ttl')}"
+
+    def due_ms(self, accepted_us: int) -> int | None:
+        """When a task accepted then falls due, in milliseconds since the epoch; None if it was due at once."""
+        if self.run_after is None:
+            return None
+        due, accepted_ms = self.due(), accepted_us // 1_000
+        due_ms = accepted_ms + int(due) if due.startswith("+") else int(due)
+        return due_ms if due_ms > accepted_ms else None
+
+
+def when(moment: datetime | Seconds | None, what: str) -> str:
+    """A moment as the scripts take it: empty for None, "+ms" from the server's now, or ms since the epoch."""
+    if moment is None:
+        return ""
+    if isinstance(moment, datetime):
+        due_us = round(_aware(moment).timestamp() * 1_000_000)
+        return str(-(-due_us // 1_000))  # never before its time
+    return f"+{to_ms(moment, what, zero=True)}"
+
+
+def check_moment(value: Any, what: str, *, zero: bool = True) -> None:
+    """Refuse what is no moment.
+
+    Args:
+        zero: whether a duration of 0 is accepted.
+
+    Raises:
+        TypeError: neither None, nor a datetime, a number of seconds or a timedelta.
+        ValueError: a naive datetime while USE_TZ is on, or a duration below 0 or above ten years.
+    """
+    if value is None or isinstance(value, datetime):
+        if isinstance(value, datetime) and django_settings.USE_TZ and timezone.is_naive(value):
+            raise ValueError(f"{what}={value!r}: expected an aware datetime, since USE_TZ is on.")
+        return
+    if not isinstance(value, int | float | timedelta) or isinstance(value, bool):
+        raise TypeError(f"{what}={value!r}: expected a datetime, or a number of seconds or a timedelta from now.")
+    to_seconds(value, what, zero=zero)
+
+
+def check_whole(name: str, value: Any, low: int, high: int) -> None:
+    """Raise TypeError or ValueError when a value is no whole number within these bounds."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name}={value!r}: expected a whole number from {low} to {high}.")
+    if not low <= value <= high:
+        raise ValueError(f"{name}={value!r}: expected a whole number from {low} to {high}.")
+
+
+def check_queue(name: str) -> None:
+    """Raise UnknownQueue when the site declares its queues and this is none of them."""
+    declared = conf.settings().taskqueue.queues
+    if declared is None or name in declared:
+        return
+    near = difflib.get_close_matches(name, declared, n=1)
+    raise UnknownQueue(name, f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(declared)}.")
+
+
+def _aware(value: datetime) -> datetime:
+    return timezone.make_aware(value) if timezone.is_naive(value) else value

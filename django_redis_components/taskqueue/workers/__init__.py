@@ -1,0 +1,1 @@
+"""What goes on in a worker process: fetching, running and settling tasks."""

@@ -1,0 +1,167 @@
+"""Take jobs and settle acks in one round trip, safely repeated after a lost reply.
+
+Each thread is a lane with request numbers of its own. A number is used until it is answered, so
+that a request whose reply was lost gets the same jobs again instead of leaving them leased to
+nobody.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections import deque
+from collections.abc import Sequence
+
+from redis.exceptions import RedisError
+
+from django_redis_components.core import conf
+from django_redis_components.core.clients import Client
+from django_redis_components.core.units import to_ms
+from django_redis_components.taskqueue import faults
+from django_redis_components.taskqueue.scripts import FETCH, base_key
+from django_redis_components.taskqueue.tasks.jobs import Ack, Job
+from django_redis_components.taskqueue.workers.turns import Turns
+from django_redis_components.taskqueue.workers.unbegun import Unbegun
+
+logger = logging.getLogger("django_redis_components.taskqueue")
+
+#: Acks settled by one call; more wait for the next.
+MAX_ACKS = 500
+
+
+class Fetcher:
+    """The worker's side of `fetch.lua`, shared by its threads.
+
+    Attributes:
+        held: leases that this process holds, task id to token; the supervisor renews them.
+        heard_at: when Redis last answered, by the monotonic clock; None before the first time.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        worker: str,
+        queues: Sequence[str],
+        *,
+        weights: Sequence[int] = (),
+        unbegun: Unbegun | None = None,
+    ) -> None:
+        """Make one for a worker.
+
+        Args:
+            weights: see `turns.Turns`.
+            unbegun: where leases are noted whose task has not begun.
+        """
+        settings = conf.settings().taskqueue
+        self._client = client
+        self._worker = worker
+        self._turns = Turns(queues, weights)
+        self._lease_ms = to_ms(settings.lease_s, "lease")
+        self._failed_limit = settings.failed_limit
+        self._base = base_key()
+        self._acks: deque[Ack] = deque()
+        self._requests: dict[str, int] = {}
+        self._due_at = 0.0
+        self._asking: set[str] = set()
+        self._unbegun = unbegun
+        self.held: dict[str, str] = {}
+        self.heard_at: float | None = None
+
+    def settle(self, ack: Ack) -> None:
+        """Have an ack sent with the next call."""
+        self._acks.append(ack)
+
+    def begin(self, job: Job) -> None:
+        """Note that the task begins now."""
+        if self._unbegun is not None:
+            self._unbegun.discard(job.id, job.token)
+
+    def unsent(self) -> int:
+        """Acks that wait to be sent."""
+        return len(self._acks)
+
+    def asking(self) -> bool:
+        """Whether a request for jobs is under way: what it brings is not in `held` yet."""
+        return bool(self._asking)
+
+    def seconds_to_due(self) -> float | None:
+        """Seconds until the next due task of our queues, as far as the last call knew; None if none."""
+        return self._due_at - time.monotonic() if self._due_at else None
+
+    def has_more(self) -> bool:
+        """Whether something has fallen due, or the last call had too much to pass over to look at all."""
+        due_s = self.seconds_to_due()
+        return due_s is not None and due_s <= 0
+
+    def fetch(self, lane: str, want: int) -> list[Job]:
+        """Send the acks that wait, and lease up to `want` jobs.
+
+        Raises:
+            redis.exceptions.RedisError: no answer. Acks and request number are kept for the next call.
+        """
+        if want:
+            self._asking.add(lane)
+        try:
+            return self._fetch(lane, want)
+        finally:
+            self._asking.discard(lane)
+
+    def _fetch(self, lane: str, want: int) -> list[Job]:
+        acks = self._take_acks()
+        request = self._requests.get(lane, 0)
+        queues = self._turns.order() if want else ()
+        if acks:
+            faults.point("before_ack")
+        try:
+            done, rows, due_ms, now_us = self._client.execute(
+                FETCH(
+                    base=self._base,
+                    worker=self._worker,
+                    lane=lane,
+                    request=request,
+                    lease_ms=self._lease_ms,
+                    want=want,
+                    failed_limit=self._failed_limit,
+                    queues=len(queues),
+                    rest=[*queues, *[part for ack in acks for part in ack]],
+                )
+            )
+        except RedisError:
+            self._acks.extendleft(reversed(acks))
+            raise
+        self._requests[lane] = request + 1
+        self.heard_at = time.monotonic()
+        self._forget(acks, done)
+        if want:
+            self._due_at = self.heard_at + (due_ms - now_us / 1_000) / 1_000 if due_ms else 0.0
+        jobs = [Job.parse(row, now_us) for row in rows]
+        self.held.update((job.id, job.token) for job in jobs)
+        if self._unbegun is not None:
+            for job in jobs[1:]:  # the first one begins at once
+                self._unbegun.add(job.id, job.token)
+        if jobs:
+            faults.point("after_pop")
+        return jobs
+
+    def _take_acks(self) -> list[Ack]:
+        """Threads take from the same end: what one has counted, another may have taken."""
+        acks: list[Ack] = []
+        with contextlib.suppress(IndexError):
+            while len(acks) < MAX_ACKS:
+                acks.append(self._acks.popleft())
+        return acks
+
+    def _forget(self, acks: Sequence[Ack], done: Sequence[int]) -> None:
+        for ack, applied in zip(acks, done, strict=True):
+            if self.held.get(ack.id) == ack.token:
+                del self.held[ack.id]
+            if ack.outcome == "back" and self._unbegun is not None:
+                self._unbegun.discard(ack.id, ack.token)
+            if not applied and ack.outcome != "back":
+                logger.warning(
+                    "The outcome (%s) of task %s came after its lease was lost, and was not taken.",
+                    ack.outcome,
+                    ack.id,
+                    extra={"task_id": ack.id},
+                )

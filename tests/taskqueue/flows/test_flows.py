@@ -1,0 +1,434 @@
+"""Chains and groups: who runs when, and with what."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.db import transaction
+
+from django_redis_components.taskqueue import (
+    FlowDoesNotExist,
+    FlowResult,
+    InvalidTask,
+    TaskContext,
+    TaskResultDoesNotExist,
+    WaitTimeout,
+    aget_flow,
+    chain,
+    get_flow,
+    get_queue,
+    group,
+    task,
+)
+from django_redis_components.taskqueue.tasks.task import Task
+from django_redis_components.taskqueue.workers.executor import execute
+from tests.support import Store, run_async
+from tests.taskqueue.support import (
+    base_key,
+    fall_due,
+    new_fetcher,
+    running_worker,
+    server_ms,
+    taskqueue_settings,
+    work_off,
+)
+from tests.taskqueue.tasks import add, add_async, come_back, echo, note, noted
+
+database = pytest.mark.django_db(transaction=True)
+
+
+def states(flow: FlowResult) -> list[str]:
+    flow.refresh()
+    return [result.state for result in flow.results]
+
+
+def test_each_task_of_a_chain_gets_what_the_one_before_returned(store: Store) -> None:
+    flow = chain(add.s(1, 2), add.s(10), echo.s("last", key=1)).enqueue()
+
+    assert [job.id for job in work_off()] == [result.id for result in flow.results]
+    assert flow.wait(0) == [[13, "last"], {"key": 1}]
+
+
+def test_an_immutable_task_gets_its_own_arguments_only(redis_server: Store) -> None:
+    flow = chain(add.s(1, 2), echo.si("mine"), echo.s()).enqueue()
+
+    work_off()
+
+    assert [result.return_value for result in refreshed(flow)] == [3, [["mine"], {}], [[[["mine"], {}]], {}]]
+
+
+def refreshed(flow: FlowResult) -> list[Any]:
+    flow.refresh()
+    return flow.results
+
+
+def test_what_comes_after_a_group_gets_the_list_of_its_results_in_order(store: Store) -> None:
+    flow = group(add.s(number, number) for number in range(5)).enqueue(callback=echo.s())
+    for result in flow.results[:5:2]:  # finished in another order
+        note.enqueue(result.id)
+
+    work_off()
+
+    assert flow.wait(0) == [[[0, 2, 4, 6, 8]], {}]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_small_group_gives_a_list_too(redis_server: Store, count: int) -> None:
+    flow = group([add.s(1, 1)] * count).then(echo.s()).enqueue()
+
+    work_off()
+
+    assert flow.wait(0) == [[[2] * count], {}]
+
+
+def test_a_group_of_a_thousand_is_sent_in_parts_and_calls_back_once(redis_server: Store) -> None:
+    flow = group(note.s(number) for number in range(1_000)).enqueue(callback=echo.s())
+
+    assert states(flow) == ["ready"] * 1_000 + ["waiting"]
+    work_off()
+
+    assert noted == list(range(1_000))
+    assert flow.wait(0) == [[list(range(1_000))], {}]
+    assert get_flow(flow.id).is_finished
+
+
+def test_a_group_without_a_callback_is_waited_for_as_a_whole(redis_server: Store) -> None:
+    flow = group(add.s(1, 2), chain(add.s(1, 1), add.s(5)), group(add.s(2, 2))).enqueue()
+
+    work_off()
+
+    assert flow.wait(0) == [3, 7, [4]]
+    assert flow.last.return_value == 4
+    assert run_async(flow.await_, 0) == [3, 7, [4]]
+
+
+def test_chains_and_groups_stand_in_one_another(store: Store) -> None:
+    flow = chain(
+        add.s(1, 1),
+        group(add.s(10), chain(add.s(20), add.s(1)), echo.si("alone")),
+        group(echo.s("left"), echo.s("right")),
+        echo.s(),
+    ).enqueue()
+
+    work_off()
+
+    both = [12, 23, [["alone"], {}]]
+    assert flow.wait(0) == [[[[[both, "left"], {}], [[both, "right"], {}]]], {}]
+
+
+def test_a_task_of_a_flow_runs_with_the_options_that_using_gave_it(store: Store) -> None:
+    far = note.using(queue_name="far", priority=7)
+    flow = chain(note.s("first"), far.si("urgent")).enqueue()
+    note.using(queue_name="far").enqueue("before")
+
+    work_off("default")
+    assert get_queue("far").depths().ready == 2
+    work_off("far")
+
+    assert noted == ["first", "urgent", "before"]
+    assert flow.last.queue_name == "far"
+
+
+def test_a_delay_counts_from_when_the_parents_have_finished(store: Store) -> None:
+    later = note.using(run_after=timedelta(minutes=5))
+    flow = chain(later.s("a"), later.si("b"), note.si("c")).enqueue()
+    assert states(flow) == ["scheduled", "waiting", "waiting"]
+    assert flow.results[1].run_after is None
+    fall_due(store, flow.results[0])
+
+    work_off()
+
+    assert states(flow) == ["successful", "scheduled", "waiting"]
+    begun, due = flow.results[0].finished_at, flow.results[1].run_after
+    assert begun is not None
+    assert due is not None
+    assert timedelta(minutes=4, seconds=59) < due - begun <= timedelta(minutes=5)
+    fall_due(store, flow.results[1])
+    work_off()
+    assert noted == ["a", "b", "c"]
+
+
+def test_the_time_in_which_a_task_must_begin_counts_from_when_its_parents_have_finished(store: Store) -> None:
+    flow = chain(add.s(1, 2), note.using(expires=30).s()).enqueue()
+    key = base_key(store, "t", flow.last.id)
+    assert store.raw.hget(key, "X") is None
+
+    worker = new_fetcher()
+    worker.settle(execute(worker.fetch("0", 1)[0]))
+    worker.fetch("acks", 0)
+
+    expires_ms = int(store.raw.hget(key, "X").split()[0])
+    assert 25_000 < expires_ms - server_ms(store) <= 30_000
+
+
+def test_the_limits_of_a_task_hold_in_a_flow(store: Store) -> None:
+    limited = note.using(concurrency=1)
+    flow = group(limited.s(number) for number in range(3)).enqueue(callback=echo.s())
+    worker = new_fetcher()
+
+    [job] = worker.fetch("0", 3)
+    assert work_off() == []
+    worker.settle(execute(job))
+    worker.fetch("acks", 0)
+    work_off()
+
+    assert sorted(noted) == [0, 1, 2]
+    assert flow.wait(0) == [[[0, 1, 2]], {}]
+
+
+def test_a_moment_that_has_passed_delays_nothing(redis_server: Store) -> None:
+    past = flow_moment(redis_server)
+    flow = chain(note.using(run_after=past).s("a"), note.using(run_after=past).si("b")).enqueue()
+
+    work_off()
+
+    assert states(flow) == ["successful", "successful"]
+
+
+def flow_moment(store: Store) -> Any:
+    enqueued = note.enqueue("now")
+    work_off()
+    return enqueued.enqueued_at
+
+
+def test_retries_and_later_attempts_do_not_start_what_comes_next(redis_server: Store) -> None:
+    flow = chain(come_back.s(60), note.s()).enqueue()
+
+    work_off()
+
+    assert states(flow) == ["scheduled", "waiting"]
+    fall_due(redis_server, flow.results[0])
+    work_off()
+    assert noted == ["come_back", "came back"]
+
+
+@task(takes_context=True)
+def with_context(context: TaskContext, *args: Any) -> list[Any]:
+    """Note what came after the context."""
+    return [context.attempt, *args]
+
+
+def test_the_context_stands_before_what_the_parents_returned(redis_server: Store) -> None:
+    flow = chain(add.s(1, 2), with_context.s("own")).enqueue()
+
+    work_off()
+
+    assert flow.wait(0) == [1, 3, "own"]
+
+
+def test_coroutines_take_part(redis_server: Store) -> None:
+    flow = chain(add_async.s(1, 2), add_async.s(3)).enqueue()
+
+    work_off()
+
+    assert flow.wait(0) == 6
+
+
+def test_a_worker_with_threads_runs_a_flow_to_its_end(redis_server: Store) -> None:
+    with running_worker(threads=4):
+        flow = chain(group(add.s(number, 1) for number in range(30)), echo.s(), note.si("done")).enqueue()
+
+        assert flow.wait(20) == "done"
+
+    assert flow.results[30].id == flow.parents(flow.last.id)[0].id
+
+
+def test_who_waits_for_whom_can_be_asked(store: Store) -> None:
+    flow = chain(add.s(1, 2), group(add.s(1), add.s(2)), echo.s()).enqueue()
+    first, left, right, last = flow.results
+
+    assert flow.parents(first.id) == []
+    assert flow.children(first.id) == [left, right]
+    assert flow.parents(last.id) == [left, right]
+    assert flow.children(last.id) == []
+    with pytest.raises(TaskResultDoesNotExist, match="There is no task 'nobody'"):
+        flow.parents("nobody")
+    assert [result.flow_id for result in flow.results] == [flow.id] * 4
+    assert add.enqueue(1, 2).flow_id is None
+    assert repr(flow) == f"<FlowResult {flow.id} of 4 tasks>"
+
+
+def test_a_flow_is_found_by_its_id(store: Store) -> None:
+    sent = group(add.s(1, 2), add.s(3, 4)).then(echo.s()).enqueue(on_error=note.s())
+    task = add.get_result(sent.results[0].id)
+    assert task.flow_id is not None
+
+    flow = get_flow(task.flow_id)
+
+    assert (flow.results, flow.rescue, flow.last) == (sent.results, sent.rescue, sent.last)
+    assert [result.name for result in flow.results] == [result.name for result in sent.results]
+    assert flow.children(task.id) == [sent.last]
+    assert not flow.is_finished
+    work_off()
+    assert flow.wait(0) == [[[3, 7]], {}]
+    assert run_async(aget_flow, sent.id).rescue is None
+    run_async(flow.arefresh)
+    assert flow.is_finished
+
+
+def test_a_flow_that_does_not_exist_is_an_error(redis_server: Store) -> None:
+    with pytest.raises(
+        FlowDoesNotExist, match=r"There is no flow 'x': it was never accepted, or has expired\."
+    ) as told:
+        get_flow("x")
+
+    assert told.value.id == "x"
+
+
+def test_waiting_ends_when_the_time_is_over(redis_server: Store) -> None:
+    flow = chain(add.s(1, 2), add.s(3)).enqueue()
+
+    with pytest.raises(WaitTimeout, match=f"Task {flow.last.id} had not finished after 0.0"):
+        flow.wait(0.01)
+
+
+def test_a_waiting_task_shows_its_state(redis_server: Store) -> None:
+    flow = chain(add.s(1, 2), add.s(3)).enqueue()
+
+    waits = add.get_result(flow.last.id)
+
+    assert (waits.state, waits.status, waits.args) == ("waiting", "READY", [3])
+    assert get_queue("default").depths().ready == 1
+
+
+@database
+def test_a_flow_waits_for_the_commit_and_has_its_ids_at_once(store: Store) -> None:
+    with transaction.atomic():
+        flow = chain(add.s(1, 2), add.s(3)).enqueue_on_commit()
+        assert get_queue("default").depths().ready == 0
+        assert flow.results[0].enqueued_at is None
+        assert len(flow.last.id) == 20
+
+    work_off()
+    assert flow.wait(0) == 6
+    assert flow.results[0].enqueued_at is not None
+
+
+@database
+def test_a_flow_is_never_sent_when_the_transaction_is_rolled_back(redis_server: Store, settings: Any) -> None:
+    taskqueue_settings(settings, ENQUEUE_ON_COMMIT=True)
+    with transaction.atomic():
+        flow = group(add.s(1, 2)).enqueue(callback=echo.s())
+        transaction.set_rollback(True)
+
+    assert work_off() == []
+    with pytest.raises(FlowDoesNotExist):
+        get_flow(flow.id)
+
+
+def test_without_a_transaction_on_commit_sends_at_once(redis_server: Store, settings: Any) -> None:
+    flow = chain(note.s(1)).enqueue_on_commit()
+
+    assert [job.id for job in work_off()] == [flow.last.id]
+
+
+def test_the_asyncio_twins_do_the_same(store: Store) -> None:
+    async def send() -> list[FlowResult]:
+        return [
+            await chain(add.s(1, 2), add.s(3)).aenqueue(),
+            await group(add.s(1, 2)).aenqueue(),
+            await group(add.s(1, 2)).aenqueue(callback=echo.s()),
+            await chain(add.s(1, 2), add.s(4)).aenqueue_on_commit(),
+        ]
+
+    flows = run_async(send)
+    work_off()
+
+    assert [flow.wait(0) for flow in flows] == [6, [3], [[[3]], {}], 7]
+
+
+@database
+def test_the_asyncio_twin_waits_for_the_commit_by_the_setting(redis_server: Store, settings: Any) -> None:
+    taskqueue_settings(settings, ENQUEUE_ON_COMMIT=True)
+
+    flow = run_async(chain(add.s(1, 2), add.s(3)).aenqueue)  # no transaction is open there
+
+    work_off()
+    assert flow.wait(0) == 6
+
+
+@database
+def test_the_asyncio_twin_sees_the_transaction_of_the_database_thread(redis_server: Store) -> None:
+    async def send() -> FlowResult:
+        atomic = transaction.atomic()
+        await sync_to_async(atomic.__enter__)()
+        flow = await chain(add.s(1, 2), add.s(3)).aenqueue_on_commit()
+        assert await sync_to_async(work_off)() == []
+        await sync_to_async(atomic.__exit__)(None, None, None)
+        return flow
+
+    flow = run_async(send)
+
+    work_off()
+    assert flow.wait(0) == 6
+
+
+def test_empty_flows_are_refused() -> None:
+    expected = r"\(\) has no tasks: a flow needs one at least\. Look before whether there is anything to do\."
+    with pytest.raises(InvalidTask, match="^group" + expected):
+        group([])
+    with pytest.raises(InvalidTask, match="^group" + expected):
+        group()
+    with pytest.raises(InvalidTask, match="^chain" + expected):
+        chain()
+
+
+def test_what_is_no_step_is_refused() -> None:
+    with pytest.raises(
+        InvalidTask, match=r"^chain: step 1 is <function .*; expected task\.s\(…\), task\.si\(…\), chain"
+    ):
+        chain(add.s(1, 2), add.func)  # type: ignore[arg-type]
+    with pytest.raises(InvalidTask, match=r"^group: step 0 is 3; expected"):
+        group(3)  # type: ignore[arg-type]
+    with pytest.raises(InvalidTask, match=r"^on_error=3: expected a call of a task, such as task\.s\(\)\."):
+        chain(add.s(1, 2)).enqueue(on_error=3)  # type: ignore[arg-type]
+
+
+def test_an_argument_that_is_not_json_is_refused_with_its_task_and_place(redis_server: Store) -> None:
+    with pytest.raises(
+        TypeError, match=r"^tests\.taskqueue\.tasks\.echo: args\[0\] is a builtins\.object: expected JSON"
+    ):
+        chain(add.s(1, 2), echo.s(object())).enqueue()
+
+    assert work_off() == []
+
+
+def test_a_flow_over_two_connections_is_refused() -> None:
+    elsewhere: Task[Any, Any] = Task(func=add.func, name="elsewhere", options=add.options, connection="jobs")
+    with pytest.raises(
+        InvalidTask, match=r"add is sent over connection 'default' and elsewhere over 'jobs': the tasks"
+    ):
+        chain(add.s(1, 2), elsewhere.s(3)).enqueue()
+    with pytest.raises(InvalidTask, match="the tasks of a flow share one"):
+        chain(add.s(1, 2)).enqueue(on_error=elsewhere.s())
+
+
+def test_a_unique_task_is_refused() -> None:
+    expected = r"note is unique, and a task of a flow cannot be: .*\. Send task\.using\(unique=None\)\."
+    with pytest.raises(InvalidTask, match=expected):
+        chain(add.s(1, 2), note.using(unique=True).s()).enqueue()
+    with pytest.raises(InvalidTask, match=expected):
+        chain(add.s(1, 2)).enqueue(on_error=note.using(unique=True).s())
+
+
+def test_a_flow_that_is_too_large_is_refused() -> None:
+    with pytest.raises(InvalidTask, match="The flow has more than 5,000 tasks: send several, or let a task send more"):
+        group(add.s(1, 2) for _ in range(5_001)).enqueue()
+    with pytest.raises(InvalidTask, match=r"Too many tasks .* \(more than 10,000 pairs\): put one task between two"):
+        group(echo.s() for _ in range(101)).then(group(echo.s() for _ in range(101))).enqueue()
+
+
+def test_steps_say_what_they_are() -> None:
+    assert repr(chain(add.s(1, 2), group(add.s(1)))) == "<chain of 2>"
+
+
+def test_signatures_can_be_used_again(redis_server: Store) -> None:
+    step = chain(add.s(1, 2), add.s(3))
+
+    flows = [step.enqueue(), step.enqueue(), step.then(add.s(100)).enqueue()]
+    work_off()
+
+    assert [flow.wait(0) for flow in flows] == [6, 6, 106]

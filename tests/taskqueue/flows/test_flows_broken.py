@@ -1,0 +1,388 @@
+"""When a task of a flow goes wrong: what comes after it, the task for errors, and trying again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from django_redis_components.core import connections
+from django_redis_components.core.protocol import run
+from django_redis_components.taskqueue import (
+    FlowResult,
+    ParentFailed,
+    TaskFailed,
+    TaskResult,
+    TaskResultDoesNotExist,
+    chain,
+    get_flow,
+    get_queue,
+    group,
+    registry,
+)
+from django_redis_components.taskqueue.operations.control import empty_bins
+from django_redis_components.taskqueue.tasks.jobs import Ack
+from django_redis_components.taskqueue.workers.executor import execute
+from tests.support import Store, run_async
+from tests.taskqueue.support import base_key, end_lease, fall_due, new_fetcher, recover, settle_now, work_off
+from tests.taskqueue.tasks import add, echo, fail, fail_thrice, note, noted
+
+FAILED_MS = 7 * 86_400 * 1_000
+
+
+def states(flow: FlowResult) -> list[str]:
+    flow.refresh()
+    return [result.state for result in flow.results]
+
+
+def reason(result: TaskResult) -> str:
+    """Why it was not run."""
+    [error] = result.errors
+    assert error.exception_class_path == f"{ParentFailed.__module__}.{ParentFailed.__qualname__}"
+    return error.message
+
+
+def fails(store: Store, result: TaskResult) -> str:
+    work_off()
+    return "failed"
+
+
+def is_cancelled(store: Store, result: TaskResult) -> str:
+    assert result.cancel()
+    return "was cancelled"
+
+
+def loses_its_workers(store: Store, result: TaskResult) -> str:
+    new_fetcher(worker="dies:1").fetch("0", 1)
+    end_lease(store, result.id)
+    assert recover(max_deliveries=1) == [(result.id, "default", "failed")]
+    return "failed"
+
+
+def is_deleted_in_a_bin(store: Store, result: TaskResult) -> str:
+    get_queue("default").purge()
+    assert run(connections.client(), empty_bins(-1)) == 1
+    return "was deleted"
+
+
+def is_parked_and_deleted(store: Store, result: TaskResult) -> str:
+    known, registry._tasks = registry._tasks, {}
+    try:
+        work_off()
+    finally:
+        registry._tasks = known
+    assert get_queue("default").delete_parked() == 1
+    return "was deleted"
+
+
+def expires(store: Store, result: TaskResult) -> str:
+    store.raw.hset(base_key(store, "t", result.id), "X", "1 600000")
+    work_off()
+    return "expired"
+
+
+#: The ends that a task can come to without having returned anything.
+WAYS = [fails, is_cancelled, loses_its_workers, is_deleted_in_a_bin, is_parked_and_deleted, expires]
+
+
+@pytest.mark.parametrize("goes_wrong", WAYS)
+def test_what_comes_after_a_task_that_goes_wrong_fails_and_names_it(
+    store: Store, goes_wrong: Callable[[Store, TaskResult], str]
+) -> None:
+    flow = chain(fail.s("no"), echo.s(), note.si("never")).enqueue()
+    first, second, third = flow.results
+
+    how = goes_wrong(store, first)
+
+    flow.refresh()
+    told = f"Not run: task {first.id} (tests.taskqueue.tasks.fail), which comes before it in its flow, {how}."
+    assert [(second.state, reason(second)), (third.state, reason(third))] == [("failed", told)] * 2
+    assert work_off() == []
+    assert noted == []
+    with pytest.raises(TaskFailed, match="ParentFailed: Not run: task "):
+        flow.wait(0)
+    for task in (second, third):
+        assert FAILED_MS - 60_000 < store.raw.pttl(base_key(store, "t", task.id)) <= FAILED_MS
+        assert store.raw.pttl(base_key(store, "t", task.id, "errors")) > 0
+    assert FAILED_MS - 60_000 < store.raw.pttl(base_key(store, "flow", flow.id)) <= FAILED_MS
+
+
+def test_a_flow_with_a_task_that_was_deleted_can_still_be_read(redis_server: Store) -> None:
+    flow = chain(add.s(1, 2), echo.s()).enqueue()
+    is_deleted_in_a_bin(redis_server, flow.results[0])
+
+    found = get_flow(flow.id)
+
+    assert [(result.name, result.state) for result in found.results] == [
+        ("", "cancelled"),
+        ("tests.taskqueue.tasks.echo", "failed"),
+    ]
+
+
+def test_deleting_what_has_failed_or_was_cancelled_breaks_nothing_twice(redis_server: Store) -> None:
+    flow = chain(fail.s(), echo.s()).enqueue()
+    gone = chain(add.s(1, 2), echo.s()).enqueue()
+    work_off()
+    purged = chain(add.s(1, 2), echo.s()).enqueue()
+    get_queue("default").purge()
+    purged.results[0].cancel()
+
+    assert get_queue("default").delete_failed() == 1
+    run(connections.client(), empty_bins(-1))
+
+    for each in (flow, purged):
+        hash_key = base_key(redis_server, "flow", each.id)
+        assert redis_server.raw.hmget(hash_key, "left", "b1") == [b"0", b"1"]
+    assert gone.wait(0) == [[3], {}]
+
+
+def test_the_other_tasks_of_a_group_go_on(redis_server: Store) -> None:
+    flow = group(note.s(1), fail.s(), note.s(2)).then(echo.s()).enqueue()
+
+    work_off()
+
+    assert states(flow) == ["successful", "failed", "successful", "failed"]
+    assert noted == [1, 2]
+
+
+def test_a_task_with_attempts_left_breaks_nothing(redis_server: Store) -> None:
+    flow = chain(fail_thrice.using(backoff=60).s(), echo.s()).enqueue()
+    work_off()
+    assert states(flow) == ["retrying", "waiting"]
+
+    for _ in range(2):
+        fall_due(redis_server, flow.results[0])
+        work_off()
+
+    assert states(flow) == ["failed", "failed"]
+
+
+def test_a_waiter_hears_that_its_task_will_not_run(redis_server: Store) -> None:
+    flow = chain(fail.s(), echo.s()).enqueue()
+    redis_server.raw.hset(base_key(redis_server, "t", flow.last.id), "W", 1)
+
+    work_off()
+
+    assert redis_server.raw.llen(base_key(redis_server, "t", flow.last.id, "done")) == 1
+
+
+def test_what_failed_only_because_of_a_parent_is_not_on_the_list_of_failures(redis_server: Store) -> None:
+    flow = chain(fail.s(), echo.s(), echo.s()).enqueue()
+
+    work_off()
+
+    assert [job.id for job in get_queue("default").jobs("failed")] == [flow.results[0].id]
+
+
+# -- trying again
+
+
+def test_a_parent_that_is_tried_again_takes_up_the_flow_where_it_broke(store: Store) -> None:
+    flow = chain(add.s(1, 2), fail.s(), note.s()).enqueue()
+    work_off()
+    assert states(flow) == ["successful", "failed", "failed"]
+
+    make_lucky(store)
+    assert get_queue("default").retry_failed() == 1
+    assert states(flow) == ["successful", "ready", "waiting"]
+    for result in flow.results:
+        assert store.raw.pttl(base_key(store, "t", result.id)) == -1
+    assert store.raw.pttl(base_key(store, "flow", flow.id)) == -1
+    work_off()
+
+    assert states(flow) == ["successful"] * 3
+    assert noted == [[[3], {}]]
+    assert FAILED_MS - 60_000 < store.raw.pttl(base_key(store, "flow", flow.id)) <= FAILED_MS
+
+
+def make_lucky(store: Store) -> None:
+    """Let what failed by itself run with another function, as after a deploy that mends it."""
+    for job in get_queue("default").jobs("failed"):
+        store.raw.hset(base_key(store, "t", job.id), "n", echo.name)
+
+
+def test_with_two_broken_parents_both_must_be_tried_again(store: Store) -> None:
+    flow = group(fail.s("a"), fail.s("b"), add.s(1, 2)).then(note.s(), note.si("last")).enqueue()
+    work_off()
+    first, second = flow.results[:2]
+
+    make_lucky(store)
+    queue = get_queue("default")
+    assert queue.retry_failed([first.id]) == 1
+    assert states(flow) == ["ready", "failed", "successful", "failed", "failed"]
+    assert queue.retry_failed([second.id]) == 1
+    assert states(flow) == ["ready", "ready", "successful", "waiting", "waiting"]
+    work_off()
+
+    assert noted == [[[["a"], {}], [["b"], {}], 3], "last"]
+
+
+def test_a_parent_that_fails_again_breaks_the_flow_again(redis_server: Store) -> None:
+    flow = chain(fail.s(), echo.s()).enqueue()
+    work_off()
+    get_queue("default").retry_failed()
+
+    work_off()
+
+    assert states(flow) == ["failed", "failed"]
+    assert redis_server.raw.hget(base_key(redis_server, "flow", flow.id), "left") == b"0"
+    assert len(flow.last.errors) == 2
+
+
+def test_a_follower_alone_cannot_be_tried_again(redis_server: Store) -> None:
+    flow = chain(fail.s(), echo.s()).enqueue()
+    work_off()
+
+    assert get_queue("default").retry_failed([flow.last.id]) == 0
+    assert states(flow) == ["failed", "failed"]
+
+
+def test_a_cancelled_follower_stays_cancelled_when_its_parent_is_tried_again(redis_server: Store) -> None:
+    flow = chain(fail.s(), note.si("cancelled"), note.si("after it")).enqueue()
+    flow.results[1].cancel()
+    assert states(flow) == ["ready", "cancelled", "failed"]
+    work_off()
+
+    get_queue("default").retry_failed()
+
+    assert states(flow) == ["ready", "cancelled", "failed"]
+    redis_server.raw.hset(base_key(redis_server, "t", flow.results[0].id), "n", echo.name)
+    work_off()
+    assert states(flow) == ["successful", "cancelled", "failed"]
+    assert noted == []
+    assert redis_server.raw.hget(base_key(redis_server, "flow", flow.id), "left") == b"0"
+
+
+def test_what_can_be_tried_again_after_its_flow_has_gone_runs_alone(redis_server: Store) -> None:
+    flow = chain(fail.s(), note.si("never")).enqueue()
+    work_off()
+    redis_server.raw.delete(base_key(redis_server, "flow", flow.id))
+
+    assert get_queue("default").retry_failed() == 1
+    work_off()
+
+    assert states(flow) == ["failed", "failed"]
+
+
+def test_a_task_whose_flow_has_gone_succeeds_alone(redis_server: Store) -> None:
+    flow = chain(note.s(1), note.si("never")).enqueue()
+    redis_server.raw.delete(base_key(redis_server, "flow", flow.id))
+
+    work_off()
+
+    assert states(flow) == ["successful", "waiting"]
+    assert noted == [1]
+
+
+# -- cancelling a flow
+
+
+def test_a_flow_is_cancelled_as_a_whole(store: Store) -> None:
+    flow = chain(note.s(1), group(note.s(), note.s()), note.s()).enqueue(on_error=note.s())
+
+    assert flow.cancel() == 4
+
+    assert states(flow) == ["cancelled"] * 4
+    assert work_off() == []
+    assert noted == []
+    assert get_queue("default").depths().ready == 0
+    assert flow.cancel() == 4, "and still are"
+    assert store.raw.hget(base_key(store, "flow", flow.id), "left") == b"0"
+
+
+def test_what_runs_is_asked_to_end_and_what_has_finished_stays(redis_server: Store) -> None:
+    flow = chain(note.s(1), group(note.s(), note.s()), note.s()).enqueue(on_error=note.si("oops"))
+    worker = new_fetcher()
+    worker.settle(execute(worker.fetch("0", 1)[0]))
+    ends, goes_on = worker.fetch("0", 2)
+
+    assert run_async(lambda: flow.acancel(force_after=60)) == 3
+
+    assert states(flow) == ["successful", "running", "running", "cancelled"]
+    assert redis_server.raw.hexists(base_key(redis_server, "t", ends.id), "o")
+    settle_now(worker, Ack(ends.id, ends.token, "cancel", ttl_ms=600_000, note="0"), execute(goes_on))
+    assert states(flow) == ["successful", "cancelled", "successful", "cancelled"]
+    assert worker.fetch("0", 1) == []
+    assert redis_server.raw.hget(base_key(redis_server, "flow", flow.id), "left") == b"0"
+    assert noted == [1, 1]
+
+
+def test_a_waiting_task_that_is_cancelled_haunts_no_list(redis_server: Store) -> None:
+    flow = chain(note.s(1), note.s()).enqueue()
+
+    assert flow.last.cancel()
+
+    assert get_queue("default").depths().ready == 1
+    assert states(flow) == ["ready", "cancelled"]
+
+
+# -- on_error
+
+
+@pytest.mark.parametrize("goes_wrong", WAYS)
+def test_the_task_for_errors_hears_what_went_wrong(
+    store: Store, goes_wrong: Callable[[Store, TaskResult], str]
+) -> None:
+    flow = chain(fail.s("no"), echo.s()).enqueue(on_error=note.s())
+    rescue = flow.rescue
+    assert rescue is not None
+    assert rescue.state == "waiting"
+
+    how = goes_wrong(store, flow.results[0])
+
+    work_off()
+    rescue.refresh()
+    assert rescue.state == "successful"
+    [told] = noted
+    error = told.pop("error")
+    assert told == {"task_id": flow.results[0].id, "task_name": fail.name, "reason": how}
+    assert (error and error["exception_class_path"].rpartition(".")[2]) == {
+        fails: "LookupError", loses_its_workers: "WorkerLost",
+    }.get(goes_wrong)  # fmt: skip
+    assert 0 < store.raw.pttl(base_key(store, "flow", flow.id)) <= FAILED_MS
+
+
+def test_the_task_for_errors_runs_once_however_much_goes_wrong(redis_server: Store) -> None:
+    flow = group(fail.s("a"), fail.s("b"), fail.s("c")).then(echo.s()).enqueue(on_error=note.si("rescue"))
+
+    work_off()
+    get_queue("default").retry_failed()
+    work_off()
+
+    assert noted == ["rescue"]
+    assert states(flow) == ["failed"] * 4
+
+
+def test_a_flow_that_ends_well_leaves_no_task_for_errors_behind(store: Store) -> None:
+    flow = chain(note.s(1), note.s()).enqueue(on_error=echo.s())
+    assert flow.rescue is not None
+
+    work_off()
+
+    with pytest.raises(TaskResultDoesNotExist):
+        flow.rescue.refresh()
+    assert get_flow(flow.id).rescue is None
+    assert store.raw.exists(base_key(store, "t", flow.rescue.id)) == 0
+
+
+def test_a_task_for_errors_that_was_cancelled_does_not_run(redis_server: Store) -> None:
+    flow = chain(fail.s(), echo.s()).enqueue(on_error=note.s())
+    assert flow.rescue is not None
+    flow.rescue.cancel()
+
+    work_off()
+
+    assert noted == []
+    assert states(flow) == ["failed", "failed"]
+    assert redis_server.raw.hget(base_key(redis_server, "flow", flow.id), "left") == b"0"
+
+
+def test_a_task_for_errors_that_fails_fails_alone(redis_server: Store) -> None:
+    flow = chain(fail.s("first"), echo.s()).enqueue(on_error=fail.si("second"))
+    assert flow.rescue is not None
+
+    work_off()
+
+    flow.refresh()
+    assert [error.message for error in flow.rescue.errors] == ["second"]
+    assert redis_server.raw.hget(base_key(redis_server, "flow", flow.id), "left") == b"0"

@@ -1,0 +1,285 @@
+"""Flows under lost replies, crashes and races: what comes next runs once, or not at all, and nothing is left."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from typing import Any
+
+import pytest
+
+from django_redis_components.core import connections
+from django_redis_components.core.protocol import run
+from django_redis_components.taskqueue import TaskQueueError, chain, get_queue, group
+from django_redis_components.taskqueue.flows import planting
+from django_redis_components.taskqueue.flows.plan import Plan
+from django_redis_components.taskqueue.flows.sent import FlowResult
+from django_redis_components.taskqueue.tasks.jobs import Ack
+from django_redis_components.taskqueue.workers.executor import execute
+from tests.support import Proxy, Store
+from tests.taskqueue.support import base_key, end_lease, new_fetcher, recover, settle_now, tag, work_off
+from tests.taskqueue.tasks import add, echo, fail, note, noted
+from tests.taskqueue.workers.test_lost_replies import fetch_call
+
+#: The same tasks, sent through the proxy.
+far_note = dataclasses.replace(note, connection="proxied")
+
+
+def states(flow: FlowResult) -> list[str]:
+    flow.refresh()
+    return [result.state for result in flow.results]
+
+
+def prepared(flow: Any) -> planting.Prepared:
+    return planting.prepare(Plan(flow), None)
+
+
+def test_a_flow_that_is_sent_again_is_one_flow(proxy: Proxy, redis_server: Store) -> None:
+    chain(far_note.s("warm")).enqueue()
+    work_off()
+    noted.clear()
+    proxy.drop_next_reply(after=tag().encode())
+
+    flow = chain(far_note.s("a"), far_note.si("b")).enqueue()
+
+    assert proxy.dropped == 1
+    work_off()
+    assert noted == ["a", "b"]
+    assert states(flow) == ["successful", "successful"]
+
+
+def test_a_large_flow_any_part_of_which_is_sent_again_is_one_flow(redis_server: Store) -> None:
+    sent = prepared(group(note.s(number) for number in range(1_100)).then(echo.s()))
+    client = connections.client()
+    assert len(sent.calls) == 3
+    for call in sent.calls:
+        client.execute(call)
+        client.execute(call)
+
+    work_off()
+    client.execute(sent.calls[-1])
+
+    assert work_off() == []
+    assert noted == list(range(1_100))
+    assert sent.result.wait(0) == [[list(range(1_100))], {}]
+
+
+def test_a_flow_that_ran_meanwhile_is_not_sent_again(store: Store) -> None:
+    sent = prepared(chain(note.s("a"), note.si("b")))
+    run(connections.client(), planting.plant(sent))
+    work_off()
+
+    run(connections.client(), planting.plant(sent))
+
+    assert work_off() == []
+    assert noted == ["a", "b"]
+
+
+def test_nothing_begins_before_all_is_there_and_half_a_flow_expires(store: Store) -> None:
+    sent = prepared(group(note.s(number) for number in range(600)))
+    connections.client().execute(sent.calls[0])
+
+    assert work_off() == []
+
+    assert len(sent.calls) == 2
+    keys = [base_key(store, "flow", sent.result.id)] + [
+        base_key(store, "t", each.id) for each in sent.result.results[:500]
+    ]
+    assert all(0 < store.raw.pttl(key) <= 3_600_000 for key in keys)
+    assert len(list(store.keys())) == len(keys)
+
+
+def test_parts_that_come_after_the_first_have_expired_begin_nothing(redis_server: Store) -> None:
+    sent = prepared(group(note.s(number) for number in range(600)))
+    connections.client().execute(sent.calls[0])
+    redis_server.raw.delete(base_key(redis_server, "t", sent.result.results[3].id))
+
+    expected = f"Flow {sent.result.id} was not accepted: more than an hour passed while it was sent."
+    with pytest.raises(TaskQueueError, match=expected):
+        run(connections.client(), planting.plant(dataclasses.replace(sent, calls=sent.calls[1:])))
+
+    assert work_off() == []
+
+
+def test_an_outcome_that_arrives_twice_counts_once(store: Store) -> None:
+    flow = group(note.s("a"), note.s("b")).then(note.si("all")).enqueue()
+    first, second = new_fetcher(worker="w").fetch("0", 2)
+    ack = Ack(first.id, first.token, "ok", b"1", ttl_ms=60_000)
+
+    assert connections.client().execute(fetch_call(ack, ack))[0] == [1, 2]
+    assert connections.client().execute(fetch_call(ack))[0] == [2]
+
+    assert states(flow) == ["successful", "running", "waiting"]
+    settle_now(new_fetcher(worker="w"), execute(second))
+    assert states(flow)[2] == "ready"
+
+
+def test_a_late_finisher_starts_nothing(store: Store) -> None:
+    flow = chain(note.s("a"), note.s()).enqueue()
+    [late] = new_fetcher(worker="late:1").fetch("0", 1)
+    end_lease(store, late.id)
+    recover()
+
+    settle_now(new_fetcher(worker="late:1"), Ack(late.id, late.token, "ok", b'"too late"', ttl_ms=60_000))
+
+    assert states(flow) == ["ready", "waiting"]
+    work_off()
+    assert noted == ["a", "a"]
+
+
+def test_a_worker_that_dies_breaks_no_flow(store: Store) -> None:
+    flow = group(note.s("a"), note.s("b")).then(note.s()).enqueue()
+    new_fetcher(worker="dies:1").fetch("0", 2)
+    end_lease(store, *[result.id for result in flow.results[:2]])
+
+    recover()
+    work_off()
+
+    assert noted == ["a", "b", ["a", "b"]]
+    assert states(flow) == ["successful"] * 3
+
+
+def test_a_callback_runs_once_when_many_workers_finish_at_once(store: Store) -> None:
+    flow = group(add.s(number, 0) for number in range(40)).then(note.s()).enqueue()
+    jobs = [(new_fetcher(worker=f"w:{number}"), number) for number in range(8)]
+    ready = threading.Barrier(len(jobs))
+
+    def finish(fetcher: Any, number: int) -> None:
+        taken = fetcher.fetch("0", 5)
+        ready.wait(20)
+        for job in taken:
+            settle_now(fetcher, execute(job))
+
+    threads = [threading.Thread(target=finish, args=each) for each in jobs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert [job.id for job in work_off()] == [flow.last.id]
+    assert noted == [list(range(40))]
+
+
+def test_cancelling_meets_the_parent_that_finishes_and_one_of_them_wins(store: Store) -> None:
+    for number in range(10):
+        flow = chain(add.s(1, 2), note.s()).enqueue()
+        worker = new_fetcher(worker=f"w:{number}")
+        [job] = worker.fetch("0", 1)
+        canceller = threading.Thread(target=flow.last.cancel)
+        canceller.start()
+        settle_now(worker, execute(job))
+        canceller.join()
+        assert work_off() == []
+        assert states(flow) == ["successful", "cancelled"]
+        assert get_queue("default").depths().ready == 0
+    assert noted == []
+
+
+def test_a_task_whose_parents_cannot_be_read_goes_back_and_uses_no_attempt(
+    proxy: Proxy, redis_server: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    flow = chain(add.s(1, 2), note.s()).enqueue()
+    worker = new_fetcher()
+    [job] = worker.fetch("0", 1)
+    worker.settle(execute(job))
+    [job] = worker.fetch("0", 1)
+
+    with monkeypatch.context() as away:
+        gone = connections.client("proxied")
+        proxy.close()
+        away.setattr(connections, "client", lambda alias="default": gone)
+        ack = execute(job)
+    settle_now(worker, ack)
+
+    assert ack.outcome == "back"
+    assert "goes back: what came before it could not be read" in caplog.text
+    assert states(flow) == ["successful", "ready"]
+    assert flow.last.attempts == 0
+    work_off()
+    assert noted == [3]
+
+
+def test_a_parents_result_that_was_evicted_fails_its_follower_and_says_so(redis_server: Store) -> None:
+    flow = chain(add.s(1, 2), note.s()).enqueue()
+    worker = new_fetcher()
+    [job] = worker.fetch("0", 1)
+    settle_now(worker, execute(job))
+    redis_server.raw.delete(base_key(redis_server, "t", flow.results[0].id))
+
+    work_off()
+
+    flow.last.refresh()
+    [error] = flow.last.errors
+    assert error.exception_class_path == "django_redis_components.taskqueue.exceptions.ParentsLost"
+    assert error.message == (
+        f"What task {flow.results[0].id} returned is not in Redis any more, and this one waited for it."
+        " It is kept until the flow has finished: was it evicted, or deleted by hand?"
+    )
+
+
+def test_a_task_for_errors_whose_flow_was_evicted_says_so(redis_server: Store) -> None:
+    flow = chain(fail.s(), note.s()).enqueue(on_error=note.s())
+    worker = new_fetcher()
+    [job] = worker.fetch("0", 1)
+    settle_now(worker, execute(job))
+    redis_server.raw.delete(base_key(redis_server, "flow", flow.id))
+
+    work_off()
+
+    assert flow.rescue is not None
+    flow.rescue.refresh()
+    assert flow.rescue.errors[0].message == (
+        f"What went wrong in flow {flow.id} is not in Redis any more. Was it evicted?"
+    )
+
+
+def test_results_live_until_the_flow_has_finished_and_then_as_long_as_asked(store: Store) -> None:
+    flow = chain(add.using(result_ttl=1).s(1, 2), group(note.s(), note.using(result_ttl=900).si("b"))).enqueue()
+    keys = [base_key(store, "t", result.id) for result in flow.results]
+    worker = new_fetcher()
+    [job] = worker.fetch("0", 1)
+    settle_now(worker, execute(job))
+    assert store.raw.pttl(keys[0]) == -1
+
+    work_off()
+
+    for key in [*keys, base_key(store, "flow", flow.id)]:
+        assert 890_000 < store.raw.pttl(key) <= 900_000
+
+
+def test_a_flow_in_which_something_failed_is_kept_as_failures_are(redis_server: Store) -> None:
+    flow = group(note.s("fine"), fail.s()).then(note.s()).enqueue()
+
+    work_off()
+
+    for key in [base_key(redis_server, "t", result.id) for result in flow.results]:
+        assert redis_server.raw.pttl(key) > 6 * 86_400_000
+
+
+def test_a_queue_that_is_known_for_the_first_time_by_a_follower_is_listed(redis_server: Store) -> None:
+    chain(add.s(1, 2), note.using(queue_name="second").s()).enqueue()
+    assert redis_server.raw.zscore(base_key(redis_server, "queues"), "second") is None
+
+    work_off()
+
+    assert redis_server.raw.zscore(base_key(redis_server, "queues"), "second") is not None
+    assert get_queue("second").depths().ready == 1
+
+
+def test_a_plain_task_pays_nothing_for_flows(redis_server: Store) -> None:
+    add.enqueue(1, 2)
+    worker = new_fetcher()
+    [job] = worker.fetch("0", 1)
+    ack = execute(job)
+    before = redis_server.raw.info("commandstats")
+
+    settle_now(worker, ack)
+
+    after = redis_server.raw.info("commandstats")
+    calls = {
+        name.removeprefix("cmdstat_"): stats["calls"] - before.get(name, {"calls": 0})["calls"]
+        for name, stats in after.items()
+    }
+    used = {name: count for name, count in calls.items() if count and name not in ("info", "evalsha", "eval", "time")}
+    assert set(used) <= {"hmget", "zrem", "hset", "pexpire"} | {"hget", "hlen", "bitfield"}, "the last ones count it"
+    assert used["hmget"] == 1

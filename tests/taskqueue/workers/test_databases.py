@@ -1,0 +1,118 @@
+"""Django's database connections around tasks, and over a fork."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from django_redis_components.taskqueue.workers import executor
+from tests.support import Store
+from tests.support.processes import Children
+from tests.taskqueue.support import queue_worker, work_off
+from tests.taskqueue.tasks import note, noted, query
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[list[Any]]:
+    """What had been noted when Django's connections were looked at."""
+    found: list[list[Any]] = []
+    real = executor.close_old_connections
+    monkeypatch.setattr(executor, "close_old_connections", lambda: (found.append(list(noted)), real()))
+    executor._thread.looked_at = 0.0
+    return found
+
+
+def test_connections_are_looked_at_before_and_after_a_task(redis_server: Store, looks: list[list[Any]]) -> None:
+    note.enqueue("ran")
+
+    work_off()
+
+    assert looks == [[], ["ran"]]
+
+
+def test_between_two_tasks_that_follow_each_other_one_look_is_enough(
+    redis_server: Store, looks: list[list[Any]]
+) -> None:
+    note.enqueue_many([((number,), {}) for number in (1, 2)])
+
+    work_off()
+
+    assert looks == [[], [1], [1, 2]]
+
+
+def test_after_a_pause_they_are_looked_at_again(
+    redis_server: Store, looks: list[list[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note.enqueue(1)
+    work_off()
+    executor._thread.looked_at = time.monotonic() - executor.LOOK_AGAIN_S - 0.1
+    note.enqueue(2)
+
+    work_off()
+
+    assert looks == [[], [1], [1], [1, 2]]
+
+
+def test_a_connection_that_has_grown_old_is_closed_after_a_task(redis_server: Store, settings: Any) -> None:
+    result = query.enqueue()
+    connection.ensure_connection()
+    connection.close_at = time.monotonic() - 1
+
+    work_off()
+
+    result.refresh()
+    assert result.return_value[0] == 1
+    assert connection.connection is None
+
+
+def test_a_connection_that_broke_is_replaced_before_the_next_task(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection.ensure_connection()
+    monkeypatch.setattr(connection, "is_usable", lambda: False)
+    connection.errors_occurred = True
+    broken = connection.connection
+    executor._thread.looked_at = 0.0
+    result = query.enqueue()
+
+    work_off()
+
+    result.refresh()
+    assert result.return_value[0] == 1
+    assert connection.connection is not broken
+
+
+def test_a_database_that_cannot_be_closed_does_not_change_the_outcome(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    result = note.enqueue("ran")
+    executor._thread.looked_at = time.monotonic()
+
+    def fail() -> None:
+        raise LookupError("the driver")
+
+    monkeypatch.setattr(executor, "close_old_connections", fail)
+
+    work_off()
+
+    result.refresh()
+    assert result.return_value == "ran"
+    assert (
+        f"A database connection could not be closed after task {result.id} of tests.taskqueue.tasks.note."
+        in caplog.text
+    )
+
+
+def test_a_process_has_database_connections_of_its_own(redis_server: Store, children: Children) -> None:
+    """The supervisor asks the database when it finds the tasks; what it opened then is not the worker's."""
+    worker = queue_worker(children, env={"QUERY_ON_IMPORT": "1"})
+
+    one, opened_by, ran_in = query.enqueue().wait(10)
+
+    assert one == 1
+    assert opened_by == ran_in != worker.pid
