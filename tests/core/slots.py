@@ -14,7 +14,12 @@ from tests.support import Store, eventually
 
 @dataclass
 class Move:
-    """A slot on its way. ``begin`` makes the source answer ASK, ``finish`` makes it answer MOVED."""
+    """A slot on its way. ``begin`` makes the source answer ASK, ``finish`` makes it answer MOVED.
+
+    Only the two that trade the slot are told; the others hear of it from the cluster itself. One that is told
+    before it has heard of the new owner's epoch would believe a late message of the old owner, and then say so
+    to all: such nodes never agree again.
+    """
 
     slot: int
     source: redis.Redis
@@ -22,10 +27,6 @@ class Move:
     everyone: list[redis.Redis]
 
     def begin(self) -> None:
-        if not self.is_at_home():  # gossip about an earlier move has taken it away again
-            for node in (self.source, self.target, *self.everyone):
-                node.execute_command("CLUSTER", "SETSLOT", self.slot, "NODE", node_id(self.source))
-            self.source.execute_command("CLUSTER", "BUMPEPOCH")
         self.target.execute_command("CLUSTER", "SETSLOT", self.slot, "IMPORTING", node_id(self.source))
         self.source.execute_command("CLUSTER", "SETSLOT", self.slot, "MIGRATING", node_id(self.target))
 
@@ -37,16 +38,17 @@ class Move:
             self.source.execute_command("MIGRATE", address["host"], address["port"], name, 0, 5000)
 
     def finish(self) -> None:
+        """All know the new owner when this returns."""
         self.carry()
-        for node in (self.target, self.source, *self.everyone):
+        for node in (self.target, self.source):
             node.execute_command("CLUSTER", "SETSLOT", self.slot, "NODE", node_id(self.target))
-        self.target.execute_command("CLUSTER", "BUMPEPOCH")  # or gossip of an equal epoch may take the slot back
+        eventually(lambda: agree(self.everyone))
 
     def has_begun(self) -> bool:
-        return f"[{self.slot}->-" in str(self.source.execute_command("CLUSTER", "NODES"))
+        return f"[{self.slot}->-" in _nodes(self.source)
 
     def is_at_home(self) -> bool:
-        return _says(self.source, self.slot, self.source)
+        return _serves(self.source, self.slot)
 
     def back(self) -> Move:
         return Move(self.slot, self.target, self.source, self.everyone)
@@ -57,25 +59,32 @@ def node_id(node: redis.Redis) -> str:
     return found.decode() if isinstance(found, bytes) else str(found)
 
 
-def _owner(slot: int, nodes: list[redis.Redis]) -> redis.Redis | None:
-    """The node that says that the slot is its own."""
-    return next((node for node in nodes if _says(node, slot, node)), None)
+def agree(nodes: list[redis.Redis]) -> bool:
+    """Whether all know the same owners of slots under the same epochs, no two of them alike.
+
+    A node gives itself the epoch after the highest that it has heard of. Before all agree, that may be one that
+    another has already.
+    """
+    views = [_view(node) for node in nodes]
+    epochs = [epoch for epoch, _ in views[0][1].values()]
+    return all(view == views[0] for view in views) and len(set(epochs)) == len(epochs)
 
 
-def _settled_owner(slot: int, nodes: list[redis.Redis]) -> redis.Redis:
-    """The owner, once the nodes agree after earlier moves; if they do not, the first node is made the owner."""
-    try:
-        return eventually(lambda: _owner(slot, nodes), 10) or nodes[0]
-    except AssertionError:
-        for node in nodes:
-            node.execute_command("CLUSTER", "SETSLOT", slot, "NODE", node_id(nodes[0]))
-        nodes[0].execute_command("CLUSTER", "BUMPEPOCH")
-        return nodes[0]
+def _view(node: redis.Redis) -> tuple[int, dict[str, tuple[int, list[str]]]]:
+    """The highest epoch that a node knows; of each node its epoch and its slots."""
+    info = node.execute_command("CLUSTER INFO")
+    rows = [line.split() for line in _nodes(node).splitlines()]
+    return int(info["cluster_current_epoch"]), {row[0]: (int(row[6]), row[8:]) for row in rows}
 
 
-def _says(node: redis.Redis, slot: int, owner: redis.Redis) -> bool:
-    """Whether the node holds the other for the slot's owner."""
-    port = owner.connection_pool.connection_kwargs["port"]
+def _nodes(node: redis.Redis) -> str:
+    found = node.execute_command("CLUSTER", "NODES")
+    return found.decode() if isinstance(found, bytes) else str(found)
+
+
+def _serves(node: redis.Redis, slot: int) -> bool:
+    """Whether the node says that the slot is its own."""
+    port = node.connection_pool.connection_kwargs["port"]
     rows = node.execute_command("CLUSTER", "SLOTS")
     return any(first <= slot <= last and master[1] == port for first, last, master, *_ in rows)
 
@@ -85,18 +94,19 @@ def moving(store: Store, key: str) -> Iterator[Move]:
     """The move of a key's slot to another master; afterwards the slot is back, whatever happened."""
     slot = key_slot(key.encode())
     nodes = [redis.Redis(host="127.0.0.1", port=server.port) for server in store.servers]
-    source = _settled_owner(slot, nodes)
+    eventually(lambda: agree(nodes))
+    source = next(node for node in nodes if _serves(node, slot))
     target = next(node for node in nodes if node is not source)
-    move = Move(slot, source, target, [node for node in nodes if node not in (source, target)])
+    move = Move(slot, source, target, nodes)
     try:
         yield move
     finally:
         for each in (move, move.back()):
-            if each.has_begun():
-                each.finish()  # a move that has begun cannot be undone half-way
+            if each.has_begun():  # a move that has begun cannot be undone half-way
+                each.begin()
+                each.finish()
         if not move.is_at_home():
             move.back().begin()
             move.back().finish()
-        eventually(lambda: all(_says(node, slot, source) for node in nodes), 15)
         for node in nodes:
             node.close()

@@ -120,7 +120,7 @@ def test_no_try_begins_after_the_socket_timeout_has_passed_again(
     proxy: Proxy, redis_server: Store, settings: Any, drive: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recovery, "BACKOFF_BASE_S", 0.0)
-    point(settings, proxy.url, RETRIES=20, SOCKET_TIMEOUT=0.1)
+    point(settings, proxy.url, RETRIES=20, SOCKET_TIMEOUT=0.5)
 
     def flow() -> Flow[None]:
         yield Read("PING")
@@ -203,7 +203,7 @@ def test_a_wait_that_the_server_breaks_off_is_asked_again(redis_server: Store, d
     helper = threading.Thread(target=unblock)
     helper.start()
 
-    assert drive.ask(Wait(key("r", "bell"), 3)) is None
+    assert drive.ask(Wait(key("r", "bell"), 60)) is None
     helper.join()
 
 
@@ -214,7 +214,7 @@ def test_a_server_that_loads_its_data_is_waited_for(start_server: Start, setting
     server = start_server("--enable-debug-command", "local", "--loading-process-events-interval-bytes", "1024")
     with redis.Redis.from_url(server.url) as raw:
         raw.mset({f"filler:{number}": "x" * 100 for number in range(2_000)})
-        raw.config_set("key-load-delay", 50)
+        raw.config_set("key-load-delay", 300)
         point(settings, server.url, RETRIES=20)
 
         def flow() -> Flow[tuple[Any, Any]]:
@@ -432,7 +432,7 @@ def test_a_slot_may_move_there_and_back_while_it_is_used(stores: Any, settings: 
             each.begin()
             each.finish()
         stop.set()
-        worker.join(10)
+        worker.join(60)
     assert counted == list(range(1, len(counted) + 1))
     cluster.delete_keys()
 
@@ -469,7 +469,6 @@ def test_nodes_that_do_not_agree_are_asked_a_few_times_and_then_named(
         for request in (Command("INCR", name), Batch([Command("INCR", name)])):
             with pytest.raises(redis.exceptions.ClusterDownError, match=text + r"127\.0\.0\.1:\d+\.$"):
                 drive.ask(request)
-        move.target.execute_command("CLUSTER", "SETSLOT", move.slot, "IMPORTING", node_id(move.source))
 
 
 def test_a_wait_follows_a_slot_that_has_moved(stores: Any, settings: Any, drive: Driver) -> None:
