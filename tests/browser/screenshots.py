@@ -41,7 +41,7 @@ def main() -> None:
             for scheme in ("light", "dark"):
                 page = _page(browser, scheme)
                 _sign_in(page, demo)
-                eventually(lambda: _nothing_ready(demo.raw()), timeout_s=60)
+                eventually(lambda: _nothing_ready(demo.raw()))
                 page.goto(demo.dashboard)
                 _save(page, f"dashboard-{scheme}.png", full_page=True)
             page.emulate_media(color_scheme="light")

@@ -28,7 +28,7 @@ def simulated(demo: Demo) -> Demo:
     command = [sys.executable, "manage.py", "simulate", "--days", "3", "--users", "60", "--verbosity", "0"]
     subprocess.run(command, cwd=ROOT, env=os.environ | demo_environment(demo.directory), check=True)
     with demo.raw() as raw:
-        eventually(lambda: is_quiet(raw), timeout_s=60)
+        eventually(lambda: is_quiet(raw))
     return demo
 
 

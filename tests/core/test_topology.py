@@ -52,7 +52,7 @@ def fail_over(servers: list[LocalServer]) -> None:
     before = address_of_master(servers[2])
     with redis.Redis.from_url(servers[2].url) as client:
         client.execute_command("SENTINEL", "FAILOVER", SERVICE)
-    eventually(lambda: address_of_master(servers[2]) != before, timeout_s=20)
+    eventually(lambda: address_of_master(servers[2]) != before)
     old = next(server for server in servers[:2] if server.port == before)
     with redis.Redis.from_url(old.url) as client:
         client.replicaof("127.0.0.1", address_of_master(servers[2]))
@@ -124,9 +124,9 @@ def test_a_plain_command_that_meets_a_dead_master_has_the_next_one_go_to_the_new
         master.kill()
         with pytest.raises(redis.ConnectionError):
             yield command
-        eventually(lambda: address_of_master(sentinel) == replica.port, timeout_s=20)
+        eventually(lambda: address_of_master(sentinel) == replica.port)
         with redis.Redis.from_url(replica.url) as raw:
-            eventually(lambda: raw.info("replication")["role"] == "master", timeout_s=20)
+            eventually(lambda: raw.info("replication")["role"] == "master")
         return (yield command)
 
     assert drive(flow()) == 2
@@ -296,7 +296,7 @@ def test_a_node_that_was_started_anew_is_found_again_by_all_threads(
     server.stop()
     server.start()
     seen = len(done)
-    eventually(lambda: len(done) > seen + 100, timeout_s=20)
+    eventually(lambda: len(done) > seen + 100)
     stop.set()
     for thread in threads:
         thread.join()

@@ -49,7 +49,7 @@ def blocked(store: Store) -> int:
     return int(store.raw.info("clients")["blocked_clients"])
 
 
-def short_timeout(settings: Any, seconds: float = 0.2) -> None:
+def short_timeout(settings: Any, seconds: float = 1.0) -> None:
     """Make the server's part of a wait end soon, so that it has to be asked again."""
     entry = settings.REDIS_COMPONENTS["CONNECTIONS"]["default"]
     settings.REDIS_COMPONENTS = {
@@ -62,7 +62,7 @@ def test_a_bell_that_has_rung_is_heard_once(store: Store, waiters: list[BellWait
     waiter = waiter_of(waiters)
     ring()
 
-    assert waiter.wait(2) is True
+    assert waiter.wait(60) is True
     assert waiter.wait(0.01) is False
 
 
@@ -71,7 +71,7 @@ def test_a_bell_that_rings_during_the_wait_ends_it(store: Store, waiters: list[B
     later = threading.Timer(0.03, ring)
     later.start()
 
-    assert waiter.wait(5) is True
+    assert waiter.wait(60) is True
     later.join()
 
 
@@ -82,10 +82,10 @@ def test_the_first_of_several_bells_is_used_up_and_the_others_stay(
     ring("low")
     ring("high")
 
-    assert waiter.wait(2) is True
+    assert waiter.wait(60) is True
     assert not redis_server.raw.exists(bell("high"))
     assert redis_server.raw.exists(bell("low"))
-    assert waiter.wait(2) is True
+    assert waiter.wait(60) is True
     assert waiter.wait(0) is False
 
 
@@ -94,11 +94,11 @@ def test_the_timer_ends_the_wait_with_the_block_outstanding_and_the_next_wait_ge
 ) -> None:
     waiter = waiter_of(waiters)
     assert waiter.wait(0.01) is False
-    assert blocked(redis_server) == 1
+    eventually(lambda: blocked(redis_server) == 1)
 
     ring()
 
-    assert waiter.wait(0) is True or waiter.wait(0.5) is True
+    assert waiter.wait(0) is True or waiter.wait(60) is True
     assert not redis_server.raw.exists(bell())
 
 
@@ -125,10 +125,10 @@ def test_the_wake_descriptor_ends_a_wait_and_stays_readable(redis_server: Store,
     later = threading.Timer(0.03, os.write, [writing, b"!"])
     later.start()
 
-    assert waiter.wait(5) is False
+    assert waiter.wait(60) is False
 
     later.join()
-    assert waiter.wait(5) is False
+    assert waiter.wait(60) is False
     ring()
     eventually(lambda: waiter.wait(0))
     assert os.read(reading, 10) == b"!"
@@ -144,11 +144,11 @@ def test_the_servers_block_runs_out_and_is_asked_again(
     waiter = waiter_of(waiters)
     before = redis_server.raw.info("commandstats").get("cmdstat_bzpopmin", {"calls": 0})["calls"]
 
-    assert waiter.wait(0.6) is False
+    assert waiter.wait(2.5) is False
 
     assert redis_server.raw.info("commandstats")["cmdstat_bzpopmin"]["calls"] >= before + 2
     ring()
-    assert waiter.wait(2) is True
+    assert waiter.wait(60) is True
 
 
 def test_a_descriptor_beyond_the_reach_of_select_is_waited_for(redis_server: Store, waiters: list[BellWaiter]) -> None:
@@ -157,7 +157,7 @@ def test_a_descriptor_beyond_the_reach_of_select_is_waited_for(redis_server: Sto
         waiter = waiter_of(waiters)
         assert waiter.wait(0.01) is False
         ring()
-        assert waiter.wait(2) is True
+        assert waiter.wait(60) is True
         waiter.close()
     finally:
         for each in held:
@@ -174,21 +174,21 @@ def test_a_server_that_is_killed_is_an_error_and_after_its_start_the_bell_is_hea
 
     for _ in range(2):
         with pytest.raises(redis.ConnectionError, match=rf"127\.0\.0\.1:{server.port}"):
-            waiter.wait(2)
+            waiter.wait(60)
     server.start()
 
     ring()
-    assert waiter.wait(2) is True
+    assert waiter.wait(60) is True
 
 
 def test_a_server_that_hangs_is_an_error_in_the_end(proxy: Proxy, waiters: list[BellWaiter], settings: Any) -> None:
-    settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": proxy.url, "SOCKET_TIMEOUT": 0.1}}}
+    settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": proxy.url, "SOCKET_TIMEOUT": 1.0}}}
     waiter = waiter_of(waiters)
     assert waiter.wait(0.01) is False
-    proxy.delay(30)
+    proxy.delay(60)
 
     with pytest.raises(redis.TimeoutError) as caught:
-        waiter.wait(5)
+        waiter.wait(60)
 
     assert str(caught.value) == (
         f"127.0.0.1:{proxy.port} (connection 'default') did not end a blocking command in time."
@@ -206,17 +206,17 @@ def test_a_bell_that_is_no_bell_is_an_error_and_the_waiter_goes_on(
     redis_server.raw.delete(bell())
 
     ring()
-    assert waiter.wait(2) is True
+    assert waiter.wait(60) is True
 
 
 def test_a_closed_waiter_holds_no_connection_and_may_wait_again(redis_server: Store, waiters: list[BellWaiter]) -> None:
     waiter = waiter_of(waiters)
     waiter.wait(0.01)
-    assert blocked(redis_server) == 1
+    eventually(lambda: blocked(redis_server) == 1)
 
     waiter.close()
     waiter.close()
 
     eventually(lambda: blocked(redis_server) == 0)
     ring()
-    assert waiter.wait(2) is True
+    assert waiter.wait(60) is True

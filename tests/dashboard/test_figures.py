@@ -118,7 +118,7 @@ def test_a_real_worker_is_alive_until_it_is_killed(redis_server: Store, viewer: 
         found = figures(viewer)
         return bool(found["poller"]) and [worker["alive"] for worker in found["workers"]] == [True]
 
-    eventually(alive, timeout_s=30)
+    eventually(alive)
     [worker] = figures(viewer)["workers"]
     assert (worker["queues"], worker["threads"], worker["busy"]) == (["default", "mail"], 3, 0)
     assert worker["pid"] > 0

@@ -91,7 +91,7 @@ def test_a_child_that_ends_is_announced_and_started_again(tmp_path):
         first.kill()
 
         demo.child.wait_for("!!! poller was killed by signal 9; it is started again in 1 s")
-        demo.child.wait_for("poller runs again, process", 20)
+        demo.child.wait_for("poller runs again, process")
         assert eventually(lambda: named(demo, "runpoller")).pid != first.pid
 
 
@@ -105,7 +105,7 @@ def test_a_server_that_ends_is_started_again_with_its_data(tmp_path):
         server.kill()
 
         demo.child.wait_for("!!! the server ended; it is started again with its data")
-        demo.child.wait_for("the server runs again, process", 30)
+        demo.child.wait_for("the server runs again, process")
         assert raw.get("kept") == b"yes"
         raw.close()
         assert demo.visitor().get("/").status == 200

@@ -61,7 +61,7 @@ def test_of_six_buyers_at_once_one_wins_and_the_others_are_told(demo, list_item)
 def test_a_sale_without_a_buyer_ends_by_itself_and_the_seller_is_told(demo, list_item):
     item = list_item("Umbrella for two", lasts_s=0.4)
 
-    page = eventually(lambda: mail_about(demo, "Not sold: Umbrella for two"), timeout_s=10)
+    page = eventually(lambda: mail_about(demo, "Not sold: Umbrella for two"))
 
     assert "nobody took it for 7 gold" in page
     assert "Sale over" in demo.visitor().get(f"/items/{item}/").text

@@ -123,7 +123,7 @@ def test_a_cancelled_release_has_released_all_the_same(store: Store) -> None:
             started = turns > 0
 
             task.cancel()
-            await asyncio.wait([task], timeout=5)
+            await asyncio.wait([task], timeout=60)
 
             assert await lock.alocked() is not started
             if not started:

@@ -86,7 +86,7 @@ def test_an_object_that_is_not_reentrant_stays_outside(redis_server: Store) -> N
 def test_a_lost_lock_cannot_be_entered_again(redis_server: Store) -> None:
     held = Lock("door", timeout=0.02, reentrant=True)
     held.acquire()
-    assert held.lost.wait(5)
+    assert held.lost.wait(60)
     eventually(lambda: not held.locked())
 
     with pytest.raises(LockLost) as caught:

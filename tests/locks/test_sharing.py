@@ -37,7 +37,7 @@ def test_threads_share_one_object(redis_server: Store) -> None:
 
 
 def test_a_thread_that_is_late_does_not_release_the_lock_of_another(redis_server: Store) -> None:
-    lock = Lock("door", timeout=0.02)
+    lock = Lock("door", timeout=1)
     lock.acquire()
     eventually(lambda: not lock.locked())
     taken, go_on = threading.Event(), threading.Event()
@@ -47,18 +47,18 @@ def test_a_thread_that_is_late_does_not_release_the_lock_of_another(redis_server
         lock.acquire(blocking=False)
         lock.extend(30)
         taken.set()
-        go_on.wait(5)
+        go_on.wait(60)
         survived.append(lock.owned())
 
     thread = threading.Thread(target=other)
     thread.start()
-    taken.wait(5)
+    taken.wait(60)
 
     with pytest.raises(LockNotOwned):
         lock.release()
 
     go_on.set()
-    thread.join(5)
+    thread.join(60)
     assert survived == [True]
 
 
@@ -99,7 +99,7 @@ def test_the_first_release_is_the_one_that_counts(redis_server: Store) -> None:
 def test_a_lock_that_is_taken_again_and_again_without_a_release_does_not_grow(redis_server: Store) -> None:
     lock = Lock("door", timeout=0.004)
     for _ in range(5):
-        assert lock.acquire(blocking_timeout=5)
+        assert lock.acquire(blocking_timeout=60)
         lock.lost.wait()
 
     assert len(lock._holder.leases._stack()) == 1
@@ -136,28 +136,28 @@ def test_the_lost_event_wakes_who_waits_for_it(redis_server: Store) -> None:
     lock.acquire()
     lost = lock.lost
     woken: list[bool] = []
-    thread = threading.Thread(target=lambda: woken.append(lost.wait(5)))
+    thread = threading.Thread(target=lambda: woken.append(lost.wait(60)))
     thread.start()
     redis_server.raw.delete(f"{redis_server.prefix}:locks:{{door}}")
 
     with pytest.raises(LockNotOwned):
         lock.release()
 
-    thread.join(5)
+    thread.join(60)
     assert woken == [True]
     assert lock.lost is lost
 
 
 def test_a_lease_that_was_extended_is_not_lost_at_its_first_deadline(redis_server: Store) -> None:
-    lock = Lock("door", timeout=0.05)
+    lock = Lock("door", timeout=1)
     lock.acquire()
     woken: list[bool] = []
-    thread = threading.Thread(target=lambda: woken.append(lock.lost.wait(0.2)))
+    thread = threading.Thread(target=lambda: woken.append(lock.lost.wait(1.2)))
     thread.start()
 
     lock.extend(30)
 
-    thread.join(5)
+    thread.join(60)
     assert woken == [False]
 
 

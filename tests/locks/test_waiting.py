@@ -57,7 +57,7 @@ def test_a_release_wakes_the_waiter(store: Store) -> None:
 
     holder.release()
 
-    thread.join(5)
+    thread.join(60)
     assert got == [True]
     assert store.raw.get(lock_key(store)) == waiter._holder.leases.newest.token.encode()
     assert store.raw.pttl(lock_key(store)) > 29_000
@@ -80,7 +80,7 @@ def test_waiters_are_served_in_the_order_in_which_they_came(store: Store) -> Non
     holder.release()
 
     for thread in threads:
-        thread.join(5)
+        thread.join(60)
     assert served == list(range(6))
 
 
@@ -104,14 +104,14 @@ def test_a_hand_off_is_a_short_lease_until_the_waiter_takes_it(store: Store) -> 
 
     holder.release()
 
-    assert 1_500 < store.raw.pttl(lock_key(store)) <= turns.HANDOFF_MS
+    assert 0 < store.raw.pttl(lock_key(store)) <= turns.HANDOFF_MS
     waiter.go()
     waiter.go()
     assert store.raw.pttl(lock_key(store)) > 59_000
 
 
 def test_a_hand_off_becomes_the_lease_that_was_asked_for_also_when_that_is_shorter(store: Store) -> None:
-    holder, lock = Lock("door"), Lock("door", timeout=0.5)
+    holder, lock = Lock("door"), Lock("door", timeout=1.5)
     holder.acquire()
     waiter = queued(lock)
     holder.release()
@@ -119,7 +119,7 @@ def test_a_hand_off_becomes_the_lease_that_was_asked_for_also_when_that_is_short
     waiter.go()
     waiter.go()
 
-    assert 0 < store.raw.pttl(lock_key(store)) <= 500
+    assert 0 < store.raw.pttl(lock_key(store)) <= 1_500
 
 
 def test_a_lost_bell_loses_nothing(store: Store) -> None:
@@ -172,7 +172,7 @@ def test_a_waiter_that_died_holding_a_hand_off_costs_its_time_only(store: Store,
 
     holder.release()
 
-    thread.join(2)
+    thread.join(60)
     assert got == [True]
 
 
@@ -185,7 +185,7 @@ def test_a_waiter_that_is_killed_is_skipped(redis_server: Store, children: Child
 
     holder.release()
 
-    assert Lock("door").acquire(blocking_timeout=5)
+    assert Lock("door").acquire(blocking_timeout=60)
 
 
 def test_the_lock_of_a_killed_holder_goes_to_the_waiter_when_its_lease_ends(
@@ -195,7 +195,7 @@ def test_the_lock_of_a_killed_holder_goes_to_the_waiter_when_its_lease_ends(
     child.wait_for("taken")
     child.kill()
 
-    assert Lock("door").acquire(blocking_timeout=5)
+    assert Lock("door").acquire(blocking_timeout=60)
 
 
 def take_and_say(timeout: float = 30) -> None:
@@ -269,12 +269,12 @@ def test_no_wait_is_longer_than_a_hand_off(store: Store) -> None:
 
 
 def test_a_wait_ends_with_the_lease_of_the_holder_and_the_last_in_line_wakes_last(store: Store) -> None:
-    Lock("door", timeout=1).acquire()
+    Lock("door", timeout=1.9).acquire()
 
     first, second = queued(), queued()
 
-    assert 0.5 < first.request.seconds <= 1.001
-    assert second.request.seconds <= 1.003
+    assert 0.5 < first.request.seconds <= 1.901
+    assert second.request.seconds <= 1.903
     assert queued().request.seconds > 0.5
 
 
@@ -426,7 +426,7 @@ def test_a_cancelled_task_leaves_the_line(store: Store) -> None:
 
         task.cancel()
 
-        await asyncio.wait([task], timeout=5)
+        await asyncio.wait([task], timeout=60)
         assert task.cancelled()
         assert line(store) == []
         await holder.arelease()
@@ -435,7 +435,12 @@ def test_a_cancelled_task_leaves_the_line(store: Store) -> None:
     run_async(main)
 
 
-def test_a_task_that_is_cancelled_while_it_is_given_the_lock_hands_it_on(store: Store) -> None:
+def test_a_task_that_is_cancelled_while_it_is_given_the_lock_hands_it_on(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "HANDOFF_MS", 20_000)  # what a hand-off that is lost would cost
+    monkeypatch.setattr(turns, "LIVENESS_MS", 60_000)
+
     async def once(turns_of_the_loop: int) -> bool:
         holder, cancelled, next_one = Lock("door"), Lock("door"), Lock("door")
         await holder.aacquire()
@@ -449,10 +454,10 @@ def test_a_task_that_is_cancelled_while_it_is_given_the_lock_hands_it_on(store: 
             await asyncio.sleep(0)
         task.cancel()
 
-        await asyncio.wait([task], timeout=5)
+        await asyncio.wait([task], timeout=60)
         if not task.cancelled():  # it had the lock before it was cancelled
             await cancelled.arelease()
-        async with asyncio.timeout(1.5):
+        async with asyncio.timeout(15):
             assert await waiting
         await next_one.arelease()
         return task.cancelled()

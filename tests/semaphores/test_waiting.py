@@ -58,7 +58,7 @@ def test_a_release_wakes_the_waiter(store: Store) -> None:
 
     holder.release()
 
-    thread.join(5)
+    thread.join(60)
     assert got == [True]
     assert waiter.holders()[0].remaining > 59
     assert line(store) == []
@@ -138,12 +138,12 @@ def test_a_hand_off_is_a_short_lease_until_the_waiter_takes_it(store: Store) -> 
 
 def test_a_hand_off_becomes_the_lease_that_was_asked_for_also_when_that_is_shorter(store: Store) -> None:
     holder = held()
-    waiter = Waiter(timeout=0.5)
+    waiter = Waiter(timeout=1.5)
     holder.release()
 
     assert waiter.is_served()
 
-    assert holder.holders()[0].remaining <= 0.5
+    assert holder.holders()[0].remaining <= 1.5
 
 
 def test_a_lost_bell_loses_nothing_and_an_unheard_one_goes_by_itself(store: Store) -> None:
@@ -177,7 +177,7 @@ def test_a_waiter_that_died_holding_a_hand_off_costs_its_time_only(
 
     holder.release()
 
-    assert Semaphore("pool", 1, blocking=True, blocking_timeout=5).acquire()
+    assert Semaphore("pool", 1, blocking=True, blocking_timeout=60).acquire()
 
 
 def test_the_permit_of_a_killed_holder_goes_to_the_waiter_when_it_expires(
@@ -187,7 +187,7 @@ def test_the_permit_of_a_killed_holder_goes_to_the_waiter_when_it_expires(
     child.wait_for("taken")
     child.kill()
 
-    assert Semaphore("pool", 1, blocking=True, blocking_timeout=5).acquire()
+    assert Semaphore("pool", 1, blocking=True, blocking_timeout=60).acquire()
 
 
 def take_and_say(timeout: float) -> None:
@@ -197,10 +197,10 @@ def take_and_say(timeout: float) -> None:
 
 
 def test_a_wait_ends_with_the_first_permit_that_expires(store: Store) -> None:
-    held(timeout=1)
+    held(timeout=1.9)
 
-    assert 0.5 < Waiter().steps.request.seconds <= 1.001
-    assert Waiter().steps.request.seconds <= 1.003
+    assert 0.5 < Waiter().steps.request.seconds <= 1.901
+    assert Waiter().steps.request.seconds <= 1.903
 
 
 def test_no_wait_is_longer_than_a_hand_off(store: Store) -> None:
@@ -294,7 +294,7 @@ def test_a_cancelled_task_leaves_the_line(store: Store) -> None:
 
         task.cancel()
 
-        await asyncio.wait([task], timeout=5)
+        await asyncio.wait([task], timeout=60)
         assert task.cancelled()
         assert line(store) == []
         await holder.arelease()

@@ -17,6 +17,8 @@ from typing import Self
 from django.conf import settings
 from django.db import connection
 
+from tests.support.waiting import PATIENCE_S
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -64,14 +66,14 @@ class Child:
             self._take(0)
         return "\n".join(self.lines)
 
-    def readline(self, timeout_s: float = 10.0) -> str:
+    def readline(self, timeout_s: float = PATIENCE_S) -> str:
         """The next line; AssertionError when none comes in time or the child has ended."""
         line = self._take(timeout_s)
         if line is None:
             raise AssertionError(f"no line within {timeout_s} s, or it ended; so far:\n{self.output}")
         return line
 
-    def wait_for(self, text: str, timeout_s: float = 10.0) -> str:
+    def wait_for(self, text: str, timeout_s: float = PATIENCE_S) -> str:
         """Read on until a line contains ``text``, and return that line."""
         deadline = time.monotonic() + timeout_s
         while True:
@@ -81,19 +83,19 @@ class Child:
             if text in line:
                 return line
 
-    def result(self, timeout_s: float = 30.0) -> object:
+    def result(self, timeout_s: float = PATIENCE_S) -> object:
         """Wait for the end of a ``call`` and return what the function returned."""
         line = self.wait_for("done ", timeout_s)
         assert self.wait(timeout_s) == 0, self.output
         return json.loads(line.removeprefix("done "))
 
-    def wait(self, timeout_s: float = 10.0) -> int:
+    def wait(self, timeout_s: float = PATIENCE_S) -> int:
         """Wait for its end and return its exit code."""
         try:
             code = self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"{self.argv} still runs after {timeout_s} s:\n{self.output}") from None
-        self._reader.join(2)  # children of its own may hold its output open longer
+        self._reader.join(5)  # children of its own may hold its output open longer
         return code
 
     def signal(self, number: int) -> None:
@@ -145,7 +147,7 @@ class Children:
     def call(self, target: str, *args: object, env: dict[str, str] | None = None) -> Child:
         """``module:function`` with JSON arguments in a new Python. Returns when Django is set up in it."""
         child = self.run("-m", "tests.support.child", target, json.dumps(args), env=env)
-        child.wait_for("ready", 30)
+        child.wait_for("ready")
         return child
 
     def manage(self, *args: str, env: dict[str, str] | None = None) -> Child:

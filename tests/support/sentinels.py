@@ -28,8 +28,8 @@ def start_sentinel(binary: Path, directory: Path) -> list[LocalServer]:
         replica = start("replica", "--replicaof", f"127.0.0.1 {master.port}")
         config = _write_config(directory / "sentinel", master)
         sentinel = start("sentinel", "--sentinel", config=config)
-        eventually(lambda: _is_in_step(replica), timeout_s=20)
-        eventually(lambda: _knows_both(sentinel), timeout_s=20)
+        eventually(lambda: _is_in_step(replica))
+        eventually(lambda: _knows_both(sentinel))
     return servers
 
 

@@ -7,10 +7,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from tests.support.waiting import PATIENCE_S
+
 T = TypeVar("T")
 
 
-def run_together(n: int, func: Callable[..., T], *args: object, timeout_s: float = 30.0) -> list[T]:
+def run_together(n: int, func: Callable[..., T], *args: object, timeout_s: float = 2 * PATIENCE_S) -> list[T]:
     """Call ``func`` in ``n`` threads that leave one barrier together; return the results in thread order.
 
     A function that takes one more argument than ``args`` gets its thread's number (0 to n-1) first. The first

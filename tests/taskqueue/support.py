@@ -22,6 +22,7 @@ from django_redis_components.taskqueue.workers.fetcher import Fetcher
 from django_redis_components.taskqueue.workers.worker import ASYNC_CONCURRENCY, Worker
 from tests.support import Child, Store, eventually
 from tests.support.processes import Children
+from tests.support.waiting import PATIENCE_S
 
 #: For `Children.manage`: a site whose tasks are those of `tests.taskqueue.tasks`.
 SITE = {"DJANGO_SETTINGS_MODULE": "tests.taskqueue.site"}
@@ -93,7 +94,7 @@ class Held:
     def _pids(self, what: str) -> list[int]:
         return [int(pid) for pid in self._store.raw.lrange(f"{self._store.prefix}:{what}:{self._name}", 0, -1)]
 
-    def started(self, times: int = 1, timeout_s: float = 20.0) -> int:
+    def started(self, times: int = 1, timeout_s: float = PATIENCE_S) -> int:
         """Wait until it has started so often; the value is the pid of the last process."""
         return eventually(lambda: self._pids("started")[times - 1 :], timeout_s)[0]
 
@@ -133,7 +134,7 @@ def running_worker(
     finally:
         os.write(stop_write, b"x")
         made.stop()
-        eventually(lambda: not made.alive(), timeout_s=10)
+        eventually(lambda: not made.alive())
         os.close(stop_read)
         os.close(stop_write)
 
@@ -174,7 +175,7 @@ def recover(*, max_deliveries: int = MAX_DELIVERIES) -> list[tuple[str, str, str
 def queue_worker(children: Children, *args: str, env: dict[str, str] | None = None) -> Child:
     """`manage.py runworker` on the site of the tests, once it runs."""
     child = children.manage("runworker", *args, env=SITE | (env or {}))
-    child.wait_for("Worker: queues", 30)
+    child.wait_for("Worker: queues")
     return child
 
 

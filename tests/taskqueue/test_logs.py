@@ -103,7 +103,7 @@ def test_coroutines_side_by_side_keep_their_names_apart(redis_server: Store, lin
     with running_worker():
         results = [leave_word_async.enqueue(f"word {number}") for number in range(5)]
         for result in results:
-            result.wait(10)
+            result.wait(60)
 
     assert sorted(lines) == sorted(
         line
@@ -169,7 +169,7 @@ def test_json_says_all_that_the_record_was_given() -> None:
 
 def test_a_worker_writes_json(redis_server: Store, children: Children) -> None:
     worker = children.manage("runworker", "--log-format", "json", env=SITE)
-    worker.wait_for("Worker: queues default", 30)
+    worker.wait_for("Worker: queues default")
     failed, spoken = fail.enqueue("my own"), leave_word.enqueue("hello")
     worker.wait_for('"message": "hello"')
     worker.wait_for("failed (attempt 1 of 1)") if "failed (attempt" not in worker.output else None

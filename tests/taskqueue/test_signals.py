@@ -192,7 +192,7 @@ def test_receivers_may_be_coroutines(redis_server: Store, connect: Callable[...,
 
 def test_coroutines_on_the_event_loop_are_heard_too(redis_server: Store, heard: Heard) -> None:
     with running_worker():
-        assert add_async.enqueue(1, 2).wait(10) == 3
+        assert add_async.enqueue(1, 2).wait(60) == 3
 
     names = [name for name, *_ in heard]  # the worker may begin before the sender has heard that it may
     assert sorted(names) == ["task_enqueued", "task_finished", "task_started"]

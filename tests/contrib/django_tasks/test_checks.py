@@ -124,6 +124,6 @@ def test_manage_py_check_asks_the_backend(children: Children, tmp_path: Any) -> 
 
     child = children.manage("check", env=env)
 
-    assert child.wait(30) == 1
+    assert child.wait(60) == 1
     assert '(drc.E040) TASKS["redis"]["OPTIONS"] has the unknown key \'RESULT_TTLS\'.' in child.output
     assert "HINT: Did you mean 'RESULT_TTL'?" in child.output

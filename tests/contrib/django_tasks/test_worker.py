@@ -363,7 +363,7 @@ def test_a_worker_with_threads_runs_a_mixture(store: Store) -> None:
             for number in range(20)
             for task in (add, add_async, echo)
         ]
-        eventually(lambda: all(each.task.get_result(each.id).is_finished for each in results), timeout_s=20)
+        eventually(lambda: all(each.task.get_result(each.id).is_finished for each in results))
 
     for number, each in enumerate(results):
         each.refresh()
@@ -378,5 +378,5 @@ def test_runworker_runs_tasks_it_finds_in_the_apps(redis_server: Store, settings
     results = [add.using(backend="redis").enqueue(1, 2), double.using(backend="redis").enqueue(21)]
     child = children.manage("runworker", "--threads", "1", "--burst", "--skip-checks", env=SITE)
 
-    assert child.wait(30) == 0, child.output
+    assert child.wait(60) == 0, child.output
     assert [each.task.get_result(each.id).return_value for each in results] == [3, 42]

@@ -41,7 +41,7 @@ def test_no_task_is_lost_and_each_double_has_a_death(short_lease: Store, childre
         died = {point for point, _ in Traces.read(traced).deaths}
         return died == EACH_DEATH and all(map(_successful, at_once + delayed))
 
-    eventually(half_done, timeout_s=60)
+    eventually(half_done)
     crew.kill_supervisor()
     eventually(all_done, timeout_s=90)
 
@@ -66,7 +66,7 @@ def test_a_task_whose_worker_dies_there_runs_again(
     crew.keep_alive()
     result = leave_trace.enqueue(1)
 
-    assert result.wait(30) == 1
+    assert result.wait(60) == 1
 
     traces = Traces.read(traced)
     started_before = {"after_pop": 1, "before_body": 1, "after_effect": 2, "before_ack": 2}
@@ -88,6 +88,6 @@ def test_a_poller_that_dies_in_its_round_leaves_nothing_behind(
         crew.keep_alive()
         return all(map(_successful, results)) and bool(Traces.read(traced).deaths)
 
-    eventually(finished, timeout_s=30)
+    eventually(finished)
 
     assert {number: len(pids) for number, pids in Traces.read(traced).starts.items()} == dict.fromkeys(range(10), 1)

@@ -40,13 +40,13 @@ def test_an_outage_loses_nothing_and_doubles_nothing(site: Store, children: Chil
     before = _pids(crew)
     results = leave_trace.enqueue_many([((number, 0.05), {}) for number in range(TASKS - 20)])
     results += [leave_trace.using(run_after=0.3 * number).enqueue(TASKS - 20 + number) for number in range(20)]
-    eventually(lambda: len(Traces.read(traced).effects) > 40, timeout_s=30)
+    eventually(lambda: len(Traces.read(traced).effects) > 40)
 
     site.servers[0].stop()
     _until(time.monotonic() + OUTAGE_S, _enqueueing_fails_clearly)
     site.servers[0].start()
 
-    eventually(lambda: all(map(_successful, results)), timeout_s=60)
+    eventually(lambda: all(map(_successful, results)))
     traces = Traces.read(traced)
     assert {number: len(pids) for number, pids in traces.effects.items()} == dict.fromkeys(range(TASKS), 1)
     assert _pids(crew) == before, "nobody had to be restarted"
@@ -56,13 +56,13 @@ def test_a_server_that_hangs_is_survived(site: Store, children: Children, traced
     crew = Crew(children, [], [])
     crew.keep_alive()
     results = leave_trace.enqueue_many([((number, 0.02), {}) for number in range(TASKS)])
-    eventually(lambda: len(Traces.read(traced).effects) > 40, timeout_s=30)
+    eventually(lambda: len(Traces.read(traced).effects) > 40)
 
     os.kill(site.servers[0].pid or 0, signal.SIGSTOP)
     _until(time.monotonic() + OUTAGE_S, lambda: time.sleep(0.05))
     os.kill(site.servers[0].pid or 0, signal.SIGCONT)
 
-    eventually(lambda: all(map(_successful, results)), timeout_s=60)
+    eventually(lambda: all(map(_successful, results)))
     assert {len(pids) for pids in Traces.read(traced).effects.values()} == {1}
 
 

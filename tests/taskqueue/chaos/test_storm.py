@@ -52,7 +52,7 @@ def network(own_server: Store, settings: Any) -> Iterator[Proxy]:
 def outcome(own_server: Store, network: Proxy, children: Children, traced: Path) -> Outcome:
     """The storm, and what is left when it is over."""
     fleet, producer = Fleet(children, random.Random(SEED)), Producer(random.Random(SEED))
-    eventually(fleet.up, timeout_s=60)
+    eventually(fleet.up)
     found = Outcome(own_server, fleet, producer, traced)
     weather = _weather(found, network)
     while weather.elapsed_s() < STORM_S:
@@ -188,7 +188,7 @@ def test_a_storm_loses_nothing_and_doubles_only_what_was_in_flight(outcome: Outc
         leased = [int(records[number][b"f"]) for number in once]
         assert leased == sorted(leased), queue
         assert len(once) > len(numbers) / 2, queue
-    eventually(lambda: outcome.left() == {}, timeout_s=20)
+    eventually(lambda: outcome.left() == {})
 
 
 def _results_of_others(runs: dict[int, list[Run]], records: dict[int, dict[bytes, bytes]]) -> dict[int, Any]:

@@ -231,7 +231,7 @@ def test_a_worker_with_threads_runs_a_flow_to_its_end(redis_server: Store) -> No
     with running_worker(threads=4):
         flow = chain(group(add.s(number, 1) for number in range(30)), echo.s(), note.si("done")).enqueue()
 
-        assert flow.wait(20) == "done"
+        assert flow.wait(60) == "done"
 
     assert flow.results[30].id == flow.parents(flow.last.id)[0].id
 

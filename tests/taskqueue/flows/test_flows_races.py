@@ -146,7 +146,7 @@ def test_a_callback_runs_once_when_many_workers_finish_at_once(store: Store) -> 
 
     def finish(fetcher: Any, number: int) -> None:
         taken = fetcher.fetch("0", 5)
-        ready.wait(20)
+        ready.wait(60)
         for job in taken:
             settle_now(fetcher, execute(job))
 

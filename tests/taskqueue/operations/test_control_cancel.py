@@ -140,7 +140,7 @@ def test_who_waits_for_the_result_is_woken(store: Store) -> None:
 
     def wait() -> None:
         try:
-            result.wait(30)
+            result.wait(60)
         except TaskFailed as exc:
             told.append(exc)
 
@@ -150,7 +150,7 @@ def test_who_waits_for_the_result_is_woken(store: Store) -> None:
 
     TaskResult(note, note.name, result.id, "default", {}).cancel()
 
-    waiter.join(10)
+    waiter.join(60)
     assert "was cancelled" in str(told[0])
     assert 0 < store.raw.pttl(base_key(store, "t", result.id, "done")) <= 60_000 or not store.raw.exists(
         base_key(store, "t", result.id, "done")

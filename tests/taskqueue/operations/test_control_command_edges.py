@@ -230,7 +230,7 @@ def test_the_command_is_found_in_a_process_of_its_own(redis_server: Store, child
 
     child = children.manage("queues", "status", env=SITE)
 
-    assert child.wait(30) == 0
+    assert child.wait(60) == 0
     assert child.output.splitlines()[1].split()[:2] == ["default", "1"]
 
 

@@ -63,13 +63,13 @@ def seconds_to_next(poller: Poller) -> float:
 
 
 def test_a_slot_sends_its_task_when_its_time_has_come(store: Store) -> None:
-    slot_ms = int(server_ms(store)) + 150
+    slot_ms = int(server_ms(store)) + 1_500
     schedule = at(slot_ms, slot_ms + HOUR)
     poller = poller_of(schedule)
 
     next_round(poller)
     assert waiting(store) == []
-    assert 0 < seconds_to_next(poller) <= 0.15, "it sleeps until the slot, not longer"
+    assert 0 < seconds_to_next(poller) <= 1.5, "it sleeps until the slot, not longer"
 
     def tended() -> bool:
         poller.step()
@@ -165,7 +165,7 @@ def test_slots_are_sent_once_however_many_pollers_there_are(
         for thread in threads:
             thread.start()
         try:
-            eventually(lambda: len(noted) >= 60, timeout_s=20)
+            eventually(lambda: len(noted) >= 60)
             time.sleep(0.05)
         finally:
             stop.set()
@@ -305,7 +305,7 @@ def test_a_firing_that_the_server_did_not_answer_is_made_up_for(own_server: Stor
         next_round(poller)
         return waiting(own_server) != []
 
-    eventually(tended, timeout_s=15)
+    eventually(tended)
     assert waiting(own_server) == [schedule.task_id(now_ms - 20)]
 
 

@@ -25,23 +25,23 @@ def tick_by_hand() -> Call:
 def test_a_worker_sends_them_by_itself(redis_server: Store, children: Children) -> None:
     children.manage("runworker", "ticks", env=SITE)
 
-    eventually(lambda: ticks(redis_server) >= 2, timeout_s=30)
+    eventually(lambda: ticks(redis_server) >= 2)
     assert redis_server.raw.zrange(base_key(redis_server, "schedules"), 0, -1) == [b"tick"]
 
 
 def test_a_worker_without_a_poller_leaves_them_to_pollers(redis_server: Store, children: Children) -> None:
     children.manage("runworker", "ticks", "--no-poller", env=SITE)
     connections.client().execute(tick_by_hand())
-    eventually(lambda: ticks(redis_server) == 1, timeout_s=30)
+    eventually(lambda: ticks(redis_server) == 1)
     assert redis_server.raw.exists(f"{tag()}:schedules") == 0
 
     first = children.manage("runpoller", env=SITE)
-    first.wait_for("Schedules: 1.", 30)
-    eventually(lambda: ticks(redis_server) >= 2, timeout_s=30)
+    first.wait_for("Schedules: 1.")
+    eventually(lambda: ticks(redis_server) >= 2)
     second = children.manage("runpoller", env=SITE)
-    second.wait_for("standing by", 30)
+    second.wait_for("standing by")
     first.kill()
     redis_server.raw.delete(base_key(redis_server, "poller"))
     reached = ticks(redis_server)
 
-    eventually(lambda: ticks(redis_server) >= reached + 2, timeout_s=30)
+    eventually(lambda: ticks(redis_server) >= reached + 2)

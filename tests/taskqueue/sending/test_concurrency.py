@@ -566,7 +566,7 @@ def test_workers_run_them_all_without_anybody_looking_again(redis_server: Store)
     with running_worker(threads=4, worker="here:1"), running_worker(threads=4, worker="here:2"):
         results = [one.enqueue(number) for number in range(60)]
         for result in results:
-            result.wait(20)
+            result.wait(60)
 
     assert noted == list(range(60))
     eventually(lambda: waiting(redis_server) == 0)

@@ -143,7 +143,7 @@ def test_on_the_event_loop_too(redis_server: Store) -> None:
     with running_worker():
         result = tell_async.using(metadata={"a": 1}).enqueue(*[["aprogress", number, 9] for number in range(9)])
 
-        assert result.wait(10) == {"a": 1}
+        assert result.wait(60) == {"a": 1}
     assert result.progress == Progress(8, 9)
 
 

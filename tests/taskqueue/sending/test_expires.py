@@ -96,7 +96,7 @@ def test_whoever_waits_hears_of_it(store: Store) -> None:
     def wait_or_work(number: int) -> None:
         if number == 0:
             with pytest.raises(TaskFailed, match="expired before it began"):
-                result.wait(10)
+                result.wait(60)
             return
         waited_for = Read("HEXISTS", base_key(store, "t", result.id), "W")
         eventually(lambda: connections.client().execute(waited_for) == 1)

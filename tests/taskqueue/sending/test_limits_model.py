@@ -129,7 +129,7 @@ class Site:
             get_queue(queue).resume()
         for fetcher, job in self.held:
             settle_now(fetcher, execute(job))
-        eventually(self._has_worked_off, timeout_s=20)
+        eventually(self._has_worked_off)
 
     def _has_worked_off(self) -> bool:
         self.fetchers += 1

@@ -125,7 +125,7 @@ def test_workers_start_each_when_it_falls_due(redis_server: Store) -> None:
     with running_worker(threads=2, worker="here:1"), running_worker(threads=2, worker="here:2"):
         results = send(note.using(rate="50/s"), *range(20))
         for result in results:
-            result.wait(20)
+            result.wait(60)
 
     assert noted == list(range(20))
     starts = [start_us(redis_server, result) for result in results]
@@ -385,9 +385,9 @@ def test_a_higher_rate_holds_at_once_and_for_those_that_wait(store: Store) -> No
     fetcher = new_fetcher()
     take(fetcher)
 
-    [fourth] = send(note.using(rate=(1, 0.02)), 3)
+    [fourth] = send(note.using(rate=(1, 0.5)), 3)
     assert take(fetcher) == [], "it waits behind those that came first"
-    assert (due_ms(store, second) or 0) - server_ms(store) <= 21
+    assert (due_ms(store, second) or 0) - server_ms(store) <= 501
 
     work_until_finished(second, third, fourth)
     assert noted == [1, 2, 3]

@@ -157,10 +157,10 @@ def test_waiting_ends_with_the_task(store: Store) -> None:
     waiting = threading.Barrier(3)
 
     def act(number: int) -> Any:
-        waiting.wait(10)
+        waiting.wait(60)
         if number == 0:
             return work_off()
-        return add.get_result(result.id).wait(10)
+        return add.get_result(result.id).wait(60)
 
     assert run_together(3, act)[1:] == [5, 5]
 
@@ -176,16 +176,16 @@ def test_waiting_for_what_has_finished_returns_at_once(store: Store) -> None:
 
 def test_waiting_in_a_coroutine_ends_with_the_task(store: Store) -> None:
     with running_worker():
-        assert run_async(add.enqueue(2, 3).await_, 10) == 5
+        assert run_async(add.enqueue(2, 3).await_, 60) == 5
 
 
 def test_waiting_raises_what_became_of_a_failed_task(store: Store) -> None:
     result = fail.enqueue("no stock")
 
     with running_worker(), pytest.raises(TaskFailed, match=r"Last error: builtins\.LookupError: no stock$"):
-        result.wait(10)
+        result.wait(60)
     with pytest.raises(TaskFailed, match=r"no stock$"):
-        run_async(result.await_, 10)
+        run_async(result.await_, 60)
 
 
 def test_waiting_without_a_worker_ends_with_the_time(store: Store) -> None:
@@ -209,7 +209,7 @@ def test_waiting_ends_when_the_result_has_gone_meanwhile(redis_server: Store) ->
     def act(number: int) -> None:
         if number == 0:
             with pytest.raises(TaskResultDoesNotExist):
-                result.wait(20)
+                result.wait(60)
         else:
             key = base_key(redis_server, "t", result.id)
             eventually(lambda: redis_server.raw.hget(key, "W") == b"1")

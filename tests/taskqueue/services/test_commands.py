@@ -100,7 +100,7 @@ def test_a_wrong_argument_is_named(args: list[str], text: str) -> None:
 def test_a_wrong_argument_ends_it_with_code_2(children: Children) -> None:
     child = children.manage("runworker", "--threads", "0")
 
-    assert child.wait(30) == 2
+    assert child.wait(60) == 2
     assert child.output.endswith("error: argument --threads: 0: expected a whole number from 1 to 1000.")
 
 
@@ -128,7 +128,7 @@ def test_a_mistake_is_said_in_one_line(redis_server: Store, settings: Any, args:
 def test_a_mistake_ends_it_with_code_1(redis_server: Store, children: Children, name: str) -> None:
     child = children.manage(name, "--using", "jobs")
 
-    assert child.wait(30) == 1
+    assert child.wait(60) == 1
     assert child.output == "CommandError: REDIS_COMPONENTS[\"CONNECTIONS\"] has no 'jobs'. There are default."
 
 
@@ -205,18 +205,18 @@ def test_a_login_that_may_not_read_info_can_work(own_server: Store, settings: An
     worker = queue_worker(children)
 
     assert "maxmemory-policy" not in worker.output
-    assert add.enqueue(2, 3).wait(10) == 5
+    assert add.enqueue(2, 3).wait(60) == 5
 
 
 def test_a_worker_waits_for_a_server_that_is_away(own_server: Store, children: Children) -> None:
     own_server.servers[0].stop()
     worker = children.manage("runworker", env=SITE)
-    worker.wait_for("Waiting for Redis: ", 30)
+    worker.wait_for("Waiting for Redis: ")
 
     own_server.servers[0].start()
 
-    worker.wait_for("Worker: queues default", 30)
-    assert add.enqueue(2, 3).wait(10) == 5
+    worker.wait_for("Worker: queues default")
+    assert add.enqueue(2, 3).wait(60) == 5
     worker.terminate()
     assert worker.wait() == 0
 
@@ -225,7 +225,7 @@ def test_a_worker_waits_for_a_server_that_is_away(own_server: Store, children: C
 def test_who_waits_for_a_server_can_be_stopped(settings: Any, children: Children, name: str, number: int) -> None:
     settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": "redis://127.0.0.1:1/0", "RETRIES": 0}}}
     child = children.manage(name)
-    child.wait_for("Waiting for Redis: ", 30)
+    child.wait_for("Waiting for Redis: ")
 
     child.signal(number)
 
@@ -244,7 +244,7 @@ def test_parked_tasks_go_back_when_a_worker_starts_that_knows_them(redis_server:
     worker = queue_worker(children)
 
     assert "1 parked tasks of queue default are known now and go back to it." in worker.output
-    assert result.wait(10) == "parked"
+    assert result.wait(60) == "parked"
     unknown.refresh()
     assert unknown.state == "parked"
 
@@ -255,7 +255,7 @@ def test_a_poller_tends_until_it_is_stopped(redis_server: Store, children: Child
     new_fetcher(worker="dead").fetch("0", 1)
     end_lease(redis_server, result.id)
     child = children.manage("runpoller")
-    line = child.wait_for(": standing by for delayed tasks and for tasks of dead workers.", 30)
+    line = child.wait_for(": standing by for delayed tasks and for tasks of dead workers.")
     name = line.split(": standing")[0].removeprefix("Poller ")
     eventually(lambda: redis_server.raw.get(base_key(redis_server, "poller")) == name.encode())
 
@@ -269,15 +269,15 @@ def test_a_poller_tends_until_it_is_stopped(redis_server: Store, children: Child
 
 def test_a_killed_poller_is_followed_by_another(redis_server: Store, children: Children) -> None:
     first = children.manage("runpoller")
-    first.wait_for("is active.", 30)
+    first.wait_for("is active.")
     second = children.manage("runpoller")
-    second.wait_for("standing by", 30)
+    second.wait_for("standing by")
 
     first.kill()
     redis_server.raw.pexpire(base_key(redis_server, "poller"), 50)
     redis_server.raw.zadd(base_key(redis_server, "bell", "poller"), {"1": 0})
 
-    second.wait_for("is active.", 10)
+    second.wait_for("is active.")
 
 
 @pytest.mark.parametrize(

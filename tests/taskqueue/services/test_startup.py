@@ -32,11 +32,11 @@ def test_a_cluster_that_lacks_a_slot_is_waited_for(
             lacking = raw.execute_command("CLUSTER", "KEYSLOT", base_key()) + distance
             raw.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, lacking - 1, lacking + 1, LAST_SLOT)
             child = children.manage("runworker", env=SITE)
-            child.wait_for(text, 30)
+            child.wait_for(text)
 
             raw.execute_command("CLUSTER", "ADDSLOTS", lacking)
 
-        child.wait_for("Worker: queues default", 30)
+        child.wait_for("Worker: queues default")
         child.terminate()
         assert child.wait() == 0
     finally:

@@ -41,7 +41,7 @@ def test_an_idle_worker_takes_the_short_tasks_from_behind_long_ones(redis_server
         long.started(times=2)
 
         with running_worker(threads=2, worker="idle:1"):
-            eventually(lambda: len(noted) == SHORT, timeout_s=10)
+            eventually(lambda: len(noted) == SHORT)
 
         assert long.ends() == 0
         workers = [(result.refresh(), result.worker_ids[-1])[1] for result in short]
@@ -60,14 +60,14 @@ def test_tasks_that_are_slower_than_those_before_them_are_not_kept_from_an_idle_
         hold.enqueue("long")
         long.started()
         get_queue("default").pause()
-        short = nap.enqueue_many([((0.01,), {})] * SHORT)
+        short = nap.enqueue_many([((0.03,), {})] * SHORT)
         busy._mean_s = 0.00001
         get_queue("default").resume()
         eventually(lambda: len(busy.fetcher.held) > SHORT / 2)
 
         with running_worker(threads=2, worker="idle:1"):
             for result in short:
-                result.wait(20)
+                result.wait(60)
 
         assert long.ends() == 0
         assert {result.worker_ids[-1] for result in short} == {"busy:1", "idle:1"}
@@ -89,6 +89,6 @@ def test_an_urgent_task_waits_for_one_running_task_at_most(redis_server: Store, 
         sender.enqueue(number, options if number == 5 else None)
 
     with running_worker("first", "second", threads=1):
-        eventually(lambda: len(noted) == 21, timeout_s=10)
+        eventually(lambda: len(noted) == 21)
 
     assert noted == [0, 1, 2, 3, 4, 5, "urgent", *range(6, 20)]

@@ -91,7 +91,7 @@ def test_recovered_tasks_keep_their_order_at_the_front(store: Store) -> None:
 
 
 def test_a_task_that_falls_due_is_served_by_the_next_fetch(store: Store) -> None:
-    note.using(run_after=0.03).enqueue("delayed")
+    note.using(run_after=1).enqueue("delayed")
     note.enqueue("at once")
     assert [job.message()[0] for job in work_off()] == [["at once"]]
 

@@ -47,7 +47,7 @@ def test_an_interruption_ends_the_function() -> None:
             time.sleep(0.001)
 
     def cancel_it() -> None:
-        begun.wait(30)
+        begun.wait(60)
         run.cancel()
 
     threading.Thread(target=cancel_it).start()
@@ -123,7 +123,7 @@ def test_what_is_taken_back_does_not_arrive_and_leaves_nothing_behind() -> None:
 
     thread = threading.Thread(target=interrupted, daemon=True)
     thread.start()
-    thread.join(10)
+    thread.join(60)
 
     assert done == [45]
 
@@ -161,7 +161,7 @@ def test_the_end_waits_for_an_interruption_that_is_being_sent() -> None:
     thread.start()
     assert not ended.wait(0.03)
     run._sending = False
-    assert ended.wait(5)
+    assert ended.wait(60)
     thread.join()
 
 

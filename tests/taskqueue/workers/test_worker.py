@@ -35,7 +35,7 @@ def test_tasks_run_in_order_and_leave_their_results(store: Store) -> None:
     results = note.enqueue_many([((number,), {}) for number in range(200)])
 
     with running_worker() as worker:
-        assert [result.wait(20) for result in results] == list(range(200))
+        assert [result.wait(60) for result in results] == list(range(200))
 
     assert noted == list(range(200))
     assert (worker.finished, worker.busy()) == (200, 0)
@@ -46,7 +46,7 @@ def test_an_idle_worker_starts_what_is_sent(store: Store) -> None:
     with running_worker(threads=3) as worker:
         for number in range(5):
             eventually(lambda: idle(worker))
-            assert note.enqueue(number).wait(10) == number
+            assert note.enqueue(number).wait(60) == number
 
 
 def test_an_idle_worker_starts_a_delayed_task_without_a_poller(store: Store) -> None:
@@ -56,7 +56,7 @@ def test_an_idle_worker_starts_a_delayed_task_without_a_poller(store: Store) -> 
         eventually(lambda: (worker.fetcher.seconds_to_due() or 0) > 50)
         early = [note.using(run_after=0.02 * number).enqueue(number) for number in range(1, 5)]
 
-        assert [result.wait(10) for result in early] == [1, 2, 3, 4]
+        assert [result.wait(60) for result in early] == [1, 2, 3, 4]
 
         assert all(result.started_at >= result.run_after for result in early)  # type: ignore[operator]
         assert late.state == "scheduled"
@@ -85,7 +85,7 @@ def test_each_thread_that_is_busy_leaves_the_lead_to_another(redis_server: Store
         for each in held:
             each.let_go()
 
-        assert [result.wait(10) for result in results] == ["0", "1", "2"]
+        assert [result.wait(60) for result in results] == ["0", "1", "2"]
         eventually(lambda: noted == ["waits"])
 
 
@@ -126,7 +126,7 @@ def test_what_a_slow_task_blocks_goes_back_to_the_front(redis_server: Store) -> 
             result.refresh()
             assert (result.worker_ids, result.state) == (["quick:1"], "successful")
         slow.let_go()
-        assert hold.get_result(slow_id).wait(10) == "slow"
+        assert hold.get_result(slow_id).wait(60) == "slow"
 
 
 def test_after_a_slow_task_the_worker_fetches_modestly(redis_server: Store) -> None:
@@ -148,7 +148,7 @@ def test_the_outcome_of_a_task_does_not_wait_for_a_slow_neighbour(redis_server: 
         gate.let_go()
         slow.started()
 
-        assert quick.wait(10) == "quick"
+        assert quick.wait(60) == "quick"
 
         assert slow.ends() == 0
         slow.let_go()
@@ -169,7 +169,7 @@ def test_a_stopped_worker_finishes_what_runs_and_returns_the_rest(redis_server: 
         assert worker.alive()
         eventually(lambda: redis_server.raw.llen(queue_key(redis_server, "front")) == 5)
         slow.let_go()
-        assert running.wait(10) == "slow"
+        assert running.wait(60) == "slow"
         eventually(lambda: not worker.alive())
 
     work_off(worker="next:1")
@@ -241,7 +241,7 @@ def test_many_threads_and_many_senders_run_each_task_once(store: Store) -> None:
         sent = run_together(4, lambda number: [add.enqueue(number, turn) for turn in range(100)])
         for number, results in enumerate(sent):
             for turn, result in enumerate(results):
-                assert result.wait(20) == number + turn
+                assert result.wait(60) == number + turn
                 assert result.attempts == 1
 
 
@@ -256,13 +256,13 @@ def test_a_worker_survives_that_its_connections_are_cut(
         held.started()
         proxy.stop_accepting()
         proxy.cut()
-        eventually(lambda: "Redis is away" in caplog.text, timeout_s=20)
+        eventually(lambda: "Redis is away" in caplog.text)
         held.let_go()
         eventually(lambda: worker.fetcher.unsent() == 1)
 
         proxy.accept_again()
 
-        assert note.enqueue("after").wait(20) == "after"
+        assert note.enqueue("after").wait(60) == "after"
         eventually(lambda: redis_server.raw.zcard(queue_key(redis_server, "running")) == 0)
 
 
@@ -277,12 +277,12 @@ def test_a_worker_that_is_stopped_while_redis_is_away_ends_and_keeps_its_outcome
         proxy.cut()
         worker.stop()
         held.let_go()
-        eventually(lambda: not worker.alive(), timeout_s=20)
+        eventually(lambda: not worker.alive())
 
     assert re.search(r"1 outcomes wait for Redis \(.*Connection refused\.\)\.", caplog.text)
     assert worker.fetcher.unsent() == 1
     proxy.accept_again()
-    assert result.wait(20) == "long", "the flusher goes on trying as long as the process lives"
+    assert result.wait(60) == "long", "the flusher goes on trying as long as the process lives"
 
 
 def test_threads_are_named_and_end_with_the_process(redis_server: Store) -> None:
@@ -295,7 +295,7 @@ def test_threads_are_named_and_end_with_the_process(redis_server: Store) -> None
 def test_the_bell_is_used_up_by_the_leader(store: Store) -> None:
     with running_worker() as worker:
         eventually(lambda: idle(worker))
-        note.enqueue(1).wait(10)
+        note.enqueue(1).wait(60)
         eventually(lambda: idle(worker))
 
         eventually(lambda: store.raw.exists(base_key(store, "bell", "q:default")) == 0)
@@ -307,7 +307,7 @@ def test_the_buffer_is_taken_by_one_thread_each(redis_server: Store) -> None:
 
     with running_worker(threads=2) as worker:
         make_quick(worker)
-        assert results[-1].wait(20) == 1_999
+        assert results[-1].wait(60) == 1_999
         eventually(lambda: len(noted) == 2_000)
 
     assert sorted(noted) == list(range(2_000))
@@ -320,7 +320,7 @@ def test_a_process_that_ends_waits_for_outcomes_that_another_thread_has_on_their
     with running_worker(using="proxied") as worker:
         result = hold.enqueue("long")
         held.started()
-        proxy.delay(0.2)
+        proxy.delay(1.0)
         held.let_go()
         eventually(lambda: worker.finished == 1 and not worker.fetcher.unsent())
         worker.stop()
@@ -366,7 +366,7 @@ def test_a_task_that_arrives_after_the_stop_is_handed_back(proxy: Proxy, redis_s
     """The server has leased it, the reply is on its way, and the process ends."""
     with running_worker(using="proxied") as worker:
         eventually(lambda: idle(worker))
-        proxy.delay(0.3)
+        proxy.delay(1.0)
         result = note.enqueue("too late")
         eventually(lambda: get_queue("default").depths().running == 1)
         worker.stop()
@@ -394,8 +394,8 @@ def test_a_worker_that_lost_a_lease_may_run_the_task_again_beside_the_first_run(
 
         held.let_go()
 
-        assert result.wait(10) == "twice"
+        assert result.wait(60) == "twice"
         eventually(lambda: not worker.fetcher.held and worker.busy() == 0)
-        assert note.enqueue("after it").wait(10) == "after it"
+        assert note.enqueue("after it").wait(60) == "after it"
         assert all(thread.is_alive() for thread in worker._threads)
     assert "came after its lease was lost, and was not taken." in caplog.text
