@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 import redis
 
-from django_redis_components.taskqueue import InvalidTask, LeaseLost, Progress, TaskContext, Unique, task
+from django_redis_components.taskqueue import (
+    Concurrency,
+    InvalidTask,
+    LeaseLost,
+    Progress,
+    Rate,
+    TaskContext,
+    Unique,
+    task,
+)
 from django_redis_components.taskqueue.tasks import context
 from django_redis_components.taskqueue.tasks.jobs import Ack, Job
 from django_redis_components.taskqueue.tasks.notes import MAX_BYTES, progress_of
@@ -290,6 +299,21 @@ def test_keys_over_arguments_know_nothing_of_the_context(redis_server: Store) ->
     assert first.id == same.id != other.id
     with pytest.raises(InvalidTask, match=r"takes no argument 'context'"):
         made.using(unique=Unique(key="{context}"))
+
+
+@pytest.mark.parametrize(
+    ("option", "limit"),
+    [("concurrency", Concurrency(1, key="{order_id}")), ("rate", Rate("1/h", key=lambda order_id: order_id))],
+)
+def test_keys_of_limits_know_nothing_of_the_context(redis_server: Store, option: str, limit: Any) -> None:
+    made = task(takes_context=True, **{option: limit})(keyed)
+
+    first, same, other = made.enqueue(1), made.enqueue(order_id=1), made.enqueue(2)
+
+    assert [job.id for job in new_fetcher().fetch("0", 9)] == [first.id, other.id]
+    assert same.id not in (first.id, other.id)
+    with pytest.raises(InvalidTask, match=r"takes no argument 'context'"):
+        made.using(**{option: dataclasses.replace(limit, key="{context}")})
 
 
 def test_the_function_can_be_called_with_a_context_of_one_s_own() -> None:
