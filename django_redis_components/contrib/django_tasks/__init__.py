@@ -7,6 +7,7 @@ Everything that the framework leaves to a backend is supported: `run_after`, cor
 from any process, priorities. The guarantees are those of `django_redis_components.taskqueue`.
 
 * `enqueue` sends at once and does not wait for a commit; `aenqueue` is asynchronous down to the socket.
+* `task` is the framework's decorator, with our options; that of Django 6.0 takes none.
 * The worker gives a `TaskContext`, and sends `task_started` and `task_finished` around each run. A
   signal is a message about the run, sent before Redis has the outcome.
 * A name from Redis is looked up among the tasks that were made in this process, and never imported;
@@ -21,6 +22,11 @@ USING              alias in ``REDIS_COMPONENTS["CONNECTIONS"]``; "default"
 MAX_ATTEMPTS       defaults of the options of the same name, for tasks that do not say; see
 MAX_DELIVERIES     `taskqueue.options.TaskOptions`
 BACKOFF
+TIMEOUT
+CONCURRENCY
+RATE
+UNIQUE
+EXPIRES
 RESULT_TTL
 =================  ================================================================================
 
@@ -32,11 +38,12 @@ from __future__ import annotations
 import django
 
 if django.VERSION >= (6, 0):
-    from django_redis_components.contrib.django_tasks.native import RedisBackend, RedisTask
+    from django_redis_components.contrib.django_tasks.native import RedisBackend, RedisTask, task
 else:
     from django_redis_components.contrib.django_tasks.backport import (  # type: ignore[assignment]
         RedisBackend,
         RedisTask,
+        task,
     )
 
-__all__ = ["RedisBackend", "RedisTask"]
+__all__ = ["RedisBackend", "RedisTask", "task"]

@@ -43,21 +43,27 @@ class QueueBackend:
     def enqueue(self, task: Any, args: Any, kwargs: Any) -> Any:
         """Send it, at once: no commit is waited for.
 
+        If another task has its unique key, the result is that of the other, and no signal is sent.
+
         Raises:
             InvalidTask: the task cannot be sent by this backend (the framework's exception).
             TypeError, ValueError: an argument is not JSON; the message names the place.
             redis.exceptions.RedisError: Redis did not answer.
         """
         found, call = self._message(task, args, kwargs)
-        result = self._accepted(task, found, run(connections.client(self.connection), store.send(call)))
-        self.framework.enqueued.send(type(self), task_result=result)
+        reply = run(connections.client(self.connection), store.send(call))
+        result = self._accepted(task, found, reply)
+        if not found.is_duplicate:
+            self.framework.enqueued.send(type(self), task_result=result)
         return result
 
     async def aenqueue(self, task: Any, args: Any, kwargs: Any) -> Any:
         """See `enqueue`."""
         found, call = self._message(task, args, kwargs)
-        result = self._accepted(task, found, await arun(connections.aclient(self.connection), store.send(call)))
-        await self.framework.enqueued.asend(type(self), task_result=result)
+        reply = await arun(connections.aclient(self.connection), store.send(call))
+        result = self._accepted(task, found, reply)
+        if not found.is_duplicate:
+            await self.framework.enqueued.asend(type(self), task_result=result)
         return result
 
     def get_result(self, result_id: str) -> Any:
@@ -119,7 +125,9 @@ class QueueBackend:
 
     def _accepted(self, task: Any, found: TaskResult, reply: store.Reply) -> Any:
         found.accepted(reply, found.task.options)
-        return records.result_of(self.framework, task, found)
+        if isinstance(reply, int):
+            return records.result_of(self.framework, task, found)
+        return self._found(found.id, store.fields_of(reply[1]), [])
 
     def _found(self, result_id: str, fields: store.Fields, failures: list[bytes]) -> Any:
         name = fields["n"].decode()

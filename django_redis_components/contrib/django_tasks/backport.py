@@ -13,6 +13,7 @@ from django_tasks.signals import task_enqueued, task_finished, task_started
 from django_tasks.utils import normalize_json
 
 from django_redis_components.contrib.django_tasks.backend import QueueBackend
+from django_redis_components.contrib.django_tasks.decorator import decorator_of
 from django_redis_components.contrib.django_tasks.errors import StoredError
 from django_redis_components.contrib.django_tasks.framework import Framework
 from django_redis_components.contrib.django_tasks.options import QueueOptions
@@ -52,3 +53,6 @@ class RedisBackend(QueueBackend, BaseTaskBackend):
         """Refuse a task that cannot be run, and register one that can."""
         super().validate_task(task)
         self.adopt(task)
+
+
+task = decorator_of(RedisBackend.framework)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
@@ -36,6 +36,11 @@ class Entry(Task[..., Any]):
     sender: type[Any]
     carried: records.Carried = dataclasses.field(default_factory=dict, compare=False)
     defaults: Any = dataclasses.field(default=None, compare=False)
+
+    @property
+    def called(self) -> Callable[..., Any]:
+        """See `Task.called`."""
+        return options.called(self.source)
 
     def holds_for(self, task: Any, defaults: Any) -> bool:
         """Whether a task can be sent with this as it is: it is the one that was made, and OPTIONS are the same."""

@@ -309,7 +309,7 @@ class TaskResult:
         other, pairs = reply
         self.id = other.decode()
         self.is_duplicate = True
-        self.fill({name.decode(): value for name, value in zip(pairs[::2], pairs[1::2], strict=True)}, ())
+        self.fill(store.fields_of(pairs), ())
 
     def became(self, fields: Mapping[str, bytes], failures: Sequence[bytes]) -> None:
         """Note how a run of it ended, in the process that runs it."""

@@ -105,7 +105,7 @@ def read(task_id: str) -> Flow[tuple[Fields, list[bytes]]]:
         if str(exc).startswith("WRONGTYPE"):  # an id such as "x:errors" names another key of a task
             raise TaskResultDoesNotExist(task_id) from None
         raise
-    fields = _fields(pairs)
+    fields = fields_of(pairs)
     if "q" not in fields:
         raise TaskResultDoesNotExist(task_id)
     return fields, failures
@@ -119,7 +119,7 @@ def read_many(task_ids: Sequence[str]) -> Flow[list[tuple[Fields, list[bytes]] |
         reads = [Read("HGETALL", key) for key in keys] + [Read("LRANGE", f"{key}:errors", 0, 49) for key in keys]
         replies = yield Batch(reads)
         for pairs, failures in zip(replies[: len(keys)], replies[len(keys) :], strict=True):
-            fields = _fields(pairs)
+            fields = fields_of(pairs)
             found.append((fields, failures) if "q" in fields else None)
     return found
 
@@ -139,5 +139,6 @@ def wait(task_id: str, timeout: float | None) -> Flow[tuple[Fields, list[bytes]]
     return (yield from read(task_id))
 
 
-def _fields(pairs: Sequence[bytes]) -> Fields:
+def fields_of(pairs: Sequence[bytes]) -> Fields:
+    """A record from its names and values in turn."""
     return {name.decode(): value for name, value in zip(pairs[::2], pairs[1::2], strict=True)}

@@ -263,13 +263,25 @@ def _options(func: Callable[..., Any], base: TaskOptions, given: dict[str, Any])
     if unknown:
         raise InvalidTask(f"Unknown option {', '.join(unknown)}. Known are {', '.join(sorted(known))}.")
     chosen = dataclasses.replace(base, **given)
+    check_keys(func, chosen)
+    return chosen
+
+
+def check_keys(func: Callable[..., Any], options: TaskOptions) -> None:
+    """Refuse limits and a uniqueness whose keys the function's arguments cannot make.
+
+    Args:
+        func: as those call it who enqueue it.
+
+    Raises:
+        InvalidTask: a template names an argument that the function does not take.
+    """
     try:
-        if chosen.unique is not None:
-            check_key(chosen.unique, func)
-        limits.check_keys(func, chosen.concurrency, chosen.rate)
+        if options.unique is not None:
+            check_key(options.unique, func)
+        limits.check_keys(func, options.concurrency, options.rate)
     except (TypeError, ValueError) as exc:
         raise InvalidTask(str(exc)) from exc
-    return chosen
 
 
 @overload
@@ -291,8 +303,8 @@ def task(func: Any = None, /, *, takes_context: bool = False, using: str = "defa
         takes_context: whether workers call it with a `context.TaskContext` before the arguments. Its first
             parameter is called "context" then.
         using: alias of the connection.
-        options: queue_name, priority, max_attempts, max_deliveries, backoff, result_ttl
-            concurrency, rate (see `options.TaskOptions`). `run_after` and `metadata` belong to `using()`.
+        options: queue_name, priority, max_attempts, max_deliveries, backoff, timeout, concurrency, rate, unique,
+            expires, result_ttl (see `options.TaskOptions`). `run_after` and `metadata` belong to `using()`.
 
     Raises:
         InvalidTask: the function cannot be found by its name, or an option is not accepted.

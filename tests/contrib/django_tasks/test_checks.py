@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.core.checks import CheckMessage
 
+from django_redis_components.contrib.django_tasks.options import NAMES
 from django_redis_components.taskqueue import exponential
 from tests.contrib.django_tasks.framework import default_task_backend
 from tests.contrib.django_tasks.test_worker import SITE
@@ -30,7 +31,10 @@ def test_right_settings_give_no_message(configure: Any) -> None:
     [
         ("MAX_ATTEMPT", "Did you mean 'MAX_ATTEMPTS'?"),
         ("using", "Did you mean 'USING'?"),
-        ("prefix", "There are USING, MAX_ATTEMPTS, MAX_DELIVERIES, BACKOFF, TIMEOUT, RESULT_TTL."),
+        (
+            "prefix",
+            f"There are USING, {', '.join(name.upper() for name in NAMES)}.",
+        ),
     ],
 )
 def test_an_unknown_option_is_an_error(configure: Any, key: str, hint: str) -> None:
@@ -49,6 +53,7 @@ def test_an_unknown_option_is_an_error(configure: Any, key: str, hint: str) -> N
     ("options", "text"),
     [
         ({"MAX_ATTEMPTS": "3"}, "max_attempts='3': expected a whole number from 1 to 1000000."),
+        ({"CONCURRENCY": 0}, "concurrency=0: expected a whole number from 1 to 1000000."),
         ({"RESULT_TTL": -1}, "result_ttl=-1: expected a number of seconds above 0, or a timedelta."),
         ({"BACKOFF": [1, "x"]}, "backoff[1]='x': expected a number of seconds of at least 0, or a timedelta."),
     ],

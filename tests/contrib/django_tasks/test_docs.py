@@ -29,8 +29,8 @@ def test_the_examples_of_the_guide_run(redis_server: Store, configure: Any) -> N
 
     run(blocks)
 
-    assert len(blocks) == 6
-    assert [(job.queue, job.attempts) for job in work_off()] == [("default", 0)] * 3
+    assert len(blocks) == 7
+    assert [(job.queue, job.attempts) for job in work_off()] == [("default", 0)] * 4
 
 
 def test_the_error_that_the_guide_shows_is_the_real_one(redis_server: Store, configure: Any) -> None:

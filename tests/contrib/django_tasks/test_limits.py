@@ -1,0 +1,177 @@
+"""Limits, uniqueness and expiry of tasks of Django's framework, on each version of it by our decorator."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from django_redis_components.contrib.django_tasks import task
+from django_redis_components.taskqueue import Concurrency, Rate, Unique, get_queue
+from tests.contrib.django_tasks.conftest import Heard
+from tests.contrib.django_tasks.framework import InvalidTask, TaskContext
+from tests.contrib.django_tasks.shop.tasks import add, note, noted
+from tests.support import Store
+from tests.support.asynchronous import run_async
+from tests.taskqueue.support import base_key, new_fetcher, server_ms, work_off
+
+
+@pytest.fixture(autouse=True)
+def _backends(configure: Callable[..., None]) -> None:
+    configure()
+
+
+def deliver(order_id: int, express: bool = False) -> int:
+    """A function that tests make tasks of."""
+    noted.append(order_id)
+    return order_id
+
+
+def deliver_told(context: TaskContext, order_id: int) -> int:
+    """The same with a context."""
+    return order_id
+
+
+def by_order(order_id: int, express: bool = False) -> int:
+    """A key."""
+    return order_id
+
+
+def option_names(value: Any) -> str | None:
+    """What a case is called: the functions in some have an address, which is another in each process."""
+    return ",".join(value) if isinstance(value, dict) else None
+
+
+def test_a_task_runs_no_more_often_at_once_than_its_concurrency(store: Store) -> None:
+    made = task(concurrency=1)(deliver)
+    first, second = made.enqueue(1), made.enqueue(2)
+
+    [job] = new_fetcher().fetch("0", 9)
+
+    assert job.id == first.id
+    assert get_queue("default").depths().limited == 1
+    assert made.get_result(second.id).status == "READY"
+
+
+def test_no_more_of_a_task_start_in_a_time_than_its_rate_says(store: Store) -> None:
+    made = task(rate="1/h")(deliver)
+
+    first = made.enqueue(1)
+    made.enqueue(2)
+
+    assert [job.id for job in work_off()] == [first.id]
+    assert get_queue("default").depths().scheduled == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"concurrency": Concurrency(1, key="{order_id}")},
+        {"rate": Rate("1/h", key=by_order)},
+        {"unique": Unique(key="{order_id}")},
+    ],
+    ids=option_names,
+)
+def test_keys_are_made_of_the_call_without_the_context(redis_server: Store, options: dict[str, Any]) -> None:
+    made = task(takes_context=True, **options)(deliver_told)
+
+    first, _, other = made.enqueue(1), made.enqueue(order_id=1), made.enqueue(2)
+
+    assert [job.id for job in new_fetcher().fetch("0", 9)] == [first.id, other.id]
+
+
+def test_a_unique_task_is_there_once_and_the_signal_is_sent_once(store: Store, heard: Heard) -> None:
+    made = task(unique=True)(deliver)
+
+    first = made.using(queue_name="slow").enqueue(1)
+    second = made.enqueue(1, express=False)
+    third = run_async(made.aenqueue, 1)
+
+    assert first.id == second.id == third.id
+    assert second.task.queue_name == "slow"
+    assert heard.names() == ["task_enqueued"]
+    assert made.using(unique=False).enqueue(1).id != first.id
+
+
+def test_a_task_that_has_not_begun_in_time_is_not_run(store: Store) -> None:
+    result = note.using(expires=3_600).enqueue("late")
+    record = base_key(store, "t", result.id)
+    expires_ms, ttl_ms = map(int, store.raw.hget(record, "X").split())
+    assert 3_500_000 < expires_ms - server_ms(store) <= 3_600_000
+
+    store.raw.hset(record, "X", f"1 {ttl_ms}")
+
+    assert (work_off(), noted) == ([], [])
+    assert note.get_result(result.id).status == "FAILED"
+
+
+def test_options_of_the_backend_hold_for_each_task_by_itself(redis_server: Store, configure: Any) -> None:
+    configure(options={"CONCURRENCY": 1, "UNIQUE": True})
+    sums = [add.enqueue(1, 2), add.enqueue(1, 2), add.enqueue(2, 2)]
+    said = note.enqueue("a")
+
+    jobs = new_fetcher().fetch("0", 9)
+
+    assert sums[0].id == sums[1].id != sums[2].id
+    assert [job.id for job in jobs] == [sums[0].id, said.id]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"concurrency": 3},
+        {"concurrency": Concurrency(3, key="{order_id}", group="vans")},
+        {"concurrency": Concurrency(3, key=by_order)},
+        {"rate": "10/m"},
+        {"rate": [10, timedelta(minutes=1)]},
+        {"rate": Rate([10, timedelta(minutes=1)], burst=2)},  # type: ignore[arg-type]
+        {"rate": Rate("10/m", key=by_order)},
+        {"unique": True},
+        {"unique": Unique(until=timedelta(hours=1), key="{order_id}")},
+        {"expires": timedelta(hours=1)},
+        {"expires": datetime(2100, 1, 1, tzinfo=UTC)},
+    ],
+    ids=option_names,
+)
+def test_the_task_of_a_result_is_the_one_that_was_sent(redis_server: Store, options: dict[str, Any]) -> None:
+    made = task(**options)(deliver)
+
+    sent = made.using(priority=3)
+    result = sent.enqueue(1)
+
+    assert made.get_result(result.id).task == sent
+    assert hash(sent) == hash(made.get_result(result.id).task)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"concurrency": 0}, "concurrency=0: expected a whole number from 1 to 1000000."),
+        ({"rate": "often"}, "rate='often': expected a count and a unit, as '10/s', '10/m', '100/h' or '1000/d', or"),
+        ({"unique": "always"}, 'unique=\'always\': expected "finished", "started", or a duration in seconds'),
+        ({"expires": "soon"}, "expires='soon': expected a datetime, or a number of seconds or a timedelta from now."),
+        ({"rate": Rate("1/s", key="{nobody}")}, "takes no argument 'nobody'"),
+        ({"unique": Unique(key="{nobody}")}, "takes no argument 'nobody'"),
+    ],
+    ids=option_names,
+)
+def test_a_wrong_value_is_refused_where_the_task_is_made(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(InvalidTask, match=re.escape(text)):
+        task(**options)(deliver)
+
+
+def test_the_decorator_does_without_arguments_and_refuses_what_it_does_not_know() -> None:
+    assert task(deliver).concurrency is None
+    with pytest.raises(TypeError, match="unexpected keyword argument 'concurency'"):
+        task(concurency=1)(deliver)
+
+
+def test_a_backend_that_is_not_ours_makes_its_own_task_without_our_options() -> None:
+    made = task(backend="immediate", concurrency=1, takes_context=True)(deliver_told)
+
+    assert made.enqueue(4).return_value == 4
+    with pytest.raises(TypeError, match="unexpected keyword argument 'concurency'"):
+        task(backend="immediate", concurency=1)(deliver)
