@@ -86,6 +86,9 @@ def _depth_tiles(depth: QueueDepth) -> Iterable[Tile]:
     waits = "" if depth.oldest_age_s is None else _("oldest: %(age)s") % {"age": wording.age(depth.oldest_age_s)}
     yield Tile(pgettext("tasks", "Ready"), number(depth.ready), waits)
     yield Tile(pgettext("tasks", "Scheduled"), number(depth.scheduled))
+    yield Tile(
+        pgettext("tasks", "Limited"), number(depth.limited), _("of the ready and scheduled") if depth.limited else ""
+    )
     yield Tile(pgettext("tasks", "Running"), number(depth.running))
     yield Tile(pgettext("tasks", "Failed"), number(depth.failed))
     yield Tile(pgettext("tasks", "Parked"), number(depth.parked))

@@ -153,6 +153,7 @@ def _row(queue: QueueDepth, live: int, now: datetime, *, unserved: bool = False)
         Cell(NOTHING if queue.oldest_age_s is None else wording.age(queue.oldest_age_s)),
         _count(queue.scheduled),
         Cell(_until(queue.next_due_at, now), at=_moment(queue.next_due_at, now)),
+        _count(queue.limited),
         _count(queue.running),
         _count(queue.failed),
         _count(queue.parked, alarming=queue.parked > 0),

@@ -28,7 +28,7 @@ class Table:
 
 def of_queues(queues: Sequence[QueueDepth], done: Mapping[str, Metrics], now: datetime) -> Table:
     """One row for each queue; `done` is what some of them have done in the last hour."""
-    counts = ("READY", "SCHEDULED", "RUNNING", "FAILED", "PARKED")
+    counts = ("READY", "SCHEDULED", "LIMITED", "RUNNING", "FAILED", "PARKED")
     rows = [
         (
             queue.name,

@@ -57,13 +57,13 @@ def test_status_lists_all_queues_in_line(store: Store) -> None:
 
     header, *rows, empty, staff = lines("status")
 
-    words = "QUEUE READY SCHEDULED RUNNING FAILED PARKED OLDEST NEXT DUE DONE/MIN P95 WAIT P95 RUN PAUSED"
+    words = "QUEUE READY SCHEDULED LIMITED RUNNING FAILED PARKED OLDEST NEXT DUE DONE/MIN P95 WAIT P95 RUN PAUSED"
     assert " ".join(header.split()) == words
-    counts = "  1,232          1        2       0       0      "
+    counts = "  1,232          1        0        2       0       0      "
     assert rows[0].startswith(f"mail {counts}")
     assert "  in 59 min 5" in rows[0]
     assert rows[0].endswith(" by ada: SMTP is down")
-    assert re.fullmatch(r"邮件       1          0        0       3       0  1 h 2 min +now +0\.\d", rows[1])
+    assert re.fullmatch(r"邮件       1          0        0        0       3       0  1 h 2 min +now +0\.\d", rows[1])
     assert (empty, staff) == ("", "Workers: none. Poller: none.")
 
 
@@ -80,11 +80,21 @@ def test_status_tells_of_the_last_hour(redis_server: Store) -> None:
     assert re.search(r"  20 +<1 ms +6 ms$", mail)
     assert re.search(r"  20 +<1 ms +17 min 13 s$", slow)
     assert header.index("P95 RUN") + len("P95 RUN") == len(slow) == len(mail)
-    assert re.fullmatch(r"new +1 +0 +0 +0 +0 +\d\.\d s", new)
+    assert re.fullmatch(r"new +1 +0 +0 +0 +0 +0 +\d\.\d s", new)
     done = {each["name"]: each["last_hour"] for each in data("status", "mail", "new")["queues"]}
     assert (done["mail"]["finished"], done["mail"]["failed"], round(done["mail"]["per_minute"])) == (1_200, 0, 20)
     assert 0.005 < done["mail"]["ran_p95_s"] < 0.006
     assert done["new"] == {"finished": 0, "failed": 0, "per_minute": 0, "waited_p95_s": None, "ran_p95_s": None}
+
+
+def test_status_tells_how_many_wait_for_a_limit(store: Store) -> None:
+    note.using(concurrency=1).enqueue_many([((number,), {}) for number in range(4)])
+    new_fetcher().fetch("0", 4)
+
+    header, row, *_ = lines("status")
+
+    assert dict(zip(header.split(), row.split(), strict=False))["LIMITED"] == "3"
+    assert data("status")["queues"][0]["limited"] == 3
 
 
 def test_status_lists_the_queues_that_are_named(store: Store) -> None:
