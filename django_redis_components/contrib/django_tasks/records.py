@@ -85,7 +85,8 @@ def running(framework: Framework, task: Any, job: Job, args: list[Any], kwargs: 
 
 
 def result_of(framework: Framework, task: Any, found: ours.TaskResult) -> Any:
-    """The framework's result for a task of ours."""
+    """The framework's result for a task of ours. It counts attempts by workers: those forgotten are "unknown"."""
+    ids = found.worker_ids
     made = framework.result(
         task=task,
         id=found.id,
@@ -98,7 +99,7 @@ def result_of(framework: Framework, task: Any, found: ours.TaskResult) -> Any:
         kwargs=found.kwargs,
         backend=task.backend,
         errors=errors_of(framework, found.errors),
-        worker_ids=found.worker_ids,
+        worker_ids=[*["unknown"] * (found.attempts - len(ids)), *ids],
     )
     if found.status is ours.TaskResultStatus.SUCCESSFUL:
         object.__setattr__(made, "_return_value", found.return_value)

@@ -172,16 +172,14 @@ class TaskResult:
 
     @property
     def worker_ids(self) -> list[str]:
-        """The workers that ran it, in order; one that runs it now comes last."""
-        ids = [each for each in self._text("w").split(",") if each]
-        if self._text("s") == "running":
-            ids.append(self._text("L").partition("/")[0])
-        return ids
+        """The workers that ran it, in order; one that runs it now comes last. Of many the last ones, 50 or more."""
+        return self._workers()[1]
 
     @property
     def attempts(self) -> int:
         """How often a worker began to run it."""
-        return len(self.worker_ids)
+        earlier, ids = self._workers()
+        return earlier + len(ids)
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -313,7 +311,8 @@ class TaskResult:
 
     def became(self, fields: Mapping[str, bytes], failures: Sequence[bytes]) -> None:
         """Note how a run of it ended, in the process that runs it."""
-        workers = ",".join(self.worker_ids).encode()
+        earlier, ids = self._workers()
+        workers = ",".join([*([f"+{earlier}"] if earlier else []), *ids]).encode()
         self._fields |= {"w": workers, **fields}
         self._failures += failures
 
@@ -328,6 +327,17 @@ class TaskResult:
         self._fields = dict(fields)
         self._failures = list(failures)
         self._message = None
+
+    def _workers(self) -> tuple[int, list[str]]:
+        """How many workers ran it that are not remembered any more, and those that ran it after them."""
+        text, earlier = self._text("w"), 0
+        if text.startswith("+"):
+            count, _, text = text.partition(",")
+            earlier = int(count)
+        ids = [each for each in text.split(",") if each]
+        if self._text("s") == "running":
+            ids.append(self._text("L").partition("/")[0])
+        return earlier, ids
 
     def _sent(self) -> Any:
         if self._message is None:

@@ -37,7 +37,7 @@ from tests.contrib.django_tasks.shop.tasks import (
 )
 from tests.support import Store, eventually
 from tests.support.processes import Children
-from tests.taskqueue.support import end_lease, new_fetcher, running_worker, settle_now, work_off
+from tests.taskqueue.support import base_key, end_lease, new_fetcher, running_worker, settle_now, work_off
 
 SITE = {"DJANGO_SETTINGS_MODULE": "tests.contrib.django_tasks.site"}
 
@@ -176,6 +176,16 @@ def test_a_context_knows_the_attempts_before_it(store: Store) -> None:
         "LookupError: attempt 2",
     ]
     assert seen.started_at == stored.started_at < seen.last_attempted_at == stored.last_attempted_at
+
+
+def test_a_context_counts_the_workers_that_are_forgotten(redis_server: Store) -> None:
+    result = look.using(max_attempts=500, backoff=0).enqueue(failures=401)
+    redis_server.raw.hset(base_key(redis_server, "t", result.id), mapping={"a": 400, "w": "+399,host:1"})
+
+    work_off(worker="host:2")
+
+    assert look.get_result(result.id).return_value == 402
+    assert noted[0][0].worker_ids == ["unknown"] * 399 + ["host:1", "host:2"]
 
 
 def test_a_context_counts_a_worker_that_died(redis_server: Store) -> None:

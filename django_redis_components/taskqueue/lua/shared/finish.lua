@@ -1,5 +1,18 @@
+-- One more worker in the list of those that ran a task. Of many the last ones stay; "+n," before them counts those that
+-- went.
 local function joined(list, item)
-    return list and (list .. "," .. item) or item
+    local all = list and (list .. "," .. item) or item
+    while #all > 4000 do
+        local gone, left = string.match(all, "^%+(%d+),[^,]*,(.+)$")
+        if string.sub(all, 1, 1) ~= "+" then
+            gone, left = 0, string.match(all, "^[^,]*,(.+)$")
+        end
+        if not left then
+            break
+        end
+        all = string.format("+%d,%s", gone + 1, left)
+    end
+    return all
 end
 
 -- Wake those who wait for the result.
