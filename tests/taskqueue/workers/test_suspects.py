@@ -8,6 +8,7 @@ import pytest
 
 from django_redis_components.core import connections
 from django_redis_components.taskqueue import TaskResult, get_queue
+from django_redis_components.taskqueue.services.parking import unpark
 from django_redis_components.taskqueue.tasks.jobs import Ack, Job
 from django_redis_components.taskqueue.workers.fetcher import Fetcher
 from tests.support import Store
@@ -216,14 +217,35 @@ def test_a_task_that_began_before_keeps_its_first_start(store: Store) -> None:
     [result] = send(1)
     die_with(store, 1, "dies")
     result.refresh()
-    started_at = result.started_at
+    before = (result.started_at, result.last_attempted_at, result.timeline)
     fetcher = new_fetcher()
+    [job] = fetcher.fetch("0", 1)
+    result.refresh()
+    assert result.last_attempted_at > before[1], "it is another moment"
+    settle_now(fetcher, Ack(job.id, job.token, "back"))
+
+    result.refresh()
+
+    assert (result.started_at, result.last_attempted_at, result.timeline) == before
+    assert None not in before
+
+
+@pytest.mark.parametrize("outcome", ["retry", "later", "park"])
+def test_a_lease_that_is_handed_back_leaves_the_last_run_as_it_was(store: Store, outcome: str) -> None:
+    result = note.enqueue(1)
+    fetcher = new_fetcher()
+    [job] = fetcher.fetch("0", 1)
+    settle_now(fetcher, Ack(job.id, job.token, outcome, b"{}", ttl_ms=60_000, note="5"))
+    unpark(["default"], "default")
+    result.refresh()
+    attempted_at = result.last_attempted_at
     [job] = fetcher.fetch("0", 1)
     settle_now(fetcher, Ack(job.id, job.token, "back"))
 
     result.refresh()
 
-    assert result.started_at == started_at is not None
+    assert result.last_attempted_at == attempted_at is not None
+    assert result.started_at == attempted_at
 
 
 def test_the_supervisors_word_counts_for_the_lease_it_names_only(store: Store) -> None:

@@ -31,8 +31,12 @@ end
 
 -- Leased, but not begun: back to the front.
 function outcomes.back(id, record, queue, payload, delay_ms, ttl_ms)
-    local seen = redis.call("HMGET", record, "w", "u")
-    if not seen[1] then
+    local seen = redis.call("HMGET", record, "h", "u")
+    -- A line of the history is "<outcome> <leased_us> …": the last one tells of the lease before this one.
+    local last_us = seen[1] and string.match("\n" .. seen[1], "\n%S+ (%d+)[^\n]*$")
+    if last_us then
+        redis.call("HSET", record, "l", last_us)
+    else
         redis.call("HDEL", record, "f", "l")
     end
     if seen[2] then
