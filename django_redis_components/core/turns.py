@@ -15,7 +15,7 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from redis.exceptions import ConnectionError, RedisError, TimeoutError
 
@@ -91,7 +91,7 @@ class Turns:
             suffix: what a token made here ends in.
             token: what the lease is to be known by; None makes a token.
         """
-        mine = self._new_token(suffix) if token is None else token
+        mine = self.new_token(suffix) if token is None else token
         deadline = time.monotonic() + patience_s
         try:
             while True:
@@ -107,7 +107,7 @@ class Turns:
                 yield Wait(f"{base}:bell:{mine}", min(pause_ms / 1_000, deadline - time.monotonic()))
         except RedisError:
             if token is None:
-                self._unsettled.append((os.getpid(), mine))
+                self.leave_unsettled(mine)
             raise
         except (GeneratorExit, RedisComponentsError):
             raise
@@ -122,33 +122,52 @@ class Turns:
         finds nothing when an earlier request was executed and only its reply was lost. As long as the lease
         cannot have expired, nobody else can have ended it: this counts as done.
         """
+        return self.give_all_back((call,), lease)
+
+    def give_all_back(self, calls: Sequence[Call], lease: Lease) -> Flow[bool]:
+        """See `give_back`, for a lease on several things; True when all of them were ours until now."""
+        begun, ours = False, True
         try:
-            try:
-                reply = yield call
-            except (*HOPELESS, *REFUSED):
-                raise  # nothing was executed
-            except (ConnectionError, TimeoutError):
-                lease.returning = True
-                reply = yield _again(call)
+            for call in calls:
+                ours = (yield from _given_back(call, lease)) and ours
+                begun = True
         except (RedisError, RedisComponentsError):
+            lease.returning |= begun
             raise
         except BaseException as exc:
             self.leases.returned(lease)
             if not isinstance(exc, GeneratorExit):
-                with contextlib.suppress(RedisError):
-                    yield _again(call)
+                for call in calls:
+                    with contextlib.suppress(RedisError):
+                        yield _again(call)
             raise
-        done = bool(reply) or (lease.returning and not lease.is_overdue)
+        done = ours or (lease.returning and not lease.is_overdue)
         self.leases.returned(lease, lost=not done)
         return done
 
-    def _new_token(self, suffix: str) -> str:
+    def leave_unsettled(self, token: str) -> None:
+        """The server may have granted something to this token; the next question is to find it."""
+        self._unsettled.append((os.getpid(), token))
+
+    def new_token(self, suffix: str = "") -> str:
+        """A token for the next question: one of those that are unsettled, or a new one."""
         for entry in self._unsettled[:] if self._unsettled else ():
             if entry[0] == os.getpid() and entry[1].endswith(suffix):
                 with contextlib.suppress(ValueError):  # another thread may be quicker
                     self._unsettled.remove(entry)
                     return entry[1]
         return os.urandom(16).hex() + suffix
+
+
+def _given_back(call: Call, lease: Lease) -> Flow[bool]:
+    try:
+        reply = yield call
+    except (*HOPELESS, *REFUSED):
+        raise  # nothing was executed
+    except (ConnectionError, TimeoutError):
+        lease.returning = True
+        reply = yield _again(call)
+    return bool(reply)
 
 
 def _again(call: Call) -> Again:

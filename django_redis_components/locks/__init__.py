@@ -1,4 +1,4 @@
-"""Locks: one holder at a time among all processes of a site.
+"""Locks: one holder at a time among all processes of a site; of several names at once; many readers or one writer.
 
 Guarantees. On one primary a lock has one unexpired lease. A holder that dies is replaced when its lease
 ends; a holder that is late learns it: `release` and `extend` refuse, `check` raises and `lost` is set by
@@ -7,6 +7,9 @@ fencing token above all before it, also over FLUSHALL and failover unless the ne
 the last grant. `acquire`, `release` and `extend` may be repeated after a lost reply. Waiters are served in
 the order in which they came (`fair`), without polling: a release hands the lock to the first of them. A
 waiter that died costs those behind it two seconds at most.
+
+`MultiLock` with a group takes all of its names or none, and serves those who want overlapping names in the
+order in which they came. `ReadWriteLock` does so with readers and writers.
 
 What no lease can do: stop a holder that was paused past its end. Where that matters, store the fencing
 token with what you write, and refuse lower ones.
@@ -21,9 +24,21 @@ Keys, all in the slot of ``{name}``:
 ``drc:locks:{name}:bell:<token>``   list    wakes one waiter; 2 s
 ==================================  ======  ====================================================================
 
+Of a `ReadWriteLock`, in the slot of ``{name}``, and of a `MultiLock`, in that of ``{group}``:
+
+=========================================  ======  =============================================================
+``drc:locks:{name}:rw:writer``             string  the writer's token; lives as long as the lease
+``drc:locks:{name}:rw:readers``            zset    readers' tokens by the end of their leases; the longest
+``drc:locks:{name}:rw:fence`` (and so on)  -       fence, queue, alive, bells: as above
+``drc:locks:{group}:group``                hash    what each waiting token wants; as the queue
+``drc:locks:{group}:group:held:<name>``    string  the holder's token; lives as long as the lease
+``drc:locks:{group}:group:line:<name>``    zset    waiting tokens by ticket; as the queue
+``drc:locks:{group}:group:fence:<name>``   string  the last fencing token; the lease and an hour
+=========================================  ======  =============================================================
+
 Example::
 
-    from django_redis_components.locks import Lock, LockNotAcquired, lock
+    from django_redis_components.locks import Lock, MultiLock, ReadWriteLock, lock
 
     with Lock("stock:42", timeout=10) as held:
         print(held.fencing_token, held.remaining())
@@ -34,13 +49,41 @@ Example::
 
     pay(order_id=7)
 
+    with MultiLock("account:1", "account:2", group="accounts") as held:
+        print(held.fencing_token)
+
+    page = ReadWriteLock("page:7")
+    with page.read():
+        print(page.inspect().reading)
+
 See also: `django_redis_components.semaphores` for more than one holder; docs/locks.md.
 """
 
 from __future__ import annotations
 
 from django_redis_components.locks.decorator import lock
-from django_redis_components.locks.exceptions import LockError, LockLost, LockNotAcquired, LockNotOwned
+from django_redis_components.locks.exceptions import (
+    LockError,
+    LockLost,
+    LockNotAcquired,
+    LockNotOwned,
+    NotEnoughReplicas,
+)
 from django_redis_components.locks.lock import Lock
+from django_redis_components.locks.multi import MultiLock
+from django_redis_components.locks.readwrite import ReadWriteLock
+from django_redis_components.locks.state import LockState, ReadWriteState
 
-__all__ = ["Lock", "LockError", "LockLost", "LockNotAcquired", "LockNotOwned", "lock"]
+__all__ = [
+    "Lock",
+    "LockError",
+    "LockLost",
+    "LockNotAcquired",
+    "LockNotOwned",
+    "LockState",
+    "MultiLock",
+    "NotEnoughReplicas",
+    "ReadWriteLock",
+    "ReadWriteState",
+    "lock",
+]

@@ -39,3 +39,19 @@ class LockNotOwned(LockError):
 
 class LockLost(LockNotOwned):
     """The lease has ended while the work went on: somebody else may hold the lock by now."""
+
+
+class NotEnoughReplicas(LockError):
+    """The lock was free, but too few replicas acknowledged the grant in time, and it was given back.
+
+    Attributes:
+        wanted: how many were to.
+        acknowledged: how many did.
+    """
+
+    def __init__(self, name: str, wanted: int, acknowledged: int) -> None:
+        super().__init__(
+            name, f"Lock {name!r} was given back: {acknowledged} of {wanted} replicas acknowledged the grant in time."
+        )
+        self.wanted = wanted
+        self.acknowledged = acknowledged

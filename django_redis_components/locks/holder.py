@@ -2,85 +2,64 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 
 from redis.exceptions import RedisError
 
 from django_redis_components.core import keys, turns
 from django_redis_components.core.leases import Lease, Leases, deadline_of
-from django_redis_components.core.protocol import Call, Flow, Read
-from django_redis_components.core.units import Seconds, to_ms
-from django_redis_components.locks.exceptions import LockError, LockLost, LockNotAcquired, LockNotOwned
-from django_redis_components.locks.options import shared_leases
-from django_redis_components.locks.scripts import ABANDON, ACQUIRE, EXTEND, RELEASE
+from django_redis_components.core.protocol import Batch, Flow
+from django_redis_components.core.units import Seconds
+from django_redis_components.locks import replicas
+from django_redis_components.locks.calls import Calls
+from django_redis_components.locks.exceptions import (
+    LockError,
+    LockLost,
+    LockNotAcquired,
+    LockNotOwned,
+    NotEnoughReplicas,
+)
+from django_redis_components.locks.options import Terms, shared_leases
 from django_redis_components.locks.watchdog import Care, watchdog
 
 
 class Holder:
-    """The logic of `Lock`, without a connection."""
+    """The logic of all locks, without a connection."""
 
-    def __init__(
-        self,
-        name: str,
-        timeout: Seconds,
-        blocking: bool,
-        blocking_timeout: Seconds | None,
-        fair: bool,
-        reentrant: bool,
-        using: str,
-        care: Care | None,
-    ) -> None:
-        """Args: using: our connection alias, which reentrant locks of a name share. care: who looks after leases."""
-        self.name = keys.validate_name(name, "lock name")
-        self.ttl_ms = to_ms(timeout, "timeout")
-        self._blocking = blocking
-        self._patience_s = turns.patience(blocking, blocking_timeout)
-        self._fair = int(fair)
-        self._reentrant = reentrant
-        self._using = using
+    def __init__(self, name: str, calls: Calls, terms: Terms, care: Care | None) -> None:
+        """Args: name: for errors. calls: what this kind of lock asks for. care: who looks after leases."""
+        self.name = name
+        self.ttl_ms = calls.ttl_ms
+        self._calls = calls
+        self._terms = terms
         self._care = care
-        self._made_keys: dict[str, str] | None = None
-        self._turns = turns.Turns(self.ttl_ms)
-
-    @property
-    def _keys(self) -> dict[str, str]:
-        """Made on first use: a lock may stand in a module that is imported before the settings."""
-        made = self._made_keys
-        if made is None:
-            lock = keys.key("locks", self.name)
-            parts = {"lock": lock, "fence": f"{lock}:fence", "queue": f"{lock}:queue", "alive": f"{lock}:alive"}
-            made = self._made_keys = parts
-        return made
-
-    @property
-    def _lock(self) -> str:
-        return self._keys["lock"]
+        self._is_plain = care is None and not terms.reentrant and not terms.min_replicas
+        self._turns = turns.Turns(calls.ttl_ms)
 
     @property
     def leases(self) -> Leases:
         """The leases of this object, or those that all reentrant objects of this lock share."""
-        if self._reentrant:
-            self._turns.leases = shared_leases(self._using, self._lock)
+        if self._terms.reentrant:
+            self._turns.leases = shared_leases(self._terms.using, self._calls.identity)
         return self._turns.leases
 
     def acquire(
         self, blocking: bool | None = None, blocking_timeout: Seconds | None = None, token: str | None = None
     ) -> Flow[bool]:
         """Take the lock; False if somebody else has it."""
-        patience_s = self._patience_s
+        patience_s = self._terms.patience_s
         if blocking is not None or blocking_timeout is not None:
-            patience_s = self._resolve(blocking, blocking_timeout)
+            patience_s = self._terms.resolve(blocking, blocking_timeout)
         if token is not None:
             keys.validate_name(token, "token")
-        take = self._turns.take(self._lock, self._ask, self._abandon, patience_s, token=token)
-        if self._care is None and not self._reentrant:
-            return take
-        return self._take_with_care(take, may_enter_again=token is None)
+        take = self._calls.take(self._turns, patience_s, token)
+        return take if self._is_plain else self._take_with_care(take, may_enter_again=token is None)
 
     def enter(self) -> Flow[None]:
         """Take the lock for a `with` block."""
         if not (yield from self.acquire()):
-            raise LockNotAcquired(self.name, self._patience_s)
+            raise LockNotAcquired(self.name, self._terms.patience_s)
 
     def release(self) -> Flow[None]:
         """Give the lock back."""
@@ -88,10 +67,10 @@ class Holder:
         if lease.entries > 1:
             lease.entries -= 1
             return
-        call = RELEASE(**self._keys, token=lease.token, handoff_ms=turns.HANDOFF_MS, fair=self._fair)
+        calls = self._calls.give(lease.token)
         watch = watchdog.unwatch(lease)
         try:
-            released = yield from self._turns.give_back(call, lease)
+            released = yield from self._turns.give_all_back(calls, lease)
         except RedisError:
             if watch is not None:
                 watchdog.watch(watch)
@@ -112,7 +91,7 @@ class Holder:
         """Make the lease last at least that long from now."""
         lease = self.held()
         asked_at = time.monotonic()
-        if not (yield EXTEND(lock=self._lock, token=lease.token, ttl_ms=ttl_ms)):
+        if not all((yield Batch(self._calls.lengthen(lease.token, ttl_ms)))):
             lease.mark_lost()
             watchdog.hurry(lease)
             raise LockNotOwned(self.name, "was not ours any more when it was to be extended: its lease had ended")
@@ -122,11 +101,11 @@ class Holder:
     def owned(self) -> Flow[bool]:
         """Whether the server says that we hold it."""
         lease = self.leases.current()
-        return lease is not None and (yield Read("GET", self._lock)) == lease.token.encode()
+        return lease is not None and (yield from self._calls.owned(lease.token))
 
     def locked(self) -> Flow[bool]:
         """Whether anybody holds it."""
-        return bool((yield Read("EXISTS", self._lock)))
+        return self._calls.locked()
 
     def held(self) -> Lease:
         """The lease of this thread or task.
@@ -141,13 +120,31 @@ class Holder:
 
     def _take_with_care(self, take: Flow[bool], *, may_enter_again: bool) -> Flow[bool]:
         leases = self.leases
-        if may_enter_again and self._reentrant and self._enter_again():
+        if may_enter_again and self._terms.reentrant and self._enter_again():
             return True
         granted = yield from take
         lease = leases.own()
-        if granted and lease is not None and self._care is not None:
-            self._care.begin(lease, self._lock, self.ttl_ms)
+        if granted and lease is not None:
+            if self._terms.min_replicas:
+                yield from self._replicate(lease)
+            if self._care is not None:
+                self._care.begin(lease, self._calls.lengthen, self.ttl_ms)
         return granted
+
+    def _replicate(self, lease: Lease) -> Flow[None]:
+        """Go on only when enough replicas have the grant; else it is given back."""
+        wanted = self._terms.min_replicas
+        try:
+            acknowledged = yield from replicas.wait(self._calls.shown_at, wanted, self.ttl_ms, self._terms.using)
+            if acknowledged < wanted:
+                raise NotEnoughReplicas(self.name, wanted, acknowledged)
+        except GeneratorExit:
+            raise
+        except BaseException:
+            with contextlib.suppress(RedisError):
+                yield from self._turns.give_all_back(self._calls.give(lease.token), lease)
+            self._turns.leases.returned(lease)
+            raise
 
     def _enter_again(self) -> bool:
         """Whether this thread or task is inside already; then it is so once more."""
@@ -158,24 +155,3 @@ class Holder:
             raise LockLost(self.name, "cannot be entered again: it is lost, its lease ended while the work went on")
         lease.entries += 1
         return True
-
-    def _resolve(self, blocking: bool | None, blocking_timeout: Seconds | None) -> float:
-        """Seconds to wait: what the call says, else what the object was told."""
-        if blocking_timeout is not None:
-            return turns.patience(blocking is not False, blocking_timeout)
-        if blocking is None or blocking == self._blocking:
-            return self._patience_s
-        return turns.patience(blocking, None)
-
-    def _ask(self, token: str, patience_ms: int) -> Call:
-        return ACQUIRE(
-            **self._keys,
-            token=token,
-            ttl_ms=self.ttl_ms,
-            patience_ms=patience_ms,
-            handoff_ms=turns.HANDOFF_MS,
-            fair=self._fair,
-        )
-
-    def _abandon(self, token: str) -> Call:
-        return ABANDON(**self._keys, token=token, handoff_ms=turns.HANDOFF_MS, fair=self._fair)

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import threading
-import weakref
 from collections.abc import Callable
-from typing import Any, Self
 
 from django_redis_components.core.connections import aclient, client
-from django_redis_components.core.leases import Lost
 from django_redis_components.core.protocol import arun, run
-from django_redis_components.core.units import Seconds, to_ms
-from django_redis_components.locks.exceptions import LockLost
-from django_redis_components.locks.holder import Holder
-from django_redis_components.locks.options import callback, renewal_s
-from django_redis_components.locks.watchdog import Care
+from django_redis_components.core.units import Seconds
+from django_redis_components.locks.calls import PlainCalls
+from django_redis_components.locks.holdable import Holdable
+from django_redis_components.locks.state import LockState, inspect
 
 
-class Lock:
+class Lock(Holdable):
     """One holder at a time among all processes that use this name.
 
     A lease ends by itself after `timeout`, so that a holder that died does not block the others for ever.
@@ -41,6 +36,8 @@ class Lock:
             name should agree.
         reentrant: whether a thread or task that holds the lock may take it again, also through another
             reentrant object of this name. It is released with the last `release`.
+        min_replicas: replicas that must have the grant before it counts, so that a failover to one of them
+            does not lose it. They have a second for it, or three tenths of the lease if that is less.
         on_lost: called with the lock, in a thread of ours, as soon as the lease is lost.
         using: our connection alias.
 
@@ -59,140 +56,29 @@ class Lock:
         blocking_timeout: Seconds | None = None,
         fair: bool = True,
         reentrant: bool = False,
+        min_replicas: int = 0,
         on_lost: Callable[[Lock], object] | None = None,
         using: str = "default",
     ) -> None:
-        self.name = name
-        max_s = renewal_s(timeout, renew, max_lease)
-        care = Care(weakref.ref(self), using, max_s, callback(on_lost)) if max_s or on_lost is not None else None
-        self._holder = Holder(name, timeout, blocking, blocking_timeout, fair, reentrant, using, care)
-        self._using = using
+        self._calls = PlainCalls(name, timeout, fair)
+        super().__init__(
+            name,
+            self._calls,
+            timeout=timeout,
+            renew=renew,
+            max_lease=max_lease,
+            blocking=blocking,
+            blocking_timeout=blocking_timeout,
+            reentrant=reentrant,
+            min_replicas=min_replicas,
+            on_lost=on_lost,
+            using=using,
+        )
 
-    def __repr__(self) -> str:
-        return f"<Lock {self.name!r}>"
+    def inspect(self) -> LockState:
+        """Who holds the lock, since when, and who waits: one script that changes nothing."""
+        return run(client(self._using), inspect(self._calls))
 
-    def acquire(
-        self,
-        *,
-        blocking: bool | None = None,
-        blocking_timeout: Seconds | None = None,
-        token: str | None = None,
-    ) -> bool:
-        """Take the lock.
-
-        Args:
-            blocking: whether to wait; None as the object was told.
-            blocking_timeout: seconds to wait at most; None as the object was told.
-            token: take it under this token. The token of the present holder takes over its lease, for a
-                process that goes on with another's work.
-
-        Returns:
-            True if it is ours now, False if somebody else has it.
-        """
-        return run(client(self._using), self._holder.acquire(blocking, blocking_timeout, token))
-
-    async def aacquire(
-        self,
-        *,
-        blocking: bool | None = None,
-        blocking_timeout: Seconds | None = None,
-        token: str | None = None,
-    ) -> bool:
-        """See `acquire`. A cancelled task leaves the line, or hands on what it was just given."""
-        return await arun(aclient(self._using), self._holder.acquire(blocking, blocking_timeout, token))
-
-    def release(self) -> None:
-        """Give the lock back; the first in line has it at once.
-
-        Raises:
-            LockNotOwned: we do not hold it: it was not taken, it expired, or somebody else has it by now.
-                Nothing is released then.
-        """
-        run(client(self._using), self._holder.release())
-
-    async def arelease(self) -> None:
-        """See `release`. A cancelled task has released the lock all the same."""
-        await arun(aclient(self._using), self._holder.release())
-
-    def extend(self, seconds: Seconds) -> bool:
-        """Make the lease last at least so long from now; it is never shortened. Returns True.
-
-        Raises:
-            LockNotOwned: we do not hold it any more.
-        """
-        return run(client(self._using), self._holder.extend(to_ms(seconds, "seconds")))
-
-    async def aextend(self, seconds: Seconds) -> bool:
-        """See `extend`."""
-        return await arun(aclient(self._using), self._holder.extend(to_ms(seconds, "seconds")))
-
-    def reacquire(self) -> bool:
-        """Make the lease last for its full `timeout` again. See `extend`."""
-        return run(client(self._using), self._holder.extend(self._holder.ttl_ms))
-
-    async def areacquire(self) -> bool:
-        """See `reacquire`."""
-        return await arun(aclient(self._using), self._holder.extend(self._holder.ttl_ms))
-
-    def owned(self) -> bool:
-        """Whether the server says that we hold the lock."""
-        return run(client(self._using), self._holder.owned())
-
-    async def aowned(self) -> bool:
-        """See `owned`."""
-        return await arun(aclient(self._using), self._holder.owned())
-
-    def locked(self) -> bool:
-        """Whether anybody holds the lock."""
-        return run(client(self._using), self._holder.locked())
-
-    async def alocked(self) -> bool:
-        """See `locked`."""
-        return await arun(aclient(self._using), self._holder.locked())
-
-    def check(self) -> None:
-        """Go on only while the lock is surely ours. Asks nobody.
-
-        Raises:
-            LockLost: the lease has ended.
-            LockNotOwned: the lock was not taken, or was given back.
-        """
-        if self._holder.held().is_lost:
-            raise LockLost(self.name, "is lost: its lease ended while the work went on")
-
-    def remaining(self) -> float:
-        """Seconds for which the lock is surely ours; 0.0 without a lease. Asks nobody."""
-        lease = self._holder.leases.current()
-        return lease.remaining_s if lease else 0.0
-
-    @property
-    def token(self) -> str | None:
-        """What the lock's key holds while it is ours; None when it was not taken."""
-        lease = self._holder.leases.current()
-        return lease.token if lease else None
-
-    @property
-    def fencing_token(self) -> int | None:
-        """The number of this grant, above that of every earlier one; None when it was not taken."""
-        lease = self._holder.leases.current()
-        return lease.grant if lease else None
-
-    @property
-    def lost(self) -> threading.Event:
-        """Set from the moment the lease is lost, also when nobody looks at it: it goes by the clock."""
-        lease = self._holder.leases.current() or self._holder.leases.newest
-        return lease.lost if lease else Lost()
-
-    def __enter__(self) -> Self:
-        run(client(self._using), self._holder.enter())
-        return self
-
-    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
-        run(client(self._using), self._holder.leave(error))
-
-    async def __aenter__(self) -> Self:
-        await arun(aclient(self._using), self._holder.enter())
-        return self
-
-    async def __aexit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
-        await arun(aclient(self._using), self._holder.leave(error))
+    async def ainspect(self) -> LockState:
+        """See `inspect`."""
+        return await arun(aclient(self._using), inspect(self._calls))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import threading
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
+from django_redis_components.core import turns
 from django_redis_components.core.leases import Leases
 from django_redis_components.core.units import Seconds, to_seconds
 
@@ -29,8 +31,68 @@ class LockOptions(TypedDict, total=False):
     blocking_timeout: Seconds | None
     fair: bool
     reentrant: bool
+    min_replicas: int
     on_lost: Callable[[Lock], object] | None
     using: str
+
+
+class HoldOptions(TypedDict, total=False):
+    """The options that all locks take beside `timeout`; what they mean is told at `Lock`."""
+
+    renew: bool
+    max_lease: Seconds | None
+    blocking: bool
+    blocking_timeout: Seconds | None
+    reentrant: bool
+    min_replicas: int
+    on_lost: Callable[[Any], object] | None
+    using: str
+
+
+#: Most replicas that a grant may ask for.
+MAX_REPLICAS = 100
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Terms:
+    """How a lock is taken.
+
+    Attributes:
+        blocking: whether to wait.
+        patience_s: seconds to wait.
+        reentrant: whether who holds it may enter again.
+        min_replicas: how many replicas must have the grant.
+        using: our connection alias.
+    """
+
+    blocking: bool
+    patience_s: float
+    reentrant: bool
+    min_replicas: int
+    using: str
+
+    def resolve(self, blocking: bool | None, blocking_timeout: Seconds | None) -> float:
+        """Seconds to wait: what a call says, else what the object was told."""
+        if blocking_timeout is not None:
+            return turns.patience(blocking is not False, blocking_timeout)
+        if blocking is None or blocking == self.blocking:
+            return self.patience_s
+        return turns.patience(blocking, None)
+
+
+def replicas(number: int) -> int:
+    """Check how many replicas a grant needs.
+
+    Raises:
+        TypeError: not a whole number.
+        ValueError: below 0 or above `MAX_REPLICAS`.
+    """
+    accepted = f"min_replicas={number!r}: expected a whole number from 0 to {MAX_REPLICAS}."
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise TypeError(accepted)
+    if not 0 <= number <= MAX_REPLICAS:
+        raise ValueError(accepted)
+    return number
 
 
 def shared_leases(using: str, key: str) -> Leases:

@@ -20,3 +20,30 @@ RELEASE = LuaScript("locks", "release", keys=_KEYS, args=("token", "handoff_ms",
 ABANDON = LuaScript("locks", "abandon", keys=_KEYS, args=("token", "handoff_ms", "fair"), idempotent=True)
 #: Lengthen the lease.
 EXTEND = LuaScript("locks", "extend", keys=("lock",), args=("token", "ttl_ms"), idempotent=True)
+#: Who holds the lock, and who waits.
+INSPECT = LuaScript("locks", "inspect", keys=_KEYS, args=("most",), idempotent=True)
+
+#: The same for all of a group's names or none of them.
+ACQUIRE_ALL = LuaScript(
+    "locks",
+    "acquire_all",
+    keys=("group",),
+    args=("token", "ttl_ms", "patience_ms", "handoff_ms", "names*"),
+    idempotent=True,
+)
+RELEASE_ALL = LuaScript("locks", "release_all", keys=("group",), args=("token", "handoff_ms", "names*"))
+ABANDON_ALL = LuaScript(
+    "locks", "abandon_all", keys=("group",), args=("token", "handoff_ms", "names*"), idempotent=True
+)
+EXTEND_ALL = LuaScript("locks", "extend_all", keys=("held*",), args=("token", "ttl_ms"), idempotent=True)
+
+_RW_KEYS = ("writer", "readers", "fence", "queue", "alive")
+
+#: The same for those who read together and those who write alone. The token tells by its end which it is.
+ACQUIRE_RW = LuaScript(
+    "locks", "acquire_rw", keys=_RW_KEYS, args=("token", "ttl_ms", "patience_ms", "handoff_ms"), idempotent=True
+)
+RELEASE_RW = LuaScript("locks", "release_rw", keys=_RW_KEYS, args=("token", "handoff_ms"))
+ABANDON_RW = LuaScript("locks", "abandon_rw", keys=_RW_KEYS, args=("token", "handoff_ms"), idempotent=True)
+EXTEND_RW = LuaScript("locks", "extend_rw", keys=("writer", "readers"), args=("token", "ttl_ms"), idempotent=True)
+INSPECT_RW = LuaScript("locks", "inspect_rw", keys=_RW_KEYS, args=("most",), idempotent=True)

@@ -18,15 +18,14 @@ import threading
 import time
 import weakref
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from redis.exceptions import RedisError
 
 from django_redis_components.core.connections import client
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.leases import Lease, deadline_of
-from django_redis_components.core.protocol import Batch, Flow, run
-from django_redis_components.locks.scripts import EXTEND
+from django_redis_components.core.protocol import Batch, Call, Flow, run
 
 #: A lease is renewed when this share of it has passed: two tries may fail before it is lost.
 RENEW_AFTER = 1 / 3
@@ -38,6 +37,9 @@ BATCH = 100
 LINGER_S = 5.0
 
 _log = logging.getLogger(__name__)
+
+#: What renews a lease: the calls for a token and milliseconds. All of them must succeed.
+Lengthen = Callable[[str, int], Sequence[Call]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -56,9 +58,9 @@ class Care:
     max_s: float
     on_lost: Callable[..., object] | None
 
-    def begin(self, lease: Lease, key: str, ttl_ms: int) -> None:
+    def begin(self, lease: Lease, lengthen: Lengthen, ttl_ms: int) -> None:
         """Look after a lease that was just granted."""
-        watchdog.watch(Watch(self, lease, key, ttl_ms, time.monotonic() + self.max_s))
+        watchdog.watch(Watch(self, lease, lengthen, ttl_ms, time.monotonic() + self.max_s))
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -68,7 +70,7 @@ class Watch:
     Attributes:
         care: how.
         lease: what is renewed.
-        key: the lock's key.
+        lengthen: what renews it.
         ttl_ms: milliseconds of the lease.
         renew_until: monotonic seconds until which it may be renewed.
         due: monotonic seconds at which there is something to do.
@@ -76,7 +78,7 @@ class Watch:
 
     care: Care
     lease: Lease
-    key: str
+    lengthen: Lengthen
     ttl_ms: int
     renew_until: float
     due: float = 0.0
@@ -204,9 +206,14 @@ class Watchdog:
 
 
 def _extend_all(renewals: list[tuple[Watch, int]]) -> Flow[list[object]]:
-    calls = [EXTEND(lock=watch.key, token=watch.lease.token, ttl_ms=wanted_ms) for watch, wanted_ms in renewals]
-    replies: list[object] = yield Batch(calls, errors=True)
-    return replies
+    calls = [watch.lengthen(watch.lease.token, wanted_ms) for watch, wanted_ms in renewals]
+    replies = iter((yield Batch([call for each in calls for call in each], errors=True)))
+    return [_verdict([next(replies) for _ in each]) for each in calls]
+
+
+def _verdict(replies: list[object]) -> object:
+    """What the replies of one lease come to: a refusal is final, an error is not."""
+    return min(replies, key=lambda reply: 1 if isinstance(reply, Exception) else 2 if reply else 0)
 
 
 #: The watchdog of this process.

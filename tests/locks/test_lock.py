@@ -375,6 +375,17 @@ def test_a_key_of_another_kind_is_an_error(store: Store) -> None:
         ({"timeout": 1e12}, ValueError, "expected at most ten years"),
         ({"blocking_timeout": -1}, ValueError, "blocking_timeout=-1: expected a number of seconds of at least 0"),
         ({"blocking": False, "blocking_timeout": 1}, ValueError, "blocking_timeout=1 needs blocking=True"),
+        (
+            {"blocking_timeout": "soon"},
+            TypeError,
+            "blocking_timeout='soon': expected a number of seconds of at least 0",
+        ),
+        ({"max_lease": 60}, ValueError, "max_lease=60 needs renew=True: else a lease ends with its timeout."),
+        ({"renew": True, "max_lease": 1}, ValueError, "max_lease=1: expected at least the timeout, which is 30.0."),
+        ({"renew": True, "max_lease": "1"}, TypeError, "max_lease='1': expected a number of seconds above 0"),
+        ({"on_lost": "print"}, TypeError, "on_lost='print': expected a callable that takes the lock."),
+        ({"min_replicas": True}, TypeError, "min_replicas=True: expected a whole number from 0 to 100."),
+        ({"min_replicas": 101}, ValueError, "min_replicas=101: expected a whole number from 0 to 100."),
     ],
 )
 def test_a_wrong_argument_is_refused_at_the_door(arguments: dict[str, object], error: type, text: str) -> None:
@@ -412,6 +423,23 @@ def test_acquire_overrides_what_the_object_was_told(redis_server: Store) -> None
     assert Lock("other", blocking=False).acquire(blocking=True)
 
 
+@pytest.mark.parametrize(
+    ("seconds", "error", "text"),
+    [
+        (0, ValueError, "seconds=0: expected a number of seconds above 0, or a timedelta."),
+        (-1, ValueError, "seconds=-1: expected a number of seconds above 0, or a timedelta."),
+        ("1", TypeError, "seconds='1': expected a number of seconds above 0, or a timedelta."),
+    ],
+)
+def test_a_wrong_argument_of_extend_is_refused(redis_server: Store, seconds, error: type, text: str) -> None:
+    with Lock("door", timeout=60) as lock:
+        with pytest.raises(error) as caught:
+            lock.extend(seconds)
+
+        assert str(caught.value) == text
+        assert lock.remaining() > 50
+
+
 def test_a_name_may_be_any_text(store: Store) -> None:
     with Lock("订单: 7 / ü") as lock:
         assert store.raw.get(key_of(store, "订单: 7 / ü")) == lock.token.encode()
@@ -441,12 +469,7 @@ def test_a_free_lock_costs_one_round_trip_each_way(redis_server: Store) -> None:
 def test_the_room_declares_its_scripts() -> None:
     declared = [value for value in vars(scripts).values() if isinstance(value, LuaScript)]
 
-    assert {script.name: script.idempotent for script in declared} == {
-        "acquire": True,
-        "release": False,
-        "abandon": True,
-        "extend": True,
-    }
+    assert {script.name for script in declared if not script.idempotent} == {"release", "release_all", "release_rw"}
 
 
 def _commands_sent() -> int:

@@ -1,6 +1,4 @@
--- Milliseconds by which the fence outlives its lease: it is needed only while the server's clock may be
--- set back to before the last grant.
-local FENCE_MS = 3600000
+-- @include fence_ms
 
 -- The next fencing token: above the last, and never below the server's clock in microseconds, so that it
 -- grows also when the last one is lost. Expects the locals fence and now_us.

@@ -1,0 +1,98 @@
+"""What a lock asks the server for: one class for each kind of lock, so that `Holder` need not know them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from django_redis_components.core import keys, turns
+from django_redis_components.core.protocol import Call, Flow, Read
+from django_redis_components.core.units import Seconds, to_ms
+from django_redis_components.locks.scripts import ABANDON, ACQUIRE, EXTEND, RELEASE
+
+
+class Calls(Protocol):
+    """The requests of one kind of lock.
+
+    Attributes:
+        ttl_ms: milliseconds of a lease.
+        identity: which lock it is; reentrant locks of one identity share their leases.
+        shown_at: the keys at which a grant can be seen, one for each node that it was made on.
+    """
+
+    ttl_ms: int
+
+    @property
+    def identity(self) -> str: ...
+    @property
+    def shown_at(self) -> Sequence[str]: ...
+    def take(self, turn: turns.Turns, patience_s: float, token: str | None) -> Flow[bool]: ...
+    def give(self, token: str) -> Sequence[Call]: ...
+    def lengthen(self, token: str, ttl_ms: int) -> Sequence[Call]: ...
+    def owned(self, token: str) -> Flow[bool]: ...
+    def locked(self) -> Flow[bool]: ...
+
+
+class PlainCalls:
+    """The requests of `Lock`."""
+
+    def __init__(self, name: str, timeout: Seconds, fair: bool = True) -> None:
+        self.name = keys.validate_name(name, "lock name")
+        self.ttl_ms = to_ms(timeout, "timeout")
+        self._fair = int(fair)
+        self._made_keys: dict[str, str] | None = None
+
+    @property
+    def keys(self) -> dict[str, str]:
+        """Made on first use: a lock may stand in a module that is imported before the settings."""
+        made = self._made_keys
+        if made is None:
+            lock = keys.key("locks", self.name)
+            parts = {"lock": lock, "fence": f"{lock}:fence", "queue": f"{lock}:queue", "alive": f"{lock}:alive"}
+            made = self._made_keys = parts
+        return made
+
+    @property
+    def identity(self) -> str:
+        """The lock's key."""
+        return self.keys["lock"]
+
+    @property
+    def shown_at(self) -> Sequence[str]:
+        """The lock's key."""
+        return (self.keys["lock"],)
+
+    def take(self, turn: turns.Turns, patience_s: float, token: str | None) -> Flow[bool]:
+        """Take the lock; False if somebody else has it."""
+        return turn.take(self.keys["lock"], self.ask, self.walk_away, patience_s, token=token)
+
+    def ask(self, token: str, patience_ms: int) -> Call:
+        """Take it, or a place in line."""
+        return ACQUIRE(
+            **self.keys,
+            token=token,
+            ttl_ms=self.ttl_ms,
+            patience_ms=patience_ms,
+            handoff_ms=turns.HANDOFF_MS,
+            fair=self._fair,
+        )
+
+    def walk_away(self, token: str) -> Call:
+        """Give up place and grant."""
+        return ABANDON(**self.keys, token=token, handoff_ms=turns.HANDOFF_MS, fair=self._fair)
+
+    def give(self, token: str) -> Sequence[Call]:
+        """Give it back."""
+        return (RELEASE(**self.keys, token=token, handoff_ms=turns.HANDOFF_MS, fair=self._fair),)
+
+    def lengthen(self, token: str, ttl_ms: int) -> Sequence[Call]:
+        """Make the lease last at least that long from now."""
+        return (EXTEND(lock=self.keys["lock"], token=token, ttl_ms=ttl_ms),)
+
+    def owned(self, token: str) -> Flow[bool]:
+        """Whether the server says that this token holds it."""
+        return bool((yield Read("GET", self.keys["lock"])) == token.encode())
+
+    def locked(self) -> Flow[bool]:
+        """Whether anybody holds it."""
+        return bool((yield Read("EXISTS", self.keys["lock"])))

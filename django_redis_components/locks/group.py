@@ -1,0 +1,91 @@
+"""The names of one group as one lock: all of them or none, in one script."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django_redis_components.core import keys, turns
+from django_redis_components.core.protocol import Call, Flow, Read
+from django_redis_components.core.units import Seconds, to_ms
+from django_redis_components.locks.scripts import ABANDON_ALL, ACQUIRE_ALL, EXTEND_ALL, RELEASE_ALL
+
+#: Most names of one `MultiLock`: each is a few commands in a script that nothing else runs beside.
+MAX_NAMES = 100
+
+
+def sorted_names(names: Sequence[str]) -> tuple[str, ...]:
+    """The names in the order in which all locks take them, each once.
+
+    Raises:
+        TypeError, ValueError: one of them is no name, or there are none or too many.
+    """
+    for name in names:
+        keys.validate_name(name, "lock name")
+    found = tuple(sorted(set(names)))
+    if not 1 <= len(found) <= MAX_NAMES:
+        raise ValueError(f"{len(found)} names: a MultiLock takes 1 to {MAX_NAMES}.")
+    return found
+
+
+class GroupCalls:
+    """The requests of a `MultiLock` with a group."""
+
+    def __init__(self, names: Sequence[str], group: str, timeout: Seconds) -> None:
+        """Args: names: those of `sorted_names`."""
+        self.names = tuple(names)
+        self.ttl_ms = to_ms(timeout, "timeout")
+        self._group = keys.validate_name(group, "group")
+        self._made_base: str | None = None
+
+    @property
+    def base(self) -> str:
+        """The group's key, made on first use: a lock may stand in a module that is imported before the settings."""
+        if self._made_base is None:
+            self._made_base = keys.key("locks", self._group, "group")
+        return self._made_base
+
+    @property
+    def identity(self) -> str:
+        """Which names of which group."""
+        return "\n".join((self.base, *self.names))
+
+    @property
+    def shown_at(self) -> Sequence[str]:
+        """One of the keys: all are on one node."""
+        return (self._held()[0],)
+
+    def take(self, turn: turns.Turns, patience_s: float, token: str | None) -> Flow[bool]:
+        """Take all of them; False if somebody else has one."""
+        return turn.take(self.base, self._ask, self._walk_away, patience_s, token=token)
+
+    def give(self, token: str) -> Sequence[Call]:
+        """Give all of them back."""
+        return (RELEASE_ALL(group=self.base, token=token, handoff_ms=turns.HANDOFF_MS, names=self.names),)
+
+    def lengthen(self, token: str, ttl_ms: int) -> Sequence[Call]:
+        """Make the lease on all of them last at least that long from now."""
+        return (EXTEND_ALL(held=self._held(), token=token, ttl_ms=ttl_ms),)
+
+    def owned(self, token: str) -> Flow[bool]:
+        """Whether the server says that this token holds all of them."""
+        return set((yield Read("MGET", *self._held()))) == {token.encode()}
+
+    def locked(self) -> Flow[bool]:
+        """Whether anybody holds one of them."""
+        return bool((yield Read("EXISTS", *self._held())))
+
+    def _held(self) -> list[str]:
+        return [f"{self.base}:held:{name}" for name in self.names]
+
+    def _ask(self, token: str, patience_ms: int) -> Call:
+        return ACQUIRE_ALL(
+            group=self.base,
+            token=token,
+            ttl_ms=self.ttl_ms,
+            patience_ms=patience_ms,
+            handoff_ms=turns.HANDOFF_MS,
+            names=self.names,
+        )
+
+    def _walk_away(self, token: str) -> Call:
+        return ABANDON_ALL(group=self.base, token=token, handoff_ms=turns.HANDOFF_MS, names=self.names)

@@ -1,0 +1,149 @@
+"""The lock of many readers or one writer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Unpack
+
+from django_redis_components.core import keys, turns
+from django_redis_components.core.connections import aclient, client
+from django_redis_components.core.protocol import Call, Flow, arun, run
+from django_redis_components.core.units import Seconds, to_ms
+from django_redis_components.locks.holdable import Holdable
+from django_redis_components.locks.options import HoldOptions
+from django_redis_components.locks.scripts import ABANDON_RW, ACQUIRE_RW, EXTEND_RW, RELEASE_RW
+from django_redis_components.locks.state import ReadWriteState, inspect_readwrite, readwrite_keys
+
+#: What the tokens of readers and of writers end in.
+READS, WRITES = ":r", ":w"
+
+
+class ReadWriteCalls:
+    """The requests of one side of a `ReadWriteLock`."""
+
+    def __init__(self, name: str, timeout: Seconds, suffix: str) -> None:
+        """Args: suffix: `READS` or `WRITES`."""
+        self.name = keys.validate_name(name, "lock name")
+        self.ttl_ms = to_ms(timeout, "timeout")
+        self._suffix = suffix
+        self._made_keys: dict[str, str] | None = None
+
+    @property
+    def keys(self) -> dict[str, str]:
+        """Made on first use: a lock may stand in a module that is imported before the settings."""
+        if self._made_keys is None:
+            self._made_keys = readwrite_keys(self.name)
+        return self._made_keys
+
+    @property
+    def identity(self) -> str:
+        """Which side of which lock."""
+        return self.keys["writer"] + self._suffix
+
+    @property
+    def shown_at(self) -> Sequence[str]:
+        """One of the keys: all are on one node."""
+        return (self.keys["writer"],)
+
+    def take(self, turn: turns.Turns, patience_s: float, token: str | None) -> Flow[bool]:
+        """Enter; False if others are in the way."""
+        if token is not None and not token.endswith(self._suffix):
+            token += self._suffix
+        base = self.keys["writer"]
+        return turn.take(base, self._ask, self._walk_away, patience_s, suffix=self._suffix, token=token)
+
+    def give(self, token: str) -> Sequence[Call]:
+        """Leave."""
+        return (RELEASE_RW(**self.keys, token=token, handoff_ms=turns.HANDOFF_MS),)
+
+    def lengthen(self, token: str, ttl_ms: int) -> Sequence[Call]:
+        """Make the lease last at least that long from now."""
+        made = self.keys
+        return (EXTEND_RW(writer=made["writer"], readers=made["readers"], token=token, ttl_ms=ttl_ms),)
+
+    def owned(self, token: str) -> Flow[bool]:
+        """Whether the server says that this token is in."""
+        state = yield from inspect_readwrite(self.name)
+        return token == state.writer or token in state.readers
+
+    def locked(self) -> Flow[bool]:
+        """Whether anybody is in."""
+        state = yield from inspect_readwrite(self.name)
+        return state.writer is not None or state.reading > 0
+
+    def _ask(self, token: str, patience_ms: int) -> Call:
+        return ACQUIRE_RW(
+            **self.keys,
+            token=token,
+            ttl_ms=self.ttl_ms,
+            patience_ms=patience_ms,
+            handoff_ms=turns.HANDOFF_MS,
+        )
+
+    def _walk_away(self, token: str) -> Call:
+        return ABANDON_RW(**self.keys, token=token, handoff_ms=turns.HANDOFF_MS)
+
+
+class ReadLock(Holdable):
+    """The readers' side: shared with other readers, never with a writer. Made by `ReadWriteLock.read`."""
+
+    def __init__(self, name: str, *, timeout: Seconds, **options: Unpack[HoldOptions]) -> None:
+        super().__init__(name, ReadWriteCalls(name, timeout, READS), timeout=timeout, **options)
+
+    @property
+    def fencing_token(self) -> int | None:
+        """None: a reader writes nothing."""
+        return None
+
+
+class WriteLock(Holdable):
+    """The writers' side: alone. Made by `ReadWriteLock.write`."""
+
+    def __init__(self, name: str, *, timeout: Seconds, **options: Unpack[HoldOptions]) -> None:
+        super().__init__(name, ReadWriteCalls(name, timeout, WRITES), timeout=timeout, **options)
+
+
+class ReadWriteLock:
+    """Many readers at once, or one writer, among all processes that use this name.
+
+    Whoever came first is served first: a reader that comes while a writer waits, waits behind it, so that
+    readers cannot starve writers; a release lets in the next writer, or all readers up to it. Each reader has
+    a lease of its own on the server's clock, so a reader that died stops writers no longer than its lease.
+
+    A holder of one side that asks for the other waits for itself: it must leave first. `Lock` and `MultiLock`
+    of this name do not know this one.
+
+    Args:
+        name: 1 to 200 bytes, without control characters and braces.
+        timeout: seconds of a lease.
+        options: those of `Lock`, but for `fair`, for both sides.
+
+    Raises:
+        TypeError, ValueError: an argument is not of this kind.
+    """
+
+    def __init__(self, name: str, *, timeout: Seconds = 30.0, **options: Unpack[HoldOptions]) -> None:
+        self.name = name
+        self._timeout = timeout
+        self._options = options
+        self._using = options.get("using", "default")
+        self.write()  # says what is wrong with the arguments
+
+    def __repr__(self) -> str:
+        return f"<ReadWriteLock {self.name!r}>"
+
+    def read(self) -> ReadLock:
+        """A lock of the readers' side, for `with` or `acquire`."""
+        return ReadLock(self.name, timeout=self._timeout, **self._options)
+
+    def write(self) -> WriteLock:
+        """A lock of the writers' side, for `with` or `acquire`."""
+        return WriteLock(self.name, timeout=self._timeout, **self._options)
+
+    def inspect(self) -> ReadWriteState:
+        """Who is in and who waits: one script that changes nothing."""
+        return run(client(self._using), inspect_readwrite(self.name))
+
+    async def ainspect(self) -> ReadWriteState:
+        """See `inspect`."""
+        return await arun(aclient(self._using), inspect_readwrite(self.name))

@@ -1,0 +1,130 @@
+"""Names without a group: ordinary locks, wherever they lie, tried one after the other.
+
+Not atomic: between two tries somebody else may look. They are tried in the order of their names, and all
+that were taken are given back on the first that is held, so nobody holds one while it waits for another,
+and nobody waits in a circle.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import time
+from collections.abc import Sequence
+
+from redis.exceptions import RedisError
+
+from django_redis_components.core import turns
+from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.leases import Lease, deadline_of
+from django_redis_components.core.protocol import Batch, Call, Flow, Sleep
+from django_redis_components.core.units import Seconds, to_ms
+from django_redis_components.locks.calls import PlainCalls
+
+#: Longest pause before the second try, in seconds; each further one doubles, with full jitter.
+FIRST_PAUSE_S = 0.01
+#: Longest pause between two tries, in seconds: what a free set of locks may stay unused.
+LONGEST_PAUSE_S = 0.2
+
+
+class SpreadLease(Lease):
+    """A lease on several locks, each under a number of its own.
+
+    Attributes:
+        fences: name to fencing token.
+    """
+
+    __slots__ = ("fences",)
+
+    def __init__(self, token: str, deadline: float, fences: dict[str, int]) -> None:
+        super().__init__(token, deadline)
+        self.fences = fences
+
+
+class SpreadCalls:
+    """The requests of a `MultiLock` without a group."""
+
+    def __init__(self, names: Sequence[str], timeout: Seconds) -> None:
+        """Args: names: those of `group.sorted_names`."""
+        self.names = tuple(names)
+        self.ttl_ms = to_ms(timeout, "timeout")
+        self._parts = [PlainCalls(name, timeout) for name in names]
+
+    @property
+    def identity(self) -> str:
+        """Which names."""
+        return "\n".join(part.identity for part in self._parts)
+
+    @property
+    def shown_at(self) -> Sequence[str]:
+        """All keys: each may be on a node of its own."""
+        return [part.identity for part in self._parts]
+
+    def take(self, turn: turns.Turns, patience_s: float, token: str | None) -> Flow[bool]:
+        """Take all of them; False if somebody else has one."""
+        mine = turn.new_token() if token is None else token
+        deadline = time.monotonic() + patience_s
+        pause_s = FIRST_PAUSE_S
+        try:
+            while True:
+                asked_at = time.monotonic()
+                fences = yield from self._try(mine)
+                if fences is not None:
+                    turn.leases.add(SpreadLease(mine, deadline_of(asked_at, self.ttl_ms), fences))
+                    return True
+                left_s = deadline - time.monotonic()
+                if left_s <= 0:
+                    turn.leases.refused()
+                    return False
+                yield Sleep(min(random.uniform(0, pause_s), left_s))
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        except RedisError:
+            if token is None:
+                turn.leave_unsettled(mine)
+            yield from self._walk_away(mine)
+            raise
+        except (GeneratorExit, RedisComponentsError):
+            raise
+        except BaseException:
+            yield from self._walk_away(mine)
+            yield Sleep(turns.STRAGGLER_S)  # a request may still be under way
+            yield from self._walk_away(mine)
+            raise
+
+    def give(self, token: str) -> Sequence[Call]:
+        """Give all of them back."""
+        return [call for part in self._parts for call in part.give(token)]
+
+    def lengthen(self, token: str, ttl_ms: int) -> Sequence[Call]:
+        """Make the lease on all of them last at least that long from now."""
+        return [call for part in self._parts for call in part.lengthen(token, ttl_ms)]
+
+    def owned(self, token: str) -> Flow[bool]:
+        """Whether the server says that this token holds all of them."""
+        for part in self._parts:
+            if not (yield from part.owned(token)):
+                return False
+        return True
+
+    def locked(self) -> Flow[bool]:
+        """Whether anybody holds one of them."""
+        for part in self._parts:
+            if (yield from part.locked()):
+                return True
+        return False
+
+    def _try(self, token: str) -> Flow[dict[str, int] | None]:
+        """Name to number of all of them, or None and nothing held."""
+        fences: dict[str, int] = {}
+        for at, part in enumerate(self._parts):
+            granted, _ = yield part.ask(token, 0)
+            if not granted:
+                if at:
+                    yield Batch([taken.walk_away(token) for taken in self._parts[:at]])
+                return None
+            fences[part.name] = granted
+        return fences
+
+    def _walk_away(self, token: str) -> Flow[None]:
+        with contextlib.suppress(RedisError):
+            yield Batch([part.walk_away(token) for part in self._parts], errors=True)

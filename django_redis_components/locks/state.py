@@ -1,0 +1,100 @@
+"""What the server knows of a lock, read without changing anything."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from django_redis_components.core import keys
+from django_redis_components.core.protocol import Flow
+from django_redis_components.core.units import from_ms
+from django_redis_components.locks.calls import PlainCalls
+from django_redis_components.locks.scripts import INSPECT, INSPECT_RW
+
+#: Most waiters that are listed; `waiting` counts all of them.
+MAX_LISTED = 100
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LockState:
+    """A lock at one moment, as the server sees it.
+
+    Attributes:
+        holder: the holder's token; None when nobody holds it.
+        fencing_token: the number of the last grant, also of one that is over; None when it is forgotten.
+        age: seconds since the holder was granted the lock; 0.0 without one.
+        remaining: seconds until its lease ends; 0.0 without one, infinite for a key without an end.
+        waiting: how many stand in line and live.
+        waiters: their tokens in the order in which they will be served, at most a hundred.
+    """
+
+    holder: str | None
+    fencing_token: int | None
+    age: float
+    remaining: float
+    waiting: int
+    waiters: tuple[str, ...]
+
+
+def inspect(calls: PlainCalls) -> Flow[LockState]:
+    """Read the state of a lock."""
+    holder, left_ms, fence, age_ms, *waiters = yield INSPECT(**calls.keys, most=MAX_LISTED)
+    tokens = tuple(token.decode() for token in waiters[1:])
+    return LockState(
+        holder=holder.decode() if holder else None,
+        fencing_token=fence or None,
+        age=from_ms(age_ms),
+        remaining=_left(left_ms),
+        waiting=waiters[0],
+        waiters=tokens,
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ReadWriteState:
+    """A read-write lock at one moment, as the server sees it.
+
+    Attributes:
+        writer: the writer's token; None when nobody writes.
+        remaining: seconds until the writer's lease ends; 0.0 without one, infinite for a key without an end.
+        fencing_token: the number of the last writer, also of one that is gone; None when it is forgotten.
+        reading: how many readers are in.
+        readers: their tokens and the seconds left to them, those that end first first; at most a hundred.
+        waiting: how many stand in line and live.
+        waiters: their tokens in the order in which they will be served, at most a hundred; those of readers end
+            in ":r", those of writers in ":w".
+    """
+
+    writer: str | None
+    remaining: float
+    fencing_token: int | None
+    reading: int
+    readers: dict[str, float]
+    waiting: int
+    waiters: tuple[str, ...]
+
+
+def readwrite_keys(name: str) -> dict[str, str]:
+    """The keys of a read-write lock; none of them is one of a `Lock` of this name."""
+    parts = ("writer", "readers", "fence", "queue", "alive")
+    return {part: keys.key("locks", name, "rw", part) for part in parts}
+
+
+def inspect_readwrite(name: str) -> Flow[ReadWriteState]:
+    """Read the state of a read-write lock."""
+    figures, reading, waiters = yield INSPECT_RW(**readwrite_keys(name), most=MAX_LISTED)
+    writer, left_ms, fence, waiting, inside = figures
+    pairs = iter(reading)
+    return ReadWriteState(
+        writer=writer.decode() if writer else None,
+        remaining=_left(left_ms) if writer else 0.0,
+        fencing_token=fence or None,
+        reading=inside,
+        readers={token.decode(): from_ms(ms) for token, ms in zip(pairs, pairs, strict=True)},
+        waiting=waiting,
+        waiters=tuple(token.decode() for token in waiters),
+    )
+
+
+def _left(ms: int) -> float:
+    return math.inf if ms < 0 else from_ms(ms)

@@ -1,0 +1,98 @@
+"""What the server tells of a lock."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from django_redis_components.locks import Lock
+from django_redis_components.locks import state as states
+from tests.locks.steps import Steps
+from tests.support import Store, run_async
+
+
+def queued(name: str) -> Steps:
+    steps = Steps(Lock("door")._holder.acquire(token=name))
+    steps.go()
+    return steps
+
+
+def test_a_free_lock_has_nobody(store: Store) -> None:
+    state = Lock("door").inspect()
+
+    assert (state.holder, state.fencing_token, state.age, state.remaining) == (None, None, 0.0, 0.0)
+    assert (state.waiting, state.waiters) == (0, ())
+    assert store.keys() == []
+
+
+def test_a_held_lock_tells_who_holds_it_since_when_and_until_when(store: Store) -> None:
+    held = Lock("door", timeout=9)
+    held.acquire()
+    store.raw.set(f"{store.prefix}:locks:{{door}}:fence", held.fencing_token - 5_000_000)
+
+    state = Lock("door").inspect()
+
+    assert state.holder == held.token
+    assert state.fencing_token == held.fencing_token - 5_000_000
+    assert 5 <= state.age < 60
+    assert 0 < state.remaining <= 9
+
+
+def test_the_number_of_the_last_grant_stays_when_the_lock_is_free(store: Store) -> None:
+    with Lock("door") as held:
+        number = held.fencing_token
+
+    state = Lock("door").inspect()
+
+    assert (state.holder, state.fencing_token, state.age) == (None, number, 0.0)
+
+
+def test_waiters_are_told_in_the_order_of_the_line(store: Store) -> None:
+    Lock("door").acquire()
+    for name in ("one", "two", "three"):
+        queued(name)
+
+    state = Lock("door").inspect()
+
+    assert (state.waiting, state.waiters) == (3, ("one", "two", "three"))
+
+
+def test_the_dead_are_passed_over_and_not_dropped(store: Store) -> None:
+    Lock("door").acquire()
+    queued("dead")
+    queued("living")
+    base = f"{store.prefix}:locks:{{door}}"
+    store.raw.zadd(f"{base}:alive", {"dead": 1})
+
+    state = Lock("door").inspect()
+
+    assert (state.waiting, state.waiters) == (1, ("living",))
+    assert store.raw.zcard(f"{base}:queue") == 2
+
+
+def test_a_long_line_is_counted_and_not_listed_whole(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(states, "MAX_LISTED", 2)
+    Lock("door").acquire()
+    for name in ("one", "two", "three"):
+        queued(name)
+
+    state = Lock("door").inspect()
+
+    assert (state.waiting, state.waiters) == (3, ("one", "two"))
+
+
+def test_a_key_without_a_ttl_is_held_without_an_end(redis_server: Store) -> None:
+    redis_server.raw.set(f"{redis_server.prefix}:locks:{{door}}", "for ever")
+
+    state = Lock("door").inspect()
+
+    assert (state.holder, state.remaining, state.age) == ("for ever", math.inf, 0.0)
+
+
+def test_the_async_twin(redis_server: Store) -> None:
+    async def main() -> None:
+        async with Lock("door") as held:
+            assert (await held.ainspect()).holder == held.token
+
+    run_async(main)

@@ -1,0 +1,595 @@
+"""Several names at once: all or none, in order of arrival, whatever dies or gets lost."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+
+import pytest
+from redis.exceptions import ConnectionError
+
+from django_redis_components.core.connections import client
+from django_redis_components.core.protocol import Sleep, Wait
+from django_redis_components.locks import Lock, LockLost, LockNotAcquired, LockNotOwned, MultiLock
+from tests.locks.steps import Steps
+from tests.support import Proxy, Store, eventually, run_async, run_together
+from tests.support.pools import close_pools
+
+#: One request and its three repetitions.
+ALL_TRIES = 4
+
+
+def multi(*names: str, **options: object) -> MultiLock:
+    return MultiLock(*names, group="stock", **options)
+
+
+@pytest.fixture(params=["group", "spread"])
+def make(request: pytest.FixtureRequest) -> Callable[..., MultiLock]:
+    """A lock of several names with a group, then without one."""
+    return multi if request.param == "group" else MultiLock
+
+
+def base(store: Store) -> str:
+    return f"{store.prefix}:locks:{{stock}}:group"
+
+
+def holder_of(store: Store, name: str) -> bytes | None:
+    return store.raw.get(f"{base(store)}:held:{name}")
+
+
+def line(store: Store, name: str) -> list[bytes]:
+    return store.raw.zrange(f"{base(store)}:line:{name}", 0, -1)
+
+
+def queued(lock: MultiLock) -> Steps:
+    """One who stands in line and is about to wait for the bell."""
+    steps = Steps(lock._holder.acquire())
+    steps.go()
+    assert isinstance(steps.request, Wait)
+    return steps
+
+
+def is_in(steps: Steps) -> bool:
+    """Whether it has been let in, after the bell that it waits for."""
+    steps.send(None)
+    steps.go()
+    return steps.value is True
+
+
+def test_all_names_are_taken(store: Store, make) -> None:
+    lock = make("b", "a", "c")
+
+    assert lock.acquire(blocking=False)
+
+    assert lock.names == ("a", "b", "c")
+    assert lock.owned()
+    assert lock.locked()
+    for name in "abc":
+        assert not make(name).acquire(blocking=False)
+        assert make(name).locked()
+
+
+def test_if_one_name_is_held_none_is_taken(store: Store, make) -> None:
+    make("b").acquire()
+    lock = make("a", "b", "c")
+
+    assert lock.acquire(blocking=False) is False
+
+    assert lock.token is None
+    assert not lock.owned()
+    assert make("a", "c").acquire(blocking=False)
+
+
+def test_a_release_frees_all_names(store: Store, make) -> None:
+    lock = make("a", "b")
+    lock.acquire()
+
+    lock.release()
+
+    assert not lock.locked()
+    assert make("a", "b").acquire(blocking=False)
+
+
+def test_other_names_do_not_meet(redis_server: Store, make) -> None:
+    assert make("a", "b").acquire(blocking=False)
+    assert make("c", "d").acquire(blocking=False)
+
+
+def test_the_same_names_in_another_group_do_not_meet(redis_server: Store) -> None:
+    assert MultiLock("a", "b", group="one").acquire(blocking=False)
+    assert MultiLock("a", "b", group="two").acquire(blocking=False)
+
+
+def test_a_name_given_twice_counts_once(redis_server: Store, make) -> None:
+    with make("a", "a") as lock:
+        assert lock.names == ("a",)
+
+
+def test_without_a_group_the_names_are_those_of_lock(store: Store) -> None:
+    lock = MultiLock("a", "b")
+
+    with Lock("b"):
+        assert not lock.acquire(blocking=False)
+        assert not Lock("a").locked()
+    with lock:
+        assert not Lock("a").acquire(blocking=False)
+        assert store.raw.get(f"{store.prefix}:locks:{{a}}") == lock.token.encode()
+
+
+def test_with_a_group_the_names_are_not_those_of_lock(redis_server: Store) -> None:
+    with multi("a", "b"):
+        assert Lock("a").acquire(blocking=False)
+
+
+def test_every_key_has_a_ttl(store: Store, make) -> None:
+    holder, waiter = make("a", "b"), make("b", "c")
+    holder.acquire()
+    waiter.acquire(blocking_timeout=0.02)
+    queue = queued(multi("a", "b", "c")) if make is multi else None
+
+    ttls = {key: store.raw.pttl(key) for key in store.keys()}  # noqa: SIM118
+
+    assert ttls
+    assert all(ttl > 0 for ttl in ttls.values()), ttls
+    assert queue is None or queue.request is not None
+
+
+def test_all_names_have_the_full_lease(redis_server: Store) -> None:
+    multi("a", "b", timeout=7).acquire()
+
+    for name in "ab":
+        assert 6_500 < redis_server.raw.pttl(f"{base(redis_server)}:held:{name}") <= 7_000
+
+
+def test_extend_lengthens_all_leases(store: Store, make) -> None:
+    lock = make("a", "b", timeout=2)
+    lock.acquire()
+
+    assert lock.extend(60)
+
+    held = [key for key in store.keys() if not key.endswith(b"fence") and b":fence:" not in key]  # noqa: SIM118
+    assert len(held) == 2
+    assert all(store.raw.pttl(key) > 59_000 for key in held)
+    assert lock.remaining() > 59
+
+
+def test_extend_is_refused_when_one_name_is_lost(store: Store) -> None:
+    lock = multi("a", "b", timeout=5)
+    lock.acquire()
+    store.raw.delete(f"{base(store)}:held:b")
+
+    with pytest.raises(LockNotOwned, match="Lock 'a, b' was not ours any more when it was to be extended"):
+        lock.extend(60)
+
+    assert store.raw.pttl(f"{base(store)}:held:a") <= 5_000
+    assert lock.lost.is_set()
+    with pytest.raises(LockLost):
+        lock.check()
+
+
+def test_a_release_after_one_name_was_lost_frees_the_others_and_says_so(store: Store, make) -> None:
+    lock = make("a", "b")
+    lock.acquire()
+    thief = b"thief"
+    key = f"{base(store)}:held:b" if make is multi else f"{store.prefix}:locks:{{b}}"
+    store.raw.set(key, thief, px=60_000)
+
+    with pytest.raises(LockNotOwned, match="Lock 'a, b' was not ours any more when it was to be released"):
+        lock.release()
+
+    assert store.raw.get(key) == thief
+    assert make("a").acquire(blocking=False)
+
+
+def test_an_expired_lock_is_free_for_others(redis_server: Store, make) -> None:
+    make("a", "b", timeout=0.02).acquire()
+
+    assert make("b", "c").acquire(blocking_timeout=5)
+
+
+def test_one_number_for_all_names_above_all_earlier_ones(store: Store) -> None:
+    numbers = []
+    for names in (("a",), ("b",), ("a", "b"), ("b", "c"), ("a", "b", "c")):
+        with multi(*names) as lock:
+            assert lock.fencing_tokens == dict.fromkeys(sorted(names), lock.fencing_token)
+            numbers.append(lock.fencing_token)
+
+    assert numbers == sorted(set(numbers))
+
+
+def test_the_number_grows_also_when_the_servers_clock_was_set_back(redis_server: Store) -> None:
+    redis_server.raw.set(f"{base(redis_server)}:fence:b", 2**52)
+
+    with multi("a", "b") as lock:
+        assert lock.fencing_token == 2**52 + 1
+    with multi("a") as lock:
+        assert lock.fencing_token == 2**52 + 2
+
+
+def test_without_a_group_each_name_has_its_number(redis_server: Store) -> None:
+    with Lock("a") as earlier:
+        number = earlier.fencing_token
+
+    with MultiLock("a", "b") as lock:
+        assert lock.fencing_token is None
+        assert lock.fencing_tokens["a"] > number
+        assert set(lock.fencing_tokens) == {"a", "b"}
+    assert lock.fencing_tokens == {}
+
+
+def test_whoever_waits_is_let_in_when_all_its_names_are_free(store: Store) -> None:
+    first, second = multi("a"), multi("b")
+    first.acquire()
+    second.acquire()
+    waiter = queued(multi("a", "b"))
+
+    first.release()
+    assert holder_of(store, "a") is None
+    second.release()
+
+    assert store.raw.llen(waiter.request.bell) == 1
+    assert is_in(waiter)
+    assert line(store, "a") == line(store, "b") == []
+
+
+def test_a_name_that_somebody_waits_for_cannot_be_snatched(redis_server: Store) -> None:
+    multi("b").acquire()
+    waiter = queued(multi("a", "b"))
+
+    assert not multi("a").acquire(blocking=False)
+    assert multi("c").acquire(blocking=False)
+    assert waiter.request is not None
+
+
+def test_whoever_came_first_is_first_in_all_its_lines(store: Store) -> None:
+    holder = multi("a", "b", "c")
+    holder.acquire()
+    waiters = [queued(multi("a", "b")), queued(multi("b", "c")), queued(multi("c"))]
+
+    holder.release()
+
+    assert is_in(waiters[0])
+    assert not is_in(waiters[1])
+    assert not is_in(waiters[2])
+    store.raw.delete(f"{base(store)}:held:a", f"{base(store)}:held:b")
+    assert is_in(waiters[1])
+    assert not is_in(waiters[2])
+
+
+def test_all_who_may_are_let_in_at_once(redis_server: Store) -> None:
+    holder = multi("a", "b", "c", "d")
+    holder.acquire()
+    waiters = [queued(multi("a", "b")), queued(multi("c", "d"))]
+
+    holder.release()
+
+    assert all(is_in(waiter) for waiter in waiters)
+
+
+def test_whoever_leaves_the_line_lets_those_behind_go(store: Store) -> None:
+    multi("b").acquire()
+    interrupted, behind = queued(multi("a", "b")), queued(multi("a"))
+
+    interrupted.throw(KeyboardInterrupt())
+    assert interrupted.wants("abandon_all")
+    interrupted.go()
+
+    assert isinstance(interrupted.error, KeyboardInterrupt)
+    assert is_in(behind)
+
+
+def test_whoever_loses_patience_lets_those_behind_go(redis_server: Store) -> None:
+    multi("b").acquire()
+    impatient = Steps(multi("a", "b", blocking_timeout=0.02)._holder.acquire())
+    impatient.go()
+    behind = queued(multi("a"))
+
+    while impatient.value is None:
+        impatient.go()
+
+    assert impatient.value is False
+    assert redis_server.raw.llen(behind.request.bell) == 1
+    assert is_in(behind)
+
+
+def test_an_interrupted_waiter_hands_on_what_it_was_just_given(store: Store) -> None:
+    holder = multi("a", "b")
+    holder.acquire()
+    interrupted, behind = queued(multi("a", "b")), queued(multi("b"))
+    holder.release()
+
+    interrupted.throw(KeyboardInterrupt())
+    interrupted.go()
+
+    assert is_in(behind)
+    assert not multi("a").locked()
+
+
+def test_a_dead_waiter_is_skipped_in_all_its_lines(store: Store) -> None:
+    holder = multi("a", "b")
+    holder.acquire()
+    dead, living = queued(multi("a", "b")), queued(multi("b"))
+    store.raw.zadd(f"{base(store)}:alive", {line(store, "a")[0]: 1})
+
+    holder.release()
+
+    assert is_in(living)
+    assert line(store, "a") == line(store, "b") == []
+    assert dead.request is not None
+
+
+def test_a_waiter_whose_wishes_are_forgotten_is_skipped(redis_server: Store) -> None:
+    holder = multi("a")
+    holder.acquire()
+    queued(multi("a"))
+    redis_server.raw.delete(base(redis_server))
+
+    holder.release()
+
+    assert multi("a").acquire(blocking=False)
+    assert line(redis_server, "a") == []
+
+
+def test_whoever_comes_to_names_that_expired_hands_them_to_the_first_in_line(store: Store) -> None:
+    multi("a", "b").acquire()
+    waiter = queued(multi("a", "b"))
+    store.raw.delete(f"{base(store)}:held:a", f"{base(store)}:held:b")
+
+    assert not multi("b").acquire(blocking=False)
+
+    assert store.raw.llen(waiter.request.bell) == 1
+    assert is_in(waiter)
+
+
+def test_a_hand_off_becomes_the_lease_that_was_asked_for(redis_server: Store) -> None:
+    holder = multi("a", "b")
+    holder.acquire()
+    waiter = queued(multi("a", "b", timeout=60))
+
+    holder.release()
+
+    assert redis_server.raw.pttl(f"{base(redis_server)}:held:a") <= 2_000
+    assert is_in(waiter)
+    assert redis_server.raw.pttl(f"{base(redis_server)}:held:a") > 59_000
+    assert redis_server.raw.pttl(f"{base(redis_server)}:held:b") > 59_000
+
+
+def test_the_holders_token_takes_all_over_under_the_same_number(store: Store) -> None:
+    first, second = multi("a", "b", timeout=5), multi("a", "b", timeout=60)
+    first.acquire()
+    with multi("c"):
+        pass
+
+    assert second.acquire(blocking=False, token=first.token)
+
+    assert second.fencing_token == first.fencing_token
+    assert second.remaining() > 59
+
+
+def test_a_grant_whose_number_was_lost_gets_a_new_one(redis_server: Store) -> None:
+    first, again = multi("a"), multi("a")
+    first.acquire()
+    redis_server.raw.delete(f"{base(redis_server)}:fence:a")
+
+    again.acquire(token=first.token)
+
+    assert again.fencing_token > first.fencing_token
+
+
+def test_a_token_that_holds_a_part_only_lets_go_of_it_when_it_is_refused(redis_server: Store) -> None:
+    lock = multi("a", "b")
+    lock.acquire()
+    redis_server.raw.set(f"{base(redis_server)}:held:b", "thief", px=60_000)
+
+    assert not multi("a", "b").acquire(blocking=False, token=lock.token)
+
+    assert holder_of(redis_server, "a") is None
+
+
+def test_no_wait_is_longer_than_a_hand_off(redis_server: Store) -> None:
+    multi("a", timeout=600).acquire()
+    redis_server.raw.set(f"{base(redis_server)}:held:b", "for ever")
+
+    assert queued(multi("a", "b")).request.seconds <= 2
+    assert queued(multi("b")).request.seconds <= 2
+
+
+def test_a_token_that_asks_for_other_names_leaves_its_old_lines(redis_server: Store) -> None:
+    multi("a", "b").acquire()
+    Steps(multi("a")._holder.acquire(token="mine")).go()
+
+    Steps(multi("b")._holder.acquire(token="mine")).go()
+
+    assert line(redis_server, "a") == []
+    assert line(redis_server, "b") == [b"mine"]
+
+
+@pytest.mark.parametrize("method", ["acquire", "release", "extend"])
+def test_a_lost_reply_changes_nothing(proxy: Proxy, make, method: str) -> None:
+    lock = make("a", "b", using="proxied")
+    if method != "acquire":
+        lock.acquire()
+    proxy.drop_next_reply(after=b"{stock}" if make is multi else b"{b}")
+
+    getattr(lock, method)(*([60] if method == "extend" else []))
+
+    assert proxy.dropped == 1
+    assert lock.locked() is (method != "release")
+    assert lock.owned() is (method != "release")
+
+
+def test_after_all_tries_failed_the_next_question_finds_the_grant(proxy: Proxy) -> None:
+    lock = multi("a", "b", using="proxied")
+    proxy.drop_next_reply(after=b"{stock}", times=ALL_TRIES)
+    with pytest.raises(ConnectionError):
+        lock.acquire()
+    assert multi("a").locked()
+
+    assert lock.acquire(blocking=False)
+
+
+def test_without_a_group_a_failure_on_the_way_leaves_nothing_behind(proxy: Proxy) -> None:
+    lock = MultiLock("a", "b", using="proxied")
+    proxy.drop_next_reply(after=b"{b}", times=ALL_TRIES)
+
+    with pytest.raises(ConnectionError):
+        lock.acquire()
+
+    assert not MultiLock("a", "b").locked()
+    assert lock.acquire(blocking=False)
+
+
+def test_without_a_group_a_release_that_failed_half_way_may_be_repeated(proxy: Proxy) -> None:
+    lock = MultiLock("a", "b", using="proxied")
+    lock.acquire()
+    close_pools()  # the proxy looks back at what a connection has sent before
+    proxy.drop_next_reply(after=b"{b}", times=1 + ALL_TRIES)
+    with pytest.raises(ConnectionError):
+        lock.release()
+
+    lock.release()
+
+    assert not MultiLock("a", "b").locked()
+    with pytest.raises(LockNotOwned, match="already released"):
+        lock.release()
+
+
+def test_without_a_group_an_interruption_gives_all_back(store: Store) -> None:
+    steps = Steps(MultiLock("a", "b")._holder.acquire())
+    steps.go()
+    under_way = steps.request
+
+    steps.throw(KeyboardInterrupt())
+    steps.go()
+    under_way.perform(client())
+    assert isinstance(steps.request, Sleep)
+    steps.go()
+    steps.go()
+
+    assert isinstance(steps.error, KeyboardInterrupt)
+    assert not MultiLock("a", "b").locked()
+
+
+def test_without_a_group_it_waits_until_all_are_free(store: Store) -> None:
+    held = Lock("b")
+    held.acquire()
+    steps = Steps(MultiLock("a", "b")._holder.acquire())
+    while not isinstance(steps.request, Sleep):
+        steps.go()
+    assert not Lock("a").locked()
+    held.release()
+
+    while steps.value is None:
+        steps.go()
+
+    assert steps.value is True
+
+
+def test_patience_has_an_end(redis_server: Store, make) -> None:
+    make("b").acquire()
+
+    assert not make("a", "b").acquire(blocking_timeout=0.03)
+
+    assert not make("a").locked()
+    with pytest.raises(LockNotAcquired) as caught, make("a", "b", blocking=False):
+        pytest.fail("the block ran")
+    assert str(caught.value) == "Lock 'a, b' is held by somebody else."
+
+
+def test_the_async_twins(store: Store, make) -> None:
+    async def main() -> None:
+        lock = make("a", "b")
+        async with lock:
+            assert await lock.aowned()
+            assert await lock.aextend(60)
+            assert not await make("b", "c").aacquire(blocking=False)
+        assert not await lock.alocked()
+
+    run_async(main)
+
+
+def test_a_lease_on_all_names_is_renewed(redis_server: Store, make) -> None:
+    lock = make("a", "b", timeout=0.4, renew=True)
+    lock.acquire()
+    began = lock._holder.held().deadline
+
+    eventually(lambda: lock._holder.held().deadline > began + 0.3)
+
+    assert lock.owned()
+    lock.release()
+    assert not lock.locked()
+
+
+def test_a_holder_that_lost_one_name_is_told(redis_server: Store, make) -> None:
+    lost: list[object] = []
+    lock = make("a", "b", timeout=0.4, renew=True, on_lost=lost.append)
+    lock.acquire()
+
+    key = f"{base(redis_server)}:held:b" if make is multi else f"{redis_server.prefix}:locks:{{b}}"
+    redis_server.raw.delete(key)
+
+    eventually(lambda: lost)
+    assert lost == [lock]
+
+
+def test_whoever_is_in_may_enter_again(redis_server: Store, make) -> None:
+    lock = make("a", "b", reentrant=True)
+
+    with lock, make("b", "a", reentrant=True):
+        pass
+
+    assert not lock.locked()
+
+
+def test_threads_that_want_overlapping_names_never_meet_and_all_get_through(redis_server: Store, make) -> None:
+    inside: dict[str, int] = dict.fromkeys("abcd", 0)
+    met: list[str] = []
+    guard = threading.Lock()
+
+    def count(names: tuple[str, ...], by: int) -> None:
+        with guard:
+            for name in names:
+                inside[name] += by
+                if inside[name] > 1:
+                    met.append(name)
+
+    def work(number: int) -> int:
+        chosen = random.Random(number)
+        for _ in range(8):
+            with make(*chosen.sample("abcd", chosen.randint(1, 3))) as lock:
+                count(lock.names, 1)
+                count(lock.names, -1)
+        return number
+
+    assert run_together(8, work, timeout_s=60) == list(range(8))
+    assert met == []
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "error", "text"),
+    [
+        ((), {}, ValueError, "0 names: a MultiLock takes 1 to 100."),
+        (tuple(map(str, range(101))), {}, ValueError, "101 names: a MultiLock takes 1 to 100."),
+        (("a", 7), {}, TypeError, "lock name 7: expected a string, got int."),
+        (("a", ""), {}, ValueError, "lock name is empty"),
+        (("a", "b{"), {}, ValueError, "braces are not accepted"),
+        (("a\nb",), {}, ValueError, "control character '\\n' is not accepted"),
+        (("a",), {"group": ""}, ValueError, "group is empty"),
+        (("a",), {"group": 7}, TypeError, "group 7: expected a string, got int."),
+        (("a",), {"timeout": 0}, ValueError, "timeout=0: expected a number of seconds above 0"),
+        (("a",), {"blocking_timeout": -1}, ValueError, "blocking_timeout=-1: expected a number of seconds of at le"),
+        (("a",), {"max_lease": 60}, ValueError, "max_lease=60 needs renew=True"),
+        (("a",), {"min_replicas": -1}, ValueError, "min_replicas=-1: expected a whole number from 0 to 100."),
+        (("a",), {"on_lost": 7}, TypeError, "on_lost=7: expected a callable"),
+    ],
+)
+def test_a_wrong_argument_is_refused_at_the_door(names, options, error: type, text: str) -> None:
+    with pytest.raises(error) as caught:
+        MultiLock(*names, **options)
+
+    assert text in str(caught.value)
+
+
+def test_it_is_shown_with_its_names() -> None:
+    assert repr(multi("b", "a")) == "<MultiLock 'a, b'>"

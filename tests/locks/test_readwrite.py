@@ -1,0 +1,444 @@
+"""Many readers or one writer, in order of arrival, whatever dies or gets lost."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from django_redis_components.core.protocol import Wait
+from django_redis_components.locks import Lock, LockLost, LockNotAcquired, LockNotOwned, ReadWriteLock
+from django_redis_components.locks.holdable import Holdable
+from tests.locks.steps import Steps
+from tests.support import Proxy, Store, eventually, run_async, run_together
+
+
+def read(**options: object) -> Holdable:
+    return ReadWriteLock("page", **options).read()
+
+
+def write(**options: object) -> Holdable:
+    return ReadWriteLock("page", **options).write()
+
+
+SIDES = pytest.mark.parametrize("side", [read, write])
+
+
+def key(store: Store, part: str) -> str:
+    return f"{store.prefix}:locks:{{page}}:rw:{part}"
+
+
+def line(store: Store) -> list[bytes]:
+    return store.raw.zrange(key(store, "queue"), 0, -1)
+
+
+def queued(lock: Holdable) -> Steps:
+    """One who stands in line and is about to wait for the bell."""
+    steps = Steps(lock._holder.acquire())
+    steps.go()
+    assert isinstance(steps.request, Wait)
+    return steps
+
+
+def is_in(steps: Steps) -> bool:
+    """Whether it has been let in, after the bell that it waits for."""
+    steps.send(None)
+    steps.go()
+    return steps.value is True
+
+
+def test_readers_read_together(store: Store) -> None:
+    readers = [read() for _ in range(3)]
+
+    assert all(reader.acquire(blocking=False) for reader in readers)
+
+    assert all(reader.owned() for reader in readers)
+    assert not write().acquire(blocking=False)
+
+
+def test_a_writer_is_alone(store: Store) -> None:
+    writer = write()
+
+    assert writer.acquire(blocking=False)
+
+    assert writer.owned()
+    assert not read().acquire(blocking=False)
+    assert not write().acquire(blocking=False)
+
+
+def test_the_last_reader_lets_the_writer_in(store: Store) -> None:
+    first, second = read(), read()
+    first.acquire()
+    second.acquire()
+    writer = queued(write())
+
+    first.release()
+    assert store.raw.llen(writer.request.bell) == 0
+    second.release()
+
+    assert store.raw.llen(writer.request.bell) == 1
+    assert is_in(writer)
+    assert line(store) == []
+
+
+def test_readers_behind_a_waiting_writer_wait(store: Store) -> None:
+    first = read()
+    first.acquire()
+    writer, behind = queued(write()), queued(read())
+
+    assert not read().acquire(blocking=False)
+    first.release()
+
+    assert is_in(writer)
+    assert not is_in(behind)
+
+
+def test_a_writer_lets_all_readers_in_up_to_the_next_writer(store: Store) -> None:
+    writer = write()
+    writer.acquire()
+    waiters = [queued(read()), queued(read()), queued(write()), queued(read())]
+
+    writer.release()
+
+    assert [is_in(waiter) for waiter in waiters] == [True, True, False, False]
+
+
+def test_a_writer_that_leaves_the_line_lets_the_readers_behind_it_in(store: Store) -> None:
+    read().acquire()
+    interrupted, behind = queued(write()), queued(read())
+
+    interrupted.throw(KeyboardInterrupt())
+    assert interrupted.wants("abandon_rw")
+    interrupted.go()
+
+    assert isinstance(interrupted.error, KeyboardInterrupt)
+    assert store.raw.llen(behind.request.bell) == 1
+    assert is_in(behind)
+
+
+def test_a_writer_that_loses_patience_lets_the_readers_behind_it_in(store: Store) -> None:
+    read().acquire()
+    impatient = Steps(write(blocking_timeout=0.02)._holder.acquire())
+    impatient.go()
+    behind = queued(read())
+
+    while impatient.value is None:
+        impatient.go()
+
+    assert impatient.value is False
+    assert is_in(behind)
+
+
+@SIDES
+def test_an_interrupted_waiter_hands_on_what_it_was_just_given(store: Store, side) -> None:
+    writer = write()
+    writer.acquire()
+    interrupted, behind = queued(side()), queued(write())
+    writer.release()
+
+    interrupted.throw(KeyboardInterrupt())
+    interrupted.go()
+
+    assert is_in(behind)
+
+
+def test_a_reader_that_died_stops_writers_no_longer_than_its_lease(store: Store) -> None:
+    read(timeout=0.05).acquire()
+
+    assert write().acquire(blocking_timeout=5)
+
+
+def test_a_reader_whose_lease_is_over_does_not_count_beside_others(store: Store) -> None:
+    late, steady = read(timeout=0.02), read()
+    late.acquire()
+    steady.acquire()
+    assert late.lost.wait(5)
+    eventually(lambda: not late.owned())
+
+    with pytest.raises(LockNotOwned, match="its lease had ended"):
+        late.release()
+
+    assert steady.owned()
+    assert not write().acquire(blocking=False)
+
+
+def test_a_dead_waiter_is_skipped(store: Store) -> None:
+    reader = read()
+    reader.acquire()
+    dead, behind = queued(write()), queued(read())
+    store.raw.zadd(key(store, "alive"), {line(store)[0]: 1})
+
+    reader.release()
+
+    assert is_in(behind)
+    assert dead.request is not None
+
+
+def test_whoever_comes_after_the_lease_ended_hands_on_to_the_first_in_line(store: Store) -> None:
+    write().acquire()
+    waiter = queued(write())
+    store.raw.delete(key(store, "writer"))
+
+    assert not read().acquire(blocking=False)
+
+    assert is_in(waiter)
+
+
+@SIDES
+def test_a_hand_off_becomes_the_lease_that_was_asked_for(store: Store, side) -> None:
+    writer = write()
+    writer.acquire()
+    waiter = queued(side(timeout=60))
+
+    writer.release()
+
+    part = "readers" if side is read else "writer"
+    assert 0 < store.raw.pttl(key(store, part)) <= 2_000
+    assert is_in(waiter)
+    assert store.raw.pttl(key(store, part)) > 59_000
+
+
+def test_every_key_has_a_ttl(store: Store) -> None:
+    writer = write()
+    writer.acquire()
+    queued(read())
+    queued(write())
+    writer.release()
+
+    ttls = {name: store.raw.pttl(name) for name in store.keys()}  # noqa: SIM118
+
+    assert len(ttls) == 5
+    assert all(ttl > 0 for ttl in ttls.values()), ttls
+
+
+def test_the_key_of_readers_lives_as_long_as_the_longest_lease(store: Store) -> None:
+    read(timeout=60).acquire()
+    read(timeout=1).acquire()
+
+    assert store.raw.pttl(key(store, "readers")) > 59_000
+
+
+def test_writers_have_growing_numbers_and_readers_none(store: Store) -> None:
+    numbers = []
+    for _ in range(5):
+        with write() as writer:
+            numbers.append(writer.fencing_token)
+        with read() as reader:
+            assert reader.fencing_token is None
+
+    assert numbers == sorted(set(numbers))
+
+
+@SIDES
+def test_extend_makes_the_lease_longer_and_never_shorter(store: Store, side) -> None:
+    lock = side(timeout=2)
+    lock.acquire()
+
+    lock.extend(60)
+    lock.extend(1)
+
+    part = "readers" if side is read else "writer"
+    assert store.raw.pttl(key(store, part)) > 59_000
+    assert lock.remaining() > 59
+    assert lock.owned()
+
+
+@SIDES
+def test_a_lost_lock_cannot_be_extended(store: Store, side) -> None:
+    lock = side()
+    lock.acquire()
+    store.raw.delete(key(store, "readers"), key(store, "writer"))
+
+    with pytest.raises(LockNotOwned, match="Lock 'page' was not ours any more when it was to be extended"):
+        lock.extend(60)
+
+    with pytest.raises(LockLost):
+        lock.check()
+
+
+def test_an_extended_reader_outlives_its_first_lease(store: Store) -> None:
+    reader = read(timeout=0.2)
+    reader.acquire()
+    reader.extend(60)
+
+    state = ReadWriteLock("page").inspect()
+
+    assert state.readers[reader.token] > 59
+
+
+@SIDES
+def test_a_release_of_what_is_not_held_is_refused(redis_server: Store, side) -> None:
+    lock = side()
+
+    with pytest.raises(LockNotOwned, match="Lock 'page' is not held here"):
+        lock.release()
+
+
+@SIDES
+@pytest.mark.parametrize("method", ["acquire", "release", "extend", "owned", "locked"])
+def test_a_lost_reply_changes_nothing(proxy: Proxy, side, method: str) -> None:
+    lock = side(using="proxied")
+    if method != "acquire":
+        lock.acquire()
+    proxy.drop_next_reply(after=b"{page}")
+
+    getattr(lock, method)(*([60] if method == "extend" else []))
+
+    assert proxy.dropped == 1
+    assert lock.locked() is (method != "release")
+    assert lock.owned() is (method != "release")
+
+
+@SIDES
+def test_the_holders_token_takes_its_lease_over(store: Store, side) -> None:
+    first, second = side(timeout=5), side(timeout=60)
+    first.acquire()
+
+    assert second.acquire(blocking=False, token=first.token)
+
+    assert second.fencing_token == first.fencing_token
+    second.release()
+    assert not first.locked()
+
+
+def test_a_token_of_ones_own_is_marked_with_its_side(redis_server: Store) -> None:
+    reader, writer = read(), write()
+
+    reader.acquire(token="mine")
+    assert reader.token == "mine:r"
+    reader.release()
+    writer.acquire(token="mine")
+    assert writer.token == "mine:w"
+
+
+def test_a_writer_whose_number_was_lost_gets_a_new_one(redis_server: Store) -> None:
+    first, again = write(), write()
+    first.acquire()
+    redis_server.raw.delete(key(redis_server, "fence"))
+
+    again.acquire(token=first.token)
+
+    assert again.fencing_token > first.fencing_token
+
+
+def test_lock_of_that_name_is_another_lock(redis_server: Store) -> None:
+    with Lock("page"), write():
+        pass
+
+
+@SIDES
+def test_a_lease_is_renewed(redis_server: Store, side) -> None:
+    lock = side(timeout=0.4, renew=True)
+    lock.acquire()
+    began = lock._holder.held().deadline
+
+    eventually(lambda: lock._holder.held().deadline > began + 0.3)
+
+    assert lock.owned()
+    lock.release()
+
+
+def test_the_two_sides_are_not_taken_for_each_other_by_who_may_enter_again(redis_server: Store) -> None:
+    with read(reentrant=True), read(reentrant=True):
+        assert not write(reentrant=True, blocking=False).acquire()
+
+
+def test_the_async_twins(store: Store) -> None:
+    async def main() -> None:
+        async with read() as first, read() as second:
+            assert await first.aowned()
+            assert await second.aextend(60)
+            assert not await write().aacquire(blocking=False)
+        async with write() as writer:
+            assert await writer.alocked()
+            assert (await ReadWriteLock("page").ainspect()).writer == writer.token
+
+    run_async(main)
+
+
+def test_inspect_tells_who_is_in_and_who_waits(store: Store) -> None:
+    lock = ReadWriteLock("page")
+    assert lock.inspect().writer is None
+    first, second = read(timeout=5), read(timeout=60)
+    second.acquire()
+    first.acquire()
+    queued(write())
+    queued(read())
+
+    state = lock.inspect()
+
+    assert state.writer is None
+    assert state.remaining == 0.0
+    assert state.reading == 2
+    assert list(state.readers) == [first.token, second.token]
+    assert 4 < state.readers[first.token] <= 5
+    assert state.waiting == 2
+    assert [token[-2:] for token in state.waiters] == [":w", ":r"]
+    assert [token.decode() for token in line(store)] == list(state.waiters)
+
+
+def test_inspect_tells_who_writes(store: Store) -> None:
+    writer = write(timeout=9)
+    writer.acquire()
+
+    state = ReadWriteLock("page").inspect()
+
+    assert (state.writer, state.fencing_token) == (writer.token, writer.fencing_token)
+    assert 8 < state.remaining <= 9
+    assert (state.reading, state.readers, state.waiting, state.waiters) == (0, {}, 0, ())
+
+
+def test_a_failing_with_says_which_lock(redis_server: Store) -> None:
+    write().acquire()
+
+    with pytest.raises(LockNotAcquired) as caught, read(blocking=False):
+        pytest.fail("the block ran")
+
+    assert str(caught.value) == "Lock 'page' is held by somebody else."
+
+
+def test_threads_that_read_and_write_never_meet_and_all_get_through(redis_server: Store) -> None:
+    lock = ReadWriteLock("page")
+    guard = threading.Lock()
+    inside = {"readers": 0, "writers": 0}
+    wrong: list[dict[str, int]] = []
+
+    def count(side: str, by: int) -> None:
+        with guard:
+            inside[side] += by
+            if inside["writers"] > 1 or (inside["writers"] and inside["readers"]):
+                wrong.append(dict(inside))
+
+    def work(number: int) -> int:
+        for turn in range(8):
+            writes = (number + turn) % 3 == 0
+            with lock.write() if writes else lock.read():
+                count("writers" if writes else "readers", 1)
+                count("writers" if writes else "readers", -1)
+        return number
+
+    assert run_together(8, work, timeout_s=60) == list(range(8))
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"name": ""}, ValueError, "lock name is empty"),
+        ({"name": 7}, TypeError, "lock name 7: expected a string, got int."),
+        ({"timeout": -1}, ValueError, "timeout=-1: expected a number of seconds above 0"),
+        ({"blocking_timeout": "1"}, TypeError, "blocking_timeout='1': expected a number of seconds of at least 0"),
+        ({"min_replicas": "1"}, TypeError, "min_replicas='1': expected a whole number from 0 to 100."),
+    ],
+)
+def test_a_wrong_argument_is_refused_at_the_door(arguments: dict[str, object], error: type, text: str) -> None:
+    with pytest.raises(error) as caught:
+        ReadWriteLock(**({"name": "page"} | arguments))
+
+    assert text in str(caught.value)
+
+
+def test_they_are_shown_with_their_name() -> None:
+    assert repr(ReadWriteLock("page")) == "<ReadWriteLock 'page'>"
+    assert repr(read()) == "<ReadLock 'page'>"
+    assert repr(write()) == "<WriteLock 'page'>"

@@ -1,0 +1,123 @@
+"""`min_replicas`: a grant counts when so many replicas have it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+import redis
+
+from django_redis_components.locks import Lock, MultiLock, NotEnoughReplicas, ReadWriteLock
+from example_project.localserver import LocalServer
+from tests.locks.steps import Steps
+from tests.support import Store, eventually, run_async
+from tests.support.stores import Stores
+
+
+@pytest.fixture
+def replica(own_server: Store, stores: Stores) -> Iterator[LocalServer]:
+    """A replica of ``own_server``, in step with it."""
+    master = own_server.servers[0]
+    own_server.raw.config_set("repl-diskless-sync-delay", 0)
+    server = LocalServer(
+        directory=stores.new_directory("replica"),
+        extra_args=("--replicaof", f"127.0.0.1 {master.port}"),
+        die_with_parent=True,
+    ).start()
+    try:
+        eventually(lambda: own_server.raw.wait(1, 100) == 1, timeout_s=20)
+        yield server
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+        server.kill()
+
+
+def test_a_grant_that_a_replica_has_counts(own_server: Store, replica: LocalServer) -> None:
+    with Lock("door", min_replicas=1) as lock, redis.Redis.from_url(replica.url) as copy:
+        assert copy.get(f"{own_server.prefix}:locks:{{door}}") == lock.token.encode()
+
+
+def test_a_grant_that_no_replica_acknowledges_is_given_back(own_server: Store, replica: LocalServer) -> None:
+    lock = Lock("door", min_replicas=1, timeout=0.5)
+    os.kill(replica.pid, signal.SIGSTOP)
+
+    with pytest.raises(NotEnoughReplicas) as caught:
+        lock.acquire()
+
+    expected = "Lock 'door' was given back: 0 of 1 replicas acknowledged the grant in time."
+    assert str(caught.value) == expected
+    assert (caught.value.name, caught.value.wanted, caught.value.acknowledged) == ("door", 1, 0)
+    assert lock.token is None
+    assert not lock.locked()
+
+
+def test_a_server_without_replicas_grants_nothing(redis_server: Store) -> None:
+    async def main() -> None:
+        with pytest.raises(NotEnoughReplicas, match="0 of 2 replicas"):
+            await Lock("door", min_replicas=2, timeout=0.2).aacquire()
+
+    run_async(main)
+    assert not Lock("door").locked()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **options: MultiLock("a", "b", group="doors", **options),
+        lambda **options: MultiLock("a", "b", **options),
+        lambda **options: ReadWriteLock("door", **options).read(),
+        lambda **options: ReadWriteLock("door", **options).write(),
+    ],
+    ids=["group", "spread", "read", "write"],
+)
+def test_all_kinds_ask_the_replicas(store: Store, make) -> None:
+    lock = make(min_replicas=1, timeout=0.2)
+
+    with pytest.raises(NotEnoughReplicas):
+        lock.acquire()
+
+    assert not lock.locked()
+
+
+def test_a_refused_lock_asks_no_replica(redis_server: Store) -> None:
+    Lock("door").acquire()
+
+    assert not Lock("door", min_replicas=1).acquire(blocking=False)
+
+
+def test_an_error_while_replicas_are_asked_gives_the_lock_back(redis_server: Store) -> None:
+    lock = Lock("door", min_replicas=1)
+    steps = Steps(lock._holder.acquire())
+    steps.go()
+
+    steps.throw(redis.ConnectionError("away"))
+    assert steps.wants("release")
+    steps.go()
+
+    assert isinstance(steps.error, redis.ConnectionError)
+    assert lock.token is None
+    assert not lock.locked()
+
+
+def test_an_error_that_lasts_leaves_the_lock_to_its_lease(redis_server: Store) -> None:
+    lock = Lock("door", min_replicas=1)
+    steps = Steps(lock._holder.acquire())
+    steps.go()
+
+    for _ in range(3):
+        if steps.request is not None:
+            steps.throw(redis.ConnectionError("away"))
+
+    assert isinstance(steps.error, redis.ConnectionError)
+    assert lock.token is None
+    assert Lock("door").locked()
+
+
+def test_a_flow_that_is_closed_while_replicas_are_asked_asks_for_nothing_more(redis_server: Store) -> None:
+    flow = Lock("door", min_replicas=1)._holder.acquire()
+    steps = Steps(flow)
+    steps.go()
+
+    flow.close()
