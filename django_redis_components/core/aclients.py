@@ -55,6 +55,18 @@ class AsyncClient:
             return None
         return reply[1] if reply else None
 
+    async def links(self, key: str) -> AsyncLinkPool:
+        """See `clients.Client.links`. It has no limit: what holds a link runs the site's code, which needs others."""
+        try:
+            return self._pool(await self._locate(key), "blocking")
+        except RedisError as exc:
+            self._topology.forget()
+            raise explained(exc, self.endpoint) from None
+
+    def distrust(self) -> None:
+        """See `clients.Client.distrust`."""
+        self._topology.forget()
+
     async def server(self) -> ServerInfo:
         """Product and version of the server, asked once."""
         if self._server is None:

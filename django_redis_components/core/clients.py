@@ -78,6 +78,17 @@ class Client:
             self._topology.forget()
             raise explained(exc, self.endpoint) from None
 
+    def links(self, key: str) -> LinkPool:
+        """Where to take a link to the node of `key`, for who needs several requests on one, and to give it back.
+
+        The link knows no recovery: see `distrust`.
+        """
+        try:
+            return self._pool(self._locate(key), "blocking")
+        except RedisError as exc:
+            self._topology.forget()
+            raise explained(exc, self.endpoint) from None
+
     def distrust(self) -> None:
         """Have the nodes looked for again: a link of one's own has met an error."""
         self._topology.forget()

@@ -1,0 +1,94 @@
+"""After some conflicts one stands in line instead of racing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from django_redis_components.locks import Lock
+from django_redis_components.transactions import TooMuchContention, aatomic_update, atomic_update
+from django_redis_components.transactions.plan import planned
+from tests.support import Store, run_async
+from tests.transactions.accounts import double
+
+
+@pytest.fixture
+def account(redis_server: Store) -> str:
+    key = f"{redis_server.prefix}:account"
+    redis_server.raw.set(key, 5)
+    return key
+
+
+def the_lock(*keys: str) -> Lock:
+    return Lock(planned(double("k"), keys, 1, 1, None, "default").lock_name, blocking=False)
+
+
+def test_the_lock_is_taken_after_so_many_conflicts_and_given_back(redis_server: Store, account: str) -> None:
+    held = []
+
+    def attempt(pipe: Any) -> int:
+        held.append(the_lock(account).locked())
+        balance = int(pipe.get(account))
+        if len(held) < 4:
+            redis_server.raw.incr(account)
+        pipe.multi()
+        pipe.set(account, balance * 2)
+        return balance * 2
+
+    assert atomic_update(attempt, account, lock_after=2) == 16
+
+    assert held == [False, False, True, True]
+    assert not the_lock(account).locked()
+
+
+def test_a_lock_that_others_hold_ends_the_wait_at_the_deadline(redis_server: Store, account: str) -> None:
+    lock = the_lock(account)
+    assert lock.acquire()
+
+    with pytest.raises(TooMuchContention, match="its lock was held by others until the deadline") as raised:
+        atomic_update(double(account), account, lock_after=0, deadline=0.1)
+
+    assert raised.value.attempts == 0
+    assert str(raised.value).endswith(" s).")
+    assert "(0 attempts in 0." in str(raised.value)
+    assert lock.owned()
+    assert redis_server.raw.get(account) == b"5"
+
+
+def test_an_error_of_the_function_gives_the_lock_back(redis_server: Store, account: str) -> None:
+    with pytest.raises(ZeroDivisionError):
+        atomic_update(lambda pipe: 1 / 0, account, lock_after=0)
+
+    assert not the_lock(account).locked()
+
+
+def test_the_order_of_the_keys_does_not_make_another_lock() -> None:
+    assert the_lock("a", "b").name == the_lock("b", "a").name != the_lock("a").name
+
+
+def test_the_twin_takes_it_and_gives_it_back(redis_server: Store, account: str) -> None:
+    held = []
+
+    async def attempt(pipe: Any) -> int:
+        held.append(await the_lock(account).alocked())
+        balance = int(await pipe.get(account))
+        pipe.multi()
+        pipe.set(account, balance * 2)
+        return balance * 2
+
+    assert run_async(lambda: aatomic_update(attempt, account, lock_after=0)) == 10
+
+    assert held == [True]
+    assert not the_lock(account).locked()
+
+
+def test_a_lease_that_ended_meanwhile_does_not_undo_the_success(redis_server: Store, account: str) -> None:
+    def attempt(pipe: Any) -> int:
+        balance = int(pipe.get(account))
+        pipe.multi()
+        pipe.set(account, balance * 2)
+        assert redis_server.raw.delete(f"{redis_server.prefix}:locks:{{{the_lock(account).name}}}") == 1
+        return balance * 2
+
+    assert atomic_update(attempt, account, lock_after=0) == 10

@@ -1,0 +1,230 @@
+"""A lost connection is a conflict before EXEC, and at EXEC a question with an answer: never a second run."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+import redis
+from redis.exceptions import ConnectionError
+
+from django_redis_components.transactions import OutcomeUnknown, aatomic_update, atomic_update, flow
+from tests.support import Proxy, Store, run_async
+from tests.support.processes import Children
+from tests.transactions.accounts import double
+
+
+@pytest.fixture
+def account(redis_server: Store) -> str:
+    key = f"{redis_server.prefix}:account"
+    redis_server.raw.set(key, 5)
+    return key
+
+
+async def adouble(pipe: Any, account: str) -> int:
+    balance = int(await pipe.get(account))
+    pipe.multi()
+    pipe.set(account, balance * 2)
+    return balance * 2
+
+
+def test_a_lost_reply_to_exec_is_resolved_and_not_run_again(proxy: Proxy, redis_server: Store, account: str) -> None:
+    proxy.drop_next_reply(b"EXEC")
+
+    assert atomic_update(double(account), account, using="proxied") == 10
+
+    assert proxy.dropped == 1
+    assert redis_server.raw.get(account) == b"10"
+
+
+def test_redis_py_itself_would_have_run_it_twice(proxy: Proxy, redis_server: Store, account: str) -> None:
+    """Why this room does not use its `transaction`: a lost reply to EXEC is a WatchError there."""
+    client = redis.Redis.from_url(proxy.url)
+    proxy.drop_next_reply(b"EXEC")
+
+    client.transaction(double(account), account)
+
+    assert redis_server.raw.get(account) == b"20"
+    client.close()
+
+
+def test_the_twin_resolves_it_as_well(proxy: Proxy, redis_server: Store, account: str) -> None:
+    proxy.drop_next_reply(b"EXEC")
+
+    assert run_async(lambda: aatomic_update(lambda pipe: adouble(pipe, account), account, using="proxied")) == 10
+
+    assert proxy.dropped == 1
+    assert redis_server.raw.get(account) == b"10"
+
+
+def test_the_answer_to_the_question_may_be_lost_too(proxy: Proxy, redis_server: Store, account: str) -> None:
+    proxy.drop_next_reply(account.encode() + b"}:done:", times=3)  # WATCH, EXEC, and the question
+
+    assert atomic_update(double(account), account, using="proxied") == 10
+
+    assert proxy.dropped == 3
+    assert redis_server.raw.get(account) == b"10"
+
+
+def test_an_exec_that_was_not_run_can_never_be_run_later(redis_server: Store, account: str) -> None:
+    """The EXEC is still under way when its outcome is asked for: the answer makes it void."""
+    marker = f"{redis_server.prefix}:marker"
+    late = redis.Redis.from_url(redis_server.url, single_connection_client=True)
+    late.execute_command("WATCH", account, marker)
+    other = redis.Redis.from_url(redis_server.url)
+
+    assert other.set(marker, "void", nx=True, get=True, px=60_000) is None
+
+    late.execute_command("MULTI")
+    late.execute_command("SET", account, 0)
+    assert late.execute_command("EXEC") is None
+    assert redis_server.raw.get(account) == b"5"
+    late.close()
+    other.close()
+
+
+@pytest.mark.parametrize("catches", [False, True], ids=["raised", "caught"])
+def test_a_connection_that_is_lost_while_watching_is_a_conflict(
+    proxy: Proxy, redis_server: Store, account: str, catches: bool
+) -> None:
+    calls = []
+
+    def attempt(pipe: Any) -> int:
+        calls.append(1)
+        if len(calls) == 1:
+            proxy.cut()
+            redis_server.raw.set(account, 7)
+        try:
+            balance = int(pipe.get(account))
+        except redis.WatchError:
+            if not catches:
+                raise
+            with pytest.raises(redis.WatchError, match=r"^The keys are watched no longer: "):
+                pipe.get(account)
+            balance = 0
+        pipe.multi()
+        pipe.set(account, balance * 2)
+        return balance * 2
+
+    assert atomic_update(attempt, account, using="proxied") == 14
+
+    assert len(calls) == 2
+    assert redis_server.raw.get(account) == b"14"
+
+
+def test_a_connection_that_is_lost_between_the_read_and_exec_writes_nothing_twice(
+    proxy: Proxy, redis_server: Store, account: str
+) -> None:
+    calls = []
+
+    def attempt(pipe: Any) -> int:
+        calls.append(1)
+        balance = int(pipe.get(account))
+        pipe.multi()
+        pipe.set(account, balance * 2)
+        if len(calls) == 1:
+            proxy.cut()
+        return balance * 2
+
+    assert atomic_update(attempt, account, using="proxied") == 10
+    assert redis_server.raw.get(account) == b"10"
+
+
+def test_an_error_of_the_function_is_the_one_that_is_raised_also_when_the_connection_is_lost(
+    proxy: Proxy, account: str
+) -> None:
+    def attempt(pipe: Any) -> None:
+        pipe.get(account)
+        proxy.cut()
+        raise LookupError("not for sale")
+
+    with pytest.raises(LookupError, match="not for sale"):
+        atomic_update(attempt, account, using="proxied")
+
+
+def test_a_lost_reply_to_what_was_only_read_is_asked_again(proxy: Proxy, account: str) -> None:
+    proxy.drop_next_reply(b"EXEC")
+
+    assert atomic_update(lambda pipe: int(pipe.get(account)), account, using="proxied") == 5
+    assert proxy.dropped == 1
+
+
+def test_no_answer_until_the_deadline_is_an_error_that_names_the_marker(
+    proxy: Proxy, redis_server: Store, account: str, settings: Any
+) -> None:
+    settings.REDIS_COMPONENTS["CONNECTIONS"]["proxied"] |= {"RETRIES": 0}
+    settings.REDIS_COMPONENTS = dict(settings.REDIS_COMPONENTS)
+
+    def attempt(pipe: Any) -> None:
+        pipe.multi()
+        pipe.incr(account)
+        proxy.drop_next_reply(b"EXEC")
+        proxy.stop_accepting()
+
+    with pytest.raises(OutcomeUnknown) as raised:
+        atomic_update(attempt, account, using="proxied", deadline=0.2)
+
+    assert str(raised.value) == (f"Transaction on {account}: the reply to EXEC was lost, and so is whether it was run.")
+    assert redis_server.raw.get(raised.value.marker) == b"done"
+    assert redis_server.raw.get(account) == b"6"
+    assert raised.value.attempts == 1
+
+
+def test_an_answer_that_comes_after_the_life_of_the_marker_decides_nothing(
+    proxy: Proxy, redis_server: Store, account: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flow, "MARKER_TTL_MS", 1)
+    proxy.delay(0.02)
+    proxy.drop_next_reply(b"EXEC")
+
+    with pytest.raises(OutcomeUnknown):
+        atomic_update(double(account), account, using="proxied")
+    assert redis_server.raw.get(account) == b"10"
+
+
+def test_without_a_server_the_error_is_that_of_the_connection(proxy: Proxy, account: str) -> None:
+    proxy.stop_accepting()
+    proxy.cut()
+
+    with pytest.raises(ConnectionError):
+        atomic_update(double(account), account, using="proxied", attempts=2)
+
+
+def test_processes_over_a_line_that_loses_replies_still_count_exactly(
+    proxy: Proxy, redis_server: Store, account: str, children: Children
+) -> None:
+    proxy.drop_random(0.05)
+
+    started = [
+        children.call("tests.transactions.accounts:double_account", account, 10, {"using": "proxied"}) for _ in range(4)
+    ]
+    for child in started:
+        child.result(90)
+    proxy.drop_random(0)
+
+    assert proxy.dropped > 0
+    assert int(redis_server.raw.get(account)) == 5 * 2**40
+
+
+def test_a_cancelled_task_has_written_all_or_nothing_and_leaves_no_watch(redis_server: Store, account: str) -> None:
+    async def cancelled_in_the_function() -> None:
+        begun = asyncio.Event()
+
+        async def attempt(pipe: Any) -> None:
+            await pipe.get(account)
+            pipe.multi()
+            pipe.set(account, 0)
+            begun.set()
+            await asyncio.Event().wait()
+
+        task = asyncio.ensure_future(aatomic_update(attempt, account, lock_after=0))
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await aatomic_update(lambda pipe: adouble(pipe, account), account, lock_after=0) == 10
+
+    run_async(cancelled_in_the_function)
+
+    assert redis_server.raw.get(account) == b"10"

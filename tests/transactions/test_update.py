@@ -1,0 +1,395 @@
+"""What is read, decided and written as one; alone, and against others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import redis
+from redis.exceptions import RedisError, ResponseError, WatchError
+
+from django_redis_components.transactions import TooMuchContention, aatomic_update, atomic_update
+from tests.support import Store, run_async, run_together
+from tests.support.processes import Children
+from tests.transactions.accounts import double, double_account
+
+
+@pytest.fixture
+def account(store: Store) -> str:
+    """The key of an account with 5 gold."""
+    key = f"{store.prefix}:account"
+    store.raw.set(key, 5)
+    return key
+
+
+def interfering(store: Store, key: str, times: int) -> Any:
+    """`double`, but the first so many attempts are overtaken by somebody who adds 1 after the read."""
+    left = iter(range(times))
+
+    def attempt(pipe: Any) -> int:
+        balance = int(pipe.get(key))
+        if next(left, None) is not None:
+            store.raw.incr(key)
+        pipe.multi()
+        pipe.set(key, balance * 2)
+        return balance * 2
+
+    return attempt
+
+
+def test_the_account_is_doubled(store: Store, account: str) -> None:
+    assert atomic_update(double(account), account) == 10
+
+    assert store.raw.get(account) == b"10"
+
+
+def test_processes_that_double_one_account_lose_nothing(store: Store, account: str, children: Children) -> None:
+    started = [
+        children.call("tests.transactions.accounts:double_account", account, 20, options)
+        for options in ({}, {}, {"lock_after": 2}, {"lock_after": 0})
+    ]
+
+    balances = [child.result(60) for child in started]
+
+    assert int(store.raw.get(account)) == max(balances) == 5 * 2**80
+
+
+def test_gold_that_is_moved_back_and_forth_stays_the_same_sum(store: Store, children: Children) -> None:
+    mine, yours = f"{{{store.prefix}:a}}:mine", f"{{{store.prefix}:a}}:yours"
+    store.raw.set(mine, 40)
+    store.raw.set(yours, 40)
+
+    started = [
+        children.call("tests.transactions.accounts:transfer", *pair, amount, 40)
+        for pair, amount in (((mine, yours), 3), ((yours, mine), 5), ((mine, yours), 7))
+    ]
+    moved = [child.result(60) for child in started]
+
+    mine_now, yours_now = int(store.raw.get(mine)), int(store.raw.get(yours))
+    assert mine_now + yours_now == 80
+    assert min(mine_now, yours_now) >= 0
+    assert mine_now == 40 - 3 * moved[0] + 5 * moved[1] - 7 * moved[2]
+    store.raw.delete(mine)
+    store.raw.delete(yours)
+
+
+def test_threads_share_the_function(account: str, store: Store) -> None:
+    run_together(8, double_account, account, 3, {})
+
+    assert int(store.raw.get(account)) == 5 * 2**24
+
+
+def test_a_change_by_another_is_met_with_another_attempt(store: Store, account: str) -> None:
+    assert atomic_update(interfering(store, account, 3), account) == 16
+
+    assert store.raw.get(account) == b"16"
+
+
+def test_after_all_attempts_nothing_is_written_and_the_error_tells(store: Store, account: str) -> None:
+    with pytest.raises(TooMuchContention) as raised:
+        atomic_update(interfering(store, account, 99), account, attempts=3)
+
+    assert raised.value.attempts == 3
+    assert raised.value.keys == (account,)
+    assert str(raised.value).startswith(f"Transaction on {account} gave up: all attempts met a change by others (3 a")
+    assert f"(3 attempts in {raised.value.elapsed_s:.3f} s)." in str(raised.value)
+    assert store.raw.get(account) == b"8"
+
+
+def test_no_attempt_begins_after_the_deadline(store: Store, account: str) -> None:
+    with pytest.raises(TooMuchContention, match="others changed the keys until the deadline") as raised:
+        atomic_update(interfering(store, account, 10**6), account, attempts=10**6, deadline=0.1)
+
+    assert raised.value.elapsed_s >= 0.1
+    assert raised.value.attempts == int(store.raw.get(account)) - 5
+
+
+def test_an_error_of_the_function_writes_nothing_and_leaves_the_connection_usable(store: Store, account: str) -> None:
+    def refuse(pipe: Any) -> None:
+        pipe.get(account)
+        pipe.multi()
+        pipe.set(account, 0)
+        raise LookupError("not for sale")
+
+    for _ in range(3):
+        with pytest.raises(LookupError, match="not for sale"):
+            atomic_update(refuse, account)
+    assert store.raw.get(account) == b"5"
+    assert atomic_update(double(account), account) == 10
+
+
+def test_what_is_only_read_is_of_one_moment(store: Store, account: str) -> None:
+    twice = f"{store.prefix}:{{{account}}}"
+    store.raw.set(twice, 10)
+    calls = []
+
+    def read(pipe: Any) -> tuple[int, int]:
+        first = int(pipe.get(account))
+        if not calls:
+            store.raw.set(twice, 12)
+            store.raw.set(account, 6)
+        calls.append(first)
+        return first, int(pipe.get(twice))
+
+    assert atomic_update(read, account, twice) == (6, 12)
+    assert calls == [5, 6]
+
+
+def test_keys_that_are_found_while_reading_are_watched_too(store: Store, account: str) -> None:
+    other = f"{{{account}}}:other"
+    store.raw.set(other, 1)
+    calls = []
+
+    def follow(pipe: Any) -> int:
+        pipe.watch(other)
+        value = int(pipe.get(other))
+        if not calls:
+            store.raw.incr(other)
+        calls.append(value)
+        pipe.multi()
+        pipe.set(account, value)
+        return value
+
+    assert atomic_update(follow, account) == 2
+    assert calls == [1, 2]
+    store.raw.delete(other)
+
+
+def test_replies_are_those_of_redis_py(store: Store, account: str) -> None:
+    hashed = f"{{{account}}}:hash"
+    store.raw.hset(hashed, mapping={"a": 1, "b": 2})
+
+    def look(pipe: Any) -> Any:
+        seen = pipe.hgetall(hashed), pipe.exists(account), pipe.ttl(account), pipe.time()[0] > 0
+        pipe.multi()
+        assert pipe.get(account) is pipe
+        assert len(pipe) == 1
+        return seen
+
+    assert atomic_update(look, account) == ({b"a": b"1", b"b": b"2"}, 1, -1, True)
+    store.raw.delete(hashed)
+
+
+def test_scripts_of_the_site_can_be_queued(store: Store, account: str) -> None:
+    text = "return redis.call('INCRBY', KEYS[1], ARGV[1])"
+    script = redis.Redis().register_script(text)
+
+    def add(pipe: Any) -> None:
+        pipe.multi()
+        script(keys=[account], args=[7], client=pipe)
+
+    atomic_update(add, account)
+
+    assert store.raw.get(account) == b"12"
+
+
+def test_an_error_of_a_queued_command_is_raised(store: Store, account: str) -> None:
+    def wrong_type(pipe: Any) -> None:
+        pipe.multi()
+        pipe.lpush(account, 1)
+
+    with pytest.raises(ResponseError, match="WRONGTYPE"):
+        atomic_update(wrong_type, account)
+
+
+def test_a_command_that_the_server_does_not_accept_is_raised_and_nothing_runs(store: Store, account: str) -> None:
+    def nonsense(pipe: Any) -> None:
+        pipe.multi()
+        pipe.set(account, 0)
+        pipe.execute_command("NONSENSE", account)
+
+    with pytest.raises(ResponseError, match=r"(?i)unknown command"):
+        atomic_update(nonsense, account)
+    assert store.raw.get(account) == b"5"
+
+
+def test_who_dies_before_exec_has_written_nothing(store: Store, account: str, children: Children) -> None:
+    child = children.call("tests.transactions.accounts:die_before_exec", account)
+
+    assert child.wait() == -9
+    assert store.raw.get(account) == b"5"
+    assert atomic_update(double(account), account) == 10
+
+
+def test_the_marker_has_a_time_to_live_and_a_place_in_the_slot_of_the_key(store: Store, account: str) -> None:
+    atomic_update(double(account), account)
+
+    (marker,) = set(store.keys()) - {account.encode()}
+    assert marker.startswith(f"{store.prefix}:transactions:{{{account}}}:done:".encode())
+    assert store.raw.get(marker) == b"done"
+    assert 50_000 < store.raw.pttl(marker) <= 60_000
+
+
+@pytest.mark.parametrize("coroutine", [True, False], ids=["coroutine", "function"])
+def test_the_twin_does_the_same(store: Store, account: str, coroutine: bool) -> None:
+    calls = []
+
+    async def attempt(pipe: Any) -> int:
+        balance = int(await pipe.get(account))
+        if not calls:
+            store.raw.incr(account)
+        calls.append(balance)
+        pipe.multi()
+        pipe.set(account, balance * 2)
+        return balance * 2
+
+    def blind(pipe: Any) -> int:
+        pipe.multi()
+        pipe.set(account, 12)
+        return 12
+
+    assert run_async(lambda: aatomic_update(attempt if coroutine else blind, account)) == 12
+    assert store.raw.get(account) == b"12"
+
+
+def test_tasks_of_one_loop_lose_nothing(store: Store, account: str) -> None:
+    async def attempt(pipe: Any) -> None:
+        balance = int(await pipe.get(account))
+        pipe.multi()
+        pipe.set(account, balance * 2)
+
+    async def all_together() -> None:
+        import asyncio
+
+        await asyncio.gather(
+            *(aatomic_update(attempt, account, attempts=10_000, deadline=60, lock_after=2) for _ in range(20))
+        )
+
+    run_async(all_together)
+
+    assert int(store.raw.get(account)) == 5 * 2**20
+
+
+def test_a_coroutine_function_that_raises_gives_its_connection_back(store: Store, account: str) -> None:
+    async def refuse(pipe: Any) -> None:
+        await pipe.get(account)
+        raise LookupError("not for sale")
+
+    async def twice() -> None:
+        for _ in range(2):
+            with pytest.raises(LookupError):
+                await aatomic_update(refuse, account)
+
+    run_async(twice)
+
+
+def test_a_script_can_be_queued_by_a_coroutine(store: Store, account: str) -> None:
+    script = redis.asyncio.Redis().register_script("return redis.call('INCRBY', KEYS[1], ARGV[1])")
+
+    async def add(pipe: Any) -> None:
+        pipe.multi()
+        await script(keys=[account], args=[7], client=pipe)
+
+    run_async(lambda: aatomic_update(add, account))
+
+    assert store.raw.get(account) == b"12"
+
+
+def test_a_watch_error_of_the_function_itself_is_a_conflict(redis_server: Store) -> None:
+    calls = []
+
+    def undecided(pipe: Any) -> str:
+        calls.append(1)
+        if len(calls) < 3:
+            raise WatchError("once more")
+        return "done"
+
+    assert atomic_update(undecided, f"{redis_server.prefix}:x") == "done"
+    assert len(calls) == 3
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (lambda pipe, key: pipe.set(key, 1), r"^SET before multi\(\) would run at once, outside the transaction"),
+        (lambda pipe, key: pipe.execute_command("del", key), r"^DEL before multi\(\)"),
+        (lambda pipe, key: pipe.unwatch(), r"^unwatch\(\) would let the transaction overwrite what others"),
+        (lambda pipe, key: pipe.execute(), r"^execute\(\) is called for you, when the function has returned\.$"),
+        (lambda pipe, key: pipe.discard(), r"^discard\(\) is not needed: raise, and nothing that was queued is sent"),
+    ],
+    ids=["set", "del", "unwatch", "execute", "discard"],
+)
+def test_what_would_break_the_transaction_is_refused(redis_server: Store, act: Any, message: str) -> None:
+    key = f"{redis_server.prefix}:x"
+
+    with pytest.raises(RedisError, match=message):
+        atomic_update(lambda pipe: act(pipe, key), key)
+    assert not redis_server.raw.exists(key)
+
+
+def test_the_pipe_of_the_twin_refuses_the_same(redis_server: Store) -> None:
+    key = f"{redis_server.prefix}:x"
+
+    async def write(pipe: Any) -> None:
+        await pipe.set(key, 1)
+
+    async def execute(pipe: Any) -> None:
+        async with pipe:
+            await pipe.execute()
+
+    with pytest.raises(RedisError, match=r"^SET before multi\(\)"):
+        run_async(lambda: aatomic_update(write, key))
+    with pytest.raises(RedisError, match=r"^execute\(\) is called for you"):
+        run_async(lambda: aatomic_update(execute, key))
+
+
+async def _coroutine(pipe: Any) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: atomic_update(None, "k"), TypeError, "func=None: expected a callable that takes the pipe."),
+        (lambda: atomic_update(double("k")), ValueError, "no keys: expected at least one key to watch."),
+        (lambda: atomic_update(double("k"), 7), TypeError, "key 7: expected str or bytes, got int."),
+        (lambda: atomic_update(double("k"), ""), ValueError, "key '' is empty."),
+        (lambda: atomic_update(double("k"), b"\xff"), ValueError, "key b'\\xff': expected text that is UTF-8."),
+        (
+            lambda: atomic_update(double("k"), "a}b"),
+            ValueError,
+            "key 'a}b': braces mark the Cluster slot; expected a pair with text between, or none.",
+        ),
+        (
+            lambda: atomic_update(double("k"), "k", attempts=0),
+            ValueError,
+            "attempts=0: expected a whole number of at least 1.",
+        ),
+        (
+            lambda: atomic_update(double("k"), "k", attempts=1.5),
+            TypeError,
+            "attempts=1.5: expected a whole number of at least 1.",
+        ),
+        (
+            lambda: atomic_update(double("k"), "k", lock_after=-1),
+            ValueError,
+            "lock_after=-1: expected a whole number of at least 0.",
+        ),
+        (
+            lambda: atomic_update(double("k"), "k", lock_after=True),
+            TypeError,
+            "lock_after=True: expected a whole number of at least 0.",
+        ),
+        (
+            lambda: atomic_update(double("k"), "k", deadline=0),
+            ValueError,
+            "deadline=0: expected a number of seconds above 0, or a timedelta.",
+        ),
+        (
+            lambda: atomic_update(_coroutine, "k"),
+            TypeError,
+            "_coroutine() is a coroutine function: use aatomic_update().",
+        ),
+    ],
+)
+def test_a_wrong_argument_is_named(call: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error) as raised:
+        call()
+
+    assert str(raised.value) == message
+
+
+def test_keys_may_be_bytes(redis_server: Store) -> None:
+    key = f"{redis_server.prefix}:bytes"
+    redis_server.raw.set(key, 2)
+
+    assert atomic_update(double(key), key.encode()) == 4
