@@ -82,6 +82,7 @@ def _depth(queue: QueueDepth) -> dict[str, Any]:
         "next_due_at": _time(queue.next_due_at),
         "paused": _pause(queue.paused),
         "limited": queue.limited,
+        "waiting": queue.waiting,
     }
 
 

@@ -89,6 +89,9 @@ def _depth_tiles(depth: QueueDepth) -> Iterable[Tile]:
     yield Tile(
         pgettext("tasks", "Limited"), number(depth.limited), _("of the ready and scheduled") if depth.limited else ""
     )
+    yield Tile(
+        pgettext("tasks", "Waiting"), number(depth.waiting), _("for others of their flows") if depth.waiting else ""
+    )
     yield Tile(pgettext("tasks", "Running"), number(depth.running))
     yield Tile(pgettext("tasks", "Failed"), number(depth.failed))
     yield Tile(pgettext("tasks", "Parked"), number(depth.parked))

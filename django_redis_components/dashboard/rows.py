@@ -101,6 +101,7 @@ def total_row(overview: Overview) -> QueueRow:
         parked=sum(queue.parked for queue in queues),
         oldest_age_s=max((queue.oldest_age_s for queue in queues if queue.oldest_age_s is not None), default=None),
         limited=sum(queue.limited for queue in queues),
+        waiting=sum(queue.waiting for queue in queues),
         next_due_at=min((queue.next_due_at for queue in queues if queue.next_due_at), default=None),
     )
     return _row(total, sum(1 for worker in overview.workers if is_alive(worker)), overview.at)
@@ -154,6 +155,7 @@ def _row(queue: QueueDepth, live: int, now: datetime, *, unserved: bool = False)
         _count(queue.scheduled),
         Cell(_until(queue.next_due_at, now), at=_moment(queue.next_due_at, now)),
         _count(queue.limited),
+        _count(queue.waiting),
         _count(queue.running),
         _count(queue.failed),
         _count(queue.parked, alarming=queue.parked > 0),

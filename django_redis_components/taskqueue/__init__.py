@@ -52,6 +52,7 @@ schedules                zset    names of schedules by their last announcement  
 schedule:<name>          hash    last slot seen to, next slot, last task, description    the poller
 op:<op>                  string  answer to an operation, in case its reply is lost      60 s
 flow:<flow>              hash    ids, followers and open parents of a flow's tasks      the flow, its results
+q:<queue>:waiting        zset    tasks that wait for others of their flows              the queue
 q:<queue>:limited        zset    who waits for a limit, all of one limit together        the queue
 q:<queue>:called         hash    rate to whom it lets start next                        the queue
 slots:c:<key>            zset    ids that hold a slot of a concurrency limit             settling, poller

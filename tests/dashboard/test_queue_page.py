@@ -93,7 +93,9 @@ def test_a_queues_page_tells_what_it_has_done(redis_server: Store, viewer: Clien
 
     text = text_of(html)
     assert "<h1>Queue mail</h1>" in html
-    assert re.search(r"Ready 1,000 oldest: 1 min \d+ s Scheduled 0 Limited 0 Running 0 Failed 0 Parked 0", text)
+    assert re.search(
+        r"Ready 1,000 oldest: 1 min \d+ s Scheduled 0 Limited 0 Waiting 0 Running 0 Failed 0 Parked 0", text
+    )
     assert re.search(r"Waited, half of them under \d\d ms 95 %: \d\d ms, 99 %: \d\d ms", text)
     assert re.search(r"Finished in a minute 0\.7 mean of the last hour Empty in 2\d h \d+ min if no others come", text)
     assert re.search(r"shop\.tasks\.send 43 3 0 \d\d ms \d\d ms 1\.\d s 1\.\d s", text)
@@ -113,8 +115,18 @@ def test_both_pages_tell_how_many_wait_for_a_limit(redis_server: Store, viewer: 
     lines = {f"c:shop.tasks.send\t100\t{number}\tid{number}": 0 for number in range(3)}
     redis_server.raw.zadd(f"{base_key()}:q:mail:limited", lines)
 
-    assert "Scheduled 0 Limited 3 of the ready and scheduled Running 0" in page_text_of(viewer, "mail")
-    assert re.search(r"Next due Limited Running .* mail 4 under 1 s 0 – 3 0 0 0 0", page_text(viewer))
+    assert "Scheduled 0 Limited 3 of the ready and scheduled Waiting 0 Running 0" in page_text_of(viewer, "mail")
+    assert re.search(r"Next due Limited Waiting Running .* mail 4 under 1 s 0 – 3 0 0 0 0 0", page_text(viewer))
+
+
+def test_both_pages_tell_how_many_wait_for_others_of_their_flows(redis_server: Store, viewer: Client) -> None:
+    write_queue(redis_server, "mail", waiting=2)
+    write_queue(redis_server, "high", waiting=1)
+
+    assert "Limited 0 Waiting 2 for others of their flows Running 0" in page_text_of(viewer, "mail")
+    assert " mail 0 – 0 – 0 2 0 0 0 0 " in page_text(viewer)
+    assert " All queues 0 – 0 – 0 3 0 " in page_text(viewer)
+    assert viewer.get(url_of("mail"), {"format": "json"}).json()["queue"]["waiting"] == 2
 
 
 def test_a_queue_that_has_done_nothing_says_so(redis_server: Store, viewer: Client) -> None:

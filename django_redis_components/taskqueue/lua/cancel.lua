@@ -52,7 +52,7 @@ if state == "successful" or state == "failed" or state == "expired" then
     return 0
 end
 local left = limits().pass_on(id, queue)
-for _, part in ipairs({ "sched", "prio", "parked" }) do
+for _, part in ipairs({ "sched", "prio", "parked", "waiting" }) do
     left = left + redis.call("ZREM", place(queue, part), id)
 end
 if left == 0 and state ~= "waiting" then

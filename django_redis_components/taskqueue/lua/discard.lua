@@ -7,7 +7,7 @@
 -- ARGV[4] limit  at most so many
 -- ARGV[5] op  id of the operation, new for each
 -- ARGV[6..] ids  of tasks
--- DERIVED base:q:<queue>:failed zset, :parked zset, base:t:<id> hash, :errors list, base:op:<op> string,
+-- DERIVED base:q:<queue>:failed, :parked, :waiting zsets, base:t:<id> hash, :errors list, base:op:<op> string,
 --         base:u:<digest> string, base:flow:<flow> hash
 -- Returns {n, m}: n deleted, m looked at
 -- Cost: O(m log n)

@@ -4,7 +4,7 @@
 -- ARGV[1] keep_ms  how long a bin is kept
 -- ARGV[2] limit  at most so many tasks
 -- DERIVED base:bins zset, base:bin:<bin>:* lists and zsets, base:t:<id> hash, :errors list, base:u:<digest> string,
---         base:flow:<flow> hash
+--         base:flow:<flow> hash, base:q:<queue>:waiting zset
 -- Returns {n, left}: n tasks deleted by this call; left 1 when another call finds more, else 0
 -- Cost: O(limit log n)
 local base = KEYS[1]

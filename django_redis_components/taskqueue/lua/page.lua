@@ -2,7 +2,7 @@
 -- Precondition: none.
 -- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1] queue  name
--- ARGV[2] state  ready, scheduled, running, failed or parked
+-- ARGV[2] state  ready, scheduled, waiting, running, failed or parked
 -- ARGV[3] offset  how many are passed over
 -- ARGV[4] limit  at most so many
 -- DERIVED base:q:<queue>:* lists and zsets

@@ -9,8 +9,8 @@
 -- ARGV[6] rescue  number of the task that runs when another fails; empty: there is none
 -- ARGV[7] ends  JSON: whose results are the flow's
 -- ARGV[8..] nodes  for each task: number, followers, open parents, n, and the n arguments of enqueue.lua
--- DERIVED base:flow:<flow> hash, base:t:<id> hash, base:q:<queue>:ready list, :sched zset, :prio zset, base:seq string,
---         base:queues zset, base:bell:* zset, base:limit:* strings
+-- DERIVED base:flow:<flow> hash, base:t:<id> hash, base:q:<queue>:ready list, :sched zset, :prio zset, :waiting zset,
+--         base:seq string, base:queues zset, base:bell:* zset, base:limit:* strings
 -- Returns above 0: microseconds since the epoch at which this part was accepted
 -- Returns 0: earlier parts have expired, and nothing has begun
 -- Cost: O(tasks) times O(log n)
@@ -72,6 +72,11 @@ redis.call("HSET", key, "e", now_us, "tasks", tasks, "left", tasks, "ttl", ttl_m
 redis.call("PERSIST", key)
 if rescue ~= "" then
     redis.call("HSET", key, "rescue", rescue)
+end
+for number, id in pairs(ids) do
+    if number == tasks or redis.call("HEXISTS", key, "g" .. number) == 1 then
+        stand_by(number, id)
+    end
 end
 for number = 0, tasks - 1 do
     if redis.call("HEXISTS", key, "g" .. number) == 0 then

@@ -3,9 +3,10 @@
 -- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1] queue  name
 -- ARGV[2] op  id of the operation and of the bin, new for each
--- DERIVED base:q:<queue>:front, :ready lists, :prio, :sched, :limited zsets, :called hash, :ghosts, :purged strings,
+-- DERIVED base:q:<queue>:front, :ready lists, :prio, :sched, :limited, :waiting zsets, :called hash, :ghosts, :purged strings,
 --         base:bin:<bin>:* lists and zsets, base:bins zset, base:op:<op> string
--- Returns {n}: tasks that it has put into the bin; without any there is no bin
+-- Returns {n, m}: n tasks that it has put into the bin, without any there is no bin; m that stay, since they wait for
+--         other tasks and have no place in the queue yet
 -- Cost: O(1), whatever waits
 local base = KEYS[1]
 local queue = ARGV[1]
@@ -35,4 +36,4 @@ if kept > 0 then
 else
     redis.call("UNLINK", base .. ":bin:" .. op .. ":front", base .. ":bin:" .. op .. ":ready")
 end
-return answer_with({ kept })
+return answer_with({ kept, redis.call("ZCARD", place(queue, "waiting")) })

@@ -7,7 +7,7 @@
 -- ARGV[4] op  id of the operation, new for each
 -- ARGV[5] skip  how many of the oldest are passed over: those that were looked at, and stayed
 -- ARGV[6..] ids  of tasks
--- DERIVED base:q:<queue>:failed, :prio zsets, :ready list, base:t:<id> hash, :errors list, base:bell:* zset,
+-- DERIVED base:q:<queue>:failed, :prio, :waiting zsets, :ready list, base:t:<id> hash, :errors list, base:bell:* zset,
 --         base:seq string, base:op:<op> string, base:u:<digest> string, base:flow:<flow> hash
 -- Returns {n, m, k}: n put back, m looked at, k stayed, since another task has their unique key
 -- Cost: O(m log n)

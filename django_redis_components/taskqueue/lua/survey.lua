@@ -4,9 +4,10 @@
 -- ARGV[1] queues*  names; none: all that are known, up to 200, and those that are paused
 -- DERIVED base:queues zset, base:paused hash, base:q:<queue>:* lists and zsets, base:t:<id> hash
 -- Returns {now_us, rows}: each row {queue, ready, scheduled, running, failed, parked, oldest_us, next_due_ms,
---         paused, limited};
+--         paused, limited, waiting};
 --         oldest_us is when the oldest task that waits for a worker was accepted or fell due, 0 when none waits; paused
---         is "until_ms|since_ms|JSON" or empty; limited is how many of the ready and scheduled ones wait for a limit
+--         is "until_ms|since_ms|JSON" or empty; limited is how many of the ready and scheduled ones wait for a limit;
+--         waiting is how many wait for other tasks of their flows
 -- Cost O(queues) times O(log n)
 local base = KEYS[1]
 -- @include clock
@@ -60,6 +61,7 @@ local function row(queue)
         head[2] and tonumber(head[2]) or 0,
         pause and not has_ended(pause) and pause or "",
         limited,
+        redis.call("ZCARD", place(queue, "waiting")),
     }
 end
 

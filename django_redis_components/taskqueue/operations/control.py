@@ -38,7 +38,7 @@ BIN_TTL_MS = 86_400_000
 #: Calls in which the poller empties bins before it goes on with its round: 20,000 tasks a minute.
 MAX_CALLS = 40
 #: States whose tasks can be listed.
-LISTED = ("ready", "scheduled", "running", "failed", "parked")
+LISTED = ("ready", "scheduled", "waiting", "running", "failed", "parked")
 
 
 def pause(queue: str, reason: str, author: str, until: datetime | Seconds | None) -> Flow[None]:
@@ -102,11 +102,11 @@ def discard(queue: str, shelf: str, ids: Sequence[str] | None) -> Flow[int]:
     return _in_chunks(lambda skip, **named: DISCARD(base=base_key(), queue=queue, shelf=shelf, **named), ids)
 
 
-def purge(queue: str) -> Flow[tuple[str, int]]:
-    """Empty a queue into a bin; the bin's id, and how many tasks it holds."""
+def purge(queue: str) -> Flow[tuple[str, int, int]]:
+    """Empty a queue into a bin; the bin's id, how many tasks it holds, and how many stay that wait for others."""
     bin_id = _new_op()
-    (kept,) = yield PURGE(base=base_key(), queue=queue, op=bin_id)
-    return bin_id, kept
+    kept, waiting = yield PURGE(base=base_key(), queue=queue, op=bin_id)
+    return bin_id, kept, waiting
 
 
 def undo_purge(queue: str, bin_id: str) -> Flow[int]:

@@ -106,11 +106,18 @@ class Desk:
     def purge(self, name: str) -> Answer:
         """Take away all that waits in a queue, and say how to undo it."""
         purge = self._queue(name).purge()
+        data = {
+            "queue": name,
+            "purged": purge.count,
+            "bin": purge.id if purge.count else None,
+            "waiting": purge.waiting,
+        }
+        note = f"Left alone: {_tasks(purge.waiting)} of flows, which wait for others." if purge.waiting else ""
         if not purge.count:
-            return Answer({"queue": name, "purged": 0, "bin": None}, f"Nothing waits in queue {name!r}.")
+            return Answer(data, f"Nothing waits in queue {name!r}.", note=note)
         undo = self._command("undo", name, purge.id)
         text = f"Purged {_tasks(purge.count)} of queue {name!r}. To undo it, within a day: {undo}"
-        return Answer({"queue": name, "purged": purge.count, "bin": purge.id}, text)
+        return Answer(data, text, note=note)
 
     def undo(self, name: str, bin_id: str) -> Answer:
         """Bring back what a purge took away."""

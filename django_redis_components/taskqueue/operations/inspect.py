@@ -44,6 +44,7 @@ class QueueDepth:
         next_due_at: when the next scheduled task falls due; None if none is scheduled.
         paused: the pause, or None.
         limited: how many of the ready and scheduled ones wait for a limit.
+        waiting: waiting for other tasks of their flows.
     """
 
     name: str
@@ -56,6 +57,7 @@ class QueueDepth:
     next_due_at: datetime | None
     paused: Pause | None = None
     limited: int = 0
+    waiting: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -159,7 +161,7 @@ def policy_of(info: Any) -> str | None:
 
 
 def _depth(row: Any, now_us: int) -> QueueDepth:
-    name, ready, scheduled, running, failed, parked, oldest_us, due_ms, paused, limited = row
+    name, ready, scheduled, running, failed, parked, oldest_us, due_ms, paused, limited, waiting = row
     return QueueDepth(
         name.decode(),
         ready,
@@ -171,6 +173,7 @@ def _depth(row: Any, now_us: int) -> QueueDepth:
         datetime.fromtimestamp(due_ms / 1e3, UTC) if due_ms else None,
         pause_of(paused),
         limited,
+        waiting,
     )
 
 

@@ -28,7 +28,7 @@ class Table:
 
 def of_queues(queues: Sequence[QueueDepth], done: Mapping[str, Metrics], now: datetime) -> Table:
     """One row for each queue; `done` is what some of them have done in the last hour."""
-    counts = ("READY", "SCHEDULED", "LIMITED", "RUNNING", "FAILED", "PARKED")
+    counts = ("READY", "SCHEDULED", "LIMITED", "WAITING", "RUNNING", "FAILED", "PARKED")
     rows = [
         (
             queue.name,
@@ -69,6 +69,7 @@ def _pace(metrics: Metrics | None) -> tuple[str, str, str]:
 _LAST_OF_STATE: dict[str, tuple[tuple[str, Callable[[TaskResult], str]], ...]] = {
     "ready": (("ENQUEUED", lambda job: clock(job.enqueued_at)),),
     "scheduled": (("DUE", lambda job: clock(job.run_after)), ("LAST ERROR", lambda job: _error_of(job))),
+    "waiting": (("ENQUEUED", lambda job: clock(job.enqueued_at)), ("FLOW", lambda job: job.flow_id or "")),
     "running": (("STARTED", lambda job: clock(job.last_attempted_at)), ("WORKER", lambda job: _worker_of(job))),
     "failed": (("FAILED", lambda job: clock(job.finished_at)), ("LAST ERROR", lambda job: _error_of(job))),
     "parked": (("ENQUEUED", lambda job: clock(job.enqueued_at)),),
@@ -125,6 +126,7 @@ def data_of(job: TaskResult, *, with_arguments: bool = False) -> dict[str, Any]:
         "state": job.state,
         "attempts": job.attempts,
         "worker_ids": job.worker_ids,
+        "flow_id": job.flow_id,
         "last_error": {"class": last[0].exception_class_path, "message": last[0].message} if last else None,
     }
     for name in ("enqueued_at", "run_after", "last_attempted_at", "finished_at"):

@@ -27,11 +27,17 @@ MAX_OFFSET = 2**53 - 1
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Purge:
-    """What a purge took away: `Queue.undo_purge(purge)` brings it back for a day."""
+    """What a purge took away: `Queue.undo_purge(purge)` brings it back for a day.
+
+    Attributes:
+        count: how many tasks.
+        waiting: how many it has left alone, since they wait for other tasks of their flows.
+    """
 
     queue: str
     id: str
     count: int
+    waiting: int = 0
 
 
 class Queue:
@@ -114,7 +120,10 @@ class Queue:
         return await self._arun(control.resume(self.name))
 
     def purge(self) -> Purge:
-        """Take away all that waits, scheduled tasks included, whatever their number. It can be undone for a day."""
+        """Take away all that waits, scheduled tasks included, whatever their number. It can be undone for a day.
+
+        Tasks that wait for others of their flows stay: they come here when those have finished.
+        """
         return Purge(self.name, *self._run(control.purge(self.name)))
 
     async def apurge(self) -> Purge:
@@ -163,7 +172,7 @@ class Queue:
         expired are left out, so a page may be shorter than its limit.
 
         Args:
-            state: ready, scheduled, running, failed or parked.
+            state: ready, scheduled, waiting (for other tasks of a flow), running, failed or parked.
             limit: 1 to 1000 tasks.
             offset: how many to pass over; positions move while workers fetch.
         """

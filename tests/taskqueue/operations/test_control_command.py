@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from django_redis_components.taskqueue import get_queue
+from django_redis_components.taskqueue import chain, get_queue
 from django_redis_components.taskqueue.operations import listing
 from tests.support import Store
 from tests.taskqueue.operations.test_control_failed import fail_many, park_many
@@ -57,13 +57,17 @@ def test_status_lists_all_queues_in_line(store: Store) -> None:
 
     header, *rows, empty, staff = lines("status")
 
-    words = "QUEUE READY SCHEDULED LIMITED RUNNING FAILED PARKED OLDEST NEXT DUE DONE/MIN P95 WAIT P95 RUN PAUSED"
+    words = (
+        "QUEUE READY SCHEDULED LIMITED WAITING RUNNING FAILED PARKED OLDEST NEXT DUE DONE/MIN P95 WAIT P95 RUN PAUSED"
+    )
     assert " ".join(header.split()) == words
-    counts = "  1,232          1        0        2       0       0      "
+    counts = "  1,232          1        0        0        2       0       0      "
     assert rows[0].startswith(f"mail {counts}")
     assert "  in 59 min 5" in rows[0]
     assert rows[0].endswith(" by ada: SMTP is down")
-    assert re.fullmatch(r"邮件       1          0        0        0       3       0  1 h 2 min +now +0\.\d", rows[1])
+    assert re.fullmatch(
+        r"邮件       1          0        0        0        0       3       0  1 h 2 min +now +0\.\d", rows[1]
+    )
     assert (empty, staff) == ("", "Workers: none. Poller: none.")
 
 
@@ -80,7 +84,7 @@ def test_status_tells_of_the_last_hour(redis_server: Store) -> None:
     assert re.search(r"  20 +<1 ms +6 ms$", mail)
     assert re.search(r"  20 +<1 ms +17 min 13 s$", slow)
     assert header.index("P95 RUN") + len("P95 RUN") == len(slow) == len(mail)
-    assert re.fullmatch(r"new +1 +0 +0 +0 +0 +0 +\d\.\d s", new)
+    assert re.fullmatch(r"new +1 +0 +0 +0 +0 +0 +0 +\d\.\d s", new)
     done = {each["name"]: each["last_hour"] for each in data("status", "mail", "new")["queues"]}
     assert (done["mail"]["finished"], done["mail"]["failed"], round(done["mail"]["per_minute"])) == (1_200, 0, 20)
     assert 0.005 < done["mail"]["ran_p95_s"] < 0.006
@@ -95,6 +99,32 @@ def test_status_tells_how_many_wait_for_a_limit(store: Store) -> None:
 
     assert dict(zip(header.split(), row.split(), strict=False))["LIMITED"] == "3"
     assert data("status")["queues"][0]["limited"] == 3
+
+
+def test_tasks_that_wait_for_others_are_counted_and_listed(store: Store) -> None:
+    flow = chain(note.using(queue_name="other").s("a"), note.si("b"), note.si("c")).enqueue()
+
+    header, row, *_ = lines("status", "default")
+
+    assert dict(zip(header.split(), row.split(), strict=False))["WAITING"] == "2"
+    assert data("status", "default")["queues"][0]["waiting"] == 2
+    header, *rows, _, said = lines("jobs", "default", "waiting")
+    assert header.split() == ["ID", "TASK", "ATTEMPTS", "ENQUEUED", "FLOW"]
+    assert [row.split()[0] for row in rows] == [result.id for result in flow.results[1:]]
+    assert all(row.endswith(flow.id) for row in rows)
+    assert said == "2 waiting tasks in queue 'default'; shown from 0 on."
+    assert [job["flow_id"] for job in data("jobs", "default", "waiting")["jobs"]] == [flow.id] * 2
+
+
+def test_a_purge_tells_what_it_leaves_alone(redis_server: Store) -> None:
+    chain(note.using(queue_name="other").s("a"), note.si("b")).enqueue()
+
+    assert lines("purge", "default", "--yes") == [
+        "Left alone: 1 task of flows, which wait for others.",
+        "Nothing waits in queue 'default'.",
+    ]
+    note.enqueue("purged")
+    assert data("purge", "default", "--yes")["waiting"] == 1
 
 
 def test_status_lists_the_queues_that_are_named(store: Store) -> None:
@@ -218,7 +248,7 @@ def test_purge_and_undo_as_json(redis_server: Store) -> None:
 
 def test_an_empty_queue_is_purged_without_a_question(redis_server: Store) -> None:
     assert lines("purge", "default") == ["Nothing waits in queue 'default'."]
-    assert data("purge", "default") == {"queue": "default", "purged": 0, "bin": None}
+    assert data("purge", "default") == {"queue": "default", "purged": 0, "bin": None, "waiting": 0}
 
 
 def test_a_purge_that_nobody_can_be_asked_about_is_refused(redis_server: Store) -> None:

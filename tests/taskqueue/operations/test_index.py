@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from django_redis_components.core import connections
-from django_redis_components.taskqueue import get_queue, registry
+from django_redis_components.taskqueue import chain, get_queue, registry
 from django_redis_components.taskqueue.services.poller import Poller
 from tests.support import Store
 from tests.taskqueue.support import (
@@ -117,13 +117,19 @@ def paused(_: Store) -> None:
     get_queue("default").pause()
 
 
+def waiting(_: Store) -> None:
+    chain(note.using(queue_name="mail").s(1), note.s()).enqueue()
+
+
 def limited(_: Store) -> None:
     note.using(concurrency=1, queue_name="mail").enqueue(1)
     note.using(concurrency=1).enqueue(2)
     new_fetcher("mail", "default").fetch("0", 2)
 
 
-@pytest.mark.parametrize("something", [ready, urgent, scheduled, running, came_back, failed, parked, paused, limited])
+@pytest.mark.parametrize(
+    "something", [ready, urgent, scheduled, running, came_back, failed, parked, paused, waiting, limited]
+)
 def test_a_queue_that_has_anything_is_not(store: Store, something: Any) -> None:
     something(store)
     idle_for(store, 2 * DAY_MS)

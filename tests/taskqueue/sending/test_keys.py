@@ -64,6 +64,7 @@ KINDS: dict[str, tuple[str, float | None]] = {
     "schedule:<name>": (r"schedule:\w+", None),
     "op:<op>": (r"op:\w+", 60),
     "flow:<flow>": (r"flow:[\w-]{20}", FAILED_TTL_S),
+    "q:<queue>:waiting": (r"q:\w+:waiting", None),
     "q:<queue>:limited": (r"q:\w+:limited", None),
     "q:<queue>:called": (r"q:\w+:called", None),
     "slots:c:<key>": (r"slots:c:[\w.]+", None),
@@ -114,6 +115,7 @@ def busy_store(store: Store, settings: Any, monkeypatch: pytest.MonkeyPatch) -> 
         note.using(queue_name=queue).enqueue("not at all").cancel()
     note.using(queue_name="old").enqueue("never")
     get_queue("old").purge()
+    chain(note.using(queue_name="old", run_after=60).s("first"), note.using(queue_name="flows").s()).enqueue()
     note.using(queue_name="limited", concurrency=1).enqueue_many([(("waits for a slot",), {})] * 2)
     note.using(queue_name="limited", rate="1/m").enqueue_many([(("waits for its turn",), {})] * 3)
     new_fetcher("limited", worker="takes").fetch("0", 9)
@@ -157,6 +159,8 @@ def test_no_key_lives_longer_than_its_kind_may(busy_store: Store) -> None:
             left_ms = busy_store.raw.pttl(key)
             if longest_s is None:
                 assert left_ms == -1, key
+            elif kind == "flow:<flow>" and int(busy_store.raw.hget(key, "left")) > 0:
+                assert left_ms == -1, f"{key!r}: a flow that has not finished has no end"
             elif kind == "t:<id>" and busy_store.raw.hget(key, "s") not in (b"successful", b"failed", b"cancelled"):
                 assert left_ms == -1, f"{key!r}: a task that has not finished has no end"
             else:

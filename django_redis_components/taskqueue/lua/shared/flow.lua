@@ -26,10 +26,18 @@ local function each_successful(key, command, ...)
     end
 end
 
+-- Have a task stand where those are seen that wait for others: by when they were accepted, and in the order of the flow.
+local function stand_by(at, id)
+    local seen = redis.call("HMGET", record_of(id), "q", "e")
+    redis.call("ZADD", base .. ":queues", "NX", now_ms, seen[1])
+    redis.call("ZADD", place(seen[1], "waiting"), seen[2] + at, id)
+end
+
 -- What waited for others takes its place in its queue.
 local function set_off(key, at, id)
     local record = record_of(id)
     local seen = redis.call("HMGET", record, "q", "p")
+    redis.call("ZREM", place(seen[1], "waiting"), id)
     local told = redis.call("HMGET", key, "d" .. at, "x" .. at)
     local due_ms = told[1] and moment(told[1], now_ms) or 0
     if told[2] then
@@ -57,7 +65,9 @@ local function close_one(key)
     end
     local seen = redis.call("HMGET", key, "bad", "ttl", "keep", "rescue")
     if seen[4] then
-        redis.call("DEL", record_of(node_of(key, seen[4])))
+        local id = node_of(key, seen[4])
+        redis.call("ZREM", place(redis.call("HGET", record_of(id), "q") or "", "waiting"), id)
+        redis.call("DEL", record_of(id))
     end
     local ttl_ms = seen[1] and seen[3] or seen[2]
     each_successful(key, "PEXPIRE", ttl_ms)

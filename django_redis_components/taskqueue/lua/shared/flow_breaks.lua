@@ -38,6 +38,7 @@ local function flow_breaks(id, c, how)
             local after = node_of(key, follower)
             local seen = redis.call("HMGET", record_of(after), "s", "W", "q", "n")
             if seen[1] == "waiting" then
+                redis.call("ZREM", place(seen[3], "waiting"), after)
                 redis.call("HSET", record_of(after), "s", "failed", "F", now_us)
                 redis.call("PEXPIRE", record_of(after), keep_ms)
                 add_error(after, told, keep_ms)

@@ -17,6 +17,7 @@ local function flow_revives(c)
                 redis.call("HSET", record_of(after), "s", "waiting")
                 redis.call("HDEL", record_of(after), "F")
                 redis.call("PERSIST", record_of(after))
+                stand_by(follower, after)
                 redis.call("HINCRBY", key, "left", 1)
                 revived[#revived + 1] = follower
             end

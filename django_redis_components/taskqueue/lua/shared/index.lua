@@ -6,7 +6,7 @@ local FORGET_MS = 86400000
 local function forget(queue)
     local idle = base .. ":idle"
     local keys = {}
-    for at, part in ipairs({ "front", "ready", "prio", "sched", "limited", "running", "failed", "parked" }) do
+    for at, part in ipairs({ "front", "ready", "prio", "sched", "limited", "running", "failed", "parked", "waiting" }) do
         keys[at] = place(queue, part)
     end
     if redis.call("EXISTS", unpack(keys)) > 0 or redis.call("HEXISTS", base .. ":paused", queue) == 1 then

@@ -1,0 +1,167 @@
+"""Tasks that wait for others stand where an operator sees them, exactly as long as they wait."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from django_redis_components.core import connections
+from django_redis_components.core.protocol import run
+from django_redis_components.taskqueue import TaskResult, chain, get_queue, group
+from django_redis_components.taskqueue.flows import planting
+from django_redis_components.taskqueue.flows.plan import Plan
+from django_redis_components.taskqueue.flows.sent import FlowResult
+from tests.support import Store
+from tests.taskqueue.support import base_key, end_lease, new_fetcher, queue_key, recover, work_off
+from tests.taskqueue.tasks import add, echo, fail, note
+
+
+def waiting(queue: str = "default") -> list[str]:
+    """Ids of those that wait for others, as they are listed; the depth says the same."""
+    ids = [job.id for job in get_queue(queue).jobs("waiting", limit=1_000)]
+    assert get_queue(queue).depths().waiting == len(ids)
+    return ids
+
+
+def ids_of(*results: TaskResult | None) -> list[str]:
+    return [result.id for result in results if result is not None]
+
+
+def test_what_waits_for_others_is_listed_in_the_order_of_its_flow(store: Store) -> None:
+    flow = chain(note.s("a"), *[note.si(number) for number in range(12)]).enqueue()
+
+    jobs = get_queue("default").jobs("waiting", limit=5, offset=2)
+
+    assert [job.id for job in jobs] == ids_of(*flow.results[3:8])
+    assert {(job.state, job.flow_id) for job in jobs} == {("waiting", flow.id)}
+    assert waiting() == ids_of(*flow.results[1:])
+    assert get_queue("default").depths().ready == 1
+
+
+def test_it_is_listed_in_its_own_queue_from_the_start(store: Store) -> None:
+    flow = chain(add.using(run_after=60).s(1, 2), note.using(queue_name="mail").s()).enqueue()
+
+    assert waiting("mail") == ids_of(flow.last)
+    assert waiting() == []
+    assert store.raw.zscore(base_key(store, "queues"), "mail") is not None
+
+
+def test_whose_turn_has_come_is_not_listed_any_more(store: Store) -> None:
+    flow = group(add.s(1, 2), add.s(3, 4)).then(note.s(), note.using(run_after=60).si("later")).enqueue()
+    assert waiting() == ids_of(*flow.results[2:])
+
+    work_off()
+
+    assert waiting() == []
+    assert store.raw.exists(queue_key(store, "waiting")) == 0
+
+
+def lose(store: Store, flow: FlowResult) -> None:
+    for number in range(3):
+        new_fetcher(worker=f"dies:{number}").fetch("0", 1)
+        end_lease(store, flow.results[0].id)
+        recover()
+
+
+def expire(store: Store, flow: FlowResult) -> None:
+    store.raw.hset(base_key(store, "t", flow.results[0].id), "X", "1 60000")
+    work_off()
+
+
+def cancel(store: Store, flow: FlowResult) -> None:
+    flow.results[0].cancel()
+
+
+def cancel_all(store: Store, flow: FlowResult) -> None:
+    assert flow.cancel() == 3
+
+
+def cancel_a_waiting_one(store: Store, flow: FlowResult) -> None:
+    flow.results[1].cancel()
+    assert waiting() == []
+    work_off()
+
+
+@pytest.mark.parametrize("end", [lose, expire, cancel, cancel_all, cancel_a_waiting_one])
+def test_what_will_never_come_is_not_listed_any_more(store: Store, end: Any) -> None:
+    flow = chain(note.s("a"), note.si("b"), note.si("c")).enqueue(on_error=echo.s())
+    assert waiting() == ids_of(*flow.results[1:], flow.rescue)
+
+    end(store, flow)
+    work_off()
+
+    assert waiting() == []
+    assert store.raw.exists(queue_key(store, "waiting")) == 0
+
+
+def test_the_one_for_errors_is_not_listed_when_all_has_gone_well(store: Store) -> None:
+    flow = chain(note.s("a")).enqueue(on_error=echo.using(queue_name="mail").s())
+    assert waiting("mail") == ids_of(flow.rescue)
+
+    work_off()
+
+    assert waiting("mail") == []
+
+
+def test_what_waits_again_is_listed_again(store: Store) -> None:
+    flow = chain(fail.s(), note.si("b"), note.si("c")).enqueue()
+    work_off()
+    assert waiting() == []
+
+    get_queue("default").retry_failed()
+
+    assert waiting() == ids_of(*flow.results[1:])
+    get_queue("default").retry_failed()
+    flow.cancel()
+    assert waiting() == []
+
+
+def test_what_comes_after_a_deleted_failure_is_not_listed(store: Store) -> None:
+    chain(fail.s(), note.si("b")).enqueue()
+    work_off()
+
+    get_queue("default").delete_failed()
+
+    assert waiting() == []
+
+
+def test_a_purge_leaves_them_alone_and_says_so(store: Store) -> None:
+    flow = chain(note.using(queue_name="other").s("a"), note.si("b")).enqueue()
+    note.enqueue("purged")
+
+    purge = get_queue("default").purge()
+
+    assert (purge.count, purge.waiting) == (1, 1)
+    assert waiting() == ids_of(flow.last)
+    work_off("other")
+    assert [job.id for job in work_off()] == ids_of(flow.last)
+
+
+def test_those_whose_parents_are_purged_wait_until_that_is_undone(store: Store) -> None:
+    flow = chain(note.s("a"), note.si("b")).enqueue()
+
+    purge = get_queue("default").purge()
+    assert waiting() == ids_of(flow.last)
+    get_queue("default").undo_purge(purge)
+    work_off()
+
+    assert waiting() == []
+    assert flow.wait(0) == "b"
+
+
+def test_a_large_flow_is_listed_when_all_of_it_is_there(redis_server: Store) -> None:
+    chain(*[note.si(number) for number in range(1_100)]).enqueue()
+
+    assert get_queue("default").depths().waiting == 1_099
+
+
+def test_a_flow_that_is_sent_again_lists_nothing_twice(store: Store) -> None:
+    sent = planting.prepare(Plan(chain(note.s("a"), note.si("b"))), None)
+    run(connections.client(), planting.plant(sent))
+    assert len(waiting()) == 1
+    work_off()
+
+    run(connections.client(), planting.plant(sent))
+
+    assert waiting() == []
