@@ -78,18 +78,19 @@ class Turns:
         *,
         suffix: str = "",
         token: str | None = None,
+        refused: Callable[[int, int], object] | None = None,
     ) -> Flow[bool]:
         """Ask until granted (True), or until `patience_s` have passed (False).
 
         Args:
             base: the key whose ``:bell:<token>`` lists ring.
-            ask: the call for one question of a token, given the milliseconds of life that it promises. With
-                0 the script leaves the line when it refuses. The reply is [granted, milliseconds until the
-                next question].
+            ask: the call for one question of a token, given the milliseconds of life that it promises; with 0
+                it leaves the line when refused. The reply: [granted; below 0 never, milliseconds to wait].
             walk_away: the call that gives up place and grant, for whoever is interrupted. 0: it had neither.
             patience_s: seconds; 0 asks once.
             suffix: what a token made here ends in.
             token: what the lease is to be known by; None makes a token.
+            refused: told the last reply, if that is a refusal; it may raise an error of this package.
         """
         mine = self.new_token(suffix) if token is None else token
         deadline = time.monotonic() + patience_s
@@ -98,11 +99,13 @@ class Turns:
                 asked_at = time.monotonic()
                 last = asked_at >= deadline
                 granted, pause_ms = yield ask(mine, 0 if last else LIVENESS_MS)
-                if granted:
+                if granted > 0:
                     self.leases.add(Lease(mine, deadline_of(asked_at, self._ttl_ms), granted))
                     return True
-                if last:
+                if last or granted < 0:
                     self.leases.refused()
+                    if refused is not None:
+                        refused(granted, pause_ms)
                     return False
                 yield Wait(f"{base}:bell:{mine}", min(pause_ms / 1_000, deadline - time.monotonic()))
         except RedisError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import weakref
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -12,11 +11,11 @@ from django_redis_components.core.connections import aclient, client
 from django_redis_components.core.leases import Lost
 from django_redis_components.core.protocol import arun, run
 from django_redis_components.core.units import Seconds, to_ms
+from django_redis_components.core.watchdog import care_for
 from django_redis_components.locks.calls import Calls
 from django_redis_components.locks.exceptions import LockLost
 from django_redis_components.locks.holder import Holder
-from django_redis_components.locks.options import Terms, callback, renewal_s, replicas
-from django_redis_components.locks.watchdog import Care
+from django_redis_components.locks.options import Terms, replicas
 
 
 class Holdable:
@@ -42,8 +41,7 @@ class Holdable:
         using: str = "default",
     ) -> None:
         self.name = name
-        max_s = renewal_s(timeout, renew, max_lease)
-        care = Care(weakref.ref(self), using, max_s, callback(on_lost)) if max_s or on_lost is not None else None
+        care = care_for(self, "lock", using, timeout, renew, max_lease, on_lost)
         patience_s = turns.patience(blocking, blocking_timeout)
         terms = Terms(blocking, patience_s, reentrant, replicas(min_replicas), using)
         self._holder = Holder(name, calls, terms, care)

@@ -11,6 +11,7 @@ from django_redis_components.core import keys, turns
 from django_redis_components.core.leases import Lease, Leases, deadline_of
 from django_redis_components.core.protocol import Batch, Flow
 from django_redis_components.core.units import Seconds
+from django_redis_components.core.watchdog import Care, watchdog
 from django_redis_components.locks import replicas
 from django_redis_components.locks.calls import Calls
 from django_redis_components.locks.exceptions import (
@@ -21,7 +22,6 @@ from django_redis_components.locks.exceptions import (
     NotEnoughReplicas,
 )
 from django_redis_components.locks.options import Terms, shared_leases
-from django_redis_components.locks.watchdog import Care, watchdog
 
 
 class Holder:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import threading
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from django_redis_components.core import turns
 from django_redis_components.core.leases import Leases
-from django_redis_components.core.units import Seconds, to_seconds
+from django_redis_components.core.units import Seconds
 
 if TYPE_CHECKING:
     from django_redis_components.locks.lock import Lock
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 _shared: weakref.WeakValueDictionary[tuple[str, str], Leases] = weakref.WeakValueDictionary()
 #: Reentrant, because a finalizer may make a lock while this thread does.
 _guard = threading.RLock()
-
-C = TypeVar("C", bound=Callable[..., object])
 
 
 class LockOptions(TypedDict, total=False):
@@ -102,30 +99,3 @@ def shared_leases(using: str, key: str) -> Leases:
         if leases is None:
             leases = _shared[using, key] = Leases(speaks_for_others=False)
         return leases
-
-
-def renewal_s(timeout: Seconds, renew: bool, max_lease: Seconds | None) -> float:
-    """Seconds for which a lease is renewed: 0 not at all, infinity without an end.
-
-    Raises:
-        TypeError: `max_lease` is not a duration.
-        ValueError: it is shorter than a lease, or given although nothing is renewed.
-    """
-    if max_lease is None:
-        return math.inf if renew else 0.0
-    if not renew:
-        raise ValueError(f"max_lease={max_lease!r} needs renew=True: else a lease ends with its timeout.")
-    if to_seconds(max_lease, "max_lease") < to_seconds(timeout, "timeout"):
-        raise ValueError(f"max_lease={max_lease!r}: expected at least the timeout, which is {timeout!r}.")
-    return to_seconds(max_lease, "max_lease")
-
-
-def callback(function: C | None) -> C | None:
-    """Check what is to be called when a lease is lost.
-
-    Raises:
-        TypeError: it cannot be called.
-    """
-    if function is not None and not callable(function):
-        raise TypeError(f"on_lost={function!r}: expected a callable that takes the lock.")
-    return function

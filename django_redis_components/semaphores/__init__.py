@@ -1,10 +1,13 @@
 """Semaphores: at most so many holders at once among all processes of a site.
 
-Guarantees. There are never more unexpired permits than the limit, whatever the clients' clocks say: one
-script on the server's clock counts and grants. A permit whose holder died expires. `acquire`, `release`
-and `refresh` may be repeated after a lost reply. Who waits is served in the order in which they came,
-without polling; a waiter that died costs those behind it one permit for two seconds. A holder that is late
-learns it: `refresh` and `release` return False.
+Guarantees. None is granted while there are as many unexpired permits as the limit, whatever the clients'
+clocks say: one script on the server's clock counts and grants. A permit whose holder died expires. With
+`renew` one thread of the process renews its permits while it lives. `acquire`, `release`, `refresh` and
+`set_limit` may be repeated after a lost reply. Who waits is served in the order in which they came, without
+polling; a waiter that died costs those behind it one permit for two seconds. A holder that is late learns
+it: `refresh` and `release` return False, `check` raises and `lost` is set by its own clock.
+
+What no lease can do: stop a holder that was paused past its end. Then there may be more at work than permits.
 
 Keys, all in the slot of ``{name}``:
 
@@ -13,6 +16,7 @@ Keys, all in the slot of ``{name}``:
 ``drc:semaphores:{name}:queue``              zset  waiting permits by ticket; 6 s after the last of them asked
 ``drc:semaphores:{name}:alive``              zset  until when they count as alive; as the queue
 ``drc:semaphores:{name}:bell:<permit>``      list  wakes one waiter; 2 s
+``drc:semaphores:{name}:limit``              text  the limit that `set_limit` has set; until it is set to None
 ===========================================  ====  ============================================================
 
 Example::
@@ -34,8 +38,23 @@ See also: `django_redis_components.locks` for exactly one holder; docs/semaphore
 from __future__ import annotations
 
 from django_redis_components.semaphores.decorator import semaphore
-from django_redis_components.semaphores.exceptions import SemaphoreError, SemaphoreFull
+from django_redis_components.semaphores.exceptions import (
+    PermitLost,
+    PermitNotHeld,
+    SemaphoreError,
+    SemaphoreFull,
+    TooManyPermits,
+)
 from django_redis_components.semaphores.holder import PermitHolder
 from django_redis_components.semaphores.semaphore import Semaphore
 
-__all__ = ["PermitHolder", "Semaphore", "SemaphoreError", "SemaphoreFull", "semaphore"]
+__all__ = [
+    "PermitHolder",
+    "PermitLost",
+    "PermitNotHeld",
+    "Semaphore",
+    "SemaphoreError",
+    "SemaphoreFull",
+    "TooManyPermits",
+    "semaphore",
+]

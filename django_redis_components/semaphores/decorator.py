@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack
 
 from django_redis_components.core.callnames import CallName
 from django_redis_components.core.guards import check_conflict, guarded
@@ -16,14 +16,22 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+class SemaphoreOptions(TypedDict, total=False):
+    """The options of `Semaphore` that `@semaphore` hands on; see there."""
+
+    renew: bool
+    max_lease: Seconds | None
+    blocking_timeout: Seconds | None
+    on_lost: Callable[[Semaphore], object] | None
+    using: str
+
+
 def semaphore(
     name: str | Callable[..., str],
     limit: int = 5,
     timeout: Seconds = 10.0,
     on_conflict: str = "raise",
-    *,
-    blocking_timeout: Seconds | None = None,
-    using: str = "default",
+    **options: Unpack[SemaphoreOptions],
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Run a function, or a coroutine function, at most `limit` times at once.
 
@@ -34,19 +42,16 @@ def semaphore(
         timeout: seconds of a lease.
         on_conflict: when there is no permit: "wait"; "raise" SemaphoreFull; "skip" the call and return
             None; "delay" the running task (`TryLater`).
-        blocking_timeout: seconds to wait before that; None waits for ever with "wait", and not at all
-            with the others.
-        using: our connection alias.
+        options: those of `Semaphore`, but for `blocking`. `blocking_timeout` is how many seconds to wait
+            before `on_conflict`: without it "wait" waits for ever, and the others not at all.
 
     Raises:
         TypeError, ValueError: an argument is not of this kind, or the template names an argument that the
             function does not take. All this is told when the function is decorated.
     """
     check_conflict(on_conflict)
-    blocking = on_conflict == "wait" or blocking_timeout is not None
-    make = partial(
-        Semaphore, limit=limit, timeout=timeout, blocking=blocking, blocking_timeout=blocking_timeout, using=using
-    )
+    blocking = on_conflict == "wait" or options.get("blocking_timeout") is not None
+    make = partial(Semaphore, limit=limit, timeout=timeout, blocking=blocking, **options)
     make("checks-the-options")
 
     def decorate(func: Callable[P, R]) -> Callable[P, R]:

@@ -31,3 +31,31 @@ class SemaphoreFull(SemaphoreError):
         super().__init__(name, f"Semaphore {name!r} is {still}: {permits} held by others.")
         self.limit = limit
         self.waited_s = waited_s
+
+
+class TooManyPermits(SemaphoreError):
+    """More permits were asked for than `Semaphore.set_limit` has left: no wait would bring them.
+
+    Attributes:
+        permits: how many were asked for.
+        limit: how many there are.
+    """
+
+    def __init__(self, name: str, permits: int, limit: int) -> None:
+        super().__init__(name, f"permits={permits}: semaphore {name!r} has a limit of {limit} since it was set.")
+        self.permits = permits
+        self.limit = limit
+
+
+class PermitNotHeld(SemaphoreError):
+    """The semaphore was not taken here, or was already given back."""
+
+    def __init__(self, name: str, what: str = "is not held here: it was not taken, or was already released") -> None:
+        super().__init__(name, f"Semaphore {name!r} {what}.")
+
+
+class PermitLost(PermitNotHeld):
+    """The permit has expired while the work went on: somebody else may have its place by now."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, "is lost: its permit expired while the work went on")

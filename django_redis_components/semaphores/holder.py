@@ -5,15 +5,17 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
+from collections.abc import Callable
 
 from redis.exceptions import RedisError
 
 from django_redis_components.core import keys, turns
-from django_redis_components.core.leases import deadline_of
-from django_redis_components.core.protocol import Call, Flow
+from django_redis_components.core.leases import Lease, Leases, deadline_of
+from django_redis_components.core.protocol import Batch, Call, Flow
 from django_redis_components.core.units import Seconds, from_ms, to_ms
-from django_redis_components.semaphores.exceptions import SemaphoreFull
-from django_redis_components.semaphores.scripts import ABANDON, ACQUIRE, COUNT, LIST, REFRESH, RELEASE
+from django_redis_components.core.watchdog import Care, watchdog
+from django_redis_components.semaphores.exceptions import PermitLost, PermitNotHeld, SemaphoreFull, TooManyPermits
+from django_redis_components.semaphores.scripts import ABANDON, ACQUIRE, COUNT, LIST, REFRESH, RELEASE, SET_LIMIT
 
 #: Largest limit: each permit that is held is a member of a sorted set.
 MAX_LIMIT = 1_000_000
@@ -44,14 +46,22 @@ class Holder:
     """The logic of `Semaphore`, without a connection."""
 
     def __init__(
-        self, name: str, limit: int, timeout: Seconds, blocking: bool, blocking_timeout: Seconds | None
+        self,
+        name: str,
+        limit: int,
+        timeout: Seconds,
+        blocking: bool,
+        blocking_timeout: Seconds | None,
+        care: Care | None,
     ) -> None:
+        """Args: care: who looks after permits."""
         self.name = keys.validate_name(name, "semaphore name")
         self.limit = _whole(limit, "limit", MAX_LIMIT)
         self._ttl_ms = to_ms(timeout, "timeout")
         self._patience_s = turns.patience(blocking, blocking_timeout)
         self._made_keys: dict[str, str] | None = None
         self._turns = turns.Turns(self._ttl_ms)
+        self._care = care
 
     @property
     def _keys(self) -> dict[str, str]:
@@ -59,31 +69,54 @@ class Holder:
         made = self._made_keys
         if made is None:
             base = keys.key("semaphores", self.name)
-            made = self._made_keys = {"holders": base, "queue": f"{base}:queue", "alive": f"{base}:alive"}
+            parts = {"queue": f"{base}:queue", "alive": f"{base}:alive", "limit": f"{base}:limit"}
+            made = self._made_keys = {"holders": base, **parts}
         return made
 
     @property
     def _holders(self) -> str:
         return self._keys["holders"]
 
-    def acquire(self, permits: int) -> Flow[bool]:
-        """Take permits; False if there are not enough."""
+    @property
+    def leases(self) -> Leases:
+        """The permits that were taken through this object."""
+        return self._turns.leases
+
+    def acquire(self, permits: int, refused: Callable[[int], object] | None = None) -> Flow[bool]:
+        """Take permits; False if there are not enough, and then `refused` is told how many there are in all."""
         count = _whole(permits, "permits", min(self.limit, MAX_PERMITS))
+
+        def explain(code: int, limit: int) -> None:
+            if code < 0:
+                raise TooManyPermits(self.name, count, limit)
+            if refused is not None:
+                refused(limit)
+
         suffix = f":{count}:{self.limit}"
-        return self._turns.take(self._holders, self._ask, self._abandon, self._patience_s, suffix=suffix)
+        take = self._turns.take(
+            self._holders, self._ask, self._abandon, self._patience_s, suffix=suffix, refused=explain
+        )
+        return take if self._care is None else self._take_with_care(take, self._care)
 
     def enter(self) -> Flow[None]:
         """Take a permit for a `with` block."""
-        if not (yield from self.acquire(1)):
-            raise SemaphoreFull(self.name, self.limit, self._patience_s)
+        limits: list[int] = []
+        if not (yield from self.acquire(1, limits.append)):
+            raise SemaphoreFull(self.name, limits[0], self._patience_s)
 
     def release(self) -> Flow[bool]:
         """Give back what the last `acquire` took; False if it had expired, or nothing was taken."""
-        lease = self._turns.leases.current()
+        lease = self.leases.current()
         if lease is None:
             return False
         call = RELEASE(**self._keys, permit=lease.token, handoff_ms=turns.HANDOFF_MS)
-        return (yield from self._turns.give_back(call, lease))
+        watch = watchdog.unwatch(lease)
+        try:
+            return (yield from self._turns.give_back(call, lease))
+        except RedisError:
+            if watch is not None:
+                watchdog.watch(watch)
+            raise
 
     def leave(self, error: BaseException | None) -> Flow[None]:
         """Give the permit back after a `with` block; a failure does not replace the block's own error."""
@@ -97,20 +130,48 @@ class Holder:
 
     def refresh(self) -> Flow[bool]:
         """Begin the lease anew; False if it is lost."""
-        lease = self._turns.leases.current()
+        lease = self.leases.current()
         if lease is None:
             return False
         asked_at = time.monotonic()
-        if not (yield REFRESH(holders=self._holders, permit=lease.token, ttl_ms=self._ttl_ms)):
+        if not all((yield Batch(self._lengthen(lease.token, self._ttl_ms)))):
             lease.mark_lost()
+            watchdog.hurry(lease)
             return False
         lease.renew(deadline_of(asked_at, self._ttl_ms))
         return True
 
+    def check(self) -> None:
+        """Raise unless the permit is surely ours."""
+        if self.held().is_lost:
+            raise PermitLost(self.name)
+
+    def held(self) -> Lease:
+        """What this thread or task took last.
+
+        Raises:
+            PermitNotHeld: nothing.
+        """
+        lease = self.leases.current()
+        if lease is None:
+            raise PermitNotHeld(self.name)
+        return lease
+
+    def set_limit(self, limit: int | None) -> Flow[None]:
+        """Change the limit for all; None lets each keep to its own."""
+        number = 0 if limit is None else _whole(limit, "limit", MAX_LIMIT)
+        yield SET_LIMIT(**self._keys, number=number, handoff_ms=turns.HANDOFF_MS)
+
+    def limit_in_force(self) -> Flow[int]:
+        """The limit that was set for all, else our own."""
+        limit: int = (yield self._count())[1]
+        return limit or self.limit
+
     def available(self) -> Flow[int]:
         """How many permits are free."""
-        held: int = yield COUNT(holders=self._holders)
-        return max(0, self.limit - held)
+        reply: list[int] = yield self._count()
+        held, limit = reply
+        return max(0, (limit or self.limit) - held)
 
     def holders(self) -> Flow[list[PermitHolder]]:
         """Who holds permits; those that expire first come first."""
@@ -121,6 +182,13 @@ class Holder:
             for permit, ms in left_ms.items()
             if "#" not in permit
         ]
+
+    def _take_with_care(self, take: Flow[bool], care: Care) -> Flow[bool]:
+        granted = yield from take
+        lease = self.leases.own()
+        if granted and lease is not None:
+            care.begin(lease, self._lengthen, self._ttl_ms)
+        return granted
 
     def _ask(self, permit: str, patience_ms: int) -> Call:
         return ACQUIRE(
@@ -133,6 +201,12 @@ class Holder:
 
     def _abandon(self, permit: str) -> Call:
         return ABANDON(**self._keys, permit=permit, handoff_ms=turns.HANDOFF_MS)
+
+    def _lengthen(self, permit: str, ttl_ms: int) -> tuple[Call, ...]:
+        return (REFRESH(holders=self._holders, limit=self._keys["limit"], permit=permit, ttl_ms=ttl_ms),)
+
+    def _count(self) -> Call:
+        return COUNT(holders=self._holders, limit=self._keys["limit"])
 
 
 def _whole(value: object, what: str, most: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django_redis_components.core.scripts import LuaScript
 
-_KEYS = ("holders", "queue", "alive")
+_KEYS = ("holders", "queue", "alive", "limit")
 
 #: Take a permit, or a place in line. A permit is granted any number of times.
 ACQUIRE = LuaScript(
@@ -19,8 +19,10 @@ RELEASE = LuaScript("semaphores", "release", keys=_KEYS, args=("permit", "handof
 #: Leave the line, and give back what was granted meanwhile.
 ABANDON = LuaScript("semaphores", "abandon", keys=_KEYS, args=("permit", "handoff_ms"), idempotent=True)
 #: Lengthen the lease of a permit.
-REFRESH = LuaScript("semaphores", "refresh", keys=("holders",), args=("permit", "ttl_ms"), idempotent=True)
-#: How many are held.
-COUNT = LuaScript("semaphores", "count", keys=("holders",), idempotent=True)
+REFRESH = LuaScript("semaphores", "refresh", keys=("holders", "limit"), args=("permit", "ttl_ms"), idempotent=True)
+#: Change the limit for all.
+SET_LIMIT = LuaScript("semaphores", "set_limit", keys=_KEYS, args=("number", "handoff_ms"), idempotent=True)
+#: How many are held, and under which limit.
+COUNT = LuaScript("semaphores", "count", keys=("holders", "limit"), idempotent=True)
 #: Who holds them.
 LIST = LuaScript("semaphores", "list", keys=("holders",), args=("most",), idempotent=True)

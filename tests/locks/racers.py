@@ -39,16 +39,16 @@ def race(room: str, limit: int, processes: int, seconds: float, edits: list[list
     first fault.
     """
     for script, old, new in edits:
-        _break(room, script, old, new)
+        break_script(room, script, old, new)
     enough = ("violations", 1) if edits else ("grants", LEAST_GRANTS)
-    pids = [_forked(lambda: _run(room, limit, seconds, enough)) for _ in range(processes)]
+    pids = [forked(lambda: _run(room, limit, seconds, enough)) for _ in range(processes)]
     for pid in pids:
         _, status = os.waitpid(pid, 0)
         if status:
             raise RuntimeError(f"a racer ended with {os.waitstatus_to_exitcode(status)}")
 
 
-def _forked(func: Callable[[], None]) -> int:
+def forked(func: Callable[[], None]) -> int:
     pid = os.fork()
     if pid == 0:
         code = 1
@@ -102,7 +102,8 @@ def _patiently(method: Callable[[], Any], raw: Any, board: str) -> Any:
             return False
 
 
-def _break(room: str, script: str, old: str, new: str) -> None:
+def break_script(room: str, script: str, old: str, new: str) -> None:
+    """Take a guard out of a script of this process."""
     broken = getattr(SCRIPTS[room], script)
     assert old in broken.source, f"{script} has no {old!r}"
     broken.__dict__["source"] = broken.source.replace(old, new)

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 import pytest
 from redis.exceptions import NoPermissionError
 
-from django_redis_components.locks import Lock, LockLost, LockNotOwned, lock, watchdog
+from django_redis_components.core import watchdog
+from django_redis_components.locks import Lock, LockLost, LockNotOwned, lock
 from tests.support import Proxy, Store, eventually, run_async
 
 #: Seconds of a short lease: it is renewed at a third of them.
@@ -287,7 +288,7 @@ def test_many_leases_are_renewed_by_one_thread(redis_server: Store) -> None:
         watchdog.watchdog.hurry(held._holder.held())
 
     eventually(lambda: all(held._holder.held().deadline > old for held, old in zip(locks, deadlines, strict=True)))
-    threads = [thread for thread in threading.enumerate() if thread.name == "redis-locks-watchdog"]
+    threads = [thread for thread in threading.enumerate() if thread.name == "redis-lease-watchdog"]
     assert len(threads) == 1
     for held in locks:
         held.release()

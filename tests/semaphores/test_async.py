@@ -11,7 +11,7 @@ from django_redis_components.semaphores import Semaphore, SemaphoreFull
 from tests.support import Store, run_async
 
 #: Methods that ask the server.
-ASKING = ["acquire", "release", "refresh", "available", "holders"]
+ASKING = ["acquire", "release", "refresh", "available", "holders", "set_limit", "limit_in_force"]
 
 
 def test_every_method_that_asks_has_a_twin_with_the_same_arguments() -> None:

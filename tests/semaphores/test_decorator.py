@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 
 import pytest
 
@@ -118,5 +119,9 @@ def test_a_semaphore_may_be_made_before_there_are_settings(settings) -> None:
 
 
 def test_a_wrong_template_is_told_when_the_function_is_decorated() -> None:
-    with pytest.raises(ValueError, match=r"semaphore name .* takes no argument"):
-        semaphore("api:{x}")(lambda: None)
+    def call(y: int) -> None:
+        """Takes no x."""
+
+    name = f"semaphore name 'api:{{x}}' of {call.__qualname__}()"
+    with pytest.raises(ValueError, match=re.escape(f"{name}: the function takes no argument 'x'; it has y.")):
+        semaphore("api:{x}")(call)

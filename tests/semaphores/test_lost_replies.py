@@ -70,7 +70,7 @@ def test_release_serves_one_waiter_for_one_permit(proxy: Proxy, do: Do) -> None:
     assert [waiter.value for waiter in waiters] == [True, None]
 
 
-@pytest.mark.parametrize(("method", "expected"), [("refresh", True), ("available", 2)])
+@pytest.mark.parametrize(("method", "expected"), [("refresh", True), ("available", 2), ("limit_in_force", 3)])
 def test_questions_are_answered(proxy: Proxy, do: Do, method: str, expected: object) -> None:
     semaphore = Semaphore("pool", 3, using="proxied")
     do(semaphore, "acquire")
@@ -79,6 +79,15 @@ def test_questions_are_answered(proxy: Proxy, do: Do, method: str, expected: obj
     assert do(semaphore, method) == expected
 
     assert proxy.dropped == 1
+
+
+def test_a_limit_is_set_for_all(proxy: Proxy, do: Do) -> None:
+    proxy.drop_next_reply(after=KEY)
+
+    do(Semaphore("pool", 3, using="proxied"), "set_limit", 7)
+
+    assert proxy.dropped == 1
+    assert Semaphore("pool", 3).available() == 7
 
 
 def test_holders_are_listed(proxy: Proxy, do: Do) -> None:
@@ -161,6 +170,7 @@ def test_an_absent_server_is_a_clear_error(own_server: Store) -> None:
     semaphore.acquire()
     own_server.servers[0].kill()
 
-    for ask in (semaphore.acquire, semaphore.release, semaphore.refresh, semaphore.available, semaphore.holders):
+    asking = (semaphore.acquire, semaphore.release, semaphore.refresh, semaphore.available, semaphore.holders)
+    for ask in (*asking, lambda: semaphore.set_limit(2), semaphore.limit_in_force):
         with pytest.raises(ConnectionError, match=own_server.servers[0].url.split("/")[2]):
             ask()

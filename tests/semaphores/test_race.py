@@ -24,7 +24,7 @@ def test_never_four_holders(children: Children, proxy: Proxy, redis_server: Stor
 def test_four_holders_are_seen_when_the_guard_is_taken_out(
     children: Children, proxy: Proxy, redis_server: Store
 ) -> None:
-    edit = ("ACQUIRE", 'redis.call("ZCARD", holders) + count <= limit', 'redis.call("ZCARD", holders) <= limit')
+    edit = ("ACQUIRE", 'redis.call("ZCARD", holders) + count <= most', 'redis.call("ZCARD", holders) <= most')
 
     board = run_race(children, proxy, redis_server, "semaphores", 3, 0.5, edit)
 

@@ -260,11 +260,12 @@ def test_blocks_may_be_nested(store: Store) -> None:
 
 def test_a_script_that_the_server_forgot_is_sent_again(store: Store) -> None:
     semaphore = Semaphore("pool", 1)
-    for ask in (semaphore.acquire, semaphore.refresh, semaphore.available, semaphore.holders, semaphore.release):
+    asking = (semaphore.acquire, semaphore.refresh, semaphore.available, semaphore.holders, semaphore.release)
+    for ask in (*asking, lambda: semaphore.set_limit(2), semaphore.limit_in_force):
         store.raw.script_flush()
         ask()
 
-    assert semaphore.available() == 1
+    assert semaphore.available() == 2
 
 
 def test_a_key_of_another_kind_is_an_error(store: Store) -> None:
@@ -343,6 +344,7 @@ def test_the_room_declares_its_scripts() -> None:
         "release": False,
         "abandon": True,
         "refresh": True,
+        "set_limit": True,
         "count": True,
         "list": True,
     }

@@ -156,6 +156,16 @@ def test_a_lost_bell_loses_nothing_and_an_unheard_one_goes_by_itself(store: Stor
     assert waiter.is_served()
 
 
+def test_a_waiter_goes_on_when_the_server_forgets_the_scripts_meanwhile(store: Store) -> None:
+    holder, waiter = held(), Waiter()
+
+    store.raw.script_flush()
+    holder.release()
+    store.raw.script_flush()
+
+    assert waiter.is_served()
+
+
 def test_a_dead_waiter_is_skipped(store: Store) -> None:
     holder = held()
     dead, alive = Waiter(), Waiter()
@@ -220,20 +230,6 @@ def test_who_stands_behind_somebody_who_wants_more_than_is_free_waits_too(store:
     assert not second.acquire()
     assert first.is_served()
     assert holder.release() is False
-
-
-def test_who_wants_permits_of_an_empty_semaphore_behind_a_greater_wish_asks_again(store: Store) -> None:
-    holder = held(limit=1)
-    first = Waiter(limit=1)
-    store.raw.delete(key_of(store))
-    store.raw.zadd(f"{key_of(store)}:queue", {"somebody:9:5": 1})
-    store.raw.zadd(f"{key_of(store)}:alive", {"somebody:9:5": 2**52})
-
-    first.steps.send(None)
-    first.steps.go()
-
-    assert first.steps.request.seconds == pytest.approx(turns.HANDOFF_MS / 1_000)
-    assert holder.available() == 1
 
 
 def test_a_waiter_whose_patience_ends_leaves_the_line(store: Store) -> None:

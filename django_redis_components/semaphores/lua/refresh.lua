@@ -1,12 +1,13 @@
 -- Begins the lease of a held permit anew. Never shortens it, and never takes an expired one again.
 -- Precondition: none.
 -- KEYS[1] holders  zset: held permit -> server time in ms at which it expires
+-- KEYS[2] limit  string: the limit that was set for all
 -- ARGV[1] permit  text: <id>:<count>:<limit>
 -- ARGV[2] ttl_ms  milliseconds of the lease
 -- Returns 1: held, for that long from now
 -- Returns 0: it had expired
 -- Cost: O(log permits) for each permit it counts for, and for each found expired
-local holders = KEYS[1]
+local holders, limit = KEYS[1], KEYS[2]
 local permit, ttl_ms = ARGV[1], tonumber(ARGV[2])
 local time = redis.call("TIME")
 local now_us = time[1] * 1000000 + time[2]

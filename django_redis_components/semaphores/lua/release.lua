@@ -3,6 +3,7 @@
 -- KEYS[1] holders  zset: held permit -> server time in ms at which it expires
 -- KEYS[2] queue  zset: waiting permit -> ticket
 -- KEYS[3] alive  zset: waiting permit -> server time in ms at which it counts as dead
+-- KEYS[4] limit  string: the limit that was set for all
 -- ARGV[1] permit  text: <id>:<count>:<limit>
 -- ARGV[2] handoff_ms  milliseconds of the leases that those in line get
 -- DERIVED <holders>:bell:<permit>
@@ -10,6 +11,7 @@
 -- Returns 0: not held; it had expired
 -- Cost: O(log permits) for each permit that is given back, granted, or found expired
 local base, holders, queue, alive = KEYS[1], KEYS[1], KEYS[2], KEYS[3]
+local limit = KEYS[4]
 local permit, handoff_ms = ARGV[1], tonumber(ARGV[2])
 local time = redis.call("TIME")
 local now_us = time[1] * 1000000 + time[2]

@@ -1,16 +1,24 @@
 -- A permit's id ends in ":<how many it counts for>:<the limit it was asked under>". Each one it counts for
--- is a member of `holders`: the id itself, then <id>#2 and so on. Expects the locals holders and now_ms;
--- drops what has expired.
+-- is a member of `holders`: the id itself, then <id>#2 and so on. Expects the locals holders, limit (a key)
+-- and now_ms; drops what has expired.
 redis.call("ZREMRANGEBYSCORE", holders, "-inf", now_ms)
+-- The limit that was set for all; without one each permit has the one it was asked under.
+local set_limit = tonumber(redis.call("GET", limit) or "")
 
 local function wanted(permit)
-  local count, limit = string.match(permit, ":(%d+):(%d+)$")
-  return tonumber(count), tonumber(limit)
+  local count, own_limit = string.match(permit, ":(%d+):(%d+)$")
+  return tonumber(count), set_limit or tonumber(own_limit)
 end
 
 local function is_room(permit)
-  local count, limit = wanted(permit)
-  return redis.call("ZCARD", holders) + count <= limit
+  local count, most = wanted(permit)
+  return redis.call("ZCARD", holders) + count <= most
+end
+
+-- Whether it wants more than there are, so that it would wait for ever and hold up those behind it.
+local function is_too_great(permit)
+  local count, most = wanted(permit)
+  return count > most
 end
 
 -- Grants a permit, or sets its lease anew. The key lives as long as the last permit in it.

@@ -1,4 +1,4 @@
-"""Renewing leases while their holders work, and telling holders that they lost them.
+"""Renewing leases while their holders work, and telling holders that they lost them: locks, permits.
 
 One daemon thread for each process renews all leases that are to be renewed, at a third of their time, in
 one round trip for each connection. It starts with the first lease, ends when there is none left, and is
@@ -26,6 +26,7 @@ from django_redis_components.core.connections import client
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.leases import Lease, deadline_of
 from django_redis_components.core.protocol import Batch, Call, Flow, run
+from django_redis_components.core.units import Seconds, to_seconds
 
 #: A lease is renewed when this share of it has passed: two tries may fail before it is lost.
 RENEW_AFTER = 1 / 3
@@ -44,13 +45,13 @@ Lengthen = Callable[[str, int], Sequence[Call]]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Care:
-    """How the leases of a lock are looked after.
+    """How the leases of an object are looked after.
 
     Attributes:
-        owner: the lock; when nobody has it any more, its lease is left to end.
+        owner: the object; when nobody has it any more, its lease is left to end.
         using: our connection alias.
         max_s: seconds from the grant until which a lease is renewed; 0: it is not.
-        on_lost: called with the lock when its lease is lost.
+        on_lost: called with the object when its lease is lost.
     """
 
     owner: weakref.ref[object]
@@ -61,6 +62,42 @@ class Care:
     def begin(self, lease: Lease, lengthen: Lengthen, ttl_ms: int) -> None:
         """Look after a lease that was just granted."""
         watchdog.watch(Watch(self, lease, lengthen, ttl_ms, time.monotonic() + self.max_s))
+
+
+def care_for(
+    owner: object,
+    kind: str,
+    using: str,
+    timeout: Seconds,
+    renew: bool,
+    max_lease: Seconds | None,
+    on_lost: Callable[..., object] | None,
+) -> Care | None:
+    """How the leases of `owner`, a "lock" or the like, are to be looked after; None: not at all.
+
+    Raises:
+        TypeError: `max_lease` is not a duration, or `on_lost` cannot be called.
+        ValueError: `max_lease` is shorter than a lease, or given although nothing is renewed.
+    """
+    max_s = _renewal_s(timeout, renew, max_lease)
+    _check_callback(on_lost, kind)
+    return Care(weakref.ref(owner), using, max_s, on_lost) if max_s or on_lost is not None else None
+
+
+def _renewal_s(timeout: Seconds, renew: bool, max_lease: Seconds | None) -> float:
+    """Seconds for which a lease is renewed: 0 not at all, infinity without an end."""
+    if max_lease is None:
+        return math.inf if renew else 0.0
+    if not renew:
+        raise ValueError(f"max_lease={max_lease!r} needs renew=True: else a lease ends with its timeout.")
+    if to_seconds(max_lease, "max_lease") < to_seconds(timeout, "timeout"):
+        raise ValueError(f"max_lease={max_lease!r}: expected at least the timeout, which is {timeout!r}.")
+    return to_seconds(max_lease, "max_lease")
+
+
+def _check_callback(function: object, kind: str) -> None:
+    if function is not None and not callable(function):
+        raise TypeError(f"on_lost={function!r}: expected a callable that takes the {kind}.")
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -117,7 +154,7 @@ class Watchdog:
         with self._changed:
             self._watches[watch.lease] = watch
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="redis-locks-watchdog", daemon=True)
+                self._thread = threading.Thread(target=self._run, name="redis-lease-watchdog", daemon=True)
                 self._thread.start()
             self._changed.notify()
 
@@ -143,7 +180,7 @@ class Watchdog:
             try:
                 self._look_after(due)
             except Exception:  # noqa: BLE001 - all other leases depend on this thread
-                _log.exception("The watchdog of locks goes on after an error.")
+                _log.exception("The watchdog of leases goes on after an error.")
                 for watch in due:
                     watch.wait_after_error()
 
@@ -196,13 +233,13 @@ class Watchdog:
         if self.unwatch(watch.lease) is None:
             return
         watch.lease.mark_lost()
-        lock = watch.care.owner()
-        _log.warning("The lease of %s is lost while its holder works.", lock)
+        owner = watch.care.owner()
+        _log.warning("The lease of %s is lost while its holder works.", owner)
         if watch.care.on_lost is not None:
             try:
-                watch.care.on_lost(lock)
+                watch.care.on_lost(owner)
             except Exception:  # noqa: BLE001 - the site's own function
-                _log.exception("on_lost of %s failed.", lock)
+                _log.exception("on_lost of %s failed.", owner)
 
 
 def _extend_all(renewals: list[tuple[Watch, int]]) -> Flow[list[object]]:

@@ -1,0 +1,98 @@
+"""Eight processes on a semaphore of three, half of their clocks eleven seconds ahead: never four holders.
+
+``CROWD_GRANTS=100000`` is the full size.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from django_redis_components.core import keys, turns
+from django_redis_components.core.connections import client
+from django_redis_components.core.protocol import Command
+from django_redis_components.semaphores import Semaphore
+from tests.semaphores.crowd import LIMIT
+from tests.support import Store, eventually
+from tests.support.child import say
+from tests.support.processes import Children
+
+GRANTS = int(os.environ.get("CROWD_GRANTS", "2000"))
+
+
+def gather(children: Children, store: Store, grants: int, believes_clients: bool = False) -> dict[str, int]:
+    """Let them have so many permits; return what was counted."""
+    child = children.call("tests.semaphores.crowd:crowd", grants, believes_clients)
+    child.result(timeout_s=120 + grants / 100)
+    board = store.raw.hgetall(f"{store.prefix}:crowd:board")
+    return {what.decode(): int(number) for what, number in board.items()}
+
+
+def test_clocks_that_disagree_never_make_a_fourth_holder(children: Children, redis_server: Store) -> None:
+    board = gather(children, redis_server, GRANTS)
+
+    print(f"\nsemaphore of 3, 8 processes, half of them 11 s ahead: {board}")
+    assert board["grants"] >= GRANTS
+    assert "overruns" not in board
+    assert Semaphore("pool", LIMIT).available() == LIMIT
+
+
+def test_a_script_that_believes_its_client_is_seen(children: Children, redis_server: Store) -> None:
+    board = gather(children, redis_server, 500, believes_clients=True)
+
+    assert board["overruns"] > 0
+
+
+def test_permits_of_a_killed_holder_come_back_when_they_expire(redis_server: Store, children: Children) -> None:
+    child = children.call("tests.semaphores.test_clocks:hold", [0.6, 1.2, 1.8])
+    ends_ms = [float(word) for word in child.wait_for("holding", 30).split()[1:]]
+    child.kill()
+
+    for end_ms in ends_ms:
+        assert Semaphore("pool", LIMIT, blocking=True, blocking_timeout=60).acquire()
+        assert now_ms(redis_server) >= end_ms
+
+
+def hold(timeouts: list[float]) -> None:
+    """Take permits, say when they expire on the server, and hold them."""
+    for timeout in timeouts:
+        assert Semaphore("pool", LIMIT, timeout=timeout).acquire()
+    key = keys.key("semaphores", "pool")
+    scores = client().execute(Command("ZRANGE", key, 0, -1, "WITHSCORES"))[1::2]
+    say("holding", *map(float, scores))
+    threading.Event().wait()
+
+
+def test_a_waiter_is_woken_by_the_release_and_does_not_poll(own_server: Store) -> None:
+    holder, waiter = Semaphore("pool", 1), Semaphore("pool", 1, blocking=True)
+    holder.acquire()
+    holder.release()  # the server has the scripts from now on
+    holder.acquire()
+    got: list[bool] = []
+    before, began_ms = calls(own_server), now_ms(own_server)
+    thread = threading.Thread(target=lambda: got.append(waiter.acquire()))
+    thread.start()
+    eventually(lambda: blocked(own_server) == 1, timeout_s=30)
+
+    holder.release()
+
+    thread.join(30)
+    slices = (now_ms(own_server) - began_ms) // turns.HANDOFF_MS
+    assert got == [True]
+    assert calls(own_server) - before <= 3 + slices, "to stand in line, to release, and to take what was given"
+
+
+def calls(store: Store) -> int:
+    """Scripts that clients have sent."""
+    stats = store.raw.info("commandstats")
+    return sum(stats.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in ("eval", "evalsha"))
+
+
+def blocked(store: Store) -> int:
+    """Clients that wait for a bell."""
+    return store.raw.info("clients")["blocked_clients"]
+
+
+def now_ms(store: Store) -> int:
+    seconds, microseconds = store.raw.time()
+    return seconds * 1_000 + microseconds // 1_000

@@ -1,0 +1,179 @@
+"""A limit that is changed for all while the semaphore is in use."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from django_redis_components.semaphores import Semaphore, SemaphoreError, SemaphoreFull, TooManyPermits
+from tests.semaphores.test_waiting import Waiter, held, key_of, line
+from tests.support import Store, eventually, run_async
+
+
+def test_a_set_limit_counts_for_all_whatever_they_were_made_with(store: Store) -> None:
+    Semaphore("pool", 1).set_limit(3)
+
+    assert [Semaphore("pool", limit).acquire() for limit in (1, 9, 1, 9)] == [True, True, True, False]
+    assert Semaphore("pool", 1).limit_in_force() == 3
+    assert Semaphore("pool", 9).available() == 0
+
+
+def test_a_set_limit_stays_until_it_is_set_again(store: Store) -> None:
+    semaphore = Semaphore("pool", 5)
+    semaphore.set_limit(1)
+    with semaphore:
+        pass
+
+    assert store.raw.pttl(f"{key_of(store)}:limit") == -1
+    assert (semaphore.limit, semaphore.limit_in_force()) == (5, 1)
+
+
+def test_without_a_set_limit_each_keeps_to_its_own_again(store: Store) -> None:
+    semaphore = Semaphore("pool", 5)
+    semaphore.set_limit(1)
+
+    semaphore.set_limit(None)
+
+    assert semaphore.limit_in_force() == 5
+    assert semaphore.available() == 5
+    assert store.keys() == []
+
+
+def test_a_lower_limit_takes_nothing_from_those_who_hold(store: Store) -> None:
+    first, second, third = (held(limit=3) for _ in range(3))
+
+    first.set_limit(1)
+
+    assert first.available() == 0
+    assert [first.refresh(), second.refresh(), third.refresh()] == [True, True, True]
+    assert first.release()
+    assert second.release()
+    assert not Semaphore("pool", 3).acquire()
+    assert third.release()
+    assert Semaphore("pool", 3).acquire()
+
+
+def test_a_higher_limit_serves_those_who_wait_at_once_and_in_order(store: Store) -> None:
+    holder = held()
+    waiters = [Waiter() for _ in range(3)]
+
+    holder.set_limit(3)
+
+    assert store.raw.zcard(key_of(store)) == 3, "granted before anybody asks again"
+    assert [waiter.is_served() for waiter in waiters] == [True, True, False]
+
+
+def test_a_higher_limit_wakes_those_who_wait(store: Store) -> None:
+    holder, waiter = held(), Semaphore("pool", 1, blocking=True)
+    got: list[bool] = []
+    thread = threading.Thread(target=lambda: got.append(waiter.acquire()))
+    thread.start()
+    eventually(lambda: len(line(store)) == 1, timeout_s=30)
+
+    holder.set_limit(2)
+
+    thread.join(30)
+    assert got == [True]
+
+
+def test_without_a_set_limit_those_who_wait_are_served_under_their_own(store: Store) -> None:
+    holder = Semaphore("pool", 2)
+    holder.set_limit(1)
+    assert holder.acquire()
+    waiter = Waiter(limit=2)
+
+    holder.set_limit(None)
+
+    assert store.raw.zcard(key_of(store)) == 2
+    assert waiter.is_served()
+
+
+def test_who_wants_more_than_the_limit_is_told_instead_of_waiting_for_ever(store: Store) -> None:
+    semaphore = Semaphore("pool", 5, blocking=True)
+    semaphore.set_limit(2)
+
+    with pytest.raises(TooManyPermits) as caught:
+        semaphore.acquire(3)
+
+    assert str(caught.value) == "permits=3: semaphore 'pool' has a limit of 2 since it was set."
+    assert (caught.value.name, caught.value.permits, caught.value.limit) == ("pool", 3, 2)
+    assert isinstance(caught.value, SemaphoreError)
+    assert line(store) == []
+
+
+def test_who_waits_for_more_than_a_lower_limit_is_told_and_holds_up_nobody(store: Store) -> None:
+    holder = held(limit=3, permits=3)
+    many, few = Waiter(limit=3, permits=3), Waiter(limit=3)
+    holder.set_limit(2)
+
+    holder.release()
+
+    assert few.is_served()
+    assert store.raw.exists(many.steps.request.bell), "it need not wait for the end of its slice"
+    assert not many.is_served()
+    assert isinstance(many.steps.error, TooManyPermits)
+
+
+def test_who_learns_that_it_wants_too_much_lets_those_behind_it_go_on(store: Store) -> None:
+    holder = held(limit=3, permits=3)
+    many, few = Waiter(limit=3, permits=3), Waiter(limit=3)
+    holder.set_limit(2)
+    store.raw.delete(key_of(store))  # expired
+
+    assert not many.is_served()
+
+    assert isinstance(many.steps.error, TooManyPermits)
+    assert store.raw.zcard(key_of(store)) == 1, "granted to who stands behind it"
+    assert few.is_served()
+
+
+def test_a_permit_that_is_held_is_granted_again_also_above_a_lower_limit(store: Store) -> None:
+    holder = held(limit=3, permits=3)
+    waiter = Waiter(limit=3, permits=3)
+    holder.release()
+
+    holder.set_limit(1)
+
+    assert waiter.is_served()
+
+
+def test_the_error_names_the_limit_in_force(store: Store) -> None:
+    Semaphore("pool", 5).set_limit(1)
+    Semaphore("pool", 5).acquire()
+
+    with pytest.raises(SemaphoreFull) as caught, Semaphore("pool", 5):
+        pytest.fail("the block ran")
+
+    assert str(caught.value) == "Semaphore 'pool' is full: its only permit is held by others."
+    assert caught.value.limit == 1
+
+
+def test_the_twins_do_the_same(store: Store) -> None:
+    async def main() -> None:
+        semaphore = Semaphore("pool", 5)
+        await semaphore.aset_limit(2)
+        assert await semaphore.alimit_in_force() == 2
+        with pytest.raises(TooManyPermits):
+            await semaphore.aacquire(3)
+        await semaphore.aset_limit(None)
+        assert await semaphore.aacquire(3)
+
+    run_async(main)
+
+
+@pytest.mark.parametrize(
+    ("limit", "error", "text"),
+    [
+        (0, ValueError, "limit=0: expected a whole number from 1 to 1000000."),
+        (-1, ValueError, "limit=-1: expected a whole number from 1 to 1000000."),
+        (1_000_001, ValueError, "limit=1000001: expected a whole number from 1 to 1000000."),
+        ("3", TypeError, "limit='3': expected a whole number from 1 to 1000000."),
+    ],
+)
+def test_a_wrong_limit_is_refused(redis_server: Store, limit: object, error: type, text: str) -> None:
+    with pytest.raises(error) as caught:
+        Semaphore("pool", 3).set_limit(limit)
+
+    assert str(caught.value) == text
+    assert redis_server.keys() == []

@@ -1,0 +1,190 @@
+"""Permits that are renewed while their holders work, and holders that learn that they lost theirs.
+
+What the watchdog does in general is tested with locks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from redis.exceptions import NoPermissionError
+
+from django_redis_components.core import watchdog
+from django_redis_components.semaphores import PermitLost, PermitNotHeld, Semaphore, SemaphoreError, semaphore
+from tests.semaphores.test_waiting import key_of
+from tests.support import Store, eventually, run_async
+
+#: Seconds of a lease that is renewed after a third of them: a busy machine shall not lose it.
+LEASE_S = 3
+
+
+@pytest.fixture(autouse=True)
+def _own_watchdog(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The thread ends soon after each test."""
+    monkeypatch.setattr(watchdog, "LINGER_S", 0.05)
+    yield
+    with watchdog.watchdog._changed:
+        watchdog.watchdog._changed.notify()
+    eventually(lambda: watchdog.watchdog._thread is None, timeout_s=30)
+
+
+def test_all_permits_of_a_holder_are_renewed(store: Store) -> None:
+    pool = Semaphore("pool", 5, timeout=LEASE_S, renew=True)
+    assert pool.acquire(3)
+
+    wait_for_renewal(store)
+
+    pool.check()
+    assert pool.available() == 2
+    assert pool.release()
+    assert not store.raw.exists(key_of(store))
+
+
+def test_a_permit_of_a_task_is_renewed(redis_server: Store) -> None:
+    async def main() -> None:
+        async with Semaphore("pool", 1, timeout=LEASE_S, renew=True) as pool:
+            wait_for_renewal(redis_server)
+            pool.check()
+            assert await pool.aavailable() == 0
+
+    run_async(main)
+
+
+def test_a_permit_that_was_handed_over_is_renewed_too(redis_server: Store) -> None:
+    first, second = Semaphore("pool", 1, timeout=0.1), Semaphore("pool", 1, timeout=LEASE_S, renew=True, blocking=True)
+    first.acquire()
+    assert second.acquire()
+
+    wait_for_renewal(redis_server)
+
+    second.check()
+    assert second.release()
+
+
+def test_a_permit_that_was_given_back_is_not_renewed(redis_server: Store) -> None:
+    lost: list[object] = []
+    pool = Semaphore("pool", 1, timeout=LEASE_S, renew=True, on_lost=lost.append)
+    with pool:
+        assert len(watchdog.watchdog._watches) == 1
+
+    assert not watchdog.watchdog._watches
+    assert lost == []
+    assert pool.available() == 1
+
+
+def test_max_lease_ends_the_renewals(redis_server: Store) -> None:
+    lost: list[object] = []
+    pool = Semaphore("pool", 1, timeout=0.2, renew=True, max_lease=0.4, on_lost=lost.append)
+    pool.acquire()
+
+    eventually(lambda: lost == [pool], timeout_s=30)
+
+    with pytest.raises(PermitLost):
+        pool.check()
+    eventually(lambda: pool.available() == 1, timeout_s=30)
+
+
+def test_the_holder_is_told_when_the_server_does_not_know_its_permit(redis_server: Store) -> None:
+    lost: list[object] = []
+    pool = Semaphore("pool", 1, timeout=0.5, renew=True, on_lost=lost.append)
+    pool.acquire()
+
+    redis_server.raw.delete(key_of(redis_server))
+
+    eventually(lambda: lost == [pool], timeout_s=30)
+    assert pool.lost.is_set()
+    assert pool.available() == 1, "it was not taken again"
+
+
+def test_the_holder_is_told_at_once_when_it_could_not_refresh(redis_server: Store) -> None:
+    lost: list[object] = []
+    pool = Semaphore("pool", 1, timeout=60, on_lost=lost.append)
+    pool.acquire()
+    redis_server.raw.delete(key_of(redis_server))
+
+    assert pool.refresh() is False
+
+    eventually(lambda: lost == [pool], timeout_s=30)
+
+
+def test_a_failed_release_goes_on_being_renewed(redis_server: Store) -> None:
+    pool = Semaphore("pool", 1, timeout=LEASE_S, renew=True)
+    pool.acquire()
+    flow = pool._holder.release()
+    next(flow)
+
+    with pytest.raises(NoPermissionError):
+        flow.throw(NoPermissionError("NOPERM"))
+
+    assert pool._holder.held() in watchdog.watchdog._watches
+    assert pool.release()
+
+
+def test_check_and_remaining_go_by_the_clock(redis_server: Store) -> None:
+    pool = Semaphore("pool", 1, timeout=60)
+    assert pool.remaining() == 0
+    pool.acquire()
+
+    pool.check()
+    assert 59 < pool.remaining() <= 60
+    assert not pool.lost.is_set()
+
+
+def test_a_permit_that_expired_is_lost(redis_server: Store) -> None:
+    pool = Semaphore("pool", 1, timeout=0.02)
+    pool.acquire()
+
+    assert pool.lost.wait(30)
+
+    with pytest.raises(PermitLost) as caught:
+        pool.check()
+    assert str(caught.value) == "Semaphore 'pool' is lost: its permit expired while the work went on."
+    assert isinstance(caught.value, PermitNotHeld)
+    assert pool.remaining() == 0
+
+
+def test_a_permit_that_was_not_taken_cannot_be_checked(redis_server: Store) -> None:
+    pool = Semaphore("pool", 1)
+
+    with pytest.raises(PermitNotHeld) as caught:
+        pool.check()
+
+    assert str(caught.value) == "Semaphore 'pool' is not held here: it was not taken, or was already released."
+    assert isinstance(caught.value, SemaphoreError)
+    assert not pool.lost.is_set()
+
+
+def test_a_decorated_function_may_be_renewed(redis_server: Store) -> None:
+    @semaphore("pool", limit=1, timeout=LEASE_S, renew=True)
+    def work() -> int:
+        wait_for_renewal(redis_server)
+        return Semaphore("pool", 1).available()
+
+    assert work() == 0
+
+
+def wait_for_renewal(store: Store) -> None:
+    """Until each permit that is held now expires later than it does now."""
+    before = dict(store.raw.zrange(key_of(store), 0, -1, withscores=True))
+    assert before
+    eventually(
+        lambda: all((store.raw.zscore(key_of(store), each) or 0) > ends for each, ends in before.items()), timeout_s=30
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"max_lease": 60}, ValueError, "max_lease=60 needs renew=True: else a lease ends with its timeout."),
+        ({"max_lease": 5, "renew": True}, ValueError, "max_lease=5: expected at least the timeout, which is 10.0."),
+        ({"max_lease": "60", "renew": True}, TypeError, "max_lease='60': expected a number of seconds"),
+        ({"on_lost": 7}, TypeError, "on_lost=7: expected a callable that takes the semaphore."),
+    ],
+)
+def test_a_wrong_option_is_refused(arguments: dict[str, object], error: type, text: str) -> None:
+    for make in (Semaphore, semaphore):
+        with pytest.raises(error) as caught:
+            make("pool", 5, **arguments)
+
+        assert text in str(caught.value)
