@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from redis.exceptions import RedisError
 
 from django_redis_components.core import conf
+from django_redis_components.core.breaker import Breaker
 from django_redis_components.core.exceptions import UnsupportedServer
 
 logger = logging.getLogger("django_redis_components.analytics")
@@ -24,21 +24,15 @@ class Guard:
     """Lets one try reach a Redis that has failed, while the other requests go on without counting."""
 
     def __init__(self) -> None:
-        self.reset()
+        self._breaker = Breaker()
 
     def reset(self) -> None:
         """Forget failures: the settings may point elsewhere now."""
-        self._paused_until = 0.0
-        self._silent_until = 0.0
+        self._breaker.reset()
 
     def open(self) -> bool:
         """Whether to try. After a failure, one caller is let through every PAUSE_S."""
-        now = time.monotonic()
-        if now < self._paused_until:
-            return False
-        if self._paused_until:
-            self._paused_until = now + PAUSE_S
-        return True
+        return self._breaker.may_try(PAUSE_S)
 
     @contextmanager
     def attempt(self, what: str) -> Iterator[None]:
@@ -50,21 +44,14 @@ class Guard:
         try:
             yield
         except (RedisError, UnsupportedServer) as exc:
-            self._paused_until = time.monotonic() + PAUSE_S
-            if self._may_log():
+            self._breaker.failed(PAUSE_S)
+            if self._breaker.may_log(LOG_EVERY_S):
                 logger.warning("Redis is away, %s are not counted: %s", what, exc)
         except Exception:  # a page and a login matter more than their count
-            if self._may_log():
+            if self._breaker.may_log(LOG_EVERY_S):
                 logger.exception("An error kept %s from being counted.", what)
         else:
-            self._paused_until = 0.0
-
-    def _may_log(self) -> bool:
-        now = time.monotonic()
-        if now < self._silent_until:
-            return False
-        self._silent_until = now + LOG_EVERY_S
-        return True
+            self._breaker.succeeded()
 
 
 #: The guard of this process: all that counts by itself meets the same Redis.

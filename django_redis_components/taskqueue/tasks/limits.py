@@ -9,28 +9,19 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
 from functools import lru_cache
 from typing import Any, ClassVar
 
 from django_redis_components.core import keys
 from django_redis_components.core.callnames import CallName
-from django_redis_components.core.units import Seconds, to_seconds
+from django_redis_components.core.rates import MAX_COUNT, RateLike, parse_rate
 
 Key = str | Callable[..., Any]
 
-#: Most tasks that a limit may count.
-MAX_COUNT = 1_000_000
 #: Longest text that stands in a key as it is, in characters.
 MAX_KEY = 100
 #: What a fast rate may run ahead of its even pace without a burst, in microseconds: a worker's timer is no better.
 SLACK_US = 5_000
-#: Seconds in the units of a rate.
-UNITS = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3_600, "hour": 3_600}
-UNITS |= {"d": 86_400, "day": 86_400}
-
-_RATE = re.compile(r"(\d+)\s*/\s*([a-z]+)")
-_ACCEPTED = "expected a count and a unit, as '10/s', '10/m', '100/h' or '1000/d', or (count, seconds)"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
@@ -68,12 +59,12 @@ class Rate:
     In any window of that time at most the count starts; with a burst, count + burst - 1.
 
     Attributes:
-        rate: "10/s", "10/m", "100/h", "1000/d", or (count, seconds or timedelta).
+        rate: "10/s", "10/m", "100/h", "3/2h", "1000/d", or (count, seconds or timedelta).
         burst: so many may start at once after a pause.
         key, group: see `Concurrency`.
     """
 
-    rate: str | tuple[int, Seconds]
+    rate: RateLike
     burst: int = dataclasses.field(default=1, kw_only=True)
     key: Key | None = dataclasses.field(default=None, kw_only=True)
     group: str | None = dataclasses.field(default=None, kw_only=True)
@@ -82,7 +73,7 @@ class Rate:
     field: ClassVar[str] = "R"
 
     def __post_init__(self) -> None:
-        count, _ = _pace(self.rate)
+        count = parse_rate(self.rate).limit
         _check_count("burst", self.burst)
         if self.burst > count:
             raise ValueError(f"burst={self.burst!r}: expected at most the count of rate={self.rate!r}.")
@@ -90,8 +81,8 @@ class Rate:
 
     def numbers(self) -> str:
         """Interval and tolerance of the pace in microseconds, as the scripts take them."""
-        count, period_us = _pace(self.rate)
-        interval_us = -(-period_us // count)  # rounded up: never more than the count
+        pace = parse_rate(self.rate)
+        interval_us = -(-pace.period_us // pace.limit)  # rounded up: never more than the count
         ahead = max(self.burst - 1, SLACK_US // interval_us - 1)
         return f"{interval_us}/{ahead * interval_us}"
 
@@ -157,21 +148,6 @@ def _of_call(
 @lru_cache(maxsize=1_024)
 def _named(key: Any, func: Callable[..., Any], what: str) -> CallName:
     return CallName(key, func, f"{what} key")
-
-
-def _pace(rate: Any) -> tuple[int, int]:
-    """Count and microseconds of a rate."""
-    if isinstance(rate, str):
-        found = _RATE.fullmatch(rate.strip())
-        if found is None or found[2] not in UNITS:
-            raise ValueError(f"rate={rate!r}: {_ACCEPTED}.")
-        count, period_us = int(found[1]), UNITS[found[2]] * 1_000_000
-    elif isinstance(rate, tuple | list) and len(rate) == 2 and isinstance(rate[1], int | float | timedelta):
-        count, period_us = rate[0], round(to_seconds(rate[1], "rate[1]") * 1_000_000)
-    else:
-        raise TypeError(f"rate={rate!r}: {_ACCEPTED}.")
-    _check_count("the count of rate", count)
-    return count, max(1, period_us)
 
 
 def _check_count(what: str, value: Any) -> None:

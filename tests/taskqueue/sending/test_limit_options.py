@@ -14,12 +14,12 @@ from tests.taskqueue.support import base_key
 from tests.taskqueue.tasks import add, note
 
 COUNTS = "expected a whole number from 1 to 1000000."
-RATES = "expected a count and a unit, as '10/s', '10/m', '100/h' or '1000/d', or (count, seconds)."
+RATES = "expected a count and a unit, as '10/s', '10/m', '100/h', '3/2h' or '1000/d', or (count, seconds)."
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"rate": "10/x"}, f"rate='10/x': {RATES}"),
     ({"rate": "fast"}, f"rate='fast': {RATES}"),
-    ({"rate": "10/10s"}, f"rate='10/10s': {RATES}"),
+    ({"rate": "10/0s"}, f"rate='10/0s': {RATES}"),
     ({"rate": 10}, f"rate=10: {RATES}"),
     ({"rate": (10,)}, f"rate=(10,): {RATES}"),
     ({"rate": (10, "m")}, f"rate=(10, 'm'): {RATES}"),
