@@ -5,10 +5,12 @@ drc.E001   a mistake in `REDIS_COMPONENTS`
 drc.E002   a connection that cannot be understood: no such cache, not django-redis, a wrong URL
 drc.E043   a task or a schedule that is not accepted: a wrong cron expression, say
 drc.E044   a schedule whose queue or connection does not exist
+drc.E050   the rate limit middleware is to limit by user, and stands above the middleware that knows him
 drc.W001   tasks stand in a database that a cache empties with `cache.clear()`
 drc.W002   the admin is not installed, and the dashboard lives in it
 drc.W030   autocomplete is used, and the URLconf lacks the view that its widget asks
 drc.W031   an autocomplete widget names an index that is not registered
+drc.W050   the rate limit middleware is installed, and there are no rates
 =========  ======================================================================================
 """
 
@@ -24,6 +26,7 @@ from django_redis_components.autocomplete.checks import check_widgets
 from django_redis_components.core import conf, connections
 from django_redis_components.core.caches import caches_on
 from django_redis_components.core.exceptions import ConfigurationError
+from django_redis_components.ratelimits.checks import check_middleware
 from django_redis_components.taskqueue.checks import check_periodic
 
 #: `manage.py check --tag redis_components` runs these checks alone.
@@ -77,6 +80,11 @@ def check_schedules(app_configs: Sequence[AppConfig] | None = None, **_: Any) ->
     return [] if conf.mistakes() else check_periodic()
 
 
+def check_rate_limits(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
+    """A rate limit middleware that cannot do what the settings say (drc.E050, drc.W050)."""
+    return [] if conf.mistakes() else check_middleware()
+
+
 CHECKS = (
     check_settings,
     check_connections,
@@ -84,6 +92,7 @@ CHECKS = (
     check_admin,
     check_autocomplete,
     check_schedules,
+    check_rate_limits,
 )
 
 

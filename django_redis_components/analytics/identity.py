@@ -23,6 +23,7 @@ from django.utils.cache import patch_vary_headers
 
 from django_redis_components.analytics.days import stamp
 from django_redis_components.core import conf, keys
+from django_redis_components.core.addresses import client_address
 from django_redis_components.core.protocol import Command, Flow
 
 if TYPE_CHECKING:
@@ -97,17 +98,3 @@ def day_salt(site: str, using: str, day: date) -> Flow[bytes]:
             _salts.pop(place, None)
     _salts[using, key] = day, salt
     return salt
-
-
-def client_address(request: HttpRequest, trusted_proxies: int) -> str:
-    """The visitor's address: what the outermost trusted proxy saw.
-
-    Each proxy appends the address it was called from to ``X-Forwarded-For``. What stands further to
-    the left was sent by the visitor, and may be anything.
-    """
-    remote: str = request.META.get("REMOTE_ADDR") or ""
-    if not trusted_proxies:
-        return remote
-    seen = [part.strip() for part in request.headers.get("X-Forwarded-For", "").split(",") if part.strip()]
-    chain = [*seen, remote]
-    return chain[max(0, len(chain) - 1 - trusted_proxies)]

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+from django_redis_components.core.rates import parse_rate
 from django_redis_components.core.units import to_seconds
 
 #: Returns None when the value is right, else what would have been accepted.
@@ -75,6 +76,21 @@ def strings(value: Any) -> str | None:
     """A list or tuple of strings."""
     fits = isinstance(value, list | tuple) and all(isinstance(item, str) and item for item in value)
     return None if fits else "a list of strings"
+
+
+def rates(value: Any) -> str | None:
+    """Up to eight rates."""
+    try:
+        fits = isinstance(value, list | tuple) and len([parse_rate(rate) for rate in value]) <= 8
+    except (TypeError, ValueError):
+        fits = False
+    return None if fits else "a list of up to eight rates, such as '10/s', '100/m', '3/2h', or (count, seconds)"
+
+
+def penalty(value: Any) -> str | None:
+    """Denials and seconds."""
+    fits = isinstance(value, list | tuple) and len(value) == 2 and not integer(1, 1_000_000)(value[0])
+    return None if fits and not seconds()(value[1]) else "(denials, seconds), such as (20, 600)"
 
 
 def prefix(value: Any) -> str | None:
@@ -162,14 +178,34 @@ class AnalyticsSettings:
         strings,
         tuple,
     )
-    #: Number of trusted proxies in front of the site; the client address is read that far from the right.
-    trusted_proxies: int = _option(0, integer(0, 10))
+    #: Number of trusted proxies, where analytics shall count otherwise than `TRUSTED_PROXIES`; None: as there.
+    trusted_proxies: int | None = _option(None, optional(integer(0, 10)))
     #: Whether logging in counts as the day's sign-in.
     sign_in_on_login: bool = _option(True, boolean)
     #: Different pages counted by name in a day; further ones count under ``__other__``.
     max_pages_per_day: int = _option(10_000, integer(1, 1_000_000))
     #: Largest user id that may be a bit's offset; a larger one would make the server allocate that much.
     max_user_id: int = _option(10_000_000, integer(1, 2**32 - 1))
+
+
+@dataclasses.dataclass(frozen=True)
+class RateLimitsSettings:
+    """`REDIS_COMPONENTS["RATELIMITS"]`: what `RateLimitMiddleware` does."""
+
+    #: How many requests each visitor may make.
+    rates: tuple[Any, ...] = _option((), rates, tuple)
+    #: Who is one visitor: an address, a signed-in user, or the user if there is one and else the address.
+    key: str = _option("ip", one_of("ip", "user", "user_or_ip"))
+    #: How it is counted.
+    algorithm: str = _option("gcra", one_of("gcra", "sliding", "fixed"))
+    #: So many denials within so many seconds block for as long.
+    penalty: tuple[int, Any] | None = _option(None, optional(penalty), tuple)
+    #: What happens to requests while Redis is away.
+    on_error: str = _option("open", one_of("open", "closed"))
+    #: Paths that are not limited, as prefixes.
+    exclude_paths: tuple[str, ...] = _option((), strings, tuple)
+    #: Our connection alias.
+    using: str = _option("default", text)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -196,6 +232,8 @@ class Settings:
 
     #: First part of every key.
     prefix: str = _option("drc", prefix)
+    #: Number of trusted proxies in front of the site; a visitor's address is read that far from the right.
+    trusted_proxies: int = _option(0, integer(0, 10))
     #: Our connection aliases.
     connections: Mapping[str, ConnectionSettings] = dataclasses.field(
         default_factory=lambda: {"default": ConnectionSettings(cache="default")},
@@ -209,6 +247,9 @@ class Settings:
     )
     analytics: AnalyticsSettings = dataclasses.field(
         default_factory=AnalyticsSettings, metadata={"section": AnalyticsSettings}
+    )
+    ratelimits: RateLimitsSettings = dataclasses.field(
+        default_factory=RateLimitsSettings, metadata={"section": RateLimitsSettings}
     )
     dashboard: DashboardSettings = dataclasses.field(
         default_factory=DashboardSettings, metadata={"section": DashboardSettings}

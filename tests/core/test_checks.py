@@ -69,7 +69,8 @@ def test_each_mistake_in_the_setting_is_an_error_of_its_own(settings: Any) -> No
             "drc.E001",
             (
                 'REDIS_COMPONENTS["THREADS"] is unknown. '
-                "Known are ANALYTICS, AUTOCOMPLETE, CONNECTIONS, DASHBOARD, PREFIX, TASKQUEUE."
+                "Known are ANALYTICS, AUTOCOMPLETE, CONNECTIONS, DASHBOARD, PREFIX, RATELIMITS, TASKQUEUE, "
+                "TRUSTED_PROXIES."
             ),
         ),
         (

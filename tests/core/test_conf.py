@@ -15,6 +15,7 @@ from django_redis_components.core.exceptions import ConfigurationError
 
 DURATION = "a number of seconds above 0 (ten years at most), or a timedelta"
 DURATION_OR_ZERO = "a number of seconds of at least 0 (ten years at most), or a timedelta"
+RATES = "a list of up to eight rates, such as '10/s', '100/m', '3/2h', or (count, seconds)"
 TEXT = "a string that is not empty"
 BOOLEAN = "True or False"
 
@@ -37,16 +38,24 @@ KEYS: list[tuple[str, Any, Any, Any, str]] = [
     ("TASKQUEUE.MAX_BODY_BYTES", 1024, 1024, True, "a whole number from 1024 to 536870912"),
     ("AUTOCOMPLETE.LIMIT", 100, 100, 101, "a whole number from 1 to 100"),
     ("AUTOCOMPLETE.MIN_LENGTH", 0, 0, 1.0, "a whole number from 0 to 20"),
+    ("TRUSTED_PROXIES", 1, 1, 11, "a whole number from 0 to 10"),
     ("ANALYTICS.TTL", 3600, 3600.0, 11 * 366 * 86_400, DURATION),
     ("ANALYTICS.USING", "numbers", "numbers", "", TEXT),
     ("ANALYTICS.IGNORE_AGENTS", ["bot"], ("bot",), "bot", "a list of strings"),
     ("ANALYTICS.SITE", "shop", "shop", "", TEXT),
     ("ANALYTICS.VISITOR_IDENTITY", "user", "user", "ip", "one of 'user', 'cookie', 'hash'"),
     ("ANALYTICS.EXCLUDE_PATHS", ["/admin/"], ("/admin/",), ["/a", ""], "a list of strings"),
-    ("ANALYTICS.TRUSTED_PROXIES", 2, 2, -1, "a whole number from 0 to 10"),
+    ("ANALYTICS.TRUSTED_PROXIES", 2, 2, -1, "None or a whole number from 0 to 10"),
     ("ANALYTICS.SIGN_IN_ON_LOGIN", False, False, "yes", BOOLEAN),
     ("ANALYTICS.MAX_PAGES_PER_DAY", 7, 7, 0, "a whole number from 1 to 1000000"),
     ("ANALYTICS.MAX_USER_ID", 7, 7, 2**32, "a whole number from 1 to 4294967295"),
+    ("RATELIMITS.RATES", ["5/m", (3, 60)], ("5/m", (3, 60)), ["5 a minute"], RATES),
+    ("RATELIMITS.KEY", "user", "user", "host", "one of 'ip', 'user', 'user_or_ip'"),
+    ("RATELIMITS.ALGORITHM", "sliding", "sliding", "bucket", "one of 'gcra', 'sliding', 'fixed'"),
+    ("RATELIMITS.PENALTY", [20, 600], (20, 600), (0, 600), "None or (denials, seconds), such as (20, 600)"),
+    ("RATELIMITS.ON_ERROR", "closed", "closed", "ajar", "one of 'open', 'closed'"),
+    ("RATELIMITS.EXCLUDE_PATHS", ["/health/"], ("/health/",), "/health/", "a list of strings"),
+    ("RATELIMITS.USING", "limits", "limits", "", TEXT),
     ("DASHBOARD.AUTOREGISTER", False, False, None, BOOLEAN),
     ("DASHBOARD.USING", "tasks", "tasks", None, TEXT),
     ("DASHBOARD.ENVIRONMENT", "staging", "staging", b"staging", f"None or {TEXT}"),

@@ -1,0 +1,37 @@
+"""What is wrong with the rate limits of the settings, said at start."""
+
+from __future__ import annotations
+
+from django.conf import settings as django_settings
+from django.core.checks import CheckMessage, Error, Warning
+
+from django_redis_components.core import conf
+from django_redis_components.ratelimits.middleware import RateLimitMiddleware
+
+#: The middleware, as `MIDDLEWARE` names it: by its module, or by the room.
+PATHS = {
+    f"{RateLimitMiddleware.__module__}.{RateLimitMiddleware.__qualname__}",
+    f"{__package__}.{RateLimitMiddleware.__qualname__}",
+}
+AUTHENTICATION = "django.contrib.auth.middleware.AuthenticationMiddleware"
+
+
+def check_middleware() -> list[CheckMessage]:
+    """`RateLimitMiddleware` without rates (drc.W050), or where it cannot know the user (drc.E050)."""
+    middleware = list(django_settings.MIDDLEWARE)
+    mine = [place for place, path in enumerate(middleware) if path in PATHS]
+    if not mine:
+        return []
+    chosen = conf.settings().ratelimits
+    found: list[CheckMessage] = []
+    if not chosen.rates:
+        text = "RateLimitMiddleware is installed, and no rates are set: it limits nothing."
+        hint = 'Set REDIS_COMPONENTS["RATELIMITS"]["RATES"], to ["100/m"] for example.'
+        found.append(Warning(text, hint=hint, id="drc.W050"))
+    if chosen.key != "ip" and AUTHENTICATION not in middleware[: mine[0]]:
+        text = (
+            f'REDIS_COMPONENTS["RATELIMITS"]["KEY"] = {chosen.key!r}, and RateLimitMiddleware does not know the user.'
+        )
+        hint = f'Move it below {AUTHENTICATION!r} in MIDDLEWARE, or set "KEY" to "ip".'
+        found.append(Error(text, hint=hint, id="drc.E050"))
+    return found

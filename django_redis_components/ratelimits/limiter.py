@@ -1,0 +1,202 @@
+"""What a rate limit does, as flows."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import time
+from typing import Any
+
+from redis.exceptions import RedisError, ResponseError
+
+from django_redis_components.core import conf, keys
+from django_redis_components.core.breaker import PAUSE_S, Breaker
+from django_redis_components.core.exceptions import UnsupportedServer
+from django_redis_components.core.protocol import Command, Flow, Sleep
+from django_redis_components.core.rates import RateLike, parse_rate
+from django_redis_components.core.units import Seconds, to_seconds
+from django_redis_components.ratelimits import decision as decisions
+from django_redis_components.ratelimits.algorithms import algorithm_of
+from django_redis_components.ratelimits.decision import Decision
+from django_redis_components.ratelimits.denials import DENIALS
+
+#: What may happen to hits while Redis is away.
+ON_ERROR = ("open", "closed")
+#: Most rates of one limit: each is a key more in every call.
+MAX_RATES = 8
+#: Most denials that a penalty may count.
+MAX_DENIALS = 1_000_000
+#: Shortest and longest random part of a pause in `wait`, in seconds: those who wait do not all come back at once.
+SCATTER_S = (0.001, 0.005)
+
+#: What a visitor's key may be; it is hashed, so that its text matters to nobody.
+VisitorKey = str | bytes | int
+#: How many denials within how many seconds block for so many seconds.
+Penalty = tuple[int, Seconds]
+
+_log = logging.getLogger("django_redis_components.ratelimits")
+_breakers: dict[str, Breaker] = {}
+conf.on_change(_breakers.clear)
+
+
+class Limiter:
+    """The logic of `RateLimit`, without a connection."""
+
+    def __init__(
+        self,
+        name: str,
+        rates: tuple[RateLike, ...],
+        algorithm: str,
+        penalty: Penalty | None,
+        on_error: str,
+        deny_cache: bool,
+        using: str,
+    ) -> None:
+        self.name = keys.validate_name(name, "rate limit name")
+        self.algorithm = algorithm_of(algorithm)
+        self.rates = tuple(parse_rate(rate) for rate in rates)
+        self._most_cost = self._check_rates(rates)
+        self._denials, self._block_us = _penalty(penalty)
+        if on_error not in ON_ERROR:
+            raise ValueError(f"on_error={on_error!r}: expected one of {', '.join(map(repr, ON_ERROR))}.")
+        self._lets_through = on_error == "open"
+        self._deny_cache = deny_cache
+        self._using = using
+        self._parts = tuple(f":{self.algorithm.name}:{rate.limit}/{rate.period_us}" for rate in self.rates)
+        self._signature = f"{using}{''.join(self._parts)}:{self._denials}/{self._block_us}"
+        self._numbers = {1: self.algorithm.numbers(self.rates, 1)}
+
+    def hit(self, key: VisitorKey, cost: int) -> Flow[Decision]:
+        """Count a hit if all rates allow it."""
+        return (yield from self._ask(self._visitor(key), self.check_cost(cost), os.urandom(8), self._denials))
+
+    def peek(self, key: VisitorKey, cost: int) -> Flow[Decision]:
+        """What a hit would be told."""
+        return (yield from self._ask(self._visitor(key), self.check_cost(cost), b"", self._denials))
+
+    def wait(self, key: VisitorKey, timeout: Seconds, cost: int) -> Flow[Decision]:
+        """Count a hit as soon as it is allowed; the denial, at once, when that is not within the timeout."""
+        deadline = time.monotonic() + to_seconds(timeout, "timeout", zero=True)
+        visitor = self._visitor(key)
+        while True:
+            decision = yield from self._ask(visitor, self.check_cost(cost), os.urandom(8), -self._denials)
+            if decision.allowed or time.monotonic() + decision.retry_after > deadline:
+                return decision
+            yield Sleep(decision.retry_after + random.uniform(*SCATTER_S))
+
+    def refund(self, key: VisitorKey, cost: int) -> Flow[None]:
+        """Give back what a hit has used."""
+        visitor = self._visitor(key)
+        numbers = self._numbers_for(self.check_cost(cost))
+        try:
+            yield self.algorithm.refund(self._places(visitor), numbers, cost)
+        finally:
+            DENIALS.forget(visitor)
+
+    def reset(self, key: VisitorKey) -> Flow[None]:
+        """Forget all that was counted, and a block."""
+        visitor = self._visitor(key)
+        try:
+            yield Command("UNLINK", *self._places(visitor), f"{visitor}:penalty", retry=True)
+        finally:
+            DENIALS.forget(visitor)
+
+    def _ask(self, visitor: str, cost: int, call_id: bytes, denials: int) -> Flow[Decision]:
+        question = (self._signature, cost)
+        if self._deny_cache:
+            known = DENIALS.find(visitor, question)
+            if known is not None:
+                return known
+        breaker = _breakers.get(self._using) or _breakers.setdefault(self._using, Breaker())
+        if not breaker.may_try():
+            return decisions.unchecked(self.rates, self._lets_through, breaker.left_s())
+        asked_at, epoch = time.monotonic(), DENIALS.epoch
+        common = {
+            "penalty": f"{visitor}:penalty",
+            "id": call_id,
+            "denials": denials,
+            "block_us": self._block_us,
+        }
+        call = self.algorithm.ask(self._places(visitor), self._numbers_for(cost), cost, common)
+        try:
+            reply = yield call
+        except (RedisError, UnsupportedServer) as exc:
+            return self._without_redis(breaker, exc)
+        breaker.succeeded()
+        decision = self._decide(reply, cost)
+        # Before a block, the server must see each denial to count it.
+        if not decision.allowed and self._deny_cache and (decision.blocked or not self._denials):
+            DENIALS.store(visitor, question, decision, asked_at, epoch)
+        return decision
+
+    def _decide(self, reply: list[int], cost: int) -> Decision:
+        verdict = reply[0]
+        if verdict < 0:
+            return decisions.blocked(self.rates, reply[1])
+        states = list(self.algorithm.states(self.rates, reply, cost))
+        return decisions.allowed(states) if verdict else decisions.denied(states)
+
+    def _without_redis(self, breaker: Breaker, error: Exception) -> Decision:
+        if not isinstance(error, ResponseError):  # that was an answer, and came at once
+            breaker.failed()
+        if breaker.may_log():
+            what = "let through" if self._lets_through else "denied"
+            _log.warning("Redis does not check rate limits, hits are %s: %s", what, error)
+        return decisions.unchecked(self.rates, self._lets_through, breaker.left_s() or PAUSE_S)
+
+    def _visitor(self, key: VisitorKey) -> str:
+        """The key of a visitor: what the others begin with. Each visitor has a Cluster slot of its own."""
+        if isinstance(key, int) and not isinstance(key, bool):
+            key = str(key)
+        elif not isinstance(key, str | bytes):
+            raise TypeError(f"key={key!r}: expected a string, bytes or a whole number.")
+        return keys.key("ratelimits", f"{self.name}:{keys.digest(key)}")
+
+    def _places(self, visitor: str) -> list[str]:
+        return [visitor + part for part in self._parts]
+
+    def check_cost(self, cost: Any) -> int:
+        """The cost, if it is one."""
+        if isinstance(cost, int) and not isinstance(cost, bool):
+            if 1 <= cost <= self._most_cost:
+                return cost
+            kind: type[Exception] = ValueError
+        else:
+            kind = TypeError
+        why = f"; more than the limit of {self._most_cost} is never allowed" if kind is ValueError and cost > 1 else ""
+        raise kind(f"cost={cost!r}: expected a whole number from 1 to {self._most_cost}{why}.")
+
+    def _numbers_for(self, cost: int) -> tuple[int, ...]:
+        return self._numbers[1] if cost == 1 else self.algorithm.numbers(self.rates, cost)
+
+    def _check_rates(self, given: tuple[RateLike, ...]) -> int:
+        """The most that a hit may cost."""
+        if not 1 <= len(self.rates) <= MAX_RATES:
+            raise ValueError(f"rates={given!r}: expected 1 to {MAX_RATES} rates, such as '5/m'.")
+        if len(set(self.rates)) < len(self.rates):
+            raise ValueError(f"rates={given!r}: the same rate stands there twice.")
+        for rate in self.rates:
+            if rate.limit > self.algorithm.most:
+                raise ValueError(
+                    f"rate={str(rate)!r}: algorithm={self.algorithm.name!r} counts at most {self.algorithm.most}."
+                )
+        return min(rate.limit for rate in self.rates)
+
+
+def _penalty(penalty: Any) -> tuple[int, int]:
+    """Denials and microseconds of a penalty; zeros for none.
+
+    Raises:
+        TypeError, ValueError: it is none.
+    """
+    if penalty is None:
+        return 0, 0
+    if not isinstance(penalty, tuple | list) or len(penalty) != 2:
+        raise TypeError(f"penalty={penalty!r}: expected (denials, seconds), as (20, 600), or None.")
+    denials, seconds = penalty
+    if not isinstance(denials, int) or isinstance(denials, bool):
+        raise TypeError(f"the denials of penalty={denials!r}: expected a whole number from 1 to {MAX_DENIALS}.")
+    if not 1 <= denials <= MAX_DENIALS:
+        raise ValueError(f"the denials of penalty={denials!r}: expected a whole number from 1 to {MAX_DENIALS}.")
+    return denials, max(1, round(to_seconds(seconds, "the time of penalty") * 1_000_000))

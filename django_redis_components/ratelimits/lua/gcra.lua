@@ -1,0 +1,65 @@
+-- Counts a hit by the generic cell rate algorithm, in all rates or in none.
+-- The record of a rate holds the time at which it will be unused again, and the part of a microsecond beyond it, in
+-- units of 1/limit: intervals are rational, so that no rate drifts. A hit moves that time by its cost, and is denied
+-- where it would come to lie more than a period ahead.
+-- Precondition: all rates have the same algorithm.
+-- KEYS[1] penalty  string: a record, see shared/penalty.lua
+-- KEYS[2..] rates  string: a record for each rate
+-- ARGV[1] id  8 bytes that name the call; empty: look only, write nothing
+-- ARGV[2] denials  how many of them lead to a block; 0: no penalty; below 0: this call counts none
+-- ARGV[3] block_us  microseconds of a block
+-- ARGV[4..] numbers  for each rate: limit, period, cost in whole microseconds, and its rest in units of 1/limit
+-- Returns {1, ahead, rest, ...}: allowed; for each rate how far its time lies ahead, in microseconds and 1/limit
+-- Returns {0, ahead, rest, ...}: denied, nothing was counted
+-- Returns {-1, us}: blocked for so many microseconds
+-- Cost: O(rates)
+local penalty = KEYS[1]
+local id, denials, block_us = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local time = redis.call("TIME")
+local now_us = time[1] * 1000000 + time[2]
+-- @include record
+-- @include penalty
+
+local left_us = blocked_us()
+if left_us then
+  return { -1, left_us }
+end
+local allowed, repeated = true, false
+local reply, after = { 1 }, {}
+for at = 2, #KEYS do
+  local base = 4 * (at - 1)
+  local limit, period_us = tonumber(ARGV[base]), tonumber(ARGV[base + 1])
+  local free_us, rest, ids = read(KEYS[at])
+  repeated = repeated or knows(ids, id)
+  if not free_us or free_us < now_us then
+    free_us, rest = now_us, 0
+  elseif free_us > now_us + period_us then -- only a clock that was set back can do that
+    free_us, rest = now_us + period_us, 0
+  end
+  local next_us, next_rest = free_us + ARGV[base + 2], rest + ARGV[base + 3]
+  if next_rest >= limit then
+    next_us, next_rest = next_us + 1, next_rest - limit
+  end
+  local ahead_us = next_us - now_us
+  if ahead_us > period_us or (ahead_us == period_us and next_rest > 0) then
+    allowed = false
+  end
+  reply[2 * at - 2], reply[2 * at - 1] = free_us - now_us, rest
+  after[at] = { next_us, next_rest, ids }
+end
+if repeated then
+  return reply
+end
+if not allowed then
+  local began_us = count_denial()
+  reply[1] = 0
+  return began_us and { -1, began_us } or reply
+end
+if id ~= "" then
+  for at, each in pairs(after) do
+    local ahead_us = each[1] - now_us
+    write(KEYS[at], each[1], each[2], with(each[3], id), ahead_us + 1)
+    reply[2 * at - 2], reply[2 * at - 1] = ahead_us, each[2]
+  end
+end
+return reply

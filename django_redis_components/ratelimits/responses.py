@@ -1,0 +1,59 @@
+"""What a browser or an API client is told: 429, Retry-After, and the RateLimit header fields of the IETF's draft.
+
+    RateLimit-Policy: "5/m";q=5;w=60, "100/h";q=100;w=3600        quota and window, in seconds
+    RateLimit: "5/m";r=3;t=24                                      what remains, and when all of it is there again
+
+(draft-ietf-httpapi-ratelimit-headers-10; both are lists of structured fields.) The policy's name is the rate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
+from django.utils.translation import ngettext
+
+from django_redis_components.core.rates import Rate
+from django_redis_components.ratelimits.decision import Decision
+
+
+def too_many_requests(decision: Decision) -> HttpResponse:
+    """The answer to a request that is denied: one line of text."""
+    seconds = whole_seconds(decision.retry_after)
+    words = ngettext(
+        "Too many requests. Try again in %(seconds)d second.",
+        "Too many requests. Try again in %(seconds)d seconds.",
+        seconds,
+    )
+    return HttpResponse(words % {"seconds": seconds}, content_type="text/plain; charset=utf-8", status=429)
+
+
+def describe(response: HttpResponseBase, rates: Sequence[Rate], decision: Decision) -> None:
+    """Put the header fields on a response. Where there are some of another limit, these are added to them."""
+    _add(response, "RateLimit-Policy", [f'"{rate}";q={rate.limit};w={_window_s(rate)}' for rate in rates])
+    if decision.blocked:
+        _add(response, "RateLimit", [f'"{rates[0]}";r=0;t={whole_seconds(decision.retry_after)}'])
+    elif decision.checked:
+        _add(
+            response,
+            "RateLimit",
+            [f'"{state.rate}";r={state.remaining};t={math.ceil(state.reset_us / 1e6)}' for state in decision.states],
+        )
+    if not decision.allowed:
+        response.headers["Retry-After"] = str(whole_seconds(decision.retry_after))
+
+
+def whole_seconds(seconds: float) -> int:
+    """Rounded up, and never 0: who comes back then is let in."""
+    return max(1, math.ceil(seconds))
+
+
+def _window_s(rate: Rate) -> int:
+    return max(1, -(-rate.period_us // 1_000_000))
+
+
+def _add(response: HttpResponseBase, name: str, items: list[str]) -> None:
+    there = response.headers.get(name)
+    response.headers[name] = ", ".join([there, *items] if there else items)

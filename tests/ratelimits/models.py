@@ -1,0 +1,138 @@
+"""Each algorithm in plain Python, with fractions and lists: what the scripts must answer."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+#: allowed, blocked, and for each rate what remains, when to come again and when it is unused (in microseconds).
+Answer = tuple[bool, bool, list[tuple[int, int, int]]]
+
+
+@dataclass
+class Bucket:
+    """One rate by GCRA: the time at which it is unused again, as a fraction of microseconds."""
+
+    limit: int
+    period_us: int
+    free_at: Fraction = Fraction(0)
+
+    def allows(self, now: int, cost: int) -> bool:
+        return self._after(now, cost) <= now + self.period_us
+
+    def take(self, now: int, cost: int) -> None:
+        self.free_at = self._after(now, cost)
+
+    def give_back(self, now: int, cost: int) -> None:
+        self.free_at -= Fraction(cost * self.period_us, self.limit)
+
+    def state(self, now: int, cost: int) -> tuple[int, int, int]:
+        free_at = max(self.free_at, Fraction(now))
+        remaining = math.floor((now + self.period_us - free_at) * self.limit / self.period_us)
+        retry_us = max(0, math.ceil(self._after(now, cost) - now - self.period_us))
+        return remaining, retry_us, math.ceil(free_at - now)
+
+    def _after(self, now: int, cost: int) -> Fraction:
+        return max(self.free_at, Fraction(now)) + Fraction(cost * self.period_us, self.limit)
+
+
+@dataclass
+class Log:
+    """One rate by an exact sliding window: the times of all units."""
+
+    limit: int
+    period_us: int
+    times: list[int] = field(default_factory=list)
+
+    def allows(self, now: int, cost: int) -> bool:
+        return len(self._live(now)) + cost <= self.limit
+
+    def take(self, now: int, cost: int) -> None:
+        self.times = self._live(now) + [now] * cost
+
+    def give_back(self, now: int, cost: int) -> None:
+        self.times = self.times[:-cost]
+
+    def state(self, now: int, cost: int) -> tuple[int, int, int]:
+        live = self._live(now)
+        waits = [0, *(time + self.period_us - now for time in live)]
+        retry_us = next(wait for place, wait in enumerate(waits) if len(live) - place + cost <= self.limit)
+        return self.limit - len(live), retry_us, waits[-1]
+
+    def _live(self, now: int) -> list[int]:
+        return [time for time in self.times if time > now - self.period_us]
+
+
+@dataclass
+class Window:
+    """One rate by fixed windows."""
+
+    limit: int
+    period_us: int
+    begin: int = 0
+    used: int = 0
+
+    def allows(self, now: int, cost: int) -> bool:
+        return self._used(now) + cost <= self.limit
+
+    def take(self, now: int, cost: int) -> None:
+        used = self._used(now)
+        if now >= self.begin + self.period_us:
+            self.begin = now
+        self.used = used + cost
+
+    def give_back(self, now: int, cost: int) -> None:
+        self.used = max(0, self.used - cost)
+
+    def state(self, now: int, cost: int) -> tuple[int, int, int]:
+        used = self._used(now)
+        left = self.begin + self.period_us - now
+        return self.limit - used, 0 if self.allows(now, cost) else left, left if used else 0
+
+    def _used(self, now: int) -> int:
+        return self.used if now < self.begin + self.period_us else 0
+
+
+KINDS = {"gcra": Bucket, "sliding": Log, "fixed": Window}
+
+
+class Model:
+    """A limit with several rates and perhaps a penalty."""
+
+    def __init__(self, algorithm: str, rates: list[tuple[int, int]], penalty: tuple[int, int] | None) -> None:
+        self._make = lambda: [KINDS[algorithm](limit, period_us) for limit, period_us in rates]
+        self._penalty = penalty
+        self.reset()
+
+    def reset(self) -> None:
+        self.rates = self._make()
+        self.denials = 0
+        self.first_denial = self.blocked_until = 0
+
+    def ask(self, now: int, cost: int, counts: bool) -> Answer:
+        if now < self.blocked_until:
+            return False, True, []
+        allowed = all(rate.allows(now, cost) for rate in self.rates)
+        if allowed and counts:
+            for rate in self.rates:
+                rate.take(now, cost)
+        if not allowed and counts and self._deny(now):
+            return False, True, []
+        return allowed, False, [rate.state(now, cost) for rate in self.rates]
+
+    def refund(self, now: int, cost: int) -> None:
+        for rate in self.rates:
+            rate.give_back(now, cost)
+
+    def _deny(self, now: int) -> bool:
+        if self._penalty is None:
+            return False
+        most, block_us = self._penalty
+        if now >= self.first_denial + block_us:
+            self.denials, self.first_denial = 0, now
+        self.denials += 1
+        if self.denials < most:
+            return False
+        self.denials, self.first_denial, self.blocked_until = 0, 0, now + block_us
+        return True

@@ -1,0 +1,303 @@
+"""`@rate_limit` on views, class-based views and functions, and what is wrong with it."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import AnonymousUser, User
+from django.http import HttpRequest, HttpResponse
+from django.test import AsyncRequestFactory, RequestFactory
+from django.utils.decorators import method_decorator
+from django.views import View
+
+from django_redis_components.ratelimits import Decision, RateLimited, rate_limit, rate_limited
+from tests.support import Store, run_async
+
+
+def get(address: str = "192.0.2.1", user: Any = None, is_async: bool = False) -> Any:
+    """A request of somebody."""
+    if is_async:
+        request: Any = AsyncRequestFactory().get("/", REMOTE_ADDR=address)
+        request.META["REMOTE_ADDR"] = address
+
+        async def auser() -> Any:
+            return user or AnonymousUser()
+
+        request.auser = auser
+    else:
+        request = RequestFactory().get("/", REMOTE_ADDR=address)
+    request.user = user or AnonymousUser()
+    return request
+
+
+def sync_view(**options: Any) -> Callable[[Any], Any]:
+    @rate_limit("2/h", "100/d", **options)
+    def view(request: HttpRequest, number: int = 0) -> HttpResponse:
+        return HttpResponse("come in")
+
+    return view
+
+
+def async_view(**options: Any) -> Callable[[Any], Any]:
+    @rate_limit("2/h", "100/d", **options)
+    async def view(request: HttpRequest, number: int = 0) -> HttpResponse:
+        return HttpResponse("come in")
+
+    assert inspect.iscoroutinefunction(view)
+    return lambda request, *args: run_async(view, request, *args)
+
+
+both = pytest.mark.parametrize(("make", "is_async"), [(sync_view, False), (async_view, True)], ids=["sync", "async"])
+
+
+@both
+def test_a_view_is_limited_by_address(redis_server: Store, make: Any, is_async: bool) -> None:
+    view = make()
+
+    answers = [view(get(is_async=is_async)) for _ in range(3)]
+    other = view(get("192.0.2.2", is_async=is_async))
+
+    assert [answer.status_code for answer in answers] == [200, 200, 429]
+    assert other.status_code == 200
+
+
+@both
+def test_answers_have_the_fields_of_the_draft(redis_server: Store, make: Any, is_async: bool) -> None:
+    view = make()
+    first, _, denied = (view(get(is_async=is_async)) for _ in range(3))
+
+    assert first.headers["RateLimit-Policy"] == '"2/h";q=2;w=3600, "100/d";q=100;w=86400'
+    assert first.headers["RateLimit"] == '"2/h";r=1;t=1800, "100/d";r=99;t=864'
+    assert "Retry-After" not in first.headers
+    assert re.fullmatch(r'"2/h";r=0;t=3\d{3}, "100/d";r=98;t=17\d\d', denied.headers["RateLimit"])
+    assert 1790 <= int(denied.headers["Retry-After"]) <= 1800
+    assert denied.headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert re.fullmatch(rb"Too many requests\. Try again in 1\d{3} seconds\.", denied.content)
+
+
+@pytest.mark.parametrize(
+    ("key", "served"),
+    [
+        # the same address: ada twice, bob, and two visitors who are not signed in
+        ("ip", [True, False, False, False, False]),
+        ("user", [True, False, True, True, False]),
+        ("user_or_ip", [True, False, True, True, False]),
+    ],
+)
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+def test_who_a_visitor_is(redis_server: Store, key: str, served: list[bool], is_async: bool) -> None:
+    view = (async_view if is_async else sync_view)(key=key, cost=2)
+    people = [User(pk=1), User(pk=1), User(pk=2), None, None]
+
+    answers = [view(get(user=user, is_async=is_async)) for user in people]
+
+    assert [answer.status_code == 200 for answer in answers] == served
+
+
+def test_without_users_there_are_addresses(redis_server: Store) -> None:
+    request = RequestFactory().get("/")
+
+    assert sync_view(key="user_or_ip")(request).status_code == 200
+    request = AsyncRequestFactory().get("/")
+    assert async_view(key="user_or_ip")(request).status_code == 200
+
+
+@both
+def test_a_view_may_be_limited_by_its_arguments(redis_server: Store, make: Any, is_async: bool) -> None:
+    templated, called = make(key="{number}", cost=2, name="t"), make(key=lambda request, n: n % 2, cost=2, name="c")
+
+    for view in (templated, called):
+        answers = [view(get(is_async=is_async), number) for number in (1, 2, 1)]
+        assert [answer.status_code for answer in answers] == [200, 200, 429]
+
+
+@both
+def test_the_answer_to_who_is_denied_may_be_the_sites_own(redis_server: Store, make: Any, is_async: bool) -> None:
+    def respond(request: HttpRequest, decision: Decision) -> HttpResponse:
+        return HttpResponse(f"{request.path} {decision.limit}", status=503)
+
+    view = make(cost=2, response=respond)
+    view(get(is_async=is_async))
+    denied = view(get(is_async=is_async))
+
+    assert (denied.status_code, denied.content) == (503, b"/ 2")
+    assert "Retry-After" in denied.headers
+
+
+def test_two_limits_add_up_their_fields(redis_server: Store) -> None:
+    view = rate_limit("9/m", name="outer")(sync_view())
+
+    answer = view(get())
+
+    assert answer.headers["RateLimit-Policy"] == '"2/h";q=2;w=3600, "100/d";q=100;w=86400, "9/m";q=9;w=60'
+    assert answer.headers["RateLimit"].endswith(', "9/m";r=8;t=7')
+
+
+def test_a_block_and_a_redis_that_is_away_say_so(own_server: Store) -> None:
+    view = sync_view(cost=2, penalty=(1, 90))
+    view(get())
+    blocked = view(get())
+    own_server.servers[0].kill()
+    unchecked = sync_view(name="elsewhere")(get())
+
+    assert blocked.headers["RateLimit"] == '"2/h";r=0;t=90'
+    assert blocked.headers["Retry-After"] == "90"
+    assert unchecked.status_code == 200
+    assert "RateLimit" not in unchecked.headers
+
+
+def test_receivers_are_told_the_request(redis_server: Store) -> None:
+    heard: list[Any] = []
+
+    def hear(request: HttpRequest, key: str, **_: Any) -> None:
+        heard.append((request, key))
+
+    rate_limited.connect(hear)
+    view, request = sync_view(cost=2), get()
+    try:
+        view(get())
+        view(request)
+    finally:
+        rate_limited.disconnect(hear)
+
+    assert heard == [(request, "ip:192.0.2.1")]
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+def test_a_class_based_view_is_limited_whatever_the_method(redis_server: Store, is_async: bool) -> None:
+    if is_async:
+
+        @rate_limit("2/h")
+        class Page(View):
+            async def get(self, request: HttpRequest) -> HttpResponse:
+                return HttpResponse("come in")
+
+    else:
+
+        @rate_limit("2/h")
+        class Page(View):  # type: ignore[no-redef]
+            def get(self, request: HttpRequest) -> HttpResponse:
+                return HttpResponse("come in")
+
+    view = Page.as_view()
+    call = (lambda request: run_async(view, request)) if is_async else view
+    post = get(is_async=is_async)
+    post.method = "POST"
+
+    answers = [call(get(is_async=is_async)), call(post), call(get(is_async=is_async))]
+
+    assert [answer.status_code for answer in answers] == [200, 405, 429]
+
+
+def test_a_method_of_a_class_based_view_may_be_limited(redis_server: Store) -> None:
+    class Page(View):
+        @rate_limit("1/h")
+        def get(self, request: HttpRequest) -> HttpResponse:
+            return HttpResponse("come in")
+
+        @method_decorator(rate_limit("1/h", name="posts"))
+        def post(self, request: HttpRequest) -> HttpResponse:
+            return HttpResponse("thanks")
+
+    view = Page.as_view()
+    post = get()
+    post.method = "POST"
+
+    assert [view(get()).status_code, view(get()).status_code] == [200, 429]
+    assert [view(post).status_code, view(post).status_code] == [200, 429]
+
+
+def test_a_function_that_is_denied_raises(redis_server: Store) -> None:
+    @rate_limit("1/h", key="{customer_id}")
+    def report(customer_id: int) -> str:
+        return "done"
+
+    assert [report(7), report(customer_id=8)] == ["done", "done"]
+    with pytest.raises(RateLimited, match=r"test_a_function_that_is_denied_raises.<locals>.report' is exceeded"):
+        report(7)
+
+
+def test_a_coroutine_function_that_is_denied_raises(redis_server: Store) -> None:
+    @rate_limit("1/h", key=None, name="all")
+    async def report(customer_id: int) -> str:
+        return "done"
+
+    assert run_async(report, 7) == "done"
+    with pytest.raises(RateLimited, match="Rate limit 'all' is exceeded: try again in 3600 s"):
+        run_async(report, 8)
+
+
+def test_functions_of_one_name_share_a_limit(redis_server: Store) -> None:
+    @rate_limit("1/h", key=None, name="mail")
+    def welcome() -> None: ...
+
+    @rate_limit("1/h", key=None, name="mail")
+    def remind() -> None: ...
+
+    welcome()
+    with pytest.raises(RateLimited):
+        remind()
+
+
+def test_a_long_name_is_shortened(redis_server: Store) -> None:
+    def report() -> str:
+        return "done"
+
+    report.__qualname__ = "r" * 300
+
+    assert rate_limit("1/h", key=None)(report)() == "done"
+
+
+def test_a_word_needs_a_request(redis_server: Store) -> None:
+    @rate_limit("1/h")
+    def report() -> None: ...
+
+    with pytest.raises(TypeError, match=r"^key='ip' of .*report\(\) needs a request as the first argument; for other"):
+        report()
+
+
+KEY = "expected 'ip', 'user', 'user_or_ip', a template over the call's arguments such as '{customer_id}', a function"
+
+
+@pytest.mark.parametrize(
+    ("rates", "options", "kind", "text"),
+    [
+        ((), {}, ValueError, "rates=(): expected 1 to 8 rates, such as '5/m'."),
+        (("5/m",), {"key": "host"}, ValueError, f"key='host': {KEY} of them, or None."),
+        (("5/m",), {"key": 7}, TypeError, "rate limit key 7: expected a string, a template or a callable."),
+        (("5/m",), {"cost": 6}, ValueError, "cost=6: expected a whole number from 1 to 5; more than the limit of 5"),
+        (("5/m",), {"response": 429}, TypeError, "response=429: expected a function of the request and the decision."),
+        (("5/m",), {"on_error": "ajar"}, ValueError, "on_error='ajar': expected one of 'open', 'closed'."),
+    ],
+)
+def test_wrong_options_are_refused_before_there_is_a_function(
+    rates: tuple[Any, ...], options: dict[str, Any], kind: type[Exception], text: str
+) -> None:
+    with pytest.raises(kind, match=f"^{re.escape(text)}"):
+        rate_limit(*rates, **options)
+
+
+def test_a_template_of_an_argument_that_is_not_there_is_refused() -> None:
+    def view(request: HttpRequest) -> None: ...
+
+    with pytest.raises(ValueError, match="the function takes no argument 'pk'; it has request"):
+        rate_limit("5/m", key="{pk}")(view)
+
+
+def test_a_generator_is_refused() -> None:
+    def stream(request: HttpRequest) -> Any:
+        yield b""
+
+    with pytest.raises(TypeError, match=r"stream\(\) is a generator: its body runs after the call was counted"):
+        rate_limit("5/m")(stream)
+
+
+def test_a_class_that_is_no_view_is_refused() -> None:
+    class Page: ...
+
+    with pytest.raises(TypeError, match=r"Page is no class-based view: it has no dispatch\(\)"):
+        rate_limit("5/m")(Page)  # type: ignore[type-var]

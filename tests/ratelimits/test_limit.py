@@ -1,0 +1,344 @@
+"""A rate limit on every store."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from typing import Any
+
+import pytest
+
+from django_redis_components.ratelimits import Decision, RateLimit, rate_limited
+from django_redis_components.ratelimits.algorithms import ALGORITHMS
+from django_redis_components.ratelimits.denials import DENIALS
+from tests.support import Store, eventually, run_async
+
+every_algorithm = pytest.mark.parametrize("algorithm", list(ALGORITHMS))
+
+#: Methods that ask the server, and their twins.
+ASKING = {"hit": "ahit", "peek": "apeek", "refund": "arefund", "reset": "areset", "wait": "await_"}
+
+
+@every_algorithm
+def test_so_many_are_allowed_and_no_more(store: Store, algorithm: str) -> None:
+    limit = RateLimit("login", "3/h", algorithm=algorithm)
+
+    decisions = [limit.hit("ada") for _ in range(5)]
+
+    assert [decision.allowed for decision in decisions] == [True, True, True, False, False]
+    assert [decision.remaining for decision in decisions] == [2, 1, 0, 0, 0]
+    assert {decision.limit for decision in decisions} == {3}
+    assert [decision.retry_after > 0 for decision in decisions] == [False, False, False, True, True]
+
+
+@every_algorithm
+def test_each_key_has_its_own(store: Store, algorithm: str) -> None:
+    limit = RateLimit("login", "1/h", algorithm=algorithm)
+
+    assert [bool(limit.hit(key)) for key in ("ada", "bob", 7, b"raw", "ada")] == [True, True, True, True, False]
+
+
+@every_algorithm
+def test_several_rates_deny_together_and_write_nothing(store: Store, algorithm: str) -> None:
+    limit = RateLimit("search", "5/m", "2/h", algorithm=algorithm, deny_cache=False)
+    assert limit.hit("ada", 2)
+    stored = {key: store.raw.dump(key) for key in [*store.keys()]}
+    assert len(stored) == 2
+
+    denied = limit.hit("ada")
+
+    assert not denied
+    assert (denied.limit, denied.remaining) == (2, 0)
+    assert {key: store.raw.dump(key) for key in [*store.keys()]} == stored
+
+
+@every_algorithm
+def test_what_is_denied_leaves_the_rest_to_cheaper_hits(store: Store, algorithm: str) -> None:
+    limit = RateLimit("search", "5/h", algorithm=algorithm)
+    limit.hit("ada", 3)
+
+    assert [bool(limit.hit("ada", cost)) for cost in (3, 2, 1)] == [False, True, False]
+
+
+@every_algorithm
+def test_peek_counts_nothing(store: Store, algorithm: str) -> None:
+    limit = RateLimit("login", "1/h", algorithm=algorithm)
+
+    assert [limit.peek("ada").remaining for _ in range(3)] == [1, 1, 1]
+    assert store.keys() == []
+    limit.hit("ada")
+    assert not limit.peek("ada")
+
+
+@every_algorithm
+def test_a_refund_gives_back_no_more_than_was_used(store: Store, algorithm: str) -> None:
+    limit = RateLimit("login", "5/h", "7/d", algorithm=algorithm)
+    limit.hit("ada", 3)
+
+    limit.refund("ada", 2)
+    assert limit.peek("ada").remaining == 4
+    limit.refund("ada", 5)
+
+    assert limit.peek("ada").remaining == 5
+
+
+@every_algorithm
+def test_a_reset_forgets_all(store: Store, algorithm: str) -> None:
+    limit = RateLimit("login", "1/h", "2/d", algorithm=algorithm, penalty=(1, 3600))
+    limit.hit("ada")
+    assert limit.hit("ada").blocked
+
+    limit.reset("ada")
+
+    assert store.keys() == []
+    assert limit.hit("ada")
+
+
+@every_algorithm
+def test_every_key_ends_by_itself(store: Store, algorithm: str) -> None:
+    limit = RateLimit("login", "2/h", "5/d", algorithm=algorithm, penalty=(9, 60), deny_cache=False)
+    for _ in range(3):
+        limit.hit("ada")
+
+    lives = {key.rpartition(b"}:")[2].decode(): store.raw.pttl(key) for key in [*store.keys()]}
+
+    most = {f"{algorithm}:2/3600000000": 3_600_000, f"{algorithm}:5/86400000000": 86_400_000, "penalty": 60_000}
+    assert lives.keys() == most.keys()
+    assert all(0 < lives[name] <= most[name] + 1 for name in most)
+
+
+@every_algorithm
+def test_after_its_time_it_allows_again(store: Store, algorithm: str) -> None:
+    limit = RateLimit("login", (1, 0.02), algorithm=algorithm)
+    limit.hit("ada")
+
+    eventually(lambda: bool(limit.hit("ada")))
+
+
+def test_what_is_soon_unused_is_stored_briefly(store: Store) -> None:
+    limit = RateLimit("login", "6/m")
+
+    limit.hit("ada")
+
+    assert all(0 < store.raw.pttl(key) <= 10_001 for key in [*store.keys()])
+
+
+def test_all_keys_of_a_visitor_share_a_slot_and_visitors_do_not(store: Store) -> None:
+    limit = RateLimit("login", "5/m", "9/h", penalty=(9, 60))
+    limit.hit("ada")
+    limit.hit("bob")
+
+    tags = {key[key.index(b"{") : key.index(b"}") + 1] for key in [*store.keys()]}
+
+    assert len(store.keys()) == 4
+    assert len(tags) == 2
+    assert all(tag.startswith(b"{login:") and b"ada" not in tag for tag in tags)
+
+
+@pytest.mark.parametrize("key", ["", "{}", "\0\n", "x" * 10_000, "\udc80", "用户", b"\xff", -1])
+def test_no_text_of_a_visitor_is_refused(redis_server: Store, key: Any) -> None:
+    limit = RateLimit("login", "1/h")
+
+    assert [bool(limit.hit(key)), bool(limit.hit(key))] == [True, False]
+
+
+@every_algorithm
+def test_a_large_cost_counts_whole(store: Store, algorithm: str) -> None:
+    limit = RateLimit("bytes", "10000/h", algorithm=algorithm)
+
+    assert limit.hit("ada", 4_321).remaining == 5_679
+    assert not limit.hit("ada", 6_000)
+    limit.refund("ada", 4_000)
+    assert limit.hit("ada", 9_679)
+
+
+def test_denials_lead_to_a_block_that_hits_do_not_lengthen(store: Store) -> None:
+    limit = RateLimit("login", "1/s", penalty=(3, 3600), deny_cache=False)
+    limit.hit("ada", 1)
+    denials = []
+    while not denials or not denials[-1].blocked:
+        decision = limit.hit("ada")
+        if not decision:
+            denials.append(decision)
+
+    assert [denial.blocked for denial in denials] == [False, False, True]
+    assert denials[-1].retry_after == 3600
+    (key,) = [key for key in [*store.keys()] if key.endswith(b"penalty")]
+    before = store.raw.get(key)
+    assert limit.hit("ada").blocked
+    assert limit.peek("ada").blocked
+    assert store.raw.get(key) == before
+
+
+def test_peeking_and_waiting_are_no_denials(redis_server: Store) -> None:
+    limit = RateLimit("login", "1/h", penalty=(1, 3600))
+    limit.hit("ada")
+
+    assert not limit.peek("ada").blocked
+    assert not limit.wait("ada", 0).blocked
+    assert limit.hit("ada").blocked
+    assert limit.wait("ada", 0).blocked
+
+
+@every_algorithm
+def test_who_waits_is_let_in_in_time(store: Store, algorithm: str) -> None:
+    limit = RateLimit("api", (1, 0.02), algorithm=algorithm)
+    limit.hit("ada")
+
+    assert limit.wait("ada", timeout=10)
+
+
+def test_a_wait_that_cannot_be_enough_is_over_at_once(redis_server: Store) -> None:
+    limit = RateLimit("api", "1/h")
+    limit.hit("ada")
+
+    decision = limit.wait("ada", timeout=60)
+
+    assert not decision
+    assert 3000 < decision.retry_after <= 3600
+
+
+def test_every_method_that_asks_has_a_twin_with_the_same_arguments() -> None:
+    for name, twin_name in ASKING.items():
+        method, twin = getattr(RateLimit, name), getattr(RateLimit, twin_name)
+
+        assert inspect.iscoroutinefunction(twin)
+        assert inspect.signature(method).parameters.keys() == inspect.signature(twin).parameters.keys()
+
+
+@every_algorithm
+def test_the_twins_do_the_same(store: Store, algorithm: str) -> None:
+    async def main() -> None:
+        limit = RateLimit("api", "2/h", (2, 0.5), algorithm=algorithm)
+        assert (await limit.ahit("ada", 2)).remaining == 0
+        assert not await limit.apeek("ada")
+        await limit.arefund("ada")
+        assert (await limit.apeek("ada")).remaining == 1
+        await limit.areset("ada")
+        assert (await limit.apeek("ada")).remaining == 2
+        assert await limit.await_("ada", timeout=10)
+
+    run_async(main)
+
+
+def test_many_tasks_share_one_object(store: Store) -> None:
+    async def main() -> int:
+        limit = RateLimit("api", "7/h")
+        return sum(map(bool, await asyncio.gather(*(limit.ahit("ada") for _ in range(30)))))
+
+    assert run_async(main) == 7
+
+
+def test_scripts_that_the_server_has_forgotten_are_sent_again(store: Store) -> None:
+    limit = RateLimit("api", "3/h", deny_cache=False)
+    for _ in range(3):
+        store.raw.script_flush()
+        assert limit.hit("ada")
+    store.raw.script_flush()
+    assert not limit.hit("ada")
+    store.raw.script_flush()
+    limit.refund("ada")
+    assert limit.peek("ada").remaining == 1
+
+
+class Ears:
+    """Receives the signal."""
+
+    def __init__(self) -> None:
+        self.heard: list[dict[str, Any]] = []
+
+    def __call__(self, **facts: Any) -> None:
+        self.heard.append(facts)
+        raise ZeroDivisionError  # and it has no __qualname__, which Django's log of the error wants
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+def test_denials_are_told_also_those_from_memory(redis_server: Store, is_async: bool) -> None:
+    limit, ears = RateLimit("api", "1/h"), Ears()
+    rate_limited.connect(ears)
+    try:
+        hit = (lambda: run_async(limit.ahit, "ada")) if is_async else (lambda: limit.hit("ada"))
+        decisions = [hit() for _ in range(3)]
+        decisions.append(run_async(limit.await_, "ada", 0) if is_async else limit.wait("ada", 0))
+    finally:
+        rate_limited.disconnect(ears)
+
+    assert [bool(decision) for decision in decisions] == [True, False, False, False]
+    assert [facts["decision"] for facts in ears.heard] == decisions[1:]
+    first = ears.heard[0]
+    assert (first["sender"], first["limit"], first["key"], first["request"]) == (RateLimit, limit, "ada", None)
+
+
+def test_a_decision_is_true_when_it_is_allowed() -> None:
+    assert Decision(True, 1, 0, 0.0, 0.0)
+    assert not Decision(False, 1, 1, 1.0, 1.0)
+
+
+def test_it_says_what_it_is() -> None:
+    limit = RateLimit("api", "5/m", (3, 7200), (1, 0.5), (2, 90), "1/d")
+
+    assert repr(limit) == "<RateLimit 'api' of 5/m, 3/2h, 1/0.5s, 2/90s, 1/d>"
+
+
+def test_denials_are_kept_until_they_end(redis_server: Store) -> None:
+    limit = RateLimit("api", "2/h")
+    other = RateLimit("api", "2/h")
+    limit.hit("ada", 2)
+    commands = redis_server.raw.info("commandstats")["cmdstat_evalsha"]["calls"]
+
+    denials = [limit.hit("ada"), limit.hit("ada"), other.hit("ada"), limit.peek("ada")]
+
+    assert not any(denials)
+    assert redis_server.raw.info("commandstats")["cmdstat_evalsha"]["calls"] == commands + 1
+    assert [denial.retry_after for denial in denials] == sorted((d.retry_after for d in denials), reverse=True)
+
+
+@pytest.mark.parametrize("give_back", ["refund", "reset"])
+def test_what_this_process_gives_back_is_known_at_once(redis_server: Store, give_back: str) -> None:
+    limit = RateLimit("api", "1/h")
+    limit.hit("ada")
+    assert not limit.hit("ada")
+
+    getattr(RateLimit("api", "1/h"), give_back)("ada")
+
+    assert limit.hit("ada")
+
+
+def test_a_denial_of_before_a_refund_is_not_kept(redis_server: Store) -> None:
+    limit = RateLimit("api", "1/h")
+    visitor = limit._limiter._visitor("ada")
+    limit.hit("ada")
+    epoch = DENIALS.epoch
+    late = limit.peek("ada")
+    limit.refund("ada")
+
+    DENIALS.store(visitor, (limit._limiter._signature, 1), late, 0.0, epoch)
+
+    assert limit.hit("ada")
+
+
+def test_a_cheaper_hit_is_asked_for(redis_server: Store) -> None:
+    limit = RateLimit("api", "3/h")
+    limit.hit("ada", 1)
+    assert not limit.hit("ada", 3)
+
+    assert limit.hit("ada", 2)
+
+
+def test_with_a_penalty_the_server_counts_each_denial_until_the_block(redis_server: Store) -> None:
+    limit = RateLimit("api", "1/h", penalty=(3, 60))
+    limit.hit("ada")
+
+    denials = [limit.hit("ada") for _ in range(4)]
+
+    assert [denial.blocked for denial in denials] == [False, False, True, True]
+    assert denials[3].retry_after < 60
+
+
+def test_without_the_deny_cache_every_hit_asks(redis_server: Store) -> None:
+    limit = RateLimit("api", "1/h", deny_cache=False)
+    limit.hit("ada")
+    assert not limit.hit("ada")
+    redis_server.delete_keys()
+
+    assert limit.hit("ada")

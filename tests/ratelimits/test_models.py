@@ -1,0 +1,172 @@
+"""The scripts against plain Python, on a clock that the test sets: any rates, costs and moments.
+
+``RATELIMIT_EXAMPLES`` sets how many random histories are tried; without it the same ones are tried each time.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from django_redis_components.core.connections import client
+from django_redis_components.core.protocol import run
+from django_redis_components.ratelimits import RateLimit, algorithms
+from tests.ratelimits.clock import Clock, settable
+from tests.ratelimits.models import Model
+from tests.support import Store
+
+__all__ = ["settable"]
+
+EXAMPLES = int(os.environ.get("RATELIMIT_EXAMPLES", "40"))
+
+histories = settings(
+    max_examples=EXAMPLES,
+    derandomize="RATELIMIT_EXAMPLES" not in os.environ,
+    database=None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+PERIODS = st.one_of(st.sampled_from([1, 7, 1_000_000, 60_000_000, 86_400_000_000]), st.integers(1, 10**11))
+numbers = itertools.count()
+
+
+def rates_of(algorithm: str) -> st.SearchStrategy[list[tuple[int, int]]]:
+    most = 12 if algorithm == "sliding" else 1_000_000
+    limits = st.one_of(st.integers(1, 5), st.integers(1, most))
+    return st.lists(st.tuples(limits, PERIODS), min_size=1, max_size=3, unique=True)
+
+
+#: What happens, after how large a part of the first period, at what cost.
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["hit"] * 6 + ["repeat", "peek", "refund", "reset"]),
+        st.one_of(st.just(0.0), st.floats(0, 0.5), st.floats(0, 2.5)),
+        st.one_of(st.just(1), st.integers(1, 1_000_000)),
+    ),
+    min_size=1,
+    max_size=30,
+)
+PENALTIES = st.one_of(st.none(), st.tuples(st.integers(1, 3), st.integers(1, 10**8)))
+
+
+class History:
+    """A limit and its model, side by side."""
+
+    def __init__(
+        self, store: Store, algorithm: str, rates: list[tuple[int, int]], penalty: tuple[int, int] | None
+    ) -> None:
+        said = penalty and (penalty[0], timedelta(microseconds=penalty[1]))
+        self.limit = RateLimit(
+            "m",
+            *((count, timedelta(microseconds=period_us)) for count, period_us in rates),
+            algorithm=algorithm,
+            penalty=said,
+            deny_cache=False,
+        )
+        self.model = Model(algorithm, rates, penalty)
+        self.key = str(next(numbers))
+        self.clock = Clock(store, self.limit, self.key)
+        self.last: tuple[bytes, int] | None = None
+
+    def ask(self, call_id: bytes, cost: int) -> Any:
+        limiter = self.limit._limiter
+        asked = limiter._ask(limiter._visitor(self.key), cost, call_id, limiter._denials)
+        decision = run(client(), asked)
+        states = [(state.remaining, state.retry_us, state.reset_us) for state in decision.states]
+        return decision.allowed, decision.blocked, states
+
+    def step(self, act: str, cost: int) -> None:
+        now = self.clock.now_us
+        if act == "hit":
+            call_id = os.urandom(8)
+            answer = self.ask(call_id, cost)
+            assert comparable(answer) == comparable(self.model.ask(now, cost, True))
+            self.last = (call_id, cost) if answer[0] else None
+            return
+        if act == "repeat" and self.last is not None:
+            known = [rate.state(now, 1) for rate in self.model.rates]
+            allowed, _, states = self.ask(*self.last)
+            assert allowed
+            assert [(left, reset) for left, _, reset in states] == [(left, reset) for left, _, reset in known]
+        elif act == "peek":
+            assert comparable(self.ask(b"", cost)) == comparable(self.model.ask(now, cost, False))
+        elif act == "refund":
+            self.limit.refund(self.key, cost)
+            self.model.refund(now, cost)
+            self.last = None  # who gives back has had the reply
+        elif act == "reset":
+            self.limit.reset(self.key)
+            self.model.reset()
+            self.last = None
+
+
+def comparable(answer: Any) -> Any:
+    """What an answer promises: when to come again is part of a denial only."""
+    allowed, blocked, states = answer
+    return allowed, blocked, [(left, 0 if allowed else retry, reset) for left, retry, reset in states]
+
+
+@pytest.mark.parametrize("algorithm", list(algorithms.ALGORITHMS))
+def test_any_history_is_answered_as_the_model_does(redis_server: Store, settable: None, algorithm: str) -> None:
+    @histories
+    @given(rates_of(algorithm), PENALTIES, STEPS)
+    def check(rates: list[tuple[int, int]], penalty: tuple[int, int] | None, steps: list[Any]) -> None:
+        history = History(redis_server, algorithm, rates, penalty)
+        most = min(limit for limit, _ in rates)
+        for act, share, cost in steps:
+            passed_us = int(share * rates[0][1])
+            if passed_us:
+                history.last = None  # its record may have ended: then a repetition is a hit of its own
+            history.clock.advance(passed_us)
+            history.step(act, (cost - 1) % most + 1)
+
+    check()
+
+
+@pytest.mark.parametrize("algorithm", list(algorithms.ALGORITHMS))
+def test_a_wait_is_long_enough_and_no_longer(redis_server: Store, settable: None, algorithm: str) -> None:
+    limit = RateLimit("m", (3, 7), "7/s", algorithm=algorithm, deny_cache=False)
+    clock = Clock(redis_server, limit, "a")
+    for _ in range(50):
+        decision = limit.hit("a", 2)
+        if not decision:
+            wait_us = round(decision.retry_after * 1_000_000)
+            clock.advance(wait_us - 1)
+            assert not limit.peek("a", 2)
+            clock.advance(1)
+            assert limit.peek("a", 2)
+
+
+@pytest.mark.parametrize(("limit", "period_us"), [(7, 1_000_000), (999_983, 1_000_000), (3, 1), (1_000_000, 7)])
+def test_a_rate_does_not_drift(redis_server: Store, settable: None, limit: int, period_us: int) -> None:
+    """Taken as fast as it allows, n periods let through n times the limit, and the first burst."""
+    rate = RateLimit("m", (limit, timedelta(microseconds=period_us)), deny_cache=False)
+    clock = Clock(redis_server, rate, f"{limit}/{period_us}")
+    key, allowed, periods = f"{limit}/{period_us}", 0, 40
+    for _ in range(periods):
+        while (left := rate.peek(key).remaining) > 0:
+            allowed += left
+            assert rate.hit(key, left)
+        clock.advance(period_us)
+
+    assert allowed == periods * limit
+
+
+@pytest.mark.parametrize("algorithm", list(algorithms.ALGORITHMS))
+def test_a_clock_that_is_set_back_denies_for_a_period_at_most(
+    redis_server: Store, settable: None, algorithm: str
+) -> None:
+    limit = RateLimit("m", "2/m", algorithm=algorithm, deny_cache=False)
+    clock = Clock(redis_server, limit, "a")
+    limit.hit("a", 2)
+
+    clock.advance(-86_400_000_000)
+
+    assert limit.hit("a").retry_after <= 60

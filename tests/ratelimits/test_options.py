@@ -1,0 +1,147 @@
+"""Every wrong argument, and what is said about it."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from django_redis_components.core.connections import ConfigurationError
+from django_redis_components.core.rates import Rate, parse_rate
+from django_redis_components.ratelimits import RateLimit, RateLimited, RateLimitError
+from django_redis_components.ratelimits import decision as decisions
+from tests.support import Store
+
+RATES = "expected a count and a unit, as '10/s', '10/m', '100/h', '3/2h' or '1000/d', or (count, seconds)."
+COUNT = "expected a whole number from 1 to 1000000."
+
+WRONG: list[tuple[tuple[Any, ...], dict[str, Any], type[Exception], str]] = [
+    ((), {}, ValueError, "rates=(): expected 1 to 8 rates, such as '5/m'."),
+    (("5/m", "5/60s"), {}, ValueError, "rates=('5/m', '5/60s'): the same rate stands there twice."),
+    (("5",), {}, ValueError, f"rate='5': {RATES}"),
+    (("5/week",), {}, ValueError, f"rate='5/week': {RATES}"),
+    (("5/0h",), {}, ValueError, f"rate='5/0h': {RATES}"),
+    (("-5/m",), {}, ValueError, f"rate='-5/m': {RATES}"),
+    (("٥/m",), {}, ValueError, f"rate='٥/m': {RATES}"),
+    ((5,), {}, TypeError, f"rate=5: {RATES}"),
+    ((None,), {}, TypeError, f"rate=None: {RATES}"),
+    (("0/m",), {}, ValueError, f"the count of rate=0: {COUNT}"),
+    (((0, 60),), {}, ValueError, f"the count of rate=0: {COUNT}"),
+    (((1.5, 60),), {}, TypeError, f"the count of rate=1.5: {COUNT}"),
+    (("1000001/m",), {}, ValueError, f"the count of rate=1000001: {COUNT}"),
+    (((5, 0),), {}, ValueError, "rate[1]=0: expected a number of seconds above 0, or a timedelta."),
+    (("5/m",), {"algorithm": "bucket"}, ValueError, "algorithm='bucket': expected one of 'gcra', 'sliding', 'fixed'."),
+    (("5/m",), {"algorithm": ["gcra"]}, ValueError, "algorithm=['gcra']: expected one of 'gcra', 'sliding', 'fixed'."),
+    (
+        ("10001/m",),
+        {"algorithm": "sliding"},
+        ValueError,
+        "rate='10001/m': algorithm='sliding' counts at most 10000.",
+    ),
+    (("5/m",), {"on_error": "ajar"}, ValueError, "on_error='ajar': expected one of 'open', 'closed'."),
+    (("5/m",), {"penalty": 20}, TypeError, "penalty=20: expected (denials, seconds), as (20, 600), or None."),
+    (
+        ("5/m",),
+        {"penalty": (0, 60)},
+        ValueError,
+        "the denials of penalty=0: expected a whole number from 1 to 1000000.",
+    ),
+    (
+        ("5/m",),
+        {"penalty": ("20", 60)},
+        TypeError,
+        "the denials of penalty='20': expected a whole number from 1 to 1000000.",
+    ),
+    (
+        ("5/m",),
+        {"penalty": (20, -1)},
+        ValueError,
+        "the time of penalty=-1: expected a number of seconds above 0, or a timedelta.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("rates", "options", "kind", "text"), WRONG, ids=lambda value: str(value)[:30])
+def test_a_wrong_option_is_refused(
+    rates: tuple[Any, ...], options: dict[str, Any], kind: type[Exception], text: str
+) -> None:
+    with pytest.raises(kind, match=f"^{re.escape(text)}$"):
+        RateLimit("api", *rates, **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "text"),
+    [
+        ("", ValueError, "rate limit name is empty: expected 1 to 200 bytes of text."),
+        ("a{b}", ValueError, "rate limit name 'a{b}': braces are not accepted; they mark the Cluster slot in keys."),
+        (7, TypeError, "rate limit name 7: expected a string, got int."),
+    ],
+)
+def test_a_wrong_name_is_refused(name: Any, kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=f"^{re.escape(text)}$"):
+        RateLimit(name, "5/m")
+
+
+@pytest.mark.parametrize("method", ["hit", "peek", "refund"])
+@pytest.mark.parametrize(
+    ("cost", "kind", "text"),
+    [
+        (0, ValueError, "cost=0: expected a whole number from 1 to 5."),
+        (-1, ValueError, "cost=-1: expected a whole number from 1 to 5."),
+        (6, ValueError, "cost=6: expected a whole number from 1 to 5; more than the limit of 5 is never allowed."),
+        (1.0, TypeError, "cost=1.0: expected a whole number from 1 to 5."),
+        (True, TypeError, "cost=True: expected a whole number from 1 to 5."),
+    ],
+)
+def test_a_wrong_cost_is_refused(redis_server: Store, method: str, cost: Any, kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=f"^{re.escape(text)}$"):
+        getattr(RateLimit("api", "5/m", "9/h"), method)("ada", cost)
+
+
+@pytest.mark.parametrize("key", [None, 1.5, True, ("a",)])
+def test_a_wrong_key_is_refused(redis_server: Store, key: Any) -> None:
+    with pytest.raises(TypeError, match=f"^{re.escape(f'key={key!r}: expected a string, bytes or a whole number.')}$"):
+        RateLimit("api", "5/m").hit(key)
+
+
+def test_a_wrong_timeout_is_refused(redis_server: Store) -> None:
+    text = "timeout=-1: expected a number of seconds of at least 0, or a timedelta."
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
+        RateLimit("api", "5/m").wait("ada", -1)
+
+
+def test_an_unknown_connection_is_no_absent_redis(redis_server: Store) -> None:
+    with pytest.raises(ConfigurationError, match="has no 'nowhere'"):
+        RateLimit("api", "5/m", using="nowhere").hit("ada")
+
+
+@pytest.mark.parametrize(
+    ("given", "rate", "words"),
+    [
+        ("10/s", Rate(10, 1_000_000), "10/s"),
+        (" 5 / min ", Rate(5, 60_000_000), "5/m"),
+        ("100/hour", Rate(100, 3_600_000_000), "100/h"),
+        ("3/2h", Rate(3, 7_200_000_000), "3/2h"),
+        ("3/90s", Rate(3, 90_000_000), "3/90s"),
+        ("1/24h", Rate(1, 86_400_000_000), "1/d"),
+        ((2, 0.25), Rate(2, 250_000), "2/0.25s"),
+        ([2, timedelta(minutes=5)], Rate(2, 300_000_000), "2/5m"),
+        ((1, 1e-9), Rate(1, 1), "1/1e-06s"),
+    ],
+)
+def test_a_rate_is_read_and_said(given: Any, rate: Rate, words: str) -> None:
+    assert parse_rate(given) == rate
+    assert str(rate) == words
+
+
+def test_an_error_tells_name_and_wait() -> None:
+    rates = (Rate(5, 60_000_000),)
+    error = RateLimited("api", decisions.blocked(rates, 12_345_678))
+    away = RateLimited("api", decisions.unchecked(rates, False, 5.0))
+
+    assert str(error) == "Rate limit 'api' is exceeded: try again in 12.3 s."
+    assert (error.name, error.retry_after, error.decision.blocked) == ("api", 12.345678, True)
+    assert isinstance(error, RateLimitError)
+    assert str(away) == "Rate limit 'api' cannot be checked, as Redis does not answer: try again in 5 s."
