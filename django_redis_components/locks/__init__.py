@@ -12,7 +12,7 @@ waiter that died costs those behind it two seconds at most.
 order in which they came. `ReadWriteLock` does so with readers and writers.
 
 What no lease can do: stop a holder that was paused past its end. Where that matters, store the fencing
-token with what you write, and refuse lower ones.
+token with what you write, and refuse lower ones: `FencedModel` and `fenced_update` do.
 
 Keys, all in the slot of ``{name}``:
 
@@ -61,6 +61,8 @@ See also: `django_redis_components.semaphores` for more than one holder; docs/lo
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from django_redis_components.locks.decorator import lock
 from django_redis_components.locks.exceptions import (
     LockError,
@@ -68,13 +70,19 @@ from django_redis_components.locks.exceptions import (
     LockNotAcquired,
     LockNotOwned,
     NotEnoughReplicas,
+    StaleFence,
 )
+from django_redis_components.locks.fencing import fenced_update
 from django_redis_components.locks.lock import Lock
 from django_redis_components.locks.multi import MultiLock
 from django_redis_components.locks.readwrite import ReadWriteLock
 from django_redis_components.locks.state import LockState, ReadWriteState
 
+if TYPE_CHECKING:
+    from django_redis_components.locks.models import FencedModel
+
 __all__ = [
+    "FencedModel",
     "Lock",
     "LockError",
     "LockLost",
@@ -85,5 +93,16 @@ __all__ = [
     "NotEnoughReplicas",
     "ReadWriteLock",
     "ReadWriteState",
+    "StaleFence",
+    "fenced_update",
     "lock",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """A model cannot be defined before the apps are loaded, and a lock may be imported before that."""
+    if name == "FencedModel":
+        from django_redis_components.locks.models import FencedModel
+
+        return FencedModel
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -55,3 +55,15 @@ class NotEnoughReplicas(LockError):
         )
         self.wanted = wanted
         self.acknowledged = acknowledged
+
+
+class StaleFence(LockError):
+    """A write under a fencing token was refused: the rows have been written under a later one, or are gone.
+
+    Attributes:
+        fence: the token that was too old.
+    """
+
+    def __init__(self, name: str, fence: int, what: str) -> None:
+        super().__init__(name, f"{name} not written under fence {fence}: {what}.")
+        self.fence = fence

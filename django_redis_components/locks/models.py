@@ -1,0 +1,50 @@
+"""A base for rows that are written under a lock. Like all models it can be imported once the apps are loaded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.db import models
+
+from django_redis_components.locks.fencing import checked, fenced_update
+
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
+
+
+class FencedModel(models.Model):
+    """A row that refuses whoever holds a lock no more. Abstract: adds the field ``fence``.
+
+    `save` is as always, and checks nothing: write with `fenced_update` or `update_fenced`.
+    """
+
+    #: The fencing token of the last write.
+    fence = models.BigIntegerField(default=0, editable=False)
+
+    class Meta:
+        abstract = True
+
+    def claim(self, fence: int | None) -> None:
+        """Take the row for a lock that was just taken, and read it anew.
+
+        From then on no earlier holder can write it, so what was read stays true until we write.
+
+        Raises:
+            StaleFence: a later holder has claimed or written it, or it is gone.
+        """
+        self.update_fenced(fence)
+        self.refresh_from_db()
+
+    def update_fenced(self, fence: int | None, **values: Any) -> None:
+        """Write these fields of the row, unless a later holder has claimed or written it.
+
+        Raises:
+            StaleFence: a later holder has, or the row is gone.
+        """
+        fenced_update(self._own_row(), fence, **values)
+        self.fence = checked(fence)
+        for field, value in values.items():
+            setattr(self, field, value)
+
+    def _own_row(self) -> QuerySet[Any]:
+        return type(self)._base_manager.using(self._state.db).filter(pk=self.pk)
