@@ -32,8 +32,10 @@ from tests.taskqueue.support import (
     new_fetcher,
     running_worker,
     server_ms,
+    settle_now,
     taskqueue_settings,
     work_off,
+    work_until_finished,
 )
 from tests.taskqueue.tasks import add, add_async, come_back, echo, note, noted
 
@@ -177,6 +179,19 @@ def test_the_limits_of_a_task_hold_in_a_flow(store: Store) -> None:
 
     assert sorted(noted) == [0, 1, 2]
     assert flow.wait(0) == [[[0, 1, 2]], {}]
+
+
+@pytest.mark.parametrize("limit", [{"concurrency": 1}, {"rate": "50/s"}], ids=["concurrency", "rate"])
+def test_members_that_a_limit_holds_back_start_in_their_order(store: Store, limit: Any) -> None:
+    limited = note.using(**limit)
+    flow = group(limited.s(number) for number in range(12)).enqueue()
+    [job] = new_fetcher(worker="first").fetch("0", 12)
+    new_fetcher(worker="another").fetch("0", 12)
+    settle_now(new_fetcher(worker="first"), execute(job))
+
+    work_until_finished(*flow.results)
+
+    assert noted == list(range(12))
 
 
 def test_a_moment_that_has_passed_delays_nothing(redis_server: Store) -> None:

@@ -1,6 +1,6 @@
 -- Limits over all workers. A limit is called "c:<key>" (how many tasks run at once) or "r:<key>" (how many start in a
 -- time). Who finds it reached stands in a line: one zset of each queue, in which all that wait for one limit stand
--- together, by priority, then by when they were accepted.
+-- together, by priority, then by when they were accepted; tasks of one flow, accepted at one moment, in its order.
 -- @include limit_sent
 
 -- Queues in which somebody was called up to the front.
@@ -8,12 +8,13 @@ local called_in = {}
 
 -- The limits of a task, and its place in their lines; nil if it has none.
 local function limits_of(id, queue)
-    local seen = redis.call("HMGET", record_of(id), "C", "R", "p", "e")
+    local seen = redis.call("HMGET", record_of(id), "C", "R", "p", "e", "c")
     if not seen[1] and not seen[2] then
         return nil
     end
     local limits = { id = id, queue = queue }
-    local order = string.format("\t%03d\t%s\t%s", 100 - tonumber(seen[3] or 0), seen[4], id)
+    local number = seen[5] and string.format("\t%05d", string.match(seen[5], "%d+$")) or ""
+    local order = string.format("\t%03d\t%s%s\t%s", 100 - tonumber(seen[3] or 0), seen[4], number, id)
     if seen[1] then
         limits.slots, limits.most = read_limit("C", seen[1])
         limits.slot_line = limits.slots .. order
