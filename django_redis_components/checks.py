@@ -27,7 +27,7 @@ from django_redis_components.core import conf, connections
 from django_redis_components.core.caches import caches_on
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.ratelimits.checks import check_middleware
-from django_redis_components.taskqueue.checks import check_periodic
+from django_redis_components.taskqueue.checks import check_periodic, connections_of_tasks
 
 #: `manage.py check --tag redis_components` runs these checks alone.
 TAG = "redis_components"
@@ -105,11 +105,11 @@ def _aliases() -> list[str]:
 
 
 def _queue_aliases() -> list[str]:
-    """Where tasks go unless they name another connection, and the queue that the dashboard shows."""
+    """Where tasks go unless they name another connection, those that they name, and what the dashboard shows."""
     if conf.mistakes():
         return []
     settings = conf.settings()
-    wanted = dict.fromkeys(["default", settings.dashboard.using])
+    wanted = dict.fromkeys(["default", settings.dashboard.using, *connections_of_tasks()])
     return [alias for alias in wanted if alias in settings.connections]
 
 

@@ -17,17 +17,27 @@ logger = logging.getLogger("django_redis_components.taskqueue")
 
 def check_periodic() -> list[CheckMessage]:
     """Import the `tasks` modules, and look at the schedules (drc.E043, drc.E044)."""
-    found: list[CheckMessage] = []
-    try:
-        registry.autodiscover()
-    except InvalidTask as exc:
-        found.append(Error(str(exc), id="drc.E043"))
-    except Exception:
-        # Workers and pollers end with it. A check must not: `migrate` may be what the module waits for.
-        logger.debug("A module of tasks cannot be imported.", exc_info=True)
+    found = _discovered()
     for schedule in declared.registered():
         found.extend(_of(schedule))
     return found
+
+
+def connections_of_tasks() -> list[str]:
+    """Import the `tasks` modules; the connections that their tasks are sent over, sorted."""
+    _discovered()  # check_periodic tells what is wrong
+    return sorted({task.connection for task in registry.each()})
+
+
+def _discovered() -> list[CheckMessage]:
+    try:
+        registry.autodiscover()
+    except InvalidTask as exc:
+        return [Error(str(exc), id="drc.E043")]
+    except Exception:
+        # Workers and pollers end with it. A check must not: `migrate` may be what the module waits for.
+        logger.debug("A module of tasks cannot be imported.", exc_info=True)
+    return []
 
 
 def _of(schedule: declared.Schedule) -> list[CheckMessage]:

@@ -11,6 +11,7 @@ from django.apps import apps
 from django.core.checks import CheckMessage, run_checks
 
 from django_redis_components import checks
+from django_redis_components.taskqueue import registry, task
 
 DJANGO_REDIS = "django_redis.cache.RedisCache"
 DJANGOS_OWN = "django.core.cache.backends.redis.RedisCache"
@@ -182,6 +183,35 @@ def test_tasks_in_a_caches_database_are_a_warning(
         'Give the connection a "URL" with another database number or server, '
         "or silence drc.W001 if nobody clears that cache."
     )
+
+
+def tidy() -> None:
+    """A function that a test makes a task of."""
+
+
+def test_the_connections_of_all_tasks_are_looked_at(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_tasks", {})
+    settings.CACHES = {**settings.CACHES, "pages": {"BACKEND": DJANGO_REDIS, "LOCATION": "redis://h:6379/1"}}
+    settings.REDIS_COMPONENTS = {
+        "CONNECTIONS": {name: {"URL": f"redis://h/{at}"} for at, name in enumerate(("default", "jobs", "locks"))}
+    }
+    assert found() == []
+
+    task(using="jobs")(tidy)
+
+    [(code, text)] = found()
+    assert code == "drc.W001"
+    assert text.startswith('The tasks of REDIS_COMPONENTS["CONNECTIONS"]["jobs"] stand in the database of the cache')
+
+
+def test_a_task_over_a_connection_that_does_not_exist_stops_no_check(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "_tasks", {})
+    components(settings, url="redis://h/1")
+    task(using="nowhere")(tidy)
+
+    assert found() == []
 
 
 def test_the_default_of_one_cache_for_all_is_a_warning(settings: Any) -> None:
