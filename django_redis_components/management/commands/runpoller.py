@@ -17,7 +17,7 @@ class Command(BaseCommand):
     """Tend the queue."""
 
     help = (
-        "Ring for delayed tasks when they fall due, bring back tasks of dead workers, prune."
+        "Ring for delayed tasks when they fall due, send periodic tasks, bring back tasks of dead workers, prune."
         " Any number may run; one is active. Workers have one embedded, so this command is for hosts without workers."
         " Exit codes: 0 stopped, 1 an error at the start, 2 a wrong argument."
     )

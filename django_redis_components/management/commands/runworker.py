@@ -25,7 +25,7 @@ class Command(BaseCommand):
     help = (
         "Run tasks of the named queues, in strict order: a later queue is served when the earlier ones are empty."
         " Or by weight: see --weights."
-        " SIGTERM and Ctrl-C let running tasks finish; a second one hands them back at once."
+        " SIGTERM and Ctrl-C leave running tasks GRACE seconds (25) to finish; a second one hands them back at once."
         " SIGUSR1 makes the worker quiet: it fetches nothing more, finishes what runs, and waits for SIGTERM."
         " Exit codes: 0 stopped, 1 an error at the start, or a process had to be killed to stop,"
         " 2 a wrong argument."
@@ -58,14 +58,22 @@ class Command(BaseCommand):
         parser.add_argument(
             "--processes", type=whole_number(1, 256), default=1, help="processes, 1 to 256 (default: 1)"
         )
-        parser.add_argument("--no-poller", action="store_true", help="without the embedded poller")
+        parser.add_argument(
+            "--no-poller",
+            action="store_true",
+            help="without the embedded poller: others must tend the queue and send periodic tasks (default: with it)",
+        )
         parser.add_argument(
             "--reload",
             action="store_true",
             help="for development: start again when a file of the site changes; running tasks have 3 s, then they go"
             " back to their queue",
         )
-        parser.add_argument("--burst", action="store_true", help="end when the queues are empty")
+        parser.add_argument(
+            "--burst",
+            action="store_true",
+            help="end when the queues are empty; delayed tasks are not waited for (default: run until stopped)",
+        )
         _add_arguments_of_recycling(parser)
         _add_arguments_of_health(parser)
         logs.add_format(parser)

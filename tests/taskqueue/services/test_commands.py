@@ -43,7 +43,7 @@ def test_another_name_serves_where_the_first_is_taken(name: str) -> None:
 HELP = {
     "runworker": [
         "Run tasks of the named queues, in strict order: a later queue is served when the earlier ones are empty.",
-        "SIGTERM and Ctrl-C let running tasks finish; a second one hands them back at once.",
+        "SIGTERM and Ctrl-C leave running tasks GRACE seconds (25) to finish; a second one hands them back at once.",
         "Exit codes: 0 stopped, 1 an error at the start, or a process had to be killed to stop, 2 a wrong argument.",
         "queue names (default: default, or those with weights)",
         "how often each queue comes first, as in high=5,low=1; 1 to 1000",
@@ -54,7 +54,7 @@ HELP = {
         "connection alias (default: default)",
     ],
     "runpoller": [
-        "Ring for delayed tasks when they fall due, bring back tasks of dead workers, prune.",
+        "Ring for delayed tasks when they fall due, send periodic tasks, bring back tasks of dead workers, prune.",
         "Any number may run; one is active. Workers have one embedded",
         "Exit codes: 0 stopped, 1 an error at the start, 2 a wrong argument.",
         "connection alias (default: default)",
