@@ -103,7 +103,7 @@ def when(moment: datetime | Seconds | None, what: str) -> str:
         return ""
     if isinstance(moment, datetime):
         due_us = round(_aware(moment).timestamp() * 1_000_000)
-        return str(-(-due_us // 1_000))  # never before its time
+        return str(max(0, -(-due_us // 1_000)))  # never before its time; before the epoch is as late as at it
     return f"+{to_ms(moment, what, zero=True)}"
 
 

@@ -58,6 +58,19 @@ def test_a_task_that_has_not_begun_in_time_is_not_run(store: Store, options: dic
     assert (depth.ready, depth.scheduled, depth.running, depth.failed) == (0, 0, 0, 0)
 
 
+@pytest.mark.parametrize("year", [1, 1969])
+def test_a_moment_before_the_epoch_has_passed_like_any_other(store: Store, year: int) -> None:
+    late = note.using(expires=datetime(year, 1, 1, tzinfo=UTC)).enqueue("late")
+    others = add.enqueue_many([((number, 0), {}) for number in range(3)])
+
+    jobs = new_fetcher().fetch("lane", 4)
+
+    assert [job.id for job in jobs] == [other.id for other in others]
+    late.refresh()
+    assert late.state == "expired"
+    assert late.expires_at == datetime(1970, 1, 1, tzinfo=UTC)
+
+
 def test_a_task_that_begins_in_time_is_run(store: Store) -> None:
     result = add.using(expires=60).enqueue(2, 3)
 
