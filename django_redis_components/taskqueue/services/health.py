@@ -140,12 +140,12 @@ class Port:
 
     def answer(self, problem: str) -> None:
         """Answer those who have asked; hang up on those who do not."""
-        for key, _ in self._selector.select(0):
-            if key.fileobj is self._listener:
-                self._admit()
-            elif isinstance(key.fileobj, socket.socket):
-                _reply(key.fileobj, problem)
-                self._hang_up(key.fileobj)
+        ready = {key.fileobj for key, _ in self._selector.select(0)}
+        for caller in [each for each in self._callers if each in ready]:
+            _reply(caller, problem)
+            self._hang_up(caller)
+        if self._listener in ready:  # last: room is made by hanging up on one who has not asked
+            self._admit()
         for caller in [each for each, until in self._callers.items() if until < time.monotonic()]:
             self._hang_up(caller)
 

@@ -283,6 +283,21 @@ def test_callers_who_say_nothing_hold_up_nobody(port: Port, monkeypatch: pytest.
         caller.close()
 
 
+def test_who_asks_just_when_he_must_make_room_ends_nothing(port: Port) -> None:
+    callers = [call(port, b"") for _ in range(health.MAX_CALLERS)]
+    eventually(lambda: port.answer("") or len(port._callers) == health.MAX_CALLERS)
+    late = call(port, b"GET / HTTP/1.0\r\n\r\n")
+    for caller in callers:  # the oldest among them, whose place the late one gets
+        caller.sendall(b"GET / HTTP/1.0\r\n\r\n")
+    eventually(lambda: len(port._selector.select(0)) == health.MAX_CALLERS + 1)
+
+    assert answered(port, late).startswith(b"HTTP/1.1 200 OK")
+
+    assert port._callers == {}
+    for caller in callers:
+        caller.close()
+
+
 def test_a_caller_who_hangs_up_is_forgotten(port: Port) -> None:
     caller = call(port, b"")
     eventually(lambda: port.answer("") or port._callers)
