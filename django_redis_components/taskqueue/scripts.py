@@ -43,7 +43,7 @@ TEND = LuaScript(
 )  # fmt: skip
 NOTE = LuaScript("taskqueue", "note", keys=("base",), args=("id", "token", "text"), idempotent=True)
 WATCH = LuaScript("taskqueue", "watch", keys=("base",), args=("id",), idempotent=True)
-UNPARK = LuaScript("taskqueue", "unpark", keys=("base",), args=("queue", "skip", "names*"), idempotent=True)
+UNPARK = LuaScript("taskqueue", "unpark", keys=("base",), args=("queue", "skip", "up_to_ms", "names*"), idempotent=True)
 PAGE = LuaScript("taskqueue", "page", keys=("base",), args=("queue", "state", "offset", "limit"), idempotent=True)
 MEASURE = LuaScript("taskqueue", "measure", keys=("base",), args=("step", "count", "whole", "queues*"), idempotent=True)
 BREAKDOWN = LuaScript("taskqueue", "breakdown", keys=("base",), args=("queue", "count"), idempotent=True)

@@ -16,9 +16,10 @@ def unpark(queues: Sequence[str], using: str) -> None:
     """Parked tasks whose names are known by now go back to the front of their queues."""
     client, names = connections.client(using), registry.names()
     for queue in queues:
-        seen, skip, total = 1, 0, 0
+        seen, skip, total, up_to_ms = 1, 0, 0, b""
         while seen:
-            seen, stayed, back = client.execute(UNPARK(base=base_key(), queue=queue, skip=skip, names=names))
+            call = UNPARK(base=base_key(), queue=queue, skip=skip, up_to_ms=up_to_ms, names=names)
+            seen, stayed, back, up_to_ms = client.execute(call)
             skip, total = skip + stayed, total + back
         if total:
             logger.info("%d parked tasks of queue %s are known now and go back to it.", total, queue)

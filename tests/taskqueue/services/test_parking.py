@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
+from django_redis_components.core import connections
 from django_redis_components.taskqueue import TaskResultStatus, get_queue, registry
+from django_redis_components.taskqueue.scripts import UNPARK
 from django_redis_components.taskqueue.services.parking import unpark
+from django_redis_components.taskqueue.tasks.jobs import Ack
 from tests.support import Store
-from tests.taskqueue.support import base_key, queue_key, work_off
+from tests.taskqueue.support import base_key, new_fetcher, queue_key, settle_now, work_off
 from tests.taskqueue.tasks import add, echo, note, noted
 
 
@@ -104,3 +107,30 @@ def test_a_parked_task_that_is_gone_stays_out_of_the_queue(redis_server: Store, 
 
     assert work_off() == []
     assert redis_server.raw.zcard(queue_key(redis_server, "parked")) == 0
+
+
+def test_what_another_worker_parks_again_meanwhile_is_left_to_the_next_time(
+    redis_server: Store, forget: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note.enqueue_many([((number,), {}) for number in range(3)])
+    forget(note)
+    work_off()
+    forget()
+    client, calls = connections.client("default"), 0
+    unparking = type(client).execute
+
+    def execute(self: Any, call: Any) -> Any:
+        nonlocal calls
+        reply = unparking(self, call)
+        if call.script is UNPARK:
+            calls += 1
+            assert calls < 10, "it goes on for as long as the other worker parks"
+            old = new_fetcher(worker="old:1")
+            jobs = old.fetch(f"lane{calls}", 3)
+            settle_now(old, *[Ack(job.id, job.token, "park") for job in jobs])
+        return reply
+
+    monkeypatch.setattr(type(client), "execute", execute)
+    unpark(["default"], "default")
+
+    assert get_queue("default").depths().parked == 3
