@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import logging
 import os
@@ -23,7 +24,7 @@ from django_redis_components.taskqueue.services.child import QUIET, STOP_NOW, ST
 from django_redis_components.taskqueue.services.orders import Orders
 from django_redis_components.taskqueue.workers.recycling import Recycling
 from django_redis_components.taskqueue.workers.unbegun import Unbegun
-from django_redis_components.taskqueue.workers.worker import Worker
+from django_redis_components.taskqueue.workers.worker import MAX_AHEAD, Worker
 
 logger = logging.getLogger("django_redis_components.taskqueue")
 
@@ -31,6 +32,8 @@ logger = logging.getLogger("django_redis_components.taskqueue")
 BEACON_S = 1.0
 #: Seconds between two looks whether the last tasks have finished.
 LAST_BEAT_S = 0.05
+#: Bytes that a beacon has for each task, or so; and bytes that a pipe holds, unless told otherwise, and at most.
+LEASE_BYTES, PIPE_BYTES, MAX_PIPE_BYTES = 128, 1 << 16, 1 << 20
 #: Exit code of a process that has ended for the sake of a task.
 ENDED = 3
 #: All that is held back while a process is forked.
@@ -52,6 +55,7 @@ def spawn(options: WorkerOptions, using: str, siblings: Sequence[Closable], supe
     """
     databases.close_all()
     beacon_read, beacon_write = os.pipe()
+    _widen(beacon_write, options)
     life_read, life_write = os.pipe()
     worker_id = f"{supervisor}.{secrets.token_hex(3)}"
     unbegun = Unbegun()
@@ -67,6 +71,14 @@ def spawn(options: WorkerOptions, using: str, siblings: Sequence[Closable], supe
     os.close(beacon_write)
     os.close(life_read)
     return Child(pid, worker_id, beacon_read, life_write, options, unbegun)
+
+
+def _widen(fd: int, options: WorkerOptions) -> None:
+    """Let the pipe hold a whole beacon of a process that holds many tasks; else it takes a second for each 64 KiB."""
+    wanted = LEASE_BYTES * (options.threads + options.async_concurrency + MAX_AHEAD)
+    if wanted > PIPE_BYTES and hasattr(fcntl, "F_SETPIPE_SZ"):
+        with contextlib.suppress(OSError):  # the system has no more for us: it takes the time
+            fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, min(wanted, MAX_PIPE_BYTES))
 
 
 def _live_and_end(
@@ -200,13 +212,17 @@ def _end_for(ends: set[str], worker: Worker, stops: _Stops) -> int:
 
 
 class _Beats:
-    """Writes beacons: the main thread regularly, others when the supervisor must know something at once."""
+    """Writes beacons: the main thread regularly, others when the supervisor must know something at once.
+
+    A beacon may be larger than the pipe: its rest is written before the next one.
+    """
 
     def __init__(self, fd: int, worker: Worker) -> None:
         self._fd = fd
         self._worker = worker
         self._writing = threading.Lock()
         self._quiet, self._leaving = False, ""
+        self._rest = b""
 
     def write(self, *, quiet: bool = False, leaving: str = "") -> None:
         """Write one. A full pipe means that the supervisor is slow, and the next one will do."""
@@ -217,6 +233,9 @@ class _Beats:
         """Write one that says what the main thread last said of the process."""
         worker = self._worker
         with self._writing:
+            self._write_rest()
+            if self._rest:
+                return
             beacon = Beacon(
                 dict(worker.fetcher.held),
                 worker.busy(),
@@ -227,5 +246,10 @@ class _Beats:
                 worker.running(),
                 worker.watch.hard(),
             )
-            with contextlib.suppress(BlockingIOError, BrokenPipeError):
-                os.write(self._fd, json.dumps(vars(beacon)).encode() + b"\n")
+            self._rest = json.dumps(vars(beacon)).encode() + b"\n"
+            self._write_rest()
+
+    def _write_rest(self) -> None:
+        with contextlib.suppress(BlockingIOError, BrokenPipeError):
+            while self._rest:
+                self._rest = self._rest[os.write(self._fd, self._rest) :]

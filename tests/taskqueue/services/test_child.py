@@ -12,8 +12,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from django_redis_components.core import connections
 from django_redis_components.taskqueue.services.child import Beacon, Child, WorkerOptions
+from django_redis_components.taskqueue.workers.process import _Beats
 from django_redis_components.taskqueue.workers.unbegun import Unbegun
+from django_redis_components.taskqueue.workers.worker import Worker
+from tests.support import eventually
 
 
 class Process:
@@ -73,6 +77,22 @@ def test_a_line_that_a_full_pipe_cut_is_passed_over(process: Process) -> None:
     process.write(line(c="t3"))
 
     assert process.child.beacon.leases == {"c": "t3"}
+
+
+def test_however_many_leases_a_process_holds_its_supervisor_hears_of_all(process: Process) -> None:
+    os.set_blocking(process.beacon, False)
+    worker = Worker(connections.client("default"), "host:1", ["default"], 1, 0)
+    worker.fetcher.held = {f"task-{number:015}": f"host:abcdef.123456/0/{number}" for number in range(5_000)}
+    beats = _Beats(process.beacon, worker)
+
+    def heard() -> bool:
+        beats.write()
+        process.child.read_beacons()
+        return process.child.beacon.leases == worker.fetcher.held
+
+    eventually(heard)
+    worker.fetcher.held = {"last": "t1"}
+    eventually(heard)
 
 
 def test_a_lease_that_two_beacons_name_was_held(process: Process) -> None:
