@@ -4,6 +4,7 @@
     python -m benchmarks --quick           # the same with small sizes, to see that everything works
     python -m benchmarks.locks             # locks and semaphores beside redis-py and python-redis-lock
     python -m benchmarks.client_path       # what our client adds to a round trip
+    python -m benchmarks.expiry_peak       # how the ends of 5,000 cached keys are spread
 
 The first run makes an environment of its own in ``.data/bench``, with the peers in it; see ``environment``.
 """

@@ -6,6 +6,7 @@ drc.E002   a connection that cannot be understood: no such cache, not django-red
 drc.E043   a task or a schedule that is not accepted: a wrong cron expression, say
 drc.E044   a schedule whose queue or connection does not exist
 drc.E050   the rate limit middleware is to limit by user, and stands above the middleware that knows him
+drc.E060   a `JitteredRedisCache` that unpickles
 drc.W001   tasks stand in a database that a cache empties with `cache.clear()`
 drc.W002   the admin is not installed, and the dashboard lives in it
 drc.W030   autocomplete is used, and the URLconf lacks the view that its widget asks
@@ -26,6 +27,7 @@ from django_redis_components.autocomplete.checks import check_widgets
 from django_redis_components.core import conf, connections
 from django_redis_components.core.caches import caches_on
 from django_redis_components.core.exceptions import ConfigurationError
+from django_redis_components.expiry.checks import check_serializers
 from django_redis_components.ratelimits.checks import check_middleware
 from django_redis_components.taskqueue.checks import check_periodic, connections_of_tasks
 
@@ -85,6 +87,11 @@ def check_rate_limits(app_configs: Sequence[AppConfig] | None = None, **_: Any) 
     return [] if conf.mistakes() else check_middleware()
 
 
+def check_caches(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
+    """Caches of ours that unpickle (drc.E060)."""
+    return list(check_serializers())
+
+
 CHECKS = (
     check_settings,
     check_connections,
@@ -93,6 +100,7 @@ CHECKS = (
     check_autocomplete,
     check_schedules,
     check_rate_limits,
+    check_caches,
 )
 
 

@@ -1,0 +1,176 @@
+"""`JitteredRedisCache`: Django's cache, whose timeouts differ a little."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.core.cache import caches
+from django.core.checks import run_checks
+
+from django_redis_components.core.exceptions import ConfigurationError
+from tests.support import Store, run_async
+
+BACKEND = "django_redis_components.expiry.cache.JitteredRedisCache"
+
+
+@pytest.fixture
+def cache(redis_server: Store, settings: Any) -> Iterator[Any]:
+    configure(settings, redis_server.url, redis_server.prefix, SPREAD=0.5)
+    yield caches["jittered"]
+    caches["jittered"].close(force=True)
+
+
+def configure(settings: Any, url: str, prefix: str = "", **options: Any) -> None:
+    entry = {"BACKEND": BACKEND, "LOCATION": url, "KEY_PREFIX": prefix, "TIMEOUT": 1_000, "OPTIONS": options}
+    settings.CACHES = settings.CACHES | {"jittered": entry}
+
+
+def spread_of(cache: Any, keys: Any) -> tuple[float, float]:
+    """The shortest and the longest time to live, in seconds."""
+    ttls = [cache.pttl(key) / 1_000 for key in keys]
+    return min(ttls), max(ttls)
+
+
+def assert_spread(cache: Any, keys: Any, longest: float) -> None:
+    low, high = spread_of(cache, keys)
+    assert longest / 2 - 30 < low < longest * 0.7
+    assert longest * 0.8 < high <= longest
+
+
+KEYS = [f"k{number}" for number in range(60)]
+
+
+def test_set(cache: Any) -> None:
+    for key in KEYS:
+        assert cache.set(key, 1, 1_000)
+
+    assert_spread(cache, KEYS, 1_000)
+
+
+def test_the_default_timeout(cache: Any) -> None:
+    for key in KEYS:
+        cache.set(key, 1)
+
+    assert_spread(cache, KEYS, 1_000)
+
+
+def test_add(cache: Any) -> None:
+    assert all(cache.add(key, 1, timeout=1_000) for key in KEYS)
+    assert not cache.add("k1", 2)
+
+    assert_spread(cache, KEYS, 1_000)
+
+
+def test_set_many_gives_each_key_its_own(cache: Any) -> None:
+    assert cache.set_many(dict.fromkeys(KEYS, 1), 1_000) == []
+
+    assert_spread(cache, KEYS, 1_000)
+    assert cache.get_many(KEYS) == dict.fromkeys(KEYS, 1)
+
+
+def test_touch(cache: Any) -> None:
+    cache.set_many(dict.fromkeys(KEYS, 1), 10)
+
+    assert all(cache.touch(key, 1_000) for key in KEYS)
+
+    assert_spread(cache, KEYS, 1_000)
+
+
+def test_get_or_set(cache: Any) -> None:
+    assert [cache.get_or_set(key, lambda: 7, 1_000) for key in KEYS] == [7] * 60
+
+    assert_spread(cache, KEYS, 1_000)
+
+
+def test_the_asyncio_twins(cache: Any) -> None:
+    async def act() -> None:
+        for key in KEYS[:20]:
+            await cache.aset(key, 1, 1_000)
+            await cache.aadd(key + "added", 1, 1_000)
+            await cache.aget_or_set(key + "got", 1, 1_000)
+            await cache.atouch(key, 1_000)
+        await cache.aset_many({key + "many": 1 for key in KEYS[:20]}, 1_000)
+
+    run_async(act)
+
+    for part in ("", "added", "got", "many"):
+        low, high = spread_of(cache, [key + part for key in KEYS[:20]])
+        assert 470 < low < high - 50
+        assert high <= 1_000
+
+
+@pytest.mark.parametrize("timeout", [0, -1])
+def test_zero_and_below_still_mean_not_at_all(cache: Any, timeout: int) -> None:
+    cache.set("k", 1)
+
+    cache.set("k", 2, timeout)
+    cache.set_many({"j": 1}, timeout)
+
+    assert cache.get("k") is cache.get("j") is None
+
+
+def test_none_still_means_for_ever(cache: Any) -> None:
+    cache.set("k", 1, None)
+    cache.set_many({"j": 1}, None)
+    cache.set("t", 1, 100)
+    cache.touch("t", None)
+
+    assert [cache.ttl(key) for key in ("k", "j", "t")] == [None, None, None]
+
+
+def test_a_timeout_of_a_hundred_years_is_djangos_business(cache: Any) -> None:
+    cache.set("k", 1, 100 * 365 * 86_400)
+
+    assert cache.ttl("k") > 49 * 365 * 86_400
+
+
+def test_values_are_json_unless_the_site_says_otherwise(cache: Any, redis_server: Store) -> None:
+    cache.set("k", {"a": [1, "ü"]})
+
+    assert cache.get("k") == {"a": [1, "ü"]}
+    assert redis_server.raw.get(cache.make_key("k")) == b'{"a": [1, "\\u00fc"]}'
+
+
+def test_a_server_that_is_away_is_ignored_where_the_site_says_so(settings: Any) -> None:
+    configure(settings, "redis://127.0.0.1:1/0", IGNORE_EXCEPTIONS=True)
+
+    assert caches["jittered"].set_many({"a": 1}) is None
+    assert caches["jittered"].set("a", 1) is None
+
+
+def test_many_servers_are_written_to_one_by_one(redis_server: Store, settings: Any) -> None:
+    configure(settings, redis_server.url, redis_server.prefix, CLIENT_CLASS="django_redis.client.ShardClient")
+    settings.CACHES["jittered"]["LOCATION"] = [redis_server.url, redis_server.url]
+
+    assert caches["jittered"].set_many({"a": 1, "b": 2}, 100) == []
+    assert all(89 <= caches["jittered"].ttl(key) <= 100 for key in ("a", "b"))
+    caches["jittered"].close(force=True)
+
+
+@pytest.mark.parametrize("spread", [1, -0.1, "much"])
+def test_a_wrong_spread_is_named(settings: Any, spread: Any) -> None:
+    configure(settings, "redis://127.0.0.1:1/0", SPREAD=spread)
+
+    with pytest.raises(ConfigurationError) as raised:
+        caches["jittered"].set("k", 1)
+    assert str(raised.value) == f'CACHES, OPTIONS["SPREAD"]: spread={spread!r}: expected a number from 0 to below 1.'
+
+
+def test_a_pickle_serializer_is_a_check_error(redis_server: Store, settings: Any) -> None:
+    serializer = "django_redis.serializers.pickle.PickleSerializer"
+    configure(settings, redis_server.url, SERIALIZER=serializer)
+
+    (found,) = [message for message in run_checks() if message.id == "drc.E060"]
+    assert found.msg == (
+        f'CACHES["jittered"]["OPTIONS"]["SERIALIZER"] = {serializer!r} unpickles what stands in Redis: '
+        "whoever can write there can run code here."
+    )
+    assert found.hint == "Leave it out, which means django_redis.serializers.json.JSONSerializer."
+
+
+def test_what_cannot_be_imported_is_left_to_django(redis_server: Store, settings: Any) -> None:
+    configure(settings, redis_server.url, SERIALIZER="nowhere.Serializer")
+
+    assert [message for message in run_checks() if message.id == "drc.E060"] == []

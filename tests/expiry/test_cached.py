@@ -1,0 +1,494 @@
+"""`@cached`: what is kept, for whom, and for how long."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import threading
+from typing import Any
+
+import pytest
+
+from django_redis_components.expiry import cached
+from django_redis_components.expiry.scripts import FETCH, STORE
+from tests.expiry.reports import doomed
+from tests.support import Proxy, Store, eventually, run_async, run_together
+from tests.support.processes import Children
+
+
+def counting(key: str = "n:{n}", timeout: float = 60, **options: Any) -> tuple[Any, list[int]]:
+    """A cached function and the list of its computations."""
+    calls: list[int] = []
+
+    @cached(key, timeout, **options)
+    def squared(n: int) -> int:
+        calls.append(n)
+        return n * n
+
+    return squared, calls
+
+
+def waiters(store: Store, name: str) -> int:
+    """How many wait for who computes."""
+    return int(store.raw.hget(f"{store.prefix}:expiry:{{{name}}}:flight", "waiters") or 0)
+
+
+def test_a_value_is_computed_once_and_kept_for_its_arguments(store: Store) -> None:
+    squared, calls = counting()
+
+    assert [squared(3), squared(n=3), squared(4), squared(3)] == [9, 9, 16, 9]
+
+    assert calls == [3, 4]
+
+
+def test_200_threads_at_once_compute_once(store: Store) -> None:
+    calls = []
+
+    @cached("slow", 60)
+    def slow() -> int:
+        calls.append(1)
+        eventually(lambda: waiters(store, "slow") == 199, 20)
+        return 7
+
+    assert run_together(200, slow) == [7] * 200
+    assert len(calls) == 1
+
+
+def test_200_threads_in_four_processes_compute_once(redis_server: Store, children: Children) -> None:
+    started = [children.call("tests.expiry.reports:ask_together", 50, 2026) for _ in range(4)]
+
+    answers = [child.result(60) for child in started]
+
+    assert answers == [[2026] * 50] * 4
+    assert redis_server.raw.get(f"{redis_server.prefix}:count:computed") == b"1"
+
+
+def test_200_tasks_at_once_compute_once(store: Store) -> None:
+    calls = []
+
+    @cached("slow", 60)
+    async def slow() -> int:
+        calls.append(1)
+        while waiters(store, "slow") < 199:  # noqa: ASYNC110 - others write it
+            await asyncio.sleep(0.01)
+        return 7
+
+    async def together() -> list[int]:
+        return await asyncio.gather(*(slow() for _ in range(200)))
+
+    assert run_async(together) == [7] * 200
+    assert len(calls) == 1
+
+
+def test_who_computes_and_dies_holds_the_others_up_for_its_lease_only(redis_server: Store, children: Children) -> None:
+    child = children.call("tests.expiry.reports:doomed")
+    assert child.wait() == -9
+    flight = f"{redis_server.prefix}:expiry:{{doomed}}:flight"
+    assert redis_server.raw.exists(flight)
+
+    assert doomed() == "computed by the next"
+
+    assert not redis_server.raw.exists(flight)
+    assert doomed() == "computed by the next"
+    assert redis_server.raw.get(f"{redis_server.prefix}:count:doomed") == b"2"
+
+
+def test_nobody_waits_longer_than_two_leases(redis_server: Store) -> None:
+    """Each who took it on died: the caller computes for itself, and takes nothing from who computes by then."""
+    squared, calls = counting("stuck", lease=0.1, early=False)
+    stuck = f"{redis_server.prefix}:expiry:{{stuck}}:flight"
+    redis_server.raw.hset(stuck, mapping={"token": "dead", "until_ms": 2**52})
+
+    assert squared(3) == 9
+
+    assert calls == [3]
+    assert redis_server.raw.hget(stuck, "token") == b"dead"
+
+
+def test_an_error_is_the_callers_and_is_not_kept(store: Store) -> None:
+    calls = []
+
+    @cached("fails", 60)
+    def fails() -> str:
+        calls.append(1)
+        if len(calls) < 3:
+            raise LookupError(len(calls))
+        return "at last"
+
+    for number in (1, 2):
+        with pytest.raises(LookupError, match=str(number)):
+            fails()
+    assert [fails(), fails()] == ["at last", "at last"]
+    assert len(calls) == 3
+
+
+def test_who_waits_for_one_who_fails_computes_next(store: Store) -> None:
+    calls = []
+
+    @cached("fails", 60)
+    def fails() -> int:
+        calls.append(1)
+        if len(calls) == 1:
+            eventually(lambda: waiters(store, "fails") == 9, 20)
+            raise LookupError
+        return 7
+
+    def ask() -> int:
+        try:
+            return fails()
+        except LookupError:
+            return 0
+
+    assert sorted(run_together(10, ask)) == [0, *[7] * 9]
+    assert len(calls) == 2
+
+
+def test_none_is_a_value(store: Store) -> None:
+    calls: list[int] = []
+
+    @cached("nothing", 60)
+    def nothing() -> None:
+        calls.append(1)
+
+    assert [nothing(), nothing()] == [None, None]
+    assert len(calls) == 1
+
+
+def test_what_comes_back_is_the_same_for_who_computed_and_who_read(redis_server: Store) -> None:
+    @cached("pair", 60)
+    def pair() -> Any:
+        return {"ü": (1, None, True)}
+
+    assert pair() == pair() == {"ü": [1, None, True]}
+
+
+def test_bytes_are_left_as_they_are(store: Store) -> None:
+    @cached("raw", 60, dumps=bytes, loads=bytes)
+    def raw() -> bytes:
+        return bytes(range(256))
+
+    assert raw() == raw() == bytes(range(256))
+
+
+def test_a_way_of_ones_own_to_bytes_and_back(redis_server: Store) -> None:
+    @cached("coded", 60, dumps=base64.b64encode, loads=base64.b64decode)
+    def coded() -> bytes:
+        return b"\x00\xff"
+
+    assert coded() == coded() == b"\x00\xff"
+    assert redis_server.raw.hget(f"{redis_server.prefix}:expiry:{{coded}}", "body") == b"AP8="
+
+
+def test_a_value_ends(store: Store) -> None:
+    squared, calls = counting(timeout=0.05, early=False)
+    squared(3)
+
+    eventually(lambda: squared(3) and len(calls) == 2)
+
+
+def test_its_keys_have_a_time_to_live(store: Store) -> None:
+    squared, _ = counting("n", 60, lease=2)
+    flights = []
+
+    @cached("other", 60, lease=2)
+    def other() -> None:
+        flights.append(store.raw.pttl(f"{store.prefix}:expiry:{{other}}:flight"))
+
+    squared(3)
+    other()
+
+    assert 45_000 < store.raw.pttl(f"{store.prefix}:expiry:{{n}}") <= 60_000
+    assert 10_000 < flights[0] <= 20_000
+    assert sorted(store.keys()) == sorted(f"{store.prefix}:expiry:{{{name}}}".encode() for name in ("n", "other"))
+
+
+def test_values_that_are_kept_together_do_not_end_together(redis_server: Store) -> None:
+    spread, _ = counting("spread:{n}", 1_000, spread=0.5)
+    exact, _ = counting("exact:{n}", 1_000, spread=0)
+    for n in range(60):
+        spread(n)
+        exact(n)
+
+    def ttls(name: str) -> list[float]:
+        return [redis_server.raw.pttl(f"{redis_server.prefix}:expiry:{{{name}:{n}}}") / 1_000 for n in range(60)]
+
+    assert 460 < min(ttls("spread")) < 700
+    assert 800 < max(ttls("spread")) <= 1_000
+    assert min(ttls("exact")) > 940
+
+
+def test_forget_removes_the_value_of_these_arguments(store: Store) -> None:
+    squared, calls = counting()
+    squared(3)
+    squared(4)
+
+    assert [squared.forget(3), squared.forget(3)] == [True, False]
+
+    assert [squared(3), squared(4)] == [9, 16]
+    assert calls == [3, 4, 3]
+
+
+def test_what_is_computed_of_older_data_is_not_kept_after_forget(store: Store) -> None:
+    versions = iter(("old", "new"))
+
+    @cached("page", 60)
+    def page() -> str:
+        version = next(versions)
+        if version == "old":
+            page.forget()  # somebody saves, while this is rendered
+        return version
+
+    assert [page(), page(), page()] == ["old", "new", "new"]
+
+
+def test_the_twin_of_forget(redis_server: Store) -> None:
+    @cached("twin:{n}", 60)
+    async def twin(n: int) -> int:
+        return n
+
+    async def act() -> list[Any]:
+        return [await twin(5), await twin(5), await twin.aforget(5), await twin.aforget(5)]
+
+    assert run_async(act) == [5, 5, True, False]
+
+
+def test_a_cancelled_task_lets_the_next_one_compute_at_once(redis_server: Store) -> None:
+    begun: list[int] = []
+    is_computing = asyncio.Event()
+
+    @cached("slow", 60)
+    async def slow() -> int:
+        begun.append(1)
+        is_computing.set()
+        if len(begun) == 1:
+            await asyncio.Event().wait()
+        return 7
+
+    async def act() -> int:
+        task = asyncio.ensure_future(slow())
+        await is_computing.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not redis_server.raw.exists(f"{redis_server.prefix}:expiry:{{slow}}:flight")
+        return await slow()
+
+    assert run_async(act) == 7
+
+
+def test_methods_have_their_objects_in_the_key(redis_server: Store) -> None:
+    class Customer:
+        def __init__(self, pk: int) -> None:
+            self.pk = pk
+
+        @cached("customer:{self.pk}:sum:{year}", 60)
+        def total(self, year: int) -> int:
+            return self.pk * year
+
+    assert [Customer(2).total(10), Customer(3).total(10), Customer(2).total(10)] == [20, 30, 20]
+    assert Customer.total.forget(Customer(2), 10)
+
+
+def test_one_caller_computes_early_and_the_others_do_not_wait(store: Store) -> None:
+    """Eagerness beyond all measure: every reader finds the value due, and one of them renews it."""
+    calls = []
+    gate = threading.Event()
+
+    @cached("hot", 60, early=1e9)
+    def hot() -> int:
+        calls.append(1)
+        if len(calls) == 2:
+            assert gate.wait(20)
+        return len(calls)
+
+    assert hot() == 1
+    renewing = threading.Thread(target=hot)
+    renewing.start()
+    eventually(lambda: len(calls) == 2)
+    assert run_together(5, hot) == [1] * 5
+    gate.set()
+    renewing.join()
+
+    assert len(calls) == 2
+
+
+def test_without_early_nobody_computes_before_the_end(store: Store) -> None:
+    squared, calls = counting(early=False)
+
+    for _ in range(50):
+        squared(3)
+    assert calls == [3]
+
+
+def test_the_likelihood_of_an_early_computation_is_that_of_xfetch(redis_server: Store) -> None:
+    """Ten seconds before the end, of a value that took ten: e to the power of -1, by the number that is drawn."""
+    time_s, time_us = redis_server.raw.time()
+    now_ms = time_s * 1_000 + time_us // 1_000
+    value, flight = (f"{redis_server.prefix}:{{x}}:{part}" for part in ("value", "flight"))
+    redis_server.raw.hset(value, mapping={"body": "1", "delta_ms": 100_000, "until_ms": now_ms + 100_000})
+
+    def state(eagerness: float) -> int:
+        from django_redis_components.core import connections
+
+        redis_server.raw.delete(flight)
+        call = FETCH(value=value, flight=flight, token="t", lease_ms=1_000, eagerness=str(eagerness))
+        return int(connections.client().execute(call)[0])
+
+    assert [state(0.2), state(0.5), state(1.1)] == [1, 1, 2]
+
+
+def test_when_the_early_computation_fails_the_good_value_is_used_and_the_failure_logged(
+    redis_server: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    calls = []
+
+    @cached("fragile", 60, early=1e9)
+    def fragile() -> str:
+        calls.append(1)
+        if len(calls) > 1:
+            raise LookupError("the source is away")
+        return "good"
+
+    with caplog.at_level(logging.WARNING, "django_redis_components.expiry"):
+        assert [fragile(), fragile()] == ["good", "good"]
+
+    assert len(calls) == 2
+    assert "Computing 'fragile' early failed; the value that is still good is used." in caplog.text
+    assert "the source is away" in caplog.text
+
+
+@pytest.mark.parametrize("part", [b"t:lost", b"flight"], ids=["any", "flight"])
+def test_a_lost_reply_changes_nothing(proxy: Proxy, redis_server: Store, part: bytes) -> None:
+    squared, calls = counting("lost", using="proxied")
+    proxy.drop_next_reply(b"lost", times=3)
+
+    assert [squared(3), squared(3)] == [9, 9]
+
+    assert proxy.dropped == 3
+    assert calls == [3]
+
+
+def test_a_value_that_cannot_be_stored_is_returned_all_the_same(
+    proxy: Proxy, redis_server: Store, settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    @cached("away", 60, using="proxied")
+    def away() -> int:
+        proxy.stop_accepting()
+        proxy.cut()
+        return 7
+
+    with caplog.at_level(logging.WARNING, "django_redis_components.expiry"):
+        assert away() == 7
+
+    assert "The value of 'away' was computed, and could not be stored: " in caplog.text
+
+
+def test_an_error_while_the_server_is_away_is_the_functions(proxy: Proxy, caplog: pytest.LogCaptureFixture) -> None:
+    @cached("away", 60, using="proxied")
+    def away() -> int:
+        proxy.stop_accepting()
+        proxy.cut()
+        raise LookupError
+
+    with caplog.at_level(logging.WARNING, "django_redis_components.expiry"), pytest.raises(LookupError):
+        away()
+
+    assert "Others wait for 'away' until the lease ends: " in caplog.text
+
+
+def test_scripts_that_the_server_has_forgotten_are_sent_again(redis_server: Store) -> None:
+    squared, calls = counting()
+    for n in range(3):
+        redis_server.raw.script_flush()
+        squared(n)
+        redis_server.raw.script_flush()
+        squared(n)
+
+    assert calls == [0, 1, 2]
+    assert STORE.idempotent
+
+
+def test_a_value_without_json_is_named(redis_server: Store) -> None:
+    @cached("thing", 60)
+    def thing() -> object:
+        return {1, 2}
+
+    with pytest.raises(TypeError) as raised:
+        thing()
+    assert str(raised.value) == (
+        "test_a_value_without_json_is_named.<locals>.thing() returned what cannot be stored: Object of type set is "
+        "not JSON serializable. Give @cached dumps= and loads=."
+    )
+    assert redis_server.keys() == []
+
+
+def test_dumps_must_make_text_or_bytes(redis_server: Store) -> None:
+    @cached("thing", 60, dumps=len, loads=bytes)
+    def thing() -> str:
+        return "abc"
+
+    with pytest.raises(TypeError, match=r"^dumps=<built-in function len> made int: expected str or bytes\.$"):
+        thing()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (("k", 0), ValueError, "timeout=0: expected a number of seconds above 0, or a timedelta."),
+        (("k", -5), ValueError, "timeout=-5: expected a number of seconds above 0, or a timedelta."),
+        (("k", None), TypeError, "timeout=None: expected a number of seconds above 0, or a timedelta."),
+        (("k", 60, "yes"), TypeError, "early='yes': expected True, False or a number above 0."),
+        (("k", 60, 0), ValueError, "early=0: expected True, False or a number above 0."),
+        ((7, 60), TypeError, "cache key 7: expected a string, a template or a callable."),
+        (
+            ("k:{m}", 60),
+            ValueError,
+            "cache key 'k:{m}' of func(): the function takes no argument 'm'; it has n.",
+        ),
+        (("", 60), ValueError, "cache key is empty: expected 1 to 200 bytes of text."),
+    ],
+)
+def test_a_wrong_argument_is_named_when_the_function_is_decorated(
+    arguments: Any, error: type[Exception], message: str
+) -> None:
+    def func(n: int) -> int:
+        return n
+
+    func.__qualname__ = "func"
+
+    with pytest.raises(error) as raised:
+        cached(*arguments)(func)
+    assert str(raised.value) == message
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"spread": 1}, "spread=1: expected a number from 0 to below 1."),
+        ({"lease": 0}, "lease=0: expected a number of seconds above 0, or a timedelta."),
+        ({"dumps": None}, "dumps=None: expected a callable."),
+        ({"loads": "json"}, "loads='json': expected a callable."),
+    ],
+)
+def test_a_wrong_option_is_named(options: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError)) as raised:
+        cached("k", 60, **options)
+    assert str(raised.value) == message
+
+
+def test_a_generator_is_refused() -> None:
+    def numbers() -> Any:
+        yield 1
+
+    with pytest.raises(TypeError, match=r"numbers\(\) is a generator: what it yields cannot be kept\.$"):
+        cached("k", 60)(numbers)
+
+
+def test_a_key_that_is_no_name_is_refused_in_the_call(redis_server: Store) -> None:
+    @cached("k:{text}", 60)
+    def func(text: str) -> str:
+        return text
+
+    with pytest.raises(ValueError, match=r"cache key 'k:{': braces are not accepted"):
+        func("{")
