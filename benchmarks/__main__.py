@@ -35,6 +35,8 @@ PARTS: dict[str, Callable[[Bench, Sizes, list[Row]], list[Step]]] = {
     "expired": lambda bench, sizes, rows: room.expired_steps(bench, sizes),
     "idle": room.idle_steps,
 }
+#: Parts that are programs of their own, and what makes them quick.
+PROGRAMS = {"locks": ["--rounds", "3", "--seconds", "1"], "ratelimits": ["--rounds", "3"]}
 #: Every figure of the last run, also of one that was broken off.
 LAST = environment.HOME / "last.json"
 #: Parts in which each peer has all its rows; in the others it has one.
@@ -58,11 +60,12 @@ def main() -> None:
             bench = Bench(server, environment.HOME / "log.txt")
             facts["Server"] = f"{chosen.server} {_server_version(bench)}, on this machine, nothing written to disk"
             _run(_steps(bench, chosen), measured, troubles)
-            locks = "" if chosen.part and "locks" not in chosen.part else _locks(server.url, chosen.sizes)
+            wanted = [part for part in PROGRAMS if not chosen.part or part in chosen.part]
+            outputs = {part: _output(part, server.url, chosen.sizes) for part in wanted}
     facts["Rounds"] = str(chosen.sizes.rounds)
     facts["Command"] = f"`python -m benchmarks {shlex.join(sys.argv[1:])}`"
     facts["Took"] = f"{(time.monotonic() - began) / 60:.0f} minutes"
-    report.write(Path(chosen.output), measured, troubles, facts, locks)
+    report.write(Path(chosen.output), measured, troubles, facts, outputs)
     print(f"written: {chosen.output}; every figure: {LAST}")
 
 
@@ -72,7 +75,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--peers", default=",".join(names), help=f"which, with commas between (default: {','.join(names)})"
     )
-    parser.add_argument("--part", action="append", choices=[*PARTS, "locks"], help="this part only; may be repeated")
+    parser.add_argument("--part", action="append", choices=[*PARTS, *PROGRAMS], help="this part only; may be repeated")
     parser.add_argument("--quick", action="store_true", help="small sizes: shows that everything works, no figures")
     parser.add_argument(
         "--server", choices=["valkey", "redis"], default="valkey", help="embedded Valkey, or /usr/bin's Redis"
@@ -123,9 +126,10 @@ def _run(steps: list[Step], measured: Measured, troubles: dict[str, str]) -> Non
         LAST.write_text(json.dumps({"measured": measured, "troubles": troubles}, indent=1))
 
 
-def _locks(url: str, sizes: Sizes) -> str:
-    rounds = ["--rounds", "3", "--seconds", "1"] if sizes.rounds == 1 else []
-    command = [environment.python(), "-m", "benchmarks.locks", *rounds]
+def _output(part: str, url: str, sizes: Sizes) -> str:
+    """What a program of its own prints."""
+    quick = PROGRAMS[part] if sizes.rounds == 1 else []
+    command = [environment.python(), "-m", f"benchmarks.{part}", *quick]
     variables = environment.variables(url, url, "ours") | {"REDIS_URL": url}
     variables.pop("DJANGO_SETTINGS_MODULE")
     done = subprocess.run(command, env=variables, cwd=environment.ROOT, capture_output=True, text=True)

@@ -48,18 +48,21 @@ PARTS = {
     "expired": ("After results have expired", "Keys and memory before the tasks, and when their results are gone."),
     "idle": ("Idle", "Commands a second of a worker with nothing to do, as MONITOR counts them on the server."),
     "locks": ("Locks", "The output of `python -m benchmarks.locks` in the same run."),
+    "ratelimits": ("Rate limits", "The output of `python -m benchmarks.ratelimits` in the same run."),
 }
 #: In these parts less is better, and the ratio is the row's figure by ours.
 LESS_IS_BETTER = {"pickup", "delayed", "memory", "idle"}
 
 
-def write(path: Path, measured: Measured, troubles: dict[str, str], facts: dict[str, str], locks: str) -> None:
+def write(
+    path: Path, measured: Measured, troubles: dict[str, str], facts: dict[str, str], outputs: dict[str, str]
+) -> None:
     """Write the report.
 
     Args:
         troubles: what could not be measured, and why.
         facts: of the run, by name.
-        locks: the output of the benchmark of locks.
+        outputs: of the benchmarks that are programs of their own, by part.
     """
     lines = [
         "# Results",
@@ -71,8 +74,8 @@ def write(path: Path, measured: Measured, troubles: dict[str, str], facts: dict[
     for part, (title, text) in PARTS.items():
         if part in measured:
             lines += ["", f"## {title}", "", text, "", *_table(part, measured[part])]
-    if locks:
-        lines += ["", f"## {PARTS['locks'][0]}", "", PARTS["locks"][1], "", "```text", locks.strip(), "```"]
+    for part, output in outputs.items():
+        lines += ["", f"## {PARTS[part][0]}", "", PARTS[part][1], "", "```text", output.strip(), "```"]
     lines += ["", "## What each keeps", "", "| Queue | Keeps |", "|---|---|"]
     lines += [f"| {row.label} | {row.keeps} |" for row in [peers.OURS, *peers.PEERS]]
     if troubles:
