@@ -48,7 +48,7 @@ PAGE = LuaScript("taskqueue", "page", keys=("base",), args=("queue", "state", "o
 MEASURE = LuaScript("taskqueue", "measure", keys=("base",), args=("step", "count", "whole", "queues*"), idempotent=True)
 BREAKDOWN = LuaScript("taskqueue", "breakdown", keys=("base",), args=("queue", "count"), idempotent=True)
 ERRORS = LuaScript("taskqueue", "errors", keys=("base",), args=("queue", "limit"), idempotent=True)
-SURVEY = LuaScript("taskqueue", "survey", keys=("base",), args=("queues*",), idempotent=True)
+SURVEY = LuaScript("taskqueue", "survey", keys=("base",), args=("known", "queues*"), idempotent=True)
 
 PAUSE = LuaScript("taskqueue", "pause", keys=("base",), args=("queue", "ends", "note"), idempotent=True)
 RESUME = LuaScript("taskqueue", "resume", keys=("base",), args=("queue", "op"), idempotent=True)

@@ -1,7 +1,8 @@
 -- Read how deep each queue is, and how long its oldest waiting task has waited. Writes nothing.
 -- Precondition: none.
 -- KEYS[1] base  common prefix of the tag's keys
--- ARGV[1] queues*  names; none: all that are known, up to 200, and those that are paused
+-- ARGV[1] known  1: all that are known, up to 200, and those that are paused, and after them the named ones
+-- ARGV[2] queues*  names; with known 0 these alone
 -- DERIVED base:queues zset, base:paused hash, base:q:<queue>:* lists and zsets, base:t:<id> hash
 -- Returns {now_us, rows}: each row {queue, ready, scheduled, running, failed, parked, oldest_us, next_due_ms,
 --         paused, limited, waiting};
@@ -65,22 +66,23 @@ local function row(queue)
     }
 end
 
-local function all_names()
-    local names, known = redis.call("ZRANGE", base .. ":queues", 0, 199), {}
-    for _, queue in ipairs(names) do
-        known[queue] = true
-    end
-    for _, queue in ipairs(redis.call("HKEYS", base .. ":paused")) do
-        if not known[queue] then
+local names, listed = {}, {}
+local function list(found)
+    for _, queue in ipairs(found) do
+        if not listed[queue] then
+            listed[queue] = true
             names[#names + 1] = queue
         end
     end
-    return names
 end
 
-local queues = #ARGV > 0 and ARGV or all_names()
+if ARGV[1] == "1" then
+    list(redis.call("ZRANGE", base .. ":queues", 0, 199))
+    list(redis.call("HKEYS", base .. ":paused"))
+end
+list({ unpack(ARGV, 2) })
 local rows = {}
-for at, queue in ipairs(queues) do
+for at, queue in ipairs(names) do
     rows[at] = row(queue)
 end
 return { now_us, rows }

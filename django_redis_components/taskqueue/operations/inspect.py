@@ -10,6 +10,7 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
+from django_redis_components.core import conf
 from django_redis_components.core.protocol import Batch, Call, Command, Flow, Read
 from django_redis_components.taskqueue.operations import metrics
 from django_redis_components.taskqueue.scripts import SURVEY, base_key
@@ -104,8 +105,8 @@ class Overview:
 
 
 def depths(*names: str) -> Flow[list[QueueDepth]]:
-    """Depths of these queues, or of all that are known (200 at most)."""
-    now_us, rows = yield SURVEY(base=base_key(), queues=names)
+    """Depths of these queues, or of all that are known (200 at most) and those that the settings name."""
+    now_us, rows = yield SURVEY(base=base_key(), known=0, queues=names) if names else _survey()
     return [_depth(row, now_us) for row in rows]
 
 
@@ -114,7 +115,7 @@ def overview() -> Flow[Overview]:
     base = base_key()
     survey, seen, poller, info = yield Batch(
         [
-            SURVEY(base=base, queues=()),
+            _survey(),
             Read("ZREVRANGE", f"{base}:workers", 0, MAX_WORKERS - 1, "WITHSCORES"),
             Read("GET", f"{base}:poller"),
             Command("INFO", "memory", key=base, retry=True),
@@ -136,6 +137,11 @@ def overview() -> Flow[Overview]:
         eviction_policy=policy_of(info),
         metrics=done,
     )
+
+
+def _survey() -> Call:
+    """All queues. Those of the settings are there before their first task."""
+    return SURVEY(base=base_key(), known=1, queues=conf.settings().taskqueue.queues or ())
 
 
 def _more(workers: Collection[str], queues: list[bytes]) -> Flow[tuple[list[bytes | None], dict[str, metrics.Metrics]]]:

@@ -28,6 +28,7 @@ from tests.taskqueue.support import (
     recover,
     server_ms,
     settle_now,
+    taskqueue_settings,
     work_off,
 )
 from tests.taskqueue.tasks import add, fail, fail_thrice, note
@@ -269,6 +270,17 @@ def test_two_hundred_queues_are_shown_at_most(redis_server: Store) -> None:
     )
 
     assert [depth.name for depth in overview().queues] == list(names)[:200]
+
+
+def test_queues_of_the_settings_are_shown_before_their_first_task(store: Store, settings: Any) -> None:
+    taskqueue_settings(settings, QUEUES=["high", "default", "low"])
+    add.using(queue_name="low").enqueue(1, 2)
+    add.using(queue_name="high").enqueue(1, 2)
+
+    seen = [(row.name, row.ready) for row in overview().queues]
+
+    assert sorted(seen) == [("default", 0), ("high", 1), ("low", 1)]
+    assert seen == [(row.name, row.ready) for row in run(connections.client(), inspect.depths())]
 
 
 def test_nothing_is_written_by_looking(store: Store) -> None:
