@@ -1,6 +1,6 @@
 """Eight processes on a semaphore of three, half of their clocks eleven seconds ahead: never four holders.
 
-``CROWD_GRANTS=100000`` is the full size.
+The full size: ``CROWD_GRANTS=100000 pytest tests/semaphores/test_clocks.py -s -o faulthandler_timeout=0``.
 """
 
 from __future__ import annotations

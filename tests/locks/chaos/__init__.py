@@ -1,0 +1,1 @@
+"""Histories of locks under faults, and the proof that nothing forbidden is in them."""

@@ -1,0 +1,179 @@
+"""Processes that take locks, hold them, extend them and write under them, and put down what they know.
+
+Half of them are asynchronous, and cancel some of what they ask for. Half of all locks are reached through a
+network that loses replies. Nobody is careful: who learns that its lease has ended writes once more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import os
+import random
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import redis
+from django.conf import settings
+from redis.exceptions import RedisError
+
+from django_redis_components.locks import Lock, LockLost, LockNotOwned
+
+NAMES = ("anvil", "bellows", "crucible", "file", "hammer", "tongs")
+#: Seconds of a lease.
+LEASE_S = 1.0
+#: A resource that refuses what is stale, and keeps all that it took.
+FENCED_WRITE = """
+local last = tonumber(redis.call("GET", KEYS[1]) or 0)
+if tonumber(ARGV[1]) < last then
+  return 0
+end
+redis.call("SET", KEYS[1], ARGV[1])
+redis.call("RPUSH", KEYS[2], ARGV[1])
+return 1
+"""
+
+
+class Board:
+    """What all processes count, and the resources that they write."""
+
+    def __init__(self) -> None:
+        entries = settings.REDIS_COMPONENTS
+        self._raw = redis.Redis.from_url(entries["CONNECTIONS"]["default"]["URL"])
+        self._base = f"{entries['PREFIX']}:history"
+        self.fenced_write = FENCED_WRITE
+
+    def now(self) -> int:
+        seconds, microseconds = self._raw.time()
+        return seconds * 1_000_000 + microseconds
+
+    def count(self, what: str) -> None:
+        self._raw.hincrby(self._base, what, 1)
+
+    def counts(self) -> dict[str, int]:
+        return {what.decode(): int(number) for what, number in self._raw.hgetall(self._base).items()}
+
+    def entered(self, name: str) -> None:
+        self._raw.hset(f"{self._base}:inside", name, os.getpid())
+
+    def newest_holders(self) -> set[int]:
+        """Pids of those that entered last; most of them are inside."""
+        return {int(pid) for pid in self._raw.hvals(f"{self._base}:inside")}
+
+    def write(self, name: str, fence: int) -> None:
+        landed = self._raw.eval(self.fenced_write, 2, f"{self._base}:{name}", f"{self._base}:{name}:log", fence)
+        self.count("writes" if landed else "stale writes")
+
+    def landed(self, name: str) -> list[int]:
+        return [int(fence) for fence in self._raw.lrange(f"{self._base}:{name}:log", 0, -1)]
+
+
+class Smith:
+    """One process. The same coroutine drives `Lock` either way: without a loop it never waits for anything."""
+
+    def __init__(self, directory: str, is_async: bool, board: Board) -> None:
+        random.seed(os.getpid())
+        self._is_async = is_async
+        self._board = board
+        self._log = os.open(Path(directory) / f"{os.getpid()}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def work(self) -> None:
+        """Until somebody ends it."""
+        if self._is_async:
+            asyncio.run(self._work())
+        else:
+            self._work().send(None)
+
+    async def _work(self) -> None:
+        while True:
+            await self._turn()
+
+    async def _turn(self) -> None:
+        lock = Lock(
+            random.choice(NAMES),
+            timeout=LEASE_S,
+            renew=random.random() < 0.3,
+            blocking_timeout=random.choice([0, 0.05, 2]),
+            using=random.choice(["default", "proxied"]),
+        )
+        asked = self._board.now()
+        if not await self._patiently(lambda: self._take(lock)):
+            await self._pause(random.uniform(0, 0.05))
+            return
+        fence = lock.fencing_token
+        assert fence is not None
+        self._note("grant", lock.name, os.getpid(), fence, asked, self._board.now())
+        self._board.count("grants")
+        self._board.entered(lock.name)
+        for _ in range(random.randint(1, 4)):
+            await self._pause(random.uniform(0, 0.03))
+            if not await self._goes_on(lock):
+                break
+            self._board.write(lock.name, fence)
+        self._board.write(lock.name, fence)
+        await self._give_back(lock)
+
+    async def _take(self, lock: Lock) -> bool:
+        if not self._is_async:
+            return lock.acquire()
+        task = asyncio.ensure_future(lock.aacquire())
+        if random.random() < 0.4:
+            await asyncio.sleep(random.uniform(0, 0.02))
+            task.cancel()
+        try:
+            return await task
+        except asyncio.CancelledError:
+            self._board.count("cancelled")
+            return False
+
+    async def _goes_on(self, lock: Lock) -> bool:
+        """Extend it perhaps, and put down that it still lasts."""
+        try:
+            if random.random() < (0.3 if lock.remaining() else 0.6):
+                await self._patiently(lambda: self._do(lock, "extend", LEASE_S))
+                self._board.count("extended")
+            now = self._board.now()
+            lock.check()
+        except LockLost:
+            self._board.count("lost")
+            return False
+        except LockNotOwned:
+            self._board.count("not extended")
+            return False
+        self._note("inside", now)
+        return True
+
+    async def _give_back(self, lock: Lock) -> None:
+        surely_ours_until = time.monotonic() + lock.remaining()
+        try:
+            await self._patiently(lambda: self._do(lock, "release"))
+        except LockNotOwned:
+            if time.monotonic() < surely_ours_until:
+                self._note("robbed")
+            self._board.count("not released")
+
+    async def _patiently(self, method: Callable[[], Awaitable[Any]]) -> Any:
+        """Call it until it is answered: by its token it knows what it has already done."""
+        while True:
+            try:
+                return await method()
+            except RedisError:
+                self._board.count("errors")
+
+    async def _do(self, lock: Lock, method: str, *args: object) -> Any:
+        reply = getattr(lock, f"a{method}" if self._is_async else method)(*args)
+        return await reply if inspect.isawaitable(reply) else reply
+
+    def _pause(self, seconds: float) -> Coroutine[Any, Any, None]:
+        return asyncio.sleep(seconds) if self._is_async else _sleep(seconds)
+
+    def _note(self, kind: str, *figures: object) -> None:
+        """One line in one call: a kill leaves it whole or not at all."""
+        os.write(self._log, json.dumps([kind, *figures]).encode() + b"\n")
+
+
+async def _sleep(seconds: float) -> None:
+    time.sleep(seconds)  # noqa: ASYNC251 - no loop runs
