@@ -4,9 +4,11 @@
 
 First, acquire and release of a free lock by one thread, in interleaved rounds: median microseconds for
 the pair, and the ratio to redis-py. The raw row is the same two scripts over a bare connection.
-Then four processes that fight for one lock, each holding it for a millisecond: the time from a release
-to the next holder's start, and how long each waited for its turn. python-redis-lock takes part when it
-is installed. ``REDIS_URL`` names another server.
+Then processes that fight for one lock, four that hold it for a millisecond and sixteen that hold it for
+five: the time from a release to the next holder's start, how often each had its turn, and how long it
+waited. With n processes and a hold h nobody should wait longer than (n + 2) h + 10 ms, and, where one is
+killed in the midst of it, than a hand-off (2 s) more. python-redis-lock takes part when it is installed.
+``REDIS_URL`` names another server.
 """
 
 from __future__ import annotations
@@ -34,10 +36,11 @@ from example_project.localserver import LocalServer
 
 #: What all rows are compared with.
 PEER = "redis-py Lock"
-#: Seconds that a holder works.
-HOLD_S = 0.001
-PROCESSES = 4
-FIGHTERS = ["ours", "ours, not fair", PEER, "redis-py Lock, sleep=0.001", "python-redis-lock"]
+#: Processes of a fight, and the seconds that a holder works.
+FIGHTS = [(4, 0.001), (16, 0.005)]
+#: The one of them in which one process is killed in the middle.
+KILLED = "ours, one killed"
+FIGHTERS = ["ours", "ours, not fair", PEER, "redis-py Lock, sleep=0.001", "python-redis-lock", KILLED]
 
 Timed = Callable[[int], float]
 
@@ -48,10 +51,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=40, help="interleaved rounds (default: 40)")
     parser.add_argument("--calls", type=int, default=300, help="pairs of each row in a round (default: 300)")
     parser.add_argument("--seconds", type=float, default=3.0, help="seconds of each fight (default: 3)")
+    parser.add_argument("--hold", type=float, help=argparse.SUPPRESS)
     parser.add_argument("--fighter", nargs=2, metavar=("NAME", "URL"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.fighter:
-        fight(*options.fighter, options.seconds)
+        fight(*options.fighter, options.seconds, options.hold)
         return
     if url := os.environ.get("REDIS_URL"):
         both(url, options)
@@ -73,10 +77,13 @@ def both(url: str, options: argparse.Namespace) -> None:
     for name, values in times.items():
         median = statistics.median(values)
         print(f"{name:34} median {median:7.1f} us  {median / base:5.2f} x {PEER}   best {min(values):7.1f} us")
-    print(f"\n{PROCESSES} processes, each holding it for {HOLD_S * 1e3:g} ms, {options.seconds:g} s")
-    for name in FIGHTERS:
-        if maker(name, url) is not None:
-            report(name, url, options.seconds)
+    for processes, hold_s in FIGHTS:
+        bound_ms = (processes + 2) * hold_s * 1e3 + 10
+        print(f"\n{processes} processes, each holding it for {hold_s * 1e3:g} ms, {options.seconds:g} s; ", end="")
+        print(f"nobody should wait longer than {bound_ms:g} ms")
+        for name in FIGHTERS:
+            if maker(name, url) is not None:
+                report(name, url, options.seconds, processes, hold_s)
 
 
 def set_up(url: str) -> None:
@@ -187,7 +194,8 @@ def maker(name: str, url: str) -> Callable[[], Any] | None:
     if name.startswith("ours"):
         from django_redis_components.locks import Lock
 
-        return lambda: Lock("bench-fight", fair="not" not in name)
+        timeout = 0.5 if name == KILLED else 30  # a holder that is killed costs its lease, a waiter the hand-off
+        return lambda: Lock("bench-fight", fair="not" not in name, timeout=timeout)
     client = redis.Redis.from_url(url)
     if name == "python-redis-lock":
         try:
@@ -199,7 +207,7 @@ def maker(name: str, url: str) -> Callable[[], Any] | None:
     return lambda: client.lock("bench:fight", timeout=30, sleep=sleep)
 
 
-def fight(name: str, url: str, seconds: float) -> None:
+def fight(name: str, url: str, seconds: float, hold_s: float) -> None:
     """One process: print when each turn was asked for, began and ended (monotonic seconds)."""
     set_up(url)
     make = maker(name, url)
@@ -213,17 +221,18 @@ def fight(name: str, url: str, seconds: float) -> None:
     while (asked := time.monotonic()) < until:
         lock.acquire()
         began = time.monotonic()
-        time.sleep(HOLD_S)
+        time.sleep(hold_s)
         turns.append((asked, began, time.monotonic()))
         lock.release()
     print(json.dumps(turns))
 
 
-def report(name: str, url: str, seconds: float) -> None:
+def report(name: str, url: str, seconds: float, processes: int, hold_s: float) -> None:
     """Let them fight, and print what came of it."""
-    command = [sys.executable, "-m", "benchmarks.locks", "--fighter", name, url, "--seconds", str(seconds)]
+    command = [sys.executable, "-m", "benchmarks.locks", "--fighter", name, url]
+    command += ["--seconds", str(seconds), "--hold", str(hold_s)]
     fighters = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(PROCESSES)
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(processes)
     ]
     for fighter in fighters:
         assert fighter.stdout is not None
@@ -232,6 +241,11 @@ def report(name: str, url: str, seconds: float) -> None:
         assert fighter.stdin is not None
         fighter.stdin.write("go\n")
         fighter.stdin.flush()
+    if name == KILLED:
+        time.sleep(seconds / 2)
+        victim = fighters.pop()
+        victim.kill()
+        victim.communicate()
     per_process = [json.loads(fighter.communicate()[0]) for fighter in fighters]
     turns = sorted((began, ended, number) for number, each in enumerate(per_process) for _, began, ended in each)
     gaps = [(then[0] - before[1]) * 1e3 for before, then in itertools.pairwise(turns) if then[2] != before[2]]
