@@ -138,7 +138,7 @@ def test_a_page_that_is_none_is_refused(redis_server: Store, options: dict[str, 
 
 @pytest.mark.parametrize("state", ["successful", "cancelled", "", None])
 def test_a_state_that_is_not_listed_is_refused(redis_server: Store, state: Any) -> None:
-    with pytest.raises(ValueError, match=r"expected one of ready, scheduled, running, failed, parked\.$"):
+    with pytest.raises(ValueError, match=r"expected one of ready, scheduled, waiting, running, failed, parked\.$"):
         get_queue("default").jobs(state)
 
 
