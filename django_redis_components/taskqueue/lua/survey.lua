@@ -2,7 +2,7 @@
 -- Precondition: none.
 -- KEYS[1] base  common prefix of the tag's keys
 -- ARGV[1] known  1: all that are known, up to 200, and those that are paused, and after them the named ones
--- ARGV[2] queues*  names; with known 0 these alone
+-- ARGV[2..] queues  names; with known 0 these alone
 -- DERIVED base:queues zset, base:paused hash, base:q:<queue>:* lists and zsets, base:t:<id> hash
 -- Returns {now_us, rows}: each row {queue, ready, scheduled, running, failed, parked, oldest_us, next_due_ms,
 --         paused, limited, waiting};
@@ -11,6 +11,7 @@
 --         waiting is how many wait for other tasks of their flows
 -- Cost O(queues) times O(log n)
 local base = KEYS[1]
+local known = ARGV[1]
 -- @include clock
 -- @include places
 
@@ -76,11 +77,12 @@ local function list(found)
     end
 end
 
-if ARGV[1] == "1" then
+if known == "1" then
     list(redis.call("ZRANGE", base .. ":queues", 0, 199))
     list(redis.call("HKEYS", base .. ":paused"))
 end
 list({ unpack(ARGV, 2) })
+
 local rows = {}
 for at, queue in ipairs(names) do
     rows[at] = row(queue)
