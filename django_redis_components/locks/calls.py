@@ -17,7 +17,7 @@ class Calls(Protocol):
     Attributes:
         ttl_ms: milliseconds of a lease.
         identity: which lock it is; reentrant locks of one identity share their leases.
-        shown_at: the keys at which a grant can be seen, one for each node that it was made on.
+        marks: keys that may be written without harm, one for each node that a grant is made on.
     """
 
     ttl_ms: int
@@ -25,7 +25,7 @@ class Calls(Protocol):
     @property
     def identity(self) -> str: ...
     @property
-    def shown_at(self) -> Sequence[str]: ...
+    def marks(self) -> Sequence[str]: ...
     def take(self, turn: turns.Turns, patience_s: float, token: str | None) -> Flow[bool]: ...
     def give(self, token: str) -> Sequence[Call]: ...
     def lengthen(self, token: str, ttl_ms: int) -> Sequence[Call]: ...
@@ -58,9 +58,9 @@ class PlainCalls:
         return self.keys["lock"]
 
     @property
-    def shown_at(self) -> Sequence[str]:
-        """The lock's key."""
-        return (self.keys["lock"],)
+    def marks(self) -> Sequence[str]:
+        """A key beside the lock."""
+        return (f"{self.keys['lock']}:ack",)
 
     def take(self, turn: turns.Turns, patience_s: float, token: str | None) -> Flow[bool]:
         """Take the lock; False if somebody else has it."""

@@ -50,9 +50,9 @@ class GroupCalls:
         return "\n".join((self.base, *self.names))
 
     @property
-    def shown_at(self) -> Sequence[str]:
-        """One of the keys: all are on one node."""
-        return (self._held()[0],)
+    def marks(self) -> Sequence[str]:
+        """A key of the group: all names are on one node."""
+        return (f"{self.base}:ack",)
 
     def take(self, turn: turns.Turns, patience_s: float, token: str | None) -> Flow[bool]:
         """Take all of them; False if somebody else has one."""

@@ -135,7 +135,7 @@ class Holder:
         """Go on only when enough replicas have the grant; else it is given back."""
         wanted = self._terms.min_replicas
         try:
-            acknowledged = yield from replicas.wait(self._calls.shown_at, wanted, self.ttl_ms, self._terms.using)
+            acknowledged = yield from replicas.wait(self._calls.marks, wanted, self.ttl_ms, self._terms.using)
             if acknowledged < wanted:
                 raise NotEnoughReplicas(self.name, wanted, acknowledged)
         except GeneratorExit:

@@ -41,9 +41,9 @@ class ReadWriteCalls:
         return self.keys["writer"] + self._suffix
 
     @property
-    def shown_at(self) -> Sequence[str]:
-        """One of the keys: all are on one node."""
-        return (self.keys["writer"],)
+    def marks(self) -> Sequence[str]:
+        """A key beside the others: all are on one node."""
+        return (keys.key("locks", self.name, "rw", "ack"),)
 
     def take(self, turn: turns.Turns, patience_s: float, token: str | None) -> Flow[bool]:
         """Enter; False if others are in the way."""

@@ -1,7 +1,7 @@
 """Waiting until replicas have a grant: a failover to one of them then does not lose it.
 
-WAIT counts the replicas that have what its own connection has seen: a command before it in the same
-pipeline makes that the present state of the node, and the grant, older than this, with it.
+WAIT counts the replicas that have what its own connection has written, and the grant may have come over
+another. So a mark is written before it in the same pipeline: who has the mark has the grant, which is older.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from django_redis_components.core import conf
-from django_redis_components.core.protocol import Batch, Command, Flow, Read
+from django_redis_components.core.protocol import Batch, Command, Flow
 
 #: Milliseconds that replicas have to acknowledge a grant. Whoever gets none has waited that long for nothing.
 WAIT_MS = 1_000
@@ -17,11 +17,11 @@ WAIT_MS = 1_000
 SHARE = 0.3
 
 
-def wait(shown_at: Sequence[str], wanted: int, ttl_ms: int, using: str) -> Flow[int]:
+def wait(marks: Sequence[str], wanted: int, ttl_ms: int, using: str) -> Flow[int]:
     """How many replicas have acknowledged the grant within `WAIT_MS`: of the node that has the fewest.
 
     Args:
-        shown_at: a key of the grant for each node.
+        marks: a key to write on each node that the grant was made on.
         wanted: the wait ends when so many have.
         ttl_ms: milliseconds of the lease.
         using: our connection alias.
@@ -29,8 +29,9 @@ def wait(shown_at: Sequence[str], wanted: int, ttl_ms: int, using: str) -> Flow[
     socket_ms = conf.settings().connections[using].socket_timeout_s * 1_000
     limit_ms = max(1, int(min(WAIT_MS, ttl_ms * SHARE, socket_ms * SHARE)))
     fewest = -1
-    for key in shown_at:
-        _, acknowledged = yield Batch([Read("EXISTS", key), Command("WAIT", wanted, limit_ms, key=key)])
+    for key in marks:
+        mark = Command("SET", key, 1, "PX", limit_ms, retry=True)
+        _, acknowledged = yield Batch([mark, Command("WAIT", wanted, limit_ms, key=key)])
         fewest = acknowledged if fewest < 0 else min(fewest, acknowledged)
         if fewest < wanted:
             break

@@ -56,9 +56,9 @@ class SpreadCalls:
         return "\n".join(part.identity for part in self._parts)
 
     @property
-    def shown_at(self) -> Sequence[str]:
-        """All keys: each may be on a node of its own."""
-        return [part.identity for part in self._parts]
+    def marks(self) -> Sequence[str]:
+        """A key beside each lock: each may be on a node of its own."""
+        return [mark for part in self._parts for mark in part.marks]
 
     def take(self, turn: turns.Turns, patience_s: float, token: str | None) -> Flow[bool]:
         """Take all of them; False if somebody else has one."""

@@ -206,13 +206,27 @@ def test_one_number_for_all_names_above_all_earlier_ones(store: Store) -> None:
     assert numbers == sorted(set(numbers))
 
 
-def test_the_number_grows_also_when_the_servers_clock_was_set_back(redis_server: Store) -> None:
-    redis_server.raw.set(f"{base(redis_server)}:fence:b", 2**52)
+@pytest.mark.parametrize("ahead", ["a", "b"])
+def test_the_number_grows_also_when_the_servers_clock_was_set_back(redis_server: Store, ahead: str) -> None:
+    redis_server.raw.set(f"{base(redis_server)}:fence:{ahead}", 2**52)
 
     with multi("a", "b") as lock:
         assert lock.fencing_token == 2**52 + 1
     with multi("a") as lock:
         assert lock.fencing_token == 2**52 + 2
+
+
+def test_tickets_grow_also_when_the_servers_clock_was_set_back(redis_server: Store) -> None:
+    multi("a", "b").acquire()
+    queued(multi("a"))
+    first = line(redis_server, "a")[0]
+    redis_server.raw.zadd(f"{base(redis_server)}:line:a", {first: 2**52})
+
+    queued(multi("a", "b"))
+
+    assert line(redis_server, "a")[0] == first
+    tickets = [redis_server.raw.zrange(f"{base(redis_server)}:line:{name}", -1, -1, withscores=True) for name in "ab"]
+    assert tickets[0] == tickets[1]
 
 
 def test_without_a_group_each_name_has_its_number(redis_server: Store) -> None:
@@ -284,6 +298,7 @@ def test_whoever_leaves_the_line_lets_those_behind_go(store: Store) -> None:
     interrupted.go()
 
     assert isinstance(interrupted.error, KeyboardInterrupt)
+    assert store.raw.llen(behind.request.bell) == 1
     assert is_in(behind)
 
 

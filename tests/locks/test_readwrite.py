@@ -126,6 +126,7 @@ def test_a_writer_that_loses_patience_lets_the_readers_behind_it_in(store: Store
         impatient.go()
 
     assert impatient.value is False
+    assert store.raw.llen(behind.request.bell) == 1
     assert is_in(behind)
 
 
@@ -139,6 +140,7 @@ def test_an_interrupted_waiter_hands_on_what_it_was_just_given(store: Store, sid
     interrupted.throw(KeyboardInterrupt())
     interrupted.go()
 
+    assert store.raw.llen(behind.request.bell) == 1
     assert is_in(behind)
 
 

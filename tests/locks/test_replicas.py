@@ -13,6 +13,7 @@ from django_redis_components.locks import Lock, MultiLock, NotEnoughReplicas, Re
 from example_project.localserver import LocalServer
 from tests.locks.steps import Steps
 from tests.support import Store, eventually, run_async
+from tests.support.pools import close_pools
 from tests.support.stores import Stores
 
 
@@ -51,6 +52,19 @@ def test_a_grant_that_no_replica_acknowledges_is_given_back(own_server: Store, r
     assert (caught.value.name, caught.value.wanted, caught.value.acknowledged) == ("door", 1, 0)
     assert lock.token is None
     assert not lock.locked()
+
+
+def test_the_grant_is_asked_for_also_on_another_connection(own_server: Store, replica: LocalServer) -> None:
+    lock = Lock("door", min_replicas=1, timeout=0.5)
+    os.kill(replica.pid, signal.SIGSTOP)
+    steps = Steps(lock._holder.acquire())
+    steps.go()
+    close_pools()
+
+    assert steps.go()[1] == 0
+
+    steps.go()
+    assert isinstance(steps.error, NotEnoughReplicas)
 
 
 def test_a_server_without_replicas_grants_nothing(redis_server: Store) -> None:
