@@ -2,6 +2,7 @@
 
 Environment
     REDIS_URL       the server to use; without it the one of the running demo, else redis://127.0.0.1:6379/0
+    DEMO_SALES      how one of several buyers wins: ``item`` (a lock for each thing), ``one`` (one lock) or ``watch``
     DEMO_DATA_DIR   where database, mails and the embedded server's files are kept; without it ``.data``
 """
 
@@ -101,6 +102,12 @@ STATIC_URL = "static/"
 
 #: Seconds that the label printer of this market takes for one sheet. Slow on purpose: three at once can be seen.
 LABEL_PRINTER_S = float(os.environ.get("DEMO_LABEL_PRINTER_S", "1.5"))
+
+#: How one of several buyers wins: see ``market.selling``.
+SALES = os.environ.get("DEMO_SALES", "item")
+
+#: Seconds that a sale takes while the others are kept out. ``manage.py rush`` makes it slow on purpose.
+TILL_S = float(os.environ.get("DEMO_TILL_S", "0"))
 
 # Without DEBUG Django would tell errors to nobody but ADMINS.
 LOGGING = {

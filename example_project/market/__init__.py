@@ -2,7 +2,8 @@
 
 ============== =============================================================================================
 ``models``     Member and Item
-``deals``      list, buy and end: everything that changes an item, each under the item's lock
+``deals``      list, buy and end: everything that changes an item
+``selling``    the three ways to let one of several buyers win
 ``tasks``      the mails, and the end of a sale: what the worker does
 ``contacts``   the address book: whom one wrote to last, then everybody
 ``labels``     price labels from a printer that takes three sheets at a time

@@ -1,18 +1,19 @@
-"""Listing and buying. Two buyers at once: each waits for the item's lock, and the first one gets it.
+"""Listing and buying. Two buyers at once: one wins, by one of the three ways of ``selling``.
 
-What is decided under the lock is decided again by the database (``buyer=None`` in the update): should a lease
-ever run out, the second update finds nothing to change.
+What is decided there is decided again by the database (``buyer=None`` in the update): should a lease ever run
+out, the second update finds nothing to change.
 """
 
 from __future__ import annotations
 
+import time
 from datetime import datetime
 
+from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from example_project.market import tasks
-from example_project.market.locking import item_lock
+from example_project.market import selling, tasks
 from example_project.market.models import Item, Member
 
 
@@ -55,19 +56,32 @@ def list_item(
     return item
 
 
-@item_lock
-def buy(item_id: int, buyer: Member, at: datetime | None = None) -> Item:
-    """Buy a thing, and have the seller told.
+def buy(item_id: int, buyer: Member, at: datetime | None = None, way: str | None = None) -> Item:
+    """Buy a thing, and have the seller told. ``way`` is one of ``selling.WAYS``; None is the site's.
 
     Raises:
         Item.DoesNotExist: there is none with this id.
         NotForSale: too late, or one's own.
         LockNotAcquired: others were buying it for as long as anybody waits.
+        BeingBought, TooMuchContention: others are buying it right now.
     """
     now = at or timezone.now()
+    try:
+        with selling.one_buyer(item_id, buyer.pk, way):
+            return _sell(item_id, buyer, now)
+    except selling.BeingBought:
+        item = Item.objects.select_related("seller", "buyer").get(pk=item_id)
+        if item.state == "open":
+            raise
+        raise NotForSale(item) from None
+
+
+def _sell(item_id: int, buyer: Member, now: datetime) -> Item:
+    open_sale = Item.objects.filter(pk=item_id, buyer=None, ended_at=None, sale_ends_at__gt=now).exclude(seller=buyer)
+    if settings.TILL_S and open_sale.exists():
+        time.sleep(settings.TILL_S)  # the money is counted
     with transaction.atomic():
-        open_sale = Item.objects.filter(pk=item_id, buyer=None, ended_at=None, sale_ends_at__gt=now)
-        done = open_sale.exclude(seller=buyer).update(buyer=buyer, sold_at=now)
+        done = open_sale.update(buyer=buyer, sold_at=now)
         item = Item.objects.select_related("seller", "buyer").get(pk=item_id)
         if not done:
             raise NotForSale(item)

@@ -10,5 +10,11 @@ LEASE_S = 10
 #: Seconds that one waits while somebody else is buying the same thing.
 PATIENCE_S = 5
 
+
+def item_lock_name(item_id: int | str) -> str:
+    """The name of an item's lock."""
+    return f"market:item:{item_id}"
+
+
 #: For functions with an argument ``item_id``: one at a time for each item, whichever process they run in.
-item_lock = lock("market:item:{item_id}", timeout=LEASE_S, on_conflict="wait", blocking_timeout=PATIENCE_S)
+item_lock = lock(item_lock_name("{item_id}"), timeout=LEASE_S, on_conflict="wait", blocking_timeout=PATIENCE_S)

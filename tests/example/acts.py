@@ -9,6 +9,8 @@ from django.core.management import call_command
 from django.test import Client
 from django.utils import timezone
 
+from tests.support import run_together
+
 #: The backend of a sign-in without a password.
 BACKEND = "django.contrib.auth.backends.ModelBackend"
 
@@ -74,3 +76,65 @@ def pages_without_redis(item: int) -> dict[str, tuple[int, str]]:
     replies = {path: client.get(path) for path in ("/", f"/items/{item}/", "/write/", "/mails/")}
     replies["buy"] = client.post(f"/items/{item}/buy/")
     return {path: (reply.status_code, reply.content.decode()) for path, reply in replies.items()}
+
+
+def buy_together(item: int, way: str, usernames: list[str]) -> list[str]:
+    """Have members buy a thing at once; how each of them fared."""
+    from django_redis_components.locks import LockNotAcquired
+    from example_project.market import deals, selling
+    from example_project.market.models import Member
+
+    members = [Member.objects.get(username=username) for username in usernames]
+
+    def buy(number: int) -> str:
+        try:
+            return f"sold to {deals.buy(item, members[number], way=way).buyer.username}"
+        except (deals.NotForSale, selling.BeingBought, LockNotAcquired) as refused:
+            return type(refused).__name__
+
+    return run_together(len(members), buy)
+
+
+def market_page() -> tuple[int, str]:
+    """Status and text of the market's first page."""
+    reply = Client(HTTP_HOST="127.0.0.1", raise_request_exception=False).get("/")
+    return reply.status_code, reply.content.decode()
+
+
+def buy_while_claimed(item: int) -> list[tuple[int, str, str]]:
+    """What a buyer gets while somebody else has claimed the thing, after that, and once it is sold."""
+    from django.conf import settings
+
+    from example_project.market import selling
+    from example_project.market.models import Member
+
+    settings.SALES = "watch"
+    client = Client(HTTP_HOST="127.0.0.1")
+    client.force_login(Member.objects.get(username="zhangsan"), backend=BACKEND)
+    with selling.one_buyer(item, Member.objects.get(username="lisi").pk, "watch"):
+        during = client.post(f"/items/{item}/buy/")
+    after = client.post(f"/items/{item}/buy/")
+    with selling.one_buyer(item, Member.objects.get(username="lisi").pk, "watch"):
+        late = client.post(f"/items/{item}/buy/")
+    return [
+        (reply.status_code, reply.headers.get("Retry-After", ""), reply.content.decode())
+        for reply in (during, after, late)
+    ]
+
+
+def wrong_way() -> str:
+    """What the market says about a way that there is not."""
+    from django.core.exceptions import ImproperlyConfigured
+
+    from example_project.market import selling
+
+    try:
+        return selling.chosen()
+    except ImproperlyConfigured as wrong:
+        return str(wrong)
+
+
+def rush() -> str:
+    out = io.StringIO()
+    call_command("rush", buyers=4, items=3, till_ms=1, stdout=out)
+    return out.getvalue()

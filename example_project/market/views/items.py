@@ -14,7 +14,8 @@ from django.views.decorators.http import require_POST
 from django.views.generic import DetailView, ListView
 
 from django_redis_components.locks import LockNotAcquired
-from example_project.market import counting, deals
+from django_redis_components.transactions import TooMuchContention
+from example_project.market import counting, deals, selling
 from example_project.market.models import Item
 from example_project.market.views.notices import not_now
 
@@ -38,7 +39,11 @@ class MarketView(ListView):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         return super().get_context_data(
-            show=self.show, visitors=counting.visitors_today(), views=counting.views_today(self.request.path), **kwargs
+            show=self.show,
+            visitors=counting.visitors_today(),
+            views=counting.views_today(self.request.path),
+            sales=selling.WAYS[selling.chosen()],
+            **kwargs,
         )
 
 
@@ -64,7 +69,7 @@ def buy(request: HttpRequest, pk: int) -> HttpResponse:
         item = deals.buy(pk, request.user)
     except deals.NotForSale as refused:
         return render(request, "market/too_late.html", {"item": refused.item}, status=409)
-    except LockNotAcquired:
+    except (LockNotAcquired, selling.BeingBought, TooMuchContention):
         return not_now(request, "market/busy.html", retry_after_s=5, item=item)
     messages.success(
         request, _("%(title)s is yours. A mail to %(seller)s is on its way.") % {"title": item, "seller": item.seller}

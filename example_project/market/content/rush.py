@@ -1,0 +1,96 @@
+"""Many buyers at once: what each of the three ways of selling does to them."""
+
+from __future__ import annotations
+
+import random
+import statistics
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import connection
+from django.utils import timezone
+
+from django_redis_components.locks import LockNotAcquired
+from django_redis_components.transactions import TooMuchContention
+from example_project.market import deals, selling
+from example_project.market.content.goods import invented
+from example_project.market.content.opening import create_members
+from example_project.market.models import Member
+
+
+@dataclass
+class Result:
+    """What came of one rush."""
+
+    way: str
+    seconds: float = 0.0
+    sold: int = 0
+    too_late: int = 0
+    busy: int = 0
+    waits_ms: list[float] = field(default_factory=list)
+
+    @property
+    def row(self) -> str:
+        """Way, things sold in a second, the middle and the longest answer, and how many were told what."""
+        middle, longest = statistics.median(self.waits_ms), max(self.waits_ms)
+        rate = self.sold / self.seconds
+        figures = f"{self.way:<6} {rate:>8.0f} {middle:>10.1f} {longest:>11.1f}"
+        return f"{figures} {self.sold:>6} {self.too_late:>9} {self.busy:>6}"
+
+
+HEADER = f"{'way':<6} {'sold/s':>8} {'middle ms':>10} {'longest ms':>11} {'sold':>6} {'too late':>9} {'busy':>6}"
+
+
+def rush(buyers: int, items: int, till_s: float, seed: int) -> Iterator[Result]:
+    """Sell so many things to so many buyers at once, in each way."""
+    create_members(buyers + 1)
+    seller, *rushing = Member.objects.filter(is_superuser=False).order_by("pk")[: buyers + 1]
+    settings.TILL_S = till_s
+    rng = random.Random(seed)
+    for way in selling.WAYS:
+        yield _rush(way, rushing, [_listed(seller, rng) for _ in range(items)], seed)
+
+
+def _listed(seller: Member, rng: random.Random) -> int:
+    good = invented(rng)._asdict()
+    return deals.list_item(seller, **good, sale_ends_at=timezone.now() + timedelta(days=1)).pk
+
+
+def _rush(way: str, buyers: list[Member], items: list[int], seed: int) -> Result:
+    result, guard = Result(way), threading.Lock()
+    start = threading.Barrier(len(buyers) + 1)
+
+    def buy_all(buyer: Member) -> None:
+        wanted = random.Random(f"{seed} {buyer.pk}").sample(items, len(items))
+        start.wait()
+        for item in wanted:
+            began = time.perf_counter()
+            outcome = _try(item, buyer, way)
+            with guard:
+                setattr(result, outcome, getattr(result, outcome) + 1)
+                result.waits_ms.append((time.perf_counter() - began) * 1_000)
+        connection.close()
+
+    threads = [threading.Thread(target=buy_all, args=(buyer,)) for buyer in buyers]
+    for thread in threads:
+        thread.start()
+    start.wait()
+    began = time.perf_counter()
+    for thread in threads:
+        thread.join()
+    result.seconds = time.perf_counter() - began
+    return result
+
+
+def _try(item: int, buyer: Member, way: str) -> str:
+    try:
+        deals.buy(item, buyer, way=way)
+    except deals.NotForSale:
+        return "too_late"
+    except (LockNotAcquired, selling.BeingBought, TooMuchContention):
+        return "busy"
+    return "sold"

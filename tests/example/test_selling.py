@@ -1,0 +1,74 @@
+"""The three ways to sell: in each one buyer wins."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.example.test_market import list_item  # noqa: F401 - a fixture
+from tests.support.demo import demo_environment
+
+BUYERS = ["zhangsan", "kitano", "lukasz", "orsted", "ismail", "lisi"]
+WAYS = ["item", "one", "watch"]
+
+
+@pytest.fixture
+def act(demo, children):
+    """Have something done in a process with the settings of the running demo, and more of the environment."""
+
+    def done(what, *args, **env):
+        environment = demo_environment(demo.directory) | env
+        return children.call(f"tests.example.acts:{what}", *args, env=environment).result(60)
+
+    return done
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_of_buyers_at_once_one_wins_in_each_way(act, list_item, way):  # noqa: F811
+    item = list_item("Whistle without a pea")
+
+    outcomes = act("buy_together", item, way, BUYERS, DEMO_TILL_S="0.02")
+
+    (winner,) = [outcome for outcome in outcomes if outcome.startswith("sold to ")]
+    assert act("item", item) == {"state": "sold", "buyer": winner.removeprefix("sold to ")}
+    assert set(outcomes) - {winner} <= {"NotForSale", "BeingBought"}
+
+
+def test_who_meets_a_claim_is_told_at_once_and_may_buy_when_it_was_given_up(act, list_item):  # noqa: F811
+    item = list_item("Ladder to the moon")
+
+    during, after, late = act("buy_while_claimed", item)
+
+    assert during[:2] == [503, "5"]
+    assert "Others are buying this right now" in during[2]
+    assert after[0] == 302
+    assert late[0] == 409
+    assert "You bought it already" in late[2]
+
+
+@pytest.mark.parametrize(
+    ("way", "text"),
+    [
+        ("item", "Of two buyers one wins: by a lock for each thing."),
+        ("one", "Of two buyers one wins: by one lock for the whole market."),
+        ("watch", "Of two buyers one wins: by a claim, without a lock."),
+    ],
+)
+def test_the_market_shows_its_way(act, way, text):
+    status, page = act("market_page", DEMO_SALES=way)
+
+    assert status == 200
+    assert text in page
+
+
+def test_a_way_that_there_is_not_is_named(act):
+    assert act("wrong_way", DEMO_SALES="luck") == "DEMO_SALES='luck': expected one of item, one, watch."
+
+
+def test_a_rush_sells_each_thing_once_in_each_way(act):
+    header, *rows = act("rush").splitlines()
+
+    assert header.split()[:2] == ["way", "sold/s"]
+    assert [row.split()[0] for row in rows] == WAYS
+    for row in rows:
+        sold, too_late, busy = map(int, row.split()[4:])
+        assert (sold, too_late + busy) == (3, 9)
