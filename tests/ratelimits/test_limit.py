@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import time
 from typing import Any
 
 import pytest
@@ -312,7 +313,7 @@ def test_a_denial_of_before_a_refund_is_not_kept(redis_server: Store) -> None:
     late = limit.peek("ada")
     limit.refund("ada")
 
-    DENIALS.store(visitor, (limit._limiter._signature, 1), late, 0.0, epoch)
+    DENIALS.store(visitor, (limit._limiter._signature, 1), late, time.monotonic(), epoch)
 
     assert limit.hit("ada")
 
