@@ -19,7 +19,7 @@ FAULT_EVERY_S = 0.8
 #: Seconds for which a process is stopped.
 STOPPED_S = (1.2 * LEASE_S, 2.5 * LEASE_S)
 #: What a run must have seen before it may end, and how often.
-ENOUGH = {"grants": 200, "killed": 3, "stopped": 3, "cancelled": 10, "extended": 10, "stale writes": 1}
+ENOUGH = {"grants": 200, "killed": 3, "stopped inside": 5, "cancelled": 10, "extended": 10, "stale writes": 1}
 #: Seconds by which a run may be longer to see it: a busy machine is slow.
 EXTRA_S = 40
 #: What holds the promises in scripts: which, its text, and what it becomes when the guard is taken out.
@@ -76,16 +76,15 @@ class Crew:
             os.waitpid(pid, 0)
 
     def _happen(self) -> None:
-        awake = {number: pid for number, pid in self._running.items() if pid not in self._stopped}
-        inside = [number for number, pid in awake.items() if pid in self._board.newest_holders()]
-        number = self._chance.choice(inside if inside and self._chance.random() < 0.5 else list(awake))
-        pid = awake[number]
-        if self._chance.random() < 0.6:
-            os.kill(pid, signal.SIGSTOP)
-            self._stopped[pid] = time.monotonic() + self._chance.uniform(*STOPPED_S)
+        awake = [number for number, pid in self._running.items() if pid not in self._stopped]
+        if not awake:
+            return
+        number = self._chance.choice(awake)
+        if self._chance.random() < 0.5:
+            os.kill(self._running[number], signal.SIGSTOP)
             self._board.count("stopped")
             return
-        os.kill(pid, signal.SIGKILL)
+        os.kill(self._running[number], signal.SIGKILL)
         self._gone(number)
         self._board.count("killed")
 
@@ -99,6 +98,8 @@ class Crew:
             del self._stopped[pid]
             os.kill(pid, signal.SIGCONT)
         for number, pid in list(self._running.items()):
+            if pid not in self._stopped and os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT):
+                self._stopped[pid] = now + self._chance.uniform(*STOPPED_S)
             if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
                 self._gone(number)
 

@@ -11,6 +11,7 @@ import inspect
 import json
 import os
 import random
+import signal
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
@@ -25,6 +26,8 @@ from django_redis_components.locks import Lock, LockLost, LockNotOwned
 NAMES = ("anvil", "bellows", "crucible", "file", "hammer", "tongs")
 #: Seconds of a lease.
 LEASE_S = 1.0
+#: Share of the steps under a lock before which a holder is stopped for longer than its lease.
+STOPS = 0.02
 #: A resource that refuses what is stale, and keeps all that it took.
 FENCED_WRITE = """
 local last = tonumber(redis.call("GET", KEYS[1]) or 0)
@@ -55,13 +58,6 @@ class Board:
 
     def counts(self) -> dict[str, int]:
         return {what.decode(): int(number) for what, number in self._raw.hgetall(self._base).items()}
-
-    def entered(self, name: str) -> None:
-        self._raw.hset(f"{self._base}:inside", name, os.getpid())
-
-    def newest_holders(self) -> set[int]:
-        """Pids of those that entered last; most of them are inside."""
-        return {int(pid) for pid in self._raw.hvals(f"{self._base}:inside")}
 
     def write(self, name: str, fence: int) -> None:
         landed = self._raw.eval(self.fenced_write, 2, f"{self._base}:{name}", f"{self._base}:{name}:log", fence)
@@ -107,9 +103,11 @@ class Smith:
         assert fence is not None
         self._note("grant", lock.name, os.getpid(), fence, asked, self._board.now())
         self._board.count("grants")
-        self._board.entered(lock.name)
         for _ in range(random.randint(1, 4)):
             await self._pause(random.uniform(0, 0.03))
+            if random.random() < STOPS:
+                self._board.count("stopped inside")
+                os.kill(os.getpid(), signal.SIGSTOP)  # somebody lets it go on when its lease has ended
             if not await self._goes_on(lock):
                 break
             self._board.write(lock.name, fence)
