@@ -342,6 +342,18 @@ def test_the_task_for_errors_hears_what_went_wrong(
     assert 0 < store.raw.pttl(base_key(store, "flow", flow.id)) <= FAILED_MS
 
 
+def test_what_the_task_for_errors_returned_is_kept_as_long_as_the_others(store: Store) -> None:
+    flow = group(note.s(1), fail.s("no")).enqueue(on_error=note.si("rescued"))
+
+    work_off()
+
+    assert flow.rescue is not None
+    flow.rescue.refresh()
+    assert flow.rescue.state == "successful"
+    for result in [*flow.results, flow.rescue]:
+        assert 0 < store.raw.pttl(base_key(store, "t", result.id)) <= FAILED_MS
+
+
 def test_the_task_for_errors_runs_once_however_much_goes_wrong(redis_server: Store) -> None:
     flow = group(fail.s("a"), fail.s("b"), fail.s("c")).then(echo.s()).enqueue(on_error=note.si("rescue"))
 

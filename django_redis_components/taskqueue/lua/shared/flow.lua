@@ -17,10 +17,11 @@ local function is_in(id, state)
     return redis.call("HGET", record_of(id), "s") == state
 end
 
+-- The on_error task, if there is one, comes after all others.
 local function each_successful(key, command, ...)
-    for number = 0, tonumber(redis.call("HGET", key, "tasks")) - 1 do
+    for number = 0, tonumber(redis.call("HGET", key, "tasks")) do
         local id = node_of(key, number)
-        if is_in(id, "successful") then
+        if id and is_in(id, "successful") then
             redis.call(command, record_of(id), ...)
         end
     end
