@@ -73,6 +73,14 @@ def test_a_permit_that_was_given_back_is_not_renewed(redis_server: Store) -> Non
     assert pool.available() == 1
 
 
+def test_what_was_refused_is_not_looked_after(redis_server: Store) -> None:
+    Semaphore("pool", 1).acquire()
+
+    assert not Semaphore("pool", 1, renew=True).acquire()
+
+    assert not watchdog.watchdog._watches
+
+
 def test_max_lease_ends_the_renewals(redis_server: Store) -> None:
     lost: list[object] = []
     pool = Semaphore("pool", 1, timeout=0.2, renew=True, max_lease=0.4, on_lost=lost.append)
