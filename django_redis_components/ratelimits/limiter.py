@@ -138,7 +138,9 @@ class Limiter:
         return decisions.allowed(states) if verdict else decisions.denied(states)
 
     def _without_redis(self, breaker: Breaker, error: Exception) -> Decision:
-        if not isinstance(error, ResponseError):  # that was an answer, and came at once
+        if isinstance(error, ResponseError):  # that was an answer, and came at once
+            breaker.succeeded()
+        else:
             breaker.failed()
         if breaker.may_log():
             what = "let through" if self._lets_through else "denied"

@@ -79,6 +79,18 @@ def test_an_error_that_is_an_answer_keeps_nobody_from_asking(redis_server: Store
     assert limit.hit("bob").checked
 
 
+def test_an_error_that_is_an_answer_ends_the_pause(redis_server: Store) -> None:
+    limit = RateLimit("api", "5/m")
+    place = limit._limiter._places(limit._limiter._visitor("ada"))[0]
+    redis_server.raw.lpush(place, "no record")
+    limit.hit("bob")
+    limiter._breakers["default"]._paused_until = 1.0  # Redis was away, long ago
+
+    assert not limit.hit("ada").checked
+
+    assert limit.hit("bob").checked
+
+
 def test_refund_and_reset_say_that_they_failed(own_server: Store) -> None:
     limit = RateLimit("api", "5/m")
     own_server.servers[0].kill()
