@@ -616,3 +616,29 @@ def test_a_wrong_argument_is_refused_at_the_door(names, options, error: type, te
 
 def test_it_is_shown_with_its_names() -> None:
     assert repr(multi("b", "a")) == "<MultiLock 'a, b'>"
+
+
+def test_without_a_group_a_token_of_the_caller_is_not_used_again_by_itself(known_scripts: None, proxy: Proxy) -> None:
+    lock = MultiLock("a", "b", using="proxied")
+    proxy.drop_next_reply(after=b"{b}", times=ALL_TRIES)
+    with pytest.raises(ConnectionError):
+        lock.acquire(token="mine")
+
+    assert lock.acquire(blocking=False)
+    assert lock.token != "mine"
+
+
+def test_without_a_group_a_flow_that_is_closed_asks_for_nothing_more(redis_server: Store) -> None:
+    flow = MultiLock("a", "b")._holder.acquire()
+    next(flow)
+
+    flow.close()
+
+
+def test_without_a_group_it_is_not_owned_when_one_name_is_lost(redis_server: Store) -> None:
+    lock = MultiLock("a", "b")
+    lock.acquire()
+
+    redis_server.raw.delete(f"{redis_server.prefix}:locks:{{b}}")
+
+    assert not lock.owned()
