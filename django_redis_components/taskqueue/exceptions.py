@@ -60,8 +60,11 @@ class WorkerLost(TaskQueueError):
     """
 
 
-class SoftTimeLimitExceeded(TaskQueueError, TimeoutError):
-    """A task ran longer than its soft time limit. Raised inside the task, which may tidy up and end."""
+class SoftTimeLimitExceeded(TaskQueueError):
+    """A task ran longer than its soft time limit. Raised inside the task, which may tidy up and end.
+
+    No `TimeoutError`, which is an `OSError`: whatever waits at a socket would take it for its own and try again.
+    """
 
 
 class TimeLimitExceeded(TaskQueueError, TimeoutError):

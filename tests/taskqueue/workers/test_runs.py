@@ -12,11 +12,14 @@ from typing import Any
 
 import pytest
 
+from django_redis_components.core import connections
+from django_redis_components.core.protocol import Command
 from django_redis_components.taskqueue import SoftTimeLimitExceeded, TaskCancelled
 from django_redis_components.taskqueue.tasks.jobs import Job
 from django_redis_components.taskqueue.tasks.timeouts import Limits
 from django_redis_components.taskqueue.workers import runs
 from django_redis_components.taskqueue.workers.runs import CoroutineRun, Run, ThreadRun
+from tests.support import Store
 
 JOB = Job("id", "token", "name", b"[[],{}]", "default", 0, 0, 0, 0, 0)
 
@@ -126,6 +129,37 @@ def test_what_is_taken_back_does_not_arrive_and_leaves_nothing_behind() -> None:
     thread.join(60)
 
     assert done == [45]
+
+
+# A socket that is opened at the very moment is closed by the garbage collector, which warns.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
+@pytest.mark.parametrize("kind", [SoftTimeLimitExceeded, TaskCancelled])
+def test_an_interruption_in_a_request_is_not_taken_for_its_timeout(
+    redis_server: Store, kind: type[BaseException]
+) -> None:
+    """Who waits at a socket catches `TimeoutError` and `OSError`, and asks again."""
+    client = connections.client()
+
+    def ask_and_ask(begun: threading.Event) -> None:
+        client.execute(Command("EXISTS", "anything", retry=True))
+        begun.set()
+        deadline = time.monotonic() + 5
+        while time.monotonic() < deadline:
+            client.execute(Command("EXISTS", "anything", retry=True))
+
+    def interrupt(run: ThreadRun, begun: threading.Event) -> None:
+        begun.wait(60)
+        run.interrupt(kind)
+
+    for _ in range(10):
+        run, begun = ThreadRun(JOB), threading.Event()
+        helper = threading.Thread(target=interrupt, args=(run, begun))
+        helper.start()
+
+        with pytest.raises(kind):
+            run.call(ask_and_ask, [begun], {}, None)
+
+        helper.join()
 
 
 class HitAtItsEnd(ThreadRun):
