@@ -351,6 +351,9 @@ def test_handing_back_ends_also_while_redis_is_away(
         assert worker.fetcher.unsent() == 1, "once, however often it is tried"
         proxy.accept_again()
         held.let_go()
+        eventually(
+            lambda: not worker.alive() and not worker.fetcher.unsent()
+        )  # or its flusher tries until the run ends
 
 
 def test_nobody_follows_where_nobody_leads(redis_server: Store) -> None:
