@@ -84,7 +84,7 @@ def test_workers_are_alive_or_lost_in_words(redis_server: Store, viewer: Client)
 
     text = page_text(viewer)
 
-    assert re.search(r"web-1 \(7\) alive (\d s|under 1 s) ago high, mail 2 of 8 12,345 Sept. 21, 2026 16:13:20", text)
+    assert re.search(r"web-1 \(7\) alive (\d+ s|under 1 s) ago high, mail 2 of 8 12,345 Sept. 21, 2026 16:13:20", text)
     assert re.search(r"web-2 \(7\) lost 1 min \d+ s ago default", text)
     assert "Poller: active here:1:abc" in text
     assert "Workers alive 1 1 lost" in text

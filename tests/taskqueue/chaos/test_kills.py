@@ -43,7 +43,7 @@ def test_no_task_is_lost_and_each_double_has_a_death(short_lease: Store, childre
 
     eventually(half_done)
     crew.kill_supervisor()
-    eventually(all_done, timeout_s=90)
+    eventually(all_done, timeout_s=240)
 
     traces = Traces.read(traced)
     points_of_death = Counter(point for point, _ in traces.deaths)

@@ -68,7 +68,7 @@ def outcome(own_server: Store, network: Proxy, children: Children, traced: Path)
         fleet.keep_alive()
         return found.is_over()
 
-    eventually(over, timeout_s=90)
+    eventually(over, timeout_s=240)
     return found
 
 
