@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import logging
-import threading
 import time
 import traceback
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
-from asgiref.sync import SyncToAsync, ThreadSensitiveContext, async_to_sync, sync_to_async
-from django.db import close_old_connections
-from django.db import connections as databases
+from asgiref.sync import async_to_sync, sync_to_async
 from redis.exceptions import RedisError
 
 from django_redis_components.core import conf
@@ -31,6 +26,7 @@ from django_redis_components.taskqueue.tasks.attempt import Attempt
 from django_redis_components.taskqueue.tasks.jobs import Ack, Job
 from django_redis_components.taskqueue.tasks.options import RESULT_TTL_S
 from django_redis_components.taskqueue.tasks.timeouts import Limits
+from django_redis_components.taskqueue.workers import databases
 from django_redis_components.taskqueue.workers.runs import CoroutineRun, ThreadRun
 
 logger = logging.getLogger("django_redis_components.taskqueue")
@@ -39,10 +35,7 @@ logger = logging.getLogger("django_redis_components.taskqueue")
 MAX_TRACEBACK = 20_000
 #: Seconds until a task that asked to be put off is tried again, unless it said otherwise.
 LATER_S = 1.0
-#: Seconds after which database connections are looked at before a task too; after one they always are.
-LOOK_AGAIN_S = 0.5
 
-_thread = threading.local()
 #: Set by `testing` only, while a task runs in the thread of a test: gets the id of one that has finally failed, and
 #: what it raised. The test's connections are left alone then: its transaction would end with them.
 test_hook: Callable[[str, BaseException], None] | None = None
@@ -81,7 +74,7 @@ def execute(job: Job, run: ThreadRun | None = None) -> Ack:
         if run.interrupted:  # wherever it was hit: a connection may stand in the middle of an answer
             databases.close_all()
         else:
-            _look_at_databases()
+            _look_at(databases.look)
     except Exception:  # the outcome stands; the next task meets a broken database by itself
         logger.exception("A database connection could not be closed after task %s of %s.", job.id, job.name)
     return ack
@@ -89,8 +82,7 @@ def execute(job: Job, run: ThreadRun | None = None) -> Ack:
 
 def _run(execution: Execution, run: ThreadRun) -> Ack:
     try:
-        if time.monotonic() - getattr(_thread, "looked_at", 0.0) > LOOK_AGAIN_S:
-            _look_at_databases()
+        _look_at(databases.look_after_pause)
         execution.begin()
         value = run.call(_callable(execution.func), execution.args, execution.kwargs, execution.limits)
         faults.point("after_effect")
@@ -119,7 +111,7 @@ def prepare(job: Job) -> Execution | Ack:
 
 async def execute_on_loop(execution: Execution, run: CoroutineRun) -> Ack:
     """Await the function of an execution that has begun. Its database connections belong to it alone."""
-    async with _own_thread():
+    async with databases.own_thread():
         try:
             value = await run.call(execution.func, execution.args, execution.kwargs, execution.limits)
             faults.point("after_effect")
@@ -226,31 +218,9 @@ def cancelled(task_id: str, token: str) -> Ack:
     return Ack(task_id, token, "cancel", ttl_ms=_result_ttl_ms(RESULT_TTL_S))
 
 
-@asynccontextmanager
-async def _own_thread() -> AsyncIterator[None]:
-    """One thread for the synchronous parts of a coroutine (the ORM), whose connections are closed with it."""
-    async with ThreadSensitiveContext() as context:
-        try:
-            yield
-        finally:
-            executor = SyncToAsync.context_to_thread_executor.pop(context, None)
-            if executor is not None:
-                await asyncio.get_running_loop().run_in_executor(executor, _close_databases)
-                executor.shutdown(wait=False)
-
-
-def _close_databases() -> None:
-    try:
-        databases.close_all()
-    except Exception:  # the outcome stands
-        logger.exception("A database connection could not be closed after a task.")
-
-
-def _look_at_databases() -> None:
-    """Close connections that broke, or outlived CONN_MAX_AGE, as Django does around a request."""
+def _look_at(look: Callable[[], None]) -> None:
     if test_hook is None:
-        close_old_connections()
-    _thread.looked_at = time.monotonic()
+        look()
 
 
 def _callable(func: Callable[..., Any]) -> Callable[..., Any]:

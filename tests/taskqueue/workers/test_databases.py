@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from django_redis_components.taskqueue.workers import executor
+from django_redis_components.taskqueue.workers import databases
 from tests.support import Store
 from tests.support.processes import Children
 from tests.taskqueue.support import queue_worker, work_off
@@ -19,11 +19,11 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[list[Any]]:
-    """What had been noted when Django's connections were looked at."""
+    """What had been noted when the connection was asked whether it broke or is too old."""
     found: list[list[Any]] = []
-    real = executor.close_old_connections
-    monkeypatch.setattr(executor, "close_old_connections", lambda: (found.append(list(noted)), real()))
-    executor._thread.looked_at = 0.0
+    real = connection.close_if_unusable_or_obsolete
+    monkeypatch.setattr(connection, "close_if_unusable_or_obsolete", lambda: (found.append(list(noted)), real()))
+    databases._seen.asked_at = 0.0
     return found
 
 
@@ -50,7 +50,7 @@ def test_after_a_pause_they_are_looked_at_again(
 ) -> None:
     note.enqueue(1)
     work_off()
-    executor._thread.looked_at = time.monotonic() - executor.LOOK_AGAIN_S - 0.1
+    databases._seen.asked_at = time.monotonic() - databases.LOOK_AGAIN_S - 0.1
     note.enqueue(2)
 
     work_off()
@@ -77,7 +77,7 @@ def test_a_connection_that_broke_is_replaced_before_the_next_task(
     monkeypatch.setattr(connection, "is_usable", lambda: False)
     connection.errors_occurred = True
     broken = connection.connection
-    executor._thread.looked_at = 0.0
+    databases._seen.asked_at = 0.0
     result = query.enqueue()
 
     work_off()
@@ -91,12 +91,12 @@ def test_a_database_that_cannot_be_closed_does_not_change_the_outcome(
     redis_server: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     result = note.enqueue("ran")
-    executor._thread.looked_at = time.monotonic()
+    databases._seen.asked_at = time.monotonic()
 
     def fail() -> None:
         raise LookupError("the driver")
 
-    monkeypatch.setattr(executor, "close_old_connections", fail)
+    monkeypatch.setattr(connection, "close_if_unusable_or_obsolete", fail)
 
     work_off()
 
@@ -106,6 +106,33 @@ def test_a_database_that_cannot_be_closed_does_not_change_the_outcome(
         f"A database connection could not be closed after task {result.id} of tests.taskqueue.tasks.note."
         in caplog.text
     )
+
+
+def test_a_connection_that_a_task_has_opened_is_closed_after_it(redis_server: Store, settings: Any) -> None:
+    """The thread had none when it looked last, and does not look for others each time: Django tells it."""
+    connection.close()
+    work_off()
+    databases._seen.connections, databases._seen.found_at = (), time.monotonic() + 3_600
+    connection.settings_dict["CONN_MAX_AGE"] = 0
+    results = [query.enqueue(), query.enqueue()]
+
+    work_off()
+
+    assert connection.connection is None
+    assert [(result.refresh(), result.return_value[0])[1] for result in results] == [1, 1]
+
+
+def test_connections_that_came_untold_are_found_after_a_while(
+    redis_server: Store, looks: list[list[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(databases._seen, "connections", ())
+    databases._seen.last_opened = databases._last_opened
+    databases._seen.found_at = time.monotonic() - databases.LOOK_AGAIN_S - 0.1
+    note.enqueue("ran")
+
+    work_off()
+
+    assert looks == [[], ["ran"]]
 
 
 def test_a_process_has_database_connections_of_its_own(redis_server: Store, children: Children) -> None:
