@@ -15,6 +15,7 @@ ENQUEUE = LuaScript(
     args=("id", "queue", "due", "priority", "unique", "expires", "fields*"),
     idempotent=True,
 )
+ENQUEUE_MANY = LuaScript("taskqueue", "enqueue_many", keys=("base",), args=("tasks*",), idempotent=True)
 FETCH = LuaScript(
     "taskqueue",
     "fetch",

@@ -40,10 +40,21 @@ def nodes_of(parts: Sequence[Any]) -> Iterator[tuple[int, str, dict[str, Any]]]:
         at += 4 + count
 
 
+def tasks_of(parts: Sequence[Any]) -> Iterator[dict[str, Any]]:
+    """Of tasks that are sent together: the arguments with which each would be sent alone."""
+    at = 0
+    while at < len(parts):
+        count = parts[at]
+        yield _named(ENQUEUE.args, parts[at + 1 : at + 1 + count])
+        at += 1 + count
+
+
 def sent_in(call: Call) -> list[dict[str, Any]]:
     """The tasks that a call sends, with their arguments; none if it is another call."""
     if name_of(call) == "enqueue":
         return [arguments_of(call)]
+    if name_of(call) == "enqueue_many":
+        return list(tasks_of(arguments_of(call)["tasks"]))
     if name_of(call) == "plant":
         return [node for _, _, node in nodes_of(arguments_of(call)["nodes"])]
     return []

@@ -23,7 +23,8 @@ local unique = ARGV[5]
 local expires = ARGV[6]
 -- @include clock
 -- @include places
--- @include unique
 -- @include accept
 
-return accept(id, queue, due, priority, 7, unique, expires)
+local accepted = accept(id, queue, due, priority, unique, expires, 7, #ARGV)
+push_ready()
+return accepted

@@ -17,7 +17,6 @@ local slot_ms = tonumber(ARGV[3])
 local next_ms = ARGV[4]
 -- @include clock
 -- @include places
--- @include unique
 -- @include accept
 
 local schedule_key = base .. ":schedule:" .. name
@@ -33,7 +32,8 @@ if slot_ms <= last_ms then
     return { redis.call("HGET", schedule_key, "id") == ARGV[5] and 1 or 0, last_ms }
 end
 redis.call("HSET", schedule_key, "last", slot_ms, "next", next_ms)
-local accepted = accept(ARGV[5], ARGV[6], ARGV[7], tonumber(ARGV[8]), 11, ARGV[9], ARGV[10])
+local accepted = accept(ARGV[5], ARGV[6], ARGV[7], tonumber(ARGV[8]), ARGV[9], ARGV[10], 11, #ARGV)
+push_ready()
 if type(accepted) == "table" then
     return { 2, slot_ms }
 end

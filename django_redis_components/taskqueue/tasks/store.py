@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from binascii import b2a_base64
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from redis.exceptions import ResponseError
@@ -14,14 +14,17 @@ from django_redis_components.core import conf
 from django_redis_components.core.protocol import Batch, Call, Flow, Read, Wait
 from django_redis_components.core.units import to_seconds
 from django_redis_components.taskqueue.exceptions import InvalidTask, TaskResultDoesNotExist, WaitTimeout
-from django_redis_components.taskqueue.scripts import ENQUEUE, WATCH, base_key, record_key
+from django_redis_components.taskqueue.scripts import ENQUEUE, ENQUEUE_MANY, WATCH, base_key, record_key
 
 #: Bytes of randomness in an id: 120 bits, 20 characters.
 ID_BYTES = 15
 #: From base64's alphabet to the one that may stand in a URL.
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
-#: Tasks sent in one round trip by `enqueue_many`.
-CHUNK = 500
+#: Tasks sent in one round trip by `enqueue_many`, and bytes of their arguments after which the next go with another:
+#: the server does nothing else while it accepts them.
+CHUNK, CHUNK_BYTES = 500, 1_048_576
+#: Where the body stands in the arguments of a call, the fields being "n", name, "b", body and others.
+_BODY_AT = ENQUEUE.args.index("fields*") + 3
 #: Longest wait between two looks at a result whose bell may have been lost, in seconds.
 LOOK_AGAIN_S = 2.0
 #: States in which a task stays, and which end a wait.
@@ -89,11 +92,31 @@ def send(call: Call) -> Flow[Reply]:
 
 
 def send_many(calls: Sequence[Call]) -> Flow[list[Reply]]:
-    """Send many tasks, 500 in a round trip; all are accepted, or the first error is raised."""
+    """Send many tasks, up to 500 in a round trip, which are accepted together or not at all.
+
+    Args:
+        calls: as `message` makes them.
+    """
     accepted: list[Reply] = []
-    for start in range(0, len(calls), CHUNK):
-        accepted += yield Batch(calls[start : start + CHUNK])
+    for tasks in _chunks(calls):
+        accepted += yield ENQUEUE_MANY(base=base_key(), tasks=tasks)
     return accepted
+
+
+def _chunks(calls: Sequence[Call]) -> Iterator[list[Any]]:
+    """What goes together: for each call the number of its arguments, and these."""
+    tasks: list[Any] = []
+    count = size = 0
+    for call in calls:
+        tasks.append(len(call.args))
+        tasks += call.args
+        count += 1
+        size += len(call.args[_BODY_AT])
+        if count >= CHUNK or size >= CHUNK_BYTES:
+            yield tasks
+            tasks, count, size = [], 0, 0
+    if tasks:
+        yield tasks
 
 
 def read(task_id: str) -> Flow[tuple[Fields, list[bytes]]]:

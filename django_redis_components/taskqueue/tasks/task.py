@@ -99,7 +99,10 @@ class Task(Generic[P, R]):
         return await _aaccepted(result, await arun(connections.aclient(self.connection), store.send(call)))
 
     def enqueue_many(self, calls: Iterable[tuple[Sequence[Any], dict[str, Any]]]) -> list[TaskResult]:
-        """Send it once for each (args, kwargs), 500 in a round trip. TASKQUEUE["ENQUEUE_ON_COMMIT"] holds here too."""
+        """Send it once for each (args, kwargs), up to 500 in a round trip, which are accepted together or not at all.
+
+        TASKQUEUE["ENQUEUE_ON_COMMIT"] holds here too.
+        """
         prepared = [self._prepared(tuple(args), kwargs) for args, kwargs in calls]
         send = partial(_send_many, prepared, self.connection)
         if not (conf.settings().taskqueue.enqueue_on_commit and _in_transaction(send)):

@@ -6,10 +6,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from redis.exceptions import ConnectionError
+from redis.exceptions import ConnectionError, OutOfMemoryError
 
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.taskqueue import TaskResultStatus, get_queue
+from django_redis_components.taskqueue.tasks import store as task_store
 from tests.support import Store, run_async, run_together
 from tests.taskqueue.support import base_key, queue_key, server_ms, work_off
 from tests.taskqueue.tasks import add, add_async, note, noted
@@ -79,6 +80,31 @@ def test_many_are_sent_from_a_coroutine(store: Store) -> None:
 
     assert noted == ["a", "b"]
     assert [result.queue_name for result in results] == ["mail", "mail"]
+
+
+def test_many_with_large_arguments_go_in_several_parts(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server does nothing else while it accepts a part."""
+    monkeypatch.setattr(task_store, "CHUNK_BYTES", 1_000)
+    calls = [note.sending_call(["a" * 400], {}) for _ in range(7)]
+
+    parts = list(task_store._chunks(calls))
+    results = note.enqueue_many([(["a" * 400], {})] * 7)
+
+    assert [len(part) for part in parts] == [3 * 11, 3 * 11, 11]
+    assert store.raw.lrange(queue_key(store, "ready"), 0, -1) == [result.id.encode() for result in results]
+
+
+def test_many_that_the_server_refuses_are_not_accepted_in_part(own_server: Store) -> None:
+    note.enqueue_many([((1,), {})])
+    before = sorted(own_server.keys())
+    used = own_server.raw.info("memory")["used_memory"]
+    own_server.raw.config_set("maxmemory", used // 2)
+    own_server.raw.config_set("maxmemory-policy", "noeviction")
+
+    with pytest.raises(OutOfMemoryError):
+        note.enqueue_many([((number,), {}) for number in range(10)])
+
+    assert sorted(own_server.keys()) == before
 
 
 def test_one_wrong_call_among_many_sends_none(redis_server: Store) -> None:

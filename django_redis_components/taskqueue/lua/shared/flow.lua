@@ -4,6 +4,8 @@
 -- life after a good end, and after another; bad: it is another; rescue: number of the on_error task that waits; oops:
 -- what that one is told.
 -- Records of successful tasks have no end before the flow has one: followers read the results there.
+-- @include moments
+
 local function flow_of(c)
     local flow, at = string.match(c, "^(.+)/(%d+)$")
     return base .. ":flow:" .. flow, at
