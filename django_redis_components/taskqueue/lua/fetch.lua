@@ -27,23 +27,23 @@ local queues = tonumber(ARGV[7])
 -- @include clock
 -- @include places
 -- @include put_back
--- @include finish
--- @include unique
--- @include flow
--- @include tally
--- @include flow_breaks
--- @include faults
+-- @include records
 -- @include limits
--- @include cancelled
--- @include settle
+-- @include ends
+-- As the fields of records have it; the server is slow at making text of such numbers.
+local now_text = string.format("%.0f", now_us)
 
 local acks = {}
-for at = 8 + queues, #ARGV, 7 do
-    acks[#acks + 1] = settle(unpack(ARGV, at, at + 6))
+if #ARGV >= 8 + queues then
+-- @include settle
+    for at = 8 + queues, #ARGV, 7 do
+        acks[#acks + 1] = settle(unpack(ARGV, at, at + 6))
+    end
+    end_leases()
+    write_errors()
 end
-write_tallies()
-write_faults()
 if want == 0 then
+    write_records()
     ring_called_up()
     return { acks, {}, 0, now_us }
 end
@@ -66,6 +66,7 @@ if stored and string.match(stored, "^%S+") == request then
             answer(id)
         end
     end
+    write_records()
     ring_called_up()
     return { acks, tasks, 0, now_us }
 end
@@ -74,17 +75,20 @@ local next_due_ms = 0
 -- @include take
 -- @include pauses
 
--- What this call leaves behind is somebody else's to hear of: work now, or a time to watch.
-local function leave(queue)
-    local head = redis.call("ZRANGE", place(queue, "sched"), 0, 0, "WITHSCORES")
-    local due_ms = head[2] and tonumber(head[2])
+-- What this call leaves behind is somebody else's to hear of: work now, or a time to watch. `plain`: before the call it
+-- had ready tasks only.
+local function leave(queue, plain)
+    local due_ms
+    if not plain or passed > 0 or limits_made then
+        due_ms = tonumber(redis.call("ZRANGE", place(queue, "sched"), 0, 0, "WITHSCORES")[2])
+    end
     if due_ms and (next_due_ms == 0 or due_ms < next_due_ms) then
         next_due_ms = due_ms
     end
     if not wants_more() then
         local soon = due_ms and due_ms < now_ms + 5000
         if soon or redis.call("EXISTS", place(queue, "ready"), place(queue, "front"), place(queue, "prio")) > 0 then
-            ring_queue(queue)
+            ring("q:" .. queue)
         end
     end
 end
@@ -93,8 +97,7 @@ local pauses = redis.call("EXISTS", base .. ":paused") == 1
 for at = 8, 7 + queues do
     local until_ms = pauses and paused_until(ARGV[at])
     if not until_ms then
-        take(ARGV[at])
-        leave(ARGV[at])
+        leave(ARGV[at], take(ARGV[at]))
     elseif until_ms > 0 and (next_due_ms == 0 or until_ms < next_due_ms) then
         next_due_ms = until_ms
     end
@@ -109,6 +112,6 @@ if #tasks > 0 then
     end
     redis.call("SET", last, request .. " " .. table.concat(ids, " "), "PX", lease_ms)
 end
-write_tallies()
+write_records()
 ring_called_up()
 return { acks, tasks, next_due_ms, now_us }

@@ -7,13 +7,14 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from redis.exceptions import ResponseError
 
 from django_redis_components.taskqueue import get_queue
 from django_redis_components.taskqueue.tasks.jobs import Ack
 from django_redis_components.taskqueue.workers.executor import execute
 from django_redis_components.taskqueue.workers.fetcher import MAX_ACKS
 from tests.support import Store, run_together
-from tests.taskqueue.support import new_fetcher, queue_key
+from tests.taskqueue.support import base_key, new_fetcher, queue_key
 from tests.taskqueue.tasks import note
 
 
@@ -165,3 +166,16 @@ def test_what_comes_back_rings(store: Store) -> None:
     fetcher.fetch("acks", 0)
 
     assert bells(store) == ["q:default"]
+
+
+def test_what_was_popped_before_an_error_of_the_script_is_leased_and_can_be_recovered(redis_server: Store) -> None:
+    """Somebody has written over the record of the last one."""
+    results = note.enqueue_many([((number,), {}) for number in range(3)])
+    redis_server.raw.set(base_key(redis_server, "t", results[2].id), "not a record")
+
+    with pytest.raises(ResponseError, match="WRONGTYPE"):
+        new_fetcher().fetch("0", 3)
+
+    leased = redis_server.raw.zrange(queue_key(redis_server, "running"), 0, -1)
+    assert set(leased) == {result.id.encode() for result in results}
+    assert redis_server.raw.hget(base_key(redis_server, "t", results[0].id), "s") == b"running"

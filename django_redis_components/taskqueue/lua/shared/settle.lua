@@ -1,65 +1,3 @@
--- Outcomes of a run, by name. Each gets: id, record, queue, payload, delay_ms, ttl_ms, and the workers that
--- ran it, this one included; those whose body did not begin, or does not count, leave the workers as they were.
--- The last one is the history with this run; a success needs none, the record's other fields tell of its run.
-local outcomes = {}
-
-function outcomes.ok(id, record, queue, payload, delay_ms, ttl_ms, workers)
-    redis.call("HSET", record, "s", "successful", "F", now_us, "r", payload, "w", workers)
-    redis.call("PEXPIRE", record, ttl_ms)
-end
-
-function outcomes.fail(id, record, queue, payload, delay_ms, ttl_ms, workers, history)
-    redis.call("HSET", record, "s", "failed", "F", now_us, "w", workers, "h", history)
-    add_error(id, payload, ttl_ms)
-    shelve(id, queue, ttl_ms, failed_limit)
-end
-
-function outcomes.retry(id, record, queue, payload, delay_ms, ttl_ms, workers, history)
-    local due_ms = now_ms + tonumber(delay_ms)
-    redis.call("HSET", record, "s", "retrying", "d", due_ms, "w", workers, "h", history)
-    redis.call("HINCRBY", record, "a", 1)
-    add_error(id, payload, ttl_ms)
-    schedule(queue, id, due_ms)
-end
-
--- Put off by the task itself: no attempt is used.
-function outcomes.later(id, record, queue, payload, delay_ms, ttl_ms, workers, history)
-    local due_ms = now_ms + tonumber(delay_ms)
-    redis.call("HSET", record, "s", "scheduled", "d", due_ms, "h", history)
-    schedule(queue, id, due_ms)
-end
-
--- Leased, but not begun: back to the front.
-function outcomes.back(id, record, queue, payload, delay_ms, ttl_ms)
-    local seen = redis.call("HMGET", record, "h", "u")
-    -- A line of the history is "<outcome> <leased_us> …": the last one tells of the lease before this one.
-    local last_us = seen[1] and string.match("\n" .. seen[1], "\n%S+ (%d+)[^\n]*$")
-    if last_us then
-        redis.call("HSET", record, "l", last_us)
-    else
-        redis.call("HDEL", record, "f", "l")
-    end
-    if seen[2] then
-        reclaim(id, seen[2])
-    end
-    put_back("LPUSH", id, queue, "front")
-    ring_queue(queue)
-end
-
-function outcomes.park(id, record, queue, payload, delay_ms, ttl_ms, workers, history)
-    redis.call("HSET", record, "s", "parked", "h", history)
-    redis.call("ZADD", place(queue, "parked"), now_us / 1000, id)
-end
-
--- It was cancelled while it ran; `payload` may be the error that ended its last attempt.
-function outcomes.cancel(id, record, queue, payload, delay_ms, ttl_ms, workers, history)
-    redis.call("HSET", record, "w", workers, "h", history)
-    if payload ~= "" then
-        add_error(id, payload, ttl_ms)
-    end
-    end_cancelled(id, ttl_ms)
-end
-
 -- Outcomes after which a task runs again, unless it was asked to end (`o`, "force_at_ms ttl_ms").
 local AGAIN = { retry = true, later = true, back = true, park = true }
 
@@ -74,7 +12,7 @@ local function count_outcome(id, outcome, event, note, ttl_ms, seen)
         local ran, fingerprint, about = string.match(note, "^(%d+) (%x+) (.*)")
         ran_us = tonumber(ran)
         if fingerprint then
-            note_fault(seen[3], id, fingerprint, about, outcome == "fail", ttl_ms)
+            ends().note_fault(seen[3], id, fingerprint, about, outcome == "fail", ttl_ms)
         end
     end
     local since_us = tonumber(seen[9])
@@ -84,8 +22,39 @@ local function count_outcome(id, outcome, event, note, ttl_ms, seen)
     if seen[11] then
         since_us = math.max(since_us, tonumber(seen[11]))
     end
-    tally(seen[3], seen[8], event, seen[12] - since_us, ran_us)
+    records().tally(seen[3], seen[8], event, seen[12] - since_us, ran_us)
 end
+
+-- A success needs no history: the record's other fields tell of its run.
+local function succeed(id, record, payload, ttl_ms, workers, seen)
+    redis.call("HSET", record, "s", "successful", "F", now_text, "r", payload, "w", workers)
+    redis.call("PEXPIRE", record, ttl_ms)
+    if seen[5] then
+        ends().tell_waiters(id, seen[5])
+    end
+    if seen[6] then
+        ends().let_go(id, seen[6], true)
+    end
+    if seen[7] then
+        ends().flow_goes_on(id, seen[7])
+    end
+end
+
+local function end_otherwise(id, record, outcome, payload, delay_ms, ttl_ms, workers, history, seen)
+    ends().outcomes[outcome](id, record, seen[3], payload, delay_ms, ttl_ms, workers, history)
+    if outcome == "fail" then
+        ends().tell_waiters(id, seen[5])
+        if seen[6] then
+            ends().let_go(id, seen[6], true)
+        end
+        if seen[7] then
+            ends().flow_breaks(id, seen[7], "failed")
+        end
+    end
+end
+
+-- Ids that do not run any more, by queue: taken out of its leases together, by end_leases.
+local settled = {}
 
 -- Apply one outcome if the lease is still the one it was earned under.
 -- 1 applied, 2 applied before (the reply was lost), 0 somebody else's by now.
@@ -99,11 +68,13 @@ local function settle(id, token, outcome, payload, delay_ms, ttl_ms, note)
         return 2
     end
     local queue = seen[3]
-    redis.call("ZREM", place(queue, "running"), id)
+    local ids = settled[queue] or {}
+    settled[queue] = ids
+    ids[#ids + 1] = id
     if seen[13] then
         limits().free_slot(id, queue, seen[13])
     end
-    local workers = joined(seen[4], worker)
+    local workers = seen[4] and ends().joined(seen[4], worker) or worker
     if seen[14] and AGAIN[outcome] then
         workers = outcome == "retry" and workers or seen[4] or ""
         outcome, ttl_ms = "cancel", string.match(seen[14], "%d+$")
@@ -111,21 +82,21 @@ local function settle(id, token, outcome, payload, delay_ms, ttl_ms, note)
     local event, history = COUNTED[outcome], nil
     if event then
         count_outcome(id, outcome, event, note, ttl_ms, seen)
-        if outcome ~= "ok" then
-            history = with_run(redis.call("HGET", record, "h"), event, seen[12], worker)
-        end
     end
-    outcomes[outcome](id, record, queue, payload, delay_ms, ttl_ms, workers, history)
-    if outcome == "ok" or outcome == "fail" then
-        tell_waiters(id, seen[5])
-        if seen[6] then
-            let_go(id, seen[6], true)
-        end
+    if outcome == "ok" then
+        succeed(id, record, payload, ttl_ms, workers, seen)
+        return 1
     end
-    if seen[7] and outcome == "ok" then
-        flow_goes_on(id, seen[7])
-    elseif seen[7] and outcome == "fail" then
-        flow_breaks(id, seen[7], "failed")
+    if event then
+        history = records().with_run(redis.call("HGET", record, "h"), event, seen[12], worker)
     end
+    end_otherwise(id, record, outcome, payload, delay_ms, ttl_ms, workers, history, seen)
     return 1
+end
+
+-- At most 500 outcomes are settled in a call, so no command has more ids.
+local function end_leases()
+    for queue, ids in pairs(settled) do
+        redis.call("ZREM", place(queue, "running"), unpack(ids))
+    end
 end

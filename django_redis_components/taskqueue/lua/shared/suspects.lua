@@ -32,7 +32,7 @@ local function take_front(queue)
             want = #tasks
         elseif deaths > 0 and grave and on_trial() then
             aside[#aside + 1] = id
-        elseif lease(id, queue) and deaths > 0 then
+        elseif lease_all({ id }, queue) and deaths > 0 then
             want = #tasks
             if grave then
                 redis.call("SET", base .. ":trial:" .. worker, id, "PX", 86400000)
