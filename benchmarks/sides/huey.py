@@ -20,4 +20,5 @@ def send(name: str, *args: Any) -> None:
 
 
 def send_at(name: str, due: float, *args: Any) -> None:
-    tasks[name].schedule(args, eta=datetime.fromtimestamp(due, UTC).replace(tzinfo=None))
+    # An aware time: of a naive one Huey drops the fractions of a second, so that it begins up to a second early.
+    tasks[name].schedule(args, eta=datetime.fromtimestamp(due, UTC))
