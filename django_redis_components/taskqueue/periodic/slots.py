@@ -66,7 +66,7 @@ class Interval:
     @property
     def text(self) -> str:
         """``every 300 s``."""
-        return f"every {self.every_ms / 1_000:g} s" if self.every_ms % 1_000 else f"every {self.every_ms // 1_000} s"
+        return f"every {f'{self.every_ms / 1_000:.3f}'.rstrip('0').rstrip('.')} s"
 
     def following(self, after_ms: int) -> int | None:
         """See `Slots`."""

@@ -52,6 +52,14 @@ def test_an_interval_is_counted_from_the_epoch() -> None:
     ]
 
 
+def test_intervals_that_differ_by_a_millisecond_have_different_names() -> None:
+    assert [Interval.of(value).text for value in (100_000, 100_000.001, 86_400.25)] == [
+        "every 100000 s",
+        "every 100000.001 s",
+        "every 86400.25 s",
+    ]
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [
