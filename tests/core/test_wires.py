@@ -9,7 +9,7 @@ import signal
 import pytest
 
 from django_redis_components.core.wires import pack, pack_many
-from tests.support.processes import Children
+from tests.support.processes import UNMEASURED, Children
 
 #: Hundreds are enough to meet the moment for certain.
 ROUNDS = 5_000
@@ -63,7 +63,7 @@ def interrupted_again_and_again() -> int:
 
 
 def test_an_interruption_at_any_moment_of_it_is_an_exception_and_no_crash(children: Children) -> None:
-    child = children.call("tests.core.test_wires:interrupted_again_and_again")
+    child = children.call("tests.core.test_wires:interrupted_again_and_again", env=UNMEASURED)
 
     met = child.result()
 

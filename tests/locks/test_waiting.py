@@ -17,7 +17,7 @@ from django_redis_components.locks import Lock
 from tests.locks.steps import Steps
 from tests.support import Store, eventually, run_async
 from tests.support.child import say
-from tests.support.processes import Children
+from tests.support.processes import UNMEASURED, Children
 
 
 @pytest.fixture
@@ -400,7 +400,7 @@ def test_an_interruption_is_not_hidden_by_a_server_that_is_away(redis_server: St
 
 def test_control_c_ends_a_wait_and_leaves_the_line(redis_server: Store, children: Children) -> None:
     Lock("door").acquire()
-    child = children.call("tests.locks.test_waiting:take_and_say")
+    child = children.call("tests.locks.test_waiting:take_and_say", env=UNMEASURED)
     eventually(lambda: len(line(redis_server)) == 1)
 
     child.signal(signal.SIGINT)

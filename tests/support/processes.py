@@ -20,6 +20,8 @@ from django.db import connection
 from tests.support.waiting import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
+#: Environment of a child that is interrupted by an exception: coverage's lock stays locked when it holds it then.
+UNMEASURED = {"COVERAGE_PROCESS_START": "", "COVERAGE_PROCESS_CONFIG": ""}
 
 
 class Child:
