@@ -16,7 +16,8 @@ PARTS = {
     "drain": (
         "Drain",
         (
-            "Tasks in a second, from the first of a filled queue to the last, as the tasks themselves note the time."
+            "Tasks in a second, from the first of a filled queue to the last, as the tasks themselves note the time; "
+            "ours until every task is settled."
             " Threads: 8 in a process; coroutines (django-vtasks, BullMQ): 32. Celery and Huey run their process pools"
             " when there are two processes. The ratio is how many times as fast as the row ours is."
         ),
