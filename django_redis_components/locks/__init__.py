@@ -72,7 +72,7 @@ from django_redis_components.locks.exceptions import (
     NotEnoughReplicas,
     StaleFence,
 )
-from django_redis_components.locks.fencing import fenced_update
+from django_redis_components.locks.fencing import afenced_update, fenced_update
 from django_redis_components.locks.lock import Lock
 from django_redis_components.locks.multi import MultiLock
 from django_redis_components.locks.readwrite import ReadWriteLock
@@ -94,6 +94,7 @@ __all__ = [
     "ReadWriteLock",
     "ReadWriteState",
     "StaleFence",
+    "afenced_update",
     "fenced_update",
     "lock",
 ]

@@ -44,10 +44,22 @@ def fenced_update(queryset: QuerySet[M], fence: int | None, **values: Any) -> in
     token = checked(fence)
     written = queryset.filter(fence__lte=token).update(fence=token, **values)
     if not written:
-        latest = queryset.aggregate(latest=models.Max("fence"))["latest"]
-        what = "there is no such row" if latest is None else f"a later holder has written it under {latest}"
-        raise StaleFence(queryset.model.__name__, token, what)
+        raise _stale(queryset, token, queryset.aggregate(latest=models.Max("fence"))["latest"])
     return written
+
+
+async def afenced_update(queryset: QuerySet[M], fence: int | None, **values: Any) -> int:
+    """See `fenced_update`. Asks the database as Django's own `aupdate` does."""
+    token = checked(fence)
+    written = await queryset.filter(fence__lte=token).aupdate(fence=token, **values)
+    if not written:
+        raise _stale(queryset, token, (await queryset.aaggregate(latest=models.Max("fence")))["latest"])
+    return written
+
+
+def _stale(queryset: QuerySet[M], token: int, latest: int | None) -> StaleFence:
+    what = "there is no such row" if latest is None else f"a later holder has written it under {latest}"
+    return StaleFence(queryset.model.__name__, token, what)
 
 
 def checked(fence: object) -> int:

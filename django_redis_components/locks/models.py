@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import models
 
-from django_redis_components.locks.fencing import checked, fenced_update
+from django_redis_components.locks.fencing import afenced_update, checked, fenced_update
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
@@ -35,6 +35,11 @@ class FencedModel(models.Model):
         self.update_fenced(fence)
         self.refresh_from_db()
 
+    async def aclaim(self, fence: int | None) -> None:
+        """See `claim`."""
+        await self.aupdate_fenced(fence)
+        await self.arefresh_from_db()
+
     def update_fenced(self, fence: int | None, **values: Any) -> None:
         """Write these fields of the row, unless a later holder has claimed or written it.
 
@@ -42,9 +47,22 @@ class FencedModel(models.Model):
             StaleFence: a later holder has, or the row is gone.
         """
         fenced_update(self._own_row(), fence, **values)
+        if computed := self._was_written(fence, values):
+            self.refresh_from_db(fields=computed)
+
+    async def aupdate_fenced(self, fence: int | None, **values: Any) -> None:
+        """See `update_fenced`."""
+        await afenced_update(self._own_row(), fence, **values)
+        if computed := self._was_written(fence, values):
+            await self.arefresh_from_db(fields=computed)
+
+    def _was_written(self, fence: int | None, values: dict[str, Any]) -> list[str]:
+        """Follow the row. Returns the fields that the database has computed: `save` would repeat expressions."""
         self.fence = checked(fence)
-        for field, value in values.items():
-            setattr(self, field, value)
+        computed = [field for field, value in values.items() if hasattr(value, "resolve_expression")]
+        for field in values.keys() - set(computed):
+            setattr(self, field, values[field])
+        return computed
 
     def _own_row(self) -> QuerySet[Any]:
         return type(self)._base_manager.using(self._state.db).filter(pk=self.pk)

@@ -7,10 +7,11 @@ import random
 from collections.abc import Iterator
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.db import connection, models
 from django.test.utils import isolate_apps
 
-from django_redis_components.locks import FencedModel, Lock, LockError, StaleFence, fenced_update
+from django_redis_components.locks import FencedModel, Lock, LockError, StaleFence, afenced_update, fenced_update
 from tests.support import Store, eventually, run_together
 
 with isolate_apps("tests.locks"):
@@ -132,6 +133,24 @@ def test_a_claim_shuts_out_earlier_holders_before_anything_is_written(account: A
         fenced_update(Account.objects.all(), 7, balance=0)
 
 
+def test_the_twins_for_coroutines_write_and_refuse_by_the_same_rule(account: Account) -> None:
+    async def write() -> None:
+        await account.aclaim(8)
+        await account.aupdate_fenced(8, balance=20)
+        assert await afenced_update(Account.objects.filter(pk=account.pk), 9, balance=30) == 1
+        for refused in (account.aclaim(8), account.aupdate_fenced(8, balance=0)):
+            with pytest.raises(StaleFence, match="fence 8: a later holder has written it under 9"):
+                await refused
+        with pytest.raises(StaleFence, match="Account not written under fence 9: there is no such row"):
+            await afenced_update(Account.objects.filter(pk=-1), 9, balance=0)
+
+    async_to_sync(write)()
+
+    assert (account.balance, account.fence) == (20, 8)
+    account.refresh_from_db()
+    assert (account.balance, account.fence) == (30, 9)
+
+
 def test_a_claim_of_a_row_that_a_later_holder_has_claimed_is_refused(account: Account) -> None:
     account.claim(8)
 
@@ -151,6 +170,15 @@ def test_one_row_is_written_and_the_object_follows(account: Account) -> None:
 
     assert (account.balance, account.owner, account.fence) == (20, "bert", 7)
     assert Account.objects.get().balance == 20
+
+
+def test_an_expression_becomes_the_value_that_the_database_made_of_it(account: Account) -> None:
+    account.update_fenced(7, balance=models.F("balance") + 5)
+    assert account.balance == 15
+    async_to_sync(account.aupdate_fenced)(7, balance=models.F("balance") + 5, owner="bert")
+    account.save()
+
+    assert Account.objects.get().balance == account.balance == 20
 
 
 def test_a_refused_write_leaves_the_object_as_it_was(account: Account) -> None:
