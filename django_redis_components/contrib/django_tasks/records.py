@@ -18,6 +18,7 @@ from django_redis_components.contrib.django_tasks import options
 from django_redis_components.contrib.django_tasks.framework import DEFAULT_ALIAS, Framework
 from django_redis_components.taskqueue import arguments
 from django_redis_components.taskqueue.tasks import result as ours
+from django_redis_components.taskqueue.tasks.errors import TaskError
 from django_redis_components.taskqueue.tasks.jobs import Job
 
 #: Key of our part among what travels behind the arguments; also the sign of a task that was sent by a backend.
@@ -111,7 +112,7 @@ def _moment(us: int) -> datetime:
     return moment if settings.USE_TZ else make_naive(moment)
 
 
-def errors_of(framework: Framework, errors: list[ours.TaskError]) -> list[Any]:
+def errors_of(framework: Framework, errors: list[TaskError]) -> list[Any]:
     """The framework's errors for ours."""
     return [
         framework.error(exception_class_path=error.exception_class_path, traceback=error.traceback) for error in errors

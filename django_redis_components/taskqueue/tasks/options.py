@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypedDict
 
 from django.conf import settings as django_settings
 from django.utils import timezone
@@ -16,7 +16,7 @@ from django_redis_components.taskqueue.exceptions import InvalidTask, UnknownQue
 from django_redis_components.taskqueue.tasks import backoff as backoffs
 from django_redis_components.taskqueue.tasks import limits, timeouts
 from django_redis_components.taskqueue.tasks.notes import metadata_of
-from django_redis_components.taskqueue.tasks.unique import unique_of
+from django_redis_components.taskqueue.tasks.unique import Unique, unique_of
 
 #: Seconds for which a result is kept, unless the task says otherwise.
 RESULT_TTL_S = 600
@@ -24,6 +24,29 @@ RESULT_TTL_S = 600
 MAX_PRIORITY = 100
 #: Deaths of workers after which a task is given up, unless the task says otherwise.
 MAX_DELIVERIES = 3
+
+
+class DeclaredOptions(TypedDict, total=False):
+    """What `@task` takes, for type checkers and editors; what it means is told at `TaskOptions`."""
+
+    queue_name: str
+    priority: int
+    max_attempts: int
+    max_deliveries: int
+    backoff: backoffs.Backoff | None
+    timeout: timeouts.Timeout | None
+    concurrency: int | limits.Concurrency | None
+    rate: str | tuple[int, Seconds] | limits.Rate | None
+    result_ttl: Seconds
+    unique: bool | str | Seconds | Unique | None
+    expires: datetime | Seconds | None
+
+
+class SendingOptions(DeclaredOptions, total=False):
+    """What `using` takes: those, and what belongs to one sending."""
+
+    run_after: datetime | Seconds | None
+    metadata: dict[str, Any] | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -18,6 +17,7 @@ from django_redis_components.taskqueue import arguments
 from django_redis_components.taskqueue.exceptions import InvalidTask, TaskFailed, TaskNotFinished
 from django_redis_components.taskqueue.operations import control
 from django_redis_components.taskqueue.tasks import notes, store
+from django_redis_components.taskqueue.tasks.errors import TaskError
 from django_redis_components.taskqueue.tasks.options import TaskOptions
 from django_redis_components.taskqueue.tasks.timeline import TaskRun, runs_of
 
@@ -48,15 +48,6 @@ STATUS_OF_STATE = {
 
 #: How a task has ended that never began.
 _ENDS = {"cancelled": "was cancelled", "expired": "expired before it began"}
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class TaskError:
-    """One failure: the exception's class as a dotted path (never imported), its text, and the traceback."""
-
-    exception_class_path: str
-    message: str
-    traceback: str
 
 
 class TaskResult:

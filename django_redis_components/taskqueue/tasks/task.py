@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, Unpack, overload
 
 from asgiref.sync import sync_to_async
 
@@ -20,8 +20,15 @@ from django_redis_components.taskqueue.tasks import limits, notes, store, timeou
 from django_redis_components.taskqueue.tasks.attempt import Attempt
 from django_redis_components.taskqueue.tasks.commits import in_transaction as _in_transaction
 from django_redis_components.taskqueue.tasks.context import TaskContext, without_context
+from django_redis_components.taskqueue.tasks.framework import FrameworkNames
 from django_redis_components.taskqueue.tasks.jobs import Job
-from django_redis_components.taskqueue.tasks.options import MAX_DELIVERIES, TaskOptions, check_queue
+from django_redis_components.taskqueue.tasks.options import (
+    MAX_DELIVERIES,
+    DeclaredOptions,
+    SendingOptions,
+    TaskOptions,
+    check_queue,
+)
 from django_redis_components.taskqueue.tasks.result import TaskResult
 from django_redis_components.taskqueue.tasks.unique import check_key, claim_of
 from django_redis_components.taskqueue.workers.running import ObservedAttempt
@@ -33,7 +40,7 @@ _TRAVELLING = ("max_attempts", "backoff", "timeout", "result_ttl")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Task(Generic[P, R]):
+class Task(FrameworkNames, Generic[P, R]):
     """A registered function with its options. Immutable; `using` makes a copy.
 
     Attributes:
@@ -65,7 +72,7 @@ class Task(Generic[P, R]):
         """Call the function here and now."""
         return self.func(*args, **kwargs)
 
-    def using(self, **options: Any) -> Task[P, R]:
+    def using(self, **options: Unpack[SendingOptions]) -> Task[P, R]:
         """The same task with other options: queue_name, priority, run_after, max_attempts, ….
 
         Raises:
@@ -260,12 +267,12 @@ def _plain(travelling: dict[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _options(func: Callable[..., Any], base: TaskOptions, given: dict[str, Any]) -> TaskOptions:
+def _options(func: Callable[..., Any], base: TaskOptions, given: Mapping[str, Any]) -> TaskOptions:
     known = {field.name for field in dataclasses.fields(TaskOptions)}
     unknown = sorted(set(given) - known)
     if unknown:
         raise InvalidTask(f"Unknown option {', '.join(unknown)}. Known are {', '.join(sorted(known))}.")
-    chosen = dataclasses.replace(base, **given)
+    chosen = dataclasses.replace(base, **dict(given))
     check_keys(func, chosen)
     return chosen
 
@@ -291,11 +298,11 @@ def check_keys(func: Callable[..., Any], options: TaskOptions) -> None:
 def task(func: Callable[P, R], /) -> Task[P, R]: ...
 @overload
 def task(
-    *, takes_context: Literal[True], using: str = "default", **options: Any
+    *, takes_context: Literal[True], using: str = "default", **options: Unpack[DeclaredOptions]
 ) -> Callable[[Callable[Concatenate[TaskContext, P], R]], Task[P, R]]: ...
 @overload
 def task(
-    *, takes_context: Literal[False] = False, using: str = "default", **options: Any
+    *, takes_context: Literal[False] = False, using: str = "default", **options: Unpack[DeclaredOptions]
 ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
 
 

@@ -1,14 +1,15 @@
-"""The class of a stored error, found without importing anything."""
+"""A failure as it is stored, and its class, found without importing anything."""
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from inspect import isclass
 from typing import Any
 
 
 class StoredError:
-    """Mixin for `TaskError`: its class path comes from Redis, and what comes from there is not imported."""
+    """Mixin for an error that was read from Redis: what its class path names is looked up, and not imported."""
 
     __slots__ = ()
     exception_class_path: str
@@ -26,6 +27,15 @@ class StoredError:
         if not isclass(found) or not issubclass(found, BaseException):
             raise ValueError(f"{path!r} does not reference a valid exception.")
         return found
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TaskError(StoredError):
+    """One failure: the exception's class as a dotted path (never imported), its text, and the traceback."""
+
+    exception_class_path: str
+    message: str
+    traceback: str
 
 
 def _loaded(path: str) -> Any:

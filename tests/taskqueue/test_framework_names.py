@@ -1,0 +1,58 @@
+"""What a task of Django's framework can be asked, ours can be asked too."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from typing import Any, get_type_hints
+
+import pytest
+from asgiref.sync import async_to_sync
+
+from django_redis_components.taskqueue import Task, TaskError
+from django_redis_components.taskqueue.tasks.options import DeclaredOptions, SendingOptions, TaskOptions
+from tests.support import Store
+from tests.taskqueue.support import work_off
+from tests.taskqueue.tasks import add, add_async, fail
+
+
+def test_a_task_tells_its_options_by_the_names_of_the_framework() -> None:
+    task = add.using(queue_name="mail", priority=7, run_after=60)
+
+    assert (task.queue_name, task.priority, task.run_after) == ("mail", 7, 60)
+    assert task.module_path == task.name == "tests.taskqueue.tasks.add"
+    assert (add.queue_name, add.priority, add.run_after) == ("default", 0, None)
+
+
+def test_it_has_all_that_the_framework_s_own_has_but_the_backend() -> None:
+    tasks: Any = pytest.importorskip("django.tasks")
+    theirs = {name for name in dir(tasks.Task) if not name.startswith("_")}
+
+    assert theirs - set(dir(Task)) == {"backend", "get_backend"}
+
+
+def test_it_is_called_here_and_now_from_threads_and_from_coroutines() -> None:
+    assert add.call(1, b=2) == add_async.call(1, 2) == 3
+    assert async_to_sync(add.acall)(1, 2) == async_to_sync(add_async.acall)(1, 2) == 3
+
+
+def test_an_error_knows_its_class(store: Store) -> None:
+    result = fail.enqueue("no such order")
+    work_off()
+
+    result.refresh()
+    assert result.errors[0].exception_class is LookupError
+
+
+def test_a_class_that_is_not_imported_here_is_not_imported_for_an_error() -> None:
+    with pytest.raises(ImportError, match=r"no name from Redis is imported\."):
+        assert TaskError("antigravity_of_nobody.Error", "", "").exception_class
+
+
+def test_editors_and_type_checkers_are_told_all_options() -> None:
+    every = {field.name for field in dataclasses.fields(TaskOptions)}
+
+    assert set(SendingOptions.__annotations__) == every
+    assert every - set(DeclaredOptions.__annotations__) == {"run_after", "metadata"}
+    assert get_type_hints(Task.using)["options"]
+    assert inspect.signature(Task.using).parameters["options"].kind is inspect.Parameter.VAR_KEYWORD
