@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
 import os
 import threading
@@ -21,6 +20,21 @@ ROUNDING_S = 0.002
 def deadline_of(asked_at: float, ttl_ms: int) -> float:
     """Until when (monotonic seconds) a lease of `ttl_ms`, asked for at `asked_at`, is surely ours."""
     return asked_at + ttl_ms / 1_000 * (1 - DRIFT) - ROUNDING_S
+
+
+class _Process:
+    """The id of this process, without asking the kernel twice for each lease."""
+
+    def __init__(self) -> None:
+        self.look()
+
+    def look(self) -> None:
+        """After a fork it is another one."""
+        self.pid = os.getpid()
+
+
+_process = _Process()
+os.register_at_fork(after_in_child=_process.look)
 
 
 class Lease:
@@ -41,7 +55,7 @@ class Lease:
         self.token = token
         self.deadline = deadline
         self.grant = grant
-        self.pid = os.getpid()
+        self.pid = _process.pid
         self.stack: list[Lease] = []
         self.entries = 1
         self.returning = False
@@ -172,8 +186,10 @@ class Leases:
             lease.mark_lost()
         else:
             lease.mark_returned()
-        with contextlib.suppress(ValueError):  # forgotten, or given back twice
+        try:  # noqa: SIM105 - on the way of each release, and a context manager costs more than the rest
             lease.stack.remove(lease)
+        except ValueError:
+            pass  # forgotten, or given back twice
 
     def _stack(self) -> list[Lease] | None:
         """What the running task, else the running thread, holds."""
@@ -195,7 +211,7 @@ class Leases:
 
 def _held(lease: Lease | None) -> Lease | None:
     """The lease, unless it was given back or is a parent process's."""
-    return None if lease is None or lease.is_returned or lease.pid != os.getpid() else lease
+    return None if lease is None or lease.is_returned or lease.pid != _process.pid else lease
 
 
 def _task() -> Any:

@@ -58,6 +58,15 @@ class Again(Call):
         return True
 
 
+def under(token: str, call: Call) -> Call:
+    """The same call for a token, which is its first argument.
+
+    What a free lock or permit needs is made once, and then only the token put in: to name nine keys and arguments
+    each time costs as much as all the rest that is done for it here.
+    """
+    return Call(call.script, call.keys, (token, *call.args[1:]))
+
+
 class Turns:
     """Takes the leases of one object, and gives them back."""
 
@@ -132,8 +141,11 @@ class Turns:
         begun, ours = False, True
         try:
             for call in calls:
-                ours = (yield from _given_back(call, lease)) and ours
-                begun = True
+                try:
+                    reply = yield call
+                except (ConnectionError, TimeoutError) as exc:
+                    reply = yield from _repeated(call, lease, exc)
+                begun, ours = True, bool(reply) and ours
         except (RedisError, RedisComponentsError):
             lease.returning |= begun
             raise
@@ -154,7 +166,9 @@ class Turns:
 
     def new_token(self, suffix: str = "") -> str:
         """A token for the next question: one of those that are unsettled, or a new one."""
-        for entry in self._unsettled[:] if self._unsettled else ():
+        if not self._unsettled:
+            return os.urandom(16).hex() + suffix
+        for entry in self._unsettled[:]:
             if entry[0] == os.getpid() and entry[1].endswith(suffix):
                 with contextlib.suppress(ValueError):  # another thread may be quicker
                     self._unsettled.remove(entry)
@@ -162,15 +176,12 @@ class Turns:
         return os.urandom(16).hex() + suffix
 
 
-def _given_back(call: Call, lease: Lease) -> Flow[bool]:
-    try:
-        reply = yield call
-    except (*HOPELESS, *REFUSED):
-        raise  # nothing was executed
-    except (ConnectionError, TimeoutError):
-        lease.returning = True
-        reply = yield _again(call)
-    return bool(reply)
+def _repeated(call: Call, lease: Lease, error: RedisError) -> Flow[object]:
+    """The reply to a release whose first reply was lost."""
+    if isinstance(error, (*HOPELESS, *REFUSED)):
+        raise error  # nothing was executed
+    lease.returning = True
+    return (yield _again(call))
 
 
 def _again(call: Call) -> Again:

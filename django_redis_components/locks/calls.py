@@ -41,6 +41,9 @@ class PlainCalls:
         self.ttl_ms = to_ms(timeout, "timeout")
         self._fair = int(fair)
         self._made_keys: dict[str, str] | None = None
+        #: Calls for no token, see `turns.under`.
+        self._questions: dict[int, Call] = {}
+        self._release: Call | None = None
 
     @property
     def keys(self) -> dict[str, str]:
@@ -68,14 +71,7 @@ class PlainCalls:
 
     def ask(self, token: str, patience_ms: int) -> Call:
         """Take it, or a place in line."""
-        return ACQUIRE(
-            **self.keys,
-            token=token,
-            ttl_ms=self.ttl_ms,
-            patience_ms=patience_ms,
-            handoff_ms=turns.HANDOFF_MS,
-            fair=self._fair,
-        )
+        return turns.under(token, self._questions.get(patience_ms) or self._question(patience_ms))
 
     def walk_away(self, token: str) -> Call:
         """Give up place and grant."""
@@ -83,7 +79,7 @@ class PlainCalls:
 
     def give(self, token: str) -> Sequence[Call]:
         """Give it back."""
-        return (RELEASE(**self.keys, token=token, handoff_ms=turns.HANDOFF_MS, fair=self._fair),)
+        return (turns.under(token, self._release or self._make_release()),)
 
     def lengthen(self, token: str, ttl_ms: int) -> Sequence[Call]:
         """Make the lease last at least that long from now."""
@@ -96,3 +92,18 @@ class PlainCalls:
     def locked(self) -> Flow[bool]:
         """Whether anybody holds it."""
         return bool((yield Read("EXISTS", self.keys["lock"])))
+
+    def _question(self, patience_ms: int) -> Call:
+        made = self._questions[patience_ms] = ACQUIRE(
+            **self.keys,
+            token="",
+            ttl_ms=self.ttl_ms,
+            patience_ms=patience_ms,
+            handoff_ms=turns.HANDOFF_MS,
+            fair=self._fair,
+        )
+        return made
+
+    def _make_release(self) -> Call:
+        made = self._release = RELEASE(**self.keys, token="", handoff_ms=turns.HANDOFF_MS, fair=self._fair)
+        return made

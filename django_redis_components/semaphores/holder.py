@@ -62,6 +62,9 @@ class Holder:
         self._made_keys: dict[str, str] | None = None
         self._turns = turns.Turns(self._ttl_ms)
         self._care = care
+        #: Calls for no permit, see `turns.under`.
+        self._questions: dict[int, Call] = {}
+        self._release: Call | None = None
 
     @property
     def _keys(self) -> dict[str, str]:
@@ -109,7 +112,7 @@ class Holder:
         lease = self.leases.current()
         if lease is None:
             return False
-        call = RELEASE(**self._keys, permit=lease.token, handoff_ms=turns.HANDOFF_MS)
+        call = turns.under(lease.token, self._release or self._make_release())
         watch = watchdog.unwatch(lease)
         try:
             return (yield from self._turns.give_back(call, lease))
@@ -191,13 +194,21 @@ class Holder:
         return granted
 
     def _ask(self, permit: str, patience_ms: int) -> Call:
-        return ACQUIRE(
+        return turns.under(permit, self._questions.get(patience_ms) or self._question(patience_ms))
+
+    def _question(self, patience_ms: int) -> Call:
+        made = self._questions[patience_ms] = ACQUIRE(
             **self._keys,
-            permit=permit,
+            permit="",
             ttl_ms=self._ttl_ms,
             patience_ms=patience_ms,
             handoff_ms=turns.HANDOFF_MS,
         )
+        return made
+
+    def _make_release(self) -> Call:
+        made = self._release = RELEASE(**self._keys, permit="", handoff_ms=turns.HANDOFF_MS)
+        return made
 
     def _abandon(self, permit: str) -> Call:
         return ABANDON(**self._keys, permit=permit, handoff_ms=turns.HANDOFF_MS)
