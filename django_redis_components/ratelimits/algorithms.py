@@ -14,9 +14,8 @@ could exceed its 53 bits is calculated here.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
 
 from django_redis_components.core.protocol import Call
 from django_redis_components.core.rates import MAX_COUNT, Rate
@@ -33,8 +32,7 @@ from django_redis_components.ratelimits.scripts import (
 MAX_SLIDING = 10_000
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class State:
+class State(NamedTuple):
     """One rate after a hit.
 
     Attributes:
@@ -56,10 +54,9 @@ class Algorithm(Protocol):
     name: str
     most: int
 
-    def numbers(self, rates: Sequence[Rate], cost: int) -> tuple[int, ...]: ...
-    def ask(self, places: Sequence[str], numbers: tuple[int, ...], cost: int, common: dict[str, Any]) -> Call: ...
-    def refund(self, places: Sequence[str], numbers: tuple[int, ...], cost: int) -> Call: ...
-    def states(self, rates: Sequence[Rate], reply: Sequence[int], cost: int) -> Iterator[State]: ...
+    def ask(self, places: Sequence[str], rates: Sequence[Rate], cost: int, common: dict[str, Any]) -> Call: ...
+    def refund(self, places: Sequence[str], rates: Sequence[Rate], cost: int) -> Call: ...
+    def states(self, rates: Sequence[Rate], reply: Sequence[int], cost: int) -> tuple[State, ...]: ...
 
 
 class Gcra:
@@ -68,29 +65,32 @@ class Gcra:
     name = "gcra"
     most = MAX_COUNT
 
-    def numbers(self, rates: Sequence[Rate], cost: int) -> tuple[int, ...]:
-        """Limit, period and cost of each rate, as the script takes them."""
-        made: tuple[int, ...] = ()
-        for rate in rates:
-            made += (rate.limit, rate.period_us, *divmod(cost * rate.period_us, rate.limit))
-        return made
-
-    def ask(self, places: Sequence[str], numbers: tuple[int, ...], cost: int, common: dict[str, Any]) -> Call:
+    def ask(self, places: Sequence[str], rates: Sequence[Rate], cost: int, common: dict[str, Any]) -> Call:
         """The call that counts; `common` is what every algorithm is asked."""
-        return GCRA(rates=places, numbers=numbers, **common)
+        return GCRA(rates=places, numbers=self._numbers(rates, cost), **common)
 
-    def refund(self, places: Sequence[str], numbers: tuple[int, ...], cost: int) -> Call:
+    def refund(self, places: Sequence[str], rates: Sequence[Rate], cost: int) -> Call:
         """The call that gives back."""
-        return REFUND_GCRA(rates=places, numbers=numbers)
+        return REFUND_GCRA(rates=places, numbers=self._numbers(rates, cost))
 
-    def states(self, rates: Sequence[Rate], reply: Sequence[int], cost: int) -> Iterator[State]:
+    def states(self, rates: Sequence[Rate], reply: Sequence[int], cost: int) -> tuple[State, ...]:
         """What a reply says of each rate."""
+        states = []
         for at, rate in enumerate(rates):
             limit, period_us = rate.limit, rate.period_us
             ahead_us, rest = reply[2 * at + 1], reply[2 * at + 2]
             free = (period_us - ahead_us) * limit - rest
             missing = cost * period_us - free
-            yield State(rate, free // period_us, max(0, -(-missing // limit)), ahead_us + (rest > 0))
+            retry_us = -(-missing // limit) if missing > 0 else 0
+            states.append(State(rate, free // period_us, retry_us, ahead_us + (rest > 0)))
+        return tuple(states)
+
+    def _numbers(self, rates: Sequence[Rate], cost: int) -> tuple[int, ...]:
+        """Limit, period and cost of each rate, as the scripts take them."""
+        made: tuple[int, ...] = ()
+        for rate in rates:
+            made += (rate.limit, rate.period_us, *divmod(cost * rate.period_us, rate.limit))
+        return made
 
 
 class Sliding:
@@ -99,23 +99,21 @@ class Sliding:
     name = "sliding"
     most = MAX_SLIDING
 
-    def numbers(self, rates: Sequence[Rate], cost: int) -> tuple[int, ...]:
-        """Limit and period of each rate."""
-        return tuple(number for rate in rates for number in (rate.limit, rate.period_us))
-
-    def ask(self, places: Sequence[str], numbers: tuple[int, ...], cost: int, common: dict[str, Any]) -> Call:
+    def ask(self, places: Sequence[str], rates: Sequence[Rate], cost: int, common: dict[str, Any]) -> Call:
         """The call that counts; `common` is what every algorithm is asked."""
-        return SLIDING(logs=places, cost=cost, numbers=numbers, **common)
+        return SLIDING(logs=places, cost=cost, numbers=_limits_and_periods(rates), **common)
 
-    def refund(self, places: Sequence[str], numbers: tuple[int, ...], cost: int) -> Call:
+    def refund(self, places: Sequence[str], rates: Sequence[Rate], cost: int) -> Call:
         """The call that gives back."""
         return REFUND_SLIDING(logs=places, cost=cost)
 
-    def states(self, rates: Sequence[Rate], reply: Sequence[int], cost: int) -> Iterator[State]:
+    def states(self, rates: Sequence[Rate], reply: Sequence[int], cost: int) -> tuple[State, ...]:
         """What a reply says of each rate."""
+        states = []
         for at, rate in enumerate(rates):
             used, retry_us, reset_us = reply[3 * at + 1 : 3 * at + 4]
-            yield State(rate, max(0, rate.limit - used), retry_us, reset_us)
+            states.append(State(rate, max(0, rate.limit - used), retry_us, reset_us))
+        return tuple(states)
 
 
 class Fixed:
@@ -124,23 +122,27 @@ class Fixed:
     name = "fixed"
     most = MAX_COUNT
 
-    def numbers(self, rates: Sequence[Rate], cost: int) -> tuple[int, ...]:
-        """Limit and period of each rate."""
-        return tuple(number for rate in rates for number in (rate.limit, rate.period_us))
-
-    def ask(self, places: Sequence[str], numbers: tuple[int, ...], cost: int, common: dict[str, Any]) -> Call:
+    def ask(self, places: Sequence[str], rates: Sequence[Rate], cost: int, common: dict[str, Any]) -> Call:
         """The call that counts; `common` is what every algorithm is asked."""
-        return FIXED(rates=places, cost=cost, numbers=numbers, **common)
+        return FIXED(rates=places, cost=cost, numbers=_limits_and_periods(rates), **common)
 
-    def refund(self, places: Sequence[str], numbers: tuple[int, ...], cost: int) -> Call:
+    def refund(self, places: Sequence[str], rates: Sequence[Rate], cost: int) -> Call:
         """The call that gives back."""
-        return REFUND_FIXED(rates=places, cost=cost, numbers=numbers)
+        return REFUND_FIXED(rates=places, cost=cost, numbers=_limits_and_periods(rates))
 
-    def states(self, rates: Sequence[Rate], reply: Sequence[int], cost: int) -> Iterator[State]:
+    def states(self, rates: Sequence[Rate], reply: Sequence[int], cost: int) -> tuple[State, ...]:
         """What a reply says of each rate."""
+        states = []
         for at, rate in enumerate(rates):
-            used, left_us = reply[2 * at + 1], reply[2 * at + 2]
-            yield State(rate, max(0, rate.limit - used), left_us * (used + cost > rate.limit), left_us * (used > 0))
+            begin_us, used = reply[2 * at + 1], reply[2 * at + 2]
+            left_us = begin_us + rate.period_us
+            retry_us, reset_us = left_us * (used + cost > rate.limit), left_us * (used > 0)
+            states.append(State(rate, max(0, rate.limit - used), retry_us, reset_us))
+        return tuple(states)
+
+
+def _limits_and_periods(rates: Sequence[Rate]) -> tuple[int, ...]:
+    return tuple([number for rate in rates for number in (rate.limit, rate.period_us)])
 
 
 #: By name.

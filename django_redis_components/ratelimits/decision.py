@@ -9,7 +9,7 @@ from django_redis_components.core.rates import Rate
 from django_redis_components.ratelimits.algorithms import State
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(slots=True)  # not frozen: that would take four times as long, and each hit makes one
 class Decision:
     """Whether a hit is allowed. It is true or false as that is: ``if limit.hit(key): …``.
 
@@ -24,7 +24,7 @@ class Decision:
         reset_after: seconds until all of the rate is there again.
         blocked: denied by the penalty, whatever the rates say.
         checked: False when Redis did not answer and `on_error` has decided.
-        states: each rate by itself; empty when it is blocked or unchecked.
+        states: each rate by itself, when the server was asked; empty when it is blocked or unchecked.
     """
 
     allowed: bool
@@ -40,15 +40,13 @@ class Decision:
         return self.allowed
 
 
-def allowed(states: Sequence[State]) -> Decision:
+def allowed(states: tuple[State, ...]) -> Decision:
     """The decision that all rates allow."""
     nearest = states[0] if len(states) == 1 else min(states, key=_nearness)
-    return Decision(
-        True, nearest.rate.limit, nearest.remaining, 0.0, nearest.reset_us / 1_000_000, states=tuple(states)
-    )
+    return Decision(True, nearest.rate.limit, nearest.remaining, 0.0, nearest.reset_us / 1_000_000, False, True, states)
 
 
-def denied(states: Sequence[State]) -> Decision:
+def denied(states: tuple[State, ...]) -> Decision:
     """The decision that a rate denies."""
     longest = max(states, key=_wait)
     return Decision(
@@ -57,7 +55,9 @@ def denied(states: Sequence[State]) -> Decision:
         longest.remaining,
         longest.retry_us / 1_000_000,
         longest.reset_us / 1_000_000,
-        states=tuple(states),
+        False,
+        True,
+        states,
     )
 
 

@@ -20,6 +20,7 @@ from django_redis_components.ratelimits import decision as decisions
 from django_redis_components.ratelimits.algorithms import algorithm_of
 from django_redis_components.ratelimits.decision import Decision
 from django_redis_components.ratelimits.denials import DENIALS
+from django_redis_components.ratelimits.questions import Question
 
 #: What may happen to hits while Redis is away.
 ON_ERROR = ("open", "closed")
@@ -65,22 +66,22 @@ class Limiter:
         self._using = using
         self._parts = tuple(f":{self.algorithm.name}:{rate.limit}/{rate.period_us}" for rate in self.rates)
         self._signature = f"{using}{''.join(self._parts)}:{self._denials}/{self._block_us}"
-        self._numbers = {1: self.algorithm.numbers(self.rates, 1)}
+        self._of_cost_1 = {denials: self._made(1, denials) for denials in (self._denials, -self._denials)}
 
     def hit(self, key: VisitorKey, cost: int) -> Flow[Decision]:
         """Count a hit if all rates allow it."""
-        return (yield from self._ask(self._visitor(key), self.check_cost(cost), os.urandom(8), self._denials))
+        return self._ask(self._visitor(key), self.check_cost(cost), None, self._denials)
 
     def peek(self, key: VisitorKey, cost: int) -> Flow[Decision]:
         """What a hit would be told."""
-        return (yield from self._ask(self._visitor(key), self.check_cost(cost), b"", self._denials))
+        return self._ask(self._visitor(key), self.check_cost(cost), b"", self._denials)
 
     def wait(self, key: VisitorKey, timeout: Seconds, cost: int) -> Flow[Decision]:
         """Count a hit as soon as it is allowed; the denial, at once, when that is not within the timeout."""
         deadline = time.monotonic() + to_seconds(timeout, "timeout", zero=True)
         visitor = self._visitor(key)
         while True:
-            decision = yield from self._ask(visitor, self.check_cost(cost), os.urandom(8), -self._denials)
+            decision = yield from self._ask(visitor, self.check_cost(cost), None, -self._denials)
             if decision.allowed or time.monotonic() + decision.retry_after > deadline:
                 return decision
             yield Sleep(decision.retry_after + random.uniform(*SCATTER_S))
@@ -88,9 +89,9 @@ class Limiter:
     def refund(self, key: VisitorKey, cost: int) -> Flow[None]:
         """Give back what a hit has used."""
         visitor = self._visitor(key)
-        numbers = self._numbers_for(self.check_cost(cost))
+        call = self.algorithm.refund(self._places(visitor), self.rates, self.check_cost(cost))
         try:
-            yield self.algorithm.refund(self._places(visitor), numbers, cost)
+            yield call
         finally:
             DENIALS.forget(visitor)
 
@@ -102,39 +103,34 @@ class Limiter:
         finally:
             DENIALS.forget(visitor)
 
-    def _ask(self, visitor: str, cost: int, call_id: bytes, denials: int) -> Flow[Decision]:
-        question = (self._signature, cost)
+    def _ask(self, visitor: str, cost: int, call_id: bytes | None, denials: int) -> Flow[Decision]:
+        """Ask with this id, or one that is made only when the server is asked."""
         if self._deny_cache:
-            known = DENIALS.find(visitor, question)
+            known = DENIALS.find(visitor, (self._signature, cost))
             if known is not None:
                 return known
         breaker = _breakers.get(self._using) or _breakers.setdefault(self._using, Breaker())
         if not breaker.may_try():
             return decisions.unchecked(self.rates, self._lets_through, breaker.left_s())
         asked_at, epoch = time.monotonic(), DENIALS.epoch
-        common = {
-            "penalty": f"{visitor}:penalty",
-            "id": call_id,
-            "denials": denials,
-            "block_us": self._block_us,
-        }
-        call = self.algorithm.ask(self._places(visitor), self._numbers_for(cost), cost, common)
+        question = self._of_cost_1[denials] if cost == 1 else self._made(cost, denials)
+        call_id = os.urandom(8) if call_id is None else call_id
         try:
-            reply = yield call
+            reply = yield question.call(f"{visitor}:penalty", self._places(visitor), call_id)
         except (RedisError, UnsupportedServer) as exc:
             return self._without_redis(breaker, exc)
         breaker.succeeded()
         decision = self._decide(reply, cost)
         # Before a block, the server must see each denial to count it.
         if not decision.allowed and self._deny_cache and (decision.blocked or not self._denials):
-            DENIALS.store(visitor, question, decision, asked_at, epoch)
+            DENIALS.store(visitor, (self._signature, cost), decision, asked_at, epoch)
         return decision
 
     def _decide(self, reply: list[int], cost: int) -> Decision:
         verdict = reply[0]
         if verdict < 0:
             return decisions.blocked(self.rates, reply[1])
-        states = list(self.algorithm.states(self.rates, reply, cost))
+        states = self.algorithm.states(self.rates, reply, cost)
         return decisions.allowed(states) if verdict else decisions.denied(states)
 
     def _without_redis(self, breaker: Breaker, error: Exception) -> Decision:
@@ -169,8 +165,8 @@ class Limiter:
         why = f"; more than the limit of {self._most_cost} is never allowed" if kind is ValueError and cost > 1 else ""
         raise kind(f"cost={cost!r}: expected a whole number from 1 to {self._most_cost}{why}.")
 
-    def _numbers_for(self, cost: int) -> tuple[int, ...]:
-        return self._numbers[1] if cost == 1 else self.algorithm.numbers(self.rates, cost)
+    def _made(self, cost: int, denials: int) -> Question:
+        return Question(self.algorithm, self.rates, cost, denials, self._block_us)
 
     def _check_rates(self, given: tuple[RateLike, ...]) -> int:
         """The most that a hit may cost."""

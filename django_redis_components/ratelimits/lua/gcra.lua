@@ -20,17 +20,9 @@ local now_us = time[1] * 1000000 + time[2]
 -- @include record
 -- @include penalty
 
-local left_us = blocked_us()
-if left_us then
-  return { -1, left_us }
-end
-local allowed, repeated = true, false
-local reply, after = { 1 }, {}
-for at = 2, #KEYS do
+local function step(at, free_us, rest)
   local base = 4 * (at - 1)
   local limit, period_us = tonumber(ARGV[base]), tonumber(ARGV[base + 1])
-  local free_us, rest, ids = read(KEYS[at])
-  repeated = repeated or knows(ids, id)
   if not free_us or free_us < now_us then
     free_us, rest = now_us, 0
   elseif free_us > now_us + period_us then -- only a clock that was set back can do that
@@ -41,25 +33,7 @@ for at = 2, #KEYS do
     next_us, next_rest = next_us + 1, next_rest - limit
   end
   local ahead_us = next_us - now_us
-  if ahead_us > period_us or (ahead_us == period_us and next_rest > 0) then
-    allowed = false
-  end
-  reply[2 * at - 2], reply[2 * at - 1] = free_us - now_us, rest
-  after[at] = { next_us, next_rest, ids }
+  local fits = ahead_us < period_us or (ahead_us == period_us and next_rest == 0)
+  return fits, free_us, rest, next_us, next_rest, ahead_us + 1
 end
-if repeated then
-  return reply
-end
-if not allowed then
-  local began_us = count_denial()
-  reply[1] = 0
-  return began_us and { -1, began_us } or reply
-end
-if id ~= "" then
-  for at, each in pairs(after) do
-    local ahead_us = each[1] - now_us
-    write(KEYS[at], each[1], each[2], with(each[3], id), ahead_us + 1)
-    reply[2 * at - 2], reply[2 * at - 1] = ahead_us, each[2]
-  end
-end
-return reply
+-- @include counting

@@ -42,10 +42,6 @@ local function add(log)
   end
 end
 
-local left_us = blocked_us()
-if left_us then
-  return { -1, left_us }
-end
 local allowed, repeated = true, false
 local reply = { 1 }
 for at = 2, #KEYS do

@@ -5,9 +5,6 @@ local most = math.abs(denials)
 
 -- Microseconds until the block ends; nil if there is none.
 local function blocked_us()
-  if most == 0 then
-    return nil
-  end
   local until_us, count = read(penalty)
   if until_us and count >= most and until_us > now_us then
     return math.min(until_us - now_us, block_us)
@@ -33,4 +30,9 @@ local function count_denial()
   end
   write(penalty, since_us, count + 1, with(ids, id), since_us + block_us - now_us)
   return nil
+end
+
+local left_us = most > 0 and blocked_us()
+if left_us then
+  return { -1, left_us }
 end
