@@ -25,6 +25,7 @@ from benchmarks import tasks  # noqa: E402 - needs the settings
 from django_redis_components.taskqueue.scripts import FETCH  # noqa: E402
 from django_redis_components.taskqueue.tasks import store  # noqa: E402
 from django_redis_components.taskqueue.tasks.jobs import Ack  # noqa: E402
+from django_redis_components.taskqueue.tasks.messages import Message, call_for  # noqa: E402
 from django_redis_components.taskqueue.workers import fetcher  # noqa: E402
 
 THREADS = 8
@@ -52,9 +53,10 @@ class Held:
 
 def enqueue(count: int) -> float:
     held = Held()
-    call = store.message(store.new_id(), tasks.noop.name, "default", b"[[1],{}]", "", 0)
+    message = Message(store.new_id(), tasks.noop.name, "default", b"[[1],{}]")
+    call = call_for(message)
     held.execute(call)
-    before, after = _around(call.script.wire(call.keys, call.args), call.args[0])
+    before, after = _around(call.script.wire(call.keys, call.args), message.id)
     began = time.perf_counter()
     for _ in range(count):
         held.send(*before, store.new_id(), *after)

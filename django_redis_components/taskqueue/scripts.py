@@ -15,6 +15,9 @@ ENQUEUE = LuaScript(
     args=("id", "queue", "due", "priority", "unique", "expires", "fields*"),
     idempotent=True,
 )
+ENQUEUE_PLAIN = LuaScript(
+    "taskqueue", "enqueue_plain", keys=("base",), args=("queue", "name", "tasks*"), idempotent=True
+)
 ENQUEUE_MANY = LuaScript("taskqueue", "enqueue_many", keys=("base",), args=("tasks*",), idempotent=True)
 FETCH = LuaScript(
     "taskqueue",

@@ -8,6 +8,7 @@ from typing import Any
 
 from django_redis_components.core.protocol import Call, Command, Request
 from django_redis_components.taskqueue.scripts import ENQUEUE, base_key
+from django_redis_components.taskqueue.tasks.messages import Message
 
 
 def is_ours(request: Request) -> bool:
@@ -49,10 +50,20 @@ def tasks_of(parts: Sequence[Any]) -> Iterator[dict[str, Any]]:
         at += 1 + count
 
 
+def plain_of(arguments: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Of tasks that enqueue_plain.lua is given: the arguments with which each would be sent alone."""
+    tasks = arguments["tasks"]
+    for task_id, body in zip(tasks[::2], tasks[1::2], strict=True):
+        message = Message(task_id, arguments["name"], arguments["queue"], body)
+        yield _named(ENQUEUE.args, message.arguments)
+
+
 def sent_in(call: Call) -> list[dict[str, Any]]:
     """The tasks that a call sends, with their arguments; none if it is another call."""
     if name_of(call) == "enqueue":
         return [arguments_of(call)]
+    if name_of(call) == "enqueue_plain":
+        return list(plain_of(arguments_of(call)))
     if name_of(call) == "enqueue_many":
         return list(tasks_of(arguments_of(call)["tasks"]))
     if name_of(call) == "plant":

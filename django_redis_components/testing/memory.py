@@ -42,6 +42,7 @@ class MemoryQueue:
         self._flows: dict[str, MemoryFlow] = {}
         self._answers: dict[str, Callable[[dict[str, Any]], Any]] = {
             "enqueue": self._enqueue,
+            "enqueue_plain": self._enqueue_plain,
             "enqueue_many": self._enqueue_many,
             "plant": self._plant,
             "watch": self._watch,
@@ -148,6 +149,9 @@ class MemoryQueue:
         self._records[sent["id"]] = calls.record_of(sent)
         self.waiting.append(sent["id"])
         return int(self._records[sent["id"]]["e"])
+
+    def _enqueue_plain(self, sent: dict[str, Any]) -> list[Any]:
+        return [self._enqueue(each) for each in calls.plain_of(sent)]
 
     def _enqueue_many(self, sent: dict[str, Any]) -> list[Any]:
         return [self._enqueue(each) for each in calls.tasks_of(sent["tasks"])]

@@ -11,10 +11,11 @@ from django_redis_components.contrib.django_tasks import checks, json_values, op
 from django_redis_components.contrib.django_tasks.entry import Entry
 from django_redis_components.contrib.django_tasks.framework import Framework
 from django_redis_components.core import connections
-from django_redis_components.core.protocol import Call, arun, run
+from django_redis_components.core.protocol import arun, run
 from django_redis_components.taskqueue import InvalidTask, TaskQueueError, TaskResult, registry
 from django_redis_components.taskqueue import TaskResultDoesNotExist as NoResult
 from django_redis_components.taskqueue.tasks import store
+from django_redis_components.taskqueue.tasks.messages import Message
 from django_redis_components.taskqueue.tasks.options import TaskOptions
 
 
@@ -50,8 +51,8 @@ class QueueBackend:
             TypeError, ValueError: an argument is not JSON; the message names the place.
             redis.exceptions.RedisError: Redis did not answer.
         """
-        found, call = self._message(task, args, kwargs)
-        reply = run(connections.client(self.connection), store.send(call))
+        found, message = self._message(task, args, kwargs)
+        reply = run(connections.client(self.connection), store.send(message))
         result = self._accepted(task, found, reply)
         if not found.is_duplicate:
             self.framework.enqueued.send(type(self), task_result=result)
@@ -59,8 +60,8 @@ class QueueBackend:
 
     async def aenqueue(self, task: Any, args: Any, kwargs: Any) -> Any:
         """See `enqueue`."""
-        found, call = self._message(task, args, kwargs)
-        reply = await arun(connections.aclient(self.connection), store.send(call))
+        found, message = self._message(task, args, kwargs)
+        reply = await arun(connections.aclient(self.connection), store.send(message))
         result = self._accepted(task, found, reply)
         if not found.is_duplicate:
             await self.framework.enqueued.asend(type(self), task_result=result)
@@ -115,11 +116,11 @@ class QueueBackend:
             if issubclass(kind, self.framework.task) and registry.find(value.module_path) is None:
                 self._register(value, TaskOptions(), None)
 
-    def _message(self, task: Any, args: Any, kwargs: Any) -> tuple[TaskResult, Call]:
+    def _message(self, task: Any, args: Any, kwargs: Any) -> tuple[TaskResult, Message]:
         self.validate_task(task)  # the settings may have changed since it was made
         sent = json_values.normalised(args, kwargs, self.framework.normalise)
         try:
-            return self._sending(task).message(*sent)
+            return self._sending(task).prepared(*sent)
         except TaskQueueError as exc:
             raise self.framework.invalid_task(str(exc)) from exc
 

@@ -11,9 +11,9 @@ from django.core.exceptions import ImproperlyConfigured
 from django_redis_components.contrib.django_tasks import options, records
 from django_redis_components.contrib.django_tasks.attempts import SignalledAttempt
 from django_redis_components.contrib.django_tasks.framework import DEFAULT_ALIAS, Framework
-from django_redis_components.core.protocol import Call
 from django_redis_components.taskqueue import TaskResult
 from django_redis_components.taskqueue.tasks.jobs import Job
+from django_redis_components.taskqueue.tasks.messages import Message
 from django_redis_components.taskqueue.tasks.options import TaskOptions
 from django_redis_components.taskqueue.tasks.task import Task
 from django_redis_components.taskqueue.workers.running import guessed, recorded
@@ -60,13 +60,13 @@ class Entry(Task[..., Any]):
             carried=records.carried_of(task),
         )
 
-    def message(self, args: list[Any], kwargs: dict[str, Any]) -> tuple[TaskResult, Call]:
-        """The result of the task that is about to be sent, and the call that sends it."""
+    def prepared(self, args: list[Any], kwargs: dict[str, Any]) -> tuple[TaskResult, Message]:
+        """The result of the task that is about to be sent, and the message that sends it."""
         return self._prepared(args, kwargs, {records.MARK: self.carried})
 
-    def sending_call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Call:
-        """See `Task.sending_call`."""
-        return self.message(list(args), kwargs)[1]
+    def message(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Message:
+        """See `Task.message`."""
+        return self.prepared(list(args), kwargs)[1]
 
     def differences(self, chosen: TaskOptions) -> frozenset[str]:
         """Names of our options whose values a worker would not know by itself."""

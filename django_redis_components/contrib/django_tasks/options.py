@@ -11,8 +11,7 @@ from django_redis_components.core.units import Seconds
 from django_redis_components.taskqueue.tasks.backoff import Backoff
 from django_redis_components.taskqueue.tasks.context import without_context
 from django_redis_components.taskqueue.tasks.limits import Concurrency, Rate
-from django_redis_components.taskqueue.tasks.options import TaskOptions
-from django_redis_components.taskqueue.tasks.task import check_keys
+from django_redis_components.taskqueue.tasks.options import TaskOptions, check_keys
 from django_redis_components.taskqueue.tasks.timeouts import Timeout
 from django_redis_components.taskqueue.tasks.unique import Unique
 

@@ -15,6 +15,7 @@ from django_redis_components.taskqueue.flows.plan import Node, Plan
 from django_redis_components.taskqueue.flows.sent import FlowResult
 from django_redis_components.taskqueue.scripts import PLANT, base_key
 from django_redis_components.taskqueue.tasks import store
+from django_redis_components.taskqueue.tasks.messages import Message
 from django_redis_components.taskqueue.tasks.options import TaskOptions
 from django_redis_components.taskqueue.tasks.result import TaskResult
 
@@ -50,20 +51,21 @@ def prepare(plan: Plan, on_error: Any) -> Prepared:
             also[PARENTS] = mapped(node.gets, lambda parent: results[parent].id)
         elif number == len(plan.nodes) and not node.call.immutable:
             also[OOPS] = flow_id
-        result, call = _message(node, also)
+        result, message = _message(node, also)
         result.joined(flow_id, number, waits=bool(node.parents) or number == len(plan.nodes))
         results.append(result)
-        parts.append((number, ",".join(map(str, node.followers)), len(node.parents), len(call.args), *call.args))
+        sent = message.arguments
+        parts.append((number, ",".join(map(str, node.followers)), len(node.parents), len(sent), *sent))
     links = [node.followers for node in plan.nodes]
     made = FlowResult(flow_id, plan.using, results[: len(links)], links, plan.ends)
     made.rescue = results[-1] if on_error is not None else None
     return Prepared(made, _calls(made, parts, [node.call.task.options.result_ttl for node in nodes]))
 
 
-def _message(node: Node, also: dict[str, Any]) -> tuple[TaskResult, Call]:
+def _message(node: Node, also: dict[str, Any]) -> tuple[TaskResult, Message]:
     call = node.call
     try:
-        made: tuple[TaskResult, Call] = call.task.message_in_flow(call.args, call.kwargs, also)
+        made: tuple[TaskResult, Message] = call.task.message_in_flow(call.args, call.kwargs, also)
     except (TypeError, ValueError) as exc:
         raise type(exc)(f"{call.task.name}: {exc}") from None
     return made

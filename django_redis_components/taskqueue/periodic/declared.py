@@ -10,12 +10,11 @@ from datetime import tzinfo
 from typing import Any, Literal, TypedDict, TypeVar, Unpack, get_args
 
 from django_redis_components.core import keys
-from django_redis_components.core.protocol import Call
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.taskqueue import arguments
 from django_redis_components.taskqueue.exceptions import InvalidTask
 from django_redis_components.taskqueue.periodic.slots import CronTimes, Interval, Slots
-from django_redis_components.taskqueue.scripts import ENQUEUE
+from django_redis_components.taskqueue.tasks.messages import Message
 from django_redis_components.taskqueue.tasks.store import ID_BYTES
 from django_redis_components.taskqueue.tasks.task import Task
 
@@ -78,15 +77,13 @@ class Schedule:
             until_ms = slot_ms - 1
         return found[::-1]
 
-    def call(self, slot_ms: int) -> Call:
+    def message(self, slot_ms: int) -> Message:
         """What `enqueue` would send for a slot; its id follows from the slot."""
-        call = self.task.sending_call(self.args, self.kwargs)
-        values = dict(zip(ENQUEUE.args, call.args, strict=False))
-        values["id"] = self.task_id(slot_ms)
+        message = self.task.message(self.args, self.kwargs)
+        message.id = self.task_id(slot_ms)
         if self.jitter_ms:
-            values["due"] = str(slot_ms + self._jitter_ms(slot_ms))
-        named = len(ENQUEUE.args) - 1
-        return Call(call.script, call.keys, (*list(values.values())[:named], *call.args[named:]))
+            message.due = str(slot_ms + self._jitter_ms(slot_ms))
+        return message
 
     def task_id(self, slot_ms: int) -> str:
         """The id of the task that a slot sends: the same whoever asks."""

@@ -101,14 +101,13 @@ class Clockwork:
             return []
 
     def _call(self, schedule: Schedule, slot_ms: int, next_ms: int) -> Call:
-        sending = schedule.call(slot_ms)
         return FIRE(
             base=base_key(),
             poller=self._poller,
             name=schedule.name,
             slot_ms=slot_ms,
             next_ms=next_ms,
-            rest=sending.args,
+            rest=schedule.message(slot_ms).arguments,
         )
 
     def _note(self, schedule: Schedule, slot_ms: int, reply: Any, now_ms: int) -> None:

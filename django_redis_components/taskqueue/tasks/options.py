@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, TypedDict
 
@@ -16,12 +17,14 @@ from django_redis_components.taskqueue.exceptions import InvalidTask, UnknownQue
 from django_redis_components.taskqueue.tasks import backoff as backoffs
 from django_redis_components.taskqueue.tasks import limits, timeouts
 from django_redis_components.taskqueue.tasks.notes import metadata_of
-from django_redis_components.taskqueue.tasks.unique import Unique, unique_of
+from django_redis_components.taskqueue.tasks.unique import Unique, check_key, unique_of
 
 #: Seconds for which a result is kept, unless the task says otherwise.
 RESULT_TTL_S = 600
 #: Largest absolute priority, as in Django's Tasks.
 MAX_PRIORITY = 100
+#: Options that a worker needs to know when they differ from the decorator's.
+_TRAVELLING = ("max_attempts", "backoff", "timeout", "result_ttl")
 #: Deaths of workers after which a task is given up, unless the task says otherwise.
 MAX_DELIVERIES = 3
 
@@ -103,6 +106,20 @@ class TaskOptions:
         except (TypeError, ValueError) as exc:
             raise InvalidTask(str(exc)) from exc
 
+    @property
+    def are_plain(self) -> bool:
+        """Whether a task is due at once, and has no priority, key, limit or other mark of its own."""
+        return (
+            self.priority == 0
+            and self.run_after is None
+            and self.expires is None
+            and self.unique is None
+            and self.concurrency is None
+            and self.rate is None
+            and self.metadata is None
+            and self.max_deliveries == MAX_DELIVERIES
+        )
+
     def due(self) -> str:
         """When it may start, as the enqueue script takes it."""
         return when(self.run_after, "run_after")
@@ -168,3 +185,60 @@ def check_queue(name: str) -> None:
 
 def _aware(value: datetime) -> datetime:
     return timezone.make_aware(value) if timezone.is_naive(value) else value
+
+
+def chosen_options(func: Callable[..., Any], base: TaskOptions, given: Mapping[str, Any]) -> TaskOptions:
+    """Options with those that were given in their places.
+
+    Args:
+        func: as those call it who enqueue it.
+
+    Raises:
+        InvalidTask: an option is unknown or has a value that is not accepted.
+    """
+    known = {field.name for field in dataclasses.fields(TaskOptions)}
+    unknown = sorted(set(given) - known)
+    if unknown:
+        raise InvalidTask(f"Unknown option {', '.join(unknown)}. Known are {', '.join(sorted(known))}.")
+    chosen = dataclasses.replace(base, **dict(given))
+    check_keys(func, chosen)
+    return chosen
+
+
+def check_keys(func: Callable[..., Any], options: TaskOptions) -> None:
+    """Refuse limits and a uniqueness whose keys the function's arguments cannot make.
+
+    Args:
+        func: as those call it who enqueue it.
+
+    Raises:
+        InvalidTask: a template names an argument that the function does not take.
+    """
+    try:
+        if options.unique is not None:
+            check_key(options.unique, func)
+        limits.check_keys(func, options.concurrency, options.rate)
+    except (TypeError, ValueError) as exc:
+        raise InvalidTask(str(exc)) from exc
+
+
+def travelling_options(options: TaskOptions, changed: frozenset[str]) -> dict[str, Any]:
+    """What goes with the arguments, as JSON: those options that the worker would not know by itself.
+
+    Args:
+        changed: names of the options that differ from the decorator's.
+    """
+    return _plain({name: getattr(options, name) for name in _TRAVELLING if name in changed})
+
+
+def _plain(travelling: dict[str, Any]) -> dict[str, Any]:
+    plain = dict(travelling)
+    if "result_ttl" in plain:
+        plain["result_ttl"] = to_ms(plain["result_ttl"], "result_ttl") / 1_000
+    if "timeout" in plain:
+        plain["timeout"] = timeouts.plain(plain["timeout"])
+    if plain.get("backoff") is not None:
+        given = plain["backoff"]
+        listed = given if isinstance(given, list | tuple) else [given]
+        plain["backoff"] = [to_ms(item, "backoff", zero=True) / 1_000 for item in listed]
+    return plain

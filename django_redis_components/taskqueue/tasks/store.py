@@ -5,26 +5,23 @@ from __future__ import annotations
 import os
 import time
 from binascii import b2a_base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from redis.exceptions import ResponseError
 
-from django_redis_components.core import conf
-from django_redis_components.core.protocol import Batch, Call, Flow, Read, Wait
+from django_redis_components.core.protocol import Batch, Flow, Read, Wait
 from django_redis_components.core.units import to_seconds
-from django_redis_components.taskqueue.exceptions import InvalidTask, TaskResultDoesNotExist, WaitTimeout
-from django_redis_components.taskqueue.scripts import ENQUEUE, ENQUEUE_MANY, WATCH, base_key, record_key
+from django_redis_components.taskqueue.exceptions import TaskResultDoesNotExist, WaitTimeout
+from django_redis_components.taskqueue.scripts import WATCH, base_key, record_key
+from django_redis_components.taskqueue.tasks.messages import Message, call_for, calls_for
 
 #: Bytes of randomness in an id: 120 bits, 20 characters.
 ID_BYTES = 15
 #: From base64's alphabet to the one that may stand in a URL.
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
-#: Tasks sent in one round trip by `enqueue_many`, and bytes of their arguments after which the next go with another:
-#: the server does nothing else while it accepts them.
-CHUNK, CHUNK_BYTES = 500, 1_048_576
-#: Where the body stands in the arguments of a call, the fields being "n", name, "b", body and others.
-_BODY_AT = ENQUEUE.args.index("fields*") + 3
+#: Tasks read in one round trip.
+CHUNK = 500
 #: Longest wait between two looks at a result whose bell may have been lost, in seconds.
 LOOK_AGAIN_S = 2.0
 #: States in which a task stays, and which end a wait.
@@ -42,81 +39,28 @@ def new_id() -> str:
     return new_id() if task_id.startswith("-") else task_id
 
 
-def message(
-    task_id: str,
-    name: str,
-    queue: str,
-    body: bytes,
-    due: str,
-    priority: int,
-    extra: Sequence[Any] = (),
-    *,
-    unique: str = "",
-    expires: str = "",
-) -> Call:
-    """The call that accepts a task.
-
-    Args:
-        due, expires: as `TaskOptions.due` and `TaskOptions.expiry` say them.
-        extra: fields and values for the record.
-        unique: as `unique.claim_of` says it.
-
-    Raises:
-        InvalidTask: the arguments are larger than TASKQUEUE["MAX_BODY_BYTES"].
-    """
-    limit = conf.settings().taskqueue.max_body_bytes
-    if len(body) > limit:
-        raise InvalidTask(
-            f"The arguments of {name} are {len(body):,} bytes of JSON: at most {limit:,} are accepted"
-            ' (TASKQUEUE["MAX_BODY_BYTES"]). Store the data and send its id.'
-        )
-    fields = ("n", name, "b", body, *extra)
-    if priority:
-        fields = (*fields, "p", priority)
-    return ENQUEUE(
-        base=base_key(),
-        id=task_id,
-        queue=queue,
-        due=due,
-        priority=priority,
-        unique=unique,
-        expires=expires,
-        fields=fields,
-    )
+def new_ids(count: int) -> list[str]:
+    """Many of them: one call of the system instead of one for each."""
+    data = os.urandom(ID_BYTES * count)
+    text = b2a_base64(data, newline=False).translate(_URL_SAFE).decode()
+    length = ID_BYTES * 4 // 3
+    ids = [text[at : at + length] for at in range(0, len(text), length)]
+    return [new_id() if task_id.startswith("-") else task_id for task_id in ids]
 
 
-def send(call: Call) -> Flow[Reply]:
+def send(message: Message) -> Flow[Reply]:
     """Send one task."""
-    reply: Reply = yield call
-    return reply
-
-
-def send_many(calls: Sequence[Call]) -> Flow[list[Reply]]:
-    """Send many tasks, up to 500 in a round trip, which are accepted together or not at all.
-
-    Args:
-        calls: as `message` makes them.
-    """
-    accepted: list[Reply] = []
-    for tasks in _chunks(calls):
-        accepted += yield ENQUEUE_MANY(base=base_key(), tasks=tasks)
+    reply: Any = yield call_for(message)
+    accepted: Reply = reply[0] if message.is_plain else reply
     return accepted
 
 
-def _chunks(calls: Sequence[Call]) -> Iterator[list[Any]]:
-    """What goes together: for each call the number of its arguments, and these."""
-    tasks: list[Any] = []
-    count = size = 0
-    for call in calls:
-        tasks.append(len(call.args))
-        tasks += call.args
-        count += 1
-        size += len(call.args[_BODY_AT])
-        if count >= CHUNK or size >= CHUNK_BYTES:
-            yield tasks
-            tasks, count, size = [], 0, 0
-    if tasks:
-        yield tasks
+def send_many(messages: Sequence[Message]) -> Flow[list[Reply]]:
+    """Send many calls of a task, up to 500 in a round trip, which are accepted together or not at all."""
+    accepted: list[Reply] = []
+    for call in calls_for(messages):
+        accepted += yield call
+    return accepted
 
 
 def read(task_id: str) -> Flow[tuple[Fields, list[bytes]]]:

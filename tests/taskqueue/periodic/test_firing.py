@@ -52,7 +52,7 @@ def at_fault(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 def fire(schedule: Schedule, slot_ms: int, poller: str) -> tuple[int, int]:
-    rest = schedule.call(slot_ms).args
+    rest = schedule.message(slot_ms).arguments
     call = FIRE(base=tag(), poller=poller, name=schedule.name, slot_ms=slot_ms, next_ms=0, rest=rest)
     code, last_ms = connections.client().execute(call)
     return code, last_ms
@@ -129,7 +129,7 @@ def test_jitter_puts_the_task_off(store: Store) -> None:
 
     [(task_id, due_ms)] = store.raw.zrange(queue_key(store, "sched"), 0, -1, withscores=True)
     assert task_id.decode() == schedule.task_id(slot_ms)
-    assert str(int(due_ms)) == schedule.call(slot_ms).args[2]
+    assert str(int(due_ms)) == schedule.message(slot_ms).due
 
 
 def test_slots_are_sent_once_however_many_pollers_there_are(

@@ -178,10 +178,10 @@ def test_the_id_of_a_slot_s_task_is_the_same_whoever_asks() -> None:
 def test_jitter_is_bounded_and_the_same_whoever_asks() -> None:
     first, second = schedule(jitter=30), schedule(jitter=30)
 
-    dues = [int(first.call(slot).args[2]) - slot for slot in range(0, 300 * MIN, MIN)]
+    dues = [int(first.message(slot).due) - slot for slot in range(0, 300 * MIN, MIN)]
 
     assert min(dues) >= 0
     assert max(dues) <= 30_000
     assert len(set(dues)) > 250, "spread"
-    assert first.call(MIN) == second.call(MIN)
-    assert schedule().call(MIN).args[2] == ""
+    assert first.message(MIN) == second.message(MIN)
+    assert schedule().message(MIN).due == ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django_redis_components.core import connections
 from django_redis_components.core.protocol import Call
 from django_redis_components.taskqueue.scripts import base_key as tag
-from django_redis_components.taskqueue.tasks.store import message
+from django_redis_components.taskqueue.tasks.messages import Message, call_for
 from tests.support import Store, eventually
 from tests.support.processes import Children
 from tests.taskqueue.support import base_key
@@ -19,7 +19,7 @@ def ticks(store: Store) -> int:
 
 
 def tick_by_hand() -> Call:
-    return message("by-hand", "tests.taskqueue.ticking.tasks.tick", "ticks", b"[[],{}]", "", 0)
+    return call_for(Message("by-hand", "tests.taskqueue.ticking.tasks.tick", "ticks", b"[[],{}]"))
 
 
 def test_a_worker_sends_them_by_itself(redis_server: Store, children: Children) -> None:

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from redis.exceptions import ConnectionError, OutOfMemoryError
 
+from django_redis_components.core import connections
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.taskqueue import TaskResultStatus, get_queue
-from django_redis_components.taskqueue.tasks import store as task_store
+from django_redis_components.taskqueue.tasks import messages
+from django_redis_components.taskqueue.tasks.store import new_ids
 from tests.support import Store, run_async, run_together
 from tests.taskqueue.support import base_key, queue_key, server_ms, work_off
 from tests.taskqueue.tasks import add, add_async, note, noted
@@ -84,13 +86,13 @@ def test_many_are_sent_from_a_coroutine(store: Store) -> None:
 
 def test_many_with_large_arguments_go_in_several_parts(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server does nothing else while it accepts a part."""
-    monkeypatch.setattr(task_store, "CHUNK_BYTES", 1_000)
-    calls = [note.sending_call(["a" * 400], {}) for _ in range(7)]
+    monkeypatch.setattr(messages, "CHUNK_BYTES", 1_000)
+    sent = [note.message(["a" * 400], {}) for _ in range(7)]
 
-    parts = list(task_store._chunks(calls))
+    parts = list(messages._chunks(sent))
     results = note.enqueue_many([(["a" * 400], {})] * 7)
 
-    assert [len(part) for part in parts] == [3 * 11, 3 * 11, 11]
+    assert [len(part) for part in parts] == [3, 3, 1]
     assert store.raw.lrange(queue_key(store, "ready"), 0, -1) == [result.id.encode() for result in results]
 
 
@@ -112,6 +114,50 @@ def test_one_wrong_call_among_many_sends_none(redis_server: Store) -> None:
         note.enqueue_many([((1,), {}), (({1},), {})])
 
     assert redis_server.keys() == []
+
+
+@pytest.mark.parametrize(
+    "call", [1, "ab", ((1,),), ((1,), {}, 3), ("ab", {}), ((1,), None), ((1,), [("what", 1)]), None]
+)
+def test_many_takes_pairs_of_arguments_only(redis_server: Store, call: Any) -> None:
+    with pytest.raises(TypeError) as caught:
+        note.enqueue_many([((1,), {}), call])
+
+    assert str(caught.value) == f"calls[1] is {call!r}: expected (args, kwargs), such as ((1, 2), {{}})."
+    assert redis_server.keys() == []
+
+
+def test_many_that_are_sent_again_after_a_lost_reply_are_there_once(store: Store) -> None:
+    sent = [note.message([number], {}) for number in range(3)]
+    (first,) = messages.calls_for(sent[:2])
+    (again,) = messages.calls_for(sent)
+    client = connections.client()
+
+    before = client.execute(first)
+    after = client.execute(again)
+
+    assert client.execute(again) == after
+    assert after[:2] == before
+    assert store.raw.lrange(queue_key(store, "ready"), 0, -1) == [message.id.encode() for message in sent]
+
+
+def test_one_that_is_sent_again_after_a_lost_reply_is_there_once(store: Store) -> None:
+    message = note.message([1], {})
+    client = connections.client()
+
+    replies = [client.execute(messages.call_for(message)) for _ in range(2)]
+
+    assert replies[0] == replies[1]
+    assert store.raw.lrange(queue_key(store, "ready"), 0, -1) == [message.id.encode()]
+
+
+def test_ids_are_new_however_many_are_made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = iter([b"\xf8" * 15 + bytes(15), *(bytes([number]) * 15 for number in range(1, 9))])
+    monkeypatch.setattr("os.urandom", lambda _: next(chance))
+
+    made = new_ids(2)
+
+    assert made == ["AQEBAQEBAQEBAQEBAQEB", "A" * 20], "one that begins with a dash would be taken for an option"
 
 
 def test_threads_that_send_together_lose_nothing(store: Store) -> None:

@@ -13,8 +13,8 @@ from django.utils import autoreload
 
 from django_redis_components.taskqueue import TaskResult, registry
 from django_redis_components.taskqueue.services.reload import VARIABLE, Watched, Watcher
-from django_redis_components.taskqueue.tasks.options import TaskOptions
-from django_redis_components.taskqueue.tasks.task import Task, _options
+from django_redis_components.taskqueue.tasks.options import TaskOptions, chosen_options
+from django_redis_components.taskqueue.tasks.task import Task
 from tests.support import Store, eventually
 from tests.support.processes import Child, Children
 from tests.taskqueue.support import Held, is_running, processes_of, taskqueue_settings
@@ -64,7 +64,7 @@ def shop(redis_server: Store, tmp_path: Path, children: Children, settings: Any)
 
 def say() -> TaskResult:
     """Send the shop's task, which this process does not have."""
-    task = Task(func=say, name="reloadshop.tasks.say", options=_options(say, TaskOptions(), {}))
+    task = Task(func=say, name="reloadshop.tasks.say", options=chosen_options(say, TaskOptions(), {}))
     return task.enqueue()
 
 
