@@ -76,7 +76,9 @@ class Lease:
     @property
     def remaining_s(self) -> float:
         """Seconds for which it is surely ours."""
-        return 0.0 if self._lost or self.is_returned else max(0.0, self.deadline - time.monotonic())
+        if self._lost or self.is_returned or self.returning:
+            return 0.0
+        return max(0.0, self.deadline - time.monotonic())
 
     @property
     def lost(self) -> Lost:
@@ -144,29 +146,28 @@ class Leases:
     in one place and given back in another. A fork's child holds none of its parent's.
     """
 
+    #: The leases of each task; made with the first.
+    _of_tasks: weakref.WeakKeyDictionary[Any, list[Lease]] | None = None
+
     def __init__(self, *, speaks_for_others: bool = True) -> None:
         """Args: speaks_for_others: False keeps to the leases of the thread or task itself."""
         self._speaks_for_others = speaks_for_others
         self._of_thread = _OfThread()
-        self._of_tasks: weakref.WeakKeyDictionary[Any, list[Lease]] | None = None
         #: The last one taken through this object, over or not.
         self.newest: Lease | None = None
 
-    def add(self, lease: Lease) -> None:
-        """This thread or task holds one more; what it let expire is forgotten."""
+    def asked(self) -> list[Lease]:
+        """This thread or task asks for one: whatever comes of it, it speaks for itself from now on."""
         stack = self._stack()
-        if stack is None:
-            stack = self._begin()
-        elif stack:
+        return self._begin() if stack is None else stack
+
+    def add(self, lease: Lease, stack: list[Lease]) -> None:
+        """Whoever asked, and has this stack, holds one more; what it let expire is forgotten."""
+        if stack:
             stack[:] = [old for old in stack if not old.is_overdue]
         stack.append(lease)
         lease.stack = stack
         self.newest = lease
-
-    def refused(self) -> None:
-        """This thread or task asked for one and has none: it does not speak for others."""
-        if self._stack() is None:
-            self._begin()
 
     def current(self) -> Lease | None:
         """The newest lease of this thread or task; the newest of all, if it never asked for one."""
@@ -204,9 +205,9 @@ class Leases:
         if task is None:
             self._of_thread.stack = stack
             return stack
-        if self._of_tasks is None:
-            self._of_tasks = weakref.WeakKeyDictionary()
-        return self._of_tasks.setdefault(task, stack)
+        # In one step, for the tasks of two threads may be the first at the same moment.
+        of_tasks: dict[Any, list[Lease]] = self.__dict__.setdefault("_of_tasks", weakref.WeakKeyDictionary())
+        return of_tasks.setdefault(task, stack)
 
 
 def _held(lease: Lease | None) -> Lease | None:

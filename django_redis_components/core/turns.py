@@ -103,20 +103,22 @@ class Turns:
         """
         mine = self.new_token(suffix) if token is None else token
         deadline = time.monotonic() + patience_s
+        stack, asks_again = self.leases.asked(), False
         try:
             while True:
                 asked_at = time.monotonic()
                 last = asked_at >= deadline
                 granted, pause_ms = yield ask(mine, 0 if last else LIVENESS_MS)
+                asks_again = False
                 if granted > 0:
-                    self.leases.add(Lease(mine, deadline_of(asked_at, self._ttl_ms), granted))
+                    self.leases.add(Lease(mine, deadline_of(asked_at, self._ttl_ms), granted), stack)
                     return True
                 if last or granted < 0:
-                    self.leases.refused()
                     if refused is not None:
                         refused(granted, pause_ms)
                     return False
                 yield Wait(f"{base}:bell:{mine}", min(pause_ms / 1_000, deadline - time.monotonic()))
+                asks_again = True
         except RedisError:
             if token is None:
                 self.leave_unsettled(mine)
@@ -124,7 +126,7 @@ class Turns:
         except (GeneratorExit, RedisComponentsError):
             raise
         except BaseException:
-            yield from _walk_away(walk_away, mine)
+            yield from _walk_away(walk_away, mine, surely=not asks_again)
             raise
 
     def give_back(self, call: Call, lease: Lease) -> Flow[bool]:
@@ -167,13 +169,22 @@ class Turns:
     def new_token(self, suffix: str = "") -> str:
         """A token for the next question: one of those that are unsettled, or a new one."""
         if not self._unsettled:
-            return os.urandom(16).hex() + suffix
+            return fresh_token(suffix)
+        return self.unsettled_token(suffix) or fresh_token(suffix)
+
+    def unsettled_token(self, suffix: str = "") -> str | None:
+        """One of the tokens that are unsettled, which is then the caller's to settle; None when there is none."""
         for entry in self._unsettled[:]:
             if entry[0] == os.getpid() and entry[1].endswith(suffix):
                 with contextlib.suppress(ValueError):  # another thread may be quicker
                     self._unsettled.remove(entry)
                     return entry[1]
-        return os.urandom(16).hex() + suffix
+        return None
+
+
+def fresh_token(suffix: str = "") -> str:
+    """A token that nobody has used."""
+    return os.urandom(16).hex() + suffix
 
 
 def _repeated(call: Call, lease: Lease, error: RedisError) -> Flow[object]:
@@ -188,10 +199,15 @@ def _again(call: Call) -> Again:
     return Again(call.script, call.keys, call.args)
 
 
-def _walk_away(walk_away: Callable[[str], Call], token: str) -> Flow[None]:
-    """Cancelled or interrupted: leave nothing behind, not even by a request that is still under way."""
+def _walk_away(walk_away: Callable[[str], Call], token: str, *, surely: bool) -> Flow[None]:
+    """Cancelled or interrupted: leave nothing behind, not even by a request that is still under way.
+
+    Args:
+        surely: whether a place or a grant that is found is all there can be. Not so for one that stood in line
+            and was cut off while it asked again.
+    """
     with contextlib.suppress(RedisError):
-        if (yield walk_away(token)):
+        if (yield walk_away(token)) and surely:
             return
         yield Sleep(STRAGGLER_S)
         yield walk_away(token)

@@ -13,7 +13,7 @@ from django_redis_components.core.protocol import arun, run
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.core.watchdog import care_for
 from django_redis_components.locks.calls import Calls
-from django_redis_components.locks.exceptions import LockLost
+from django_redis_components.locks.exceptions import LockLost, LockNotOwned
 from django_redis_components.locks.holder import Holder
 from django_redis_components.locks.options import Terms, replicas
 
@@ -137,9 +137,12 @@ class Holdable:
 
         Raises:
             LockLost: the lease has ended.
-            LockNotOwned: the lock was not taken, or was given back.
+            LockNotOwned: the lock was not taken, or was given back, be it in vain.
         """
-        if self._holder.held().is_lost:
+        lease = self._holder.held()
+        if lease.returning:
+            raise LockNotOwned(self.name, "may be free already: no answer came when it was released")
+        if lease.is_lost:
             raise LockLost(self.name, "is lost: its lease ended while the work went on")
 
     def remaining(self) -> float:

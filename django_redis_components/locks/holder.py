@@ -68,13 +68,8 @@ class Holder:
             lease.entries -= 1
             return
         calls = self._calls.give(lease.token)
-        watch = watchdog.unwatch(lease)
-        try:
-            released = yield from self._turns.give_all_back(calls, lease)
-        except RedisError:
-            if watch is not None:
-                watchdog.watch(watch)
-            raise
+        watchdog.unwatch(lease)  # for good: who leaves a block does not try again, and would hold it for ever
+        released = yield from self._turns.give_all_back(calls, lease)
         if not released:
             raise LockNotOwned(self.name, "was not ours any more when it was to be released: its lease had ended")
 
@@ -120,7 +115,7 @@ class Holder:
 
     def _take_with_care(self, take: Flow[bool], *, may_enter_again: bool) -> Flow[bool]:
         leases = self.leases
-        if may_enter_again and self._terms.reentrant and self._enter_again():
+        if may_enter_again and self._terms.reentrant and (yield from self._enter_again()):
             return True
         granted = yield from take
         lease = leases.own()
@@ -146,10 +141,13 @@ class Holder:
             self._turns.leases.returned(lease)
             raise
 
-    def _enter_again(self) -> bool:
+    def _enter_again(self) -> Flow[bool]:
         """Whether this thread or task is inside already; then it is so once more."""
         lease = self.leases.own()
         if lease is None:
+            return False
+        if lease.returning:  # it may be free, and another's, already
+            yield from self._turns.give_all_back(self._calls.give(lease.token), lease)
             return False
         if lease.is_lost:
             raise LockLost(self.name, "cannot be entered again: it is lost, its lease ended while the work went on")

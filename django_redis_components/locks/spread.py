@@ -62,26 +62,28 @@ class SpreadCalls:
 
     def take(self, turn: turns.Turns, patience_s: float, token: str | None) -> Flow[bool]:
         """Take all of them; False if somebody else has one."""
-        mine = turn.new_token() if token is None else token
         deadline = time.monotonic() + patience_s
         pause_s = FIRST_PAUSE_S
+        stack = turn.leases.asked()
+        yield from self._settle(turn)
+        mine = turns.fresh_token() if token is None else token
         try:
             while True:
                 asked_at = time.monotonic()
                 fences = yield from self._try(mine)
                 if fences is not None:
-                    turn.leases.add(SpreadLease(mine, deadline_of(asked_at, self.ttl_ms), fences))
+                    turn.leases.add(SpreadLease(mine, deadline_of(asked_at, self.ttl_ms), fences), stack)
                     return True
                 left_s = deadline - time.monotonic()
                 if left_s <= 0:
-                    turn.leases.refused()
                     return False
                 yield Sleep(min(random.uniform(0, pause_s), left_s))
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+                if token is None:  # what gave the old one back may have been sent twice, and arrive late
+                    mine = turns.fresh_token()
         except RedisError:
-            if token is None:
+            if not (yield from self._walk_away(mine)) and token is None:
                 turn.leave_unsettled(mine)
-            yield from self._walk_away(mine)
             raise
         except (GeneratorExit, RedisComponentsError):
             raise
@@ -125,6 +127,20 @@ class SpreadCalls:
             fences[part.name] = granted
         return fences
 
-    def _walk_away(self, token: str) -> Flow[None]:
+    def _settle(self, turn: turns.Turns) -> Flow[None]:
+        """Give back what an earlier try may have been granted and could not give back."""
+        token = turn.unsettled_token()
+        if token is None:
+            return
+        try:
+            yield Batch([part.walk_away(token) for part in self._parts])
+        except BaseException:
+            turn.leave_unsettled(token)
+            raise
+
+    def _walk_away(self, token: str) -> Flow[bool]:
+        """Whether all servers have answered."""
         with contextlib.suppress(RedisError):
-            yield Batch([part.walk_away(token) for part in self._parts], errors=True)
+            replies = yield Batch([part.walk_away(token) for part in self._parts], errors=True)
+            return not any(isinstance(reply, Exception) for reply in replies)
+        return False

@@ -113,13 +113,8 @@ class Holder:
         if lease is None:
             return False
         call = turns.under(lease.token, self._release or self._make_release())
-        watch = watchdog.unwatch(lease)
-        try:
-            return (yield from self._turns.give_back(call, lease))
-        except RedisError:
-            if watch is not None:
-                watchdog.watch(watch)
-            raise
+        watchdog.unwatch(lease)  # for good: who leaves a block does not try again, and would hold it for ever
+        return (yield from self._turns.give_back(call, lease))
 
     def leave(self, error: BaseException | None) -> Flow[None]:
         """Give the permit back after a `with` block; a failure does not replace the block's own error."""
@@ -146,7 +141,10 @@ class Holder:
 
     def check(self) -> None:
         """Raise unless the permit is surely ours."""
-        if self.held().is_lost:
+        lease = self.held()
+        if lease.returning:
+            raise PermitNotHeld(self.name, "may be given back already: no answer came when it was released")
+        if lease.is_lost:
             raise PermitLost(self.name)
 
     def held(self) -> Lease:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 
 import pytest
 
 from django_redis_components.locks import Lock, LockNotAcquired, LockNotOwned
-from tests.support import Store, run_async
+from tests.support import Store, eventually, run_async
 
 #: Methods that ask the server.
 ASKING = ["acquire", "release", "extend", "reacquire", "owned", "locked"]
@@ -128,5 +129,24 @@ def test_a_cancelled_release_has_released_all_the_same(store: Store) -> None:
             assert await lock.alocked() is not started
             if not started:
                 await lock.arelease()
+
+    run_async(main)
+
+
+def test_a_task_whose_wait_was_cancelled_does_not_release_the_lock_of_another(store: Store) -> None:
+    async def late(shared: Lock) -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            await shared.aacquire()
+        with pytest.raises(LockNotOwned):
+            await shared.arelease()
+
+    async def main() -> None:
+        shared = Lock("door")
+        await shared.aacquire()
+        task = asyncio.create_task(late(shared))
+        await asyncio.to_thread(eventually, lambda: shared.inspect().waiting)
+        task.cancel()
+        await task
+        assert await shared.aowned()
 
     run_async(main)

@@ -202,3 +202,64 @@ def test_the_block_of_a_lock_whose_release_failed_shows_its_own_error(proxy: Pro
         block()
 
     assert "NotConnected on leaving the block" in caught.value.__notes__[0]
+
+
+def fail_to_release(lock: Lock, proxy: Proxy) -> None:
+    """The lock is released, and its holder does not learn it."""
+    proxy.drop_next_reply(after=KEY, times=1 + ALL_TRIES)
+    with pytest.raises(ConnectionError):
+        lock.release()
+    assert not Lock("door").locked()
+
+
+def test_a_lock_that_may_be_released_already_is_not_entered_again(proxy: Proxy) -> None:
+    lock = Lock("door", using="proxied", reentrant=True)
+    lock.acquire()
+    fail_to_release(lock, proxy)
+    assert Lock("door").acquire(blocking=False)
+
+    assert lock.acquire(blocking=False) is False
+
+
+def test_a_reentrant_lock_whose_release_never_arrived_is_taken_anew(proxy: Proxy) -> None:
+    lock = Lock("door", using="proxied", reentrant=True)
+    lock.acquire()
+    first = lock.token
+    steps = Steps(lock._holder.release())
+    steps.throw(ConnectionError("lost"))
+    steps.throw(ConnectionError("lost"))
+    assert lock.owned()
+
+    assert lock.acquire(blocking=False) is True
+
+    assert lock.owned()
+    assert lock.token != first
+    lock.release()
+    assert not lock.locked()
+
+
+def test_a_lock_that_may_be_released_already_is_not_surely_ours(proxy: Proxy) -> None:
+    lock = Lock("door", using="proxied")
+    lock.acquire()
+    fail_to_release(lock, proxy)
+
+    assert lock.remaining() == 0.0
+    with pytest.raises(LockNotOwned) as caught:
+        lock.check()
+    assert str(caught.value) == "Lock 'door' may be free already: no answer came when it was released."
+
+
+def test_a_thread_whose_question_failed_does_not_release_the_lock_of_another(proxy: Proxy) -> None:
+    shared = Lock("door", using="proxied")
+    shared.acquire()
+
+    def late() -> None:
+        proxy.drop_next_reply(after=KEY, times=ALL_TRIES)
+        with pytest.raises(ConnectionError):
+            shared.acquire(blocking=False)
+        with pytest.raises(LockNotOwned, match="is not held here"):
+            shared.release()
+
+    run_together(1, late)
+
+    assert shared.owned()

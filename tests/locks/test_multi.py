@@ -10,7 +10,7 @@ import pytest
 from redis.exceptions import ConnectionError
 
 from django_redis_components.core.connections import client
-from django_redis_components.core.protocol import Sleep, Wait
+from django_redis_components.core.protocol import Request, Sleep, Wait
 from django_redis_components.locks import Lock, LockLost, LockNotAcquired, LockNotOwned, MultiLock
 from tests.locks.steps import Steps
 from tests.support import Proxy, Store, eventually, run_async, run_together
@@ -642,3 +642,48 @@ def test_without_a_group_it_is_not_owned_when_one_name_is_lost(redis_server: Sto
     redis_server.raw.delete(f"{redis_server.prefix}:locks:{{b}}")
 
     assert not lock.owned()
+
+
+def fail_on_the_way(lock: MultiLock) -> Request:
+    """Its question is answered by nobody, nor is what would have given all back; that one is returned."""
+    steps = Steps(lock._holder.acquire())
+    steps.throw(ConnectionError("lost"))
+    walk_away = steps.request
+    steps.throw(ConnectionError("lost"))
+    assert walk_away is not None
+    return walk_away
+
+
+def test_without_a_group_what_gives_back_and_arrives_late_does_no_harm(store: Store) -> None:
+    lock = MultiLock("a", "b")
+    late = fail_on_the_way(lock)
+    lock.acquire()
+
+    late.perform(client())
+
+    assert lock.owned()
+
+
+def test_without_a_group_what_could_not_be_given_back_is_given_back_by_the_next_question(store: Store) -> None:
+    lock = MultiLock("a", "b")
+    fail_on_the_way(lock)
+    [(_, token)] = lock._holder._turns._unsettled
+    Lock("a").acquire(token=token)
+
+    again = Steps(lock._holder.acquire())
+    again.throw(ConnectionError("lost"))
+
+    assert isinstance(again.error, ConnectionError)
+    assert lock.acquire(blocking=False)
+
+
+def test_without_a_group_each_try_has_a_token_of_its_own(store: Store) -> None:
+    held = Lock("b")
+    held.acquire()
+    steps = Steps(MultiLock("a", "b")._holder.acquire())
+    first = steps.request.args
+    while not isinstance(steps.request, Sleep):
+        steps.go()
+    steps.go()
+
+    assert steps.request.args[0] != first[0]

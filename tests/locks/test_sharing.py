@@ -170,7 +170,7 @@ def test_a_wait_for_the_loss_ends_with_its_own_timeout() -> None:
 def test_a_lease_that_is_returned_twice_is_returned() -> None:
     leases = Leases()
     lease = Lease("token", deadline=float("inf"))
-    leases.add(lease)
+    leases.add(lease, leases.asked())
 
     leases.returned(lease)
     leases.returned(lease)

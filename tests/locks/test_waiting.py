@@ -479,3 +479,23 @@ def test_a_wait_with_a_timeout_of_asyncio_leaves_the_line(store: Store) -> None:
         assert line(store) == []
 
     run_async(main)
+
+
+def test_a_question_of_one_in_line_that_arrives_after_the_interruption_is_undone_too(store: Store) -> None:
+    holder = Lock("door")
+    holder.acquire()
+    steps = Steps(Lock("door")._holder.acquire())
+    steps.go()
+    steps.send(None)  # it has waited, and asks again
+    under_way = steps.request
+
+    steps.throw(KeyboardInterrupt())
+    steps.go()
+    holder.release()
+    under_way.perform(client())
+    assert isinstance(steps.request, Sleep)
+    steps.go()
+    steps.go()
+
+    assert isinstance(steps.error, KeyboardInterrupt)
+    assert not holder.locked()

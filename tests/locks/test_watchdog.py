@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Iterator
 
 import pytest
-from redis.exceptions import NoPermissionError
+from redis.exceptions import ConnectionError
 
 from django_redis_components.core import watchdog
 from django_redis_components.locks import Lock, LockLost, LockNotOwned, lock
@@ -239,30 +239,21 @@ def test_a_connection_that_is_not_configured_any_more_costs_the_lease(
     eventually(lambda: "has no 'default'" in caplog.text)
 
 
-def test_a_failed_release_goes_on_being_renewed(proxy: Proxy) -> None:
-    held = Lock("door", timeout=SHORT_S, renew=True, using="proxied")
-    held.acquire()
-    lease = held._holder.held()
-    flow = held._holder.release()
-    next(flow)
+def test_a_lock_whose_release_failed_is_left_to_end(proxy: Proxy) -> None:
+    lost: list[object] = []
+    held = Lock("door", timeout=1, renew=True, on_lost=lost.append, using="proxied")
 
-    with pytest.raises(Exception, match="NOPERM"):
-        flow.throw(_refusal())
+    def work() -> None:
+        with held:
+            proxy.stop_accepting()
+            proxy.cut()
 
-    assert lease in watchdog.watchdog._watches
-    held.release()
+    with pytest.raises(ConnectionError):
+        work()
+    proxy.accept_again()
 
-
-def test_a_failed_release_of_a_lock_that_nobody_looks_after_is_only_an_error(redis_server: Store) -> None:
-    held = Lock("door")
-    held.acquire()
-    flow = held._holder.release()
-    next(flow)
-
-    with pytest.raises(Exception, match="NOPERM"):
-        flow.throw(_refusal())
-
-    assert not watchdog.watchdog._watches
+    assert Lock("door").acquire(blocking_timeout=60)
+    assert lost == []
 
 
 def test_a_lock_that_nobody_has_any_more_is_left_to_end(redis_server: Store) -> None:
@@ -385,7 +376,3 @@ def test_a_wrong_option_is_refused(arguments: dict[str, object], error: type, te
             make("door", **arguments)
 
         assert text in str(caught.value)
-
-
-def _refusal() -> Exception:
-    return NoPermissionError("NOPERM")

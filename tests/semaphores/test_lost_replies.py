@@ -9,9 +9,9 @@ import pytest
 from redis.exceptions import ConnectionError
 
 from django_redis_components.core.exceptions import NotConnected
-from django_redis_components.semaphores import Semaphore
+from django_redis_components.semaphores import PermitNotHeld, Semaphore
 from tests.locks.steps import Steps
-from tests.support import Proxy, Store, eventually, run_async
+from tests.support import Proxy, Store, eventually, run_async, run_together
 from tests.support.pools import close_pools
 
 KEY = b"{pool}"
@@ -181,3 +181,30 @@ def test_an_absent_server_is_a_clear_error(own_server: Store) -> None:
     for ask in (*asking, lambda: semaphore.set_limit(2), semaphore.limit_in_force):
         with pytest.raises(ConnectionError, match=own_server.servers[0].url.split("/")[2]):
             ask()
+
+
+def test_a_permit_that_may_be_given_back_already_is_not_surely_ours(proxy: Proxy) -> None:
+    semaphore = Semaphore("pool", 3, using="proxied")
+    semaphore.acquire()
+    proxy.drop_next_reply(after=KEY, times=1 + ALL_TRIES)
+    with pytest.raises(ConnectionError):
+        semaphore.release()
+
+    assert semaphore.remaining() == 0.0
+    with pytest.raises(PermitNotHeld) as caught:
+        semaphore.check()
+    assert str(caught.value) == "Semaphore 'pool' may be given back already: no answer came when it was released."
+
+
+def test_a_thread_whose_question_failed_does_not_give_back_the_permit_of_another(proxy: Proxy) -> None:
+    shared = Semaphore("pool", 3, using="proxied")
+    shared.acquire()
+
+    def late() -> bool:
+        proxy.drop_next_reply(after=KEY, times=ALL_TRIES)
+        with pytest.raises(ConnectionError):
+            shared.acquire()
+        return shared.release()
+
+    assert run_together(1, late) == [False]
+    assert shared.refresh()
