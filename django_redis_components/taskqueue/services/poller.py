@@ -28,6 +28,7 @@ from django_redis_components.taskqueue import arguments, faults
 from django_redis_components.taskqueue.exceptions import WorkerLost
 from django_redis_components.taskqueue.operations import fingerprints
 from django_redis_components.taskqueue.operations.control import empty_bins
+from django_redis_components.taskqueue.outages import Outage
 from django_redis_components.taskqueue.periodic.declared import Schedule
 from django_redis_components.taskqueue.periodic.firing import Clockwork
 from django_redis_components.taskqueue.scripts import TEND, base_key
@@ -83,6 +84,7 @@ class Poller:
         self._next_at = 0.0
         self._wake_fd = wake_fd
         self._away = False
+        self._outage = Outage(logger.warning, logger.info, "Poller: ")
         self._pause_s = FIRST_PAUSE_S
         self._seen_at = time.monotonic()
         self._server: bytes | None = None
@@ -96,6 +98,7 @@ class Poller:
             self._look_at_server()
             self._next_at = time.monotonic() + self._round()
             self._away = False
+            self._outage.over()
             self._pause_s = FIRST_PAUSE_S
             self._seen_at = time.monotonic()
         # Tested; but Python 3.11 stops tracing a frame that an error reaches through nested generators.
@@ -205,7 +208,7 @@ class Poller:
 
     def _trouble(self, exc: RedisError) -> None:
         """Say so, and try again after a pause."""
-        logger.warning("Poller: Redis is away (%s: %s); trying again.", type(exc).__name__, exc)
+        self._outage.tell(f"Poller: Redis is away ({type(exc).__name__}: {exc}); trying again.")
         self._next_at = time.monotonic() + random.uniform(self._pause_s / 4, self._pause_s)
         self._pause_s = min(ERROR_PAUSE_S, 2 * self._pause_s)
         self._away = True

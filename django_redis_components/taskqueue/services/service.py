@@ -16,6 +16,7 @@ from django_redis_components.core.protocol import Command
 from django_redis_components.core.recovery import HOPELESS, REFUSED
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.operations.inspect import policy_of
+from django_redis_components.taskqueue.outages import Outage
 from django_redis_components.taskqueue.periodic import declared
 from django_redis_components.taskqueue.scripts import base_key
 from django_redis_components.taskqueue.services.child import QUIET, STOP_SIGNALS, WorkerOptions
@@ -131,15 +132,17 @@ def _discover(watched: Watched | None) -> None:
 
 def _persist(step: Callable[[], None], say: Say, stops: Sequence[int], watched: Watched | None = None) -> None:
     """Take a step, again and again while Redis is away. Wrong credentials or an old server end it at once."""
+    outage = Outage(say, say)
     while not stops and not (watched and watched.is_alone()):
         try:
             step()
         except RedisError as exc:
             if not _passing(exc):
                 raise
-            say(f"Waiting for Redis: {exc}")
+            outage.tell(f"Waiting for Redis: {exc}")
             time.sleep(START_RETRY_S)
         else:
+            outage.over()
             return
 
 

@@ -21,6 +21,7 @@ from redis.exceptions import RedisError
 from django_redis_components.core import conf, connections
 from django_redis_components.core.protocol import Command
 from django_redis_components.core.units import to_ms
+from django_redis_components.taskqueue.outages import Outage
 from django_redis_components.taskqueue.periodic import declared
 from django_redis_components.taskqueue.scripts import RENEW, base_key
 from django_redis_components.taskqueue.services.child import QUIET, STOP_NOW, STOP_SIGNALS, Child, WorkerOptions
@@ -73,6 +74,7 @@ class Supervisor:
         self._stops = 0
         self._quiet = False
         self._renew_at = 0.0
+        self._outage = Outage(logger.warning, logger.info, "Leases: ")
         self._unpark_at = time.monotonic() + UNPARK_S
         self._restart_at: list[float] = []
         self._short_lives = 0
@@ -242,7 +244,7 @@ class Supervisor:
                 self._renew_child(child)
             # Tested; but Python 3.11 stops tracing a frame that an error reaches through nested generators.
             except RedisError as exc:  # pragma: no cover
-                logger.warning("The leases of process %d could not be renewed (%s).", child.pid, exc)
+                self._outage.tell(f"The leases of process {child.pid} could not be renewed ({exc}).")
                 self._renew_at = time.monotonic() + 0.5
 
     def _unpark(self) -> None:
@@ -264,6 +266,7 @@ class Supervisor:
         )
         lost, asked = connections.client(self._using).execute(call)
         child.renewed_at = time.monotonic()
+        self._outage.over()
         for task_id in lost:
             if child.held_before(task_id.decode()):
                 logger.warning("Process %d has lost its lease of task %s.", child.pid, task_id.decode())

@@ -27,6 +27,7 @@ from redis.exceptions import RedisError
 from django_redis_components.core.clients import Client
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.waiting import BellWaiter
+from django_redis_components.taskqueue.outages import Outage
 from django_redis_components.taskqueue.scripts import base_key
 from django_redis_components.taskqueue.tasks.jobs import Ack, Job
 from django_redis_components.taskqueue.workers.executor import (
@@ -116,6 +117,7 @@ class Worker:
         self._freed_at = 0.0
         self._max_tasks = float("inf")
         self._on_limit: Callable[[], None] = self._work.set
+        self._outage = Outage(logger.warning, logger.info)
         self.finished = 0
 
     def start(self) -> None:
@@ -201,6 +203,8 @@ class Worker:
             except (RedisError, RedisComponentsError) as exc:
                 self._rest(exc)
                 continue
+            if self._outage.is_on:
+                self._outage.over()
             if job is not None:
                 self._run_or_return(job)
             elif self.burst:
@@ -210,7 +214,7 @@ class Worker:
         self._send_acks()
 
     def _rest(self, exc: Exception) -> None:
-        logger.warning("Redis is away (%s: %s); trying again.", type(exc).__name__, exc)
+        self._outage.tell(f"Redis is away ({type(exc).__name__}: {exc}); trying again.")
         deadline = time.monotonic() + random.uniform(0.1, 1.0)
         while not self._stopping and time.monotonic() < deadline:
             time.sleep(0.05)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from django_redis_components.taskqueue import get_queue
+from django_redis_components.taskqueue import get_queue, outages
 from django_redis_components.taskqueue.workers import worker as worker_module
 from tests.support import Proxy, Store, eventually, run_together
 from tests.taskqueue.support import Held, base_key, end_lease, queue_key, recover, running_worker, work_off
@@ -249,6 +249,8 @@ def test_a_worker_survives_that_its_connections_are_cut(
     proxy: Proxy, redis_server: Store, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker_module.random, "uniform", lambda low, high: 0.05)
+    monkeypatch.setattr(outages, "SAY_AGAIN_S", 600.0)
+    caplog.set_level("INFO")
     held = Held(redis_server, "long")
     with running_worker(threads=2, using="proxied") as worker:
         eventually(lambda: idle(worker))
@@ -264,6 +266,8 @@ def test_a_worker_survives_that_its_connections_are_cut(
 
         assert note.enqueue("after").wait(60) == "after"
         eventually(lambda: redis_server.raw.zcard(queue_key(redis_server, "running")) == 0)
+    assert caplog.text.count("Redis is away") == 1
+    assert caplog.text.count("Redis answers again, after ") == 1
 
 
 def test_a_worker_that_is_stopped_while_redis_is_away_ends_and_keeps_its_outcomes(
