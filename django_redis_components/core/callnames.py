@@ -14,6 +14,7 @@ import string
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from django_redis_components.core.guards import name_of
 from django_redis_components.core.keys import validate_name
 
 _ROOT = re.compile(r"[^.\[]*")
@@ -38,7 +39,7 @@ class CallName:
         self._signature = inspect.signature(func)
         self._is_template = False
         if isinstance(name, str):
-            self._where = f"{what} {name!r} of {func.__qualname__}()"
+            self._where = f"{what} {name!r} of {name_of(func)}()"
             self._is_template = self._check(name, what)
         elif not callable(name):
             raise TypeError(f"{what} {name!r}: expected a string, a template or a callable.")

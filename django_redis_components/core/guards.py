@@ -8,6 +8,8 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack, ExitStack
 from typing import Any, ParamSpec, Protocol, Self, TypeVar, cast
 
+from asgiref.sync import iscoroutinefunction
+
 from django_redis_components.core.exceptions import RedisComponentsError, TryLater
 
 #: What a decorated call does when somebody else is in: wait, tell the caller, return None, or be put off.
@@ -36,6 +38,11 @@ def check_conflict(on_conflict: object) -> None:
         raise ValueError(f"on_conflict={on_conflict!r}: expected one of {', '.join(map(repr, CONFLICTS))}.")
 
 
+def name_of(func: Callable[..., Any]) -> str:
+    """What a function is called in errors. A partial and an object that can be called have no name."""
+    return getattr(func, "__qualname__", None) or repr(func)
+
+
 def guarded(
     func: Callable[P, R],
     make: Callable[[tuple[Any, ...], dict[str, Any]], Guard],
@@ -53,7 +60,7 @@ def guarded(
         TypeError: a generator function, whose body runs after its call.
     """
     if inspect.isgeneratorfunction(func) or inspect.isasyncgenfunction(func):
-        raise TypeError(f"{func.__qualname__}() is a generator: its body runs when the guard is already left.")
+        raise TypeError(f"{name_of(func)}() is a generator: its body runs when the guard is already left.")
 
     def answer(error: RedisComponentsError) -> None:
         if on_conflict == "delay":
@@ -83,4 +90,4 @@ def guarded(
                 return None
             return await cast(Any, func)(*args, **kwargs)
 
-    return cast("Callable[P, R]", asynchronous if inspect.iscoroutinefunction(func) else sync)
+    return cast("Callable[P, R]", asynchronous if iscoroutinefunction(func) else sync)

@@ -83,7 +83,7 @@ class PlainCalls:
 
     def lengthen(self, token: str, ttl_ms: int) -> Sequence[Call]:
         """Make the lease last at least that long from now."""
-        return (EXTEND(lock=self.keys["lock"], token=token, ttl_ms=ttl_ms),)
+        return (EXTEND(lock=self.keys["lock"], fence=self.keys["fence"], token=token, ttl_ms=ttl_ms),)
 
     def owned(self, token: str) -> Flow[bool]:
         """Whether the server says that this token holds it."""

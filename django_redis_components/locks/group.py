@@ -64,7 +64,7 @@ class GroupCalls:
 
     def lengthen(self, token: str, ttl_ms: int) -> Sequence[Call]:
         """Make the lease on all of them last at least that long from now."""
-        return (EXTEND_ALL(held=self._held(), token=token, ttl_ms=ttl_ms),)
+        return (EXTEND_ALL(group=self.base, token=token, ttl_ms=ttl_ms, names=self.names),)
 
     def owned(self, token: str) -> Flow[bool]:
         """Whether the server says that this token holds all of them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import threading
 import weakref
 from collections.abc import Callable
@@ -18,6 +19,15 @@ if TYPE_CHECKING:
 _shared: weakref.WeakValueDictionary[tuple[str, str], Leases] = weakref.WeakValueDictionary()
 #: Reentrant, because a finalizer may make a lock while this thread does.
 _guard = threading.RLock()
+
+
+def _after_fork() -> None:
+    """A thread of the parent may hold it for ever, as seen from here."""
+    global _guard
+    _guard = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 class LockOptions(TypedDict, total=False):

@@ -7,7 +7,7 @@ from typing import Unpack
 
 from django_redis_components.core import keys, turns
 from django_redis_components.core.connections import aclient, client
-from django_redis_components.core.protocol import Call, Flow, arun, run
+from django_redis_components.core.protocol import Batch, Call, Flow, Read, arun, run
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.locks.holdable import Holdable
 from django_redis_components.locks.options import HoldOptions
@@ -58,13 +58,16 @@ class ReadWriteCalls:
 
     def lengthen(self, token: str, ttl_ms: int) -> Sequence[Call]:
         """Make the lease last at least that long from now."""
-        made = self.keys
-        return (EXTEND_RW(writer=made["writer"], readers=made["readers"], token=token, ttl_ms=ttl_ms),)
+        made = {part: self.keys[part] for part in ("writer", "readers", "fence")}
+        return (EXTEND_RW(**made, token=token, ttl_ms=ttl_ms),)
 
     def owned(self, token: str) -> Flow[bool]:
         """Whether the server says that this token is in."""
-        state = yield from inspect_readwrite(self.name)
-        return token == state.writer or token in state.readers
+        if self._suffix == WRITES:
+            return bool((yield Read("GET", self.keys["writer"])) == token.encode())
+        readers = self.keys["readers"]
+        until_ms, now = yield Batch([Read("ZSCORE", readers, token), Read("TIME", key=readers)])
+        return until_ms is not None and float(until_ms) > int(now[0]) * 1_000 + int(now[1]) / 1_000
 
     def locked(self) -> Flow[bool]:
         """Whether anybody is in."""

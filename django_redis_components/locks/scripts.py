@@ -19,7 +19,7 @@ RELEASE = LuaScript("locks", "release", keys=_KEYS, args=("token", "handoff_ms",
 #: Leave the line, and hand on what was given meanwhile.
 ABANDON = LuaScript("locks", "abandon", keys=_KEYS, args=("token", "handoff_ms", "fair"), idempotent=True)
 #: Lengthen the lease.
-EXTEND = LuaScript("locks", "extend", keys=("lock",), args=("token", "ttl_ms"), idempotent=True)
+EXTEND = LuaScript("locks", "extend", keys=("lock", "fence"), args=("token", "ttl_ms"), idempotent=True)
 #: Who holds the lock, and who waits.
 INSPECT = LuaScript("locks", "inspect", keys=_KEYS, args=("most",), idempotent=True)
 
@@ -35,7 +35,7 @@ RELEASE_ALL = LuaScript("locks", "release_all", keys=("group",), args=("token", 
 ABANDON_ALL = LuaScript(
     "locks", "abandon_all", keys=("group",), args=("token", "handoff_ms", "names*"), idempotent=True
 )
-EXTEND_ALL = LuaScript("locks", "extend_all", keys=("held*",), args=("token", "ttl_ms"), idempotent=True)
+EXTEND_ALL = LuaScript("locks", "extend_all", keys=("group",), args=("token", "ttl_ms", "names*"), idempotent=True)
 
 _RW_KEYS = ("writer", "readers", "fence", "queue", "alive")
 
@@ -45,5 +45,7 @@ ACQUIRE_RW = LuaScript(
 )
 RELEASE_RW = LuaScript("locks", "release_rw", keys=_RW_KEYS, args=("token", "handoff_ms"))
 ABANDON_RW = LuaScript("locks", "abandon_rw", keys=_RW_KEYS, args=("token", "handoff_ms"), idempotent=True)
-EXTEND_RW = LuaScript("locks", "extend_rw", keys=("writer", "readers"), args=("token", "ttl_ms"), idempotent=True)
+EXTEND_RW = LuaScript(
+    "locks", "extend_rw", keys=("writer", "readers", "fence"), args=("token", "ttl_ms"), idempotent=True
+)
 INSPECT_RW = LuaScript("locks", "inspect_rw", keys=_RW_KEYS, args=("most",), idempotent=True)

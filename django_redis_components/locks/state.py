@@ -41,7 +41,7 @@ def inspect(calls: PlainCalls) -> Flow[LockState]:
     holder, left_ms, fence, age_ms, *waiters = yield INSPECT(**calls.keys, most=MAX_LISTED)
     tokens = tuple(token.decode() for token in waiters[1:])
     return LockState(
-        holder=holder.decode() if holder else None,
+        holder=holder.decode(errors="backslashreplace") if holder else None,  # other clients write any bytes
         fencing_token=fence or None,
         age=from_ms(age_ms),
         remaining=_left(left_ms),

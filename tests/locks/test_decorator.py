@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 from datetime import date
 from types import SimpleNamespace
 
 import pytest
+from asgiref.sync import sync_to_async
 
 from django_redis_components.core.exceptions import TryLater
 from django_redis_components.locks import Lock, LockNotAcquired, lock
@@ -292,3 +294,19 @@ def test_generators_are_refused() -> None:
     for generator in (numbers, anumbers):
         with pytest.raises(TypeError, match="is a generator: its body runs when the guard is already left"):
             lock("door")(generator)
+
+
+def test_a_function_made_asynchronous_runs_under_the_lock(redis_server: Store) -> None:
+    @lock("door")
+    @sync_to_async
+    def work() -> bool:
+        return Lock("door").locked()
+
+    assert run_async(lambda: work()) is True
+
+
+def test_what_can_be_called_and_has_no_name_is_decorated_too(redis_server: Store) -> None:
+    def work(number: int) -> tuple[int, bool]:
+        return number, Lock("door-7").locked()
+
+    assert lock("door-{number}")(functools.partial(work, number=7))() == (7, True)

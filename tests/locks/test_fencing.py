@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from django_redis_components.locks import Lock
+from django_redis_components.locks import Lock, MultiLock, ReadWriteLock
 from tests.locks.steps import Steps
 from tests.support import Store
 
@@ -75,3 +75,48 @@ def test_a_grant_whose_number_was_lost_gets_a_new_one(store: Store) -> None:
     again.acquire(token=first.token)
 
     assert again.fencing_token > first.fencing_token
+
+
+#: A lease that is longer than what the fence has beyond it, in seconds and in milliseconds.
+LONG_S, LONG_MS = 7_200, 7_200_000
+
+
+def test_the_number_outlives_a_lease_that_was_extended(store: Store) -> None:
+    with Lock("door") as lock:
+        lock.extend(LONG_S)
+
+        assert store.raw.pttl(fence_key(store)) > LONG_MS + 3_500_000
+
+
+def test_the_number_outlives_a_lease_that_was_handed_over(store: Store) -> None:
+    first = Lock("door")
+    first.acquire()
+    second = Steps(Lock("door", timeout=LONG_S)._holder.acquire())
+    second.go()
+
+    first.release()
+    while second.request:
+        second.go()
+
+    assert second.value is True
+    assert store.raw.pttl(fence_key(store)) > LONG_MS + 3_500_000
+
+
+def test_the_number_of_a_group_outlives_its_lease(store: Store) -> None:
+    fence = f"{store.prefix}:locks:{{house}}:group:fence:door"
+    with MultiLock("door", group="house") as lock:
+        lock.extend(LONG_S)
+        assert store.raw.pttl(fence) > LONG_MS + 3_500_000
+
+        MultiLock("door", group="house", timeout=2 * LONG_S).acquire(token=lock.token)
+        assert store.raw.pttl(fence) > 2 * LONG_MS + 3_500_000
+
+
+def test_the_number_of_a_writer_outlives_its_lease(store: Store) -> None:
+    fence = f"{store.prefix}:locks:{{door}}:rw:fence"
+    with ReadWriteLock("door").write() as lock:
+        lock.extend(LONG_S)
+        assert store.raw.pttl(fence) > LONG_MS + 3_500_000
+
+        ReadWriteLock("door", timeout=2 * LONG_S).write().acquire(token=lock.token)
+        assert store.raw.pttl(fence) > 2 * LONG_MS + 3_500_000

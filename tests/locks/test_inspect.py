@@ -96,3 +96,9 @@ def test_the_async_twin(redis_server: Store) -> None:
             assert (await held.ainspect()).holder == held.token
 
     run_async(main)
+
+
+def test_a_holder_that_is_no_text_is_shown(redis_server: Store) -> None:
+    redis_server.raw.set(f"{redis_server.prefix}:locks:{{door}}", b"\xff1", px=60_000)
+
+    assert Lock("door").inspect().holder == "\\xff1"

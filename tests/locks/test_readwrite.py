@@ -444,3 +444,20 @@ def test_they_are_shown_with_their_name() -> None:
     assert repr(ReadWriteLock("page")) == "<ReadWriteLock 'page'>"
     assert repr(read()) == "<ReadLock 'page'>"
     assert repr(write()) == "<WriteLock 'page'>"
+
+
+def test_each_of_many_readers_knows_that_it_is_in(store: Store) -> None:
+    page = ReadWriteLock("page", timeout=60)
+    readers = [page.read() for _ in range(101)]
+    for reader in readers:
+        reader.acquire()
+
+    assert all(reader.owned() for reader in readers)
+
+
+def test_a_reader_whose_lease_is_over_is_not_in(store: Store) -> None:
+    page = ReadWriteLock("page", timeout=0.01)
+    reader = page.read()
+    reader.acquire()
+
+    eventually(lambda: not reader.owned())

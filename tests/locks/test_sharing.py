@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 
 import pytest
 
 from django_redis_components.core.leases import Lease, Leases
-from django_redis_components.locks import Lock, LockNotOwned
+from django_redis_components.locks import Lock, LockNotOwned, options
 from tests.support import Store, eventually, run_together
 
 
@@ -189,3 +190,27 @@ def test_a_release_whose_flow_is_closed_forgets_its_lease(redis_server: Store) -
     flow.close()
 
     assert lock.token is None
+
+
+def test_a_child_may_enter_though_a_thread_of_its_parent_was_making_a_lock(redis_server: Store) -> None:
+    making, made = threading.Event(), threading.Event()
+
+    def make() -> None:
+        with options._guard:
+            making.set()
+            made.wait(60)
+
+    thread = threading.Thread(target=make)
+    thread.start()
+    making.wait(60)
+
+    child = os.fork()
+    if child == 0:  # pragma: no cover - another process
+        signal.alarm(30)
+        with Lock("door", reentrant=True):
+            os._exit(7)
+    made.set()
+    thread.join()
+    _, status = os.waitpid(child, 0)
+
+    assert os.waitstatus_to_exitcode(status) == 7

@@ -297,3 +297,17 @@ def test_a_cancelled_task_leaves_the_line(store: Store) -> None:
         assert await holder.aavailable() == 1
 
     run_async(main)
+
+
+def test_one_who_wants_many_and_loses_patience_lets_those_behind_in(store: Store) -> None:
+    held = Semaphore("pool", 3, timeout=60)
+    held.acquire(2)
+    many = Steps(Semaphore("pool", 3, blocking=True, blocking_timeout=0.001)._holder.acquire(3))
+    many.go()
+    few = Steps(Semaphore("pool", 3, blocking=True)._holder.acquire(1))
+    few.go()
+    while many.request:
+        many.go()
+
+    assert many.value is False
+    assert held.available() == 0

@@ -39,6 +39,7 @@ if holder == token then
   -- A hand-off gets the lease that was asked for; a longer one is an extended one, and stays.
   local left_ms = redis.call("PTTL", lock)
   redis.call("PEXPIRE", lock, left_ms > handoff_ms and math.max(left_ms, ttl_ms) or ttl_ms)
+  keep_fence(fence, ttl_ms)
   return { tonumber(redis.call("GET", fence) or next_fence(ttl_ms)), 0 }
 end
 if not holder then

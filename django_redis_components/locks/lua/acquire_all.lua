@@ -71,6 +71,7 @@ if holds_all() then
     -- A hand-off gets the lease that was asked for; a longer one is an extended one, and stays.
     local left_ms = redis.call("PTTL", held(name))
     redis.call("PEXPIRE", held(name), left_ms > handoff_ms and math.max(left_ms, ttl_ms) or ttl_ms)
+    keep_fence(fence_of(name), ttl_ms)
   end
   local number = redis.call("GET", fence_of(names[1]))
   return { tonumber(number or grant(token, names, ttl_ms)), 0 }

@@ -36,6 +36,9 @@ local left_ms = left_of(token)
 if left_ms then
   -- A hand-off gets the lease that was asked for; a longer one is an extended one, and stays.
   set_lease(token, left_ms > handoff_ms and math.max(left_ms, ttl_ms) or ttl_ms)
+  if not reads(token) then
+    keep_fence(fence, ttl_ms)
+  end
   return { reads(token) and 1 or tonumber(redis.call("GET", fence) or next_fence(ttl_ms)), 0 }
 end
 local first = head()

@@ -1,16 +1,19 @@
 -- Makes the lease last at least so long from now. Never shortens it, so a late repetition does no harm.
 -- Precondition: none.
 -- KEYS[1] lock  string: the holder's token
+-- KEYS[2] fence  string: the last fencing token
 -- ARGV[1] token  text
 -- ARGV[2] ttl_ms  milliseconds
 -- Returns 1: the lease is ours and lasts that long
 -- Returns 0: not held by this token
 -- Cost: O(1)
-local lock = KEYS[1]
-local token, ttl_ms = ARGV[1], ARGV[2]
+local lock, fence = KEYS[1], KEYS[2]
+local token, ttl_ms = ARGV[1], tonumber(ARGV[2])
+-- @include fence_ms
 
 if redis.call("GET", lock) ~= token then
   return 0
 end
 redis.call("PEXPIRE", lock, ttl_ms, "GT")
+keep_fence(fence, ttl_ms)
 return 1

@@ -1,20 +1,26 @@
 -- Makes the lease on several names last at least so long from now. Never shortens it, so a late repetition
 -- does no harm.
 -- Precondition: none.
--- KEYS[1..] held  string: the holder's token
+-- KEYS[1] group  hash: waiting token -> the names it wants, a line each
 -- ARGV[1] token  text
 -- ARGV[2] ttl_ms  milliseconds
+-- ARGV[3..] names  text
+-- DERIVED <group>:held:<name>, <group>:fence:<name>
 -- Returns 1: all are ours, and last that long
 -- Returns 0: not all are held by this token; nothing was changed
 -- Cost: O(names)
-local token, ttl_ms = ARGV[1], ARGV[2]
+local group = KEYS[1]
+local token, ttl_ms = ARGV[1], tonumber(ARGV[2])
+local names = { unpack(ARGV, 3) }
+-- @include fence_ms
 
-for _, held in ipairs(KEYS) do
-  if redis.call("GET", held) ~= token then
+for _, name in ipairs(names) do
+  if redis.call("GET", group .. ":held:" .. name) ~= token then
     return 0
   end
 end
-for _, held in ipairs(KEYS) do
-  redis.call("PEXPIRE", held, ttl_ms, "GT")
+for _, name in ipairs(names) do
+  redis.call("PEXPIRE", group .. ":held:" .. name, ttl_ms, "GT")
+  keep_fence(group .. ":fence:" .. name, ttl_ms)
 end
 return 1

@@ -3,15 +3,17 @@
 -- Precondition: the token ends in ":r" for a reader, in ":w" for a writer.
 -- KEYS[1] writer  string: the writer's token
 -- KEYS[2] readers  zset: reader's token -> server time in ms at which its lease ends
+-- KEYS[3] fence  string: the last fencing token of a writer
 -- ARGV[1] token  text
 -- ARGV[2] ttl_ms  milliseconds
 -- Returns 1: the lease is ours and lasts that long
 -- Returns 0: this token is not in
 -- Cost: O(log readers)
-local writer, readers = KEYS[1], KEYS[2]
+local writer, readers, fence = KEYS[1], KEYS[2], KEYS[3]
 local token, ttl_ms = ARGV[1], tonumber(ARGV[2])
 local time = redis.call("TIME")
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+-- @include fence_ms
 
 if string.sub(token, -2) == ":r" then
   if tonumber(redis.call("ZSCORE", readers, token) or 0) <= now_ms then
@@ -25,4 +27,5 @@ if redis.call("GET", writer) ~= token then
   return 0
 end
 redis.call("PEXPIRE", writer, ttl_ms, "GT")
+keep_fence(fence, ttl_ms)
 return 1

@@ -50,6 +50,7 @@ if serve(permit) then
 end
 if patience_ms == 0 then
   leave(permit)
+  serve(nil) -- it may have stood before some who want less
   return { 0, most }
 end
 -- A holder may die without a release. Whoever stands further back asks later, not all at once.
