@@ -13,8 +13,6 @@ import time
 from collections import deque
 from collections.abc import Sequence
 
-from redis.exceptions import RedisError
-
 from django_redis_components.core import conf
 from django_redis_components.core.clients import Client
 from django_redis_components.core.units import to_ms
@@ -111,9 +109,9 @@ class Fetcher:
         acks = self._take_acks()
         request = self._requests.get(lane, 0)
         queues = self._turns.order() if want else ()
-        if acks:
-            faults.point("before_ack")
         try:
+            if acks:
+                faults.point("before_ack")
             done, rows, due_ms, now_us = self._client.execute(
                 FETCH(
                     base=self._base,
@@ -127,7 +125,7 @@ class Fetcher:
                     rest=[*queues, *[part for ack in acks for part in ack]],
                 )
             )
-        except RedisError:
+        except BaseException:  # not only Redis' own: the lease of an outcome that is lost here is renewed for ever
             self._acks.extendleft(reversed(acks))
             raise
         self._requests[lane] = request + 1

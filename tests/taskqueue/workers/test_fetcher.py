@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 from redis.exceptions import ResponseError
 
-from django_redis_components.taskqueue import get_queue
+from django_redis_components.core.exceptions import UnsupportedServer
+from django_redis_components.taskqueue import faults, get_queue
 from django_redis_components.taskqueue.tasks.jobs import Ack
 from django_redis_components.taskqueue.workers.executor import execute
 from django_redis_components.taskqueue.workers.fetcher import MAX_ACKS
@@ -179,3 +180,23 @@ def test_what_was_popped_before_an_error_of_the_script_is_leased_and_can_be_reco
     leased = redis_server.raw.zrange(queue_key(redis_server, "running"), 0, -1)
     assert set(leased) == {result.id.encode() for result in results}
     assert redis_server.raw.hget(base_key(redis_server, "t", results[0].id), "s") == b"running"
+
+
+def test_an_outcome_outlives_an_error_that_is_not_of_redis(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def find_an_old_server(point: str) -> None:
+        if point == "before_ack":
+            raise UnsupportedServer("Redis 6.2.14", "here")
+
+    result = note.enqueue(1)
+    fetcher = new_fetcher()
+    fetcher.settle(execute(fetcher.fetch("0", 1)[0]))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(faults, "hook", find_an_old_server)
+        with pytest.raises(UnsupportedServer, match="too old"):
+            fetcher.fetch("0", 1)
+    assert (fetcher.unsent(), len(fetcher.held)) == (1, 1)
+    fetcher.fetch("0", 1)
+
+    assert result.wait(0) == 1
+    assert not fetcher.held
