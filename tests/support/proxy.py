@@ -39,6 +39,8 @@ class Proxy:
         self.delay_s = 0.0
         #: How many replies were swallowed up to now.
         self.dropped = 0
+        #: How many connections were made up to now.
+        self.accepted = 0
         self._listener = self._listen(0)
         self.port: int = self._listener.getsockname()[1]
 
@@ -105,6 +107,7 @@ class Proxy:
                 client, _ = listener.accept()
             except OSError:
                 return
+            self.accepted += 1
             try:
                 server = socket.create_connection(self._upstream, timeout=5)
             except OSError:  # the server is down: so are we

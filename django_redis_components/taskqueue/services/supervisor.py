@@ -23,7 +23,7 @@ from django_redis_components.core.protocol import Command
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue.outages import Outage
 from django_redis_components.taskqueue.periodic import declared
-from django_redis_components.taskqueue.scripts import RENEW, base_key
+from django_redis_components.taskqueue.scripts import base_key
 from django_redis_components.taskqueue.services.child import QUIET, STOP_NOW, STOP_SIGNALS, Child, WorkerOptions
 from django_redis_components.taskqueue.services.endings import Endings
 from django_redis_components.taskqueue.services.health import Health
@@ -31,6 +31,7 @@ from django_redis_components.taskqueue.services.hearing import Hearing, bell_of
 from django_redis_components.taskqueue.services.parking import unpark
 from django_redis_components.taskqueue.services.poller import Poller
 from django_redis_components.taskqueue.services.reload import Watched
+from django_redis_components.taskqueue.services.renewals import renew
 from django_redis_components.taskqueue.tasks.jobs import Ack
 from django_redis_components.taskqueue.workers.fetcher import Fetcher
 from django_redis_components.taskqueue.workers.process import spawn
@@ -237,15 +238,13 @@ class Supervisor:
         if not now and time.monotonic() < self._renew_at:
             return
         self._renew_at = time.monotonic() + self._lease_s / RENEWALS_PER_LEASE
-        for child in self._children:
-            if not child.fresh(self._lease_s):
-                continue
-            try:
-                self._renew_child(child)
-            # Tested; but Python 3.11 stops tracing a frame that an error reaches through nested generators.
-            except RedisError as exc:  # pragma: no cover
-                self._outage.tell(f"The leases of process {child.pid} could not be renewed ({exc}).")
-                self._renew_at = time.monotonic() + 0.5
+        living = [child for child in self._children if child.fresh(self._lease_s)]
+        trouble = renew(living, self._lease_s, self._using)
+        if trouble:
+            self._outage.tell(trouble)
+            self._renew_at = time.monotonic() + 0.5
+        elif living:
+            self._outage.over()
 
     def _unpark(self) -> None:
         now = time.monotonic()
@@ -253,25 +252,6 @@ class Supervisor:
             self._unpark_at = now + UNPARK_S
             with contextlib.suppress(RedisError):  # the renewals speak of it, and there is a next time
                 unpark(self._options.queues, self._using)
-
-    def _renew_child(self, child: Child) -> None:
-        beacon = child.beacon
-        leases = [part for pair in beacon.leases.items() for part in pair]
-        call = RENEW(
-            base=base_key(),
-            worker=child.worker_id,
-            lease_ms=round(self._lease_s * 1_000),
-            info=child.info(),
-            leases=leases,
-        )
-        lost, asked = connections.client(self._using).execute(call)
-        child.renewed_at = time.monotonic()
-        self._outage.over()
-        for task_id in lost:
-            if child.held_before(task_id.decode()):
-                logger.warning("Process %d has lost its lease of task %s.", child.pid, task_id.decode())
-        for task_id, force_ms in zip(asked[::2], asked[1::2], strict=True):
-            child.cancel(task_id.decode(), force_ms / 1_000)
 
     def _hand_back(self, child: Child) -> None:
         """What an ended process had fetched and not begun goes back at once, and its end does not count for it."""
