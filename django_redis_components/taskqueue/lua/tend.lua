@@ -17,7 +17,8 @@
 -- Returns {holds, next_due_ms, now_us, recovered, next}: holds 1, or 0 with next_due_ms the end of the other's
 --         lease; recovered is a flat list of id, queue, outcome ("front" or "failed"); next is the rank at
 --         which the round goes on, 0 when it has seen all queues
--- Cost O(queues + recovered) times O(log n); at most 500 queues are seen and 200 tasks recovered in one call
+-- Cost O(queues + recovered) times O(log n); at most 500 queues are seen and 200 tasks recovered in one call, and 20 of
+--      those looked at that wait in each queue
 local base = KEYS[1]
 local poller = ARGV[1]
 local hold_ms = tonumber(ARGV[2])
@@ -50,6 +51,8 @@ if holder and holder ~= poller then
 end
 redis.call("SET", base .. ":poller", poller, "PX", hold_ms)
 
+-- So many of those that wait for others, or for a limit, are looked at in each queue when it is pruned.
+local LOST = 20
 local next_due_ms = 0
 -- @include bring_back
 
@@ -84,6 +87,10 @@ for _, queue in ipairs(queues) do
     if prune then
         redis.call("ZREMRANGEBYSCORE", place(queue, "failed"), "-inf", now_ms - keep_ms)
         redis.call("ZREMRANGEBYSCORE", place(queue, "errs"), "-inf", now_ms - keep_ms)
+        if redis.call("EXISTS", place(queue, "limited")) == 1 then
+            limits().go_on(queue, LOST)
+        end
+        drop_lost_waiting(queue, LOST)
         forgotten = forgotten + (forget(queue) and 1 or 0)
     end
 end

@@ -9,14 +9,9 @@ end
 -- Whether a slot is free and the turn is this task's. If not, it waits for a slot.
 local function has_slot(limits)
     local slots, queue = limits.slots, limits.queue
-    local holders = base .. ":slots:" .. slots
     local free = free_slots(slots, limits.most)
     if free <= 0 then
-        -- The slot of a task whose record somebody has deleted.
-        local oldest = redis.call("ZRANGE", holders, 0, 0)[1]
-        if oldest and redis.call("HGET", record_of(oldest), "s") ~= "running" then
-            free = free + redis.call("ZREM", holders, oldest)
-        end
+        free = free + free_lost_slot(slots)
     end
     local first = free > 0 and first_in_line(slots, queue)
     if free > 0 and not (first and first < limits.slot_line) then

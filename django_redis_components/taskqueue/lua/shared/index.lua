@@ -22,3 +22,14 @@ local function forget(queue)
     redis.call("DEL", place(queue, "called"))
     return true
 end
+
+-- Drop ids from the index of those that wait for others if their records are gone: deleted by hand, or evicted. A few
+-- are looked at in each round, anywhere in the index.
+local function drop_lost_waiting(queue, most)
+    local waiting = place(queue, "waiting")
+    for _, id in ipairs(redis.call("ZRANDMEMBER", waiting, most)) do
+        if redis.call("EXISTS", record_of(id)) == 0 then
+            redis.call("ZREM", waiting, id)
+        end
+    end
+end

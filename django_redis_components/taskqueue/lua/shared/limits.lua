@@ -9,11 +9,13 @@ local function limits()
 -- @include slots
 -- @include rates
 -- @include gate
+-- @include lost
     limits_made = {
         of = limits_of,
         passes = passes,
         pass_on = pass_on,
         free_slot = free_slot,
+        go_on = go_on_after_lost,
         ring_called = ring_called,
     }
     return limits_made

@@ -39,10 +39,18 @@ local function id_in(line)
     return string.match(line, "[^\t]+$")
 end
 
--- Who waits first for a limit in a queue.
+-- Who waits first for a limit in a queue. Those whose records somebody has deleted leave the line.
 local function first_in_line(limit, queue)
     local from, to = "[" .. limit .. "\t", "(" .. limit .. "\n"
-    return redis.call("ZRANGEBYLEX", place(queue, "limited"), from, to, "LIMIT", 0, 1)[1]
+    local line
+    for _ = 1, 1000 do
+        line = redis.call("ZRANGEBYLEX", place(queue, "limited"), from, to, "LIMIT", 0, 1)[1]
+        if not line or redis.call("EXISTS", record_of(id_in(line))) == 1 then
+            break
+        end
+        redis.call("ZREM", place(queue, "limited"), line)
+    end
+    return line
 end
 
 -- Out of the line, to the front of the queue: it had its turn before, and passes the gate again.

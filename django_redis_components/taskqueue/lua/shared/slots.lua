@@ -23,6 +23,16 @@ local function offer_slot(limit, most, queue)
     end
 end
 
+-- Take back the slot of the oldest holder if it does not run: somebody has deleted its record. The value is 1 then, else 0.
+local function free_lost_slot(limit)
+    local holders = base .. ":slots:" .. limit
+    local oldest = redis.call("ZRANGE", holders, 0, 0)[1]
+    if oldest and redis.call("HGET", record_of(oldest), "s") ~= "running" then
+        return redis.call("ZREM", holders, oldest)
+    end
+    return 0
+end
+
 -- A task does not run any more; `said` is the field C of its record.
 local function free_slot(id, queue, said)
     local limit, most = read_limit("C", said)

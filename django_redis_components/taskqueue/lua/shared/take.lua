@@ -27,6 +27,9 @@ local function lease(id, queue)
     local seen = redis.call("HMGET", record, "n", "b", "s", "a", "x", "e", "f", "X", "u", "C", "R")
     if not seen[2] or seen[3] == "cancelled" then
         passed = passed + 1
+        if not seen[2] then
+            redis.call("DEL", record) -- what was noted of a task whose record somebody had deleted
+        end
         local ghosts = place(queue, "ghosts")
         if redis.call("EXISTS", ghosts) == 1 and redis.call("DECR", ghosts) <= 0 then
             redis.call("DEL", ghosts)
