@@ -57,6 +57,21 @@ class Plan:
         alias: str = self.nodes[0].call.task.connection
         return alias
 
+    @property
+    def database(self) -> str | None:
+        """Alias of the database whose commit is waited for, if a task says one.
+
+        Raises:
+            InvalidTask: two tasks say different ones.
+        """
+        said = sorted({node.call.task.options.database for node in self.nodes} - {None})
+        if len(said) > 1:
+            raise InvalidTask(
+                f"The tasks of the flow wait for commits of different databases ({', '.join(map(repr, said))}):"
+                " they are sent together."
+            )
+        return said[0] if said else None
+
     def check(self, *calls: Any) -> None:
         """Raise InvalidTask when a call goes over another connection than the first, or cannot be part of a flow."""
         for call in calls:

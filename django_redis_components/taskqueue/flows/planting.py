@@ -25,10 +25,15 @@ CHUNK = 500
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Prepared:
-    """A flow that is about to be sent: its result, and the calls that send it, one after the other."""
+    """A flow that is about to be sent: its result, and the calls that send it, one after the other.
+
+    Attributes:
+        database: alias of the one whose commit it waits for, if a task says one.
+    """
 
     result: FlowResult
     calls: list[Call]
+    database: str | None
 
     @property
     def results(self) -> list[TaskResult]:
@@ -59,7 +64,8 @@ def prepare(plan: Plan, on_error: Any) -> Prepared:
     links = [node.followers for node in plan.nodes]
     made = FlowResult(flow_id, plan.using, results[: len(links)], links, plan.ends)
     made.rescue = results[-1] if on_error is not None else None
-    return Prepared(made, _calls(made, parts, [node.call.task.options.result_ttl for node in nodes]))
+    ttls = [node.call.task.options.result_ttl for node in nodes]
+    return Prepared(made, _calls(made, parts, ttls), plan.database)
 
 
 def _message(node: Node, also: dict[str, Any]) -> tuple[TaskResult, Message]:

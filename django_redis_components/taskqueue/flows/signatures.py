@@ -82,16 +82,19 @@ class Sendable(Step):
         return prepared.result
 
     def enqueue_on_commit(self, *, on_error: Signature | None = None) -> FlowResult:
-        """Send all tasks when the surrounding transaction commits; never if it is rolled back. The ids are real."""
+        """Send all tasks when the surrounding transaction commits; never if it is rolled back. The ids are real.
+
+        With several databases the option `database` of a task says whose transaction is meant.
+        """
         prepared = self._prepared(on_error)
-        if not _in_transaction(partial(planting.send, prepared)):
+        if not _in_transaction(partial(planting.send, prepared), prepared.database):
             planting.send(prepared)
         return prepared.result
 
     async def aenqueue_on_commit(self, *, on_error: Signature | None = None) -> FlowResult:
         """See `enqueue_on_commit`."""
         prepared = self._prepared(on_error)
-        if not await sync_to_async(_in_transaction)(partial(planting.send, prepared)):
+        if not await sync_to_async(_in_transaction)(partial(planting.send, prepared), prepared.database):
             await planting.asend(prepared)
         return prepared.result
 

@@ -36,7 +36,7 @@ def task(func: Any = None, /, *, takes_context: bool = False, using: str = "defa
             parameter is called "context" then.
         using: alias of the connection.
         options: queue_name, priority, max_attempts, max_deliveries, backoff, timeout, concurrency, rate, unique,
-            expires, result_ttl (see `options.TaskOptions`). `run_after` and `metadata` belong to `using()`.
+            expires, result_ttl, database (see `options.TaskOptions`). `run_after` and `metadata` belong to `using()`.
 
     Raises:
         InvalidTask: the function cannot be found by its name, or an option is not accepted.

@@ -43,6 +43,7 @@ class DeclaredOptions(TypedDict, total=False):
     result_ttl: Seconds
     unique: bool | str | Seconds | Unique | None
     expires: datetime | Seconds | None
+    database: str | None
 
 
 class SendingOptions(DeclaredOptions, total=False):
@@ -69,6 +70,8 @@ class TaskOptions:
         unique: True (until it has finished), "finished", "started", a duration, or a `Unique`; None for none.
         expires: a datetime, or seconds or a timedelta from when it is accepted, or from when it falls due if that is
             later: a task that has not begun by then is not run.
+        database: alias of the database whose commit is waited for; None: the default one if it is in a transaction,
+            else the one that is.
         run_after: a datetime, or seconds or a timedelta from now; `using` only.
         metadata: a dict of JSON values, to be read at the result and in the task's context; `using` only.
     """
@@ -84,6 +87,7 @@ class TaskOptions:
     result_ttl: Seconds = RESULT_TTL_S
     unique: Any = None
     expires: datetime | Seconds | None = None
+    database: str | None = None
     run_after: datetime | Seconds | None = None
     metadata: dict[str, Any] | None = None
 
@@ -101,6 +105,8 @@ class TaskOptions:
             check_moment(self.run_after, "run_after")
             check_moment(self.expires, "expires", zero=False)
             object.__setattr__(self, "unique", unique_of(self.unique))
+            if self.database is not None and not isinstance(self.database, str):
+                raise TypeError(f"database={self.database!r}: expected the alias of a database, or None.")
             if self.metadata is not None:
                 object.__setattr__(self, "metadata", metadata_of(self.metadata))
         except (TypeError, ValueError) as exc:

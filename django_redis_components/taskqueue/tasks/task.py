@@ -89,7 +89,8 @@ class Task(FrameworkNames, Generic[P, R]):
         Raises:
             TypeError: an argument is not JSON; the message names the place.
             UnknownQueue: the site declares its queues, and this is none of them.
-            redis.exceptions.RedisError: Redis did not answer. It is safe to send again.
+            redis.exceptions.RedisError: Redis did not answer, asked again and again; it may have accepted the task
+                nevertheless. To call this again is to send another one, unless it is unique.
         """
         if conf.settings().taskqueue.enqueue_on_commit:
             return self.enqueue_on_commit(*args, **kwargs)
@@ -116,7 +117,7 @@ class Task(FrameworkNames, Generic[P, R]):
         """
         prepared = self._prepared_many(calls)
         send = partial(_send_many, prepared, self.connection)
-        if not (conf.settings().taskqueue.enqueue_on_commit and _in_transaction(send)):
+        if not (conf.settings().taskqueue.enqueue_on_commit and _in_transaction(send, self.options.database)):
             send()
         return [result for result, _ in prepared]
 
@@ -125,7 +126,7 @@ class Task(FrameworkNames, Generic[P, R]):
         prepared = self._prepared_many(calls)
         if conf.settings().taskqueue.enqueue_on_commit:
             send = partial(_send_many, prepared, self.connection)
-            if await sync_to_async(_in_transaction)(send):
+            if await sync_to_async(_in_transaction)(send, self.options.database):
                 return [result for result, _ in prepared]
         flow = store.send_many([message for _, message in prepared])
         accepted = await arun(connections.aclient(self.connection), flow)
@@ -135,18 +136,20 @@ class Task(FrameworkNames, Generic[P, R]):
         """Send it when the surrounding transaction commits; never if it is rolled back.
 
         The result's id is real at once; `enqueued_at` is None until the task is sent. Without a
-        transaction, or without a database, it is sent at once.
+        transaction, or without a database, it is sent at once. With several databases the option `database`
+        says whose transaction is meant.
         """
         result, message = self._prepared(args, kwargs)
         send = partial(_send, result, self.connection, message)
-        if not _in_transaction(send):
+        if not _in_transaction(send, self.options.database):
             send()
         return result
 
     async def aenqueue_on_commit(self, *args: P.args, **kwargs: P.kwargs) -> TaskResult:
         """See `enqueue_on_commit`. Django's transactions live on a thread of their own; it is asked there."""
         result, message = self._prepared(args, kwargs)
-        if await sync_to_async(_in_transaction)(partial(_send, result, self.connection, message)):
+        send = partial(_send, result, self.connection, message)
+        if await sync_to_async(_in_transaction)(send, self.options.database):
             return result
         return await _aaccepted(result, await arun(connections.aclient(self.connection), store.send(message)))
 
