@@ -5,7 +5,7 @@ reached: nothing ran, so the request is sent again, to the right place. The repl
 (connection, timeout): the request may have run, so it is sent again only if it is marked as safe
 to repeat. Everything else is the caller's.
 
-Bounds: `RETRIES` repetitions after a pause, `MAX_REDIRECTS` tries more in all, and no new try once
+Bounds: `RETRIES` repetitions after a pause, `MAX_REDIRECTS` tries at once more in all, and no new try once
 `SOCKET_TIMEOUT` has passed since the first error. A batch has these bounds as a whole, not for
 each of its requests.
 """
@@ -47,6 +47,7 @@ BACKOFF_BASE_S = 0.02
 #: Longest pause between two tries, in seconds.
 BACKOFF_CAP_S = 0.5
 #: Tries for MOVED, ASK and NOSCRIPT on top of the repetitions. A script that meets a migrating slot needs three.
+#: Nodes that send a request further, from one to the other, do not agree yet: then it waits, as for any repetition.
 MAX_REDIRECTS = 5
 #: Nothing was run, and another node, or the same one soon, will.
 REFUSED = (BusyLoadingError, ReadOnlyError, ClusterDownError, MasterDownError, TryAgainError, NotConnected)
@@ -122,6 +123,7 @@ class _Work:
     asking: bool = False
     with_text: bool = False
     text_sent: bool = False
+    redirects: int = 0
 
 
 class _Way(enum.Enum):
@@ -158,7 +160,8 @@ def _way(work: _Work, topology: Topology) -> _Way:
         work.node, work.asking = Node(error.host, error.port), not isinstance(error, MovedError)
         if not work.asking:
             topology.forget()
-        return _Way.AT_ONCE
+        work.redirects += 1
+        return _Way.AT_ONCE if work.redirects < MAX_REDIRECTS else _Way.LATER
     if isinstance(error, REFUSED) or _is_lost(error):
         topology.forget()
         return _Way.LATER if isinstance(error, REFUSED) or work.request.retry else _Way.END

@@ -471,6 +471,26 @@ def test_nodes_that_do_not_agree_are_asked_a_few_times_and_then_named(
                 drive.ask(request)
 
 
+def test_nodes_that_do_not_agree_yet_are_given_time(stores: Any, settings: Any, drive: Driver) -> None:
+    cluster = stores.get("cluster").for_test("torn")
+    point(settings, cluster.url, RETRIES=20)
+    name = "torn:{slot}:late"
+
+    with moving(cluster, name) as move:
+        move.source.execute_command("CLUSTER", "SETSLOT", move.slot, "MIGRATING", node_id(move.target))
+        before = rejected(move.target)
+        later = threading.Timer(
+            0.05, move.target.execute_command, ("CLUSTER", "SETSLOT", move.slot, "IMPORTING", node_id(move.source))
+        )
+        later.start()
+
+        assert drive.ask(Command("INCR", name)) == 1
+        assert rejected(move.target) > before
+        later.join()
+        move.finish()
+    cluster.delete_keys()
+
+
 def test_a_wait_follows_a_slot_that_has_moved(stores: Any, settings: Any, drive: Driver) -> None:
     cluster = stores.get("cluster").for_test("bell")
     point(settings, cluster.url)
