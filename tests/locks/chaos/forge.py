@@ -8,10 +8,10 @@ import signal
 import time
 import traceback
 
-from django_redis_components.core import leases
-from tests.locks.chaos import holders
-from tests.locks.chaos.holders import LEASE_S, Board, Smith
-from tests.locks.racers import break_script
+from django_redis_components.core import turns
+from tests.locks.chaos.board import Board
+from tests.locks.chaos.holders import LEASE_S, Smith
+from tests.locks.chaos.kinds import take_out
 
 PROCESSES = 16
 #: Seconds between two faults, at most.
@@ -19,26 +19,19 @@ FAULT_EVERY_S = 0.8
 #: Seconds for which a process is stopped.
 STOPPED_S = (1.2 * LEASE_S, 2.5 * LEASE_S)
 #: What a run must have seen before it may end, and how often.
-ENOUGH = {"grants": 200, "killed": 3, "stopped inside": 5, "cancelled": 10, "extended": 10, "stale writes": 1}
+ENOUGH = {"grants": 100, "killed": 3, "stopped inside": 2, "cancelled": 5, "extended": 5, "stale writes": 1}
+#: Milliseconds of a hand-off: a quarter of the usual ones, as half of those who wait here are dead or stopped.
+HANDOFF_MS = 500
 #: Seconds by which a run may be longer to see it: a busy machine is slow.
 EXTRA_S = 40
-#: What holds the promises in scripts: which, its text, and what it becomes when the guard is taken out.
-GUARDS = {
-    "acquire": [("ACQUIRE", "if not holder then\n  local", "if true then\n  local")],
-    "release": [("RELEASE", 'if redis.call("GET", lock) ~= token then', "if false then")],
-    "extend": [("EXTEND", 'if redis.call("GET", lock) ~= token then', "if false then")],
-    "fence": [
-        ("ACQUIRE", "local now_us = time[1] * 1000000 + time[2]", "local now_us = time[1] * 1000000"),
-        ("ACQUIRE", "tonumber(last) < now_us", "true"),
-    ],
-}
 
 
-def forge(seconds: float, seed: int, directory: str, without: str) -> dict[str, int]:
+def forge(kind: str, seconds: float, seed: int, directory: str, without: str) -> dict[str, int]:
     """Let them work for so long, or until there is enough to judge by; return what happened how often."""
     board = Board()
-    _take_out(without)
-    crew = Crew(directory, random.Random(seed), board)
+    turns.HANDOFF_MS, turns.LIVENESS_MS = HANDOFF_MS, 3 * HANDOFF_MS
+    take_out(without)
+    crew = Crew(directory, kind, random.Random(seed), board)
     try:
         crew.work(seconds)
     finally:
@@ -49,8 +42,9 @@ def forge(seconds: float, seed: int, directory: str, without: str) -> dict[str, 
 class Crew:
     """The processes of a run. Those that end are replaced."""
 
-    def __init__(self, directory: str, chance: random.Random, board: Board) -> None:
+    def __init__(self, directory: str, kind: str, chance: random.Random, board: Board) -> None:
         self._directory = directory
+        self._kind = kind
         self._chance = chance
         self._board = board
         self._running: dict[int, int] = {}
@@ -111,20 +105,9 @@ class Crew:
         pid = os.fork()
         if pid == 0:
             try:
-                Smith(self._directory, is_async, Board()).work()
+                Smith(self._directory, self._kind, is_async, Board()).work()
             except BaseException:  # noqa: BLE001 - the last words of a process
                 traceback.print_exc()
             finally:
                 os._exit(1)
         return pid
-
-
-def _take_out(guard: str) -> None:
-    """Take a guard out, to see that the history shows it."""
-    if guard == "resource":
-        holders.FENCED_WRITE = holders.FENCED_WRITE.replace("return 0", "")
-    elif guard == "deadline":
-        leases.Lease.is_overdue = property(lambda lease: False)
-    elif guard:
-        for edit in GUARDS[guard]:
-            break_script("locks", *edit)

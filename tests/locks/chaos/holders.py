@@ -17,61 +17,27 @@ from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-import redis
 from django.conf import settings
 from redis.exceptions import RedisError
 
-from django_redis_components.locks import Lock, LockLost, LockNotOwned
+from django_redis_components.locks import LockLost, LockNotOwned
+from django_redis_components.locks.holdable import Holdable
+from tests.locks.chaos.board import Board
+from tests.locks.chaos.kinds import made
 
-NAMES = ("anvil", "bellows", "crucible", "file", "hammer", "tongs")
 #: Seconds of a lease.
 LEASE_S = 1.0
 #: Share of the steps under a lock before which a holder is stopped for longer than its lease.
 STOPS = 0.02
-#: A resource that refuses what is stale, and keeps all that it took.
-FENCED_WRITE = """
-local last = tonumber(redis.call("GET", KEYS[1]) or 0)
-if tonumber(ARGV[1]) < last then
-  return 0
-end
-redis.call("SET", KEYS[1], ARGV[1])
-redis.call("RPUSH", KEYS[2], ARGV[1])
-return 1
-"""
-
-
-class Board:
-    """What all processes count, and the resources that they write."""
-
-    def __init__(self) -> None:
-        entries = settings.REDIS_COMPONENTS
-        self._raw = redis.Redis.from_url(entries["CONNECTIONS"]["default"]["URL"])
-        self._base = f"{entries['PREFIX']}:history"
-        self.fenced_write = FENCED_WRITE
-
-    def now(self) -> int:
-        seconds, microseconds = self._raw.time()
-        return seconds * 1_000_000 + microseconds
-
-    def count(self, what: str) -> None:
-        self._raw.hincrby(self._base, what, 1)
-
-    def counts(self) -> dict[str, int]:
-        return {what.decode(): int(number) for what, number in self._raw.hgetall(self._base).items()}
-
-    def write(self, name: str, fence: int) -> None:
-        landed = self._raw.eval(self.fenced_write, 2, f"{self._base}:{name}", f"{self._base}:{name}:log", fence)
-        self.count("writes" if landed else "stale writes")
-
-    def landed(self, name: str) -> list[int]:
-        return [int(fence) for fence in self._raw.lrange(f"{self._base}:{name}:log", 0, -1)]
 
 
 class Smith:
-    """One process. The same coroutine drives `Lock` either way: without a loop it never waits for anything."""
+    """One process. The same coroutine drives locks either way: without a loop it never waits for anything."""
 
-    def __init__(self, directory: str, is_async: bool, board: Board) -> None:
+    def __init__(self, directory: str, kind: str, is_async: bool, board: Board) -> None:
         random.seed(os.getpid())
+        self._kind = kind
+        self._aliases = list(settings.REDIS_COMPONENTS["CONNECTIONS"])
         self._is_async = is_async
         self._board = board
         self._log = os.open(Path(directory) / f"{os.getpid()}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -88,21 +54,20 @@ class Smith:
             await self._turn()
 
     async def _turn(self) -> None:
-        lock = Lock(
-            random.choice(NAMES),
+        names, lock = made(
+            self._kind,
             timeout=LEASE_S,
             renew=random.random() < 0.3,
             blocking_timeout=random.choice([0, 0.05, 2]),
-            using=random.choice(["default", "proxied"]),
+            using=random.choice(self._aliases),
         )
         asked = self._board.now()
         if not await self._patiently(lambda: self._take(lock)):
             await self._pause(random.uniform(0, 0.05))
             return
         fence = lock.fencing_token
-        assert fence is not None
-        self._note("grant", lock.name, os.getpid(), fence, asked, self._board.now())
-        self._board.count("grants")
+        self._note("grant", names, os.getpid(), fence or 0, asked, self._board.now())
+        self._board.count("grants" if fence else "readers")
         for _ in range(random.randint(1, 4)):
             await self._pause(random.uniform(0, 0.03))
             if random.random() < STOPS:
@@ -110,11 +75,16 @@ class Smith:
                 os.kill(os.getpid(), signal.SIGSTOP)  # somebody lets it go on when its lease has ended
             if not await self._goes_on(lock):
                 break
-            self._board.write(lock.name, fence)
-        self._board.write(lock.name, fence)
+            self._write(names, fence)
+        self._write(names, fence)
         await self._give_back(lock)
 
-    async def _take(self, lock: Lock) -> bool:
+    def _write(self, names: list[str], fence: int | None) -> None:
+        """Also late; who only reads has nothing to write."""
+        for name in names if fence else ():
+            self._board.write(name, fence or 0)
+
+    async def _take(self, lock: Holdable) -> bool:
         if not self._is_async:
             return lock.acquire()
         task = asyncio.ensure_future(lock.aacquire())
@@ -127,7 +97,7 @@ class Smith:
             self._board.count("cancelled")
             return False
 
-    async def _goes_on(self, lock: Lock) -> bool:
+    async def _goes_on(self, lock: Holdable) -> bool:
         """Extend it perhaps, and put down that it still lasts."""
         try:
             if random.random() < (0.3 if lock.remaining() else 0.6):
@@ -144,7 +114,7 @@ class Smith:
         self._note("inside", now)
         return True
 
-    async def _give_back(self, lock: Lock) -> None:
+    async def _give_back(self, lock: Holdable) -> None:
         surely_ours_until = time.monotonic() + lock.remaining()
         try:
             await self._patiently(lambda: self._do(lock, "release"))
@@ -161,7 +131,7 @@ class Smith:
             except RedisError:
                 self._board.count("errors")
 
-    async def _do(self, lock: Lock, method: str, *args: object) -> Any:
+    async def _do(self, lock: Holdable, method: str, *args: object) -> Any:
         reply = getattr(lock, f"a{method}" if self._is_async else method)(*args)
         return await reply if inspect.isawaitable(reply) else reply
 

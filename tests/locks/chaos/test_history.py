@@ -1,8 +1,9 @@
 """A history of sixteen processes that are killed, stopped and cancelled while replies get lost.
 
-The gate runs some seconds of it. The whole: ``HISTORY_S=600 pytest tests/locks/chaos -s -o
-faulthandler_timeout=0``. With ``HISTORY_WITHOUT=acquire`` (or release, extend, fence, deadline, resource) that
-guard is taken out first, and the run must fail.
+Of single locks, of groups of names, and of readers and writers, each on one server and on a Cluster (which
+loses no replies). The gate runs some seconds of it. The whole: ``HISTORY_S=600 pytest tests/locks/chaos -s -o
+faulthandler_timeout=0``. With ``HISTORY_WITHOUT=acquire`` (or another of `kinds.GUARDS`, or deadline, resource)
+that guard is taken out first, and the run of its kind must fail.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.locks.chaos.history import Grant, problems, read_grants, stale_writes
-from tests.locks.chaos.holders import NAMES, Board
+from tests.locks.chaos.board import Board
+from tests.locks.chaos.history import Grant, problems, read_grants, shared, stale_writes
+from tests.locks.chaos.kinds import KINDS, NAMES
 from tests.support import Proxy, Store
 from tests.support.processes import Children
 
 #: Seconds of the run.
-HISTORY_S = float(os.environ.get("HISTORY_S", "8"))
+HISTORY_S = float(os.environ.get("HISTORY_S", "4"))
 #: Repeats a run's choices, not its timing.
 SEED = int(os.environ.get("HISTORY_SEED", "1"))
 WITHOUT = os.environ.get("HISTORY_WITHOUT", "")
@@ -26,25 +28,50 @@ WITHOUT = os.environ.get("HISTORY_WITHOUT", "")
 LOSS = 0.03
 
 
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 def test_no_two_holders_no_order_but_that_of_fences_and_no_stale_write(
-    children: Children, proxy: Proxy, redis_server: Store, tmp_path: Path
+    children: Children, proxy: Proxy, kind: str, tmp_path: Path
 ) -> None:
     proxy.drop_random(LOSS, SEED)
-    child = children.call("tests.locks.chaos.forge:forge", HISTORY_S, SEED, str(tmp_path), WITHOUT)
-    counts = child.result(timeout_s=HISTORY_S + 180)
 
-    grants, board = read_grants(tmp_path), Board()
-    print(f"\n{len(grants)} grants in {HISTORY_S:g} s, {proxy.dropped} replies lost: {counts}")
-    assert problems(grants) == []
-    assert {name: stale_writes(board.landed(name)) for name in NAMES} == {name: [] for name in NAMES}
+    grants = run(children, kind, tmp_path)
+
+    print(f"{proxy.dropped} replies lost")
     assert proxy.dropped > 0
     assert any(grant.inside for grant in grants)
 
 
-def grant(fence: int, **facts: object) -> Grant:
+@pytest.mark.parametrize("store", ["cluster"], indirect=True)
+def test_the_same_on_a_cluster(children: Children, store: Store, kind: str, tmp_path: Path) -> None:
+    assert any(grant.inside for grant in run(children, kind, tmp_path))
+
+
+def run(children: Children, kind: str, directory: Path) -> list[Grant]:
+    """The grants of a history in which nothing forbidden is."""
+    child = children.call("tests.locks.chaos.forge:forge", kind, HISTORY_S, SEED, str(directory), WITHOUT)
+    counts = child.result(timeout_s=HISTORY_S + 180)
+
+    grants, board = read_grants(directory), Board()
+    print(f"\n{kind}: {len(grants)} grants in {HISTORY_S:g} s, {shared(grants)} readers beside others: {counts}")
+    assert problems(grants) == []
+    assert {name: stale_writes(board.landed(name)) for name in NAMES} == {name: [] for name in NAMES}
+    assert (shared(grants) > 0) is (kind == "readwrite")
+    return grants
+
+
+def grant(at: int, **facts: object) -> Grant:
     """A grant that asked a moment before and knew it a moment after."""
-    times = {"asked": fence - 5, "answered": fence + 5}
-    return Grant(**({"lock": "anvil", "pid": 1, "fence": fence} | times | facts))
+    times = {"asked": at - 5, "answered": at + 5}
+    return Grant(**({"lock": "anvil", "pid": 1, "fence": at} | times | facts))
+
+
+def reader(at: int, **facts: object) -> Grant:
+    """One who reads, and knew it a moment after."""
+    return grant(at, **({"fence": 0, "asked": at - 5, "answered": at + 5} | facts))
 
 
 @pytest.mark.parametrize(
@@ -57,6 +84,9 @@ def grant(fence: int, **facts: object) -> Grant:
         ([grant(100, answered=99)], "granted outside of 95 to 99"),
         ([grant(100, asked=300, answered=310), grant(200)], "anvil of 1 under 100: after anvil of 1 under 200"),
         ([grant(100, robbed=True)], "taken away during its lease"),
+        ([reader(100, robbed=True)], "taken away during its lease"),
+        ([reader(100, inside=250), grant(200)], "for reading, from 105 to 250: beside anvil of 1 under 200"),
+        ([grant(100, inside=250), reader(200)], "for reading, from 205 to 0: beside anvil of 1 under 100, until 250"),
     ],
 )
 def test_a_planted_fault_is_found(history: list[Grant], problem: str) -> None:
@@ -65,8 +95,10 @@ def test_a_planted_fault_is_found(history: list[Grant], problem: str) -> None:
 
 def test_a_history_without_faults_has_no_problems() -> None:
     history = [grant(100, inside=150), grant(200), grant(150, lock="bellows", inside=900), grant(300, inside=310)]
+    readers = [reader(400, inside=500), reader(450, inside=700), grant(800, inside=900), reader(1_000)]
 
-    assert problems(history) == []
+    assert problems(history + readers) == []
+    assert shared(history + readers) == 1
 
 
 def test_a_stale_write_is_found() -> None:
