@@ -34,6 +34,12 @@ from django_redis_components.taskqueue.checks import check_periodic, connections
 #: `manage.py check --tag redis_components` runs these checks alone.
 TAG = "redis_components"
 
+#: What a connection looks like, for those who have none yet.
+CONNECTION_HINT = (
+    'For example: REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": "redis://localhost:6379/1"}}}, '
+    'or {"CACHE": "NAME"} for a cache of django-redis.'
+)
+
 
 def check_settings(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
     """Every mistake in `REDIS_COMPONENTS` (drc.E001)."""
@@ -47,7 +53,7 @@ def check_connections(app_configs: Sequence[AppConfig] | None = None, **_: Any) 
         try:
             connections.endpoint(alias)
         except ConfigurationError as exc:
-            found.append(Error(str(exc), id="drc.E002"))
+            found.append(Error(str(exc), hint=CONNECTION_HINT, id="drc.E002"))
     return found
 
 

@@ -67,13 +67,13 @@ def client(alias: str = "default") -> Client:
     Raises:
         ConfigurationError: there is no such alias, or its settings are wrong.
     """
-    try:
+    found = _clients.get(alias)
+    if found is not None:
+        return found
+    with _guard:
+        if alias not in _clients:
+            _clients[alias] = Client(endpoint(alias))
         return _clients[alias]
-    except KeyError:
-        with _guard:
-            if alias not in _clients:
-                _clients[alias] = Client(endpoint(alias))
-            return _clients[alias]
 
 
 def aclient(alias: str = "default") -> AsyncClient:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentTypeError
 from collections.abc import Callable
 
+from django_redis_components.core.keys import validate_name
 from django_redis_components.core.units import to_seconds
 
 
@@ -31,6 +32,14 @@ def seconds(text: str) -> float:
         raise ArgumentTypeError(f"{text!r}: expected a number of seconds above 0, ten years at most.") from None
 
 
+def queue(text: str) -> str:
+    """A type for argparse: the name of a queue."""
+    try:
+        return validate_name(text, "queue name")
+    except ValueError as exc:
+        raise ArgumentTypeError(str(exc)) from None
+
+
 def weights(text: str) -> dict[str, int]:
     """A type for argparse: NAME=WEIGHT,NAME=WEIGHT, with whole numbers from 1 to 1000."""
     found: dict[str, int] = {}
@@ -42,7 +51,7 @@ def weights(text: str) -> dict[str, int]:
             raise ArgumentTypeError(f"{part!r}: queue {name!r} has a weight already.")
         if not number.isdecimal() or not 1 <= int(number) <= 1_000:
             raise ArgumentTypeError(f"{part!r}: expected a whole number from 1 to 1000 as the weight.")
-        found[name] = int(number)
+        found[queue(name)] = int(number)
     return found
 
 

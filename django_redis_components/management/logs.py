@@ -32,7 +32,13 @@ def begin(command: BaseCommand, options: dict[str, Any]) -> Callable[[str], obje
     shown = show(NAME, options["verbosity"], log_format or "text")
     if log_format and not shown:
         command.stderr.write(f"--log-format is not used: the site's LOGGING has handlers for {NAME}.")
-    return logging.getLogger(NAME).info if shown and log_format == "json" else command.stdout.write
+    if shown and log_format == "json":
+        return logging.getLogger(NAME).info
+    return command.stdout.write if options["verbosity"] else _nothing
+
+
+def _nothing(text: str) -> None:
+    """What is said with ``--verbosity 0``: errors only, which others tell."""
 
 
 def show(name: str, verbosity: int, log_format: str = "text") -> bool:

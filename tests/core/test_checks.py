@@ -117,6 +117,17 @@ def test_a_cache_that_is_not_django_redis_is_an_error_also_by_default(settings: 
     ]
 
 
+def test_a_site_without_a_connection_is_shown_one(settings: Any) -> None:
+    del settings.REDIS_COMPONENTS
+
+    [message] = run_checks(tags=[checks.TAG])
+
+    assert message.hint == (
+        'For example: REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": "redis://localhost:6379/1"}}}, '
+        'or {"CACHE": "NAME"} for a cache of django-redis.'
+    )
+
+
 def test_a_url_of_a_wrong_scheme_is_an_error(settings: Any) -> None:
     components(settings, url="amqp://user:secret@host")
 

@@ -14,7 +14,7 @@ from django.core.serializers.json import DjangoJSONEncoder
 from redis.exceptions import RedisError
 
 from django_redis_components.core.exceptions import RedisComponentsError
-from django_redis_components.management.arguments import seconds, whole_number
+from django_redis_components.management.arguments import queue, seconds, whole_number
 from django_redis_components.management.tables import harmless, table
 from django_redis_components.taskqueue.operations.control import LISTED
 from django_redis_components.taskqueue.operations.desk import Answer, Desk
@@ -53,9 +53,9 @@ class Command(BaseCommand):
             made[verb].add_argument(
                 "--json", action="store_true", help="one line of JSON instead of text, for programs"
             )
-        made["status"].add_argument("names", nargs="*", metavar="NAME", help="queues (default: all)")
+        made["status"].add_argument("names", nargs="*", type=queue, metavar="NAME", help="queues (default: all)")
         for verb in ("pause", "resume", "purge", "undo", "retry", "delete", "jobs"):
-            made[verb].add_argument("name", metavar="NAME", help="the queue")
+            made[verb].add_argument("name", type=queue, metavar="NAME", help="the queue")
         _add_arguments_of_pausing(made["pause"])
         made["undo"].add_argument("bin", metavar="BIN", help="the bin that the purge named")
         for verb in ("purge", "delete"):

@@ -12,7 +12,7 @@ from redis.exceptions import RedisError
 
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.management import logs
-from django_redis_components.management.arguments import address, weights, whole_number
+from django_redis_components.management.arguments import address, queue, weights, whole_number
 from django_redis_components.taskqueue.services.child import WorkerOptions
 from django_redis_components.taskqueue.services.reload import Watched, Watcher
 from django_redis_components.taskqueue.services.service import run_worker
@@ -33,7 +33,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the arguments."""
-        parser.add_argument("queues", nargs="*", help="queue names (default: default, or those with weights)")
+        parser.add_argument(
+            "queues", nargs="*", type=queue, help="queue names (default: default, or those with weights)"
+        )
         parser.add_argument(
             "--weights",
             type=weights,

@@ -69,8 +69,9 @@ class Desk:
         staff = f"Workers: {workers or 'none'}. Poller: {'active' if overview.poller else 'none'}."
         if not queues:
             return Answer(data, f"No queues yet: a queue appears with its first task. {staff}")
-        cut_off = not wanted and len(queues) >= MAX_QUEUES
-        note = f"{MAX_QUEUES} queues are listed at most; name others to see them." if cut_off else ""
+        note = self._strangers(*wanted)
+        if not wanted and len(queues) >= MAX_QUEUES:
+            note = f"{MAX_QUEUES} queues are listed at most; name others to see them."
         return Answer(data, staff, listing.of_queues(queues, done, overview.at), note)
 
     def schedules(self) -> Answer:
@@ -90,7 +91,7 @@ class Desk:
         ends = f" until {listing.clock(paused.until)}" if paused and paused.until else ""
         data = {"queue": name, "paused": dataclasses.asdict(paused) if paused else None}
         text = f"Queue {name!r} is paused{ends}. To resume it: {self._command('resume', name)}"
-        return Answer(data, text, note="" if self._is_known(name) else f"Queue {name!r} has never had a task.")
+        return Answer(data, text, note=self._strangers(name))
 
     def resume(self, name: str) -> Answer:
         """Resume a queue."""
@@ -153,7 +154,8 @@ class Desk:
         data = {"queue": name, "state": state, "total": total, "limit": limit, "offset": offset}
         data |= {"jobs": [listing.data_of(job, with_arguments=with_arguments) for job in jobs]}
         if not jobs:
-            return Answer(data, f"Queue {name!r} has {_tasks(total, state)}; none from {offset:,} on.")
+            text = f"Queue {name!r} has {_tasks(total, state)}; none from {offset:,} on."
+            return Answer(data, text, note=self._strangers(name))
         text = f"{_tasks(total, state)} in queue {name!r}; shown from {offset:,} on."
         if offset + limit < total:
             further = ("--limit", str(limit), "--offset", str(offset + limit))
@@ -177,9 +179,16 @@ class Desk:
     def _run(self, flow: Flow[T]) -> T:
         return run(connections.client(self._using), flow)
 
-    def _is_known(self, name: str) -> bool:
-        known = connections.client(self._using).execute(Read("ZSCORE", f"{base_key()}:queues", name))
-        return known is not None
+    def _strangers(self, *names: str) -> str:
+        """What to say of names that may be typing errors; empty when all are known."""
+        if not names:
+            return ""
+        known = connections.client(self._using).execute(Read("ZMSCORE", f"{base_key()}:queues", *names))
+        return " ".join(
+            f"Queue {name!r} has had no task for a day, if ever."
+            for name, score in zip(names, known, strict=True)
+            if score is None
+        )
 
     def _command(self, verb: str, *words: str, options: Sequence[str] = ()) -> str:
         """A command to type, quoted for a shell."""

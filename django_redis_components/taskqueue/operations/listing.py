@@ -61,8 +61,13 @@ def _pace(metrics: Metrics | None) -> tuple[str, str, str]:
     """Finished in a minute, and what 95 % of the tasks waited and ran; empty where nothing has finished."""
     if metrics is None or not metrics.totals.finished:
         return "", "", ""
-    rate = metrics.per_minute()
-    return f"{rate:,.0f}" if rate >= 10 else f"{rate:.1f}", short(metrics.waited.p95), short(metrics.ran.p95)
+    return _rate(metrics.per_minute()), short(metrics.waited.p95), short(metrics.ran.p95)
+
+
+def _rate(per_minute: float) -> str:
+    if per_minute < 0.1:
+        return "<0.1"
+    return f"{per_minute:,.0f}" if per_minute >= 10 else f"{per_minute:.1f}"
 
 
 #: The last columns of each state: header, and what stands there.

@@ -28,9 +28,8 @@ from tests.taskqueue.tasks import fail, note
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["status", "a\nb"], r"queue name 'a\nb': control character '\n' is not accepted."),
         (["jobs", "default", "ready", "--using", "nowhere"], "nowhere"),
-        (["pause", "x" * 201], "has 201 bytes: expected at most 200."),
+        (["undo", "default", "nothing"], "Nothing of queue 'default' is in bin 'nothing'"),
     ],
 )
 def test_what_cannot_be_done_is_told(redis_server: Store, words: list[str], text: str) -> None:
@@ -64,6 +63,8 @@ def test_redis_away_is_told() -> None:
         ),
         (["pause", "default", "--until", "nan"], "argument --until: 'nan': expected a number of seconds above 0"),
         (["purge"], "the following arguments are required: NAME"),
+        (["status", "a\nb"], r"argument NAME: queue name 'a\nb': control character '\n' is not accepted."),
+        (["pause", "x" * 201], "has 201 bytes: expected at most 200."),
     ],
 )
 def test_wrong_usage_is_told(redis_server: Store, words: list[str], text: str) -> None:
