@@ -124,6 +124,15 @@ def test_what_is_soon_unused_is_stored_briefly(store: Store) -> None:
     assert all(0 < store.raw.pttl(key) <= 10_001 for key in [*store.keys()])
 
 
+@pytest.mark.parametrize("algorithm", ["gcra", "fixed"])
+def test_what_is_unused_at_once_is_kept_for_the_next_hit_all_the_same(store: Store, algorithm: str) -> None:
+    limit = RateLimit("login", (1_000_000, 1), (1, 0.001), algorithm=algorithm)
+
+    limit.hit("ada")
+
+    assert all(900 < store.raw.pttl(key) <= 1_001 for key in [*store.keys()])
+
+
 def test_all_keys_of_a_visitor_share_a_slot_and_visitors_do_not(store: Store) -> None:
     limit = RateLimit("login", "5/m", "9/h", penalty=(9, 60))
     limit.hit("ada")

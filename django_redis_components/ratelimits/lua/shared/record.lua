@@ -10,7 +10,8 @@ local function read(key)
 end
 
 local function write(key, time_us, number, ids, life_us)
-  local life_ms = math.max(1, math.ceil(life_us / 1000))
+  -- A second at least: to end a key and make it anew for each hit of a fast rate takes longer than the hit itself.
+  local life_ms = math.max(1000, math.ceil(life_us / 1000))
   redis.call("SET", key, struct.pack(">dd", time_us, number) .. ids, "PX", life_ms)
 end
 
