@@ -8,8 +8,12 @@ from django.templatetags.static import static
 from django.urls import include, path
 from django.views.generic import RedirectView
 
+from example_project.market.views import entrance
+
 urlpatterns = [
     path("", include("example_project.market.urls")),
+    # In front of the package's own page, which has no limit.
+    path("redis/autocomplete/<str:name>/", entrance.suggestions),
     path("redis/", include("django_redis_components.urls")),
     path("admin/", admin.site.urls),
     # The admin's pages name no icon, so browsers ask for this one.

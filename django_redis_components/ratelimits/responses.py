@@ -2,8 +2,10 @@
 
     RateLimit-Policy: "5/m";q=5;w=60, "100/h";q=100;w=3600        quota and window, in seconds
     RateLimit: "5/m";r=3;t=24                                      what remains, and when all of it is there again
+    RateLimit: "5/m";r=0;t=12                                      denied: what remains, and when to come again
 
-(draft-ietf-httpapi-ratelimit-headers-10; both are lists of structured fields.) The policy's name is the rate.
+(draft-ietf-httpapi-ratelimit-headers-11 of May 2026, whose fields are those of -10; both are lists of structured
+fields.) The policy's name is the rate. Retry-After never lies before the `t` of a rate that denies, as the draft asks.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from django.http.response import HttpResponseBase
 from django.utils.translation import ngettext
 
 from django_redis_components.core.rates import Rate
+from django_redis_components.ratelimits.algorithms import State
 from django_redis_components.ratelimits.decision import Decision
 
 
@@ -36,11 +39,7 @@ def describe(response: HttpResponseBase, rates: Sequence[Rate], decision: Decisi
     if decision.blocked:
         _add(response, "RateLimit", [f'"{rates[0]}";r=0;t={whole_seconds(decision.retry_after)}'])
     elif decision.checked:
-        _add(
-            response,
-            "RateLimit",
-            [f'"{state.rate}";r={state.remaining};t={math.ceil(state.reset_us / 1e6)}' for state in decision.states],
-        )
+        _add(response, "RateLimit", [_service_limit(state, _age_us(decision)) for state in decision.states])
     if not decision.allowed:
         response.headers["Retry-After"] = str(whole_seconds(decision.retry_after))
 
@@ -48,6 +47,18 @@ def describe(response: HttpResponseBase, rates: Sequence[Rate], decision: Decisi
 def whole_seconds(seconds: float) -> int:
     """Rounded up, and never 0: who comes back then is let in."""
     return max(1, math.ceil(seconds))
+
+
+def _service_limit(state: State, age_us: int) -> str:
+    window_us = max(0, (state.retry_us or state.reset_us) - age_us)
+    return f'"{state.rate}";r={state.remaining};t={-(-window_us // 1_000_000)}'
+
+
+def _age_us(decision: Decision) -> int:
+    """How long ago the server was asked: a denial from memory has the states of that moment."""
+    if decision.allowed:
+        return 0
+    return max(state.retry_us for state in decision.states) - round(decision.retry_after * 1_000_000)
 
 
 def _window_s(rate: Rate) -> int:

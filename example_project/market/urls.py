@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from django.contrib.auth.views import LoginView, LogoutView
+from django.contrib.auth.views import LogoutView
 from django.urls import path
 
-from example_project.market.views import items, mine, writing
+from example_project.market.views import entrance, items, mine, writing
 
 urlpatterns = [
     path("", items.MarketView.as_view(), name="market"),
@@ -16,8 +16,6 @@ urlpatterns = [
     path("mine/", mine.MyThingsView.as_view(), name="mine"),
     path("write/", writing.WriteView.as_view(), name="write"),
     path("mails/", writing.mails, name="mails"),
-    path(
-        "login/", LoginView.as_view(template_name="market/login.html", redirect_authenticated_user=True), name="login"
-    ),
+    path("login/", entrance.SignInView.as_view(), name="login"),
     path("logout/", LogoutView.as_view(), name="logout"),
 ]

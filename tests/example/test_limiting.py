@@ -1,0 +1,68 @@
+"""What the market limits: guessing of passwords, and questions of the autocomplete widget."""
+
+from __future__ import annotations
+
+import re
+
+from django.test import RequestFactory
+
+from example_project.market import limiting
+from tests.support import Store
+from tests.support.demo import PASSWORD, Demo
+
+
+def test_who_guesses_a_password_is_told_when_to_come_back(demo: Demo) -> None:
+    guesser = demo.visitor()
+    guesser.get("/login/")
+
+    replies = [guesser.post("/login/", username="Nobody", password=f"guess {n}") for n in range(6)]
+
+    assert [reply.status for reply in replies] == [200] * 5 + [429]
+    told = replies[-1]
+    assert 1 <= int(told.headers["Retry-After"]) <= 12
+    assert "Too many tries to sign in" in told.text
+    assert re.search(r"Try again in \d+ seconds?\.", told.text)
+    assert guesser.post("/login/", username=" nobody", password="once more").status == 429
+    assert guesser.get("/login/").status == 200
+
+
+def test_right_passwords_do_not_count(demo: Demo) -> None:
+    for _ in range(6):
+        member = demo.visitor()
+        member.get("/login/")
+        assert member.post("/login/", username="kitano", password=PASSWORD).status == 302
+
+
+def test_an_address_that_tries_many_names_is_stopped(redis_server: Store) -> None:
+    request = RequestFactory(REMOTE_ADDR="192.0.2.7").post("/login/")
+    elsewhere = RequestFactory(REMOTE_ADDR="192.0.2.8").post("/login/")
+
+    answers = [bool(limiting.attempt(request, f"name {n}")) for n in range(31)]
+
+    assert answers == [True] * 30 + [False]
+    assert limiting.attempt(elsewhere, "name 30")
+
+
+def test_a_try_that_is_denied_counts_nowhere(redis_server: Store) -> None:
+    request = RequestFactory(REMOTE_ADDR="192.0.2.7").post("/login/")
+    for _ in range(5):
+        limiting.attempt(request, "ada")
+    before = limiting.BY_ADDRESS.peek("ip:192.0.2.7").remaining
+
+    assert not limiting.attempt(request, "ada")
+
+    assert limiting.BY_ADDRESS.peek("ip:192.0.2.7").remaining == before
+
+
+def test_suggestions_are_limited(demo: Demo) -> None:
+    typist = demo.visitor("ismail")
+
+    replies = []
+    while not replies or (replies[-1].status == 200 and len(replies) < 400):
+        replies.append(typist.get("/redis/autocomplete/contacts/?term=z"))
+
+    denied = replies[-1]
+    assert (denied.status, denied.headers["Content-Type"]) == (429, "application/json")
+    assert len(replies) > 20
+    assert int(denied.headers["Retry-After"]) == 1
+    assert '"300/m";q=300;w=60' in denied.headers["RateLimit-Policy"]
