@@ -36,7 +36,11 @@ PARTS: dict[str, Callable[[Bench, Sizes, list[Row]], list[Step]]] = {
     "idle": room.idle_steps,
 }
 #: Parts that are programs of their own, and what makes them quick.
-PROGRAMS = {"locks": ["--rounds", "3", "--seconds", "1"], "ratelimits": ["--rounds", "3"]}
+PROGRAMS = {
+    "locks": ["--rounds", "3", "--seconds", "1"],
+    "semaphores": ["--rounds", "3"],
+    "ratelimits": ["--rounds", "3"],
+}
 #: Every figure of the last run, also of one that was broken off.
 LAST = environment.HOME / "last.json"
 #: Parts in which each peer has all its rows; in the others it has one.

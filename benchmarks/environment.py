@@ -3,6 +3,9 @@
 ``venv`` holds what setup.cfg's extra ``bench`` lists, installed one by one, so that a peer that cannot be
 installed costs only itself; ``node`` holds BullMQ. What could not be installed is remembered with pip's
 (or npm's) last word on it, and named in the report. ``python -m benchmarks --install`` tries again.
+
+All are measured with the redis-py that this package asks for: pip is told so as a constraint, so that a peer that asks
+for an older one is refused instead of taking ours away, and no run begins without it (`require_our_redis`).
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import configparser
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -29,15 +33,36 @@ def python() -> str:
 
 
 def prepare(base_python: str, again: bool = False) -> None:
-    """Make the environment if it is not there, or again."""
-    if REFUSED.exists() and not again:
-        return
+    """Make the environment if it is not there, or again; and see that our redis-py is in it."""
+    if again or not REFUSED.exists():
+        _install(base_python)
+    require_our_redis(versions())
+
+
+def require_our_redis(found: dict[str, str]) -> None:
+    """Refuse to measure ours with a redis-py that it does not support.
+
+    Raises:
+        SystemExit: it is older, or there is none.
+    """
+    least = _least_redis()
+    if _numbers(found.get("redis", "0")) < _numbers(least):
+        raise SystemExit(
+            f"The environment in {HOME} has redis-py {found.get('redis', '(none)')}, and this package needs {least}: "
+            "what it measures would be wrong. Make it again: python -m benchmarks --install."
+        )
+
+
+def _install(base_python: str) -> None:
     HOME.mkdir(parents=True, exist_ok=True)
-    subprocess.run([base_python, "-m", "venv", str(HOME / "venv")], check=True)
+    subprocess.run([base_python, "-m", "venv", "--clear", str(HOME / "venv")], check=True)
+    constraints = HOME / "constraints.txt"
+    constraints.write_text(f"redis>={_least_redis()}\n")
     refused = {}
     for requirements in [["-e", f"{ROOT}[demo]", "Django>=6.1,<6.2"], *([line] for line in _peers())]:
         print("installing", *requirements, flush=True)
-        words = _run([python(), "-m", "pip", "install", "-q", "--disable-pip-version-check", *requirements])
+        pip = [python(), "-m", "pip", "install", "-q", "--disable-pip-version-check", "-c", str(constraints)]
+        words = _run([*pip, *requirements])
         if words is not None:
             refused[requirements[-1]] = words
     words = _install_node()
@@ -75,10 +100,26 @@ def variables(url: str, notes_url: str, peer: str) -> dict[str, str]:
 
 
 def _peers() -> list[str]:
+    lines = _setup()["options.extras_require"]["bench"].splitlines()
+    return [line.strip() for line in lines if line.strip() and not line.strip().startswith("#")]
+
+
+def _least_redis() -> str:
+    """The oldest redis-py that setup.cfg accepts."""
+    found = re.search(r"^redis\[hiredis\]>=([\d.]+)", _setup()["options"]["install_requires"], re.MULTILINE)
+    if found is None:
+        raise SystemExit("setup.cfg names no redis[hiredis]>=… among its install_requires.")
+    return found[1]
+
+
+def _setup() -> configparser.ConfigParser:
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")
-    lines = config["options.extras_require"]["bench"].splitlines()
-    return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    return config
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", version)[:3]))
 
 
 def _install_node() -> str | None:

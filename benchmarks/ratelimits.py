@@ -1,4 +1,4 @@
-"""Rate limits beside limits and throttled-py: what a hit costs that is allowed, and one that is denied.
+"""Rate limits beside limits, throttled-py and walrus: what a hit costs that is allowed, and one that is denied.
 
     python -m benchmarks.ratelimits [--rounds 40] [--calls 300]
 
@@ -44,7 +44,7 @@ def main() -> None:
 def measure(url: str, options: argparse.Namespace) -> None:
     """All rows in turn, round after round."""
     set_up(url)
-    table = ours(url) | throttled_py(url) | limits_py(url)
+    table = ours(url) | throttled_py(url) | limits_py(url) | walrus_py(url)
     for timed in table.values():
         timed(10)
     times: dict[str, list[float]] = {name: [] for name in table}
@@ -123,6 +123,21 @@ def limits_py(url: str) -> dict[str, Timed]:
     denied, item = MovingWindowRateLimiter(RedisStorage(url, key_prefix="limits-denied")), RateLimitItemPerDay(1)
     rows["limits, moving, denied"] = lambda calls: repeated(lambda: denied.hit(item, "key"), calls)
     return rows
+
+
+def walrus_py(url: str) -> dict[str, Timed]:
+    """walrus' script, if it is installed. What it counts is a list: it has no limit of a million."""
+    try:
+        from walrus import Walrus  # type: ignore[import-not-found]
+    except ImportError:
+        return {}
+    database = Walrus.from_url(url)
+    allowed = database.rate_limit_lua("walrus", limit=10_000, per=1)
+    denied = database.rate_limit_lua("walrus-denied", limit=1, per=86_400)
+    return {
+        "walrus, script, allowed": lambda calls: repeated(lambda: allowed.limit("key"), calls),
+        "walrus, script, denied": lambda calls: repeated(lambda: denied.limit("key"), calls),
+    }
 
 
 def raw(url: str) -> Timed:

@@ -49,6 +49,7 @@ PARTS = {
     "expired": ("After results have expired", "Keys and memory before the tasks, and when their results are gone."),
     "idle": ("Idle", "Commands a second of a worker with nothing to do, as MONITOR counts them on the server."),
     "locks": ("Locks", "The output of `python -m benchmarks.locks` in the same run."),
+    "semaphores": ("Semaphores", "The output of `python -m benchmarks.semaphores` in the same run."),
     "ratelimits": ("Rate limits", "The output of `python -m benchmarks.ratelimits` in the same run."),
 }
 #: In these parts less is better, and the ratio is the row's figure by ours.
