@@ -1,8 +1,10 @@
 """Renewing leases while their holders work, and telling holders that they lost them: locks, permits.
 
-One daemon thread for each process renews all leases that are to be renewed, at a third of their time, in
-one round trip for each connection. It starts with the first lease, ends when there is none left, and is
-started again in the child of a fork, which holds none of its parent's leases.
+One daemon thread for each process looks at all leases. It starts with the first, ends when there is none
+left, and is started again in the child of a fork, which holds none of its parent's leases. At a third of
+their time it has leases renewed, in one round trip for each connection, by a thread of that connection: a
+server that hangs must not cost the leases on another, nor keep a loss from being told. `on_lost` is called
+in a thread of its own, for it is the site's and may take its time.
 
 The local deadline is the truth: an error of the connection is tried again until then, and at the deadline
 the lease is lost, whatever the server may say later. "Not yours" from the server is final.
@@ -19,10 +21,13 @@ import time
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
+from django.db import connections as databases
 from redis.exceptions import RedisError
 
 from django_redis_components.core.connections import client
+from django_redis_components.core.errands import Errands, started
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.leases import Lease, deadline_of
 from django_redis_components.core.protocol import Batch, Call, Flow, run
@@ -111,6 +116,7 @@ class Watch:
         ttl_ms: milliseconds of the lease.
         renew_until: monotonic seconds until which it may be renewed.
         due: monotonic seconds at which there is something to do.
+        asks: whether a renewal is under way.
     """
 
     care: Care
@@ -119,6 +125,7 @@ class Watch:
     ttl_ms: int
     renew_until: float
     due: float = 0.0
+    asks: bool = False
 
     def plan(self) -> None:
         """Set when to look at it next, after a grant or a renewal."""
@@ -147,15 +154,19 @@ class Watchdog:
         self._changed = threading.Condition()
         self._watches: dict[Lease, Watch] = {}
         self._thread: threading.Thread | None = None
+        self._renewers: dict[str, Errands] = {}
 
     def watch(self, watch: Watch) -> None:
-        """Look after a lease from now on."""
+        """Look after a lease from now on.
+
+        Raises:
+            RuntimeError: there may be no more threads.
+        """
         watch.plan()
         with self._changed:
-            self._watches[watch.lease] = watch
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="redis-lease-watchdog", daemon=True)
-                self._thread.start()
+                self._thread = started(self._run, "redis-lease-watchdog")
+            self._watches[watch.lease] = watch
             self._changed.notify()
 
     def unwatch(self, lease: Lease) -> Watch | None:
@@ -173,16 +184,20 @@ class Watchdog:
                 self._changed.notify()
 
     def _run(self) -> None:
-        while True:
-            due = self._wait()
-            if due is None:
-                return
-            try:
-                self._look_after(due)
-            except Exception:  # noqa: BLE001 - all other leases depend on this thread
-                _log.exception("The watchdog of leases goes on after an error.")
-                for watch in due:
-                    watch.wait_after_error()
+        while (due := self._wait()) is not None:
+            self._careful(due, self._look_after, due)
+
+    def _careful(self, watches: Iterable[Watch], do: Callable[..., None], *args: object) -> None:
+        """Do something for these watches; a mistake in it costs a try, and never the thread."""
+        try:
+            do(*args)
+        except Exception:  # noqa: BLE001 - all other leases depend on this thread
+            _log.exception("The watchdog of leases goes on after an error.")
+            for watch in watches:
+                watch.asks = False
+                watch.wait_after_error()
+        with self._changed:
+            self._changed.notify()
 
     def _wait(self) -> list[Watch] | None:
         """The watches that are due, after waiting for them; None when there are no more leases."""
@@ -204,13 +219,27 @@ class Watchdog:
                 self.unwatch(watch.lease)
             elif watch.lease.is_lost:
                 self._lost(watch)
-            elif wanted_ms:
-                renewals[watch.care.using].append((watch, wanted_ms))
             else:
                 watch.due = watch.lease.deadline
+                if wanted_ms and not watch.asks:
+                    renewals[watch.care.using].append((watch, wanted_ms))
         for using, each in renewals.items():
-            for start in range(0, len(each), BATCH):
-                self._renew(using, each[start : start + BATCH])
+            self._have_renewed(using, each)
+
+    def _have_renewed(self, using: str, renewals: list[tuple[Watch, int]]) -> None:
+        """Let the thread of this connection renew these."""
+        watches = [watch for watch, _ in renewals]
+        for watch in watches:
+            watch.asks = True
+        renewer = self._renewers.setdefault(using, Errands(f"redis-lease-renewal-{using}"))
+        try:
+            renewer.add(partial(self._careful, watches, self._renew_all, using, renewals))
+        except RuntimeError:  # no more threads: better late than never
+            self._renew_all(using, renewals)
+
+    def _renew_all(self, using: str, renewals: list[tuple[Watch, int]]) -> None:
+        for start in range(0, len(renewals), BATCH):
+            self._renew(using, renewals[start : start + BATCH])
 
     def _renew(self, using: str, renewals: list[tuple[Watch, int]]) -> None:
         asked_at = time.monotonic()
@@ -219,6 +248,7 @@ class Watchdog:
         except (RedisError, RedisComponentsError) as exc:
             replies = [exc] * len(renewals)
         for (watch, wanted_ms), reply in zip(renewals, replies, strict=True):
+            watch.asks = False
             if isinstance(reply, Exception):
                 _log.warning("The lease of %s was not renewed, and will be tried again: %s", watch.care.owner(), reply)
                 watch.wait_after_error()
@@ -235,11 +265,21 @@ class Watchdog:
         watch.lease.mark_lost()
         owner = watch.care.owner()
         _log.warning("The lease of %s is lost while its holder works.", owner)
-        if watch.care.on_lost is not None:
+        if watch.care.on_lost is not None and owner is not None:
             try:
-                watch.care.on_lost(owner)
-            except Exception:  # noqa: BLE001 - the site's own function
-                _log.exception("on_lost of %s failed.", owner)
+                started(_tell, "redis-lease-lost", watch.care.on_lost, owner)
+            except RuntimeError:  # no more threads
+                _tell(watch.care.on_lost, owner)
+
+
+def _tell(on_lost: Callable[..., object], owner: object) -> None:
+    """Call the site's function. What it opened of Django's databases belongs to this thread, which ends."""
+    try:
+        on_lost(owner)
+    except BaseException:  # noqa: BLE001 - nobody would learn of a SystemExit in a thread
+        _log.exception("on_lost of %s failed.", owner)
+    finally:
+        databases.close_all()
 
 
 def _extend_all(renewals: list[tuple[Watch, int]]) -> Flow[list[object]]:

@@ -120,19 +120,19 @@ class Holder:
         granted = yield from take
         lease = leases.own()
         if granted and lease is not None:
-            if self._terms.min_replicas:
-                yield from self._replicate(lease)
-            if self._care is not None:
-                self._care.begin(lease, self._calls.lengthen, self.ttl_ms)
+            yield from self._secure(lease)
         return granted
 
-    def _replicate(self, lease: Lease) -> Flow[None]:
-        """Go on only when enough replicas have the grant; else it is given back."""
+    def _secure(self, lease: Lease) -> Flow[None]:
+        """See that enough replicas have the grant, and that it is looked after; else it is given back."""
         wanted = self._terms.min_replicas
         try:
-            acknowledged = yield from replicas.wait(self._calls.marks, wanted, self.ttl_ms, self._terms.using)
-            if acknowledged < wanted:
-                raise NotEnoughReplicas(self.name, wanted, acknowledged)
+            if wanted:
+                acknowledged = yield from replicas.wait(self._calls.marks, wanted, self.ttl_ms, self._terms.using)
+                if acknowledged < wanted:
+                    raise NotEnoughReplicas(self.name, wanted, acknowledged)
+            if self._care is not None:
+                self._care.begin(lease, self._calls.lengthen, self.ttl_ms)
         except GeneratorExit:
             raise
         except BaseException:

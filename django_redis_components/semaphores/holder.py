@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import time
@@ -188,7 +189,12 @@ class Holder:
         granted = yield from take
         lease = self.leases.own()
         if granted and lease is not None:
-            care.begin(lease, self._lengthen, self._ttl_ms)
+            try:
+                care.begin(lease, self._lengthen, self._ttl_ms)
+            except BaseException:
+                with contextlib.suppress(RedisError):
+                    yield from self.release()
+                raise
         return granted
 
     def _ask(self, permit: str, patience_ms: int) -> Call:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
+import signal
+import sys
 import threading
 import time
 import weakref
@@ -46,6 +49,27 @@ def renew_now(held: Lock) -> None:
     before = lease.deadline
     watchdog.watchdog.hurry(lease)
     eventually(lambda: lease.deadline > before)
+
+
+@contextlib.contextmanager
+def stopped(store: Store, held: Lock) -> Iterator[None]:
+    """Take the lock, and let the server hang meanwhile."""
+    held.acquire()
+    pid = store.servers[0].pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def patient(store: Store) -> dict[str, object]:
+    """A connection that waits for a hanging server for longer than the test."""
+    return {"URL": store.url, "SOCKET_TIMEOUT": 120}
+
+
+def no_more_threads(_: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
 
 
 def test_a_lease_is_renewed_for_as_long_as_it_is_held(store: Store) -> None:
@@ -183,6 +207,90 @@ def test_a_callback_that_fails_is_logged_and_the_others_go_on(
     renew_now(other)
     assert other.owned()
     other.release()
+
+
+def test_a_callback_that_would_end_the_process_ends_nothing(
+    redis_server: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    careless, other = Lock("door", timeout=0.05, on_lost=lambda _: sys.exit(1)), Lock("window", renew=True)
+    careless.acquire()
+
+    eventually(lambda: "SystemExit: 1" in caplog.text)
+
+    with other:
+        renew_now(other)
+
+
+def test_a_callback_that_takes_its_time_keeps_nobody_waiting(redis_server: Store) -> None:
+    told: list[object] = []
+    go_on = threading.Event()
+    slow = Lock("door", timeout=0.05, on_lost=lambda held: (told.append(held), go_on.wait(60)))
+    slow.acquire()
+    eventually(lambda: told)
+
+    with Lock("window", timeout=60, renew=True) as other:
+        renew_now(other)
+    next_one = Lock("gate", timeout=0.05, on_lost=told.append)
+    next_one.acquire()
+
+    eventually(lambda: told == [slow, next_one])
+    go_on.set()
+
+
+def test_a_server_that_hangs_costs_no_lease_on_another(own_server: Store, redis_server: Store, settings) -> None:
+    urls = {"default": {"URL": redis_server.url}, "other": patient(own_server)}
+    settings.REDIS_COMPONENTS = {"PREFIX": redis_server.prefix, "CONNECTIONS": urls}
+    hanging, other = Lock("door", timeout=60, renew=True, using="other"), Lock("window", timeout=60, renew=True)
+    with stopped(own_server, hanging), other:
+        watch = watchdog.watchdog._watches[hanging._holder.held()]
+        watchdog.watchdog.hurry(watch.lease)
+        eventually(lambda: watch.asks)
+
+        renew_now(other)
+
+        assert watch.asks
+
+
+def test_a_loss_is_told_also_while_the_server_hangs(own_server: Store, settings) -> None:
+    settings.REDIS_COMPONENTS = {"PREFIX": own_server.prefix, "CONNECTIONS": {"default": patient(own_server)}}
+    lost: list[object] = []
+    held = Lock("door", timeout=1, renew=True, on_lost=lost.append)
+    with stopped(own_server, held):
+        watch = watchdog.watchdog._watches[held._holder.held()]
+
+        eventually(lambda: lost)
+
+        assert watch.asks
+
+
+def test_without_a_thread_to_look_after_it_a_lock_is_given_back(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_more_threads)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            Lock("door", renew=True).acquire()
+    assert not Lock("door").locked()
+
+    with Lock("door", timeout=60, renew=True) as held:
+        renew_now(held)
+
+
+def test_without_further_threads_leases_are_renewed_and_losses_told_all_the_same(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[object] = []
+    held = Lock("door", timeout=60, renew=True, on_lost=told.append)
+    held.acquire()
+    watchdog.watchdog._renewers.clear()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_more_threads)
+        renew_now(held)
+        redis_server.raw.delete(key_of(redis_server))
+        watchdog.watchdog.hurry(held._holder.held())
+
+        eventually(lambda: told)
 
 
 def test_an_error_of_the_connection_is_tried_again_until_the_deadline(

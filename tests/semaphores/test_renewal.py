@@ -5,6 +5,7 @@ What the watchdog does in general is tested with locks.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -196,3 +197,18 @@ def test_a_wrong_option_is_refused(arguments: dict[str, object], error: type, te
             make("pool", 5, **arguments)
 
         assert text in str(caught.value)
+
+
+def test_without_a_thread_to_look_after_it_a_permit_is_given_back(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_more_threads(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    pool = Semaphore("pool", 1, renew=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_more_threads)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            pool.acquire()
+
+    assert pool.available() == 1
