@@ -10,6 +10,8 @@ import json
 import math
 from typing import Any
 
+from django.utils.datastructures import MultiValueDict
+
 _SCALARS = (str, int, bool, type(None))
 _LISTS = (list, tuple)
 #: Types of which a value is carried as it is. Most values are of these, so they are looked for first.
@@ -35,7 +37,8 @@ def normalise(value: Any, path: str = "", depth: int = 0) -> Any:
         path: where the value stands, for the error: ``args[0]["when"]``.
 
     Raises:
-        TypeError: the value, or one inside it, is not JSON; the message names the path and the type.
+        TypeError: the value, or one inside it, is not JSON, or would lose something; the message names the path and
+            the type.
         ValueError: NaN, an infinity, or nested too deep (a cycle, perhaps).
     """
     if isinstance(value, _SCALARS):
@@ -52,6 +55,8 @@ def normalise(value: Any, path: str = "", depth: int = 0) -> Any:
             for index, item in enumerate(value)
         ]
     if isinstance(value, dict):
+        if isinstance(value, MultiValueDict):
+            raise several_values(value, path)
         return {
             _key(key, path): item if type(item) in _PLAIN else normalise(item, f"{path}[{key!r}]", depth + 1)
             for key, item in value.items()
@@ -59,6 +64,14 @@ def normalise(value: Any, path: str = "", depth: int = 0) -> Any:
     raise TypeError(
         f"{path or 'value'} is a {type(value).__module__}.{type(value).__qualname__}: expected JSON"
         " (str, int, float, bool, None, and lists and dicts of these). Send an id or a string instead."
+    )
+
+
+def several_values(value: MultiValueDict[Any, Any], path: str) -> TypeError:
+    """The error for a form's data: of the values of a name all but the last would be lost on the way."""
+    return TypeError(
+        f"{path or 'value'} is a {type(value).__name__}, of which only the last value of each name would arrive."
+        " Send value.dict() if that is meant, or dict(value.lists()) for all values."
     )
 
 

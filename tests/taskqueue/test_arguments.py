@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import enum
 import math
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pytest
+from django.http import QueryDict
+from django.utils.translation import gettext_lazy
 
 from django_redis_components.taskqueue import InvalidTask, TaskFailed
 from tests.support import Store, run_async
@@ -79,9 +82,22 @@ def test_a_kind_of_int_arrives_as_an_int(redis_server: Store) -> None:
 
 
 HINT = ": expected JSON (str, int, float, bool, None, and lists and dicts of these). Send an id or a string instead."
+LAZY = "<locals>.__proxy__"
+FORM = (
+    " the last value of each name would arrive."
+    " Send value.dict() if that is meant, or dict(value.lists()) for all values."
+)
 REFUSED = {
     "datetime": (([datetime(2026, 1, 1, tzinfo=UTC)],), TypeError, "args[0][0] is a datetime.datetime" + HINT),
     "Decimal": ((1, {"price": Decimal("1.5")}), TypeError, "args[1]['price'] is a decimal.Decimal" + HINT),
+    "UUID": (([UUID(int=1)],), TypeError, "args[0][0] is a uuid.UUID" + HINT),
+    "date": (({"on": date(2026, 1, 1)},), TypeError, "args[0]['on'] is a datetime.date" + HINT),
+    "text for a reader": ((gettext_lazy("no"),), TypeError, "args[0] is a django.utils.functional.lazy." + LAZY + HINT),
+    "a form": (
+        ({"form": QueryDict("size=1&size=2")},),
+        TypeError,
+        "args[0]['form'] is a QueryDict, of which only" + FORM,
+    ),
     "set": (({"a": [{1}]},), TypeError, "args[0]['a'][0] is a builtins.set" + HINT),
     "bytes": ((b"raw",), TypeError, "args[0] is a builtins.bytes" + HINT),
     "NaN": (([math.nan],), ValueError, "args[0][0] is nan: JSON has no NaN and no infinities."),
@@ -99,6 +115,16 @@ def test_what_is_not_json_is_refused_and_its_place_is_named(
 
     assert str(raised.value) == text
     assert redis_server.keys() == []
+
+
+def test_a_form_s_data_arrives_when_it_says_which_values(redis_server: Store) -> None:
+    form = QueryDict("size=1&size=2")
+    result = echo.enqueue(form.dict(), dict(form.lists()))
+
+    work_off()
+
+    result.refresh()
+    assert result.return_value == [[{"size": "2"}, {"size": ["1", "2"]}], {}]
 
 
 def test_a_keyword_argument_is_named_as_such(redis_server: Store) -> None:

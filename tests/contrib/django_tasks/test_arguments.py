@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.http import QueryDict
 
 from django_redis_components.taskqueue.workers.executor import execute
 from tests.contrib.django_tasks.framework import task_backends
@@ -102,6 +103,14 @@ def test_what_json_cannot_carry_is_refused_with_its_place(redis_server: Store, v
         (float("-inf"), ValueError, "args[0]['x'] is -inf: JSON has no NaN and no infinities."),
         ({1: 2}, TypeError, "args[0]['x'] has the key 1: JSON objects have strings as keys."),
         (b"\xff", ValueError, "Unsupported value: <class 'bytes'>"),
+        (
+            [QueryDict("size=1&size=2")],
+            TypeError,
+            (
+                "args[0]['x'][0] is a QueryDict, of which only the last value of each name would arrive."
+                " Send value.dict() if that is meant, or dict(value.lists()) for all values."
+            ),
+        ),
     ],
     ids=str,
 )
