@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from django_redis_components.dashboard.models import Overview, Queues
+from django_redis_components.dashboard.models import Lock, Overview, Queues, RateLimit
 
-__all__ = ["Overview", "Queues"]
+__all__ = ["Lock", "Overview", "Queues", "RateLimit"]

@@ -89,6 +89,12 @@ class Client:
             self._topology.forget()
             raise explained(exc, self.endpoint) from None
 
+    def anchors(self) -> list[str]:
+        """For each primary a key that would stand on it, so that what has no key of its own can be sent to each."""
+        if self._topology.locate("0") is None:
+            self._drive(self._topology.discover())
+        return self._topology.anchors()
+
     def distrust(self) -> None:
         """Have the nodes looked for again: a link of one's own has met an error."""
         self._topology.forget()

@@ -29,6 +29,8 @@ class Ask:
 
 
 Discovery = Generator[Ask, Any, None]
+#: Most keys that are tried to find one on each master: enough for one that has a thousandth of the slots.
+MAX_TRIES = 20_000
 
 
 class Standalone:
@@ -43,6 +45,10 @@ class Standalone:
     def locate(self, _: Any) -> Node | None:
         """The server."""
         return self._node
+
+    def anchors(self) -> list[str]:
+        """Any key."""
+        return ["0"]
 
     def forget(self) -> None:
         """Nothing to forget."""
@@ -66,6 +72,10 @@ class Sentinel:
     def locate(self, _: Any) -> Node | None:
         """The master, once known."""
         return self._master
+
+    def anchors(self) -> list[str]:
+        """Any key."""
+        return ["0"]
 
     def forget(self) -> None:
         """Have the Sentinels asked before the next request."""
@@ -116,6 +126,17 @@ class Cluster:
     def nodes(self) -> list[Node]:
         """The masters."""
         return list(self._masters)
+
+    def anchors(self) -> list[str]:
+        """A key on each master that serves more than a few slots."""
+        found: dict[Node, str] = {}
+        for number in range(MAX_TRIES):
+            node = self.locate(str(number))
+            if node is not None:
+                found.setdefault(node, str(number))
+            if len(found) >= len(self._masters):
+                break
+        return list(found.values())
 
     def forget(self) -> None:
         """Have the slots asked for before the next request."""

@@ -9,18 +9,24 @@ from typing import Any
 
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import Call, Command, SyncDoor
+from django_redis_components.dashboard import scanning
+from django_redis_components.locks.scripts import INSPECT, INSPECT_RW
+from django_redis_components.ratelimits.scripts import FIXED, GCRA, SLIDING
+from django_redis_components.semaphores.scripts import INSPECT as INSPECT_PERMITS
 from django_redis_components.taskqueue.scripts import BREAKDOWN, ERRORS, MEASURE, SCHEDULES, SURVEY
 
 #: Most commands of one page.
 MAX_COMMANDS = 200
-#: Most round trips of one page: two for the queue, one more if visitors stand on another connection.
+#: Most round trips of the overview: two for the queue, one more if visitors stand on another connection.
 MAX_ROUND_TRIPS = 3
 #: Commands whose cost does not grow with the data, or only with the keys that are named.
-BOUNDED = {"BITCOUNT", "GET", "INFO", "LINDEX", "LLEN", "MGET", "PFCOUNT", "PTTL", "ZCARD", "ZCOUNT"}
+BOUNDED = {"BITCOUNT", "DBSIZE", "GET", "INFO", "LINDEX", "LLEN", "MGET", "PFCOUNT", "PTTL", "ZCARD", "ZCOUNT"}
 #: Commands that are bounded by their fourth part, the last rank: below 0 they would read everything.
 RANGES = {"LRANGE", "ZRANGE", "ZREVRANGE"}
 #: Scripts that only read, and only so much.
-SCRIPTS = {BREAKDOWN, ERRORS, MEASURE, SCHEDULES, SURVEY}
+SCRIPTS = {BREAKDOWN, ERRORS, INSPECT, INSPECT_PERMITS, INSPECT_RW, MEASURE, SCHEDULES, SURVEY}
+#: Scripts that only read if their first argument, the id of the call, is empty.
+PEEKING = {FIXED, GCRA, SLIDING}
 
 
 class UnboundedRead(RedisComponentsError):
@@ -73,7 +79,9 @@ class CountingDoor:
 def check_bounded(request: Call | Command) -> None:
     """Raise UnboundedRead unless the request is known to be a bounded read."""
     if isinstance(request, Call):
-        allowed = request.script in SCRIPTS
+        allowed = request.script in SCRIPTS or (request.script in PEEKING and request.args[0] == b"")
+    elif request.args[0] == "SCAN":
+        allowed = request.args[4:5] == ("COUNT",) and request.args[5] <= scanning.COUNT
     elif request.args[0] in RANGES:
         allowed = int(request.args[3]) >= 0
     else:

@@ -21,7 +21,7 @@ from django_redis_components.taskqueue.periodic.timetable import ScheduleInfo
 def figures(snapshot: Snapshot) -> dict[str, Any]:
     """All figures of a snapshot. What could not be read is null, and named in ``errors``."""
     return {
-        "at": _time(snapshot.at),
+        "at": time_figure(snapshot.at),
         "environment": conf.settings().dashboard.environment,
         "address": snapshot.address,
         "problems": [
@@ -34,7 +34,7 @@ def figures(snapshot: Snapshot) -> dict[str, Any]:
         "sign_ins": _sign_ins(snapshot.sign_ins) if snapshot.sign_ins else None,
         "days_time_zone": wording.days_zone(),
         "errors": {name: str(error) for name, error in snapshot.errors.items()},
-        "cost": _cost(snapshot.cost),
+        "cost": cost_figures(snapshot.cost),
     }
 
 
@@ -79,7 +79,7 @@ def _depth(queue: QueueDepth) -> dict[str, Any]:
         "failed": queue.failed,
         "parked": queue.parked,
         "oldest_age_s": queue.oldest_age_s,
-        "next_due_at": _time(queue.next_due_at),
+        "next_due_at": time_figure(queue.next_due_at),
         "paused": _pause(queue.paused),
         "limited": queue.limited,
         "waiting": queue.waiting,
@@ -90,7 +90,7 @@ def queue_figures(snapshot: QueueSnapshot) -> dict[str, Any]:
     """All figures of a queue's page."""
     depth = snapshot.depth
     return {
-        "at": _time(snapshot.at),
+        "at": time_figure(snapshot.at),
         "environment": conf.settings().dashboard.environment,
         "address": snapshot.address,
         "queue": {**_depth(depth), "last_hour": _metrics(snapshot.minutes), "last_day": _metrics(snapshot.hours)},
@@ -101,12 +101,12 @@ def queue_figures(snapshot: QueueSnapshot) -> dict[str, Any]:
         "failures": [
             {
                 **dataclasses.asdict(group),
-                "first_at": _time(group.first_at),
-                "last_at": _time(group.last_at),
+                "first_at": time_figure(group.first_at),
+                "last_at": time_figure(group.last_at),
             }
             for group in snapshot.errors
         ],
-        "cost": _cost(snapshot.cost),
+        "cost": cost_figures(snapshot.cost),
     }
 
 
@@ -117,7 +117,7 @@ def _metrics(metrics: Metrics) -> dict[str, Any]:
         "per_minute": round(metrics.per_minute(), 3),
         **_spreads(metrics),
         "spans": [
-            {"at": _time(span.at), "succeeded": span.counts.succeeded, "failed": span.counts.failed}
+            {"at": time_figure(span.at), "succeeded": span.counts.succeeded, "failed": span.counts.failed}
             for span in metrics.spans
         ],
     }
@@ -130,7 +130,8 @@ def _spreads(metrics: Metrics | TaskMetrics) -> dict[str, Any]:
     }
 
 
-def _cost(cost: Cost) -> dict[str, Any]:
+def cost_figures(cost: Cost) -> dict[str, Any]:
+    """What reading took."""
     return {
         "commands": cost.commands,
         "round_trips": cost.round_trips,
@@ -141,7 +142,12 @@ def _cost(cost: Cost) -> dict[str, Any]:
 def _pause(pause: Pause | None) -> dict[str, Any] | None:
     if pause is None:
         return None
-    return {"reason": pause.reason, "author": pause.author, "at": _time(pause.at), "until": _time(pause.until)}
+    return {
+        "reason": pause.reason,
+        "author": pause.author,
+        "at": time_figure(pause.at),
+        "until": time_figure(pause.until),
+    }
 
 
 def _worker(worker: WorkerInfo) -> dict[str, Any]:
@@ -155,13 +161,13 @@ def _worker(worker: WorkerInfo) -> dict[str, Any]:
         "threads": worker.threads,
         "busy": worker.busy,
         "finished": worker.finished,
-        "started_at": _time(worker.started_at),
+        "started_at": time_figure(worker.started_at),
     }
 
 
 def _schedule(schedule: ScheduleInfo) -> dict[str, Any]:
     return {
-        name: _time(value) if isinstance(value, datetime) else value
+        name: time_figure(value) if isinstance(value, datetime) else value
         for name, value in dataclasses.asdict(schedule).items()
     }
 
@@ -186,5 +192,6 @@ def _sign_ins(sign_ins: SignInDays) -> dict[str, Any]:
     }
 
 
-def _time(at: datetime | None) -> str | None:
+def time_figure(at: datetime | None) -> str | None:
+    """A moment in UTC, to the millisecond."""
     return at.astimezone(UTC).isoformat(timespec="milliseconds") if at else None

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, ParamSpec, TypeVar, Unpack
 
 from django_redis_components.core.callnames import CallName
+from django_redis_components.core.declared import declare
 from django_redis_components.core.guards import check_conflict, guarded
 from django_redis_components.core.units import Seconds
 from django_redis_components.locks.exceptions import LockNotAcquired
@@ -45,6 +46,7 @@ def lock(
 
     def decorate(func: Callable[P, R]) -> Callable[P, R]:
         named = CallName(name, func, "lock name")
+        declare("locks", name, func, options.get("using", "default"))
 
         def guard(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Lock:
             return make(named.of(args, kwargs))

@@ -27,6 +27,17 @@ def sorted_names(names: Sequence[str]) -> tuple[str, ...]:
     return found
 
 
+def group_keys(name: str, group: str) -> dict[str, str]:
+    """The keys of a name in a group, as a lock's: whoever waits for any name of the group is among the living."""
+    base = keys.key("locks", group, "group")
+    return {
+        "lock": f"{base}:held:{name}",
+        "fence": f"{base}:fence:{name}",
+        "queue": f"{base}:line:{name}",
+        "alive": f"{base}:alive",
+    }
+
+
 class GroupCalls:
     """The requests of a `MultiLock` with a group."""
 

@@ -38,7 +38,12 @@ class LockState:
 
 def inspect(calls: PlainCalls) -> Flow[LockState]:
     """Read the state of a lock."""
-    holder, left_ms, fence, age_ms, *waiters = yield INSPECT(**calls.keys, most=MAX_LISTED)
+    return (yield from inspect_keys(calls.keys))
+
+
+def inspect_keys(made: dict[str, str]) -> Flow[LockState]:
+    """Read the state of what these keys hold: those of a lock, or those of a name in a group."""
+    holder, left_ms, fence, age_ms, *waiters = yield INSPECT(**made, most=MAX_LISTED)
     tokens = tuple(token.decode() for token in waiters[1:])
     return LockState(
         holder=holder.decode(errors="backslashreplace") if holder else None,  # other clients write any bytes

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from django_redis_components.core.connections import aclient, client
-from django_redis_components.core.protocol import arun, run
+from django_redis_components.core.protocol import Flow, arun, run
 from django_redis_components.core.rates import Rate, RateLike
 from django_redis_components.core.units import Seconds
 from django_redis_components.ratelimits import signals
 from django_redis_components.ratelimits.decision import Decision
+from django_redis_components.ratelimits.known import Policy, remember
 from django_redis_components.ratelimits.limiter import Limiter, Penalty, VisitorKey
 
 
@@ -50,6 +51,7 @@ class RateLimit:
         self.name = name
         self._limiter = Limiter(name, rates, algorithm, penalty, on_error, deny_cache, using)
         self._using = using
+        remember(self)
 
     def __repr__(self) -> str:
         return f"<RateLimit {self.name!r} of {', '.join(map(str, self.rates))}>"
@@ -58,6 +60,19 @@ class RateLimit:
     def rates(self) -> tuple[Rate, ...]:
         """The rates, in the order in which they were given."""
         return self._limiter.rates
+
+    @property
+    def policy(self) -> Policy:
+        """What it was told to be, as text and numbers."""
+        return self._limiter.policy()
+
+    def look_flow(self, key: VisitorKey) -> Flow[Decision]:
+        """`peek` as a flow that asks the server in any case, and raises what keeps it from an answer."""
+        return self._limiter.look(key)
+
+    def reset_flow(self, key: VisitorKey) -> Flow[None]:
+        """`reset` as a flow."""
+        return self._limiter.reset(key)
 
     def check_cost(self, cost: int) -> int:
         """The cost, if a hit may have it.

@@ -20,6 +20,7 @@ from django_redis_components.ratelimits import decision as decisions
 from django_redis_components.ratelimits.algorithms import algorithm_of
 from django_redis_components.ratelimits.decision import Decision
 from django_redis_components.ratelimits.denials import DENIALS
+from django_redis_components.ratelimits.known import Policy
 from django_redis_components.ratelimits.questions import Question
 
 #: What may happen to hits while Redis is away.
@@ -75,6 +76,27 @@ class Limiter:
     def peek(self, key: VisitorKey, cost: int) -> Flow[Decision]:
         """What a hit would be told."""
         return self._ask(self._visitor(key), self.check_cost(cost), b"", self._denials)
+
+    def look(self, key: VisitorKey) -> Flow[Decision]:
+        """What the server says of a key, whatever this process remembers of it, and of the server.
+
+        Raises:
+            redis.exceptions.RedisError: the server does not answer.
+        """
+        visitor = self._visitor(key)
+        reply = yield self._of_cost_1[self._denials].call(f"{visitor}:penalty", self._places(visitor), b"")
+        return self._decide(reply, 1)
+
+    def policy(self) -> Policy:
+        """What it was told to be."""
+        return Policy(
+            name=self.name,
+            algorithm=self.algorithm.name,
+            rates=tuple(map(str, self.rates)),
+            penalty=(self._denials, self._block_us / 1_000_000) if self._denials else None,
+            on_error="open" if self._lets_through else "closed",
+            using=self._using,
+        )
 
     def wait(self, key: VisitorKey, timeout: Seconds, cost: int) -> Flow[Decision]:
         """Count a hit as soon as it is allowed; the denial, at once, when that is not within the timeout."""

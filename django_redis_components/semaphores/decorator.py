@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack
 
 from django_redis_components.core.callnames import CallName
+from django_redis_components.core.declared import declare
 from django_redis_components.core.guards import check_conflict, guarded
 from django_redis_components.core.units import Seconds
 from django_redis_components.semaphores.exceptions import SemaphoreFull
@@ -56,6 +57,7 @@ def semaphore(
 
     def decorate(func: Callable[P, R]) -> Callable[P, R]:
         named = CallName(name, func, "semaphore name")
+        declare("semaphores", name, func, options.get("using", "default"))
 
         def guard(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Semaphore:
             return make(named.of(args, kwargs))

@@ -26,3 +26,5 @@ SET_LIMIT = LuaScript("semaphores", "set_limit", keys=_KEYS, args=("number", "ha
 COUNT = LuaScript("semaphores", "count", keys=("holders", "limit"), idempotent=True)
 #: Who holds them.
 LIST = LuaScript("semaphores", "list", keys=("holders",), args=("most",), idempotent=True)
+#: Who holds them, and how many wait.
+INSPECT = LuaScript("semaphores", "inspect", keys=("holders", "alive", "limit"), args=("most",), idempotent=True)

@@ -195,6 +195,27 @@ def test_each_key_goes_to_the_master_of_its_slot(stores: Stores, settings: Any) 
     assert {node.port for node in topology.nodes()} == {server.port for server in cluster.servers}
 
 
+def test_there_is_a_key_on_each_primary(stores: Stores, settings: Any) -> None:
+    cluster = stores.get("cluster")
+    point(settings, cluster.url)
+    client = connections.client()
+
+    anchors = client.anchors()  # of a client that has not asked anything yet
+
+    assert {cluster.raw.get_node_from_key(anchor).port for anchor in anchors} == {
+        server.port for server in cluster.servers
+    }
+    sizes = client.execute_many([Read("DBSIZE", key=anchor) for anchor in anchors])
+    assert sum(sizes) == sum(redis.Redis.from_url(server.url).dbsize() for server in cluster.servers)
+
+
+@pytest.mark.parametrize("name", ["valkey", "sentinel"])
+def test_any_key_stands_on_the_only_primary(name: str, stores: Stores, settings: Any) -> None:
+    point(settings, stores.get(name).url)
+
+    assert connections.client().anchors() == ["0"]
+
+
 def test_keys_of_every_kind_are_hashed_as_the_server_does(stores: Stores) -> None:
     raw = stores.get("cluster").servers[0]
     with redis.Redis.from_url(raw.url) as client:

@@ -347,6 +347,7 @@ def test_the_room_declares_its_scripts() -> None:
         "set_limit": True,
         "count": True,
         "list": True,
+        "inspect": True,
     }
 
 

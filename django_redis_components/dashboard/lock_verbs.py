@@ -1,0 +1,39 @@
+"""Taking from a holder what it holds. The server compares the token: whoever has taken it since then keeps it."""
+
+from __future__ import annotations
+
+from django_redis_components.core import turns
+from django_redis_components.core.protocol import Call
+from django_redis_components.dashboard import clients
+from django_redis_components.dashboard.lock_places import Place
+from django_redis_components.locks.calls import PlainCalls
+from django_redis_components.locks.group import GroupCalls
+from django_redis_components.locks.readwrite import ReadWriteCalls
+from django_redis_components.semaphores.scripts import RELEASE
+from django_redis_components.semaphores.state import semaphore_keys
+
+#: Longest token that is accepted from a form, in characters.
+MAX_TOKEN = 1_000
+
+
+def release(place: Place, token: str, using: str) -> bool:
+    """Release it as its holder would; False if this token does not hold it (any more).
+
+    It is sent once: after an error of the connection it may have been done.
+
+    Raises:
+        redis.exceptions.RedisError: the server does not answer.
+    """
+    return bool(clients.client(using).execute(_call(place, token)))
+
+
+def _call(place: Place, token: str) -> Call:
+    if place.kind == "semaphore":
+        return RELEASE(**semaphore_keys(place.name), permit=token, handoff_ms=turns.HANDOFF_MS)
+    if place.kind == "group":
+        [call] = GroupCalls([place.name], place.group, 1.0).give(token)
+    elif place.kind == "readwrite":
+        [call] = ReadWriteCalls(place.name, 1.0, token[-2:]).give(token)
+    else:
+        [call] = PlainCalls(place.name, 1.0).give(token)
+    return call

@@ -1,0 +1,118 @@
+"""The pages of locks and of rate limits in a real browser: accessible, without JavaScript, up to date."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from django_redis_components.locks import Lock, MultiLock, ReadWriteLock
+from django_redis_components.ratelimits import RateLimit
+from django_redis_components.semaphores import Semaphore
+from tests.browser.conftest import Complaints
+from tests.browser.test_dashboard import ready_site, sign_in, violations
+from tests.dashboard.test_limit_page import LIMITS
+from tests.dashboard.test_lock_page import LOCKS, wait_in_line
+from tests.support import Store
+
+
+@pytest.fixture
+def site(live_server: Any, redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> str:
+    return ready_site(live_server, monkeypatch)
+
+
+def hold(store: Store) -> Lock:
+    held = Lock("stock:42")
+    for each in (held, MultiLock("a", "b", group="accounts"), ReadWriteLock("page:7").read()):
+        each.acquire()
+    Lock("a rather long name of a lock, as somebody has made it of an order and its customer").acquire()
+    Semaphore("reports", 3, timeout=60).acquire()
+    wait_in_line(store, "stock:42")
+    return held
+
+
+@pytest.mark.parametrize(
+    ("scheme", "width", "options"),
+    [
+        ("light", 1280, {}),
+        ("dark", 360, {}),
+        ("dark", 1280, {"extra_http_headers": {"Accept-Language": "ar"}}),
+    ],
+    ids=["light", "dark and narrow", "right to left"],
+)
+def test_the_pages_are_accessible_and_do_not_scroll_sideways(
+    scheme: str, width: int, options: dict[str, Any], site: str, redis_server: Store, open_page: Callable[..., Page]
+) -> None:
+    hold(redis_server)
+    limit = RateLimit("login", "1/m", "50/d", penalty=(20, 600))
+    limit.hit("ip:203.0.113.7")
+    limit.hit("ip:203.0.113.7")
+    page = open_page(scheme, width, **options)
+    sign_in(page, site)
+
+    for address in (LOCKS, f"{LOCKS}?name=stock:42", LIMITS, f"{LIMITS}?limit={limit.policy.id}&key=ip:203.0.113.7"):
+        page.goto(site + address)
+        assert violations(page) == [], address
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, address
+    for address, link in ((LOCKS, "release/?"), (f"{LIMITS}?limit={limit.policy.id}&key=ip:203.0.113.7", "reset/?")):
+        page.goto(site + address)
+        page.locator(f"a[href*='{link}']").first.click()
+        page.wait_for_selector("form.drc-form[method=post]")
+        assert violations(page) == [], link
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, link
+
+
+def test_a_lock_is_released_without_javascript_and_with_the_keyboard(
+    site: str, redis_server: Store, open_page: Callable[..., Page]
+) -> None:
+    held = hold(redis_server)
+    page = open_page(java_script_enabled=False)
+    page.goto(f"{site}/admin/login/?next={LOCKS}")
+    page.locator("#id_username").fill("admin")
+    page.locator("#id_password").fill("secret")
+    page.locator("#id_password").press("Enter")
+    page.locator("input[name=name]").fill("stock:42")
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name="Release…").press("Enter")
+    expect(page.locator("h1")).to_have_text("Release stock:42")
+
+    page.get_by_role("button", name="Release").press("Enter")
+
+    expect(page.locator(".messagelist")).to_have_text(re.compile("Released: stock:42"))
+    assert not held.owned()
+    assert Lock("stock:42").inspect().holder == "waiter"
+
+
+def test_what_is_held_changes_in_place_and_a_name_that_is_being_typed_stays(
+    site: str, redis_server: Store, page: Page
+) -> None:
+    sign_in(page, site)
+    page.goto(site + LOCKS)
+    expect(page.locator("[data-drc-live=held]")).to_contain_text("Nothing is held.")
+    page.locator("input[name=name]").fill("half a na")
+
+    Lock("stock:42").acquire()
+
+    expect(page.locator("[data-drc-live=held] th[scope=row]")).to_have_text("stock:42")
+    assert page.locator("input[name=name]").input_value() == "half a na"
+    assert page.evaluate("document.activeElement.name") == "name"
+
+
+def test_a_key_is_reset(site: str, redis_server: Store, page: Page, complaints: Complaints) -> None:
+    limit = RateLimit("login", "1/m")
+    limit.hit("ada")
+    sign_in(page, site)
+    page.goto(site + LIMITS)
+    page.locator("select[name=limit]").select_option(limit.policy.id)
+    page.locator("input[name=key]").fill("ada")
+    page.keyboard.press("Enter")
+    expect(page.locator("[data-drc-live=state]")).to_contain_text("The next hit is denied")
+
+    page.get_by_role("link", name="Reset…").click()
+    page.get_by_role("button", name="Reset").click()
+
+    expect(page.locator("[data-drc-live=state]")).to_contain_text("The next hit is allowed.")
+    assert limit.hit("ada")

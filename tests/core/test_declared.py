@@ -1,0 +1,40 @@
+"""What decorators use is noted, within bounds."""
+
+from __future__ import annotations
+
+import pytest
+
+from django_redis_components.core import declared
+from django_redis_components.core.declared import Declared, declare
+
+
+@pytest.fixture(autouse=True)
+def nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(declared, "_declared", {})
+
+
+def work() -> None:
+    """Nothing."""
+
+
+def test_names_templates_and_functions_are_told_apart() -> None:
+    for name in ("nightly", "order:{order_id}", lambda: "made"):
+        declare("locks", name, work, "default")
+
+    where = f"{__name__}.work"
+    assert declared.declared() == [
+        Declared("locks", "", where, "default", False),
+        Declared("locks", "nightly", where, "default", True),
+        Declared("locks", "order:{order_id}", where, "default", False),
+    ]
+
+
+def test_a_decorator_that_runs_again_and_again_is_noted_once_and_many_of_them_up_to_a_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(declared, "MAX_DECLARED", 3)
+
+    for number in (0, 0, 0, 1, 2, 3, 4):
+        declare("locks", f"name-{number}", work, "default")
+
+    assert [each.name for each in declared.declared()] == ["name-0", "name-1", "name-2"]

@@ -1,0 +1,219 @@
+"""The rate limits of this process, how a key stands in one, and who may forget that."""
+
+from __future__ import annotations
+
+import gc
+import re
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import User
+from django.test import Client
+
+from django_redis_components.ratelimits import RateLimit, rate_limit
+from django_redis_components.ratelimits.known import known
+from tests.dashboard.support import text_of
+from tests.dashboard.test_counting import dump
+from tests.dashboard.test_lock_page import browser
+from tests.dashboard.test_page import HOSTILE, Page
+from tests.support import Store
+
+pytestmark = pytest.mark.django_db
+
+LIMITS = "/admin/django_redis_components/ratelimit/"
+RESET = f"{LIMITS}reset/"
+
+
+@pytest.fixture
+def viewer() -> Client:
+    return browser("view_ratelimit")
+
+
+@pytest.fixture
+def operator() -> Client:
+    return browser("view_ratelimit", "reset_ratelimit")
+
+
+def state_of(client: Client, limit: RateLimit, key: str) -> dict[str, object]:
+    return client.get(LIMITS, {"format": "json", "limit": limit.policy.id, "key": key}).json()["state"]
+
+
+def test_the_limits_of_the_process_are_a_table(redis_server: Store, viewer: Client) -> None:
+    login = RateLimit("login", "5/m", "50/d", penalty=(20, 600), on_error="closed")
+
+    @rate_limit("10/s", key=None, algorithm="fixed", name="report")
+    def report() -> None:
+        """Nothing."""
+
+    text = text_of(viewer.get(LIMITS).content.decode())
+
+    assert "login gcra 5/m, 50/d 20 denials within 10 min 0 s block for as long denied default" in text
+    assert "report fixed 10/s – allowed default" in text
+    assert "checks-the-options" not in text
+    assert "How many hits were allowed or denied is not counted." in text
+    assert login.policy.id in {each["id"] for each in viewer.get(LIMITS, {"format": "json"}).json()["limits"]}
+
+
+def test_a_limit_that_is_not_used_any_more_is_not_shown() -> None:
+    limit = RateLimit("for one request", "5/m")
+    made = limit.policy.id
+    assert made in known()
+
+    del limit
+    gc.collect()
+
+    assert made not in known()
+
+
+def test_a_process_without_limits_says_how_to_make_one(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("django_redis_components.dashboard.limit_reading.known", dict)
+
+    text = text_of(viewer.get(LIMITS).content.decode())
+
+    assert 'This process has made none yet. A decorator makes one: @rate_limit("5/m")' in text
+
+
+@pytest.mark.parametrize("algorithm", ["gcra", "sliding", "fixed"])
+def test_the_state_of_a_key_is_read_and_not_changed(algorithm: str, store: Store, viewer: Client) -> None:
+    limit = RateLimit("login", "3/m", "4/h", algorithm=algorithm, penalty=(5, 60))
+    limit.hit("ada")
+    limit.hit("ada")
+    before = dump(store)
+
+    found = state_of(viewer, limit, "ada")
+    text = text_of(viewer.get(LIMITS, {"limit": limit.policy.id, "key": "ada"}).content.decode())
+
+    assert (found["allowed"], found["remaining"]) == (True, 1)
+    assert [(rate["rate"], rate["remaining"]) for rate in found["rates"]] == [("3/m", 1), ("4/h", 2)]
+    assert re.search(r"login : ada The next hit is allowed\. Left 1 of 3 Allowed again in now All of it there", text)
+    assert "1 command · 1 round trip" in text
+    assert dump(store) == before
+
+
+def test_a_denial_and_a_block_are_told_in_words(redis_server: Store, viewer: Client) -> None:
+    limit = RateLimit("login", "1/h")
+    strict = RateLimit("strict", "1/h", penalty=(1, 600))
+    for each in (limit, strict):
+        each.hit("ada")
+        each.hit("ada")
+
+    denied = text_of(viewer.get(LIMITS, {"limit": limit.policy.id, "key": "ada"}).content.decode())
+    blocked = text_of(viewer.get(LIMITS, {"limit": strict.policy.id, "key": "ada"}).content.decode())
+
+    assert re.search(r"The next hit is denied; one is allowed in 59 min \d+ s\.", denied)
+    assert re.search(r"Blocked by the penalty for 9 min \d+ s more\.", blocked)
+
+
+def test_the_page_asks_the_server_and_not_the_memory_of_the_process(redis_server: Store, viewer: Client) -> None:
+    limit = RateLimit("login", "1/h")
+    limit.hit("ada")
+    assert not limit.hit("ada")
+    redis_server.delete_keys()
+
+    assert not limit.peek("ada")
+    assert state_of(viewer, limit, "ada")["allowed"] is True
+
+
+def test_a_limit_that_this_process_does_not_know_is_told(redis_server: Store, operator: Client) -> None:
+    text = text_of(operator.get(LIMITS, {"limit": "f" * 16, "key": "ada"}).content.decode())
+
+    assert "This process does not know this limit." in text
+    assert operator.get(RESET, {"limit": "f" * 16, "key": "ada"}).status_code == 404
+    assert operator.post(RESET, {"limit": "f" * 16, "key": "ada"}).status_code == 404
+
+
+def test_a_key_is_reset_and_the_log_says_who_did_it(store: Store, operator: Client) -> None:
+    limit = RateLimit("login", "1/h", penalty=(1, 600))
+    limit.hit("ada")
+    limit.hit("ada")
+    html = operator.get(LIMITS, {"limit": limit.policy.id, "key": "ada"}).content.decode()
+    link = re.findall(r'href="([^"]*/reset/\?[^"]*)"', html)[0].replace("&amp;", "&")
+
+    asked = operator.get(link)
+    fields = {each["name"]: each["value"] for each in Page(asked.content.decode()).all("input") if each.get("name")}
+    done = operator.post(RESET, fields, follow=True)
+
+    assert "Blocked by the penalty" in asked.content.decode()
+    text = text_of(done.content.decode())
+    assert "Reset: ada" in text
+    assert "The next hit is allowed." in text
+    assert limit.hit("ada")
+    [entry] = LogEntry.objects.all()
+    assert entry.change_message == "Reset of rate limit 'login' for key 'ada': done."
+    assert operator.get(entry.get_admin_url(), follow=True).redirect_chain == [(LIMITS, 302)]
+
+
+@pytest.mark.parametrize(
+    ("permissions", "page", "reset"),
+    [
+        ((), 403, 403),
+        (("view_overview", "view_lock"), 403, 403),
+        (("reset_ratelimit",), 403, 403),
+        (("view_ratelimit",), 200, 403),
+        (("view_ratelimit", "reset_ratelimit"), 200, 200),
+    ],
+)
+def test_each_page_needs_its_permission(
+    permissions: tuple[str, ...], page: int, reset: int, redis_server: Store
+) -> None:
+    limit = RateLimit("login", "1/h")
+    limit.hit("ada")
+    client = browser(*permissions)
+    asked = {"limit": limit.policy.id, "key": "ada"}
+
+    assert client.get(LIMITS, asked).status_code == page
+    assert client.get(RESET, asked).status_code == reset
+    if reset == 403:
+        assert client.post(RESET, asked).status_code == 403
+        assert not limit.hit("ada")
+    if page == 200:
+        assert ("Reset…" in client.get(LIMITS, asked).content.decode()) == (reset == 200)
+
+
+def test_a_reset_needs_the_token_of_its_form(redis_server: Store) -> None:
+    limit = RateLimit("login", "1/h")
+    limit.hit("ada")
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(User.objects.create_superuser("root"))
+
+    assert client.post(RESET, {"limit": limit.policy.id, "key": "ada"}).status_code == 403
+    assert not limit.hit("ada")
+
+
+@pytest.mark.parametrize("key", ["", "x" * 1_001])
+def test_a_form_that_names_no_key_is_refused_in_words(key: str, redis_server: Store, operator: Client) -> None:
+    limit = RateLimit("login", "1/h")
+
+    response = operator.post(RESET, {"limit": limit.policy.id, "key": key})
+
+    assert (response.status_code, response["Content-Type"]) == (400, "text/plain")
+    assert response.content.decode() == "Name what is to be reset: limit, key."
+    if key:
+        assert operator.get(LIMITS, {"limit": limit.policy.id, "key": key}).status_code == 400
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_names_and_keys_are_text(text: str, redis_server: Store, operator: Client) -> None:
+    clean = Page(operator.get(LIMITS).content.decode())
+    limit = RateLimit(text.replace("{", "(").replace("}", ")"), "5/m")
+    asked = {"limit": limit.policy.id, "key": text}
+
+    for url in (LIMITS, RESET):
+        page = Page(operator.get(url, asked).content.decode())
+        for tag in ("b", "script", "img"):
+            assert len(page.all(tag)) <= len(clean.all(tag)), tag
+        assert not any(word.startswith("on") for _, attributes in page.tags for word in attributes)
+        assert any(each.get("value") == text for each in page.all("input"))
+
+
+def test_every_page_says_that_redis_is_away(settings, operator: Client) -> None:
+    settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": "redis://127.0.0.1:1/0"}}}
+    limit = RateLimit("login", "1/h")
+    asked = {"limit": limit.policy.id, "key": "ada"}
+
+    answers = [operator.get(LIMITS, asked), operator.get(RESET, asked), operator.post(RESET, asked)]
+
+    assert [answer.status_code for answer in answers] == [503] * 3
+    assert all("Redis cannot be reached." in answer.content.decode() for answer in answers)
+    assert operator.get(LIMITS).status_code == 200  # the table needs no Redis
+    assert "not known whether it was done" in LogEntry.objects.get().change_message

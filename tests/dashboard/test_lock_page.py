@@ -1,0 +1,478 @@
+"""What is held, and who may take it from its holder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from urllib.parse import urlencode
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Permission, User
+from django.test import Client
+
+from django_redis_components.core import declared
+from django_redis_components.dashboard import lock_reading, scanning
+from django_redis_components.dashboard.lock_places import place_of
+from django_redis_components.locks import Lock, MultiLock, ReadWriteLock, lock
+from django_redis_components.locks.calls import PlainCalls
+from django_redis_components.semaphores import Semaphore, semaphore
+from tests.dashboard.support import text_of
+from tests.dashboard.test_counting import dump
+from tests.dashboard.test_page import HOSTILE, Page
+from tests.support import Store
+
+pytestmark = pytest.mark.django_db
+
+LOCKS = "/admin/django_redis_components/lock/"
+RELEASE = f"{LOCKS}release/"
+
+
+def browser(*permissions: str) -> Client:
+    """A browser of somebody of the staff with these permissions."""
+    user = User.objects.create_user("-".join(permissions) or "nobody", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+@pytest.fixture
+def viewer() -> Client:
+    return browser("view_lock")
+
+
+@pytest.fixture
+def operator() -> Client:
+    return browser("view_lock", "release_lock")
+
+
+@pytest.fixture(autouse=True)
+def nothing_declared(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(declared, "_declared", {})
+    return
+
+
+def wait_in_line(store: Store, name: str, token: str = "waiter") -> None:
+    """Somebody who waits for a lock, as the script leaves it."""
+    run_call(PlainCalls(name, 30).ask(token, 6_000))
+
+
+def run_call(call: object) -> None:
+    from django_redis_components.core.connections import client
+
+    client().execute(call)
+
+
+def held_by(viewer: Client, **query: str) -> dict[str, dict[str, object]]:
+    """What the page's JSON tells, by name and kind."""
+    found = viewer.get(LOCKS, {"format": "json", **query}).json()
+    return {f"{thing['kind']} {thing['name']}": thing for thing in found["held"]}
+
+
+def release_link(client: Client, name: str, **query: str) -> str:
+    """The link that the page shows for the release of what has this name."""
+    html = client.get(LOCKS, {"name": name, **query}).content.decode()
+    return re.findall(r'href="([^"]*/release/\?[^"]*)"', html)[0].replace("&amp;", "&")
+
+
+def test_everything_that_is_held_is_found(store: Store, viewer: Client) -> None:
+    plain, together_, page = Lock("stock:42"), MultiLock("a", "b", group="accounts"), ReadWriteLock("page:7")
+    reader, reports = page.read(), Semaphore("reports", 3, timeout=60)
+    for each in (plain, together_, reader, reports):
+        each.acquire()
+    wait_in_line(store, "stock:42")
+
+    found = held_by(viewer)
+
+    assert set(found) == {"lock stock:42", "group a", "group b", "readwrite page:7", "semaphore reports"}
+    [holder] = found["lock stock:42"]["holders"]
+    assert holder["token"] == plain.token
+    assert 25 < holder["remaining_s"] <= 30
+    assert 0 <= holder["age_s"] < 5
+    assert (found["lock stock:42"]["waiting"], found["lock stock:42"]["fencing_token"]) == (1, plain.fencing_token)
+    assert (found["group a"]["group"], found["group a"]["fencing_token"]) == ("accounts", together_.fencing_token)
+    assert [(each["role"], each["token"]) for each in found["readwrite page:7"]["holders"]] == [
+        ("reader", reader.token)
+    ]
+    assert (found["semaphore reports"]["held"], found["semaphore reports"]["limit"]) == (1, 3)
+
+
+def test_who_is_waited_for_comes_first(redis_server: Store, viewer: Client) -> None:
+    for name in ("a", "b", "c"):
+        Lock(name).acquire()
+    wait_in_line(redis_server, "b")
+
+    text = text_of(viewer.get(LOCKS).content.decode())
+
+    assert re.search(r"Fencing token b lock 1 (under 1 s|\d s) in \d\d s \w{32} \d{16} [ac] lock", text)
+    assert re.search(r"Keys looked through: all [\d,]+\.", text)
+
+
+def test_a_name_is_looked_up_without_looking_through_keys(store: Store, viewer: Client) -> None:
+    Lock("stock:42").acquire()
+
+    found = viewer.get(LOCKS, {"format": "json", "name": "stock:42"}).json()
+
+    assert found["looked_through"] is None
+    assert found["cost"]["round_trips"] == 1
+    assert [(thing["kind"], thing["held"]) for thing in found["held"]] == [
+        ("lock", 1),
+        ("readwrite", 0),
+        ("semaphore", 0),
+    ]
+    text = text_of(viewer.get(LOCKS, {"name": "stock:42"}).content.decode())
+    assert "read-write lock 0 – – nobody –" in text
+
+
+def test_a_name_of_a_group_is_looked_up_with_its_group(store: Store, viewer: Client) -> None:
+    held = MultiLock("a", "b", group="accounts")
+    held.acquire()
+    other = MultiLock("b", "c", group="accounts", blocking=False)
+    run_call(other._holder._calls._ask("waiter", 6_000))
+
+    found = held_by(viewer, name="b", group="accounts")
+
+    assert found["group b"]["holders"][0]["token"] == held.token
+    assert found["group b"]["waiting"] == 1
+
+
+def test_what_cannot_be_a_name_is_said(redis_server: Store, viewer: Client) -> None:
+    text = text_of(viewer.get(LOCKS, {"name": "a{b"}).content.decode())
+
+    assert "Nothing can have this name: name &#x27;a{b&#x27;: braces are not accepted" in text
+
+
+def test_what_decorators_use_is_shown_and_read(redis_server: Store, viewer: Client) -> None:
+    @lock("nightly")
+    def nightly() -> object:
+        return held_by(viewer)["lock nightly"]["held"]
+
+    @semaphore("api:{customer}", limit=5)
+    def sync(customer: int) -> None:
+        """Nothing."""
+
+    @lock(lambda: "made")
+    def made() -> None:
+        """Nothing."""
+
+    assert nightly() == 1
+    text = text_of(viewer.get(LOCKS).content.decode())
+    assert "api:{customer} semaphore tests.dashboard.test_lock_page.test_what_decorators_use" in text
+    assert "made by a function lock" in text
+    assert "nightly lock tests.dashboard" in text
+
+
+def test_a_part_of_the_keys_is_looked_through_and_a_link_goes_on(
+    store: Store, viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scanning, "COUNT", 20)
+    monkeypatch.setattr(scanning, "MAX_ROUNDS", 2)
+    for number in range(300):
+        store.raw.set(f"{store.prefix}:other:{number}", 1)
+    held = {f"lock-{number}" for number in range(5)}
+    for name in held:
+        Lock(name).acquire()
+
+    found, query, pages, scans = set[str](), {}, 0, 0
+    while True:
+        got = viewer.get(LOCKS, {"format": "json", **query}).json()
+        found |= {thing["name"] for thing in got["held"]}
+        pages += 1
+        scans = max(scans, got["cost"]["commands"])
+        if not got["go_on"]:
+            break
+        text = text_of(viewer.get(LOCKS, query).content.decode())
+        assert re.search(r"Keys looked through for this page: about [\d,]+ of [\d,]+\. .*Go on", text)
+        query = {"at": got["go_on"]}
+
+    assert found == held
+    assert pages > 2
+    assert scans < 40
+
+
+def test_more_than_a_page_holds_is_shown_on_the_next(
+    redis_server: Store, viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock_reading, "SHOWN", 3)
+    for number in range(5):
+        Lock(f"lock-{number}").acquire()
+
+    text = text_of(viewer.get(LOCKS).content.decode())
+    rest = held_by(viewer, skip="3")
+
+    assert "2 more of these keys" in text
+    assert set(rest) == {"lock lock-3", "lock lock-4"}
+    assert viewer.get(LOCKS, {"format": "json"}).json()["not_shown"] == 2
+
+
+@pytest.mark.parametrize("at", ["x", "0.1;", "1." + "9" * 21, "999999999.1", "0.-1", ",", "0.1,,0.2"])
+def test_a_cursor_that_is_none_begins_anew(at: str, redis_server: Store, viewer: Client) -> None:
+    Lock("a").acquire()
+
+    assert set(held_by(viewer, at=at)) == {"lock a"}
+
+
+def test_keys_of_other_kinds_are_no_places(settings) -> None:
+    prefix = "drc"
+    settings.REDIS_COMPONENTS = {"PREFIX": prefix}
+
+    for key in (
+        "locks:{a}:fence",
+        "locks:{a}:queue",
+        "locks:{a}:bell:x}",
+        "locks:{a}b}",
+        "locks:{}",
+        "locks:{a}:rw:fence",
+        "locks:{a}:group",
+        "semaphores:{a}:rw:writer",
+        "semaphores:{a}:alive",
+        "search:{a}",
+        "locks:{\n}",
+    ):
+        assert place_of(f"{prefix}:{key}") is None, key
+    assert place_of(f"{prefix}:locks:{{g}}:group:held:a:b").name == "a:b"
+    assert place_of("other:locks:{a}") is None
+
+
+def test_a_key_of_another_kind_is_told_and_the_others_are_shown(redis_server: Store, viewer: Client) -> None:
+    redis_server.raw.rpush(f"{redis_server.prefix}:locks:{{odd}}", "x")
+    redis_server.raw.zadd(f"{redis_server.prefix}:semaphores:{{odd}}", {b"\xff": 9e15, "a:b": 9e15})
+    redis_server.raw.zadd(f"{redis_server.prefix}:locks:{{odd}}:rw:readers", {"strange": 9e15})
+    redis_server.raw.set(f"{redis_server.prefix}:locks:{{for ever}}", "me")
+    Lock("good").acquire()
+
+    html = viewer.get(LOCKS).content.decode()
+
+    text = text_of(html)
+    assert "WRONGTYPE" in text
+    assert "good lock" in text
+    assert "for ever lock 0 – never me –" in text
+
+
+@pytest.mark.parametrize("name", [name for name in HOSTILE if "{" not in name])
+def test_names_and_tokens_are_text(name: str, redis_server: Store, operator: Client) -> None:
+    clean = Page(operator.get(LOCKS).content.decode())
+    Lock(name).acquire(token=name)
+
+    page = Page(operator.get(LOCKS).content.decode())
+    confirm = operator.get(release_link(operator, name)).content.decode()
+
+    for tag in ("b", "script", "img"):
+        assert len(page.all(tag)) == len(clean.all(tag)), tag
+    asked = Page(confirm)
+    assert {"name": "token", "value": name, "type": "hidden"} in asked.all("input")
+    assert not any(word.startswith("on") for _, attributes in asked.tags for word in attributes)
+
+
+def test_a_page_changes_nothing_in_redis(store: Store, operator: Client) -> None:
+    held = Lock("a")
+    held.acquire()
+    wait_in_line(store, "a")
+    Semaphore("s", 1).acquire()
+    before = dump(store)
+
+    for query in ({}, {"name": "a"}, {"format": "json"}, {"format": "fragment"}):
+        assert operator.get(LOCKS, query).status_code == 200
+    assert operator.get(release_link(operator, "a")).status_code == 200
+
+    assert dump(store) == before
+
+
+@pytest.mark.parametrize(
+    ("permissions", "page", "release"),
+    [
+        ((), 403, 403),
+        (("view_overview",), 403, 403),
+        (("release_lock",), 403, 403),
+        (("view_lock",), 200, 403),
+        (("view_lock", "release_lock"), 200, 200),
+    ],
+)
+def test_each_page_needs_its_permission(
+    permissions: tuple[str, ...], page: int, release: int, redis_server: Store
+) -> None:
+    held = Lock("a")
+    held.acquire()
+    client = browser(*permissions)
+    asked = {"using": "default", "kind": "lock", "name": "a", "token": held.token}
+
+    assert client.get(LOCKS).status_code == page
+    assert client.get(RELEASE, asked).status_code == release
+    if release == 403:
+        assert client.post(RELEASE, asked).status_code == 403
+        assert held.owned()
+    shown = "Locks and semaphores" in client.get("/admin/").content.decode()
+    assert shown == (page == 200)
+    if page == 200:
+        assert ("Release…" in client.get(LOCKS).content.decode()) == (release == 200)
+
+
+def test_tabs_lead_to_the_pages_that_the_user_may_view(redis_server: Store) -> None:
+    both = browser("view_lock", "view_overview").get(LOCKS).content.decode()
+    one = browser("view_lock").get(LOCKS).content.decode()
+
+    assert f'<a href="{LOCKS}" aria-current="page">Locks and semaphores</a>' in both
+    assert '<a href="/admin/django_redis_components/overview/">Overview</a>' in both
+    assert "drc-tabs" not in one
+
+
+@pytest.mark.parametrize("kind", ["lock", "reader", "writer", "group", "semaphore"])
+def test_a_holder_is_released_and_the_log_says_who_did_it(kind: str, store: Store, operator: Client) -> None:
+    page = ReadWriteLock("it")
+    held = {
+        "lock": Lock("it"),
+        "reader": page.read(),
+        "writer": page.write(),
+        "group": MultiLock("it", "other", group="accounts"),
+        "semaphore": Semaphore("it", 1, timeout=60),
+    }[kind]
+    held.acquire()
+    link = release_link(operator, "it", **({"group": "accounts"} if kind == "group" else {}))
+
+    asked = operator.get(link)
+    fields = {each["name"]: each["value"] for each in Page(asked.content.decode()).all("input") if each.get("name")}
+    done = operator.post(RELEASE, fields, follow=True)
+
+    assert "The holder is not stopped" in asked.content.decode()
+    assert "Released: it" in text_of(done.content.decode())
+    if kind == "semaphore":
+        assert (held.available(), held.refresh()) == (1, False)
+    else:
+        assert not held.owned()
+    [entry] = LogEntry.objects.all()
+    assert (entry.object_repr, entry.user.username) == ("it", "view_lock-release_lock")
+    assert re.fullmatch(
+        r"Release of \w+ 'it'.* on connection 'default' from holder '[^']+': done\.", entry.change_message
+    )
+    assert operator.get(entry.get_admin_url(), follow=True).redirect_chain == [(LOCKS, 302)]
+
+
+def test_whoever_waits_has_it_after_a_release(store: Store, operator: Client) -> None:
+    held = Lock("a")
+    held.acquire()
+    wait_in_line(store, "a", "next")
+
+    operator.post(RELEASE, {"kind": "lock", "name": "a", "token": held.token})
+
+    assert Lock("a").inspect().holder == "next"
+
+
+def test_a_lock_that_was_taken_anew_is_not_released(store: Store, operator: Client) -> None:
+    old = Lock("a")
+    old.acquire()
+    link = release_link(operator, "a")
+    asked = {"kind": "lock", "name": "a", "token": old.token}
+    old.release()
+    new = Lock("a")
+    new.acquire()
+
+    late = operator.get(link)
+    done = operator.post(RELEASE, asked, follow=True)
+
+    assert "This holder does not have it any more." in late.content.decode()
+    assert '<form method="post" class="drc-form"' not in late.content.decode()
+    assert "Not released: a. This holder did not have it any more." in text_of(done.content.decode())
+    assert new.owned()
+    assert LogEntry.objects.get().change_message.endswith(": refused, since this holder did not have it any more.")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"kind": "key"},
+        {"name": ""},
+        {"name": "a}b"},
+        {"token": ""},
+        {"token": "x" * 1_001},
+        {"using": "nowhere"},
+        {"kind": "group"},
+    ],
+)
+def test_a_form_that_names_nothing_is_refused_in_words(
+    wrong: dict[str, str], redis_server: Store, operator: Client
+) -> None:
+    held = Lock("a")
+    held.acquire()
+
+    response = operator.post(RELEASE, {"kind": "lock", "name": "a", "token": held.token, **wrong})
+
+    assert (response.status_code, response["Content-Type"]) == (400, "text/plain")
+    assert response.content.decode() == "Name what is to be released: using, kind, name, group, token."
+    assert held.owned()
+
+
+def test_a_release_needs_the_token_of_its_form(redis_server: Store) -> None:
+    held = Lock("a")
+    held.acquire()
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(User.objects.create_superuser("root"))
+
+    assert client.post(RELEASE, {"kind": "lock", "name": "a", "token": held.token}).status_code == 403
+    assert held.owned()
+    assert client.put(RELEASE).status_code in (403, 405)
+
+
+def test_every_page_says_that_redis_is_away(settings, operator: Client) -> None:
+    settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": "redis://127.0.0.1:1/0"}}}
+    asked = {"kind": "lock", "name": "a", "token": "x"}
+
+    answers = [
+        operator.get(LOCKS),
+        operator.get(LOCKS, {"name": "a"}),
+        operator.get(LOCKS, {"format": "fragment"}),
+        operator.get(RELEASE, asked),
+        operator.post(RELEASE, asked),
+    ]
+
+    assert [answer.status_code for answer in answers] == [503] * 5
+    assert all("Redis cannot be reached." in answer.content.decode() for answer in answers)
+    assert operator.get(LOCKS, {"format": "json"}).json()["error"]["code"] == "unreachable"
+    assert "not known whether it was done" in LogEntry.objects.get().change_message
+
+
+def test_another_connection_is_chosen_by_a_link(redis_server: Store, settings, viewer: Client) -> None:
+    connections = settings.REDIS_COMPONENTS["CONNECTIONS"]
+    settings.REDIS_COMPONENTS = {
+        **settings.REDIS_COMPONENTS,
+        "CONNECTIONS": {**connections, "other": connections["default"]},
+    }
+    Lock("a", using="other").acquire()
+
+    html = viewer.get(LOCKS, {"using": "other"}).content.decode()
+
+    assert re.search(r'<a href="\?using=other" aria-current="true"><bdi>other</bdi></a>', html)
+    assert "a lock" in text_of(html)
+    assert viewer.get(LOCKS, {"using": "third"}).status_code == 400
+
+
+def test_many_holders_of_one_thing_are_counted(redis_server: Store, viewer: Client) -> None:
+    for _ in range(23):
+        Semaphore("crowd", 30, timeout=60).acquire()
+
+    text = text_of(viewer.get(LOCKS).content.decode())
+
+    assert text.count("semaphore, 23 of 30 held") == 20
+    assert "and 3 more" in text
+
+
+def test_a_user_who_may_only_read_is_enough_for_the_page(redis_server: Store, settings, viewer: Client) -> None:
+    Lock("a").acquire()
+    name = f"looker-{redis_server.prefix}"
+    rights = ["+@read", "-@dangerous", "+info", "+time", "+evalsha", "+eval"]
+    redis_server.raw.execute_command("ACL", "SETUSER", name, "on", ">secret", "~*", *rights)
+    url = re.sub("//", f"//{name}:secret@", redis_server.url, count=1)
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "CONNECTIONS": {"default": {"URL": url}}}
+
+    try:
+        assert set(held_by(viewer)) == {"lock a"}
+    finally:
+        redis_server.raw.execute_command("ACL", "DELUSER", name)
+
+
+def test_the_links_of_the_page_keep_its_question(redis_server: Store, viewer: Client) -> None:
+    html = viewer.get(LOCKS, {"name": "a b", "using": "default"}).content.decode()
+
+    query = urlencode({"name": "a b", "using": "default"}).replace("&", "&amp;")
+    assert f'<a class="drc-refresh" href="{LOCKS}?{query}">' in html
+    assert re.search(r'href="\?name=a\+b&amp;using=default&amp;format=json"', html)
