@@ -33,13 +33,16 @@ class QueueBackend:
         queues: set[str]
         options: dict[str, Any]
 
-        def validate_task(self, task: Any) -> None: ...
-
     @property
     def connection(self) -> str:
         """Our alias of the connection: OPTIONS["USING"]."""
         alias: str = self.options.get("USING", "default")
         return alias
+
+    def validate_task(self, task: Any) -> None:
+        """Refuse a task that cannot be run, and register one that can."""
+        super().validate_task(task)  # type: ignore[misc]
+        self.adopt(task)
 
     def enqueue(self, task: Any, args: Any, kwargs: Any) -> Any:
         """Send it, at once: no commit is waited for.

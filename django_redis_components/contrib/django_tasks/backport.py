@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
-from django_tasks import TaskContext, TaskResult, TaskResultStatus, task_backends
+import django_tasks as tasks
+from django_tasks import signals
 from django_tasks.backends.base import BaseTaskBackend
 from django_tasks.base import Task, TaskError
 from django_tasks.exceptions import InvalidTaskError, TaskResultDoesNotExist
-from django_tasks.signals import task_enqueued, task_finished, task_started
 from django_tasks.utils import normalize_json
 
 from django_redis_components.contrib.django_tasks.backend import QueueBackend
@@ -34,25 +33,14 @@ class RedisBackend(QueueBackend, BaseTaskBackend):
     """Tasks of the backport on our queue."""
 
     task_class = RedisTask
-    framework = Framework(
-        handler=task_backends,
-        task=Task,
-        result=TaskResult,
-        status=TaskResultStatus,
+    framework = Framework.of(
+        tasks,
+        signals,
         error=RedisTaskError,
-        context=TaskContext,
         invalid_task=InvalidTaskError,
         no_result=TaskResultDoesNotExist,
-        enqueued=task_enqueued,
-        started=task_started,
-        finished=task_finished,
         normalise=normalize_json,
     )
-
-    def validate_task(self, task: Any) -> None:
-        """Refuse a task that cannot be run, and register one that can."""
-        super().validate_task(task)
-        self.adopt(task)
 
 
 task = decorator_of(RedisBackend.framework)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from types import ModuleType
+from typing import Any, Self
 
 from django.dispatch import Signal
 
@@ -35,3 +36,30 @@ class Framework:
     started: Signal
     finished: Signal
     normalise: Callable[[Any], Any]
+
+    @classmethod
+    def of(
+        cls,
+        package: ModuleType,
+        signals: ModuleType,
+        *,
+        error: type[Any],
+        invalid_task: type[Exception],
+        no_result: type[Exception],
+        normalise: Callable[[Any], Any],
+    ) -> Self:
+        """That of a package with the names of `django.tasks`; what the backport calls otherwise is given."""
+        return cls(
+            handler=package.task_backends,
+            task=package.base.Task,
+            result=package.TaskResult,
+            status=package.TaskResultStatus,
+            error=error,
+            context=package.TaskContext,
+            invalid_task=invalid_task,
+            no_result=no_result,
+            enqueued=signals.task_enqueued,
+            started=signals.task_started,
+            finished=signals.task_finished,
+            normalise=normalise,
+        )

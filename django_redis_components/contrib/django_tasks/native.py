@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
-from django.tasks import TaskContext, TaskResult, TaskResultStatus, task_backends
+from django import tasks
+from django.tasks import signals
 from django.tasks.backends.base import BaseTaskBackend
 from django.tasks.base import Task, TaskError
 from django.tasks.exceptions import InvalidTask, TaskResultDoesNotExist
-from django.tasks.signals import task_enqueued, task_finished, task_started
 from django.utils.json import normalize_json
 
 from django_redis_components.contrib.django_tasks.backend import QueueBackend
@@ -34,25 +33,14 @@ class RedisBackend(QueueBackend, BaseTaskBackend):
     """Tasks of `django.tasks` on our queue."""
 
     task_class = RedisTask
-    framework = Framework(
-        handler=task_backends,
-        task=Task,
-        result=TaskResult,
-        status=TaskResultStatus,
+    framework = Framework.of(
+        tasks,
+        signals,
         error=RedisTaskError,
-        context=TaskContext,
         invalid_task=InvalidTask,
         no_result=TaskResultDoesNotExist,
-        enqueued=task_enqueued,
-        started=task_started,
-        finished=task_finished,
         normalise=normalize_json,
     )
-
-    def validate_task(self, task: Any) -> None:
-        """Refuse a task that cannot be run, and register one that can."""
-        super().validate_task(task)
-        self.adopt(task)
 
 
 task = decorator_of(RedisBackend.framework)

@@ -26,18 +26,13 @@ local op = ARGV[5]
 -- @include flow_breaks
 -- @include abandon
 -- @include once
+-- @include chosen
 
 local before = answered()
 if before then
     return before
 end
-local ids = {}
-for at = 6, #ARGV do
-    ids[#ids + 1] = ARGV[at]
-end
-if #ids == 0 then
-    ids = redis.call("ZRANGEBYSCORE", place(queue, shelf), "-inf", up_to_ms, "LIMIT", 0, limit)
-end
+local ids = chosen(shelf, 0)
 local gone = 0
 for _, id in ipairs(ids) do
     if redis.call("ZREM", place(queue, shelf), id) == 1 then

@@ -25,18 +25,13 @@ local skip = ARGV[5]
 -- @include flow
 -- @include flow_revives
 -- @include once
+-- @include chosen
 
 local before = answered()
 if before then
     return before
 end
-local ids = {}
-for at = 6, #ARGV do
-    ids[#ids + 1] = ARGV[at]
-end
-if #ids == 0 then
-    ids = redis.call("ZRANGEBYSCORE", place(queue, "failed"), "-inf", up_to_ms, "LIMIT", skip, limit)
-end
+local ids = chosen("failed", skip)
 local back, stayed = 0, 0
 for _, id in ipairs(ids) do
     local record = record_of(id)

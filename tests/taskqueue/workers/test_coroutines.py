@@ -14,7 +14,7 @@ from django_redis_components.taskqueue.tasks.jobs import Job
 from django_redis_components.taskqueue.workers import executor
 from django_redis_components.taskqueue.workers import worker as worker_module
 from tests.support import Store, eventually
-from tests.taskqueue.support import Held, queue_key, running_worker, work_off
+from tests.taskqueue.support import Held, queue_key, running_worker
 from tests.taskqueue.tasks import (
     add,
     add_async,
@@ -145,25 +145,6 @@ def test_threads_that_wait_for_a_slot_stop_at_once(redis_server: Store, monkeypa
         held.let_go()
     waiting.refresh()
     assert (waiting.state, waiting.worker_ids) == ("ready", [])
-
-
-def test_what_still_runs_on_the_loop_can_be_handed_back(redis_server: Store) -> None:
-    held = Held(redis_server, "0")
-    with running_worker(worker="ends:1") as worker:
-        result = hold_async.enqueue("0")
-        held.started()
-        worker.stop()
-
-        worker.give_back()
-
-        result.refresh()
-        assert (result.state, result.worker_ids) == ("ready", [])
-        held.let_go()
-        eventually(lambda: not worker.alive())
-
-    work_off(worker="next:1")
-    assert result.wait(0) == "0"
-    assert result.worker_ids == ["next:1"]
 
 
 @pytest.mark.parametrize("slots", [1, 50])

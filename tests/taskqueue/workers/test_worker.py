@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from django_redis_components.taskqueue import get_queue, outages
+from django_redis_components.taskqueue import Task, get_queue, outages
 from django_redis_components.taskqueue.workers import worker as worker_module
 from tests.support import Proxy, Store, eventually, run_together
 from tests.taskqueue.support import Held, base_key, end_lease, queue_key, recover, running_worker, work_off
-from tests.taskqueue.tasks import add, hold, note, noted
+from tests.taskqueue.tasks import add, hold, hold_async, note, noted
 
 
 @pytest.fixture(autouse=True)
@@ -188,11 +188,12 @@ def test_an_idle_worker_stops_at_once(redis_server: Store) -> None:
     assert noted == []
 
 
-def test_what_still_runs_can_be_handed_back(redis_server: Store) -> None:
-    """The process ends after this: here the thread lives on, and its late outcome is not taken."""
+@pytest.mark.parametrize("task", [hold, hold_async], ids=["in a thread", "on the loop"])
+def test_what_still_runs_can_be_handed_back(redis_server: Store, task: Task[[str], Any]) -> None:
+    """The process ends after this: here the run goes on, and its late outcome is not taken."""
     held = Held(redis_server, "long")
     with running_worker(worker="ends:1") as worker:
-        result = hold.enqueue("long")
+        result = task.enqueue("long")
         held.started()
         worker.stop()
 
