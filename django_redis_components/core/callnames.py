@@ -32,12 +32,16 @@ class CallName:
             what: what is named, for errors ("lock name").
 
         Raises:
-            TypeError: neither a string nor callable.
+            TypeError: neither a string nor callable, or what is decorated is no function.
             ValueError: not a template, or it needs an argument that `func` does not take.
         """
+        if not callable(func):
+            raise TypeError(f"{func!r} is no function: write the {what} in parentheses behind the decorator.")
         self._given = name
         self._signature = inspect.signature(func)
         self._is_template = False
+        #: The arguments that the template names.
+        self._roots: frozenset[str] = frozenset()
         if isinstance(name, str):
             self._where = f"{what} {name!r} of {name_of(func)}()"
             self._is_template = self._check(name, what)
@@ -49,7 +53,8 @@ class CallName:
 
         Raises:
             TypeError: the arguments do not fit the function.
-            ValueError: an argument of ``**kwargs`` that the template needs is missing.
+            ValueError: an argument of ``**kwargs`` that the template needs is missing, or one has no such attribute
+                or item.
         """
         if not isinstance(self._given, str):
             return self._given(*args, **kwargs)
@@ -61,10 +66,12 @@ class CallName:
         for parameter in self._signature.parameters.values():
             if parameter.kind is parameter.VAR_KEYWORD:
                 values.update(values.pop(parameter.name))
+        for root in self._roots - values.keys():
+            raise ValueError(f"{self._where}: this call has no argument {root!r}.")
         try:
             return self._given.format_map(values)
-        except KeyError as exc:
-            raise ValueError(f"{self._where}: this call has no argument {exc.args[0]!r}.") from None
+        except (AttributeError, LookupError, TypeError, ValueError) as exc:
+            raise ValueError(f"{self._where}: {type(exc).__name__}: {exc}.") from exc
 
     def _check(self, template: str, what: str) -> bool:
         try:
@@ -76,6 +83,7 @@ class CallName:
             validate_name(literals, what)
         for field in fields:
             self._check_field(field)
+        self._roots = frozenset(fields)
         return bool(fields)
 
     def _check_field(self, field: str) -> None:

@@ -94,7 +94,10 @@ def endpoint(alias: str) -> Endpoint:
 
     Raises:
         ConfigurationError: there is no such alias, or its settings are wrong.
+        TypeError: the alias is no text.
     """
+    if not isinstance(alias, str):
+        raise TypeError(f"using={alias!r}: expected the name of a connection.")
     entries = conf.settings().connections
     entry = entries.get(alias)
     if entry is None:

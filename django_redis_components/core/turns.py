@@ -23,7 +23,7 @@ from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.leases import Lease, Leases, deadline_of
 from django_redis_components.core.protocol import Call, Flow, Sleep, Wait
 from django_redis_components.core.recovery import HOPELESS, REFUSED
-from django_redis_components.core.units import Seconds, to_seconds
+from django_redis_components.core.units import Seconds, check_flag, to_seconds
 
 #: Milliseconds that a hand-off waits for the waiter to take it. A waiter that died costs those behind it
 #: this long; one that is slower than this loses its turn.
@@ -39,10 +39,10 @@ def patience(blocking: bool, blocking_timeout: Seconds | None) -> float:
     """Seconds to wait for a turn: 0 to ask once, infinity to wait for ever.
 
     Raises:
-        TypeError: the time is not a duration.
+        TypeError: `blocking` is no flag, or the time no duration.
         ValueError: it is negative, or given although nothing is to be waited for.
     """
-    if blocking:
+    if check_flag(blocking, "blocking"):
         return math.inf if blocking_timeout is None else to_seconds(blocking_timeout, "blocking_timeout", zero=True)
     if blocking_timeout is not None:
         raise ValueError(f"blocking_timeout={blocking_timeout!r} needs blocking=True: else nothing is waited for.")

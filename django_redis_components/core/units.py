@@ -46,6 +46,17 @@ def to_ms(value: Seconds, what: str, *, zero: bool = False) -> int:
     return max(-(-whole_us // 1_000), 1 if seconds else 0)
 
 
+def check_flag(value: object, what: str) -> bool:
+    """Check a public option that is either on or off.
+
+    Raises:
+        TypeError: neither True nor False. "no" would count as a yes.
+    """
+    if isinstance(value, bool):
+        return value
+    raise TypeError(f"{what}={value!r}: expected True or False.")
+
+
 def from_ms(ms: int) -> float:
     """Milliseconds as seconds."""
     return ms / 1_000

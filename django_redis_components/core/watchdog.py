@@ -31,7 +31,7 @@ from django_redis_components.core.errands import Errands, started
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.leases import Lease, deadline_of
 from django_redis_components.core.protocol import Batch, Call, Flow, run
-from django_redis_components.core.units import Seconds, to_seconds
+from django_redis_components.core.units import Seconds, check_flag, to_seconds
 
 #: A lease is renewed when this share of it has passed: two tries may fail before it is lost.
 RENEW_AFTER = 1 / 3
@@ -81,10 +81,10 @@ def care_for(
     """How the leases of `owner`, a "lock" or the like, are to be looked after; None: not at all.
 
     Raises:
-        TypeError: `max_lease` is not a duration, or `on_lost` cannot be called.
+        TypeError: `renew` is no flag, `max_lease` is not a duration, or `on_lost` cannot be called.
         ValueError: `max_lease` is shorter than a lease, or given although nothing is renewed.
     """
-    max_s = _renewal_s(timeout, renew, max_lease)
+    max_s = _renewal_s(timeout, check_flag(renew, "renew"), max_lease)
     _check_callback(on_lost, kind)
     return Care(weakref.ref(owner), using, max_s, on_lost) if max_s or on_lost is not None else None
 

@@ -40,6 +40,8 @@ def lock(
             function does not take. All this is told when the function is decorated.
     """
     check_conflict(on_conflict)
+    if "blocking" in options:
+        raise TypeError('blocking belongs to Lock: @lock has on_conflict, whose "wait" waits.')
     blocking = on_conflict == "wait" or options.get("blocking_timeout") is not None
     make = partial(Lock, timeout=timeout, blocking=blocking, **options)
     make("checks-the-options")

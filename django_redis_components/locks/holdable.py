@@ -10,7 +10,7 @@ from django_redis_components.core import turns
 from django_redis_components.core.connections import aclient, client
 from django_redis_components.core.leases import Lost
 from django_redis_components.core.protocol import arun, run
-from django_redis_components.core.units import Seconds, to_ms
+from django_redis_components.core.units import Seconds, check_flag, to_ms
 from django_redis_components.core.watchdog import care_for
 from django_redis_components.locks.calls import Calls
 from django_redis_components.locks.exceptions import LockLost, LockNotOwned
@@ -43,7 +43,7 @@ class Holdable:
         self.name = name
         care = care_for(self, "lock", using, timeout, renew, max_lease, on_lost)
         patience_s = turns.patience(blocking, blocking_timeout)
-        terms = Terms(blocking, patience_s, reentrant, replicas(min_replicas), using)
+        terms = Terms(blocking, patience_s, check_flag(reentrant, "reentrant"), replicas(min_replicas), using)
         self._holder = Holder(name, calls, terms, care)
         self._using = using
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from django_redis_components.core.connections import aclient, client
 from django_redis_components.core.protocol import arun, run
-from django_redis_components.core.units import Seconds
+from django_redis_components.core.units import Seconds, check_flag
 from django_redis_components.locks.calls import PlainCalls
 from django_redis_components.locks.holdable import Holdable
 from django_redis_components.locks.state import LockState, inspect
@@ -60,7 +60,7 @@ class Lock(Holdable):
         on_lost: Callable[[Lock], object] | None = None,
         using: str = "default",
     ) -> None:
-        self._calls = PlainCalls(name, timeout, fair)
+        self._calls = PlainCalls(name, timeout, check_flag(fair, "fair"))
         super().__init__(
             name,
             self._calls,

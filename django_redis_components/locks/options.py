@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from django_redis_components.core import turns
 from django_redis_components.core.leases import Leases
-from django_redis_components.core.units import Seconds
+from django_redis_components.core.units import Seconds, check_flag
 
 if TYPE_CHECKING:
     from django_redis_components.locks.lock import Lock
@@ -80,6 +80,8 @@ class Terms:
 
     def resolve(self, blocking: bool | None, blocking_timeout: Seconds | None) -> float:
         """Seconds to wait: what a call says, else what the object was told."""
+        if blocking is not None:
+            check_flag(blocking, "blocking")
         if blocking_timeout is not None:
             return turns.patience(blocking is not False, blocking_timeout)
         if blocking is None or blocking == self.blocking:

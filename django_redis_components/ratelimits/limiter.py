@@ -15,7 +15,7 @@ from django_redis_components.core.breaker import PAUSE_S, Breaker
 from django_redis_components.core.exceptions import UnsupportedServer
 from django_redis_components.core.protocol import Command, Flow, Sleep
 from django_redis_components.core.rates import RateLike, parse_rate
-from django_redis_components.core.units import Seconds, to_seconds
+from django_redis_components.core.units import Seconds, check_flag, to_seconds
 from django_redis_components.ratelimits import decision as decisions
 from django_redis_components.ratelimits.algorithms import algorithm_of
 from django_redis_components.ratelimits.decision import Decision
@@ -63,7 +63,7 @@ class Limiter:
         if on_error not in ON_ERROR:
             raise ValueError(f"on_error={on_error!r}: expected one of {', '.join(map(repr, ON_ERROR))}.")
         self._lets_through = on_error == "open"
-        self._deny_cache = deny_cache
+        self._deny_cache = check_flag(deny_cache, "deny_cache")
         self._using = using
         self._parts = tuple(f":{self.algorithm.name}:{rate.limit}/{rate.period_us}" for rate in self.rates)
         self._signature = f"{using}{''.join(self._parts)}:{self._denials}/{self._block_us}"

@@ -51,6 +51,8 @@ def semaphore(
             function does not take. All this is told when the function is decorated.
     """
     check_conflict(on_conflict)
+    if "blocking" in options:
+        raise TypeError('blocking belongs to Semaphore: @semaphore has on_conflict, whose "wait" waits.')
     blocking = on_conflict == "wait" or options.get("blocking_timeout") is not None
     make = partial(Semaphore, limit=limit, timeout=timeout, blocking=blocking, **options)
     make("checks-the-options")

@@ -65,6 +65,11 @@ def test_an_unknown_alias_like_no_other_is_answered_with_all_of_them(settings: A
     assert str(caught.value) == "REDIS_COMPONENTS[\"CONNECTIONS\"] has no 'zzz'. There are default, tasks."
 
 
+def test_an_alias_that_is_no_text_is_named(settings: Any) -> None:
+    with pytest.raises(TypeError, match=r"^using=None: expected the name of a connection\.$"):
+        connections.client(None)  # type: ignore[arg-type]
+
+
 def test_a_mistake_in_the_settings_is_the_error_of_the_first_use(settings: Any) -> None:
     settings.REDIS_COMPONENTS = {"PREFIKS": "x"}
 

@@ -249,6 +249,7 @@ def test_a_function_without_arguments_cannot_have_a_template() -> None:
             "on_conflict='ignore': expected one of 'wait', 'raise', 'skip', 'delay'.",
         ),
         ({"timeout": 0}, ValueError, "timeout=0: expected a number of seconds above 0"),
+        ({"blocking": True}, TypeError, 'blocking belongs to Lock: @lock has on_conflict, whose "wait" waits.'),
         ({"blocking_timeout": -1}, ValueError, "blocking_timeout=-1: expected"),
     ],
 )
@@ -259,6 +260,31 @@ def test_a_wrong_option_is_told_when_the_function_is_decorated(
         lock("door", **arguments)
 
     assert text in str(caught.value)
+
+
+def test_a_template_that_does_not_fit_the_argument_says_so() -> None:
+    @lock("order:{order.pk}:{order[day]}")
+    def work(order: object) -> None: ...
+
+    class Order:
+        pk = 7
+
+        def __getitem__(self, name: str) -> str:
+            raise KeyError(name)
+
+    where = r"lock name 'order:\{order\.pk\}:\{order\[day\]\}' of .*work\(\): "
+    with pytest.raises(ValueError, match=where + r"AttributeError: 'NoneType' object has no attribute 'pk'\."):
+        work(None)
+    with pytest.raises(ValueError, match=where + r"KeyError: 'day'\."):
+        work(Order())
+
+
+def test_a_decorator_without_its_name_says_so_at_the_call() -> None:
+    @lock
+    def pay(order_id: int) -> None: ...
+
+    with pytest.raises(TypeError, match=r"^7 is no function: write the lock name in parentheses behind the decorator"):
+        pay(7)
 
 
 def test_a_name_of_another_kind_is_refused() -> None:

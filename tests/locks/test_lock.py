@@ -385,6 +385,10 @@ def test_a_key_of_another_kind_is_an_error(store: Store) -> None:
         ({"renew": True, "max_lease": "1"}, TypeError, "max_lease='1': expected a number of seconds above 0"),
         ({"on_lost": "print"}, TypeError, "on_lost='print': expected a callable that takes the lock."),
         ({"min_replicas": True}, TypeError, "min_replicas=True: expected a whole number from 0 to 100."),
+        ({"blocking": "no"}, TypeError, "blocking='no': expected True or False."),
+        ({"renew": "no"}, TypeError, "renew='no': expected True or False."),
+        ({"reentrant": 1}, TypeError, "reentrant=1: expected True or False."),
+        ({"fair": None}, TypeError, "fair=None: expected True or False."),
         ({"min_replicas": 101}, ValueError, "min_replicas=101: expected a whole number from 0 to 100."),
     ],
 )
@@ -399,6 +403,7 @@ def test_a_wrong_argument_is_refused_at_the_door(arguments: dict[str, object], e
     ("arguments", "error", "text"),
     [
         ({"blocking": False, "blocking_timeout": 1}, ValueError, "blocking_timeout=1 needs blocking=True"),
+        ({"blocking": "no"}, TypeError, "blocking='no': expected True or False."),
         ({"token": ""}, ValueError, "token is empty"),
         ({"token": "a{b}"}, ValueError, "braces are not accepted"),
     ],

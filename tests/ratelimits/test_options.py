@@ -41,6 +41,7 @@ WRONG: list[tuple[tuple[Any, ...], dict[str, Any], type[Exception], str]] = [
         "rate='10001/m': algorithm='sliding' counts at most 10000.",
     ),
     (("5/m",), {"on_error": "ajar"}, ValueError, "on_error='ajar': expected one of 'open', 'closed'."),
+    (("5/m",), {"deny_cache": "no"}, TypeError, "deny_cache='no': expected True or False."),
     (("5/m",), {"penalty": 20}, TypeError, "penalty=20: expected (denials, seconds), as (20, 600), or None."),
     (
         ("5/m",),

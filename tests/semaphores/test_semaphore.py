@@ -298,6 +298,8 @@ def test_a_permit_costs_one_round_trip_each_way(redis_server: Store) -> None:
         ({"limit": True}, TypeError, "limit=True: expected a whole number"),
         ({"timeout": -1}, ValueError, "timeout=-1: expected a number of seconds above 0"),
         ({"blocking_timeout": 1}, ValueError, "blocking_timeout=1 needs blocking=True: else nothing is waited for."),
+        ({"blocking": "no"}, TypeError, "blocking='no': expected True or False."),
+        ({"renew": 1}, TypeError, "renew=1: expected True or False."),
         ({"blocking": True, "blocking_timeout": "1"}, TypeError, "blocking_timeout='1': expected"),
     ],
 )

@@ -31,6 +31,10 @@ def test_it_has_all_that_the_framework_s_own_has_but_the_backend() -> None:
     assert theirs - set(dir(Task)) == {"backend", "get_backend"}
 
 
+def test_it_is_short_where_it_is_printed() -> None:
+    assert repr(add) == "<Task tests.taskqueue.tasks.add>"
+
+
 def test_it_is_called_here_and_now_from_threads_and_from_coroutines() -> None:
     assert add.call(1, b=2) == add_async.call(1, 2) == 3
     assert async_to_sync(add.acall)(1, 2) == async_to_sync(add_async.acall)(1, 2) == 3

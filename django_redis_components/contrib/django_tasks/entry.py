@@ -19,7 +19,7 @@ from django_redis_components.taskqueue.tasks.task import Task
 from django_redis_components.taskqueue.workers.running import guessed, recorded
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Entry(Task[..., Any]):
     """Sent and run as any task of ours; its runs are `SignalledAttempt`s.
 

@@ -145,8 +145,13 @@ def _entered(target: T, slots: Slots, label: str, options: Options) -> T:
 def _made(task: Task[..., Any], slots: Slots, options: Options) -> Schedule:
     if unknown := sorted(set(options) - set(Options.__annotations__)):
         raise TypeError(f"unknown option {', '.join(unknown)}. Known are {', '.join(Options.__annotations__)}.")
-    args = arguments.normalise(list(options.get("args", ())), "args")
-    kwargs = arguments.normalise(dict(options.get("kwargs", {})), "kwargs")
+    given, named = options.get("args", ()), options.get("kwargs", {})
+    if not isinstance(given, list | tuple):
+        raise TypeError(f"args={given!r}: expected a list or a tuple.")
+    if not isinstance(named, dict):
+        raise TypeError(f"kwargs={named!r}: expected a dict.")
+    args = arguments.normalise(list(given), "args")
+    kwargs = arguments.normalise(named, "kwargs")
     misfire = options.get("misfire", "once")
     if misfire not in get_args(Misfire):
         raise ValueError(f"misfire={misfire!r}: expected 'once', 'skip' or 'all'.")

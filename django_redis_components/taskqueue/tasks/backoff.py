@@ -7,10 +7,11 @@ A backoff is a number of seconds, a list of them (the last one repeats), or a ca
 from __future__ import annotations
 
 import dataclasses
+import math
 import random
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 from django_redis_components.core.units import Seconds, to_seconds
 
@@ -40,18 +41,27 @@ class exponential:  # noqa: N801 - used like a function: backoff=exponential(bas
     Source: Marc Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
 
     Args:
-        base: seconds before the second attempt, at most.
-        factor: growth with each further attempt.
-        cap: most seconds between two attempts.
+        base: seconds (or a timedelta) before the second attempt, at most.
+        factor: growth with each further attempt, at least 1.
+        cap: most seconds (or a timedelta) between two attempts.
     """
 
-    base: float = 2.0
+    base: Seconds = 2.0
     factor: float = 2.0
-    cap: float = 600.0
+    cap: Seconds = 600.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "base", to_seconds(self.base, "base", zero=True))
+        object.__setattr__(self, "cap", to_seconds(self.cap, "cap", zero=True))
+        if not isinstance(self.factor, int | float) or isinstance(self.factor, bool):
+            raise TypeError(f"factor={self.factor!r}: expected a number of at least 1.")
+        if not 1 <= self.factor < math.inf:
+            raise ValueError(f"factor={self.factor!r}: expected a number of at least 1.")
 
     def __call__(self, _: BaseException, tried: Tried) -> float:
         """Seconds until the next attempt."""
-        return random.uniform(0.0, min(self.cap, self.base * self.factor ** min(tried.attempts - 1, 64)))
+        longest = cast(float, self.base) * self.factor ** min(tried.attempts - 1, 64)
+        return random.uniform(0.0, min(cast(float, self.cap), longest))
 
 
 #: What a task with `max_attempts` above 1 and no backoff of its own gets.

@@ -37,7 +37,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Task(FrameworkNames, Generic[P, R]):
     """A registered function with its options. Immutable; `using` makes a copy.
 
@@ -61,6 +61,10 @@ class Task(FrameworkNames, Generic[P, R]):
     def called(self) -> Callable[..., Any]:
         """The function as those call it who enqueue it: without a context."""
         return without_context(self.func) if self.takes_context else self.func
+
+    def __repr__(self) -> str:
+        """Short: it stands in errors and logs."""
+        return f"<Task {self.name}>"
 
     def __hash__(self) -> int:
         """By name: an option may be a list, and signals hash their sender."""

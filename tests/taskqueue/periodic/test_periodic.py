@@ -88,6 +88,8 @@ def test_below_task_a_schedule_is_refused_and_says_where_it_belongs() -> None:
     [
         ({"misfire": "never"}, "misfire='never': expected 'once', 'skip' or 'all'."),
         ({"enabled": "yes"}, "enabled='yes': expected True or False."),
+        ({"args": "ab"}, "args='ab': expected a list or a tuple."),
+        ({"kwargs": [1]}, "kwargs=[1]: expected a dict."),
         ({"jitter": -1}, "jitter=-1: expected a number of seconds of at least 0, or a timedelta."),
         ({"max_age": 0}, "max_age=0: expected a number of seconds above 0, or a timedelta."),
         (

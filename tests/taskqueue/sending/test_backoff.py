@@ -53,6 +53,26 @@ def test_exponential_stays_below_its_growing_bound() -> None:
         assert max(drawn) > bound / 2
 
 
+def test_exponential_takes_timedeltas() -> None:
+    assert exponential(base=timedelta(seconds=1), cap=timedelta(minutes=2)) == exponential(base=1, cap=120)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"base": -1}, ValueError, "base=-1: expected a number of seconds of at least 0, or a timedelta."),
+        ({"cap": "x"}, TypeError, "cap='x': expected a number of seconds of at least 0, or a timedelta."),
+        ({"factor": 0.5}, ValueError, "factor=0.5: expected a number of at least 1."),
+        ({"factor": True}, TypeError, "factor=True: expected a number of at least 1."),
+    ],
+)
+def test_a_wrong_exponential_is_refused_where_it_is_made(options: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error) as caught:
+        exponential(**options)
+
+    assert str(caught.value) == text
+
+
 def test_without_a_backoff_it_is_exponential_with_jitter() -> None:
     assert exponential() == DEFAULT
     assert 0 <= delay_of(None, LookupError(), tried(1)) <= 2.0
