@@ -217,6 +217,33 @@ def test_a_parents_result_that_was_evicted_fails_its_follower_and_says_so(redis_
     )
 
 
+def test_a_task_that_was_evicted_while_it_waited_breaks_its_flow_which_ends(redis_server: Store) -> None:
+    flow = chain(add.s(1, 2), note.s(), note.s()).enqueue(on_error=note.s())
+    lost = flow.results[1]
+    redis_server.raw.delete(base_key(redis_server, "t", lost.id))
+
+    work_off()
+
+    flow.last.refresh()
+    [error] = flow.last.errors
+    assert error.message == (f"Not run: task {lost.id} (?), which comes before it in its flow, was deleted.")
+    assert [(oops["task_id"], oops["reason"]) for oops in noted] == [(lost.id, "was deleted")]
+    assert redis_server.raw.hget(base_key(redis_server, "flow", flow.id), "left") == b"0"
+    assert redis_server.raw.ttl(base_key(redis_server, "flow", flow.id)) > 0
+
+
+def test_a_cancelled_task_whose_record_has_expired_is_not_missed(redis_server: Store) -> None:
+    flow = chain(add.s(1, 2), note.s()).enqueue()
+    flow.last.cancel()
+    redis_server.raw.delete(base_key(redis_server, "t", flow.last.id))
+    key = base_key(redis_server, "flow", flow.id)
+    assert redis_server.raw.hget(key, "left") == b"1"
+
+    work_off()
+
+    assert redis_server.raw.hget(key, "left") == b"0"
+
+
 def test_a_task_for_errors_whose_flow_was_evicted_says_so(redis_server: Store) -> None:
     flow = chain(fail.s(), note.s()).enqueue(on_error=note.s())
     worker = new_fetcher()

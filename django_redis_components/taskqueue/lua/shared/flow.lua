@@ -77,6 +77,9 @@ local function close_one(key)
     redis.call("PEXPIRE", key, ttl_ms)
 end
 
+-- In flow_breaks.lua, for scripts that end tasks.
+local flow_breaks
+
 -- A task of a flow has succeeded: followers that waited for nothing else may start.
 local function flow_goes_on(id, c)
     local key, at = flow_of(c)
@@ -90,6 +93,8 @@ local function flow_goes_on(id, c)
             local after = node_of(key, follower)
             if is_in(after, "waiting") then
                 set_off(key, follower, after)
+            elseif redis.call("EXISTS", record_of(after)) == 0 then
+                flow_breaks(after, string.match(c, "^.+/") .. follower, "was deleted")
             end
         end
     end

@@ -13,7 +13,7 @@ local function call_rescue(key, oops)
 end
 
 -- A task of a flow will never succeed (`how`: failed, was cancelled, …), nor will what comes after it.
-local function flow_breaks(id, c, how)
+function flow_breaks(id, c, how)
     local key, first = flow_of(c)
     if not node_of(key, first) then
         return
@@ -22,7 +22,8 @@ local function flow_breaks(id, c, how)
         redis.call("HDEL", key, "rescue") -- the one for errors itself, before any: nobody waits for it
         return
     end
-    local name = string.gsub(redis.call("HGET", record_of(id), "n"), '["\\%c]', "?")
+    local name = string.gsub(redis.call("HGET", record_of(id), "n") or "?", '["\\%c]', "?")
+    redis.call("HSET", key, "g" .. first, -1) -- its parents may succeed yet: it is not set off, nor missed again
     local keep_ms = redis.call("HGET", key, "keep")
     redis.call("PEXPIRE", record_of(id), keep_ms)
     redis.call("HSET", key, "bad", 1)
