@@ -6,8 +6,8 @@ import sys
 
 from django.core.management import execute_from_command_line
 
-from django_redis_components.taskqueue.workers import worker
+from django_redis_components.taskqueue.workers import pace
 
 if __name__ == "__main__":
-    worker.MAX_AHEAD = 0
+    pace.MAX_AHEAD = 0
     execute_from_command_line(sys.argv)

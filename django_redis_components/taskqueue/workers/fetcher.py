@@ -79,9 +79,9 @@ class Fetcher:
         """Acks that wait to be sent."""
         return len(self._acks)
 
-    def asking(self) -> bool:
-        """Whether a request for jobs is under way: what it brings is not in `held` yet."""
-        return bool(self._asking)
+    def asking(self) -> int:
+        """How many requests for jobs are under way: what they bring is not in `held` yet."""
+        return len(self._asking)
 
     def seconds_to_due(self) -> float | None:
         """Seconds until the next due task of our queues, as far as the last call knew; None if none."""

@@ -22,9 +22,10 @@ from django_redis_components.core import conf, connections
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue.services.child import QUIET, STOP_NOW, STOP_SIGNALS, Beacon, Child, WorkerOptions
 from django_redis_components.taskqueue.services.orders import Orders
+from django_redis_components.taskqueue.workers.pace import MAX_AHEAD
 from django_redis_components.taskqueue.workers.recycling import Recycling
 from django_redis_components.taskqueue.workers.unbegun import Unbegun
-from django_redis_components.taskqueue.workers.worker import MAX_AHEAD, Worker
+from django_redis_components.taskqueue.workers.worker import Worker
 
 logger = logging.getLogger("django_redis_components.taskqueue")
 

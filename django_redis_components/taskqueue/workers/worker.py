@@ -1,10 +1,7 @@
 """A worker process: threads that fetch for themselves, run tasks, and settle them.
 
-There is no dispatcher. A thread that has finished a task asks for the next one in the same round
-trip that settles the first. Of the idle threads one, the leader, waits for the bell and for the
-next due time; the others wait for it. What a fetch returns beyond one job stands in a buffer that
-all threads take from; it is never more than about 5 ms of work, and goes back to the queue if
-nobody takes it.
+Where a thread gets its next job from is told in `supply`. What a fetch returns beyond one job stands in
+a buffer that all threads take from; it is about 5 ms of work, and goes back to the queue if nobody takes it.
 
 A thread that finds a coroutine hands it to the event loop and goes on, as long as the loop has a
 free slot. If it has none, the job goes back to the front of its queue, where another worker may
@@ -13,12 +10,10 @@ have room, and the thread looks again when a slot is free.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import random
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
@@ -30,6 +25,7 @@ from django_redis_components.core.waiting import BellWaiter
 from django_redis_components.taskqueue.outages import Outage
 from django_redis_components.taskqueue.scripts import base_key
 from django_redis_components.taskqueue.tasks.jobs import Ack, Job
+from django_redis_components.taskqueue.workers.buffer import HOARD_S
 from django_redis_components.taskqueue.workers.executor import (
     Execution,
     execute,
@@ -39,27 +35,16 @@ from django_redis_components.taskqueue.workers.executor import (
 )
 from django_redis_components.taskqueue.workers.fetcher import Fetcher
 from django_redis_components.taskqueue.workers.loop import EventLoop
+from django_redis_components.taskqueue.workers.pace import AHEAD_S
 from django_redis_components.taskqueue.workers.runs import CoroutineRun, Run, ThreadRun
+from django_redis_components.taskqueue.workers.supply import Supply
 from django_redis_components.taskqueue.workers.unbegun import Unbegun
 from django_redis_components.taskqueue.workers.watch import Watch
 
 logger = logging.getLogger("django_redis_components.taskqueue")
 
-#: Seconds of measured work that a fetch may take beyond the free slots, and that an ack may wait.
-AHEAD_S = 0.005
-#: Most jobs taken in one fetch beyond the free slots.
-MAX_AHEAD = 256
-#: Seconds after which jobs in the buffer that nobody takes go back to the queue.
-HOARD_S = 0.02
-#: Seconds of work for every thread that may stand in the buffer. More is there when tasks are slower than those
-#: before them were, and goes back to the queue as well: another worker may be idle.
-STORE_S = 0.05
-#: Longest wait for a bell before the queues are looked at anyway, in seconds.
-LOOK_AGAIN_S = 4.0
 #: Longest time that a process which ends waits for its last outcomes to arrive, in seconds.
 GIVE_BACK_S = 2.0
-#: Weight of the newest run in the moving means.
-MEAN_WEIGHT = 0.1
 #: Longest time, in seconds, that a thread which found the event loop full waits for a slot before it looks for
 #: other work.
 FULL_S = 1.0
@@ -67,11 +52,17 @@ FULL_S = 1.0
 ASYNC_CONCURRENCY = 100
 
 
+#: Requests of one process that are under way while each brings work for all its threads: one is answered while what
+#: another has brought is run. More would only wait for each other at the server.
+MOST_ASKING = int(__import__("os").environ.get("MA", "2"))
+
+
 class Worker:
     """Runs tasks of some queues, in strict order of the queues or by weight, on a number of threads.
 
     Attributes:
         fetcher: its side of the queue.
+        supply: where its threads get jobs from.
         watch: knows the runs that have time limits.
         burst: stop when nothing is left to fetch.
     """
@@ -98,25 +89,18 @@ class Worker:
         """
         self.fetcher = Fetcher(client, worker_id, queues, weights=weights, unbegun=unbegun)
         self.burst = burst
-        self._bells = BellWaiter(client, [f"{base_key()}:bell:q:{queue}" for queue in queues], wake_fd=stop_fd)
+        bells = BellWaiter(client, [f"{base_key()}:bell:q:{queue}" for queue in queues], wake_fd=stop_fd)
         self._names = [str(number) for number in range(threads)]
         self._threads: list[threading.Thread] = []
         self._stopping = False
-        self._buffer: deque[Job] = deque()
         #: By task and lease: who has lost a lease may get the same task again before the first run of it has ended.
         self._running: dict[tuple[str, str], Run] = {}
         self._loop = EventLoop(async_concurrency)
+        self.supply = Supply(self.fetcher, bells, threads, self._loop.free)
         self.watch = Watch()
-        self._leading = threading.Lock()
-        self._idle = threading.Condition()
-        self._waiting = 0
-        self._mean_s = 1.0
-        self._async_share = 0.0
-        self._work = threading.Event()
-        self._modest_until = 0.0
         self._freed_at = 0.0
         self._max_tasks = float("inf")
-        self._on_limit: Callable[[], None] = self._work.set
+        self._on_limit: Callable[[], None] = self.supply.buffer.wake
         self._outage = Outage(logger.warning, logger.info)
         self.finished = 0
 
@@ -125,9 +109,9 @@ class Worker:
         self._threads = [
             threading.Thread(target=self._live, args=(name,), name=f"task-{name}", daemon=True) for name in self._names
         ]
-        flusher = threading.Thread(target=self._flush, name="flusher", daemon=True)
-        for thread in (*self._threads, flusher):
+        for thread in self._threads:
             thread.start()
+        self.supply.buffer.start()
 
     def limit(self, max_tasks: float, on_limit: Callable[[], None]) -> None:
         """Stop by itself after so many tasks; `on_limit` is called then, and ends the waits of idle threads."""
@@ -153,11 +137,8 @@ class Worker:
     def stop(self) -> None:
         """Fetch nothing more; running tasks go on. Jobs that have not begun go back at once."""
         self._stopping = True
-        with self._idle:
-            self._idle.notify_all()
         self._loop.wake()
-        self._return_buffer()
-        self._work.set()
+        self.supply.stop()
 
     def running(self) -> list[str]:
         """Ids of the tasks that run now."""
@@ -185,12 +166,12 @@ class Worker:
         deadline = time.monotonic() + GIVE_BACK_S
         handed_back: set[tuple[str, str]] = set()
         while True:
-            self._return_buffer()
+            self.supply.buffer.give_back()
             running = {lease: run.job for lease, run in list(self._running.items()) if lease not in handed_back}
             handed_back.update(running)
             for job in [job for job in running.values() if job.id not in but]:
                 self.fetcher.settle(Ack(job.id, job.token, "back"))
-            self._send_acks()
+            self.supply.buffer.send_acks()
             done = not self.fetcher.asking() and self.fetcher.held.keys() <= set(but)
             if done or time.monotonic() > deadline:
                 return
@@ -199,7 +180,7 @@ class Worker:
     def _live(self, lane: str) -> None:
         while not self._stopping:
             try:
-                job = self._next(lane)
+                job = self.supply.next(lane, wait=not self.burst)
             except (RedisError, RedisComponentsError) as exc:
                 self._rest(exc)
                 continue
@@ -211,7 +192,7 @@ class Worker:
                 if not self._running and not self.fetcher.has_more():
                     break
                 time.sleep(HOARD_S)
-        self._send_acks()
+        self.supply.buffer.send_acks()
 
     def _rest(self, exc: Exception) -> None:
         self._outage.tell(f"Redis is away ({type(exc).__name__}: {exc}); trying again.")
@@ -233,8 +214,7 @@ class Worker:
         self.fetcher.begin(job)
         began = time.perf_counter()
         ack = execute(job, run)
-        self._mean_s += MEAN_WEIGHT * (time.perf_counter() - began - self._mean_s)
-        self._async_share -= MEAN_WEIGHT * self._async_share
+        self.supply.pace.ran(time.perf_counter() - began, min(len(self._running), len(self._names)))
         self._ran(ack)
 
     def _ran(self, ack: Ack) -> None:
@@ -248,10 +228,10 @@ class Worker:
 
     def _hand_over(self, job: Job) -> None:
         """Have the event loop run it, if a slot comes free before it would stand here for too long."""
-        self._async_share += MEAN_WEIGHT * (1.0 - self._async_share)
+        self.supply.pace.handed_over()
         if not self._loop.take(HOARD_S):
             self.fetcher.settle(Ack(job.id, job.token, "back"))
-            self._work.set()
+            self.supply.buffer.wake()
             self._loop.wait(FULL_S)
             return
         self.fetcher.begin(job)
@@ -267,109 +247,4 @@ class Worker:
     async def _run_on_loop(self, execution: Execution, run: CoroutineRun) -> None:
         self._ran(await execute_on_loop(execution, run))
         self._loop.give()
-        self._work.set()
-
-    def _next(self, lane: str) -> Job | None:
-        job = self._pop()
-        if job is None:
-            job = self._share(self.fetcher.fetch(lane, self._want()))
-        while job is None and not self._stopping:
-            if self.burst:
-                return None
-            if self._leading.acquire(blocking=False):
-                try:
-                    job = self._lead(lane)
-                finally:
-                    self._leading.release()
-                    self._promote_follower()
-            else:
-                job = self._follow()
-        return job
-
-    def _pop(self) -> Job | None:
-        """A job from the buffer; whatever acks wait then are the flusher's care."""
-        try:
-            job = self._buffer.popleft()
-        except IndexError:
-            return None
-        if not self._work.is_set() and (self._buffer or self.fetcher.unsent()):
-            self._work.set()
-        return job
-
-    def _lead(self, lane: str) -> Job | None:
-        """Wait for the bell, the next due time or the time to look again; then fetch."""
-        due_s = self.fetcher.seconds_to_due()
-        self._bells.wait(LOOK_AGAIN_S if due_s is None else max(0.0, min(due_s, LOOK_AGAIN_S)))
-        if self._stopping:
-            return None
-        return self._share(self.fetcher.fetch(lane, self._want()))
-
-    def _follow(self) -> Job | None:
-        """Wait until there is something in the buffer, or the leader's place is free."""
-        with self._idle:
-            if not self._buffer and self._leading.locked() and not self._stopping:
-                self._waiting += 1
-                self._idle.wait(LOOK_AGAIN_S)
-                self._waiting -= 1
-        return self._pop()
-
-    def _promote_follower(self) -> None:
-        with self._idle:
-            self._idle.notify(1 + len(self._buffer))
-
-    def _share(self, jobs: list[Job]) -> Job | None:
-        if not jobs:
-            return None
-        if len(jobs) > 1:
-            self._buffer.extend(jobs[1:])
-            self._work.set()
-            if self._waiting:
-                with self._idle:
-                    self._idle.notify(len(jobs) - 1)
-        return jobs[0]
-
-    def _want(self) -> int:
-        """Free slots, and what measured work allows beyond them."""
-        if self._stopping:
-            return 0
-        ahead = 0
-        if self._mean_s < AHEAD_S and time.monotonic() > self._modest_until:
-            ahead = min(MAX_AHEAD, int(AHEAD_S / max(self._mean_s, 1e-6)))
-        if self._async_share > 0.5 and time.monotonic() > self._modest_until:
-            ahead = max(ahead, min(MAX_AHEAD, self._loop.free()))
-        return 1 + self._waiting + ahead
-
-    def _flush(self) -> None:
-        """Send acks that no fetch takes along within 5 ms, and give back what stands in the buffer too long."""
-        head, since = None, 0.0
-        while True:
-            self._work.wait()
-            self._work.clear()
-            while self._buffer or self.fetcher.unsent():
-                first = self._buffer[0] if self._buffer else None
-                if first is not head:
-                    head, since = first, time.monotonic()
-                time.sleep(AHEAD_S)
-                if head is not None and time.monotonic() - since > HOARD_S:
-                    self._modest_until = time.monotonic() + 1.0
-                    self._return_buffer()
-                elif len(self._buffer) * self._mean_s > STORE_S * len(self._names):
-                    self._return_buffer()
-                if self.fetcher.unsent():
-                    self._send_acks()
-
-    def _return_buffer(self) -> None:
-        """The last job first, so that the first one stands at the front again."""
-        with contextlib.suppress(IndexError):
-            while True:
-                job = self._buffer.pop()
-                self.fetcher.settle(Ack(job.id, job.token, "back"))
-
-    def _send_acks(self) -> None:
-        try:
-            while self.fetcher.unsent():
-                self.fetcher.fetch("acks", 0)
-        # Tested; but Python 3.11 stops tracing a frame that an error reaches through nested generators.
-        except (RedisError, RedisComponentsError) as exc:  # pragma: no cover
-            logger.warning("%d outcomes wait for Redis (%s).", self.fetcher.unsent(), exc)
-            time.sleep(0.2)
+        self.supply.buffer.wake()

@@ -12,7 +12,7 @@ from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue import get_queue
 from django_redis_components.taskqueue.operations import inspect
 from django_redis_components.taskqueue.scripts import TEND
-from django_redis_components.taskqueue.workers import worker
+from django_redis_components.taskqueue.workers import supply
 from tests.support import Store, eventually, run_async, run_together
 from tests.taskqueue.support import (
     Held,
@@ -222,7 +222,7 @@ def test_a_paused_queue_rings_nobody(store: Store) -> None:
 
 
 def test_an_idle_worker_hears_nothing_of_a_paused_queue(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "LOOK_AGAIN_S", 60)
+    monkeypatch.setattr(supply, "LOOK_AGAIN_S", 60)
     get_queue("default").pause()
     with running_worker(threads=2):
         eventually(lambda: redis_server.raw.info("clients")["blocked_clients"])
@@ -239,7 +239,7 @@ def test_an_idle_worker_hears_nothing_of_a_paused_queue(redis_server: Store, mon
 def test_an_idle_worker_resumes_at_its_moment_without_poller_or_bell(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "LOOK_AGAIN_S", 60)  # so that nothing else wakes it in time
+    monkeypatch.setattr(supply, "LOOK_AGAIN_S", 60)  # so that nothing else wakes it in time
     with running_worker():
         note.enqueue("first").wait(60)
 

@@ -11,7 +11,7 @@ import pytest
 
 from django_redis_components.taskqueue import Task, get_queue, registry
 from django_redis_components.taskqueue.tasks.jobs import Job
-from django_redis_components.taskqueue.workers import executor
+from django_redis_components.taskqueue.workers import executor, supply
 from django_redis_components.taskqueue.workers import worker as worker_module
 from tests.support import Store, eventually
 from tests.taskqueue.support import Held, queue_key, running_worker
@@ -33,7 +33,7 @@ from tests.taskqueue.tasks import (
 
 @pytest.fixture(autouse=True)
 def _nobody_looks_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_module, "LOOK_AGAIN_S", 300.0)
+    monkeypatch.setattr(supply, "LOOK_AGAIN_S", 300.0)
 
 
 def held_ones(store: Store, count: int) -> list[Held]:
@@ -117,7 +117,7 @@ def test_threads_go_on_with_their_tasks_while_the_loop_is_full(redis_server: Sto
 def test_a_stop_lets_coroutines_finish_and_the_worker_lives_as_long(
     redis_server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_module, "LOOK_AGAIN_S", 0.1)
+    monkeypatch.setattr(supply, "LOOK_AGAIN_S", 0.1)
     held = Held(redis_server, "0")
     with running_worker(threads=2) as worker:
         result = hold_async.enqueue("0")
@@ -177,14 +177,14 @@ def test_both_kinds_mixed_run_once_each(store: Store) -> None:
 
 def test_coroutines_alone_are_fetched_for_the_free_slots(redis_server: Store) -> None:
     with running_worker(threads=1, async_concurrency=40) as worker:
-        assert worker._want() == 1
+        assert worker.supply.want() == 1
         for number in range(10):
             add_async.enqueue(number, 0).wait(60)
 
-        assert worker._async_share > 0.5
-        eventually(lambda: worker._want() == 41)
-        worker._modest_until = float("inf")
-        assert worker._want() == 1
+        assert worker.supply.pace.async_share > 0.5
+        eventually(lambda: worker.supply.want() == 41)
+        worker.supply.pace.modest_until = float("inf")
+        assert worker.supply.want() == 1
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from django_redis_components.taskqueue import Task, get_queue, outages
+from django_redis_components.taskqueue.workers import supply
 from django_redis_components.taskqueue.workers import worker as worker_module
 from tests.support import Proxy, Store, eventually, run_together
 from tests.taskqueue.support import Held, base_key, end_lease, queue_key, recover, running_worker, work_off
@@ -18,17 +19,18 @@ from tests.taskqueue.tasks import add, hold, hold_async, note, noted
 @pytest.fixture(autouse=True)
 def _nobody_looks_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is not rung for, timed or handed on stays undone: no second look within the test mends it."""
-    monkeypatch.setattr(worker_module, "LOOK_AGAIN_S", 300.0)
+    monkeypatch.setattr(supply, "LOOK_AGAIN_S", 300.0)
 
 
 def make_quick(worker: worker_module.Worker) -> None:
-    """Let the worker have seen nothing but quick tasks, so that it fetches ahead; a slow one does not change that."""
-    worker._mean_s = -1.0
+    """Let the worker believe that all tasks are quick, so that it fetches ahead; a slow one does not change that."""
+    worker.supply.pace.mean_s = 0.0
+    worker.supply.pace.ran = lambda *_: None  # type: ignore[method-assign]
 
 
 def idle(worker: worker_module.Worker) -> bool:
     """Whether a thread waits for the bell, and the others for it."""
-    return worker._leading.locked() and worker._waiting == len(worker._threads) - 1
+    return worker.supply.leading.locked() and worker.supply.waiting == len(worker._threads) - 1
 
 
 def test_tasks_run_in_order_and_leave_their_results(store: Store) -> None:
@@ -132,9 +134,44 @@ def test_what_a_slow_task_blocks_goes_back_to_the_front(redis_server: Store) -> 
 def test_after_a_slow_task_the_worker_fetches_modestly(redis_server: Store) -> None:
     with running_worker() as worker:
         make_quick(worker)
-        assert worker._want() > 10
-        worker._modest_until = float("inf")
-        assert worker._want() == 1
+        assert worker.supply.want() > 10
+        worker.supply.pace.modest_until = float("inf")
+        assert worker.supply.want() == 1
+
+
+def test_threads_do_not_ask_for_more_than_others_have_asked_for(proxy: Proxy, redis_server: Store) -> None:
+    """Four threads that are free at the same time; each request is for all of them."""
+    held = Held(redis_server, "all")
+    with running_worker(threads=4, using="proxied") as worker:
+        make_quick(worker)
+        for _ in range(4):
+            hold.enqueue("all")
+        held.started(times=4)
+        results = note.enqueue_many([((number,), {}) for number in range(300)])
+        proxy.delay(1.0)
+
+        held.let_go()
+
+        eventually(lambda: worker.fetcher.asking() == supply.MOST_ASKING and worker.supply.waiting == 2)
+        proxy.delay(0)
+        assert [result.wait(60) for result in results] == list(range(300))
+
+
+def test_who_waits_for_what_others_ask_for_hears_that_there_is_nothing(proxy: Proxy, redis_server: Store) -> None:
+    held = Held(redis_server, "all")
+    with running_worker(threads=4, using="proxied") as worker:
+        make_quick(worker)
+        for _ in range(4):
+            hold.enqueue("all")
+        held.started(times=4)
+        proxy.delay(1.0)
+
+        held.let_go()
+
+        eventually(lambda: worker.fetcher.asking() == supply.MOST_ASKING and worker.supply.waiting == 2)
+        proxy.delay(0)
+        eventually(lambda: idle(worker))
+        assert note.enqueue("afterwards").wait(60) == "afterwards"
 
 
 def test_the_outcome_of_a_task_does_not_wait_for_a_slow_neighbour(redis_server: Store) -> None:
@@ -365,9 +402,9 @@ def test_nobody_follows_where_nobody_leads(redis_server: Store) -> None:
     with running_worker() as worker:
         pass
 
-    assert not worker._leading.locked()
-    assert worker._follow() is None
-    assert worker._want() == 0, "a worker that stops wants nothing"
+    assert not worker.supply.leading.locked()
+    assert worker.supply.follow() is None
+    assert worker.supply.want() == 0, "a worker that stops wants nothing"
 
 
 def test_a_task_that_arrives_after_the_stop_is_handed_back(proxy: Proxy, redis_server: Store) -> None:
