@@ -1,0 +1,63 @@
+"""The units of the deployment page are those of a worker that is watched."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.sources import ROOT
+
+PAGE = ROOT / "docs" / "deployment.md"
+UNIT = re.compile(r"```text\n# /etc/systemd/system/(\S+)\n(.*?)```", re.DOTALL)
+
+
+@pytest.fixture
+def units(tmp_path: Path) -> dict[str, str]:
+    """The units by name, for a site that stands in a folder of the test."""
+    found: dict[str, str] = dict(UNIT.findall(PAGE.read_text()))
+    for name, text in found.items():
+        here = text.replace("/srv/shop/venv/bin/python", sys.executable).replace("/srv/shop", str(tmp_path))
+        (tmp_path / name).write_text(here.replace("User=shop\n", ""))
+    return found
+
+
+def test_systemd_understands_the_units(units: dict[str, str], tmp_path: Path) -> None:
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:
+        pytest.skip("there is no systemd here to ask")
+
+    for name in units:
+        done = subprocess.run([analyze, "verify", str(tmp_path / name)], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+    assert sorted(units) == ["shop-worker-health.service", "shop-worker-health.timer", "shop-worker.service"]
+
+
+@pytest.mark.parametrize(("age_s", "restarts"), [(None, False), (0, False), (600, True)])
+def test_a_worker_is_started_anew_when_its_health_file_is_old(
+    units: dict[str, str], tmp_path: Path, age_s: int | None, restarts: bool
+) -> None:
+    path = Path("/run/shop/worker")
+    assert f"--health-file {path}\n" in units["shop-worker.service"]
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "systemctl").symlink_to("/bin/echo")
+    if age_s is not None:
+        (tmp_path / path.name).touch()
+        os.utime(tmp_path / path.name, (time.time() - age_s,) * 2)
+
+    [command] = re.findall(r"^ExecStart=/bin/sh -c '(.*)'$", units["shop-worker-health.service"], re.MULTILINE)
+    done = subprocess.run(
+        ["/bin/sh", "-c", command.replace(str(path.parent), str(tmp_path))],
+        env={"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert (done.stdout, done.stderr) == ("try-restart shop-worker\n" if restarts else "", "")
