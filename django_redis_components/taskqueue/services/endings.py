@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from redis.exceptions import RedisError
 
 from django_redis_components.core import connections
+from django_redis_components.taskqueue.outages import Outage
 from django_redis_components.taskqueue.scripts import HELD, base_key
 from django_redis_components.taskqueue.services.child import Child
 from django_redis_components.taskqueue.tasks.jobs import Ack
@@ -36,7 +37,9 @@ class Endings:
     def __init__(self, queues: tuple[str, ...], using: str) -> None:
         self._queues = queues
         self._using = using
-        self._left: list[tuple[str, Fetcher]] = []
+        #: Workers that have ended, what is to be sent for each, and the queues in which its leases are looked up.
+        self._left: list[tuple[str, Fetcher, tuple[str, ...]]] = []
+        self._outage = Outage(logger.warning, logger.info, "Ended processes: ")
         self._try_at = 0.0
 
     def next_at(self, children: Iterable[Child]) -> float:
@@ -64,22 +67,34 @@ class Endings:
             fetcher = Fetcher(connections.client(self._using), child.worker_id, self._queues)
             for ack in child.sentence.values():
                 fetcher.settle(ack)
-            self._left.append((child.worker_id, fetcher))
+            self._left.append((child.worker_id, fetcher, self._queues))
+            self._settle()
+
+    def hand_back_unbegun(self, child: Child) -> None:
+        """What an ended process had fetched and not begun goes back at once, and its end does not count for it."""
+        unbegun = child.unbegun.read()
+        if unbegun:
+            fetcher = Fetcher(connections.client(self._using), child.worker_id, ())
+            for task_id, token in reversed(unbegun):  # the first one stands at the front again
+                fetcher.settle(Ack(task_id, token, "back"))
+            logger.info("%d tasks that process %d had not begun go back.", len(unbegun), child.pid)
+            self._left.append((child.worker_id, fetcher, ()))
             self._settle()
 
     def _settle(self) -> None:
         while self._left:
-            worker_id, fetcher = self._left[0]
+            worker_id, fetcher, queues = self._left[0]
             try:
                 _send(fetcher)
-                for queue in self._queues:
+                for queue in queues:
                     self._hand_back(worker_id, queue, fetcher)
             # Tested; but Python 3.11 stops tracing a frame that an error reaches through nested generators.
             except RedisError as exc:  # pragma: no cover
-                logger.warning("What worker %s has left waits for Redis (%s).", worker_id, exc)
+                self._outage.tell(f"What worker {worker_id} has left waits for Redis ({exc}).")
                 self._try_at = time.monotonic() + TRY_AGAIN_S
                 return
             self._left.pop(0)
+            self._outage.over()
 
     def _hand_back(self, worker_id: str, queue: str, fetcher: Fetcher) -> None:
         """The last one first, so that the first one that was accepted stands at the front."""

@@ -32,8 +32,6 @@ from django_redis_components.taskqueue.services.parking import unpark
 from django_redis_components.taskqueue.services.poller import Poller
 from django_redis_components.taskqueue.services.reload import Watched
 from django_redis_components.taskqueue.services.renewals import renew
-from django_redis_components.taskqueue.tasks.jobs import Ack
-from django_redis_components.taskqueue.workers.fetcher import Fetcher
 from django_redis_components.taskqueue.workers.process import spawn
 
 logger = logging.getLogger("django_redis_components.taskqueue")
@@ -204,7 +202,7 @@ class Supervisor:
             if ended is None:
                 continue
             self._children.remove(child)
-            self._hand_back(child)
+            self._endings.hand_back_unbegun(child)
             self._endings.bury(child)
             self._leave(child)
             done = child.relieved or (self._options.burst and ended == "exit code 0")
@@ -252,18 +250,6 @@ class Supervisor:
             self._unpark_at = now + UNPARK_S
             with contextlib.suppress(RedisError):  # the renewals speak of it, and there is a next time
                 unpark(self._options.queues, self._using)
-
-    def _hand_back(self, child: Child) -> None:
-        """What an ended process had fetched and not begun goes back at once, and its end does not count for it."""
-        unbegun = child.unbegun.read()
-        fetcher = Fetcher(connections.client(self._using), child.worker_id, ())
-        for task_id, token in reversed(unbegun):  # the first one stands at the front again
-            fetcher.settle(Ack(task_id, token, "back"))
-        with contextlib.suppress(RedisError):  # then they come back as the others do
-            while fetcher.unsent():
-                fetcher.fetch("acks", 0)
-        if unbegun:
-            logger.info("%d tasks that process %d had not begun go back.", len(unbegun), child.pid)
 
     def _leave(self, child: Child) -> None:
         """Take an ended process off the list of workers."""

@@ -9,12 +9,13 @@ import types
 import pytest
 
 from django_redis_components.core import connections
-from django_redis_components.taskqueue.services.child import WorkerOptions
-from django_redis_components.taskqueue.services.supervisor import Supervisor
+from django_redis_components.taskqueue import get_queue
+from django_redis_components.taskqueue.services import endings as endings_module
+from django_redis_components.taskqueue.services.endings import Endings
 from django_redis_components.taskqueue.tasks.jobs import Ack
 from django_redis_components.taskqueue.workers.fetcher import Fetcher
 from django_redis_components.taskqueue.workers.unbegun import SLOTS, Unbegun
-from tests.support import Proxy, Store, run_together
+from tests.support import Proxy, Store, eventually, run_together
 from tests.taskqueue.support import base_key, end_lease, recover, settle_now, work_off
 from tests.taskqueue.tasks import note
 
@@ -106,7 +107,7 @@ def test_the_supervisor_hands_back_what_an_ended_process_had_not_begun(
     ended = types.SimpleNamespace(pid=77, worker_id="host:1", unbegun=notes)
 
     with caplog.at_level("INFO", "django_redis_components.taskqueue"):
-        Supervisor(WorkerOptions(("default",)), 1)._hand_back(ended)  # type: ignore[arg-type]
+        Endings(("default",), "default").hand_back_unbegun(ended)  # type: ignore[arg-type]
 
     assert "2 tasks that process 77 had not begun go back." in caplog.text
     end_lease(store, jobs[0].id, jobs[2].id)
@@ -116,14 +117,22 @@ def test_the_supervisor_hands_back_what_an_ended_process_had_not_begun(
     assert [job.id for job in work_off()] == [results[at].id for at in (0, 2, 1, 3, 4)]
 
 
-def test_a_supervisor_without_redis_leaves_them_to_the_poller(proxy: Proxy, redis_server: Store) -> None:
+def test_a_supervisor_without_redis_hands_them_back_when_it_answers(
+    proxy: Proxy, redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endings_module, "TRY_AGAIN_S", 0.02)
+    results = note.enqueue_many([((number,), {}) for number in range(3)])
     notes = Unbegun()
-    notes.add("task", "host:1/0/0")
+    Fetcher(connections.client(), "host:1", ("default",), unbegun=notes).fetch("0", 3)
     ended = types.SimpleNamespace(pid=77, worker_id="host:1", unbegun=notes)
-    supervisor = Supervisor(WorkerOptions(("default",)), 1, using="proxied")
+    endings = Endings(("default",), "proxied")
     proxy.stop_accepting()
     proxy.cut()
 
-    supervisor._hand_back(ended)  # type: ignore[arg-type]
+    endings.hand_back_unbegun(ended)  # type: ignore[arg-type]
+    assert get_queue("default").depths().running == 3
+    proxy.accept_again()
+    eventually(lambda: endings.look([]) or endings.next_at([]) == float("inf"))
 
-    assert notes.read() == [("task", "host:1/0/0")]
+    assert [job.id for job in work_off()] == [result.id for result in results[1:]]
+    assert get_queue("default").depths().running == 1, "the first had begun, and comes back when its lease ends"
