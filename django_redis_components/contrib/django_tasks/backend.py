@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -41,6 +42,8 @@ class QueueBackend:
 
     def validate_task(self, task: Any) -> None:
         """Refuse a task that cannot be run, and register one that can."""
+        if not isinstance(task.run_after, datetime | None):
+            raise self.framework.invalid_task(f"run_after={task.run_after!r}: expected a datetime.")
         super().validate_task(task)  # type: ignore[misc]
         self.adopt(task)
 

@@ -205,3 +205,11 @@ def _as_a_worker_finds_it(made: Any) -> Any:
     module.made = made  # type: ignore[attr-defined]
     task_backends["default"].adopt_from(module)
     return registry.find(made.module_path)
+
+
+@pytest.mark.parametrize("when", [5, timedelta(seconds=5), "noon"], ids=repr)
+def test_a_time_that_is_no_datetime_is_named(when: object) -> None:
+    with pytest.raises(InvalidTask) as raised:
+        add.using(run_after=when)
+
+    assert str(raised.value) == f"run_after={when!r}: expected a datetime."
