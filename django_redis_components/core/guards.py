@@ -43,6 +43,24 @@ def name_of(func: Callable[..., Any]) -> str:
     return getattr(func, "__qualname__", None) or repr(func)
 
 
+def is_async(func: Callable[..., Any]) -> bool:
+    """Whether a call of it must be awaited, by its kind: also of an object whose `__call__` is `async def`."""
+    return iscoroutinefunction(func) or iscoroutinefunction(getattr(func, "__call__", None))  # noqa: B004
+
+
+def refuse_awaitable(value: object, func: Callable[..., Any], why: str) -> None:
+    """Refuse what a function returned to a caller who cannot wait for it.
+
+    Raises:
+        TypeError: it must be awaited.
+    """
+    if not inspect.isawaitable(value):
+        return
+    if inspect.iscoroutine(value):
+        value.close()  # or Python warns that nobody awaited it
+    raise TypeError(f"{name_of(func)}() must be awaited: {why}.")
+
+
 def guarded(
     func: Callable[P, R],
     make: Callable[[tuple[Any, ...], dict[str, Any]], Guard],
@@ -90,4 +108,4 @@ def guarded(
                 return None
             return await cast(Any, func)(*args, **kwargs)
 
-    return cast("Callable[P, R]", asynchronous if iscoroutinefunction(func) else sync)
+    return cast("Callable[P, R]", asynchronous if is_async(func) else sync)

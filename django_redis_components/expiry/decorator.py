@@ -10,6 +10,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
 from django_redis_components.core.callnames import CallName
 from django_redis_components.core.connections import aclient, client
+from django_redis_components.core.guards import is_async, name_of
 from django_redis_components.core.protocol import arun, run
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.expiry.flight import Flight
@@ -72,7 +73,7 @@ def cached(
 
     def decorate(func: Callable[P, R]) -> CachedFunction[P, R]:
         if inspect.isgeneratorfunction(func) or inspect.isasyncgenfunction(func):
-            raise TypeError(f"{func.__qualname__}() is a generator: what it yields cannot be kept.")
+            raise TypeError(f"{name_of(func)}() is a generator: what it yields cannot be kept.")
         named = CallName(key, func, "cache key")
         return _decorated(func, Recipe(func, named, ttl_ms, lease_ms, eagerness, dumps, loads, share, using))
 
@@ -94,6 +95,6 @@ def _decorated(func: Callable[P, R], recipe: Recipe) -> CachedFunction[P, R]:
     async def aforget(*args: Any, **kwargs: Any) -> bool:
         return bool(await arun(aclient(recipe.using), Flight(recipe, args, kwargs).forget()))
 
-    chosen: Any = asynchronous if inspect.iscoroutinefunction(func) else sync
+    chosen: Any = asynchronous if is_async(func) else sync
     chosen.forget, chosen.aforget = forget, aforget
     return cast("CachedFunction[P, R]", chosen)

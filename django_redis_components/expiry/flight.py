@@ -17,6 +17,7 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
+from django_redis_components.core.guards import refuse_awaitable
 from django_redis_components.core.keys import key, validate_name
 from django_redis_components.core.protocol import Wait
 from django_redis_components.expiry.recipe import Recipe
@@ -40,8 +41,14 @@ class Compute:
     kwargs: dict[str, Any]
 
     def perform(self, _: object) -> Any:
-        """Do it, synchronously."""
-        return self.recipe.func(*self.args, **self.kwargs)
+        """Do it, synchronously.
+
+        Raises:
+            TypeError: it returned what must be awaited, and nobody will.
+        """
+        value = self.recipe.func(*self.args, **self.kwargs)
+        refuse_awaitable(value, self.recipe.func, "what it returns cannot be kept; decorate a coroutine function")
+        return value
 
     async def aperform(self, _: object) -> Any:
         """Do it, on the event loop."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django_redis_components.core.callnames import CallName
+from django_redis_components.core.guards import name_of
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class Recipe:
             body = self.dumps(value)
         except (TypeError, ValueError) as exc:
             raise TypeError(
-                f"{self.func.__qualname__}() returned what cannot be stored: {exc}. Give @cached dumps= and loads=."
+                f"{name_of(self.func)}() returned what cannot be stored: {exc}. Give @cached dumps= and loads=."
             ) from exc
         if not isinstance(body, str | bytes):
             raise TypeError(f"dumps={self.dumps!r} made {type(body).__name__}: expected str or bytes.")

@@ -8,11 +8,12 @@ import re
 from collections.abc import Callable
 from typing import Any, TypedDict, TypeVar, Unpack, cast
 
-from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from asgiref.sync import markcoroutinefunction
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from django_redis_components.core.callnames import CallName
+from django_redis_components.core.guards import is_async, name_of
 from django_redis_components.core.keys import MAX_NAME_BYTES, digest
 from django_redis_components.core.rates import RateLike
 from django_redis_components.ratelimits.decision import Decision
@@ -77,9 +78,11 @@ def rate_limit(
 def _decorated(limited: Callable[[Callable[..., Any], str], _Limited], func: T) -> T:
     if inspect.isclass(func):
         return cast(T, _limited_class(func, limited))
+    if not callable(func):
+        raise TypeError(f"{func!r} cannot be called: decorate the function below @classmethod or @staticmethod.")
     if inspect.isgeneratorfunction(func) or inspect.isasyncgenfunction(func):
-        raise TypeError(f"{func.__qualname__}() is a generator: its body runs after the call was counted.")
-    return cast(T, _wrapped(func, limited(func, _name_of(func)), iscoroutinefunction(func)))
+        raise TypeError(f"{name_of(func)}() is a generator: its body runs after the call was counted.")
+    return cast(T, _wrapped(func, limited(func, _name_of(func)), is_async(func)))
 
 
 def _wrapped(func: Callable[..., Any], limited: _Limited, is_async: bool) -> Callable[..., Any]:
@@ -114,11 +117,13 @@ class _Limited:
                     "a function of them, or None."
                 )
             self._named = CallName(key, func, "rate limit key")
+        elif callable(key) and is_async(key):
+            raise TypeError(f"key={key!r} is a coroutine function: expected one that returns the key at once.")
         elif key is not None and self._word is None:
             self._named = CallName(cast(Any, key), func, "rate limit key")
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        request = _request_of(args)
+        request = _request_of(args, kwargs)
         key = visitor(self._word, self._needed(request)) if self._word else self._key(args, kwargs)
         decision = self._limit.hit_of(request, key, self._cost)
         if not decision.allowed:
@@ -126,7 +131,7 @@ class _Limited:
         return self._described(request, self._func(*args, **kwargs), decision)
 
     async def acall(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        request = _request_of(args)
+        request = _request_of(args, kwargs)
         key = await avisitor(self._word, self._needed(request)) if self._word else self._key(args, kwargs)
         decision = await self._limit.ahit_of(request, key, self._cost)
         if not decision.allowed:
@@ -139,7 +144,7 @@ class _Limited:
     def _needed(self, request: HttpRequest | None) -> HttpRequest:
         if request is None:
             raise TypeError(
-                f"key={self._word!r} of {self._func.__qualname__}() needs a request as the first argument; "
+                f"key={self._word!r} of {name_of(self._func)}() needs a request as the first argument; "
                 "for other functions give a template, a function or None."
             )
         return request
@@ -164,16 +169,20 @@ def _limited_class(view: Any, limited: Callable[[Callable[..., Any], str], _Limi
     return view
 
 
-def _request_of(args: tuple[Any, ...]) -> HttpRequest | None:
+def _request_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> HttpRequest | None:
     """The request of a view, or of a method of a class-based view."""
-    for argument in args[:2]:
+    for argument in (*args[:2], kwargs.get("request")):
         if isinstance(argument, HttpRequest):
             return argument
     return None
 
 
 def _name_of(func: Any) -> str:
-    name = _REFUSED_IN_NAMES.sub("_", f"{func.__module__}.{func.__qualname__}")
+    """The name of its limit. A partial is called as what it is of, an object that can be called as its class."""
+    while isinstance(func, functools.partial):
+        func = func.func
+    named = func if hasattr(func, "__qualname__") else type(func)
+    name = _REFUSED_IN_NAMES.sub("_", f"{named.__module__}.{named.__qualname__}")
     return name if len(name.encode()) <= MAX_NAME_BYTES else digest(name)
 
 

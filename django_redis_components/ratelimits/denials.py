@@ -7,6 +7,7 @@ denial ends here no later than on the server.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 
@@ -80,6 +81,10 @@ class DenialCache:
             self.epoch += 1
             self._visitors.pop(visitor, None)
 
+    def after_fork(self) -> None:
+        """In a child: a thread of the parent may have held the guard."""
+        self._guard = threading.Lock()
+
     def clear(self) -> None:
         """Forget all: the settings may point elsewhere now."""
         with self._guard:
@@ -90,3 +95,4 @@ class DenialCache:
 #: The cache of this process.
 DENIALS = DenialCache()
 conf.on_change(DENIALS.clear)
+os.register_at_fork(after_in_child=DENIALS.after_fork)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import re
 import secrets
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from typing import Any
 from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 
 from django_redis_components.core import keys as own_keys
+from django_redis_components.core.guards import is_async, name_of
 from django_redis_components.core.units import Seconds, to_seconds
 
 #: What decides on the slot of a key: the text in its first braces, if there is any.
@@ -83,8 +83,8 @@ def refuse_coroutine(func: Callable[..., Any]) -> None:
     Raises:
         TypeError: a coroutine function.
     """
-    if inspect.iscoroutinefunction(func):
-        raise TypeError(f"{func.__qualname__}() is a coroutine function: use aatomic_update().")
+    if is_async(func):
+        raise TypeError(f"{name_of(func)}() is a coroutine function: use aatomic_update().")
 
 
 def slot_of(key: str) -> int:

@@ -16,6 +16,7 @@ from redis.exceptions import RedisError
 from django_redis_components.core.aclients import AsyncClient
 from django_redis_components.core.alinks import AsyncLink, AsyncLinkPool
 from django_redis_components.core.clients import Client
+from django_redis_components.core.guards import refuse_awaitable
 from django_redis_components.core.links import Link, LinkPool
 from django_redis_components.core.protocol import Wire
 from django_redis_components.locks import Lock, LockError
@@ -91,6 +92,7 @@ class Body:
         """Do it, synchronously."""
         pipe: Pipe = self.held.pipe
         value = self.func(pipe)
+        refuse_awaitable(value, self.func, "use aatomic_update()")
         if pipe.scripts:
             pipe.load_scripts()  # type: ignore[no-untyped-call]
         return value

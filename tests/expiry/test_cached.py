@@ -9,6 +9,7 @@ import threading
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
 
 from django_redis_components.expiry import cached
 from django_redis_components.expiry.scripts import FETCH, STORE
@@ -492,3 +493,27 @@ def test_a_key_that_is_no_name_is_refused_in_the_call(redis_server: Store) -> No
 
     with pytest.raises(ValueError, match=r"cache key 'k:{': braces are not accepted"):
         func("{")
+
+
+class Report:
+    async def __call__(self) -> int:
+        return 7
+
+
+def test_what_must_be_awaited_is_awaited_whatever_its_kind(redis_server: Store) -> None:
+    threaded = cached("threaded", 60)(sync_to_async(lambda: 5))
+    called = cached("called", 60)(Report())
+
+    assert [run_async(function) for function in (threaded, threaded, called)] == [5, 5, 7]
+
+
+def test_a_function_that_returns_what_must_be_awaited_is_named(redis_server: Store) -> None:
+    report = Report()
+
+    def later() -> Any:
+        return report()
+
+    with pytest.raises(TypeError, match=r"later\(\) must be awaited: what it returns cannot be kept"):
+        cached("later", 60)(later)()
+
+    assert waiters(redis_server, "later") == 0

@@ -331,6 +331,14 @@ def test_a_function_made_asynchronous_runs_under_the_lock(redis_server: Store) -
     assert run_async(lambda: work()) is True
 
 
+def test_an_object_whose_call_must_be_awaited_runs_under_the_lock(redis_server: Store) -> None:
+    class Work:
+        async def __call__(self) -> bool:
+            return Lock("door").locked()
+
+    assert run_async(lock("door")(Work())) is True
+
+
 def test_what_can_be_called_and_has_no_name_is_decorated_too(redis_server: Store) -> None:
     def work(number: int) -> tuple[int, bool]:
         return number, Lock("door-7").locked()

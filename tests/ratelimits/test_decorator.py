@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 import time
@@ -317,3 +318,45 @@ def test_a_class_that_is_no_view_is_refused() -> None:
 
     with pytest.raises(TypeError, match=r"Page is no class-based view: it has no dispatch\(\)"):
         rate_limit("5/m")(Page)  # type: ignore[type-var]
+
+
+def test_a_classmethod_is_refused() -> None:
+    with pytest.raises(TypeError, match="cannot be called: decorate the function below @classmethod"):
+        rate_limit("5/m", key=None)(classmethod(lambda cls: None))
+
+
+def test_a_key_that_must_be_awaited_is_refused() -> None:
+    async def key(request: HttpRequest) -> str:
+        return ""
+
+    with pytest.raises(TypeError, match="is a coroutine function: expected one that returns the key at once"):
+        rate_limit("5/m", key=key)(sync_view)
+
+
+def test_the_request_may_be_named(redis_server: Store) -> None:
+    view = sync_view()
+
+    answers = [view(request=get()).status_code for _ in range(3)]
+
+    assert answers == [200, 200, 429]
+
+
+class Report:
+    def __call__(self, number: int) -> int:
+        return number
+
+
+class Reports:
+    async def __call__(self, number: int) -> int:
+        return number
+
+
+def test_partials_and_objects_that_can_be_called_are_limited(redis_server: Store) -> None:
+    partial = rate_limit("1/h", key=None)(functools.partial(Report.__call__, Report()))
+    called = rate_limit("1/h", key=None)(Report())
+    awaited = rate_limit("1/h", key=None)(Reports())
+
+    assert (partial(1), called(2), run_async(awaited, 3)) == (1, 2, 3)
+    for denied in (partial, called):
+        with pytest.raises(RateLimited):
+            denied(4)

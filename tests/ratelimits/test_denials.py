@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 import pytest
@@ -55,3 +56,14 @@ def test_clearing_forgets_all_and_what_is_under_way() -> None:
     cache.store("a", QUESTION, DENIED, time.monotonic(), 0)
 
     assert len(cache) == 0
+
+
+def test_the_child_of_a_fork_is_not_held_up_by_a_thread_of_its_parent() -> None:
+    cache = denials.DENIALS
+
+    with cache._guard:
+        child = os.fork()
+        if child == 0:  # pragma: no cover - counted in the parent only
+            os._exit(0 if cache._guard.acquire(timeout=5) else 1)
+
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pytest
@@ -393,3 +394,28 @@ def test_keys_may_be_bytes(redis_server: Store) -> None:
     redis_server.raw.set(key, 2)
 
     assert atomic_update(double(key), key.encode()) == 4
+
+
+class Doubling:
+    async def __call__(self, pipe: Any) -> int:
+        return 0
+
+
+@pytest.mark.parametrize("func", [Doubling(), functools.partial(Doubling.__call__, Doubling())])
+def test_whatever_must_be_awaited_is_refused(redis_server: Store, func: Any) -> None:
+    with pytest.raises(TypeError, match=r"is a coroutine function: use aatomic_update\(\)"):
+        atomic_update(func, "account")
+
+
+def test_a_function_that_returns_what_must_be_awaited_writes_nothing(store: Store, account: str) -> None:
+    doubling, before = Doubling(), store.raw.get(account)
+
+    def write(pipe: Any) -> Any:
+        pipe.multi()
+        pipe.set(account, 99)
+        return doubling(pipe)
+
+    with pytest.raises(TypeError, match=r"write\(\) must be awaited: use aatomic_update\(\)"):
+        atomic_update(write, account)
+
+    assert store.raw.get(account) == before
