@@ -104,9 +104,10 @@ from django_redis_components.taskqueue.tasks.backoff import exponential
 from django_redis_components.taskqueue.tasks.context import TaskContext
 from django_redis_components.taskqueue.tasks.decorator import task
 from django_redis_components.taskqueue.tasks.errors import TaskError
+from django_redis_components.taskqueue.tasks.facts import TaskResultStatus
 from django_redis_components.taskqueue.tasks.limits import Concurrency, Rate
 from django_redis_components.taskqueue.tasks.notes import Progress
-from django_redis_components.taskqueue.tasks.result import TaskResult, TaskResultStatus
+from django_redis_components.taskqueue.tasks.result import TaskResult
 from django_redis_components.taskqueue.tasks.task import Task
 from django_redis_components.taskqueue.tasks.timeline import TaskRun
 from django_redis_components.taskqueue.tasks.unique import Unique

@@ -19,6 +19,7 @@ from django_redis_components.contrib.django_tasks.framework import DEFAULT_ALIAS
 from django_redis_components.taskqueue import arguments
 from django_redis_components.taskqueue.tasks import result as ours
 from django_redis_components.taskqueue.tasks.errors import TaskError
+from django_redis_components.taskqueue.tasks.facts import TaskResultStatus
 from django_redis_components.taskqueue.tasks.jobs import Job
 
 #: Key of our part among what travels behind the arguments; also the sign of a task that was sent by a backend.
@@ -102,7 +103,7 @@ def result_of(framework: Framework, task: Any, found: ours.TaskResult) -> Any:
         errors=errors_of(framework, found.errors),
         worker_ids=[*["unknown"] * (found.attempts - len(ids)), *ids],
     )
-    if found.status is ours.TaskResultStatus.SUCCESSFUL:
+    if found.status is TaskResultStatus.SUCCESSFUL:
         object.__setattr__(made, "_return_value", found.return_value)
     return made
 
