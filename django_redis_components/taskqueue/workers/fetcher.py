@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -61,6 +62,8 @@ class Fetcher:
         self._acks: deque[Ack] = deque()
         self._requests: dict[str, int] = {}
         self._due_at = 0.0
+        #: What is added to the server's time to have that of our monotonic clock, in seconds.
+        self._offset_s = math.inf
         self._asking: set[str] = set()
         self._unbegun = unbegun
         self.held: dict[str, str] = {}
@@ -109,6 +112,7 @@ class Fetcher:
         acks = self._take_acks()
         request = self._requests.get(lane, 0)
         queues = self._turns.order() if want else ()
+        sent_at = time.monotonic()
         try:
             if acks:
                 faults.point("before_ack")
@@ -132,7 +136,8 @@ class Fetcher:
         self.heard_at = time.monotonic()
         self._forget(acks, done)
         if want:
-            self._due_at = self.heard_at + (due_ms - now_us / 1_000) / 1_000 if due_ms else 0.0
+            self._set_clock(sent_at - now_us / 1e6, self.heard_at - now_us / 1e6)
+            self._due_at = due_ms / 1_000 + self._offset_s if due_ms else 0.0
         jobs = [Job.parse(row, now_us) for row in rows]
         self.held.update((job.id, job.token) for job in jobs)
         if self._unbegun is not None:
@@ -141,6 +146,10 @@ class Fetcher:
         if jobs:
             faults.point("after_pop")
         return jobs
+
+    def _set_clock(self, least_s: float, most_s: float) -> None:
+        """The server looked at its clock between request and reply: a late reply alone would make the timers late."""
+        self._offset_s = min(max(self._offset_s, least_s), most_s)
 
     def _take_acks(self) -> list[Ack]:
         """Threads take from the same end: what one has counted, another may have taken."""

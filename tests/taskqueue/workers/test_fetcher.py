@@ -14,7 +14,7 @@ from django_redis_components.taskqueue import faults, get_queue
 from django_redis_components.taskqueue.tasks.jobs import Ack
 from django_redis_components.taskqueue.workers.executor import execute
 from django_redis_components.taskqueue.workers.fetcher import MAX_ACKS
-from tests.support import Store, run_together
+from tests.support import Proxy, Store, run_together
 from tests.taskqueue.support import base_key, new_fetcher, queue_key
 from tests.taskqueue.tasks import note
 
@@ -114,6 +114,19 @@ def test_the_next_due_time_is_met_to_the_millisecond(store: Store) -> None:
         time.sleep(0.001)
 
     assert len(fetcher.fetch("0", 1)) == 1
+
+
+def test_a_reply_that_comes_late_does_not_make_the_timer_late(proxy: Proxy, redis_server: Store) -> None:
+    note.using(run_after=60).enqueue(1)
+    fetcher = new_fetcher(using="proxied")
+    fetcher.fetch("0", 1)
+    due_at = fetcher._due_at
+    proxy.delay(1.0)
+
+    fetcher.fetch("0", 1)
+
+    assert fetcher._due_at == pytest.approx(due_at, abs=0.5)
+    proxy.delay(0)
 
 
 def bells(store: Store) -> list[str]:
