@@ -398,16 +398,35 @@ def test_an_error_while_the_server_is_away_is_the_functions(proxy: Proxy, caplog
     assert "Others wait for 'away' until the lease ends: " in caplog.text
 
 
-def test_scripts_that_the_server_has_forgotten_are_sent_again(redis_server: Store) -> None:
+def test_scripts_that_the_server_has_forgotten_are_sent_again(store: Store) -> None:
     squared, calls = counting()
     for n in range(3):
-        redis_server.raw.script_flush()
+        store.raw.script_flush()
         squared(n)
-        redis_server.raw.script_flush()
+        store.raw.script_flush()
         squared(n)
 
     assert calls == [0, 1, 2]
     assert STORE.idempotent
+
+
+def test_scripts_that_are_forgotten_while_a_value_is_computed_are_sent_again(store: Store) -> None:
+    calls: list[int] = []
+
+    @cached("fragile", 60)
+    def fragile() -> int:
+        calls.append(1)
+        store.raw.script_flush()
+        if len(calls) == 1:
+            raise LookupError
+        return len(calls)
+
+    with pytest.raises(LookupError):
+        fragile()
+    assert [fragile(), fragile()] == [2, 2]
+    store.raw.script_flush()
+    assert fragile.forget()
+    assert fragile() == 3
 
 
 def test_a_value_without_json_is_named(redis_server: Store) -> None:

@@ -239,8 +239,9 @@ def test_many_tasks_share_one_object(store: Store) -> None:
     assert run_async(main) == 7
 
 
-def test_scripts_that_the_server_has_forgotten_are_sent_again(store: Store) -> None:
-    limit = RateLimit("api", "3/h", deny_cache=False)
+@every_algorithm
+def test_scripts_that_the_server_has_forgotten_are_sent_again(store: Store, algorithm: str) -> None:
+    limit = RateLimit("api", "3/h", algorithm=algorithm, deny_cache=False)
     for _ in range(3):
         store.raw.script_flush()
         assert limit.hit("ada")

@@ -92,3 +92,22 @@ def test_a_lease_that_ended_meanwhile_does_not_undo_the_success(redis_server: St
         return balance * 2
 
     assert atomic_update(attempt, account, lock_after=0) == 10
+
+
+def test_scripts_that_are_forgotten_in_the_middle_are_sent_again(store: Store) -> None:
+    account = f"{store.prefix}:forgotten"
+    seen: list[bytes | None] = []
+
+    def add(pipe: Any) -> int:
+        seen.append(pipe.get(account))
+        store.raw.script_flush()
+        if len(seen) < 3:
+            store.raw.incr(account)
+        pipe.multi()
+        pipe.incrby(account, 10)
+        return len(seen)
+
+    assert atomic_update(add, account, lock_after=1) == 3
+
+    assert store.raw.get(account) == b"12"
+    assert not the_lock(account).locked()
