@@ -123,7 +123,13 @@ def check_text(value: object, what: str = "text") -> str:
 
 
 def folded_prefix(typed: str) -> str:
-    """What was typed, as it is compared with terms."""
+    """What was typed, as it is compared with terms.
+
+    Raises:
+        TypeError: it is no text.
+    """
+    if not isinstance(typed, str):
+        raise TypeError(f"prefix={typed!r}: expected text.")
     return fold(typed)[:MAX_TERM_CHARS].rstrip()
 
 

@@ -7,7 +7,7 @@ import os
 import secrets
 from collections.abc import Sequence
 
-from django_redis_components.core import connections
+from django_redis_components.core import connections, keys
 from django_redis_components.core.protocol import Batch, Flow, Read, run
 from django_redis_components.core.units import Seconds, to_seconds
 from django_redis_components.taskqueue import NotScheduled, TaskResult, registry
@@ -47,7 +47,9 @@ def drain(
         redis.exceptions.RedisError: Redis did not answer.
     """
     client = connections.client(using)
-    names = list(queues) or [depth.name for depth in run(client, inspect.depths())]
+    names = [keys.validate_name(queue, "queue name") for queue in queues] or [
+        depth.name for depth in run(client, inspect.depths())
+    ]
     until_ms = run(client, _horizon(advance))
     worker = Fetcher(client, f"drain:{os.getpid()}:{secrets.token_hex(4)}", names)
     ran: dict[str, Job] = {}

@@ -328,3 +328,8 @@ def test_an_entry_that_is_not_accepted_is_refused_before_anything_is_written(sto
 
 def test_an_index_says_which_it_is() -> None:
     assert repr(PrefixIndex("contacts")) == "<PrefixIndex contacts>"
+
+
+def test_what_was_typed_is_text(redis_server: Store) -> None:
+    with pytest.raises(TypeError, match=r"^prefix=None: expected text\.$"):
+        PrefixIndex("contacts").complete(None)  # type: ignore[arg-type]

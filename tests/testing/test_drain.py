@@ -210,3 +210,10 @@ class InATestCase(TestCase):
         assert result.return_value == 1
         with connection.cursor() as cursor:
             cursor.execute("SELECT count(*) FROM drained")
+
+
+def test_what_is_no_name_of_a_queue_is_refused(redis_server: Store) -> None:
+    with pytest.raises(
+        TypeError, match=r"^queue name <Task tests\.taskqueue\.tasks\.add>: expected a string, got Task"
+    ):
+        drain(add)  # type: ignore[arg-type]

@@ -37,6 +37,8 @@ CHUNK = 500
 BIN_TTL_MS = 86_400_000
 #: Calls in which the poller empties bins before it goes on with its round: 20,000 tasks a minute.
 MAX_CALLS = 40
+#: Most characters of a reason or an author: they are read with each look at the queues.
+MAX_NOTE = 1_000
 #: States whose tasks can be listed.
 LISTED = ("ready", "scheduled", "waiting", "running", "failed", "parked")
 
@@ -46,6 +48,8 @@ def pause(queue: str, reason: str, author: str, until: datetime | Seconds | None
     for what, text in (("reason", reason), ("author", author)):
         if not isinstance(text, str):
             raise TypeError(f"{what}={text!r}: expected text.")
+        if len(text) > MAX_NOTE:
+            raise ValueError(f"{what}={text[:40]!r}… has {len(text):,} characters: expected at most {MAX_NOTE:,}.")
     check_moment(until, "until")
     note = json.dumps({"reason": reason, "author": author})
     paused = yield PAUSE(base=base_key(), queue=queue, ends=when(until, "until"), note=note)

@@ -226,4 +226,6 @@ def get_queue(name: str, *, using: str = "default") -> Queue:
 
 
 def _bin(purge: Purge | str) -> str:
-    return purge.id if isinstance(purge, Purge) else purge
+    if isinstance(purge, Purge | str):
+        return purge.id if isinstance(purge, Purge) else purge
+    raise TypeError(f"purge={purge!r}: expected what purge() returned, or its id.")

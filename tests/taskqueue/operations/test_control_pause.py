@@ -167,6 +167,14 @@ def test_a_reason_that_is_no_text_is_refused(redis_server: Store, what: str) -> 
         get_queue("default").pause(**{what: 5})
 
 
+@pytest.mark.parametrize("what", ["reason", "author"])
+def test_a_reason_has_an_end(redis_server: Store, what: str) -> None:
+    with pytest.raises(ValueError, match=rf"^{what}='x{{40}}'… has 1,001 characters: expected at most 1,000\.$"):
+        get_queue("default").pause(**{what: "x" * 1_001})
+
+    assert pause_of() is None
+
+
 def test_what_runs_goes_on_and_is_settled(store: Store) -> None:
     held = Held(store, "a")
     result = hold.enqueue("a")

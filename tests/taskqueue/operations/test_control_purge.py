@@ -376,3 +376,8 @@ def test_the_async_twins_do_the_same(store: Store) -> None:
 
     assert run_async(act) == (1, 1)
     assert queue.depths().ready == 1
+
+
+def test_what_is_no_purge_is_refused(redis_server: Store) -> None:
+    with pytest.raises(TypeError, match=r"^purge=5: expected what purge\(\) returned, or its id\.$"):
+        get_queue("default").undo_purge(5)  # type: ignore[arg-type]
