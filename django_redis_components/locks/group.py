@@ -8,6 +8,7 @@ from django_redis_components.core import keys, turns
 from django_redis_components.core.protocol import Call, Flow, Read
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.locks.scripts import ABANDON_ALL, ACQUIRE_ALL, EXTEND_ALL, RELEASE_ALL
+from django_redis_components.locks.state import LockState, inspect_group
 
 #: Most names of one `MultiLock`: each is a few commands in a script that nothing else runs beside.
 MAX_NAMES = 100
@@ -84,6 +85,10 @@ class GroupCalls:
     def locked(self) -> Flow[bool]:
         """Whether anybody holds one of them."""
         return bool((yield Read("EXISTS", *self._held())))
+
+    def inspect(self) -> Flow[dict[str, LockState]]:
+        """The state of each name."""
+        return inspect_group(self.base, self.names)
 
     def _held(self) -> list[str]:
         return [f"{self.base}:held:{name}" for name in self.names]

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Unpack
 
+from django_redis_components.core.connections import aclient, client
+from django_redis_components.core.protocol import arun, run
 from django_redis_components.core.units import Seconds
 from django_redis_components.locks.group import GroupCalls, sorted_names
 from django_redis_components.locks.holdable import Holdable
 from django_redis_components.locks.options import HoldOptions
 from django_redis_components.locks.spread import SpreadCalls, SpreadLease
+from django_redis_components.locks.state import LockState
 
 
 class MultiLock(Holdable):
@@ -45,6 +48,7 @@ class MultiLock(Holdable):
         self.names = sorted_names(names)
         self.group = group
         calls = SpreadCalls(self.names, timeout) if group is None else GroupCalls(self.names, group, timeout)
+        self._calls: GroupCalls | SpreadCalls = calls
         super().__init__(", ".join(self.names), calls, timeout=timeout, **options)
 
     @property
@@ -63,3 +67,14 @@ class MultiLock(Holdable):
         if lease is None:
             return {}
         return dict(lease.fences) if isinstance(lease, SpreadLease) else dict.fromkeys(self.names, lease.grant)
+
+    def inspect(self) -> dict[str, LockState]:
+        """Who holds each name, since when, and who waits for it; it changes nothing.
+
+        With a group one script reads all names at one moment. Without one each is read as `Lock.inspect` does.
+        """
+        return run(client(self._using), self._calls.inspect())
+
+    async def ainspect(self) -> dict[str, LockState]:
+        """See `inspect`."""
+        return await arun(aclient(self._using), self._calls.inspect())

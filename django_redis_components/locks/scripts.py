@@ -36,6 +36,7 @@ ABANDON_ALL = LuaScript(
     "locks", "abandon_all", keys=("group",), args=("token", "handoff_ms", "names*"), idempotent=True
 )
 EXTEND_ALL = LuaScript("locks", "extend_all", keys=("group",), args=("token", "ttl_ms", "names*"), idempotent=True)
+INSPECT_ALL = LuaScript("locks", "inspect_all", keys=("group",), args=("most", "names*"), idempotent=True)
 
 _RW_KEYS = ("writer", "readers", "fence", "queue", "alive")
 

@@ -20,6 +20,7 @@ from django_redis_components.core.leases import Lease, deadline_of
 from django_redis_components.core.protocol import Batch, Call, Flow, Sleep
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.locks.calls import PlainCalls
+from django_redis_components.locks.state import LockState, inspect_each
 
 #: Longest pause before the second try, in seconds; each further one doubles, with full jitter.
 FIRST_PAUSE_S = 0.01
@@ -114,6 +115,10 @@ class SpreadCalls:
             if (yield from part.locked()):
                 return True
         return False
+
+    def inspect(self) -> Flow[dict[str, LockState]]:
+        """The state of each name."""
+        return inspect_each(self._parts)
 
     def _try(self, token: str) -> Flow[dict[str, int] | None]:
         """Name to number of all of them, or None and nothing held."""

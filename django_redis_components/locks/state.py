@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
+from typing import Any
 
 from django_redis_components.core import keys
-from django_redis_components.core.protocol import Flow
+from django_redis_components.core.protocol import Batch, Flow
 from django_redis_components.core.units import from_ms
 from django_redis_components.locks.calls import PlainCalls
-from django_redis_components.locks.scripts import INSPECT, INSPECT_RW
+from django_redis_components.locks.scripts import INSPECT, INSPECT_ALL, INSPECT_RW
 
 #: Most waiters that are listed; `waiting` counts all of them.
 MAX_LISTED = 100
@@ -43,15 +45,30 @@ def inspect(calls: PlainCalls) -> Flow[LockState]:
 
 def inspect_keys(made: dict[str, str]) -> Flow[LockState]:
     """Read the state of what these keys hold: those of a lock, or those of a name in a group."""
-    holder, left_ms, fence, age_ms, *waiters = yield INSPECT(**made, most=MAX_LISTED)
-    tokens = tuple(token.decode() for token in waiters[1:])
+    return _lock_state((yield INSPECT(**made, most=MAX_LISTED)))
+
+
+def inspect_group(group: str, names: Sequence[str]) -> Flow[dict[str, LockState]]:
+    """Read the state of each of a group's names, at one moment."""
+    replies = yield INSPECT_ALL(group=group, most=MAX_LISTED, names=names)
+    return {name: _lock_state(reply) for name, reply in zip(names, replies, strict=True)}
+
+
+def inspect_each(locks: Sequence[PlainCalls]) -> Flow[dict[str, LockState]]:
+    """Read the state of each of several locks, in one round trip for each node."""
+    replies = yield Batch([INSPECT(**calls.keys, most=MAX_LISTED) for calls in locks])
+    return {calls.name: _lock_state(reply) for calls, reply in zip(locks, replies, strict=True)}
+
+
+def _lock_state(reply: list[Any]) -> LockState:
+    holder, left_ms, fence, age_ms, waiting, *tokens = reply
     return LockState(
         holder=holder.decode(errors="backslashreplace") if holder else None,  # other clients write any bytes
         fencing_token=fence or None,
         age=from_ms(age_ms),
         remaining=_left(left_ms),
-        waiting=waiters[0],
-        waiters=tokens,
+        waiting=waiting,
+        waiters=tuple(token.decode() for token in tokens),
     )
 
 

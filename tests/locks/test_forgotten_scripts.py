@@ -85,3 +85,5 @@ def test_inspection(store: Store) -> None:
     assert Lock("door").inspect().holder is None
     store.raw.script_flush()
     assert ReadWriteLock("door").inspect().writer is None
+    store.raw.script_flush()
+    assert MultiLock("a", "b", group="doors").inspect()["a"].holder is None

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from django_redis_components.locks import Lock
+from django_redis_components.locks import Lock, MultiLock
 from django_redis_components.locks import state as states
 from tests.locks.steps import Steps
 from tests.support import Store, run_async
@@ -102,3 +102,55 @@ def test_a_holder_that_is_no_text_is_shown(redis_server: Store) -> None:
     redis_server.raw.set(f"{redis_server.prefix}:locks:{{door}}", b"\xff1", px=60_000)
 
     assert Lock("door").inspect().holder == "\\xff1"
+
+
+@pytest.fixture(params=["doors", None], ids=["group", "spread"])
+def group(request: pytest.FixtureRequest) -> str | None:
+    return request.param
+
+
+def test_several_names_are_told_one_by_one(store: Store, group: str | None) -> None:
+    free = MultiLock("a", "b", group=group).inspect()
+    with MultiLock("b", group=group, timeout=9) as held:
+        token, number = held.token, held.fencing_tokens["b"]
+        found = MultiLock("b", "a", group=group).inspect()
+
+    assert {name: state.holder for name, state in free.items()} == {"a": None, "b": None}
+    assert list(found) == ["a", "b"]
+    assert (found["a"].holder, found["a"].fencing_token, found["a"].waiters) == (None, None, ())
+    assert (found["b"].holder, found["b"].fencing_token) == (token, number)
+    assert 0 < found["b"].remaining <= 9
+    assert 0 <= found["b"].age < 9
+
+
+def test_of_a_group_each_name_has_its_line(store: Store) -> None:
+    MultiLock("a", group="doors").acquire()
+    for name, wanted in {"one": "a", "two": "ab", "dead": "ab", "three": "b"}.items():
+        steps = Steps(MultiLock(*wanted, group="doors")._holder.acquire(token=name))
+        steps.go()
+    store.raw.zadd(f"{store.prefix}:locks:{{doors}}:group:alive", {"dead": 1})
+
+    found = MultiLock("a", "b", group="doors").inspect()
+
+    assert (found["a"].waiting, found["a"].waiters) == (2, ("one", "two"))
+    assert (found["b"].waiting, found["b"].waiters) == (2, ("two", "three"))
+
+
+def test_of_a_long_line_of_a_group_the_first_are_listed_and_all_are_counted(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(states, "MAX_LISTED", 2)
+    MultiLock("a", group="doors").acquire()
+    for name in ("one", "two", "three"):
+        steps = Steps(MultiLock("a", group="doors")._holder.acquire(token=name))
+        steps.go()
+
+    state = MultiLock("a", group="doors").inspect()["a"]
+
+    assert (state.waiting, state.waiters) == (3, ("one", "two"))
+
+
+def test_the_twin_tells_the_same_of_several_names(store: Store, group: str | None) -> None:
+    lock = MultiLock("a", "b", group=group)
+
+    assert run_async(lock.ainspect) == lock.inspect()

@@ -1,0 +1,47 @@
+-- Reads for each of these names who holds it and who waits for it. Changes nothing: the dead in line are passed
+-- over, not dropped.
+-- Precondition: none.
+-- KEYS[1] group  hash: waiting token -> the names it wants, a line each
+-- ARGV[1] most  number of waiters to look at, of each name; those behind count as living
+-- ARGV[2..] names  text
+-- DERIVED <group>:alive
+-- DERIVED <group>:held:<name>, <group>:fence:<name>, <group>:line:<name>
+-- Returns for each name {holder, left_ms, fence, age_ms, waiting, token, ...}, as `inspect` does
+-- Cost: O(names * most * log waiters)
+local group = KEYS[1]
+local most = tonumber(ARGV[1])
+local names = { unpack(ARGV, 2) }
+local time = redis.call("TIME")
+local now_us = time[1] * 1000000 + time[2]
+local now_ms = math.floor(now_us / 1000)
+
+local function lives(token)
+  return tonumber(redis.call("ZSCORE", group .. ":alive", token) or 0) >= now_ms
+    and redis.call("HEXISTS", group, token) == 1
+end
+
+local function state_of(name)
+  local held, line = group .. ":held:" .. name, group .. ":line:" .. name
+  local holder = redis.call("GET", held) or ""
+  local last = tonumber(redis.call("GET", group .. ":fence:" .. name) or 0)
+  local left_ms, age_ms = 0, 0
+  if holder ~= "" then
+    left_ms = redis.call("PTTL", held)
+    age_ms = last > 0 and math.max(0, now_ms - math.floor(last / 1000)) or 0
+  end
+  local state = { holder, left_ms, last, age_ms, 0 }
+  local first = redis.call("ZRANGE", line, 0, most - 1)
+  for _, token in ipairs(first) do
+    if lives(token) then
+      state[#state + 1] = token
+    end
+  end
+  state[5] = #state - 5 + redis.call("ZCARD", line) - #first
+  return state
+end
+
+local states = {}
+for at, name in ipairs(names) do
+  states[at] = state_of(name)
+end
+return states
