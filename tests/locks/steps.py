@@ -6,6 +6,7 @@ from typing import Any
 
 from django_redis_components.core.connections import client
 from django_redis_components.core.protocol import Call, Flow, Request
+from tests.support import Store
 
 
 class Steps:
@@ -44,3 +45,14 @@ class Steps:
             self.request, self.value = None, stop.value
         except BaseException as exc:  # noqa: BLE001 - looked at by the test
             self.request, self.error = None, exc
+
+
+def flushed(store: Store, flow: Flow[object]) -> object:
+    """Drive a flow to its end; before each of its requests the server forgets all scripts."""
+    steps = Steps(flow)
+    while steps.request is not None:
+        store.raw.script_flush()
+        steps.go()
+    if steps.error is not None:
+        raise steps.error
+    return steps.value

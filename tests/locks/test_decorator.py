@@ -250,7 +250,11 @@ def test_a_function_without_arguments_cannot_have_a_template() -> None:
         ),
         ({"timeout": 0}, ValueError, "timeout=0: expected a number of seconds above 0"),
         ({"blocking": True}, TypeError, 'blocking belongs to Lock: @lock has on_conflict, whose "wait" waits.'),
+        ({"timeout": -1}, ValueError, "timeout=-1: expected a number of seconds above 0"),
+        ({"timeout": "30"}, TypeError, "timeout='30': expected a number of seconds above 0"),
         ({"blocking_timeout": -1}, ValueError, "blocking_timeout=-1: expected"),
+        ({"blocking_timeout": "1"}, TypeError, "blocking_timeout='1': expected a number of seconds of at least 0"),
+        ({"min_replicas": 1.0}, TypeError, "min_replicas=1.0: expected a whole number from 0 to 100."),
     ],
 )
 def test_a_wrong_option_is_told_when_the_function_is_decorated(

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from django_redis_components.core.protocol import Flow
+from django_redis_components.core.watchdog import Watch, _extend_all, care_for
 from django_redis_components.locks import Lock, MultiLock, ReadWriteLock
 from django_redis_components.locks.holdable import Holdable
-from tests.locks.steps import Steps
-from tests.support import Store
+from tests.locks.steps import Steps, flushed
+from tests.support import Store, run_async
 
 KINDS: dict[str, Callable[[], Holdable]] = {
     "lock": lambda: Lock("door"),
@@ -24,17 +24,6 @@ KINDS: dict[str, Callable[[], Holdable]] = {
 @pytest.fixture(params=KINDS)
 def make(request: pytest.FixtureRequest) -> Callable[[], Holdable]:
     return KINDS[request.param]
-
-
-def flushed(store: Store, flow: Flow[object]) -> object:
-    """Drive a flow to its end; before each of its requests the server forgets all scripts."""
-    steps = Steps(flow)
-    while steps.request is not None:
-        store.raw.script_flush()
-        steps.go()
-    if steps.error is not None:
-        raise steps.error
-    return steps.value
 
 
 def test_a_lock_is_taken_lengthened_and_given_back(store: Store, make) -> None:
@@ -87,3 +76,33 @@ def test_inspection(store: Store) -> None:
     assert ReadWriteLock("door").inspect().writer is None
     store.raw.script_flush()
     assert MultiLock("a", "b", group="doors").inspect()["a"].holder is None
+
+
+def test_a_renewal_by_the_watchdog(store: Store, make) -> None:
+    lock = make()
+    lock.acquire()
+    lease = lock._holder.held()
+    watch = Watch(
+        care_for(lock, "lock", "default", 60, True, None, None), lease, lock._holder._calls.lengthen, 60_000, 0
+    )
+
+    assert flushed(store, _extend_all([(watch, 60_000)])) in ([1], [True])
+
+
+def test_the_twins(store: Store, make) -> None:
+    async def main() -> None:
+        lock = make()
+        for method, arguments in {
+            "aacquire": (),
+            "aextend": (60,),
+            "areacquire": (),
+            "aowned": (),
+            "alocked": (),
+            "arelease": (),
+        }.items():
+            store.raw.script_flush()
+            assert await getattr(lock, method)(*arguments) in (True, None)
+
+    run_async(main)
+
+    assert not make().locked()

@@ -99,7 +99,13 @@ def test_a_template_names_the_call(store: Store) -> None:
     [
         ({"on_conflict": "no"}, ValueError, "on_conflict='no': expected one of 'wait', 'raise', 'skip', 'delay'."),
         ({"limit": 0}, ValueError, "limit=0: expected a whole number"),
+        ({"limit": "5"}, TypeError, "limit='5': expected a whole number from 1 to 1000000."),
         ({"timeout": 0}, ValueError, "timeout=0: expected a number of seconds above 0"),
+        ({"timeout": -1}, ValueError, "timeout=-1: expected a number of seconds above 0"),
+        ({"timeout": "10"}, TypeError, "timeout='10': expected a number of seconds above 0"),
+        ({"blocking_timeout": -1}, ValueError, "blocking_timeout=-1: expected a number of seconds of at least 0"),
+        ({"max_lease": 60}, ValueError, "max_lease=60 needs renew=True"),
+        ({"on_lost": 7}, TypeError, "on_lost=7: expected a callable that takes the semaphore."),
     ],
 )
 def test_a_wrong_option_is_told_when_the_function_is_decorated(
@@ -125,3 +131,17 @@ def test_a_wrong_template_is_told_when_the_function_is_decorated() -> None:
     name = f"semaphore name 'api:{{x}}' of {call.__qualname__}()"
     with pytest.raises(ValueError, match=re.escape(f"{name}: the function takes no argument 'x'; it has y.")):
         semaphore("api:{x}")(call)
+
+
+def test_a_name_of_another_kind_is_refused() -> None:
+    with pytest.raises(TypeError, match="semaphore name 7: expected a string"):
+        semaphore(7)(lambda: None)
+
+
+def test_a_name_that_the_arguments_spoil_is_refused_at_the_call(redis_server: Store) -> None:
+    @semaphore("api:{customer}")
+    def call(customer: str) -> None:
+        pytest.fail("it ran")
+
+    with pytest.raises(ValueError, match="braces are not accepted"):
+        call("{x}")

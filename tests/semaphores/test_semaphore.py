@@ -290,6 +290,7 @@ def test_a_permit_costs_one_round_trip_each_way(redis_server: Store) -> None:
     ("arguments", "error", "text"),
     [
         ({"name": ""}, ValueError, "semaphore name is empty"),
+        ({"name": 7}, TypeError, "semaphore name 7: expected a string, got int."),
         ({"name": "a{b"}, ValueError, "braces are not accepted"),
         ({"name": "x" * 201}, ValueError, "has 201 bytes: expected at most 200"),
         ({"limit": 0}, ValueError, "limit=0: expected a whole number from 1 to 1000000."),
@@ -297,6 +298,13 @@ def test_a_permit_costs_one_round_trip_each_way(redis_server: Store) -> None:
         ({"limit": 2.0}, TypeError, "limit=2.0: expected a whole number"),
         ({"limit": True}, TypeError, "limit=True: expected a whole number"),
         ({"timeout": -1}, ValueError, "timeout=-1: expected a number of seconds above 0"),
+        ({"timeout": "10"}, TypeError, "timeout='10': expected a number of seconds above 0, or a timedelta."),
+        ({"timeout": float("nan")}, ValueError, "timeout=nan: expected a number of seconds above 0"),
+        (
+            {"blocking": True, "blocking_timeout": -1},
+            ValueError,
+            "blocking_timeout=-1: expected a number of seconds of",
+        ),
         ({"blocking_timeout": 1}, ValueError, "blocking_timeout=1 needs blocking=True: else nothing is waited for."),
         ({"blocking": "no"}, TypeError, "blocking='no': expected True or False."),
         ({"renew": 1}, TypeError, "renew=1: expected True or False."),
