@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ParamSpec, TypeVar, Unpack
+from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack
 
 from django_redis_components.core.callnames import CallName
 from django_redis_components.core.declared import declare
@@ -12,10 +12,22 @@ from django_redis_components.core.guards import check_conflict, guarded
 from django_redis_components.core.units import Seconds
 from django_redis_components.locks.exceptions import LockNotAcquired
 from django_redis_components.locks.lock import Lock
-from django_redis_components.locks.options import LockOptions
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+class LockOptions(TypedDict, total=False):
+    """The options of `Lock` that `@lock` hands on; see there."""
+
+    renew: bool
+    max_lease: Seconds | None
+    blocking_timeout: Seconds | None
+    fair: bool
+    reentrant: bool
+    min_replicas: int
+    on_lost: Callable[[Lock], object] | None
+    using: str
 
 
 def lock(

@@ -7,14 +7,11 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any, TypedDict
 
 from django_redis_components.core import turns
 from django_redis_components.core.leases import Leases
 from django_redis_components.core.units import Seconds, check_flag
-
-if TYPE_CHECKING:
-    from django_redis_components.locks.lock import Lock
 
 _shared: weakref.WeakValueDictionary[tuple[str, str], Leases] = weakref.WeakValueDictionary()
 #: Reentrant, because a finalizer may make a lock while this thread does.
@@ -28,19 +25,6 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
-
-
-class LockOptions(TypedDict, total=False):
-    """The options of `Lock` that `@lock` hands on; see there."""
-
-    renew: bool
-    max_lease: Seconds | None
-    blocking_timeout: Seconds | None
-    fair: bool
-    reentrant: bool
-    min_replicas: int
-    on_lost: Callable[[Lock], object] | None
-    using: str
 
 
 class HoldOptions(TypedDict, total=False):
