@@ -45,6 +45,13 @@ class BrokenTextError(Exception):
         raise LookupError("no text")
 
 
+class ExitingTextError(Exception):
+    """Who asks for its text ends the thread."""
+
+    def __str__(self) -> str:
+        raise SystemExit(1)
+
+
 @task
 def add(a: int, b: int) -> int:
     """A result to compare."""
@@ -211,6 +218,12 @@ def fail_with_broken_backoff() -> None:
 def fail_without_text() -> None:
     """Raise what cannot be put into words."""
     raise BrokenTextError
+
+
+@task
+def fail_with_an_exit() -> None:
+    """Raise what ends the thread that puts it into words."""
+    raise ExitingTextError
 
 
 @task(max_attempts=3)

@@ -74,7 +74,7 @@ def _is_library(path: str) -> bool:
 def _text(exc: BaseException) -> str:
     try:
         return str(exc)
-    except Exception:  # noqa: BLE001 - the site's own __str__
+    except BaseException:  # noqa: BLE001 - the site's own __str__; SystemExit would end the thread
         return ""
 
 

@@ -291,5 +291,5 @@ def describe(exc: BaseException) -> dict[str, str]:
 def _message(exc: BaseException) -> str:
     try:
         return str(exc)
-    except Exception as broken:  # noqa: BLE001 - the site's own __str__
+    except BaseException as broken:  # noqa: BLE001 - the site's own __str__; SystemExit would end the thread
         return f"<no text: {type(broken).__name__}>"

@@ -16,6 +16,7 @@ from tests.taskqueue.tasks import (
     fail,
     fail_and_give_up,
     fail_thrice,
+    fail_with_an_exit,
     fail_with_broken_backoff,
     fail_with_jitter,
     fail_without_text,
@@ -111,6 +112,17 @@ def test_an_exception_whose_text_cannot_be_made_fails_the_task(redis_server: Sto
     assert result.state == "failed"
     assert result.errors[0].exception_class_path == "tests.taskqueue.tasks.BrokenTextError"
     assert result.errors[0].message == "<no text: LookupError>"
+    assert noted == ["next"]
+
+
+def test_an_error_whose_text_would_end_the_thread_is_an_outcome(redis_server: Store) -> None:
+    result = fail_with_an_exit.enqueue()
+    note.enqueue("next")
+
+    work_off()
+
+    result.refresh()
+    assert result.errors[0].message == "<no text: SystemExit>"
     assert noted == ["next"]
 
 
