@@ -13,6 +13,7 @@ from django_redis_components.core.protocol import Call
 from django_redis_components.taskqueue import get_queue
 from django_redis_components.taskqueue.scripts import FETCH
 from django_redis_components.taskqueue.tasks.jobs import Ack
+from django_redis_components.taskqueue.tasks.messages import call_for
 from django_redis_components.taskqueue.workers.executor import execute
 from tests.conftest import components_settings
 from tests.support import Proxy, Store, run_async
@@ -83,7 +84,8 @@ def test_an_async_task_that_is_sent_again_is_one_task(warm: Proxy, redis_server:
 
 
 def test_a_task_that_ran_meanwhile_is_not_sent_again(redis_server: Store) -> None:
-    result, call = add._prepared((2, 3), {})
+    result, message = add._prepared((2, 3), {})
+    call = call_for(message)
     first = connections.client().execute(call)
     work_off()
 
