@@ -40,6 +40,7 @@ PROGRAMS = {
     "locks": ["--rounds", "3", "--seconds", "1"],
     "semaphores": ["--rounds", "3"],
     "ratelimits": ["--rounds", "3"],
+    "dashboard": ["--tasks", "20000", "--pages", "5"],
 }
 #: Every figure of the last run, also of one that was broken off.
 LAST = environment.HOME / "last.json"

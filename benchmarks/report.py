@@ -51,6 +51,7 @@ PARTS = {
     "locks": ("Locks", "The output of `python -m benchmarks.locks` in the same run."),
     "semaphores": ("Semaphores", "The output of `python -m benchmarks.semaphores` in the same run."),
     "ratelimits": ("Rate limits", "The output of `python -m benchmarks.ratelimits` in the same run."),
+    "dashboard": ("Dashboard", "The output of `python -m benchmarks.dashboard` in the same run."),
 }
 #: In these parts less is better, and the ratio is the row's figure by ours.
 LESS_IS_BETTER = {"pickup", "delayed", "memory", "idle"}

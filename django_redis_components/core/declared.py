@@ -40,15 +40,8 @@ def declare(room: str, name: str | Callable[..., str], func: Callable[..., Any],
     if len(_declared) < MAX_DECLARED:
         text = name if isinstance(name, str) else ""
         is_exact = bool(text) and "{" not in text and "}" not in text
-        _declared[
-            Declared(
-                room,
-                text,
-                f"{func.__module__}.{getattr(func, '__qualname__', type(func).__qualname__)}",
-                using,
-                is_exact,
-            )
-        ] = None
+        named = func if hasattr(func, "__qualname__") else type(func)
+        _declared[Declared(room, text, f"{named.__module__}.{named.__qualname__}", using, is_exact)] = None
 
 
 def declared() -> list[Declared]:

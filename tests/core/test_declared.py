@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 
 from django_redis_components.core import declared
@@ -27,6 +29,12 @@ def test_names_templates_and_functions_are_told_apart() -> None:
         Declared("locks", "nightly", where, "default", True),
         Declared("locks", "order:{order_id}", where, "default", False),
     ]
+
+
+def test_what_has_no_name_of_its_own_is_called_by_its_kind() -> None:
+    declare("locks", lambda: "made", functools.partial(work), "default")
+
+    assert [each.function for each in declared.declared()] == ["functools.partial"]
 
 
 def test_a_decorator_that_runs_again_and_again_is_noted_once_and_many_of_them_up_to_a_bound(
