@@ -18,10 +18,10 @@ import math
 import os
 import threading
 import time
-import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from django.db import connections as databases
 from redis.exceptions import RedisError
@@ -29,9 +29,11 @@ from redis.exceptions import RedisError
 from django_redis_components.core.connections import client
 from django_redis_components.core.errands import Errands, started
 from django_redis_components.core.exceptions import RedisComponentsError
-from django_redis_components.core.leases import Lease, deadline_of
+from django_redis_components.core.leases import Lease, Leases, deadline_of
 from django_redis_components.core.protocol import Batch, Call, Flow, run
-from django_redis_components.core.units import Seconds, check_flag, to_seconds
+
+if TYPE_CHECKING:
+    from django_redis_components.core.care import Care
 
 #: A lease is renewed when this share of it has passed: two tries may fail before it is lost.
 RENEW_AFTER = 1 / 3
@@ -48,63 +50,6 @@ _log = logging.getLogger(__name__)
 Lengthen = Callable[[str, int], Sequence[Call]]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Care:
-    """How the leases of an object are looked after.
-
-    Attributes:
-        owner: the object; when nobody has it any more, its lease is left to end.
-        using: our connection alias.
-        max_s: seconds from the grant until which a lease is renewed; 0: it is not.
-        on_lost: called with the object when its lease is lost.
-    """
-
-    owner: weakref.ref[object]
-    using: str
-    max_s: float
-    on_lost: Callable[..., object] | None
-
-    def begin(self, lease: Lease, lengthen: Lengthen, ttl_ms: int) -> None:
-        """Look after a lease that was just granted."""
-        watchdog.watch(Watch(self, lease, lengthen, ttl_ms, time.monotonic() + self.max_s))
-
-
-def care_for(
-    owner: object,
-    kind: str,
-    using: str,
-    timeout: Seconds,
-    renew: bool,
-    max_lease: Seconds | None,
-    on_lost: Callable[..., object] | None,
-) -> Care | None:
-    """How the leases of `owner`, a "lock" or the like, are to be looked after; None: not at all.
-
-    Raises:
-        TypeError: `renew` is no flag, `max_lease` is not a duration, or `on_lost` cannot be called.
-        ValueError: `max_lease` is shorter than a lease, or given although nothing is renewed.
-    """
-    max_s = _renewal_s(timeout, check_flag(renew, "renew"), max_lease)
-    _check_callback(on_lost, kind)
-    return Care(weakref.ref(owner), using, max_s, on_lost) if max_s or on_lost is not None else None
-
-
-def _renewal_s(timeout: Seconds, renew: bool, max_lease: Seconds | None) -> float:
-    """Seconds for which a lease is renewed: 0 not at all, infinity without an end."""
-    if max_lease is None:
-        return math.inf if renew else 0.0
-    if not renew:
-        raise ValueError(f"max_lease={max_lease!r} needs renew=True: else a lease ends with its timeout.")
-    if to_seconds(max_lease, "max_lease") < to_seconds(timeout, "timeout"):
-        raise ValueError(f"max_lease={max_lease!r}: expected at least the timeout, which is {timeout!r}.")
-    return to_seconds(max_lease, "max_lease")
-
-
-def _check_callback(function: object, kind: str) -> None:
-    if function is not None and not callable(function):
-        raise TypeError(f"on_lost={function!r}: expected a callable that takes the {kind}.")
-
-
 @dataclasses.dataclass(slots=True, eq=False)
 class Watch:
     """One lease that is looked after.
@@ -112,6 +57,7 @@ class Watch:
     Attributes:
         care: how.
         lease: what is renewed.
+        leases: where it stands.
         lengthen: what renews it.
         ttl_ms: milliseconds of the lease.
         renew_until: monotonic seconds until which it may be renewed.
@@ -121,6 +67,7 @@ class Watch:
 
     care: Care
     lease: Lease
+    leases: Leases
     lengthen: Lengthen
     ttl_ms: int
     renew_until: float
@@ -267,19 +214,22 @@ class Watchdog:
         _log.warning("The lease of %s is lost while its holder works.", owner)
         if watch.care.on_lost is not None and owner is not None:
             try:
-                started(_tell, "redis-lease-lost", watch.care.on_lost, owner)
+                started(_tell, "redis-lease-lost", watch, watch.care.on_lost, owner)
             except RuntimeError:  # no more threads
-                _tell(watch.care.on_lost, owner)
+                _tell(watch, watch.care.on_lost, owner)
 
 
-def _tell(on_lost: Callable[..., object], owner: object) -> None:
-    """Call the site's function. What it opened of Django's databases belongs to this thread, which ends."""
+def _tell(watch: Watch, on_lost: Callable[..., object], owner: object) -> None:
+    """Call the site's function. What it asks the owner, which may hold others, is asked of the lost lease."""
+    mine = watch.leases.asked()
+    mine.append(watch.lease)
     try:
         on_lost(owner)
     except BaseException:  # noqa: BLE001 - nobody would learn of a SystemExit in a thread
         _log.exception("on_lost of %s failed.", owner)
     finally:
-        databases.close_all()
+        mine.clear()
+        databases.close_all()  # those of this thread, which ends
 
 
 def _extend_all(renewals: list[tuple[Watch, int]]) -> Flow[list[object]]:

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from django_redis_components.core import turns
+from django_redis_components.core.care import care_for
 from django_redis_components.core.connections import aclient, client
 from django_redis_components.core.leases import Lost
 from django_redis_components.core.protocol import arun, run
 from django_redis_components.core.units import Seconds, check_flag, to_ms
-from django_redis_components.core.watchdog import care_for
 from django_redis_components.locks.calls import Calls
 from django_redis_components.locks.exceptions import LockLost, LockNotOwned
 from django_redis_components.locks.holder import Holder

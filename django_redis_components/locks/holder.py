@@ -8,10 +8,11 @@ import time
 from redis.exceptions import RedisError
 
 from django_redis_components.core import keys, turns
+from django_redis_components.core.care import Care
 from django_redis_components.core.leases import Lease, Leases, deadline_of
 from django_redis_components.core.protocol import Batch, Flow
 from django_redis_components.core.units import Seconds
-from django_redis_components.core.watchdog import Care, watchdog
+from django_redis_components.core.watchdog import watchdog
 from django_redis_components.locks import replicas
 from django_redis_components.locks.calls import Calls
 from django_redis_components.locks.exceptions import (
@@ -129,10 +130,13 @@ class Holder:
         try:
             if wanted:
                 acknowledged = yield from replicas.wait(self._calls.marks, wanted, self.ttl_ms, self._terms.using)
+                # The primary that was asked may be another than that which has granted, and may lack the grant.
+                if acknowledged >= wanted and not (yield from self._calls.owned(lease.token)):
+                    acknowledged = 0
                 if acknowledged < wanted:
                     raise NotEnoughReplicas(self.name, wanted, acknowledged)
             if self._care is not None:
-                self._care.begin(lease, self._calls.lengthen, self.ttl_ms)
+                self._care.begin(lease, self.leases, self._calls.lengthen, self.ttl_ms)
         except GeneratorExit:
             raise
         except BaseException:

@@ -11,10 +11,11 @@ from collections.abc import Callable
 from redis.exceptions import RedisError
 
 from django_redis_components.core import keys, turns
+from django_redis_components.core.care import Care
 from django_redis_components.core.leases import Lease, Leases, deadline_of
 from django_redis_components.core.protocol import Batch, Call, Flow
 from django_redis_components.core.units import Seconds, from_ms, to_ms
-from django_redis_components.core.watchdog import Care, watchdog
+from django_redis_components.core.watchdog import watchdog
 from django_redis_components.semaphores.exceptions import PermitLost, PermitNotHeld, SemaphoreFull, TooManyPermits
 from django_redis_components.semaphores.scripts import ABANDON, ACQUIRE, COUNT, LIST, REFRESH, RELEASE, SET_LIMIT
 
@@ -190,7 +191,7 @@ class Holder:
         lease = self.leases.own()
         if granted and lease is not None:
             try:
-                care.begin(lease, self._lengthen, self._ttl_ms)
+                care.begin(lease, self.leases, self._lengthen, self._ttl_ms)
             except BaseException:
                 with contextlib.suppress(RedisError):
                     yield from self.release()

@@ -6,11 +6,11 @@ import threading
 from collections.abc import Callable
 from typing import Any, Self
 
+from django_redis_components.core.care import care_for
 from django_redis_components.core.connections import aclient, client
 from django_redis_components.core.leases import Lost
 from django_redis_components.core.protocol import arun, run
 from django_redis_components.core.units import Seconds
-from django_redis_components.core.watchdog import care_for
 from django_redis_components.semaphores.holder import Holder, PermitHolder
 
 

@@ -10,6 +10,7 @@ import pytest
 import redis
 
 from django_redis_components.locks import Lock, MultiLock, NotEnoughReplicas, ReadWriteLock
+from django_redis_components.locks.holdable import Holdable
 from example_project.localserver import LocalServer
 from tests.locks.steps import Steps
 from tests.support import Store, eventually, run_async
@@ -65,6 +66,26 @@ def test_the_grant_is_asked_for_also_on_another_connection(own_server: Store, re
 
     steps.go()
     assert isinstance(steps.error, NotEnoughReplicas)
+
+
+def a_reader(name: str, *, min_replicas: int) -> Holdable:
+    return ReadWriteLock(name, min_replicas=min_replicas).read()
+
+
+@pytest.mark.parametrize("make", [Lock, MultiLock, a_reader])
+def test_a_grant_that_the_primary_of_the_replicas_lacks_does_not_count(
+    own_server: Store, replica: LocalServer, make
+) -> None:
+    lock = make("door", min_replicas=1)
+    steps = Steps(lock._holder.acquire())
+    steps.go()
+    own_server.raw.flushall()  # as after a failover to a replica that had not got it
+
+    while steps.request:
+        steps.go()
+
+    assert isinstance(steps.error, NotEnoughReplicas)
+    assert lock.token is None
 
 
 def test_a_server_without_replicas_grants_nothing(redis_server: Store) -> None:

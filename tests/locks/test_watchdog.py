@@ -17,7 +17,7 @@ from redis.exceptions import ConnectionError
 
 from django_redis_components.core import watchdog
 from django_redis_components.locks import Lock, LockLost, LockNotOwned, lock
-from tests.support import Proxy, Store, eventually, run_async
+from tests.support import Proxy, Store, eventually, run_async, run_together
 
 #: Seconds of a short lease: it is renewed at a third of them.
 SHORT_S = 0.5
@@ -235,6 +235,30 @@ def test_a_callback_that_takes_its_time_keeps_nobody_waiting(redis_server: Store
 
     eventually(lambda: told == [slow, next_one])
     go_on.set()
+
+
+def test_a_callback_that_asks_an_object_that_others_use_is_told_of_the_lost_lease(redis_server: Store) -> None:
+    told: list[object] = []
+
+    def on_lost(held: Lock) -> None:
+        told.append(held.token)
+        with contextlib.suppress(LockNotOwned):
+            held.release()
+        told.append(held)
+
+    shared = Lock("door", timeout=60, on_lost=on_lost)
+    shared.acquire()
+    mine = shared._holder.held()
+    redis_server.raw.delete(key_of(redis_server))
+
+    def take_it_and_let_the_first_know() -> bool:
+        shared.acquire()
+        mine.mark_lost()
+        watchdog.watchdog.hurry(mine)
+        eventually(lambda: told == [mine.token, shared])
+        return shared.owned()
+
+    assert run_together(1, take_it_and_let_the_first_know) == [True]
 
 
 def test_a_server_that_hangs_costs_no_lease_on_another(own_server: Store, redis_server: Store, settings) -> None:
