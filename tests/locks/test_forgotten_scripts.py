@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from django_redis_components.core.watchdog import Watch, _extend_all, care_for
+from django_redis_components.core.care import care_for
+from django_redis_components.core.watchdog import Watch, _extend_all
 from django_redis_components.locks import Lock, MultiLock, ReadWriteLock
 from django_redis_components.locks.holdable import Holdable
 from tests.locks.steps import Steps, flushed
@@ -82,9 +83,9 @@ def test_a_renewal_by_the_watchdog(store: Store, make) -> None:
     lock = make()
     lock.acquire()
     lease = lock._holder.held()
-    watch = Watch(
-        care_for(lock, "lock", "default", 60, True, None, None), lease, lock._holder._calls.lengthen, 60_000, 0
-    )
+    care = care_for(lock, "lock", "default", 60, True, None, None)
+
+    watch = Watch(care, lease, lock._holder.leases, lock._holder._calls.lengthen, 60_000, 0)
 
     assert flushed(store, _extend_all([(watch, 60_000)])) in ([1], [True])
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from django_redis_components.core.watchdog import Watch, _extend_all, care_for
+from django_redis_components.core.care import care_for
+from django_redis_components.core.watchdog import Watch, _extend_all
 from django_redis_components.semaphores import Semaphore
 from tests.locks.steps import Steps, flushed
 from tests.support import Store, run_async
@@ -69,7 +70,7 @@ def test_a_renewal_by_the_watchdog(store: Store) -> None:
     lease = semaphore._holder.held()
     care = care_for(semaphore, "semaphore", "default", 60, True, None, None)
 
-    watch = Watch(care, lease, semaphore._holder._lengthen, 60_000, 0)
+    watch = Watch(care, lease, semaphore._holder._turns.leases, semaphore._holder._lengthen, 60_000, 0)
 
     assert flushed(store, _extend_all([(watch, 60_000)])) == [1]
 
