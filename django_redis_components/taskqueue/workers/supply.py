@@ -89,7 +89,7 @@ class Supply:
         try:
             return self._fetch(lane)
         finally:
-            if self.waiting and not self.buffer:
+            if not self.buffer:
                 self._wake(1)
 
     def _await(self) -> Job | None:
@@ -113,6 +113,7 @@ class Supply:
                 self.waiting -= 1
 
     def _wake(self, threads: int) -> None:
+        """Always under the lock: whoever is about to wait has looked at the buffer before it counts as waiting."""
         with self._idle:
             self._idle.notify(threads)
 
@@ -123,6 +124,5 @@ class Supply:
         jobs = self._fetcher.fetch(lane, self.want())
         if len(jobs) > 1:
             self.buffer.put(jobs[1:])
-            if self.waiting:
-                self._wake(len(jobs) - 1)
+            self._wake(len(jobs) - 1)
         return jobs[0] if jobs else None

@@ -124,12 +124,15 @@ class Stopped:
         return {fault.pid for fault in self._faults}
 
     def go_on(self, lease_s: float) -> None:
-        """SIGCONT. For a lease it may still find out that others are gone."""
+        """SIGCONT. For a lease it may still find out that others are gone; so long it stays spared (`end`)."""
         for fault in self._faults:
             fault.end = time.monotonic() + lease_s
-        self._spared -= self.pids | {self._pid}
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._pid, signal.SIGCONT)
+
+    def end(self) -> None:
+        """It may be killed again: what it had to tell, it has told."""
+        self._spared -= self.pids | {self._pid}
 
 
 class Producer:
