@@ -182,12 +182,15 @@ def queue_worker(children: Children, *args: str, env: dict[str, str] | None = No
 def processes_of(pid: int) -> list[int]:
     """The processes that this one has started."""
     path = Path(f"/proc/{pid}/task/{pid}/children")
-    return [int(word) for word in path.read_text().split()] if path.exists() else []
+    try:
+        return [int(word) for word in path.read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
 
 
 def is_running(pid: int) -> bool:
     """Whether there is such a process, and it is more than an entry that nobody has asked for yet."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # it was gone before the file was opened, or before it was read
         return False

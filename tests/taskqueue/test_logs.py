@@ -243,7 +243,7 @@ def test_a_format_that_the_site_overrules_is_told(
     redis_server: Store, capsys: pytest.CaptureFixture[str], settings: Any
 ) -> None:
     with pytest.raises(CommandError):
-        call_command("runworker", "a\nb", "--log-format", "json")
+        call_command("runworker", "--using", "nowhere", "--log-format", "json")
 
     assert capsys.readouterr().err == (
         "--log-format is not used: the site's LOGGING has handlers for django_redis_components.\n"

@@ -29,6 +29,9 @@ class Board:
         self._base = f"{entries['PREFIX']}:history"
         self._fenced_write = FENCED_WRITE
 
+    def close(self) -> None:
+        self._raw.close()
+
     def now(self) -> int:
         """The server's time in microseconds; all nodes of a Cluster here are on one machine."""
         seconds, microseconds = self._raw.time()

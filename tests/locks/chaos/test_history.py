@@ -9,6 +9,7 @@ that guard is taken out first, and the run of its kind must fail.
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -55,10 +56,11 @@ def run(children: Children, kind: str, directory: Path) -> list[Grant]:
     child = children.call("tests.locks.chaos.forge:forge", kind, HISTORY_S, SEED, str(directory), WITHOUT)
     counts = child.result(timeout_s=HISTORY_S + 180)
 
-    grants, board = read_grants(directory), Board()
+    grants = read_grants(directory)
     print(f"\n{kind}: {len(grants)} grants in {HISTORY_S:g} s, {shared(grants)} readers beside others: {counts}")
     assert problems(grants) == []
-    assert {name: stale_writes(board.landed(name)) for name in NAMES} == {name: [] for name in NAMES}
+    with closing(Board()) as board:
+        assert {name: stale_writes(board.landed(name)) for name in NAMES} == {name: [] for name in NAMES}
     assert (shared(grants) > 0) is (kind == "readwrite")
     return grants
 
