@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import weakref
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ import pytest
 import redis
 from django.db import connections as databases
 
+from django_redis_components.core.waiting import BellWaiter
 from example_project.localserver import LocalServer
 from tests.support import absence
 from tests.support.pools import close_pools
@@ -131,6 +133,22 @@ def proxy(redis_server: Store, settings: Any) -> Iterator[Proxy]:
 def _closed_pools() -> Iterator[None]:
     yield
     close_pools()
+
+
+@pytest.fixture(autouse=True)
+def _waiters_are_closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Whoever waits for a bell has a connection of its own; left to the collector, it fails some later test."""
+    made: list[weakref.ref[BellWaiter]] = []
+    make = BellWaiter.__init__
+
+    def note(waiter: BellWaiter, *args: Any, **options: Any) -> None:
+        make(waiter, *args, **options)
+        made.append(weakref.ref(waiter))
+
+    monkeypatch.setattr(BellWaiter, "__init__", note)
+    yield
+    for waiter in filter(None, (each() for each in made)):
+        waiter.close()
 
 
 def components_settings(store: Store, **more_urls: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,10 +19,15 @@ from tests.taskqueue.tasks import add, note
 
 
 @pytest.fixture(autouse=True)
-def _three_databases(monkeypatch: pytest.MonkeyPatch, django_db_blocker: Any) -> Iterator[None]:
-    """The site has "default", "books" and "shop". The mark `django_db` would know the first one alone."""
-    sqlite = {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}
-    site = ConnectionHandler({name: dict(sqlite) for name in ("default", "books", "shop")})
+def _three_databases(monkeypatch: pytest.MonkeyPatch, django_db_blocker: Any, tmp_path: Path) -> Iterator[None]:
+    """The site has "default", "books" and "shop". The mark `django_db` would know the first one alone.
+
+    In files: Django never closes a database in memory.
+    """
+    names = ("default", "books", "shop")
+    site = ConnectionHandler(
+        {name: {"ENGINE": "django.db.backends.sqlite3", "NAME": tmp_path / name} for name in names}
+    )
     monkeypatch.setattr("django.db.transaction.connections", site)
     monkeypatch.setattr("django_redis_components.taskqueue.tasks.commits.connections", site)
     with django_db_blocker.unblock():
