@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypedDict
 
 from django.conf import settings as django_settings
@@ -23,8 +23,12 @@ from django_redis_components.taskqueue.tasks.unique import Unique, check_key, un
 RESULT_TTL_S = 600
 #: Largest absolute priority, as in Django's Tasks.
 MAX_PRIORITY = 100
+#: What an error says of it.
+_BEFORE_LAST = "a date up to December 30, 9999"
 #: Options that a worker needs to know when they differ from the decorator's.
 _TRAVELLING = ("max_attempts", "backoff", "timeout", "result_ttl")
+#: The last moment that is accepted: every time zone can show it as a `datetime`, with a day to spare.
+LAST_MOMENT = datetime(9999, 12, 30, tzinfo=UTC)
 #: Deaths of workers after which a task is given up, unless the task says otherwise.
 MAX_DELIVERIES = 3
 
@@ -104,6 +108,7 @@ class TaskOptions:
             to_ms(self.result_ttl, "result_ttl")
             check_moment(self.run_after, "run_after")
             check_moment(self.expires, "expires", zero=False)
+            self._check_expiry()
             object.__setattr__(self, "unique", unique_of(self.unique))
             if self.database is not None and not isinstance(self.database, str):
                 raise TypeError(f"database={self.database!r}: expected the alias of a database, or None.")
@@ -125,6 +130,15 @@ class TaskOptions:
             and self.metadata is None
             and self.max_deliveries == MAX_DELIVERIES
         )
+
+    def _check_expiry(self) -> None:
+        """An expiry counts from `run_after`: both together must be a date that can be shown."""
+        if isinstance(self.run_after, datetime) and self.expires is not None and not isinstance(self.expires, datetime):
+            expires_ms = to_ms(self.expires, "expires")
+            if _ms_of(self.run_after) + expires_ms > _ms_of(LAST_MOMENT):
+                raise ValueError(
+                    f"expires={self.expires!r} after run_after={self.run_after!r}: expected {_BEFORE_LAST}."
+                )
 
     def due(self) -> str:
         """When it may start, as the enqueue script takes it."""
@@ -148,8 +162,7 @@ def when(moment: datetime | Seconds | None, what: str) -> str:
     if moment is None:
         return ""
     if isinstance(moment, datetime):
-        due_us = round(_aware(moment).timestamp() * 1_000_000)
-        return str(max(0, -(-due_us // 1_000)))  # never before its time; before the epoch is as late as at it
+        return str(max(0, _ms_of(moment)))  # before the epoch is as late as at it
     return f"+{to_ms(moment, what, zero=True)}"
 
 
@@ -161,11 +174,16 @@ def check_moment(value: Any, what: str, *, zero: bool = True) -> None:
 
     Raises:
         TypeError: neither None, nor a datetime, a number of seconds or a timedelta.
-        ValueError: a naive datetime while USE_TZ is on, or a duration below 0 or above ten years.
+        ValueError: a naive datetime while USE_TZ is on, a datetime that no page could show in each time zone, or a
+            duration below 0 or above ten years.
     """
-    if value is None or isinstance(value, datetime):
-        if isinstance(value, datetime) and django_settings.USE_TZ and timezone.is_naive(value):
+    if value is None:
+        return
+    if isinstance(value, datetime):
+        if django_settings.USE_TZ and timezone.is_naive(value):
             raise ValueError(f"{what}={value!r}: expected an aware datetime, since USE_TZ is on.")
+        if _ms_of(value) > _ms_of(LAST_MOMENT):
+            raise ValueError(f"{what}={value!r}: expected {_BEFORE_LAST}.")
         return
     if not isinstance(value, int | float | timedelta) or isinstance(value, bool):
         raise TypeError(f"{what}={value!r}: expected a datetime, or a number of seconds or a timedelta from now.")
@@ -189,8 +207,10 @@ def check_queue(name: str) -> None:
     raise UnknownQueue(name, f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(declared)}.")
 
 
-def _aware(value: datetime) -> datetime:
-    return timezone.make_aware(value) if timezone.is_naive(value) else value
+def _ms_of(moment: datetime) -> int:
+    """Milliseconds since the epoch, rounded up: a task never starts before its time."""
+    aware = timezone.make_aware(moment) if timezone.is_naive(moment) else moment
+    return -(-round(aware.timestamp() * 1_000_000) // 1_000)
 
 
 def chosen_options(func: Callable[..., Any], base: TaskOptions, given: Mapping[str, Any]) -> TaskOptions:

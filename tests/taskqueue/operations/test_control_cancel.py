@@ -281,6 +281,7 @@ def test_a_task_that_was_never_accepted_cannot_be_moved(store: Store) -> None:
         (None, r"^run_after=None: expected a moment\. run_now\(\) lets the task begin at once\.$"),
         ("soon", r"^run_after='soon': expected a datetime, or a number of seconds or a timedelta from now\.$"),
         (-1, r"^run_after=-1: expected a number of seconds of at least 0, or a timedelta\.$"),
+        (datetime.max.replace(tzinfo=UTC), r"^run_after=.*: expected a date up to December 30, 9999\.$"),
     ],
 )
 def test_another_time_that_is_none_is_refused(redis_server: Store, moment: Any, text: str) -> None:

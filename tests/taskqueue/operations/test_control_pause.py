@@ -147,6 +147,7 @@ def test_until_may_be_a_moment(store: Store) -> None:
         (datetime(2020, 1, 2, tzinfo=UTC), ValueError, r"until=datetime\.datetime\(2020.*\): that moment has passed\."),
         (0, ValueError, r"until=0: that moment has passed\."),
         (-1, ValueError, r"until=-1: expected a number of seconds of at least 0, or a timedelta\."),
+        (datetime.max.replace(tzinfo=UTC), ValueError, r"until=.*: expected a date up to December 30, 9999\."),
         (datetime(2030, 1, 2), ValueError, r"until=.*: expected an aware datetime, since USE_TZ is on\."),  # noqa: DTZ001
         ("soon", TypeError, r"until='soon': expected a datetime, or a number of seconds or a timedelta from now\."),
         (True, TypeError, r"until=True: expected a datetime, or a number of seconds or a timedelta from now\."),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from dataclasses import fields
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Any
 
 import pytest
@@ -56,7 +56,11 @@ WRONG_TIMES = [
         datetime(2030, 1, 1),  # noqa: DTZ001 - naive on purpose
         "run_after=datetime.datetime(2030, 1, 1, 0, 0): expected an aware datetime, since USE_TZ is on.",
     ),
+    (datetime.max.replace(tzinfo=UTC), "expected a date up to December 30, 9999."),
 ]
+#: The last date that is accepted, and the first that is not.
+LAST = datetime(9999, 12, 30, tzinfo=UTC)
+TOO_LATE = LAST + timedelta(milliseconds=1)
 
 
 def top_level() -> None: ...
@@ -81,6 +85,42 @@ def test_a_wrong_time_is_refused(run_after: Any, text: str) -> None:
         add.using(run_after=run_after)
 
     assert text in str(raised.value)
+
+
+@pytest.mark.parametrize("zone", [UTC, timezone(timedelta(hours=14)), timezone(timedelta(hours=-12))], ids=str)
+@pytest.mark.parametrize("option", ["run_after", "expires"])
+def test_date_that_cannot_be_shown_is_refused(option: str, zone: tzinfo) -> None:
+    with pytest.raises(InvalidTask, match=rf"^{option}=.*: expected a date up to December 30, 9999\.$"):
+        add.using(**{option: TOO_LATE.astimezone(zone)})
+
+
+def test_naive_date_that_cannot_be_shown_is_refused_without_time_zones(settings: Any) -> None:
+    settings.USE_TZ = False
+
+    with pytest.raises(InvalidTask, match="expected a date up to December 30, 9999"):
+        add.using(run_after=datetime.max)
+
+
+def test_expiry_that_counts_from_run_after_must_be_a_date_that_can_be_shown() -> None:
+    with pytest.raises(
+        InvalidTask, match=r"^expires=86400 after run_after=.*: expected a date up to December 30, 9999"
+    ):
+        add.using(run_after=LAST, expires=86_400)
+
+
+def test_last_date_that_is_accepted_can_be_listed_in_every_time_zone(redis_server: Store) -> None:
+    result = add.using(run_after=LAST, expires=LAST).enqueue(1, 2)
+
+    [listed] = get_queue("default").jobs("scheduled")
+    found = [result.run_after, get_queue("default").depths().next_due_at, listed.run_after, listed.expires_at]
+    assert found == [LAST] * 4
+    for hours in (-12, 14):
+        assert LAST.astimezone(timezone(timedelta(hours=hours))) == LAST
+
+
+@pytest.mark.parametrize("early", [datetime.min.replace(tzinfo=UTC), datetime(1969, 1, 1, tzinfo=UTC)], ids=str)
+def test_date_before_the_epoch_is_due_at_once(redis_server: Store, early: datetime) -> None:
+    assert add.using(run_after=early).enqueue(1, 2).state == "ready"
 
 
 def test_a_time_belongs_to_a_sending_and_not_to_the_task() -> None:
