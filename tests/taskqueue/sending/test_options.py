@@ -98,7 +98,7 @@ def test_naive_date_that_cannot_be_shown_is_refused_without_time_zones(settings:
     settings.USE_TZ = False
 
     with pytest.raises(InvalidTask, match="expected a date up to December 30, 9999"):
-        add.using(run_after=datetime.max)
+        add.using(run_after=datetime.max)  # noqa: DTZ901 - naive on purpose
 
 
 def test_expiry_that_counts_from_run_after_must_be_a_date_that_can_be_shown() -> None:
