@@ -89,7 +89,7 @@ def rates(value: Any) -> str | None:
 
 def penalty(value: Any) -> str | None:
     """Denials and seconds."""
-    fits = isinstance(value, list | tuple) and len(value) == 2 and not integer(1, 1_000_000)(value[0])
+    fits = isinstance(value, list | tuple) and len(value) == 2 and not integer(1, 10_000)(value[0])
     return None if fits and not seconds()(value[1]) else "(denials, seconds), such as (20, 600)"
 
 

@@ -12,7 +12,7 @@ Keys, all of a visitor in one slot; ``<hash>`` is of the visitor's key:
 ``drc:ratelimits:{name:<hash>}:gcra:<limit>/<us>``    string  when it will be unused again; until then
 ``drc:ratelimits:{name:<hash>}:fixed:<limit>/<us>``   string  begin of the window and its hits; until the window ends
 ``drc:ratelimits:{name:<hash>}:sliding:<limit>/<us>`` zset    the hits of the last period; a period from the last one
-``drc:ratelimits:{name:<hash>}:penalty``              string  denials, or the block; until it ends
+``drc:ratelimits:{name:<hash>}:penalty``              list    the last denials, or the block; until it ends
 ====================================================  ======  ====================================================
 
 Example::

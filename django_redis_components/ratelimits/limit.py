@@ -28,7 +28,7 @@ class RateLimit:
         rates: one to eight of "5/m", "100/h", "10/s", "3/2h", (count, seconds or timedelta).
         algorithm: "gcra" paces evenly after a first burst; "sliding" is exact in any window, for up to 10,000
             hits; "fixed" has windows that begin with the first hit.
-        penalty: (denials, seconds). Who is denied so many times within so many seconds is blocked for as long, and
+        penalty: (denials, seconds). Who is denied so many times within any such time is blocked for as long, and
             hits do not lengthen the block.
         on_error: what happens to hits while Redis does not answer: "open" lets them through, "closed" denies them.
         deny_cache: whether this process denies by itself, without asking, while it knows the answer.

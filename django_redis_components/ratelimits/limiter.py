@@ -27,8 +27,8 @@ from django_redis_components.ratelimits.questions import Question
 ON_ERROR = ("open", "closed")
 #: Most rates of one limit: each is a key more in every call.
 MAX_RATES = 8
-#: Most denials that a penalty may count.
-MAX_DENIALS = 1_000_000
+#: Most denials that a penalty may count: the server keeps the time and the id of each, about 20 bytes.
+MAX_DENIALS = 10_000
 #: Shortest and longest random part of a pause in `wait`, in seconds: those who wait do not all come back at once.
 SCATTER_S = (0.001, 0.005)
 

@@ -19,9 +19,12 @@ BEGIN_US = 1_700_000_000_000_000
 
 TIME = 'redis.call("TIME")'
 SET_TIME = '{ string.match(redis.call("GET", string.match(KEYS[1], "^.-}") .. ":clock"), "(%d+) (%d+)") }'
+#: How much longer, in milliseconds, stored keys live in these tests.
+LONGER_MS = 3_600_000
 LIVES = {
-    '"PX", life_ms)': '"PX", life_ms + 3600000)',
-    "math.ceil(period_us / 1000))": "math.ceil(period_us / 1000) + 3600000)",
+    '"PX", life_ms)': f'"PX", life_ms + {LONGER_MS})',
+    "math.ceil(period_us / 1000))": f"math.ceil(period_us / 1000) + {LONGER_MS})",
+    "math.ceil(block_us / 1000))": f"math.ceil(block_us / 1000) + {LONGER_MS})",
 }
 
 

@@ -1,9 +1,12 @@
-"""Each algorithm in plain Python, with fractions and lists: what the scripts must answer."""
+"""Each algorithm in plain Python, with fractions and lists: what the scripts must answer.
+
+Where the clock went back, no time has passed since the state was written: `as_of` moves its times back as far.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 #: allowed, blocked, and for each rate what remains, when to come again and when it is unused (in microseconds).
@@ -17,15 +20,23 @@ class Bucket:
     limit: int
     period_us: int
     free_at: Fraction = Fraction(0)
+    written_at: int = 0
+
+    def as_of(self, now: int) -> Bucket:
+        back = max(0, self.written_at - now)
+        return replace(self, free_at=self.free_at - back, written_at=self.written_at - back)
 
     def allows(self, now: int, cost: int) -> bool:
         return self._after(now, cost) <= now + self.period_us
 
     def take(self, now: int, cost: int) -> None:
-        self.free_at = self._after(now, cost)
+        self.free_at, self.written_at = self._after(now, cost), now
 
     def give_back(self, now: int, cost: int) -> None:
         self.free_at -= Fraction(cost * self.period_us, self.limit)
+        self.written_at = now
+        if self.free_at < now:
+            self.free_at, self.written_at = Fraction(0), 0
 
     def state(self, now: int, cost: int) -> tuple[int, int, int]:
         free_at = max(self.free_at, Fraction(now))
@@ -44,6 +55,10 @@ class Log:
     limit: int
     period_us: int
     times: list[int] = field(default_factory=list)
+
+    def as_of(self, now: int) -> Log:
+        back = max(0, self.times[-1] - now) if self.times else 0
+        return replace(self, times=[time - back for time in self.times])
 
     def allows(self, now: int, cost: int) -> bool:
         return len(self._live(now)) + cost <= self.limit
@@ -72,6 +87,11 @@ class Window:
     period_us: int
     begin: int = 0
     used: int = 0
+    written_at: int = 0
+
+    def as_of(self, now: int) -> Window:
+        back = max(0, self.written_at - now)
+        return replace(self, begin=self.begin - back, written_at=self.written_at - back)
 
     def allows(self, now: int, cost: int) -> bool:
         return self._used(now) + cost <= self.limit
@@ -80,10 +100,11 @@ class Window:
         used = self._used(now)
         if now >= self.begin + self.period_us:
             self.begin = now
-        self.used = used + cost
+        self.used, self.written_at = used + cost, now
 
     def give_back(self, now: int, cost: int) -> None:
-        self.used = max(0, self.used - cost)
+        if self._used(now):
+            self.used, self.written_at = max(0, self.used - cost), now
 
     def state(self, now: int, cost: int) -> tuple[int, int, int]:
         used = self._used(now)
@@ -107,32 +128,46 @@ class Model:
 
     def reset(self) -> None:
         self.rates = self._make()
-        self.denials = 0
-        self.first_denial = self.blocked_until = 0
+        self.denials: list[int] = []
+        self.blocked_at: int | None = None
 
     def ask(self, now: int, cost: int, counts: bool) -> Answer:
-        if now < self.blocked_until:
+        rates = [rate.as_of(now) for rate in self.rates]
+        if counts:
+            self.rates = rates
+        if self._is_blocked(now, counts):
             return False, True, []
-        allowed = all(rate.allows(now, cost) for rate in self.rates)
+        allowed = all(rate.allows(now, cost) for rate in rates)
         if allowed and counts:
-            for rate in self.rates:
+            for rate in rates:
                 rate.take(now, cost)
         if not allowed and counts and self._deny(now):
             return False, True, []
-        return allowed, False, [rate.state(now, cost) for rate in self.rates]
+        return allowed, False, [rate.state(now, cost) for rate in rates]
 
     def refund(self, now: int, cost: int) -> None:
+        # A refund of a log takes the last units, whatever their time.
+        self.rates = [rate if isinstance(rate, Log) else rate.as_of(now) for rate in self.rates]
         for rate in self.rates:
             rate.give_back(now, cost)
+
+    def _is_blocked(self, now: int, counts: bool) -> bool:
+        if self._penalty is None or self.blocked_at is None:
+            return False
+        blocked_at = min(self.blocked_at, now)
+        if counts:
+            self.blocked_at = blocked_at
+        return now < blocked_at + self._penalty[1]
 
     def _deny(self, now: int) -> bool:
         if self._penalty is None:
             return False
         most, block_us = self._penalty
-        if now >= self.first_denial + block_us:
-            self.denials, self.first_denial = 0, now
-        self.denials += 1
-        if self.denials < most:
+        self.blocked_at = None
+        if self.denials and self.denials[-1] > now:
+            self.denials = []
+        self.denials.append(now)
+        if sum(time > now - block_us for time in self.denials) < most:
             return False
-        self.denials, self.first_denial, self.blocked_until = 0, 0, now + block_us
+        self.denials, self.blocked_at = [], now
         return True

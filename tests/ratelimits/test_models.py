@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from django_redis_components.core.connections import client
 from django_redis_components.core.protocol import run
 from django_redis_components.ratelimits import RateLimit, algorithms
-from tests.ratelimits.clock import Clock, settable
+from tests.ratelimits.clock import LONGER_MS, Clock, settable
 from tests.ratelimits.models import Model
 from tests.support import Store
 
@@ -43,11 +43,11 @@ def rates_of(algorithm: str) -> st.SearchStrategy[list[tuple[int, int]]]:
     return st.lists(st.tuples(limits, PERIODS), min_size=1, max_size=3, unique=True)
 
 
-#: What happens, after how large a part of the first period, at what cost.
+#: What happens, after how large a part of the first period (below 0: the clock goes back), at what cost.
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(["hit"] * 6 + ["repeat", "peek", "refund", "reset"]),
-        st.one_of(st.just(0.0), st.floats(0, 0.5), st.floats(0, 2.5)),
+        st.one_of(st.just(0.0), st.floats(0, 0.5), st.floats(0, 2.5), st.floats(-0.5, 0), st.floats(-20, 0)),
         st.one_of(st.just(1), st.integers(1, 1_000_000)),
     ),
     min_size=1,
@@ -159,14 +159,121 @@ def test_a_rate_does_not_drift(redis_server: Store, settable: None, limit: int, 
     assert allowed == periods * limit
 
 
-@pytest.mark.parametrize("algorithm", list(algorithms.ALGORITHMS))
-def test_a_clock_that_is_set_back_denies_for_a_period_at_most(
+every_algorithm = pytest.mark.parametrize("algorithm", list(algorithms.ALGORITHMS))
+DAY_US = 86_400_000_000
+
+
+@every_algorithm
+def test_limit_allows_again_after_its_period_when_the_clock_went_back(
     redis_server: Store, settable: None, algorithm: str
 ) -> None:
     limit = RateLimit("m", "2/m", algorithm=algorithm, deny_cache=False)
     clock = Clock(redis_server, limit, "a")
     limit.hit("a", 2)
 
-    clock.advance(-86_400_000_000)
+    clock.advance(-DAY_US)
+    denial = limit.hit("a")
+    clock.advance(round(denial.retry_after * 1_000_000))
 
-    assert limit.hit("a").retry_after <= 60
+    assert not denial.allowed
+    assert denial.retry_after <= 60
+    assert limit.hit("a")
+
+
+@every_algorithm
+def test_unused_part_of_a_limit_stays_usable_when_the_clock_went_back(
+    redis_server: Store, settable: None, algorithm: str
+) -> None:
+    limit = RateLimit("m", "5/d", algorithm=algorithm, deny_cache=False)
+    clock = Clock(redis_server, limit, "a")
+    limit.hit("a", 2)
+
+    clock.advance(-DAY_US)
+
+    assert [bool(limit.hit("a")) for _ in range(4)] == [True, True, True, False]
+
+
+@every_algorithm
+def test_first_hit_after_the_clock_went_back_shortens_the_ttl(
+    redis_server: Store, settable: None, algorithm: str
+) -> None:
+    limit = RateLimit("m", "1/m", algorithm=algorithm, deny_cache=False, penalty=(9, 60))
+    clock = Clock(redis_server, limit, "a")
+    limit.hit("a")
+    limit.hit("a")
+    clock.advance(-DAY_US)
+    counters = [key for key in [*redis_server.keys()] if not key.endswith(b":clock")]
+    for key in counters:
+        redis_server.raw.pexpire(key, DAY_US // 1000)  # a step of the server's clock lengthens every TTL
+
+    limit.hit("a")
+
+    assert len(counters) == 2
+    assert all(redis_server.raw.pttl(key) <= 121_000 + LONGER_MS for key in counters)
+
+
+@every_algorithm
+def test_peek_after_the_clock_went_back_writes_nothing(redis_server: Store, settable: None, algorithm: str) -> None:
+    limit = RateLimit("m", "1/m", algorithm=algorithm, deny_cache=False)
+    clock = Clock(redis_server, limit, "a")
+    limit.hit("a")
+    (counter,) = [key for key in [*redis_server.keys()] if not key.endswith(b":clock")]
+    before = redis_server.raw.dump(counter)
+    clock.advance(-DAY_US)
+
+    assert 0 < limit.peek("a").retry_after <= 60
+
+    assert redis_server.raw.dump(counter) == before
+
+
+@every_algorithm
+def test_block_ends_in_time_when_the_clock_went_back(redis_server: Store, settable: None, algorithm: str) -> None:
+    limit = RateLimit("m", "1/s", algorithm=algorithm, deny_cache=False, penalty=(1, 60))
+    clock = Clock(redis_server, limit, "a")
+    limit.hit("a")
+    assert limit.hit("a").blocked
+
+    clock.advance(-DAY_US)
+    denial = limit.hit("a")
+    clock.advance(60_000_000)
+
+    assert denial.blocked
+    assert denial.retry_after <= 60
+    assert not limit.hit("a").blocked
+
+
+def test_denials_within_any_window_of_the_penalty_lead_to_a_block(redis_server: Store, settable: None) -> None:
+    limit = RateLimit("m", "1/h", deny_cache=False, penalty=(5, 3))
+    clock = Clock(redis_server, limit, "a")
+    limit.hit("a")
+    limit.hit("a")  # a first denial long before the others, and within 3 seconds of the next three
+    clock.advance(2_700_000)
+
+    denials = []
+    for _ in range(7):
+        clock.advance(100_000)
+        denials.append(limit.hit("a").blocked)
+
+    # The first denial is 3.1 s old when the fourth of these comes: only the fifth is one of five within 3 s.
+    assert denials == [False, False, False, False, True, True, True]
+
+
+def test_denials_further_apart_than_the_penalty_lead_to_no_block(redis_server: Store, settable: None) -> None:
+    limit = RateLimit("m", "1/h", deny_cache=False, penalty=(3, 2))
+    clock = Clock(redis_server, limit, "a")
+    limit.hit("a")
+
+    for _ in range(20):
+        clock.advance(1_000_000)
+        assert not limit.hit("a").blocked
+
+
+def test_penalty_keeps_no_more_denials_than_it_counts(redis_server: Store) -> None:
+    limit = RateLimit("m", "1/h", deny_cache=False, penalty=(5, 0.000001))
+    limit.hit("a")
+
+    for _ in range(50):
+        limit.hit("a")
+
+    (key,) = [key for key in [*redis_server.keys()] if key.endswith(b":penalty")]
+    assert redis_server.raw.llen(key) == 4

@@ -47,13 +47,13 @@ WRONG: list[tuple[tuple[Any, ...], dict[str, Any], type[Exception], str]] = [
         ("5/m",),
         {"penalty": (0, 60)},
         ValueError,
-        "the denials of penalty=0: expected a whole number from 1 to 1000000.",
+        "the denials of penalty=0: expected a whole number from 1 to 10000.",
     ),
     (
         ("5/m",),
         {"penalty": ("20", 60)},
         TypeError,
-        "the denials of penalty='20': expected a whole number from 1 to 1000000.",
+        "the denials of penalty='20': expected a whole number from 1 to 10000.",
     ),
     (
         ("5/m",),

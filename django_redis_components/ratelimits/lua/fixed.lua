@@ -24,8 +24,6 @@ local function step(at, begin_us, used)
   local limit, period_us = tonumber(ARGV[2 * at + 1]), tonumber(ARGV[2 * at + 2])
   if not begin_us or begin_us + period_us <= now_us then
     begin_us, used = now_us, 0
-  elseif begin_us > now_us then -- only a clock that was set back can do that
-    begin_us = now_us
   end
   return used + cost <= limit, begin_us, used, begin_us, used + cost, begin_us + period_us - now_us
 end

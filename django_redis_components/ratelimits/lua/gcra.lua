@@ -25,8 +25,6 @@ local function step(at, free_us, rest)
   local limit, period_us = tonumber(ARGV[base]), tonumber(ARGV[base + 1])
   if not free_us or free_us < now_us then
     free_us, rest = now_us, 0
-  elseif free_us > now_us + period_us then -- only a clock that was set back can do that
-    free_us, rest = now_us + period_us, 0
   end
   local next_us, next_rest = free_us + ARGV[base + 2], rest + ARGV[base + 3]
   if next_rest >= limit then

@@ -17,17 +17,28 @@ local id, denials, block_us = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local cost = tonumber(ARGV[4])
 local time = redis.call("TIME")
 local now_us = time[1] * 1000000 + time[2]
--- @include record
 -- @include penalty
 
 local function text(number)
   return string.format("%.0f", number)
 end
 
--- Microseconds until the unit at this place in the log expires.
-local function expires_us(log, place, period_us)
-  local found = redis.call("ZRANGE", log, place, place, "WITHSCORES")[2]
-  return found and math.min(period_us, found + period_us - now_us) or 0
+-- The time of the unit at this place in the log, or nil.
+local function time_at(log, place)
+  return tonumber(redis.call("ZRANGE", log, place, place, "WITHSCORES")[2])
+end
+
+-- Move all units back in time. The clock went back, and no time has passed since the newest of them.
+local function move_back(log, back_us, period_us)
+  for first = 0, redis.call("ZCARD", log) - 1, 500 do
+    local found = redis.call("ZRANGE", log, first, first + 499, "WITHSCORES")
+    local units = {}
+    for place = 1, #found, 2 do
+      units[place], units[place + 1] = text(found[place + 1] - back_us), found[place]
+    end
+    redis.call("ZADD", log, unpack(units))
+  end
+  redis.call("PEXPIRE", log, math.ceil(period_us / 1000))
 end
 
 local function add(log)
@@ -47,16 +58,26 @@ local reply = { 1 }
 for at = 2, #KEYS do
   local log = KEYS[at]
   local limit, period_us = tonumber(ARGV[2 * at + 1]), tonumber(ARGV[2 * at + 2])
-  local used = redis.call("ZCOUNT", log, "(" .. text(now_us - period_us), "+inf")
+  local newest_us = time_at(log, -1)
+  local back_us = newest_us and math.max(0, newest_us - now_us) or 0
+  local since_us = now_us + back_us - period_us -- units of this time, and older ones, have expired
+  local used = redis.call("ZCOUNT", log, "(" .. text(since_us), "+inf")
   local too_many = used + cost - limit
   local retry_us = 0
   if too_many > 0 then
     allowed = false
-    retry_us = expires_us(log, too_many - 1 - used, period_us)
+    local next_us = time_at(log, too_many - 1 - used)
+    retry_us = next_us and next_us - since_us or 0
   end
-  local reset_us = used > 0 and expires_us(log, -1, period_us) or 0
+  local reset_us = used > 0 and newest_us - since_us or 0
   reply[3 * at - 4], reply[3 * at - 3], reply[3 * at - 2] = used, retry_us, reset_us
   repeated = repeated or (id ~= "" and redis.call("ZSCORE", log, id) ~= false)
+  if back_us > 0 and id ~= "" then
+    move_back(log, back_us, period_us)
+  end
+end
+if left_us then
+  return { -1, left_us }
 end
 if repeated then
   return reply

@@ -5,10 +5,13 @@
 local last = #KEYS
 local allowed, repeated = true, false
 local reply, earlier = { 1, 0, 0 }, {}
-local time_us, number, ids, fits, next_us, next_number, life_us
+local time_us, number, ids, went_back, fits, next_us, next_number, life_us
 for at = 2, last do
-  time_us, number, ids = read(KEYS[at])
+  time_us, number, ids, went_back = read(KEYS[at])
   fits, time_us, number, next_us, next_number, life_us = step(at, time_us, number)
+  if went_back and id ~= "" then -- a denied hit writes this, and nothing else
+    write(KEYS[at], time_us, number, ids, life_us)
+  end
   if not fits then
     allowed = false
   end
@@ -17,6 +20,9 @@ for at = 2, last do
   if at < last then -- the last one stays in the locals: most limits have one rate, and a table costs a microsecond
     earlier[at] = { next_us, next_number, with(ids, id), life_us }
   end
+end
+if left_us then
+  return { -1, left_us }
 end
 if repeated then
   return reply
