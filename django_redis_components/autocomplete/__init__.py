@@ -14,15 +14,15 @@ Guarantees:
   that crashed is gone after 15 minutes.
 - The JSON view knows only registered indexes and asks their permission at each request.
 
-Keys (all of one name share a Cluster slot; ``v1`` is the version of the folding rules):
+Keys (all of one name share a Cluster slot; ``v2`` is the version of the folding rules):
 
 ==========================================  ======  =================================================
 ``<prefix>:autocomplete:{<name>}:recent``   list    400 days after the last touch (`ttl`)
-``…:{<name>}:v1:lex``                       zset    a member for each term; kept until `clear`
-``…:{<name>}:v1:top``                       zset    for entries with a weight; kept until `clear`
-``…:{<name>}:v1:entries``                   hash    id -> record; kept until `clear`
-``…:{<name>}:v1:build`` and ``build_…``     4 keys  15 minutes after the last step of a rebuild
-``…:{<name>}:v1:built``                     string  10 minutes; token of the last rebuild
+``…:{<name>}:v2:lex``                       zset    a member for each term; kept until `clear`
+``…:{<name>}:v2:top``                       zset    for entries with a weight; kept until `clear`
+``…:{<name>}:v2:entries``                   hash    id -> record; kept until `clear`
+``…:{<name>}:v2:build`` and ``build_…``     4 keys  15 minutes after the last step of a rebuild
+``…:{<name>}:v2:built``                     string  10 minutes; token of the last rebuild
 ==========================================  ======  =================================================
 
 `redis.exceptions.RedisError` passes through when Redis is away.

@@ -89,7 +89,9 @@ class Entry:
             raise ValueError(f"text {text!r}: nothing in it can be typed.")
         if len(cut) > MAX_TERMS:
             raise ValueError(f"entry {self.id!r} has {len(cut)} terms with those of its text: at most {MAX_TERMS}.")
-        return cut
+        # Sorted, since of the terms with one beginning the first stands in the set by weight: it must be the one
+        # that suggestions are ordered by. Lua's own comparison depends on the server's locale.
+        return sorted(cut)
 
 
 def check_id(value: object, what: str = "id") -> str:

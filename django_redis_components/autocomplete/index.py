@@ -16,12 +16,12 @@ from django_redis_components.core.text import FOLDING_VERSION, fold
 
 #: Members asked for, for each suggestion wanted: an entry may match by several of its terms.
 ASK_FACTOR = 3
-#: Least members asked for where the weight decides among those read.
-ASK_AT_LEAST = 30
-#: Further ranges asked for when those before held too few different entries.
-MAX_RANGES = 8
-#: Typed characters up to which the weight decides among all entries, not only among those read.
+#: Most members asked for at once. More would hold up the server's other clients for longer.
+MAX_ASK = 3_000
+#: Typed characters up to which the weight decides among all entries. `lua/shared/entries.lua` has the same number.
 WEIGHED_CHARS = 2
+#: Members among which the weight decides for what is longer. It is the same for every limit, so that pages fit.
+WEIGHED_MEMBERS = 30
 
 _VERSION = f"v{FOLDING_VERSION}"
 
@@ -61,11 +61,13 @@ class PrefixIndex:
         """The entries of which a term begins with `prefix`.
 
         Order: recents (at most five once something is typed), exact matches, weight, the matched term.
-        The weight decides among all entries for prefixes of one or two characters, and among at least
-        the first thirty for longer ones. A recent that the index does not hold is left out.
+        The weight decides among all entries for prefixes of one or two characters, and among the first thirty
+        matching terms for longer ones. The order does not depend on `limit`. A recent that the index does not
+        hold is left out.
 
         Args:
-            prefix: what was typed; its spelling is folded. Empty finds everything.
+            prefix: what was typed; its spelling is folded, and its first 1,000 characters count. Empty finds
+                everything.
             limit: how many at most, 1 to 1,000.
             recents: whose recent choices come first.
         """
@@ -151,27 +153,33 @@ class PrefixIndex:
         typed = entries.folded_prefix(prefix)
         start = typed.encode("utf-8", "replace")
         short = len(typed) <= WEIGHED_CHARS
-        ask = limit * ASK_FACTOR if short else max(limit * ASK_FACTOR, ASK_AT_LEAST)
+        ask = min(max(limit * ASK_FACTOR, WEIGHED_MEMBERS), MAX_ASK)
         requests = [_range(self._key("lex"), b"[" + start, start, ask)]
         if short:
-            requests.append(_range(self._key("top"), b"[" + start + b"\0", start + b"\0", limit * 2))
+            # An entry stands once in each of the two: as an exact match, and as any.
+            requests += [
+                _range(self._key("top"), b"[" + start + b"\1", start + b"\1", limit),
+                _range(self._key("top"), b"[" + start + b"\0", start + b"\0", limit * 2),
+            ]
         if chosen:
             requests.append(Read("HMGET", self._key("entries"), *chosen))
         replies = [(yield requests[0])] if len(requests) == 1 else (yield Batch(requests))
         recents = _recents(chosen, replies.pop(), start) if chosen else []
-        candidates = Candidates(typed, limit)
-        for members in replies:
-            candidates.add(members)
+        candidates = Candidates(typed, limit, None if short else WEIGHED_MEMBERS)
+        candidates.add_terms(replies[0])
+        for members in replies[1:]:
+            candidates.add_weighed(members)
         yield from self._read_on(candidates, replies[0], start, ask, limit)
         return candidates.ranked(recents)
 
     def _read_on(self, candidates: Candidates, lex: list[bytes], start: bytes, ask: int, limit: int) -> Flow[None]:
-        """Ask for further members while those read belong to too few entries."""
-        for _ in range(MAX_RANGES):
-            if len(candidates) >= limit or len(lex) < ask:
-                return
+        """Ask for further members while those read belong to too few entries; none has more than MAX_TERMS."""
+        left = entries.MAX_TERMS * limit - len(lex)
+        while len(candidates) < limit and len(lex) == ask and left > 0:
+            ask = min(ask * 2, MAX_ASK)
             lex = yield _range(self._key("lex"), b"(" + lex[-1], start, ask)
-            candidates.add(lex)
+            left -= len(lex)
+            candidates.add_terms(lex)
 
     def _get_many(self, ids: Iterable[Id]) -> Flow[dict[str, Suggestion]]:
         wanted = [entries.check_id(id_) for id_ in ids]

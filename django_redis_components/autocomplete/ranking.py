@@ -1,10 +1,12 @@
 """The order of suggestions: recents, exact matches, weight, then the matched term by the alphabet. Pure.
 
-Without weights this is the order of the index itself, so that the first ten of twenty are the first ten.
+The order never depends on how many suggestions are wanted, so that the first ten of twenty are the first
+ten, and pages follow each other without gap or repetition.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 
 from django_redis_components.autocomplete.entries import Suggestion
@@ -12,33 +14,59 @@ from django_redis_components.autocomplete.entries import Suggestion
 #: Recents that stand before everything else once something is typed.
 RECENTS_SHOWN = 5
 
-#: Sorts as the suggestions do: not exact, minus weight, term, text, id.
-_Order = tuple[bool, int, str, str, str]
+logger = logging.getLogger("django_redis_components.autocomplete")
+
+#: Sorts as the suggestions do: beyond the weighed members, not exact, minus weight (or position), term, text, id.
+_Order = tuple[bool, bool, int, str, str, str]
 
 
 class Candidates:
     """What the ranges brought, each id once with its best match. The hot loop of a completion.
 
-    A range brings members in the order of suggestions without a weight. So after `limit` entries, only
-    those with a weight can still come before others, and the rest is not looked at.
+    A range of terms brings members in the order of suggestions without a weight. So after `limit` entries, only
+    those with a weight can still come before others, and the rest is not looked at. So the terms are added first.
+
+    Args:
+        prefix: what was typed, folded.
+        limit: how many suggestions are wanted.
+        weighed: the weight decides among so many of the first members of the range of terms; None: among all.
     """
 
-    def __init__(self, prefix: str, limit: int) -> None:
+    def __init__(self, prefix: str, limit: int, weighed: int | None) -> None:
         self._prefix = prefix
         self._limit = limit
+        self._weighed = weighed
+        self._read = 0
         self._best: dict[str, _Order] = {}
 
     def __len__(self) -> int:
         return len(self._best)
 
-    def add(self, members: Iterable[bytes]) -> None:
-        """Take in members of the set of terms, or of the set by weight, whose ends are the same."""
+    def add_terms(self, members: Sequence[bytes]) -> None:
+        """Take in the next members of the range of terms."""
+        start, self._read = self._read, self._read + len(members)
+        among = len(members) if self._weighed is None else max(0, self._weighed - start)
+        self.add_weighed(members[:among])
+        best = self._best
+        for at, member in enumerate(members[among:], start + among):
+            if len(best) >= self._limit:
+                return
+            parts = _parts(member)
+            if parts is not None:
+                term, text, _, id_ = parts
+                best.setdefault(id_, (True, False, at, term, text, id_))
+
+    def add_weighed(self, members: Iterable[bytes]) -> None:
+        """Take in members among which the weight decides; those of the set by weight end like those of terms."""
         best, prefix, limit = self._best, self._prefix, self._limit
         for member in members:
-            if len(best) >= limit and member.rsplit(b"\0", 2)[1] == b"0":
+            if len(best) >= limit and member.rsplit(b"\0", 2)[-2:-1] == [b"0"]:
                 continue
-            term, text, weight, id_ = member.decode().split("\0")[-4:]
-            order = (term != prefix, -int(weight), term, text, id_)
+            parts = _parts(member)
+            if parts is None:
+                continue
+            term, text, weight, id_ = parts
+            order = (False, term != prefix, -weight, term, text, id_)
             known = best.get(id_)
             if known is None or order < known:
                 best[id_] = order
@@ -50,4 +78,14 @@ class Candidates:
         for one in shown:
             self._best.pop(one.id, None)
         ordered = sorted(self._best.values())[: limit - len(shown)]
-        return shown + [Suggestion(id_, text) for _, _, _, text, id_ in ordered]
+        return shown + [Suggestion(id_, text) for *_, text, id_ in ordered]
+
+
+def _parts(member: bytes) -> tuple[str, str, int, str] | None:
+    """Term, text, weight and id of a member; None, and a line in the log, for what this package did not write."""
+    try:
+        term, text, weight, id_ = member.decode().split("\0")[-4:]
+        return term, text, int(weight[:10]), id_
+    except ValueError:
+        logger.warning("An autocomplete index has a corrupt member, which is skipped: %r", member[:100])
+        return None

@@ -19,7 +19,7 @@ from functools import lru_cache
 
 #: Part of every key that holds folded text. A change of the rules below needs a new number: the
 #: index is then built again beside the old one, and the two never mix.
-FOLDING_VERSION = 1
+FOLDING_VERSION = 2
 
 #: What keyboards write in the place of an apostrophe; NFKC would make a space and a mark of one of them.
 _APOSTROPHE_LIKE = str.maketrans(dict.fromkeys("‘’ʼ´`", "'"))

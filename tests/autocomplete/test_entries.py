@@ -13,10 +13,10 @@ from django_redis_components.autocomplete.entries import check_id, check_limit, 
 from django_redis_components.autocomplete.ranking import Candidates
 
 
-def test_a_record_holds_text_weight_and_folded_terms() -> None:
+def test_a_record_holds_text_weight_and_sorted_folded_terms() -> None:
     entry = Entry(7, "Émile Zola", terms=["Emile@Example.org", "Ž"], weight=3)
 
-    assert entry.record() == "Émile Zola\x003\x01emile zola\x01zola\x01emile@example.org\x01z"
+    assert entry.record() == "Émile Zola\x003\x01emile zola\x01emile@example.org\x01z\x01zola"
 
 
 def test_terms_that_fold_to_the_same_stand_once() -> None:
@@ -118,41 +118,41 @@ def member(term: str, id_: str, weight: int = 0, text: str = "T") -> bytes:
 
 
 def test_the_order_is_recents_then_exact_then_weight_then_term() -> None:
-    candidates = Candidates("an", 10)
+    candidates = Candidates("an", 10, None)
 
-    candidates.add([member("an", "exact"), member("ana", "a"), member("anb", "heavy", 5), member("anc", "recent")])
+    candidates.add_weighed([member("an", "exact"), member("ana", "a"), member("anb", "heavy", 5), member("anc", "recent")])
     ranked = candidates.ranked([Suggestion("recent", "R", recent=True)])
 
     assert [one.id for one in ranked] == ["recent", "exact", "heavy", "a"]
 
 
 def test_an_entry_stands_once_with_its_best_term() -> None:
-    candidates = Candidates("an", 10)
+    candidates = Candidates("an", 10, None)
 
-    candidates.add([member("anz", "1"), member("anb", "2"), member("ana", "1")])
+    candidates.add_weighed([member("anz", "1"), member("anb", "2"), member("ana", "1")])
 
     assert [one.id for one in candidates.ranked([])] == ["1", "2"]
 
 
 def test_a_heavy_entry_far_behind_still_comes_first_and_a_light_one_is_not_read() -> None:
-    candidates = Candidates("a", 2)
+    candidates = Candidates("a", 2, None)
 
-    candidates.add([member(f"a{n}", str(n)) for n in range(5)] + [member("a9", "heavy", 1)])
+    candidates.add_weighed([member(f"a{n}", str(n)) for n in range(5)] + [member("a9", "heavy", 1)])
 
     assert [one.id for one in candidates.ranked([])] == ["heavy", "0"]
 
 
 def test_a_text_that_looks_like_a_weight_does_not_hide_a_weight() -> None:
-    candidates = Candidates("a", 1)
+    candidates = Candidates("a", 1, None)
 
-    candidates.add([member("a1", "light"), member("a2", "heavy", 7, text="0")])
+    candidates.add_weighed([member("a1", "light"), member("a2", "heavy", 7, text="0")])
 
     assert [one.id for one in candidates.ranked([])] == ["heavy"]
 
 
 def test_at_most_five_recents_come_first_once_something_is_typed() -> None:
     recents = [Suggestion(str(n), "R", recent=True) for n in range(8)]
-    typed, empty = Candidates("a", 10), Candidates("", 6)
+    typed, empty = Candidates("a", 10, None), Candidates("", 6, None)
 
     assert len(typed.ranked(recents)) == 5
     assert len(empty.ranked(recents)) == 6

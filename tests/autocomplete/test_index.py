@@ -123,16 +123,6 @@ def test_entries_with_many_matching_terms_do_not_crowd_out_the_others(store: Sto
     assert texts(index.complete("a", 13))[-1] == "ab"
 
 
-def test_the_ranges_that_are_read_for_one_completion_are_bounded(
-    redis_server: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("django_redis_components.autocomplete.index.MAX_RANGES", 1)
-    index = PrefixIndex("contacts")
-    index.rebuild(Entry(n, f"aa{n}", terms=[f"aa{n}{letter}" for letter in "bcdefghijklmnop"]) for n in range(12))
-
-    assert [one.id for one in index.complete("a", 4)] == ["0", "1", "10"]
-
-
 def test_adding_an_id_again_replaces_what_it_had(store: Store) -> None:
     index = PrefixIndex("contacts")
     index.add(1, "Anna", terms=["annie"], weight=3)
@@ -262,7 +252,7 @@ def test_the_keys_carry_one_hash_tag_and_the_version_of_the_folding(store: Store
 
     index.add(1, "Anna", weight=1)
 
-    base = f"{store.prefix}:autocomplete:{{contacts}}:v1".encode()
+    base = f"{store.prefix}:autocomplete:{{contacts}}:v2".encode()
     keys = store.keys()
     assert keys == [base + b":entries", base + b":lex", base + b":top"]
     assert [store.raw.ttl(key) for key in keys] == [-1, -1, -1]

@@ -279,7 +279,7 @@ def test_adds_of_one_id_at_once_leave_exactly_one_of_them(store: Store) -> None:
 
     found = index.complete("", 1000)
     assert [one.id for one in found] == ["1"]
-    base = f"{store.prefix}:autocomplete:{{contacts}}:v1"
+    base = f"{store.prefix}:autocomplete:{{contacts}}:v2"
     number = found[0].text.split()[1]
     assert store.raw.hlen(f"{base}:entries") == 1
     assert store.raw.zcard(f"{base}:lex") == 4  # the text, two words of it that differ, the alias

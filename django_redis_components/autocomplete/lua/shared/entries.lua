@@ -1,7 +1,9 @@
--- An entry is an id and its record: text NUL weight, then 0x01 and a folded term for each term.
+-- An entry is an id and its record: text NUL weight, then 0x01 and a folded term for each term, sorted.
 -- Its members:  term NUL text NUL weight NUL id                           in the zset "lex"
---               beginning NUL (999999999 - weight) NUL member of "lex"    in the zset "top",
--- the latter for entries with a weight, for each beginning of up to 2 characters, the empty one too.
+--               beginning NUL (999999999 - weight) NUL member of "lex"    in the zset "top"
+--               term 0x01 (999999999 - weight) NUL member of "lex"        in the zset "top"
+-- The latter two for entries with a weight. A beginning has up to 2 characters, the empty one too, and stands for the
+-- first term that has it. The last is for terms of up to 2 characters: exact matches go before heavier entries.
 local TOP_CHARACTERS = 2
 
 local function beginnings(term)
@@ -29,12 +31,15 @@ local function members(id, record)
                 seen[beginning] = true
                 top[#top + 1] = beginning .. "\0" .. rank .. "\0" .. member
             end
+            if beginning == term then
+                top[#top + 1] = term .. "\1" .. rank .. "\0" .. member
+            end
         end
     end
     return lex, top
 end
 
--- At most 32 terms and so 65 beginnings: within what unpack takes.
+-- At most 32 terms and so 65 beginnings and 32 exact ones: within what unpack takes.
 local function add_all(zset, found)
     local scored = {}
     for at, member in ipairs(found) do

@@ -1,0 +1,127 @@
+"""The order of suggestions against a model in plain Python: complete, the same for every limit, and so for pages."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+
+import pytest
+from django.http import HttpRequest
+from django.test import Client
+
+from django_redis_components.autocomplete import Entry, PrefixIndex, RecentList, register
+from django_redis_components.core.text import fold, folded_words
+from tests.support import Store, run_async
+
+ALPHABET = "abА王"
+#: As the documentation has them: the weight decides among all for so many characters, else among so many terms.
+WEIGHED_CHARS, WEIGHED_MEMBERS = 2, 30
+
+
+def anybody(request: HttpRequest, scope: str) -> bool:
+    return True
+
+
+def random_entries(source: random.Random, count: int) -> list[Entry]:
+    """Short words over few letters, so that terms, beginnings and weights coincide often."""
+
+    def word() -> str:
+        return "".join(source.choice(ALPHABET) for _ in range(source.randint(1, 4)))
+
+    return [
+        Entry(
+            id_,
+            " ".join(word() for _ in range(source.randint(1, 3))),
+            terms=[word() for _ in range(source.randint(0, 12))],
+            weight=source.choice([0, 0, 1, 2, 2, 30]),
+        )
+        for id_ in range(count)
+    ]
+
+
+def expected(given: Iterable[Entry], typed: str) -> list[str]:
+    """The ids in the order that the documentation promises, of all that match."""
+    prefix = fold(typed)
+    matches = sorted(
+        ((term, fields.text, str(fields.weight), str(fields.id)), fields.weight)
+        for fields in given
+        for term in {*folded_words(fields.text, 16), *map(fold, fields.terms)}
+        if term.startswith(prefix)
+    )
+    weighed = len(matches) if len(prefix) <= WEIGHED_CHARS else WEIGHED_MEMBERS
+    order: dict[str, tuple[object, ...]] = {}
+    for at, ((term, text, _, id_), weight) in enumerate(matches):
+        among = (0, term != prefix, -weight, term, text, id_) if at < weighed else (1, at)
+        order.setdefault(id_, among)
+    return sorted(order, key=lambda id_: order[id_])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_every_limit_returns_the_first_suggestions_of_one_order(redis_server: Store, seed: int) -> None:
+    source = random.Random(seed)
+    given = random_entries(source, source.choice([5, 40, 300]))
+    index = PrefixIndex("contacts")
+    index.rebuild(given)
+
+    for typed in ("", "a", "b", "王", "А", "aa", "ab", "王a", "aab", "abab", "b王", "ba b", "x"):
+        whole = expected(given, typed)
+        for limit in (1, 2, 3, 10, 31, 100, 1_000):
+            assert [one.id for one in index.complete(typed, limit)] == whole[:limit], (typed, limit)
+
+
+def test_entries_added_one_by_one_have_the_order_of_a_rebuild(store: Store) -> None:
+    given = random_entries(random.Random(7), 30)
+    index = PrefixIndex("contacts")
+    for fields in [*given[:15], *given]:
+        index.add(fields.id, fields.text, fields.terms, fields.weight)
+    for fields in given[:5]:
+        index.remove(fields.id)
+
+    for typed in ("", "a", "ab", "王", "aab"):
+        assert [one.id for one in index.complete(typed, 50)] == expected(given[5:], typed)
+
+
+@pytest.mark.parametrize("limit", [10, 50, 100])
+def test_as_many_suggestions_as_exist_are_returned_for_entries_with_many_terms(redis_server: Store, limit: int) -> None:
+    index = PrefixIndex("contacts")
+    index.rebuild(Entry(n, f"name{n:03d}", terms=[f"name{n:03d}x{m:02d}" for m in range(31)]) for n in range(100))
+
+    async def acomplete() -> list[str]:
+        return [one.id for one in await index.acomplete("name", limit)]
+
+    assert [one.id for one in index.complete("name", limit)] == [str(n) for n in range(limit)] == run_async(acomplete)
+
+
+@pytest.mark.parametrize("typed", ["n", "name", "name 1", ""])
+@pytest.mark.parametrize("limit", [1, 7, 10])
+def test_pages_show_each_entry_once_and_none_is_missing(
+    client: Client, redis_server: Store, typed: str, limit: int
+) -> None:
+    source = random.Random(limit)
+    given = [Entry(n, f"Name {n % 10}{n} Nab", weight=source.choice([0, 0, 0, 5, n])) for n in range(64)]
+    PrefixIndex("contacts").rebuild(given)
+    register("contacts", permission=anybody, limit=limit, min_length=0, recents=lambda request: recents)
+    recents = RecentList("user:7")
+    for id_ in (3, 40, 11, 12, 13, 14, 15):
+        recents.touch(id_)
+
+    shown, page, more = [], 1, True
+    while more and page <= 10:
+        answer = client.get("/redis/autocomplete/contacts/", {"term": typed, "page": page}).json()
+        shown += [row["id"] for row in answer["results"]]
+        more, page = answer["pagination"]["more"], page + 1
+
+    assert len(shown) == len(set(shown)) == min(len(expected(given, typed)), 10 * limit)
+    assert [one.id for one in PrefixIndex("contacts").complete(typed, len(shown), recents)] == shown
+
+
+def test_an_exact_match_stands_before_any_number_of_heavier_entries(redis_server: Store) -> None:
+    index = PrefixIndex("contacts")
+    index.rebuild(
+        [
+            *(Entry(f"heavy{n:03d}", f"王{n:03d}", weight=900) for n in range(200)),
+            *(Entry(f"namesake{n:03d}", "王", weight=n) for n in range(200)),
+        ]
+    )
+
+    assert [one.id for one in index.complete("王", 2)] == ["namesake199", "namesake198"]
