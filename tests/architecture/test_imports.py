@@ -50,6 +50,17 @@ def test_a_module_that_reads_a_setting_is_found() -> None:
     assert "ImproperlyConfigured" in import_problems(["django.contrib.auth.models"])["django.contrib.auth.models"]
 
 
+def test_only_the_reloader_reads_environment_variables() -> None:
+    readers = {
+        module.name
+        for module in modules()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Attribute) and node.attr in ("environ", "environb", "getenv")
+    }
+
+    assert readers == {"django_redis_components.taskqueue.services.reload"}
+
+
 def import_problems(names: list[str]) -> dict[str, str]:
     env = {key: value for key, value in os.environ.items() if key != "DJANGO_SETTINGS_MODULE"}
     done = subprocess.run(

@@ -52,11 +52,6 @@ FULL_S = 1.0
 ASYNC_CONCURRENCY = 100
 
 
-#: Requests of one process that are under way while each brings work for all its threads: one is answered while what
-#: another has brought is run. More would only wait for each other at the server.
-MOST_ASKING = int(__import__("os").environ.get("MA", "2"))
-
-
 class Worker:
     """Runs tasks of some queues, in strict order of the queues or by weight, on a number of threads.
 

@@ -59,7 +59,9 @@ local function lease(id, queue)
 end
 
 local lease_ends = string.format("%.0f", now_ms + lease_ms)
--- Lease popped tasks: all are entered first, by one command; what is passed over leaves again. Is the last one leased?
+
+-- Lease popped tasks: all are entered by one command, and before anything else that could fail; those that are passed
+-- over leave again. The value is whether the last one is leased.
 local function lease_all(ids, queue)
     local running = place(queue, "running")
     for first = 1, #ids, 500 do
