@@ -28,6 +28,46 @@ def test_a_room_may_count_otherwise(settings: Any) -> None:
     assert client_address(request, 0) == "10.0.0.1"
 
 
+def test_address_follows_changes_of_meta(settings: Any) -> None:
+    settings.REDIS_COMPONENTS = {"TRUSTED_PROXIES": 1}
+    request = RequestFactory().get("/", REMOTE_ADDR="10.0.0.1", headers={"X-Forwarded-For": "203.0.113.7"})
+    assert request.headers["X-Forwarded-For"] == "203.0.113.7"  # Django keeps `headers` from now on
+
+    request.META["HTTP_X_FORWARDED_FOR"] = "203.0.113.8"
+    assert client_address(request) == "203.0.113.8"
+    del request.META["HTTP_X_FORWARDED_FOR"]
+    assert client_address(request) == "10.0.0.1"
+
+
+@pytest.mark.parametrize("remote", ["", "unix:", None])
+@pytest.mark.parametrize("proxies", [0, 1])
+def test_request_without_an_address_is_logged_once(
+    settings: Any, caplog: pytest.LogCaptureFixture, remote: str | None, proxies: int
+) -> None:
+    settings.REDIS_COMPONENTS = {"TRUSTED_PROXIES": proxies}
+    request = RequestFactory().get("/")
+    request.META["REMOTE_ADDR"] = remote
+
+    addresses = [client_address(request) for _ in range(3)]
+
+    assert addresses == [remote or ""] * 3
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert record.getMessage() == (
+        f"REMOTE_ADDR is {remote!r} and X-Forwarded-For gives no address (TRUSTED_PROXIES = {proxies}): visitors without "
+        "an address share one limit and count as one. Behind a Unix socket, have the proxy send X-Forwarded-For and set "
+        'REDIS_COMPONENTS["TRUSTED_PROXIES"] to the number of proxies.'
+    )
+
+
+def test_proxy_at_a_unix_socket_gives_the_address(settings: Any, caplog: pytest.LogCaptureFixture) -> None:
+    settings.REDIS_COMPONENTS = {"TRUSTED_PROXIES": 1}
+    request = RequestFactory().get("/", REMOTE_ADDR="", headers={"X-Forwarded-For": "6.6.6.6, 203.0.113.7"})
+
+    assert client_address(request) == "203.0.113.7"
+    assert caplog.records == []
+
+
 @pytest.mark.parametrize(
     ("address", "limited_by"),
     [
