@@ -1,15 +1,22 @@
-"""The database's side of fencing: rows that refuse whoever holds a lock no more.
+"""The database side of fencing: rows that refuse the writes of earlier lock holders.
 
-A lease can end while its holder is paused, and nothing that the holder asks can tell it afterwards; only
-what it writes to can. A row that keeps the fencing token of its last writer refuses lower ones, in the same
-UPDATE that writes, so no time passes between the check and the write.
+A lease can expire while its holder is paused, and no question to Redis can tell the holder afterwards. Only the
+database can refuse the late write. A row stores the fencing token of its last writer; a write under a lower token
+is refused. The check must hold at the moment of the write, not before it:
+
+- When one UPDATE of one table writes everything, the check stands in its WHERE. A database that makes this UPDATE
+  wait for another one evaluates the WHERE again on the new row.
+- Else (joins, multi-table inheritance) Django sends a sub-query or several statements, and a check in them looks
+  at an old row. There the rows that store the token are locked first, and checked under the lock.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from django.db import models
+from asgiref.sync import sync_to_async
+from django.db import NotSupportedError, connections, models, transaction
 
 from django_redis_components.locks.exceptions import StaleFence
 
@@ -18,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Largest fencing token: what a BigIntegerField holds.
 MAX_FENCE = 2**63 - 1
+#: Primary keys in one statement. SQLite may be built for 999 parameters at most, and a key can have several columns.
+_CHUNK = 250
 
 M = TypeVar("M", bound=models.Model)
 
@@ -25,11 +34,12 @@ M = TypeVar("M", bound=models.Model)
 def fenced_update(queryset: QuerySet[M], fence: int | None, **values: Any) -> int:
     """Update those rows of a queryset that were not written under a later fencing token.
 
-    One UPDATE checks, writes, and stores the token in the rows' field ``fence``. Rows under the same token
-    are written again: a holder may write as often as it likes.
+    The token is stored in the rows' field ``fence``. Rows under the same token are written again: a holder may
+    write as often as it likes. Everything is written in one transaction, or nothing.
 
     Args:
-        queryset: rows of a model with a field ``fence``, such as a `FencedModel`.
+        queryset: rows of a model with a field ``fence``, such as a `FencedModel`. It may join other tables, and
+            the model may inherit the field (multi-table inheritance, proxies).
         fence: the writer's `Lock.fencing_token`.
         values: as for `QuerySet.update`.
 
@@ -39,27 +49,115 @@ def fenced_update(queryset: QuerySet[M], fence: int | None, **values: Any) -> in
 
     Raises:
         StaleFence: none was written, because all are under a later token, or there are none.
-        TypeError, ValueError: `fence` is no fencing token.
+        TypeError: `fence` is no fencing token; or the queryset is sliced or distinct on fields.
+        NotSupportedError: the queryset is a union, an intersection or a difference.
+        ValueError: `fence` is not positive, or too large.
     """
     token = checked(fence)
-    written = queryset.filter(fence__lte=token).update(fence=token, **values)
+    rows = _on_its_primary(_guardable(queryset.all()))
+    allowed = rows.filter(fence__lte=token)
+    if _is_one_statement(allowed, values):
+        written = allowed.update(fence=token, **values)
+    else:
+        written = _update_under_lock(rows, allowed, token, values)
     if not written:
-        raise _stale(queryset, token, queryset.aggregate(latest=models.Max("fence"))["latest"])
+        raise _stale(rows, token)
     return written
 
 
 async def afenced_update(queryset: QuerySet[M], fence: int | None, **values: Any) -> int:
-    """See `fenced_update`. Asks the database as Django's own `aupdate` does."""
-    token = checked(fence)
-    written = await queryset.filter(fence__lte=token).aupdate(fence=token, **values)
-    if not written:
-        raise _stale(queryset, token, (await queryset.aaggregate(latest=models.Max("fence")))["latest"])
-    return written
+    """See `fenced_update`. It runs in Django's database thread, as `aupdate` does."""
+    return await sync_to_async(fenced_update)(queryset, fence, **values)
 
 
-def _stale(queryset: QuerySet[M], token: int, latest: int | None) -> StaleFence:
-    what = "there is no such row" if latest is None else f"a later holder has written it under {latest}"
-    return StaleFence(queryset.model.__name__, token, what)
+def _guardable(queryset: QuerySet[M]) -> QuerySet[M]:
+    """The queryset, unless the rows that it means cannot be told again while they are locked.
+
+    Raises:
+        NotSupportedError, TypeError: they cannot.
+    """
+    query: Any = queryset.query
+    if query.combinator:
+        raise NotSupportedError(
+            f"fenced_update() cannot guard a {query.combinator}() of querysets: the database cannot update it. "
+            "Call it for each queryset, or filter by primary keys."
+        )
+    if query.is_sliced:
+        raise TypeError(
+            "fenced_update() cannot guard a sliced queryset: which rows are in the slice may change while the update "
+            "waits for a lock. Filter by primary keys: filter(pk__in=list(queryset.values_list('pk', flat=True)))."
+        )
+    if query.distinct_fields:
+        raise TypeError(
+            "fenced_update() cannot guard a queryset with distinct(*fields): an UPDATE ignores it and would write "
+            "all rows. Filter by primary keys."
+        )
+    return queryset
+
+
+def _on_its_primary(queryset: QuerySet[M]) -> QuerySet[M]:
+    """The queryset on the database that is written: a replica may not have the latest token yet."""
+    return queryset.using(queryset.select_for_update().db)
+
+
+def _is_one_statement(allowed: QuerySet[M], values: dict[str, Any]) -> bool:
+    """Whether Django sends one UPDATE of one table, with the filters in its own WHERE."""
+    query: Any = allowed.query
+    model = allowed.model._meta.concrete_model
+    written = (_model_of(allowed.model, name) for name in ("fence", *values))
+    return query.count_active_tables() == 1 and all(each is model for each in written)
+
+
+def _update_under_lock(rows: QuerySet[M], allowed: QuerySet[M], token: int, values: dict[str, Any]) -> int:
+    """Lock the rows that store the token, check it, and update with the queryset's other filters checked again."""
+    holder = _model_of(rows.model, "fence")
+    to_holder = _lookup_of(rows.model, holder)
+    with transaction.atomic(using=rows.db):
+        chosen = holder._base_manager.using(rows.db).filter(pk__in=allowed.values(to_holder))
+        current = [pk for pk, fence in _locked(chosen) if fence <= token]
+        return sum(
+            rows.filter(**{f"{to_holder}__in": chunk}).update(fence=token, **values) for chunk in _chunks(current)
+        )
+
+
+def _locked(chosen: QuerySet[Any]) -> list[tuple[Any, int]]:
+    """Primary keys and tokens, as they are once no other transaction can change them."""
+    features = connections[chosen.db].features
+    if not features.has_select_for_update:
+        # SQLite has one lock for the whole database. A transaction that begins with a write waits for it; one that
+        # begins with a read fails when it writes after another one.
+        chosen.update(fence=models.F("fence"))
+    # The weaker lock, as that of an UPDATE: rows that refer to these can be inserted meanwhile.
+    locking = chosen.select_for_update(no_key=features.has_select_for_no_key_update)
+    # All in one order, so that two updates of the same rows cannot wait for each other.
+    return list(locking.order_by("pk").values_list("pk", "fence"))
+
+
+def _model_of(model: type[models.Model], field: str) -> Any:
+    """The model whose table has the column."""
+    options: Any = model._meta
+    return (options.pk if field == "pk" else options.get_field(field)).model._meta.concrete_model
+
+
+def _lookup_of(model: Any, ancestor: Any) -> str:
+    """How a queryset of the model names the primary key of an ancestor: ``account_ptr__pk``."""
+    names = []
+    while (model := model._meta.concrete_model) is not ancestor:
+        link = model._meta.get_ancestor_link(ancestor)
+        names.append(link.name)
+        model = link.remote_field.model
+    return "__".join([*names, "pk"])
+
+
+def _chunks(keys: list[Any]) -> Iterator[list[Any]]:
+    return (keys[first : first + _CHUNK] for first in range(0, len(keys), _CHUNK))
+
+
+def _stale(rows: QuerySet[Any], token: int) -> StaleFence:
+    latest = rows.aggregate(latest=models.Max("fence"))["latest"]
+    is_gone = latest is None or latest <= token
+    what = "there is no such row" if is_gone else f"a later holder has written it under {latest}"
+    return StaleFence(rows.model.__name__, token, what)
 
 
 def checked(fence: object) -> int:
