@@ -3,11 +3,12 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: help demo test messages clean
+.PHONY: help demo test docs messages clean
 
 help:
 	@echo "make demo   start the example market: site, worker, poller and an embedded Valkey (REDIS_URL uses yours)"
 	@echo "make test   every gate: format, lint, types, architecture, tests, docs, browser"
+	@echo "make docs   build the documentation into .data/site and the public API page docs/api.md; warnings are errors"
 	@echo "make messages  take new words into the translations, and compile them (needs gettext)"
 	@echo "make clean  remove what was built and cached; .venv and the demo's data stay"
 	@echo ""
@@ -18,6 +19,11 @@ demo: $(VENV)/.installed-demo
 
 test: $(VENV)/.installed-test
 	@exec $(BIN)/python -m tests.gate
+
+docs: $(VENV)/.installed-test
+	$(BIN)/python docs/_extensions/public_api.py
+	$(BIN)/python -m sphinx -W --keep-going -q -d .data/doctrees -b html docs .data/site
+	@echo "Built .data/site/index.html"
 
 messages: $(VENV)/.installed-test
 	cd django_redis_components && ../$(BIN)/python -m django makemessages -l zh_Hans --no-wrap --no-location --no-obsolete
@@ -36,5 +42,5 @@ $(VENV)/.installed-demo: setup.cfg pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/.installed-test: setup.cfg pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo,test]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo,docs,test]'
 	@touch $@ $(VENV)/.installed-demo

@@ -36,7 +36,10 @@ STEPS: dict[str, tuple[tuple[str, ...], ...]] = {
     "types": ((*PYTHON, "mypy"),),
     "architecture": ((*UNMEASURED_PYTEST, "tests/architecture", "-m", "not docs"),),
     "rooms": ((*PYTEST, *AT_ONCE, "tests", "--ignore=tests/architecture", "-m", "not browser and not docs"),),
-    "docs": ((*PYTEST, "tests", "-m", "docs"),),
+    "docs": (
+        (*PYTEST, "tests", "-m", "docs"),
+        (*PYTHON, "sphinx", "-W", "--keep-going", "-q", "-d", ".data/doctrees", "-b", "html", "docs", ".data/site"),
+    ),
     "browser": ((*PYTEST, "tests", "-m", "browser"),),
     "coverage": ((*PYTHON, "coverage", "combine", "-q"), (*PYTHON, "coverage", "report")),
 }

@@ -13,7 +13,7 @@ What it guarantees:
 Keys, all with prefix ``<prefix>:analytics:{<name>}:``:
 
 ========================  ==============================  ==================================================
-``pv:<yyyymmdd>``         zset: page to views, "" the sum  TTL ``ANALYTICS["TTL"]`` from each write
+``pv:<yyyymmdd>``         zset: page to views; "" is all  TTL ``ANALYTICS["TTL"]`` from each write
 ``uv:<yyyymmdd>``         HyperLogLog of visitors         TTL ``ANALYTICS["TTL"]`` from each write
 ``salt:<yyyymmdd>``       string: the day's random salt   2 days
 ``si:u:<id>``             bitmap: bit 0 is 2020-01-01     none; `SignIns.forget` deletes it
@@ -34,7 +34,7 @@ Example::
         print("first time today")
     print(PageViews().count("/items/7/", today), UniqueVisitors("default").count(today), SignIns("default").streak(42))
 
-See also: docs/analytics.md; ``ANALYTICS`` in `core.sections` for the settings.
+See also: docs/components/analytics.md; ``ANALYTICS`` in `core.sections` for the settings.
 """
 
 from __future__ import annotations

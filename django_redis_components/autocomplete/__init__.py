@@ -40,7 +40,7 @@ Example::
     recents.touch(2)
     assert [one.id for one in contacts.complete("", recents=recents)] == ["2", "1"]
 
-See also: ``docs/autocomplete.md``; `django_redis_components.urls` for the view.
+See also: ``docs/components/autocomplete.md``; `django_redis_components.urls` for the view.
 """
 
 from __future__ import annotations

@@ -44,5 +44,5 @@ limit_…       reading, panels, views: rate limits, the state of a key, its res
 admin         the `ModelAdmin`s, and `register`
 ============  ====================================================================================
 
-See also: docs/dashboard.md; ``DASHBOARD`` in `core.sections` for the settings.
+See also: docs/components/dashboard.md; ``DASHBOARD`` in `core.sections` for the settings.
 """

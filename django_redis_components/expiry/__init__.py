@@ -30,7 +30,7 @@ Example::
 
     print(report(2026), report.forget(2026), jitter(60, spread=0.5))
 
-See also: docs/expiry.md; `django_redis_components.locks` for work whose result is not kept.
+See also: docs/components/expiry.md; `django_redis_components.locks` for work whose result is not kept.
 """
 
 from __future__ import annotations

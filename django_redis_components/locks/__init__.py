@@ -56,7 +56,7 @@ Example::
     with page.read():
         print(page.inspect().reading)
 
-See also: `django_redis_components.semaphores` for more than one holder; docs/locks.md.
+See also: `django_redis_components.semaphores` for more than one holder; docs/components/locks.md.
 """
 
 from __future__ import annotations

@@ -8,12 +8,12 @@ away, hits are let through or denied as `on_error` says; after a failure it is l
 
 Keys, all of a visitor in one slot; ``<hash>`` is of the visitor's key:
 
-====================================================  ======  ====================================================
-``drc:ratelimits:{name:<hash>}:gcra:<limit>/<us>``    string  when it will be unused again; until then
-``drc:ratelimits:{name:<hash>}:fixed:<limit>/<us>``   string  begin of the window and its hits; until the window ends
-``drc:ratelimits:{name:<hash>}:sliding:<limit>/<us>`` zset    the hits of the last period; a period from the last one
-``drc:ratelimits:{name:<hash>}:penalty``              list    the last denials, or the block; until it ends
-====================================================  ======  ====================================================
+=====================================================  ======  =====================================================
+``drc:ratelimits:{name:<hash>}:gcra:<limit>/<us>``     string  when it will be unused again; until then
+``drc:ratelimits:{name:<hash>}:fixed:<limit>/<us>``    string  begin of the window and its hits; until the window ends
+``drc:ratelimits:{name:<hash>}:sliding:<limit>/<us>``  zset    the hits of the last period; a period from the last one
+``drc:ratelimits:{name:<hash>}:penalty``               list    the last denials, or the block; until it ends
+=====================================================  ======  =====================================================
 
 Example::
 
@@ -29,7 +29,7 @@ Example::
 
     report(customer_id=7)
 
-See also: `django_redis_components.semaphores` for how many at once; docs/ratelimits.md.
+See also: `django_redis_components.semaphores` for how many at once; docs/components/ratelimits.md.
 """
 
 from __future__ import annotations

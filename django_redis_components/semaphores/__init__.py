@@ -32,7 +32,7 @@ Example::
 
     sync(customer_id=7)
 
-See also: `django_redis_components.locks` for exactly one holder; docs/semaphores.md.
+See also: `django_redis_components.locks` for exactly one holder; docs/components/semaphores.md.
 """
 
 from __future__ import annotations

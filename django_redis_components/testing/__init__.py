@@ -26,7 +26,7 @@ Example::
         sent.run()
         assert result.wait() == "Hello Ada"
 
-See also: ``docs/testing.md``; `pytest_plugin` for fixtures.
+See also: ``docs/guides/testing.md``; `pytest_plugin` for fixtures.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ Example::
 
     print(atomic_update(double, "account:abc"))
 
-See also: `django_redis_components.locks`, where the work is more than a few commands; docs/transactions.md.
+See also: `django_redis_components.locks`, where the work is more than a few commands; docs/components/transactions.md.
 """
 
 from __future__ import annotations

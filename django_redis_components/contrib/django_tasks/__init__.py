@@ -30,7 +30,7 @@ EXPIRES
 RESULT_TTL
 =================  ================================================================================
 
-See also: ``docs/django-tasks.md``.
+See also: ``docs/components/django-tasks.md``.
 """
 
 from __future__ import annotations

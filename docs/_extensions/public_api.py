@@ -1,0 +1,187 @@
+"""Write docs/api.md: every public name with its signature, on one page.
+
+Usage: python docs/_extensions/public_api.py [--check]
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib
+import inspect
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Generic
+
+PAGE = Path(__file__).resolve().parents[1] / "api.md"
+PACKAGE = "django_redis_components"
+
+#: Component or module below the package, in the order of the page.
+MODULES = {
+    "locks": "Locks",
+    "semaphores": "Semaphores",
+    "ratelimits": "Rate limits",
+    "transactions": "Transactions",
+    "expiry": "Expiry",
+    "expiry.cache": "Expiry: cache backend",
+    "taskqueue": "Task queue",
+    "taskqueue.signals": "Task queue: signals",
+    "taskqueue.logs": "Task queue: logs",
+    "autocomplete": "Autocomplete",
+    "analytics": "Analytics",
+    "testing": "Testing",
+    "contrib.drf": "Django REST framework",
+    "contrib.django_tasks": "Django's Tasks framework",
+    "core.exceptions": "Base exceptions",
+}
+
+
+def render() -> str:
+    """The page as Markdown."""
+    return "\n".join(
+        [
+            "# Public API",
+            "",
+            "Every public name on one page. A method with an async twin is marked with the twin's name.",
+            "",
+            *(line for module, title in MODULES.items() for line in _module_lines(module, title)),
+        ]
+    )
+
+
+def _module_lines(name: str, title: str) -> Iterator[str]:
+    module = importlib.import_module(f"{PACKAGE}.{name}")
+    public = getattr(module, "__all__", None) or [key for key, value in vars(module).items() if _is_own(value, module)]
+    yield from (f"## {title}", "", f"`from {PACKAGE}.{name} import …`", "", "```text")
+    for key in sorted(public, key=_kind_of(module)):
+        yield from _name_lines(key, getattr(module, key))
+    yield from ("```", "")
+
+
+def _is_own(value: Any, module: Any) -> bool:
+    return inspect.isclass(value) and value.__module__ == module.__name__ and not value.__name__.startswith("_")
+
+
+def _kind_of(module: Any) -> Any:
+    def key(name: str) -> tuple[bool, bool, str]:
+        value = getattr(module, name)
+        is_class = inspect.isclass(value)
+        return is_class and issubclass(value, BaseException), not is_class, name.lower()
+
+    return key
+
+
+def _name_lines(name: str, value: Any) -> Iterator[str]:
+    if inspect.isclass(value) and issubclass(value, BaseException):
+        yield f"{name}({', '.join(base.__name__ for base in value.__bases__)})"
+    elif inspect.isclass(value):
+        yield f"{name}{_signature(value) if _has_own_constructor(value) else ''}"
+        yield from _member_lines(value)
+    elif callable(value) and not name.isupper():
+        yield f"{name}{_signature(value)}"
+    else:
+        yield f"{name} = {value!r}" if name.isupper() else name
+
+
+def _has_own_constructor(kind: type) -> bool:
+    """Whether the package, and not a framework that it extends, defines how an object is made."""
+    if dataclasses.is_dataclass(kind):
+        return all(base.__module__.startswith(PACKAGE) or base in (object, Generic) for base in kind.__mro__)
+    makers = (vars(base).get(name) for base in kind.__mro__ for name in ("__new__", "__init__"))
+    first = next((maker for maker in makers if maker is not None), None)
+    return str(getattr(first, "__module__", "")).startswith(PACKAGE)
+
+
+def _member_lines(kind: type) -> Iterator[str]:
+    members = {
+        name: member
+        for base in reversed(kind.__mro__)
+        if base.__module__.startswith(PACKAGE)
+        for name, member in vars(base).items()
+        if not name.startswith("_")
+    }
+    for name, member in members.items():
+        is_twin = name.startswith("a") and callable(members.get(name[1:]))
+        if is_twin or name in _parameters(kind):
+            continue
+        twin = f"  · a{name}" if callable(member) and f"a{name}" in members else ""
+        yield f"    {_member(name, member)}{twin}"
+
+
+def _parameters(kind: type) -> set[str]:
+    """What the constructor's signature already shows."""
+    try:
+        return set(inspect.signature(kind).parameters)
+    except (TypeError, ValueError):
+        return set()
+
+
+def _member(name: str, member: Any) -> str:
+    if isinstance(member, property):
+        return f".{name}{_returns(member.fget)}"
+    function = getattr(member, "__func__", member)
+    return f".{name}{_signature(function)}" if inspect.isfunction(function) else f".{name}"
+
+
+def _signature(value: Any) -> str:
+    try:
+        signature = inspect.signature(value)
+    except (TypeError, ValueError):
+        return "(…)"
+    kept = [_readable(item) for item in signature.parameters.values() if item.name not in ("self", "cls")]
+    returns = signature.return_annotation
+    if returns in (None, "None") and inspect.isclass(value):
+        returns = inspect.Signature.empty
+    return str(signature.replace(parameters=kept, return_annotation=_Text.of(returns)))
+
+
+def _readable(parameter: inspect.Parameter) -> inspect.Parameter:
+    default = parameter.default
+    if default is not inspect.Parameter.empty and " at 0x" in repr(default):
+        default = _Text(getattr(default, "__name__", "…"))
+    return parameter.replace(annotation=_Text.of(parameter.annotation), default=default)
+
+
+class _Text:
+    """An annotation or a default that is shown as this text."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
+
+    @classmethod
+    def of(cls, annotation: Any) -> Any:
+        """Show an annotation as it stands in the source."""
+        if annotation is inspect.Parameter.empty:
+            return annotation
+        text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+        return cls(text.strip("\"'").replace(f"{PACKAGE}.", ""))
+
+
+def _returns(getter: Any) -> str:
+    annotation = getattr(getter, "__annotations__", {}).get("return")
+    return f": {annotation}" if annotation else ""
+
+
+def main() -> int:
+    """Write the page, or with --check only compare it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="exit with 1 when docs/api.md is out of date")
+    check = parser.parse_args().check
+    if check:
+        return int(PAGE.read_text() != render())
+    PAGE.write_text(render())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(PAGE.parents[1]))
+    import django
+    from django.conf import settings
+
+    settings.configure(INSTALLED_APPS=["django.contrib.auth", "django.contrib.contenttypes", PACKAGE], USE_TZ=True)
+    django.setup()
+    sys.exit(main())
