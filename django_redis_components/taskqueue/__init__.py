@@ -46,7 +46,7 @@ q:<queue>:err:<print>    hash    an error: how often, when, which tasks         
 rolled                   string  the last minute that was rolled up                     3 h
 q:<queue>:purged         string  when the last purge was, in microseconds               a week
 u:<digest>               string  id of the task that has a unique key                   the task, its time
-trial:<worker>           string  id of a task on its last lives, run beside no other such  a day
+trial:<worker>           string  id of a task close to max_deliveries; one at a time    a day
 bins, bin:<bin>:<part>   mixed   what a purge took away                                 a day, the poller
 schedules                zset    names of schedules by their last announcement           the poller
 schedule:<name>          hash    last slot seen to, next slot, last task, description    the poller

@@ -14,7 +14,7 @@ import pytest
 
 from tests.architecture.sources import ROOT
 
-PAGE = ROOT / "docs" / "deployment.md"
+PAGE = ROOT / "docs" / "guides" / "deployment.md"
 UNIT = re.compile(r"```text\n# /etc/systemd/system/(\S+)\n(.*?)```", re.DOTALL)
 
 

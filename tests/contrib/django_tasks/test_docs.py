@@ -15,7 +15,7 @@ from tests.contrib.django_tasks.shop.tasks import echo
 from tests.support import Store
 from tests.taskqueue.support import work_off
 
-GUIDE = ROOT / "docs" / "django-tasks.md"
+GUIDE = ROOT / "docs" / "components" / "django-tasks.md"
 
 
 @pytest.mark.django_db(transaction=True)
