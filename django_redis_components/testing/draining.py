@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import secrets
 from collections.abc import Sequence
@@ -90,7 +91,7 @@ def _let_next_begin(queues: Sequence[str], until_ms: float) -> Flow[bool]:
         return False
     heads = yield Batch([Read("ZRANGE", f"{base_key()}:q:{queue}:sched", 0, 0, "WITHSCORES") for queue in queues])
     due = sorted((float(head[1]), head[0].decode()) for head in heads if head)
-    if not due or due[0][0] > until_ms:
+    if not due or math.ceil(due[0][0]) > until_ms:
         return False
     with contextlib.suppress(NotScheduled):  # another worker has it
         yield from control.move(due[0][1], "")

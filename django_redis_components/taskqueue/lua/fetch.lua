@@ -80,7 +80,8 @@ local next_due_ms = 0
 local function leave(queue, plain)
     local due_ms
     if not plain or passed > 0 or limits_made then
-        due_ms = tonumber(redis.call("ZRANGE", place(queue, "sched"), 0, 0, "WITHSCORES")[2])
+        local score = redis.call("ZRANGE", place(queue, "sched"), 0, 0, "WITHSCORES")[2]
+        due_ms = score and math.ceil(score)
     end
     if due_ms and (next_due_ms == 0 or due_ms < next_due_ms) then
         next_due_ms = due_ms

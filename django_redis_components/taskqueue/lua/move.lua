@@ -40,6 +40,7 @@ if due ~= "" then
     due_ms = string.sub(due, 1, 1) == "+" and now_ms + tonumber(due) or tonumber(due)
 end
 redis.call("HSET", record_of(id), "d", due_ms)
+redis.call("ZREM", place(queue, "sched"), id) -- or its old score would count as one before it
 schedule(queue, id, due_ms)
 if due_ms <= now_ms then
     ring_queue(queue)

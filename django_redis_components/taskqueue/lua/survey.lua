@@ -37,17 +37,17 @@ local function oldest(queue, ghosts)
     local best = redis.call("ZRANGE", place(queue, "prio"), 0, 0)[1]
     see(best and tonumber(redis.call("HGET", record_of(best), "e") or nil))
     local due = redis.call("ZRANGEBYSCORE", place(queue, "sched"), "-inf", now_ms, "WITHSCORES", "LIMIT", 0, 1)
-    see(due[2] and tonumber(due[2]) * 1000)
+    see(due[2] and math.ceil(due[2]) * 1000)
     return first
 end
 
 local function row(queue)
     local sched = place(queue, "sched")
     local due = redis.call("ZCOUNT", sched, "-inf", now_ms)
+    local head = redis.call("ZRANGE", sched, 0, 0, "WITHSCORES")
     local ready = redis.call("LLEN", place(queue, "ready"))
         + redis.call("LLEN", place(queue, "front"))
         + redis.call("ZCARD", place(queue, "prio"))
-    local head = redis.call("ZRANGE", sched, 0, 0, "WITHSCORES")
     local ghosts = tonumber(redis.call("GET", place(queue, "ghosts")) or 0)
     local pause = redis.call("HGET", base .. ":paused", queue)
     local limited = redis.call("ZCARD", place(queue, "limited"))
@@ -60,7 +60,7 @@ local function row(queue)
         redis.call("ZCARD", place(queue, "failed")),
         redis.call("ZCARD", place(queue, "parked")),
         oldest(queue, ghosts),
-        head[2] and tonumber(head[2]) or 0,
+        head[2] and math.ceil(head[2]) or 0,
         pause and not has_ended(pause) and pause or "",
         limited,
         redis.call("ZCARD", place(queue, "waiting")),

@@ -65,8 +65,8 @@ for _, queue in ipairs(queues) do
     if until_ms then
         due_ms = until_ms > 0 and until_ms or nil
     else
-        local head = redis.call("ZRANGE", place(queue, "sched"), 0, 0, "WITHSCORES")
-        due_ms = head[2] and tonumber(head[2])
+        local score = redis.call("ZRANGE", place(queue, "sched"), 0, 0, "WITHSCORES")[2]
+        due_ms = score and math.ceil(score)
         if was_paused then
             ring_queue(queue)
         end

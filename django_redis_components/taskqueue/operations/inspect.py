@@ -176,7 +176,7 @@ def _depth(row: Any, now_us: int) -> QueueDepth:
         failed,
         parked,
         max(0.0, (now_us - oldest_us) / 1e6) if oldest_us else None,
-        datetime.fromtimestamp(due_ms / 1e3, UTC) if due_ms else None,
+        _moment(due_ms) if due_ms else None,
         pause_of(paused),
         limited,
         waiting,
@@ -194,7 +194,7 @@ def pause_of(stored: bytes) -> Pause | None:
 
 
 def _moment(ms: int) -> datetime:
-    return datetime.fromtimestamp(ms / 1_000, UTC)
+    return datetime.fromtimestamp(ms // 1_000, UTC).replace(microsecond=ms % 1_000 * 1_000)
 
 
 def _worker(worker: str, beat_ms: float, text: bytes | None, now_us: int) -> WorkerInfo:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -185,7 +186,7 @@ def test_a_delayed_task_stands_at_its_time(store: Store, kind: str) -> None:
     assert task_id.decode() == result.id
     assert abs(due_ms - server_ms(store) - 90_500) < 5_000
     assert (result.state, result.status) == ("scheduled", TaskResultStatus.READY)
-    assert result.run_after == datetime.fromtimestamp(due_ms / 1_000, UTC)
+    assert result.run_after == datetime.fromtimestamp(math.ceil(due_ms) / 1_000, UTC)
     depth = get_queue("default").depths()
     assert (depth.ready, depth.scheduled, depth.next_due_at) == (0, 1, result.run_after)
     assert work_off() == []

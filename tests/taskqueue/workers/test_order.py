@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import random
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from django_redis_components.taskqueue import TaskResult
+from django_redis_components.taskqueue import TaskResult, get_queue
 from tests.support import Store, eventually
-from tests.taskqueue.support import Ack, end_lease, fall_due, new_fetcher, recover, server_ms, settle_now, work_off
+from tests.taskqueue.support import (
+    Ack,
+    end_lease,
+    fall_due,
+    new_fetcher,
+    queue_key,
+    recover,
+    server_ms,
+    settle_now,
+    work_off,
+)
 from tests.taskqueue.tasks import note, noted
 
 
@@ -50,6 +62,66 @@ def test_each_kind_has_its_place_in_the_queue(store: Store, want: int) -> None:
         *("ready 1", "ready 2"),
         *("priority -1", "priority -1", "priority -100"),
     ]
+
+
+def scheduled_order(store: Store) -> list[str]:
+    return [task_id.decode() for task_id in store.raw.zrange(queue_key(store, "sched"), 0, -1)]
+
+
+def test_tasks_due_in_the_same_millisecond_are_leased_in_sending_order(store: Store) -> None:
+    due = datetime.fromtimestamp(math.floor(server_ms(store) / 1_000) + 2, UTC)
+    task = note.using(run_after=due)
+    task.enqueue_many([((number,), {}) for number in range(600)])
+    for number in range(600, 620):
+        task.enqueue(number)
+    found: list[Any] = []
+
+    eventually(lambda: (found.extend(fetched(want=7)), len(found) == 620)[1])
+
+    assert found == list(range(620))
+
+
+@pytest.mark.parametrize(
+    ("year", "per_ms"), [(2030, 4_096), (2041, 32), (9998, 32)], ids=["until 2039", "after 2039", "last year"]
+)
+def test_sending_order_holds_for_more_tasks_than_a_millisecond_has_scores(
+    redis_server: Store, year: int, per_ms: int
+) -> None:
+    due = datetime(year, 5, 17, 11, 30, 0, 123_000, tzinfo=UTC)
+    due_ms = round(due.timestamp() * 1_000)
+    results = note.using(run_after=due).enqueue_many([((number,), {}) for number in range(2 * per_ms + 100)])
+    last = note.using(run_after=due).enqueue("last")
+
+    assert scheduled_order(redis_server) == [result.id for result in [*results, last]]
+    scores = [score for _, score in redis_server.raw.zrange(queue_key(redis_server, "sched"), 0, -1, withscores=True)]
+    assert len(set(scores)) == len(scores)
+    assert [math.ceil(score) for score in scores[:per_ms]] == [due_ms] * per_ms
+    assert math.ceil(scores[-1]) == due_ms + (len(scores) - 1) // per_ms
+    assert {result.run_after for result in results} == {due}
+    assert get_queue("default").depths().next_due_at == due
+
+
+def test_task_due_in_a_full_millisecond_is_found_by_its_id(redis_server: Store) -> None:
+    due = datetime(2030, 1, 1, tzinfo=UTC)
+    results = note.using(run_after=due).enqueue_many([((number,), {}) for number in range(6)])
+
+    results[1].cancel()
+    results[0].reschedule(due)
+    purge = get_queue("default").purge()
+    get_queue("default").undo_purge(purge)
+
+    assert scheduled_order(redis_server) == [result.id for result in [*results[2:], results[0]]]
+    assert [job.id for job in get_queue("default").jobs("scheduled")] == scheduled_order(redis_server)
+
+
+def test_tasks_retried_at_the_same_moment_keep_their_order(redis_server: Store) -> None:
+    results = note.enqueue_many([((number,), {}) for number in range(50)])
+    fetcher = new_fetcher(worker="retrier")
+    jobs = fetcher.fetch("0", 50)
+
+    settle_now(fetcher, *[Ack(job.id, job.token, "retry", b"{}", 60_000, 60_000) for job in jobs])
+
+    assert scheduled_order(redis_server) == [result.id for result in results]
 
 
 def test_equal_priorities_keep_the_order_of_arrival(store: Store) -> None:
