@@ -120,7 +120,9 @@ def member(term: str, id_: str, weight: int = 0, text: str = "T") -> bytes:
 def test_the_order_is_recents_then_exact_then_weight_then_term() -> None:
     candidates = Candidates("an", 10, None)
 
-    candidates.add_weighed([member("an", "exact"), member("ana", "a"), member("anb", "heavy", 5), member("anc", "recent")])
+    candidates.add_weighed(
+        [member("an", "exact"), member("ana", "a"), member("anb", "heavy", 5), member("anc", "recent")]
+    )
     ranked = candidates.ranked([Suggestion("recent", "R", recent=True)])
 
     assert [one.id for one in ranked] == ["recent", "exact", "heavy", "a"]
