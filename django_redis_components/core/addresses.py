@@ -48,9 +48,9 @@ def client_address(request: HttpRequest, trusted_proxies: int | None = None) -> 
     if address in NO_ADDRESS and not _logged:
         _logged.append(True)
         _log.warning(
-            "REMOTE_ADDR is %r and X-Forwarded-For gives no address (TRUSTED_PROXIES = %d): visitors without an address "
-            "share one limit and count as one. Behind a Unix socket, have the proxy send X-Forwarded-For and set "
-            'REDIS_COMPONENTS["TRUSTED_PROXIES"] to the number of proxies.',
+            "REMOTE_ADDR is %r and X-Forwarded-For gives no address (TRUSTED_PROXIES = %d): visitors without an "
+            "address share one limit and count as one. Behind a Unix socket, have the proxy send X-Forwarded-For and "
+            'set REDIS_COMPONENTS["TRUSTED_PROXIES"] to the number of proxies.',
             request.META.get("REMOTE_ADDR"),
             proxies,
         )

@@ -54,8 +54,9 @@ def test_request_without_an_address_is_logged_once(
     (record,) = caplog.records
     assert record.levelname == "WARNING"
     assert record.getMessage() == (
-        f"REMOTE_ADDR is {remote!r} and X-Forwarded-For gives no address (TRUSTED_PROXIES = {proxies}): visitors without "
-        "an address share one limit and count as one. Behind a Unix socket, have the proxy send X-Forwarded-For and set "
+        f"REMOTE_ADDR is {remote!r} and X-Forwarded-For gives no address (TRUSTED_PROXIES = {proxies}): visitors "
+        "without an address share one limit and count as one. Behind a Unix socket, have the proxy send "
+        "X-Forwarded-For and set "
         'REDIS_COMPONENTS["TRUSTED_PROXIES"] to the number of proxies.'
     )
 
