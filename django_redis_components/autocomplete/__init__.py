@@ -50,7 +50,14 @@ from django_redis_components.autocomplete.exceptions import AutocompleteError, R
 from django_redis_components.autocomplete.fields import AutocompleteField
 from django_redis_components.autocomplete.index import PrefixIndex
 from django_redis_components.autocomplete.recents import RecentList
-from django_redis_components.autocomplete.registry import ScopeNeeded, Source, register, source, unregister
+from django_redis_components.autocomplete.registry import (
+    InvalidScope,
+    ScopeNeeded,
+    Source,
+    register,
+    source,
+    unregister,
+)
 from django_redis_components.autocomplete.widgets import AutocompleteInput
 
 __all__ = [
@@ -58,6 +65,7 @@ __all__ = [
     "AutocompleteField",
     "AutocompleteInput",
     "Entry",
+    "InvalidScope",
     "PrefixIndex",
     "RebuildSuperseded",
     "RecentList",

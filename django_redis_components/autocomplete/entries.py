@@ -8,6 +8,7 @@ before longer names. `lua/shared/entries.lua` makes members out of records.
 from __future__ import annotations
 
 import dataclasses
+import logging
 import unicodedata
 from collections.abc import Sequence
 from uuid import UUID
@@ -19,6 +20,8 @@ from django_redis_components.core.text import fold, folded_words
 
 #: Longest text of a suggestion, in characters. It stands in Redis once for each term.
 MAX_TEXT_CHARS = 300
+#: Characters of what is typed that are looked at: folding a megabyte takes more than a second.
+MAX_TYPED_CHARS = 1_000
 #: Folded characters of a term, and of what is typed, that are compared. Further ones make no difference.
 MAX_TERM_CHARS = 100
 #: Terms of one entry: its text, the words of its text, and the further terms given. Lua unpacks three each.
@@ -30,6 +33,8 @@ MAX_WEIGHT = 999_999_999
 
 #: Most suggestions in one answer.
 MAX_SUGGESTIONS = 1_000
+
+logger = logging.getLogger("django_redis_components.autocomplete")
 
 #: What may be an id: it comes back as a string.
 Id = str | int | UUID
@@ -132,18 +137,45 @@ def folded_prefix(typed: str) -> str:
     """
     if not isinstance(typed, str):
         raise TypeError(f"prefix={typed!r}: expected text.")
-    return fold(typed)[:MAX_TERM_CHARS].rstrip()
+    return fold(typed[:MAX_TYPED_CHARS])[:MAX_TERM_CHARS].rstrip()
 
 
-def id_and_text(member: bytes) -> tuple[str, str]:
-    """What a member of the sorted set belongs to."""
-    _, text, _, id_ = member.decode().split("\0")
-    return id_, text
+def member_parts(member: bytes) -> tuple[str, str, int, str] | None:
+    """Term, text, weight and id of a member of a sorted set; None for what this package did not write."""
+    try:
+        term, text, weight, id_ = member.decode().split("\0")[-4:]
+        if id_:
+            return term, text, int(weight[:10]), id_
+    except ValueError:
+        pass
+    _log_corrupt("member", member)
+    return None
 
 
-def text_of(record: bytes) -> str:
-    """The text of a record."""
-    return record.decode().split("\0", 1)[0]
+def text_of(record: bytes) -> str | None:
+    """The text of a record; None for what this package did not write."""
+    try:
+        text, _ = record.decode().split("\0", 1)
+    except ValueError:
+        _log_corrupt("record", record)
+        return None
+    return text
+
+
+def recent_parts(element: bytes) -> tuple[str, str] | None:
+    """Id and text ("" for none) of an element of a list of recents; None for what this package did not write."""
+    try:
+        id_, text = element.decode().split("\0", 1)
+        if id_:
+            return id_, text
+    except ValueError:
+        pass
+    _log_corrupt("element of a recent list", element)
+    return None
+
+
+def _log_corrupt(what: str, found: bytes) -> None:
+    logger.warning("Skipped a corrupt %s of autocomplete: %r", what, found[:100])
 
 
 def record_matches(record: bytes, start: bytes) -> bool:

@@ -11,7 +11,7 @@ from redis.exceptions import RedisError
 
 from django_redis_components.autocomplete.entries import MAX_TEXT_CHARS, Suggestion, check_id, check_text
 from django_redis_components.autocomplete.index import PrefixIndex
-from django_redis_components.autocomplete.registry import source
+from django_redis_components.autocomplete.registry import InvalidScope, ScopeNeeded, source
 from django_redis_components.autocomplete.widgets import AutocompleteInput, Typed
 from django_redis_components.core.text import fold
 
@@ -76,6 +76,8 @@ class AutocompleteField(forms.Field):
             if not self.free_text:
                 raise self._error("unavailable", text=typed.text) from None
             found = []
+        except InvalidScope:  # there is no such part, and so nothing in it
+            found = []
         if len(found) == 1:
             return found[0]
         if self.free_text:
@@ -85,6 +87,8 @@ class AutocompleteField(forms.Field):
     def has_changed(self, initial: Any, data: Any) -> bool:
         """Whether the data differ from the initial id or suggestion. The text of an id is looked up."""
         before, after = _as_initial(initial), _as_typed(data)
+        if len(after.text) > MAX_TEXT_CHARS:
+            return True
         if not after.text or not before.id:
             return fold(after.text) != fold(before.text or before.id)
         if after.id not in ("", before.id):
@@ -95,8 +99,10 @@ class AutocompleteField(forms.Field):
     def _text_of(self, id_: str) -> str:
         """The text of an id, or the id itself where it is not known or Redis is away."""
         try:
-            known = source(self.index).index(self.scope).get_many([id_])
-        except RedisError:
+            known = source(self.index).index(self.scope).get_many([check_id(id_)])
+        except ScopeNeeded:
+            raise
+        except (RedisError, ValueError):  # also what is no id, or no scope
             return id_
         return known[id_].text if id_ in known else id_
 
@@ -128,4 +134,4 @@ def _as_initial(value: Any) -> Typed:
     """What a form begins with: a suggestion, or an id whose text is not known here."""
     if isinstance(value, Suggestion):
         return Typed(value.text, value.id)
-    return Typed("", "" if value is None else str(value))
+    return Typed("", "" if value is None else str(value)[:MAX_TEXT_CHARS])

@@ -187,9 +187,9 @@ class PrefixIndex:
             return {}
         records = yield Read("HMGET", self._key("entries"), *wanted)
         return {
-            id_: Suggestion(id_, entries.text_of(record))
+            id_: Suggestion(id_, text)
             for id_, record in zip(wanted, records, strict=True)
-            if record is not None
+            if record is not None and (text := entries.text_of(record)) is not None
         }
 
     def _named(self, text: str, limit: int) -> Flow[list[Suggestion]]:
@@ -199,8 +199,9 @@ class PrefixIndex:
             return []
         start = typed.encode("utf-8", "replace") + b"\0"
         members = yield _range(self._key("lex"), b"[" + start, start, entries.MAX_SUGGESTIONS)
-        found = [Suggestion(*one) for one in dict(map(entries.id_and_text, members)).items()]
-        whole = fold(text)
+        texts = {parts[3]: parts[1] for parts in map(entries.member_parts, members) if parts is not None}
+        found = [Suggestion(*one) for one in texts.items()]
+        whole = fold(text[: entries.MAX_TYPED_CHARS])
         return ([one for one in found if fold(one.text) == whole] or found)[:limit]
 
     def _count(self) -> Flow[int]:
@@ -219,7 +220,9 @@ def _range(key: str, start: bytes, prefix: bytes, limit: int) -> Command:
 def _recents(chosen: Sequence[str], records: Sequence[bytes | None], start: bytes) -> list[Suggestion]:
     """Those of the recent ids that the index has and that match, with the index's text."""
     return [
-        Suggestion(id_, entries.text_of(record), recent=True)
+        Suggestion(id_, text, recent=True)
         for id_, record in zip(chosen, records, strict=True)
-        if record is not None and entries.record_matches(record, start)
+        if record is not None
+        and entries.record_matches(record, start)
+        and (text := entries.text_of(record)) is not None
     ]

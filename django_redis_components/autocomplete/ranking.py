@@ -6,15 +6,12 @@ ten, and pages follow each other without gap or repetition.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Sequence
 
-from django_redis_components.autocomplete.entries import Suggestion
+from django_redis_components.autocomplete.entries import Suggestion, member_parts
 
 #: Recents that stand before everything else once something is typed.
 RECENTS_SHOWN = 5
-
-logger = logging.getLogger("django_redis_components.autocomplete")
 
 #: Sorts as the suggestions do: beyond the weighed members, not exact, minus weight (or position), term, text, id.
 _Order = tuple[bool, bool, int, str, str, str]
@@ -51,7 +48,7 @@ class Candidates:
         for at, member in enumerate(members[among:], start + among):
             if len(best) >= self._limit:
                 return
-            parts = _parts(member)
+            parts = member_parts(member)
             if parts is not None:
                 term, text, _, id_ = parts
                 best.setdefault(id_, (True, False, at, term, text, id_))
@@ -62,7 +59,7 @@ class Candidates:
         for member in members:
             if len(best) >= limit and member.rsplit(b"\0", 2)[-2:-1] == [b"0"]:
                 continue
-            parts = _parts(member)
+            parts = member_parts(member)
             if parts is None:
                 continue
             term, text, weight, id_ = parts
@@ -79,13 +76,3 @@ class Candidates:
             self._best.pop(one.id, None)
         ordered = sorted(self._best.values())[: limit - len(shown)]
         return shown + [Suggestion(id_, text) for *_, text, id_ in ordered]
-
-
-def _parts(member: bytes) -> tuple[str, str, int, str] | None:
-    """Term, text, weight and id of a member; None, and a line in the log, for what this package did not write."""
-    try:
-        term, text, weight, id_ = member.decode().split("\0")[-4:]
-        return term, text, int(weight[:10]), id_
-    except ValueError:
-        logger.warning("An autocomplete index has a corrupt member, which is skipped: %r", member[:100])
-        return None

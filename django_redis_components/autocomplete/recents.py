@@ -12,7 +12,7 @@ from django_redis_components.core.protocol import Command, Flow, Read, arun, run
 from django_redis_components.core.text import folded_words
 from django_redis_components.core.units import Seconds, to_ms
 
-#: Longest list. It is read whole for each completion.
+#: Longest list. It is read whole for each completion. Stands in `lua/shared/recents.lua`, too.
 MAX_LIMIT = 1_000
 
 _Suggestions = list[Suggestion]
@@ -110,19 +110,19 @@ class RecentList:
         )
 
     def _remove(self, id: Id) -> Flow[None]:
-        yield RECENT_REMOVE(recents=self._key(), id=entries.check_id(id), limit=self.limit)
+        yield RECENT_REMOVE(recents=self._key(), id=entries.check_id(id))
 
     def _clear(self) -> Flow[None]:
         yield Command("UNLINK", self._key(), retry=True)
 
     def _ids(self) -> Flow[_Ids]:
         elements = yield Read("LRANGE", self._key(), 0, self.limit - 1)
-        return [element[: element.index(0)].decode() for element in elements]
+        return [parts[0] for parts in map(entries.recent_parts, elements) if parts is not None]
 
     def _list(self) -> Flow[_Suggestions]:
         elements = yield Read("LRANGE", self._key(), 0, self.limit - 1)
-        parts = [element.decode().split("\0", 1) for element in elements]
-        return [Suggestion(id_, text or id_, recent=True) for id_, text in parts]
+        found = [parts for parts in map(entries.recent_parts, elements) if parts is not None]
+        return [Suggestion(id_, text or id_, recent=True) for id_, text in found]
 
     def _complete(self, prefix: str, limit: int) -> Flow[_Suggestions]:
         entries.check_limit(limit)

@@ -7,6 +7,7 @@ and the permission of a registered one defaults to users who are logged in.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from django.core.signing import BadSignature, Signer
 from django.http import HttpRequest
@@ -15,13 +16,21 @@ from django_redis_components.autocomplete.exceptions import AutocompleteError, U
 from django_redis_components.autocomplete.index import PrefixIndex
 from django_redis_components.autocomplete.recents import RecentList
 from django_redis_components.core import conf
+from django_redis_components.core.guards import is_async, refuse_awaitable
 from django_redis_components.core.keys import validate_name
+from django_redis_components.core.sections import integer
+from django_redis_components.core.units import check_flag
 
 #: Separates these signatures from every other use of the site's secret key.
 SALT = "django_redis_components.autocomplete"
 
 #: Whether somebody may ask an index: the request, and the scope ("" without one).
 Permission = Callable[[HttpRequest, str], bool]
+
+#: Bounds of `limit` and `min_length`; the settings of these names have the same.
+LIMITS, MIN_LENGTHS = (1, 100), (0, 20)
+#: Why a callback must not be a coroutine function: what it returns would be a coroutine, which counts as true.
+_NOT_AWAITED = "autocomplete calls it without waiting"
 
 _sources: dict[str, Source] = {}
 
@@ -30,19 +39,29 @@ class ScopeNeeded(AutocompleteError, ValueError):
     """An index has one part for each scope, and none was named; or one was named and there are none."""
 
 
+class InvalidScope(AutocompleteError, ValueError):
+    """A scope cannot be part of an index's name: it has braces or control characters, or is too long."""
+
+
 class Source:
     """What a registered name stands for. Subclass it where `register` is not enough.
+
+    The callbacks are plain functions. A coroutine function is refused, since its result would count as true.
 
     Args:
         name: as widgets name it.
         permission: who may ask; users who are logged in by default.
         scoped: one index for each scope (a guild, a tenant). A widget then names the scope, which
             travels signed, or `scope_for` finds it.
-        scope_for: the scope of a request, for a scope that follows from it (the user's tenant).
+        scope_for: the scope of a request, for a scope that follows from it (the user's tenant); None or "" where
+            the request has none, and is refused.
         recents: the list of recent choices of a request's user, or None.
-        limit: suggestions in one answer; `REDIS_COMPONENTS["AUTOCOMPLETE"]["LIMIT"]` by default.
-        min_length: characters before it is asked; the setting `MIN_LENGTH` by default.
+        limit: suggestions in one answer, 1 to 100; `REDIS_COMPONENTS["AUTOCOMPLETE"]["LIMIT"]` by default.
+        min_length: characters before it is asked, 0 to 20; the setting `MIN_LENGTH` by default.
         using: alias of the connection.
+
+    Raises:
+        TypeError, ValueError: an argument is not accepted; the message says which and why.
     """
 
     def __init__(
@@ -51,7 +70,7 @@ class Source:
         *,
         permission: Permission | None = None,
         scoped: bool = False,
-        scope_for: Callable[[HttpRequest], str] | None = None,
+        scope_for: Callable[[HttpRequest], object] | None = None,
         recents: Callable[[HttpRequest], RecentList | None] | None = None,
         limit: int | None = None,
         min_length: int | None = None,
@@ -60,10 +79,12 @@ class Source:
         self.name = validate_name(name, "index name")
         if "/" in name:
             raise ValueError(f"index name {name!r}: a slash is not accepted; the name stands in the URL.")
-        self.scoped = scoped or scope_for is not None
-        self.limit = limit
-        self.min_length = min_length
+        self.scoped = check_flag(scoped, "scoped") or scope_for is not None
+        self.limit = _whole(limit, "limit", *LIMITS)
+        self.min_length = _whole(min_length, "min_length", *MIN_LENGTHS)
         self.using = using
+        for what, function in (("permission", permission), ("scope_for", scope_for), ("recents", recents)):
+            _check_callback(what, function)
         self._permission = permission or is_authenticated
         self._scope_for = scope_for
         self._recents = recents
@@ -73,22 +94,31 @@ class Source:
 
     def permitted(self, request: HttpRequest, scope: str) -> bool:
         """Whether this request may ask the index of this scope."""
-        return bool(self._permission(request, scope))
+        return bool(_answer(self._permission, request, scope))
 
     def scope_for(self, request: HttpRequest) -> str | None:
-        """The scope that follows from the request; None when the widget has to name it."""
-        return str(self._scope_for(request)) if self._scope_for else None
+        """The scope that follows from the request, "" if it has none; None when the widget has to name it."""
+        if self._scope_for is None:
+            return None
+        scope = _answer(self._scope_for, request)
+        return "" if scope is None or isinstance(scope, bool) else str(scope)
 
     def index(self, scope: object = None) -> PrefixIndex:
         """The index of a scope.
 
         Raises:
             ScopeNeeded: the scope misses, or there are none.
+            InvalidScope: it cannot be part of a name.
         """
         if self.scoped == (scope in (None, "")):
             problem = "it has one part for each scope: name the scope" if self.scoped else "it has no scopes"
             raise ScopeNeeded(f"Index {self.name!r} with scope {scope!r}: {problem}.")
-        return PrefixIndex(f"{self.name}:{scope}" if self.scoped else self.name, using=self.using)
+        if not self.scoped:
+            return PrefixIndex(self.name, using=self.using)
+        try:
+            return PrefixIndex(f"{self.name}:{scope}", using=self.using)
+        except ValueError as exc:
+            raise InvalidScope(str(exc)) from None
 
     def least_length(self) -> int:
         """Characters that must be typed before the index is asked."""
@@ -96,7 +126,7 @@ class Source:
 
     def recents(self, request: HttpRequest) -> RecentList | None:
         """Whose recent choices come first."""
-        return self._recents(request) if self._recents else None
+        return _answer(self._recents, request) if self._recents else None
 
     @property
     def finds_scope(self) -> bool:
@@ -107,6 +137,33 @@ class Source:
     def has_recents(self) -> bool:
         """Whether an empty field has something to show."""
         return self._recents is not None
+
+
+def _answer(function: Callable[..., Any], *args: object) -> Any:
+    """What a callback returns.
+
+    Raises:
+        TypeError: it must be awaited, as what a lambda around a coroutine function returns.
+    """
+    answer = function(*args)
+    refuse_awaitable(answer, function, _NOT_AWAITED)
+    return answer
+
+
+def _check_callback(what: str, function: Any) -> None:
+    if function is None:
+        return
+    if not callable(function):
+        raise TypeError(f"{what}={function!r}: expected a function.")
+    if is_async(function):
+        raise TypeError(f"{what}={function!r} is a coroutine function: {_NOT_AWAITED}. Give a plain function.")
+
+
+def _whole(value: Any, what: str, low: int, high: int) -> int | None:
+    problem = None if value is None else integer(low, high)(value)
+    if problem:
+        raise ValueError(f"{what}={value!r}: expected {problem}.")
+    return None if value is None else int(value)
 
 
 def is_authenticated(request: HttpRequest, scope: str) -> bool:

@@ -31,7 +31,7 @@ REBUILD_ABANDON = LuaScript(
 RECENT_TOUCH = LuaScript(
     "autocomplete", "recent_touch", keys=("recents",), args=("id", "text", "limit", "ttl_ms"), idempotent=True
 )
-RECENT_REMOVE = LuaScript("autocomplete", "recent_remove", keys=("recents",), args=("id", "limit"), idempotent=True)
+RECENT_REMOVE = LuaScript("autocomplete", "recent_remove", keys=("recents",), args=("id",), idempotent=True)
 
 #: Answer of the rebuild's scripts when another rebuild began since, or this one expired.
 SUPERSEDED = -1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 
 from django.http import HttpRequest, JsonResponse
 from django.utils.cache import patch_cache_control, patch_vary_headers
@@ -10,17 +11,26 @@ from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_safe
 from redis.exceptions import RedisError
 
-from django_redis_components.autocomplete.entries import MAX_TERM_CHARS, Suggestion, folded_prefix
+from django_redis_components.autocomplete.entries import (
+    MAX_SUGGESTIONS,
+    MAX_TERM_CHARS,
+    Suggestion,
+    folded_prefix,
+)
 from django_redis_components.autocomplete.exceptions import UnknownIndex
 from django_redis_components.autocomplete.index import PrefixIndex
 from django_redis_components.autocomplete.recents import RecentList
 from django_redis_components.autocomplete.registry import Source, read_scope, source
 from django_redis_components.core import conf
+from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.guards import refuse_awaitable
 
 #: Pages that can be asked for; each is read from the first entry on.
 MAX_PAGES = 10
 #: Seconds after which a page may ask again when Redis was away.
 RETRY_AFTER_S = 5
+
+_PAGE = re.compile(r"[1-9][0-9]?")
 
 logger = logging.getLogger(__name__)
 
@@ -40,15 +50,16 @@ def autocomplete(request: HttpRequest, name: str) -> JsonResponse:
 
     Query: ``term`` (what was typed), ``page`` (1 to 10), ``scope`` (signed, for an index with scopes).
     Answer: ``{"results": [{"id", "text", "group"?}], "pagination": {"more": bool}, "status": str}``; the group is
-    "recent". Otherwise ``{"error": str}`` with 400 (page or length), 403 (not permitted, or a scope
-    that was tampered with), 404 (no such index) or 503 (Redis is away).
+    "recent". Otherwise ``{"error": str}`` with 400 (page, length, or a scope that no index can have), 403 (not
+    permitted, no scope, or one that was tampered with), 404 (no such index) or 503 (Redis is away, or
+    the settings are wrong).
     """
     try:
         response = JsonResponse(_answer(request, name))
     except Refused as refused:
         response = JsonResponse({"error": refused.text}, status=refused.status)
-    except RedisError as exc:
-        logger.warning("Autocomplete of index %r has no answer: %s", name, exc)
+    except (RedisError, RedisComponentsError) as exc:
+        logger.warning("Autocomplete of index %r has no answer: %s", name[:100], exc)
         response = JsonResponse({"error": gettext("Suggestions are not available at the moment.")}, status=503)
         response["Retry-After"] = str(RETRY_AFTER_S)
     patch_cache_control(response, private=True, max_age=0)
@@ -62,9 +73,15 @@ def _answer(request: HttpRequest, name: str) -> dict[str, object]:
     except UnknownIndex:
         raise Refused(404, gettext("There is no such index.")) from None
     scope = _scope(request, asked)
-    if not asked.permitted(request, scope):
+    try:
+        index = asked.index(scope)
+    except ValueError:
+        raise Refused(400, gettext("The scope is not accepted.")) from None
+    permitted = asked.permitted(request, scope)
+    refuse_awaitable(permitted, type(asked).permitted, "a coroutine would count as a permission")
+    if not permitted:
         raise Refused(403, gettext("You may not see these suggestions."))
-    found, more = _page(request, asked, scope)
+    found, more = _page(request, asked, index)
     return {"results": [_row(one) for one in found], "pagination": {"more": more}, "status": _status(len(found))}
 
 
@@ -80,12 +97,12 @@ def _scope(request: HttpRequest, asked: Source) -> str:
     return scope
 
 
-def _page(request: HttpRequest, asked: Source, scope: str) -> tuple[list[Suggestion], bool]:
+def _page(request: HttpRequest, asked: Source, index: PrefixIndex) -> tuple[list[Suggestion], bool]:
     typed, page = _typed(request), _number(request)
-    index, recents = asked.index(scope), asked.recents(request)
+    recents = asked.recents(request)
     limit = asked.limit or conf.settings().autocomplete.limit
     if len(typed) >= asked.least_length():
-        found = index.complete(typed, page * limit + 1, recents)
+        found = index.complete(typed, min(page * limit + 1, MAX_SUGGESTIONS), recents)
         return found[(page - 1) * limit : page * limit], len(found) > page * limit and page < MAX_PAGES
     if typed or recents is None or page > 1:
         return [], False
@@ -108,7 +125,7 @@ def _typed(request: HttpRequest) -> str:
 
 def _number(request: HttpRequest) -> int:
     text = request.GET.get("page", "1")
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= MAX_PAGES:
+    if not _PAGE.fullmatch(text) or int(text) > MAX_PAGES:
         raise Refused(400, gettext("There is no such page."))
     return int(text)
 

@@ -11,7 +11,7 @@ from django.urls import NoReverseMatch, reverse
 from redis.exceptions import RedisError
 
 from django_redis_components.autocomplete.entries import MAX_TEXT_CHARS, Suggestion, check_id
-from django_redis_components.autocomplete.registry import ScopeNeeded, Source, sign_scope, source
+from django_redis_components.autocomplete.registry import InvalidScope, ScopeNeeded, Source, sign_scope, source
 from django_redis_components.core.exceptions import ConfigurationError
 
 #: Name of the JSON view's URL.
@@ -91,10 +91,13 @@ class AutocompleteInput(forms.Widget):
             return value
         if isinstance(value, Suggestion):
             return Typed(value.text, value.id)
-        id_ = check_id(value)
+        try:
+            id_ = check_id(value)
+        except (TypeError, ValueError):  # no id, such as what a visitor wrote into the URL: a text like any other
+            return Typed(str(value).encode("utf-8", "replace").decode()[:MAX_TEXT_CHARS], "")
         try:
             known = asked.index(self.scope).get_many([id_]).get(id_)
-        except (RedisError, ScopeNeeded):
+        except (RedisError, ScopeNeeded, InvalidScope):
             known = None
         return Typed(known.text if known else id_, id_)
 

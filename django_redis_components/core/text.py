@@ -2,11 +2,12 @@
 
     fold("  Émile  ZOLA") == "emile zola"        fold("Łódź") == "lodz"        fold("Ждёт") == "ждет"
 
-The rule: NFKC, casefold, NFKC again; combining marks go where the base letter is Latin or Greek
-(elsewhere they make another letter: か and が, И and Й), ё becomes е, a small table replaces letters
-that have no decomposition; invisible format characters go; white space and control characters
-become single spaces; NFKD at the end, so that 하 is a beginning of 한국. As a result a bare letter is
-also a beginning of its marked form (и of й), but never the other way round.
+The rule: NFC, and what looks like an apostrophe becomes one; NFKC, casefold, NFKC again; combining
+marks go where the base letter is Latin or Greek (elsewhere they make another letter: か and が, И and
+Й), ё becomes е, a small table replaces letters that have no decomposition; invisible format
+characters go; white space and control characters become single spaces; NFKD at the end, so that 하 is
+a beginning of 한국. As a result a bare letter is also a beginning of its marked form (и of й), but
+never the other way round.
 
 Folding may change the length: never cut a text for display by the length of its folded form.
 """
@@ -52,7 +53,8 @@ def fold(text: str) -> str:
     """The form of a text that is compared. Folding twice changes nothing."""
     if text.isascii():
         return _SPACES.sub(" ", text).strip().lower().replace("`", "'")
-    text = unicodedata.normalize("NFKC", text.translate(_APOSTROPHE_LIKE)).casefold()
+    text = unicodedata.normalize("NFC", text).translate(_APOSTROPHE_LIKE)  # U+1FFD is U+00B4 in another spelling
+    text = unicodedata.normalize("NFKC", text).casefold()
     text = _SPACES.sub(" ", unicodedata.normalize("NFKC", text)).translate(_LETTERS)
     kept = "".join(_without_marks(unicodedata.normalize("NFD", text))).translate(_LETTERS)
     return unicodedata.normalize("NFKD", _SPACES.sub(" ", kept).strip())

@@ -96,6 +96,19 @@ def test_folding_every_character_twice_changes_nothing() -> None:
     assert changed == []
 
 
+def test_canonically_equivalent_spellings_of_every_character_fold_to_the_same() -> None:
+    everything = (chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000)
+
+    differing = [
+        f"U+{ord(c):04X}"
+        for c in everything
+        if len({fold(c), *(fold(unicodedata.normalize(form, c)) for form in ("NFC", "NFD"))}) > 1
+    ]
+
+    assert differing == []
+    assert fold("O\u1ffdNeil") == fold("O\u00b4Neil") == "o'neil"
+
+
 def test_folding_any_mixture_twice_changes_nothing() -> None:
     source = random.Random(2026)
     letters = [chr(code) for code in (*range(0x3100), *range(0xAC00, 0xAD00), *range(0x1F300, 0x1F400))]

@@ -20,7 +20,10 @@ end
 
 local function members(id, record)
     local head, terms = string.match(record, "^(.-)\1(.*)$")
-    local weight = tonumber(string.match(head, "%z(%d+)$"))
+    local weight = tonumber(string.match(head or "", "%z(%d+)$"))
+    if not weight then
+        return {}, {} -- another client wrote it: its members are not known
+    end
     local rank = string.format("%09d", 999999999 - weight)
     local lex, top, seen = {}, {}, {}
     for term in string.gmatch(terms, "[^\1]+") do
@@ -56,7 +59,9 @@ local function drop(lex, top, entries, id)
         return false
     end
     local old_lex, old_top = members(id, record)
-    redis.call("ZREM", lex, unpack(old_lex))
+    if #old_lex > 0 then
+        redis.call("ZREM", lex, unpack(old_lex))
+    end
     if #old_top > 0 then
         redis.call("ZREM", top, unpack(old_top))
     end
