@@ -6,6 +6,7 @@ drc.E002   a connection that cannot be understood: no such cache, not django-red
 drc.E043   a task or a schedule that is not accepted: a wrong cron expression, say
 drc.E044   a schedule whose queue or connection does not exist
 drc.E050   the rate limit middleware is to limit by user, and stands above the middleware that knows him
+drc.E051   a throttle of Django REST framework has rates that are not accepted, or a scope without a rate
 drc.E060   a `JitteredRedisCache` that unpickles
 drc.W001   tasks stand in a database that a cache empties with `cache.clear()`
 drc.W002   the admin is not installed, and the dashboard lives in it
@@ -24,6 +25,7 @@ from django.apps import AppConfig, apps
 from django.core.checks import CheckMessage, Error, Warning
 
 from django_redis_components.autocomplete.checks import check_widgets
+from django_redis_components.contrib import drf
 from django_redis_components.core import conf, connections
 from django_redis_components.core.caches import caches_on
 from django_redis_components.core.exceptions import ConfigurationError
@@ -93,6 +95,11 @@ def check_rate_limits(app_configs: Sequence[AppConfig] | None = None, **_: Any) 
     return [] if conf.mistakes() else check_middleware()
 
 
+def check_throttles(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
+    """Throttles of Django REST framework that would fail at the first request (drc.E051)."""
+    return [] if conf.mistakes() else drf.check_throttles()
+
+
 def check_caches(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
     """Caches of ours that unpickle (drc.E060)."""
     return list(check_serializers())
@@ -106,6 +113,7 @@ CHECKS = (
     check_autocomplete,
     check_schedules,
     check_rate_limits,
+    check_throttles,
     check_caches,
 )
 

@@ -1,4 +1,4 @@
-"""A throttle for Django REST framework that counts in Redis, atomically, with the room's rate limits.
+"""A throttle for Django REST framework that counts in Redis, atomically, with the package's rate limits.
 
     REST_FRAMEWORK = {
         "DEFAULT_THROTTLE_CLASSES": ["django_redis_components.contrib.drf.RedisRateThrottle"],
@@ -12,24 +12,37 @@ counted, this asks one script. ``DEFAULT_THROTTLE_RATES`` may name several rates
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, ClassVar
 
+from django.apps import apps
+from django.conf import settings as django_settings
+from django.core.checks import CheckMessage, Error
+
+from django_redis_components.core.addresses import client_address
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.rates import RateLike
 from django_redis_components.ratelimits import Decision, RateLimit
 from django_redis_components.ratelimits.limiter import Penalty
-from django_redis_components.ratelimits.visitors import visitor
+from django_redis_components.ratelimits.responses import add_fields
+from django_redis_components.ratelimits.visitors import WORDS, django_request, visitor
 
 
 class RedisRateThrottle:
     """Limits requests by user, or by address of who is not signed in.
+
+    Every answer has the RateLimit header fields; the framework adds Retry-After to a denial.
 
     Attributes:
         scope: names the limit, and its rate in ``DEFAULT_THROTTLE_RATES``.
         rate: a rate, or a list of them; None asks the framework's settings.
         key: "ip", "user" or "user_or_ip".
         algorithm, penalty, on_error, using: see `RateLimit`.
+
+    Raises:
+        TypeError, ValueError: a subclass sets an attribute that is not accepted. This is raised at its definition.
     """
 
     scope: ClassVar[str] = "api"
@@ -43,23 +56,46 @@ class RedisRateThrottle:
     #: The answer to the request; the framework makes a throttle for each.
     decision: Decision | None = None
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        set_here = {name: getattr(cls, name) for name in ("rate", "key", *_OPTIONS)}
+        # A property, say, has no value before the request.
+        fixed = {name: value for name, value in set_here.items() if not hasattr(type(value), "__get__")}
+        if fixed.get("key", "ip") not in WORDS:
+            raise ValueError(f"{cls.__name__}.key={cls.key!r}: expected one of {', '.join(map(repr, WORDS))}.")
+        rates = _several(fixed.pop("rate", None)) or ("1/s",)
+        RateLimit("checks-the-options", *rates, **{name: fixed[name] for name in _OPTIONS if name in fixed})
+
     def allow_request(self, request: Any, view: Any) -> bool:
         """Count the request. It is limited unless `get_key` returns None, or the scope has no rate (None)."""
         rates = self.get_rates()
         key = self.get_key(request, view) if rates else None
         if key is None:
             return True
-        limit = _limit(self.scope, rates, self.algorithm, self.penalty, self.on_error, self.using)
-        self.decision = limit.hit_of(request._request, key)
+        limit = self._limit(rates)
+        self.decision = limit.hit_of(django_request(request), key)
+        headers = getattr(view, "headers", None)
+        if headers is not None:  # the framework's views put these on the response, whatever it is
+            add_fields(headers, limit.rates, self.decision)
         return self.decision.allowed
 
     def wait(self) -> float | None:
         """Seconds until the request would be allowed; the framework puts them into Retry-After."""
         return None if self.decision is None else self.decision.retry_after
 
+    def get_ident(self, request: Any) -> str:
+        """The visitor's address, behind as many proxies as the framework's ``NUM_PROXIES`` says.
+
+        Where that is None, `TRUSTED_PROXIES` counts: the framework's own throttles take all of ``X-Forwarded-For``
+        then, which the visitor may write as he likes.
+        """
+        from rest_framework.settings import api_settings
+
+        return client_address(request, api_settings.NUM_PROXIES)
+
     def get_key(self, request: Any, view: Any) -> str | None:
         """Whose request it is; None if it is not limited."""
-        return visitor(self.key, request)
+        return visitor(self.key, request, self.get_ident(request))
 
     def get_rates(self) -> tuple[RateLike, ...]:
         """The rates; none if the scope is not limited.
@@ -79,15 +115,76 @@ class RedisRateThrottle:
             )
         return _several(named[self.scope])
 
+    def _limit(self, rates: tuple[RateLike, ...]) -> RateLimit:
+        options = tuple((name, _hashable(getattr(self, name))) for name in _OPTIONS)
+        return _limit(self.scope, tuple(map(_hashable, rates)), options)
 
-def _several(rates: Any) -> tuple[RateLike, ...]:
-    if rates is None:
-        return ()
-    return tuple(rates) if isinstance(rates, list) else (rates,)
+
+#: Attributes of a throttle that are options of `RateLimit`.
+_OPTIONS = ("algorithm", "penalty", "on_error", "using")
 
 
 @lru_cache(maxsize=256)
-def _limit(
-    scope: str, rates: tuple[RateLike, ...], algorithm: str, penalty: Penalty | None, on_error: str, using: str
-) -> RateLimit:
-    return RateLimit(scope, *rates, algorithm=algorithm, penalty=penalty, on_error=on_error, using=using)
+def _limit(scope: str, rates: tuple[RateLike, ...], options: tuple[tuple[str, Any], ...]) -> RateLimit:
+    return RateLimit(scope, *rates, **dict(options))
+
+
+def _several(rates: Any) -> tuple[RateLike, ...]:
+    """The rates of a setting: one, or a list of them. A list that begins with a number is one rate."""
+    if rates is None:
+        return ()
+    is_many = isinstance(rates, list | tuple) and not (rates and isinstance(rates[0], int | float))
+    return tuple(rates) if is_many else (rates,)
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def check_throttles() -> list[CheckMessage]:
+    """Each throttle of the site's views whose rates in ``DEFAULT_THROTTLE_RATES`` are not accepted (drc.E051)."""
+    if not (apps.is_installed("rest_framework") or hasattr(django_settings, "REST_FRAMEWORK")):
+        return []
+    return [
+        Error(f"{throttle.__module__}.{throttle.__qualname__}: {mistake}", id="drc.E051")
+        for throttle in _used_throttles()
+        if (mistake := _mistake_of(throttle)) is not None
+    ]
+
+
+def _mistake_of(throttle: type[RedisRateThrottle]) -> str | None:
+    if throttle.get_rates is not RedisRateThrottle.get_rates:
+        return None  # the rates may depend on the request
+    try:
+        made = throttle()
+        rates = made.get_rates()
+        if rates:
+            made._limit(rates)
+    except (TypeError, ValueError, ConfigurationError) as exc:
+        return str(exc)
+    return None
+
+
+def _used_throttles() -> list[type[RedisRateThrottle]]:
+    """The throttles of the framework's default and of all views in the URLconf."""
+    found: list[Any] = []
+    with suppress(ImportError):  # the framework reports what it cannot import
+        from rest_framework.settings import api_settings
+
+        found += api_settings.DEFAULT_THROTTLE_CLASSES
+    with suppress(Exception):  # Django's own check reports a URLconf that cannot be imported
+        from django.urls import get_resolver
+
+        found += _throttles_of(get_resolver().url_patterns)
+    mine = {each for each in found if isinstance(each, type) and issubclass(each, RedisRateThrottle)}
+    return sorted(mine, key=lambda throttle: (throttle.__module__, throttle.__qualname__))
+
+
+def _throttles_of(patterns: Iterable[Any]) -> Iterator[Any]:
+    for pattern in patterns:
+        if hasattr(pattern, "url_patterns"):
+            yield from _throttles_of(pattern.url_patterns)
+        else:
+            view = pattern.callback
+            yield from getattr(getattr(view, "cls", None), "throttle_classes", ())
+            yield from (getattr(view, "initkwargs", None) or {}).get("throttle_classes", ())

@@ -8,6 +8,7 @@ a template is told when the function is decorated, not at its first call.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 import string
@@ -38,7 +39,7 @@ class CallName:
         if not callable(func):
             raise TypeError(f"{func!r} is no function: write the {what} in parentheses behind the decorator.")
         self._given = name
-        self._signature = inspect.signature(func)
+        self._signature = inspect.signature(_unwrapped(func))
         self._is_template = False
         #: The arguments that the template names.
         self._roots: frozenset[str] = frozenset()
@@ -94,6 +95,11 @@ class CallName:
         if field not in parameters and not takes_any:
             there = ", ".join(parameters) or "no arguments"
             raise ValueError(f"{self._where}: the function takes no argument {field!r}; it has {there}.")
+
+
+def _unwrapped(func: Callable[..., Any]) -> Callable[..., Any]:
+    """Django's `method_decorator` gives a partial of a bound method whose ``__wrapped__`` takes ``self`` too."""
+    return functools.partial(func.func, *func.args, **func.keywords) if isinstance(func, functools.partial) else func
 
 
 def _fields(template: str) -> Iterator[str]:

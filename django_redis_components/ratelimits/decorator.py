@@ -21,7 +21,7 @@ from django_redis_components.ratelimits.exceptions import RateLimited
 from django_redis_components.ratelimits.limit import RateLimit
 from django_redis_components.ratelimits.limiter import Penalty, VisitorKey
 from django_redis_components.ratelimits.responses import describe, too_many_requests
-from django_redis_components.ratelimits.visitors import WORDS, avisitor, visitor
+from django_redis_components.ratelimits.visitors import WORDS, avisitor, django_request, is_request, visitor
 
 #: A word, a template over the call's arguments, a function of them, or None for one limit for all calls.
 Key = str | Callable[..., VisitorKey] | None
@@ -52,8 +52,9 @@ def rate_limit(
 ) -> Callable[[T], T]:
     """Limit how often a view, a class-based view or a function is called.
 
-    A call whose first argument is a request is a view: when it is denied, the answer is 429 with Retry-After, and every
-    answer has the RateLimit header fields. Any other call that is denied raises `RateLimited`.
+    A call whose first argument is a request (of Django, or of Django REST framework) is a view: when it is denied, the
+    answer is 429 with Retry-After, and every answer has the RateLimit header fields. Any other call that is denied
+    raises `RateLimited`.
 
     Args:
         rates: see `RateLimit`.
@@ -61,7 +62,7 @@ def rate_limit(
             (``"{customer_id}"``); a function of them; None for one limit for all calls.
         cost: how much a call uses.
         name: of the limit; None is the function's own name. Functions with one name share their counts.
-        response: makes the answer to a denied request, from the request and the `Decision`.
+        response: makes the answer to a denied request, from the view's request and the `Decision`.
         options: algorithm, penalty, on_error, deny_cache and using of `RateLimit`.
 
     Raises:
@@ -125,7 +126,7 @@ class _Limited:
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         request = _request_of(args, kwargs)
         key = visitor(self._word, self._needed(request)) if self._word else self._key(args, kwargs)
-        decision = self._limit.hit_of(request, key, self._cost)
+        decision = self._limit.hit_of(django_request(request), key, self._cost)
         if not decision.allowed:
             return self._denied(request, decision)
         return self._described(request, self._func(*args, **kwargs), decision)
@@ -133,7 +134,7 @@ class _Limited:
     async def acall(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         request = _request_of(args, kwargs)
         key = await avisitor(self._word, self._needed(request)) if self._word else self._key(args, kwargs)
-        decision = await self._limit.ahit_of(request, key, self._cost)
+        decision = await self._limit.ahit_of(django_request(request), key, self._cost)
         if not decision.allowed:
             return self._denied(request, decision)
         return self._described(request, await self._func(*args, **kwargs), decision)
@@ -141,7 +142,7 @@ class _Limited:
     def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> VisitorKey:
         return "" if self._named is None else self._named.of(args, kwargs)
 
-    def _needed(self, request: HttpRequest | None) -> HttpRequest:
+    def _needed(self, request: Any) -> Any:
         if request is None:
             raise TypeError(
                 f"key={self._word!r} of {name_of(self._func)}() needs a request as the first argument; "
@@ -149,13 +150,13 @@ class _Limited:
             )
         return request
 
-    def _denied(self, request: HttpRequest | None, decision: Decision) -> Any:
+    def _denied(self, request: Any, decision: Decision) -> Any:
         if request is None:
             raise RateLimited(self._limit.name, decision)
         response = too_many_requests(decision) if self._respond is None else self._respond(request, decision)
         return self._described(request, response, decision)
 
-    def _described(self, request: HttpRequest | None, answer: Any, decision: Decision) -> Any:
+    def _described(self, request: Any, answer: Any, decision: Decision) -> Any:
         if request is not None and isinstance(answer, HttpResponseBase):
             describe(answer, self._limit.rates, decision)
         return answer
@@ -169,10 +170,10 @@ def _limited_class(view: Any, limited: Callable[[Callable[..., Any], str], _Limi
     return view
 
 
-def _request_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> HttpRequest | None:
+def _request_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The request of a view, or of a method of a class-based view."""
     for argument in (*args[:2], kwargs.get("request")):
-        if isinstance(argument, HttpRequest):
+        if is_request(argument):
             return argument
     return None
 

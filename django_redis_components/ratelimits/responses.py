@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
@@ -35,13 +36,18 @@ def too_many_requests(decision: Decision) -> HttpResponse:
 
 def describe(response: HttpResponseBase, rates: Sequence[Rate], decision: Decision) -> None:
     """Put the header fields on a response. Where there are some of another limit, these are added to them."""
-    _add(response, "RateLimit-Policy", [f'"{rate}";q={rate.limit};w={_window_s(rate)}' for rate in rates])
-    if decision.blocked:
-        _add(response, "RateLimit", [f'"{rates[0]}";r=0;t={whole_seconds(decision.retry_after)}'])
-    elif decision.checked:
-        _add(response, "RateLimit", [_service_limit(state, _age_us(decision)) for state in decision.states])
+    add_fields(response.headers, rates, decision)
     if not decision.allowed:
         response.headers["Retry-After"] = str(whole_seconds(decision.retry_after))
+
+
+def add_fields(headers: Any, rates: Sequence[Rate], decision: Decision) -> None:
+    """Add the RateLimit fields to a mapping of header fields."""
+    _add(headers, "RateLimit-Policy", [f'"{rate}";q={rate.limit};w={_window_s(rate)}' for rate in rates])
+    if decision.blocked:
+        _add(headers, "RateLimit", [f'"{rates[0]}";r=0;t={whole_seconds(decision.retry_after)}'])
+    elif decision.checked:
+        _add(headers, "RateLimit", [_service_limit(state, _age_us(decision)) for state in decision.states])
 
 
 def whole_seconds(seconds: float) -> int:
@@ -65,6 +71,6 @@ def _window_s(rate: Rate) -> int:
     return max(1, -(-rate.period_us // 1_000_000))
 
 
-def _add(response: HttpResponseBase, name: str, items: list[str]) -> None:
-    there = response.headers.get(name)
-    response.headers[name] = ", ".join([there, *items] if there else items)
+def _add(headers: Any, name: str, items: list[str]) -> None:
+    there = headers.get(name)
+    headers[name] = ", ".join([there, *items] if there else items)

@@ -210,6 +210,17 @@ def test_a_class_based_view_is_limited_whatever_the_method(redis_server: Store, 
     assert [answer.status_code for answer in answers] == [200, 405, 429]
 
 
+def test_template_names_arguments_of_a_method_below_method_decorator(redis_server: Store) -> None:
+    @method_decorator(rate_limit("1/h", key="{number}"), name="get")
+    class Page(View):
+        def get(self, request: HttpRequest, number: int) -> HttpResponse:
+            return HttpResponse("come in")
+
+    view = Page.as_view()
+
+    assert [view(get(), number=number).status_code for number in (1, 2, 1)] == [200, 200, 429]
+
+
 def test_a_method_of_a_class_based_view_may_be_limited(redis_server: Store) -> None:
     class Page(View):
         @rate_limit("1/h")
