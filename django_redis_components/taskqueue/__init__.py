@@ -26,7 +26,7 @@ t:<id>:done              list    bell for those who wait for the result         
 q:<queue>:front          list    ids that came back: recovered, handed back             the queue
 q:<queue>:ready          list    ids, first come first served                           the queue
 q:<queue>:prio           zset    ids with a priority                                    the queue
-q:<queue>:sched          zset    ids by due time in ms, then arrival; due ones are served from here  the queue
+q:<queue>:sched          zset    ids by due time in ms, then arrival; served from here  the queue
 q:<queue>:running        zset    ids by the end of their lease in ms                    the poller
 q:<queue>:failed         zset    ids by time of failure in ms                           failed_ttl, poller
 q:<queue>:parked         zset    ids of unknown names, by time in ms                    the operator
