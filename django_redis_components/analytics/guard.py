@@ -11,6 +11,7 @@ from redis.exceptions import RedisError
 from django_redis_components.core import conf
 from django_redis_components.core.breaker import Breaker
 from django_redis_components.core.exceptions import UnsupportedServer
+from django_redis_components.core.slots import slot_wait_limit
 
 logger = logging.getLogger("django_redis_components.analytics")
 
@@ -18,6 +19,8 @@ logger = logging.getLogger("django_redis_components.analytics")
 PAUSE_S = 5.0
 #: Seconds between two lines in the log.
 LOG_EVERY_S = 60.0
+#: Seconds that counting waits for a Cluster slot that is being moved.
+SLOT_WAIT_S = 1.0
 
 
 class Guard:
@@ -42,7 +45,8 @@ class Guard:
             what: what is not counted now ("page views"), for the log.
         """
         try:
-            yield
+            with slot_wait_limit(SLOT_WAIT_S):
+                yield
         except (RedisError, UnsupportedServer) as exc:
             self._breaker.failed(PAUSE_S)
             if self._breaker.may_log(LOG_EVERY_S):

@@ -24,11 +24,14 @@ from django_redis_components.autocomplete.registry import Source, read_scope, so
 from django_redis_components.core import conf
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.guards import refuse_awaitable
+from django_redis_components.core.slots import slot_wait_limit
 
 #: Pages that can be asked for; each is read from the first entry on.
 MAX_PAGES = 10
 #: Seconds after which a page may ask again when Redis was away.
 RETRY_AFTER_S = 5
+#: Seconds that a page waits for a Cluster slot that is being moved.
+SLOT_WAIT_S = 1.0
 
 _PAGE = re.compile(r"[1-9][0-9]?")
 
@@ -55,7 +58,8 @@ def autocomplete(request: HttpRequest, name: str) -> JsonResponse:
     the settings are wrong).
     """
     try:
-        response = JsonResponse(_answer(request, name))
+        with slot_wait_limit(SLOT_WAIT_S):
+            response = JsonResponse(_answer(request, name))
     except Refused as refused:
         response = JsonResponse({"error": refused.text}, status=refused.status)
     except (RedisError, RedisComponentsError) as exc:

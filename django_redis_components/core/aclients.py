@@ -32,7 +32,7 @@ class AsyncClient:
         if node is None:
             return await self._first([request])
         try:
-            return await self._pool(node).request(request.wire())
+            return await self._pool(node).request(request.wire(self._topology.redirects))
         except RedisError as exc:
             error = explained(exc, self.endpoint)
         return await self._drive(recovery.recover(request, error, self._topology, self.endpoint.settings))
@@ -50,8 +50,7 @@ class AsyncClient:
         except RedisError as exc:
             if not recovery.is_passing(exc, self._topology):
                 raise explained(exc, self.endpoint) from None
-            self._topology.forget()
-            await asyncio.sleep(max(0.0, min(seconds, recovery.BACKOFF_BASE_S)))
+            await asyncio.sleep(max(0.0, min(seconds, recovery.pause_after_wait(exc, self._topology))))
             return None
         return reply[1] if reply else None
 
@@ -132,6 +131,4 @@ class AsyncClient:
             return await asyncio.sleep(step.seconds)
         if isinstance(step, Ask):
             return await self._pool(step.node, "sentinel" if step.sentinel else "ordinary").request(step.wire)
-        if step.asking:
-            return (await self._pool(step.node).request_many(recovery.with_asking(step.wires)))[1::2]
         return await self._pool(step.node).request_many(step.wires)

@@ -41,7 +41,7 @@ class Client:
         if node is None:
             return self._first([request])
         try:
-            return self._pool(node).request(request.wire())
+            return self._pool(node).request(request.wire(self._topology.redirects))
         except RedisError as exc:
             error = explained(exc, self.endpoint)
         return self._drive(recovery.recover(request, error, self._topology, self.endpoint.settings))
@@ -65,8 +65,7 @@ class Client:
         except RedisError as exc:
             if not recovery.is_passing(exc, self._topology):
                 raise explained(exc, self.endpoint) from None
-            self._topology.forget()
-            time.sleep(max(0.0, min(seconds, recovery.BACKOFF_BASE_S)))
+            time.sleep(max(0.0, min(seconds, recovery.pause_after_wait(exc, self._topology))))
             return None
         return reply[1] if reply else None
 
@@ -166,6 +165,4 @@ class Client:
             return time.sleep(step.seconds)
         if isinstance(step, Ask):
             return self._pool(step.node, "sentinel" if step.sentinel else "ordinary").request(step.wire)
-        if step.asking:
-            return self._pool(step.node).request_many(recovery.with_asking(step.wires))[1::2]
         return self._pool(step.node).request_many(step.wires)

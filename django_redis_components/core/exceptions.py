@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.core.exceptions import ImproperlyConfigured
-from redis.exceptions import ConnectionError
+from redis.exceptions import ConnectionError, TryAgainError
 
 
 class RedisComponentsError(Exception):
@@ -16,6 +16,25 @@ class ConfigurationError(RedisComponentsError, ImproperlyConfigured):
 
 class NotConnected(ConnectionError):
     """No connection could be made, so nothing was sent: redis-py's `ConnectionError`, told apart from a lost reply."""
+
+
+class SlotMigrating(RedisComponentsError, TryAgainError):
+    """The Cluster slot of the request's keys is being moved to another node, for longer than the request may wait.
+
+    Nothing was executed: the request may be made again. See ``SLOT_MIGRATION_TIMEOUT``.
+
+    Attributes:
+        slot: its number.
+        waited_s: seconds that the request has waited.
+    """
+
+    def __init__(self, slot: int, waited_s: float, where: str) -> None:
+        super().__init__(
+            f"Slot {slot} of the Cluster {where} is being moved to another node; waited for {waited_s:.1f} s. "
+            "Nothing was executed: try again when it has moved."
+        )
+        self.slot = slot
+        self.waited_s = waited_s
 
 
 class UnsupportedServer(RedisComponentsError):

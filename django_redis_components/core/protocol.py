@@ -25,6 +25,8 @@ import time
 from collections.abc import Generator, Sequence
 from typing import Any, Protocol, TypeVar
 
+from django_redis_components.core.slots import slot_wait_limit
+
 #: A command as it goes to the server: str, bytes, int and float parts.
 Wire = tuple[Any, ...]
 T = TypeVar("T")
@@ -37,6 +39,7 @@ class Script(Protocol):
 
     def wire(self, keys: Wire, args: Wire) -> Wire: ...
     def full_wire(self, keys: Wire, args: Wire) -> Wire: ...
+    def guarded(self, keys: Wire) -> Wire: ...
 
 
 @dataclasses.dataclass(slots=True)
@@ -57,13 +60,13 @@ class Call:
         """Whether a lost reply may be answered by sending it again."""
         return self.script.idempotent
 
-    def wire(self) -> Wire:
+    def wire(self, cluster: bool = False) -> Wire:
         """What is sent."""
-        return self.script.wire(self.keys, self.args)
+        return self.script.wire(self.script.guarded(self.keys) if cluster else self.keys, self.args)
 
-    def full_wire(self) -> Wire:
+    def full_wire(self, cluster: bool = False) -> Wire:
         """What is sent when the server does not have the script."""
-        return self.script.full_wire(self.keys, self.args)
+        return self.script.full_wire(self.script.guarded(self.keys) if cluster else self.keys, self.args)
 
     def perform(self, client: SyncDoor) -> Any:
         """Do it, synchronously."""
@@ -87,7 +90,7 @@ class Command:
         self.key = args[1] if key is None and len(args) > 1 else key
         self.retry = retry
 
-    def wire(self) -> Wire:
+    def wire(self, cluster: bool = False) -> Wire:
         """What is sent."""
         return self.args
 
@@ -162,7 +165,28 @@ class Wait:
         return await client.wait(self.bell, self.seconds)
 
 
-Request = Call | Command | Batch | Sleep | Wait
+@dataclasses.dataclass(frozen=True, slots=True)
+class Within:
+    """A request whose caller has little time: it waits at most so many seconds for a Cluster slot that is being moved.
+
+    The reply is that of the request.
+    """
+
+    seconds: float
+    request: Call | Command | Batch
+
+    def perform(self, client: SyncDoor) -> Any:
+        """Do it, synchronously."""
+        with slot_wait_limit(self.seconds):
+            return self.request.perform(client)
+
+    async def aperform(self, client: AsyncDoor) -> Any:
+        """Do it, on the event loop."""
+        with slot_wait_limit(self.seconds):
+            return await self.request.aperform(client)
+
+
+Request = Call | Command | Batch | Sleep | Wait | Within
 Flow = Generator[Request, Any, T]
 
 

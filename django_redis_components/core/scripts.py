@@ -22,6 +22,9 @@ from typing import Any
 from django_redis_components.core.protocol import Call, Wire
 
 _INCLUDE = re.compile(r"^-- @include[ \t]+(\w+)[ \t]*$", re.MULTILINE)
+_DERIVED = re.compile(r"^-- DERIVED\b", re.MULTILINE)
+#: What decides on the slot of a key, if a key has it.
+_TAG = re.compile(r"[^{]*\{[^}]+\}")
 _PACKAGE = "django_redis_components"
 
 
@@ -79,6 +82,11 @@ class LuaScript:
         """SHA-1 of the source, by which the server knows the script."""
         return hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest()
 
+    @cached_property
+    def derives(self) -> bool:
+        """Whether it builds keys from those that are declared, as its header says."""
+        return bool(_DERIVED.search(self.source))
+
     def wire(self, keys: Wire, args: Wire) -> Wire:
         """The command that runs the script by its SHA."""
         return ("EVALSHA", self.sha, len(keys), *keys, *args)
@@ -87,11 +95,24 @@ class LuaScript:
         """The command that runs the script by its text, when the server does not have it."""
         return ("EVAL", self.source, len(keys), *keys, *args)
 
+    def guarded(self, keys: Wire) -> Wire:
+        """The keys as a Cluster gets them: with the guard key behind them, if the script derives keys.
+
+        The guard never exists, so that a node refuses the whole script while it moves the slot (`slots`).
+        """
+        return (*keys, guard_of(keys[0])) if keys and self.derives else keys
+
     def _complaint(self, given: set[str]) -> str:
         takes = f"it takes {', '.join((*self.keys, *self.args))}."
         if unknown := given - self._names:
             return f"{self!r} does not know {', '.join(sorted(unknown))}: {takes}"
         return f"{self!r} misses {', '.join(sorted(self._names - given))}: {takes}"
+
+
+def guard_of(key: Any) -> str:
+    """A key in the slot of `key` that nothing ever writes."""
+    text = key.decode() if isinstance(key, bytes) else str(key)
+    return f"{text}:guard" if _TAG.match(text) else f"{{{text}}}:guard"
 
 
 def _getter(names: tuple[str, ...]) -> Callable[[dict[str, Any]], Wire]:

@@ -116,6 +116,8 @@ class ConnectionSettings:
     connect_timeout_s: float = _duration(2.0)
     #: How often what is safe to repeat is sent again after a lost connection.
     retries: int = _option(3, integer(0, 20))
+    #: Seconds that a request waits while the Cluster slot of its keys is being moved to another node.
+    slot_migration_timeout_s: float = _duration(60.0, zero=True)
 
     def problem(self) -> str | None:
         """What is wrong with the entry as a whole, or None."""

@@ -12,11 +12,11 @@ import dataclasses
 from collections.abc import Generator
 from typing import Any
 
-from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 from redis.exceptions import RedisError
 
 from django_redis_components.core.endpoints import Endpoint, Node
 from django_redis_components.core.exceptions import NotConnected
+from django_redis_components.core.slots import SlotWaits, slot_of
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ MAX_TRIES = 20_000
 class Standalone:
     """One server."""
 
-    #: Whether MOVED and ASK are followed.
+    #: Whether this is a Cluster: MOVED is followed, and ASK means that a slot is being moved.
     redirects = False
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -61,7 +61,7 @@ class Standalone:
 class Sentinel:
     """The master that the Sentinels name; asked again after each lost connection."""
 
-    #: Whether MOVED and ASK are followed.
+    #: Whether this is a Cluster: MOVED is followed, and ASK means that a slot is being moved.
     redirects = False
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -102,7 +102,7 @@ class Sentinel:
 class Cluster:
     """Slots to nodes, as CLUSTER SLOTS tells."""
 
-    #: Whether MOVED and ASK are followed.
+    #: Whether this is a Cluster: MOVED is followed, and ASK means that a slot is being moved.
     redirects = True
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -110,6 +110,10 @@ class Cluster:
         #: Last slots of the ranges in order, and their masters: one object, so that threads see both or neither.
         self._ranges: tuple[list[int], list[Node]] | None = None
         self._masters: tuple[Node, ...] = ()
+        self.slot_waits = SlotWaits()
+
+    def __str__(self) -> str:
+        return str(self._endpoint)
 
     def locate(self, key: Any) -> Node | None:
         """The master of the key's slot; any master without a key; None if the slots are not known, or not served."""
@@ -119,8 +123,7 @@ class Cluster:
         ends, nodes = ranges
         if key is None:
             return nodes[0]
-        slot = key_slot(key if isinstance(key, bytes) else str(key).encode(), REDIS_CLUSTER_HASH_SLOTS)
-        at = bisect.bisect_left(ends, slot)
+        at = bisect.bisect_left(ends, slot_of(key))
         return nodes[at] if at < len(nodes) else None
 
     def nodes(self) -> list[Node]:

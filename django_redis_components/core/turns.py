@@ -21,7 +21,7 @@ from redis.exceptions import ConnectionError, RedisError, TimeoutError
 
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.leases import Lease, Leases, deadline_of
-from django_redis_components.core.protocol import Call, Flow, Sleep, Wait
+from django_redis_components.core.protocol import Call, Flow, Sleep, Wait, Within
 from django_redis_components.core.recovery import HOPELESS, REFUSED
 from django_redis_components.core.units import Seconds, check_flag, to_seconds
 
@@ -33,6 +33,8 @@ HANDOFF_MS = 2_000
 LIVENESS_MS = 3 * HANDOFF_MS
 #: Seconds after which a request that was cut off on its way has surely arrived or never will.
 STRAGGLER_S = 0.1
+#: Seconds that a cancelled caller waits for a Cluster slot that is being moved. Its place and hand-off expire anyway.
+WALK_AWAY_S = HANDOFF_MS / 1_000
 
 
 def patience(blocking: bool, blocking_timeout: Seconds | None) -> float:
@@ -108,7 +110,7 @@ class Turns:
             while True:
                 asked_at = time.monotonic()
                 last = asked_at >= deadline
-                granted, pause_ms = yield ask(mine, 0 if last else LIVENESS_MS)
+                granted, pause_ms = yield _timed(ask(mine, 0 if last else LIVENESS_MS), patience_s, deadline - asked_at)
                 asks_again = False
                 if granted > 0:
                     self.leases.add(Lease(mine, deadline_of(asked_at, self._ttl_ms), granted), stack)
@@ -187,6 +189,11 @@ def fresh_token(suffix: str = "") -> str:
     return os.urandom(16).hex() + suffix
 
 
+def _timed(call: Call, patience_s: float, left_s: float) -> Call | Within:
+    """The call; one with a time limit does not wait for a moving Cluster slot beyond it."""
+    return Within(left_s, call) if 0 < patience_s < math.inf else call
+
+
 def _repeated(call: Call, lease: Lease, error: RedisError) -> Flow[object]:
     """The reply to a release whose first reply was lost."""
     if isinstance(error, (*HOPELESS, *REFUSED)):
@@ -207,7 +214,7 @@ def _walk_away(walk_away: Callable[[str], Call], token: str, *, surely: bool) ->
             and was cut off while it asked again.
     """
     with contextlib.suppress(RedisError):
-        if (yield walk_away(token)) and surely:
+        if (yield Within(WALK_AWAY_S, walk_away(token))) and surely:
             return
         yield Sleep(STRAGGLER_S)
-        yield walk_away(token)
+        yield Within(WALK_AWAY_S, walk_away(token))

@@ -11,11 +11,12 @@ import select
 import time
 from collections.abc import Sequence
 
-from redis.exceptions import RedisError, TimeoutError
+from redis.exceptions import AskError, RedisError, TimeoutError, TryAgainError
 
 from django_redis_components.core.clients import Client
 from django_redis_components.core.links import Link
 from django_redis_components.core.server import block_slice
+from django_redis_components.core.slots import pause_s
 
 
 class BellWaiter:
@@ -46,12 +47,17 @@ class BellWaiter:
         Raises:
             redis.exceptions.RedisError: the server is away; the next wait connects again.
         """
+        deadline = time.monotonic() + seconds
         try:
-            return self._wait(time.monotonic() + seconds)
-        except RedisError:
+            return self._wait(deadline)
+        except RedisError as exc:
             self.close()
             self._client.distrust()
-            raise
+            if self._client.endpoint.kind != "cluster" or not isinstance(exc, AskError | TryAgainError):
+                raise
+        # The slot is being moved, or has moved. Whoever waits looks again after a wait anyway, and waits as all do.
+        self._pause(min(pause_s(), deadline - time.monotonic()))
+        return False
 
     def close(self) -> None:
         """Give up the outstanding block and the link."""
@@ -80,6 +86,13 @@ class BellWaiter:
             self._link.send("BZPOPMIN", *self._bells, f"{block_slice(settings, math.inf):.3f}")
             self._overdue_at = time.monotonic() + settings.socket_timeout_s
         return self._link, self._overdue_at
+
+    def _pause(self, seconds: float) -> None:
+        """Let some time pass, unless the wake descriptor is readable."""
+        poller = select.poll()
+        if self._wake_fd is not None:
+            poller.register(self._wake_fd, select.POLLIN)
+        poller.poll(max(0.0, seconds * 1_000))
 
     def _ready(self, link: Link, seconds: float) -> set[int]:
         """The descriptors that can be read within this time, or none somewhat before it has passed.

@@ -31,6 +31,7 @@ from django_redis_components.core.errands import Errands, started
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.leases import Lease, Leases, deadline_of
 from django_redis_components.core.protocol import Batch, Call, Flow, run
+from django_redis_components.core.slots import slot_wait_limit
 
 if TYPE_CHECKING:
     from django_redis_components.core.care import Care
@@ -191,7 +192,8 @@ class Watchdog:
     def _renew(self, using: str, renewals: list[tuple[Watch, int]]) -> None:
         asked_at = time.monotonic()
         try:
-            replies = run(client(using), _extend_all(renewals))
+            with slot_wait_limit(0):  # tried again soon anyway, and leases in other slots must not wait for this one
+                replies = run(client(using), _extend_all(renewals))
         except (RedisError, RedisComponentsError) as exc:
             replies = [exc] * len(renewals)
         for (watch, wanted_ms), reply in zip(renewals, replies, strict=True):

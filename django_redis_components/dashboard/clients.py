@@ -48,6 +48,7 @@ def _impatient(endpoint: Endpoint) -> Endpoint:
         connect_timeout_s=min(endpoint.settings.connect_timeout_s, CONNECT_S),
         socket_timeout_s=min(endpoint.settings.socket_timeout_s, READ_S),
         retries=0,
+        slot_migration_timeout_s=min(endpoint.settings.slot_migration_timeout_s, READ_S),
     )
     return dataclasses.replace(endpoint, settings=patience)
 

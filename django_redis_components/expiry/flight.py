@@ -19,13 +19,15 @@ from redis.exceptions import RedisError
 
 from django_redis_components.core.guards import refuse_awaitable
 from django_redis_components.core.keys import key, validate_name
-from django_redis_components.core.protocol import Wait
+from django_redis_components.core.protocol import Wait, Within
 from django_redis_components.expiry.recipe import Recipe
 from django_redis_components.expiry.scripts import ABANDON, FETCH, FORGET, STORE, Found
 from django_redis_components.expiry.spreading import shortened
 
 #: How many leases a caller waits in all: that of one who dies, and that of the one who follows.
 PATIENCE_LEASES = 2
+#: Seconds that a caller who has its value waits for a Cluster slot that is being moved, to keep it for others.
+SLOT_WAIT_S = 1.0
 
 _log = logging.getLogger(__name__)
 
@@ -110,7 +112,7 @@ class Flight:
     def _store(self, body: str | bytes, delta_ms: int) -> Steps:
         """Keep it. The caller has its value, whatever becomes of this."""
         try:
-            yield STORE(
+            store = STORE(
                 value=self._value_key,
                 flight=self._flight_key,
                 token=self._token,
@@ -118,11 +120,12 @@ class Flight:
                 ttl_ms=max(1, round(shortened(self._recipe.ttl_ms, self._recipe.spread))),
                 delta_ms=max(1, delta_ms),
             )
+            yield Within(SLOT_WAIT_S, store)
         except RedisError as exc:
             _log.warning("The value of %r was computed, and could not be stored: %s", self._name, exc)
 
     def _abandon(self) -> Steps:
         try:
-            yield ABANDON(flight=self._flight_key, token=self._token)
+            yield Within(SLOT_WAIT_S, ABANDON(flight=self._flight_key, token=self._token))
         except RedisError as exc:
             _log.warning("Others wait for %r until the lease ends: %s", self._name, exc)

@@ -13,7 +13,7 @@ from redis.exceptions import RedisError, ResponseError
 from django_redis_components.core import conf, keys
 from django_redis_components.core.breaker import PAUSE_S, Breaker
 from django_redis_components.core.exceptions import UnsupportedServer
-from django_redis_components.core.protocol import Command, Flow, Sleep
+from django_redis_components.core.protocol import Command, Flow, Sleep, Within
 from django_redis_components.core.rates import RateLike, parse_rate
 from django_redis_components.core.units import Seconds, check_flag, to_seconds
 from django_redis_components.ratelimits import decision as decisions
@@ -31,6 +31,8 @@ MAX_RATES = 8
 MAX_DENIALS = 10_000
 #: Shortest and longest random part of a pause in `wait`, in seconds: those who wait do not all come back at once.
 SCATTER_S = (0.001, 0.005)
+#: Seconds that a hit waits for a Cluster slot that is being moved, before `on_error` decides on it: a page waits too.
+SLOT_WAIT_S = 2.0
 
 #: What a visitor's key may be; it is hashed, so that its text matters to nobody.
 VisitorKey = str | bytes | int
@@ -138,7 +140,7 @@ class Limiter:
         question = self._of_cost_1[denials] if cost == 1 else self._made(cost, denials)
         call_id = os.urandom(8) if call_id is None else call_id
         try:
-            reply = yield question.call(f"{visitor}:penalty", self._places(visitor), call_id)
+            reply = yield Within(SLOT_WAIT_S, question.call(f"{visitor}:penalty", self._places(visitor), call_id))
         except (RedisError, UnsupportedServer) as exc:
             return self._without_redis(breaker, exc)
         breaker.succeeded()

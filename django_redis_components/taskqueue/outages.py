@@ -10,8 +10,17 @@ import threading
 import time
 from collections.abc import Callable
 
+from django_redis_components.core.exceptions import SlotMigrating
+
 #: Seconds after which an outage that goes on is spoken of again. Lower: more lines in the log.
 SAY_AGAIN_S = 30.0
+
+
+def cause(exc: Exception) -> str:
+    """What is wrong, for the log."""
+    if isinstance(exc, SlotMigrating):
+        return f"The queue's Cluster slot is being moved ({exc})"
+    return f"Redis is away ({type(exc).__name__}: {exc})"
 
 
 class Outage:

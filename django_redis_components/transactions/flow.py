@@ -24,12 +24,14 @@ from redis.exceptions import (
     WatchError,
 )
 
-from django_redis_components.core.protocol import Command, Sleep
+from django_redis_components.core.exceptions import SlotMigrating
+from django_redis_components.core.protocol import Command, Read, Sleep, Within
 from django_redis_components.core.recovery import HOPELESS, REFUSED
+from django_redis_components.core.slots import is_migrating, slot_of
 from django_redis_components.locks import Lock
 from django_redis_components.transactions.exceptions import OutcomeUnknown, TooMuchContention
 from django_redis_components.transactions.pipes import other_slot
-from django_redis_components.transactions.plan import Plan, slot_of
+from django_redis_components.transactions.plan import Plan
 from django_redis_components.transactions.steps import Body, Held, Release, Send, Take, Watch
 
 #: Milliseconds that a marker lives: longer than anybody asks whether its EXEC was run.
@@ -74,8 +76,12 @@ class Update:
                 end = yield from self._attempt()
                 if end.is_done:
                     return end.value
-                conflicts += 1
                 self._stop_at_the_bounds(end)
+                if is_migrating(end.error):
+                    # Refused until the slot has moved, since there is no such key: the client waits for that.
+                    yield Within(self._left_s(), Read("EXISTS", self._plan.new_marker()))
+                    continue
+                conflicts += 1
                 yield Sleep(min(self._pause(conflicts), self._left_s()))
         finally:
             if self._lock is not None:
@@ -84,6 +90,8 @@ class Update:
     def _stop_at_the_bounds(self, end: _End) -> None:
         if self._attempts < self._plan.attempts and self._left_s() > 0:
             return
+        if is_migrating(end.error):
+            raise SlotMigrating(slot_of(self._plan.keys[0]), self._elapsed_s(), f"(connection {self._plan.using!r})")
         if end.error is not None:
             raise end.error
         used_up = self._attempts >= self._plan.attempts
@@ -113,12 +121,13 @@ class Update:
         except RedisError as exc:
             if not _is_passing(exc):
                 raise
+            if is_migrating(exc):
+                self._attempts -= 1  # the function was not called, and waiting for a slot uses no attempt
             return _End(is_done=False, error=exc)
         try:
             value = yield Body(self._func, held)
         except WatchError:
-            held.close(distrust=held.pipe.lost is not None)
-            return _CONFLICT
+            return _watch_lost(held)
         except Exception:
             yield from _let_go(held)
             raise
@@ -126,8 +135,7 @@ class Update:
             held.close()
             raise
         if held.pipe.lost is not None:  # and the function has caught the error
-            held.close(distrust=True)
-            return _CONFLICT
+            return _watch_lost(held)
         return (yield from self._commit(held, marker, value))
 
     def _commit(self, held: Held, marker: str, value: Any) -> Steps:
@@ -156,7 +164,7 @@ class Update:
         failures = 0
         while True:
             try:
-                said = yield command
+                said = yield Within(self._left_s(), command)
             except RedisError as exc:
                 failures += 1
                 if not _is_passing(exc) or self._left_s() <= 0:
@@ -182,6 +190,13 @@ class Update:
         return max(0.0, self._plan.deadline_s - self._elapsed_s())
 
 
+def _watch_lost(held: Held) -> _End:
+    """A key has changed, or the connection was lost, or the node of the keys was moving their slot."""
+    lost = held.pipe.lost
+    held.close(distrust=lost is not None)
+    return _End(is_done=False, error=lost) if is_migrating(lost) else _CONFLICT
+
+
 def _let_go(held: Held) -> Steps:
     """Give the connection back without a transaction; the caller has an error to raise already."""
     try:
@@ -202,7 +217,7 @@ def _judged(replies: list[Any], value: Any, plan: Plan) -> _End:
         error = next((reply for reply in queued if isinstance(reply, RedisError)), executed)
         if isinstance(error, AskError) and error.slot_id != slot_of(plan.keys[0]):
             raise other_slot(error)
-        if isinstance(executed, ExecAbortError) and _is_passing(error):
+        if (isinstance(executed, ExecAbortError) or error is executed) and _is_passing(error):
             return _End(is_done=False, error=error)
         raise error
     if executed is None:

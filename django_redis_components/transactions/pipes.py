@@ -21,6 +21,7 @@ from redis.exceptions import (
     ConnectionError,
     RedisError,
     TimeoutError,
+    TryAgainError,
     WatchError,
 )
 
@@ -79,7 +80,8 @@ class _Common:
         """What to raise for the error of a command that ran at once."""
         if isinstance(error, AskError) and error.slot_id != self.slot:
             return other_slot(error)
-        if isinstance(error, AskError | ConnectionError | TimeoutError) and not isinstance(error, HOPELESS):
+        passing = AskError | TryAgainError | ConnectionError | TimeoutError
+        if isinstance(error, passing) and not isinstance(error, HOPELESS):
             self.lost = error
             return self._watch_error()
         return error

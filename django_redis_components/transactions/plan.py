@@ -8,10 +8,9 @@ import secrets
 from collections.abc import Callable
 from typing import Any
 
-from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
-
 from django_redis_components.core import keys as own_keys
 from django_redis_components.core.guards import is_async, name_of
+from django_redis_components.core.slots import slot_of
 from django_redis_components.core.units import Seconds, to_seconds
 
 #: What decides on the slot of a key: the text in its first braces, if there is any.
@@ -85,11 +84,6 @@ def refuse_coroutine(func: Callable[..., Any]) -> None:
     """
     if is_async(func):
         raise TypeError(f"{name_of(func)}() is a coroutine function: use aatomic_update().")
-
-
-def slot_of(key: str) -> int:
-    """The Cluster slot of a key."""
-    return int(key_slot(key.encode(), REDIS_CLUSTER_HASH_SLOTS))
 
 
 def _check_count(value: object, what: str, least: int) -> None:

@@ -16,6 +16,9 @@ from tests.architecture.sources import PACKAGE_DIR, lua_files, modules
 #: Lines that a script's file may have.
 LIMIT = 250
 
+#: What a script puts before a colon without making a key of it.
+NO_KEYS = {"ratelimits/lua/sliding.lua": {"id"}}
+
 GOOD = """\
 -- Takes the lock.
 -- Precondition: none.
@@ -64,6 +67,17 @@ def test_a_scripts_header_equals_its_declaration(path: Path) -> None:
     assert name_of(path) in declarations(), "no LuaScript in the room's scripts.py declares it"
     _, declared = declarations()[name_of(path)]
     assert (list(declared.keys), list(declared.args)) == (header.keys, header.args)
+
+
+@pytest.mark.parametrize("path", lua_files(), ids=name_of)
+def test_a_script_that_derives_keys_says_so_and_has_room_for_the_guard_key(path: Path) -> None:
+    _, script = declarations()[name_of(path)]
+    source = "\n".join(line.partition("--")[0] for line in script.source.splitlines())
+    derived = set(re.findall(r"""(\w+(?:\[\w+\])?) *\.\. *["']:""", source)) - NO_KEYS.get(name_of(path), set())
+
+    assert script.derives == bool(derived), f"builds keys from {sorted(derived)}; the header's DERIVED line says so"
+    if script.derives:  # on a Cluster the last of its KEYS is the guard
+        assert re.findall(r"#KEYS|\(KEYS\b|, *KEYS\)", source) == []
 
 
 def test_every_declaration_has_its_file() -> None:

@@ -37,6 +37,13 @@ class Move:
         for name in found:
             self.source.execute_command("MIGRATE", address["host"], address["port"], name, 0, 5000)
 
+    def carry_in_batches(self, size: int = 10) -> None:
+        """Carry all keys over, some at a time, as ``redis-cli --cluster reshard`` does."""
+        address = self.target.connection_pool.connection_kwargs
+        command = ("MIGRATE", address["host"], address["port"], "", 0, 5000, "KEYS")
+        while found := self.source.execute_command("CLUSTER", "GETKEYSINSLOT", self.slot, size):
+            self.source.execute_command(*command, *found)
+
     def finish(self) -> None:
         """All know the new owner when this returns."""
         self.carry()

@@ -27,6 +27,7 @@ KEYS: list[tuple[str, Any, Any, Any, str]] = [
     ("CONNECTIONS.default.SOCKET_TIMEOUT", timedelta(seconds=7), 7.0, 0, DURATION),
     ("CONNECTIONS.default.CONNECT_TIMEOUT", 1, 1.0, "1", DURATION),
     ("CONNECTIONS.default.RETRIES", 0, 0, 21, "a whole number from 0 to 20"),
+    ("CONNECTIONS.default.SLOT_MIGRATION_TIMEOUT", 0, 0.0, "60", DURATION_OR_ZERO),
     ("TASKQUEUE.LEASE", timedelta(minutes=1), 60.0, -1, DURATION),
     ("TASKQUEUE.QUEUES", ["mail", "high"], ("mail", "high"), "mail", "None or a list of strings"),
     ("TASKQUEUE.ENQUEUE_ON_COMMIT", True, True, 1, BOOLEAN),

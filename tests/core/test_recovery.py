@@ -17,7 +17,7 @@ from django_redis_components.core.protocol import Batch, Command, Flow, Read, Wa
 from example_project.localserver import LocalServer, old_redis_binary
 from tests.core.conftest import Driver
 from tests.core.sample import ONCE, PUT
-from tests.core.slots import moving, node_id
+from tests.core.slots import moving
 from tests.support import Proxy, Store, eventually
 
 Start = Callable[..., LocalServer]
@@ -349,42 +349,6 @@ def test_a_password_that_is_asked_for_later_is_explained_too(own_server: Store, 
 # Cluster
 
 
-def test_a_key_that_is_being_moved_is_found_on_either_side(stores: Any, settings: Any, drive: Driver) -> None:
-    cluster = stores.get("cluster").for_test("moving-ask")
-    point(settings, cluster.url)
-    here, gone = "moving-ask:{slot}:here", "moving-ask:{slot}:gone"
-
-    with moving(cluster, here) as move:
-        drive.ask(Batch([Command("SET", here, 1, "PX", 60_000), Command("SET", gone, 2, "PX", 60_000)]))
-        move.begin()
-        move.carry(gone)
-
-        assert drive.ask(Command("INCR", here)) == 2
-        assert drive.ask(Command("INCR", gone)) == 3
-        assert drive.ask(Batch([Command("INCR", gone), Command("INCR", here)] * 3)) == [4, 3, 5, 4, 6, 5]
-        assert move.target.execute_command("CLUSTER", "COUNTKEYSINSLOT", move.slot) == 1
-    cluster.delete_keys()
-
-
-def test_a_script_that_meets_a_moving_slot_and_a_server_without_it_runs_once(
-    stores: Any, settings: Any, drive: Driver
-) -> None:
-    cluster = stores.get("cluster").for_test("moving-script")
-    point(settings, cluster.url)
-    call = PUT(target="moving-script:{slot}:a", counter="moving-script:{slot}:n", value="v")
-
-    with moving(cluster, "moving-script:{slot}:a") as move:
-        drive.ask(call)
-        move.begin()
-        move.carry("moving-script:{slot}:a", "moving-script:{slot}:n")
-        for node in (move.source, move.target):
-            node.script_flush()
-
-        assert drive.ask(call) == [2, 42]
-        assert drive.ask(Batch([call, call])) == [[3, 42], [4, 42]]
-    cluster.delete_keys()
-
-
 def test_a_slot_that_has_moved_is_followed_and_then_known(stores: Any, settings: Any, drive: Driver) -> None:
     cluster = stores.get("cluster").for_test("moved")
     point(settings, cluster.url)
@@ -434,60 +398,6 @@ def test_a_slot_may_move_there_and_back_while_it_is_used(stores: Any, settings: 
         stop.set()
         worker.join(60)
     assert counted == list(range(1, len(counted) + 1))
-    cluster.delete_keys()
-
-
-def test_keys_that_are_torn_apart_by_a_move_are_tried_until_they_are_together(
-    stores: Any, settings: Any, drive: Driver
-) -> None:
-    cluster = stores.get("cluster").for_test("torn")
-    point(settings, cluster.url, RETRIES=20)
-    one, two = "torn:{slot}:1", "torn:{slot}:2"
-
-    with moving(cluster, one) as move:
-        drive.ask(Command("MSET", one, 1, two, 2))
-        move.begin()
-        move.carry(one)
-        later = threading.Timer(0.05, move.carry, [two])
-        later.start()
-
-        assert drive.ask(Read("MGET", one, two)) == [b"1", b"2"]
-        later.join()
-    cluster.delete_keys()
-
-
-def test_nodes_that_do_not_agree_are_asked_a_few_times_and_then_named(
-    stores: Any, settings: Any, drive: Driver
-) -> None:
-    cluster = stores.get("cluster").for_test("torn")
-    point(settings, cluster.url, RETRIES=1)
-    name = "disagree:{slot}"
-    text = r"^The nodes of the cluster do not agree on who serves the slot of .*: the last one asked named "
-
-    with moving(cluster, name) as move:
-        move.source.execute_command("CLUSTER", "SETSLOT", move.slot, "MIGRATING", node_id(move.target))
-        for request in (Command("INCR", name), Batch([Command("INCR", name)])):
-            with pytest.raises(redis.exceptions.ClusterDownError, match=text + r"127\.0\.0\.1:\d+\.$"):
-                drive.ask(request)
-
-
-def test_nodes_that_do_not_agree_yet_are_given_time(stores: Any, settings: Any, drive: Driver) -> None:
-    cluster = stores.get("cluster").for_test("torn")
-    point(settings, cluster.url, RETRIES=20)
-    name = "torn:{slot}:late"
-
-    with moving(cluster, name) as move:
-        move.source.execute_command("CLUSTER", "SETSLOT", move.slot, "MIGRATING", node_id(move.target))
-        before = rejected(move.target)
-        later = threading.Timer(
-            0.05, move.target.execute_command, ("CLUSTER", "SETSLOT", move.slot, "IMPORTING", node_id(move.source))
-        )
-        later.start()
-
-        assert drive.ask(Command("INCR", name)) == 1
-        assert rejected(move.target) > before
-        later.join()
-        move.finish()
     cluster.delete_keys()
 
 

@@ -67,8 +67,8 @@ def _single(binary: Callable[[], Path], name: str, directory: Path) -> Running:
     return Running(name, server.url, redis.Redis.from_url(server.url), (server,))
 
 
-def _cluster(name: str, directory: Path) -> Running:
-    servers = start_cluster(valkey_binary(), directory)
+def _cluster(binary: Callable[[], Path], name: str, directory: Path) -> Running:
+    servers = start_cluster(binary(), directory)
     nodes = [f"127.0.0.1:{server.port}" for server in servers]
     raw = RedisCluster(host="127.0.0.1", port=servers[0].port or 0)
     return Running(name, f"redis+cluster://{','.join(nodes)}", raw, tuple(servers))
@@ -85,11 +85,14 @@ def _sentinel(name: str, directory: Path) -> Running:
 STORES: dict[str, Callable[[Path], Running]] = {
     "valkey": partial(_single, valkey_binary, "valkey"),
     "redis7": partial(_single, redis_binary, "redis7"),
-    "cluster": partial(_cluster, "cluster"),
+    "cluster": partial(_cluster, valkey_binary, "cluster"),
 }
 
 #: Set-ups that only the tests of connections ask for.
-OTHERS: dict[str, Callable[[Path], Running]] = {"sentinel": partial(_sentinel, "sentinel")}
+OTHERS: dict[str, Callable[[Path], Running]] = {
+    "sentinel": partial(_sentinel, "sentinel"),
+    "cluster7": partial(_cluster, redis_binary, "cluster7"),
+}
 
 
 class Stores:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
 from redis.exceptions import ClusterCrossSlotError
 
+from django_redis_components.core.exceptions import SlotMigrating
 from django_redis_components.transactions import aatomic_update, atomic_update
+from tests.core.slots import Move, moving
 from tests.support import Store, run_async
 from tests.transactions.accounts import double
 
@@ -47,3 +50,71 @@ def test_keys_of_one_tag_are_fine_wherever_they_lie(store: Store) -> None:
 
         assert atomic_update(double(key), key, f"log:{{{tag}}}") == 10
         store.raw.delete(key)
+
+
+class Mover:
+    """Doubles a balance; its slot begins to move while it is read."""
+
+    def __init__(self, key: str, move: Move, *, carry: bool) -> None:
+        self.key, self.move, self.carry = key, move, carry
+        self.calls = 0
+        self.later = threading.Timer(0.2, move.finish)
+
+    def __call__(self, pipe: Any) -> int:
+        balance = self.read(pipe)
+        pipe.multi()
+        pipe.set(self.key, balance * 2)
+        return balance * 2
+
+    def read(self, pipe: Any) -> int:
+        self.calls += 1
+        balance = int(pipe.get(self.key))
+        if self.calls == 1:
+            self.move.begin()
+            if self.carry:
+                self.move.carry(self.key)
+            self.later.start()
+            balance = int(pipe.get(self.key))
+        return balance
+
+
+@pytest.mark.parametrize("carry", [False, True], ids=["before the keys", "and the keys are gone"])
+def test_a_slot_that_begins_to_move_in_a_transaction_is_waited_for(store: Store, carry: bool) -> None:
+    key = f"{store.prefix}:{{account}}"
+    store.raw.set(key, 5, px=60_000)
+
+    with moving(store, key) as move:
+        double_it = Mover(key, move, carry=carry)
+        assert atomic_update(double_it, key, attempts=2, deadline=30) == 10
+        double_it.later.join()
+
+        assert store.raw.get(key) == b"10"
+        assert double_it.calls == 2
+
+
+def test_a_slot_that_moves_is_waited_for_without_using_attempts(store: Store) -> None:
+    key = f"{store.prefix}:{{account}}"
+    store.raw.set(key, 5, px=60_000)
+
+    with moving(store, key) as move:
+        move.begin()
+        later = threading.Timer(0.2, move.finish)
+        later.start()
+
+        assert atomic_update(double(key), key, attempts=1, deadline=30) == 10
+        later.join()
+
+
+@pytest.mark.parametrize("attempts", [1, 5])
+def test_a_slot_that_moves_for_longer_than_the_deadline_is_an_error(store: Store, attempts: int) -> None:
+    key = f"{store.prefix}:{{account}}"
+    store.raw.set(key, 5, px=60_000)
+
+    with moving(store, key) as move:
+        move.begin()
+        with pytest.raises(SlotMigrating, match="Nothing was executed"):
+            atomic_update(double(key), key, attempts=attempts, deadline=0.2)
+        with pytest.raises(SlotMigrating, match="Nothing was executed"):
+            run_async(lambda: aatomic_update(double(key), key, attempts=attempts, deadline=0.2))
+
+    assert store.raw.get(key) == b"5"

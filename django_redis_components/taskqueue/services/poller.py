@@ -22,13 +22,14 @@ from redis.exceptions import NoPermissionError, RedisError
 from django_redis_components.core import conf
 from django_redis_components.core.clients import Client
 from django_redis_components.core.protocol import Command, run
+from django_redis_components.core.slots import slot_wait_limit
 from django_redis_components.core.units import to_ms
 from django_redis_components.core.waiting import BellWaiter
 from django_redis_components.taskqueue import arguments, faults
 from django_redis_components.taskqueue.exceptions import WorkerLost
 from django_redis_components.taskqueue.operations import fingerprints
 from django_redis_components.taskqueue.operations.control import empty_bins
-from django_redis_components.taskqueue.outages import Outage
+from django_redis_components.taskqueue.outages import Outage, cause
 from django_redis_components.taskqueue.periodic.declared import Schedule
 from django_redis_components.taskqueue.periodic.firing import Clockwork
 from django_redis_components.taskqueue.scripts import TEND, base_key
@@ -95,8 +96,9 @@ class Poller:
         if time.monotonic() < self._next_at:
             return
         try:
-            self._look_at_server()
-            self._next_at = time.monotonic() + self._round()
+            with slot_wait_limit(0):  # it counts as an outage, after which workers need time to renew their leases
+                self._look_at_server()
+                self._next_at = time.monotonic() + self._round()
             self._away = False
             self._outage.over()
             self._pause_s = FIRST_PAUSE_S
@@ -208,7 +210,7 @@ class Poller:
 
     def _trouble(self, exc: RedisError) -> None:
         """Say so, and try again after a pause."""
-        self._outage.tell(f"Poller: Redis is away ({type(exc).__name__}: {exc}); trying again.")
+        self._outage.tell(f"Poller: {cause(exc)}; trying again.")
         self._next_at = time.monotonic() + random.uniform(self._pause_s / 4, self._pause_s)
         self._pause_s = min(ERROR_PAUSE_S, 2 * self._pause_s)
         self._away = True

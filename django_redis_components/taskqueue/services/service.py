@@ -14,6 +14,7 @@ from redis.exceptions import ConnectionError, NoPermissionError, RedisError, Tim
 from django_redis_components.core import connections, keys
 from django_redis_components.core.protocol import Command
 from django_redis_components.core.recovery import HOPELESS, REFUSED
+from django_redis_components.core.slots import slot_wait_limit
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.operations.inspect import policy_of
 from django_redis_components.taskqueue.outages import Outage
@@ -135,7 +136,8 @@ def _persist(step: Callable[[], None], say: Say, stops: Sequence[int], watched: 
     outage = Outage(say, say)
     while not stops and not (watched and watched.is_alone()):
         try:
-            step()
+            with slot_wait_limit(0):  # a signal that came meanwhile is looked at between two tries
+                step()
         except RedisError as exc:
             if not _passing(exc):
                 raise

@@ -20,6 +20,7 @@ from redis.exceptions import RedisError
 
 from django_redis_components.core import conf, connections
 from django_redis_components.core.protocol import Command
+from django_redis_components.core.slots import slot_wait_limit
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue.outages import Outage
 from django_redis_components.taskqueue.periodic import declared
@@ -101,7 +102,8 @@ class Supervisor:
         if quiets:
             self._on_quiet()
         try:
-            return self._loop(read_fd, self._health.watch(read_fd))
+            with slot_wait_limit(0):  # signals, beacons and time limits are looked at meanwhile
+                return self._loop(read_fd, self._health.watch(read_fd))
         finally:
             self._health.close()
 

@@ -12,6 +12,7 @@ from redis.exceptions import RedisError
 
 from django_redis_components.core import connections
 from django_redis_components.core.protocol import Flow, arun, run
+from django_redis_components.core.slots import slot_wait_limit
 from django_redis_components.taskqueue.exceptions import LeaseLost
 from django_redis_components.taskqueue.tasks import notes, store
 from django_redis_components.taskqueue.tasks.notes import Progress
@@ -24,6 +25,8 @@ logger = logging.getLogger("django_redis_components.taskqueue")
 BURST = 3
 #: Seconds in which one more may be written.
 REFILL_S = 0.5
+#: Seconds that progress waits for a Cluster slot that is being moved; what is not written goes with the next.
+SLOT_WAIT_S = 1.0
 
 
 class TaskContext:
@@ -92,7 +95,8 @@ class TaskContext:
         """See `progress`."""
         if self._noted(notes.progress_of(done, total, note)):
             try:
-                kept = await arun(connections.aclient(self.task_result.using), self._save())
+                with slot_wait_limit(SLOT_WAIT_S):
+                    kept = await arun(connections.aclient(self.task_result.using), self._save())
             # Tested; but Python 3.11 stops tracing a frame that an error reaches through nested generators.
             except RedisError as exc:  # pragma: no cover
                 self._unwritten(exc)
@@ -109,7 +113,8 @@ class TaskContext:
         if not self._is_pending or self._is_lost:
             return
         try:
-            kept = run(self._client(), self._save())
+            with slot_wait_limit(SLOT_WAIT_S):
+                kept = run(self._client(), self._save())
         except RedisError as exc:
             self._unwritten(exc)
         else:

@@ -21,8 +21,9 @@ from redis.exceptions import RedisError
 
 from django_redis_components.core.clients import Client
 from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.slots import slot_wait_limit
 from django_redis_components.core.waiting import BellWaiter
-from django_redis_components.taskqueue.outages import Outage
+from django_redis_components.taskqueue.outages import Outage, cause
 from django_redis_components.taskqueue.scripts import base_key
 from django_redis_components.taskqueue.tasks.jobs import Ack, Job
 from django_redis_components.taskqueue.workers.buffer import HOARD_S
@@ -166,7 +167,8 @@ class Worker:
             handed_back.update(running)
             for job in [job for job in running.values() if job.id not in but]:
                 self.fetcher.settle(Ack(job.id, job.token, "back"))
-            self.supply.buffer.send_acks()
+            with slot_wait_limit(GIVE_BACK_S):
+                self.supply.buffer.send_acks()
             done = not self.fetcher.asking() and self.fetcher.held.keys() <= set(but)
             if done or time.monotonic() > deadline:
                 return
@@ -175,7 +177,8 @@ class Worker:
     def _live(self, lane: str) -> None:
         while not self._stopping:
             try:
-                job = self.supply.next(lane, wait=not self.burst)
+                with slot_wait_limit(0):  # `_rest` waits, and hears of a stop meanwhile
+                    job = self.supply.next(lane, wait=not self.burst)
             except (RedisError, RedisComponentsError) as exc:
                 self._rest(exc)
                 continue
@@ -190,7 +193,7 @@ class Worker:
         self.supply.buffer.send_acks()
 
     def _rest(self, exc: Exception) -> None:
-        self._outage.tell(f"Redis is away ({type(exc).__name__}: {exc}); trying again.")
+        self._outage.tell(f"{cause(exc)}; trying again.")
         deadline = time.monotonic() + random.uniform(0.1, 1.0)
         while not self._stopping and time.monotonic() < deadline:
             time.sleep(0.05)

@@ -28,4 +28,5 @@ def script(name: str, **declared: object) -> LuaScript:
 PUT = script("put", keys=("target", "counter"), args=("value",), idempotent=True)
 ONCE = script("put", keys=("target", "counter"), args=("value",))
 COUNT = script("count", keys=("first", "others*"), args=("by*",))
+PAIR = script("pair", keys=("base",), args=("value",), idempotent=True)
 FAIL = script("fail", keys=("counter",), idempotent=True)

@@ -1,0 +1,97 @@
+"""Cluster slots that are being moved: which errors say so, how long requests wait, and what the log says.
+
+While a slot moves, some of its keys are on the source node and some on the target. The source answers ASK or
+TRYAGAIN for keys that it does not have. ASKING is never sent: a script would run on the target with half of its keys.
+The client asks the source again until the slot has moved, which uses no retry.
+
+A script that derives keys gets a guard key (`scripts`): a key of the slot that never exists. Without it a script whose
+declared keys are still on the source would run there, and fail midway at a derived key that has moved.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import math
+import random
+import time
+
+from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
+from redis.exceptions import AskError, MovedError, TryAgainError
+
+#: Shortest and longest pause before a request for a moving slot is sent again, in seconds. Shorter: more load on a
+#: node that is busy with moving keys. Longer: requests go on later than they could.
+PAUSE_S = (0.05, 0.5)
+#: Seconds after which a slot that is still being moved is logged again.
+LOG_AGAIN_S = 60.0
+
+_log = logging.getLogger(__name__)
+_give_up_at: contextvars.ContextVar[float] = contextvars.ContextVar("slot_wait_gives_up_at", default=math.inf)
+
+
+def slot_of(key: object) -> int:
+    """The Cluster slot of a key."""
+    return int(key_slot(key if isinstance(key, bytes) else str(key).encode(), REDIS_CLUSTER_HASH_SLOTS))
+
+
+def is_migrating(error: object) -> bool:
+    """Whether a node of a Cluster refused a request because its slot is being moved. Nothing was executed."""
+    return isinstance(error, TryAgainError) or (isinstance(error, AskError) and not isinstance(error, MovedError))
+
+
+def pause_s() -> float:
+    """Seconds until a request for a moving slot is sent again."""
+    return random.uniform(*PAUSE_S)
+
+
+class slot_wait_limit:  # noqa: N801 - a context manager, used as a function
+    """Within this block, requests of this thread or task wait at most so many seconds for a moving slot, in all.
+
+    For callers that have something else to do meanwhile, or a time limit of their own.
+    """
+
+    __slots__ = ("_before", "_seconds")
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._before = math.inf
+
+    def __enter__(self) -> None:
+        self._before = _give_up_at.get()
+        _give_up_at.set(min(self._before, time.monotonic() + self._seconds))
+
+    def __exit__(self, *_: object) -> None:
+        _give_up_at.set(self._before)  # `reset` would refuse in the context of a collector that closes a coroutine
+
+
+def give_up_at(timeout_s: float) -> float:
+    """Until when a request that meets a moving slot now waits for it, by the monotonic clock."""
+    return min(_give_up_at.get(), time.monotonic() + timeout_s)
+
+
+class SlotWaits:
+    """Logs which slots are waited for: a warning when it begins, an info when the requests went on."""
+
+    def __init__(self) -> None:
+        #: Slot -> when it was first waited for, and when that was last logged (monotonic).
+        self._waits: dict[int, tuple[float, float]] = {}
+
+    def begin(self, slot: int, where: object, timeout_s: float) -> None:
+        """A request waits for this slot."""
+        now = time.monotonic()
+        before = self._waits.get(slot)
+        if before is not None and now < before[1] + LOG_AGAIN_S:
+            return
+        self._waits[slot] = (before[0] if before else now, now)
+        _log.warning(
+            "Slot %d of the Cluster %s is being moved to another node: its requests wait, at most %g s each.",
+            slot, where, timeout_s,
+        )  # fmt: skip
+
+    def end(self, slot: int) -> None:
+        """A request for this slot that had waited was answered."""
+        waited = self._waits.pop(slot, None)
+        if waited is not None:
+            _log.info(
+                "Slot %d of the Cluster has moved; its requests waited for %.1f s.", slot, time.monotonic() - waited[0]
+            )

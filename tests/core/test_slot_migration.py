@@ -1,0 +1,293 @@
+"""A Cluster slot that is being moved: nothing runs after ASK, requests wait, and their number is bounded by time."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis
+from redis.exceptions import TryAgainError
+
+from django_redis_components.core import connections
+from django_redis_components.core.exceptions import RedisComponentsError, SlotMigrating
+from django_redis_components.core.protocol import Batch, Command, Flow, Read, Wait, Within
+from django_redis_components.core.scripts import guard_of
+from django_redis_components.core.slots import slot_of, slot_wait_limit
+from django_redis_components.core.waiting import BellWaiter
+from example_project.localserver import valkey_binary
+from tests.conftest import components_settings
+from tests.core.conftest import Driver
+from tests.core.sample import PAIR, PUT
+from tests.core.slots import Move, moving, node_id
+from tests.support import Store, eventually
+from tests.support.clusters import start_cluster
+from tests.support.killing import kill_all
+from tests.support.pools import close_pools
+
+
+@pytest.fixture(params=["cluster", "cluster7"])
+def cluster(request: pytest.FixtureRequest, stores: Any, settings: Any) -> Iterator[Store]:
+    """A Cluster of Valkey, and one of Redis 7."""
+    lent = stores.get(request.param).for_test(f"slots-{request.param}")
+    settings.REDIS_COMPONENTS = components_settings(lent)
+    yield lent
+    close_pools()
+    lent.delete_keys()
+
+
+def patience(settings: Any, seconds: float, **options: Any) -> None:
+    """How long requests wait for a moving slot."""
+    entry = settings.REDIS_COMPONENTS["CONNECTIONS"]["default"] | options
+    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {
+        "CONNECTIONS": {"default": {**entry, "SLOT_MIGRATION_TIMEOUT": seconds}}
+    }
+
+
+def named(cluster: Store, name: str) -> str:
+    return f"{cluster.prefix}:{{slot}}:{name}"
+
+
+def asking_commands(move: Move) -> int:
+    return sum("cmdstat_asking" in node.info("commandstats") for node in move.everyone)
+
+
+def finish_when_asked(move: Move) -> threading.Thread:
+    """Finish the move once the source has refused a request."""
+    before = refused(move.source)
+
+    def finish() -> None:
+        eventually(lambda: refused(move.source) > before)
+        move.finish()
+
+    thread = threading.Thread(target=finish)
+    thread.start()
+    return thread
+
+
+def refused(node: redis.Redis) -> int:
+    """How many answers ASK and TRYAGAIN the node has given."""
+    stats = node.info("errorstats")
+    return sum(int(stats.get(f"errorstat_{name}", {"count": 0})["count"]) for name in ("ASK", "TRYAGAIN"))
+
+
+def test_requests_wait_until_the_slot_of_their_keys_has_moved(cluster: Store, settings: Any, drive: Driver) -> None:
+    patience(settings, 30, RETRIES=0)
+    here, gone = named(cluster, "here"), named(cluster, "gone")
+    requests = {
+        "command": (Command("INCR", gone), 2),
+        "several keys": (Read("MGET", here, gone), [b"1", b"1"]),
+        "batch": (Batch([Command("INCR", gone), Command("INCR", here), Read("ECHO", "x", key=here)]), [2, 2, b"x"]),
+        "script": (PUT(target=here, counter=gone, value="v"), [2, 42]),
+    }
+
+    for request, reply in requests.values():
+        with moving(cluster, here) as move:
+            drive.ask(Command("MSET", here, 1, gone, 1))
+            move.begin()
+            move.carry(gone)
+            mover = finish_when_asked(move)
+
+            assert drive.ask(request) == reply
+            mover.join()
+            assert asking_commands(move) == 0
+
+
+def test_a_request_whose_keys_are_all_at_the_source_does_not_wait(cluster: Store, settings: Any, drive: Driver) -> None:
+    patience(settings, 0)
+
+    with moving(cluster, named(cluster, "here")) as move:
+        drive.ask(Command("SET", named(cluster, "here"), 1))
+        move.begin()
+
+        assert drive.ask(Command("INCR", named(cluster, "here"))) == 2
+
+
+@pytest.mark.parametrize("carried", [0, 1, 2], ids=["all keys at the source", "the derived one gone", "all gone"])
+def test_a_script_that_derives_keys_never_runs_on_half_of_them(
+    cluster: Store, settings: Any, drive: Driver, carried: int
+) -> None:
+    base = named(cluster, "base")
+    gone = [f"{base}:log", base][:carried]
+
+    with moving(cluster, base) as move:
+        assert drive.ask(PAIR(base=base, value="one")) == [1, 1]
+        move.begin()
+        if gone:
+            move.carry(*gone)
+        mover = finish_when_asked(move)
+
+        assert drive.ask(PAIR(base=base, value="two")) == [2, 2]
+        mover.join()
+        assert asking_commands(move) == 0
+        assert move.target.exists(guard_of(base)) == 0
+
+
+def test_a_script_waits_for_a_slot_and_for_a_node_that_does_not_know_it(
+    cluster: Store, settings: Any, drive: Driver
+) -> None:
+    base = named(cluster, "base")
+
+    with moving(cluster, base) as move:
+        drive.ask(PAIR(base=base, value="one"))
+        move.begin()
+        for node in (move.source, move.target):
+            node.script_flush()
+        mover = finish_when_asked(move)
+
+        assert drive.ask(Batch([PAIR(base=base, value="two"), PAIR(base=base, value="three")])) == [[2, 2], [3, 3]]
+        mover.join()
+
+
+def test_only_a_cluster_gets_the_guard_key(redis_server: Store, drive: Driver) -> None:
+    call = PAIR(base="drc:{x}", value="v")
+
+    assert call.wire()[2:] == (1, "drc:{x}", "v")
+    assert call.wire(True)[2:] == (2, "drc:{x}", "drc:{x}:guard", "v")
+    assert PUT(target="{a}1", counter="{a}2", value="v").wire(True)[2:] == (2, "{a}1", "{a}2", "v")
+
+
+@pytest.mark.parametrize("key", ["drc:{x}:y", b"drc:{x}:y", "plain", 7])
+def test_the_guard_key_is_in_the_slot_of_the_key(key: Any) -> None:
+    assert slot_of(guard_of(key)) == slot_of(key)
+
+
+def test_a_move_that_takes_too_long_is_an_error_that_says_that_nothing_was_executed(
+    cluster: Store, settings: Any, drive: Driver
+) -> None:
+    patience(settings, 0.3)
+    name = named(cluster, "n")
+
+    with moving(cluster, name) as move:
+        move.begin()
+        for request in (Command("INCR", name), Batch([Command("INCR", name)]), PAIR(base=name, value="v")):
+            began = time.monotonic()
+            with pytest.raises(SlotMigrating) as caught:
+                drive.ask(request)
+
+            assert time.monotonic() - began >= 0.3
+            assert isinstance(caught.value, RedisComponentsError)
+            assert isinstance(caught.value, TryAgainError)
+            assert caught.value.slot == slot_of(name)
+            assert caught.value.waited_s >= 0.3
+            assert str(caught.value).startswith(f"Slot {slot_of(name)} of the Cluster 127.0.0.1:")
+            assert str(caught.value).endswith(
+                f"is being moved to another node; waited for {caught.value.waited_s:.1f} s. "
+                "Nothing was executed: try again when it has moved."
+            )
+    assert cluster.raw.exists(name) == 0
+
+
+def test_a_caller_with_less_time_waits_no_longer(cluster: Store, drive: Driver) -> None:
+    name = named(cluster, "n")
+
+    with moving(cluster, name) as move:
+        move.begin()
+        began = time.monotonic()
+        for seconds in (0, 0.2):
+            with pytest.raises(SlotMigrating):
+                drive.ask(Within(seconds, Command("INCR", name)))
+        with pytest.raises(SlotMigrating), slot_wait_limit(0.1), slot_wait_limit(50):
+            connections.client().execute(Command("INCR", name))
+        assert time.monotonic() - began < 10
+
+
+def test_of_a_batch_only_what_meets_the_slot_fails(cluster: Store, drive: Driver) -> None:
+    name, other = named(cluster, "n"), f"{cluster.prefix}:other"
+
+    with moving(cluster, name) as move:
+        move.begin()
+        batch = Batch([Command("INCR", other), Command("INCR", name)], errors=True)
+        done, failed = drive.ask(Within(0, batch))
+
+    assert done == 1
+    assert isinstance(failed, SlotMigrating)
+
+
+def test_a_slot_that_is_waited_for_is_logged_once_and_once_more_when_it_has_moved(
+    cluster: Store, drive: Driver, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "django_redis_components.core.slots")
+    name = named(cluster, "n")
+    slot = slot_of(name)
+
+    with moving(cluster, name) as move:
+        move.begin()
+        mover = finish_when_asked(move)
+        assert drive.ask(Batch([Command("INCR", name), Command("INCR", name)])) == [1, 2]
+        mover.join()
+
+    warning, info = caplog.records
+    assert (warning.levelname, info.levelname) == ("WARNING", "INFO")
+    assert warning.getMessage().startswith(f"Slot {slot} of the Cluster 127.0.0.1:")
+    assert warning.getMessage().endswith("is being moved to another node: its requests wait, at most 60 s each.")
+    assert info.getMessage().startswith(f"Slot {slot} of the Cluster has moved; its requests waited for ")
+
+
+def test_a_blocking_wait_on_a_moving_slot_ends_early(cluster: Store, drive: Driver) -> None:
+    name = named(cluster, "wakeup")
+
+    with moving(cluster, name) as move:
+        move.begin()
+
+        assert drive.ask(Wait(name, 30)) is None
+
+
+def test_a_wait_for_wakeups_survives_a_move(cluster: Store) -> None:
+    name = named(cluster, "wakeups")
+    waiter = BellWaiter(connections.client(), [name])
+
+    with moving(cluster, name) as move:
+        assert not waiter.wait(0.01)  # the block stays outstanding
+        move.begin()
+        assert not waiter.wait(0.01)
+        move.finish()
+        eventually(lambda: not waiter.wait(0.01) and cluster.raw.zadd(name, {"one": 1}) and waiter.wait(5))
+    waiter.close()
+
+
+def test_a_slot_may_move_while_many_use_it(cluster: Store, drive: Driver) -> None:
+    base, stop, replies = named(cluster, "busy"), threading.Event(), list[list[int]]()
+
+    def flow() -> Flow[None]:
+        while not stop.is_set():
+            replies.append((yield PAIR(base=base, value="v")))
+            replies.extend((yield Batch([PAIR(base=base, value="v"), PAIR(base=base, value="v")])))
+
+    worker = threading.Thread(target=lambda: drive(flow()))
+    with moving(cluster, base) as move:
+        worker.start()
+        for each in (move, move.back()):
+            seen = len(replies)
+            eventually(lambda seen=seen: len(replies) > seen + 20)
+            each.begin()
+            each.finish()
+        stop.set()
+        worker.join(60)
+    assert replies == [[number, number] for number in range(1, len(replies) + 1)]
+
+
+def test_nodes_that_do_not_agree_are_asked_a_few_times_and_then_named(
+    stores: Any, settings: Any, drive: Driver
+) -> None:
+    servers = start_cluster(valkey_binary(), stores.new_directory("disagree"), masters=2)
+    try:
+        first, second = (redis.Redis(host="127.0.0.1", port=server.port) for server in servers)
+        slot = 100
+        name = next(str(number) for number in range(100_000) if slot_of(number) == slot)
+        first.execute_command("CLUSTER", "SETSLOT", slot, "NODE", node_id(second))
+        url = f"redis+cluster://127.0.0.1:{servers[0].port}"
+        settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": url, "RETRIES": 1}}}
+        text = r"^The nodes of the cluster do not agree on who serves the slot of .*: the last one asked named "
+
+        for request in (Command("INCR", name), Batch([Command("INCR", name)])):
+            with pytest.raises(redis.exceptions.ClusterDownError, match=text + r"127\.0\.0\.1:\d+\.$"):
+                drive.ask(request)
+        first.close()
+        second.close()
+    finally:
+        close_pools()
+        kill_all(servers)
