@@ -1,7 +1,8 @@
 """Fixtures of every test: real servers, a prefix of its own for each test, nothing left behind.
 
 ==================  =======================================================================================
-``store``           the test runs once on each store: embedded Valkey, Debian's Redis 7, a 3-master Cluster
+``store``           embedded Valkey; a test marked ``contract`` runs once on each store: that, Debian's Redis 7, and a
+                    Cluster of three masters
 ``redis_server``    embedded Valkey only
 ``own_server``      an embedded Valkey of this test alone, append-only file on: stop, kill and start it
 ``sentinel_server`` one master, one replica, one sentinel
@@ -31,7 +32,7 @@ from tests.support import absence
 from tests.support.pools import close_pools
 from tests.support.processes import Children
 from tests.support.proxy import Proxy
-from tests.support.stores import STORES, Store, Stores
+from tests.support.stores import DEFAULT_STORE, STORES, Store, Stores
 
 TESTS = Path(__file__).parent
 
@@ -47,6 +48,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("redis")
         if TESTS / "browser" in item.path.parents:
             item.add_marker("browser")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """The contract of a script (each of its return codes) is tested on every store; what Python does with it, once."""
+    marks = list(metafunc.definition.iter_markers())
+    is_chosen = any(mark.name == "parametrize" and mark.args[0] == "store" for mark in marks)
+    if "store" in metafunc.fixturenames and not is_chosen:
+        is_contract = any(mark.name == "contract" for mark in marks)
+        metafunc.parametrize("store", list(STORES) if is_contract else [DEFAULT_STORE], indirect=True)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -84,9 +94,9 @@ def children() -> Iterator[Children]:
         yield started
 
 
-@pytest.fixture(params=list(STORES))
+@pytest.fixture
 def store(request: pytest.FixtureRequest, stores: Stores, settings: Any, children: Children) -> Iterator[Store]:
-    """Every store in turn."""
+    """One store, or every store in turn for tests marked ``contract``."""
     yield from _lend(stores, request.param, settings, children)
 
 

@@ -99,6 +99,7 @@ def test_sites_are_counted_apart(store: Store) -> None:
     assert PageViews("two").count("/a/", DAY) == 0
 
 
+@pytest.mark.contract
 def test_further_pages_of_a_full_day_are_counted_under_other(store: Store, configure: Callable[..., None]) -> None:
     configure(MAX_PAGES_PER_DAY=3)
     views = PageViews()

@@ -229,6 +229,7 @@ def test_names_are_counted_apart(store: Store) -> None:
     assert SignIns("two").total(DAY) == 0
 
 
+@pytest.mark.contract
 def test_the_async_twins_do_the_same(store: Store) -> None:
     async def visit() -> tuple[object, ...]:
         sign_ins = SignIns("site")

@@ -112,6 +112,7 @@ def test_a_visit_at_a_moment_counts_on_its_local_day(store: Store) -> None:
     }
 
 
+@pytest.mark.contract
 def test_the_visitors_of_several_names_are_merged(store: Store) -> None:
     UniqueVisitors("a").add("anna", "bert", at=DAY)
     UniqueVisitors("b").add("bert", "carl", at=NEXT)
@@ -149,6 +150,7 @@ def test_ids_of_one_day_are_summed_over_longer_ranges_and_labelled(store: Store)
     assert all(day.exact_range for day in visitors.series(DAY, NEXT).values())
 
 
+@pytest.mark.contract
 def test_merging_ids_of_one_day_sums_the_days(store: Store) -> None:
     UniqueVisitors("b").add("anna", "carl", at=DAY)
     visitors = UniqueVisitors("a", identity_days=1)

@@ -134,6 +134,7 @@ def test_adding_an_id_again_replaces_what_it_had(store: Store) -> None:
     assert index.count() == 1
 
 
+@pytest.mark.contract
 def test_adding_the_same_twice_changes_nothing(store: Store) -> None:
     index = filled("Anna")
     before = [(key, store.raw.dump(key)) for key in sorted(store.keys())]
@@ -143,6 +144,7 @@ def test_adding_the_same_twice_changes_nothing(store: Store) -> None:
     assert [(key, store.raw.dump(key)) for key in sorted(store.keys())] == before
 
 
+@pytest.mark.contract
 def test_removing_the_last_entry_leaves_no_key(store: Store) -> None:
     index = PrefixIndex("contacts")
     index.add(1, "Anna", terms=["x"], weight=5)
@@ -181,6 +183,7 @@ def test_the_limit_holds_and_the_first_ten_of_twenty_are_the_first_ten(store: St
     assert len(index.complete("ann", 1)) == 1
 
 
+@pytest.mark.contract
 def test_recents_come_first_in_their_order_with_the_texts_of_the_index(store: Store) -> None:
     index = filled("Anna", "Anton", "Andrea", "Bert")
     recents = RecentList("user:7")
@@ -202,6 +205,7 @@ def test_an_empty_prefix_shows_recents_and_then_the_rest(store: Store) -> None:
     assert texts(index.complete("", limit=1, recents=recents)) == ["Bert"]
 
 
+@pytest.mark.contract
 def test_a_recent_beyond_the_first_range_is_found(store: Store) -> None:
     index = PrefixIndex("contacts")
     index.rebuild((n, f"Ann{n:04d}") for n in range(300))

@@ -56,6 +56,7 @@ def test_a_finished_rebuild_has_no_time_to_live_and_leaves_only_the_mark_of_its_
     assert ttls == {"lex": -1, "top": -1, "entries": -1}
 
 
+@pytest.mark.contract
 def test_a_rebuild_from_nothing_empties_the_index(store: Store) -> None:
     index = PrefixIndex("contacts")
     index.add(1, "Anna", weight=1)
@@ -157,6 +158,7 @@ def test_what_is_no_entry_is_refused(store: Store, bad: object) -> None:
     assert store.keys() == []
 
 
+@pytest.mark.contract
 def test_a_later_rebuild_supersedes_an_earlier_one(store: Store) -> None:
     index = PrefixIndex("contacts")
 
@@ -302,6 +304,7 @@ def test_an_asynchronous_source_is_loaded(store: Store) -> None:
     assert texts(index) == ["Anna", "Bert"]
 
 
+@pytest.mark.contract
 def test_an_asynchronous_source_that_fails_leaves_no_trace(store: Store) -> None:
     index = PrefixIndex("contacts")
 

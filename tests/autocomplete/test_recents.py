@@ -66,6 +66,7 @@ def test_removing_takes_one_out_and_a_missing_one_is_no_error(store: Store) -> N
     assert recents.ids() == ["11"]
 
 
+@pytest.mark.contract
 def test_removing_the_last_and_clearing_leave_no_key(store: Store) -> None:
     recents = RecentList("user:7")
     recents.touch(1)
@@ -89,6 +90,7 @@ def test_each_touch_gives_the_list_its_time_to_live(store: Store) -> None:
     assert 3_500 < store.raw.ttl(key) <= 3_600
 
 
+@pytest.mark.contract
 def test_removing_does_not_change_the_time_to_live(store: Store) -> None:
     recents = RecentList("user:7", ttl=3600)
     recents.touch(1)
@@ -99,6 +101,7 @@ def test_removing_does_not_change_the_time_to_live(store: Store) -> None:
     assert 3_500 < store.raw.ttl(f"{store.prefix}:autocomplete:{{user:7}}:recent") <= 3_600
 
 
+@pytest.mark.contract
 def test_the_async_twins_do_the_same(store: Store) -> None:
     recents = RecentList("user:7")
 

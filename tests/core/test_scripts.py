@@ -84,6 +84,7 @@ def test_an_unknown_name_is_named() -> None:
     assert str(caught.value) == "<LuaScript sample/count> does not know key, ttl: it takes first, others*, by*."
 
 
+@pytest.mark.contract
 def test_a_script_without_keys_runs_anywhere(store: Store) -> None:
     nothing = LuaScript("sample", "count", keys=(), args=("by*",), idempotent=True)
     nothing.source = COUNT.source
@@ -101,6 +102,7 @@ def test_a_forgotten_script_is_sent_with_its_text_and_runs_once(store: Store, na
     assert ask(put(name)) == [3, 42]
 
 
+@pytest.mark.contract
 def test_a_forgotten_script_is_sent_with_its_text_on_the_event_loop_too(store: Store) -> None:
     forget_scripts(store)
 

@@ -76,6 +76,7 @@ def release_link(client: Client, name: str, **query: str) -> str:
     return re.findall(r'href="([^"]*/release/\?[^"]*)"', html)[0].replace("&amp;", "&")
 
 
+@pytest.mark.contract
 def test_everything_that_is_held_is_found(store: Store, viewer: Client) -> None:
     plain, together_, page = Lock("stock:42"), MultiLock("a", "b", group="accounts"), ReadWriteLock("page:7")
     reader, reports = page.read(), Semaphore("reports", 3, timeout=60)

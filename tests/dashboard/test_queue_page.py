@@ -154,6 +154,7 @@ def test_a_paused_queue_says_so(redis_server: Store, viewer: Client) -> None:
     assert "Empty in – if no others come" in text
 
 
+@pytest.mark.contract
 def test_a_queues_page_costs_one_round_trip(store: Store, viewer: Client) -> None:
     fill(store)
 

@@ -34,6 +34,7 @@ def fill(store: Store) -> tuple[int, str]:
     return now_ms, sent.task_id(now_ms - 20)
 
 
+@pytest.mark.contract
 def test_schedules_are_a_table(store: Store, viewer: Client) -> None:
     _, task_id = fill(store)
 

@@ -124,6 +124,7 @@ def test_an_error_is_the_callers_and_is_not_kept(store: Store) -> None:
     assert len(calls) == 3
 
 
+@pytest.mark.contract
 def test_who_waits_for_one_who_fails_computes_next(store: Store) -> None:
     calls = []
 
@@ -219,6 +220,7 @@ def test_values_that_are_kept_together_do_not_end_together(redis_server: Store) 
     assert min(ttls("exact")) > 940
 
 
+@pytest.mark.contract
 def test_forget_removes_the_value_of_these_arguments(store: Store) -> None:
     squared, calls = counting()
     squared(3)
@@ -230,6 +232,7 @@ def test_forget_removes_the_value_of_these_arguments(store: Store) -> None:
     assert calls == [3, 4, 3]
 
 
+@pytest.mark.contract
 def test_what_is_computed_of_older_data_is_not_kept_after_forget(store: Store) -> None:
     versions = iter(("old", "new"))
 

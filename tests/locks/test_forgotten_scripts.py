@@ -70,6 +70,7 @@ def test_an_interrupted_waiter_leaves_the_line(store: Store, make) -> None:
     assert not make().locked()
 
 
+@pytest.mark.contract
 def test_inspection(store: Store) -> None:
     store.raw.script_flush()
     assert Lock("door").inspect().holder is None

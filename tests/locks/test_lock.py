@@ -260,6 +260,7 @@ def test_check_raises_when_the_lease_is_over(store: Store) -> None:
     assert lock.remaining() == 0.0
 
 
+@pytest.mark.contract
 def test_check_raises_after_an_extension_was_refused(store: Store) -> None:
     lock = Lock("door", timeout=60)
     lock.acquire()

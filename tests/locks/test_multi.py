@@ -150,6 +150,7 @@ def test_all_names_have_the_full_lease(redis_server: Store) -> None:
         assert 6_500 < redis_server.raw.pttl(f"{base(redis_server)}:held:{name}") <= 7_000
 
 
+@pytest.mark.contract
 def test_extend_lengthens_all_leases(store: Store, make) -> None:
     lock = make("a", "b", timeout=2)
     lock.acquire()
@@ -162,6 +163,7 @@ def test_extend_lengthens_all_leases(store: Store, make) -> None:
     assert lock.remaining() > 59
 
 
+@pytest.mark.contract
 def test_extend_is_refused_when_one_name_is_lost(store: Store) -> None:
     lock = multi("a", "b", timeout=5)
     lock.acquire()
@@ -176,6 +178,7 @@ def test_extend_is_refused_when_one_name_is_lost(store: Store) -> None:
         lock.check()
 
 
+@pytest.mark.contract
 def test_a_release_after_one_name_was_lost_frees_the_others_and_says_so(store: Store, make) -> None:
     lock = make("a", "b")
     lock.acquire()
@@ -316,6 +319,7 @@ def test_whoever_loses_patience_lets_those_behind_go(redis_server: Store) -> Non
     assert is_in(behind)
 
 
+@pytest.mark.contract
 def test_an_interrupted_waiter_hands_on_what_it_was_just_given(store: Store) -> None:
     holder = multi("a", "b")
     holder.acquire()

@@ -103,6 +103,7 @@ def test_a_writer_lets_all_readers_in_up_to_the_next_writer(store: Store) -> Non
     assert [is_in(waiter) for waiter in waiters] == [True, True, False, False]
 
 
+@pytest.mark.contract
 def test_a_writer_that_leaves_the_line_lets_the_readers_behind_it_in(store: Store) -> None:
     read().acquire()
     interrupted, behind = queued(write()), queued(read())
@@ -150,6 +151,7 @@ def test_a_reader_that_died_stops_writers_no_longer_than_its_lease(store: Store)
     assert write().acquire(blocking_timeout=5)
 
 
+@pytest.mark.contract
 def test_a_reader_whose_lease_is_over_does_not_count_beside_others(store: Store) -> None:
     late, steady = read(timeout=0.02), read()
     late.acquire()
@@ -245,6 +247,7 @@ def test_extend_makes_the_lease_longer_and_never_shorter(store: Store, side) -> 
     assert lock.owned()
 
 
+@pytest.mark.contract
 @SIDES
 def test_a_lost_lock_cannot_be_extended(store: Store, side) -> None:
     lock = side()
@@ -345,6 +348,7 @@ def test_the_two_sides_are_not_taken_for_each_other_by_who_may_enter_again(redis
         assert not write(reentrant=True, blocking=False).acquire()
 
 
+@pytest.mark.contract
 def test_the_async_twins(store: Store) -> None:
     async def main() -> None:
         async with read() as first, read() as second:

@@ -435,6 +435,7 @@ def test_a_cancelled_task_leaves_the_line(store: Store) -> None:
     run_async(main)
 
 
+@pytest.mark.contract
 def test_a_task_that_is_cancelled_while_it_is_given_the_lock_hands_it_on(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

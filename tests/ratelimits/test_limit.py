@@ -83,6 +83,7 @@ def test_a_refund_gives_back_no_more_than_was_used(store: Store, algorithm: str)
     assert limit.peek("ada").remaining == 5
 
 
+@pytest.mark.contract
 @every_algorithm
 def test_a_reset_forgets_all(store: Store, algorithm: str) -> None:
     limit = RateLimit("login", "1/h", "2/d", algorithm=algorithm, penalty=(1, 3600))
@@ -152,6 +153,7 @@ def test_no_text_of_a_visitor_is_refused(redis_server: Store, key: Any) -> None:
     assert [bool(limit.hit(key)), bool(limit.hit(key))] == [True, False]
 
 
+@pytest.mark.contract
 @every_algorithm
 def test_a_large_cost_counts_whole(store: Store, algorithm: str) -> None:
     limit = RateLimit("bytes", "10000/h", algorithm=algorithm)

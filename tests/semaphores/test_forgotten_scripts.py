@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from django_redis_components.core.care import care_for
 from django_redis_components.core.watchdog import Watch, _extend_all
 from django_redis_components.semaphores import Semaphore
@@ -75,6 +77,7 @@ def test_a_renewal_by_the_watchdog(store: Store) -> None:
     assert flushed(store, _extend_all([(watch, 60_000)])) == [1]
 
 
+@pytest.mark.contract
 def test_the_twins(store: Store) -> None:
     async def main() -> None:
         semaphore = pool()

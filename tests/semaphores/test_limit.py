@@ -149,6 +149,7 @@ def test_the_error_names_the_limit_in_force(store: Store) -> None:
     assert caught.value.limit == 1
 
 
+@pytest.mark.contract
 def test_the_twins_do_the_same(store: Store) -> None:
     async def main() -> None:
         semaphore = Semaphore("pool", 5)

@@ -75,6 +75,7 @@ def test_permits_expire_on_the_servers_clock(store: Store) -> None:
     eventually(other.acquire)
 
 
+@pytest.mark.contract
 def test_an_expired_permit_is_not_counted_beside_a_living_one(store: Store) -> None:
     Semaphore("pool", 2, timeout=60).acquire()
     late, other = Semaphore("pool", 2, timeout=0.02), Semaphore("pool", 2)
@@ -169,6 +170,7 @@ def test_refresh_of_an_expired_permit_is_refused_and_takes_none(store: Store) ->
     assert store.raw.zcard(key_of(store)) == 1
 
 
+@pytest.mark.contract
 def test_available_does_not_count_what_has_expired(store: Store) -> None:
     semaphore = Semaphore("pool", 3, timeout=60)
     semaphore.acquire()

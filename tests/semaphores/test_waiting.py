@@ -265,6 +265,7 @@ def test_an_interrupted_waiter_hands_on_what_it_was_just_given(store: Store) -> 
     assert isinstance(interrupted.error, KeyboardInterrupt)
 
 
+@pytest.mark.contract
 def test_a_request_that_arrives_after_the_interruption_is_undone_too(store: Store) -> None:
     semaphore = Semaphore("pool", 1)
     steps = Steps(semaphore._holder.acquire(1))

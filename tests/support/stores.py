@@ -81,12 +81,15 @@ def _sentinel(name: str, directory: Path) -> Running:
     return Running(name, url, finder.master_for(SERVICE), tuple(servers))
 
 
-#: Every store that a room's contract tests run on (fixture ``store``).
+#: Every store that the tests marked ``contract`` run on (fixture ``store``).
 STORES: dict[str, Callable[[Path], Running]] = {
     "valkey": partial(_single, valkey_binary, "valkey"),
     "redis7": partial(_single, redis_binary, "redis7"),
     "cluster": partial(_cluster, valkey_binary, "cluster"),
 }
+
+#: The store of all other tests.
+DEFAULT_STORE = "valkey"
 
 #: Set-ups that only the tests of connections ask for.
 OTHERS: dict[str, Callable[[Path], Running]] = {

@@ -128,6 +128,7 @@ def test_what_has_finished_cannot_be_cancelled_any_more(store: Store, task: Task
     assert result.state in ("successful", "failed")
 
 
+@pytest.mark.contract
 def test_what_was_never_accepted_cannot_be_cancelled(store: Store) -> None:
     result = TaskResult(note, note.name, "unheard-of", "default", {})
 
@@ -135,6 +136,7 @@ def test_what_was_never_accepted_cannot_be_cancelled(store: Store) -> None:
         result.cancel()
 
 
+@pytest.mark.contract
 def test_who_waits_for_the_result_is_woken(store: Store) -> None:
     result = scheduled(store)
     told: list[Exception] = []
@@ -271,6 +273,7 @@ def test_what_waits_for_no_time_cannot_be_moved(store: Store, kind: Any) -> None
         result.run_now()
 
 
+@pytest.mark.contract
 def test_a_task_that_was_never_accepted_cannot_be_moved(store: Store) -> None:
     with pytest.raises(TaskResultDoesNotExist, match="There is no task 'unheard-of'"):
         TaskResult(note, note.name, "unheard-of", "default", {}).reschedule(5)
@@ -294,6 +297,7 @@ def test_another_time_that_is_none_is_refused(redis_server: Store, moment: Any, 
     assert get_queue("default").depths().scheduled == 1
 
 
+@pytest.mark.contract
 def test_of_many_that_run_it_now_it_runs_once(store: Store) -> None:
     result = scheduled(store)
 

@@ -280,6 +280,7 @@ def test_retry_all_and_some(store: Store) -> None:
     assert get_queue("default").depths().ready == 4
 
 
+@pytest.mark.contract
 def test_delete_some_and_all(store: Store) -> None:
     ids = [result.id for result in fail_many(4)]
 

@@ -312,6 +312,7 @@ def test_a_purged_task_has_no_time_to_be_moved(store: Store) -> None:
         result.run_now()
 
 
+@pytest.mark.contract
 def test_a_bin_is_kept_for_a_day(store: Store) -> None:
     results = fill(store)
     purge = get_queue("default").purge()
@@ -356,6 +357,7 @@ def test_what_cannot_be_emptied_in_one_go_is_left_to_the_next(redis_server: Stor
     assert [empty(calls=1), empty(calls=1), empty(calls=5), empty()] == [500, 500, 200, 0]
 
 
+@pytest.mark.contract
 def test_the_poller_empties_old_bins(store: Store) -> None:
     note.enqueue("old")
     purge = get_queue("default").purge()

@@ -107,6 +107,7 @@ def test_attempts_that_are_tried_again_are_counted_and_are_not_final(store: Stor
     assert (group.times, group.final, len(group.task_ids)) == (3, 1, 1)
 
 
+@pytest.mark.contract
 def test_a_task_that_lost_its_workers_is_an_error_of_its_own(store: Store) -> None:
     result = note.using(max_deliveries=1).enqueue("killer")
     new_fetcher().fetch("0", 1)

@@ -256,6 +256,7 @@ def test_a_reply_without_a_policy_has_none() -> None:
     assert inspect.policy_of(redis.exceptions.ResponseError("NOPERM")) is None
 
 
+@pytest.mark.contract
 def test_an_error_of_redis_is_raised(store: Store) -> None:
     store.raw.set(base_key(store, "queues"), "not a zset")
 

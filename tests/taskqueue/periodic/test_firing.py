@@ -108,6 +108,7 @@ def test_what_a_firing_hands_on_is_what_enqueue_takes() -> None:
     assert ENQUEUE.args == expected, "fire.lua takes them by their positions: change it too"
 
 
+@pytest.mark.contract
 def test_a_unique_task_that_is_still_there_is_not_sent_again(store: Store) -> None:
     now_ms = int(server_ms(store))
     schedule = at(now_ms - 20, now_ms - 10, misfire="all", task=note.using(unique=True))
@@ -201,6 +202,7 @@ def test_the_server_s_clock_says_what_has_come(store: Store) -> None:
     assert (code, waiting(store)) == (-1, [])
 
 
+@pytest.mark.contract
 def test_a_poller_whose_clock_is_ahead_asks_again(store: Store) -> None:
     slot_ms = int(server_ms(store)) + HOUR
     poller = poller_of(at(slot_ms))
@@ -213,6 +215,7 @@ def test_a_poller_whose_clock_is_ahead_asks_again(store: Store) -> None:
     assert poller._clockwork._next_ms == {"s": slot_ms}
 
 
+@pytest.mark.contract
 def test_a_slot_is_not_sent_again_when_its_record_is_gone(store: Store) -> None:
     slot_ms = int(server_ms(store)) - 10
     schedule = at(slot_ms)
@@ -248,6 +251,7 @@ def test_a_poller_that_dies_is_followed_by_one_that_goes_on(store: Store, at_fau
     assert waiting(store) == [schedule.task_id(now_ms - 20)]
 
 
+@pytest.mark.contract
 def test_a_poller_that_was_stopped_too_long_does_no_harm(store: Store, at_fault: list[str]) -> None:
     now_ms = int(server_ms(store))
     schedule = at(now_ms - 20, task=note.using(result_ttl=0.001))

@@ -202,6 +202,7 @@ def test_each_outcome_frees_the_slot(store: Store, what: Any, state: str) -> Non
     assert first.state == state
 
 
+@pytest.mark.contract
 def test_a_task_that_nobody_knows_frees_its_slot_and_passes_the_gate_again(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

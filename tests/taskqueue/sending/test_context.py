@@ -136,6 +136,7 @@ def test_metadata_and_progress_leave_each_other_alone(redis_server: Store) -> No
     assert (result.metadata, result.progress) == ({"a": 1}, Progress(3))
 
 
+@pytest.mark.contract
 def test_a_coroutine_has_the_same_with_an_a_before_it(store: Store) -> None:
     result = tell_async.using(metadata={"a": 1}).enqueue(
         ["aprogress", 1, 2], ["asave_metadata"], ["cancelled"], *[["aprogress", number, 9] for number in range(9)]
@@ -156,6 +157,7 @@ def test_on_the_event_loop_too(redis_server: Store) -> None:
     assert result.progress == Progress(8, 9)
 
 
+@pytest.mark.contract
 def test_who_has_lost_the_lease_saves_nothing_and_learns_it(store: Store) -> None:
     result = tell.using(metadata={"a": 1}, max_attempts=1).enqueue(["set", "a", 2], ["lose"], ["save_metadata"])
 

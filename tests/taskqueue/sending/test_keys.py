@@ -152,6 +152,7 @@ def test_there_are_keys_of_each_kind_and_of_no_other(busy_store: Store) -> None:
     assert set(kinds(busy_store)) == set(KINDS)
 
 
+@pytest.mark.contract
 def test_no_key_lives_longer_than_its_kind_may(busy_store: Store) -> None:
     for kind, keys in kinds(busy_store).items():
         longest_s = KINDS[kind][1]

@@ -141,6 +141,7 @@ class Site:
         return all(depth.ready + depth.scheduled == 0 for depth in depths)
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize("seed", range(2))
 def test_limits_hold_and_every_task_comes_to_its_end(store: Store, seed: int) -> None:
     site = Site(store, seed)

@@ -153,6 +153,7 @@ def test_results_of_different_tasks_differ(redis_server: Store) -> None:
     assert len({first, second, add.get_result(first.id)}) == 2
 
 
+@pytest.mark.contract
 def test_an_expired_result_is_gone(store: Store) -> None:
     result = add.using(result_ttl=0.05).enqueue(2, 3)
     work_off()

@@ -146,6 +146,7 @@ def test_of_many_calls_in_one_batch_each_has_one_task(store: Store) -> None:
     assert ready() == 3
 
 
+@pytest.mark.contract
 def test_the_twins_know_it_too(store: Store) -> None:
     async def send() -> list[TaskResult]:
         return [await once.aenqueue(1), *await once.aenqueue_many([((1,), {}), ((1,), {})])]

@@ -230,6 +230,7 @@ def test_a_task_that_began_before_keeps_its_first_start(store: Store) -> None:
     assert None not in before
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize("outcome", ["retry", "later", "park"])
 def test_a_lease_that_is_handed_back_leaves_the_last_run_as_it_was(store: Store, outcome: str) -> None:
     result = note.enqueue(1)

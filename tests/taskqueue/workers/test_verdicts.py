@@ -134,6 +134,7 @@ def condemned(process: Process, ack: Ack) -> Any:
     return process.child
 
 
+@pytest.mark.contract
 def test_what_a_dead_process_held_is_found_among_others_and_keeps_its_order(store: Store, process: Process) -> None:
     results = note.enqueue_many([((number,), {}) for number in range(1_200)])
     mine, other = new_fetcher(worker="sup.ch"), new_fetcher(worker="sup.ch2")
