@@ -215,6 +215,18 @@ def checked(replies: list[Any], errors: bool) -> list[Any]:
     return replies
 
 
+class _CarriedStopIteration(Exception):
+    """Carries the StopIteration of a request (the site's function raised it) through a flow.
+
+    A generator cannot raise StopIteration itself: Python turns it into a RuntimeError (PEP 479). `arun` has no use for
+    it, because a coroutine cannot raise StopIteration either.
+    """
+
+    def __init__(self, error: StopIteration) -> None:
+        super().__init__(repr(error))
+        self.error = error
+
+
 def run(client: SyncDoor, flow: Flow[T]) -> T:
     """Drive a flow to its end in this thread and return its value.
 
@@ -223,19 +235,31 @@ def run(client: SyncDoor, flow: Flow[T]) -> T:
     try:
         request = next(flow)
         while True:
-            try:
-                reply = request.perform(client)
-            except BaseException as exc:  # noqa: BLE001 - the flow decides
-                request = flow.throw(exc)
-            else:
-                request = flow.send(reply)
+            request = _advance(client, flow, request)
     except StopIteration as stop:
         value: T = stop.value
         return value
+    except _CarriedStopIteration as carried:
+        raise carried.error from carried.error.__cause__
     except BaseException as exc:
         if inspect.getgeneratorstate(flow) == inspect.GEN_CLOSED:  # it has ended with this error
             raise
         return run(client, _resumed(flow, exc))
+
+
+def _advance(client: SyncDoor, flow: Flow[T], request: Request) -> Request:
+    """Perform a request, and return the next one.
+
+    A function, because CPython does not guard the first instruction of a `try` within a `try`: a Ctrl-C there would
+    not reach the flow.
+    """
+    try:
+        reply = request.perform(client)
+    except StopIteration as exc:
+        return flow.throw(_CarriedStopIteration(exc))
+    except BaseException as exc:  # noqa: BLE001 - the flow decides
+        return flow.throw(exc)
+    return flow.send(reply)
 
 
 async def arun(client: AsyncDoor, flow: Flow[T]) -> T:

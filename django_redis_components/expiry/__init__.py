@@ -3,7 +3,8 @@
 `cached` keeps what a function returns. Guarantees: among all processes and threads one computes a value at
 a time, and the others wait for it and get it; with `early` one caller renews it before it ends, so that
 nobody waits. Who computes and dies holds the others up for `lease` at most, and nobody waits longer than twice
-that. An error is not kept: it is raised in the call that computed, and one of those who wait computes next.
+that. An error is not kept: it is raised in the call that computed, and one of those who wait computes next, also
+when the call was cancelled or interrupted, at any point.
 `forget` is final: what is being computed of older data is not kept.
 
 Not guaranteed: that a value is computed only once, ever. Work that takes longer than `lease` may be begun by a
@@ -18,6 +19,7 @@ Keys, all in the slot of ``{name}``:
 ``drc:expiry:{name}``                       hash    body, how long it took, and its end; lives for `timeout`
 ``drc:expiry:{name}:flight``                hash    who computes, until when others wait; ten times `lease`
 ``drc:expiry:{name}:flight:bell:<token>``   list    wakes those who wait; 2 s
+``drc:expiry:{name}:flight:void:<token>``   string  its call was interrupted, a late request is refused; 5 s
 ==========================================  ======  ============================================================
 
 Example::

@@ -83,11 +83,11 @@ def cached(
 def _decorated(func: Callable[P, R], recipe: Recipe) -> CachedFunction[P, R]:
     @functools.wraps(func)
     def sync(*args: Any, **kwargs: Any) -> Any:
-        return run(client(recipe.using), Flight(recipe, args, kwargs).fetch())
+        return recipe.loads(run(client(recipe.using), Flight(recipe, args, kwargs).fetch()))
 
     @functools.wraps(func)
     async def asynchronous(*args: Any, **kwargs: Any) -> Any:
-        return await arun(aclient(recipe.using), Flight(recipe, args, kwargs).fetch())
+        return recipe.loads(await arun(aclient(recipe.using), Flight(recipe, args, kwargs).fetch()))
 
     def forget(*args: Any, **kwargs: Any) -> bool:
         return bool(run(client(recipe.using), Flight(recipe, args, kwargs).forget()))

@@ -27,21 +27,22 @@ class Recipe:
     spread: float
     using: str
 
-    def body(self, value: Any) -> str | bytes:
+    def body(self, value: Any) -> bytes:
         """What is stored.
 
         Raises:
-            TypeError: `dumps` does not accept the value, or made no text of it.
+            TypeError: `dumps` does not accept the value, or made no text of it, or text that is not UTF-8.
         """
         try:
             body = self.dumps(value)
-        except (TypeError, ValueError) as exc:
+            encoded = body.encode() if isinstance(body, str) else body
+        except (TypeError, ValueError) as exc:  # UnicodeEncodeError is a ValueError
             raise TypeError(
                 f"{name_of(self.func)}() returned what cannot be stored: {exc}. Give @cached dumps= and loads=."
             ) from exc
-        if not isinstance(body, str | bytes):
+        if not isinstance(encoded, bytes):
             raise TypeError(f"dumps={self.dumps!r} made {type(body).__name__}: expected str or bytes.")
-        return body
+        return encoded
 
 
 def to_json(value: Any) -> str:

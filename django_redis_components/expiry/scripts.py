@@ -23,6 +23,6 @@ STORE = LuaScript(
     "expiry", "store", keys=("value", "flight"), args=("token", "body", "ttl_ms", "delta_ms"), idempotent=True
 )
 #: Let another compute.
-ABANDON = LuaScript("expiry", "abandon", keys=("flight",), args=("token",), idempotent=True)
+ABANDON = LuaScript("expiry", "abandon", keys=("flight",), args=("token", "void_ms"), idempotent=True)
 #: Remove a value.
 FORGET = LuaScript("expiry", "forget", keys=("value", "flight"), idempotent=True)

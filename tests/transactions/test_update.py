@@ -119,6 +119,24 @@ def test_an_error_of_the_function_writes_nothing_and_leaves_the_connection_usabl
     assert atomic_update(double(account), account) == 10
 
 
+def test_stop_iteration_of_the_function_reaches_the_caller_and_nothing_is_written(store: Store, account: str) -> None:
+    def exhausted(pipe: Any) -> None:
+        pipe.multi()
+        pipe.set(account, 0)
+        next(iter(()))
+
+    async def aexhausted(pipe: Any) -> None:
+        pipe.multi()
+        pipe.set(account, 0)
+        raise StopAsyncIteration
+
+    with pytest.raises(StopIteration):
+        atomic_update(exhausted, account)
+    with pytest.raises(StopAsyncIteration):
+        run_async(lambda: aatomic_update(aexhausted, account))
+    assert store.raw.get(account) == b"5"
+
+
 def test_what_is_only_read_is_of_one_moment(store: Store, account: str) -> None:
     twice = f"{store.prefix}:{{{account}}}"
     store.raw.set(twice, 10)

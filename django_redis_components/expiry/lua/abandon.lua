@@ -1,17 +1,20 @@
--- Computes no more, without a value: one of those who wait takes it on.
+-- Ends a flight without a value: one of the waiters computes next.
 -- Precondition: none.
 -- KEYS[1] flight  hash: token, until_ms, waiters
 -- ARGV[1] token  text
--- DERIVED <flight>:bell:<token>
--- Returns 1: given up
--- Returns 0: another computes by now, or nobody
+-- ARGV[2] void_ms  milliseconds in which a FETCH of this token that arrives later is refused; 0: none is on its way
+-- DERIVED <flight>:bell:<token>, <flight>:void:<token>
+-- Returns 1: ended
+-- Returns 0: another token computes now, or none
 -- Cost: O(waiters)
-local flight, token = KEYS[1], ARGV[1]
--- @include ring
+local flight, token, void_ms = KEYS[1], ARGV[1], tonumber(ARGV[2])
+-- @include end_flight
 
-if redis.call("HGET", flight, "token") ~= token then
-  return 0
+local is_ours = redis.call("HGET", flight, "token") == token
+if is_ours then
+  end_flight(flight, token)
 end
-ring(flight, token)
-redis.call("DEL", flight)
-return 1
+if void_ms > 0 then
+  redis.call("SET", flight .. ":void:" .. token, "", "PX", void_ms)
+end
+return is_ours and 1 or 0

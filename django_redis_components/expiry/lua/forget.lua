@@ -7,11 +7,10 @@
 -- Returns 0: there was none
 -- Cost: O(waiters)
 local value, flight = KEYS[1], KEYS[2]
--- @include ring
+-- @include end_flight
 
 local token = redis.call("HGET", flight, "token")
 if token then
-  ring(flight, token)
-  redis.call("DEL", flight)
+  end_flight(flight, token)
 end
 return redis.call("DEL", value)

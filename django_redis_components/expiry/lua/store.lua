@@ -14,13 +14,12 @@ local value, flight = KEYS[1], KEYS[2]
 local token, body, ttl_ms, delta_ms = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local time = redis.call("TIME")
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
--- @include ring
+-- @include end_flight
 
 if redis.call("HGET", flight, "token") ~= token then
   return 0
 end
 redis.call("HSET", value, "body", body, "delta_ms", delta_ms, "until_ms", now_ms + ttl_ms)
 redis.call("PEXPIRE", value, ttl_ms)
-ring(flight, token)
-redis.call("DEL", flight)
+end_flight(flight, token)
 return 1
