@@ -6,7 +6,8 @@ from typing import Any
 
 from django_redis_components.analytics.guard import GUARD
 from django_redis_components.analytics.signins import SignIns
-from django_redis_components.core import conf
+from django_redis_components.core import conf, connections
+from django_redis_components.core.protocol import run
 
 
 def connect() -> None:
@@ -21,7 +22,8 @@ def count_sign_in(*, user: Any, **_: Any) -> None:
 
     Django runs it in a thread when the login is asynchronous (``alogin``), so it uses the synchronous door.
     """
-    analytics = conf.settings().analytics
-    if analytics.sign_in_on_login and GUARD.open():
+    if GUARD.wants("sign-ins", lambda: conf.settings().analytics.sign_in_on_login):
         with GUARD.attempt("sign-ins"):
-            SignIns(analytics.site, using=analytics.using).sign_in(user.pk)
+            analytics = conf.settings().analytics
+            client = connections.impatient_client(analytics.using, analytics.timeout_s, retries=0)
+            run(client, SignIns(analytics.site).sign_in_flow(user.pk))

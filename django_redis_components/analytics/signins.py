@@ -145,6 +145,10 @@ class SignIns(Named):
         """See `prune`."""
         return await self._arun(self._prune(before))
 
+    def sign_in_flow(self, user_id: int, day: date | None = None) -> Flow[bool]:
+        """What `sign_in` does, for one who has a client of its own."""
+        return self._sign_in(user_id, day)
+
     def series_flow(self, start: date, end: date | None = None) -> Flow[dict[date, int]]:
         """What `series` does, for one who drives several flows at once."""
         return self._series(start, end)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import difflib
 import os
 import threading
@@ -26,12 +27,15 @@ from django_redis_components.core.endpoints import Endpoint
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.urls import from_url
 
+#: What a client is found by: the alias, for an impatient one with its timeout and retries.
+_Name = str | tuple[str, float, int | None]
+
 
 class _LoopClients:
     """The clients of one event loop, and the settings they were built for."""
 
     def __init__(self) -> None:
-        self.clients: dict[str, AsyncClient] = {}
+        self.clients: dict[_Name, AsyncClient] = {}
         self.generation = _generation
         self._until_shutdown = self._close_at_shutdown()
         # Started up to its yield, so that `loop.shutdown_asyncgens` finds it and runs what stands behind.
@@ -51,7 +55,7 @@ class _LoopClients:
             self.close()
 
 
-_clients: dict[str, Client] = {}
+_clients: dict[_Name, Client] = {}
 _loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopClients] = weakref.WeakKeyDictionary()
 #: Counts the changes of the settings: a loop's clients of an earlier count are closed, by that loop.
 _generation = 0
@@ -76,6 +80,31 @@ def client(alias: str = "default") -> Client:
         return _clients[alias]
 
 
+def impatient_client(alias: str, timeout_s: float, retries: int | None = None) -> Client:
+    """A client of the same place with connections of its own, for what must not keep a page waiting.
+
+    A reply that comes later than `timeout_s` closes its connection, so that nobody reads it as the answer to something
+    else.
+
+    Args:
+        alias: as for `client`.
+        timeout_s: seconds for each reply, and for an attempt to connect; shorter settings stay.
+        retries: how often at most something is sent again; None: as the settings have it, and not once `timeout_s` has
+            passed since the first error.
+
+    Raises:
+        ConfigurationError: there is no such alias, or its settings are wrong.
+    """
+    name = (alias, timeout_s, retries)
+    found = _clients.get(name)
+    if found is not None:
+        return found
+    with _guard:
+        if name not in _clients:
+            _clients[name] = Client(_impatient(endpoint(alias), timeout_s, retries))
+        return _clients[name]
+
+
 def aclient(alias: str = "default") -> AsyncClient:
     """The client of an alias for the running event loop.
 
@@ -86,6 +115,15 @@ def aclient(alias: str = "default") -> AsyncClient:
     found = mine.clients.get(alias)
     if found is None:
         found = mine.clients[alias] = AsyncClient(endpoint(alias))
+    return found
+
+
+def impatient_aclient(alias: str, timeout_s: float, retries: int | None = None) -> AsyncClient:
+    """See `impatient_client`; for the running event loop."""
+    mine, name = _of_running_loop(), (alias, timeout_s, retries)
+    found = mine.clients.get(name)
+    if found is None:
+        found = mine.clients[name] = AsyncClient(_impatient(endpoint(alias), timeout_s, retries))
     return found
 
 
@@ -123,6 +161,16 @@ async def aclose_all() -> None:
     mine = _loops.get(asyncio.get_running_loop())
     if mine is not None:
         mine.close()
+
+
+def _impatient(endpoint: Endpoint, timeout_s: float, retries: int | None) -> Endpoint:
+    settings = dataclasses.replace(
+        endpoint.settings,
+        connect_timeout_s=min(endpoint.settings.connect_timeout_s, timeout_s),
+        socket_timeout_s=min(endpoint.settings.socket_timeout_s, timeout_s),
+        retries=endpoint.settings.retries if retries is None else min(endpoint.settings.retries, retries),
+    )
+    return dataclasses.replace(endpoint, settings=settings)
 
 
 def _of_running_loop() -> _LoopClients:

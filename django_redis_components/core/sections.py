@@ -168,6 +168,8 @@ class AnalyticsSettings:
     ttl_s: float = _duration(400 * 86_400.0)
     #: The connection of what counts by itself: the middleware, and sign-in on login.
     using: str = _option("default", text)
+    #: Seconds that counting by itself may keep a page or a login waiting; what takes longer is not counted.
+    timeout_s: float = _duration(0.25)
     #: The site whose page views, visitors and logins are counted.
     site: str = _option("default", text)
     #: Who is one visitor: the signed-in user, a first-party cookie, or a salted hash of address and browser.
@@ -204,6 +206,8 @@ class RateLimitsSettings:
     penalty: tuple[int, Any] | None = _option(None, optional(penalty), tuple)
     #: What happens to requests while Redis is away.
     on_error: str = _option("open", one_of("open", "closed"))
+    #: Seconds until a hit of any limit that fails open goes on without an answer.
+    timeout_s: float = _duration(0.5)
     #: Paths that are not limited, as prefixes.
     exclude_paths: tuple[str, ...] = _option((), strings, tuple)
     #: Our connection alias.

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
-from django_redis_components.core.connections import aclient, client
+from django_redis_components.core import conf
+from django_redis_components.core.aclients import AsyncClient
+from django_redis_components.core.clients import Client
+from django_redis_components.core.connections import aclient, client, impatient_aclient, impatient_client
 from django_redis_components.core.protocol import Flow, arun, run
 from django_redis_components.core.rates import Rate, RateLike
 from django_redis_components.core.units import Seconds
@@ -31,6 +35,8 @@ class RateLimit:
         penalty: (denials, seconds). Who is denied so many times within any such time is blocked for as long, and
             hits do not lengthen the block.
         on_error: what happens to hits while Redis does not answer: "open" lets them through, "closed" denies them.
+            With "open" a hit waits for ``REDIS_COMPONENTS["RATELIMITS"]["TIMEOUT"]`` (0.5 seconds) at most, and slow
+            answers take at most a tenth of the time; with "closed" it waits as any other call.
         deny_cache: whether this process denies by itself, without asking, while it knows the answer.
         using: our connection alias.
 
@@ -100,25 +106,25 @@ class RateLimit:
 
     def hit_of(self, request: Any, key: VisitorKey, cost: int = 1) -> Decision:
         """See `hit`; `rate_limited` tells its receivers the request."""
-        decision = run(client(self._using), self._limiter.hit(key, cost))
+        decision = run(self._client(), self._limiter.hit(key, cost))
         if not decision.allowed:
             signals.tell(RateLimit, limit=self, key=key, decision=decision, request=request)
         return decision
 
     async def ahit_of(self, request: Any, key: VisitorKey, cost: int = 1) -> Decision:
         """See `hit_of`."""
-        decision = await arun(aclient(self._using), self._limiter.hit(key, cost))
+        decision = await self._adecide(self._limiter.hit(key, cost))
         if not decision.allowed:
             await signals.atell(RateLimit, limit=self, key=key, decision=decision, request=request)
         return decision
 
     def peek(self, key: VisitorKey, cost: int = 1) -> Decision:
         """What `hit` would answer now. Nothing is counted, also not as a denial."""
-        return run(client(self._using), self._limiter.peek(key, cost))
+        return run(self._client(), self._limiter.peek(key, cost))
 
     async def apeek(self, key: VisitorKey, cost: int = 1) -> Decision:
         """See `peek`."""
-        return await arun(aclient(self._using), self._limiter.peek(key, cost))
+        return await self._adecide(self._limiter.peek(key, cost))
 
     def wait(self, key: VisitorKey, timeout: Seconds, cost: int = 1) -> Decision:
         """Count a hit as soon as it is allowed.
@@ -128,14 +134,14 @@ class RateLimit:
         Args:
             timeout: seconds to wait at most. If that cannot be enough, the denial comes at once.
         """
-        decision = run(client(self._using), self._limiter.wait(key, timeout, cost))
+        decision = run(self._client(), self._limiter.wait(key, timeout, cost))
         if not decision.allowed:
             signals.tell(RateLimit, limit=self, key=key, decision=decision, request=None)
         return decision
 
     async def await_(self, key: VisitorKey, timeout: Seconds, cost: int = 1) -> Decision:  # noqa: ASYNC109
         """The twin of `wait`; its name would be a keyword."""
-        decision = await arun(aclient(self._using), self._limiter.wait(key, timeout, cost))
+        decision = await arun(self._aclient(), self._limiter.wait(key, timeout, cost))
         if not decision.allowed:
             await signals.atell(RateLimit, limit=self, key=key, decision=decision, request=None)
         return decision
@@ -165,3 +171,25 @@ class RateLimit:
     async def areset(self, key: VisitorKey) -> None:
         """See `reset`."""
         await arun(aclient(self._using), self._limiter.reset(key))
+
+    def _client(self) -> Client:
+        """The client for hits: an impatient one where a hit may go on without an answer."""
+        if not self._limiter.lets_through:
+            return client(self._using)
+        return impatient_client(self._using, conf.settings().ratelimits.timeout_s)
+
+    def _aclient(self) -> AsyncClient:
+        """See `_client`."""
+        if not self._limiter.lets_through:
+            return aclient(self._using)
+        return impatient_aclient(self._using, conf.settings().ratelimits.timeout_s)
+
+    async def _adecide(self, flow: Flow[Decision]) -> Decision:
+        """Drive the flow of a hit; one that may go on without an answer does not wait for a free connection either."""
+        if not self._limiter.lets_through:
+            return await arun(self._aclient(), flow)
+        try:
+            async with asyncio.timeout(3 * conf.settings().ratelimits.timeout_s):
+                return await arun(self._aclient(), flow)
+        except TimeoutError:
+            return self._limiter.gave_up()

@@ -89,6 +89,11 @@ class Limiter:
         reply = yield self._of_cost_1[self._denials].call(f"{visitor}:penalty", self._places(visitor), b"")
         return self._decide(reply, 1)
 
+    @property
+    def lets_through(self) -> bool:
+        """Whether hits are allowed while Redis is away."""
+        return self._lets_through
+
     def policy(self) -> Policy:
         """What it was told to be."""
         return Policy(
@@ -133,7 +138,7 @@ class Limiter:
             known = DENIALS.find(visitor, (self._signature, cost))
             if known is not None:
                 return known
-        breaker = _breakers.get(self._using) or _breakers.setdefault(self._using, Breaker())
+        breaker = self._breaker()
         if not breaker.may_try():
             return decisions.unchecked(self.rates, self._lets_through, breaker.left_s())
         asked_at, epoch = time.monotonic(), DENIALS.epoch
@@ -143,12 +148,21 @@ class Limiter:
             reply = yield Within(SLOT_WAIT_S, question.call(f"{visitor}:penalty", self._places(visitor), call_id))
         except (RedisError, UnsupportedServer) as exc:
             return self._without_redis(breaker, exc)
-        breaker.succeeded()
+        breaker.succeeded(time.monotonic() - asked_at if self._lets_through else 0.0)
         decision = self._decide(reply, cost)
         # Before a block, the server must see each denial to count it.
         if not decision.allowed and self._deny_cache and (decision.blocked or not self._denials):
             DENIALS.store(visitor, (self._signature, cost), decision, asked_at, epoch)
         return decision
+
+    def _breaker(self) -> Breaker:
+        """The breaker of this connection. Limits that fail closed wait longer for an answer, and have their own."""
+        name = self._using if self._lets_through else f"{self._using} (closed)"
+        return _breakers.get(name) or _breakers.setdefault(name, Breaker())
+
+    def gave_up(self) -> Decision:
+        """The decision on a hit that was not answered in time."""
+        return self._without_redis(self._breaker(), TimeoutError("no answer in time"))
 
     def _decide(self, reply: list[int], cost: int) -> Decision:
         verdict = reply[0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -9,7 +11,7 @@ from redis.exceptions import ConnectionError
 
 from django_redis_components.core import breaker
 from django_redis_components.core.breaker import Breaker
-from django_redis_components.ratelimits import RateLimit, limiter
+from django_redis_components.ratelimits import Decision, RateLimit, limiter
 from tests.conftest import components_settings
 from tests.support import Proxy, Store, run_async
 from tests.support.pools import close_pools
@@ -44,6 +46,50 @@ def test_only_the_first_hit_waits(proxy: Proxy, redis_server: Store, settings: A
     assert [decision.checked for decision in decisions] == [False, False, False]
     assert proxy.dropped == 0  # nobody has asked
     assert RateLimit("api", "5/m").hit("ada").checked  # another connection is another matter
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+def test_hits_of_a_limit_that_fails_open_wait_less_than_one_late_reply_takes(
+    proxy: Proxy, settings: Any, is_async: bool
+) -> None:
+    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {"RATELIMITS": {"TIMEOUT": 0.2}}
+    limit = RateLimit("api", "5/m", using="proxied")
+
+    async def hit_at_once() -> list[Decision]:
+        await limit.ahit("ada")
+        proxy.delay(3)
+        return await asyncio.gather(*(limit.ahit(number) for number in range(200)))
+
+    limit.hit("ada")
+    proxy.delay(0 if is_async else 3)
+    begun = time.monotonic()
+    decisions = run_async(hit_at_once) if is_async else [limit.hit(number) for number in range(20)]
+
+    assert time.monotonic() - begun < 3
+    assert {(decision.allowed, decision.checked) for decision in decisions} == {(True, False)}
+
+
+def test_a_limit_that_fails_closed_waits_for_a_slow_server_and_is_not_paused(proxy: Proxy, settings: Any) -> None:
+    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {"RATELIMITS": {"TIMEOUT": 0.01}}
+    opened = RateLimit("api", "5/m", using="proxied")
+    closed = RateLimit("api", "5/m", on_error="closed", using="proxied")
+    closed.hit("ada")
+    proxy.delay(0.15)
+
+    assert not opened.hit("bob").checked
+    assert all(closed.hit("ada").checked for _ in range(4))
+
+
+def test_a_late_decision_is_never_read_as_that_of_a_later_hit(proxy: Proxy, settings: Any) -> None:
+    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {"RATELIMITS": {"TIMEOUT": 0.05}}
+    limit = RateLimit("api", "1/m", using="proxied", deny_cache=False)
+    limit.hit("ada")
+    proxy.delay(0.3)
+    assert not limit.hit("ada").checked
+    proxy.delay(0)
+    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {"RATELIMITS": {"TIMEOUT": 10}}
+
+    assert [limit.hit("bob").allowed, limit.hit("ada").allowed, limit.hit("eve").allowed] == [True, False, True]
 
 
 def test_it_is_asked_again_after_a_while(own_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
