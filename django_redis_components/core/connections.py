@@ -25,6 +25,7 @@ from django_redis_components.core.caches import from_cache
 from django_redis_components.core.clients import Client
 from django_redis_components.core.endpoints import Endpoint
 from django_redis_components.core.exceptions import ConfigurationError
+from django_redis_components.core.links import close_in_child
 from django_redis_components.core.urls import from_url
 
 #: What a client is found by: the alias, for an impatient one with its timeout and retries.
@@ -205,6 +206,7 @@ def _after_fork() -> None:
     _clients.clear()
     _of_the_parent.append(dict(_loops))
     _loops.clear()
+    close_in_child()
 
 
 conf.on_change(_on_change)

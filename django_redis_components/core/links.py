@@ -9,6 +9,7 @@ links follows the number of threads.
 from __future__ import annotations
 
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,12 +25,17 @@ MAX_FREE = 64
 STALE_AFTER_S = 0.05
 
 
+#: The connections of this process: free, in use, or about to be open.
+_connections: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
 class Link:
     """One open connection."""
 
     __slots__ = ("_connection", "_parser", "_socket", "freed_at")
 
     def __init__(self, connection: Any) -> None:
+        _connections.add(connection)
         connection.connect()
         self._connection = connection
         self._socket = connection._sock
@@ -168,6 +174,16 @@ class LinkPool:
         self._closed = True
         while self._free:
             self._free.pop().close()
+
+
+def close_in_child() -> None:
+    """Close the parent's connections in a forked child, those too that other threads use. The parent's stay open.
+
+    redis-py shuts a socket down only in the process that has opened it, and TLS ends without a message.
+    """
+    for connection in list(_connections):
+        connection.disconnect()
+    _connections.clear()
 
 
 def _alive(link: Link) -> bool:

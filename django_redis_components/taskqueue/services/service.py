@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from django_redis_components.core import connections, keys
 from django_redis_components.core.protocol import Command
 from django_redis_components.core.recovery import HOPELESS, REFUSED
 from django_redis_components.core.slots import slot_wait_limit
-from django_redis_components.taskqueue import registry
+from django_redis_components.taskqueue import forks, registry
 from django_redis_components.taskqueue.operations.inspect import policy_of
 from django_redis_components.taskqueue.outages import Outage
 from django_redis_components.taskqueue.periodic import declared
@@ -71,7 +70,7 @@ def run_worker(
     health = Health(health_file, health_address)
     stops, _ = _listen()
     quiets: list[int] = []
-    signal.signal(QUIET, lambda got, _: quiets.append(got))
+    forks.handle(QUIET, lambda got, _: quiets.append(got))
     _persist(lambda: _warn_of_eviction(using), say, stops, watched)
     _persist(lambda: unpark(options.queues, using), say, stops, watched)
     if stops:
@@ -113,9 +112,10 @@ def _listen() -> tuple[list[int], int]:
     stops: list[int] = []
     wake_fd, write_fd = os.pipe()
     os.set_blocking(write_fd, False)
-    signal.set_wakeup_fd(write_fd, warn_on_full_buffer=False)
+    forks.close_in_children(wake_fd, write_fd)
+    forks.wake_by_signals(write_fd)
     for number in STOP_SIGNALS:
-        signal.signal(number, lambda got, _: stops.append(got))
+        forks.handle(number, lambda got, _: stops.append(got))
     return stops, wake_fd
 
 

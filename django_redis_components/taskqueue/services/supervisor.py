@@ -22,6 +22,7 @@ from django_redis_components.core import conf, connections
 from django_redis_components.core.protocol import Command
 from django_redis_components.core.slots import slot_wait_limit
 from django_redis_components.core.units import to_ms
+from django_redis_components.taskqueue import forks
 from django_redis_components.taskqueue.outages import Outage
 from django_redis_components.taskqueue.periodic import declared
 from django_redis_components.taskqueue.scripts import base_key
@@ -90,13 +91,14 @@ class Supervisor:
         read_fd, write_fd = os.pipe()
         os.set_blocking(write_fd, False)
         os.set_blocking(read_fd, False)
-        signal.set_wakeup_fd(write_fd, warn_on_full_buffer=False)
+        forks.close_in_children(read_fd, write_fd)
+        forks.wake_by_signals(write_fd)
         for number in STOP_SIGNALS:
-            signal.signal(number, self._on_stop)
-        signal.signal(QUIET, self._on_quiet)
+            forks.handle(number, self._on_stop)
+        forks.handle(QUIET, self._on_quiet)
         if stops:
             return 0
-        signal.signal(signal.SIGCHLD, lambda *_: None)
+        forks.handle(signal.SIGCHLD, lambda *_: None)
         for _ in range(self._count):
             self._start_child()
         if quiets:

@@ -19,6 +19,8 @@ from asgiref.sync import SyncToAsync, ThreadSensitiveContext
 from django.db import connections
 from django.db.backends.signals import connection_created
 
+from django_redis_components.taskqueue import forks
+
 logger = logging.getLogger("django_redis_components.taskqueue")
 
 #: Seconds after which a thread asks its connections before a task too, and looks for them; after a task it always asks.
@@ -65,11 +67,13 @@ def close_all() -> None:
 async def own_thread() -> AsyncIterator[None]:
     """One thread for the synchronous parts of a coroutine (the ORM), whose connections are closed with it."""
     async with ThreadSensitiveContext() as context:
+        executor = forks.ForkSafeThreads(max_workers=1)
+        SyncToAsync.context_to_thread_executor[context] = executor
         try:
             yield
         finally:
-            executor = SyncToAsync.context_to_thread_executor.pop(context, None)
-            if executor is not None:
+            SyncToAsync.context_to_thread_executor.pop(context, None)
+            if executor.is_used:
                 await asyncio.get_running_loop().run_in_executor(executor, _close_databases)
                 executor.shutdown(wait=False)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+import os
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from collections.abc import Sequence
 from django_redis_components.core import conf
 from django_redis_components.core.clients import Client
 from django_redis_components.core.units import to_ms
-from django_redis_components.taskqueue import faults
+from django_redis_components.taskqueue import faults, forks
 from django_redis_components.taskqueue.scripts import FETCH, base_key
 from django_redis_components.taskqueue.tasks.jobs import Ack, Job
 from django_redis_components.taskqueue.workers.turns import Turns
@@ -55,6 +56,7 @@ class Fetcher:
         settings = conf.settings().taskqueue
         self._client = client
         self._worker = worker
+        self._pid = os.getpid()
         self._turns = Turns(queues, weights)
         self._lease_ms = to_ms(settings.lease_s, "lease")
         self._failed_limit = settings.failed_limit
@@ -101,6 +103,7 @@ class Fetcher:
         Raises:
             redis.exceptions.RedisError: no answer. Acks and request number are kept for the next call.
         """
+        forks.leave_if_forked(self._pid)
         if want:
             self._asking.add(lane)
         try:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 from typing import Any
+
+from django_redis_components.taskqueue import forks
 
 logger = logging.getLogger("django_redis_components.taskqueue")
 
@@ -21,6 +24,9 @@ class EventLoop:
         self._changed = threading.Condition()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._thread = 0
+        #: In a forked child: the task that has forked it.
+        self._forking: asyncio.Task[Any] | None = None
 
     def free(self) -> int:
         """Slots that nobody has."""
@@ -57,6 +63,8 @@ class EventLoop:
         with self._changed:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
+                self._loop.set_default_executor(forks.ForkSafeThreads(thread_name_prefix="asyncio"))
+                forks.call_in_children(self._stop_in_child)
                 threading.Thread(target=self._live, args=(self._loop,), name="event-loop", daemon=True).start()
         self._loop.call_soon_threadsafe(self._create, self._loop, make)
 
@@ -69,11 +77,34 @@ class EventLoop:
         self._tasks.add(task)  # the loop itself keeps none alive
         task.add_done_callback(self._tasks.discard)
 
-    @staticmethod
-    def _live(loop: asyncio.AbstractEventLoop) -> None:
+    def _live(self, loop: asyncio.AbstractEventLoop) -> None:
         asyncio.set_event_loop(loop)
+        pid, self._thread = os.getpid(), threading.get_ident()
         while True:
             try:
                 loop.run_forever()
             except BaseException:  # SystemExit, say, in a task that a coroutine has started and left alone
+                forks.leave_if_forked(pid, _end_of(self._forking))
                 logger.exception("An error reached the event loop; it goes on.")
+            forks.leave_if_forked(pid, _end_of(self._forking))
+
+    def _stop_in_child(self) -> None:
+        """In a forked child: only the step of the task that forked is finished, and no other callback runs.
+
+        The loop cannot go on: the child shares its epoll and its self-pipe with the parent.
+        """
+        if self._loop is not None and threading.get_ident() == self._thread:
+            self._forking = asyncio.current_task(self._loop)
+            asyncio._set_running_loop(None)
+            self._loop.stop()
+            if (ready := getattr(self._loop, "_ready", None)) is not None:  # of asyncio's own loops
+                ready.clear()
+
+
+def _end_of(task: asyncio.Task[Any] | None) -> BaseException | None:
+    """What the task has raised; an error if it waits for something."""
+    if task is None:
+        return None
+    if not task.done():
+        return RuntimeError("A process that was forked in a coroutine cannot wait for its parent's event loop.")
+    return asyncio.CancelledError() if task.cancelled() else task.exception()

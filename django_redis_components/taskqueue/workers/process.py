@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import json
 import logging
+import multiprocessing
 import os
 import secrets
 import select
@@ -20,6 +21,7 @@ from django.db import connections as databases
 
 from django_redis_components.core import conf, connections
 from django_redis_components.core.units import to_ms
+from django_redis_components.taskqueue import forks
 from django_redis_components.taskqueue.services.child import QUIET, STOP_NOW, STOP_SIGNALS, Beacon, Child, WorkerOptions
 from django_redis_components.taskqueue.services.orders import Orders
 from django_redis_components.taskqueue.workers.pace import MAX_AHEAD
@@ -100,8 +102,21 @@ def _live_and_end(
     except BaseException:
         logger.exception("A worker process ends with an error.")
     finally:
+        _end_daemonic_processes()
         logging.shutdown()
         os._exit(code)
+
+
+def _end_daemonic_processes() -> None:
+    """`multiprocessing` ends a daemonic process at the exit of its parent; this process leaves by `os._exit`."""
+    if "multiprocessing" in sys.modules:
+        for process in multiprocessing.active_children():
+            if process.daemon:
+                process.terminate()
+
+
+def _do_nothing(*_: object) -> None:
+    """A signal handler."""
 
 
 class _Stops:
@@ -115,13 +130,14 @@ class _Stops:
         self.wake_fd, self._wake_write = os.pipe()
         os.set_blocking(self._wake_write, False)
         os.set_blocking(self.wake_fd, False)
-        signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
-        signal.signal(signal.SIGTERM, lambda *_: self.ask())
-        signal.signal(STOP_NOW, lambda *_: self.ask(2))
-        signal.signal(QUIET, lambda *_: self.hush())
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        forks.close_in_children(life_fd, self.stop_fd, self._write_fd, self.wake_fd, self._wake_write)
+        forks.wake_by_signals(self._wake_write)
+        forks.handle(signal.SIGTERM, lambda *_: self.ask())
+        forks.handle(STOP_NOW, lambda *_: self.ask(2))
+        forks.handle(QUIET, lambda *_: self.hush())
+        # The supervisor passes these on. With SIG_IGN the programs that tasks start would ignore them too.
+        forks.handle(signal.SIGINT, _do_nothing)
+        forks.handle(signal.SIGHUP, _do_nothing)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD_BACK)
 
     def ask(self, count: int = 1) -> None:
@@ -158,6 +174,7 @@ def _live(options: WorkerOptions, using: str, worker_id: str, beacon_fd: int, li
     """The worker process: start the threads, give signs of life, stop when asked. Returns the exit code."""
     stops = _Stops(life_fd)
     os.set_blocking(beacon_fd, False)
+    forks.close_in_children(beacon_fd)
     client = connections.client(using)
     recycling = Recycling(options.max_tasks, options.max_memory_mib)
     worker = Worker(

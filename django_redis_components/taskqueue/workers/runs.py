@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import os
 import threading
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, Protocol
 
+from django_redis_components.taskqueue import forks
 from django_redis_components.taskqueue.exceptions import SoftTimeLimitExceeded, TaskCancelled
 from django_redis_components.taskqueue.tasks.jobs import Job
 from django_redis_components.taskqueue.tasks.timeouts import Limits
@@ -95,6 +97,7 @@ class ThreadRun(Run):
 
     def _call(self, func: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
         self._thread = threading.get_ident()
+        pid = os.getpid()
         before = current.set(self)
         value = _NOTHING
         try:
@@ -103,6 +106,10 @@ class ThreadRun(Run):
                 if self._wanted is not None:  # it came before the door stood open, and is not sent again
                     raise self._wanted
                 value = func(*args, **kwargs)
+                forks.leave_if_forked(pid)
+            except BaseException as exc:
+                forks.leave_if_forked(pid, exc)
+                raise
             finally:
                 self._close()
         except (SoftTimeLimitExceeded, TaskCancelled):
@@ -162,13 +169,20 @@ class CoroutineRun(Run):
             self._watch.end(self)
 
     async def _call(self, func: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+        pid = os.getpid()
         try:
             self._open = True
-            return await func(*args, **kwargs)
+            value = await func(*args, **kwargs)
+            forks.leave_if_forked(pid)
+            return value
         except asyncio.CancelledError as exc:
+            forks.leave_if_forked(pid, exc)
             if self.interrupted and self._task is not None:
                 self._task.uncancel()  # what comes after the function is not cancelled
                 raise TaskCancelled from exc
+            raise
+        except BaseException as exc:
+            forks.leave_if_forked(pid, exc)
             raise
         finally:
             self._open = False

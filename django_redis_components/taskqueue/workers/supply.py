@@ -8,13 +8,14 @@ for the bell and for the next due time, and runs what it fetches then; the other
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 from django_redis_components.core.waiting import BellWaiter
 from django_redis_components.taskqueue.tasks.jobs import Job
 from django_redis_components.taskqueue.workers.buffer import Buffer
 from django_redis_components.taskqueue.workers.fetcher import Fetcher
-from django_redis_components.taskqueue.workers.pace import Pace
+from django_redis_components.taskqueue.workers.pace import AHEAD_S, Pace
 
 #: Longest wait for a bell before the queues are looked at anyway, in seconds.
 LOOK_AGAIN_S = 4.0
@@ -81,7 +82,10 @@ class Supply:
     def _lead(self, lane: str) -> Job | None:
         """Wait for the bell, the next due time or the time to look again; then fetch."""
         due_s = self._fetcher.seconds_to_due()
-        self._bells.wait(LOOK_AGAIN_S if due_s is None else max(0.0, min(due_s, LOOK_AGAIN_S)))
+        wait_s = LOOK_AGAIN_S if due_s is None else max(0.0, min(due_s, LOOK_AGAIN_S))
+        until = time.monotonic() + wait_s
+        if not self._bells.wait(wait_s) and not self._stopping and time.monotonic() < until:
+            time.sleep(AHEAD_S)  # the stop descriptor is readable before `stop` is called: do not spin until then
         return self._fetch(lane)
 
     def _ask(self, lane: str) -> Job | None:

@@ -11,6 +11,7 @@ have room, and the thread looks again when a slot is free.
 from __future__ import annotations
 
 import logging
+import os
 import random
 import threading
 import time
@@ -23,6 +24,7 @@ from django_redis_components.core.clients import Client
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.slots import slot_wait_limit
 from django_redis_components.core.waiting import BellWaiter
+from django_redis_components.taskqueue import forks
 from django_redis_components.taskqueue.outages import Outage, cause
 from django_redis_components.taskqueue.scripts import base_key
 from django_redis_components.taskqueue.tasks.jobs import Ack, Job
@@ -95,6 +97,7 @@ class Worker:
         self.supply = Supply(self.fetcher, bells, threads, self._loop.free)
         self.watch = Watch()
         self._freed_at = 0.0
+        self._pid = os.getpid()
         self._max_tasks = float("inf")
         self._on_limit: Callable[[], None] = self.supply.buffer.wake
         self._outage = Outage(logger.warning, logger.info)
@@ -216,6 +219,7 @@ class Worker:
         self._ran(ack)
 
     def _ran(self, ack: Ack) -> None:
+        forks.leave_if_forked(self._pid)  # a receiver of signals, say, has forked; no task's function has
         del self._running[ack.id, ack.token]
         self.finished += 1
         self._freed_at = time.monotonic()

@@ -1,0 +1,1 @@
+"""A site whose tasks fork."""
