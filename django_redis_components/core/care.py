@@ -8,7 +8,8 @@ import time
 import weakref
 from collections.abc import Callable
 
-from django_redis_components.core.leases import Lease, Leases
+from django_redis_components.core.leases import Lease
+from django_redis_components.core.owners import OwnedLeases
 from django_redis_components.core.units import Seconds, check_flag, to_seconds
 from django_redis_components.core.watchdog import Lengthen, Watch, watchdog
 
@@ -29,7 +30,7 @@ class Care:
     max_s: float
     on_lost: Callable[..., object] | None
 
-    def begin(self, lease: Lease, leases: Leases, lengthen: Lengthen, ttl_ms: int) -> None:
+    def begin(self, lease: Lease, leases: OwnedLeases, lengthen: Lengthen, ttl_ms: int) -> None:
         """Look after a lease that was just granted, and stands in `leases`."""
         watchdog.watch(Watch(self, lease, leases, lengthen, ttl_ms, time.monotonic() + self.max_s))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from contextlib import AsyncExitStack, ExitStack
 from typing import Any, ParamSpec, Protocol, Self, TypeVar, cast
 
 from asgiref.sync import iscoroutinefunction
@@ -80,32 +79,37 @@ def guarded(
     if inspect.isgeneratorfunction(func) or inspect.isasyncgenfunction(func):
         raise TypeError(f"{name_of(func)}() is a generator: its body runs when the guard is already left.")
 
-    def answer(error: RedisComponentsError) -> None:
-        if on_conflict == "delay":
-            raise TryLater(str(error)) from error
-        if on_conflict != "skip":
-            raise error
-
     @functools.wraps(func)
     def sync(*args: P.args, **kwargs: P.kwargs) -> R | None:
-        guard = make(args, kwargs)
-        with ExitStack() as stack:
-            try:
-                stack.enter_context(guard)
-            except refused as exc:
-                answer(exc)
-                return None
-            return func(*args, **kwargs)
+        has_entered = False
+        try:
+            with make(args, kwargs):  # not by an ExitStack: see `core.blocks`
+                has_entered = True
+                return func(*args, **kwargs)
+        except refused as exc:
+            if has_entered:
+                raise
+            _refuse(exc, on_conflict)
+            return None
 
     @functools.wraps(func)
     async def asynchronous(*args: P.args, **kwargs: P.kwargs) -> Any:
-        guard = make(args, kwargs)
-        async with AsyncExitStack() as stack:
-            try:
-                await stack.enter_async_context(guard)
-            except refused as exc:
-                answer(exc)
-                return None
-            return await cast(Any, func)(*args, **kwargs)
+        has_entered = False
+        try:
+            async with make(args, kwargs):
+                has_entered = True
+                return await cast(Any, func)(*args, **kwargs)
+        except refused as exc:
+            if has_entered:
+                raise
+            _refuse(exc, on_conflict)
+            return None
 
     return cast("Callable[P, R]", asynchronous if is_async(func) else sync)
+
+
+def _refuse(error: RedisComponentsError, on_conflict: str) -> None:
+    if on_conflict == "delay":
+        raise TryLater(str(error)) from error
+    if on_conflict != "skip":
+        raise error

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import os
 import threading
 import time
-import weakref
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from django_redis_components.core.owners import Owner
 
 #: Share of a lease by which the local deadline comes earlier than the server's: clocks may run at rates
 #: that differ by up to 500 parts in a million each while NTP slews them.
@@ -45,18 +46,36 @@ class Lease:
         deadline: monotonic seconds until which it is surely ours.
         grant: what the script granted (a lock's fencing token).
         entries: how often its holder has entered; it is given back when the last one leaves.
-        stack: where `Leases` keeps it.
         returning: giving it back was tried, and whether that was executed is not known.
+        owner: whose it is; None when nobody has it any more.
+        stack, origin, number: where `OwnedLeases` keeps it, of which object, and its place among all grants.
     """
 
-    __slots__ = ("_event", "_lost", "deadline", "entries", "grant", "is_returned", "pid", "returning", "stack", "token")
+    __slots__ = (
+        "_event",
+        "_lost",
+        "deadline",
+        "entries",
+        "grant",
+        "is_returned",
+        "number",
+        "origin",
+        "owner",
+        "pid",
+        "returning",
+        "stack",
+        "token",
+    )
 
     def __init__(self, token: str, deadline: float, grant: int = 1) -> None:
         self.token = token
         self.deadline = deadline
         self.grant = grant
         self.pid = _process.pid
+        self.owner: Owner | None = None
         self.stack: list[Lease] = []
+        self.origin: object = None
+        self.number = 0
         self.entries = 1
         self.returning = False
         self.is_returned = False
@@ -132,88 +151,6 @@ class Lost(threading.Event):
         return True
 
 
-class _OfThread(threading.local):
-    """The leases of each thread; None for one that never asked."""
-
-    stack: list[Lease] | None = None
-
-
-class Leases:
-    """The leases of one object, apart for each thread and each asyncio task.
-
-    So that an object may be shared: whoever lost its lease and gives it back late must not give back
-    another's. A thread or task that never asked for one speaks for the newest, so that a lease may be taken
-    in one place and given back in another. A fork's child holds none of its parent's.
-    """
-
-    #: The leases of each task; made with the first.
-    _of_tasks: weakref.WeakKeyDictionary[Any, list[Lease]] | None = None
-
-    def __init__(self, *, speaks_for_others: bool = True) -> None:
-        """Args: speaks_for_others: False keeps to the leases of the thread or task itself."""
-        self._speaks_for_others = speaks_for_others
-        self._of_thread = _OfThread()
-        #: The last one taken through this object, over or not.
-        self.newest: Lease | None = None
-
-    def asked(self) -> list[Lease]:
-        """This thread or task asks for one: whatever comes of it, it speaks for itself from now on."""
-        stack = self._stack()
-        return self._begin() if stack is None else stack
-
-    def add(self, lease: Lease, stack: list[Lease]) -> None:
-        """Whoever asked, and has this stack, holds one more; what it let expire is forgotten."""
-        if stack:
-            stack[:] = [old for old in stack if not old.is_overdue]
-        stack.append(lease)
-        lease.stack = stack
-        self.newest = lease
-
-    def current(self) -> Lease | None:
-        """The newest lease of this thread or task; the newest of all, if it never asked for one."""
-        stack = self._stack()
-        if stack is None and self._speaks_for_others:
-            return _held(self.newest)
-        return _held(stack[-1]) if stack else None
-
-    def own(self) -> Lease | None:
-        """The newest lease of this thread or task."""
-        stack = self._stack()
-        return _held(stack[-1]) if stack else None
-
-    def returned(self, lease: Lease, *, lost: bool = False) -> None:
-        """It was given back, or was to be and the server does not know it any more."""
-        if lost:
-            lease.mark_lost()
-        else:
-            lease.mark_returned()
-        try:  # noqa: SIM105 - on the way of each release, and a context manager costs more than the rest
-            lease.stack.remove(lease)
-        except ValueError:
-            pass  # forgotten, or given back twice
-
-    def _stack(self) -> list[Lease] | None:
-        """What the running task, else the running thread, holds."""
-        task = _task()
-        if task is None:
-            return self._of_thread.stack
-        return None if self._of_tasks is None else self._of_tasks.get(task)
-
-    def _begin(self) -> list[Lease]:
-        stack: list[Lease] = []
-        task = _task()
-        if task is None:
-            self._of_thread.stack = stack
-            return stack
-        # In one step, for the tasks of two threads may be the first at the same moment.
-        of_tasks: dict[Any, list[Lease]] = self.__dict__.setdefault("_of_tasks", weakref.WeakKeyDictionary())
-        return of_tasks.setdefault(task, stack)
-
-
-def _held(lease: Lease | None) -> Lease | None:
+def is_held(lease: Lease) -> Lease | None:
     """The lease, unless it was given back or is a parent process's."""
-    return None if lease is None or lease.is_returned or lease.pid != _process.pid else lease
-
-
-def _task() -> Any:
-    return asyncio.current_task() if asyncio._get_running_loop() is not None else None
+    return None if lease.is_returned or lease.pid != _process.pid else lease

@@ -20,7 +20,8 @@ from collections.abc import Callable, Sequence
 from redis.exceptions import ConnectionError, RedisError, TimeoutError
 
 from django_redis_components.core.exceptions import RedisComponentsError
-from django_redis_components.core.leases import Lease, Leases, deadline_of
+from django_redis_components.core.leases import Lease, deadline_of
+from django_redis_components.core.owners import Acquisition, OwnedLeases
 from django_redis_components.core.protocol import Call, Flow, Sleep, Wait, Within
 from django_redis_components.core.recovery import HOPELESS, REFUSED
 from django_redis_components.core.units import Seconds, check_flag, to_seconds
@@ -74,7 +75,7 @@ class Turns:
 
     def __init__(self, ttl_ms: int) -> None:
         """Args: ttl_ms: milliseconds of a lease."""
-        self.leases = Leases()
+        self.leases = OwnedLeases()
         self._ttl_ms = ttl_ms
         #: Process and token of questions that ended in an error: the server may have granted them, so the
         #: next one asks again with one of them.
@@ -86,26 +87,26 @@ class Turns:
         ask: Callable[[str, int], Call],
         walk_away: Callable[[str], Call],
         patience_s: float,
+        acquisition: Acquisition,
         *,
         suffix: str = "",
         token: str | None = None,
         refused: Callable[[int, int], object] | None = None,
     ) -> Flow[bool]:
-        """Ask until granted (True), or until `patience_s` have passed (False).
+        """Ask until granted (True), or until `patience_s` (0 asks once) have passed (False).
 
         Args:
             base: the key whose ``:bell:<token>`` lists ring.
             ask: the call for one question of a token, given the milliseconds of life that it promises; with 0
                 it leaves the line when refused. The reply: [granted; below 0 never, milliseconds to wait].
             walk_away: the call that gives up place and grant, for whoever is interrupted. 0: it had neither.
-            patience_s: seconds; 0 asks once.
-            suffix: what a token made here ends in.
-            token: what the lease is to be known by; None makes a token.
+            acquisition: who asks, and is told the lease.
+            token: what the lease is to be known by; None makes one that ends in `suffix`.
             refused: told the last reply, if that is a refusal; it may raise an error of this package.
         """
         mine = self.new_token(suffix) if token is None else token
-        deadline = time.monotonic() + patience_s
-        stack, asks_again = self.leases.asked(), False
+        deadline, asks_again = time.monotonic() + patience_s, False
+        self.leases.ask(acquisition)
         try:
             while True:
                 asked_at = time.monotonic()
@@ -113,7 +114,7 @@ class Turns:
                 granted, pause_ms = yield _timed(ask(mine, 0 if last else LIVENESS_MS), patience_s, deadline - asked_at)
                 asks_again = False
                 if granted > 0:
-                    self.leases.add(Lease(mine, deadline_of(asked_at, self._ttl_ms), granted), stack)
+                    self.leases.add(Lease(mine, deadline_of(asked_at, self._ttl_ms), granted), acquisition)
                     return True
                 if last or granted < 0:
                     if refused is not None:

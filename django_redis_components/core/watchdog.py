@@ -29,7 +29,8 @@ from redis.exceptions import RedisError
 from django_redis_components.core.connections import client
 from django_redis_components.core.errands import Errands, started
 from django_redis_components.core.exceptions import RedisComponentsError
-from django_redis_components.core.leases import Lease, Leases, deadline_of
+from django_redis_components.core.leases import Lease, deadline_of
+from django_redis_components.core.owners import OwnedLeases
 from django_redis_components.core.protocol import Batch, Call, Flow, run
 from django_redis_components.core.slots import slot_wait_limit
 
@@ -68,7 +69,7 @@ class Watch:
 
     care: Care
     lease: Lease
-    leases: Leases
+    leases: OwnedLeases
     lengthen: Lengthen
     ttl_ms: int
     renew_until: float
@@ -155,9 +156,9 @@ class Watchdog:
             if not self._watches:
                 self._thread = None
                 return None
-            self._changed.wait(max(0.0, min(watch.due for watch in self._watches.values()) - time.monotonic()))
+            self._changed.wait(max(0.0, min(watch.due for watch in list(self._watches.values())) - time.monotonic()))
             now = time.monotonic()
-            return [watch for watch in self._watches.values() if watch.due <= now]
+            return [watch for watch in list(self._watches.values()) if watch.due <= now]
 
     def _look_after(self, due: Iterable[Watch]) -> None:
         renewals: dict[str, list[tuple[Watch, int]]] = defaultdict(list)
@@ -223,15 +224,33 @@ class Watchdog:
 
 def _tell(watch: Watch, on_lost: Callable[..., object], owner: object) -> None:
     """Call the site's function. What it asks the owner, which may hold others, is asked of the lost lease."""
-    mine = watch.leases.asked()
-    mine.append(watch.lease)
     try:
-        on_lost(owner)
+        with watch.leases.shown(watch.lease):
+            on_lost(owner)
     except BaseException:  # noqa: BLE001 - nobody would learn of a SystemExit in a thread
         _log.exception("on_lost of %s failed.", owner)
     finally:
-        mine.clear()
         databases.close_all()  # those of this thread, which ends
+
+
+def release_in_thread(name: str, using: str, calls: Sequence[Call]) -> None:
+    """Release a lease whose holder was interrupted. The interpreter waits for the thread before it ends."""
+    work = partial(_release_all, name, using, calls)
+    try:
+        threading.Thread(target=work, name="redis-lease-release").start()
+    except RuntimeError:  # no more threads
+        work()
+
+
+def _release_all(name: str, using: str, calls: Sequence[Call]) -> None:
+    try:
+        run(client(using), _send(calls))
+    except (RedisError, RedisComponentsError) as exc:
+        _log.warning("%r was not released after an interruption, and its lease will end by itself: %s", name, exc)
+
+
+def _send(calls: Sequence[Call]) -> Flow[None]:
+    yield Batch(calls)
 
 
 def _extend_all(renewals: list[tuple[Watch, int]]) -> Flow[list[object]]:

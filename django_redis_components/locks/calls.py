@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from django_redis_components.core import keys, turns
+from django_redis_components.core.leases import Lease
+from django_redis_components.core.owners import Acquisition
 from django_redis_components.core.protocol import Call, Flow, Read
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.locks.scripts import ABANDON, ACQUIRE, EXTEND, RELEASE
+from django_redis_components.locks.state import LockState, inspect, read_deadline
 
 
 class Calls(Protocol):
@@ -26,7 +29,8 @@ class Calls(Protocol):
     def identity(self) -> str: ...
     @property
     def marks(self) -> Sequence[str]: ...
-    def take(self, turn: turns.Turns, patience_s: float, token: str | None) -> Flow[bool]: ...
+    def take(self, turn: turns.Turns, patience_s: float, token: str | None, acquisition: Acquisition) -> Flow[bool]: ...
+    def read(self, token: str) -> Flow[Lease | None]: ...
     def give(self, token: str) -> Sequence[Call]: ...
     def lengthen(self, token: str, ttl_ms: int) -> Sequence[Call]: ...
     def owned(self, token: str) -> Flow[bool]: ...
@@ -65,9 +69,14 @@ class PlainCalls:
         """A key beside the lock."""
         return (f"{self.keys['lock']}:ack",)
 
-    def take(self, turn: turns.Turns, patience_s: float, token: str | None) -> Flow[bool]:
+    def take(self, turn: turns.Turns, patience_s: float, token: str | None, acquisition: Acquisition) -> Flow[bool]:
         """Take the lock; False if somebody else has it."""
-        return turn.take(self.keys["lock"], self.ask, self.walk_away, patience_s, token=token)
+        return turn.take(self.keys["lock"], self.ask, self.walk_away, patience_s, acquisition, token=token)
+
+    def read(self, token: str) -> Flow[Lease | None]:
+        """The lease that this token holds, as it is."""
+        found = yield from read_deadline(token, self._inspect())
+        return None if found is None else Lease(token, found[0], found[1][0].fencing_token or 0)
 
     def ask(self, token: str, patience_ms: int) -> Call:
         """Take it, or a place in line."""
@@ -92,6 +101,9 @@ class PlainCalls:
     def locked(self) -> Flow[bool]:
         """Whether anybody holds it."""
         return bool((yield Read("EXISTS", self.keys["lock"])))
+
+    def _inspect(self) -> Flow[list[LockState]]:
+        return [(yield from inspect(self))]
 
     def _question(self, patience_ms: int) -> Call:
         made = self._questions[patience_ms] = ACQUIRE(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from django_redis_components.core import keys, turns
+from django_redis_components.core.leases import Lease
+from django_redis_components.core.owners import Acquisition
 from django_redis_components.core.protocol import Call, Flow, Read
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.locks.scripts import ABANDON_ALL, ACQUIRE_ALL, EXTEND_ALL, RELEASE_ALL
-from django_redis_components.locks.state import LockState, inspect_group
+from django_redis_components.locks.state import LockState, inspect_group, read_deadline
 
 #: Most names of one `MultiLock`: each is a few commands in a script that nothing else runs beside.
 MAX_NAMES = 100
@@ -66,9 +68,14 @@ class GroupCalls:
         """A key of the group: all names are on one node."""
         return (f"{self.base}:ack",)
 
-    def take(self, turn: turns.Turns, patience_s: float, token: str | None) -> Flow[bool]:
+    def take(self, turn: turns.Turns, patience_s: float, token: str | None, acquisition: Acquisition) -> Flow[bool]:
         """Take all of them; False if somebody else has one."""
-        return turn.take(self.base, self._ask, self._walk_away, patience_s, token=token)
+        return turn.take(self.base, self._ask, self._walk_away, patience_s, acquisition, token=token)
+
+    def read(self, token: str) -> Flow[Lease | None]:
+        """The lease that this token holds on all of them, as it is."""
+        found = yield from read_deadline(token, self._inspect())
+        return None if found is None else Lease(token, found[0], max(state.fencing_token or 0 for state in found[1]))
 
     def give(self, token: str) -> Sequence[Call]:
         """Give all of them back."""
@@ -89,6 +96,9 @@ class GroupCalls:
     def inspect(self) -> Flow[dict[str, LockState]]:
         """The state of each name."""
         return inspect_group(self.base, self.names)
+
+    def _inspect(self) -> Flow[Iterable[LockState]]:
+        return (yield from self.inspect()).values()
 
     def _held(self) -> list[str]:
         return [f"{self.base}:held:{name}" for name in self.names]

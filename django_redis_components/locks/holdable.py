@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import Any, Self
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from asgiref.sync import markcoroutinefunction
 
 from django_redis_components.core import turns
+from django_redis_components.core.blocks import Blocks
 from django_redis_components.core.care import care_for
 from django_redis_components.core.connections import aclient, client
 from django_redis_components.core.leases import Lost
-from django_redis_components.core.protocol import arun, run
+from django_redis_components.core.owners import current_owner
+from django_redis_components.core.protocol import Flow, arun, run
 from django_redis_components.core.units import Seconds, check_flag, to_ms
 from django_redis_components.locks.calls import Calls
 from django_redis_components.locks.exceptions import LockLost, LockNotOwned
@@ -18,12 +22,14 @@ from django_redis_components.locks.holder import Holder
 from django_redis_components.locks.options import Terms, replicas
 
 
-class Holdable:
+class Holdable(Blocks):
     """The methods that `Lock`, `MultiLock` and the two sides of a `ReadWriteLock` share.
 
     Attributes:
         name: what it is called in errors; of several names, all of them.
     """
+
+    _holder: Holder
 
     def __init__(
         self,
@@ -57,7 +63,7 @@ class Holdable:
         blocking_timeout: Seconds | None = None,
         token: str | None = None,
     ) -> bool:
-        """Take the lock.
+        """Take the lock. It belongs to the calling thread or task; `release` it there.
 
         Args:
             blocking: whether to wait; None as the object was told.
@@ -73,28 +79,46 @@ class Holdable:
         """
         return run(client(self._using), self._holder.acquire(blocking, blocking_timeout, token))
 
-    async def aacquire(
+    @markcoroutinefunction
+    def aacquire(
         self,
         *,
         blocking: bool | None = None,
         blocking_timeout: Seconds | None = None,
         token: str | None = None,
-    ) -> bool:
+    ) -> Coroutine[Any, Any, bool]:
         """See `acquire`. A cancelled task leaves the line, or hands on what it was just given."""
-        return await arun(aclient(self._using), self._holder.acquire(blocking, blocking_timeout, token))
+        return self._run_async(self._holder.acquire(blocking, blocking_timeout, token))
 
     def release(self) -> None:
         """Give the lock back; the first in line has it at once.
 
         Raises:
-            LockNotOwned: we do not hold it: it was not taken, it expired, or somebody else has it by now.
-                Nothing is released then.
+            LockNotOwned: this thread or task does not hold it: it was not taken here, or it expired. Nothing is
+                released then.
         """
         run(client(self._using), self._holder.release())
 
-    async def arelease(self) -> None:
+    @markcoroutinefunction
+    def arelease(self) -> Coroutine[Any, Any, None]:
         """See `release`. A cancelled task has released the lock all the same."""
-        await arun(aclient(self._using), self._holder.release())
+        return self._run_async(self._holder.release(current_owner()))
+
+    def adopt(self, token: str) -> None:
+        """Go on under the token of the present holder, for what is left of its lease. Writes nothing.
+
+        It hands a lock over, to another process, thread or task: from now on the caller owns the lease, and
+        through this object no other does.
+
+        Raises:
+            LockNotOwned: this token does not hold the lock.
+        """
+        run(client(self._using), self._holder.adopt(token, current_owner()))
+
+    @markcoroutinefunction
+    def aadopt(self, token: str) -> Coroutine[Any, Any, None]:
+        """See `adopt`."""
+        return self._run_async(self._holder.adopt(token, current_owner()))
 
     def extend(self, seconds: Seconds) -> bool:
         """Make the lease last at least so long from now; it is never shortened. Returns True.
@@ -104,25 +128,28 @@ class Holdable:
         """
         return run(client(self._using), self._holder.extend(to_ms(seconds, "seconds")))
 
-    async def aextend(self, seconds: Seconds) -> bool:
+    @markcoroutinefunction
+    def aextend(self, seconds: Seconds) -> Coroutine[Any, Any, bool]:
         """See `extend`."""
-        return await arun(aclient(self._using), self._holder.extend(to_ms(seconds, "seconds")))
+        return self._run_async(self._holder.extend(to_ms(seconds, "seconds"), current_owner()))
 
     def reacquire(self) -> bool:
         """Make the lease last for its full `timeout` again. See `extend`."""
         return run(client(self._using), self._holder.extend(self._holder.ttl_ms))
 
-    async def areacquire(self) -> bool:
+    @markcoroutinefunction
+    def areacquire(self) -> Coroutine[Any, Any, bool]:
         """See `reacquire`."""
-        return await arun(aclient(self._using), self._holder.extend(self._holder.ttl_ms))
+        return self._run_async(self._holder.extend(self._holder.ttl_ms, current_owner()))
 
     def owned(self) -> bool:
         """Whether the server says that we hold the lock."""
         return run(client(self._using), self._holder.owned())
 
-    async def aowned(self) -> bool:
+    @markcoroutinefunction
+    def aowned(self) -> Coroutine[Any, Any, bool]:
         """See `owned`."""
-        return await arun(aclient(self._using), self._holder.owned())
+        return self._run_async(self._holder.owned(current_owner()))
 
     def locked(self) -> bool:
         """Whether anybody holds the lock."""
@@ -160,7 +187,7 @@ class Holdable:
     def fencing_token(self) -> int | None:
         """The number of this grant, above that of every earlier one; None when it was not taken."""
         lease = self._holder.leases.current()
-        return lease.grant if lease else None
+        return (lease.grant or None) if lease else None
 
     @property
     def lost(self) -> threading.Event:
@@ -168,16 +195,5 @@ class Holdable:
         lease = self._holder.leases.current() or self._holder.leases.newest
         return lease.lost if lease else Lost()
 
-    def __enter__(self) -> Self:
-        run(client(self._using), self._holder.enter())
-        return self
-
-    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
-        run(client(self._using), self._holder.leave(error))
-
-    async def __aenter__(self) -> Self:
-        await arun(aclient(self._using), self._holder.enter())
-        return self
-
-    async def __aexit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
-        await arun(aclient(self._using), self._holder.leave(error))
+    async def _run_async(self, flow: Flow[Any]) -> Any:
+        return await arun(aclient(self._using), flow)

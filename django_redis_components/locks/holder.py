@@ -9,10 +9,11 @@ from redis.exceptions import RedisError
 
 from django_redis_components.core import keys, turns
 from django_redis_components.core.care import Care
-from django_redis_components.core.leases import Lease, Leases, deadline_of
+from django_redis_components.core.leases import Lease, deadline_of
+from django_redis_components.core.owners import Acquisition, OwnedLeases, Owner, current_owner
 from django_redis_components.core.protocol import Batch, Flow
 from django_redis_components.core.units import Seconds
-from django_redis_components.core.watchdog import watchdog
+from django_redis_components.core.watchdog import release_in_thread, watchdog
 from django_redis_components.locks import replicas
 from django_redis_components.locks.calls import Calls
 from django_redis_components.locks.exceptions import (
@@ -22,7 +23,10 @@ from django_redis_components.locks.exceptions import (
     LockNotOwned,
     NotEnoughReplicas,
 )
-from django_redis_components.locks.options import Terms, shared_leases
+from django_redis_components.locks.options import Terms, shared_records
+
+#: What is wrong when a caller has no lease.
+NOT_HELD = "is not held here: not taken by this thread or task, or already released"
 
 
 class Holder:
@@ -39,32 +43,57 @@ class Holder:
         self._turns = turns.Turns(calls.ttl_ms)
 
     @property
-    def leases(self) -> Leases:
-        """The leases of this object, or those that all reentrant objects of this lock share."""
+    def leases(self) -> OwnedLeases:
+        """The leases of this object; those of an owner are shared by all reentrant objects of this lock."""
+        leases = self._turns.leases
         if self._terms.reentrant:
-            self._turns.leases = shared_leases(self._terms.using, self._calls.identity)
-        return self._turns.leases
+            leases.records = shared_records(self._terms.using, self._calls.identity)
+        return leases
 
     def acquire(
-        self, blocking: bool | None = None, blocking_timeout: Seconds | None = None, token: str | None = None
+        self,
+        blocking: bool | None = None,
+        blocking_timeout: Seconds | None = None,
+        token: str | None = None,
+        acquisition: Acquisition | None = None,
     ) -> Flow[bool]:
         """Take the lock; False if somebody else has it."""
+        asked = Acquisition() if acquisition is None else acquisition
         patience_s = self._terms.patience_s
         if blocking is not None or blocking_timeout is not None:
             patience_s = self._terms.resolve(blocking, blocking_timeout)
         if token is not None:
             keys.validate_name(token, "token")
-        take = self._calls.take(self._turns, patience_s, token)
-        return take if self._is_plain else self._take_with_care(take, may_enter_again=token is None)
+        take = self._calls.take(self._turns, patience_s, token, asked)
+        if self._is_plain and token is None:
+            return take
+        return self._take_with_care(take, asked, has_token=token is not None)
 
-    def enter(self) -> Flow[None]:
+    def adopt(self, token: str, owner: Owner) -> Flow[None]:
+        """Go on under the token of the present holder, for what is left of its lease."""
+        keys.validate_name(token, "token")
+        current = self.leases.own(owner)
+        if current is not None and current.token == token and not current.is_lost:
+            return
+        lease = yield from self._calls.read(token)
+        if lease is None:
+            raise LockNotOwned(self.name, f"is not held under the token {token!r}")
+        leases = self.leases
+        leases.add(lease, Acquisition(owner))
+        self._end_earlier(lease)
+        if self._care is not None:
+            self._care.begin(lease, leases, self._calls.lengthen, self.ttl_ms)
+
+    def enter(self, block: Acquisition | None = None) -> Flow[None]:
         """Take the lock for a `with` block."""
-        if not (yield from self.acquire()):
+        if not (yield from self.acquire(acquisition=block)):
             raise LockNotAcquired(self.name, self._terms.patience_s)
 
-    def release(self) -> Flow[None]:
+    def release(self, owner: Owner | None = None) -> Flow[None]:
         """Give the lock back."""
-        lease = self.held()
+        return (yield from self._release(self.claimed(owner)))
+
+    def _release(self, lease: Lease) -> Flow[None]:
         if lease.entries > 1:
             lease.entries -= 1
             return
@@ -74,18 +103,35 @@ class Holder:
         if not released:
             raise LockNotOwned(self.name, "was not ours any more when it was to be released: its lease had ended")
 
-    def leave(self, error: BaseException | None) -> Flow[None]:
+    def leave(self, error: BaseException | None, block: Acquisition) -> Flow[None]:
         """Give the lock back after a `with` block; a failure does not replace the block's own error."""
         try:
-            yield from self.release()
+            block.lease = lease = block.held() or self.claimed(block.owner)
+            block.is_leaving = True
+            yield from self._release(lease)
         except (RedisError, LockError) as exc:
+            block.lease = None  # the server has answered, or the lease is left to end
             if error is None:
                 raise
             error.add_note(f"{type(exc).__name__} on leaving the block: {exc}")
+        block.lease = None
 
-    def extend(self, ttl_ms: int) -> Flow[bool]:
+    def drop(self, block: Acquisition) -> None:
+        """Give back in a thread what a `with` block holds that was interrupted before it could."""
+        lease, block.lease = block.held(), None
+        if lease is None and not block.is_leaving:  # given back by hand, and taken anew
+            lease = self.leases.own(block.owner)
+        if lease is None or lease.entries < block.depth:
+            return
+        lease.entries = block.depth - 1
+        if not lease.entries:
+            watchdog.unwatch(lease)
+            self.leases.returned(lease)
+            release_in_thread(self.name, self._terms.using, self._calls.give(lease.token))
+
+    def extend(self, ttl_ms: int, owner: Owner | None = None) -> Flow[bool]:
         """Make the lease last at least that long from now."""
-        lease = self.held()
+        lease = self.claimed(owner)
         asked_at = time.monotonic()
         if not all((yield Batch(self._calls.lengthen(lease.token, ttl_ms)))):
             lease.mark_lost()
@@ -94,9 +140,9 @@ class Holder:
         lease.renew(deadline_of(asked_at, ttl_ms))
         return True
 
-    def owned(self) -> Flow[bool]:
+    def owned(self, owner: Owner | None = None) -> Flow[bool]:
         """Whether the server says that we hold it."""
-        lease = self.leases.current()
+        lease = self.leases.current(owner)
         return lease is not None and (yield from self._calls.owned(lease.token))
 
     def locked(self) -> Flow[bool]:
@@ -109,20 +155,38 @@ class Holder:
         Raises:
             LockNotOwned: there is none.
         """
-        lease = self.leases.current()
+        return self._checked(self.leases.current())
+
+    def claimed(self, owner: Owner | None = None) -> Lease:
+        """The lease of this owner, by default the caller; one that it takes over, if it has none.
+
+        Raises:
+            LockNotOwned: there is none.
+        """
+        return self._checked(self.leases.claim(current_owner() if owner is None else owner))
+
+    def _checked(self, lease: Lease | None) -> Lease:
         if lease is None:
-            raise LockNotOwned(self.name, "is not held here: it was not taken, or was already released")
+            raise LockNotOwned(self.name, NOT_HELD)
         return lease
 
-    def _take_with_care(self, take: Flow[bool], *, may_enter_again: bool) -> Flow[bool]:
-        leases = self.leases
-        if may_enter_again and self._terms.reentrant and (yield from self._enter_again()):
+    def _take_with_care(self, take: Flow[bool], acquisition: Acquisition, *, has_token: bool) -> Flow[bool]:
+        _ = self.leases  # a reentrant lock shares its records
+        if not has_token and self._terms.reentrant and (yield from self._enter_again(acquisition)):
             return True
         granted = yield from take
-        lease = leases.own()
+        lease = acquisition.lease
         if granted and lease is not None:
+            if has_token:
+                self._end_earlier(lease)
             yield from self._secure(lease)
         return granted
+
+    def _end_earlier(self, lease: Lease) -> None:
+        """A lease has one owner at a time: what this object knew of it under the same token is over."""
+        for earlier in self.leases.same_as(lease):
+            watchdog.unwatch(earlier)
+            self.leases.returned(earlier)
 
     def _secure(self, lease: Lease) -> Flow[None]:
         """See that enough replicas have the grant, and that it is looked after; else it is given back."""
@@ -145,9 +209,9 @@ class Holder:
             self._turns.leases.returned(lease)
             raise
 
-    def _enter_again(self) -> Flow[bool]:
+    def _enter_again(self, acquisition: Acquisition) -> Flow[bool]:
         """Whether this thread or task is inside already; then it is so once more."""
-        lease = self.leases.own()
+        lease = self.leases.own(acquisition.owner)
         if lease is None:
             return False
         if lease.returning:  # it may be free, and another's, already
@@ -156,4 +220,5 @@ class Holder:
         if lease.is_lost:
             raise LockLost(self.name, "cannot be entered again: it is lost, its lease ended while the work went on")
         lease.entries += 1
+        acquisition.lease, acquisition.depth = lease, lease.entries
         return True

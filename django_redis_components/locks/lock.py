@@ -17,7 +17,8 @@ class Lock(Holdable):
 
     A lease ends by itself after `timeout`, so that a holder that died does not block the others for ever.
     Work that takes longer is to `renew` or `extend` it; `check` tells, without asking the server, whether
-    it still lasts. An object may be shared by threads and tasks: each has its own lease.
+    it still lasts. A lease belongs to the thread or task that called `acquire`: an object may be shared, and no
+    other thread or task can release or extend it; `adopt` hands it over.
 
     Each method that talks to Redis has an asyncio twin with an ``a`` before its name, and raises
     `redis.exceptions.RedisError` when the server does not answer. Then `acquire` and `release` may be

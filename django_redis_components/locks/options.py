@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any, TypedDict
 
 from django_redis_components.core import turns
-from django_redis_components.core.leases import Leases
+from django_redis_components.core.owners import Records
 from django_redis_components.core.units import Seconds, check_flag
 
-_shared: weakref.WeakValueDictionary[tuple[str, str], Leases] = weakref.WeakValueDictionary()
+_shared: weakref.WeakValueDictionary[tuple[str, str], Records] = weakref.WeakValueDictionary()
 #: Reentrant, because a finalizer may make a lock while this thread does.
 _guard = threading.RLock()
 
@@ -88,10 +88,10 @@ def replicas(number: int) -> int:
     return number
 
 
-def shared_leases(using: str, key: str) -> Leases:
-    """The leases of all reentrant locks of a key, for as long as one of them is in use."""
+def shared_records(using: str, key: str) -> Records:
+    """What the owners of all reentrant locks of a key have, for as long as one of these locks is in use."""
     with _guard:
-        leases = _shared.get((using, key))
-        if leases is None:
-            leases = _shared[using, key] = Leases(speaks_for_others=False)
-        return leases
+        records = _shared.get((using, key))
+        if records is None:
+            records = _shared[using, key] = Records()
+        return records

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Unpack
 
 from django_redis_components.core import keys, turns
 from django_redis_components.core.connections import aclient, client
+from django_redis_components.core.leases import Lease, deadline_of
+from django_redis_components.core.owners import Acquisition
 from django_redis_components.core.protocol import Batch, Call, Flow, Read, arun, run
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.locks.holdable import Holdable
@@ -45,12 +48,24 @@ class ReadWriteCalls:
         """A key beside the others: all are on one node."""
         return (keys.key("locks", self.name, "rw", "ack"),)
 
-    def take(self, turn: turns.Turns, patience_s: float, token: str | None) -> Flow[bool]:
+    def take(self, turn: turns.Turns, patience_s: float, token: str | None, acquisition: Acquisition) -> Flow[bool]:
         """Enter; False if others are in the way."""
-        if token is not None and not token.endswith(self._suffix):
-            token += self._suffix
+        if token is not None:
+            token = self._complete(token)
         base = self.keys["writer"]
-        return turn.take(base, self._ask, self._walk_away, patience_s, suffix=self._suffix, token=token)
+        return turn.take(base, self._ask, self._walk_away, patience_s, acquisition, suffix=self._suffix, token=token)
+
+    def read(self, token: str) -> Flow[Lease | None]:
+        """The lease that this token holds on this side, as it is."""
+        token = self._complete(token)
+        asked_at = time.monotonic()
+        if self._suffix == WRITES:
+            state = yield from inspect_readwrite(self.name)
+            left_ms = state.remaining * 1_000 if state.writer == token else 0.0
+            grant = state.fencing_token or 0
+        else:
+            left_ms, grant = (yield from self._reader_ms(token)), 1
+        return Lease(token, deadline_of(asked_at, int(left_ms)), grant) if left_ms > 0 else None
 
     def give(self, token: str) -> Sequence[Call]:
         """Leave."""
@@ -65,14 +80,21 @@ class ReadWriteCalls:
         """Whether the server says that this token is in."""
         if self._suffix == WRITES:
             return bool((yield Read("GET", self.keys["writer"])) == token.encode())
-        readers = self.keys["readers"]
-        until_ms, now = yield Batch([Read("ZSCORE", readers, token), Read("TIME", key=readers)])
-        return until_ms is not None and float(until_ms) > int(now[0]) * 1_000 + int(now[1]) / 1_000
+        return (yield from self._reader_ms(token)) > 0
 
     def locked(self) -> Flow[bool]:
         """Whether anybody is in."""
         state = yield from inspect_readwrite(self.name)
         return state.writer is not None or state.reading > 0
+
+    def _complete(self, token: str) -> str:
+        return token if token.endswith(self._suffix) else token + self._suffix
+
+    def _reader_ms(self, token: str) -> Flow[float]:
+        """Milliseconds that are left to a reader; 0 or less for none."""
+        readers = self.keys["readers"]
+        until_ms, now = yield Batch([Read("ZSCORE", readers, token), Read("TIME", key=readers)])
+        return 0.0 if until_ms is None else float(until_ms) - int(now[0]) * 1_000 - int(now[1]) / 1_000
 
     def _ask(self, token: str, patience_ms: int) -> Call:
         return ACQUIRE_RW(

@@ -10,17 +10,18 @@ from __future__ import annotations
 import contextlib
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from redis.exceptions import RedisError
 
 from django_redis_components.core import turns
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.leases import Lease, deadline_of
+from django_redis_components.core.owners import Acquisition
 from django_redis_components.core.protocol import Batch, Call, Flow, Sleep
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.locks.calls import PlainCalls
-from django_redis_components.locks.state import LockState, inspect_each
+from django_redis_components.locks.state import LockState, inspect_each, read_deadline
 
 #: Longest pause before the second try, in seconds; each further one doubles, with full jitter.
 FIRST_PAUSE_S = 0.01
@@ -61,11 +62,11 @@ class SpreadCalls:
         """A key beside each lock: each may be on a node of its own."""
         return [mark for part in self._parts for mark in part.marks]
 
-    def take(self, turn: turns.Turns, patience_s: float, token: str | None) -> Flow[bool]:
+    def take(self, turn: turns.Turns, patience_s: float, token: str | None, acquisition: Acquisition) -> Flow[bool]:
         """Take all of them; False if somebody else has one."""
         deadline = time.monotonic() + patience_s
         pause_s = FIRST_PAUSE_S
-        stack = turn.leases.asked()
+        turn.leases.ask(acquisition)
         yield from self._settle(turn)
         mine = turns.fresh_token() if token is None else token
         try:
@@ -73,7 +74,7 @@ class SpreadCalls:
                 asked_at = time.monotonic()
                 fences = yield from self._try(mine)
                 if fences is not None:
-                    turn.leases.add(SpreadLease(mine, deadline_of(asked_at, self.ttl_ms), fences), stack)
+                    turn.leases.add(SpreadLease(mine, deadline_of(asked_at, self.ttl_ms), fences), acquisition)
                     return True
                 left_s = deadline - time.monotonic()
                 if left_s <= 0:
@@ -93,6 +94,14 @@ class SpreadCalls:
             yield Sleep(turns.STRAGGLER_S)  # a request may still be under way
             yield from self._walk_away(mine)
             raise
+
+    def read(self, token: str) -> Flow[Lease | None]:
+        """The lease that this token holds on all of them, as it is."""
+        found = yield from read_deadline(token, self._inspect())
+        if found is None:
+            return None
+        fences = {part.name: state.fencing_token or 0 for part, state in zip(self._parts, found[1], strict=True)}
+        return SpreadLease(token, found[0], fences)
 
     def give(self, token: str) -> Sequence[Call]:
         """Give all of them back."""
@@ -119,6 +128,9 @@ class SpreadCalls:
     def inspect(self) -> Flow[dict[str, LockState]]:
         """The state of each name."""
         return inspect_each(self._parts)
+
+    def _inspect(self) -> Flow[Iterable[LockState]]:
+        return (yield from self.inspect()).values()
 
     def _try(self, token: str) -> Flow[dict[str, int] | None]:
         """Name to number of all of them, or None and nothing held."""

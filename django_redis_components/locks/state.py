@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
-from typing import Any
+import time
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from django_redis_components.core import keys
+from django_redis_components.core.leases import deadline_of
 from django_redis_components.core.protocol import Batch, Flow
 from django_redis_components.core.units import from_ms
-from django_redis_components.locks.calls import PlainCalls
 from django_redis_components.locks.scripts import INSPECT, INSPECT_ALL, INSPECT_RW
+
+if TYPE_CHECKING:
+    from django_redis_components.locks.calls import PlainCalls
 
 #: Most waiters that are listed; `waiting` counts all of them.
 MAX_LISTED = 100
@@ -116,6 +120,16 @@ def inspect_readwrite(name: str) -> Flow[ReadWriteState]:
         waiting=waiting,
         waiters=tuple(token.decode() for token in waiters),
     )
+
+
+def read_deadline(token: str, flow: Flow[Iterable[LockState]]) -> Flow[tuple[float, Sequence[LockState]] | None]:
+    """Until when (monotonic seconds) this token holds all that a flow reads, and what was read; None if it does not."""
+    asked_at = time.monotonic()
+    states = list((yield from flow))
+    if {state.holder for state in states} != {token}:
+        return None
+    left_s = min(state.remaining for state in states)
+    return (math.inf if left_s == math.inf else deadline_of(asked_at, int(left_s * 1_000))), states
 
 
 def _left(ms: int) -> float:

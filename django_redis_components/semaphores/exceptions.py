@@ -50,7 +50,11 @@ class TooManyPermits(SemaphoreError):
 class PermitNotHeld(SemaphoreError):
     """The semaphore was not taken here, or was already given back."""
 
-    def __init__(self, name: str, what: str = "is not held here: it was not taken, or was already released") -> None:
+    def __init__(
+        self,
+        name: str,
+        what: str = "is not held here: not taken by this thread or task, or already released",
+    ) -> None:
         super().__init__(name, f"Semaphore {name!r} {what}.")
 
 

@@ -12,10 +12,11 @@ from redis.exceptions import RedisError
 
 from django_redis_components.core import keys, turns
 from django_redis_components.core.care import Care
-from django_redis_components.core.leases import Lease, Leases, deadline_of
-from django_redis_components.core.protocol import Batch, Call, Flow
+from django_redis_components.core.leases import Lease, deadline_of
+from django_redis_components.core.owners import Acquisition, OwnedLeases, Owner, current_owner
+from django_redis_components.core.protocol import Batch, Call, Flow, Read
 from django_redis_components.core.units import Seconds, from_ms, to_ms
-from django_redis_components.core.watchdog import watchdog
+from django_redis_components.core.watchdog import release_in_thread, watchdog
 from django_redis_components.semaphores.exceptions import PermitLost, PermitNotHeld, SemaphoreFull, TooManyPermits
 from django_redis_components.semaphores.scripts import ABANDON, ACQUIRE, COUNT, LIST, REFRESH, RELEASE, SET_LIMIT
 
@@ -55,8 +56,10 @@ class Holder:
         blocking: bool,
         blocking_timeout: Seconds | None,
         care: Care | None,
+        using: str,
     ) -> None:
         """Args: care: who looks after permits."""
+        self._using = using
         self.name = keys.validate_name(name, "semaphore name")
         self.limit = _whole(limit, "limit", MAX_LIMIT)
         self._ttl_ms = to_ms(timeout, "timeout")
@@ -83,12 +86,15 @@ class Holder:
         return self._keys["holders"]
 
     @property
-    def leases(self) -> Leases:
+    def leases(self) -> OwnedLeases:
         """The permits that were taken through this object."""
         return self._turns.leases
 
-    def acquire(self, permits: int, refused: Callable[[int], object] | None = None) -> Flow[bool]:
+    def acquire(
+        self, permits: int, refused: Callable[[int], object] | None = None, acquisition: Acquisition | None = None
+    ) -> Flow[bool]:
         """Take permits; False if there are not enough, and then `refused` is told how many there are in all."""
+        asked = Acquisition() if acquisition is None else acquisition
         count = _whole(permits, "permits", min(self.limit, MAX_PERMITS))
 
         def explain(code: int, limit: int) -> None:
@@ -99,38 +105,73 @@ class Holder:
 
         suffix = f":{count}:{self.limit}"
         take = self._turns.take(
-            self._holders, self._ask, self._abandon, self._patience_s, suffix=suffix, refused=explain
+            self._holders, self._ask, self._abandon, self._patience_s, asked, suffix=suffix, refused=explain
         )
-        return take if self._care is None else self._take_with_care(take, self._care)
+        return take if self._care is None else self._take_with_care(take, asked, self._care)
 
-    def enter(self) -> Flow[None]:
+    def adopt(self, token: str, owner: Owner) -> Flow[None]:
+        """Go on with permits that are held under this token, for what is left of their lease."""
+        keys.validate_name(token, "token")
+        current = self.leases.own(owner)
+        if current is not None and current.token == token and not current.is_lost:
+            return
+        asked_at = time.monotonic()
+        until_ms, now = yield Batch([Read("ZSCORE", self._holders, token), Read("TIME", key=self._holders)])
+        left_ms = 0.0 if until_ms is None else float(until_ms) - int(now[0]) * 1_000 - int(now[1]) / 1_000
+        if left_ms <= 0:
+            raise PermitNotHeld(self.name, f"is not held under the token {token!r}")
+        lease = Lease(token, deadline_of(asked_at, int(left_ms)))
+        self.leases.add(lease, Acquisition(owner))
+        for earlier in self.leases.same_as(lease):  # permits have one owner at a time
+            watchdog.unwatch(earlier)
+            self.leases.returned(earlier)
+        if self._care is not None:
+            self._care.begin(lease, self.leases, self._lengthen, self._ttl_ms)
+
+    def enter(self, block: Acquisition | None = None) -> Flow[None]:
         """Take a permit for a `with` block."""
         limits: list[int] = []
-        if not (yield from self.acquire(1, limits.append)):
+        if not (yield from self.acquire(1, limits.append, block)):
             raise SemaphoreFull(self.name, limits[0], self._patience_s)
 
-    def release(self) -> Flow[bool]:
+    def release(self, owner: Owner | None = None) -> Flow[bool]:
         """Give back what the last `acquire` took; False if it had expired, or nothing was taken."""
-        lease = self.leases.current()
-        if lease is None:
-            return False
+        lease = self.leases.claim(current_owner() if owner is None else owner)
+        return lease is not None and (yield from self._give_back(lease))
+
+    def _give_back(self, lease: Lease) -> Flow[bool]:
         call = turns.under(lease.token, self._release or self._make_release())
         watchdog.unwatch(lease)  # for good: who leaves a block does not try again, and would hold it for ever
         return (yield from self._turns.give_back(call, lease))
 
-    def leave(self, error: BaseException | None) -> Flow[None]:
+    def leave(self, error: BaseException | None, block: Acquisition) -> Flow[None]:
         """Give the permit back after a `with` block; a failure does not replace the block's own error."""
         try:
-            if not (yield from self.release()):
+            block.lease = lease = block.held() or self.leases.claim(block.owner)
+            block.is_leaving = True
+            if lease is None or not (yield from self._give_back(lease)):
                 _log.warning("A permit of semaphore %r expired before its block ended.", self.name)
         except RedisError as exc:
+            block.lease = None  # left to end
             if error is None:
                 raise
             error.add_note(f"{type(exc).__name__} on leaving the block: {exc}")
+        block.lease = None
 
-    def refresh(self) -> Flow[bool]:
+    def drop(self, block: Acquisition) -> None:
+        """Give back in a thread what a `with` block holds that was interrupted before it could."""
+        lease, block.lease = block.held(), None
+        if lease is None and not block.is_leaving:  # given back by hand, and taken anew
+            lease = self.leases.own(block.owner)
+        if lease is not None:
+            watchdog.unwatch(lease)
+            self.leases.returned(lease)
+            call = turns.under(lease.token, self._release or self._make_release())
+            release_in_thread(self.name, self._using, (call,))
+
+    def refresh(self, owner: Owner | None = None) -> Flow[bool]:
         """Begin the lease anew; False if it is lost."""
-        lease = self.leases.current()
+        lease = self.leases.claim(current_owner() if owner is None else owner)
         if lease is None:
             return False
         asked_at = time.monotonic()
@@ -186,15 +227,15 @@ class Holder:
             if "#" not in permit
         ]
 
-    def _take_with_care(self, take: Flow[bool], care: Care) -> Flow[bool]:
+    def _take_with_care(self, take: Flow[bool], acquisition: Acquisition, care: Care) -> Flow[bool]:
         granted = yield from take
-        lease = self.leases.own()
+        lease = acquisition.lease
         if granted and lease is not None:
             try:
                 care.begin(lease, self.leases, self._lengthen, self._ttl_ms)
             except BaseException:
                 with contextlib.suppress(RedisError):
-                    yield from self.release()
+                    yield from self._give_back(lease)
                 raise
         return granted
 

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import Any, Self
+from collections.abc import Callable, Coroutine
+from typing import Any
 
+from asgiref.sync import markcoroutinefunction
+
+from django_redis_components.core.blocks import Blocks
 from django_redis_components.core.care import care_for
 from django_redis_components.core.connections import aclient, client
 from django_redis_components.core.leases import Lost
-from django_redis_components.core.protocol import arun, run
+from django_redis_components.core.owners import current_owner
+from django_redis_components.core.protocol import Flow, arun, run
 from django_redis_components.core.units import Seconds
 from django_redis_components.semaphores.holder import Holder, PermitHolder
 
 
-class Semaphore:
+class Semaphore(Blocks):
     """At most `limit` permits held at once among all processes that use this name.
 
     A permit expires by itself after `timeout`, on the server's clock, so that a holder that died gives it
     back. Work that takes longer is to `renew` or `refresh` it; `check` tells, without asking the server,
-    whether it still lasts. An object may be shared by threads and tasks, and may be taken several times:
-    what is said of its permit is said of what this thread or task took last.
+    whether it still lasts. Permits belong to the
+    thread or task that called `acquire`: an object may be shared, and may be taken several times. What is said of
+    its permit is said of what this thread or task took last.
 
     Each method that talks to Redis has an asyncio twin with an ``a`` before its name, and raises
     `redis.exceptions.RedisError` when the server does not answer. Then it may be called again: `acquire` and
@@ -43,6 +48,8 @@ class Semaphore:
         TypeError, ValueError: an argument is not of this kind.
     """
 
+    _holder: Holder
+
     def __init__(
         self,
         name: str,
@@ -59,14 +66,17 @@ class Semaphore:
         self.name = name
         self.limit = limit
         care = care_for(self, "semaphore", using, timeout, renew, max_lease, on_lost)
-        self._holder = Holder(name, limit, timeout, blocking, blocking_timeout, care)
+        self._holder = Holder(name, limit, timeout, blocking, blocking_timeout, care, using)
         self._using = using
 
     def __repr__(self) -> str:
         return f"<Semaphore {self.name!r} of {self.limit}>"
 
     def acquire(self, permits: int = 1) -> bool:
-        """Take permits, all or none. Returns True if they are ours now, False if there are not enough.
+        """Take permits, all or none. They belong to the calling thread or task.
+
+        Returns:
+            True if they are ours now, False if there are not enough.
 
         Raises:
             TypeError, ValueError: not a whole number from 1 to the limit, or above 1,000.
@@ -74,9 +84,10 @@ class Semaphore:
         """
         return run(client(self._using), self._holder.acquire(permits))
 
-    async def aacquire(self, permits: int = 1) -> bool:
+    @markcoroutinefunction
+    def aacquire(self, permits: int = 1) -> Coroutine[Any, Any, bool]:
         """See `acquire`. A cancelled task leaves the line, or gives back what it was just granted."""
-        return await arun(aclient(self._using), self._holder.acquire(permits))
+        return self._run_async(self._holder.acquire(permits))
 
     def release(self) -> bool:
         """Give back what was taken last; the first in line has it at once.
@@ -86,17 +97,35 @@ class Semaphore:
         """
         return run(client(self._using), self._holder.release())
 
-    async def arelease(self) -> bool:
+    @markcoroutinefunction
+    def arelease(self) -> Coroutine[Any, Any, bool]:
         """See `release`."""
-        return await arun(aclient(self._using), self._holder.release())
+        return self._run_async(self._holder.release(current_owner()))
+
+    def adopt(self, token: str) -> None:
+        """Go on with the permits that are held under this token, for what is left of their lease. Writes nothing.
+
+        It hands permits over, to another process, thread or task: from now on the caller owns them, and through
+        this object no other does.
+
+        Raises:
+            PermitNotHeld: nothing is held under this token.
+        """
+        run(client(self._using), self._holder.adopt(token, current_owner()))
+
+    @markcoroutinefunction
+    def aadopt(self, token: str) -> Coroutine[Any, Any, None]:
+        """See `adopt`."""
+        return self._run_async(self._holder.adopt(token, current_owner()))
 
     def refresh(self) -> bool:
         """Let what was taken last keep for its full `timeout` again. False if it is lost."""
         return run(client(self._using), self._holder.refresh())
 
-    async def arefresh(self) -> bool:
+    @markcoroutinefunction
+    def arefresh(self) -> Coroutine[Any, Any, bool]:
         """See `refresh`."""
-        return await arun(aclient(self._using), self._holder.refresh())
+        return self._run_async(self._holder.refresh(current_owner()))
 
     def check(self) -> None:
         """Go on only while the permit is surely ours. Asks nobody.
@@ -111,6 +140,12 @@ class Semaphore:
         """Seconds for which the permit is surely ours; 0.0 without one. Asks nobody."""
         lease = self._holder.leases.current()
         return lease.remaining_s if lease else 0.0
+
+    @property
+    def token(self) -> str | None:
+        """What the permit is known by on the server; None when nothing was taken."""
+        lease = self._holder.leases.current()
+        return lease.token if lease else None
 
     @property
     def lost(self) -> threading.Event:
@@ -158,16 +193,5 @@ class Semaphore:
         """See `holders`."""
         return await arun(aclient(self._using), self._holder.holders())
 
-    def __enter__(self) -> Self:
-        run(client(self._using), self._holder.enter())
-        return self
-
-    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
-        run(client(self._using), self._holder.leave(error))
-
-    async def __aenter__(self) -> Self:
-        await arun(aclient(self._using), self._holder.enter())
-        return self
-
-    async def __aexit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
-        await arun(aclient(self._using), self._holder.leave(error))
+    async def _run_async(self, flow: Flow[Any]) -> Any:
+        return await arun(aclient(self._using), flow)

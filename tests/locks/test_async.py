@@ -7,6 +7,7 @@ import contextlib
 import inspect
 
 import pytest
+from asgiref.sync import iscoroutinefunction
 
 from django_redis_components.locks import Lock, LockNotAcquired, LockNotOwned
 from tests.support import Store, eventually, run_async
@@ -19,7 +20,7 @@ def test_every_method_that_asks_has_a_twin_with_the_same_arguments() -> None:
     for name in ASKING:
         method, twin = getattr(Lock, name), getattr(Lock, f"a{name}")
 
-        assert inspect.iscoroutinefunction(twin)
+        assert iscoroutinefunction(twin)
         assert inspect.signature(method).parameters.keys() == inspect.signature(twin).parameters.keys()
 
 

@@ -96,7 +96,7 @@ def test_release_by_another_owner_is_refused(store: Store) -> None:
     with pytest.raises(LockNotOwned) as caught:
         other.release()
 
-    assert str(caught.value) == "Lock 'door' is not held here: it was not taken, or was already released."
+    assert str(caught.value) == "Lock 'door' is not held here: not taken by this thread or task, or already released."
     assert caught.value.name == "door"
     assert held.owned()
 

@@ -71,8 +71,12 @@ def test_a_thread_that_never_asked_does_not_speak_for_the_holder(redis_server: S
 def test_other_tasks_stay_outside(redis_server: Store) -> None:
     async def main() -> None:
         held = Lock("door", reentrant=True)
+
+        async def other() -> bool:
+            return await held.aacquire(blocking=False)
+
         async with held, held:
-            assert not await asyncio.create_task(held.aacquire(blocking=False))
+            assert not await asyncio.create_task(other())
         assert not await held.alocked()
 
     run_async(main)

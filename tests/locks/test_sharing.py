@@ -8,7 +8,8 @@ import threading
 
 import pytest
 
-from django_redis_components.core.leases import Lease, Leases
+from django_redis_components.core.leases import Lease
+from django_redis_components.core.owners import Acquisition, OwnedLeases
 from django_redis_components.locks import Lock, LockNotOwned, options
 from tests.support import Store, eventually, run_together
 
@@ -63,15 +64,6 @@ def test_a_thread_that_is_late_does_not_release_the_lock_of_another(redis_server
     assert survived == [True]
 
 
-def test_a_lock_may_be_released_by_another_thread(redis_server: Store) -> None:
-    lock = Lock("door")
-    lock.acquire()
-
-    in_a_thread(lock.release)
-
-    assert not lock.locked()
-
-
 def test_a_thread_that_was_refused_does_not_release_the_lock_of_another(redis_server: Store) -> None:
     lock = Lock("door")
     lock.acquire()
@@ -86,24 +78,6 @@ def test_a_thread_that_was_refused_does_not_release_the_lock_of_another(redis_se
         in_a_thread(careless)
 
     assert lock.owned()
-
-
-def test_the_first_release_is_the_one_that_counts(redis_server: Store) -> None:
-    lock = Lock("door")
-    lock.acquire()
-    in_a_thread(lock.release)
-
-    with pytest.raises(LockNotOwned, match="already released"):
-        lock.release()
-
-
-def test_a_lock_that_is_taken_again_and_again_without_a_release_does_not_grow(redis_server: Store) -> None:
-    lock = Lock("door", timeout=0.004)
-    for _ in range(5):
-        assert lock.acquire(blocking_timeout=60)
-        lock.lost.wait()
-
-    assert len(lock._holder.leases._stack()) == 1
 
 
 def test_the_child_of_a_fork_does_not_hold_its_parents_lock(redis_server: Store) -> None:
@@ -169,9 +143,9 @@ def test_a_wait_for_the_loss_ends_with_its_own_timeout() -> None:
 
 
 def test_a_lease_that_is_returned_twice_is_returned() -> None:
-    leases = Leases()
+    leases = OwnedLeases()
     lease = Lease("token", deadline=float("inf"))
-    leases.add(lease, leases.asked())
+    leases.add(lease, Acquisition())
 
     leases.returned(lease)
     leases.returned(lease)

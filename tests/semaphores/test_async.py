@@ -6,6 +6,7 @@ import asyncio
 import inspect
 
 import pytest
+from asgiref.sync import iscoroutinefunction
 
 from django_redis_components.semaphores import Semaphore, SemaphoreFull
 from tests.support import Store, run_async
@@ -18,7 +19,7 @@ def test_every_method_that_asks_has_a_twin_with_the_same_arguments() -> None:
     for name in ASKING:
         method, twin = getattr(Semaphore, name), getattr(Semaphore, f"a{name}")
 
-        assert inspect.iscoroutinefunction(twin)
+        assert iscoroutinefunction(twin)
         assert inspect.signature(method).parameters.keys() == inspect.signature(twin).parameters.keys()
 
 

@@ -159,7 +159,9 @@ def test_a_permit_that_was_not_taken_cannot_be_checked(redis_server: Store) -> N
     with pytest.raises(PermitNotHeld) as caught:
         pool.check()
 
-    assert str(caught.value) == "Semaphore 'pool' is not held here: it was not taken, or was already released."
+    assert (
+        str(caught.value) == "Semaphore 'pool' is not held here: not taken by this thread or task, or already released."
+    )
     assert isinstance(caught.value, SemaphoreError)
     assert not pool.lost.is_set()
 
