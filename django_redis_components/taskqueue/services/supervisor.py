@@ -224,7 +224,8 @@ class Supervisor:
             self._restart_at.append(time.monotonic())
 
     def _plan_restart(self, child: Child, ended: str) -> None:
-        short = child.age_s() < 5.0 and not child.sentence
+        # A task that kills its process uses up its own deliveries; a pause would cost all others their time.
+        short = child.age_s() < 5.0 and not child.sentence and not child.unbegun.running()
         self._short_lives = self._short_lives + 1 if short else 0
         pause_s = min(MAX_RESTART_S, 0.1 * 2**self._short_lives) if self._short_lives else 0.0
         logger.error("Worker process %d ended (%s); a new one starts in %.3g s.", child.pid, ended, pause_s)

@@ -79,6 +79,12 @@ class Fetcher:
         """Note that the task begins now."""
         if self._unbegun is not None:
             self._unbegun.discard(job.id, job.token)
+            self._unbegun.count_running(1)
+
+    def end(self) -> None:
+        """Note that a task has ended."""
+        if self._unbegun is not None:
+            self._unbegun.count_running(-1)
 
     def unsent(self) -> int:
         """Acks that wait to be sent."""

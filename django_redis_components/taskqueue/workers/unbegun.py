@@ -1,19 +1,23 @@
 """Leases whose task has not begun, in memory that a worker process shares with its supervisor.
 
 A process that is killed says nothing more, but what it wrote here stays: the supervisor reads which of
-its tasks had only been fetched, and hands them back. They had no part in its death.
+its tasks had only been fetched, and hands them back. They had no part in its death. It also reads how many
+tasks were running: a process that died without one could not work at all.
 """
 
 from __future__ import annotations
 
 import itertools
 import mmap
+import threading
 
 #: Leases that are noted at most. One more is taken for begun: a death counts for it, and it is brought back later.
 SLOTS = 2_048
 #: Bytes of a slot: two of length, then number, task id and token. A longer entry is not noted.
 SLOT_BYTES = 256
 _HEAD = 2
+#: Bytes behind the slots: how many tasks run.
+_COUNT_BYTES = 4
 
 
 class Unbegun:
@@ -23,10 +27,12 @@ class Unbegun:
     """
 
     def __init__(self) -> None:
-        self._memory = mmap.mmap(-1, SLOTS * SLOT_BYTES)
+        self._memory = mmap.mmap(-1, SLOTS * SLOT_BYTES + _COUNT_BYTES)
         self._free = list(range(SLOTS))  # the slot that was freed last is used next: few pages are touched
         self._slots: dict[tuple[str, str], int] = {}
         self._numbers = itertools.count()
+        self._running = 0
+        self._counting = threading.Lock()
 
     def add(self, task_id: str, token: str) -> None:
         """Note a lease. They are read in the order in which they were noted."""
@@ -48,6 +54,16 @@ class Unbegun:
         if slot is not None:
             self._memory[slot * SLOT_BYTES : slot * SLOT_BYTES + _HEAD] = bytes(_HEAD)
             self._free.append(slot)
+
+    def count_running(self, change: int) -> None:
+        """Note that a task begins (1), or has ended (-1)."""
+        with self._counting:
+            self._running += change
+            self._memory[-_COUNT_BYTES:] = self._running.to_bytes(_COUNT_BYTES, "big")
+
+    def running(self) -> int:
+        """Tasks that run, or ran when the process died."""
+        return int.from_bytes(self._memory[-_COUNT_BYTES:], "big")
 
     def read(self) -> list[tuple[str, str]]:
         """Task id and token of each, the oldest first."""

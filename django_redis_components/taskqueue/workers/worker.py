@@ -221,6 +221,7 @@ class Worker:
     def _ran(self, ack: Ack) -> None:
         forks.leave_if_forked(self._pid)  # a receiver of signals, say, has forked; no task's function has
         del self._running[ack.id, ack.token]
+        self.fetcher.end()
         self.finished += 1
         self._freed_at = time.monotonic()
         self.fetcher.settle(ack)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -101,16 +102,41 @@ def test_a_killed_process_is_replaced_and_its_task_runs_again(redis_server: Stor
 
     os.kill(first, signal.SIGKILL)
 
-    worker.wait_for(f"Worker process {first} ended (signal SIGKILL); a new one starts in 0.2 s.")
+    worker.wait_for(f"Worker process {first} ended (signal SIGKILL); a new one starts in 0 s.")
     second = held.started(2)
     assert second != first
     os.kill(second, signal.SIGKILL)
-    worker.wait_for(f"Worker process {second} ended (signal SIGKILL); a new one starts in 0.4 s.")
+    worker.wait_for(f"Worker process {second} ended (signal SIGKILL); a new one starts in 0 s.")
     held.started(3)
     held.let_go()
     assert result.wait(60) == "a"
     assert (result.attempts, len(set(result.worker_ids)), result.errors) == (3, 3, [])
     assert f"The worker of task {result.id} (queue default) is gone" in worker.output
+
+
+def test_tasks_that_kill_their_process_cost_the_others_no_pause(redis_server: Store, children: Children) -> None:
+    worker = queue_worker(children, "--threads", "2")
+    crashing = kill_the_process.enqueue_many([(("a", 0), {}) for _ in range(5)])
+    others = add.enqueue_many([((number, 1), {}) for number in range(20)])
+
+    assert [result.wait(60) for result in others] == list(range(1, 21))
+    for result in crashing:
+        with pytest.raises(TaskFailed):
+            result.wait(60)
+
+    pauses = re.findall(r"a new one starts in (\S+) s\.", worker.output)
+    assert len(pauses) >= 5
+    assert set(pauses) == {"0"}
+
+
+def test_processes_that_die_idle_are_replaced_ever_more_slowly(redis_server: Store, children: Children) -> None:
+    worker = queue_worker(children)
+    assert add.enqueue(2, 3).wait(60) == 5
+
+    for pause in ("0.2", "0.4"):
+        [pid] = eventually(lambda: processes_of(worker.pid))
+        os.kill(pid, signal.SIGKILL)
+        worker.wait_for(f"Worker process {pid} ended (signal SIGKILL); a new one starts in {pause} s.")
 
 
 def test_what_runs_is_finished_and_nothing_more_is_fetched(redis_server: Store, children: Children) -> None:

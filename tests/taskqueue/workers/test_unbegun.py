@@ -136,3 +136,16 @@ def test_a_supervisor_without_redis_hands_them_back_when_it_answers(
 
     assert [job.id for job in work_off()] == [result.id for result in results[1:]]
     assert get_queue("default").depths().running == 1, "the first had begun, and comes back when its lease ends"
+
+
+def test_another_process_sees_how_many_tasks_run() -> None:
+    notes = Unbegun()
+    assert notes.running() == 0
+    pid = os.fork()
+    if pid == 0:
+        for change in (1, 1, 1, -1):
+            notes.count_running(change)
+        os._exit(0)
+    os.waitpid(pid, 0)
+
+    assert notes.running() == 2
