@@ -62,6 +62,7 @@ class Beacon:
         silent_s: seconds for which it should have heard from Redis and did not; None before the first time.
         running: ids of the tasks whose functions run.
         limits: hard time limits of these, by id (`watch.HardLimit`).
+        made_at: when, by the monotonic clock, which all processes of a host share.
     """
 
     leases: dict[str, str]
@@ -72,6 +73,7 @@ class Beacon:
     silent_s: float | None = None
     running: list[str] = dataclasses.field(default_factory=list)
     limits: dict[str, HardLimit] = dataclasses.field(default_factory=dict)
+    made_at: float = 0.0
 
     @classmethod
     def parse(cls, line: bytes) -> Beacon:
@@ -99,7 +101,6 @@ class Child:
         self.worker_id = worker_id
         self.unbegun = unbegun
         self.beacon = Beacon({})
-        self._before = Beacon({})
         self._beacon_fd = beacon_fd
         self._life_fd = life_fd
         self._options = options
@@ -109,6 +110,8 @@ class Child:
         self.sentence: dict[str, Ack] = {}
         self.kill_at = float("inf")
         self._forced: dict[str, tuple[str, float]] = {}
+        #: Leases that Redis does not know, and since when; infinity when that was told.
+        self._unknown: dict[tuple[str, str], float] = {}
         self._text = b""
         os.set_blocking(beacon_fd, False)
         os.set_blocking(life_fd, False)
@@ -126,7 +129,7 @@ class Child:
         if lines:
             self._seen = time.monotonic()
             with contextlib.suppress(ValueError):  # a line that a full pipe cut; the next one is whole
-                self._before, self.beacon = self.beacon, Beacon.parse(lines[-1])
+                self.beacon = Beacon.parse(lines[-1])
                 self._reprieve()
 
     def fresh(self, lease_s: float) -> bool:
@@ -137,9 +140,18 @@ class Child:
         """Whether it must be killed, because its leases end now."""
         return time.monotonic() - self._seen > lease_s * 0.9
 
-    def held_before(self, task_id: str) -> bool:
-        """Whether two beacons in a row named the task: then it did not just finish."""
-        return task_id in self._before.leases and task_id in self.beacon.leases
+    def has_lost(self, task_id: str) -> bool:
+        """Whether a lease that Redis does not know any more is lost for certain; True once for each.
+
+        A task that has ended is named until the next beacon. So it is certain only when a beacon that was made after
+        the answer of Redis says that the task runs.
+        """
+        lease = task_id, self.beacon.leases[task_id]
+        unknown_since = self._unknown.setdefault(lease, time.monotonic())
+        certain = self.beacon.made_at > unknown_since and task_id in self.beacon.running
+        if certain:
+            self._unknown[lease] = float("inf")
+        return certain
 
     def ask(self) -> None:
         """Have it write a beacon now."""
@@ -183,6 +195,7 @@ class Child:
 
     def _reprieve(self) -> None:
         """What has ended by itself needs nobody's end; who obeys writes no more beacons."""
+        self._unknown = {lease: at for lease, at in self._unknown.items() if lease in self.beacon.leases.items()}
         self._forced = {task_id: kept for task_id, kept in self._forced.items() if task_id in self.beacon.leases}
         self.sentence = {task_id: ack for task_id, ack in self.sentence.items() if task_id in self.beacon.running}
         if not self.sentence:

@@ -49,7 +49,7 @@ def _renewed(child: Child, lost: Sequence[bytes], asked: Sequence[Any]) -> None:
     """Redis has heard of a process: it may have lost leases, and tasks of it may have been asked to end."""
     child.renewed_at = time.monotonic()
     for task_id in lost:
-        if child.held_before(task_id.decode()):
+        if child.has_lost(task_id.decode()):
             logger.warning("Process %d has lost its lease of task %s.", child.pid, task_id.decode())
     for task_id, force_ms in zip(asked[::2], asked[1::2], strict=True):
         child.cancel(task_id.decode(), force_ms / 1_000)

@@ -254,6 +254,7 @@ class _Beats:
             self._write_rest()
             if self._rest:
                 return
+            made_at = time.monotonic()
             beacon = Beacon(
                 dict(worker.fetcher.held),
                 worker.busy(),
@@ -263,6 +264,7 @@ class _Beats:
                 worker.silent_s(),
                 worker.running(),
                 worker.watch.hard(),
+                made_at,
             )
             self._rest = json.dumps(vars(beacon)).encode() + b"\n"
             self._write_rest()

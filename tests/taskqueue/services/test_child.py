@@ -95,13 +95,42 @@ def test_however_many_leases_a_process_holds_its_supervisor_hears_of_all(process
     eventually(heard)
 
 
-def test_a_lease_that_two_beacons_name_was_held(process: Process) -> None:
-    process.write(line(a="t1", b="t1"))
-    assert not process.child.held_before("a")
+def running(made_at: float, **leases: str) -> str:
+    """A beacon of a process that runs the tasks it has leased."""
+    return json.dumps({"leases": leases, "running": list(leases), "made_at": made_at}) + "\n"
 
-    process.write(line(a="t1", c="t1"))
 
-    assert [process.child.held_before(name) for name in "abc"] == [True, False, False]
+def test_a_lease_is_lost_when_its_task_runs_after_redis_did_not_know_it(process: Process) -> None:
+    process.write(running(time.monotonic(), a="t1"))
+    assert not process.child.has_lost("a"), "it may just have ended"
+    assert not process.child.has_lost("a"), "it is the same beacon"
+
+    process.write(running(time.monotonic(), a="t1"))
+
+    assert process.child.has_lost("a")
+    assert not process.child.has_lost("a"), "once is enough"
+
+
+def test_a_task_that_ended_has_lost_nothing(process: Process) -> None:
+    process.write(running(time.monotonic(), a="t1", b="t1"))
+    assert not process.child.has_lost("a")
+    assert not process.child.has_lost("b")
+
+    process.write(running(time.monotonic(), a="t2"))  # a has ended and was leased again, b has ended
+    assert not process.child.has_lost("a")
+    process.write(running(time.monotonic(), a="t2", b="t3"))
+
+    assert process.child.has_lost("a")
+    assert not process.child.has_lost("b")
+
+
+def test_an_outcome_that_is_on_its_way_has_lost_nothing(process: Process) -> None:
+    process.write(running(time.monotonic(), a="t1"))
+    assert not process.child.has_lost("a")
+
+    process.write(json.dumps({"leases": {"a": "t1"}, "running": [], "made_at": time.monotonic()}) + "\n")
+
+    assert not process.child.has_lost("a")
 
 
 def test_without_beacons_it_is_no_longer_fresh_and_then_stalled(process: Process) -> None:

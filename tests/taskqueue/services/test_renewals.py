@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +11,8 @@ import pytest
 
 from django_redis_components.core import connections
 from django_redis_components.core.protocol import Command
-from django_redis_components.taskqueue.services.child import Child, WorkerOptions
+from django_redis_components.taskqueue.services.child import Beacon, Child, WorkerOptions
+from django_redis_components.taskqueue.services.renewals import renew
 from django_redis_components.taskqueue.services.supervisor import Supervisor
 from django_redis_components.taskqueue.workers.unbegun import Unbegun
 from tests.support import Proxy, Store
@@ -64,3 +66,25 @@ def test_a_server_that_hangs_is_waited_for_once_and_not_for_each_process(
 
     assert f"The leases of process {', '.join('1' * PROCESSES)} could not be renewed (" in caplog.text
     assert proxy.accepted < PROCESSES
+
+
+def test_a_task_that_ended_before_a_renewal_is_not_told_as_lost(
+    redis_server: Store, crew: list[Child], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its lease is gone from Redis, and beacons that were written before name it."""
+    crew[0].beacon = Beacon({"ended": "t1"}, running=["ended"], made_at=time.monotonic())
+
+    assert renew(crew, 60, "default") == ""
+    assert renew(crew, 60, "default") == ""
+
+    assert "has lost its lease" not in caplog.text
+
+
+def test_a_task_that_runs_on_without_its_lease_is_told_once(
+    redis_server: Store, crew: list[Child], caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(4):
+        crew[0].beacon = Beacon({"lost": "t1"}, running=["lost"], made_at=time.monotonic())
+        renew(crew, 60, "default")
+
+    assert caplog.text.count("Process 1 has lost its lease of task lost.") == 1
