@@ -29,6 +29,7 @@ from django_redis_components.core.alinks import AsyncLink
 from django_redis_components.core.links import Link
 from django_redis_components.core.protocol import Wire
 from django_redis_components.core.recovery import HOPELESS
+from django_redis_components.transactions.connection_commands import refuse_connection_command, text_of
 
 #: Commands that read, by their first word, beside those that redis-py counts as such.
 ALSO_READ = {
@@ -41,8 +42,26 @@ _ITS_OWN = {"WATCH", "SCRIPT EXISTS", "SCRIPT LOAD"}
 _NOT_FOR_CALLBACKS = ("keys", NEVER_DECODE, EMPTY_RESPONSE)
 
 
+def _refused(method: str) -> Any:
+    """A method of redis-py's pipeline that would not use the pipe's connection: the site's server is not behind it."""
+
+    def refuse(self: object, *args: object, **kwargs: object) -> NoReturn:
+        raise RedisError(
+            f"{method}() is refused: it would use another connection than the pipe's. Take a client of yours."
+        )
+
+    return refuse
+
+
 class _Common:
     """What both pipes share."""
+
+    client = _refused("client")
+    keyspace_notifications = _refused("keyspace_notifications")
+    lock = _refused("lock")
+    monitor = _refused("monitor")
+    pipeline = _refused("pipeline")
+    pubsub = _refused("pubsub")
 
     command_stack: list[Any]
     response_callbacks: Any
@@ -67,14 +86,23 @@ class _Common:
         """Refused: it would be queued."""
         raise RedisError("discard() is not needed: raise, and nothing that was queued is sent.")
 
+    def pipeline_execute_command(self, *args: Any, **options: Any) -> Any:
+        """Queue a command."""
+        refuse_connection_command(_wire(args))
+        return super().pipeline_execute_command(*args, **options)  # type: ignore[misc]
+
     def _checked(self, args: tuple[Any, ...]) -> Wire:
         """What is sent for a command that runs at once."""
         if self.lost is not None:
             raise self._watch_error()
-        name = str(args[0]).upper()
-        if name not in READ_COMMANDS and name not in _ITS_OWN and name.split()[0] not in ALSO_READ:
-            raise RedisError(f"{name} before multi() would run at once, outside the transaction: call multi() first.")
-        return _wire(args)
+        wire = _wire(args)
+        name = text_of(wire[0]).upper()
+        both = f"{name} {text_of(wire[1]).upper()}" if len(wire) > 1 else name
+        if name in READ_COMMANDS or name in ALSO_READ or {name, both} & _ITS_OWN:
+            return wire
+        refuse_connection_command(wire)
+        name = text_of(args[0]).upper()
+        raise RedisError(f"{name} before multi() would run at once, outside the transaction: call multi() first.")
 
     def _failed(self, error: RedisError) -> Exception:
         """What to raise for the error of a command that ran at once."""
@@ -160,7 +188,11 @@ def other_slot(error: AskError) -> ClusterCrossSlotError:
 
 
 def _wire(args: tuple[Any, ...]) -> Wire:
-    return (*str(args[0]).split(), *args[1:])
+    """The command as it is sent. redis-py names some with their subcommand: ``"SCRIPT LOAD"``."""
+    wire = (*text_of(args[0]).split(), *args[1:])
+    if not text_of(args[0]).strip():
+        raise RedisError(f"{args[0]!r} is no name of a command.")
+    return wire
 
 
 @functools.cache
