@@ -29,6 +29,7 @@ from django.db import connections as databases
 from django_redis_components.core.waiting import BellWaiter
 from example_project.localserver import LocalServer
 from tests.support import absence
+from tests.support.clocks import ServerClock
 from tests.support.pools import close_pools
 from tests.support.processes import Children
 from tests.support.proxy import Proxy
@@ -115,19 +116,16 @@ def sentinel_server(stores: Stores, settings: Any, children: Children) -> Iterat
 @pytest.fixture
 def own_server(stores: Stores, settings: Any, children: Children) -> Iterator[Store]:
     """A server of this test alone, with an append-only file: ``own_server.servers[0]`` may be stopped."""
-    server = LocalServer(
-        directory=stores.new_directory("own"),
-        appendonly=True,
-        die_with_parent=True,
-        extra_args=("--appendfsync", "everysec"),
-    ).start()
-    mine = Store("own", server.url, _new_prefix(), redis.Redis.from_url(server.url), (server,))
-    settings.REDIS_COMPONENTS = components_settings(mine)
-    yield mine
-    children.close()
-    close_pools()
-    mine.raw.close()
-    server.kill()
+    yield from _lend_own(stores.new_directory("own"), settings, children)
+
+
+@pytest.fixture
+def stepped_server(stores: Stores, settings: Any, children: Children) -> Iterator[tuple[Store, ServerClock]]:
+    """An ``own_server``, and its clock, which the test may step."""
+    directory = stores.new_directory("stepped")
+    clock = ServerClock(directory / "clock")
+    for store in _lend_own(directory, settings, children, clock.binary):
+        yield store, clock
 
 
 @pytest.fixture
@@ -169,6 +167,23 @@ def components_settings(store: Store, **more_urls: str) -> dict[str, Any]:
 
 def _new_prefix() -> str:
     return f"t{secrets.token_hex(4)}"
+
+
+def _lend_own(directory: Path, settings: Any, children: Children, binary: Path | None = None) -> Iterator[Store]:
+    server = LocalServer(
+        binary,
+        directory=directory,
+        appendonly=True,
+        die_with_parent=True,
+        extra_args=("--appendfsync", "everysec"),
+    ).start()
+    mine = Store("own", server.url, _new_prefix(), redis.Redis.from_url(server.url), (server,))
+    settings.REDIS_COMPONENTS = components_settings(mine)
+    yield mine
+    children.close()
+    close_pools()
+    mine.raw.close()
+    server.kill()
 
 
 def _lend(stores: Stores, name: str, settings: Any, children: Children) -> Iterator[Store]:

@@ -36,6 +36,7 @@ queues, workers, idle    zset    names by first use; ids by heartbeat; unused qu
 worker:<id>              string  what a worker says of itself, JSON                     40 leases
 lane:<worker>:<lane>     string  the last batch, for a repeated request                 one lease
 poller                   string  id of the active poller                                6 s
+contact                  hash    when supervisors and pollers last reached the server   the poller
 paused                   hash    queue to its pause                                     resuming
 q:<queue>:ghosts         string  cancelled ids that still stand in a list               the queue
 q:<queue>:min:<minute>   string  counters and histograms, of all tasks and by name      3 h

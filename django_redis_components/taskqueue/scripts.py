@@ -40,7 +40,7 @@ TEND = LuaScript(
     "tend",
     keys=("base",),
     args=(
-        "poller", "hold_ms", "recover", "prune", "keep_ms", "failed_limit", "lost_error", "max_deliveries",
+        "poller", "hold_ms", "lease_ms", "contact", "prune", "keep_ms", "failed_limit", "lost_error", "max_deliveries",
         "lost_note", "first",
     ),
     idempotent=True,

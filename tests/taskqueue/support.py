@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from django_redis_components.core import conf, connections
+from django_redis_components.core.protocol import Command, Read
 from django_redis_components.taskqueue import TaskResult
 from django_redis_components.taskqueue.operations import fingerprints
 from django_redis_components.taskqueue.scripts import TEND
@@ -152,14 +153,24 @@ def fall_due(
     assert store.raw.zadd(queue_key(store, "sched", queue), {result.id: due_ms}, xx=True, ch=True) == 1
 
 
+def let_recovery_begin(using: str = "default") -> None:
+    """Let supervisors have been in contact with the server for long, so that a poller recovers tasks at once."""
+    client = connections.client(using)
+    seconds, micros = client.execute(Read("TIME", key=tag()))
+    now_ms = int(seconds) * 1_000 + int(micros) // 1_000
+    client.execute(Command("HSET", f"{tag()}:contact", "last", now_ms, "hold", 0))
+
+
 def recover(*, max_deliveries: int = MAX_DELIVERIES) -> list[tuple[str, str, str]]:
     """A poller's round that brings back the tasks whose lease has ended: (id, queue, outcome) of each."""
     settings = conf.settings().taskqueue
+    let_recovery_begin()
     call = TEND(
         base=tag(),
         poller="here:poller",
         hold_ms=10_000,
-        recover=1,
+        lease_ms=round(settings.lease_s * 1_000),
+        contact="",
         prune=1,
         keep_ms=round(settings.failed_ttl_s * 1_000),
         failed_limit=settings.failed_limit,

@@ -5,7 +5,7 @@
 -- ARGV[2] lease_ms  life of a lease from now on
 -- ARGV[3] info  JSON about the worker, for the dashboard
 -- ARGV[4..] leases  pairs of task id and lease token
--- DERIVED base:workers zset, base:worker:<worker> string, base:t:<id> hash, base:q:<queue>:running zset
+-- DERIVED base:contact hash, base:workers zset, base:worker:<worker> string, base:t:<id> hash, base:q:<queue>:running zset
 -- Returns {ids whose lease is lost, tasks that were asked to end}: of each of these the id, and the milliseconds
 --         until it is ended by force
 -- Cost O(leases) times O(log n)
@@ -15,7 +15,9 @@ local lease_ms = tonumber(ARGV[2])
 local info = ARGV[3]
 -- @include clock
 -- @include places
+-- @include contact
 
+note_contact(lease_ms, #ARGV == 3)
 redis.call("ZADD", base .. ":workers", now_ms, worker)
 redis.call("SET", base .. ":worker:" .. worker, info, "PX", lease_ms * 40)
 local lost, asked = {}, {}

@@ -3,15 +3,16 @@
 -- KEYS[1] base  common prefix of the tag's keys
 -- ARGV[1] poller  id of the caller
 -- ARGV[2] hold_ms  life of the poller's lease
--- ARGV[3] recover  1: bring back tasks whose lease has ended
--- ARGV[4] prune  1: drop what is too old to be kept
--- ARGV[5] keep_ms  how long failed tasks are kept
--- ARGV[6] failed_limit  how many failed tasks a queue keeps
--- ARGV[7] lost_error  JSON of the error of a task that lost too many workers
--- ARGV[8] max_deliveries  for tasks that do not say
--- ARGV[9] lost_note  fingerprint of that error, and JSON of what it stands for
--- ARGV[10] first  rank of the first queue of this call; the round begins with 0
--- DERIVED base:poller string, base:queues zset, base:workers zset, base:paused hash, base:q:<queue>:* lists and zsets,
+-- ARGV[3] lease_ms  life of a lease without renewal
+-- ARGV[4] contact  "new": the caller's first call; "error": its last call failed; else empty
+-- ARGV[5] prune  1: drop what is too old to be kept
+-- ARGV[6] keep_ms  how long failed tasks are kept
+-- ARGV[7] failed_limit  how many failed tasks a queue keeps
+-- ARGV[8] lost_error  JSON of the error of a task that lost too many workers
+-- ARGV[9] max_deliveries  for tasks that do not say
+-- ARGV[10] lost_note  fingerprint of that error, and JSON of what it stands for
+-- ARGV[11] first  rank of the first queue of this call; the round begins with 0
+-- DERIVED base:poller string, base:contact hash, base:queues zset, base:workers zset, base:paused hash, base:q:<queue>:* lists and zsets,
 --         base:idle zset, base:t:<id> hash, :errors list, :done list, base:bell:* zset, base:limit:* strings,
 --         base:slots:*, :waits:* zsets, base:u:<digest> string, base:flow:<flow> hash
 -- Returns {holds, next_due_ms, now_us, recovered, next}: holds 1, or 0 with next_due_ms the end of the other's
@@ -22,14 +23,15 @@
 local base = KEYS[1]
 local poller = ARGV[1]
 local hold_ms = tonumber(ARGV[2])
-local recover = ARGV[3] == "1"
-local prune = ARGV[4] == "1"
-local keep_ms = tonumber(ARGV[5])
-local failed_limit = ARGV[6]
-local lost_error = ARGV[7]
-local max_deliveries = tonumber(ARGV[8])
-local lost_note = ARGV[9]
-local first = tonumber(ARGV[10])
+local lease_ms = tonumber(ARGV[3])
+local contact = ARGV[4]
+local prune = ARGV[5] == "1"
+local keep_ms = tonumber(ARGV[6])
+local failed_limit = ARGV[7]
+local lost_error = ARGV[8]
+local max_deliveries = tonumber(ARGV[9])
+local lost_note = ARGV[10]
+local first = tonumber(ARGV[11])
 -- @include clock
 -- @include places
 -- @include put_back
@@ -44,10 +46,24 @@ local first = tonumber(ARGV[10])
 -- @include roll_up
 -- @include faults
 -- @include index
+-- @include contact
 
+-- The server's process; nil where the caller may not ask. Then an error of the caller may hide a restart.
+local function run_id()
+    local info = redis.pcall("INFO", "server")
+    return type(info) == "string" and string.match(info, "run_id:(%w+)") or nil
+end
+
+local server = run_id()
+local is_hidden = not server and contact == "error"
+local hold_until_ms, latest_ms = note_contact(lease_ms, contact == "new", server, is_hidden)
 local holder = redis.call("GET", base .. ":poller")
 if holder and holder ~= poller then
-    return { 0, now_ms + redis.call("PTTL", base .. ":poller"), now_us, {}, 0 }
+    local left_ms = redis.call("PTTL", base .. ":poller")
+    -- A life longer than any: the clock was set back. The holder may be dead, and its place would be taken for hours.
+    if left_ms <= 2 * hold_ms then
+        return { 0, now_ms + left_ms, now_us, {}, 0 }
+    end
 end
 redis.call("SET", base .. ":poller", poller, "PX", hold_ms)
 
@@ -55,6 +71,15 @@ redis.call("SET", base .. ":poller", poller, "PX", hold_ms)
 local LOST = 20
 local next_due_ms = 0
 -- @include bring_back
+
+-- Bring back the tasks of a queue whose leases end in a time; 200 in a call, of all queues.
+local function release_ended(queue, from_ms, to_ms)
+    local left = 200 - #recovered / 3
+    local ended = redis.call("ZRANGEBYSCORE", place(queue, "running"), from_ms, to_ms, "LIMIT", 0, left)
+    for at = #ended, 1, -1 do
+        bring_back(ended[at], queue)
+    end
+end
 
 local queues = redis.call("ZRANGE", base .. ":queues", first, first + 499)
 local forgotten = 0
@@ -78,11 +103,9 @@ for _, queue in ipairs(queues) do
     if due_ms and (next_due_ms == 0 or due_ms < next_due_ms) then
         next_due_ms = due_ms
     end
-    if recover then
-        local ended = redis.call("ZRANGEBYSCORE", place(queue, "running"), "-inf", now_ms, "LIMIT", 0, 200 - #recovered / 3)
-        for at = #ended, 1, -1 do
-            bring_back(ended[at], queue)
-        end
+    if now_ms >= hold_until_ms then
+        release_ended(queue, "-inf", now_ms)
+        release_ended(queue, string.format("(%.0f", latest_ms), "+inf") -- given before the clock was set back
     end
     if prune then
         redis.call("ZREMRANGEBYSCORE", place(queue, "failed"), "-inf", now_ms - keep_ms)
@@ -103,6 +126,7 @@ local next = #queues == 500 and first + 500 - forgotten or 0
 if prune then
     roll_up(queues, first)
     redis.call("ZREMRANGEBYSCORE", base .. ":workers", "-inf", now_ms - 600000)
+    redis.call("ZREMRANGEBYSCORE", base .. ":workers", now_ms + 60000, "+inf") -- seen before the clock was set back
 end
 ring_called_up()
 return { 1, next_due_ms, now_us, recovered, next }

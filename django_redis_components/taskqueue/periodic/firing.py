@@ -26,6 +26,8 @@ logger = logging.getLogger("django_redis_components.taskqueue")
 KEEP_MS = 86_400_000
 #: Seconds between two announcements by the same poller.
 ANNOUNCE_S = 60.0
+#: How far the server's clock may go back before the slots are asked for again, in microseconds.
+STEP_BACK_US = 60_000_000
 #: Schedules in one announcement, and tasks in one round trip.
 CHUNK = 100
 #: How late a task is sent before the log says so, in milliseconds; a standby needs 6 s to notice a dead poller.
@@ -43,6 +45,7 @@ class Clockwork:
         self._last_ms: dict[str, int] = {}
         self._next_ms: dict[str, int | None] = {}
         self._announce_at = 0.0
+        self._seen_us = 0
 
     def distrust(self) -> None:
         """Ask again up to which slots was seen to: another poller may have been active meanwhile."""
@@ -55,6 +58,9 @@ class Clockwork:
             now_us: the server's clock, a moment ago.
         """
         started, now_ms = time.monotonic(), now_us // 1_000
+        if now_us < self._seen_us - STEP_BACK_US:
+            self.distrust()
+        self._seen_us = now_us
         if started >= self._announce_at:
             self._announce(now_ms)
         self._fire(now_ms)

@@ -10,14 +10,13 @@ import contextlib
 import logging
 import os
 import random
-import re
 import secrets
 import select
 import socket
 import time
 from collections.abc import Sequence
 
-from redis.exceptions import NoPermissionError, RedisError
+from redis.exceptions import RedisError
 
 from django_redis_components.core import conf
 from django_redis_components.core.clients import Client
@@ -45,9 +44,6 @@ ROUND_S = 2.0
 PRUNE_S = 60.0
 #: Longest pause after an error, in seconds: after the first one, and when they go on.
 FIRST_PAUSE_S, ERROR_PAUSE_S = 0.25, 2.0
-#: Part of a lease for which Redis may be out of sight without anybody's lease having ended by that: workers had
-#: renewed theirs when a third of it was over, and try again at once.
-OUT_OF_SIGHT = 0.5
 #: What becomes of a task that has lost its worker, as the log says it.
 PLACES = {b"front": "goes to the front of its queue", b"failed": "has failed", b"cancelled": "was cancelled, and ends"}
 
@@ -80,15 +76,14 @@ class Poller:
         self._failed_limit = settings.failed_limit
         self._bell = BellWaiter(client, [f"{self._base}:bell:poller", *also], wake_fd=wake_fd)
         self._round_s = min(ROUND_S, self._lease_s / 6)
-        self._recover_from = time.monotonic() + self._lease_s
+        #: What `tend.lua` is told of our last call.
+        self._contact = "new"
         self._prune_at = 0.0
         self._next_at = 0.0
         self._wake_fd = wake_fd
         self._away = False
         self._outage = Outage(logger.warning, logger.info, "Poller: ")
         self._pause_s = FIRST_PAUSE_S
-        self._seen_at = time.monotonic()
-        self._server: bytes | None = None
         self.holds = False
 
     def step(self) -> None:
@@ -97,12 +92,10 @@ class Poller:
             return
         try:
             with slot_wait_limit(0):  # it counts as an outage, after which workers need time to renew their leases
-                self._look_at_server()
                 self._next_at = time.monotonic() + self._round()
             self._away = False
             self._outage.over()
             self._pause_s = FIRST_PAUSE_S
-            self._seen_at = time.monotonic()
         # Tested; but Python 3.11 stops tracing a frame that an error reaches through nested generators.
         except RedisError as exc:  # pragma: no cover
             self._trouble(exc)
@@ -140,7 +133,7 @@ class Poller:
         now = time.monotonic()
         prune = now >= self._prune_at
         faults.point("before_tend")
-        holds, due_ms, now_us, recovered = self._tend(self.holds and now >= self._recover_from, prune)
+        holds, due_ms, now_us, recovered = self._tend(prune)
         faults.point("after_tend")
         self._note(holds, recovered)
         until_due_s = max(0.0, (due_ms - now_us / 1_000) / 1_000) if due_ms else self._round_s
@@ -153,7 +146,7 @@ class Poller:
             run(self._client, empty_bins())
         return min(self._round_s, until_due_s, until_slot_s)
 
-    def _tend(self, recover: bool, prune: bool) -> tuple[bool, int, int, list[bytes]]:
+    def _tend(self, prune: bool) -> tuple[bool, int, int, list[bytes]]:
         """Tend all queues, 500 in a call: whether it holds the place, what is due next, now, and what was recovered."""
         dues: list[int] = []
         recovered: list[bytes] = []
@@ -164,7 +157,8 @@ class Poller:
                     base=self._base,
                     poller=self.id,
                     hold_ms=HOLD_MS,
-                    recover=int(recover),
+                    lease_ms=round(self._lease_s * 1_000),
+                    contact=self._contact,
                     prune=int(prune),
                     keep_ms=self._keep_ms,
                     failed_limit=self._failed_limit,
@@ -174,6 +168,7 @@ class Poller:
                     first=first,
                 )
             )
+            self._contact = ""
             recovered += some
             dues += [due_ms] if due_ms else []
             if not first:
@@ -187,33 +182,13 @@ class Poller:
             place = PLACES[outcome]
             logger.warning("The worker of task %s (queue %s) is gone; the task %s.", _s(task_id), _s(queue), place)
 
-    def _look_at_server(self) -> None:
-        """At the start note which server it is. After an error see whether leases may have ended by an outage.
-
-        Then, or when this is another process than before, workers need a full lease to renew theirs, and nothing is
-        recovered before. A connection that was cut is no outage: where that happens often, nothing would ever be.
-        """
-        if self._server is not None and not self._away:
-            return
-        before, self._server = self._server, self._run_id()
-        unseen_s = time.monotonic() - self._seen_at
-        if self._away and (self._server != before or not before or unseen_s > self._lease_s * OUT_OF_SIGHT):
-            self._recover_from = time.monotonic() + self._lease_s
-
-    def _run_id(self) -> bytes:
-        """What the server's process calls itself; empty where we may not ask, and then never the same."""
-        try:
-            info = self._client.execute(Command("INFO", "server", key=self._base, retry=True))
-        except NoPermissionError:
-            return b""
-        return b"".join(re.findall(rb"run_id:(\w+)", info))
-
     def _trouble(self, exc: RedisError) -> None:
         """Say so, and try again after a pause."""
         self._outage.tell(f"Poller: {cause(exc)}; trying again.")
         self._next_at = time.monotonic() + random.uniform(self._pause_s / 4, self._pause_s)
         self._pause_s = min(ERROR_PAUSE_S, 2 * self._pause_s)
         self._away = True
+        self._contact = "error"
         self._clockwork.distrust()
         self.holds = False
 

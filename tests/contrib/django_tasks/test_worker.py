@@ -37,7 +37,15 @@ from tests.contrib.django_tasks.shop.tasks import (
 )
 from tests.support import Store, eventually
 from tests.support.processes import Children
-from tests.taskqueue.support import base_key, end_lease, new_fetcher, running_worker, settle_now, work_off
+from tests.taskqueue.support import (
+    base_key,
+    end_lease,
+    let_recovery_begin,
+    new_fetcher,
+    running_worker,
+    settle_now,
+    work_off,
+)
 
 SITE = {"DJANGO_SETTINGS_MODULE": "tests.contrib.django_tasks.site"}
 
@@ -215,7 +223,7 @@ def let_a_worker_die(worker: str, store: Store) -> None:
     (job,) = new_fetcher(worker=worker).fetch("0", 1)
     end_lease(store, job.id)
     poller = Poller(connections.client())
-    poller._recover_from = 0.0
+    let_recovery_begin()
     for _ in range(2):
         poller._next_at = 0.0
         poller.step()

@@ -14,6 +14,7 @@ from tests.taskqueue.support import (
     base_key,
     end_lease,
     fall_due,
+    let_recovery_begin,
     new_fetcher,
     queue_key,
     recover,
@@ -166,8 +167,7 @@ def test_all_queues_are_tended_in_a_round(redis_server: Store, others: int) -> N
     many_queues(redis_server, others)
     redis_server.raw.zadd(queue_key(redis_server, "failed"), {"old": 1})
     poller = Poller(connections.client())
-    poller._recover_from = 0.0
-    poller.holds = True
+    let_recovery_begin()
 
     until_due_s = poller._round()
 
@@ -220,8 +220,7 @@ def test_after_two_hundred_losses_the_next_round_follows_at_once(redis_server: S
     new_fetcher(worker="dies").fetch("0", 201)
     end_lease(redis_server, *[result.id for result in results])
     poller = Poller(connections.client())
-    poller._recover_from = 0.0
-    poller.holds = True
+    let_recovery_begin()
 
     assert poller._round() == 0.0
     assert poller._round() > 0.0

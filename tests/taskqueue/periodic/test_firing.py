@@ -88,6 +88,31 @@ def test_a_slot_sends_its_task_when_its_time_has_come(store: Store) -> None:
     assert state(store)["id"] == result.id
 
 
+def test_schedule_goes_on_after_the_clock_was_set_back(store: Store) -> None:
+    now_ms = int(server_ms(store))
+    slot_ms = now_ms + 300
+    schedule = at(slot_ms, now_ms + HOUR, now_ms + 2 * HOUR, now_ms + 3 * HOUR)
+    poller = poller_of(schedule)
+    announced(poller, store, last_ms=now_ms + 2 * HOUR)
+
+    eventually(lambda: (next_round(poller), waiting(store))[1] == [schedule.task_id(slot_ms)])
+
+    assert state(store)["last"] == str(slot_ms)
+
+
+@pytest.mark.parametrize("ahead_ms", [50, 7_200_000], ids=["a correction", "two hours"])
+def test_slot_that_is_the_next_one_again_is_not_sent_twice(store: Store, ahead_ms: int) -> None:
+    """Of a daily schedule, whose slot was sent before the clock was set back."""
+    last_ms = int(server_ms(store)) + ahead_ms
+    schedule = at(last_ms, last_ms + 24 * HOUR)
+    poller = poller_of(schedule)
+    announced(poller, store, last_ms=last_ms)
+
+    next_round(poller)
+
+    assert state(store)["last"] == str(last_ms)
+
+
 def test_a_task_is_sent_with_its_options_and_arguments(store: Store) -> None:
     slot_ms = int(server_ms(store)) - 10
     urgent = echo.using(queue_name="urgent", priority=7, max_attempts=4, max_deliveries=9)

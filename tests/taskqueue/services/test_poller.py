@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from django_redis_components.core import connections
+from django_redis_components.taskqueue.scripts import RENEW
+from django_redis_components.taskqueue.scripts import base_key as tag
 from django_redis_components.taskqueue.services import poller as poller_module
 from django_redis_components.taskqueue.services.poller import HOLD_MS, Poller
 from tests.support import Proxy, Store, eventually
@@ -19,9 +21,11 @@ from tests.taskqueue.support import (
     base_key,
     end_lease,
     fall_due,
+    let_recovery_begin,
     new_fetcher,
     queue_key,
     running_worker,
+    server_ms,
     taskqueue_settings,
 )
 from tests.taskqueue.tasks import note, noted
@@ -210,6 +214,18 @@ def lose_a_task(store: Store) -> str:
     return result.id
 
 
+def contact(store: Store, **from_now_ms: int) -> None:
+    """Set fields of the contact record (`last_ms`, `hold_ms`), in milliseconds from now."""
+    now_ms = int(server_ms(store))
+    fields = {name.removesuffix("_ms"): now_ms + ms for name, ms in {"last_ms": 0, **from_now_ms}.items()}
+    store.raw.hset(base_key(store, "contact"), mapping=fields)
+
+
+def hold_ms(store: Store) -> float:
+    """For how long nothing is recovered from now."""
+    return float(store.raw.hget(base_key(store, "contact"), "hold")) - server_ms(store)
+
+
 def waits_in_front(store: Store) -> list[bytes]:
     found: list[bytes] = store.raw.lrange(queue_key(store, "front"), 0, -1)
     return found
@@ -246,15 +262,103 @@ def test_it_brings_nothing_back_before_it_has_watched_for_a_lease(store: Store, 
     assert time.monotonic() - started >= LONGER_S
 
 
-def test_it_brings_nothing_back_in_its_first_round_as_the_active_one(store: Store) -> None:
-    poller = new_poller()
-    poller._recover_from = 0.0
+def test_poller_that_starts_recovers_at_once_while_supervisors_renew(store: Store, settings: Any) -> None:
+    taskqueue_settings(settings, LEASE=60)
     lose_a_task(store)
+    let_recovery_begin()
+
+    next_round(new_poller())
+
+    assert len(waits_in_front(store)) == 1
+
+
+def test_poller_that_starts_alone_recovers_before_a_lease_is_over(redis_server: Store, settings: Any) -> None:
+    """As after a restart of the only worker: its leases ended long ago."""
+    taskqueue_settings(settings, LEASE=30)
+    lose_a_task(redis_server)
+    contact(redis_server, last_ms=-3_600_000)
+    poller = new_poller()
 
     next_round(poller)
-    assert waits_in_front(store) == []
+
+    assert waits_in_front(redis_server) == []
+    assert hold_ms(redis_server) == pytest.approx(11_000, abs=1_000)
+    contact(redis_server, hold_ms=-1)
     next_round(poller)
-    assert len(waits_in_front(store)) == 1
+    assert len(waits_in_front(redis_server)) == 1
+
+
+@pytest.mark.parametrize("gap_ms", [16_000, 3_600_000, -7_200_000], ids=["stall", "clock forward", "clock back"])
+def test_recovery_that_runs_after_a_gap_waits_for_the_renewals_behind_it(
+    redis_server: Store, settings: Any, gap_ms: int
+) -> None:
+    taskqueue_settings(settings, LEASE=30)
+    task_id = lose_a_task(redis_server)
+    poller = new_poller()
+    next_round(poller)
+    contact(redis_server, last_ms=-gap_ms, hold_ms=-1)
+
+    next_round(poller)
+
+    assert waits_in_front(redis_server) == []
+    assert hold_ms(redis_server) == pytest.approx(30_000, abs=1_000)
+    contact(redis_server, hold_ms=-1)
+    next_round(poller)
+    assert waits_in_front(redis_server) == [task_id.encode()]
+
+
+@pytest.mark.parametrize("leases", [True, False], ids=["busy", "idle"])
+def test_supervisor_that_renews_first_after_a_gap_puts_the_recovery_off(
+    redis_server: Store, settings: Any, leases: bool
+) -> None:
+    taskqueue_settings(settings, LEASE=30)
+    lose_a_task(redis_server)
+    poller = new_poller()
+    next_round(poller)
+    contact(redis_server, last_ms=-16_000, hold_ms=-1)
+
+    pairs = ["some-task", "some-token"] if leases else []
+    connections.client().execute(RENEW(base=tag(), worker="here", lease_ms=30_000, info="{}", leases=pairs))
+    next_round(poller)
+
+    assert waits_in_front(redis_server) == []
+
+
+def test_shortest_lease_in_use_decides_what_a_gap_is(redis_server: Store, settings: Any) -> None:
+    """While a site changes LEASE some workers have the old one."""
+    taskqueue_settings(settings, LEASE=60)
+    lose_a_task(redis_server)
+    poller = new_poller()
+    next_round(poller)
+    connections.client().execute(RENEW(base=tag(), worker="other", lease_ms=10_000, info="{}", leases=[]))
+    contact(redis_server, last_ms=-6_000, hold_ms=-1)
+
+    next_round(poller)
+
+    assert waits_in_front(redis_server) == []
+    assert hold_ms(redis_server) == pytest.approx(60_000, abs=1_000)
+
+
+def test_lease_of_a_dead_worker_ends_although_the_clock_was_set_back(redis_server: Store, settings: Any) -> None:
+    taskqueue_settings(settings, LEASE=30)
+    dead, alive = lose_a_task(redis_server), note.enqueue("alive").id
+    [job] = new_fetcher(worker="alive").fetch("0", 1)
+    two_hours_ahead = server_ms(redis_server) + 7_200_000
+    redis_server.raw.zadd(queue_key(redis_server, "running"), {dead: two_hours_ahead, alive: two_hours_ahead}, xx=True)
+    redis_server.raw.zadd(base_key(redis_server, "workers"), {"dead": two_hours_ahead})
+    redis_server.raw.set(base_key(redis_server, "poller"), "dead", px=7_200_000)
+    contact(redis_server, last_ms=7_200_000)
+    poller = new_poller()
+
+    next_round(poller)
+
+    assert poller.holds, "the place of a dead poller is taken"
+    assert redis_server.raw.zscore(base_key(redis_server, "workers"), "dead") is None
+    renewal = RENEW(base=tag(), worker="alive", lease_ms=30_000, info="{}", leases=[job.id, job.token])
+    assert connections.client().execute(renewal) == [[], []]
+    contact(redis_server, hold_ms=-1)
+    next_round(poller)
+    assert waits_in_front(redis_server) == [dead.encode()]
 
 
 def test_it_says_what_becomes_of_a_task_that_kills_its_workers(store: Store, caplog: pytest.LogCaptureFixture) -> None:
@@ -262,7 +366,7 @@ def test_it_says_what_becomes_of_a_task_that_kills_its_workers(store: Store, cap
     new_fetcher(worker="dead").fetch("0", 1)
     end_lease(store, result.id)
     poller = new_poller()
-    poller._recover_from = 0.0
+    let_recovery_begin()
 
     next_round(poller)
     next_round(poller)
@@ -298,7 +402,7 @@ def test_after_an_outage_it_waits_a_lease_before_it_brings_anything_back(
     monkeypatch.setattr(poller_module.random, "uniform", lambda low, high: 0.2)
     taskqueue_settings(settings, LEASE=LONGER_S)
     poller = new_poller("proxied", waker[0] if with_signal else None)
-    poller._recover_from = 0.0
+    let_recovery_begin()
     next_round(poller)
     proxy.stop_accepting()
     proxy.cut()
@@ -327,7 +431,7 @@ def test_a_connection_that_was_cut_does_not_put_the_recovery_off(
     """Where that happens more often than a lease ends, nothing would ever be brought back."""
     taskqueue_settings(settings, LEASE=60)
     poller = new_poller("proxied")
-    poller._recover_from = 0.0
+    let_recovery_begin()
     next_round(poller)
     cut_while_it_waits(proxy, poller)
     lose_a_task(redis_server)
@@ -343,7 +447,7 @@ def test_a_server_that_was_restarted_meanwhile_does(own_server: Store, settings:
     """It may have come back with old data: leases that look ended may be alive."""
     taskqueue_settings(settings, LEASE=60)
     poller = new_poller()
-    poller._recover_from = 0.0
+    let_recovery_begin()
     next_round(poller)
     lose_a_task(own_server)
     own_server.servers[0].stop()
@@ -356,7 +460,7 @@ def test_a_server_that_was_restarted_meanwhile_does(own_server: Store, settings:
 
     assert poller.holds
     assert waits_in_front(own_server) == []
-    assert poller._recover_from > time.monotonic() + 50
+    assert hold_ms(own_server) > 50_000
     poller.close()
 
 
@@ -369,14 +473,14 @@ def test_where_the_server_does_not_say_who_it_is_each_error_counts_as_an_outage(
     url = proxy.url.replace("redis://", f"redis://{user}:secret@")
     settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "CONNECTIONS": {"default": {"URL": url}}}
     poller = new_poller()
-    poller._recover_from = 0.0
+    let_recovery_begin()
     next_round(poller)
 
     cut_while_it_waits(proxy, poller)
     next_round(poller)
 
     assert poller.holds
-    assert poller._recover_from > time.monotonic() + 50
+    assert hold_ms(redis_server) > 50_000
     poller.close()
     redis_server.raw.execute_command("ACL", "DELUSER", user)
 
@@ -405,13 +509,13 @@ def test_closing_while_redis_is_away_is_no_error(proxy: Proxy, redis_server: Sto
     assert redis_server.raw.exists(base_key(redis_server, "poller")) == 1
 
 
-def test_two_hundred_tasks_are_brought_back_in_a_round(redis_server: Store) -> None:
+def test_two_hundred_tasks_are_brought_back_in_a_round(redis_server: Store, settings: Any) -> None:
     results = note.enqueue_many([((number,), {}) for number in range(250)])
     new_fetcher(worker="dead").fetch("0", 250)
     end_lease(redis_server, *[result.id for result in results])
+    taskqueue_settings(settings, LEASE=60)
     poller = new_poller()
-    poller._recover_from = 0.0
-    next_round(poller)
+    let_recovery_begin()
 
     next_round(poller)
     assert len(waits_in_front(redis_server)) == 200

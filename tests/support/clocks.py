@@ -1,0 +1,38 @@
+"""A server whose clock a test sets forward and back, by libfaketime (Debian: ``apt-get install faketime``)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from example_project.localserver import valkey_binary
+from tests.support.absence import absent
+
+
+class ServerClock:
+    """The clock of a Valkey that is started by `binary`. Its monotonic clock goes on as it is.
+
+    Not for Debian's Redis, whose allocator asks for the time before libfaketime is ready.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        """Skip the test where libfaketime is not installed."""
+        libraries = sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
+        if not libraries:
+            absent("libfaketime is not installed: apt-get install faketime")
+        directory.mkdir(parents=True, exist_ok=True)
+        self._offset = directory / "offset"
+        self._offset_s = 0
+        self.step(0)
+        self.binary = directory / "valkey-with-a-clock"
+        environment = f"LD_PRELOAD={libraries[0]} FAKETIME_TIMESTAMP_FILE={self._offset} FAKETIME_NO_CACHE=1"
+        self.binary.write_text(
+            f'#!/bin/sh\nexec env {environment} FAKETIME_DONT_FAKE_MONOTONIC=1 {valkey_binary()} "$@"\n'
+        )
+        self.binary.chmod(0o755)
+
+    def step(self, seconds: int) -> None:
+        """Set the clock forward, or back, at once."""
+        self._offset_s += seconds
+        written = self._offset.with_suffix(".new")
+        written.write_text(f"{self._offset_s:+d}\n")
+        written.replace(self._offset)
