@@ -2,11 +2,12 @@
 
 =========  ======================================================================================
 drc.E001   a mistake in `REDIS_COMPONENTS`
-drc.E002   a connection that cannot be understood: no such cache, not django-redis, a wrong URL
+drc.E002   a connection that cannot be understood (no such cache, not django-redis, a wrong URL), or does not exist
 drc.E043   a task or a schedule that is not accepted: a wrong cron expression, say
 drc.E044   a schedule whose queue or connection does not exist
 drc.E050   the rate limit middleware is to limit by user, and stands above the middleware that knows him
 drc.E051   a throttle of Django REST framework has rates that are not accepted, or a scope without a rate
+drc.E052   the rates of the rate limit middleware are not accepted by its algorithm, or one is there twice
 drc.E060   a `JitteredRedisCache` that unpickles
 drc.W001   tasks stand in a database that a cache empties with `cache.clear()`
 drc.W002   the admin is not installed, and the dashboard lives in it
@@ -18,7 +19,8 @@ drc.W050   the rate limit middleware is installed, and there are no rates
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from django.apps import AppConfig, apps
@@ -49,13 +51,14 @@ def check_settings(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> 
 
 
 def check_connections(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
-    """Every connection that cannot be understood (drc.E002)."""
+    """Every connection that cannot be understood, or is used and does not exist (drc.E002)."""
     found: list[CheckMessage] = []
     for alias in _aliases():
         try:
             connections.endpoint(alias)
         except ConfigurationError as exc:
             found.append(Error(str(exc), hint=CONNECTION_HINT, id="drc.E002"))
+    found.extend(_missing(section, alias) for section, alias in _used())
     return found
 
 
@@ -91,7 +94,7 @@ def check_schedules(app_configs: Sequence[AppConfig] | None = None, **_: Any) ->
 
 
 def check_rate_limits(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
-    """A rate limit middleware that cannot do what the settings say (drc.E050, drc.W050)."""
+    """A rate limit middleware that cannot do what the settings say (drc.E050, drc.E052, drc.W050)."""
     return [] if conf.mistakes() else check_middleware()
 
 
@@ -122,8 +125,30 @@ def _aliases() -> list[str]:
     """The aliases in use; none when the settings have mistakes, which drc.E001 says."""
     if conf.mistakes():
         return []
+    return list(conf.settings().connections)
+
+
+def _used() -> Iterator[tuple[str, str]]:
+    """The sections whose ``USING`` names no connection, and what it names instead."""
+    if conf.mistakes():
+        return
     settings = conf.settings()
-    return list(dict.fromkeys([*settings.connections, settings.dashboard.using]))
+    used = {"ANALYTICS": settings.analytics.using, "DASHBOARD": settings.dashboard.using}
+    if settings.ratelimits.rates or settings.ratelimits.using != "default":
+        used["RATELIMITS"] = settings.ratelimits.using
+    for section, alias in used.items():
+        if alias not in settings.connections:
+            yield section, alias
+
+
+def _missing(section: str, alias: str) -> CheckMessage:
+    known = sorted(conf.settings().connections)
+    near = difflib.get_close_matches(alias, known, n=1)
+    hint = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(known)}."
+    text = (
+        f'REDIS_COMPONENTS["{section}"]["USING"] = {alias!r}: REDIS_COMPONENTS["CONNECTIONS"] has no {alias!r}. {hint}'
+    )
+    return Error(text, hint=CONNECTION_HINT, id="drc.E002")
 
 
 def _queue_aliases() -> list[str]:

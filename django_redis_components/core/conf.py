@@ -28,6 +28,14 @@ _current: sections.Settings | None = None
 _on_change: list[Callable[[], None]] = []
 
 
+class _Mistakes(list[str]):
+    """What was found; `strict` asks for more than that the values have their types and bounds."""
+
+    def __init__(self, *, strict: bool) -> None:
+        super().__init__()
+        self.strict = strict
+
+
 def settings() -> sections.Settings:
     """The checked settings.
 
@@ -36,7 +44,7 @@ def settings() -> sections.Settings:
     """
     global _current
     if _current is None:
-        mistakes: list[str] = []
+        mistakes = _Mistakes(strict=False)
         found = _build(mistakes)
         if mistakes:
             raise ConfigurationError(mistakes[0])
@@ -45,10 +53,13 @@ def settings() -> sections.Settings:
 
 
 def mistakes() -> list[str]:
-    """Every mistake in the setting, in words; empty when it is right."""
-    found: list[str] = []
+    """Every mistake in the setting, in words; empty when it is right.
+
+    Also those that fail only what uses the value, such as a site's name with braces.
+    """
+    found = _Mistakes(strict=True)
     _build(found)
-    return found
+    return list(found)
 
 
 def on_change(callback: Callable[[], None]) -> None:
@@ -61,7 +72,7 @@ def key_of(field: dataclasses.Field[Any]) -> str:
     return field.name.removesuffix("_s").upper()
 
 
-def _build(mistakes: list[str]) -> sections.Settings:
+def _build(mistakes: _Mistakes) -> sections.Settings:
     given = getattr(django_settings, SETTING, {})
     if not isinstance(given, Mapping):
         mistakes.append(_wrong(SETTING, given, "a dict"))
@@ -69,7 +80,7 @@ def _build(mistakes: list[str]) -> sections.Settings:
     return _section(sections.Settings, given, SETTING, mistakes)
 
 
-def _section(kind: type[_S], given: Mapping[str, Any], path: str, mistakes: list[str]) -> _S:
+def _section(kind: type[_S], given: Mapping[str, Any], path: str, mistakes: _Mistakes) -> _S:
     fields = {key_of(field): field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     mistakes.extend(_unknown(given, list(fields), path))
     values = {}
@@ -79,14 +90,14 @@ def _section(kind: type[_S], given: Mapping[str, Any], path: str, mistakes: list
     return kind(**values)
 
 
-def _value(field: dataclasses.Field[Any], value: Any, path: str, mistakes: list[str]) -> Any:
+def _value(field: dataclasses.Field[Any], value: Any, path: str, mistakes: _Mistakes) -> Any:
     for kind, build in (("section", _section), ("table", _table)):
         if kind in field.metadata:
             if isinstance(value, Mapping):
                 return build(field.metadata[kind], value, path, mistakes)
             mistakes.append(_wrong(path, value, "a dict"))
             return _default(field)
-    problem = field.metadata["check"](value)
+    problem = field.metadata["check"](value) or (mistakes.strict and field.metadata["strict"](value))
     if problem:
         mistakes.append(_wrong(path, value, problem))
         return _default(field)
@@ -94,14 +105,15 @@ def _value(field: dataclasses.Field[Any], value: Any, path: str, mistakes: list[
     return value if convert is None or value is None else convert(value)
 
 
-def _table(kind: type[Any], value: Mapping[str, Any], path: str, mistakes: list[str]) -> dict[str, Any]:
+def _table(kind: type[Any], value: Mapping[str, Any], path: str, mistakes: _Mistakes) -> dict[str, Any]:
     rows = {}
     if not value:
         mistakes.append(_wrong(path, value, "at least one entry"))
     for name, given in value.items():
         row_path = f'{path}["{name}"]'
-        if not isinstance(name, str) or not name:
-            mistakes.append(f"{path} has the key {name!r}: expected a string that is not empty.")
+        problem = sections.text(name) or (mistakes.strict and sections.line(name))
+        if problem:
+            mistakes.append(f"{path} has the key {name!r}: expected {problem}.")
         elif not isinstance(given, Mapping):
             mistakes.append(_wrong(row_path, given, kind.EXPECTED))
         else:

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+from django_redis_components.core.names import MAX_NAME_BYTES, validate_name
 from django_redis_components.core.rates import parse_rate
 from django_redis_components.core.units import to_seconds
 
@@ -15,8 +16,14 @@ Check = Callable[[Any], str | None]
 Convert = Callable[[Any], Any]
 
 
-def _option(default: Any, check: Check, convert: Convert | None = None) -> Any:
-    return dataclasses.field(default=default, metadata={"check": check, "convert": convert})
+def _option(default: Any, check: Check, convert: Convert | None = None, *, strict: Check | None = None) -> Any:
+    """A field.
+
+    Args:
+        strict: what system checks ask for as well. A value that fails it breaks only what uses it, not the site.
+    """
+    metadata = {"check": check, "convert": convert, "strict": strict or (lambda _: None)}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 def _duration(default: float, *, zero: bool = False) -> Any:
@@ -62,6 +69,23 @@ def text(value: Any) -> str | None:
     return None if isinstance(value, str) and value else "a string that is not empty"
 
 
+def name(value: Any) -> str | None:
+    """A name that becomes part of keys."""
+    problem = text(value)
+    if problem is None:
+        try:
+            validate_name(value)
+        except ValueError:
+            problem = f"1 to {MAX_NAME_BYTES} bytes of text without braces and control characters"
+    return problem
+
+
+def line(value: Any) -> str | None:
+    """A short text for people."""
+    fits = isinstance(value, str) and len(value) <= 100 and value.isprintable()
+    return text(value) or (None if fits else "at most 100 printable characters")
+
+
 def optional(check: Check) -> Check:
     """None, or what `check` accepts."""
 
@@ -76,6 +100,20 @@ def strings(value: Any) -> str | None:
     """A list or tuple of strings."""
     fits = isinstance(value, list | tuple) and all(isinstance(item, str) and item for item in value)
     return None if fits else "a list of strings"
+
+
+def names(value: Any) -> str | None:
+    """A list or tuple of names."""
+    problem = strings(value)
+    if problem is None and not value:
+        problem = "a list of at least one name"
+    return problem or next((f"a list of names, each {wrong}" for wrong in map(name, value) if wrong), None)
+
+
+def paths(value: Any) -> str | None:
+    """A list or tuple of beginnings of paths."""
+    fits = strings(value) is None and all(path.startswith("/") for path in value)
+    return strings(value) or (None if fits else "a list of paths, each beginning with '/'")
 
 
 def rates(value: Any) -> str | None:
@@ -133,7 +171,7 @@ class TaskQueueSettings:
     #: Seconds that a lease of a running task lives without renewal; a dead worker is noticed then.
     lease_s: float = _duration(15.0)
     #: Names of the queues that tasks may be sent to; None accepts any valid name.
-    queues: tuple[str, ...] | None = _option(None, optional(strings), tuple)
+    queues: tuple[str, ...] | None = _option(None, optional(strings), tuple, strict=optional(names))
     #: Whether `enqueue` waits for the commit of the surrounding transaction.
     enqueue_on_commit: bool = _option(False, boolean)
     #: Seconds for which failed tasks are kept for inspection and retry.
@@ -171,11 +209,11 @@ class AnalyticsSettings:
     #: Seconds that counting by itself may keep a page or a login waiting; what takes longer is not counted.
     timeout_s: float = _duration(0.25)
     #: The site whose page views, visitors and logins are counted.
-    site: str = _option("default", text)
+    site: str = _option("default", text, strict=name)
     #: Who is one visitor: the signed-in user, a first-party cookie, or a salted hash of address and browser.
     visitor_identity: str = _option("hash", one_of("user", "cookie", "hash"))
     #: Paths that the middleware does not count, as prefixes.
-    exclude_paths: tuple[str, ...] = _option((), strings, tuple)
+    exclude_paths: tuple[str, ...] = _option((), strings, tuple, strict=paths)
     #: Parts of a User-Agent, in any case, whose requests the middleware does not count.
     ignore_agents: tuple[str, ...] = _option(
         ("bot", "crawl", "spider", "slurp", "facebookexternalhit", "curl/", "wget/", "python-", "go-http-client"),
@@ -209,7 +247,7 @@ class RateLimitsSettings:
     #: Seconds until a hit of any limit that fails open goes on without an answer.
     timeout_s: float = _duration(0.5)
     #: Paths that are not limited, as prefixes.
-    exclude_paths: tuple[str, ...] = _option((), strings, tuple)
+    exclude_paths: tuple[str, ...] = _option((), strings, tuple, strict=paths)
     #: Our connection alias.
     using: str = _option("default", text)
 
@@ -223,11 +261,11 @@ class DashboardSettings:
     #: The connection whose queue is shown.
     using: str = _option("default", text)
     #: Name of this environment, shown on each page.
-    environment: str | None = _option(None, optional(text))
+    environment: str | None = _option(None, optional(text), strict=optional(line))
     #: Name of the visitors that are shown; None: the site of ``ANALYTICS``.
-    visitors: str | None = _option(None, optional(text))
+    visitors: str | None = _option(None, optional(text), strict=optional(name))
     #: Name of the sign-ins that are shown; None: the site of ``ANALYTICS``.
-    sign_ins: str | None = _option(None, optional(text))
+    sign_ins: str | None = _option(None, optional(text), strict=optional(name))
     #: Seconds that a task may wait before its queue counts as late.
     late_after_s: float = _duration(300.0)
 

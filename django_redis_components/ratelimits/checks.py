@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from django.conf import settings as django_settings
 from django.core.checks import CheckMessage, Error, Warning
 
 from django_redis_components.core import conf
-from django_redis_components.ratelimits.middleware import RateLimitMiddleware
+from django_redis_components.ratelimits.limiter import Limiter
+from django_redis_components.ratelimits.middleware import NAME, RateLimitMiddleware
 
 #: The middleware, as `MIDDLEWARE` names it: by its module, or by the room.
 PATHS = {
@@ -17,13 +20,13 @@ AUTHENTICATION = "django.contrib.auth.middleware.AuthenticationMiddleware"
 
 
 def check_middleware() -> list[CheckMessage]:
-    """`RateLimitMiddleware` without rates (drc.W050), or where it cannot know the user (drc.E050)."""
+    """`RateLimitMiddleware` without rates (drc.W050), with wrong ones (drc.E052), or above the users (drc.E050)."""
+    found = list(check_rates())
     middleware = list(django_settings.MIDDLEWARE)
     mine = [place for place, path in enumerate(middleware) if path in PATHS]
     if not mine:
-        return []
+        return found
     chosen = conf.settings().ratelimits
-    found: list[CheckMessage] = []
     if not chosen.rates:
         text = "RateLimitMiddleware is installed, and no rates are set: it limits nothing."
         hint = 'Set REDIS_COMPONENTS["RATELIMITS"]["RATES"], to ["100/m"] for example.'
@@ -35,3 +38,14 @@ def check_middleware() -> list[CheckMessage]:
         hint = f'Move it below {AUTHENTICATION!r} in MIDDLEWARE, or set "KEY" to "ip".'
         found.append(Error(text, hint=hint, id="drc.E050"))
     return found
+
+
+def check_rates() -> Iterator[CheckMessage]:
+    """Rates that the algorithm cannot count, or that stand there twice (drc.E052)."""
+    chosen = conf.settings().ratelimits
+    if not chosen.rates:
+        return
+    try:
+        Limiter(NAME, chosen.rates, chosen.algorithm, chosen.penalty, chosen.on_error, True, chosen.using)
+    except (TypeError, ValueError) as exc:
+        yield Error(f'REDIS_COMPONENTS["RATELIMITS"]: {exc}', id="drc.E052")

@@ -156,7 +156,39 @@ def test_every_connection_is_looked_at(settings: Any) -> None:
 def test_a_dashboard_on_a_connection_that_does_not_exist_is_an_error(settings: Any) -> None:
     components(settings, url="redis://h/1", DASHBOARD={"USING": "defualt"})
 
-    assert found() == [("drc.E002", "REDIS_COMPONENTS[\"CONNECTIONS\"] has no 'defualt'. Did you mean 'default'?")]
+    assert found() == [
+        (
+            "drc.E002",
+            (
+                'REDIS_COMPONENTS["DASHBOARD"]["USING"] = \'defualt\': '
+                "REDIS_COMPONENTS[\"CONNECTIONS\"] has no 'defualt'. Did you mean 'default'?"
+            ),
+        )
+    ]
+
+
+@pytest.mark.parametrize("section", ["ANALYTICS", "RATELIMITS", "DASHBOARD"])
+def test_a_section_on_a_connection_that_does_not_exist_is_an_error(settings: Any, section: str) -> None:
+    components(settings, url="redis://h/1", **{section: {"USING": "numbers"}})
+
+    assert found() == [
+        (
+            "drc.E002",
+            (
+                f'REDIS_COMPONENTS["{section}"]["USING"] = \'numbers\': '
+                "REDIS_COMPONENTS[\"CONNECTIONS\"] has no 'numbers'. There are default."
+            ),
+        )
+    ]
+
+
+def test_rate_limits_without_rates_need_no_connection(settings: Any) -> None:
+    numbers = {"USING": "tasks"}
+    settings.REDIS_COMPONENTS = {
+        "CONNECTIONS": {"tasks": {"URL": "redis://h/1"}}, "ANALYTICS": numbers, "DASHBOARD": numbers
+    }  # fmt: skip
+
+    assert found() == []
 
 
 @pytest.mark.parametrize(

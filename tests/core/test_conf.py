@@ -18,6 +18,9 @@ DURATION_OR_ZERO = "a number of seconds of at least 0 (ten years at most), or a 
 RATES = "a list of up to eight rates, such as '10/s', '100/m', '3/2h', or (count, seconds)"
 TEXT = "a string that is not empty"
 BOOLEAN = "True or False"
+NAME = "1 to 200 bytes of text without braces and control characters"
+PATHS_EXPECTED = "a list of paths, each beginning with '/'"
+LINE = "at most 100 printable characters"
 
 #: Path of the key, a good value, what the field then holds, a wrong value, what was expected instead of it.
 KEYS: list[tuple[str, Any, Any, Any, str]] = [
@@ -65,6 +68,21 @@ KEYS: list[tuple[str, Any, Any, Any, str]] = [
     ("DASHBOARD.VISITORS", "shop", "shop", "", f"None or {TEXT}"),
     ("DASHBOARD.LATE_AFTER", timedelta(minutes=1), 60.0, 0, DURATION),
     ("DASHBOARD.SIGN_INS", "shop", "shop", 7, f"None or {TEXT}"),
+]
+
+#: Further wrong values: path of the key, value, what was expected instead of it.
+WRONG: list[tuple[str, Any, str]] = [
+    ("TASKQUEUE.QUEUES", [], "None or a list of at least one name"),
+    ("TASKQUEUE.QUEUES", ["mail", "a{b}"], f"None or a list of names, each {NAME}"),
+    ("ANALYTICS.SITE", "shop{1}", NAME),
+    ("ANALYTICS.SITE", "s" * 201, NAME),
+    ("ANALYTICS.SITE", "\udc80", NAME),
+    ("ANALYTICS.EXCLUDE_PATHS", ["admin/"], PATHS_EXPECTED),
+    ("RATELIMITS.EXCLUDE_PATHS", ["/a/", "b/"], PATHS_EXPECTED),
+    ("DASHBOARD.VISITORS", "shop\n", f"None or {NAME}"),
+    ("DASHBOARD.SIGN_INS", "{shop}", f"None or {NAME}"),
+    ("DASHBOARD.ENVIRONMENT", "stag\ning", f"None or {LINE}"),
+    ("DASHBOARD.ENVIRONMENT", "s" * 101, f"None or {LINE}"),
 ]
 
 PATHS = [row[0] for row in KEYS]
@@ -126,10 +144,8 @@ def test_a_good_value_is_held_in_the_type_of_its_field(
         assert type(at(path)) is type(held)
 
 
-@pytest.mark.parametrize(("path", "_good", "_held", "wrong", "expected"), KEYS, ids=PATHS)
-def test_a_wrong_value_is_an_error_with_key_value_and_what_is_accepted(
-    path: str, _good: Any, _held: Any, wrong: Any, expected: str
-) -> None:
+@pytest.mark.parametrize(("path", "wrong", "expected"), [*((row[0], *row[3:]) for row in KEYS), *WRONG])
+def test_a_wrong_value_is_an_error_with_key_value_and_what_is_accepted(path: str, wrong: Any, expected: str) -> None:
     where = "REDIS_COMPONENTS" + "".join(f'["{word}"]' for word in path.split("."))
 
     with override_settings(REDIS_COMPONENTS=setting(path, wrong)):
@@ -203,6 +219,18 @@ def test_a_misspelt_url_is_one_mistake_and_not_two() -> None:
 
 def test_connections_that_name_none_are_an_error() -> None:
     assert mistakes({"CONNECTIONS": {}}) == ['REDIS_COMPONENTS["CONNECTIONS"] = {}: expected at least one entry.']
+
+
+def test_a_value_that_only_fails_what_uses_it_does_not_stop_the_site() -> None:
+    with override_settings(REDIS_COMPONENTS=setting("ANALYTICS.SITE", "a{b")):
+        assert len(conf.mistakes()) == 1
+        assert conf.settings().analytics.site == "a{b"
+
+
+def test_an_alias_is_a_line_of_text() -> None:
+    assert mistakes({"CONNECTIONS": {"a\nb": {"URL": "redis://h"}}}) == [
+        f'REDIS_COMPONENTS["CONNECTIONS"] has the key {"a" + chr(10) + "b"!r}: expected {LINE}.'
+    ]
 
 
 @pytest.mark.parametrize("alias", [7, "", None])

@@ -141,6 +141,26 @@ def test_a_middleware_that_cannot_know_the_user_is_an_error(redis_server: Store,
     assert complaints(settings, redis_server, middleware, RATES=["5/m"], KEY="user") == [("drc.E050", text)]
 
 
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (
+            {"RATES": ["20000/d"], "ALGORITHM": "sliding"},
+            "rate='20000/d': algorithm='sliding' counts at most 10000.",
+        ),
+        ({"RATES": ["5/m", (5, 60)]}, "rates=('5/m', (5, 60)): the same rate stands there twice."),
+    ],
+)
+def test_rates_that_the_algorithm_cannot_count_are_an_error(
+    redis_server: Store, settings: Any, options: dict[str, Any], text: str
+) -> None:
+    path = PATH.replace("ratelimits.", "ratelimits.middleware.")
+
+    assert complaints(settings, redis_server, [path], **options) == [
+        ("drc.E052", f'REDIS_COMPONENTS["RATELIMITS"]: {text}')
+    ]
+
+
 def test_a_wrong_rate_in_the_settings_is_an_error(redis_server: Store, settings: Any, site: Site) -> None:
     text = (
         'REDIS_COMPONENTS["RATELIMITS"]["RATES"] = [\'often\']: expected a list of up to eight rates, '

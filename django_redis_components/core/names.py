@@ -1,0 +1,38 @@
+"""What the names of things may be: of locks, queues, indexes, sites."""
+
+from __future__ import annotations
+
+import re
+
+#: Longest name in UTF-8 bytes. Longer ones cost memory in every key that is made of them.
+MAX_NAME_BYTES = 200
+_REFUSED = re.compile(r"[\x00-\x1f\x7f-\x9f{}]")
+
+
+def validate_name(name: object, what: str = "name") -> str:
+    """Return the name if it may be part of a key.
+
+    Args:
+        name: the name.
+        what: what it names, for the error ("lock name").
+
+    Raises:
+        TypeError: not a string.
+        ValueError: empty, over 200 bytes, with a control character, a brace or a lone surrogate.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"{what} {name!r}: expected a string, got {type(name).__name__}.")
+    if not name:
+        raise ValueError(f"{what} is empty: expected 1 to {MAX_NAME_BYTES} bytes of text.")
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        raise ValueError(f"{what} {name!r}: expected text that UTF-8 can encode.") from None
+    if size > MAX_NAME_BYTES:
+        raise ValueError(f"{what} {name[:40]!r}… has {size} bytes: expected at most {MAX_NAME_BYTES}.")
+    found = _REFUSED.search(name)
+    if found is None:
+        return name
+    if found[0] in "{}":
+        raise ValueError(f"{what} {name!r}: braces are not accepted; they mark the Cluster slot in keys.")
+    raise ValueError(f"{what} {name!r}: control character {found[0]!r} is not accepted.")
