@@ -199,6 +199,9 @@ def _watch_lost(held: Held) -> _End:
 
 def _let_go(held: Held) -> Steps:
     """Give the connection back without a transaction; the caller has an error to raise already."""
+    if held.pipe.lost is not None:
+        held.close()
+        return
     try:
         yield Send(held, [("UNWATCH",)])
     except RedisError:

@@ -7,6 +7,7 @@ fails. After `multi()` they are queued. What sends them is `steps`.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from typing import Any, NoReturn
 
@@ -19,7 +20,9 @@ from redis.exceptions import (
     AskError,
     ClusterCrossSlotError,
     ConnectionError,
+    DataError,
     RedisError,
+    ResponseError,
     TimeoutError,
     TryAgainError,
     WatchError,
@@ -68,8 +71,10 @@ class _Common:
 
     #: The slot of the watched keys, and whether the server is a Cluster.
     slot: int = 0
-    #: Why the watched keys are watched no longer.
-    lost: Exception | None = None
+    #: Why the watched keys are watched no longer, or a reply may still come: the connection must not be used again.
+    lost: BaseException | None = None
+    #: Whether the function has ended, so that the connection is not the pipe's any more.
+    is_closed: bool = False
 
     def wires(self) -> list[Wire]:
         """What was queued."""
@@ -88,11 +93,13 @@ class _Common:
 
     def pipeline_execute_command(self, *args: Any, **options: Any) -> Any:
         """Queue a command."""
+        self._refuse_when_closed()
         refuse_connection_command(_wire(args))
         return super().pipeline_execute_command(*args, **options)  # type: ignore[misc]
 
     def _checked(self, args: tuple[Any, ...]) -> Wire:
         """What is sent for a command that runs at once."""
+        self._refuse_when_closed()
         if self.lost is not None:
             raise self._watch_error()
         wire = _wire(args)
@@ -104,14 +111,22 @@ class _Common:
         name = text_of(args[0]).upper()
         raise RedisError(f"{name} before multi() would run at once, outside the transaction: call multi() first.")
 
+    def _refuse_when_closed(self) -> None:
+        if self.is_closed:
+            raise RedisError(
+                "The pipe was used after its attempt had ended. Read everything within the function, also what is read "
+                "lazily (scan_iter), and await all tasks that use the pipe."
+            )
+
     def _failed(self, error: RedisError) -> Exception:
         """What to raise for the error of a command that ran at once."""
         if isinstance(error, AskError) and error.slot_id != self.slot:
             return other_slot(error)
-        passing = AskError | TryAgainError | ConnectionError | TimeoutError
-        if isinstance(error, passing) and not isinstance(error, HOPELESS):
+        if isinstance(error, AskError | TryAgainError) or not isinstance(error, ResponseError | DataError):
             self.lost = error
-            return self._watch_error()
+            passing = AskError | TryAgainError | ConnectionError | TimeoutError
+            if isinstance(error, passing) and not isinstance(error, HOPELESS):
+                return self._watch_error()
         return error
 
     def _watch_error(self) -> WatchError:
@@ -142,6 +157,9 @@ class Pipe(_Common, Pipeline):
             reply = self._link.request(wire)
         except RedisError as exc:
             raise self._failed(exc) from exc
+        except BaseException as exc:  # Ctrl-C, a soft time limit: the reply is still to come
+            self.lost = exc
+            raise
         return self._answer(args[0], reply, options)
 
     def execute(self, raise_on_error: bool = True) -> NoReturn:
@@ -150,6 +168,10 @@ class Pipe(_Common, Pipeline):
 
     def reset(self) -> None:  # type: ignore[override]
         """Nothing: the connection is not the pipe's."""
+
+    def end(self) -> None:
+        """The function has ended."""
+        self.is_closed = True
 
 
 class AsyncPipe(_Common, AsyncPipeline):  # type: ignore[misc]  # so does redis-py's own
@@ -161,14 +183,20 @@ class AsyncPipe(_Common, AsyncPipeline):  # type: ignore[misc]  # so does redis-
         self.watching = True
         self.slot = slot
         self._link = link
+        #: One request at a time: tasks of the function may read side by side.
+        self._turn = asyncio.Lock()
 
     async def immediate_execute_command(self, *args: Any, **options: Any) -> Any:
         """Send one command and return its reply."""
-        wire = self._checked(args)
-        try:
-            reply = await self._link.request(wire)
-        except RedisError as exc:
-            raise self._failed(exc) from exc
+        async with self._turn:
+            wire = self._checked(args)
+            try:
+                reply = await self._link.request(wire)
+            except RedisError as exc:
+                raise self._failed(exc) from exc
+            except BaseException as exc:  # cancelled: the reply is still to come
+                self.lost = exc
+                raise
         return self._answer(args[0], reply, options)
 
     async def execute(self, raise_on_error: bool = True) -> NoReturn:
@@ -177,6 +205,11 @@ class AsyncPipe(_Common, AsyncPipeline):  # type: ignore[misc]  # so does redis-
 
     async def reset(self) -> None:  # type: ignore[override]
         """Nothing: the connection is not the pipe's."""
+
+    async def end(self) -> None:
+        """The function has ended. A task of it that it did not await may still read a reply."""
+        async with self._turn:
+            self.is_closed = True
 
 
 def other_slot(error: AskError) -> ClusterCrossSlotError:

@@ -91,20 +91,26 @@ class Body:
     def perform(self, _: Client) -> Any:
         """Do it, synchronously."""
         pipe: Pipe = self.held.pipe
-        value = self.func(pipe)
-        refuse_awaitable(value, self.func, "use aatomic_update()")
-        if pipe.scripts:
-            pipe.load_scripts()  # type: ignore[no-untyped-call]
+        try:
+            value = self.func(pipe)
+            refuse_awaitable(value, self.func, "use aatomic_update()")
+            if pipe.scripts:
+                pipe.load_scripts()  # type: ignore[no-untyped-call]
+        finally:
+            pipe.end()
         return value
 
     async def aperform(self, _: AsyncClient) -> Any:
         """Do it, on the event loop."""
         pipe: AsyncPipe = self.held.pipe
-        value = self.func(pipe)
-        if inspect.isawaitable(value):
-            value = await value
-        if pipe.scripts:
-            await pipe.load_scripts()  # type: ignore[no-untyped-call]
+        try:
+            value = self.func(pipe)
+            if inspect.isawaitable(value):
+                value = await value
+            if pipe.scripts:
+                await pipe.load_scripts()  # type: ignore[no-untyped-call]
+        finally:
+            await pipe.end()
         return value
 
 
