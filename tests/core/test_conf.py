@@ -144,8 +144,17 @@ def test_a_good_value_is_held_in_the_type_of_its_field(
         assert type(at(path)) is type(held)
 
 
-@pytest.mark.parametrize(("path", "wrong", "expected"), [*((row[0], *row[3:]) for row in KEYS), *WRONG])
-def test_a_wrong_value_is_an_error_with_key_value_and_what_is_accepted(path: str, wrong: Any, expected: str) -> None:
+@pytest.mark.parametrize(("path", "wrong", "expected"), WRONG, ids=[repr(row[:2])[:60] for row in WRONG])
+def test_system_checks_find_what_would_fail_later(path: str, wrong: Any, expected: str) -> None:
+    where = "REDIS_COMPONENTS" + "".join(f'["{word}"]' for word in path.split("."))
+
+    assert mistakes(setting(path, wrong)) == [f"{where} = {wrong!r}: expected {expected}."]
+
+
+@pytest.mark.parametrize(("path", "_good", "_held", "wrong", "expected"), KEYS, ids=PATHS)
+def test_a_wrong_value_is_an_error_with_key_value_and_what_is_accepted(
+    path: str, _good: Any, _held: Any, wrong: Any, expected: str
+) -> None:
     where = "REDIS_COMPONENTS" + "".join(f'["{word}"]' for word in path.split("."))
 
     with override_settings(REDIS_COMPONENTS=setting(path, wrong)):
