@@ -24,5 +24,6 @@ class RedisComponentsConfig(AppConfig):
         """Register the system checks, the receivers of signals, and the search for tasks of Django's framework."""
         for check in checks.CHECKS:
             register(check, checks.TAG)
+        task_discovery.import_framework()
         receivers.connect()
         registry.after_discovery(task_discovery.discover)

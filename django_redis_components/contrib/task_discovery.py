@@ -4,21 +4,38 @@ A task registers with our queue when it is made for our backend. One that is mad
 backend, and sent to ours with `using(backend=…)`, registers in the process that sends it, and the
 worker would never hear of it. So the worker looks through the `tasks` modules that it has imported.
 
-This module imports neither framework: it looks at those that the site has imported.
+No framework is imported at the top of this module: `discover` looks at those that the site has imported.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
+import django
 from django.apps import apps
+from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 #: The frameworks whose backends may be ours.
 FRAMEWORKS = ("django.tasks", "django_tasks")
+
+
+def import_framework() -> None:
+    """Import the framework that `TASKS` configures: it registers its system check of the backends when imported.
+
+    Django imports `django.tasks` nowhere at start. A site whose modules do not import it before `manage.py check`
+    runs would never learn of mistakes in `TASKS`.
+    """
+    if cast(Any, settings).is_overridden("TASKS"):
+        if django.VERSION >= (6, 0):
+            import_module("django.tasks")
+        elif find_spec("django_tasks"):
+            import_module("django_tasks.checks")
 
 
 def discover() -> None:

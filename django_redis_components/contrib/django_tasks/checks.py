@@ -1,7 +1,7 @@
 """System checks of a backend in TASKS. None of them opens a connection.
 
 =========  ======================================================================================
-drc.E040   an unknown key in OPTIONS, or a value that is not accepted
+drc.E040   an unknown key in TASKS[alias] or its OPTIONS, or a value that is not accepted
 drc.E041   OPTIONS["USING"] names a connection that does not exist
 drc.E042   a queue that the task queue refuses
 drc.W040   the app is not installed, so there is no `runworker` to run these tasks
@@ -11,10 +11,11 @@ drc.W040   the app is not installed, so there is no `runworker` to run these tas
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from django.apps import apps
+from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning
 
 from django_redis_components.contrib.django_tasks.options import NAMES
@@ -22,6 +23,8 @@ from django_redis_components.core import conf, keys
 from django_redis_components.taskqueue import InvalidTask, UnknownQueue
 from django_redis_components.taskqueue.tasks.options import TaskOptions, check_queue
 
+#: Every key that TASKS[alias] may have.
+ENTRY_KEYS = ("BACKEND", "QUEUES", "OPTIONS")
 #: Every key that OPTIONS may have.
 KEYS = ("USING", *(name.upper() for name in NAMES))
 
@@ -29,7 +32,12 @@ KEYS = ("USING", *(name.upper() for name in NAMES))
 def check(alias: str, queues: Iterable[str], options: Mapping[str, Any]) -> list[CheckMessage]:
     """Everything that is wrong in TASKS[alias]."""
     place = f'TASKS["{alias}"]'
-    found = [*_unknown(place, options), *_values(place, options)]
+    entry = settings.TASKS.get(alias, {})
+    found = [
+        *_unknown(place, entry, ENTRY_KEYS),
+        *_unknown(f'{place}["OPTIONS"]', options, KEYS),
+        *_values(place, options),
+    ]
     if not conf.mistakes():  # else drc.E001 says it, and nothing here can be looked up
         found += [*_connection(place, options), *_queues(place, queues)]
     if not apps.is_installed("django_redis_components"):
@@ -39,12 +47,12 @@ def check(alias: str, queues: Iterable[str], options: Mapping[str, Any]) -> list
     return found
 
 
-def _unknown(place: str, options: Mapping[str, Any]) -> Iterator[CheckMessage]:
-    for key in options:
-        if key not in KEYS:
-            near = difflib.get_close_matches(str(key).upper(), KEYS, n=1)
-            hint = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(KEYS)}."
-            yield Error(f'{place}["OPTIONS"] has the unknown key {key!r}.', hint=hint, id="drc.E040")
+def _unknown(place: str, given: Mapping[str, Any], known: Sequence[str]) -> Iterator[CheckMessage]:
+    for key in given:
+        if key not in known:
+            near = difflib.get_close_matches(str(key).upper(), known, n=1)
+            hint = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(known)}."
+            yield Error(f"{place} has the unknown key {key!r}.", hint=hint, id="drc.E040")
 
 
 def _values(place: str, options: Mapping[str, Any]) -> Iterator[CheckMessage]:

@@ -9,7 +9,7 @@ from django.core.checks import CheckMessage
 
 from django_redis_components.contrib.django_tasks.options import NAMES
 from django_redis_components.taskqueue import exponential
-from tests.contrib.django_tasks.framework import default_task_backend
+from tests.contrib.django_tasks.framework import NAME, REDIS, default_task_backend
 from tests.contrib.django_tasks.test_worker import SITE
 from tests.support.processes import Children
 
@@ -118,12 +118,14 @@ def test_a_site_without_the_app_has_no_worker(configure: Any, settings: Any) -> 
     )
 
 
-def test_manage_py_check_asks_the_backend(children: Children, tmp_path: Any) -> None:
+@pytest.mark.parametrize("is_installed", [True, False], ids=["with its app", "without it"])
+def test_manage_py_check_asks_the_backend(children: Children, tmp_path: Any, is_installed: bool) -> None:
+    """Nothing else in this site imports the framework, which registers its check when it is imported."""
     site = tmp_path / "wrong_site.py"
     site.write_text(
-        "from tests.contrib.django_tasks.site import *\n"
-        "TASKS['redis']['OPTIONS'] = {'RESULT_TTLS': 5}\n"
-        "import tests.contrib.django_tasks.framework\n"
+        "from tests.settings import *\n"
+        f"TASKS = {{'redis': {{'BACKEND': {REDIS!r}, 'OPTIONS': {{'RESULT_TTLS': 5}}}}}}\n"
+        f"INSTALLED_APPS += ['django_tasks'] * {is_installed and NAME == 'django_tasks'}\n"
     )
     env = {**SITE, "PYTHONPATH": f"{tmp_path}:.", "DJANGO_SETTINGS_MODULE": "wrong_site"}
 
@@ -132,3 +134,32 @@ def test_manage_py_check_asks_the_backend(children: Children, tmp_path: Any) -> 
     assert child.wait(60) == 1
     assert '(drc.E040) TASKS["redis"]["OPTIONS"] has the unknown key \'RESULT_TTLS\'.' in child.output
     assert "HINT: Did you mean 'RESULT_TTL'?" in child.output
+    assert child.output.count("drc.E040") == 1
+
+
+def test_a_site_without_tasks_does_not_import_the_framework(children: Children) -> None:
+    program = (
+        "import django, sys\n"
+        "from django.conf import settings\n"
+        "apps = ['django.contrib.contenttypes', 'django.contrib.auth', 'django_redis_components']\n"
+        "settings.configure(INSTALLED_APPS=apps)\n"
+        "django.setup()\n"
+        f"print(set(sys.modules) & {{{NAME!r}}})\n"
+    )
+
+    child = children.run("-c", program)
+
+    assert child.wait(60) == 0
+    assert child.output.strip() == "set()"
+
+
+def test_a_misspelt_key_of_a_backend_is_an_error(configure: Any, settings: Any) -> None:
+    configure()
+    settings.TASKS = {"default": {**settings.TASKS["default"], "OPTION": {"MAX_ATTEMPTS": 3}, "VERSION": 2}}
+
+    found = messages()
+
+    assert [(each.id, each.msg, each.hint) for each in found] == [
+        ("drc.E040", "TASKS[\"default\"] has the unknown key 'OPTION'.", "Did you mean 'OPTIONS'?"),
+        ("drc.E040", "TASKS[\"default\"] has the unknown key 'VERSION'.", "There are BACKEND, QUEUES, OPTIONS."),
+    ]
