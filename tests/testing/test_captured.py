@@ -232,7 +232,7 @@ def test_a_kept_task_can_be_cancelled_and_rescheduled() -> None:
         with pytest.raises(TaskResultDoesNotExist):
             note.get_result("unknown")
         for act in ("cancel", "run_now", "wait"):
-            sent_elsewhere = note._prepared((), {})[0]
+            sent_elsewhere = note._prepared((1,), {})[0]
             with pytest.raises(TaskResultDoesNotExist):
                 getattr(sent_elsewhere, act)()
     assert noted == ["later"]

@@ -194,7 +194,7 @@ def test_a_flow_raises_what_its_first_failure_raised_after_all_has_run() -> None
 
 def test_a_cancelled_flow_runs_nothing() -> None:
     with captured() as sent:
-        flow = chain(note.s(1), note.s(2)).enqueue(on_error=note.si("rescue"))
+        flow = chain(note.s(1), note.si(2)).enqueue(on_error=note.si("rescue"))
         other = chain(note.s(3), note.si(4)).enqueue(on_error=note.si("other rescue"))
         assert flow.cancel() == 2
         assert other.results[0].cancel()

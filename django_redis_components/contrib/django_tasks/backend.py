@@ -54,7 +54,8 @@ class QueueBackend:
 
         Raises:
             InvalidTask: the task cannot be sent by this backend (the framework's exception).
-            TypeError, ValueError: an argument is not JSON; the message names the place.
+            TypeError, ValueError: the function does not take these arguments, or one is not JSON; the message names the
+                parameter or the place.
             redis.exceptions.RedisError: Redis did not answer.
         """
         found, message = self._message(task, args, kwargs)
@@ -178,6 +179,7 @@ class QueueBackend:
             name=task.module_path,
             options=chosen,
             connection=self.connection,
+            takes_context=task.takes_context,
             source=task,
             framework=self.framework,
             sender=type(self),

@@ -159,7 +159,7 @@ def _made(task: Task[..., Any], slots: Slots, options: Options) -> Schedule:
     if not isinstance(enabled, bool):
         raise TypeError(f"enabled={enabled!r}: expected True or False.")
     max_age = options.get("max_age", MAX_AGE_S[misfire])
-    return Schedule(
+    made = Schedule(
         name=keys.validate_name(options.get("name", _name(task, slots, args, kwargs)), "name"),
         task=task,
         slots=slots,
@@ -170,6 +170,8 @@ def _made(task: Task[..., Any], slots: Slots, options: Options) -> Schedule:
         jitter_ms=to_ms(options.get("jitter", 0), "jitter", zero=True),
         enabled=enabled,
     )
+    task.check_arguments(args, kwargs)
+    return made
 
 
 def _register(made: Schedule) -> None:

@@ -13,9 +13,11 @@ from django_redis_components.core import conf, connections
 from django_redis_components.core.protocol import arun, run
 from django_redis_components.taskqueue import arguments, signals
 from django_redis_components.taskqueue.exceptions import InvalidTask, TaskResultMismatch
+from django_redis_components.taskqueue.flows import parents
 from django_redis_components.taskqueue.flows.signatures import Signature
 from django_redis_components.taskqueue.tasks import limits, notes, store
 from django_redis_components.taskqueue.tasks.attempt import Attempt
+from django_redis_components.taskqueue.tasks.call_signature import signature_of
 from django_redis_components.taskqueue.tasks.commits import in_transaction as _in_transaction
 from django_redis_components.taskqueue.tasks.context import without_context
 from django_redis_components.taskqueue.tasks.framework import FrameworkNames
@@ -91,7 +93,8 @@ class Task(FrameworkNames, Generic[P, R]):
         """Send it. With TASKQUEUE["ENQUEUE_ON_COMMIT"] it is sent when the transaction commits.
 
         Raises:
-            TypeError: an argument is not JSON; the message names the place.
+            TypeError: the function does not take these arguments, or one is not JSON; the message names the parameter
+                or the place.
             UnknownQueue: the site declares its queues, and this is none of them.
             redis.exceptions.RedisError: Redis did not answer, asked again and again; it may have accepted the task
                 nevertheless. To call this again is to send another one, unless it is unique.
@@ -117,7 +120,8 @@ class Task(FrameworkNames, Generic[P, R]):
             calls: pairs of a tuple (or list) and a dict.
 
         Raises:
-            TypeError: one of them is no such pair, or an argument is not JSON; none is sent.
+            TypeError: one of them is no such pair, or its arguments are not accepted (see `enqueue`); the message
+                names its index, and none is sent.
         """
         prepared = self._prepared_many(calls)
         send = partial(_send_many, prepared, self.connection)
@@ -192,6 +196,19 @@ class Task(FrameworkNames, Generic[P, R]):
         """What `enqueue` would send."""
         return self._prepared(args, kwargs)[1]
 
+    def check_arguments(self, args: Sequence[Any], kwargs: dict[str, Any], *, gets_result: bool = False) -> None:
+        """Refuse arguments that the function does not take.
+
+        Args:
+            gets_result: whether the worker puts the result of an earlier task before them, as in a flow.
+
+        Raises:
+            TypeError: the message names the parameter.
+        """
+        signature = signature_of(self.func, self.takes_context + gets_result)
+        if signature is not None:
+            signature.check(self.name, args, kwargs)
+
     def begin(self, job: Job, args: list[Any], kwargs: dict[str, Any], travelled: dict[str, Any]) -> Attempt | None:
         """Called by the worker before each run; None when nobody but the function takes part in it.
 
@@ -211,8 +228,15 @@ class Task(FrameworkNames, Generic[P, R]):
 
     def _prepared_many(self, calls: Iterable[tuple[Sequence[Any], dict[str, Any]]]) -> list[tuple[TaskResult, Message]]:
         pairs = [_pair(number, call) for number, call in enumerate(calls)]
-        ids = store.new_ids(len(pairs))
-        return [self._prepared(args, kwargs, None, task_id) for (args, kwargs), task_id in zip(pairs, ids, strict=True)]
+        prepared: list[tuple[TaskResult, Message]] = []
+        for (args, kwargs), task_id in zip(pairs, store.new_ids(len(pairs)), strict=True):
+            try:
+                prepared.append(self._prepared(args, kwargs, None, task_id))
+            except (TypeError, ValueError) as exc:
+                if type(exc) not in (TypeError, ValueError):
+                    raise  # of a subclass it is not known how it is made
+                raise type(exc)(f"calls[{len(prepared)}]: {exc}") from exc
+        return prepared
 
     def _prepared(
         self, args: Sequence[Any], kwargs: dict[str, Any], also: dict[str, Any] | None = None, task_id: str = ""
@@ -220,6 +244,7 @@ class Task(FrameworkNames, Generic[P, R]):
         """Args: also: what a subclass has travel beside the options; task_id: empty for a new one."""
         options = self.options
         check_queue(options.queue_name)
+        self.check_arguments(args, kwargs, gets_result=parents.wanted(also or {}))
         sent: list[Any] = [arguments.normalise(args, "args"), arguments.normalise(kwargs, "kwargs") if kwargs else {}]
         if self.changed or also:
             travelling = travelling_options(options, self.changed) | (also or {})

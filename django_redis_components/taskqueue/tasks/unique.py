@@ -110,7 +110,7 @@ def check_key(unique: Unique, func: Callable[..., Any]) -> None:
 
 def _all_arguments(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     """The arguments by name, with defaults, in one spelling: f(1) and f(a=1) are one call."""
-    with contextlib.suppress(TypeError):  # they do not fit, which the worker will say; or a default is not JSON
+    with contextlib.suppress(TypeError):  # in a flow a result comes before them; or a default is not JSON
         bound = _signature(func).bind(*args, **kwargs)
         bound.apply_defaults()
         return _canonical(bound.arguments)

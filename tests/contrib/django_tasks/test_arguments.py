@@ -6,6 +6,7 @@ import re
 from collections import OrderedDict
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -14,7 +15,7 @@ from django.http import QueryDict
 
 from django_redis_components.taskqueue.workers.executor import execute
 from tests.contrib.django_tasks.framework import task_backends
-from tests.contrib.django_tasks.shop.tasks import add, echo
+from tests.contrib.django_tasks.shop.tasks import add, echo, look
 from tests.support import Store, run_async
 from tests.taskqueue.support import new_fetcher, settle_now, work_off
 
@@ -129,3 +130,26 @@ def test_the_same_goes_for_a_direct_call_of_the_backend(redis_server: Store) -> 
     settle_now(fetcher, execute(job))
 
     assert add.get_result(result.id).return_value == 3
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+def test_arguments_that_the_function_does_not_take_are_refused(redis_server: Store, is_async: bool) -> None:
+    for args, kwargs, text in [
+        ((1,), {}, "missing a required argument: 'b'"),
+        ((1, 2, 3), {}, "too many positional arguments"),
+        ((1,), {"bee": 2}, "got an unexpected keyword argument 'bee'"),
+    ]:
+        with pytest.raises(TypeError, match=text):
+            run_async(partial(add.aenqueue, *args, **kwargs)) if is_async else add.enqueue(*args, **kwargs)
+
+    assert redis_server.keys() == []
+
+
+def test_context_is_not_an_argument_of_the_caller(redis_server: Store) -> None:
+    look.enqueue()
+    look.enqueue(1)
+
+    with pytest.raises(TypeError, match="too many positional arguments: 2, at most 1"):
+        look.enqueue(1, 2)
+    with pytest.raises(TypeError, match="multiple values for argument 'context'"):
+        look.enqueue(1, context=2)

@@ -384,7 +384,7 @@ def test_what_is_not_kept_cannot_be_asked_for(call: Any, words: str) -> None:
 
 
 def test_what_comes_after_a_failure_in_its_flow_has_failed_too(store: Store) -> None:
-    chain(fail.s(), note.s("never"), note.s("never")).enqueue()
+    chain(fail.s(), note.si("never"), note.si("never")).enqueue()
 
     work_off()
 

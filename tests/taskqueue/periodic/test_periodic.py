@@ -67,8 +67,8 @@ def test_the_same_schedule_twice_is_one() -> None:
 
 def test_a_schedule_belongs_to_the_connection_of_its_task() -> None:
     far = dataclasses.replace(note, connection="far")
-    every(60, name="mine")(note)
-    every(90, name="mine")(far)
+    every(60, name="mine", args=(1,))(note)
+    every(90, name="mine", args=(1,))(far)
 
     assert [schedule.task for schedule in declared.registered("default")] == [note]
     assert [schedule.task for schedule in declared.registered("far")] == [far]
@@ -123,11 +123,11 @@ def test_a_task_that_waits_by_itself_is_refused() -> None:
 
 
 def test_a_name_is_one_schedule_s() -> None:
-    every(60, name="nightly")(note)
-    every(60, name="nightly", jitter=5)(note)
+    every(60, name="nightly", args=(1,))(note)
+    every(60, name="nightly", args=(1,), jitter=5)(note)
 
     with pytest.raises(InvalidTask) as raised:
-        every(90, name="nightly")(note)
+        every(90, name="nightly", args=(1,))(note)
 
     assert str(raised.value) == (f"@every(90) on {note.name}: the name 'nightly' is taken: every 60 s of {note.name}.")
     assert the_only().jitter_ms == 5_000
@@ -135,7 +135,7 @@ def test_a_name_is_one_schedule_s() -> None:
 
 def schedule(**options: Any) -> Schedule:
     declared._schedules.clear()
-    every(60, **options)(add)
+    every(60, args=(1, 2), **{"name": f"{add.name} every 60 s", **options})(add)
     return the_only()
 
 
@@ -148,7 +148,7 @@ def test_what_was_missed_is_made_up_for_once() -> None:
 
 
 def test_what_was_missed_is_left_out() -> None:
-    every(3_600, misfire="skip")(add)
+    every(3_600, args=(1, 2), misfire="skip")(add)
     hourly = the_only()
 
     assert hourly.due(0, 120 * MIN + 60_000) == [120 * MIN], "a minute late is not missed"

@@ -76,9 +76,9 @@ def test_a_queue_or_a_connection_that_does_not_exist_is_named(
 ) -> None:
     monkeypatch.setattr(declared, "_schedules", {})
     taskqueue_settings(settings, QUEUES=["default", "mail"])
-    every(60, name="right")(note)
-    every(60, name="lost")(note.using(queue_name="mial"))
-    every(60, name="far")(dataclasses.replace(note, connection="moon"))
+    every(60, name="right", args=(1,))(note)
+    every(60, name="lost", args=(1,))(note.using(queue_name="mial"))
+    every(60, name="far", args=(1,))(dataclasses.replace(note, connection="moon"))
 
     assert found() == [
         (

@@ -68,8 +68,8 @@ def test_a_schedule_that_has_sent_nothing(store: Store) -> None:
 
 
 def test_a_schedule_that_no_poller_knows_is_told_by_its_process(redis_server: Store) -> None:
-    cron("0 3 * * *", name="nightly", enabled=False)(add)
-    every(60)(note)
+    cron("0 3 * * *", name="nightly", args=(1, 2), enabled=False)(add)
+    every(60, args=(1,), name=f"{note.name} every 60 s")(note)
     next_round(poller_of(*declared.registered()[:1]))
 
     known, unknown = schedules()

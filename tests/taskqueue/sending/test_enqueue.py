@@ -111,7 +111,7 @@ def test_many_that_the_server_refuses_are_not_accepted_in_part(own_server: Store
 
 
 def test_one_wrong_call_among_many_sends_none(redis_server: Store) -> None:
-    with pytest.raises(TypeError, match=r"^args\[0\] is a builtins\.set"):
+    with pytest.raises(TypeError, match=r"^calls\[1\]: args\[0\] is a builtins\.set"):
         note.enqueue_many([((1,), {}), (({1},), {})])
 
     assert redis_server.keys() == []

@@ -92,7 +92,7 @@ def test_what_was_noted_of_a_lost_task_is_deleted(store: Store) -> None:
 
 
 def test_a_lost_task_of_a_flow_is_not_seen_waiting(store: Store) -> None:
-    flow = chain(note.s(1), note.s(2), note.s(3)).enqueue()
+    flow = chain(note.s(1), note.si(2), note.si(3)).enqueue()
 
     delete(store, flow.results[1])
     recover()

@@ -86,13 +86,6 @@ def test_what_two_calls_have_in_common_is_judged_by_name_and_with_defaults(redis
     assert note.using(unique=True).enqueue("out of order") != first, "another task is another task"
 
 
-def test_arguments_that_do_not_fit_are_compared_as_they_are(redis_server: Store) -> None:
-    sender = add.using(unique=True)
-
-    assert sender.enqueue(1) == sender.enqueue(1)
-    assert sender.enqueue(1, c=2) != sender.enqueue(1, c=3)
-
-
 def test_a_key_decides_instead_of_the_arguments(redis_server: Store) -> None:
     sender = add.using(unique=Unique(key="sum:{a}"))
 
