@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.autocomplete.test_hostile_values import HOSTILE
 from tests.support import eventually, run_together
 from tests.support.demo import Demo, Reply, demo_environment
 from tests.support.processes import Children
@@ -198,9 +199,31 @@ def test_every_page_is_sent_with_the_strict_policy(demo):
         assert demo.visitor().get(path).headers["Content-Security-Policy"].startswith("default-src 'self';")
 
 
-@pytest.mark.parametrize("page", ["0", "-1", "x", "999999999999999999999", "²"])
+@pytest.mark.parametrize("page", ["0", "-1", "x", "9" * 21, "9" * 5_000, "²", "٣"])
 def test_the_mails_page_takes_any_page_number(demo, page):
     assert demo.visitor().get(f"/mails/?page={quote(page)}").status == 200
+
+
+def test_no_parameter_makes_a_page_fail(demo, list_item):
+    item = list_item("Bottle without a genie")
+    visitor = demo.visitor("zhangsan")
+    answers = {}
+
+    for value in HOSTILE:
+        text = quote(value.encode("utf-8", "replace"), safe="")
+        addresses = [f"{path}={text}" for path in ("/?page", "/?show", "/mails/?page", "/write/?to", "/login/?next")]
+        addresses += [f"/items/{text}/", f"/redis/autocomplete/contacts/?term=a&page={text}"]
+        addresses += [f"/redis/autocomplete/contacts/?term={text}", f"/redis/autocomplete/{text}/"]
+        answers |= {address: visitor.get(address).status for address in addresses}
+        for posted in (
+            visitor.post("/write/", **{"to": value.encode(errors="replace"), "to-id": "1", "text": "x"}),
+            visitor.post("/write/", **{"to": "Zola", "to-id": value.encode(errors="replace"), "text": "x"}),
+            visitor.post("/items/new/", title="x", price=value.encode(errors="replace"), kind="x"),
+            visitor.post(f"/items/{item}/label/", page=value.encode(errors="replace")),
+        ):
+            answers[f"POST {text[:20]} {posted.text[:80]}"] = posted.status
+
+    assert {address[:60]: status for address, status in answers.items() if status >= 500} == {}
 
 
 def test_pages_come_without_numbers_and_buying_says_so_while_redis_is_away(demo, list_item, children):

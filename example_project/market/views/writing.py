@@ -45,7 +45,7 @@ class WriteView(LoginRequiredMixin, FormView):
 def mails(request: HttpRequest) -> HttpResponse:
     """The newest mails. In this demo everybody may read them: none leaves this machine."""
     asked = request.GET.get("page", "1")
-    page = min(int(asked), LAST_PAGE) if asked.isdecimal() and int(asked) else 1
+    page = min(int(asked), LAST_PAGE) if asked.isdecimal() and len(asked) < 10 and int(asked) else 1
     found = outbox.newest(MAIL_DIR, PAGE_SIZE + 1, (page - 1) * PAGE_SIZE)
     context = {
         "mails": found[:PAGE_SIZE],
