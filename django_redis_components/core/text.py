@@ -60,6 +60,11 @@ def fold(text: str) -> str:
     return unicodedata.normalize("NFKD", _SPACES.sub(" ", kept).strip())
 
 
+def one_line(text: str) -> str:
+    """The text with everything escaped that is not printable, so that nobody can write a line of a log with it."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
 def word_starts(text: str) -> list[int]:
     """Where a word of the text begins, as offsets into it.
 

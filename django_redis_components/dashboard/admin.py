@@ -15,6 +15,7 @@ from django.urls import URLPattern, path, reverse, reverse_lazy
 from django.views.decorators.http import require_http_methods
 
 from django_redis_components.core import keys
+from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.dashboard import limit_views, lock_views, views
 from django_redis_components.dashboard.models import Lock, Overview, Queues, RateLimit
 
@@ -79,7 +80,10 @@ class AnchorAdmin(_ModelAdmin):
         def permitted(request: HttpRequest, **kwargs: Any) -> HttpResponse:
             if not self.has_view_permission(request) or (also and not request.user.has_perm(also)):
                 raise PermissionDenied
-            return view(request, **kwargs)
+            try:
+                return view(request, **kwargs)
+            except ConfigurationError as exc:
+                return views.wrongly_set(self, request, exc)
 
         guarded = self.admin_site.admin_view(require_http_methods(methods)(permitted))
 

@@ -10,6 +10,8 @@ from django.contrib.contenttypes.models import ContentType
 from django.db.models import Model
 from django.http import HttpRequest
 
+from django_redis_components.core.text import one_line
+
 logger = logging.getLogger("django_redis_components.dashboard")
 
 
@@ -34,4 +36,5 @@ class Record:
         """Note how it ended."""
         self._entry.change_message = f"{self._deed}: {outcome}."
         self._entry.save(update_fields=["change_message"])
-        logger.warning("%s by %s: %s", self._deed, self._user, outcome)
+        # The site's users choose what `__str__` of them returns; the server, what its errors say.
+        logger.warning("%s by %s: %s", *map(one_line, (self._deed, self._user, outcome)))

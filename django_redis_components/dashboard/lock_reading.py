@@ -179,7 +179,7 @@ def _thing_or_error(place: Place, outcome: Outcome) -> Thing:
     if error is None:
         thing: Thing = outcome.value
         return thing
-    if isinstance(error, ResponseError | UnicodeDecodeError) and not isinstance(error, NoPermissionError):
+    if isinstance(error, ResponseError | ValueError) and not isinstance(error, NoPermissionError):
         return Thing(place, error=str(error))
     raise error
 

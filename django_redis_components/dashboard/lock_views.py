@@ -129,9 +129,10 @@ def _question(data: QueryDict) -> lock_reading.Question | None:
 
 
 def _using(data: QueryDict) -> str | None:
-    """The connection; None if there is none of this name."""
-    settings = conf.settings()
-    using = data.get("using") or settings.dashboard.using
+    """The connection; None if the request names one that does not exist."""
+    settings, using = conf.settings(), data.get("using")
+    if not using:
+        return settings.dashboard.using
     return using if using in settings.connections else None
 
 

@@ -16,6 +16,7 @@ from django.utils.translation import gettext as _
 
 from django_redis_components.core import conf
 from django_redis_components.core.exceptions import ConfigurationError
+from django_redis_components.core.text import one_line
 from django_redis_components.dashboard import figures, outages, panels, queue_panels, queue_reading, reading
 from django_redis_components.dashboard.models import Lock, Overview, RateLimit
 
@@ -72,8 +73,6 @@ def answer(
         return HttpResponseBadRequest(f"format={wanted[:40]!r}: expected one of {', '.join(FORMATS)}.", "text/plain")
     try:
         snapshot = read()
-    except ConfigurationError as exc:
-        return away(model_admin, request, wanted, outages.outage_of(exc, ""), extra)
     except reading.NothingRead as exc:
         return away(model_admin, request, wanted, outages.outage_of(exc.error, exc.address), extra)
     if wanted == "json":
@@ -97,12 +96,19 @@ def away(
         name = "outage.html" if wanted == "html" else "outage_words.html"
         response = rendered(model_admin, request, name, {"outage": outage}, extra)
     # Django would log each 503 as an error, and mail it to the ADMINS: one from each open page, again and again.
-    logger.warning("The dashboard cannot be shown (%s): %s", outage.code, outage.detail)
+    logger.warning("The dashboard cannot be shown (%s): %s", outage.code, one_line(outage.detail))
     response._has_been_logged = True
     response.status_code = 503
     response["Retry-After"] = str(outages.RETRY_AFTER_S)
     answer: HttpResponse = response
     return answer
+
+
+def wrongly_set(model_admin: ModelAdmin[Any], request: HttpRequest, error: ConfigurationError) -> HttpResponse:
+    """The answer of every page while the settings are wrong."""
+    wanted = request.GET.get("format", "html")
+    outage = outages.outage_of(error, "")
+    return away(model_admin, request, wanted if wanted in FORMATS else "html", outage, None)
 
 
 def rendered(

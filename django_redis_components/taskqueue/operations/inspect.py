@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Any
 
 from redis.exceptions import RedisError
 
-from django_redis_components.core import conf
+from django_redis_components.core import conf, keys
 from django_redis_components.core.protocol import Batch, Call, Command, Flow, Read
 from django_redis_components.taskqueue.operations import metrics
 from django_redis_components.taskqueue.scripts import SURVEY, base_key
+
+logger = logging.getLogger("django_redis_components.taskqueue")
 
 #: Most workers that are read at once.
 MAX_WORKERS = 200
@@ -107,7 +110,7 @@ class Overview:
 def depths(*names: str) -> Flow[list[QueueDepth]]:
     """Depths of these queues, or of all that are known (200 at most) and those that the settings name."""
     now_us, rows = yield SURVEY(base=base_key(), known=0, queues=names) if names else _survey()
-    return [_depth(row, now_us) for row in rows]
+    return [_depth(row, now_us) for row in _of_queues(rows)]
 
 
 def overview() -> Flow[Overview]:
@@ -125,7 +128,7 @@ def overview() -> Flow[Overview]:
     for reply in (survey, seen, poller):
         if isinstance(reply, RedisError):
             raise reply
-    now_us, rows = survey
+    now_us, rows = survey[0], _of_queues(survey[1])
     beats = {worker.decode(): float(ms) for worker, ms in zip(seen[::2], seen[1::2], strict=True)}
     said, done = yield from _more(beats, [row[0] for row in rows[: metrics.MAX_QUEUES]])
     workers = [_worker(worker, beats[worker], text, now_us) for worker, text in zip(beats, said, strict=True)]
@@ -137,6 +140,19 @@ def overview() -> Flow[Overview]:
         eviction_policy=policy_of(info),
         metrics=done,
     )
+
+
+def _of_queues(rows: list[Any]) -> list[Any]:
+    """The rows whose name a queue can have. Another client may have written any member into the index."""
+    found = []
+    for row in rows:
+        try:
+            keys.validate_name(row[0].decode())
+        except ValueError:
+            logger.warning("Skipped a corrupt member of the index of queues: %r", row[0][:100])
+        else:
+            found.append(row)
+    return found
 
 
 def _survey() -> Call:

@@ -1,0 +1,195 @@
+"""Hostile parameters, corrupt values in Redis and wrong settings: every page answers, none with an exception."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import User
+from django.test import Client
+
+from django_redis_components.locks import Lock
+from django_redis_components.ratelimits import RateLimit
+from django_redis_components.taskqueue.scripts import base_key
+from tests.autocomplete.test_hostile_values import HOSTILE
+from tests.dashboard.support import URL, write_poller, write_queue, write_schedule, write_worker
+from tests.dashboard.test_queue_page import url_of, write_error, write_past
+from tests.support import Store
+
+pytestmark = pytest.mark.django_db
+
+ADMIN = "/admin/django_redis_components/"
+LOCKS, LIMITS, QUEUES = f"{ADMIN}lock/", f"{ADMIN}ratelimit/", f"{ADMIN}queues/"
+#: Members and fields that no version of this package writes.
+CORRUPT = [
+    b"", b"\xff\xfe", b"a{b}", b"a\nb", b"\x00", b"x" * 300, b"{% url %}", b"<b>", b"_add", b"..", b"a/b", b"|",
+    b"a|b|c", b"0|0|{}", b"0|0|[]", b"null", b"[]", b"{}", b'"x"', b"-1", b"nan", b"inf", b"1e400", b"9" * 400,
+    b'{"pid": "x"}', b'{"info": 7}',
+]  # fmt: skip
+
+
+@pytest.fixture
+def operator() -> Client:
+    client = Client()
+    client.force_login(User.objects.create_superuser("root"))
+    return client
+
+
+def fill(store: Store) -> None:
+    write_queue(store, "mail", ready=3, age_s=75, scheduled=2, running=1, failed=1, parked=1)
+    write_past(store, "mail")
+    write_error(store, "mail")
+    write_worker(store, "here:1:abc")
+    write_schedule(store, "shop.tasks.send every 60 s")
+    write_poller(store)
+    store.raw.hset(f"{base_key()}:paused", "mail", '0|1000|{"reason": "r", "author": "a"}')
+
+
+def corrupt(store: Store, value: bytes, *, other_type: bool) -> None:
+    """Write the value into every key, as its own type has it, or in the place of it."""
+    raw = store.raw
+    for key in list(store.keys()):
+        kind = raw.type(key)
+        if kind == b"string" or other_type:
+            raw.delete(key)
+            raw.set(key, value)
+        elif kind == b"hash":
+            raw.hset(key, mapping={value: value} | dict.fromkeys(raw.hkeys(key), value))
+        elif kind == b"zset":
+            raw.zadd(key, {value: 7})
+        elif kind == b"list":
+            raw.lpush(key, value)
+
+
+def pages(limit: RateLimit) -> list[str]:
+    """All of them; each with a query can be followed by more of it."""
+    chosen = f"limit={limit.policy.id}&key=ada"
+    return [
+        f"{URL}?",
+        f"{url_of('mail')}?",
+        f"{LOCKS}?",
+        f"{LOCKS}?name=stock",
+        f"{LOCKS}release/?kind=lock&name=stock&token=abc",
+        f"{LIMITS}?",
+        f"{LIMITS}?{chosen}",
+        f"{LIMITS}reset/?{chosen}",
+    ]
+
+
+@pytest.mark.parametrize("name", [b"", b"\xff\xfe", b"a{b}", b"a\nb", b"\x00", b"x" * 300])
+def test_a_member_of_the_queues_index_that_cannot_be_a_queue_is_not_shown(
+    redis_server: Store, operator: Client, name: bytes
+) -> None:
+    fill(redis_server)
+    redis_server.raw.zadd(f"{base_key()}:queues", {name: 1})
+
+    response = operator.get(URL)
+
+    assert response.status_code == 200
+    assert "mail" in response.content.decode()
+    assert [queue["name"] for queue in operator.get(URL, {"format": "json"}).json()["queues"]] == ["mail"]
+
+
+def test_values_that_another_client_wrote_break_no_page(redis_server: Store, operator: Client) -> None:
+    """Every key that the pages read is replaced by garbage of its own type, and by one of another type."""
+    limit = RateLimit("api", "5/m", penalty=(3, 60))
+    operator.raise_request_exception = False
+    failed = []
+
+    for number, value in enumerate(CORRUPT):
+        fill(redis_server)
+        limit.hit("ada")
+        Lock("stock", timeout=60).acquire()
+        corrupt(redis_server, value, other_type=number % 5 == 4)
+        for address in pages(limit):
+            for form in ("html", "json"):
+                response = operator.get(f"{address}&format={form}")
+                if response.status_code not in (200, 503):
+                    failed.append((value, address, response.status_code))
+        redis_server.delete_keys()
+
+    assert failed == []
+
+
+def test_no_parameter_makes_a_page_fail(redis_server: Store, operator: Client) -> None:
+    fill(redis_server)
+    known = RateLimit("api", "5/m")
+    limit = known.policy.id
+    seen = set()
+
+    for value in HOSTILE:
+        text = value.encode("utf-8", "replace").decode()
+        for address, query in (
+            (URL, {"format": text}),
+            (LOCKS, {"name": text, "group": text}),
+            (LOCKS, {"using": text}),
+            (LOCKS, {"at": text, "skip": text}),
+            (LOCKS, {"at": f"1.{text},2.0", "skip": "1"}),
+            (f"{LOCKS}release/", {"kind": "lock", "name": text, "token": text}),
+            (f"{LOCKS}release/", {"kind": "group", "name": "a", "group": text, "token": "t"}),
+            (f"{LOCKS}release/", {"kind": text, "name": "a", "token": "t", "using": text}),
+            (LIMITS, {"limit": text, "key": text}),
+            (LIMITS, {"limit": limit, "key": text}),
+            (f"{LIMITS}reset/", {"limit": text, "key": "ada"}),
+            (f"{LIMITS}reset/", {"limit": limit, "key": text}),
+        ):
+            for form in ("html", "json", "fragment"):
+                seen.add(operator.get(address, {"format": form} | query).status_code)
+            if not address.endswith("/lock/") and address not in (URL, LIMITS):
+                seen.add(operator.post(address, query).status_code)
+    for name in ("", "%00", "%ff", "_FF", "_zz", "_", "_5F", "x" * 3_000, "%7B%7D", "_0A", "..%2f", "a/b/c"):
+        seen.add(operator.get(f"{QUEUES}{name}/").status_code)
+        seen.add(operator.get(f"{LOCKS}{name}/change/").status_code)
+
+    assert seen <= {200, 301, 302, 400, 404}
+
+
+@pytest.mark.parametrize("form", ["html", "json", "fragment"])
+@pytest.mark.parametrize(
+    "wrong",
+    [{"ANALITICS": {}}, 7, {"PREFIX": "{"}, {"CONNECTIONS": {"default": {}}}, {"DASHBOARD": {"USING": "nowhere"}}],
+)
+def test_wrong_settings_are_told_on_every_page(settings: Any, operator: Client, wrong: Any, form: str) -> None:
+    limit = RateLimit("api", "5/m")
+    settings.REDIS_COMPONENTS = wrong
+    names = {"kind": "lock", "name": "stock", "token": "abc"}
+
+    answers = {address: operator.get(f"{address}&format={form}").status_code for address in pages(limit)}
+    posted = operator.post(f"{LOCKS}release/", names).status_code
+
+    assert answers.pop(f"{LIMITS}?") in (200, 503)  # what this process knows can be shown
+    assert set(answers.values()) == {503}
+    assert posted == 503
+    assert [operator.get(address).status_code for address in ("/admin/", ADMIN)] == [200, 200]
+
+
+def test_a_misspelt_section_is_named_on_the_pages_of_locks_and_limits(settings: Any, operator: Client) -> None:
+    limit = RateLimit("api", "5/m")
+    settings.REDIS_COMPONENTS = {"ANALITICS": {}}
+
+    answers = [operator.get(address) for address in pages(limit) if address != f"{LIMITS}?"]
+    answers.append(operator.post(f"{LIMITS}reset/", {"limit": limit.policy.id, "key": "ada"}))
+
+    for answer in answers:
+        text = answer.content.decode()
+        assert "REDIS_COMPONENTS[&quot;ANALITICS&quot;] is unknown. Did you mean &quot;ANALYTICS&quot;?" in text
+
+
+def test_a_user_whose_name_has_line_breaks_writes_one_line_into_the_log(
+    redis_server: Store, operator: Client, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(User, "__str__", lambda user: "root\n2026-01-01 WARNING forged\r\x1b[2K\u2028\x85")
+    lock = Lock("stock", timeout=60)
+    lock.acquire()
+
+    with caplog.at_level(logging.WARNING, "django_redis_components.dashboard"):
+        operator.post(f"{LOCKS}release/", {"kind": "lock", "name": "stock", "token": lock.token})
+
+    (record,) = [record for record in caplog.records if record.name == "django_redis_components.dashboard"]
+    message = record.getMessage()
+    assert message.splitlines() == [message]
+    assert message.isprintable()
+    assert r"by root\n2026-01-01 WARNING forged\r\x1b[2K\u2028\x85: done" in message
+    assert LogEntry.objects.count() == 1
