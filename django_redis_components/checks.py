@@ -10,7 +10,7 @@ drc.E051   a throttle of Django REST framework has rates that are not accepted, 
 drc.E052   the rates of the rate limit middleware are not accepted by its algorithm, or one is there twice
 drc.E060   a `JitteredRedisCache` that unpickles
 drc.W001   tasks stand in a database that a cache empties with `cache.clear()`
-drc.W002   the admin is not installed, and the dashboard lives in it
+drc.W002   `REDIS_COMPONENTS` has a section for the dashboard, and the admin that it lives in is not installed
 drc.W030   autocomplete is used, and the URLconf lacks the view that its widget asks
 drc.W031   an autocomplete widget names an index that is not registered
 drc.W050   the rate limit middleware is installed, and there are no rates
@@ -20,10 +20,11 @@ drc.W050   the rate limit middleware is installed, and there are no rates
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from django.apps import AppConfig, apps
+from django.conf import settings as django_settings
 from django.core.checks import CheckMessage, Error, Warning
 
 from django_redis_components.autocomplete.checks import check_widgets
@@ -75,11 +76,14 @@ def check_shared_database(app_configs: Sequence[AppConfig] | None = None, **_: A
 
 
 def check_admin(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
-    """No admin to put the dashboard into (drc.W002)."""
-    if apps.is_installed("django.contrib.admin"):
+    """No admin to put the dashboard into, although there are settings for one (drc.W002).
+
+    Without such settings nothing is missing: workers and APIs need no admin, and each of their commands would warn.
+    """
+    if apps.is_installed("django.contrib.admin") or not _has_dashboard_settings():
         return []
-    text = "The dashboard needs the admin, and django.contrib.admin is not installed."
-    hint = 'Add "django.contrib.admin" to INSTALLED_APPS, or silence drc.W002 if you want no dashboard.'
+    text = 'REDIS_COMPONENTS["DASHBOARD"] needs the admin, and django.contrib.admin is not installed.'
+    hint = 'Add "django.contrib.admin" to INSTALLED_APPS, or remove the section if you want no dashboard.'
     return [Warning(text, hint=hint, id="drc.W002")]
 
 
@@ -119,6 +123,11 @@ CHECKS = (
     check_throttles,
     check_caches,
 )
+
+
+def _has_dashboard_settings() -> bool:
+    section = getattr(django_settings, conf.SETTING, None)
+    return isinstance(section, Mapping) and "DASHBOARD" in section
 
 
 def _aliases() -> list[str]:

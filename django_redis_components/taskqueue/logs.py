@@ -23,8 +23,8 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any
 
+from django_redis_components.taskqueue.tasks.attempt import current_run
 from django_redis_components.taskqueue.tasks.jobs import Job
-from django_redis_components.taskqueue.workers import runs
 
 #: What the filter gives to a record.
 FIELDS = ("task_id", "task_name", "queue", "attempt")
@@ -59,7 +59,7 @@ class TaskFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Fill in what the record does not say itself."""
-        run = runs.current.get(None)
+        run = current_run.get(None)
         job = _about.get() or (run.job if run else None)
         said = facts(job) if job else dict.fromkeys(FIELDS, "")
         for name in FIELDS:

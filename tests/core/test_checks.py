@@ -312,8 +312,8 @@ def test_the_queue_of_the_dashboard_is_looked_at_too_and_other_connections_are_n
     assert [text[:58] for _, text in found()] == ['The tasks of REDIS_COMPONENTS["CONNECTIONS"]["tasks"] stan']
 
 
-def test_a_site_without_the_admin_is_a_warning(settings: Any) -> None:
-    components(settings, url="redis://h/1")
+def test_settings_of_the_dashboard_without_the_admin_are_a_warning(settings: Any) -> None:
+    settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": "redis://h/1"}}, "DASHBOARD": {"USING": "default"}}
     with_admin = settings.INSTALLED_APPS
 
     settings.INSTALLED_APPS = [app for app in with_admin if app != "django.contrib.admin"]
@@ -322,10 +322,19 @@ def test_a_site_without_the_admin_is_a_warning(settings: Any) -> None:
     assert [(message.id, message.msg, message.hint) for message in said] == [
         (
             "drc.W002",
-            "The dashboard needs the admin, and django.contrib.admin is not installed.",
-            'Add "django.contrib.admin" to INSTALLED_APPS, or silence drc.W002 if you want no dashboard.',
+            'REDIS_COMPONENTS["DASHBOARD"] needs the admin, and django.contrib.admin is not installed.',
+            'Add "django.contrib.admin" to INSTALLED_APPS, or remove the section if you want no dashboard.',
         )
     ]
+
+
+@pytest.mark.parametrize("section", [None, {}, {"CONNECTIONS": {"default": {"URL": "redis://h/1"}}}, "nonsense"])
+def test_a_site_without_admin_and_without_a_dashboard_has_no_warning(settings: Any, section: Any) -> None:
+    settings.REDIS_COMPONENTS = section
+
+    settings.INSTALLED_APPS = [app for app in settings.INSTALLED_APPS if app != "django.contrib.admin"]
+
+    assert checks.check_admin() == []
 
 
 @pytest.mark.parametrize(

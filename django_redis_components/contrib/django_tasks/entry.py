@@ -14,9 +14,9 @@ from django_redis_components.contrib.django_tasks.framework import DEFAULT_ALIAS
 from django_redis_components.taskqueue import TaskResult
 from django_redis_components.taskqueue.tasks.jobs import Job
 from django_redis_components.taskqueue.tasks.messages import Message
+from django_redis_components.taskqueue.tasks.observed import guessed, recorded
 from django_redis_components.taskqueue.tasks.options import TaskOptions
 from django_redis_components.taskqueue.tasks.task import Task
-from django_redis_components.taskqueue.workers.running import guessed, recorded
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)

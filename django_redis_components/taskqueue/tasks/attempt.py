@@ -1,8 +1,27 @@
-"""One run of a task, for those who have their own idea of it (`Task.begin`)."""
+"""One run of a task, for those who have their own idea of it (`Task.begin`), and for the code that runs in it."""
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from typing import Any, Protocol
+
+from django_redis_components.taskqueue.tasks.jobs import Job
+
+
+class CurrentRun(Protocol):
+    """The run that the running code belongs to.
+
+    Attributes:
+        job: the leased task.
+        cancel_asked: whether somebody wants the task to end.
+    """
+
+    job: Job
+    cancel_asked: bool
+
+
+#: Set while a task's function runs, also in threads that `sync_to_async` uses for a coroutine.
+current_run: ContextVar[CurrentRun] = ContextVar("django_redis_components.taskqueue.run")
 
 
 class Attempt(Protocol):

@@ -15,9 +15,9 @@ from django_redis_components.core.protocol import Flow, arun, run
 from django_redis_components.core.slots import slot_wait_limit
 from django_redis_components.taskqueue.exceptions import LeaseLost
 from django_redis_components.taskqueue.tasks import notes, store
+from django_redis_components.taskqueue.tasks.attempt import current_run
 from django_redis_components.taskqueue.tasks.notes import Progress
 from django_redis_components.taskqueue.tasks.result import TaskResult
-from django_redis_components.taskqueue.workers import runs
 
 logger = logging.getLogger("django_redis_components.taskqueue")
 
@@ -105,7 +105,7 @@ class TaskContext:
 
     def cancelled(self) -> bool:
         """Whether somebody wants the task to end. Ask in the function's own thread, or in its coroutine."""
-        current = runs.current.get(None)
+        current = current_run.get(None)
         return current is not None and current.cancel_asked
 
     def flush(self) -> None:

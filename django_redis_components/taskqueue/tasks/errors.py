@@ -1,11 +1,15 @@
-"""A failure as it is stored, and its class, found without importing anything."""
+"""A failure as it is described and stored, and its class, found without importing anything."""
 
 from __future__ import annotations
 
 import dataclasses
 import sys
+import traceback
 from inspect import isclass
 from typing import Any
+
+#: Characters of a traceback that are kept, from its end.
+MAX_TRACEBACK = 20_000
 
 
 class StoredError:
@@ -36,6 +40,24 @@ class TaskError(StoredError):
     exception_class_path: str
     message: str
     traceback: str
+
+
+def describe(exc: BaseException) -> dict[str, str]:
+    """An exception as it is kept with the task: class path, message, end of the traceback."""
+    kind = type(exc)
+    text = "".join(traceback.format_exception(exc))
+    return {
+        "exception_class_path": f"{kind.__module__}.{kind.__qualname__}",
+        "message": _message(exc)[:2_000],
+        "traceback": text[-MAX_TRACEBACK:],
+    }
+
+
+def _message(exc: BaseException) -> str:
+    try:
+        return str(exc)
+    except BaseException as broken:  # noqa: BLE001 - the site's own __str__; SystemExit would end the thread
+        return f"<no text: {type(broken).__name__}>"
 
 
 def _loaded(path: str) -> Any:

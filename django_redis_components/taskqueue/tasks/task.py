@@ -23,6 +23,7 @@ from django_redis_components.taskqueue.tasks.context import without_context
 from django_redis_components.taskqueue.tasks.framework import FrameworkNames
 from django_redis_components.taskqueue.tasks.jobs import Job
 from django_redis_components.taskqueue.tasks.messages import Message, check_size
+from django_redis_components.taskqueue.tasks.observed import ObservedAttempt
 from django_redis_components.taskqueue.tasks.options import (
     MAX_DELIVERIES,
     SendingOptions,
@@ -33,7 +34,6 @@ from django_redis_components.taskqueue.tasks.options import (
 )
 from django_redis_components.taskqueue.tasks.result import TaskResult
 from django_redis_components.taskqueue.tasks.unique import claim_of
-from django_redis_components.taskqueue.workers.running import ObservedAttempt
 
 P = ParamSpec("P")
 R = TypeVar("R")

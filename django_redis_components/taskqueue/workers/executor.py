@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import logging
 import time
-import traceback
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
@@ -23,6 +22,7 @@ from django_redis_components.taskqueue.flows import parents
 from django_redis_components.taskqueue.operations import fingerprints
 from django_redis_components.taskqueue.tasks import backoff, timeouts
 from django_redis_components.taskqueue.tasks.attempt import Attempt
+from django_redis_components.taskqueue.tasks.errors import describe
 from django_redis_components.taskqueue.tasks.jobs import Ack, Job
 from django_redis_components.taskqueue.tasks.options import RESULT_TTL_S
 from django_redis_components.taskqueue.tasks.timeouts import Limits
@@ -31,8 +31,6 @@ from django_redis_components.taskqueue.workers.runs import CoroutineRun, ThreadR
 
 logger = logging.getLogger("django_redis_components.taskqueue")
 
-#: Characters of a traceback that are kept, from its end.
-MAX_TRACEBACK = 20_000
 #: Seconds until a task that asked to be put off is tried again, unless it said otherwise.
 LATER_S = 1.0
 
@@ -275,21 +273,3 @@ def _delay(job: Job, chosen: Any, exc: BaseException, attempt: int) -> float | N
     except Exception:  # a broken backoff must not lose the task's own error
         logger.exception("The backoff of %s cannot be used; the task fails.", job.name)
         return None
-
-
-def describe(exc: BaseException) -> dict[str, str]:
-    """An exception as it is kept with the task: class path, message, end of the traceback."""
-    kind = type(exc)
-    text = "".join(traceback.format_exception(exc))
-    return {
-        "exception_class_path": f"{kind.__module__}.{kind.__qualname__}",
-        "message": _message(exc)[:2_000],
-        "traceback": text[-MAX_TRACEBACK:],
-    }
-
-
-def _message(exc: BaseException) -> str:
-    try:
-        return str(exc)
-    except BaseException as broken:  # noqa: BLE001 - the site's own __str__; SystemExit would end the thread
-        return f"<no text: {type(broken).__name__}>"

@@ -13,16 +13,13 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from contextvars import ContextVar
 from typing import Any, Protocol
 
 from django_redis_components.taskqueue import forks
 from django_redis_components.taskqueue.exceptions import SoftTimeLimitExceeded, TaskCancelled
+from django_redis_components.taskqueue.tasks.attempt import current_run
 from django_redis_components.taskqueue.tasks.jobs import Job
 from django_redis_components.taskqueue.tasks.timeouts import Limits
-
-#: The run that the running code belongs to; also in threads that `sync_to_async` uses for a coroutine.
-current: ContextVar[Run] = ContextVar("django_redis_components.taskqueue.run")
 
 #: Those who interrupt wait for each other; the thread that is interrupted never takes this lock.
 _interrupting = threading.Lock()
@@ -98,7 +95,7 @@ class ThreadRun(Run):
     def _call(self, func: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
         self._thread = threading.get_ident()
         pid = os.getpid()
-        before = current.set(self)
+        before = current_run.set(self)
         value = _NOTHING
         try:
             try:
@@ -117,7 +114,7 @@ class ThreadRun(Run):
             if value is _NOTHING:
                 raise
         finally:
-            current.reset(before)
+            current_run.reset(before)
         return value
 
     def _close(self) -> None:
@@ -154,7 +151,7 @@ class CoroutineRun(Run):
     ) -> Any:
         """Await the function, where an interruption can reach it, and nothing else."""
         self._task = asyncio.current_task()
-        current.set(self)
+        current_run.set(self)
         if limits is None or self._watch is None:
             return await self._call(func, args, kwargs)
         self._watch.begin(self, limits)

@@ -8,9 +8,9 @@ import pytest
 
 from django_redis_components.taskqueue import TaskResult, TaskResultDoesNotExist, arguments, get_queue
 from django_redis_components.taskqueue.operations import control
+from django_redis_components.taskqueue.tasks.errors import describe
 from django_redis_components.taskqueue.tasks.jobs import Ack
 from django_redis_components.taskqueue.tasks.task import Task
-from django_redis_components.taskqueue.workers.executor import describe
 from tests.support import Store, run_async, run_together
 from tests.taskqueue.support import base_key, new_fetcher, queue_key, settle_now, work_off
 from tests.taskqueue.tasks import fail, fail_thrice, note, noted

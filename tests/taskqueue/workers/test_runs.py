@@ -15,6 +15,7 @@ import pytest
 from django_redis_components.core import connections
 from django_redis_components.core.protocol import Command
 from django_redis_components.taskqueue import SoftTimeLimitExceeded, TaskCancelled
+from django_redis_components.taskqueue.tasks.attempt import current_run
 from django_redis_components.taskqueue.tasks.jobs import Job
 from django_redis_components.taskqueue.tasks.timeouts import Limits
 from django_redis_components.taskqueue.workers import runs
@@ -255,11 +256,11 @@ def _raise(exc: BaseException) -> None:
 
 def test_the_running_code_finds_its_run() -> None:
     run = ThreadRun(JOB)
-    assert runs.current.get(None) is None
+    assert current_run.get(None) is None
 
-    assert run.call(runs.current.get, [], {}, None) is run
+    assert run.call(current_run.get, [], {}, None) is run
 
-    assert runs.current.get(None) is None
+    assert current_run.get(None) is None
 
 
 class Watcher:
@@ -297,7 +298,7 @@ def test_a_coroutine_is_cancelled_where_it_awaits() -> None:
     seen: list[Any] = []
 
     async def wait() -> None:
-        seen.append(runs.current.get())
+        seen.append(current_run.get())
         threading.Timer(0.01, run.cancel).start()
         try:
             await asyncio.sleep(30)

@@ -14,9 +14,9 @@ from django_redis_components.taskqueue import arguments, logs, signals
 from django_redis_components.taskqueue.exceptions import TaskQueueError
 from django_redis_components.taskqueue.tasks import store
 from django_redis_components.taskqueue.tasks.context import TaskContext
+from django_redis_components.taskqueue.tasks.errors import describe
 from django_redis_components.taskqueue.tasks.jobs import Job
 from django_redis_components.taskqueue.tasks.result import TaskResult
-from django_redis_components.taskqueue.workers.executor import describe
 
 logger = logging.getLogger("django_redis_components.taskqueue")
 
