@@ -13,9 +13,12 @@ Who sends ``Sec-GPC: 1`` or ``DNT: 1`` is not identified at all.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import secrets
-from datetime import date, timedelta
+import threading
+import time
+from datetime import date
 from typing import TYPE_CHECKING
 
 from django.conf import settings
@@ -36,11 +39,15 @@ COOKIE_AGE_S = 400 * 86_400
 #: Milliseconds that a day's salt lives: the day, and one more for processes whose clock is late.
 SALT_MS = 2 * 86_400 * 1_000
 
+#: Seconds for which a process keeps a salt. Until then it goes on with one that Redis lost or the site deleted.
+KEEP_S = 60.0
+
 _COOKIE_VALUE = re.compile(r"[0-9a-f]{32}")
-#: Salts that this process knows: (connection, key) to (day, salt); today's and yesterday's.
-_salts: dict[tuple[str, str], tuple[date, bytes]] = {}
+#: Salts that this process knows: (connection, key) to (when it is asked for again, salt).
+_salts: dict[tuple[str, str], tuple[float, bytes]] = {}
 
 conf.on_change(_salts.clear)
+os.register_at_fork(after_in_child=_salts.clear)  # the child has no thread that forgets them
 
 
 def refuses(request: HttpRequest) -> bool:
@@ -81,20 +88,28 @@ def hash_visitor(request: HttpRequest, site: str, using: str, day: date) -> Flow
 
 
 def day_salt(site: str, using: str, day: date) -> Flow[bytes]:
-    """The salt of a day, made by whoever asks first; a process asks once a day.
+    """The salt of a day, made by whoever asks first; a process asks once in KEEP_S.
 
-    It is random and gone after two days, from Redis and from this process: then nobody can tell any
-    more which address made a hash.
+    It is random and gone after two days from Redis, and after KEEP_S from this process, also from an idle one: then
+    nobody can tell any more which address made a hash.
     """
     key = keys.key("analytics", site, "salt", stamp(day))
     known = _salts.get((using, key))
-    if known is not None:
+    if known is not None and time.monotonic() < known[0]:
         return known[1]
     fresh = secrets.token_hex(16).encode()
     found: bytes | None = yield Command("SET", key, fresh, "NX", "GET", "PX", SALT_MS, retry=True)
     salt = found or fresh
-    for place, (other, _) in list(_salts.items()):
-        if other < day - timedelta(days=1):
-            _salts.pop(place, None)
-    _salts[using, key] = day, salt
+    _keep(using, key, salt)
     return salt
+
+
+def _keep(using: str, key: str, salt: bytes) -> None:
+    """Keep a salt until a thread forgets it: an idle process runs nothing else that could."""
+    timer = threading.Timer(KEEP_S, _salts.pop, ((using, key), None))
+    timer.daemon, timer.name = True, "forget-salt"
+    _salts[using, key] = time.monotonic() + KEEP_S, salt
+    try:
+        timer.start()
+    except RuntimeError:  # there may be no more threads, so it is asked for each time
+        _salts.pop((using, key), None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from datetime import date, timedelta
 
 import pytest
@@ -10,7 +12,7 @@ from django.test import RequestFactory
 from django_redis_components.analytics import identity
 from django_redis_components.core import connections
 from django_redis_components.core.protocol import run
-from tests.support import Proxy, Store, run_together
+from tests.support import Proxy, Store, eventually, run_together
 
 DAY = date(2026, 11, 20)
 
@@ -86,17 +88,40 @@ def test_a_lost_reply_leaves_one_salt(proxy: Proxy, redis_server: Store) -> None
     assert redis_server.raw.get(f"{redis_server.prefix}:analytics:{{default}}:salt:20261120") == found
 
 
-def test_a_process_asks_once_a_day_and_keeps_yesterdays_salt_only(redis_server: Store) -> None:
+def test_a_process_asks_once_a_minute(redis_server: Store) -> None:
     first = salt(DAY)
     redis_server.delete_keys()
+
     assert salt(DAY) == first
 
-    salt(DAY + timedelta(days=1))
-    assert len(identity._salts) == 2
-    salt(DAY + timedelta(days=2))
 
-    assert [day for day, _ in identity._salts.values()] == [DAY + timedelta(days=1), DAY + timedelta(days=2)]
-    assert salt(DAY) != first
+def test_a_salt_that_redis_lost_is_replaced_in_every_process(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(identity, "KEEP_S", 0.01)
+    first = salt(DAY)
+    redis_server.delete_keys()
+
+    new = eventually(lambda: (found := salt(DAY)) != first and found)
+
+    assert redis_server.raw.get(f"{redis_server.prefix}:analytics:{{default}}:salt:20261120") == new
+
+
+def test_an_idle_process_forgets_the_salt(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(identity, "KEEP_S", 0.01)
+    found = salt(DAY)
+
+    eventually(lambda: sys.getrefcount(found) == 2)  # this name, and the argument
+
+
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+def test_the_child_of_a_fork_does_not_have_the_salt(redis_server: Store) -> None:
+    found = salt(DAY)
+    child = os.fork()
+    if not child:
+        os._exit(sys.getrefcount(found))
+
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
 
 
 def test_a_visitor_is_the_same_all_day_and_another_tomorrow(redis_server: Store) -> None:
