@@ -47,6 +47,22 @@ def is_async(func: Callable[..., Any]) -> bool:
     return iscoroutinefunction(func) or iscoroutinefunction(getattr(func, "__call__", None))  # noqa: B004
 
 
+def without_stop_iteration(func: Callable[P, R]) -> Callable[P, R]:
+    """The function for `sync_to_async`, with a RuntimeError in place of StopIteration, as of a coroutine.
+
+    A future cannot hold StopIteration: on Python 3.11 whoever awaits it waits for ever.
+    """
+
+    @functools.wraps(func)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return func(*args, **kwargs)
+        except StopIteration as exc:
+            raise RuntimeError(f"{name_of(func)}() raised StopIteration") from exc
+
+    return call
+
+
 def refuse_awaitable(value: object, func: Callable[..., Any], why: str) -> None:
     """Refuse what a function returned to a caller who cannot wait for it.
 

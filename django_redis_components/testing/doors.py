@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from asgiref.sync import sync_to_async
 
 from django_redis_components.core import connections
+from django_redis_components.core.guards import without_stop_iteration
 from django_redis_components.core.protocol import Call, Command
 from django_redis_components.testing.calls import is_ours
 
@@ -63,7 +64,7 @@ class AsyncDoor:
 
     async def execute(self, request: Call | Command) -> Any:
         """The reply to one request."""
-        run_in_the_test = self._mode.take
+        run_in_the_test = without_stop_iteration(self._mode.take)
         reply = await sync_to_async(run_in_the_test)(request, self._using) if is_ours(request) else NOT_TAKEN
         return await self._client(self._using).execute(request) if reply is NOT_TAKEN else reply
 

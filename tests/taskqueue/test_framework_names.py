@@ -11,13 +11,19 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.utils.module_loading import import_string
 
-from django_redis_components.taskqueue import Task, TaskError
+from django_redis_components.taskqueue import Task, TaskError, task
 from django_redis_components.taskqueue.tasks.options import DeclaredOptions, SendingOptions, TaskOptions
-from tests.support import Store
+from tests.support import Store, run_async
 from tests.taskqueue.support import work_off
 from tests.taskqueue.tasks import add, add_async, fail
 
 FrameworkTask: Any = import_string("django.tasks.Task" if django.VERSION >= (6, 0) else "django_tasks.base.Task")
+
+
+@task
+def exhausted() -> None:
+    """Raise StopIteration."""
+    next(iter(()))
 
 
 def test_a_task_tells_its_options_by_the_names_of_the_framework() -> None:
@@ -41,6 +47,14 @@ def test_it_is_short_where_it_is_printed() -> None:
 def test_it_is_called_here_and_now_from_threads_and_from_coroutines() -> None:
     assert add.call(1, b=2) == add_async.call(1, 2) == 3
     assert async_to_sync(add.acall)(1, 2) == async_to_sync(add_async.acall)(1, 2) == 3
+
+
+def test_acall_of_a_function_that_raises_stop_iteration_ends() -> None:
+    """On Python 3.11 a future that should hold StopIteration is awaited for ever."""
+    with pytest.raises(StopIteration):
+        exhausted.call()
+    with pytest.raises(RuntimeError, match=r"exhausted\(\) raised StopIteration$"):
+        run_async(exhausted.acall)
 
 
 def test_an_error_knows_its_class(store: Store) -> None:

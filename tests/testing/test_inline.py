@@ -47,6 +47,20 @@ def write_and_fail() -> None:
     raise LookupError("after writing")
 
 
+@task
+def exhaust() -> None:
+    """Raise StopIteration."""
+    next(iter(()))
+
+
+def test_stop_iteration_of_a_task_is_raised_and_blocks_no_coroutine() -> None:
+    with inline():
+        with pytest.raises(StopIteration):
+            exhaust.enqueue()
+        with pytest.raises(RuntimeError, match="raised StopIteration"):
+            run_async(exhaust.aenqueue)
+
+
 def test_a_task_runs_when_it_is_enqueued() -> None:
     with inline():
         result = add.enqueue(2, 3)

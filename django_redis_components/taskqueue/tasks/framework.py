@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import async_to_sync, sync_to_async
 
+from django_redis_components.core.guards import without_stop_iteration
 from django_redis_components.core.units import Seconds
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class FrameworkNames:
 
     async def acall(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function here and now; one that is no coroutine function runs in Django's thread for that."""
-        called_here = self.func
-        if inspect.iscoroutinefunction(called_here):
-            return await called_here(*args, **kwargs)
+        if inspect.iscoroutinefunction(self.func):
+            return await self.func(*args, **kwargs)
+        called_here = without_stop_iteration(self.func)
         return await sync_to_async(called_here)(*args, **kwargs)
