@@ -42,6 +42,30 @@ def read_runs(path: Path) -> dict[int, list[Run]]:
     return runs
 
 
+@dataclasses.dataclass
+class ForkedChild:
+    """A process that a task has forked; its parent has waited for its end. Monotonic seconds."""
+
+    number: int
+    pid: int
+    exit_code: int
+    begin: float
+    end: float
+
+    def has_run(self, runs: Iterable[Run]) -> bool:
+        """Whether one of these was its doing, as if it were a worker."""
+        return any(run.pid == self.pid and self.begin <= run.begin <= self.end for run in runs)
+
+
+def read_forks(path: Path) -> list[ForkedChild]:
+    """The children that have ended."""
+    rows = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+    return [
+        ForkedChild(int(number), int(pid), int(code), float(begin), float(end))
+        for number, pid, code, begin, end in rows
+    ]
+
+
 def unexplained(runs: dict[int, list[Run]], faults: Iterable[Fault]) -> dict[int, list[Run]]:
     """Tasks that ran again although no fault hit a process that had them in flight."""
     by_pid: dict[int, list[Fault]] = defaultdict(list)

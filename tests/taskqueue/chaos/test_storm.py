@@ -22,9 +22,9 @@ from tests.support import Store, eventually
 from tests.support.pools import close_pools
 from tests.support.processes import Children
 from tests.support.proxy import Proxy
-from tests.taskqueue.chaos.runs import Run, read_runs, unexplained
+from tests.taskqueue.chaos.runs import Run, read_forks, read_runs, unexplained
 from tests.taskqueue.chaos.storm import KILL_EVERY_S, QUEUES, Fault, Fleet, Producer, Stopped, Weather, restart
-from tests.taskqueue.chaos.work import released
+from tests.taskqueue.chaos.work import forks, released
 from tests.taskqueue.support import base_key, queue_key
 
 #: Tasks, and the seconds over which they are sent while processes are killed.
@@ -193,6 +193,9 @@ def test_a_storm_loses_nothing_and_doubles_only_what_was_in_flight(outcome: Outc
         assert _out_of_order(once, records) == [], queue
         assert len(once) > len(numbers) / 2, queue
     eventually(lambda: outcome.left() == {})
+    children = read_forks(forks())
+    assert {child.exit_code for child in children} == {0, 1, 3}, "as tasks end in forked children"
+    assert [child for child in children if child.has_run(run for each in runs.values() for run in each)] == []
 
 
 def _out_of_order(

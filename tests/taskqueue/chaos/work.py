@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -17,6 +18,9 @@ from pathlib import Path
 from django_redis_components.taskqueue import faults, task
 from django_redis_components.taskqueue.services.child import WorkerOptions
 from django_redis_components.taskqueue.services.service import run_poller, run_worker
+
+#: One in so many tasks of a storm forks.
+FORK_EACH = 20
 
 
 def trace(*words: object) -> None:
@@ -44,6 +48,8 @@ def leave_run(number: int, seconds: float | None) -> str:
     """
     run = f"{os.getpid()}-{time.monotonic_ns()}"
     trace("begin", number, run, time.monotonic())
+    if number % FORK_EACH == 0 and is_forked_child(number):
+        return "from a forked child"
     if seconds is None:
         while not released().exists():
             time.sleep(0.02)
@@ -51,6 +57,28 @@ def leave_run(number: int, seconds: float | None) -> str:
         time.sleep(seconds)
     trace("finish", number, run, time.monotonic())
     return run
+
+
+def is_forked_child(number: int) -> bool:
+    """Fork, and end the function in the child: by an exit, an error or a return. The parent notes how that went."""
+    forked_at = time.monotonic()
+    pid = os.fork()
+    if pid == 0:
+        ending = ("exit", "raise", "return")[number // FORK_EACH % 3]
+        if ending == "exit":
+            sys.exit(3)
+        if ending == "raise":
+            raise LookupError("in a forked child")
+        return True
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    with forks().open("a") as file:  # one write, in append mode
+        file.write(f"{number} {pid} {code} {forked_at} {time.monotonic()}\n")
+    return False
+
+
+def forks() -> Path:
+    """The file that names the processes that tasks have forked."""
+    return Path(f"{os.environ['TRACE']}.forks")
 
 
 def released() -> Path:
