@@ -23,6 +23,7 @@ from django.core.checks import CheckMessage, Error
 
 from django_redis_components.core.addresses import client_address
 from django_redis_components.core.exceptions import ConfigurationError
+from django_redis_components.core.extras import missing
 from django_redis_components.core.rates import RateLike
 from django_redis_components.ratelimits import Decision, RateLimit
 from django_redis_components.ratelimits.limiter import Penalty
@@ -89,9 +90,7 @@ class RedisRateThrottle:
         Where that is None, `TRUSTED_PROXIES` counts: the framework's own throttles take all of ``X-Forwarded-For``
         then, which the visitor may write as he likes.
         """
-        from rest_framework.settings import api_settings
-
-        return client_address(request, api_settings.NUM_PROXIES)
+        return client_address(request, _framework_settings().NUM_PROXIES)
 
     def get_key(self, request: Any, view: Any) -> str | None:
         """Whose request it is; None if it is not limited."""
@@ -105,9 +104,7 @@ class RedisRateThrottle:
         """
         if self.rate is not None:
             return _several(self.rate)
-        from rest_framework.settings import api_settings
-
-        named = api_settings.DEFAULT_THROTTLE_RATES
+        named = _framework_settings().DEFAULT_THROTTLE_RATES
         if self.scope not in named:
             raise ConfigurationError(
                 f'REST_FRAMEWORK["DEFAULT_THROTTLE_RATES"] has no {self.scope!r}, '
@@ -165,13 +162,26 @@ def _mistake_of(throttle: type[RedisRateThrottle]) -> str | None:
     return None
 
 
+def _framework_settings() -> Any:
+    """The framework's settings.
+
+    Raises:
+        ImportError: it is not installed.
+    """
+    try:
+        from rest_framework.settings import api_settings
+    except ModuleNotFoundError as exc:
+        if (exc.name or "").partition(".")[0] != "rest_framework":
+            raise
+        raise missing("RedisRateThrottle", "djangorestframework", "drf") from exc
+    return api_settings
+
+
 def _used_throttles() -> list[type[RedisRateThrottle]]:
     """The throttles of the framework's default and of all views in the URLconf."""
     found: list[Any] = []
     with suppress(ImportError):  # the framework reports what it cannot import
-        from rest_framework.settings import api_settings
-
-        found += api_settings.DEFAULT_THROTTLE_CLASSES
+        found += _framework_settings().DEFAULT_THROTTLE_CLASSES
     with suppress(Exception):  # Django's own check reports a URLconf that cannot be imported
         from django.urls import get_resolver
 

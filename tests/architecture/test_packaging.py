@@ -1,14 +1,17 @@
-"""The wheel holds everything the app needs and nothing else."""
+"""The wheel holds everything the app needs and nothing else; the source distribution also docs and tests."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
+import django
 import pytest
 
 from tests.architecture.sources import PACKAGE, PACKAGE_DIR, ROOT, modules
@@ -17,31 +20,43 @@ from tests.architecture.sources import PACKAGE, PACKAGE_DIR, ROOT, modules
 SHIPPED = {".py", ".lua", ".html", ".txt", ".js", ".css", ".svg", ".mo", ".po", ".typed"}
 
 
+#: What the source distribution has besides single files, and what is never part of it.
+FOLDERS = (PACKAGE, "benchmarks", "docs", "example_project", "tests")
+LEFT_BEHIND = ("__pycache__", "node_modules", "_build", "*.pyc", "*.sqlite3", "*.egg-info")
+
+
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A wheel built from a copy, so that nothing left in the work tree gets into it."""
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the tree, so that nothing left in it gets into what is built."""
     copy = tmp_path_factory.mktemp("tree")
-    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
-        if (ROOT / name).exists():
-            shutil.copy(ROOT / name, copy)
-    for name in (PACKAGE, "tests", "example_project"):
-        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "node_modules"))
-    out = tmp_path_factory.mktemp("wheel")
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "-q",
-        "--no-deps",
-        "--no-build-isolation",
-        "-w",
-        str(out),
-        str(copy),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    for path in ROOT.iterdir():
+        if path.is_file() and not path.name.startswith("."):
+            shutil.copy(path, copy)
+    for name in FOLDERS:
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns(*LEFT_BEHIND))
+    return copy
+
+
+def build(kind: str, tree: Path, out: Path) -> Path:
+    """Build a distribution ("wheel" or "sdist") as pip would, with the setuptools that is installed."""
+    code = f"import sys; from setuptools import build_meta; print(build_meta.build_{kind}(sys.argv[1]))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(out)], cwd=tree, capture_output=True, text=True, timeout=120, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
-    return next(out.glob("*.whl"))
+    return out / done.stdout.split()[-1]
+
+
+@pytest.fixture(scope="module")
+def wheel(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build("wheel", tree, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def sdist(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """The files of the source distribution, by their paths in it."""
+    with tarfile.open(build("sdist", tree, tmp_path_factory.mktemp("sdist"))) as archive:
+        return {name.partition("/")[2] for name in archive.getnames() if archive.getmember(name).isfile()}
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +84,54 @@ def test_the_package_has_no_file_that_the_wheel_leaves_out() -> None:
 
 def test_nothing_but_the_package_is_in_the_wheel(contents: set[str]) -> None:
     assert {name.split("/")[0] for name in contents} == {PACKAGE, f"{PACKAGE}-0.1.0.dist-info"}
+
+
+def test_the_source_distribution_has_changelog_docs_and_tests(sdist: set[str], tree: Path) -> None:
+    files = {str(path.relative_to(tree)) for path in tree.rglob("*") if path.is_file()}
+    wanted = {path for path in files if not path.startswith(("build/", "django_redis_components.egg-info/"))}
+
+    assert {"CHANGELOG.md", "docs/guides/deployment.md", "tests/conftest.py", "Makefile"} <= sdist
+    assert wanted - sdist == set()
+    assert {path for path in sdist - wanted if ".egg-info/" not in path} == {"PKG-INFO"}
+
+
+#: Package that is not there, what is then done, and the extra that is named.
+WITHOUT = {
+    "drf": ("rest_framework", "from django_redis_components.contrib.drf import _framework_settings as f; f()"),
+    "django-tasks": ("django_tasks", "import django_redis_components.contrib.django_tasks"),
+    "pytest": ("pytest", "import django_redis_components.testing.pytest_plugin"),
+    "demo": ("tqdm", "import example_project.market.management.commands.simulate"),
+    "cron": (
+        "cronsim",
+        "from django_redis_components.taskqueue import cron, task\ncron('0 3 * * *')(task(lambda: None))",
+    ),
+}
+
+
+@pytest.mark.parametrize("extra", WITHOUT)
+def test_an_optional_part_names_the_extra_that_it_needs(extra: str) -> None:
+    package, action = WITHOUT[extra]
+    if extra == "django-tasks" and django.VERSION >= (6, 0):
+        pytest.skip("Django has its own Tasks")
+    # None in sys.modules: the import fails, as if it were not installed.
+    code = f"import sys; sys.modules[{package!r}] = None\nimport django; django.setup()\n{action}"
+
+    site = {"DJANGO_SETTINGS_MODULE": "example_project.settings" if extra == "demo" else "tests.settings"}
+
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=os.environ | site, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 1
+    assert f"pip install 'django-redis-components[{extra}]'" in done.stderr.splitlines()[-1]
+
+
+def test_every_extra_that_is_named_exists(wheel: Path) -> None:
+    named = {extra for module in modules() for extra in re.findall(r"django-redis-components\[([\w-]+)\]", module.text)}
+    with zipfile.ZipFile(wheel) as archive:
+        metadata = archive.read(f"{PACKAGE}-0.1.0.dist-info/METADATA").decode()
+
+    assert named | set(WITHOUT) <= set(re.findall(r"^Provides-Extra: (\S+)$", metadata, re.M))
 
 
 def test_every_catalogue_is_compiled() -> None:
@@ -104,8 +167,7 @@ for name in sys.argv[2:]:
 
 
 def test_the_unpacked_wheel_imports_and_finds_its_scripts(wheel: Path, tmp_path: Path) -> None:
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(tmp_path)
+    shutil.unpack_archive(wheel, tmp_path, "zip")
     names = [module.name for module in modules() if module.name.endswith(".scripts")]
     env = {key: value for key, value in os.environ.items() if key != "DJANGO_SETTINGS_MODULE"}
 

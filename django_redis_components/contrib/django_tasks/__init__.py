@@ -37,9 +37,17 @@ from __future__ import annotations
 
 import django
 
+from django_redis_components.core.extras import missing
+
 if django.VERSION >= (6, 0):
     from django_redis_components.contrib.django_tasks.native import RedisBackend, RedisTask, task
 else:
+    try:
+        import django_tasks as _backport  # noqa: F401 - the adapter imports it; this says what to install
+    except ModuleNotFoundError as exc:
+        if exc.name != "django_tasks":
+            raise
+        raise missing("RedisBackend on Django before 6.0", "django-tasks", "django-tasks") from exc
     from django_redis_components.contrib.django_tasks.backport import (  # type: ignore[assignment]
         RedisBackend,
         RedisTask,

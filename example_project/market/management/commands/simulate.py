@@ -10,9 +10,13 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError
 from redis.exceptions import ConnectionError as RedisConnectionError
-from tqdm import tqdm
 
 from example_project.market.content.simulation import Plan, Simulation
+
+try:
+    from tqdm import tqdm
+except ModuleNotFoundError as exc:
+    raise ImportError("simulate needs the package tqdm: pip install 'django-redis-components[demo]'.") from exc
 
 
 def whole_number(low: int, high: int) -> Callable[[str], int]:
