@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from redis.exceptions import RedisError
+
 from django_redis_components.core.exceptions import RedisComponentsError
 
 
@@ -23,6 +28,46 @@ class UnknownQueue(TaskQueueError):
     def __init__(self, name: str, hint: str) -> None:
         super().__init__(f'Queue {name!r} is not in REDIS_COMPONENTS["TASKQUEUE"]["QUEUES"]. {hint}')
         self.name = name
+
+
+class PartiallyEnqueued(TaskQueueError, RedisError):
+    """`enqueue_many` sent its tasks in several parts, and Redis failed in between; the cause says how.
+
+    Attributes:
+        accepted: results of the tasks that Redis accepted, in order of the calls.
+        unconfirmed: results of those whose part was sent and not answered: all of them are accepted, or none is.
+        not_sent: results of the others. None of these is accepted.
+    """
+
+    def __init__(
+        self,
+        *,
+        accepted: list[Any],
+        unconfirmed: list[Any],
+        not_sent: list[Any],
+        resend: Callable[[], list[Any]],
+        aresend: Callable[[], Awaitable[list[Any]]],
+    ) -> None:
+        super().__init__(
+            f"Redis failed while tasks were sent in parts: {len(accepted)} are accepted, {len(unconfirmed)} perhaps,"
+            f" and {len(not_sent)} were not sent. resend() sends all but the accepted ones under the same ids."
+        )
+        self.accepted, self.unconfirmed, self.not_sent = accepted, unconfirmed, not_sent
+        self._resend, self._aresend = resend, aresend
+
+    def resend(self) -> list[Any]:
+        """Send `unconfirmed` and `not_sent` again, and return their results.
+
+        Redis knows the ids of tasks that it accepted, until their results expire: none is accepted twice.
+
+        Raises:
+            PartiallyEnqueued, redis.exceptions.RedisError: as `enqueue_many`.
+        """
+        return self._resend()
+
+    async def aresend(self) -> list[Any]:
+        """See `resend`."""
+        return await self._aresend()
 
 
 class TaskResultDoesNotExist(TaskQueueError):

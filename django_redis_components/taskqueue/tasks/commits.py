@@ -10,7 +10,7 @@ from django.db import DEFAULT_DB_ALIAS, connections, transaction
 from django_redis_components.taskqueue.exceptions import InvalidTask
 
 
-def in_transaction(send: Callable[[], None], database: str | None = None) -> bool:
+def in_transaction(send: Callable[[], object], database: str | None = None) -> bool:
     """Have it sent on commit if there is a transaction; False if there is none, or no database.
 
     Args:

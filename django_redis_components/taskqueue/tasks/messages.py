@@ -82,6 +82,11 @@ def calls_for(messages: Sequence[Message]) -> Iterator[Call]:
             yield ENQUEUE_MANY(base=base_key(), tasks=_counted(some))
 
 
+def first_part(messages: Sequence[Message]) -> int:
+    """How many of these messages go in the first round trip."""
+    return len(next(_chunks(messages), ()))
+
+
 def _plain(messages: Sequence[Message]) -> Call:
     first = messages[0]
     tasks = [part for message in messages for part in (message.id, message.body)]

@@ -55,12 +55,14 @@ def send(message: Message) -> Flow[Reply]:
     return accepted
 
 
-def send_many(messages: Sequence[Message]) -> Flow[list[Reply]]:
-    """Send many calls of a task, up to 500 in a round trip, which are accepted together or not at all."""
-    accepted: list[Reply] = []
+def send_many(messages: Sequence[Message], replies: list[Reply]) -> Flow[None]:
+    """Send many calls of a task in parts; each is accepted whole or not at all.
+
+    Args:
+        replies: gets those of each part as soon as it is accepted, so that the caller has them after an error too.
+    """
     for call in calls_for(messages):
-        accepted += yield call
-    return accepted
+        replies += yield call
 
 
 def read(task_id: str) -> Flow[tuple[Fields, list[bytes]]]:

@@ -33,6 +33,7 @@ from django_redis_components.taskqueue.tasks.options import (
     travelling_options,
 )
 from django_redis_components.taskqueue.tasks.result import TaskResult
+from django_redis_components.taskqueue.tasks.sending import aaccepted, accepted, asend_many, send_many
 from django_redis_components.taskqueue.tasks.unique import claim_of
 
 P = ParamSpec("P")
@@ -102,19 +103,20 @@ class Task(FrameworkNames, Generic[P, R]):
         if conf.settings().taskqueue.enqueue_on_commit:
             return self.enqueue_on_commit(*args, **kwargs)
         result, message = self._prepared(args, kwargs)
-        return _accepted(result, run(connections.client(self.connection), store.send(message)))
+        return accepted(result, run(connections.client(self.connection), store.send(message)))
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> TaskResult:
         """See `enqueue`."""
         if conf.settings().taskqueue.enqueue_on_commit:
             return await self.aenqueue_on_commit(*args, **kwargs)
         result, message = self._prepared(args, kwargs)
-        return await _aaccepted(result, await arun(connections.aclient(self.connection), store.send(message)))
+        return await aaccepted(result, await arun(connections.aclient(self.connection), store.send(message)))
 
     def enqueue_many(self, calls: Iterable[tuple[Sequence[Any], dict[str, Any]]]) -> list[TaskResult]:
-        """Send it once for each (args, kwargs), up to 500 in a round trip, which are accepted together or not at all.
+        """Send it once for each (args, kwargs).
 
-        TASKQUEUE["ENQUEUE_ON_COMMIT"] holds here too.
+        The calls go in parts of 500, or fewer with more than 1 MiB of arguments. A part is accepted whole or not at
+        all; the parts are accepted one after the other. TASKQUEUE["ENQUEUE_ON_COMMIT"] holds here too.
 
         Args:
             calls: pairs of a tuple (or list) and a dict.
@@ -122,9 +124,13 @@ class Task(FrameworkNames, Generic[P, R]):
         Raises:
             TypeError: one of them is no such pair, or its arguments are not accepted (see `enqueue`); the message
                 names its index, and none is sent.
+            PartiallyEnqueued: Redis failed after it had accepted a part, or perhaps had; it carries the results, and
+                `resend` sends the others under the same ids.
+            redis.exceptions.RedisError: Redis failed. There was only one part, as with `enqueue`; or it refused the
+                first one, and none is accepted.
         """
         prepared = self._prepared_many(calls)
-        send = partial(_send_many, prepared, self.connection)
+        send = partial(send_many, prepared, self.connection)
         if not (conf.settings().taskqueue.enqueue_on_commit and _in_transaction(send, self.options.database)):
             send()
         return [result for result, _ in prepared]
@@ -133,12 +139,10 @@ class Task(FrameworkNames, Generic[P, R]):
         """See `enqueue_many`."""
         prepared = self._prepared_many(calls)
         if conf.settings().taskqueue.enqueue_on_commit:
-            send = partial(_send_many, prepared, self.connection)
+            send = partial(send_many, prepared, self.connection)
             if await sync_to_async(_in_transaction)(send, self.options.database):
                 return [result for result, _ in prepared]
-        flow = store.send_many([message for _, message in prepared])
-        accepted = await arun(connections.aclient(self.connection), flow)
-        return [await _aaccepted(result, reply) for (result, _), reply in zip(prepared, accepted, strict=True)]
+        return await asend_many(prepared, self.connection)
 
     def enqueue_on_commit(self, *args: P.args, **kwargs: P.kwargs) -> TaskResult:
         """Send it when the surrounding transaction commits; never if it is rolled back.
@@ -159,7 +163,7 @@ class Task(FrameworkNames, Generic[P, R]):
         send = partial(_send, result, self.connection, message)
         if await sync_to_async(_in_transaction)(send, self.options.database):
             return result
-        return await _aaccepted(result, await arun(connections.aclient(self.connection), store.send(message)))
+        return await aaccepted(result, await arun(connections.aclient(self.connection), store.send(message)))
 
     def s(self, *args: Any, **kwargs: Any) -> Signature:
         """A call of this task in a flow (`chain`, `group`): what came before it is put before the arguments."""
@@ -288,24 +292,4 @@ def _pair(number: int, call: Any) -> tuple[Sequence[Any], dict[str, Any]]:
 
 
 def _send(result: TaskResult, connection: str, message: Message) -> None:
-    _accepted(result, run(connections.client(connection), store.send(message)))
-
-
-def _send_many(prepared: Sequence[tuple[TaskResult, Message]], connection: str) -> None:
-    accepted = run(connections.client(connection), store.send_many([message for _, message in prepared]))
-    for (result, _), reply in zip(prepared, accepted, strict=True):
-        _accepted(result, reply)
-
-
-def _accepted(result: TaskResult, reply: store.Reply) -> TaskResult:
-    result.accepted(reply, result.task.options)
-    if not result.is_duplicate:
-        signals.tell(signals.task_enqueued, result)
-    return result
-
-
-async def _aaccepted(result: TaskResult, reply: store.Reply) -> TaskResult:
-    result.accepted(reply, result.task.options)
-    if not result.is_duplicate:
-        await signals.atell(signals.task_enqueued, result)
-    return result
+    accepted(result, run(connections.client(connection), store.send(message)))

@@ -1,0 +1,88 @@
+"""What happens when tasks are sent: their results learn of it, and receivers of `task_enqueued` too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from redis.exceptions import RedisError, ResponseError
+
+from django_redis_components.core import connections
+from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.protocol import arun, run
+from django_redis_components.taskqueue import signals
+from django_redis_components.taskqueue.exceptions import PartiallyEnqueued
+from django_redis_components.taskqueue.tasks import store
+from django_redis_components.taskqueue.tasks.messages import Message, first_part
+from django_redis_components.taskqueue.tasks.result import TaskResult
+
+#: Results of tasks that are to be sent, and the messages that send them.
+Prepared = Sequence[tuple[TaskResult, Message]]
+
+
+def accepted(result: TaskResult, reply: store.Reply) -> TaskResult:
+    """Note that Redis accepted a task."""
+    result.accepted(reply, result.task.options)
+    if not result.is_duplicate:
+        signals.tell(signals.task_enqueued, result)
+    return result
+
+
+async def aaccepted(result: TaskResult, reply: store.Reply) -> TaskResult:
+    """See `accepted`."""
+    result.accepted(reply, result.task.options)
+    if not result.is_duplicate:
+        await signals.atell(signals.task_enqueued, result)
+    return result
+
+
+def send_many(prepared: Prepared, using: str) -> list[TaskResult]:
+    """Send many calls of a task.
+
+    Raises:
+        PartiallyEnqueued: Redis failed, and some tasks are, or may be, accepted.
+        redis.exceptions.RedisError: Redis failed at the only part, or accepted nothing.
+    """
+    replies: list[store.Reply] = []
+    error: Exception | None = None
+    try:
+        run(connections.client(using), store.send_many([message for _, message in prepared], replies))
+    except (RedisError, RedisComponentsError) as exc:
+        error = exc
+    for (result, _), reply in zip(prepared, replies, strict=False):
+        accepted(result, reply)
+    if error is not None:
+        raise _failure(prepared, using, len(replies), error) from error
+    return [result for result, _ in prepared]
+
+
+async def asend_many(prepared: Prepared, using: str) -> list[TaskResult]:
+    """See `send_many`."""
+    replies: list[store.Reply] = []
+    error: Exception | None = None
+    try:
+        await arun(connections.aclient(using), store.send_many([message for _, message in prepared], replies))
+    except (RedisError, RedisComponentsError) as exc:
+        error = exc
+    for (result, _), reply in zip(prepared, replies, strict=False):
+        await aaccepted(result, reply)
+    if error is not None:
+        raise _failure(prepared, using, len(replies), error) from error
+    return [result for result, _ in prepared]
+
+
+def _failure(prepared: Prepared, using: str, count: int, error: Exception) -> Exception:
+    """What `send_many` raises when so many tasks are known to be accepted."""
+    rest = prepared[count:]
+    # What the server answered was not executed; what it did not answer may have been.
+    part = 0 if isinstance(error, ResponseError) else first_part([message for _, message in rest])
+    if not count and part in (0, len(prepared)):
+        return error
+    results = [result for result, _ in prepared]
+    return PartiallyEnqueued(
+        accepted=results[:count],
+        unconfirmed=results[count : count + part],
+        not_sent=results[count + part :],
+        resend=partial(send_many, rest, using),
+        aresend=partial(asend_many, rest, using),
+    )
