@@ -143,15 +143,13 @@ def asynchronous(url: str) -> dict[str, Timed]:
 
 def raw(url: str) -> Timed:
     """The scripts of acquire and release over a bare connection: nothing of ours but the bytes."""
-    from django_redis_components.core import keys, turns
+    from django_redis_components.core import keys, wait_queue
     from django_redis_components.locks.scripts import ACQUIRE, RELEASE
 
     base = keys.key("locks", "bench-raw")
-    names = {"lock": base, "fence": f"{base}:fence", "queue": f"{base}:queue", "alive": f"{base}:alive"}
-    take = ACQUIRE(
-        **names, token="t", ttl_ms=30_000, patience_ms=turns.LIVENESS_MS, handoff_ms=turns.HANDOFF_MS, fair=1
-    )
-    give = RELEASE(**names, token="t", handoff_ms=turns.HANDOFF_MS, fair=1)
+    names = {"lock": base, "fence": f"{base}:fence", "queue": f"{base}:queue"}
+    take = ACQUIRE(**names, token="t", ttl_ms=30_000, wait=1, handoff_ms=wait_queue.HANDOFF_MS, fair=1)
+    give = RELEASE(**names, token="t", handoff_ms=wait_queue.HANDOFF_MS, fair=1)
     plain = redis.Redis.from_url(url)
     for call in (take, give):
         plain.execute_command(*call.full_wire())

@@ -23,7 +23,8 @@ links, alinks   held connections, synchronous and asyncio
 clients         a client over links, topology and recovery
 connections     alias -> client, built on first use, safe over fork
 waiting         a bell that is waited for with a local timer
-leases, turns   what a holder knows of its leases; waiting for one's turn (locks, semaphores)
+leases          what a holder knows of its leases
+wait_queue      FIFO waiting and leases of locks and semaphores; blocking: a blocking command that outlasts a wait
 callnames       names of decorated calls, as templates over their arguments
 guards          decorating a function with what is entered before it
 ==============  ====================================================================================

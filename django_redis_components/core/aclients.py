@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from redis.exceptions import ClusterDownError, NoPermissionError, RedisError
+from redis.exceptions import ClusterDownError, NoPermissionError, RedisError, TimeoutError
 
 from django_redis_components.core import recovery
-from django_redis_components.core.alinks import MAX_IN_USE, AsyncLink, AsyncLinkPool
+from django_redis_components.core.alinks import MAX_IN_USE, NO_REPLY, AsyncLink, AsyncLinkPool
+from django_redis_components.core.blocking import BlockingPop
 from django_redis_components.core.endpoints import Endpoint, Node
 from django_redis_components.core.protocol import Call, Command
 from django_redis_components.core.server import ServerInfo, block_slice, explained, parse_info, require_supported
@@ -42,17 +45,20 @@ class AsyncClient:
         replies = await self._drive(recovery.send(requests, self._topology, self.endpoint.settings))
         return [explained(reply, self.endpoint) if isinstance(reply, RedisError) else reply for reply in replies]
 
-    async def wait(self, bell: str, seconds: float) -> bytes | None:
+    async def wait(self, wakeup: str | BlockingPop, seconds: float) -> bytes | None:
         """See `clients.Client.wait`."""
-        command = ("BLPOP", bell, f"{block_slice(self.endpoint.settings, seconds):.3f}")
+        pop = BlockingPop((wakeup,)) if isinstance(wakeup, str) else wakeup
         try:
-            reply = await self._pool(await self._locate(bell), "blocking").request(command)
+            return await self._pop(pop, seconds)
         except RedisError as exc:
+            pop.close()
             if not recovery.is_passing(exc, self._topology):
                 raise explained(exc, self.endpoint) from None
             await asyncio.sleep(max(0.0, min(seconds, recovery.pause_after_wait(exc, self._topology))))
             return None
-        return reply[1] if reply else None
+        finally:
+            if pop is not wakeup:
+                pop.close()
 
     async def links(self, key: str) -> AsyncLinkPool:
         """See `clients.Client.links`. It has no limit: what holds a link runs the site's code, which needs others."""
@@ -77,6 +83,23 @@ class AsyncClient:
         pools, self._pools = self._pools, {}
         for pool in pools.values():
             pool.close()
+
+    async def _pop(self, pop: BlockingPop, seconds: float) -> bytes | None:
+        """See `clients.Client._pop`."""
+        until = time.monotonic() + seconds
+        link = pop.link
+        if link is None:
+            pool, settings = self._pool(await self._locate(pop.keys[0]), "blocking"), self.endpoint.settings
+            link = await pool.take()
+            pop.begin(pool, link, time.monotonic() + settings.socket_timeout_s)
+            await link.send("BLPOP", *pop.keys, f"{block_slice(settings, math.inf):.3f}")
+        reply = await link.read_within(min(until, pop.overdue_at) - time.monotonic())
+        if reply is NO_REPLY:
+            if time.monotonic() >= pop.overdue_at:
+                raise TimeoutError(f"{self.endpoint} did not end a blocking command in time.")
+            return None
+        pop.answered()
+        return reply[1] if reply else None
 
     async def _first(self, requests: Sequence[Call | Command]) -> Any:
         reply = (await self.execute_many(requests))[0]

@@ -19,6 +19,8 @@ from django_redis_components.core.wires import lost, not_connected, pack, pack_m
 #: Links to one node that a loop uses at once; further requests wait in line. Threads are few, tasks may be
 #: thousands, and the server's `maxclients` is 10,000 for all.
 MAX_IN_USE = 64
+#: What `AsyncLink.read_within` returns when its time has passed.
+NO_REPLY = object()
 
 
 class AsyncLink:
@@ -48,6 +50,29 @@ class AsyncLink:
     async def request_many(self, wires: Sequence[Wire]) -> list[Any]:
         """Send several commands at once and return their replies; error replies stand in the list."""
         return await self._exchange(pack_many(wires), len(wires))
+
+    async def send(self, *wire: Any) -> None:
+        """Send one command."""
+        connection = self._connection
+        try:
+            async with asyncio.timeout(connection.socket_timeout):
+                connection._writer.write(pack(wire))
+                await connection._writer.drain()
+        except (OSError, ConnectionError, TimeoutError) as exc:
+            raise lost(exc, connection) from exc
+
+    async def read_within(self, seconds: float) -> Any:
+        """The next reply, or NO_REPLY if there is none within this time: it can be read later. Raises error replies."""
+        try:
+            async with asyncio.timeout(max(0.0, seconds)) as timer:
+                reply = await self._connection._parser.read_response()
+        except (OSError, ConnectionError, TimeoutError) as exc:
+            if timer.expired():
+                return NO_REPLY
+            raise lost(exc, self._connection) from exc
+        if isinstance(reply, ResponseError):
+            raise reply
+        return reply
 
     async def is_stale(self) -> bool:
         """Whether the server has closed the connection, or sent what nobody asked for."""

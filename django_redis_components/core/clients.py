@@ -6,14 +6,16 @@ for those who block (`waiting`).
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from redis.exceptions import ClusterDownError, NoPermissionError, RedisError
+from redis.exceptions import ClusterDownError, NoPermissionError, RedisError, TimeoutError
 
 from django_redis_components.core import recovery
+from django_redis_components.core.blocking import BlockingPop
 from django_redis_components.core.endpoints import Endpoint, Node
 from django_redis_components.core.links import Link, LinkPool
 from django_redis_components.core.protocol import Call, Command
@@ -54,20 +56,23 @@ class Client:
         replies = self._drive(recovery.send(requests, self._topology, self.endpoint.settings))
         return [explained(reply, self.endpoint) if isinstance(reply, RedisError) else reply for reply in replies]
 
-    def wait(self, bell: str, seconds: float) -> bytes | None:
-        """Block on a list for at most `seconds`, and never as long as the socket timeout.
+    def wait(self, wakeup: str | BlockingPop, seconds: float) -> bytes | None:
+        """Block on a list, or on several, for at most `seconds`, and never as long as the socket timeout.
 
-        A lost wait is None as well: the question that follows it meets the error.
+        A lost wait is None as well: the request that follows it meets the error.
         """
-        command = ("BLPOP", bell, f"{block_slice(self.endpoint.settings, seconds):.3f}")
+        pop = BlockingPop((wakeup,)) if isinstance(wakeup, str) else wakeup
         try:
-            reply = self._pool(self._locate(bell), "blocking").request(command)
+            return self._pop(pop, seconds)
         except RedisError as exc:
+            pop.close()
             if not recovery.is_passing(exc, self._topology):
                 raise explained(exc, self.endpoint) from None
             time.sleep(max(0.0, min(seconds, recovery.pause_after_wait(exc, self._topology))))
             return None
-        return reply[1] if reply else None
+        finally:
+            if pop is not wakeup:
+                pop.close()
 
     def link(self, key: str) -> Link:
         """A new link to the node of `key`, which belongs to the caller. It knows no recovery: see `distrust`."""
@@ -113,6 +118,23 @@ class Client:
     def abandon(self) -> None:
         """Forget all links without touching what the parent process does on them: called in a fork's child."""
         self._pools = {}
+
+    def _pop(self, pop: BlockingPop, seconds: float) -> bytes | None:
+        """The element popped within this time; the command stays outstanding without one."""
+        until = time.monotonic() + seconds
+        link = pop.link
+        if link is None:
+            pool, settings = self._pool(self._locate(pop.keys[0]), "blocking"), self.endpoint.settings
+            link = pool.take()
+            pop.begin(pool, link, time.monotonic() + settings.socket_timeout_s)
+            link.send("BLPOP", *pop.keys, f"{block_slice(settings, math.inf):.3f}")
+        if not link.readable(max(0.0, min(until, pop.overdue_at) - time.monotonic())):
+            if time.monotonic() >= pop.overdue_at:
+                raise TimeoutError(f"{self.endpoint} did not end a blocking command in time.")
+            return None
+        reply = link.read()
+        pop.answered()
+        return reply[1] if reply else None
 
     def _first(self, requests: Sequence[Call | Command]) -> Any:
         reply = self.execute_many(requests)[0]

@@ -25,6 +25,7 @@ import time
 from collections.abc import Generator, Sequence
 from typing import Any, Protocol, TypeVar
 
+from django_redis_components.core.blocking import BlockingPop
 from django_redis_components.core.slots import slot_wait_limit
 
 #: A command as it goes to the server: str, bytes, int and float parts.
@@ -147,22 +148,23 @@ class Sleep:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Wait:
-    """Wait for a bell (an element in a list) for at most some seconds.
+    """Wait for a wakeup (an element in a list) for at most some seconds.
 
-    The reply is the element, or None. A bell is a hint and may be lost: whoever waits asks for the
-    state again after it. The wait may end earlier than asked, to stay below the socket timeout.
+    The reply is the element, or None. A wakeup is a hint and may be lost: a waiter asks for the state again
+    after it. The wait ends on time, by a timer of this process; it may end earlier, to stay below the socket
+    timeout. With a `BlockingPop` several waits share one blocking command.
     """
 
-    bell: str
+    wakeup: str | BlockingPop
     seconds: float
 
     def perform(self, client: SyncDoor) -> bytes | None:
         """Wait in this thread."""
-        return client.wait(self.bell, self.seconds)
+        return client.wait(self.wakeup, self.seconds)
 
     async def aperform(self, client: AsyncDoor) -> bytes | None:
         """Wait in this task."""
-        return await client.wait(self.bell, self.seconds)
+        return await client.wait(self.wakeup, self.seconds)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -195,7 +197,7 @@ class SyncDoor(Protocol):
 
     def execute(self, request: Call | Command) -> Any: ...
     def execute_many(self, requests: Sequence[Call | Command]) -> list[Any]: ...
-    def wait(self, bell: str, seconds: float) -> bytes | None: ...
+    def wait(self, wakeup: str | BlockingPop, seconds: float) -> bytes | None: ...
 
 
 class AsyncDoor(Protocol):
@@ -203,7 +205,7 @@ class AsyncDoor(Protocol):
 
     async def execute(self, request: Call | Command) -> Any: ...
     async def execute_many(self, requests: Sequence[Call | Command]) -> list[Any]: ...
-    async def wait(self, bell: str, seconds: float) -> bytes | None: ...
+    async def wait(self, wakeup: str | BlockingPop, seconds: float) -> bytes | None: ...
 
 
 def checked(replies: list[Any], errors: bool) -> list[Any]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import math
 import random
 import time
 from collections.abc import Generator, Sequence
@@ -218,8 +219,15 @@ def _way(work: _Work, topology: Topology) -> _Way:
         return _Way.AT_ONCE if work.redirects < MAX_REDIRECTS else _Way.LATER
     if isinstance(error, REFUSED) or _is_lost(error):
         topology.forget()
-        return _Way.LATER if isinstance(error, REFUSED) or work.request.retry else _Way.END
+        return _Way.LATER if _may_repeat(work.request, error) else _Way.END
     return _Way.END
+
+
+def _may_repeat(request: Call | Command, error: RedisError) -> bool:
+    """Whether the request is safe to send again, and its caller still waits for it."""
+    if time.monotonic() > getattr(request, "give_up_at", math.inf):
+        return False
+    return isinstance(error, REFUSED) or request.retry
 
 
 def _send(works: Sequence[_Work], topology: Topology) -> Recovery:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from django_redis_components.core.blocking import BlockingPop
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import Call, Command, SyncDoor
 from django_redis_components.dashboard import scanning
@@ -60,9 +61,9 @@ class CountingDoor:
         """Send requests in one round trip (on Cluster: in one for each node)."""
         return self._counted(requests)
 
-    def wait(self, bell: str, seconds: float) -> bytes | None:
+    def wait(self, wakeup: str | BlockingPop, seconds: float) -> bytes | None:
         """Refuse: a page does not wait."""
-        raise UnboundedRead(f"A page may not wait for {bell!r}.")
+        raise UnboundedRead(f"A page may not wait for {wakeup!r}.")
 
     def _counted(self, requests: Sequence[Call | Command]) -> list[Any]:
         for request in requests:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from django_redis_components.core import turns
 from django_redis_components.core.protocol import Call
+from django_redis_components.core.wait_queue import HANDOFF_MS
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.lock_places import Place
 from django_redis_components.locks.calls import PlainCalls
@@ -29,7 +29,7 @@ def release(place: Place, token: str, using: str) -> bool:
 
 def _call(place: Place, token: str) -> Call:
     if place.kind == "semaphore":
-        return RELEASE(**semaphore_keys(place.name), permit=token, handoff_ms=turns.HANDOFF_MS)
+        return RELEASE(**semaphore_keys(place.name), permit=token, handoff_ms=HANDOFF_MS)
     if place.kind == "group":
         [call] = GroupCalls([place.name], place.group, 1.0).give(token)
     elif place.kind == "readwrite":

@@ -5,8 +5,8 @@ ends; a holder that is late learns it: `release` and `extend` refuse, `check` ra
 its own clock. With `renew` one thread of the process renews its leases while it lives. Each grant has a
 fencing token above all before it, also over FLUSHALL and failover unless the new primary's clock is behind
 the last grant. `acquire`, `release` and `extend` may be repeated after a lost reply. Waiters are served in
-the order in which they came (`fair`), without polling: a release hands the lock to the first of them. A
-waiter that died costs those behind it two seconds at most.
+the order in which they came (`fair`): a release hands the lock to the first of them. Waiters that were killed cost
+those behind them about 0.2 s in all, and waiters that hang 2 s in all.
 
 `MultiLock` with a group takes all of its names or none, and serves those who want overlapping names in the
 order in which they came. `ReadWriteLock` does so with readers and writers.
@@ -19,9 +19,13 @@ Keys, all in the slot of ``{name}``:
 ==================================  ======  ====================================================================
 ``drc:locks:{name}``                string  the holder's token; lives as long as the lease
 ``drc:locks:{name}:fence``          string  the last fencing token; the lease and an hour
-``drc:locks:{name}:queue``          zset    waiting tokens by ticket; 6 s after the last of them asked
-``drc:locks:{name}:alive``          zset    until when they count as alive; as the queue
-``drc:locks:{name}:bell:<token>``   list    wakes one waiter; 2 s
+``drc:locks:{name}:queue``          zset    waiting tokens by ticket; a minute after the last of them asked
+``drc:locks:{name}:asked``          zset    when each of them asked last; as the queue
+``drc:locks:{name}:paused``         zset    tickets of those that were offered the lock, or missed a turn; a minute
+``drc:locks:{name}:handoffs``       zset    who was handed the lock and has not taken it yet; a minute
+``drc:locks:{name}:probes``         zset    who was woken to see whether it lives; a minute
+``drc:locks:{name}:wakeup:<token>`` list    wakes one waiter; 2 s
+``drc:locks:{name}:wakeup``         list    wakes any waiter; 2 s
 ==================================  ======  ====================================================================
 
 Of a `ReadWriteLock`, in the slot of ``{name}``, and of a `MultiLock`, in that of ``{group}``:
@@ -29,7 +33,7 @@ Of a `ReadWriteLock`, in the slot of ``{name}``, and of a `MultiLock`, in that o
 =========================================  ======  =============================================================
 ``drc:locks:{name}:rw:writer``             string  the writer's token; lives as long as the lease
 ``drc:locks:{name}:rw:readers``            zset    readers' tokens by the end of their leases; the longest
-``drc:locks:{name}:rw:fence`` (and so on)  -       fence, queue, alive, bells: as above
+``drc:locks:{name}:rw:fence`` (and so on)  -       fence, queue, and under ``rw:writer`` the others: as above
 ``drc:locks:{group}:group``                hash    what each waiting token wants; as the queue
 ``drc:locks:{group}:group:held:<name>``    string  the holder's token; lives as long as the lease
 ``drc:locks:{group}:group:line:<name>``    zset    waiting tokens by ticket; as the queue

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from django_redis_components.core import keys, turns
+from django_redis_components.core import keys, wait_queue
 from django_redis_components.core.leases import Lease
 from django_redis_components.core.owners import Acquisition
 from django_redis_components.core.protocol import Call, Flow, Read
 from django_redis_components.core.units import Seconds, to_ms
-from django_redis_components.locks.scripts import ABANDON, ACQUIRE, EXTEND, RELEASE
+from django_redis_components.locks.scripts import ABANDON, ACQUIRE, CONFIRM, EXTEND, RELEASE
 from django_redis_components.locks.state import LockState, inspect, read_deadline
 
 
@@ -29,7 +29,9 @@ class Calls(Protocol):
     def identity(self) -> str: ...
     @property
     def marks(self) -> Sequence[str]: ...
-    def take(self, turn: turns.Turns, patience_s: float, token: str | None, acquisition: Acquisition) -> Flow[bool]: ...
+    def acquire(
+        self, queue: wait_queue.WaitQueue, wait_limit_s: float, token: str | None, acquisition: Acquisition
+    ) -> Flow[bool]: ...
     def read(self, token: str) -> Flow[Lease | None]: ...
     def give(self, token: str) -> Sequence[Call]: ...
     def lengthen(self, token: str, ttl_ms: int) -> Sequence[Call]: ...
@@ -45,8 +47,8 @@ class PlainCalls:
         self.ttl_ms = to_ms(timeout, "timeout")
         self._fair = int(fair)
         self._made_keys: dict[str, str] | None = None
-        #: Calls for no token, see `turns.under`.
-        self._questions: dict[int, Call] = {}
+        #: Calls for no token, see `wait_queue.with_token`.
+        self._acquire_calls: dict[bool, Call] = {}
         self._release: Call | None = None
 
     @property
@@ -55,8 +57,7 @@ class PlainCalls:
         made = self._made_keys
         if made is None:
             lock = keys.key("locks", self.name)
-            parts = {"lock": lock, "fence": f"{lock}:fence", "queue": f"{lock}:queue", "alive": f"{lock}:alive"}
-            made = self._made_keys = parts
+            made = self._made_keys = {"lock": lock, "fence": f"{lock}:fence", "queue": f"{lock}:queue"}
         return made
 
     @property
@@ -69,26 +70,28 @@ class PlainCalls:
         """A key beside the lock."""
         return (f"{self.keys['lock']}:ack",)
 
-    def take(self, turn: turns.Turns, patience_s: float, token: str | None, acquisition: Acquisition) -> Flow[bool]:
-        """Take the lock; False if somebody else has it."""
-        return turn.take(self.keys["lock"], self.ask, self.walk_away, patience_s, acquisition, token=token)
+    def acquire(
+        self, queue: wait_queue.WaitQueue, wait_limit_s: float, token: str | None, acquisition: Acquisition
+    ) -> Flow[bool]:
+        """Take the lock; False if another token holds it."""
+        return queue.acquire(self.keys["lock"], self.ask, self.abandon, wait_limit_s, acquisition, token=token)
 
     def read(self, token: str) -> Flow[Lease | None]:
         """The lease that this token holds, as it is."""
         found = yield from read_deadline(token, self._inspect())
         return None if found is None else Lease(token, found[0], found[1][0].fencing_token or 0)
 
-    def ask(self, token: str, patience_ms: int) -> Call:
-        """Take it, or a place in line."""
-        return turns.under(token, self._questions.get(patience_ms) or self._question(patience_ms))
+    def ask(self, token: str, wait: bool) -> Call:
+        """Take it, or a place in the queue."""
+        return wait_queue.with_token(token, self._acquire_calls.get(wait) or self._make_acquire(wait))
 
-    def walk_away(self, token: str) -> Call:
+    def abandon(self, token: str) -> Call:
         """Give up place and grant."""
-        return ABANDON(**self.keys, token=token, handoff_ms=turns.HANDOFF_MS, fair=self._fair)
+        return ABANDON(**self.keys, token=token, handoff_ms=wait_queue.HANDOFF_MS, fair=self._fair)
 
     def give(self, token: str) -> Sequence[Call]:
         """Give it back."""
-        return (turns.under(token, self._release or self._make_release()),)
+        return (wait_queue.with_token(token, self._release or self._make_release()),)
 
     def lengthen(self, token: str, ttl_ms: int) -> Sequence[Call]:
         """Make the lease last at least that long from now."""
@@ -105,17 +108,24 @@ class PlainCalls:
     def _inspect(self) -> Flow[list[LockState]]:
         return [(yield from inspect(self))]
 
-    def _question(self, patience_ms: int) -> Call:
-        made = self._questions[patience_ms] = ACQUIRE(
+    def _make_acquire(self, wait: bool) -> Call:
+        made = self._acquire_calls[wait] = ACQUIRE(
             **self.keys,
             token="",
             ttl_ms=self.ttl_ms,
-            patience_ms=patience_ms,
-            handoff_ms=turns.HANDOFF_MS,
+            wait=int(wait),
+            handoff_ms=wait_queue.HANDOFF_MS,
             fair=self._fair,
         )
         return made
 
     def _make_release(self) -> Call:
-        made = self._release = RELEASE(**self.keys, token="", handoff_ms=turns.HANDOFF_MS, fair=self._fair)
+        release = RELEASE(**self.keys, token="", handoff_ms=wait_queue.HANDOFF_MS, fair=self._fair)
+        made = self._release = confirmed(release, self.keys["lock"])
         return made
+
+
+def confirmed(release: Call, base: str) -> wait_queue.ReleaseCall:
+    """A release, and what follows it when it has handed over."""
+    confirm = CONFIRM(base=base, handoff_ms=wait_queue.HANDOFF_MS)
+    return wait_queue.ReleaseCall(release.script, release.keys, release.args, confirm)

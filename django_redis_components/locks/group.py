@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from django_redis_components.core import keys, turns
+from django_redis_components.core import keys, wait_queue
 from django_redis_components.core.leases import Lease
 from django_redis_components.core.owners import Acquisition
 from django_redis_components.core.protocol import Call, Flow, Read
 from django_redis_components.core.units import Seconds, to_ms
+from django_redis_components.locks.calls import confirmed
 from django_redis_components.locks.scripts import ABANDON_ALL, ACQUIRE_ALL, EXTEND_ALL, RELEASE_ALL
 from django_redis_components.locks.state import LockState, inspect_group, read_deadline
 
@@ -31,13 +32,14 @@ def sorted_names(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def group_keys(name: str, group: str) -> dict[str, str]:
-    """The keys of a name in a group, as a lock's: whoever waits for any name of the group is among the living."""
+    """The keys of a name in a group, as `INSPECT` takes them. All waiters of the group share `asked` and `handoffs`."""
     base = keys.key("locks", group, "group")
     return {
         "lock": f"{base}:held:{name}",
         "fence": f"{base}:fence:{name}",
         "queue": f"{base}:line:{name}",
-        "alive": f"{base}:alive",
+        "asked": f"{base}:asked",
+        "handoffs": f"{base}:handoffs",
     }
 
 
@@ -68,9 +70,11 @@ class GroupCalls:
         """A key of the group: all names are on one node."""
         return (f"{self.base}:ack",)
 
-    def take(self, turn: turns.Turns, patience_s: float, token: str | None, acquisition: Acquisition) -> Flow[bool]:
-        """Take all of them; False if somebody else has one."""
-        return turn.take(self.base, self._ask, self._walk_away, patience_s, acquisition, token=token)
+    def acquire(
+        self, queue: wait_queue.WaitQueue, wait_limit_s: float, token: str | None, acquisition: Acquisition
+    ) -> Flow[bool]:
+        """Take all of them; False if another token holds one."""
+        return queue.acquire(self.base, self._ask, self._abandon, wait_limit_s, acquisition, token=token)
 
     def read(self, token: str) -> Flow[Lease | None]:
         """The lease that this token holds on all of them, as it is."""
@@ -79,7 +83,8 @@ class GroupCalls:
 
     def give(self, token: str) -> Sequence[Call]:
         """Give all of them back."""
-        return (RELEASE_ALL(group=self.base, token=token, handoff_ms=turns.HANDOFF_MS, names=self.names),)
+        release = RELEASE_ALL(group=self.base, token=token, handoff_ms=wait_queue.HANDOFF_MS, names=self.names)
+        return (confirmed(release, self.base),)
 
     def lengthen(self, token: str, ttl_ms: int) -> Sequence[Call]:
         """Make the lease on all of them last at least that long from now."""
@@ -103,15 +108,15 @@ class GroupCalls:
     def _held(self) -> list[str]:
         return [f"{self.base}:held:{name}" for name in self.names]
 
-    def _ask(self, token: str, patience_ms: int) -> Call:
+    def _ask(self, token: str, wait: bool) -> Call:
         return ACQUIRE_ALL(
             group=self.base,
             token=token,
             ttl_ms=self.ttl_ms,
-            patience_ms=patience_ms,
-            handoff_ms=turns.HANDOFF_MS,
+            wait=int(wait),
+            handoff_ms=wait_queue.HANDOFF_MS,
             names=self.names,
         )
 
-    def _walk_away(self, token: str) -> Call:
-        return ABANDON_ALL(group=self.base, token=token, handoff_ms=turns.HANDOFF_MS, names=self.names)
+    def _abandon(self, token: str) -> Call:
+        return ABANDON_ALL(group=self.base, token=token, handoff_ms=wait_queue.HANDOFF_MS, names=self.names)

@@ -8,7 +8,6 @@ from typing import Any
 
 from asgiref.sync import markcoroutinefunction
 
-from django_redis_components.core import turns
 from django_redis_components.core.blocks import Blocks
 from django_redis_components.core.care import care_for
 from django_redis_components.core.connections import aclient, client
@@ -16,6 +15,7 @@ from django_redis_components.core.leases import Lost
 from django_redis_components.core.owners import current_owner
 from django_redis_components.core.protocol import Flow, arun, run
 from django_redis_components.core.units import Seconds, check_flag, to_ms
+from django_redis_components.core.wait_queue import wait_limit
 from django_redis_components.locks.calls import Calls
 from django_redis_components.locks.exceptions import LockLost, LockNotOwned
 from django_redis_components.locks.holder import Holder
@@ -48,8 +48,8 @@ class Holdable(Blocks):
     ) -> None:
         self.name = name
         care = care_for(self, "lock", using, timeout, renew, max_lease, on_lost)
-        patience_s = turns.patience(blocking, blocking_timeout)
-        terms = Terms(blocking, patience_s, check_flag(reentrant, "reentrant"), replicas(min_replicas), using)
+        limit_s = wait_limit(blocking, blocking_timeout)
+        terms = Terms(blocking, limit_s, check_flag(reentrant, "reentrant"), replicas(min_replicas), using)
         self._holder = Holder(name, calls, terms, care)
         self._using = using
 

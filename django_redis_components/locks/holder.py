@@ -7,12 +7,13 @@ import time
 
 from redis.exceptions import RedisError
 
-from django_redis_components.core import keys, turns
+from django_redis_components.core import keys
 from django_redis_components.core.care import Care
 from django_redis_components.core.leases import Lease, deadline_of
 from django_redis_components.core.owners import Acquisition, OwnedLeases, Owner, current_owner
 from django_redis_components.core.protocol import Batch, Flow
 from django_redis_components.core.units import Seconds
+from django_redis_components.core.wait_queue import WaitQueue
 from django_redis_components.core.watchdog import release_in_thread, watchdog
 from django_redis_components.locks import replicas
 from django_redis_components.locks.calls import Calls
@@ -40,12 +41,12 @@ class Holder:
         self._terms = terms
         self._care = care
         self._is_plain = care is None and not terms.reentrant and not terms.min_replicas
-        self._turns = turns.Turns(calls.ttl_ms)
+        self._queue = WaitQueue(calls.ttl_ms)
 
     @property
     def leases(self) -> OwnedLeases:
         """The leases of this object; those of an owner are shared by all reentrant objects of this lock."""
-        leases = self._turns.leases
+        leases = self._queue.leases
         if self._terms.reentrant:
             leases.records = shared_records(self._terms.using, self._calls.identity)
         return leases
@@ -59,12 +60,12 @@ class Holder:
     ) -> Flow[bool]:
         """Take the lock; False if somebody else has it."""
         asked = Acquisition() if acquisition is None else acquisition
-        patience_s = self._terms.patience_s
+        wait_limit_s = self._terms.wait_limit_s
         if blocking is not None or blocking_timeout is not None:
-            patience_s = self._terms.resolve(blocking, blocking_timeout)
+            wait_limit_s = self._terms.resolve(blocking, blocking_timeout)
         if token is not None:
             keys.validate_name(token, "token")
-        take = self._calls.take(self._turns, patience_s, token, asked)
+        take = self._calls.acquire(self._queue, wait_limit_s, token, asked)
         if self._is_plain and token is None:
             return take
         return self._take_with_care(take, asked, has_token=token is not None)
@@ -87,7 +88,7 @@ class Holder:
     def enter(self, block: Acquisition | None = None) -> Flow[None]:
         """Take the lock for a `with` block."""
         if not (yield from self.acquire(acquisition=block)):
-            raise LockNotAcquired(self.name, self._terms.patience_s)
+            raise LockNotAcquired(self.name, self._terms.wait_limit_s)
 
     def release(self, owner: Owner | None = None) -> Flow[None]:
         """Give the lock back."""
@@ -99,7 +100,7 @@ class Holder:
             return
         calls = self._calls.give(lease.token)
         watchdog.unwatch(lease)  # for good: who leaves a block does not try again, and would hold it for ever
-        released = yield from self._turns.give_all_back(calls, lease)
+        released = yield from self._queue.release_all(calls, lease)
         if not released:
             raise LockNotOwned(self.name, "was not ours any more when it was to be released: its lease had ended")
 
@@ -205,8 +206,8 @@ class Holder:
             raise
         except BaseException:
             with contextlib.suppress(RedisError):
-                yield from self._turns.give_all_back(self._calls.give(lease.token), lease)
-            self._turns.leases.returned(lease)
+                yield from self._queue.release_all(self._calls.give(lease.token), lease)
+            self._queue.leases.returned(lease)
             raise
 
     def _enter_again(self, acquisition: Acquisition) -> Flow[bool]:
@@ -215,7 +216,7 @@ class Holder:
         if lease is None:
             return False
         if lease.returning:  # it may be free, and another's, already
-            yield from self._turns.give_all_back(self._calls.give(lease.token), lease)
+            yield from self._queue.release_all(self._calls.give(lease.token), lease)
             return False
         if lease.is_lost:
             raise LockLost(self.name, "cannot be entered again: it is lost, its lease ended while the work went on")

@@ -9,9 +9,9 @@ import weakref
 from collections.abc import Callable
 from typing import Any, TypedDict
 
-from django_redis_components.core import turns
 from django_redis_components.core.owners import Records
 from django_redis_components.core.units import Seconds, check_flag
+from django_redis_components.core.wait_queue import wait_limit
 
 _shared: weakref.WeakValueDictionary[tuple[str, str], Records] = weakref.WeakValueDictionary()
 #: Reentrant, because a finalizer may make a lock while this thread does.
@@ -50,14 +50,14 @@ class Terms:
 
     Attributes:
         blocking: whether to wait.
-        patience_s: seconds to wait.
+        wait_limit_s: seconds to wait.
         reentrant: whether who holds it may enter again.
         min_replicas: how many replicas must have the grant.
         using: our connection alias.
     """
 
     blocking: bool
-    patience_s: float
+    wait_limit_s: float
     reentrant: bool
     min_replicas: int
     using: str
@@ -67,10 +67,10 @@ class Terms:
         if blocking is not None:
             check_flag(blocking, "blocking")
         if blocking_timeout is not None:
-            return turns.patience(blocking is not False, blocking_timeout)
+            return wait_limit(blocking is not False, blocking_timeout)
         if blocking is None or blocking == self.blocking:
-            return self.patience_s
-        return turns.patience(blocking, None)
+            return self.wait_limit_s
+        return wait_limit(blocking, None)
 
 
 def replicas(number: int) -> int:

@@ -6,12 +6,13 @@ import time
 from collections.abc import Sequence
 from typing import Unpack
 
-from django_redis_components.core import keys, turns
+from django_redis_components.core import keys, wait_queue
 from django_redis_components.core.connections import aclient, client
 from django_redis_components.core.leases import Lease, deadline_of
 from django_redis_components.core.owners import Acquisition
 from django_redis_components.core.protocol import Batch, Call, Flow, Read, arun, run
 from django_redis_components.core.units import Seconds, to_ms
+from django_redis_components.locks.calls import confirmed
 from django_redis_components.locks.holdable import Holdable
 from django_redis_components.locks.options import HoldOptions
 from django_redis_components.locks.scripts import ABANDON_RW, ACQUIRE_RW, EXTEND_RW, RELEASE_RW
@@ -48,12 +49,15 @@ class ReadWriteCalls:
         """A key beside the others: all are on one node."""
         return (keys.key("locks", self.name, "rw", "ack"),)
 
-    def take(self, turn: turns.Turns, patience_s: float, token: str | None, acquisition: Acquisition) -> Flow[bool]:
+    def acquire(
+        self, queue: wait_queue.WaitQueue, wait_limit_s: float, token: str | None, acquisition: Acquisition
+    ) -> Flow[bool]:
         """Enter; False if others are in the way."""
         if token is not None:
             token = self._complete(token)
         base = self.keys["writer"]
-        return turn.take(base, self._ask, self._walk_away, patience_s, acquisition, suffix=self._suffix, token=token)
+        scripts = (self._ask, self._abandon)
+        return queue.acquire(base, *scripts, wait_limit_s, acquisition, suffix=self._suffix, token=token)
 
     def read(self, token: str) -> Flow[Lease | None]:
         """The lease that this token holds on this side, as it is."""
@@ -69,7 +73,8 @@ class ReadWriteCalls:
 
     def give(self, token: str) -> Sequence[Call]:
         """Leave."""
-        return (RELEASE_RW(**self.keys, token=token, handoff_ms=turns.HANDOFF_MS),)
+        release = RELEASE_RW(**self.keys, token=token, handoff_ms=wait_queue.HANDOFF_MS)
+        return (confirmed(release, self.keys["writer"]),)
 
     def lengthen(self, token: str, ttl_ms: int) -> Sequence[Call]:
         """Make the lease last at least that long from now."""
@@ -96,17 +101,17 @@ class ReadWriteCalls:
         until_ms, now = yield Batch([Read("ZSCORE", readers, token), Read("TIME", key=readers)])
         return 0.0 if until_ms is None else float(until_ms) - int(now[0]) * 1_000 - int(now[1]) / 1_000
 
-    def _ask(self, token: str, patience_ms: int) -> Call:
+    def _ask(self, token: str, wait: bool) -> Call:
         return ACQUIRE_RW(
             **self.keys,
             token=token,
             ttl_ms=self.ttl_ms,
-            patience_ms=patience_ms,
-            handoff_ms=turns.HANDOFF_MS,
+            wait=int(wait),
+            handoff_ms=wait_queue.HANDOFF_MS,
         )
 
-    def _walk_away(self, token: str) -> Call:
-        return ABANDON_RW(**self.keys, token=token, handoff_ms=turns.HANDOFF_MS)
+    def _abandon(self, token: str) -> Call:
+        return ABANDON_RW(**self.keys, token=token, handoff_ms=wait_queue.HANDOFF_MS)
 
 
 class ReadLock(Holdable):

@@ -4,31 +4,35 @@ from __future__ import annotations
 
 from django_redis_components.core.scripts import LuaScript
 
-_KEYS = ("lock", "fence", "queue", "alive")
+_KEYS = ("lock", "fence", "queue")
 
-#: Take the lock, or a place in line. A token is granted any number of times.
+#: Take the lock, or a place in the queue. A token is granted any number of times.
 ACQUIRE = LuaScript(
     "locks",
     "acquire",
     keys=_KEYS,
-    args=("token", "ttl_ms", "patience_ms", "handoff_ms", "fair"),
+    args=("token", "ttl_ms", "wait", "handoff_ms", "fair"),
     idempotent=True,
 )
-#: Let go. Not repeated by itself: `core.turns.give_back` knows what the reply of a repetition means.
+#: Let go. Not repeated by itself: `core.wait_queue.WaitQueue.release` knows what the reply of a repetition means.
 RELEASE = LuaScript("locks", "release", keys=_KEYS, args=("token", "handoff_ms", "fair"))
-#: Leave the line, and hand on what was given meanwhile.
+#: After a release that has handed over: see that a waiter that lives learns of it if nobody takes it.
+CONFIRM = LuaScript("locks", "confirm", keys=("base",), args=("handoff_ms",), idempotent=True)
+#: Leave the queue, and hand on what was given meanwhile.
 ABANDON = LuaScript("locks", "abandon", keys=_KEYS, args=("token", "handoff_ms", "fair"), idempotent=True)
 #: Lengthen the lease.
 EXTEND = LuaScript("locks", "extend", keys=("lock", "fence"), args=("token", "ttl_ms"), idempotent=True)
 #: Who holds the lock, and who waits.
-INSPECT = LuaScript("locks", "inspect", keys=_KEYS, args=("most",), idempotent=True)
+INSPECT = LuaScript(
+    "locks", "inspect", keys=(*_KEYS, "asked", "handoffs"), args=("most", "liveness_ms"), idempotent=True
+)
 
 #: The same for all of a group's names or none of them.
 ACQUIRE_ALL = LuaScript(
     "locks",
     "acquire_all",
     keys=("group",),
-    args=("token", "ttl_ms", "patience_ms", "handoff_ms", "names*"),
+    args=("token", "ttl_ms", "wait", "handoff_ms", "names*"),
     idempotent=True,
 )
 RELEASE_ALL = LuaScript("locks", "release_all", keys=("group",), args=("token", "handoff_ms", "names*"))
@@ -36,17 +40,19 @@ ABANDON_ALL = LuaScript(
     "locks", "abandon_all", keys=("group",), args=("token", "handoff_ms", "names*"), idempotent=True
 )
 EXTEND_ALL = LuaScript("locks", "extend_all", keys=("group",), args=("token", "ttl_ms", "names*"), idempotent=True)
-INSPECT_ALL = LuaScript("locks", "inspect_all", keys=("group",), args=("most", "names*"), idempotent=True)
+INSPECT_ALL = LuaScript(
+    "locks", "inspect_all", keys=("group",), args=("most", "liveness_ms", "names*"), idempotent=True
+)
 
-_RW_KEYS = ("writer", "readers", "fence", "queue", "alive")
+_RW_KEYS = ("writer", "readers", "fence", "queue")
 
 #: The same for those who read together and those who write alone. The token tells by its end which it is.
 ACQUIRE_RW = LuaScript(
-    "locks", "acquire_rw", keys=_RW_KEYS, args=("token", "ttl_ms", "patience_ms", "handoff_ms"), idempotent=True
+    "locks", "acquire_rw", keys=_RW_KEYS, args=("token", "ttl_ms", "wait", "handoff_ms"), idempotent=True
 )
 RELEASE_RW = LuaScript("locks", "release_rw", keys=_RW_KEYS, args=("token", "handoff_ms"))
 ABANDON_RW = LuaScript("locks", "abandon_rw", keys=_RW_KEYS, args=("token", "handoff_ms"), idempotent=True)
 EXTEND_RW = LuaScript(
     "locks", "extend_rw", keys=("writer", "readers", "fence"), args=("token", "ttl_ms"), idempotent=True
 )
-INSPECT_RW = LuaScript("locks", "inspect_rw", keys=_RW_KEYS, args=("most",), idempotent=True)
+INSPECT_RW = LuaScript("locks", "inspect_rw", keys=_RW_KEYS, args=("most", "liveness_ms"), idempotent=True)

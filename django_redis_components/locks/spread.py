@@ -8,13 +8,14 @@ and nobody waits in a circle.
 from __future__ import annotations
 
 import contextlib
+import math
 import random
 import time
 from collections.abc import Iterable, Sequence
 
 from redis.exceptions import RedisError
 
-from django_redis_components.core import turns
+from django_redis_components.core import wait_queue
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.leases import Lease, deadline_of
 from django_redis_components.core.owners import Acquisition
@@ -62,37 +63,40 @@ class SpreadCalls:
         """A key beside each lock: each may be on a node of its own."""
         return [mark for part in self._parts for mark in part.marks]
 
-    def take(self, turn: turns.Turns, patience_s: float, token: str | None, acquisition: Acquisition) -> Flow[bool]:
-        """Take all of them; False if somebody else has one."""
-        deadline = time.monotonic() + patience_s
+    def acquire(
+        self, queue: wait_queue.WaitQueue, wait_limit_s: float, token: str | None, acquisition: Acquisition
+    ) -> Flow[bool]:
+        """Take all of them; False if another token holds one."""
+        deadline = time.monotonic() + wait_limit_s
         pause_s = FIRST_PAUSE_S
-        turn.leases.ask(acquisition)
-        yield from self._settle(turn)
-        mine = turns.fresh_token() if token is None else token
+        queue.leases.ask(acquisition)
+        yield from self._settle(queue)
+        mine = wait_queue.fresh_token() if token is None else token
         try:
             while True:
-                asked_at = time.monotonic()
-                fences = yield from self._try(mine)
-                if fences is not None:
-                    turn.leases.add(SpreadLease(mine, deadline_of(asked_at, self.ttl_ms), fences), acquisition)
+                lease = yield from self._try_in_time(mine, deadline if wait_limit_s else math.inf)
+                if lease is not None:
+                    queue.leases.add(lease, acquisition)
                     return True
                 left_s = deadline - time.monotonic()
                 if left_s <= 0:
                     return False
                 yield Sleep(min(random.uniform(0, pause_s), left_s))
+                if time.monotonic() >= deadline:
+                    return False
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
                 if token is None:  # what gave the old one back may have been sent twice, and arrive late
-                    mine = turns.fresh_token()
+                    mine = wait_queue.fresh_token()
         except RedisError:
-            if not (yield from self._walk_away(mine)) and token is None:
-                turn.leave_unsettled(mine)
+            if not (yield from self._abandon(mine)) and token is None:
+                queue.leave_unsettled(mine)
             raise
         except (GeneratorExit, RedisComponentsError):
             raise
         except BaseException:
-            yield from self._walk_away(mine)
-            yield Sleep(turns.STRAGGLER_S)  # a request may still be under way
-            yield from self._walk_away(mine)
+            yield from self._abandon(mine)
+            yield Sleep(wait_queue.STRAGGLER_S)  # a request may still be under way
+            yield from self._abandon(mine)
             raise
 
     def read(self, token: str) -> Flow[Lease | None]:
@@ -132,32 +136,44 @@ class SpreadCalls:
     def _inspect(self) -> Flow[Iterable[LockState]]:
         return (yield from self.inspect()).values()
 
+    def _try_in_time(self, token: str, deadline: float) -> Flow[SpreadLease | None]:
+        """The lease on all of them, or None: then none is held. A grant that comes after its time is given back."""
+        asked_at = time.monotonic()
+        fences = yield from self._try(token)
+        if fences is None:
+            return None
+        lease = SpreadLease(token, deadline_of(asked_at, self.ttl_ms), fences)
+        if lease.is_overdue or time.monotonic() > deadline:
+            yield from self._abandon(token)
+            return None
+        return lease
+
     def _try(self, token: str) -> Flow[dict[str, int] | None]:
         """Name to number of all of them, or None and nothing held."""
         fences: dict[str, int] = {}
         for at, part in enumerate(self._parts):
-            granted, _ = yield part.ask(token, 0)
+            granted, _ = yield part.ask(token, False)
             if not granted:
                 if at:
-                    yield Batch([taken.walk_away(token) for taken in self._parts[:at]])
+                    yield Batch([taken.abandon(token) for taken in self._parts[:at]])
                 return None
             fences[part.name] = granted
         return fences
 
-    def _settle(self, turn: turns.Turns) -> Flow[None]:
+    def _settle(self, queue: wait_queue.WaitQueue) -> Flow[None]:
         """Give back what an earlier try may have been granted and could not give back."""
-        token = turn.unsettled_token()
+        token = queue.unsettled_token()
         if token is None:
             return
         try:
-            yield Batch([part.walk_away(token) for part in self._parts])
+            yield Batch([part.abandon(token) for part in self._parts])
         except BaseException:
-            turn.leave_unsettled(token)
+            queue.leave_unsettled(token)
             raise
 
-    def _walk_away(self, token: str) -> Flow[bool]:
+    def _abandon(self, token: str) -> Flow[bool]:
         """Whether all servers have answered."""
         with contextlib.suppress(RedisError):
-            replies = yield Batch([part.walk_away(token) for part in self._parts], errors=True)
+            replies = yield Batch([part.abandon(token) for part in self._parts], errors=True)
             return not any(isinstance(reply, Exception) for reply in replies)
         return False

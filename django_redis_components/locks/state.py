@@ -12,6 +12,7 @@ from django_redis_components.core import keys
 from django_redis_components.core.leases import deadline_of
 from django_redis_components.core.protocol import Batch, Flow
 from django_redis_components.core.units import from_ms
+from django_redis_components.core.wait_queue import liveness_ms
 from django_redis_components.locks.scripts import INSPECT, INSPECT_ALL, INSPECT_RW
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class LockState:
         fencing_token: the number of the last grant, also of one that is over; None when it is forgotten.
         age: seconds since the holder was granted the lock; 0.0 without one.
         remaining: seconds until its lease ends; 0.0 without one, infinite for a key without an end.
-        waiting: how many stand in line and live.
+        waiting: how many wait and have asked lately.
         waiters: their tokens in the order in which they will be served, at most a hundred.
     """
 
@@ -44,24 +45,30 @@ class LockState:
 
 def inspect(calls: PlainCalls) -> Flow[LockState]:
     """Read the state of a lock."""
-    return (yield from inspect_keys(calls.keys))
+    return (yield from inspect_keys(_with_queue(calls.keys)))
 
 
 def inspect_keys(made: dict[str, str]) -> Flow[LockState]:
     """Read the state of what these keys hold: those of a lock, or those of a name in a group."""
-    return _lock_state((yield INSPECT(**made, most=MAX_LISTED)))
+    return _lock_state((yield INSPECT(**made, most=MAX_LISTED, liveness_ms=liveness_ms())))
 
 
 def inspect_group(group: str, names: Sequence[str]) -> Flow[dict[str, LockState]]:
     """Read the state of each of a group's names, at one moment."""
-    replies = yield INSPECT_ALL(group=group, most=MAX_LISTED, names=names)
+    replies = yield INSPECT_ALL(group=group, most=MAX_LISTED, liveness_ms=liveness_ms(), names=names)
     return {name: _lock_state(reply) for name, reply in zip(names, replies, strict=True)}
 
 
 def inspect_each(locks: Sequence[PlainCalls]) -> Flow[dict[str, LockState]]:
     """Read the state of each of several locks, in one round trip for each node."""
-    replies = yield Batch([INSPECT(**calls.keys, most=MAX_LISTED) for calls in locks])
+    made = [_with_queue(calls.keys) for calls in locks]
+    replies = yield Batch([INSPECT(**each, most=MAX_LISTED, liveness_ms=liveness_ms()) for each in made])
     return {calls.name: _lock_state(reply) for calls, reply in zip(locks, replies, strict=True)}
+
+
+def _with_queue(made: dict[str, str]) -> dict[str, str]:
+    """The keys of a lock, and those of its waiters."""
+    return made | {"asked": f"{made['lock']}:asked", "handoffs": f"{made['lock']}:handoffs"}
 
 
 def _lock_state(reply: list[Any]) -> LockState:
@@ -86,7 +93,7 @@ class ReadWriteState:
         fencing_token: the number of the last writer, also of one that is gone; None when it is forgotten.
         reading: how many readers are in.
         readers: their tokens and the seconds left to them, those that end first first; at most a hundred.
-        waiting: how many stand in line and live.
+        waiting: how many wait and have asked lately.
         waiters: their tokens in the order in which they will be served, at most a hundred; those of readers end
             in ":r", those of writers in ":w".
     """
@@ -102,13 +109,13 @@ class ReadWriteState:
 
 def readwrite_keys(name: str) -> dict[str, str]:
     """The keys of a read-write lock; none of them is one of a `Lock` of this name."""
-    parts = ("writer", "readers", "fence", "queue", "alive")
+    parts = ("writer", "readers", "fence", "queue")
     return {part: keys.key("locks", name, "rw", part) for part in parts}
 
 
 def inspect_readwrite(name: str) -> Flow[ReadWriteState]:
     """Read the state of a read-write lock."""
-    figures, reading, waiters = yield INSPECT_RW(**readwrite_keys(name), most=MAX_LISTED)
+    figures, reading, waiters = yield INSPECT_RW(**readwrite_keys(name), most=MAX_LISTED, liveness_ms=liveness_ms())
     writer, left_ms, fence, waiting, inside = figures
     pairs = iter(reading)
     return ReadWriteState(

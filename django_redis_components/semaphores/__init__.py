@@ -4,8 +4,9 @@ Guarantees. None is granted while there are as many unexpired permits as the lim
 clocks say: one script on the server's clock counts and grants. A permit whose holder died expires. With
 `renew` one thread of the process renews its permits while it lives. `acquire`, `release`, `refresh` and
 `set_limit` may be repeated after a lost reply. Who waits is served in the order in which they came, without
-polling; a waiter that died costs those behind it one permit for two seconds. A holder that is late learns
-it: `refresh` and `release` return False, `check` raises and `lost` is set by its own clock.
+polling; waiters that died cost those behind them the permits they are offered for 0.2 s in all, those that hang for
+2 s. A holder that is late learns it: `refresh` and `release` return False, `check` raises and `lost` is set by its own
+clock.
 
 What no lease can do: stop a holder that was paused past its end. Then there may be more at work than permits.
 
@@ -13,9 +14,13 @@ Keys, all in the slot of ``{name}``:
 
 ===========================================  ====  ============================================================
 ``drc:semaphores:{name}``                    zset  permits by the time at which they expire; until the last does
-``drc:semaphores:{name}:queue``              zset  waiting permits by ticket; 6 s after the last of them asked
-``drc:semaphores:{name}:alive``              zset  until when they count as alive; as the queue
-``drc:semaphores:{name}:bell:<permit>``      list  wakes one waiter; 2 s
+``drc:semaphores:{name}:queue``              zset  waiting permits by ticket; a minute after the last of them asked
+``drc:semaphores:{name}:asked``              zset  when each of them asked last; as the queue
+``drc:semaphores:{name}:paused``             zset  tickets of those that were offered one, or missed a turn; a minute
+``drc:semaphores:{name}:handoffs``           zset  who was handed one and has not taken it yet; a minute
+``drc:semaphores:{name}:probes``             zset  who was woken to see whether it lives; a minute
+``drc:semaphores:{name}:wakeup:<permit>``    list  wakes one waiter; 2 s
+``drc:semaphores:{name}:wakeup``             list  wakes any waiter; 2 s
 ``drc:semaphores:{name}:limit``              text  the limit that `set_limit` has set; until it is set to None
 ===========================================  ====  ============================================================
 

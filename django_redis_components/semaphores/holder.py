@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from redis.exceptions import RedisError
 
-from django_redis_components.core import keys, turns
+from django_redis_components.core import keys, wait_queue
 from django_redis_components.core.care import Care
 from django_redis_components.core.leases import Lease, deadline_of
 from django_redis_components.core.owners import Acquisition, OwnedLeases, Owner, current_owner
@@ -18,7 +18,16 @@ from django_redis_components.core.protocol import Batch, Call, Flow, Read
 from django_redis_components.core.units import Seconds, from_ms, to_ms
 from django_redis_components.core.watchdog import release_in_thread, watchdog
 from django_redis_components.semaphores.exceptions import PermitLost, PermitNotHeld, SemaphoreFull, TooManyPermits
-from django_redis_components.semaphores.scripts import ABANDON, ACQUIRE, COUNT, LIST, REFRESH, RELEASE, SET_LIMIT
+from django_redis_components.semaphores.scripts import (
+    ABANDON,
+    ACQUIRE,
+    CONFIRM,
+    COUNT,
+    LIST,
+    REFRESH,
+    RELEASE,
+    SET_LIMIT,
+)
 
 #: Largest limit: each permit that is held is a member of a sorted set.
 MAX_LIMIT = 1_000_000
@@ -63,12 +72,12 @@ class Holder:
         self.name = keys.validate_name(name, "semaphore name")
         self.limit = _whole(limit, "limit", MAX_LIMIT)
         self._ttl_ms = to_ms(timeout, "timeout")
-        self._patience_s = turns.patience(blocking, blocking_timeout)
+        self._wait_limit_s = wait_queue.wait_limit(blocking, blocking_timeout)
         self._made_keys: dict[str, str] | None = None
-        self._turns = turns.Turns(self._ttl_ms)
+        self._queue = wait_queue.WaitQueue(self._ttl_ms)
         self._care = care
-        #: Calls for no permit, see `turns.under`.
-        self._questions: dict[int, Call] = {}
+        #: Calls for no permit, see `wait_queue.with_token`.
+        self._acquire_calls: dict[bool, Call] = {}
         self._release: Call | None = None
 
     @property
@@ -77,8 +86,7 @@ class Holder:
         made = self._made_keys
         if made is None:
             base = keys.key("semaphores", self.name)
-            parts = {"queue": f"{base}:queue", "alive": f"{base}:alive", "limit": f"{base}:limit"}
-            made = self._made_keys = {"holders": base, **parts}
+            made = self._made_keys = {"holders": base, "queue": f"{base}:queue", "limit": f"{base}:limit"}
         return made
 
     @property
@@ -88,7 +96,7 @@ class Holder:
     @property
     def leases(self) -> OwnedLeases:
         """The permits that were taken through this object."""
-        return self._turns.leases
+        return self._queue.leases
 
     def acquire(
         self, permits: int, refused: Callable[[int], object] | None = None, acquisition: Acquisition | None = None
@@ -104,8 +112,8 @@ class Holder:
                 refused(limit)
 
         suffix = f":{count}:{self.limit}"
-        take = self._turns.take(
-            self._holders, self._ask, self._abandon, self._patience_s, asked, suffix=suffix, refused=explain
+        take = self._queue.acquire(
+            self._holders, self._ask, self._abandon, self._wait_limit_s, asked, suffix=suffix, refused=explain
         )
         return take if self._care is None else self._take_with_care(take, asked, self._care)
 
@@ -132,7 +140,7 @@ class Holder:
         """Take a permit for a `with` block."""
         limits: list[int] = []
         if not (yield from self.acquire(1, limits.append, block)):
-            raise SemaphoreFull(self.name, limits[0], self._patience_s)
+            raise SemaphoreFull(self.name, limits[0], self._wait_limit_s)
 
     def release(self, owner: Owner | None = None) -> Flow[bool]:
         """Give back what the last `acquire` took; False if it had expired, or nothing was taken."""
@@ -140,9 +148,9 @@ class Holder:
         return lease is not None and (yield from self._give_back(lease))
 
     def _give_back(self, lease: Lease) -> Flow[bool]:
-        call = turns.under(lease.token, self._release or self._make_release())
+        call = wait_queue.with_token(lease.token, self._release or self._make_release())
         watchdog.unwatch(lease)  # for good: who leaves a block does not try again, and would hold it for ever
-        return (yield from self._turns.give_back(call, lease))
+        return (yield from self._queue.release(call, lease))
 
     def leave(self, error: BaseException | None, block: Acquisition) -> Flow[None]:
         """Give the permit back after a `with` block; a failure does not replace the block's own error."""
@@ -166,7 +174,7 @@ class Holder:
         if lease is not None:
             watchdog.unwatch(lease)
             self.leases.returned(lease)
-            call = turns.under(lease.token, self._release or self._make_release())
+            call = wait_queue.with_token(lease.token, self._release or self._make_release())
             release_in_thread(self.name, self._using, (call,))
 
     def refresh(self, owner: Owner | None = None) -> Flow[bool]:
@@ -204,7 +212,7 @@ class Holder:
     def set_limit(self, limit: int | None) -> Flow[None]:
         """Change the limit for all; None lets each keep to its own."""
         number = 0 if limit is None else _whole(limit, "limit", MAX_LIMIT)
-        yield SET_LIMIT(**self._keys, number=number, handoff_ms=turns.HANDOFF_MS)
+        yield SET_LIMIT(**self._keys, number=number, handoff_ms=wait_queue.HANDOFF_MS)
 
     def limit_in_force(self) -> Flow[int]:
         """The limit that was set for all, else our own."""
@@ -239,25 +247,27 @@ class Holder:
                 raise
         return granted
 
-    def _ask(self, permit: str, patience_ms: int) -> Call:
-        return turns.under(permit, self._questions.get(patience_ms) or self._question(patience_ms))
+    def _ask(self, permit: str, wait: bool) -> Call:
+        return wait_queue.with_token(permit, self._acquire_calls.get(wait) or self._make_acquire(wait))
 
-    def _question(self, patience_ms: int) -> Call:
-        made = self._questions[patience_ms] = ACQUIRE(
+    def _make_acquire(self, wait: bool) -> Call:
+        made = self._acquire_calls[wait] = ACQUIRE(
             **self._keys,
             permit="",
             ttl_ms=self._ttl_ms,
-            patience_ms=patience_ms,
-            handoff_ms=turns.HANDOFF_MS,
+            wait=int(wait),
+            handoff_ms=wait_queue.HANDOFF_MS,
         )
         return made
 
     def _make_release(self) -> Call:
-        made = self._release = RELEASE(**self._keys, permit="", handoff_ms=turns.HANDOFF_MS)
+        release = RELEASE(**self._keys, permit="", handoff_ms=wait_queue.HANDOFF_MS)
+        confirm = CONFIRM(base=self._holders, handoff_ms=wait_queue.HANDOFF_MS)
+        made = self._release = wait_queue.ReleaseCall(release.script, release.keys, release.args, confirm)
         return made
 
     def _abandon(self, permit: str) -> Call:
-        return ABANDON(**self._keys, permit=permit, handoff_ms=turns.HANDOFF_MS)
+        return ABANDON(**self._keys, permit=permit, handoff_ms=wait_queue.HANDOFF_MS)
 
     def _lengthen(self, permit: str, ttl_ms: int) -> tuple[Call, ...]:
         return (REFRESH(holders=self._holders, limit=self._keys["limit"], permit=permit, ttl_ms=ttl_ms),)

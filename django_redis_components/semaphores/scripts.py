@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from django_redis_components.core.scripts import LuaScript
 
-_KEYS = ("holders", "queue", "alive", "limit")
+_KEYS = ("holders", "queue", "limit")
 
-#: Take a permit, or a place in line. A permit is granted any number of times.
+#: Take a permit, or a place in the queue. A permit is granted any number of times.
 ACQUIRE = LuaScript(
     "semaphores",
     "acquire",
     keys=_KEYS,
-    args=("permit", "ttl_ms", "patience_ms", "handoff_ms"),
+    args=("permit", "ttl_ms", "wait", "handoff_ms"),
     idempotent=True,
 )
-#: Give back. Not repeated by itself: `core.turns.give_back` knows what the reply of a repetition means.
+#: Give back. Not repeated by itself: `core.wait_queue.WaitQueue.release` knows what the reply of a repetition means.
 RELEASE = LuaScript("semaphores", "release", keys=_KEYS, args=("permit", "handoff_ms"))
-#: Leave the line, and give back what was granted meanwhile.
+#: After a release that has handed over: see that a waiter that lives learns of it if nobody takes it.
+CONFIRM = LuaScript("semaphores", "confirm", keys=("base",), args=("handoff_ms",), idempotent=True)
+#: Leave the queue, and give back what was granted meanwhile.
 ABANDON = LuaScript("semaphores", "abandon", keys=_KEYS, args=("permit", "handoff_ms"), idempotent=True)
 #: Lengthen the lease of a permit.
 REFRESH = LuaScript("semaphores", "refresh", keys=("holders", "limit"), args=("permit", "ttl_ms"), idempotent=True)
@@ -27,4 +29,4 @@ COUNT = LuaScript("semaphores", "count", keys=("holders", "limit"), idempotent=T
 #: Who holds them.
 LIST = LuaScript("semaphores", "list", keys=("holders",), args=("most",), idempotent=True)
 #: Who holds them, and how many wait.
-INSPECT = LuaScript("semaphores", "inspect", keys=("holders", "alive", "limit"), args=("most",), idempotent=True)
+INSPECT = LuaScript("semaphores", "inspect", keys=("holders", "limit"), args=("most", "liveness_ms"), idempotent=True)

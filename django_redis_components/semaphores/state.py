@@ -7,6 +7,7 @@ import dataclasses
 from django_redis_components.core import keys
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.units import from_ms
+from django_redis_components.core.wait_queue import liveness_ms
 from django_redis_components.semaphores.scripts import INSPECT
 
 #: Most permits that are listed; `held` counts all of them.
@@ -22,7 +23,7 @@ class SemaphoreState:
         limit: how many there are: what `set_limit` has set, else what the permits that are held were asked under;
             None when nobody holds one.
         permits: what each holder is known by, and the seconds left to it, those that end first first.
-        waiting: how many stand in line and live.
+        waiting: how many wait and have asked lately.
     """
 
     held: int
@@ -34,7 +35,7 @@ class SemaphoreState:
 def semaphore_keys(name: str) -> dict[str, str]:
     """The keys of a semaphore."""
     base = keys.key("semaphores", name)
-    return {"holders": base, "queue": f"{base}:queue", "alive": f"{base}:alive", "limit": f"{base}:limit"}
+    return {"holders": base, "queue": f"{base}:queue", "limit": f"{base}:limit"}
 
 
 def permits_of(permit: str) -> tuple[int, int | None]:
@@ -48,7 +49,9 @@ def permits_of(permit: str) -> tuple[int, int | None]:
 def inspect(name: str) -> Flow[SemaphoreState]:
     """Read the state of a semaphore."""
     made = semaphore_keys(name)
-    figures, found = yield INSPECT(holders=made["holders"], alive=made["alive"], limit=made["limit"], most=MAX_LISTED)
+    figures, found = yield INSPECT(
+        holders=made["holders"], limit=made["limit"], most=MAX_LISTED, liveness_ms=liveness_ms()
+    )
     held, limit, waiting = figures
     pairs = iter(found)
     permits = {member.decode(): from_ms(ms) for member, ms in zip(pairs, pairs, strict=True) if b"#" not in member}

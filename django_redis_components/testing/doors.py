@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from asgiref.sync import sync_to_async
 
 from django_redis_components.core import connections
+from django_redis_components.core.blocking import BlockingPop
 from django_redis_components.core.guards import without_stop_iteration
 from django_redis_components.core.protocol import Call, Command
 from django_redis_components.testing.calls import is_ours
@@ -45,10 +46,10 @@ class Door:
         """The replies to requests; an error stands in the place of its reply."""
         return [_reply_or_error(self.execute, request) for request in requests]
 
-    def wait(self, bell: str, seconds: float) -> bytes | None:
+    def wait(self, wakeup: str | BlockingPop, seconds: float) -> bytes | None:
         """Wait at the client."""
-        rung: bytes | None = self._client(self._using).wait(bell, seconds)
-        return rung
+        element: bytes | None = self._client(self._using).wait(wakeup, seconds)
+        return element
 
 
 class AsyncDoor:
@@ -78,10 +79,10 @@ class AsyncDoor:
                 replies.append(exc)
         return replies
 
-    async def wait(self, bell: str, seconds: float) -> bytes | None:
+    async def wait(self, wakeup: str | BlockingPop, seconds: float) -> bytes | None:
         """Wait at the client."""
-        rung: bytes | None = await self._client(self._using).wait(bell, seconds)
-        return rung
+        element: bytes | None = await self._client(self._using).wait(wakeup, seconds)
+        return element
 
 
 class Doors:

@@ -55,7 +55,7 @@ def nothing_declared(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def wait_in_line(store: Store, name: str, token: str = "waiter") -> None:
     """Somebody who waits for a lock, as the script leaves it."""
-    run_call(PlainCalls(name, 30).ask(token, 6_000))
+    run_call(PlainCalls(name, 30).ask(token, True))
 
 
 def run_call(call: object) -> None:
@@ -130,7 +130,7 @@ def test_a_name_of_a_group_is_looked_up_with_its_group(store: Store, viewer: Cli
     held = MultiLock("a", "b", group="accounts")
     held.acquire()
     other = MultiLock("b", "c", group="accounts", blocking=False)
-    run_call(other._holder._calls._ask("waiter", 6_000))
+    run_call(other._holder._calls._ask("waiter", True))
 
     found = held_by(viewer, name="b", group="accounts")
 

@@ -54,7 +54,7 @@ class Contender:
             return
         assert self._steps is not None
         assert isinstance(self._steps.request, Wait)
-        if not raw.exists(self._steps.request.bell):
+        if not raw.exists(self._steps.request.wakeup.keys[0]):
             self._passed_by[id(other)] += 1
 
     def _begin(self) -> None:

@@ -63,7 +63,7 @@ def test_the_dead_are_passed_over_and_not_dropped(store: Store) -> None:
     queued("dead")
     queued("living")
     base = f"{store.prefix}:locks:{{door}}"
-    store.raw.zadd(f"{base}:alive", {"dead": 1})
+    store.raw.zadd(f"{base}:asked", {"dead": 1})
 
     state = Lock("door").inspect()
 
@@ -128,7 +128,7 @@ def test_of_a_group_each_name_has_its_line(store: Store) -> None:
     for name, wanted in {"one": "a", "two": "ab", "dead": "ab", "three": "b"}.items():
         steps = Steps(MultiLock(*wanted, group="doors")._holder.acquire(token=name))
         steps.go()
-    store.raw.zadd(f"{store.prefix}:locks:{{doors}}:group:alive", {"dead": 1})
+    store.raw.zadd(f"{store.prefix}:locks:{{doors}}:group:asked", {"dead": 1})
 
     found = MultiLock("a", "b", group="doors").inspect()
 

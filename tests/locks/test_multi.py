@@ -253,7 +253,7 @@ def test_whoever_waits_is_let_in_when_all_its_names_are_free(store: Store) -> No
     assert holder_of(store, "a") is None
     second.release()
 
-    assert store.raw.llen(waiter.request.bell) == 1
+    assert store.raw.llen(waiter.request.wakeup.keys[0]) == 1
     assert is_in(waiter)
     assert line(store, "a") == line(store, "b") == []
 
@@ -301,7 +301,7 @@ def test_whoever_leaves_the_line_lets_those_behind_go(store: Store) -> None:
     interrupted.go()
 
     assert isinstance(interrupted.error, KeyboardInterrupt)
-    assert store.raw.llen(behind.request.bell) == 1
+    assert store.raw.llen(behind.request.wakeup.keys[0]) == 1
     assert is_in(behind)
 
 
@@ -315,7 +315,7 @@ def test_whoever_loses_patience_lets_those_behind_go(redis_server: Store) -> Non
         impatient.go()
 
     assert impatient.value is False
-    assert redis_server.raw.llen(behind.request.bell) == 1
+    assert redis_server.raw.llen(behind.request.wakeup.keys[0]) == 1
     assert is_in(behind)
 
 
@@ -337,7 +337,7 @@ def test_a_dead_waiter_is_skipped_in_all_its_lines(store: Store) -> None:
     holder = multi("a", "b")
     holder.acquire()
     dead, living = queued(multi("a", "b")), queued(multi("b"))
-    store.raw.zadd(f"{base(store)}:alive", {line(store, "a")[0]: 1})
+    store.raw.zadd(f"{base(store)}:asked", {line(store, "a")[0]: 1})
 
     holder.release()
 
@@ -354,8 +354,40 @@ def test_a_waiter_whose_wishes_are_forgotten_is_skipped(redis_server: Store) -> 
 
     holder.release()
 
-    assert multi("a").acquire(blocking=False)
-    assert line(redis_server, "a") == []
+    newcomer = multi("a")
+    assert newcomer.acquire(blocking=False)
+    waiter = queued(multi("a"))
+    newcomer.release()
+    assert is_in(waiter)
+
+
+def test_a_waiter_returns_to_each_queue_that_has_forgotten_it(store: Store) -> None:
+    holder = multi("a")
+    holder.acquire()
+    waiter = queued(multi("a", "b"))
+    store.raw.delete(f"{base(store)}:line:a")  # each queue has its own TTL, and others keep some of them alive
+
+    waiter.send(None)
+    waiter.go()
+
+    assert line(store, "a") == line(store, "b") != []
+    holder.release()
+    assert is_in(waiter)
+
+
+def test_a_waiter_that_was_silent_is_served_before_those_that_came_after_it(store: Store) -> None:
+    holder = multi("a")
+    holder.acquire()
+    first, second = queued(multi("a", "b")), queued(multi("b"))
+    tokens = [first.request.wakeup.keys[0].rsplit(":", 1)[1], second.request.wakeup.keys[0].rsplit(":", 1)[1]]
+    store.raw.zadd(f"{base(store)}:asked", {tokens[0]: 1}, xx=True)
+    assert is_in(second)  # the first one is silent, and passed over
+
+    first.send(None)
+    first.go()
+    third = queued(multi("b"))
+
+    assert line(store, "b") == [token.encode() for token in (tokens[0], third.request.wakeup.keys[0][-32:])]
 
 
 def test_whoever_comes_to_names_that_expired_hands_them_to_the_first_in_line(store: Store) -> None:
@@ -365,7 +397,7 @@ def test_whoever_comes_to_names_that_expired_hands_them_to_the_first_in_line(sto
 
     assert not multi("b").acquire(blocking=False)
 
-    assert store.raw.llen(waiter.request.bell) == 1
+    assert store.raw.llen(waiter.request.wakeup.keys[0]) == 1
     assert is_in(waiter)
 
 
@@ -671,7 +703,7 @@ def test_without_a_group_what_gives_back_and_arrives_late_does_no_harm(store: St
 def test_without_a_group_what_could_not_be_given_back_is_given_back_by_the_next_question(store: Store) -> None:
     lock = MultiLock("a", "b")
     fail_on_the_way(lock)
-    [(_, token)] = lock._holder._turns._unsettled
+    [(_, token)] = lock._holder._queue._unsettled
     Lock("a").acquire(token=token)
 
     again = Steps(lock._holder.acquire())

@@ -73,10 +73,10 @@ def test_the_last_reader_lets_the_writer_in(store: Store) -> None:
     writer = queued(write())
 
     first.release()
-    assert store.raw.llen(writer.request.bell) == 0
+    assert store.raw.llen(writer.request.wakeup.keys[0]) == 0
     second.release()
 
-    assert store.raw.llen(writer.request.bell) == 1
+    assert store.raw.llen(writer.request.wakeup.keys[0]) == 1
     assert is_in(writer)
     assert line(store) == []
 
@@ -113,7 +113,7 @@ def test_a_writer_that_leaves_the_line_lets_the_readers_behind_it_in(store: Stor
     interrupted.go()
 
     assert isinstance(interrupted.error, KeyboardInterrupt)
-    assert store.raw.llen(behind.request.bell) == 1
+    assert store.raw.llen(behind.request.wakeup.keys[0]) == 1
     assert is_in(behind)
 
 
@@ -127,7 +127,7 @@ def test_a_writer_that_loses_patience_lets_the_readers_behind_it_in(store: Store
         impatient.go()
 
     assert impatient.value is False
-    assert store.raw.llen(behind.request.bell) == 1
+    assert store.raw.llen(behind.request.wakeup.keys[0]) == 1
     assert is_in(behind)
 
 
@@ -141,7 +141,7 @@ def test_an_interrupted_waiter_hands_on_what_it_was_just_given(store: Store, sid
     interrupted.throw(KeyboardInterrupt())
     interrupted.go()
 
-    assert store.raw.llen(behind.request.bell) == 1
+    assert store.raw.llen(behind.request.wakeup.keys[0]) == 1
     assert is_in(behind)
 
 
@@ -170,7 +170,7 @@ def test_a_dead_waiter_is_skipped(store: Store) -> None:
     reader = read()
     reader.acquire()
     dead, behind = queued(write()), queued(read())
-    store.raw.zadd(key(store, "alive"), {line(store)[0]: 1})
+    store.raw.zadd(key(store, "writer:asked"), {line(store)[0]: 1})
 
     reader.release()
 
@@ -211,7 +211,7 @@ def test_every_key_has_a_ttl(store: Store) -> None:
 
     ttls = {name: store.raw.pttl(name) for name in store.keys()}  # noqa: SIM118
 
-    assert len(ttls) == 5
+    assert len(ttls) == 8
     assert all(ttl > 0 for ttl in ttls.values()), ttls
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 from redis.exceptions import ConnectionError
 
-from django_redis_components.core import turns
+from django_redis_components.core import wait_queue
 from django_redis_components.core.connections import client
 from django_redis_components.core.protocol import Sleep, Wait
 from django_redis_components.locks import Lock
@@ -23,7 +23,7 @@ from tests.support.processes import UNMEASURED, Children
 @pytest.fixture
 def quick_handoff(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hand-offs that wait a tenth of a second."""
-    monkeypatch.setattr(turns, "HANDOFF_MS", 100)
+    monkeypatch.setattr(wait_queue, "HANDOFF_MS", 100)
 
 
 def lock_key(store: Store) -> str:
@@ -104,7 +104,7 @@ def test_a_hand_off_is_a_short_lease_until_the_waiter_takes_it(store: Store) -> 
 
     holder.release()
 
-    assert 0 < store.raw.pttl(lock_key(store)) <= turns.HANDOFF_MS
+    assert 0 < store.raw.pttl(lock_key(store)) <= wait_queue.HANDOFF_MS
     waiter.go()
     waiter.go()
     assert store.raw.pttl(lock_key(store)) > 59_000
@@ -127,7 +127,7 @@ def test_a_lost_bell_loses_nothing(store: Store) -> None:
     holder.acquire()
     waiter = queued()
     holder.release()
-    store.raw.delete(waiter.request.bell)
+    store.raw.delete(waiter.request.wakeup.keys[0])
 
     waiter.send(None)
     waiter.go()
@@ -142,7 +142,7 @@ def test_a_bell_has_a_ttl(store: Store) -> None:
 
     holder.release()
 
-    assert 0 < store.raw.pttl(waiter.request.bell) <= turns.HANDOFF_MS
+    assert 0 < store.raw.pttl(waiter.request.wakeup.keys[0]) <= wait_queue.HANDOFF_MS
 
 
 def test_a_dead_waiter_is_skipped(store: Store) -> None:
@@ -150,7 +150,7 @@ def test_a_dead_waiter_is_skipped(store: Store) -> None:
     holder.acquire()
     dead, alive = queued(), queued()
     first = line(store)[0]
-    store.raw.zadd(f"{lock_key(store)}:alive", {first: 1})
+    store.raw.zadd(f"{lock_key(store)}:asked", {first: 1})
 
     holder.release()
 
@@ -216,7 +216,7 @@ def test_whoever_comes_to_a_lock_that_expired_hands_it_to_the_first_in_line(stor
 
     assert not Lock("door").acquire(blocking=False)
 
-    assert store.raw.llen(waiter.request.bell) == 1
+    assert store.raw.llen(waiter.request.wakeup.keys[0]) == 1
     waiter.go()
     waiter.go()
     assert waiter.value is True
@@ -228,7 +228,7 @@ def test_a_waiter_whose_patience_ends_leaves_the_line(store: Store) -> None:
     assert not Lock("door").acquire(blocking_timeout=0.02)
 
     assert line(store) == []
-    assert not store.raw.exists(f"{lock_key(store)}:alive")
+    assert not store.raw.exists(f"{lock_key(store)}:asked")
 
 
 def test_a_waiter_that_was_taken_for_dead_goes_on_at_the_end_of_the_line(store: Store) -> None:
@@ -237,7 +237,7 @@ def test_a_waiter_that_was_taken_for_dead_goes_on_at_the_end_of_the_line(store: 
     slow, other = queued(), queued()
     slow_token, other_token = line(store)
     store.raw.zrem(f"{lock_key(store)}:queue", slow_token)
-    store.raw.zrem(f"{lock_key(store)}:alive", slow_token)
+    store.raw.zrem(f"{lock_key(store)}:asked", slow_token)
 
     slow.send(None)
     slow.go()
@@ -264,8 +264,8 @@ def test_no_wait_is_longer_than_a_hand_off(store: Store) -> None:
 
     waiter = queued()
 
-    assert waiter.request.seconds == pytest.approx(turns.HANDOFF_MS / 1_000)
-    assert store.raw.pttl(f"{lock_key(store)}:queue") > turns.LIVENESS_MS - 1_000
+    assert waiter.request.seconds == pytest.approx(0.75 * wait_queue.HANDOFF_MS / 1_000)
+    assert store.raw.pttl(f"{lock_key(store)}:queue") > wait_queue.liveness_ms() - 1_000
 
 
 def test_a_wait_ends_with_the_lease_of_the_holder_and_the_last_in_line_wakes_last(store: Store) -> None:
@@ -303,7 +303,7 @@ def test_not_fair_a_newcomer_may_take_a_lock_that_was_just_freed(store: Store) -
     assert line(store) == []
 
 
-def test_not_fair_a_bell_that_is_not_heard_rings_once(store: Store) -> None:
+def test_not_fair_a_wakeup_that_is_not_read_is_written_once(store: Store) -> None:
     waiter_lock = Lock("door", fair=False)
     Lock("door", fair=False).acquire(token="first")
     waiter = queued(waiter_lock)
@@ -312,7 +312,7 @@ def test_not_fair_a_bell_that_is_not_heard_rings_once(store: Store) -> None:
         lock.acquire(token="first")
         lock.release()
 
-    assert store.raw.llen(waiter.request.bell) == 1
+    assert store.raw.llen(waiter.request.wakeup.keys[1]) == 1
 
 
 def test_an_interrupted_waiter_leaves_the_line(store: Store) -> None:
@@ -367,7 +367,7 @@ def test_not_fair_an_interrupted_waiter_tells_the_next_one(store: Store) -> None
     interrupted.throw(KeyboardInterrupt())
     interrupted.go()
 
-    assert store.raw.llen(next_one.request.bell) == 1
+    assert store.raw.llen(next_one.request.wakeup.keys[1]) == 1
     next_one.go()
     next_one.go()
     assert next_one.value is True
@@ -439,8 +439,7 @@ def test_a_cancelled_task_leaves_the_line(store: Store) -> None:
 def test_a_task_that_is_cancelled_while_it_is_given_the_lock_hands_it_on(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turns, "HANDOFF_MS", 20_000)  # what a hand-off that is lost would cost
-    monkeypatch.setattr(turns, "LIVENESS_MS", 60_000)
+    monkeypatch.setattr(wait_queue, "HANDOFF_MS", 20_000)  # what a hand-off that is lost would cost
 
     async def once(turns_of_the_loop: int) -> bool:
         holder, cancelled, next_one = Lock("door"), Lock("door"), Lock("door")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 
-from django_redis_components.core import keys, turns
+from django_redis_components.core import keys, wait_queue
 from django_redis_components.core.connections import client
 from django_redis_components.core.protocol import Command
 from django_redis_components.semaphores import Semaphore
@@ -77,7 +77,7 @@ def test_a_waiter_is_woken_by_the_release_and_does_not_poll(own_server: Store) -
     holder.release()
 
     thread.join(30)
-    slices = (now_ms(own_server) - began_ms) // turns.HANDOFF_MS
+    slices = (now_ms(own_server) - began_ms) // wait_queue.HANDOFF_MS
     assert got == [True]
     assert calls(own_server) - before <= 3 + slices, "to stand in line, to release, and to take what was given"
 

@@ -72,7 +72,7 @@ def test_a_renewal_by_the_watchdog(store: Store) -> None:
     lease = semaphore._holder.held()
     care = care_for(semaphore, "semaphore", "default", 60, True, None, None)
 
-    watch = Watch(care, lease, semaphore._holder._turns.leases, semaphore._holder._lengthen, 60_000, 0)
+    watch = Watch(care, lease, semaphore._holder._queue.leases, semaphore._holder._lengthen, 60_000, 0)
 
     assert flushed(store, _extend_all([(watch, 60_000)])) == [1]
 

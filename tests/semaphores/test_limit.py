@@ -110,7 +110,7 @@ def test_who_waits_for_more_than_a_lower_limit_is_told_and_holds_up_nobody(store
     holder.release()
 
     assert few.is_served()
-    assert store.raw.exists(many.steps.request.bell), "it need not wait for the end of its slice"
+    assert store.raw.exists(many.steps.request.wakeup.keys[0]), "it need not wait for the end of its slice"
     assert not many.is_served()
     assert isinstance(many.steps.error, TooManyPermits)
 

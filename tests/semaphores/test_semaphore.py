@@ -354,6 +354,7 @@ def test_the_room_declares_its_scripts() -> None:
     assert {script.name: script.idempotent for script in declared} == {
         "acquire": True,
         "release": False,
+        "confirm": True,
         "abandon": True,
         "refresh": True,
         "set_limit": True,

@@ -16,7 +16,7 @@ def test_the_state_tells_holders_limit_and_who_waits(store: Store) -> None:
     three.acquire(permits=3)
     one.acquire()
     waiting = Semaphore("reports", 4)
-    client().execute(waiting._holder._ask("w:4:4", 6_000))
+    client().execute(waiting._holder._ask("w:4:4", True))
 
     state = run(client(), inspect("reports"))
 

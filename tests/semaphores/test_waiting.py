@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from django_redis_components.core import turns
+from django_redis_components.core import wait_queue
 from django_redis_components.core.connections import client
 from django_redis_components.core.protocol import Sleep, Wait
 from django_redis_components.semaphores import Semaphore
@@ -131,7 +131,7 @@ def test_a_hand_off_is_a_short_lease_until_the_waiter_takes_it(store: Store) -> 
 
     holder.release()
 
-    assert 1 < holder.holders()[0].remaining <= turns.HANDOFF_MS / 1_000
+    assert 1 < holder.holders()[0].remaining <= wait_queue.HANDOFF_MS / 1_000
     assert waiter.is_served()
     assert holder.holders()[0].remaining > 59
 
@@ -152,7 +152,7 @@ def test_a_lost_bell_loses_nothing_and_an_unheard_one_goes_by_itself(store: Stor
 
     holder.release()
 
-    assert 0 < store.raw.pttl(waiter.steps.request.bell) <= turns.HANDOFF_MS
+    assert 0 < store.raw.pttl(waiter.steps.request.wakeup.keys[0]) <= wait_queue.HANDOFF_MS
     assert waiter.is_served()
 
 
@@ -169,7 +169,7 @@ def test_a_waiter_goes_on_when_the_server_forgets_the_scripts_meanwhile(store: S
 def test_a_dead_waiter_is_skipped(store: Store) -> None:
     holder = held()
     dead, alive = Waiter(), Waiter()
-    store.raw.zadd(f"{key_of(store)}:alive", {line(store)[0]: 1})
+    store.raw.zadd(f"{key_of(store)}:asked", {line(store)[0]: 1})
 
     holder.release()
 
@@ -181,7 +181,7 @@ def test_a_dead_waiter_is_skipped(store: Store) -> None:
 def test_a_waiter_that_died_holding_a_hand_off_costs_its_time_only(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turns, "HANDOFF_MS", 100)
+    monkeypatch.setattr(wait_queue, "HANDOFF_MS", 100)
     holder = held()
     Waiter()
 
@@ -216,7 +216,7 @@ def test_a_wait_ends_with_the_first_permit_that_expires(store: Store) -> None:
 def test_no_wait_is_longer_than_a_hand_off(store: Store) -> None:
     held(timeout=600)
 
-    assert Waiter().steps.request.seconds == pytest.approx(turns.HANDOFF_MS / 1_000)
+    assert Waiter().steps.request.seconds == pytest.approx(0.75 * wait_queue.HANDOFF_MS / 1_000)
 
 
 def test_who_stands_behind_somebody_who_wants_more_than_is_free_waits_too(store: Store) -> None:

@@ -1,31 +1,31 @@
--- For a waiter that was interrupted: leaves the line, and hands on the lock if it was just given.
+-- For a waiter that gives up: leaves the queue, and passes the lock on if it was just granted.
 -- Precondition: none.
 -- KEYS[1] lock  string: the holder's token
 -- KEYS[2] fence  string: the last fencing token
 -- KEYS[3] queue  zset: waiting token -> ticket
--- KEYS[4] alive  zset: waiting token -> server time in ms at which it counts as dead
 -- ARGV[1] token  text
 -- ARGV[2] handoff_ms  milliseconds of the lease that the next waiter gets
--- ARGV[3] fair  1: hand over; 0: free the lock and tell the next waiter
--- DERIVED <lock>:bell:<token>
+-- ARGV[3] fair  1: hand over; 0: free the lock and wake a waiter
+-- DERIVED <lock>:asked, <lock>:paused, <lock>:handoffs, <lock>:probes, <lock>:wakeup, <lock>:wakeup:<token>
 -- Returns 1: it waited, or held the lock
 -- Returns 0: it did neither
--- Cost: O(log waiters), plus O(log waiters) for each dead waiter it drops
-local base, lock, fence, queue, alive = KEYS[1], KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+-- Cost: O(log waiters), plus O(log waiters) for each waiter that is probed or passed over
+local base, lock, fence, queue = KEYS[1], KEYS[1], KEYS[2], KEYS[3]
 local token, handoff_ms, fair = ARGV[1], tonumber(ARGV[2]), ARGV[3] == "1"
 local time = redis.call("TIME")
 local now_us = time[1] * 1000000 + time[2]
 local now_ms = math.floor(now_us / 1000)
 -- @include fence
--- @include turns
--- @include grant
--- @include hand_on
+-- @include plain
 
-local waited = redis.call("ZSCORE", queue, token)
-leave(token)
-redis.call("DEL", base .. ":bell:" .. token)
-if redis.call("GET", lock) == token then
-  hand_on(handoff_ms, fair)
-  return 1
+local waited, held = leave(token), holds(token)
+redis.call("DEL", wakeup_of(token))
+if held then
+  revoke(token)
 end
-return waited and 1 or 0
+review() -- it may have read the shared wakeup, by which another was told to
+if fits() then
+  pass_on(fair)
+end
+watch_handoffs()
+return (waited or held) and 1 or 0

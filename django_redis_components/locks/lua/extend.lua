@@ -4,6 +4,7 @@
 -- KEYS[2] fence  string: the last fencing token
 -- ARGV[1] token  text
 -- ARGV[2] ttl_ms  milliseconds
+-- DERIVED <lock>:handoffs
 -- Returns 1: the lease is ours and lasts that long
 -- Returns 0: not held by this token
 -- Cost: O(1)
@@ -15,5 +16,6 @@ if redis.call("GET", lock) ~= token then
   return 0
 end
 redis.call("PEXPIRE", lock, ttl_ms, "GT")
+redis.call("ZREM", lock .. ":handoffs", token) -- adopted before its waiter has taken it
 keep_fence(fence, ttl_ms)
 return 1

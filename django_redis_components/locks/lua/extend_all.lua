@@ -5,6 +5,7 @@
 -- ARGV[1] token  text
 -- ARGV[2] ttl_ms  milliseconds
 -- ARGV[3..] names  text
+-- DERIVED <group>:handoffs
 -- DERIVED <group>:held:<name>, <group>:fence:<name>
 -- Returns 1: all are ours, and last that long
 -- Returns 0: not all are held by this token; nothing was changed
@@ -19,6 +20,7 @@ for _, name in ipairs(names) do
     return 0
   end
 end
+redis.call("ZREM", group .. ":handoffs", token) -- adopted before its waiter has taken it
 for _, name in ipairs(names) do
   redis.call("PEXPIRE", group .. ":held:" .. name, ttl_ms, "GT")
   keep_fence(group .. ":fence:" .. name, ttl_ms)

@@ -6,6 +6,7 @@
 -- KEYS[3] fence  string: the last fencing token of a writer
 -- ARGV[1] token  text
 -- ARGV[2] ttl_ms  milliseconds
+-- DERIVED <writer>:handoffs
 -- Returns 1: the lease is ours and lasts that long
 -- Returns 0: this token is not in
 -- Cost: O(log readers)
@@ -21,11 +22,13 @@ if string.sub(token, -2) == ":r" then
   end
   redis.call("ZADD", readers, "XX", "GT", now_ms + ttl_ms, token)
   redis.call("PEXPIRE", readers, ttl_ms, "GT")
+  redis.call("ZREM", writer .. ":handoffs", token) -- adopted before its waiter has taken it
   return 1
 end
 if redis.call("GET", writer) ~= token then
   return 0
 end
 redis.call("PEXPIRE", writer, ttl_ms, "GT")
+redis.call("ZREM", writer .. ":handoffs", token)
 keep_fence(fence, ttl_ms)
 return 1

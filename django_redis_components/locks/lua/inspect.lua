@@ -1,18 +1,21 @@
--- Reads who holds the lock and who waits. Changes nothing: the dead in line are passed over, not dropped.
+-- Reads who holds the lock and who waits. Changes nothing: waiters that were silent too long are not listed.
 -- Precondition: none.
 -- KEYS[1] lock  string: the holder's token
 -- KEYS[2] fence  string: the last fencing token
 -- KEYS[3] queue  zset: waiting token -> ticket
--- KEYS[4] alive  zset: waiting token -> server time in ms at which it counts as dead
+-- KEYS[4] asked  zset: waiting token -> server time in ms at which it asked last
+-- KEYS[5] handoffs  zset: token that was handed the lock and has not taken it -> server time in ms
 -- ARGV[1] most  number of waiters to list
+-- ARGV[2] liveness_ms  milliseconds after which a silent waiter does not count
 -- Returns {holder, left_ms, fence, age_ms, waiting, token, ...}: holder "" for nobody, left_ms -1 for ever,
--- fence 0 when it is forgotten, tokens in the order of the line
--- Cost: O(log waiters + most)
-local lock, fence, queue, alive = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local most = tonumber(ARGV[1])
+-- fence 0 when it is forgotten, tokens in the order of the queue
+-- Cost: O(log waiters + most + hand-offs)
+local lock, fence, queue, asked, handoffs = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local most, liveness_ms = tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call("TIME")
 local now_us = time[1] * 1000000 + time[2]
 local now_ms = math.floor(now_us / 1000)
+-- @include waiting
 
 local holder = redis.call("GET", lock) or ""
 local last = tonumber(redis.call("GET", fence) or 0)
@@ -21,9 +24,9 @@ if holder ~= "" then
   left_ms = redis.call("PTTL", lock)
   age_ms = last > 0 and math.max(0, now_ms - math.floor(last / 1000)) or 0
 end
-local state = { holder, left_ms, last, age_ms, redis.call("ZCOUNT", alive, now_ms, "+inf") }
+local state = { holder, left_ms, last, age_ms, count_waiting() }
 for _, token in ipairs(redis.call("ZRANGE", queue, 0, most - 1)) do
-  if tonumber(redis.call("ZSCORE", alive, token) or 0) >= now_ms then
+  if is_waiting(token) then
     state[#state + 1] = token
   end
 end

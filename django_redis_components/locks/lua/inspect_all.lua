@@ -1,22 +1,23 @@
--- Reads for each of these names who holds it and who waits for it. Changes nothing: the dead in line are passed
--- over, not dropped.
+-- Reads for each of these names who holds it and who waits for it. Changes nothing: waiters that were silent
+-- too long are not listed.
 -- Precondition: none.
 -- KEYS[1] group  hash: waiting token -> the names it wants, a line each
 -- ARGV[1] most  number of waiters to look at, of each name; those behind count as living
--- ARGV[2..] names  text
--- DERIVED <group>:alive
+-- ARGV[2] liveness_ms  milliseconds after which a silent waiter does not count
+-- ARGV[3..] names  text
+-- DERIVED <group>:asked
 -- DERIVED <group>:held:<name>, <group>:fence:<name>, <group>:line:<name>
 -- Returns for each name {holder, left_ms, fence, age_ms, waiting, token, ...}, as `inspect` does
 -- Cost: O(names * most * log waiters)
 local group = KEYS[1]
-local most = tonumber(ARGV[1])
-local names = { unpack(ARGV, 2) }
+local most, liveness_ms = tonumber(ARGV[1]), tonumber(ARGV[2])
+local names = { unpack(ARGV, 3) }
 local time = redis.call("TIME")
 local now_us = time[1] * 1000000 + time[2]
 local now_ms = math.floor(now_us / 1000)
 
 local function lives(token)
-  return tonumber(redis.call("ZSCORE", group .. ":alive", token) or 0) >= now_ms
+  return tonumber(redis.call("ZSCORE", group .. ":asked", token) or 0) >= now_ms - liveness_ms
     and redis.call("HEXISTS", group, token) == 1
 end
 

@@ -4,6 +4,7 @@
 -- KEYS[2] limit  string: the limit that was set for all
 -- ARGV[1] permit  text: <id>:<count>:<limit>
 -- ARGV[2] ttl_ms  milliseconds of the lease
+-- DERIVED <holders>:handoffs
 -- Returns 1: held, for that long from now
 -- Returns 0: it had expired
 -- Cost: O(log permits) for each permit it counts for, and for each found expired
@@ -18,5 +19,6 @@ local ends = redis.call("ZSCORE", holders, permit)
 if not ends then
   return 0
 end
+redis.call("ZREM", holders .. ":handoffs", permit) -- adopted before its waiter has taken it
 grant(permit, math.max(ends - now_ms, ttl_ms))
 return 1

@@ -1,17 +1,16 @@
--- Sets the limit for all, or lets each keep to its own again, and grants what became free to those in line.
+-- Sets the limit for all, or lets each keep to its own again, and grants what became free to the waiters.
 -- What is held stays held, also above a lower limit.
 -- Precondition: none.
 -- KEYS[1] holders  zset: held permit -> server time in ms at which it expires
 -- KEYS[2] queue  zset: waiting permit -> ticket
--- KEYS[3] alive  zset: waiting permit -> server time in ms at which it counts as dead
--- KEYS[4] limit  string: the limit that was set for all
+-- KEYS[3] limit  string: the limit that was set for all
 -- ARGV[1] number  permits; 0: no limit for all
--- ARGV[2] handoff_ms  milliseconds of the leases that those in line get
--- DERIVED <holders>:bell:<permit>
+-- ARGV[2] handoff_ms  milliseconds of the leases that waiters get
+-- DERIVED <holders>:asked, <holders>:paused, <holders>:handoffs, <holders>:probes, <holders>:wakeup
+-- DERIVED <holders>:wakeup:<permit>
 -- Returns 1: done
 -- Cost: O(log permits) for each permit that is granted or found expired
-local base, holders, queue, alive = KEYS[1], KEYS[1], KEYS[2], KEYS[3]
-local limit = KEYS[4]
+local base, holders, queue, limit = KEYS[1], KEYS[1], KEYS[2], KEYS[3]
 local number, handoff_ms = tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call("TIME")
 local now_us = time[1] * 1000000 + time[2]
@@ -22,8 +21,8 @@ else
   redis.call("DEL", limit)
 end
 -- @include permits
--- @include turns
--- @include serve
+-- @include permit_queue
 
-serve(nil)
+serve()
+watch_handoffs()
 return 1

@@ -1,9 +1,7 @@
--- The lines before the names of a group. Whoever waits stands in the line of each name it wants, under one
--- ticket, so whoever came first is first in all of its lines: none can block each other for ever.
--- Expects the locals base, now_us and now_ms. `base` is the hash of what each waiting token wants.
-local alive = base .. ":alive"
+-- The queues before the names of a group. A waiter is queued before each name that it wants, under one ticket, and tickets
+-- are in one order: the waiter with the lowest is first in all of its queues, so none can block each other for ever.
+-- Expects the locals base, handoff_ms, now_us and now_ms. `base` is the hash of what each waiting token wants.
 -- @include fence_ms
--- @include bell
 
 local function held(name)
   return base .. ":held:" .. name
@@ -17,7 +15,7 @@ local function line(name)
   return base .. ":line:" .. name
 end
 
-local function wishes(token)
+local function wants(token)
   local names = {}
   for name in string.gmatch(redis.call("HGET", base, token) or "", "[^\n]+") do
     names[#names + 1] = name
@@ -25,44 +23,20 @@ local function wishes(token)
   return names
 end
 
-local function leave(token)
-  for _, name in ipairs(wishes(token)) do
-    redis.call("ZREM", line(name), token)
+local function queues_of(token)
+  local queues = {}
+  for at, name in ipairs(wants(token)) do
+    queues[at] = line(name)
   end
-  redis.call("ZREM", alive, token)
-  return redis.call("HDEL", base, token) == 1
+  return queues
 end
 
--- The first in the line of a name who still lives. The dead before it leave all their lines.
-local function head(name)
-  while true do
-    local first = redis.call("ZRANGE", line(name), 0, 0)[1]
-    if not first then
-      return nil
-    end
-    local until_ms = tonumber(redis.call("ZSCORE", alive, first) or 0)
-    if until_ms >= now_ms and redis.call("HEXISTS", base, first) == 1 then
-      return first
-    end
-    leave(first)
-    redis.call("ZREM", line(name), first)
-  end
-end
-
--- Whether a token may have all of these: nobody else holds one, and nobody stands before it.
-local function may(token, names)
-  for _, name in ipairs(names) do
-    local holder = redis.call("GET", held(name))
-    local first = head(name)
-    if (holder and holder ~= token) or (first and first ~= token) then
-      return false
-    end
-  end
-  return true
+local function forget(token)
+  redis.call("HDEL", base, token)
 end
 
 -- Makes a token the holder of all of these, under one number that is above the last of each.
-local function grant(to, names, ttl_ms)
+local function grant_names(to, names, ttl_ms)
   local number = now_us
   for _, name in ipairs(names) do
     number = math.max(number, tonumber(redis.call("GET", fence_of(name)) or 0) + 1)
@@ -74,8 +48,12 @@ local function grant(to, names, ttl_ms)
   return number
 end
 
--- Lets go of what a token holds of these, and returns how many that were.
-local function let_go(token, names)
+local function grant(token, ttl_ms)
+  return grant_names(token, wants(token), ttl_ms)
+end
+
+-- Frees what a token holds of these, and returns how many that were.
+local function free(token, names)
   local count = 0
   for _, name in ipairs(names) do
     if redis.call("GET", held(name)) == token then
@@ -85,17 +63,53 @@ local function let_go(token, names)
   return count
 end
 
--- Hands what is free to whoever is first in the line of it and may have all that it wants.
-local function settle(names, handoff_ms)
-  for _, name in ipairs(names) do
-    local first = head(name)
-    if first and redis.call("EXISTS", held(name)) == 0 then
-      local wanted = wishes(first)
-      if may(first, wanted) then
-        leave(first)
-        grant(first, wanted, handoff_ms)
-        ring(first, handoff_ms)
-      end
+local function revoke(token)
+  free(token, wants(token))
+end
+
+local function holds(token)
+  for _, name in ipairs(wants(token)) do
+    if redis.call("GET", held(name)) == token then
+      return true
     end
   end
+  return false
+end
+
+-- @include wait_queue
+
+-- Whether a waiter is first in all of its queues, and all that it wants is free.
+local function fits(token)
+  for _, name in ipairs(wants(token)) do
+    if redis.call("EXISTS", held(name)) == 1 or head(line(name)) ~= token then
+      return false
+    end
+  end
+  return true
+end
+
+-- Grants what is free of these names, and of those whose queues lost a waiter, to those first in their queues: a hand-off,
+-- or to the caller its whole lease. Returns the caller's number if it was its turn.
+local function serve(names, caller, ttl_ms)
+  for _, name in ipairs(names) do
+    vacated[#vacated + 1] = line(name)
+  end
+  local number
+  local at = 1
+  while at <= #vacated do -- it grows
+    local first = head(vacated[at])
+    if first and fits(first) then
+      if first == caller then
+        number = grant(first, ttl_ms)
+        leave(first)
+      else
+        offer(first)
+      end
+    end
+    at = at + 1
+  end
+  if number and offered then
+    notify(shared_wakeup)
+  end
+  return number
 end

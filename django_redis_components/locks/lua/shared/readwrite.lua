@@ -1,9 +1,8 @@
--- Readers together or one writer, in the order of one line. Expects the locals base, writer, readers, fence,
--- queue, alive, now_us and now_ms.
+-- Readers together or one writer, in the order of one queue. Expects the locals base, writer, readers, fence, queue,
+-- handoff_ms, now_us and now_ms.
 -- @include fence
--- @include turns
 
--- What is over is gone from here on; the writer's key goes by itself.
+-- Leases that are over are gone from here on; the writer's key goes by itself.
 redis.call("ZREMRANGEBYSCORE", readers, "-inf", now_ms)
 
 local function reads(token)
@@ -30,17 +29,22 @@ local function set_lease(token, ttl_ms)
   end
 end
 
+local function holds(token)
+  return left_of(token) ~= nil
+end
+
+-- Whether a waiter can be let in: a reader beside readers, a writer alone.
+local function fits(token)
+  return redis.call("EXISTS", writer) == 0 and (reads(token) or redis.call("EXISTS", readers) == 0)
+end
+
 -- Lets a token in, and returns its number: a writer's fencing token, 1 for a reader.
-local function admit(token, ttl_ms)
+local function grant(token, ttl_ms)
   set_lease(token, ttl_ms)
   return reads(token) and 1 or next_fence(ttl_ms)
 end
 
-local function is_open_to(token)
-  return redis.call("EXISTS", writer) == 0 and (reads(token) or redis.call("EXISTS", readers) == 0)
-end
-
-local function let_go(token)
+local function revoke(token)
   if reads(token) then
     redis.call("ZREM", readers, token)
   else
@@ -48,13 +52,4 @@ local function let_go(token)
   end
 end
 
--- Hands what is free to the first in line: to one writer, or to all readers up to the next writer.
-local function settle(handoff_ms)
-  local first = head()
-  while first and is_open_to(first) do
-    leave(first)
-    admit(first, handoff_ms)
-    ring(first, handoff_ms)
-    first = head()
-  end
-end
+-- @include one_queue

@@ -21,7 +21,7 @@ local function is_too_great(permit)
   return count > most
 end
 
--- Grants a permit, or sets its lease anew. The key lives as long as the last permit in it.
+-- Grants a permit, or sets its lease anew, and returns 1. The key lives as long as the last permit in it.
 local function grant(permit, ttl_ms)
   redis.call("ZADD", holders, now_ms + ttl_ms, permit)
   for number = 2, (wanted(permit)) do
@@ -29,5 +29,17 @@ local function grant(permit, ttl_ms)
   end
   if redis.call("PEXPIRE", holders, ttl_ms, "GT") == 0 then
     redis.call("PEXPIRE", holders, ttl_ms, "NX")
+  end
+  return 1
+end
+
+local function holds(permit)
+  return redis.call("ZSCORE", holders, permit) and true or false
+end
+
+local function revoke(permit)
+  redis.call("ZREM", holders, permit)
+  for number = 2, (wanted(permit)) do
+    redis.call("ZREM", holders, permit .. "#" .. number)
   end
 end

@@ -1,0 +1,163 @@
+"""Waiters that died or hang: they cost the living one hand-off, whatever their number."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
+from typing import Any
+
+import pytest
+
+from django_redis_components.core.connections import client
+from django_redis_components.core.protocol import run
+from django_redis_components.locks import Lock, MultiLock, ReadWriteLock
+from django_redis_components.semaphores import Semaphore
+from django_redis_components.semaphores.state import inspect
+from tests.support import Store, eventually
+from tests.support.child import say
+from tests.support.processes import Child, Children
+
+#: Hand-offs of two seconds that the living may wait in all, on a machine that is busy.
+HANDOFFS_S = 3 * 2.0
+
+
+def made(kind: str, number: int = 0) -> Any:
+    """What the waiter of this number acquires."""
+    if kind == "lock":
+        return Lock("door", timeout=60)
+    if kind == "group":
+        return MultiLock("door", "gate", group="doors", timeout=60)
+    if kind == "semaphore":
+        return Semaphore("door", 2, timeout=60, blocking=True)
+    both = ReadWriteLock("door", timeout=60)
+    return both.read() if number % 2 else both.write()
+
+
+def waiting(kind: str) -> int:
+    if kind == "semaphore":
+        return run(client(), inspect("door")).waiting
+    if kind == "group":
+        return made(kind).inspect()["door"].waiting
+    return (ReadWriteLock("door") if kind == "readwrite" else Lock("door")).inspect().waiting
+
+
+def wait_in_tasks(kind: str, count: int) -> None:
+    """Wait for it so many times, in a process that is to be ended."""
+
+    async def main() -> None:
+        await asyncio.gather(*[made(kind, number).aacquire() for number in range(count)])
+        say("granted")
+        await asyncio.sleep(60)
+
+    asyncio.run(main())
+
+
+def held(kind: str) -> list[Any]:
+    holders = [made(kind) for _ in range(2 if kind == "semaphore" else 1)]
+    assert all(holder.acquire() for holder in holders)
+    return holders
+
+
+def victims(children: Children, kind: str, count: int) -> Child:
+    child = children.call("tests.locks.test_dead_waiters:wait_in_tasks", kind, count)
+    eventually(lambda: waiting(kind) == count)
+    return child
+
+
+def live_waiters(kind: str, served: list[int], count: int = 3) -> list[threading.Thread]:
+    """Threads that wait in this order, and note when it was their turn."""
+
+    def wait(number: int) -> None:
+        lock = made(kind)
+        assert lock.acquire()
+        served.append(number)
+        lock.release()
+
+    threads = []
+    for number in range(count):
+        before = waiting(kind)
+        threads.append(threading.Thread(target=wait, args=(number,)))
+        threads[-1].start()
+        eventually(lambda before=before: waiting(kind) == before + 1)
+    return threads
+
+
+def seconds_of(act: Callable[[], object]) -> float:
+    began = time.monotonic()
+    act()
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize("end", [SIGKILL, SIGTERM], ids=["killed", "terminated"])
+@pytest.mark.parametrize("kind", ["lock", "group", "readwrite", "semaphore"])
+def test_many_dead_waiters_cost_the_living_no_more_than_one(
+    redis_server: Store, children: Children, kind: str, end: int
+) -> None:
+    holders = held(kind)
+    child = victims(children, kind, 12)
+    served: list[int] = []
+    threads = live_waiters(kind, served)
+    child.signal(end)
+    child.wait()
+
+    for holder in holders:
+        holder.release()
+    waited_s = seconds_of(lambda: [thread.join(60) for thread in threads])
+
+    assert sorted(served) == [0, 1, 2]
+    assert kind == "semaphore" or served == [0, 1, 2]
+    assert waited_s < HANDOFFS_S
+
+
+@pytest.mark.parametrize("kind", ["lock", "group", "readwrite", "semaphore"])
+def test_many_waiters_that_hang_cost_one_hand_off(redis_server: Store, children: Children, kind: str) -> None:
+    holders = held(kind)
+    child = victims(children, kind, 12)
+    served: list[int] = []
+    threads = live_waiters(kind, served, 2)
+    child.signal(SIGSTOP)
+
+    for holder in holders:
+        holder.release()
+    waited_s = seconds_of(lambda: [thread.join(60) for thread in threads])
+    child.signal(SIGCONT)
+
+    assert sorted(served) == [0, 1]
+    assert waited_s < HANDOFFS_S
+
+
+def test_500_dead_waiters_are_passed_over_together(redis_server: Store, children: Children) -> None:
+    [holder] = held("lock")
+    child = victims(children, "lock", 500)
+    served: list[int] = []
+    threads = live_waiters("lock", served)
+    child.kill()
+
+    holder.release()
+    waited_s = seconds_of(lambda: [thread.join(60) for thread in threads])
+
+    assert served == [0, 1, 2]
+    assert waited_s < HANDOFFS_S
+
+
+def test_a_waiter_that_hung_for_long_keeps_its_place(redis_server: Store, children: Children) -> None:
+    [holder] = held("lock")
+    child = victims(children, "lock", 1)
+    child.signal(SIGSTOP)
+    eventually(lambda: waiting("lock") == 0)  # it does not count any more
+    later: list[int] = []
+    threads = live_waiters("lock", later, 1)
+    child.signal(SIGCONT)
+    eventually(lambda: waiting("lock") == 2)
+
+    holder.release()
+
+    child.wait_for("granted")
+    assert later == []
+    child.kill()
+    redis_server.raw.delete(f"{redis_server.prefix}:locks:{{door}}")
+    threads[0].join(60)
+    assert later == [0]

@@ -1,0 +1,203 @@
+"""`blocking_timeout` is a limit: the answer comes in time, and no grant after it. A lease that is over is no grant."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from redis.exceptions import ConnectionError, TimeoutError
+
+from django_redis_components.core.connections import client
+from django_redis_components.locks import Lock, MultiLock, ReadWriteLock, lock
+from django_redis_components.semaphores import Semaphore
+from tests.conftest import components_settings
+from tests.locks.steps import Steps
+from tests.support import Store, eventually, run_async
+
+Make = Callable[..., Any]
+MAKES: dict[str, Make] = {
+    "lock": lambda **options: Lock("door", **options),
+    "group": lambda **options: MultiLock("door", "gate", group="doors", **options),
+    "spread": lambda **options: MultiLock("door", "gate", **options),
+    "write": lambda **options: ReadWriteLock("door", **options).write(),
+    "read": lambda **options: ReadWriteLock("door", **options).read(),
+    "semaphore": lambda **options: Semaphore("door", 1, **{"blocking": True} | options),
+}
+
+
+@pytest.fixture(params=MAKES)
+def make(request: pytest.FixtureRequest) -> Make:
+    return MAKES[request.param]
+
+
+@pytest.fixture(params=[kind for kind in MAKES if kind not in ("read", "spread")])
+def make_exclusive(request: pytest.FixtureRequest) -> Make:
+    return MAKES[request.param]
+
+
+def flow_of(item: Any) -> Any:
+    """What `acquire` does, to be driven by hand."""
+    return item._holder.acquire(1) if isinstance(item, Semaphore) else item._holder.acquire()
+
+
+def answered_late(steps: Steps, seconds: float) -> None:
+    """Let the server do what is wanted, and bring its reply late."""
+    assert steps.request is not None
+    reply = steps.request.perform(client())
+    time.sleep(seconds)
+    steps.send(reply)
+
+
+def finished(steps: Steps) -> Any:
+    while steps.request is not None:
+        steps.go()
+    if steps.error is not None:
+        raise steps.error
+    return steps.value
+
+
+def test_a_timeout_is_not_rounded_up_by_the_server(redis_server: Store, make_exclusive: Make) -> None:
+    make_exclusive(timeout=60).acquire()
+    late_s = []
+
+    for _ in range(12):
+        began = time.monotonic()
+        assert not make_exclusive(blocking_timeout=0.03).acquire()
+        late_s.append(time.monotonic() - began - 0.03)
+
+    assert min(late_s) >= 0
+    assert sorted(late_s)[2] < 0.005
+
+
+def test_a_timeout_is_not_rounded_up_by_the_server_on_an_event_loop(redis_server: Store) -> None:
+    late_s = []
+
+    async def main() -> None:
+        await Lock("door").aacquire()
+        for _ in range(12):
+            began = time.monotonic()
+            assert not await Lock("door", blocking_timeout=0.03).aacquire()
+            late_s.append(time.monotonic() - began - 0.03)
+
+    run_async(main)
+
+    assert sorted(late_s)[2] < 0.005
+
+
+def test_a_grant_that_arrives_after_the_timeout_is_given_back(redis_server: Store, make: Make) -> None:
+    item = make(timeout=60, blocking_timeout=0.02)
+    steps = Steps(flow_of(item))
+
+    answered_late(steps, 0.03)
+
+    assert finished(steps) is False
+    assert item.remaining() == 0.0
+    assert make(timeout=60, blocking_timeout=0).acquire()
+
+
+def test_a_lease_that_is_over_when_its_reply_arrives_is_asked_for_again(redis_server: Store, make: Make) -> None:
+    item = make(timeout=0.05)
+    steps = Steps(flow_of(item))
+
+    answered_late(steps, 0.05)
+
+    assert steps.value is not True
+    assert finished(steps) is False or item.remaining() > 0
+
+
+def test_replies_that_are_always_too_late_are_no_grant(redis_server: Store, make_exclusive: Make) -> None:
+    item = make_exclusive(timeout=0.02)
+    steps = Steps(flow_of(item))
+
+    while steps.request is not None:
+        answered_late(steps, 0.03)
+
+    assert steps.value is False
+    assert item.remaining() == 0.0
+    assert make_exclusive(timeout=60, blocking_timeout=0).acquire()
+
+
+@pytest.mark.parametrize("kind", ["lock", "group", "spread", "write", "read"])
+def test_acquire_with_the_holders_token_does_not_shorten_its_lease(store: Store, kind: str) -> None:
+    first, second = MAKES[kind](timeout=1.9), MAKES[kind](timeout=0.1)
+    first.acquire()
+
+    assert second.acquire(token=first.token)
+
+    time.sleep(0.05)
+    eventually(lambda: second.remaining() == 0.0)
+    assert first.owned()
+    first.check()
+
+
+@pytest.fixture
+def hung(own_server: Store, settings: Any) -> Iterator[Callable[[], None]]:
+    """Stops the server; a request to it fails after two seconds."""
+    impatient = components_settings(own_server)
+    impatient["CONNECTIONS"]["default"]["SOCKET_TIMEOUT"] = 2.0
+    settings.REDIS_COMPONENTS = impatient
+    pid = own_server.servers[0].pid
+    yield lambda: os.kill(pid, signal.SIGSTOP)
+    os.kill(pid, signal.SIGCONT)
+
+
+def test_a_server_that_hangs_costs_one_socket_timeout_after_the_limit(own_server: Store, hung: Any) -> None:
+    Lock("door").acquire()
+    outcome: list[object] = []
+
+    def wait() -> None:
+        try:
+            outcome.append(Lock("door").acquire(blocking_timeout=0.4))
+        except (ConnectionError, TimeoutError) as exc:
+            outcome.append(exc)
+        outcome.append(time.monotonic())
+
+    began = time.monotonic()
+    thread = threading.Thread(target=wait)
+    thread.start()
+    eventually(lambda: Lock("door").inspect().waiting == 1)
+    hung()
+    thread.join(60)
+
+    assert outcome[0] is False or isinstance(outcome[0], Exception)
+    assert outcome[1] - began < 0.4 + 2.0 + 1.0
+
+
+def test_a_server_that_hangs_costs_one_socket_timeout_also_on_an_event_loop(own_server: Store, hung: Any) -> None:
+    took_s = []
+
+    async def main() -> None:
+        await Lock("door").aacquire()
+        began = time.monotonic()
+        waiter = asyncio.create_task(Lock("door").aacquire(blocking_timeout=0.4))
+        await asyncio.to_thread(eventually, lambda: Lock("door").inspect().waiting == 1)
+        hung()
+        await asyncio.wait([waiter], timeout=30)
+        took_s.append(time.monotonic() - began)
+        assert waiter.exception() is not None or waiter.result() is False
+
+    run_async(main)
+
+    assert took_s[0] < 0.4 + 2.0 + 1.0
+
+
+def test_a_free_lock_is_acquired_with_any_timeout(redis_server: Store) -> None:
+    assert any(Lock(f"door {number}").acquire(blocking_timeout=0.0001) for number in range(20))
+
+
+def test_the_decorated_function_is_not_called_under_a_lease_that_is_over(redis_server: Store) -> None:
+    called = []
+
+    @lock("door", timeout=0.002, on_conflict="skip")
+    def work() -> None:
+        called.append(True)
+
+    work()
+
+    assert called == []
