@@ -18,7 +18,7 @@ class Grant:
     """One lease of one lock, as its holder knew it.
 
     Attributes:
-        fence: its number; 0 for a reader, who has none.
+        fence: its number; 0 for a reader or a permit, which have none.
         asked, answered: before the lock was asked for, and after that was granted.
         inside: the last moment at which the holder could prove by its own clock that the lease lasted.
         robbed: it ended although the holder's clock said that it lasts.
@@ -72,6 +72,23 @@ def shared(grants: Iterable[Grant]) -> int:
     readers = sorted((one for one in grants if one.reads and one.inside), key=lambda one: (one.lock, one.answered))
     pairs = itertools.pairwise(readers)
     return sum(before.lock == after.lock and after.answered < before.inside for before, after in pairs)
+
+
+def crowds(grants: Iterable[Grant], limit: int) -> list[str]:
+    """Moments at which more than so many surely held one semaphore. A grant of several permits is there for each."""
+    moments = [
+        moment
+        for grant in grants
+        if grant.inside > grant.answered
+        for moment in ((grant.lock, grant.answered, 1), (grant.lock, grant.inside, -1))
+    ]
+    held: dict[str, int] = defaultdict(int)
+    found = []
+    for lock, at, change in sorted(moments):
+        held[lock] += change
+        if held[lock] > limit:
+            found.append(f"{lock}: {held[lock]} permits of {limit} at {at}")
+    return found
 
 
 def stale_writes(fences: Iterable[int]) -> list[str]:

@@ -1,7 +1,8 @@
 """Processes that take locks, hold them, extend them and write under them, and put down what they know.
 
 Half of them are asynchronous, and cancel some of what they ask for. Half of all locks are reached through a
-network that loses replies. Nobody is careful: who learns that its lease has ended writes once more.
+network that loses replies. None is careful: a holder that learns that its lease has ended writes once more. Each tells
+the process that makes the faults whether it waits (`WAITING`).
 """
 
 from __future__ import annotations
@@ -13,20 +14,20 @@ import os
 import random
 import signal
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, MutableSequence
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from redis.exceptions import RedisError
 
-from django_redis_components.locks import LockLost, LockNotOwned
-from django_redis_components.locks.holdable import Holdable
 from tests.locks.chaos.board import Board
-from tests.locks.chaos.kinds import made
+from tests.locks.chaos.kinds import LOST, NOT_OWNED, made
 
 #: Seconds of a lease.
 LEASE_S = 1.0
+#: What a process writes in its place of the shared memory while it asks for a lock.
+WAITING = 1
 #: Share of the steps under a lock before which a holder is stopped for longer than its lease.
 STOPS = 0.02
 
@@ -34,8 +35,11 @@ STOPS = 0.02
 class Smith:
     """One process. The same coroutine drives locks either way: without a loop it never waits for anything."""
 
-    def __init__(self, directory: str, kind: str, is_async: bool, board: Board) -> None:
+    def __init__(
+        self, directory: str, kind: str, is_async: bool, board: Board, states: MutableSequence[int], number: int
+    ) -> None:
         random.seed(os.getpid())
+        self._states, self._number = states, number
         self._kind = kind
         self._aliases = list(settings.REDIS_COMPONENTS["CONNECTIONS"])
         self._is_async = is_async
@@ -62,7 +66,10 @@ class Smith:
             using=random.choice(self._aliases),
         )
         asked = self._board.now()
-        if not await self._patiently(lambda: self._take(lock)):
+        self._states[self._number] = WAITING
+        granted = await self._patiently(lambda: self._take(lock))
+        self._states[self._number] = 0
+        if not granted:
             await self._pause(random.uniform(0, 0.05))
             return
         fence = lock.fencing_token
@@ -84,7 +91,7 @@ class Smith:
         for name in names if fence else ():
             self._board.write(name, fence or 0)
 
-    async def _take(self, lock: Holdable) -> bool:
+    async def _take(self, lock: Any) -> bool:
         if not self._is_async:
             return lock.acquire()
         task = asyncio.ensure_future(lock.aacquire())
@@ -97,7 +104,7 @@ class Smith:
             self._board.count("cancelled")
             return False
 
-    async def _goes_on(self, lock: Holdable) -> bool:
+    async def _goes_on(self, lock: Any) -> bool:
         """Extend it perhaps, and put down that it still lasts."""
         try:
             if random.random() < (0.3 if lock.remaining() else 0.6):
@@ -105,20 +112,20 @@ class Smith:
                 self._board.count("extended")
             now = self._board.now()
             lock.check()
-        except LockLost:
+        except LOST:
             self._board.count("lost")
             return False
-        except LockNotOwned:
+        except NOT_OWNED:
             self._board.count("not extended")
             return False
         self._note("inside", now)
         return True
 
-    async def _give_back(self, lock: Holdable) -> None:
+    async def _give_back(self, lock: Any) -> None:
         surely_ours_until = time.monotonic() + lock.remaining()
         try:
             await self._patiently(lambda: self._do(lock, "release"))
-        except LockNotOwned:
+        except NOT_OWNED:
             if time.monotonic() < surely_ours_until:
                 self._note("robbed")
             self._board.count("not released")
@@ -131,7 +138,7 @@ class Smith:
             except RedisError:
                 self._board.count("errors")
 
-    async def _do(self, lock: Holdable, method: str, *args: object) -> Any:
+    async def _do(self, lock: Any, method: str, *args: object) -> Any:
         reply = getattr(lock, f"a{method}" if self._is_async else method)(*args)
         return await reply if inspect.isawaitable(reply) else reply
 

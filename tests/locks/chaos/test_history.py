@@ -1,22 +1,23 @@
 """A history of sixteen processes that are killed, stopped and cancelled while replies get lost.
 
-Of single locks, of groups of names, and of readers and writers, each on one server and on a Cluster (which
-loses no replies). The gate runs some seconds of it. The whole: ``HISTORY_S=600 pytest tests/locks/chaos -s -o
-faulthandler_timeout=0``. With ``HISTORY_WITHOUT=acquire`` (or another of `kinds.GUARDS`, or deadline, resource)
-that guard is taken out first, and the run of its kind must fail.
+Of single locks, of groups of names, of readers and writers, and of semaphores, each on one server and on a Cluster
+(which loses no replies). Waiters are killed and stopped too, and servers stall. The gate runs some seconds of it. The
+whole: ``HISTORY_S=600 pytest tests/locks/chaos -s -o faulthandler_timeout=0``. With ``HISTORY_WITHOUT=acquire`` (or
+another of `kinds.GUARDS`, or deadline, resource) that guard is taken out first, and the run of its kind must fail.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.locks.chaos.board import Board
-from tests.locks.chaos.history import Grant, problems, read_grants, shared, stale_writes
-from tests.locks.chaos.kinds import KINDS, NAMES
+from tests.locks.chaos.history import Grant, crowds, problems, read_grants, shared, stale_writes
+from tests.locks.chaos.kinds import KINDS, LIMIT, NAMES
 from tests.support import Proxy, Store
 from tests.support.processes import Children
 
@@ -35,11 +36,11 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 def test_no_two_holders_no_order_but_that_of_fences_and_no_stale_write(
-    children: Children, proxy: Proxy, kind: str, tmp_path: Path
+    children: Children, proxy: Proxy, redis_server: Store, kind: str, tmp_path: Path
 ) -> None:
     proxy.drop_random(LOSS, SEED)
 
-    grants = run(children, kind, tmp_path)
+    grants = run(children, redis_server, kind, tmp_path)
 
     print(f"{proxy.dropped} replies lost")
     assert proxy.dropped > 0
@@ -48,20 +49,26 @@ def test_no_two_holders_no_order_but_that_of_fences_and_no_stale_write(
 
 @pytest.mark.parametrize("store", ["cluster"], indirect=True)
 def test_the_same_on_a_cluster(children: Children, store: Store, kind: str, tmp_path: Path) -> None:
-    assert any(grant.inside for grant in run(children, kind, tmp_path))
+    assert any(grant.inside for grant in run(children, store, kind, tmp_path))
 
 
-def run(children: Children, kind: str, directory: Path) -> list[Grant]:
+def run(children: Children, store: Store, kind: str, directory: Path) -> list[Grant]:
     """The grants of a history in which nothing forbidden is."""
-    child = children.call("tests.locks.chaos.forge:forge", kind, HISTORY_S, SEED, str(directory), WITHOUT)
-    counts = child.result(timeout_s=HISTORY_S + 180)
+    servers = [server.pid for server in store.servers]
+    child = children.call("tests.locks.chaos.forge:forge", kind, HISTORY_S, SEED, str(directory), WITHOUT, servers)
+    try:
+        counts = child.result(timeout_s=HISTORY_S + 180)
+    finally:
+        for pid in servers:
+            os.kill(pid, signal.SIGCONT)
 
     grants = read_grants(directory)
     print(f"\n{kind}: {len(grants)} grants in {HISTORY_S:g} s, {shared(grants)} readers beside others: {counts}")
     assert problems(grants) == []
+    assert kind != "semaphore" or crowds(grants, LIMIT) == []
     with closing(Board()) as board:
         assert {name: stale_writes(board.landed(name)) for name in NAMES} == {name: [] for name in NAMES}
-    assert (shared(grants) > 0) is (kind == "readwrite")
+    assert (shared(grants) > 0) is (kind in ("readwrite", "semaphore"))
     return grants
 
 
@@ -101,6 +108,13 @@ def test_a_history_without_faults_has_no_problems() -> None:
 
     assert problems(history + readers) == []
     assert shared(history + readers) == 1
+
+
+def test_a_crowd_is_found() -> None:
+    three = [reader(100, inside=200), reader(110, inside=300), reader(120, inside=190)]
+
+    assert crowds([*three, reader(210, inside=400), reader(100, lock="bellows", inside=900)], 3) == []
+    assert crowds([*three, reader(150, inside=400)], 3) == ["anvil: 4 permits of 3 at 155"]
 
 
 def test_a_stale_write_is_found() -> None:
