@@ -262,6 +262,34 @@ def test_a_forked_child_opens_its_own_links_and_the_parents_go_on(redis_server: 
     assert (counted_in_child, counted) == (1, 2)
 
 
+def test_tls_links_of_the_parent_go_on_after_a_fork(
+    tls_port: int, certificate: Path, settings: Any, children: Children
+) -> None:
+    point(settings, f"rediss://127.0.0.1:{tls_port}/0?ssl_ca_certs={certificate}")
+
+    before, child, _, counted_in_child, after, counted = children.call(
+        "tests.core.acts:fork_with_open_links", key("fork", "n")
+    ).result()  # type: ignore[misc]
+
+    assert before == after != child
+    assert counted == counted_in_child + 1
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_a_link_in_use_is_closed_in_the_child_and_open_in_the_parent(
+    redis_server: Store, request: pytest.FixtureRequest, settings: Any, children: Children, tls: bool
+) -> None:
+    if tls:
+        certificate = request.getfixturevalue("certificate")
+        port = request.getfixturevalue("tls_port")
+        point(settings, f"rediss://127.0.0.1:{port}/0?ssl_ca_certs={certificate}")
+
+    before, child, after = children.call("tests.core.acts:fork_with_a_link_in_use", key("fork", "n")).result()  # type: ignore[misc]
+
+    assert before == after
+    assert "ConnectionError" in str(child)
+
+
 def test_a_fork_inside_a_loop_leaves_the_loops_links_to_the_parent(redis_server: Store, children: Children) -> None:
     before, child, after, rung = children.call("tests.core.acts:fork_in_a_loop", key("fork", "bell")).result()  # type: ignore[misc]
 
