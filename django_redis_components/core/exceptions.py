@@ -29,8 +29,9 @@ class SlotMigrating(RedisComponentsError, TryAgainError):
     """
 
     def __init__(self, slot: int, waited_s: float, where: str) -> None:
+        waited = f"; waited for {waited_s:.1f} s" if waited_s >= 0.05 else ""
         super().__init__(
-            f"Slot {slot} of the Cluster {where} is being moved to another node; waited for {waited_s:.1f} s. "
+            f"Slot {slot} of the Cluster {where} is being moved to another node{waited}. "
             "Nothing was executed: try again when it has moved."
         )
         self.slot = slot

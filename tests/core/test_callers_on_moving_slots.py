@@ -1,0 +1,157 @@
+"""Who does not wait for a moving slot as long as others: leases, workers, pollers, and what stands beside a page."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from django_redis_components.analytics import PageViews, guard
+from django_redis_components.core import connections
+from django_redis_components.core.exceptions import SlotMigrating
+from django_redis_components.core.keys import key
+from django_redis_components.core.slots import SlotWaits
+from django_redis_components.locks import Lock
+from django_redis_components.ratelimits import RateLimit, limiter
+from django_redis_components.taskqueue.scripts import base_key
+from django_redis_components.taskqueue.services.poller import Poller
+from tests.conftest import components_settings
+from tests.core.slots import moving
+from tests.support import Store, eventually
+from tests.support.pools import close_pools
+from tests.taskqueue import tasks
+from tests.taskqueue.support import running_worker
+
+QUEUE_LOG = "django_redis_components.taskqueue"
+
+
+@pytest.fixture
+def cluster(stores: Any, settings: Any) -> Iterator[Store]:
+    lent = stores.get("cluster").for_test("callers")
+    settings.REDIS_COMPONENTS = components_settings(lent)
+    yield lent
+    close_pools()
+    lent.delete_keys()
+
+
+def test_leases_in_other_slots_are_renewed_while_one_slot_moves(cluster: Store) -> None:
+    here, other = (Lock(name, timeout=0.9, renew=True) for name in ("here", "other"))
+    assert here.acquire()
+    assert other.acquire()
+
+    with moving(cluster, key("locks", "here")) as move:
+        move.begin()
+        move.carry(key("locks", "here"))  # its fence stays behind: TRYAGAIN
+        assert here.lost.wait(30)
+
+        assert other.check() is None
+        assert other.owned()
+    other.release()
+
+
+def test_a_worker_says_what_it_waits_for_and_that_it_goes_on(cluster: Store, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, QUEUE_LOG)
+    tasks.noted.clear()
+
+    with moving(cluster, base_key()) as move, running_worker():
+        tasks.note.enqueue("before")
+        eventually(lambda: tasks.noted == ["before"])
+        move.begin()
+        eventually(lambda: "The queue's Cluster slot is being moved (Slot " in caplog.text)
+        move.finish()
+        tasks.note.enqueue("after")
+        eventually(lambda: tasks.noted == ["before", "after"])
+        eventually(lambda: "Redis answers again" in caplog.text)
+    assert "Redis is away" not in caplog.text
+
+
+def test_a_worker_stops_while_the_slot_of_its_queue_moves(cluster: Store) -> None:
+    with moving(cluster, base_key()) as move:
+        with running_worker(threads=2):
+            move.begin()
+            began = time.monotonic()
+        assert time.monotonic() - began < 30
+
+
+def test_a_poller_gives_its_place_up_while_the_slot_moves(cluster: Store, caplog: pytest.LogCaptureFixture) -> None:
+    poller = Poller(connections.client())
+
+    with moving(cluster, base_key()) as move:
+        poller.step()
+        assert poller.holds
+        move.begin()
+
+        def step() -> bool:
+            poller.wait(0.05)
+            poller.step()
+            return poller.holds
+
+        assert eventually(lambda: not step())
+        assert "Poller: The queue's Cluster slot is being moved" in caplog.text
+        move.finish()
+        assert eventually(step)
+    poller.close()
+
+
+@pytest.mark.parametrize(("on_error", "allowed"), [("open", True), ("closed", False)])
+def test_a_rate_limit_waits_a_moment_and_then_decides_without_redis(
+    cluster: Store, monkeypatch: pytest.MonkeyPatch, on_error: Any, allowed: bool
+) -> None:
+    monkeypatch.setattr(limiter, "SLOT_WAIT_S", 0.05)
+    limit = RateLimit("slow", "5/m", on_error=on_error)
+    limit.hit("me")
+    written = cluster.keys()
+    (found,) = [name.decode() for name in written if b"ratelimits" in name]
+
+    with moving(cluster, found) as move:
+        move.begin()
+        move.carry()
+
+        assert limit.hit("me").allowed is allowed
+        assert limit.hit("other").allowed
+
+
+def test_counting_a_page_waits_a_moment_and_is_given_up(
+    cluster: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(guard, "SLOT_WAIT_S", 0.05)
+    guard.GUARD.reset()
+    PageViews().hit("/")
+    written = cluster.keys()
+    (found,) = [name.decode() for name in written if b"analytics" in name]
+
+    with moving(cluster, found) as move:
+        move.begin()
+        move.carry()
+        with guard.GUARD.attempt("page views"):
+            PageViews().hit("/")
+
+    assert "page views are not counted: Slot" in caplog.text
+    assert PageViews().top() == [("/", 1)]
+
+
+def test_a_slot_that_moves_for_long_is_logged_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    waits = SlotWaits()
+
+    waits.begin(7, "c", 60)
+    waits.begin(7, "c", 60)
+    assert len(caplog.records) == 1
+    monkeypatch.setattr("django_redis_components.core.slots.LOG_AGAIN_S", 0)
+    waits.begin(7, "c", 60)
+    waits.end(7)
+    waits.end(7)
+
+    assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING", "INFO"]
+
+
+def test_the_error_says_how_long_was_waited_if_it_was() -> None:
+    assert str(SlotMigrating(7, 0.0, "c")) == (
+        "Slot 7 of the Cluster c is being moved to another node. Nothing was executed: try again when it has moved."
+    )
+    assert "to another node; waited for 2.5 s. Nothing" in str(SlotMigrating(7, 2.5, "c"))
