@@ -186,6 +186,11 @@ class TaskQueueSettings:
     cancel_grace_s: float = _duration(10.0, zero=True)
     #: The largest body of one task (arguments as JSON), in bytes.
     max_body_bytes: int = _option(8 * 1024 * 1024, integer(1_024, 512 * 1024 * 1024))
+    #: The largest return value of one task (as JSON), in bytes. A server closes the connection on a longer string than
+    #: its proto-max-bulk-len, which looks like an outage; no server can be set to less than this default.
+    max_result_bytes: int = _option(1024 * 1024, integer(1_024, 512 * 1024 * 1024))
+    #: The longest traceback that is kept with a failed run, in bytes; the message gets a tenth. Longer ones are cut.
+    max_error_bytes: int = _option(20_000, integer(1_000, 1024 * 1024))
 
 
 @dataclasses.dataclass(frozen=True)

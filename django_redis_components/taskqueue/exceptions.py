@@ -119,6 +119,32 @@ class TimeLimitExceeded(TaskQueueError, TimeoutError):
     """
 
 
+class ResultTooLarge(TaskQueueError):
+    """A task returned more than TASKQUEUE["MAX_RESULT_BYTES"] of JSON. It has failed, and is not tried again.
+
+    It stands among the errors of the task's result.
+
+    Attributes:
+        size: bytes of the result.
+        limit: bytes that are accepted.
+    """
+
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(
+            f"The return value is {size:,} bytes of JSON: at most {limit:,} are kept"
+            ' (TASKQUEUE["MAX_RESULT_BYTES"]). Store the data and return its id.'
+        )
+        self.size = size
+        self.limit = limit
+
+
+class OutcomeRefused(TaskQueueError):
+    """A task has run, but Redis refused to store its outcome; the message has the server's answer.
+
+    It is never raised; it stands among the errors of the task's result.
+    """
+
+
 class TaskCancelled(BaseException):
     """A running task was cancelled. Raised inside a task that runs in a thread; let it pass."""
 

@@ -10,6 +10,9 @@ import threading
 import time
 from collections.abc import Callable
 
+from redis.exceptions import ResponseError
+
+from django_redis_components.core import recovery
 from django_redis_components.core.exceptions import SlotMigrating
 
 #: Seconds after which an outage that goes on is spoken of again. Lower: more lines in the log.
@@ -20,7 +23,13 @@ def cause(exc: Exception) -> str:
     """What is wrong, for the log."""
     if isinstance(exc, SlotMigrating):
         return f"The queue's Cluster slot is being moved ({exc})"
-    return f"Redis is away ({type(exc).__name__}: {exc})"
+    what = "Redis refuses what it is sent" if is_refusal(exc) else "Redis is away"
+    return f"{what} ({type(exc).__name__}: {exc})"
+
+
+def is_refusal(exc: BaseException) -> bool:
+    """Whether the server has answered, and said that it does not do what it was sent."""
+    return isinstance(exc, ResponseError) and not isinstance(exc, recovery.REFUSED)
 
 
 class Outage:

@@ -40,6 +40,8 @@ KEYS: list[tuple[str, Any, Any, Any, str]] = [
     ("TASKQUEUE.TIMEOUT_GRACE", 5, 5.0, 0, DURATION),
     ("TASKQUEUE.CANCEL_GRACE", 0, 0.0, -1, DURATION_OR_ZERO),
     ("TASKQUEUE.MAX_BODY_BYTES", 1024, 1024, True, "a whole number from 1024 to 536870912"),
+    ("TASKQUEUE.MAX_RESULT_BYTES", 1024, 1024, 1023, "a whole number from 1024 to 536870912"),
+    ("TASKQUEUE.MAX_ERROR_BYTES", 1000, 1000, 999, "a whole number from 1000 to 1048576"),
     ("AUTOCOMPLETE.LIMIT", 100, 100, 101, "a whole number from 1 to 100"),
     ("AUTOCOMPLETE.MIN_LENGTH", 0, 0, 1.0, "a whole number from 0 to 20"),
     ("TRUSTED_PROXIES", 1, 1, 11, "a whole number from 0 to 10"),

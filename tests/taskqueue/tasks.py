@@ -185,6 +185,12 @@ async def leave_a_task_behind() -> str:
 
 
 @task
+def text_of(length: int) -> str:
+    """Return a text that long."""
+    return "x" * length
+
+
+@task
 def fail(text: str = "out of order") -> None:
     """Raise at every attempt."""
     raise LookupError(text)

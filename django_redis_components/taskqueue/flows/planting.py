@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 from django_redis_components.core import conf, connections
@@ -15,7 +16,7 @@ from django_redis_components.taskqueue.flows.plan import Node, Plan
 from django_redis_components.taskqueue.flows.sent import FlowResult
 from django_redis_components.taskqueue.scripts import PLANT, base_key
 from django_redis_components.taskqueue.tasks import store
-from django_redis_components.taskqueue.tasks.messages import Message
+from django_redis_components.taskqueue.tasks.messages import CHUNK_BYTES, Message
 from django_redis_components.taskqueue.tasks.options import TaskOptions
 from django_redis_components.taskqueue.tasks.result import TaskResult
 
@@ -78,28 +79,40 @@ def _message(node: Node, also: dict[str, Any]) -> tuple[TaskResult, Message]:
 
 
 def _calls(made: FlowResult, parts: list[tuple[Any, ...]], ttls: list[Any]) -> list[Call]:
-    calls = []
     ttl_ms = max(to_ms(ttl, "result_ttl") for ttl in ttls)
-    for start in range(0, len(parts), CHUNK):
-        some = parts[start : start + CHUNK]
-        calls.append(
-            PLANT(
-                base=base_key(),
-                flow=made.id,
-                tasks=len(made.results),
-                last=int(start + CHUNK >= len(parts)),
-                ttl_ms=ttl_ms,
-                keep_ms=to_ms(conf.settings().taskqueue.failed_ttl_s, "failed_ttl"),
-                rescue=len(made.results) if made.rescue else "",
-                ends=arguments.encode(made.ends),
-                nodes=[part for node in some for part in node],
-            )
+    chunks = list(_chunks(parts))
+    return [
+        PLANT(
+            base=base_key(),
+            flow=made.id,
+            tasks=len(made.results),
+            last=int(some is chunks[-1]),
+            ttl_ms=ttl_ms,
+            keep_ms=to_ms(conf.settings().taskqueue.failed_ttl_s, "failed_ttl"),
+            rescue=len(made.results) if made.rescue else "",
+            ends=arguments.encode(made.ends),
+            nodes=[part for node in some for part in node],
         )
-    return calls
+        for some in chunks
+    ]
+
+
+def _chunks(parts: list[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+    """The tasks in parts of bounded number and size: the server does nothing else while it accepts one."""
+    some: list[tuple[Any, ...]] = []
+    size = 0
+    for part in parts:
+        some.append(part)
+        size += sum(len(field) for field in part if isinstance(field, bytes))
+        if len(some) >= CHUNK or size >= CHUNK_BYTES:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
 
 
 def plant(prepared: Prepared) -> Flow[None]:
-    """Send a flow: 500 tasks in a round trip, and none begins before the last part has arrived."""
+    """Send a flow: up to 500 tasks in a round trip, and none begins before the last part has arrived."""
     made, results = prepared.result, prepared.results
     for number, call in enumerate(prepared.calls):
         accepted_us = yield call

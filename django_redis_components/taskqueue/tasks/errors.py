@@ -8,8 +8,11 @@ import traceback
 from inspect import isclass
 from typing import Any
 
-#: Characters of a traceback that are kept, from its end.
-MAX_TRACEBACK = 20_000
+from django_redis_components.core import conf
+from django_redis_components.taskqueue import arguments
+
+#: Most characters of the name of an exception's class.
+MAX_CLASS_PATH = 500
 
 
 class StoredError:
@@ -43,14 +46,30 @@ class TaskError(StoredError):
 
 
 def describe(exc: BaseException) -> dict[str, str]:
-    """An exception as it is kept with the task: class path, message, end of the traceback."""
+    """An exception as it is kept with the task: class path, message, traceback; what is too long is cut."""
     kind = type(exc)
-    text = "".join(traceback.format_exception(exc))
+    limit = conf.settings().taskqueue.max_error_bytes
     return {
-        "exception_class_path": f"{kind.__module__}.{kind.__qualname__}",
-        "message": _message(exc)[:2_000],
-        "traceback": text[-MAX_TRACEBACK:],
+        "exception_class_path": f"{kind.__module__}.{kind.__qualname__}"[:MAX_CLASS_PATH],
+        "message": _cut(_message(exc), limit // 10),
+        "traceback": _cut("".join(traceback.format_exception(exc)), limit),
     }
+
+
+def _cut(text: str, limit: int) -> str:
+    """The first and the last part of a text whose JSON has more bytes than this, and between them how much is gone.
+
+    The end of a traceback has the place and the message; if the message is what is long, the beginning has the place.
+    """
+    keep = limit
+    while len(text) > keep or len(arguments.encode(text)) > limit + 2:
+        keep = min(keep, len(text))
+        first, last = text[: keep // 2], text[len(text) - keep // 2 :]
+        shorter = f"{first}\n… {len(text) - len(first) - len(last):,} characters cut …\n{last}"
+        if keep <= 100 or len(arguments.encode(shorter)) <= limit + 2:
+            return shorter
+        keep = keep * 9 // 10
+    return text
 
 
 def _message(exc: BaseException) -> str:

@@ -44,6 +44,11 @@ class Message:
         return not (self.due or self.priority or self.unique or self.expires or self.extra)
 
     @property
+    def size(self) -> int:
+        """Bytes of what may be large: the arguments, and metadata."""
+        return len(self.body) + sum(len(part) for part in self.extra if isinstance(part, bytes | str))
+
+    @property
     def arguments(self) -> tuple[Any, ...]:
         """Those of enqueue.lua, in order."""
         fields = ("n", self.name, "b", self.body, *self.extra)
@@ -106,7 +111,7 @@ def _counted(messages: Sequence[Message]) -> list[Any]:
 def _chunks(messages: Sequence[Message]) -> Iterator[Sequence[Message]]:
     start = size = 0
     for at, message in enumerate(messages):
-        size += len(message.body)
+        size += message.size
         if at + 1 - start >= CHUNK or size >= CHUNK_BYTES:
             yield messages[start : at + 1]
             start, size = at + 1, 0

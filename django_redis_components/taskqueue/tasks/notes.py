@@ -44,11 +44,18 @@ def progress_of(done: Any, total: Any, note: Any) -> Progress:
             continue
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise TypeError(f"{name}={value!r}: expected a number.")
-        if not math.isfinite(value) or (name == "total" and value <= 0):
+        if not _is_finite(value) or (name == "total" and value <= 0):
             raise ValueError(f"{name}={value!r}: expected a finite number{' above 0' if name == 'total' else ''}.")
     if not isinstance(note, str):
         raise TypeError(f"note={note!r}: expected text.")
     return Progress(done, total, note[:MAX_NOTE])
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an int beyond 1.8e308, which has hundreds of digits
+        return False
 
 
 def metadata_of(value: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from redis.exceptions import RedisError
 
 from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.taskqueue.outages import Outage, cause
 from django_redis_components.taskqueue.tasks.jobs import Ack, Job
 from django_redis_components.taskqueue.workers.fetcher import Fetcher
 from django_redis_components.taskqueue.workers.pace import AHEAD_S, Pace
@@ -33,6 +34,9 @@ class Buffer:
         self._pace = pace
         self._jobs: deque[Job] = deque()
         self._work = threading.Event()
+        fetcher.on_refused = self._work.set
+        #: Told while outcomes cannot be sent.
+        self.outage = Outage(logger.warning, logger.info)
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -72,17 +76,22 @@ class Buffer:
         try:
             while self._fetcher.unsent():
                 self._fetcher.fetch("acks", 0)
+            self._fetcher.retry_refused()
+            if not self._fetcher.undelivered():
+                self.outage.over()
         # Tested; but Python 3.11 stops tracing a frame that an error reaches through nested generators.
         except (RedisError, RedisComponentsError) as exc:  # pragma: no cover
-            logger.warning("%d outcomes wait for Redis (%s).", self._fetcher.unsent(), exc)
+            self.outage.tell(f"{self._fetcher.unsent()} outcomes wait: {cause(exc)}.")
             time.sleep(0.2)
 
     def _look_after(self) -> None:
         """Send acks that no fetch takes along within 5 ms, and give back what stands here too long."""
         head, since = None, 0.0
         while True:
-            self._work.wait()
+            self._work.wait(self._fetcher.seconds_to_retry())
             self._work.clear()
+            if self._fetcher.seconds_to_retry() == 0.0:
+                self.send_acks()
             while self._jobs or self._fetcher.unsent():
                 if self._head() is not head:
                     head, since = self._head(), time.monotonic()

@@ -17,7 +17,12 @@ from django_redis_components.core import conf
 from django_redis_components.core.exceptions import TryLater
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.taskqueue import arguments, faults, logs, registry
-from django_redis_components.taskqueue.exceptions import SoftTimeLimitExceeded, TaskCancelled, TimeLimitExceeded
+from django_redis_components.taskqueue.exceptions import (
+    ResultTooLarge,
+    SoftTimeLimitExceeded,
+    TaskCancelled,
+    TimeLimitExceeded,
+)
 from django_redis_components.taskqueue.flows import parents
 from django_redis_components.taskqueue.operations import fingerprints
 from django_redis_components.taskqueue.tasks import backoff, timeouts
@@ -161,6 +166,9 @@ class Execution:
         if self._attempt is not None:
             value = self._attempt.returned(value)
         payload = arguments.encode(arguments.normalise(value, "the return value"))
+        limit = conf.settings().taskqueue.max_result_bytes
+        if len(payload) > limit:
+            raise ResultTooLarge(len(payload), limit)
         ttl_ms = _result_ttl_ms(self._options.get("result_ttl", self._task.options.result_ttl))
         if logger.isEnabledFor(logging.DEBUG):
             said = "Task %s of %s succeeded."
@@ -242,7 +250,7 @@ def _failed(job: Job, task: Any, options: Mapping[str, Any], exc: BaseException,
     attempt = job.attempts + 1
     allowed = options.get("max_attempts", task.options.max_attempts)
     delay_s = None
-    if attempt < allowed and isinstance(exc, Exception):
+    if attempt < allowed and isinstance(exc, Exception) and not isinstance(exc, ResultTooLarge):
         delay_s = _delay(job, options.get("backoff", task.options.backoff), exc, attempt)
     if delay_s is None:
         if test_hook is not None:

@@ -25,7 +25,7 @@ from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.slots import slot_wait_limit
 from django_redis_components.core.waiting import BellWaiter
 from django_redis_components.taskqueue import forks
-from django_redis_components.taskqueue.outages import Outage, cause
+from django_redis_components.taskqueue.outages import cause
 from django_redis_components.taskqueue.scripts import base_key
 from django_redis_components.taskqueue.tasks.jobs import Ack, Job
 from django_redis_components.taskqueue.workers.buffer import HOARD_S
@@ -100,7 +100,7 @@ class Worker:
         self._pid = os.getpid()
         self._max_tasks = float("inf")
         self._on_limit: Callable[[], None] = self.supply.buffer.wake
-        self._outage = Outage(logger.warning, logger.info)
+        self._outage = self.supply.buffer.outage
         self.finished = 0
 
     def start(self) -> None:
@@ -185,7 +185,7 @@ class Worker:
             except (RedisError, RedisComponentsError) as exc:
                 self._rest(exc)
                 continue
-            if self._outage.is_on:
+            if self._outage.is_on and not self.fetcher.undelivered():
                 self._outage.over()
             if job is not None:
                 self._run_or_return(job)

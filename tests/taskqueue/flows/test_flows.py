@@ -23,6 +23,8 @@ from django_redis_components.taskqueue import (
     group,
     task,
 )
+from django_redis_components.taskqueue.flows.plan import Plan
+from django_redis_components.taskqueue.flows.planting import prepare
 from django_redis_components.taskqueue.tasks.task import Task
 from django_redis_components.taskqueue.workers.executor import execute
 from tests.support import Store, run_async
@@ -447,3 +449,11 @@ def test_signatures_can_be_used_again(redis_server: Store) -> None:
     work_off()
 
     assert [flow.wait(0) for flow in flows] == [6, 6, 106]
+
+
+def test_flow_with_large_arguments_is_sent_in_calls_of_bounded_size(redis_server: Store) -> None:
+    prepared = prepare(Plan(group(*[echo.s("x" * 300_000) for _ in range(10)])), None)
+
+    assert len(prepared.calls) == 3
+    assert [call.args[2] for call in prepared.calls] == [0, 0, 1]
+    assert len(group(*[echo.s("x" * 300_000) for _ in range(10)]).enqueue().results) == 10

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import re
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from django_redis_components.taskqueue import get_queue
+from django_redis_components.taskqueue.tasks.errors import describe
 from tests.support import Store
 from tests.taskqueue.support import base_key, queue_key, taskqueue_settings, work_off, work_until_finished
 from tests.taskqueue.tasks import (
@@ -145,9 +147,33 @@ def test_long_texts_are_cut(redis_server: Store) -> None:
 
     result.refresh()
     [error] = result.errors
-    assert len(error.message) == 2_000
-    assert len(error.traceback) == 20_000
+    assert 1_800 < len(error.message) <= 2_000
+    assert re.search(r"x\n… 48,\d\d\d characters cut …\nx", error.message)
+    assert 18_000 < len(error.traceback) <= 20_000
+    assert error.traceback.startswith("Traceback (most recent call last):")
     assert error.traceback.endswith("x\n")
+
+
+@pytest.mark.parametrize(
+    "text", ["\0" * 50_000, "漢" * 50_000, "\ud800" * 50_000], ids=["escaped", "wide", "surrogate"]
+)
+def test_limit_of_error_texts_counts_bytes_of_json(redis_server: Store, settings: Any, text: str) -> None:
+    taskqueue_settings(settings, MAX_ERROR_BYTES=5_000)
+    result = fail.enqueue(text)
+
+    work_off()
+
+    [stored] = redis_server.raw.lrange(base_key(redis_server, "t", result.id, "errors"), 0, -1)
+    assert len(stored) < 5_700
+    result.refresh()
+    assert "characters cut" in result.errors[0].message
+    assert "in fail" in result.errors[0].traceback or text[0] in result.errors[0].traceback
+
+
+def test_name_of_an_exceptions_class_is_cut(redis_server: Store) -> None:
+    described = describe(type("X" * 5_000, (Exception,), {})("text"))
+
+    assert len(described["exception_class_path"]) == 500
 
 
 def test_failures_are_logged_with_their_attempt(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:

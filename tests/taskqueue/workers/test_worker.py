@@ -321,7 +321,7 @@ def test_a_worker_that_is_stopped_while_redis_is_away_ends_and_keeps_its_outcome
         held.let_go()
         eventually(lambda: not worker.alive())
 
-    assert re.search(r"1 outcomes wait for Redis \(.*Connection refused\.\)\.", caplog.text)
+    assert re.search(r"1 outcomes wait: Redis is away \(.*Connection refused\.\)\.", caplog.text)
     assert worker.fetcher.unsent() == 1
     proxy.accept_again()
     assert result.wait(60) == "long", "the flusher goes on trying as long as the process lives"
