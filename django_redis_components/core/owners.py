@@ -213,15 +213,15 @@ class OwnedLeases:
 
     def returned(self, lease: Lease, *, lost: bool = False) -> None:
         """It was given back, or was to be and the server does not know it any more."""
+        try:  # noqa: SIM105 - on the way of each release, and a context manager costs more than the rest
+            lease.stack.remove(lease)  # first: an interruption must not leave a lease on top that is over
+        except ValueError:
+            pass  # forgotten, or given back twice
+        lease.owner = None
         if lost:
             lease.mark_lost()
         else:
             lease.mark_returned()
-        lease.owner = None
-        try:  # noqa: SIM105 - on the way of each release, and a context manager costs more than the rest
-            lease.stack.remove(lease)
-        except ValueError:
-            pass  # forgotten, or given back twice
 
     @contextlib.contextmanager
     def shown(self, lease: Lease) -> Iterator[None]:

@@ -284,6 +284,12 @@ async def arun(client: AsyncDoor, flow: Flow[T]) -> T:
     except StopIteration as stop:
         value: T = stop.value
         return value
+    except GeneratorExit:
+        raise
+    except BaseException as exc:  # as in `run`: an interruption between two requests
+        if inspect.getgeneratorstate(flow) == inspect.GEN_CLOSED:
+            raise
+        return await arun(client, _resumed(flow, exc))
 
 
 async def _tidy_up(client: AsyncDoor, flow: Flow[T], error: BaseException) -> T:

@@ -164,7 +164,7 @@ class Watchdog:
         renewals: dict[str, list[tuple[Watch, int]]] = defaultdict(list)
         for watch in due:
             wanted_ms = watch.wanted_ms()
-            if watch.care.owner() is None:
+            if watch.care.owner() is None or watch.lease.is_returned:
                 self.unwatch(watch.lease)
             elif watch.lease.is_lost:
                 self._lost(watch)

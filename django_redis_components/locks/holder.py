@@ -119,7 +119,9 @@ class Holder:
 
     def drop(self, block: Acquisition) -> None:
         """Give back in a thread what a `with` block holds that was interrupted before it could."""
-        lease, block.lease = block.held(), None
+        lease, given_back, block.lease = block.held(), block.lease, None
+        if lease is None and given_back is not None:
+            watchdog.unwatch(given_back)  # the interruption may have come first
         if lease is None and not block.is_leaving:  # given back by hand, and taken anew
             lease = self.leases.own(block.owner)
         if lease is None or lease.entries < block.depth:
@@ -205,6 +207,7 @@ class Holder:
         except GeneratorExit:
             raise
         except BaseException:
+            watchdog.unwatch(lease)
             with contextlib.suppress(RedisError):
                 yield from self._queue.release_all(self._calls.give(lease.token), lease)
             self._queue.leases.returned(lease)
