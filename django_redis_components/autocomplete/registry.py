@@ -16,7 +16,7 @@ from django_redis_components.autocomplete.exceptions import AutocompleteError, U
 from django_redis_components.autocomplete.index import PrefixIndex
 from django_redis_components.autocomplete.recents import RecentList
 from django_redis_components.core import conf
-from django_redis_components.core.guards import is_async, refuse_awaitable
+from django_redis_components.core.guards import refuse_awaitable, refuse_coroutine_function
 from django_redis_components.core.keys import validate_name
 from django_redis_components.core.sections import integer
 from django_redis_components.core.units import check_flag
@@ -155,8 +155,7 @@ def _check_callback(what: str, function: Any) -> None:
         return
     if not callable(function):
         raise TypeError(f"{what}={function!r}: expected a function.")
-    if is_async(function):
-        raise TypeError(f"{what}={function!r} is a coroutine function: {_NOT_AWAITED}. Give a plain function.")
+    refuse_coroutine_function(function, what)
 
 
 def _whole(value: Any, what: str, low: int, high: int) -> int | None:

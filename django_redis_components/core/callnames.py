@@ -13,9 +13,9 @@ import inspect
 import re
 import string
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
-from django_redis_components.core.guards import name_of
+from django_redis_components.core.guards import name_of, refuse_awaitable, refuse_coroutine_function
 from django_redis_components.core.keys import validate_name
 
 _ROOT = re.compile(r"[^.\[]*")
@@ -48,6 +48,7 @@ class CallName:
             self._is_template = self._check(name, what)
         elif not callable(name):
             raise TypeError(f"{what} {name!r}: expected a string, a template or a callable.")
+        refuse_coroutine_function(name, what)
 
     def of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         """The name for a call with these arguments; not yet validated.
@@ -58,7 +59,10 @@ class CallName:
                 or item.
         """
         if not isinstance(self._given, str):
-            return self._given(*args, **kwargs)
+            name: Any = self._given(*args, **kwargs)
+            if not isinstance(name, str):
+                refuse_awaitable(name, self._given, "the name is needed at once")
+            return cast(str, name)
         if not self._is_template:
             return self._given
         bound = self._signature.bind(*args, **kwargs)

@@ -8,6 +8,7 @@ import time
 import weakref
 from collections.abc import Callable
 
+from django_redis_components.core.guards import refuse_coroutine_function
 from django_redis_components.core.leases import Lease
 from django_redis_components.core.owners import OwnedLeases
 from django_redis_components.core.units import Seconds, check_flag, to_seconds
@@ -69,3 +70,4 @@ def _renewal_s(timeout: Seconds, renew: bool, max_lease: Seconds | None) -> floa
 def _check_callback(function: object, kind: str) -> None:
     if function is not None and not callable(function):
         raise TypeError(f"on_lost={function!r}: expected a callable that takes the {kind}.")
+    refuse_coroutine_function(function, "on_lost")

@@ -63,6 +63,20 @@ def without_stop_iteration(func: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
+def refuse_coroutine_function(func: object, what: str) -> None:
+    """Refuse a callback of the site that nobody awaits: it would never run, and what it returns would count as true.
+
+    Args:
+        func: the callback; None for none.
+        what: the argument's name, for the error.
+
+    Raises:
+        TypeError: it is a coroutine function.
+    """
+    if callable(func) and is_async(func):
+        raise TypeError(f"{what}={func!r} is a coroutine function, and would not be awaited: give a plain function.")
+
+
 def refuse_awaitable(value: object, func: Callable[..., Any], why: str) -> None:
     """Refuse what a function returned to a caller who cannot wait for it.
 

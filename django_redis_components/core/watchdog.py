@@ -29,6 +29,7 @@ from redis.exceptions import RedisError
 from django_redis_components.core.connections import client
 from django_redis_components.core.errands import Errands, started
 from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.guards import refuse_awaitable
 from django_redis_components.core.leases import Lease, deadline_of
 from django_redis_components.core.owners import OwnedLeases
 from django_redis_components.core.protocol import Batch, Call, Flow, run
@@ -226,7 +227,7 @@ def _tell(watch: Watch, on_lost: Callable[..., object], owner: object) -> None:
     """Call the site's function. What it asks the owner, which may hold others, is asked of the lost lease."""
     try:
         with watch.leases.shown(watch.lease):
-            on_lost(owner)
+            refuse_awaitable(on_lost(owner), on_lost, "on_lost is called without waiting")
     except BaseException:  # noqa: BLE001 - nobody would learn of a SystemExit in a thread
         _log.exception("on_lost of %s failed.", owner)
     finally:

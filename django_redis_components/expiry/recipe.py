@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django_redis_components.core.callnames import CallName
-from django_redis_components.core.guards import name_of
+from django_redis_components.core.guards import name_of, refuse_coroutine_function
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -70,7 +70,8 @@ def check_callable(value: object, what: str) -> None:
     """Refuse what cannot be called.
 
     Raises:
-        TypeError: it cannot be called.
+        TypeError: it cannot be called, or is a coroutine function.
     """
     if not callable(value):
         raise TypeError(f"{what}={value!r}: expected a callable.")
+    refuse_coroutine_function(value, what)

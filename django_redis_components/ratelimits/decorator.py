@@ -13,7 +13,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from django_redis_components.core.callnames import CallName
-from django_redis_components.core.guards import is_async, name_of
+from django_redis_components.core.guards import is_async, name_of, refuse_coroutine_function
 from django_redis_components.core.keys import MAX_NAME_BYTES, digest
 from django_redis_components.core.rates import RateLike
 from django_redis_components.ratelimits.decision import Decision
@@ -107,6 +107,7 @@ class _Limited:
         limit.check_cost(cost)
         if respond is not None and not callable(respond):
             raise TypeError(f"response={respond!r}: expected a function of the request and the decision.")
+        refuse_coroutine_function(respond, "response")
         self._func, self._limit, self._cost, self._respond = func, limit, cost, respond
         self._word = key if key in WORDS else None
         self._named = None
@@ -118,8 +119,6 @@ class _Limited:
                     "a function of them, or None."
                 )
             self._named = CallName(key, func, "rate limit key")
-        elif callable(key) and is_async(key):
-            raise TypeError(f"key={key!r} is a coroutine function: expected one that returns the key at once.")
         elif key is not None and self._word is None:
             self._named = CallName(cast(Any, key), func, "rate limit key")
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, cast
 
+from django_redis_components.core.guards import refuse_coroutine_function
 from django_redis_components.core.units import Seconds, to_seconds
 
 
@@ -71,6 +72,7 @@ DEFAULT = exponential()
 def validate(backoff: Any) -> None:
     """Raise TypeError or ValueError, naming what is accepted, unless the backoff can be used."""
     if backoff is None or callable(backoff):
+        refuse_coroutine_function(backoff, "backoff")
         return
     if isinstance(backoff, list | tuple):
         if not backoff:
