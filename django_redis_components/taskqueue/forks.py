@@ -24,6 +24,7 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_process_id = os.getpid()
 #: Handlers that `handle` has installed in this process.
 _handlers: dict[int, Callable[..., Any]] = {}
 #: Descriptors that are closed in a forked child.
@@ -75,6 +76,17 @@ def leave_if_forked(pid: int, exc: BaseException | None = None) -> None:
         _leave(exc)
 
 
+def process_id() -> int:
+    """The id of this process, without asking the kernel."""
+    return _process_id
+
+
+def refuse_in_child(pid: int) -> None:
+    """As `leave_if_forked`, for what stands behind that check: cheaper, and blind to a fork without Python's hooks."""
+    if _process_id != pid:
+        _leave(None)
+
+
 class ForkSafeThreads(ThreadPoolExecutor):
     """Threads for parts of a coroutine. A process that is forked in one of them ends where the part ends.
 
@@ -87,7 +99,7 @@ class ForkSafeThreads(ThreadPoolExecutor):
     def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
         """See `concurrent.futures.Executor.submit`."""
         self.is_used = True
-        return super().submit(_call, os.getpid(), fn, *args, **kwargs)
+        return super().submit(_call, process_id(), fn, *args, **kwargs)
 
 
 def _call(pid: int, func: Callable[..., R], /, *args: Any, **kwargs: Any) -> R:
@@ -134,6 +146,8 @@ def _after_in_parent() -> None:
 
 
 def _after_in_child() -> None:
+    global _process_id
+    _process_id = os.getpid()
     if _handlers:
         signal.set_wakeup_fd(-1)
     for number, handler in _handlers.items():

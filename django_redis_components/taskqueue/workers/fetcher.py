@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -62,7 +61,7 @@ class Fetcher:
         settings = conf.settings().taskqueue
         self._client = client
         self._worker = worker
-        self._pid = os.getpid()
+        self._pid = forks.process_id()
         self._turns = Turns(queues, weights)
         self._lease_ms = to_ms(settings.lease_s, "lease")
         self._failed_limit = settings.failed_limit
@@ -147,7 +146,7 @@ class Fetcher:
         Raises:
             redis.exceptions.RedisError: no answer. Acks and request number are kept for the next call.
         """
-        forks.leave_if_forked(self._pid)
+        forks.refuse_in_child(self._pid)
         if want:
             self._asking.add(lane)
         try:

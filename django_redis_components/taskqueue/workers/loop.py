@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import threading
 from collections.abc import Callable, Coroutine
 from contextvars import Context
@@ -79,7 +78,7 @@ class EventLoop:
 
     def _live(self, loop: asyncio.AbstractEventLoop) -> None:
         asyncio.set_event_loop(loop)
-        pid, self._thread = os.getpid(), threading.get_ident()
+        pid, self._thread = forks.process_id(), threading.get_ident()
         while True:
             try:
                 loop.run_forever()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -94,7 +93,7 @@ class ThreadRun(Run):
 
     def _call(self, func: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
         self._thread = threading.get_ident()
-        pid = os.getpid()
+        pid = forks.process_id()
         before = current_run.set(self)
         value = _NOTHING
         try:
@@ -166,7 +165,7 @@ class CoroutineRun(Run):
             self._watch.end(self)
 
     async def _call(self, func: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
-        pid = os.getpid()
+        pid = forks.process_id()
         try:
             self._open = True
             value = await func(*args, **kwargs)

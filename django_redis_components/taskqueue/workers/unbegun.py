@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import mmap
+import struct
 import threading
 
 #: Leases that are noted at most. One more is taken for begun: a death counts for it, and it is brought back later.
@@ -16,8 +17,8 @@ SLOTS = 2_048
 #: Bytes of a slot: two of length, then number, task id and token. A longer entry is not noted.
 SLOT_BYTES = 256
 _HEAD = 2
-#: Bytes behind the slots: how many tasks run.
-_COUNT_BYTES = 4
+#: How many tasks run, and where that stands: behind the slots.
+_COUNT, _COUNT_AT = struct.Struct("=I"), SLOTS * SLOT_BYTES
 
 
 class Unbegun:
@@ -27,7 +28,7 @@ class Unbegun:
     """
 
     def __init__(self) -> None:
-        self._memory = mmap.mmap(-1, SLOTS * SLOT_BYTES + _COUNT_BYTES)
+        self._memory = mmap.mmap(-1, _COUNT_AT + _COUNT.size)
         self._free = list(range(SLOTS))  # the slot that was freed last is used next: few pages are touched
         self._slots: dict[tuple[str, str], int] = {}
         self._numbers = itertools.count()
@@ -59,11 +60,12 @@ class Unbegun:
         """Note that a task begins (1), or has ended (-1)."""
         with self._counting:
             self._running += change
-            self._memory[-_COUNT_BYTES:] = self._running.to_bytes(_COUNT_BYTES, "big")
+            _COUNT.pack_into(self._memory, _COUNT_AT, self._running)
 
     def running(self) -> int:
         """Tasks that run, or ran when the process died."""
-        return int.from_bytes(self._memory[-_COUNT_BYTES:], "big")
+        count: int = _COUNT.unpack_from(self._memory, _COUNT_AT)[0]
+        return count
 
     def read(self) -> list[tuple[str, str]]:
         """Task id and token of each, the oldest first."""

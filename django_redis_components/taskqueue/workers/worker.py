@@ -11,7 +11,6 @@ have room, and the thread looks again when a slot is free.
 from __future__ import annotations
 
 import logging
-import os
 import random
 import threading
 import time
@@ -97,7 +96,7 @@ class Worker:
         self.supply = Supply(self.fetcher, bells, threads, self._loop.free)
         self.watch = Watch()
         self._freed_at = 0.0
-        self._pid = os.getpid()
+        self._pid = forks.process_id()
         self._max_tasks = float("inf")
         self._on_limit: Callable[[], None] = self.supply.buffer.wake
         self._outage = self.supply.buffer.outage
@@ -219,7 +218,7 @@ class Worker:
         self._ran(ack)
 
     def _ran(self, ack: Ack) -> None:
-        forks.leave_if_forked(self._pid)  # a receiver of signals, say, has forked; no task's function has
+        forks.refuse_in_child(self._pid)  # a receiver of signals, say, has forked; no task's function has
         del self._running[ack.id, ack.token]
         self.fetcher.end()
         self.finished += 1
