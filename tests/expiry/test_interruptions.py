@@ -132,6 +132,22 @@ def test_interruption_while_the_fetch_hangs_leaves_no_flight(proxy: Proxy, redis
     assert flights(redis_server) == []
 
 
+def test_cancellation_while_a_failed_call_gives_up_leaves_no_flight(proxy: Proxy, redis_server: Store) -> None:
+    @cached("failing", 60, using="proxied")
+    async def value() -> int:
+        proxy.delay(0.2)
+        raise LookupError
+
+    async def cancel() -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await value()
+
+    run_async(cancel)
+
+    assert flights(redis_server) == []
+
+
 def surrogate() -> str:
     return "\ud800"
 

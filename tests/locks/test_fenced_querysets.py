@@ -488,6 +488,12 @@ def test_save_of_an_object_under_its_own_token_stores_it() -> None:
     assert CHILD.found()[0] == 7
 
 
+def test_the_fence_is_a_plain_field_in_migrations() -> None:
+    field = Account._meta.get_field("fence")
+
+    assert field.deconstruct() == ("fence", "django.db.models.BigIntegerField", [], {"default": 0, "editable": False})
+
+
 def joined() -> models.QuerySet[Account]:
     return Account.objects.using(ALIAS).filter(owner__name="ada")
 

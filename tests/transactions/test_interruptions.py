@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 
 from django_redis_components.transactions import aatomic_update, atomic_update
 from tests.support import Proxy, Store, run_async
@@ -156,6 +156,15 @@ def test_pipe_is_refused_after_its_attempt_has_ended(keys: tuple[str, str]) -> N
     with pytest.raises(RedisError, match=r"^The pipe was used after"):
         kept.pop().get(keys[0])
     run_async(use_later)
+
+
+def test_error_reply_to_a_read_leaves_a_usable_connection(keys: tuple[str, str]) -> None:
+    def read(pipe: Any) -> Any:
+        with pytest.raises(ResponseError, match="WRONGTYPE"):
+            pipe.llen(keys[0])
+        return pipe.get(keys[1])
+
+    assert atomic_update(read, *keys) == b"2"
 
 
 def test_value_that_cannot_be_sent_leaves_a_usable_connection(keys: tuple[str, str]) -> None:
