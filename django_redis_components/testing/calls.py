@@ -80,6 +80,10 @@ def record_of(sent: dict[str, Any]) -> dict[str, bytes]:
         record["u"] = text(sent["unique"]).split(b" ")[0]
     if sent["due"]:
         record["d"] = text(due_ms(sent["due"]))
+    if sent["expires"]:
+        at, ttl_ms = sent["expires"].split(" ")
+        from_ms = max(int(record["e"]) // 1_000, int(record.get("d", 0)))
+        record["X"] = text(f"{from_ms + int(at) if at.startswith('+') else at} {ttl_ms}")
     return record
 
 

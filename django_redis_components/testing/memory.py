@@ -20,6 +20,8 @@ MOST_RUNS = 100
 TOKEN = "testing/0/0"
 #: States in which a task stays.
 ENDS = (b"successful", b"failed", b"cancelled", b"expired")
+#: What the timeline calls the outcomes of runs that did not succeed.
+OUTCOMES = {"fail": "failed", "retry": "retried", "later": "put_off", "park": "parked", "cancel": "cancelled"}
 _NEEDS_REDIS = (
     "is nothing that inline() and captured() can do: they hold tasks in memory."
     " Use a real server and drain() for what operates on queues."
@@ -132,6 +134,8 @@ class MemoryQueue:
         )
         if ack.outcome == "ok":
             record["r"] = ack.payload
+        if ack.outcome in OUTCOMES:
+            record["h"] = b"\n".join(filter(None, [record.get("h"), _run_line(record, OUTCOMES[ack.outcome])]))
         if ack.outcome in ("fail", "retry"):
             self._errors.setdefault(ack.id, []).append(ack.payload)
             record["a"] = calls.text(int(record.get("a", 0)) + (ack.outcome == "retry"))
@@ -212,3 +216,9 @@ class MemoryQueue:
             flow = self._flows.get(calls.id_in(key))
             return flow.fields() if flow else {}
         return self._records.get(calls.id_in(key), {})
+
+
+def _run_line(record: Record, event: str) -> bytes:
+    """A run that ends now, as a line of the record's history."""
+    leased_us = int(record["l"])
+    return f"{event} {leased_us} {time.time_ns() // 1_000 - leased_us} {TOKEN.partition('/')[0]}".encode()

@@ -10,6 +10,7 @@ from typing import Any, Self, TypeVar
 
 from django_redis_components.core.protocol import Call, Command
 from django_redis_components.taskqueue import arguments
+from django_redis_components.taskqueue.tasks import sending
 from django_redis_components.testing import calls
 from django_redis_components.testing.doors import NOT_TAKEN, Doors
 from django_redis_components.testing.memory import MemoryQueue
@@ -86,13 +87,28 @@ class inline(_Watched):  # noqa: N801 - used as a function is
         super().__init__()
         self._raise_errors = raise_errors
         self._queue = MemoryQueue()
+        self._hooks: list[Callable[[], None] | None] = []
+
+    def __enter__(self) -> Self:
+        self._hooks.append(sending.test_hook)
+        sending.test_hook = self._run_all
+        return super().__enter__()
+
+    def __exit__(self, *exc_info: object) -> None:
+        super().__exit__(*exc_info)
+        sending.test_hook = self._hooks.pop()
 
     def _reply(self, request: Call | Command) -> Any:
         reply = self._queue.answer(request)
+        # Tasks that a call sends run when its result and the receivers of task_enqueued know of them.
+        if not (isinstance(request, Call) and calls.sent_in(request)):
+            self._run_all()
+        return reply
+
+    def _run_all(self) -> None:
         raised = self._queue.run_all()
         if raised is not None and self._raise_errors:
             raise raised
-        return reply
 
     def _again(self) -> inline:
         return inline(raise_errors=self._raise_errors)

@@ -15,7 +15,7 @@ from django_redis_components.core import connections
 from django_redis_components.core.protocol import arun, run
 from django_redis_components.taskqueue import InvalidTask, TaskQueueError, TaskResult, registry
 from django_redis_components.taskqueue import TaskResultDoesNotExist as NoResult
-from django_redis_components.taskqueue.tasks import store
+from django_redis_components.taskqueue.tasks import sending, store
 from django_redis_components.taskqueue.tasks.messages import Message
 from django_redis_components.taskqueue.tasks.options import TaskOptions
 
@@ -63,6 +63,7 @@ class QueueBackend:
         result = self._accepted(task, found, reply)
         if not found.is_duplicate:
             self.framework.enqueued.send(type(self), task_result=result)
+        sending.sent()
         return result
 
     async def aenqueue(self, task: Any, args: Any, kwargs: Any) -> Any:
@@ -72,6 +73,7 @@ class QueueBackend:
         result = self._accepted(task, found, reply)
         if not found.is_duplicate:
             await self.framework.enqueued.asend(type(self), task_result=result)
+        await sending.asent()
         return result
 
     def get_result(self, result_id: str) -> Any:

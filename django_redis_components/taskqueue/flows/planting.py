@@ -15,7 +15,7 @@ from django_redis_components.taskqueue.flows.parents import OOPS, PARENTS, mappe
 from django_redis_components.taskqueue.flows.plan import Node, Plan
 from django_redis_components.taskqueue.flows.sent import FlowResult
 from django_redis_components.taskqueue.scripts import PLANT, base_key
-from django_redis_components.taskqueue.tasks import store
+from django_redis_components.taskqueue.tasks import sending, store
 from django_redis_components.taskqueue.tasks.messages import CHUNK_BYTES, Message
 from django_redis_components.taskqueue.tasks.options import TaskOptions
 from django_redis_components.taskqueue.tasks.result import TaskResult
@@ -127,6 +127,7 @@ def send(prepared: Prepared) -> None:
     run(connections.client(prepared.result.using), plant(prepared))
     for result in prepared.results:
         signals.tell(signals.task_enqueued, result)
+    sending.sent()
 
 
 async def asend(prepared: Prepared) -> None:
@@ -134,3 +135,4 @@ async def asend(prepared: Prepared) -> None:
     await arun(connections.aclient(prepared.result.using), plant(prepared))
     for result in prepared.results:
         await signals.atell(signals.task_enqueued, result)
+    await sending.asent()

@@ -19,6 +19,7 @@ local op = ARGV[3]
 -- @include put_back
 -- @include once
 -- @include limits
+-- @include moments
 
 local before = answered()
 if before then
@@ -37,7 +38,7 @@ limits().pass_on(id, queue)
 ring_called_up()
 local due_ms = now_ms
 if due ~= "" then
-    due_ms = string.sub(due, 1, 1) == "+" and now_ms + tonumber(due) or tonumber(due)
+    due_ms = moment(due, now_us)
 end
 redis.call("HSET", record_of(id), "d", due_ms)
 redis.call("ZREM", place(queue, "sched"), id) -- or its old score would count as one before it

@@ -153,8 +153,19 @@ class TaskOptions:
         if self.run_after is None:
             return None
         due, accepted_ms = self.due(), accepted_us // 1_000
-        due_ms = accepted_ms + int(due) if due.startswith("+") else int(due)
-        return due_ms if due_ms > accepted_ms else None
+        due_ms = (
+            -(-accepted_us // 1_000) + int(due) if due.startswith("+") else int(due)
+        )  # rounded up, as the script does
+        return due_ms if due_ms > accepted_ms and due != "+0" else None
+
+    def expiry_ms(self, accepted_us: int) -> int | None:
+        """When a task accepted then is not begun any more, in milliseconds since the epoch; None: it never expires."""
+        if self.expires is None:
+            return None
+        at = when(self.expires, "expires")
+        if not at.startswith("+"):
+            return int(at)
+        return max(accepted_us // 1_000, self.due_ms(accepted_us) or 0) + int(at)
 
 
 def when(moment: datetime | Seconds | None, what: str) -> str:

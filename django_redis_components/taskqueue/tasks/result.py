@@ -137,6 +137,9 @@ class TaskResult(TaskFacts):
             due_ms = options.due_ms(reply)
             if due_ms is not None:
                 self._fields["d"] = str(due_ms).encode()
+            expiry_ms = options.expiry_ms(reply)
+            if expiry_ms is not None:
+                self._fields["X"] = str(expiry_ms).encode()
             return
         other, pairs = reply
         self.id = other.decode()

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
+from asgiref.sync import sync_to_async
 from redis.exceptions import RedisError, ResponseError
 
 from django_redis_components.core import connections
 from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.guards import without_stop_iteration
 from django_redis_components.core.protocol import arun, run
 from django_redis_components.taskqueue import signals
 from django_redis_components.taskqueue.exceptions import PartiallyEnqueued
 from django_redis_components.taskqueue.tasks import store
 from django_redis_components.taskqueue.tasks.messages import Message, first_part
 from django_redis_components.taskqueue.tasks.result import TaskResult
+
+#: Called in tests when tasks were sent and receivers of `task_enqueued` have been called: `testing.inline` runs them.
+test_hook: Callable[[], None] | None = None
 
 #: Results of tasks that are to be sent, and the messages that send them.
 Prepared = Sequence[tuple[TaskResult, Message]]
@@ -36,6 +41,32 @@ async def aaccepted(result: TaskResult, reply: store.Reply) -> TaskResult:
     return result
 
 
+def sent() -> None:
+    """Call the hook of a test, when the results of all tasks that a call sends have been noted."""
+    if test_hook is not None:
+        test_hook()
+
+
+async def asent() -> None:
+    """See `sent`. Tasks may run in the hook: it is called in the thread that Django keeps for that."""
+    if test_hook is not None:
+        await sync_to_async(without_stop_iteration(test_hook))()
+
+
+def send_one(result: TaskResult, using: str, message: Message) -> TaskResult:
+    """Send one task."""
+    accepted(result, run(connections.client(using), store.send(message)))
+    sent()
+    return result
+
+
+async def asend_one(result: TaskResult, using: str, message: Message) -> TaskResult:
+    """See `send_one`."""
+    await aaccepted(result, await arun(connections.aclient(using), store.send(message)))
+    await asent()
+    return result
+
+
 def send_many(prepared: Prepared, using: str) -> list[TaskResult]:
     """Send many calls of a task.
 
@@ -53,6 +84,7 @@ def send_many(prepared: Prepared, using: str) -> list[TaskResult]:
         accepted(result, reply)
     if error is not None:
         raise _failure(prepared, using, len(replies), error) from error
+    sent()
     return [result for result, _ in prepared]
 
 
@@ -68,6 +100,7 @@ async def asend_many(prepared: Prepared, using: str) -> list[TaskResult]:
         await aaccepted(result, reply)
     if error is not None:
         raise _failure(prepared, using, len(replies), error) from error
+    await asent()
     return [result for result, _ in prepared]
 
 

@@ -33,7 +33,7 @@ from django_redis_components.taskqueue.tasks.options import (
     travelling_options,
 )
 from django_redis_components.taskqueue.tasks.result import TaskResult
-from django_redis_components.taskqueue.tasks.sending import aaccepted, accepted, asend_many, send_many
+from django_redis_components.taskqueue.tasks.sending import asend_many, asend_one, send_many, send_one
 from django_redis_components.taskqueue.tasks.unique import claim_of
 
 P = ParamSpec("P")
@@ -103,14 +103,14 @@ class Task(FrameworkNames, Generic[P, R]):
         if conf.settings().taskqueue.enqueue_on_commit:
             return self.enqueue_on_commit(*args, **kwargs)
         result, message = self._prepared(args, kwargs)
-        return accepted(result, run(connections.client(self.connection), store.send(message)))
+        return send_one(result, self.connection, message)
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> TaskResult:
         """See `enqueue`."""
         if conf.settings().taskqueue.enqueue_on_commit:
             return await self.aenqueue_on_commit(*args, **kwargs)
         result, message = self._prepared(args, kwargs)
-        return await aaccepted(result, await arun(connections.aclient(self.connection), store.send(message)))
+        return await asend_one(result, self.connection, message)
 
     def enqueue_many(self, calls: Iterable[tuple[Sequence[Any], dict[str, Any]]]) -> list[TaskResult]:
         """Send it once for each (args, kwargs).
@@ -152,7 +152,7 @@ class Task(FrameworkNames, Generic[P, R]):
         says whose transaction is meant.
         """
         result, message = self._prepared(args, kwargs)
-        send = partial(_send, result, self.connection, message)
+        send = partial(send_one, result, self.connection, message)
         if not _in_transaction(send, self.options.database):
             send()
         return result
@@ -160,10 +160,10 @@ class Task(FrameworkNames, Generic[P, R]):
     async def aenqueue_on_commit(self, *args: P.args, **kwargs: P.kwargs) -> TaskResult:
         """See `enqueue_on_commit`. Django's transactions live on a thread of their own; it is asked there."""
         result, message = self._prepared(args, kwargs)
-        send = partial(_send, result, self.connection, message)
+        send = partial(send_one, result, self.connection, message)
         if await sync_to_async(_in_transaction)(send, self.options.database):
             return result
-        return await aaccepted(result, await arun(connections.aclient(self.connection), store.send(message)))
+        return await asend_one(result, self.connection, message)
 
     def s(self, *args: Any, **kwargs: Any) -> Signature:
         """A call of this task in a flow (`chain`, `group`): what came before it is put before the arguments."""
@@ -289,7 +289,3 @@ def _pair(number: int, call: Any) -> tuple[Sequence[Any], dict[str, Any]]:
         if isinstance(args, tuple | list) and isinstance(kwargs, dict):
             return args, kwargs
     raise TypeError(f"calls[{number}] is {call!r:.200}: expected (args, kwargs), such as ((1, 2), {{}}).")
-
-
-def _send(result: TaskResult, connection: str, message: Message) -> None:
-    accepted(result, run(connections.client(connection), store.send(message)))

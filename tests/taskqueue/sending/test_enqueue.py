@@ -11,12 +11,17 @@ from redis.exceptions import ConnectionError, OutOfMemoryError
 
 from django_redis_components.core import connections
 from django_redis_components.core.exceptions import ConfigurationError
-from django_redis_components.taskqueue import TaskResultStatus, get_queue
+from django_redis_components.taskqueue import TaskResultStatus, get_queue, group, task
 from django_redis_components.taskqueue.tasks import messages
 from django_redis_components.taskqueue.tasks.store import new_ids
 from tests.support import Store, run_async, run_together
 from tests.taskqueue.support import base_key, queue_key, server_ms, work_off
 from tests.taskqueue.tasks import add, add_async, note, noted
+
+
+@task(max_attempts=2, backoff=60)
+def fail_with_pause() -> None:
+    raise LookupError("again in a minute")
 
 
 def test_an_enqueued_task_waits_and_its_result_says_so(store: Store) -> None:
@@ -42,6 +47,42 @@ def test_what_enqueue_returned_equals_what_is_read_later(store: Store) -> None:
         assert getattr(read, name) == getattr(sent, name), name
     assert read == sent
     assert hash(read) == hash(sent)
+
+
+def test_no_delayed_task_is_due_before_its_delay_has_passed(store: Store) -> None:
+    delay = timedelta(milliseconds=10)
+    later = add.using(run_after=delay)
+    sent = [later.enqueue(1, 2) for _ in range(20)] + later.enqueue_many([((1, 2), {})] * 20)
+    sent += [result for _ in range(10) for result in group(later.s(1, 2), later.s(3, 4)).enqueue().results]
+
+    for result in sent:
+        before = result.run_after
+        result.refresh()
+        assert result.enqueued_at is not None
+        assert result.run_after is not None
+        assert result.run_after == before
+        assert result.run_after >= result.enqueued_at + delay
+
+
+def test_a_delay_of_nothing_is_none(store: Store) -> None:
+    sent = [add.using(run_after=0).enqueue(1, 2), *add.using(run_after=0).enqueue_many([((1, 2), {})] * 600)]
+
+    assert {result.state for result in sent} == {"ready"}
+    assert get_queue("default").depths().ready == 601
+
+
+def test_no_retry_is_due_before_its_pause_has_passed(store: Store) -> None:
+    results = [fail_with_pause.enqueue() for _ in range(20)]
+
+    work_off()
+
+    for result in results:
+        result.refresh()
+        (run,) = result.timeline
+        assert result.state == "retrying"
+        assert run.ended_at is not None
+        assert result.run_after is not None
+        assert result.run_after >= run.ended_at + timedelta(seconds=60)
 
 
 def test_the_async_twin_sends_as_well(store: Store) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from django_redis_components.core import connections
 from django_redis_components.core.protocol import Read
-from django_redis_components.taskqueue import TaskFailed, TaskResult, get_queue, task
+from django_redis_components.taskqueue import TaskFailed, TaskResult, chain, get_queue, task
 from django_redis_components.taskqueue.tasks.jobs import Ack
 from tests.support import Store, eventually, run_together
 from tests.taskqueue.support import (
@@ -145,9 +145,32 @@ def test_seconds_count_from_when_it_may_begin(store: Store, options: dict[str, A
     result = note.using(**options).enqueue(1)
 
     assert before_ms - 1 <= expiry_ms(store, result) - after_ms <= server_ms(store)
+    sent = result.expires_at
     result.refresh()
     assert result.expires_at is not None
     assert result.expires_at.timestamp() * 1_000 == pytest.approx(expiry_ms(store, result))
+    assert sent == result.expires_at
+
+
+@pytest.mark.parametrize("options", [{}, {"run_after": 5}, {"run_after": 0}], ids=str)
+def test_results_of_many_know_when_they_expire(store: Store, options: dict[str, Any]) -> None:
+    results = note.using(expires=60, **options).enqueue_many([((number,), {}) for number in range(300)])
+    sent = [(result.expires_at, result.run_after, result.state) for result in results]
+
+    for result in results:
+        result.refresh()
+
+    assert sent == [(result.expires_at, result.run_after, result.state) for result in results]
+    assert all(expires_at for expires_at, _, _ in sent)
+
+
+def test_result_of_a_flow_knows_when_it_expires(store: Store) -> None:
+    flow = chain(note.using(expires=60).si(1), note.using(expires=60).si(2)).enqueue()
+    first, second = (result.expires_at for result in flow.results)
+    flow.results[0].refresh()
+
+    assert first == flow.results[0].expires_at is not None
+    assert second is None  # it counts from when the task may begin
 
 
 def test_a_moment_is_that_moment(store: Store) -> None:
@@ -155,6 +178,7 @@ def test_a_moment_is_that_moment(store: Store) -> None:
 
     result = note.using(expires=moment, run_after=60).enqueue(1)
 
+    assert result.expires_at == moment
     result.refresh()
     assert result.expires_at == moment
     usual = note.enqueue(1)

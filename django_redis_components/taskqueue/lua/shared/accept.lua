@@ -3,7 +3,7 @@
 
 -- What only some tasks have: a key that no other may have at the time, a moment after which it is not begun.
 -- The value is the other task that has the key.
-local function accept_limits(id, unique, expires, due_ms)
+local function accept_limits(id, unique, expires, at_us, due_ms)
     if unique ~= "" then
 -- @include unique
         local wanted, ttl_ms = string.match(unique, "^(%S+) ?(%d*)$")
@@ -14,7 +14,7 @@ local function accept_limits(id, unique, expires, due_ms)
         redis.call("HSET", record_of(id), "u", wanted)
     end
     if expires ~= "" then
-        redis.call("HSET", record_of(id), "X", expiry(expires, due_ms))
+        redis.call("HSET", record_of(id), "X", expiry(expires, at_us, due_ms))
     end
 end
 
@@ -33,8 +33,9 @@ local function accept(id, queue, due, priority, unique, expires, first, last)
     if accepted then
         return tonumber(accepted)
     end
-    local due_ms = due ~= "" and moment(due, now_ms) or 0
-    local other = (unique ~= "" or expires ~= "") and accept_limits(id, unique, expires, due_ms)
+    local at_us = accepted_us + 1
+    local due_ms = due ~= "" and moment(due, at_us) or 0
+    local other = (unique ~= "" or expires ~= "") and accept_limits(id, unique, expires, at_us, due_ms)
     if other then
         return { other, redis.call("HGETALL", record_of(other)) }
     end
@@ -42,10 +43,10 @@ local function accept(id, queue, due, priority, unique, expires, first, last)
         redis.call("ZADD", base .. ":queues", "NX", now_ms, queue)
         ready[queue] = {}
     end
-    accepted_us = accepted_us + 1
+    accepted_us = at_us
     redis.call("HSET", record, "q", queue, "e", accepted_us, unpack(ARGV, first, last))
     note_limits(first, last)
-    if due_ms > now_ms then
+    if due_ms > math.floor(at_us / 1000) then
         redis.call("HSET", record, "d", due_ms)
         schedule(queue, id, due_ms)
     elseif priority ~= 0 then

@@ -42,9 +42,9 @@ local function set_off(key, at, id)
     local seen = redis.call("HMGET", record, "q", "p")
     redis.call("ZREM", place(seen[1], "waiting"), id)
     local told = redis.call("HMGET", key, "d" .. at, "x" .. at)
-    local due_ms = told[1] and moment(told[1], now_ms) or 0
+    local due_ms = told[1] and moment(told[1], now_us) or 0
     if told[2] then
-        redis.call("HSET", record, "X", expiry(told[2], due_ms))
+        redis.call("HSET", record, "X", expiry(told[2], now_us, due_ms))
     end
     redis.call("ZADD", base .. ":queues", "NX", now_ms, seen[1])
     if due_ms > now_ms then

@@ -3,6 +3,11 @@
 -- The last one is the history with this run.
 local outcomes = {}
 
+-- A delay is rounded up to the next millisecond: nothing is due before it has passed.
+local function due_after(delay_ms)
+    return tonumber(delay_ms) > 0 and math.ceil(now_us / 1000) + tonumber(delay_ms) or now_ms
+end
+
 function outcomes.fail(id, record, queue, payload, delay_ms, ttl_ms, workers, history)
     redis.call("HSET", record, "s", "failed", "F", now_us, "w", workers, "h", history)
     add_error(id, payload, ttl_ms)
@@ -10,7 +15,7 @@ function outcomes.fail(id, record, queue, payload, delay_ms, ttl_ms, workers, hi
 end
 
 function outcomes.retry(id, record, queue, payload, delay_ms, ttl_ms, workers, history)
-    local due_ms = now_ms + tonumber(delay_ms)
+    local due_ms = due_after(delay_ms)
     redis.call("HSET", record, "s", "retrying", "d", due_ms, "w", workers, "h", history)
     redis.call("HINCRBY", record, "a", 1)
     add_error(id, payload, ttl_ms)
@@ -19,7 +24,7 @@ end
 
 -- Put off by the task itself: no attempt is used.
 function outcomes.later(id, record, queue, payload, delay_ms, ttl_ms, workers, history)
-    local due_ms = now_ms + tonumber(delay_ms)
+    local due_ms = due_after(delay_ms)
     redis.call("HSET", record, "s", "scheduled", "d", due_ms, "h", history)
     schedule(queue, id, due_ms)
 end
