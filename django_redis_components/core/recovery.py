@@ -162,6 +162,7 @@ class _Bounds:
             self._pauses += 1
         if _Way.SLOT in met:
             pause_s = min(slots.pause_s(), left_s)
+            slots.note_wait(pause_s)
             self._deadline = time.monotonic() + pause_s + self._settings.socket_timeout_s  # begins after the wait
         return [work for work, way in ways if way in going], pause_s
 

@@ -26,6 +26,7 @@ PAUSE_S = (0.05, 0.5)
 LOG_AGAIN_S = 60.0
 
 _log = logging.getLogger(__name__)
+_waited_s: contextvars.ContextVar[float] = contextvars.ContextVar("slot_waited_s", default=0.0)
 _give_up_at: contextvars.ContextVar[float] = contextvars.ContextVar("slot_wait_gives_up_at", default=math.inf)
 
 
@@ -67,6 +68,16 @@ class slot_wait_limit:  # noqa: N801 - a context manager, used as a function
 def give_up_at(timeout_s: float) -> float:
     """Until when a request that meets a moving slot now waits for it, by the monotonic clock."""
     return min(_give_up_at.get(), time.monotonic() + timeout_s)
+
+
+def note_wait(seconds: float) -> None:
+    """The request of this thread or task is about to wait so long for a moving slot."""
+    _waited_s.set(_waited_s.get() + seconds)
+
+
+def waited_s() -> float:
+    """Seconds that requests of this thread or task have waited for moving slots: no sign of a slow server."""
+    return _waited_s.get()
 
 
 class SlotWaits:

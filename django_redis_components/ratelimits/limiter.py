@@ -10,7 +10,7 @@ from typing import Any
 
 from redis.exceptions import RedisError, ResponseError
 
-from django_redis_components.core import conf, keys
+from django_redis_components.core import conf, keys, slots
 from django_redis_components.core.breaker import PAUSE_S, Breaker
 from django_redis_components.core.exceptions import UnsupportedServer
 from django_redis_components.core.protocol import Command, Flow, Sleep, Within
@@ -141,14 +141,17 @@ class Limiter:
         breaker = self._breaker()
         if not breaker.may_try():
             return decisions.unchecked(self.rates, self._lets_through, breaker.left_s())
-        asked_at, epoch = time.monotonic(), DENIALS.epoch
+        asked_at, epoch, waited_s = time.monotonic(), DENIALS.epoch, slots.waited_s()
         question = self._of_cost_1[denials] if cost == 1 else self._made(cost, denials)
         call_id = os.urandom(8) if call_id is None else call_id
         try:
             reply = yield Within(SLOT_WAIT_S, question.call(f"{visitor}:penalty", self._places(visitor), call_id))
         except (RedisError, UnsupportedServer) as exc:
             return self._without_redis(breaker, exc)
-        breaker.succeeded(time.monotonic() - asked_at if self._lets_through else 0.0)
+        if self._lets_through:  # a slot that moved says nothing of how slow the server is for other visitors
+            breaker.succeeded(time.monotonic() - asked_at - (slots.waited_s() - waited_s))
+        else:
+            breaker.succeeded()
         decision = self._decide(reply, cost)
         # Before a block, the server must see each denial to count it.
         if not decision.allowed and self._deny_cache and (decision.blocked or not self._denials):
