@@ -29,17 +29,19 @@ OPCODES = bool(os.environ.get("INTERRUPT_OPCODES"))
 EVERYWHERE = OPCODES or bool(os.environ.get("INTERRUPT_EVERYWHERE"))
 #: Every so many-th point is tried where that takes long, without `EVERYWHERE`.
 STEP = 7
+#: Seconds of a lease: none ends by itself during a test.
+LONG_S = 600
 PACKAGE = str(Path(django_redis_components.__file__).parent)
 
 KINDS: dict[str, Callable[..., Any]] = {
-    "lock": partial(Lock, "door"),
-    "renewed": partial(Lock, "door", renew=True),
-    "reentrant": partial(Lock, "door", reentrant=True),
-    "group": partial(MultiLock, "door", "gate", group="doors"),
-    "names": partial(MultiLock, "door", "gate"),
-    "reader": lambda: ReadWriteLock("door").read(),
-    "writer": lambda: ReadWriteLock("door").write(),
-    "semaphore": partial(Semaphore, "door", 1, renew=True),
+    "lock": partial(Lock, "door", timeout=LONG_S),
+    "renewed": partial(Lock, "door", timeout=LONG_S, renew=True),
+    "reentrant": partial(Lock, "door", timeout=LONG_S, reentrant=True),
+    "group": partial(MultiLock, "door", "gate", timeout=LONG_S, group="doors"),
+    "names": partial(MultiLock, "door", "gate", timeout=LONG_S),
+    "reader": lambda: ReadWriteLock("door", timeout=LONG_S).read(),
+    "writer": lambda: ReadWriteLock("door", timeout=LONG_S).write(),
+    "semaphore": partial(Semaphore, "door", 1, timeout=LONG_S, renew=True),
 }
 
 
@@ -199,8 +201,8 @@ def test_interruption_of_entering_an_async_block_leaves_nothing_held(make: Calla
 def test_interruption_of_a_decorated_function_leaves_nothing_held(redis_server: Store) -> None:
     guard, pool = Lock("door"), Semaphore("pool", 1)
 
-    @lock("door", renew=True)
-    @semaphore("pool", limit=1, renew=True)
+    @lock("door", timeout=LONG_S, renew=True)
+    @semaphore("pool", limit=1, timeout=LONG_S, renew=True)
     def work() -> None:
         pass
 
@@ -213,7 +215,7 @@ def test_interruption_of_a_decorated_function_leaves_nothing_held(redis_server: 
 
 
 def test_interrupted_block_of_a_reentrant_lock_gives_back_its_own_entry_only(redis_server: Store) -> None:
-    held = Lock("door", reentrant=True, renew=True)
+    held = Lock("door", timeout=LONG_S, reentrant=True, renew=True)
 
     with held:
         token = held.token
@@ -234,7 +236,7 @@ def test_interrupted_block_of_a_reentrant_lock_gives_back_its_own_entry_only(red
 
 
 def test_interrupted_block_of_a_lock_taken_anew_inside_gives_that_back(redis_server: Store) -> None:
-    guard = Lock("door", renew=True)
+    guard = Lock("door", timeout=LONG_S, renew=True)
 
     def use(ctrl_c: CtrlC) -> None:
         with guard:
@@ -246,7 +248,7 @@ def test_interrupted_block_of_a_lock_taken_anew_inside_gives_that_back(redis_ser
 
 
 def test_interrupted_block_of_a_semaphore_gives_back_its_own_permit_only(redis_server: Store) -> None:
-    pool = Semaphore("pool", 2)
+    pool = Semaphore("pool", 2, timeout=LONG_S)
 
     with pool:
         token = pool.token
