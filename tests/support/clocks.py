@@ -16,7 +16,7 @@ class ServerClock:
 
     def __init__(self, directory: Path) -> None:
         """Skip the test where libfaketime is not installed."""
-        libraries = sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
+        libraries = _libraries()
         if not libraries:
             absent("libfaketime is not installed: apt-get install faketime")
         directory.mkdir(parents=True, exist_ok=True)
@@ -30,9 +30,18 @@ class ServerClock:
         )
         self.binary.chmod(0o755)
 
+    @staticmethod
+    def is_available() -> bool:
+        """Whether libfaketime is installed."""
+        return bool(_libraries())
+
     def step(self, seconds: int) -> None:
         """Set the clock forward, or back, at once."""
         self._offset_s += seconds
         written = self._offset.with_suffix(".new")
         written.write_text(f"{self._offset_s:+d}\n")
         written.replace(self._offset)
+
+
+def _libraries() -> list[Path]:
+    return sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))

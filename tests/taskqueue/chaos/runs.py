@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tests.taskqueue.chaos.storm import Fault
+from tests.taskqueue.chaos.storm import Fault, Stall
 
 #: Seconds after its effect for which a run is in flight: its outcome waits 5 ms, or for the server to come back.
 ACK_S = 3.0
@@ -25,8 +25,11 @@ class Run:
     def pid(self) -> int:
         return int(self.name.partition("-")[0])
 
-    def in_flight_at(self, fault: Fault) -> bool:
+    def in_flight_at(self, fault: Fault, stalls: Sequence[Stall] = ()) -> bool:
         over = float("inf") if self.end is None else self.end + ACK_S
+        for stall in stalls:  # outcomes wait until the server goes on
+            if stall.begin <= over and self.end is not None and self.end <= stall.end:
+                over = max(over, stall.end + ACK_S)
         return fault.pid == self.pid and fault.begin <= over and fault.end >= self.begin
 
 
@@ -66,13 +69,18 @@ def read_forks(path: Path) -> list[ForkedChild]:
     ]
 
 
-def unexplained(runs: dict[int, list[Run]], faults: Iterable[Fault]) -> dict[int, list[Run]]:
-    """Tasks that ran again although no fault hit a process that had them in flight."""
+def unexplained(
+    runs: dict[int, list[Run]], faults: Iterable[Fault], stalls: Sequence[Stall] = ()
+) -> dict[int, list[Run]]:
+    """Tasks that ran again although no fault hit a process that had them in flight.
+
+    A stall of the server explains none; it only makes outcomes wait.
+    """
     by_pid: dict[int, list[Fault]] = defaultdict(list)
     for fault in faults:
         by_pid[fault.pid].append(fault)
     return {
         number: all_of_it
         for number, all_of_it in runs.items()
-        if not all(any(map(run.in_flight_at, by_pid[run.pid])) for run in all_of_it[:-1])
+        if not all(any(run.in_flight_at(fault, stalls) for fault in by_pid[run.pid]) for run in all_of_it[:-1])
     }

@@ -43,6 +43,14 @@ class Fault:
     end: float = float("inf")
 
 
+@dataclasses.dataclass
+class Stall:
+    """When the server did not answer; monotonic seconds."""
+
+    begin: float
+    end: float
+
+
 class Fleet:
     """The processes of a run. Those that end are replaced, as a process manager would."""
 
@@ -151,6 +159,8 @@ class Producer:
         self.long: list[int] = []
         #: Calls that ended in an error: their tasks may run or not.
         self.refused = 0
+        #: Whether some tasks are delayed. Those that wait keep their date when the clock is set back.
+        self.delays = True
 
     def send(self, upto: int) -> None:
         """Send until so many numbers are used up: many in bulk, each tenth delayed."""
@@ -159,7 +169,7 @@ class Producer:
             numbers = list(range(self._next, min(upto, self._next + 20)))
             self._next += len(numbers)
             calls = [((number, self._chance.uniform(0, LONGEST_S)), {}) for number in numbers]
-            delayed = self._chance.random() < 0.1
+            delayed = self._chance.random() < 0.1 and self.delays
             task = leave_run.using(queue_name=queue, **({"run_after": self._chance.uniform(0, 3)} if delayed else {}))
             self._send(lambda calls=calls, task=task: task.enqueue_many(calls), numbers, queue, delayed)
 
@@ -210,3 +220,16 @@ def restart(server: LocalServer, proxy: Proxy) -> None:
     server.stop()
     proxy.cut()
     server.start()
+
+
+def stall(server: LocalServer, seconds: float, meanwhile: Callable[[], object]) -> Stall:
+    """The server stops for some time, connections stay, and goes on with what has been sent to it."""
+    begin = time.monotonic()
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        while time.monotonic() < begin + seconds:
+            meanwhile()
+            time.sleep(0.05)
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+    return Stall(begin, time.monotonic())

@@ -1,4 +1,6 @@
-"""Everything at once: kill -9 every two seconds, stopped processes, a cut network, a restarted server.
+"""Everything at once: kill -9 every two seconds, stopped processes, a cut network, and what happens to the server.
+
+It stalls for longer than a lease, is restarted, and its clock is stepped (where libfaketime is installed).
 
 The gate runs a tenth of it. The whole: ``CHAOS_TASKS=20000 CHAOS_S=60 pytest tests/taskqueue/chaos/test_storm.py``.
 """
@@ -19,11 +21,23 @@ import pytest
 
 from tests.conftest import components_settings
 from tests.support import Store, eventually
+from tests.support.clocks import ServerClock
 from tests.support.pools import close_pools
 from tests.support.processes import Children
 from tests.support.proxy import Proxy
 from tests.taskqueue.chaos.runs import Run, read_forks, read_runs, unexplained
-from tests.taskqueue.chaos.storm import KILL_EVERY_S, QUEUES, Fault, Fleet, Producer, Stopped, Weather, restart
+from tests.taskqueue.chaos.storm import (
+    KILL_EVERY_S,
+    QUEUES,
+    Fault,
+    Fleet,
+    Producer,
+    Stall,
+    Stopped,
+    Weather,
+    restart,
+    stall,
+)
 from tests.taskqueue.chaos.work import forks, released
 from tests.taskqueue.support import base_key, queue_key
 
@@ -33,6 +47,8 @@ TASKS, STORM_S = int(os.environ.get("CHAOS_TASKS", "2000")), float(os.environ.ge
 SEED = int(os.environ.get("CHAOS_SEED", "1"))
 #: Seconds that a lease lives here, and for which a process is stopped: longer than that.
 LEASE_S, STOPPED_S = 4.0, 5.5
+#: Seconds for which the server stalls, and by which its clock is set forward and back.
+STALL_S, STEP_S = 6.0, 3_600
 #: Tasks that go on until others have got them, because their supervisor is stopped. More than one worker has threads.
 LONG_TASKS = 12
 #: Of all replies, the share that the network loses.
@@ -40,22 +56,33 @@ LOST_REPLIES = 0.003
 
 
 @pytest.fixture
-def network(own_server: Store, settings: Any) -> Iterator[Proxy]:
+def server(request: pytest.FixtureRequest) -> tuple[Store, ServerClock | None]:
+    """A server of this test alone, and its clock where it can be stepped."""
+    if not ServerClock.is_available():
+        return request.getfixturevalue("own_server"), None
+    stepped: tuple[Store, ServerClock] = request.getfixturevalue("stepped_server")
+    return stepped
+
+
+@pytest.fixture
+def network(server: tuple[Store, ServerClock | None], settings: Any) -> Iterator[Proxy]:
     """A failing network between everybody and the server, and a short lease."""
-    with Proxy(own_server.url) as proxy:
-        through = components_settings(own_server) | {"TASKQUEUE": {"LEASE": LEASE_S, "GRACE": 5}}
+    store, _ = server
+    with Proxy(store.url) as proxy:
+        through = components_settings(store) | {"TASKQUEUE": {"LEASE": LEASE_S, "GRACE": 5}}
         settings.REDIS_COMPONENTS = through | {"CONNECTIONS": {"default": {"URL": proxy.url}}}
         yield proxy
         close_pools()
 
 
 @pytest.fixture
-def outcome(own_server: Store, network: Proxy, children: Children, traced: Path) -> Outcome:
+def outcome(server: tuple[Store, ServerClock | None], network: Proxy, children: Children, traced: Path) -> Outcome:
     """The storm, and what is left when it is over."""
+    store, clock = server
     fleet, producer = Fleet(children, random.Random(SEED)), Producer(random.Random(SEED))
     eventually(fleet.up)
-    found = Outcome(own_server, fleet, producer, traced)
-    weather = _weather(found, network)
+    found = Outcome(store, fleet, producer, traced)
+    weather = _weather(found, network, clock)
     while weather.elapsed_s() < STORM_S:
         weather.happen()
         fleet.keep_alive()
@@ -82,13 +109,19 @@ class Outcome:
         self.producer = producer
         self._traced = traced
         self.killed: Counter[str] = Counter()
+        self.stalls: list[Stall] = []
         self.records: dict[int, dict[bytes, bytes]] = {}
 
-    def has_passed_on(self, pids: set[int]) -> bool:
-        """Whether a task that one of these processes has begun, and not finished, was taken from it."""
+    def leases_of(self, pids: set[int]) -> dict[int, bytes]:
+        """The leases of the long tasks that these processes have begun, and not finished."""
         runs = self.runs()
         begun = [n for n in self.producer.long if any(run.pid in pids and run.end is None for run in runs.get(n, []))]
-        return any(b"t" in record for record in self._read(begun).values())  # "t": it came back to its queue
+        return {number: record[b"L"] for number, record in self._read(begun).items() if b"L" in record}
+
+    def has_passed_on(self, leases: dict[int, bytes]) -> bool:
+        """Whether one of these leases has ended: the task was taken from its worker."""
+        records = self._read(list(leases))
+        return any(records[number].get(b"L") != lease for number, lease in leases.items())
 
     def is_over(self) -> bool:
         """Whether each task that was accepted has had its end."""
@@ -127,7 +160,7 @@ class Outcome:
         return dict(zip(numbers, pipe.execute(), strict=True))
 
 
-def _weather(found: Outcome, network: Proxy) -> Weather:
+def _weather(found: Outcome, network: Proxy, clock: ServerClock | None) -> Weather:
     weather, fleet = Weather(), found.fleet
     for number in range(1, int(STORM_S / KILL_EVERY_S) + 1):
         weather.at(number * KILL_EVERY_S, lambda: found.killed.update([fleet.kill_one()]))
@@ -151,12 +184,13 @@ def _weather(found: Outcome, network: Proxy) -> Weather:
         if stopped is None:
             weather.soon(stop_supervisor)
             return
-        weather.at(weather.elapsed_s() + STOPPED_S, lambda: go_on(stopped))
+        leases = found.leases_of(stopped.pids)
+        weather.at(weather.elapsed_s() + STOPPED_S, lambda: go_on(stopped, leases))
 
-    def go_on(stopped: Stopped) -> None:
+    def go_on(stopped: Stopped, leases: dict[int, bytes]) -> None:
         """Its processes finish now, too late: their tasks are somebody else's."""
-        if not found.has_passed_on(stopped.pids):
-            weather.soon(lambda: go_on(stopped))
+        if not found.has_passed_on(leases):
+            weather.soon(lambda: go_on(stopped, leases))
             return
         released().touch()
         let_go_on(stopped)
@@ -168,8 +202,38 @@ def _weather(found: Outcome, network: Proxy) -> Weather:
     network.drop_random(LOST_REPLIES, SEED)
     weather.at(0.5, begin_long_tasks)
     weather.at(3.0, stop_process)
-    weather.at(STORM_S * 0.7, lambda: restart(found.store.servers[0], network))
+    _add_faults_of_the_server(weather, found, network, clock)
     return weather
+
+
+def _add_faults_of_the_server(weather: Weather, found: Outcome, network: Proxy, clock: ServerClock | None) -> None:
+    server = found.store.servers[0]
+
+    def stall_server() -> None:
+        kill_at = [time.monotonic() + after_s for after_s in (1.5, 4.5)]
+
+        def kill_meanwhile() -> None:
+            found.fleet.keep_alive()
+            if kill_at and time.monotonic() >= kill_at[0]:
+                del kill_at[0]
+                found.killed.update([found.fleet.kill_one()])
+
+        found.stalls.append(stall(server, STALL_S, kill_meanwhile))
+
+    def set_clock_back() -> None:
+        """Once no delayed task waits: it would keep its date, and wait for an hour."""
+        found.producer.delays = False
+        if any("sched" in place for place in found.left()):
+            weather.soon(set_clock_back)
+        elif clock is not None:
+            clock.step(-STEP_S)
+            found.producer.delays = True
+
+    weather.at(STORM_S * 0.7, lambda: restart(server, network))
+    weather.at(STORM_S * 0.8, stall_server)
+    if clock is not None:
+        weather.at(STORM_S * 0.5, lambda: clock.step(STEP_S))
+        weather.at(STORM_S * 0.9, set_clock_back)
 
 
 def test_a_storm_loses_nothing_and_doubles_only_what_was_in_flight(outcome: Outcome) -> None:
@@ -182,7 +246,7 @@ def test_a_storm_loses_nothing_and_doubles_only_what_was_in_flight(outcome: Outc
 
     assert [number for number, record in records.items() if record.get(b"s") != b"successful"] == []
     assert [number for number in records if not any(run.end for run in runs.get(number, []))] == []
-    assert unexplained(runs, outcome.faults()) == {}
+    assert unexplained(runs, outcome.faults(), outcome.stalls) == {}
     assert outcome.late_finishers() > 0, "nobody finished late: the storm was too mild"
     assert _results_of_others(runs, records) == {}
     assert {number: record[b"r"] for number, record in outcome.records.items()} == {
@@ -201,9 +265,12 @@ def test_a_storm_loses_nothing_and_doubles_only_what_was_in_flight(outcome: Outc
 def _out_of_order(
     numbers: list[int], records: dict[int, dict[bytes, bytes]]
 ) -> list[tuple[int, dict[bytes, bytes], int, dict[bytes, bytes]]]:
-    """Neighbours, in the order in which they were sent, of which the second was first leased before the first."""
+    """Neighbours, in the order in which they were sent, of which the second was first leased before the first.
+
+    More than half a step of the clock between them is the step.
+    """
     pairs = [(number, records[number], after, records[after]) for number, after in pairwise(numbers)]
-    return [pair for pair in pairs if int(pair[1][b"f"]) > int(pair[3][b"f"])]
+    return [pair for pair in pairs if 0 < int(pair[1][b"f"]) - int(pair[3][b"f"]) < STEP_S * 500_000]
 
 
 def _results_of_others(runs: dict[int, list[Run]], records: dict[int, dict[bytes, bytes]]) -> dict[int, Any]:
