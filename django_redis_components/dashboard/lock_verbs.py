@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from django_redis_components.core.protocol import Call
-from django_redis_components.core.wait_queue import HANDOFF_MS
+from django_redis_components.core.wait_queue import HANDED_OVER, HANDOFF_MS, ReleaseCall
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.lock_places import Place
 from django_redis_components.locks.calls import PlainCalls
 from django_redis_components.locks.group import GroupCalls
 from django_redis_components.locks.readwrite import ReadWriteCalls
-from django_redis_components.semaphores.scripts import RELEASE
+from django_redis_components.semaphores.scripts import CONFIRM, RELEASE
 from django_redis_components.semaphores.state import semaphore_keys
 
 #: Longest token that is accepted from a form, in characters.
@@ -24,12 +24,20 @@ def release(place: Place, token: str, using: str) -> bool:
     Raises:
         redis.exceptions.RedisError: the server does not answer.
     """
-    return bool(clients.client(using).execute(_call(place, token)))
+    call = _call(place, token)
+    client = clients.client(using)
+    reply = client.execute(call)
+    if reply == HANDED_OVER and isinstance(call, ReleaseCall):
+        client.execute(call.confirm)
+    return bool(reply)
 
 
 def _call(place: Place, token: str) -> Call:
     if place.kind == "semaphore":
-        return RELEASE(**semaphore_keys(place.name), permit=token, handoff_ms=HANDOFF_MS)
+        made = semaphore_keys(place.name)
+        release = RELEASE(**made, permit=token, handoff_ms=HANDOFF_MS)
+        confirm = CONFIRM(base=made["holders"], handoff_ms=HANDOFF_MS)
+        return ReleaseCall(release.script, release.keys, release.args, confirm)
     if place.kind == "group":
         [call] = GroupCalls([place.name], place.group, 1.0).give(token)
     elif place.kind == "readwrite":

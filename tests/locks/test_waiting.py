@@ -258,6 +258,20 @@ def test_tickets_grow_also_when_the_servers_clock_was_set_back(store: Store) -> 
     assert line(store)[0] == first
 
 
+def test_the_dead_are_passed_over_also_when_the_servers_clock_was_set_back(store: Store) -> None:
+    holder = Lock("door")
+    holder.acquire()
+    queued()
+    waiter = queued()
+    store.raw.zadd(f"{lock_key(store)}:asked", {line(store)[0]: 2**52}, xx=True)  # an hour ahead, as it were
+
+    holder.release()
+
+    waiter.send(None)
+    waiter.go()
+    assert waiter.value is True
+
+
 def test_no_wait_is_longer_than_a_hand_off(store: Store) -> None:
     holder = Lock("door", timeout=600)
     holder.acquire()

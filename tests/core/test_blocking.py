@@ -1,0 +1,85 @@
+"""Waits that end by a local timer while their blocking command stays outstanding."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from django_redis_components.core.blocking import BlockingPop
+from django_redis_components.core.connections import aclient, client
+from tests.support import Store, eventually, run_async
+
+
+def blocked_clients(store: Store) -> int:
+    return int(store.raw.info("clients")["blocked_clients"])
+
+
+def test_a_wait_that_timed_out_takes_no_later_element(redis_server: Store) -> None:
+    key = f"{redis_server.prefix}:wakeup"
+    before = blocked_clients(redis_server)
+    assert client().wait(key, 0.01) is None
+    eventually(lambda: blocked_clients(redis_server) <= before)
+
+    redis_server.raw.rpush(key, "element")
+
+    assert client().wait(key, 60) == b"element"
+
+
+def test_a_command_outlasts_several_waits(redis_server: Store) -> None:
+    first, second = (f"{redis_server.prefix}:{{w}}:{number}" for number in (1, 2))
+    pop = BlockingPop((first, second))
+    assert client().wait(pop, 0.01) is None
+    assert client().wait(pop, 0.0) is None
+
+    redis_server.raw.rpush(second, "element")
+
+    assert client().wait(pop, 60) == b"element"
+    assert client().wait(pop, 0.0) is None
+    pop.close()
+
+
+def test_requests_between_two_waits_use_another_connection(redis_server: Store) -> None:
+    key = f"{redis_server.prefix}:wakeup"
+    pop = BlockingPop((key,))
+    assert client().wait(pop, 0.01) is None
+    redis_server.raw.rpush(key, "element")
+
+    assert client().wait(f"{key}:other", 0.01) is None
+
+    assert client().wait(pop, 60) == b"element"
+
+
+def test_a_command_outlasts_several_waits_on_an_event_loop(redis_server: Store) -> None:
+    key = f"{redis_server.prefix}:wakeup"
+    before = blocked_clients(redis_server)
+
+    async def main() -> None:
+        pop = BlockingPop((key,))
+        assert await aclient().wait(pop, 0.01) is None
+        assert await aclient().wait(pop, 0.0) is None
+        redis_server.raw.rpush(key, "element")
+        assert await aclient().wait(pop, 60) == b"element"
+        assert await aclient().wait(key, 0.01) is None
+        await asyncio.to_thread(eventually, lambda: blocked_clients(redis_server) == before)
+        redis_server.raw.rpush(key, "another")
+        assert await aclient().wait(key, 60) == b"another"
+
+    run_async(main)
+
+
+@pytest.mark.parametrize("store", ["valkey"], indirect=True)
+def test_a_wait_goes_on_after_its_connection_was_lost(store: Store) -> None:
+    key = f"{store.prefix}:wakeup"
+    pop = BlockingPop((key,))
+    before = blocked_clients(store)
+    assert client().wait(pop, 0.01) is None
+    eventually(lambda: blocked_clients(store) == before + 1)
+    for each in store.raw.client_list():
+        if each["cmd"] == "blpop":
+            store.raw.client_kill(each["addr"])
+
+    assert client().wait(pop, 0.01) is None
+    store.raw.rpush(key, "element")
+
+    assert eventually(lambda: client().wait(pop, 1)) == b"element"
