@@ -16,17 +16,17 @@ token with what you write, and refuse lower ones: `FencedModel` and `fenced_upda
 
 Keys, all in the slot of ``{name}``:
 
-==================================  ======  ====================================================================
-``drc:locks:{name}``                string  the holder's token; lives as long as the lease
-``drc:locks:{name}:fence``          string  the last fencing token; the lease and an hour
-``drc:locks:{name}:queue``          zset    waiting tokens by ticket; a minute after the last of them asked
-``drc:locks:{name}:asked``          zset    when each of them asked last; as the queue
-``drc:locks:{name}:paused``         zset    tickets of those that were offered the lock, or missed a turn; a minute
-``drc:locks:{name}:handoffs``       zset    who was handed the lock and has not taken it yet; a minute
-``drc:locks:{name}:probes``         zset    who was woken to see whether it lives; a minute
-``drc:locks:{name}:wakeup:<token>`` list    wakes one waiter; 2 s
-``drc:locks:{name}:wakeup``         list    wakes any waiter; 2 s
-==================================  ======  ====================================================================
+===================================  ======  ====================================================================
+``drc:locks:{name}``                 string  the holder's token; lives as long as the lease
+``drc:locks:{name}:fence``           string  the last fencing token; the lease and an hour
+``drc:locks:{name}:queue``           zset    waiting tokens by ticket; a minute after the last of them asked
+``drc:locks:{name}:asked``           zset    when each of them asked last; as the queue
+``drc:locks:{name}:paused``          zset    tickets of those that were offered the lock, or missed a turn; a minute
+``drc:locks:{name}:handoffs``        zset    who was handed the lock and has not taken it yet; a minute
+``drc:locks:{name}:probes``          zset    who was woken to see whether it lives; a minute
+``drc:locks:{name}:wakeup:<token>``  list    wakes one waiter; 2 s
+``drc:locks:{name}:wakeup``          list    wakes any waiter; 2 s
+===================================  ======  ====================================================================
 
 Of a `ReadWriteLock`, in the slot of ``{name}``, and of a `MultiLock`, in that of ``{group}``:
 
