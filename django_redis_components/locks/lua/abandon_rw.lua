@@ -16,6 +16,7 @@ local time = redis.call("TIME")
 local now_us = time[1] * 1000000 + time[2]
 local now_ms = math.floor(now_us / 1000)
 -- @include readwrite
+-- @include one_queue
 
 local waited, held = leave(token), holds(token)
 redis.call("DEL", wakeup_of(token))

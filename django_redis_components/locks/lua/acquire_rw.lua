@@ -21,6 +21,18 @@ local now_us = time[1] * 1000000 + time[2]
 local now_ms = math.floor(now_us / 1000)
 -- @include readwrite
 
+-- No waiter and no hand-off: the common case, with nothing else to do.
+local left_ms = left_of(token)
+if not left_ms and redis.call("EXISTS", queue, base .. ":handoffs") == 0 then
+  if fits(token) then
+    return { grant(token, ttl_ms), 0 }
+  end
+  if not wait then
+    return { 0, 0 }
+  end
+end
+-- @include one_queue
+
 -- Milliseconds after which those who are in are gone, if none of them leaves or lengthens its lease.
 local function longest_ms()
   local left_ms = redis.call("PTTL", writer)
@@ -31,22 +43,12 @@ local function longest_ms()
   return left_ms
 end
 
-local left_ms = left_of(token)
 if left_ms then
   set_lease(token, take(token) and ttl_ms or math.max(left_ms, ttl_ms))
   if not reads(token) then
     keep_fence(fence, ttl_ms)
   end
   return { reads(token) and 1 or tonumber(redis.call("GET", fence) or next_fence(ttl_ms)), 0 }
-end
--- No waiter and no hand-off: the common case.
-if redis.call("EXISTS", queue, handoffs) == 0 then
-  if fits(token) then
-    return { grant(token, ttl_ms), 0 }
-  end
-  if not wait then
-    return { 0, 0 }
-  end
 end
 join(token)
 review()

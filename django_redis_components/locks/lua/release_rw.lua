@@ -22,5 +22,11 @@ if not holds(token) then
   return 0
 end
 revoke(token)
+-- No waiter: the common case, with nothing else to do.
+if redis.call("EXISTS", queue) == 0 then
+  return 1
+end
+-- @include one_queue
+
 serve()
 return offered and redis.call("EXISTS", queue) == 1 and 2 or 1

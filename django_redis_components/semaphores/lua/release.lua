@@ -18,16 +18,15 @@ local now_us = time[1] * 1000000 + time[2]
 local now_ms = math.floor(now_us / 1000)
 -- @include permits
 
-local held = holds(permit)
-revoke(permit)
+local held = revoke(permit)
 -- No waiter: the common case, with nothing else to do.
 if redis.call("EXISTS", queue) == 0 then
-  return held and 1 or 0
+  return held
 end
 -- @include permit_queue
 
 serve()
-if not held then
+if held == 0 then
   watch_handoffs()
   return 0
 end

@@ -51,5 +51,3 @@ local function revoke(token)
     redis.call("DEL", writer)
   end
 end
-
--- @include one_queue

@@ -37,9 +37,11 @@ local function holds(permit)
   return redis.call("ZSCORE", holders, permit) and true or false
 end
 
+-- Takes a permit away, and returns 1 if it was held.
 local function revoke(permit)
-  redis.call("ZREM", holders, permit)
+  local held = redis.call("ZREM", holders, permit)
   for number = 2, (wanted(permit)) do
     redis.call("ZREM", holders, permit .. "#" .. number)
   end
+  return held
 end
