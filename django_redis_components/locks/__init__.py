@@ -1,44 +1,44 @@
-"""Locks: one holder at a time among all processes of a site; of several names at once; many readers or one writer.
+"""Locks: one holder at a time among all processes of a site, for one name or several; or many readers and one writer.
 
-Guarantees. On one primary a lock has one unexpired lease. A holder that dies is replaced when its lease
-ends; a holder that is late learns it: `release` and `extend` refuse, `check` raises and `lost` is set by
-its own clock. With `renew` one thread of the process renews its leases while it lives. Each grant has a
-fencing token above all before it, also over FLUSHALL and failover unless the new primary's clock is behind
-the last grant. `acquire`, `release` and `extend` may be repeated after a lost reply. Waiters are served in
-the order in which they came (`fair`): a release hands the lock to the first of them. Waiters that were killed cost
-those behind them about 0.2 s in all, and waiters that hang 2 s in all.
+Guarantees. On one primary a lock has at most one unexpired lease. If a holder dies, its lease expires and the next
+waiter gets the lock. A late holder is notified: `release` and `extend` raise, `check` raises and `lost` is set by the
+process's own clock. With `renew` one thread of the process renews its leases while the process lives. Each grant has
+a fencing token above all earlier ones, also after FLUSHALL and failover unless the new primary's clock is behind the
+last grant. `acquire`, `release` and `extend` may be repeated after a lost reply. Waiters are served in FIFO order
+(`fair`): a release hands the lock to the first live waiter. Killed waiters delay the waiters behind them by about
+0.2 s in total, hanging waiters by 2 s in total.
 
-`MultiLock` with a group takes all of its names or none, and serves those who want overlapping names in the
-order in which they came. `ReadWriteLock` does so with readers and writers.
+`MultiLock` with a group takes all of its names or none, and serves waiters for overlapping names in FIFO order.
+`ReadWriteLock` serves readers and writers in FIFO order.
 
-What no lease can do: stop a holder that was paused past its end. Where that matters, store the fencing
-token with what you write, and refuse lower ones: `FencedModel` and `fenced_update` do.
+Limits. A lease cannot stop a holder that was paused past its end. Where that matters, store the fencing token with
+the data and reject writes with a lower one, as `FencedModel` and `fenced_update` do.
 
 Keys, all in the slot of ``{name}``:
 
-===================================  ======  ====================================================================
-``drc:locks:{name}``                 string  the holder's token; lives as long as the lease
+===================================  ======  ======================================================================
+``drc:locks:{name}``                 string  the holder's token; TTL: the lease
 ``drc:locks:{name}:fence``           string  the last fencing token; the lease and an hour
-``drc:locks:{name}:queue``           zset    waiting tokens by ticket; a minute after the last of them asked
-``drc:locks:{name}:asked``           zset    when each of them asked last; as the queue
-``drc:locks:{name}:paused``          zset    tickets of those that were offered the lock, or missed a turn; a minute
-``drc:locks:{name}:handoffs``        zset    who was handed the lock and has not taken it yet; a minute
-``drc:locks:{name}:probes``          zset    who was woken to see whether it lives; a minute
-``drc:locks:{name}:wakeup:<token>``  list    wakes one waiter; 2 s
-``drc:locks:{name}:wakeup``          list    wakes any waiter; 2 s
-===================================  ======  ====================================================================
+``drc:locks:{name}:queue``           zset    waiters by ticket; a minute after the last request of a waiter
+``drc:locks:{name}:asked``           zset    time of each waiter's last request; as the queue
+``drc:locks:{name}:paused``          zset    tickets of waiters that were offered the lock or passed over; a minute
+``drc:locks:{name}:handoffs``        zset    hand-offs that were not taken yet; a minute
+``drc:locks:{name}:probes``          zset    waiters that were probed; a minute
+``drc:locks:{name}:wakeup:<token>``  list    wakeup key of one waiter; 2 s
+``drc:locks:{name}:wakeup``          list    wakeup key of any waiter; 2 s
+===================================  ======  ======================================================================
 
-Of a `ReadWriteLock`, in the slot of ``{name}``, and of a `MultiLock`, in that of ``{group}``:
+Keys of a `ReadWriteLock`, in the slot of ``{name}``, and of a `MultiLock`, in the slot of ``{group}``:
 
-=========================================  ======  =============================================================
-``drc:locks:{name}:rw:writer``             string  the writer's token; lives as long as the lease
-``drc:locks:{name}:rw:readers``            zset    readers' tokens by the end of their leases; the longest
+=========================================  ======  ==============================================================
+``drc:locks:{name}:rw:writer``             string  the writer's token; TTL: the lease
+``drc:locks:{name}:rw:readers``            zset    readers' tokens by the ends of their leases; the longest lease
 ``drc:locks:{name}:rw:fence`` (and so on)  -       fence, queue, and under ``rw:writer`` the others: as above
-``drc:locks:{group}:group``                hash    what each waiting token wants; as the queue
-``drc:locks:{group}:group:held:<name>``    string  the holder's token; lives as long as the lease
-``drc:locks:{group}:group:line:<name>``    zset    waiting tokens by ticket; as the queue
+``drc:locks:{group}:group``                hash    the names that each waiter requested; as the queue
+``drc:locks:{group}:group:held:<name>``    string  the holder's token; the lease
+``drc:locks:{group}:group:line:<name>``    zset    waiters by ticket; as the queue
 ``drc:locks:{group}:group:fence:<name>``   string  the last fencing token; the lease and an hour
-=========================================  ======  =============================================================
+=========================================  ======  ==============================================================
 
 Example::
 
