@@ -8,6 +8,7 @@ can never be run any more, wherever it may still be under way, because a key tha
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import random
 import time
@@ -24,7 +25,8 @@ from redis.exceptions import (
     WatchError,
 )
 
-from django_redis_components.core.exceptions import SlotMigrating
+from django_redis_components.core.exceptions import RedisComponentsError, SlotMigrating
+from django_redis_components.core.owners import Acquisition
 from django_redis_components.core.protocol import Command, Read, Sleep, Within
 from django_redis_components.core.recovery import HOPELESS, REFUSED
 from django_redis_components.core.slots import is_migrating, slot_of
@@ -32,7 +34,7 @@ from django_redis_components.locks import Lock
 from django_redis_components.transactions.exceptions import OutcomeUnknown, TooMuchContention
 from django_redis_components.transactions.pipes import other_slot
 from django_redis_components.transactions.plan import Plan
-from django_redis_components.transactions.steps import Body, Held, Release, Send, Take, Watch
+from django_redis_components.transactions.steps import Body, Held, Send, Watch
 
 #: Milliseconds that a marker lives: longer than anybody asks whether its EXEC was run.
 MARKER_TTL_MS = 60_000
@@ -65,6 +67,8 @@ class Update:
         self._began_at = time.monotonic()
         self._attempts = 0
         self._lock: Lock | None = None
+        #: The lock is released for its owner: a cancelled flow ends in another task, which owns nothing.
+        self._acquisition = Acquisition()
 
     def run(self) -> Steps:
         """Try until it is done or a bound is reached; the value is the function's."""
@@ -84,8 +88,10 @@ class Update:
                 conflicts += 1
                 yield Sleep(min(self._pause(conflicts), self._left_s()))
         finally:
-            if self._lock is not None:
-                yield Release(self._lock)
+            if self._lock is not None and self._acquisition.held():
+                # That it is late, or fails, changes nothing about the transaction.
+                with contextlib.suppress(RedisComponentsError, RedisError):
+                    yield from self._lock._holder.release(self._acquisition.owner)
 
     def _stop_at_the_bounds(self, end: _End) -> None:
         if self._attempts < self._plan.attempts and self._left_s() > 0:
@@ -103,15 +109,14 @@ class Update:
 
     def _take_lock(self) -> Steps:
         """Stand in line with the others who have met as many conflicts."""
-        lock = Lock(
+        self._lock = Lock(
             self._plan.lock_name,
             timeout=max(1.0, self._left_s()),
             blocking_timeout=max(0.001, self._left_s()),
             using=self._plan.using,
         )
-        if not (yield Take(lock)):
+        if not (yield from self._lock._holder.acquire(acquisition=self._acquisition)):
             raise self._gave_up("its lock was held by others until the deadline")
-        self._lock = lock
 
     def _attempt(self) -> Steps:
         self._attempts += 1

@@ -5,13 +5,10 @@ The connection is held from WATCH to EXEC and never repaired: a watch dies with 
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import inspect
 from collections.abc import Callable
 from typing import Any
-
-from redis.exceptions import RedisError
 
 from django_redis_components.core.aclients import AsyncClient
 from django_redis_components.core.alinks import AsyncLink, AsyncLinkPool
@@ -19,7 +16,6 @@ from django_redis_components.core.clients import Client
 from django_redis_components.core.guards import refuse_awaitable
 from django_redis_components.core.links import Link, LinkPool
 from django_redis_components.core.protocol import Wire
-from django_redis_components.locks import Lock, LockError
 from django_redis_components.transactions.pipes import AsyncPipe, Pipe
 from django_redis_components.transactions.plan import Plan
 
@@ -130,38 +126,6 @@ class Send:
         """Do it, on the event loop."""
         replies: list[Any] = await self.held.link.request_many(self.wires)
         return replies
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Take:
-    """Take the lock, or be told that it was not to be had."""
-
-    lock: Lock
-
-    def perform(self, _: Client) -> bool:
-        """Do it, synchronously."""
-        return self.lock.acquire()
-
-    async def aperform(self, _: AsyncClient) -> bool:
-        """Do it, on the event loop."""
-        return await self.lock.aacquire()
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Release:
-    """Release the lock. That it is late, or fails, changes nothing about the transaction."""
-
-    lock: Lock
-
-    def perform(self, _: Client) -> None:
-        """Do it, synchronously."""
-        with contextlib.suppress(LockError, RedisError):
-            self.lock.release()
-
-    async def aperform(self, _: AsyncClient) -> None:
-        """Do it, on the event loop."""
-        with contextlib.suppress(LockError, RedisError):
-            await self.lock.arelease()
 
 
 def _slot(client: Client | AsyncClient, plan: Plan) -> int:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
+import itertools
+import types
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
 import pytest
@@ -10,6 +15,7 @@ from django_redis_components.locks import Lock
 from django_redis_components.transactions import TooMuchContention, aatomic_update, atomic_update
 from django_redis_components.transactions.plan import planned
 from tests.support import Store, run_async
+from tests.support.pools import aclose_pools
 from tests.transactions.accounts import double
 
 
@@ -111,3 +117,74 @@ def test_scripts_that_are_forgotten_in_the_middle_are_sent_again(store: Store) -
 
     assert store.raw.get(account) == b"12"
     assert not the_lock(account).locked()
+
+
+@types.coroutine
+def cancelled_at(number: int, coroutine: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    """Cancel the running task when it awaits for the so manieth time, counted from 0."""
+    steps = coroutine.__await__()
+    resume: Callable[[], Any] = functools.partial(next, steps)
+    for count in itertools.count():
+        try:
+            awaited = resume()
+        except StopIteration as stop:
+            return stop.value
+        if count == number:
+            asyncio.current_task().cancel()
+        try:
+            yield awaited
+        except BaseException as exc:  # noqa: BLE001 - handed on, as by `yield from`
+            resume = functools.partial(steps.throw, exc)
+        else:
+            resume = functools.partial(next, steps)
+
+
+def test_cancellation_at_any_await_releases_the_lock(redis_server: Store, account: str) -> None:
+    attempts: list[int] = []
+
+    async def attempt(pipe: Any) -> None:
+        attempts.append(1)
+        balance = int(await pipe.get(account))
+        if len(attempts) == 1:
+            redis_server.raw.incr(account)  # a conflict
+        pipe.multi()
+        pipe.set(account, balance * 2)
+
+    async def is_cancelled(number: int) -> bool:
+        attempts.clear()
+        redis_server.raw.set(account, 5)
+        await aclose_pools()  # each round awaits as often as the others
+        task = asyncio.ensure_future(cancelled_at(number, aatomic_update(attempt, account, lock_after=1)))
+        await asyncio.wait([task])
+        assert not the_lock(account).locked(), f"cancelled at await {number}"
+        assert redis_server.raw.get(account) in ({b"5", b"6", b"12"} if task.cancelled() else {b"12"})
+        return task.cancelled()
+
+    async def main() -> int:
+        number = 0
+        while await is_cancelled(number):
+            number += 1
+        return number
+
+    assert run_async(main, timeout_s=60) > 8
+
+
+def test_cancelled_function_releases_the_lock_before_the_task_ends(redis_server: Store, account: str) -> None:
+    async def main() -> None:
+        started = asyncio.Event()
+
+        async def attempt(_: Any) -> None:
+            started.set()
+            await asyncio.Event().wait()
+
+        task = asyncio.ensure_future(aatomic_update(attempt, account, lock_after=0))
+        await started.wait()
+        assert await the_lock(account).alocked()
+
+        task.cancel()
+        await asyncio.wait([task])
+
+        assert task.cancelled()
+        assert not await the_lock(account).alocked()
+
+    run_async(main)
