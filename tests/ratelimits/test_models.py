@@ -268,12 +268,14 @@ def test_denials_further_apart_than_the_penalty_lead_to_no_block(redis_server: S
         assert not limit.hit("a").blocked
 
 
-def test_penalty_keeps_no_more_denials_than_it_counts(redis_server: Store) -> None:
-    limit = RateLimit("m", "1/h", deny_cache=False, penalty=(5, 0.000001))
+def test_penalty_keeps_no_more_denials_than_it_counts(redis_server: Store, settable: None) -> None:
+    limit = RateLimit("m", "1/h", deny_cache=False, penalty=(5, 60))
+    clock = Clock(redis_server, limit, "a")
     limit.hit("a")
 
     for _ in range(50):
-        limit.hit("a")
+        clock.advance(20_000_000)  # never five within a minute: nothing is blocked
+        assert not limit.hit("a").blocked
 
     (key,) = [key for key in [*redis_server.keys()] if key.endswith(b":penalty")]
     assert redis_server.raw.llen(key) == 4
