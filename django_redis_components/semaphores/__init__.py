@@ -1,28 +1,27 @@
-"""Semaphores: at most so many holders at once among all processes of a site.
+"""Semaphores: a limited number of holders at a time among all processes of a site.
 
-Guarantees. None is granted while there are as many unexpired permits as the limit, whatever the clients'
-clocks say: one script on the server's clock counts and grants. A permit whose holder died expires. With
-`renew` one thread of the process renews its permits while it lives. `acquire`, `release`, `refresh` and
-`set_limit` may be repeated after a lost reply. Who waits is served in the order in which they came, without
-polling; waiters that died cost those behind them the permits they are offered for 0.2 s in all, those that hang for
-2 s. A holder that is late learns it: `refresh` and `release` return False, `check` raises and `lost` is set by its own
-clock.
+Guarantees. No permit is granted while as many unexpired permits as the limit are held, regardless of the clients'
+clocks: one script counts and grants, on the server's clock. If a holder dies, its permit expires. With `renew` one
+thread of the process renews its permits while the process lives. `acquire`, `release`, `refresh` and `set_limit` may
+be repeated after a lost reply. Waiters are served in FIFO order, without polling. The permits that are offered to dead
+waiters are unavailable for about 0.2 s in total, those offered to hanging waiters for 2 s in total. A late holder is
+notified: `refresh` and `release` return False, `check` raises and `lost` is set by the process's own clock.
 
-What no lease can do: stop a holder that was paused past its end. Then there may be more at work than permits.
+Limits. A lease cannot stop a holder that was paused past its end. More processes than permits may then be at work.
 
 Keys, all in the slot of ``{name}``:
 
-===========================================  ====  ============================================================
-``drc:semaphores:{name}``                    zset  permits by the time at which they expire; until the last does
-``drc:semaphores:{name}:queue``              zset  waiting permits by ticket; a minute after the last of them asked
-``drc:semaphores:{name}:asked``              zset  when each of them asked last; as the queue
-``drc:semaphores:{name}:paused``             zset  tickets of those that were offered one, or missed a turn; a minute
-``drc:semaphores:{name}:handoffs``           zset  who was handed one and has not taken it yet; a minute
-``drc:semaphores:{name}:probes``             zset  who was woken to see whether it lives; a minute
-``drc:semaphores:{name}:wakeup:<permit>``    list  wakes one waiter; 2 s
-``drc:semaphores:{name}:wakeup``             list  wakes any waiter; 2 s
-``drc:semaphores:{name}:limit``              text  the limit that `set_limit` has set; until it is set to None
-===========================================  ====  ============================================================
+=========================================  ======  =====================================================================
+``drc:semaphores:{name}``                  zset    permits by expiry time; TTL: until the last one expires
+``drc:semaphores:{name}:queue``            zset    waiters by ticket; a minute after the last request of a waiter
+``drc:semaphores:{name}:asked``            zset    time of each waiter's last request; as the queue
+``drc:semaphores:{name}:paused``           zset    tickets of waiters that were offered permits or passed over; a minute
+``drc:semaphores:{name}:handoffs``         zset    hand-offs that were not taken yet; a minute
+``drc:semaphores:{name}:probes``           zset    waiters that were probed; a minute
+``drc:semaphores:{name}:wakeup:<permit>``  list    wakeup key of one waiter; 2 s
+``drc:semaphores:{name}:wakeup``           list    wakeup key of any waiter; 2 s
+``drc:semaphores:{name}:limit``            string  the limit that `set_limit` has set; until it is set to None
+=========================================  ======  =====================================================================
 
 Example::
 
