@@ -1,19 +1,19 @@
-"""Rate limits: at most so many hits in a time, for each visitor, customer or address.
+"""Rate limits: a number of hits in a period, for each visitor, customer or address.
 
-Guarantees. One script on the server's clock decides on all rates of a limit: a hit counts in all of them or in
-none, and a denied one writes nothing (with a penalty, the number of denials). No number of processes gets more
-through than the algorithm allows. GCRA keeps rational intervals, so that no rate drifts. A hit whose reply was
-lost is repeated and counted once, unless more than eight others came in between for the same key. While Redis is
-away, hits are let through or denied as `on_error` says; after a failure it is left alone for five seconds.
+Guarantees. One script on the server's clock decides on all rates of a limit: a hit counts in all of them or in none,
+and a denied hit writes nothing (with a penalty, the denial). The number of processes does not affect the limit. GCRA
+stores rational intervals, so no rate drifts. A hit whose reply was lost is repeated and counted once, unless more than
+eight other hits of the same key came in between. While Redis is unavailable, `on_error` allows or denies hits; after a
+failure no request is sent for five seconds.
 
-Keys, all of a visitor in one slot; ``<hash>`` is of the visitor's key:
+Keys, all of a visitor in one slot; ``<hash>`` is the hash of the visitor's key; each string lives at least 1 s:
 
-=====================================================  ======  =====================================================
-``drc:ratelimits:{name:<hash>}:gcra:<limit>/<us>``     string  when it will be unused again; until then
-``drc:ratelimits:{name:<hash>}:fixed:<limit>/<us>``    string  begin of the window and its hits; until the window ends
-``drc:ratelimits:{name:<hash>}:sliding:<limit>/<us>``  zset    the hits of the last period; a period from the last one
-``drc:ratelimits:{name:<hash>}:penalty``               list    the last denials, or the block; until it ends
-=====================================================  ======  =====================================================
+=====================================================  ======  ========================================================
+``drc:ratelimits:{name:<hash>}:gcra:<limit>/<us>``     string  when the limit is fully available again; TTL: until then
+``drc:ratelimits:{name:<hash>}:fixed:<limit>/<us>``    string  start and hits of the window; until it ends
+``drc:ratelimits:{name:<hash>}:sliding:<limit>/<us>``  zset    hits of the last period; one period after the last
+``drc:ratelimits:{name:<hash>}:penalty``               list    the last denials, or the block; the penalty's seconds
+=====================================================  ======  ========================================================
 
 Example::
 
@@ -29,7 +29,7 @@ Example::
 
     report(customer_id=7)
 
-See also: `django_redis_components.semaphores` for how many at once; docs/components/ratelimits.md.
+See also: `django_redis_components.semaphores` for a limit of concurrent holders; docs/components/ratelimits.md.
 """
 
 from __future__ import annotations
