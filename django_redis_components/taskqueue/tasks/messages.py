@@ -46,6 +46,8 @@ class Message:
     @property
     def size(self) -> int:
         """Bytes of what may be large: the arguments, and metadata."""
+        if not self.extra:
+            return len(self.body)
         return len(self.body) + sum(len(part) for part in self.extra if isinstance(part, bytes | str))
 
     @property

