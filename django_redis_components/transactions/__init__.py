@@ -1,20 +1,21 @@
-"""Transactions: read, decide and write, with nobody in between.
+"""Transactions: read, decide and write atomically, with optimistic locking.
 
-Guarantees. What the function has queued is executed once and whole, on the state that it has read; or not
-at all, and an error says so. Repetitions are bounded by number and time, with full jitter, and may end in
-a line (a lock) instead of a race. A connection that is lost before EXEC is a conflict. When the reply to
-EXEC is lost, a marker that was written with it tells whether it was executed, and if it was not, keeps it
-from being executed later; only if the server does not answer that either, `OutcomeUnknown` is raised.
+Guarantees. The queued commands are executed once and completely, on the state that the function has read. Otherwise
+they are not executed, and an exception is raised. Attempts are bounded by number and time, with backoff and full
+jitter; with `lock_after` callers acquire a lock after that many conflicts. A connection that is lost before EXEC counts
+as a conflict. After a lost reply to EXEC, a marker that is written by the transaction shows whether it was executed,
+and if it was not, prevents its later execution. `OutcomeUnknown` is raised only if the server does not answer that
+request either.
 
-Not guaranteed: that the function is called only once; that a write survives a failover before it was
-replicated; that an error of one command (a wrong type) undoes the others, for Redis has no rollback.
+Limits. The function may be called more than once. A write may be lost by a failover before it is replicated. An error
+of one command (a wrong type) does not undo the others, because Redis has no rollback.
 
-Keys (those that are watched are the site's own), in the slot of the first watched key, whose hash tag is
-``{tag}``, or which is itself the tag:
+Keys beside the watched ones, in the slot of the first watched key; ``{tag}`` is that key's hash tag, or the key
+itself if it has none:
 
-========================================  ======  ==============================================================
-``drc:transactions:{tag}:done:<id>``      string  written with each transaction: ``done``, or ``void``; one minute
-========================================  ======  ==============================================================
+====================================  ======  =================================================================
+``drc:transactions:{tag}:done:<id>``  string  written by each transaction: ``done``, or ``void``; TTL: 1 minute
+====================================  ======  =================================================================
 
 Example::
 
@@ -28,7 +29,7 @@ Example::
 
     print(atomic_update(double, "account:abc"))
 
-See also: `django_redis_components.locks`, where the work is more than a few commands; docs/components/transactions.md.
+See also: `django_redis_components.locks`, for work outside Redis; docs/components/transactions.md.
 """
 
 from __future__ import annotations
