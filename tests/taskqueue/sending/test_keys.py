@@ -48,6 +48,7 @@ KINDS: dict[str, tuple[str, float | None]] = {
     "worker:<id>": (r"worker:[\w:]+", LEASE_S * 40),
     "lane:<worker>:<lane>": (r"lane:[\w:]+:\w+", LEASE_S),
     "poller": (r"poller", 10),
+    "contact": (r"contact", None),
     "paused": (r"paused", None),
     "q:<queue>:ghosts": (r"q:\w+:ghosts", None),
     "q:<queue>:min:<minute>": (r"q:\w+:min:\d+", 181 * 60),
