@@ -256,7 +256,9 @@ def test_a_callback_that_asks_an_object_that_others_use_is_told_of_the_lost_leas
         mine.mark_lost()
         watchdog.watchdog.hurry(mine)
         eventually(lambda: told == [mine.token, shared])
-        return shared.owned()
+        is_owned = shared.owned()
+        shared.release()
+        return is_owned
 
     assert run_together(1, take_it_and_let_the_first_know) == [True]
 
@@ -273,6 +275,7 @@ def test_a_server_that_hangs_costs_no_lease_on_another(own_server: Store, redis_
         renew_now(other)
 
         assert watch.asks
+    hanging.release()  # else the watchdog looks after it until its next renewal
 
 
 def test_a_loss_is_told_also_while_the_server_hangs(own_server: Store, settings) -> None:
