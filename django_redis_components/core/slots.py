@@ -15,6 +15,7 @@ import logging
 import math
 import random
 import time
+import weakref
 
 from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 from redis.exceptions import AskError, MovedError, TryAgainError
@@ -27,7 +28,9 @@ LOG_AGAIN_S = 60.0
 
 _log = logging.getLogger(__name__)
 _waited_s: contextvars.ContextVar[float] = contextvars.ContextVar("slot_waited_s", default=0.0)
-_give_up_at: contextvars.ContextVar[float] = contextvars.ContextVar("slot_wait_gives_up_at", default=math.inf)
+#: The limits of the blocks that this thread or task is in: the innermost, and those around it. Held weakly: Ctrl-C or a
+#: soft time limit may interrupt `__enter__` and `__exit__`, and then only the end of the object ends its limit.
+_limits: contextvars.ContextVar[_Limits | None] = contextvars.ContextVar("slot_wait_limits", default=None)
 
 
 def slot_of(key: object) -> int:
@@ -51,23 +54,42 @@ class slot_wait_limit:  # noqa: N801 - a context manager, used as a function
     For callers that have something else to do meanwhile, or a time limit of their own.
     """
 
-    __slots__ = ("_before", "_seconds")
+    __slots__ = ("__weakref__", "_before", "_seconds", "give_up_at")
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._before = math.inf
+        self._before: _Limits | None = None
+        #: Until when requests of this block wait (monotonic seconds).
+        self.give_up_at = math.inf
 
     def __enter__(self) -> None:
-        self._before = _give_up_at.get()
-        _give_up_at.set(min(self._before, time.monotonic() + self._seconds))
+        self._before = _limits_in_force()
+        self.give_up_at = min(_give_up_at(self._before), time.monotonic() + self._seconds)
+        _limits.set((weakref.ref(self), self._before))
 
     def __exit__(self, *_: object) -> None:
-        _give_up_at.set(self._before)  # `reset` would refuse in the context of a collector that closes a coroutine
+        _limits.set(self._before)  # `reset` would refuse in the context of a collector that closes a coroutine
+
+
+_Limits = tuple["weakref.ref[slot_wait_limit]", "_Limits | None"]
+
+
+def _limits_in_force() -> _Limits | None:
+    """The innermost limit whose block has not ended, and those around it."""
+    limits = _limits.get()
+    while limits is not None and limits[0]() is None:
+        limits = limits[1]
+    return limits
+
+
+def _give_up_at(limits: _Limits | None) -> float:
+    block = None if limits is None else limits[0]()
+    return math.inf if block is None else block.give_up_at
 
 
 def give_up_at(timeout_s: float) -> float:
     """Until when a request that meets a moving slot now waits for it, by the monotonic clock."""
-    return min(_give_up_at.get(), time.monotonic() + timeout_s)
+    return min(_give_up_at(_limits_in_force()), time.monotonic() + timeout_s)
 
 
 def note_wait(seconds: float) -> None:
