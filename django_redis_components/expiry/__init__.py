@@ -1,26 +1,26 @@
-"""Expiry: values that are kept for a while, and do not all end at the same moment.
+"""Expiry: cached return values, and jittered TTLs that prevent simultaneous expiry.
 
-`cached` keeps what a function returns. Guarantees: among all processes and threads one computes a value at
-a time, and the others wait for it and get it; with `early` one caller renews it before it ends, so that
-nobody waits. Who computes and dies holds the others up for `lease` at most, and nobody waits longer than twice
-that. An error is not kept: it is raised in the call that computed, and one of those who wait computes next, also
-when the call was cancelled or interrupted, at any point.
-`forget` is final: what is being computed of older data is not kept.
+`cached` caches what a function returns. Guarantees: among all processes and threads one caller computes a value at a
+time, and the others wait for it and receive it. With `early` one caller recomputes the value before it expires, and
+the others do not wait. A caller that dies delays the waiters by `lease` at most, and no caller waits longer than twice
+that. Exceptions are not cached: they are raised in the call that computed, and one of the waiters computes next, also
+if the call was cancelled or interrupted at any point. `forget` is final: a value that is being computed from older
+data is not stored.
 
-Not guaranteed: that a value is computed only once, ever. Work that takes longer than `lease` may be begun by a
-second caller beside the first.
+Limits. A value may be computed more than once: work that takes longer than `lease` may be started by a second caller
+concurrently.
 
-`jitter` shortens a duration by a random share, and `django_redis_components.expiry.cache.JitteredRedisCache` does so
-with every timeout of a Django cache: what was loaded together is not missed together.
+`jitter` shortens a duration by a random share. `django_redis_components.expiry.cache.JitteredRedisCache` does so with
+every timeout of a Django cache: values that were loaded together do not expire together.
 
 Keys, all in the slot of ``{name}``:
 
-==========================================  ======  ============================================================
-``drc:expiry:{name}``                       hash    body, how long it took, and its end; lives for `timeout`
-``drc:expiry:{name}:flight``                hash    who computes, until when others wait; ten times `lease`
-``drc:expiry:{name}:flight:bell:<token>``   list    wakes those who wait; 2 s
-``drc:expiry:{name}:flight:void:<token>``   string  its call was interrupted, a late request is refused; 5 s
-==========================================  ======  ============================================================
+=========================================  ======  ==============================================================
+``drc:expiry:{name}``                      hash    body, computing time, expiry time; TTL: `timeout` less jitter
+``drc:expiry:{name}:flight``               hash    computing caller, end of its lease, waiters; ten times `lease`
+``drc:expiry:{name}:flight:bell:<token>``  list    wakeup key of the waiters; 2 s
+``drc:expiry:{name}:flight:void:<token>``  string  the call was interrupted, a late request is rejected; 5 s
+=========================================  ======  ==============================================================
 
 Example::
 
@@ -32,7 +32,7 @@ Example::
 
     print(report(2026), report.forget(2026), jitter(60, spread=0.5))
 
-See also: docs/components/expiry.md; `django_redis_components.locks` for work whose result is not kept.
+See also: docs/components/expiry.md; `django_redis_components.locks` for work without a result to cache.
 """
 
 from __future__ import annotations
