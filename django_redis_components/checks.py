@@ -1,20 +1,20 @@
-"""System checks: what is wrong or risky in the settings, said at start. None of them opens a connection.
+"""System checks: report mistakes and risks in the settings. No check opens a connection.
 
-=========  ======================================================================================
-drc.E001   a mistake in `REDIS_COMPONENTS`
-drc.E002   a connection that cannot be understood (no such cache, not django-redis, a wrong URL), or does not exist
-drc.E043   a task or a schedule that is not accepted: a wrong cron expression, say
-drc.E044   a schedule whose queue or connection does not exist
-drc.E050   the rate limit middleware is to limit by user, and stands above the middleware that knows him
-drc.E051   a throttle of Django REST framework has rates that are not accepted, or a scope without a rate
-drc.E052   the rates of the rate limit middleware are not accepted by its algorithm, or one is there twice
-drc.E060   a `JitteredRedisCache` that unpickles
-drc.W001   tasks stand in a database that a cache empties with `cache.clear()`
-drc.W002   `REDIS_COMPONENTS` has a section for the dashboard, and the admin that it lives in is not installed
-drc.W030   autocomplete is used, and the URLconf lacks the view that its widget asks
-drc.W031   an autocomplete widget names an index that is not registered
-drc.W050   the rate limit middleware is installed, and there are no rates
-=========  ======================================================================================
+========  ===============================================================================================
+drc.E001  `REDIS_COMPONENTS` is invalid
+drc.E002  a connection is invalid (no such cache, not django-redis, a wrong URL) or does not exist
+drc.E043  a task or a schedule is invalid, for example its cron expression
+drc.E044  the queue or connection of a schedule does not exist
+drc.E050  the rate limit middleware limits by user but is above the middleware that sets the user
+drc.E051  a throttle of Django REST framework has invalid rates, or a scope without a rate
+drc.E052  the rate limit middleware has rates that its algorithm does not support, or the same rate twice
+drc.E060  a `JitteredRedisCache` uses a serializer that unpickles
+drc.W001  tasks are stored in a database that a cache deletes with `cache.clear()`
+drc.W002  `REDIS_COMPONENTS` has a section for the dashboard, but the admin is not installed
+drc.W030  autocomplete is used, but the URLconf does not include its view
+drc.W031  an autocomplete widget names an index that is not registered
+drc.W050  the rate limit middleware is installed, but there are no rates
+========  ===============================================================================================
 """
 
 from __future__ import annotations

@@ -1,26 +1,26 @@
-"""Analytics: page views, unique visitors and sign-ins, by local day.
+"""Analytics: count page views, unique visitors and sign-ins by local day.
 
-What it guarantees:
+Guarantees:
 
-- A view is sent once: a lost reply never counts it twice, but may leave open whether it was counted.
-- Adding visitors and signing in are safe to repeat, and are repeated by themselves after a lost reply.
-- A sign-in is written to the user's days and to the day's users in one step, and exactly one caller is
-  told that it was the first of the day, also when the reply is lost and the call is sent again.
-- A day is a local date (``timezone.localdate``). Daylight saving, midnight and New Year are nothing special.
-- The middleware and the login never fail because of counting, and skip it while Redis is away.
-- Memory is bounded: different pages in a day, the largest user id and the days in a question have limits.
+- A view is sent once: a lost reply never counts it twice, but leaves open whether it was counted.
+- Adding visitors and signing in are idempotent; the client repeats them after a lost reply.
+- A sign-in is written to the user's days and to the day's users in one step. Exactly one caller gets True for
+  the first sign-in of the day, also when the reply is lost and the call is repeated.
+- A day is a local date (``timezone.localdate``). Daylight saving, midnight and New Year need no special handling.
+- Counting never fails the middleware or a login, and is skipped while Redis is unavailable.
+- Memory is bounded: pages per day, the largest user id and the days of a query have limits.
 
 Keys, all with prefix ``<prefix>:analytics:{<name>}:``:
 
-========================  ==============================  ==================================================
-``pv:<yyyymmdd>``         zset: page to views; "" is all  TTL ``ANALYTICS["TTL"]`` from each write
-``uv:<yyyymmdd>``         HyperLogLog of visitors         TTL ``ANALYTICS["TTL"]`` from each write
-``salt:<yyyymmdd>``       string: the day's random salt   2 days
-``si:u:<id>``             bitmap: bit 0 is 2020-01-01     none; `SignIns.forget` deletes it
-``si:d:<yyyymmdd>``       bitmap: bit n is user n         none; `SignIns.prune` deletes it
-``si:c:<id>:<yyyymmdd>``  string: token of a sign-in      60 s
-``uv:scratch, uv:part``   HyperLogLog                     only while a script runs
-========================  ==============================  ==================================================
+========================  ==================================  ========================================
+``pv:<yyyymmdd>``         zset: page to views; "" is the sum  TTL ``ANALYTICS["TTL"]`` from each write
+``uv:<yyyymmdd>``         HyperLogLog of visitors             TTL ``ANALYTICS["TTL"]`` from each write
+``salt:<yyyymmdd>``       string: random salt of the day      2 days
+``si:u:<id>``             bitmap: bit 0 is 2020-01-01         none; `SignIns.forget` deletes it
+``si:d:<yyyymmdd>``       bitmap: bit n is user n             none; `SignIns.prune` deletes it
+``si:c:<id>:<yyyymmdd>``  string: token of a sign-in          60 s
+``uv:scratch, uv:part``   HyperLogLog                         only while a script runs
+========================  ==================================  ========================================
 
 Example::
 

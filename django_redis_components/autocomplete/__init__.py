@@ -1,31 +1,31 @@
-"""Autocomplete: recent choices first, then everything that begins with what was typed.
+"""Autocomplete: suggest recent choices first, then all entries with a word that starts with the typed text.
 
-An index finds a name by the beginning of any of its words, whatever its spelling ("emile" finds
-"Émile Zola"), and Chinese names by any of their characters. `RecentList` keeps what somebody chose
-last. A form field, a template tag and a JSON view bring both to a page, without jQuery.
+An index finds a name by the beginning of any of its words, with folded spelling ("emile" finds "Émile Zola"),
+and Chinese names by any of their characters. `RecentList` stores the recent choices of a user. A form field, a
+template tag and a JSON view add both to a page, without jQuery.
 
 Guarantees:
 
-- A completion is one range of a sorted set: one round trip, two with recents. Nothing is written by it.
-- Every write is one script and safe to repeat: after a lost reply, or by two clients at once, an id
-  has exactly what the last `add` gave it.
-- `rebuild` loads beside the index and comes in at once. Readers see the old or the new, never a half.
-  `add` and `remove` meanwhile win over what it loads. A later rebuild supersedes an earlier one. One
-  that crashed is gone after 15 minutes.
-- The JSON view knows only registered indexes and asks their permission at each request.
+- A completion reads one range of a sorted set: one round trip, two with recent choices. It writes nothing.
+- Every write is one idempotent script: after a lost reply, or with two clients at once, an id has exactly the
+  data of the last `add`.
+- `rebuild` loads a new index next to the old one and replaces it in one step. Readers see the old or the new
+  index, never a part. Changes by `add` and `remove` during a rebuild are kept. A later rebuild supersedes an
+  earlier one. The data of a crashed rebuild expires after 15 minutes.
+- The JSON view serves registered indexes only and checks their permission for each request.
 
-Keys (all of one name share a Cluster slot; ``v2`` is the version of the folding rules):
+Keys (all keys of a name share a Cluster slot; ``v2`` is the version of the folding rules):
 
-==========================================  ======  =================================================
-``<prefix>:autocomplete:{<name>}:recent``   list    400 days after the last touch (`ttl`)
-``…:{<name>}:v2:lex``                       zset    a member for each term; kept until `clear`
-``…:{<name>}:v2:top``                       zset    for entries with a weight; kept until `clear`
-``…:{<name>}:v2:entries``                   hash    id -> record; kept until `clear`
-``…:{<name>}:v2:build`` and ``build_…``     4 keys  15 minutes after the last step of a rebuild
-``…:{<name>}:v2:built``                     string  10 minutes; token of the last rebuild
-==========================================  ======  =================================================
+=========================================  ======  ============================================
+``<prefix>:autocomplete:{<name>}:recent``  list    400 days after the last touch (`ttl`)
+``…:{<name>}:v2:lex``                      zset    a member per term; kept until `clear`
+``…:{<name>}:v2:top``                      zset    entries with a weight; kept until `clear`
+``…:{<name>}:v2:entries``                  hash    id -> record; kept until `clear`
+``…:{<name>}:v2:build`` and ``build_…``    4 keys  15 minutes after the last chunk of a rebuild
+``…:{<name>}:v2:built``                    string  10 minutes; token of the last rebuild
+=========================================  ======  ============================================
 
-`redis.exceptions.RedisError` passes through when Redis is away.
+While Redis is unavailable, calls raise `redis.exceptions.RedisError`.
 
 Example::
 

@@ -1,67 +1,66 @@
-"""Tasks that run outside the request: now, later, again after a failure.
+"""Run tasks outside the request: at once, after a delay, or again after a failure.
 
-Guarantees, under crash and under race:
+Guarantees, with crashes and concurrent calls:
 
-* A task that was accepted is run. Killing any worker, poller or web process at any moment loses
-  none. It runs twice only if its worker died, or lost its lease, while it ran or before its outcome
-  was sent; the late finisher cannot overwrite the result.
-* A delayed task starts within milliseconds of its time, whichever poller or worker is alive, as
-  soon as a slot is free.
-* Queues are served in strict order; within a queue: what came back from a dead worker, what has
-  fallen due, what has priority, what came first.
-* Of a unique task there is one at a time, whoever sends it. One that expires is not begun after its time.
-* Each slot of a schedule (`@every`, `@cron`) sends one task, whatever becomes of pollers and replies.
-* A limit of a task (`Concurrency`, `Rate`) holds over all workers: no more leases than it says are alive
-  at once, no more begin than it says. Who must wait keeps its place, and nobody polls for it.
-* `enqueue` may be repeated after a lost reply: the id makes it one task.
+* An accepted task is run. A killed worker, poller or web process loses none. A task runs twice only if its
+  worker died, or lost its lease, while the task ran or before its outcome was sent. Outcomes of lost leases
+  are discarded.
+* A delayed task starts within milliseconds of its due time if a slot is free, regardless of which pollers and
+  workers are alive.
+* Queues are served in strict order. Order within a queue: recovered tasks, due tasks, priority, arrival.
+* One unique task per key exists at a time. A task that has expired is not started.
+* Each time of a schedule (`@every`, `@cron`) enqueues one task, even if pollers die or replies are lost.
+* Limits of a task (`Concurrency`, `Rate`) apply over all workers, to active leases and to starts. Blocked tasks
+  keep their position, and nothing is polled.
+* `enqueue` may be repeated after a lost reply: the id makes it idempotent.
 
 Keys, all in one hash tag, below ``<prefix>:taskqueue:{default}``:
 
-=======================  ======  =====================================================  ==================
-key                      type    what                                                   TTL or owner
-=======================  ======  =====================================================  ==================
-t:<id>                   hash    body (opaque JSON), state, lease, notes                 result_ttl when done
-t:<id>:errors            list    failures as JSON, the last 50                          failed_ttl
-t:<id>:done              list    bell for those who wait for the result                 60 s
-q:<queue>:front          list    ids that came back: recovered, handed back             the queue
-q:<queue>:ready          list    ids, first come first served                           the queue
-q:<queue>:prio           zset    ids with a priority                                    the queue
-q:<queue>:sched          zset    ids by due time in ms, then arrival; served from here  the queue
-q:<queue>:running        zset    ids by the end of their lease in ms                    the poller
-q:<queue>:failed         zset    ids by time of failure in ms                           failed_ttl, poller
-q:<queue>:parked         zset    ids of unknown names, by time in ms                    the operator
-bell:q:<queue>, :poller  zset    a bell carries no task                                 60 s
-bell:s:<supervisor>      zset    rung when a task that runs is cancelled                60 s
-queues, workers, idle    zset    names by first use; ids by heartbeat; unused queues    the poller
-worker:<id>              string  what a worker says of itself, JSON                     40 leases
-lane:<worker>:<lane>     string  the last batch, for a repeated request                 one lease
-poller                   string  id of the active poller                                6 s
-contact                  hash    when supervisors and pollers last reached the server   the poller
-paused                   hash    queue to its pause                                     resuming
-q:<queue>:ghosts         string  cancelled ids that still stand in a list               the queue
-q:<queue>:min:<minute>   string  counters and histograms, of all tasks and by name      3 h
-q:<queue>:hour:<hour>    string  the same of all tasks, rolled up by the poller         14 days
-q:<queue>:names:<hour>   hash    task names whose counters stand apart, to their place  4 h
-q:<queue>:errs           zset    fingerprints of errors by the last time in ms, 100     failed_ttl, poller
-q:<queue>:err:<print>    hash    an error: how often, when, which tasks                 failed_ttl
-rolled                   string  the last minute that was rolled up                     3 h
-q:<queue>:purged         string  when the last purge was, in microseconds               a week
-u:<digest>               string  id of the task that has a unique key                   the task, its time
-trial:<worker>           string  id of a task close to max_deliveries; one at a time    a day
-bins, bin:<bin>:<part>   mixed   what a purge took away                                 a day, the poller
-schedules                zset    names of schedules by their last announcement           the poller
-schedule:<name>          hash    last slot seen to, next slot, last task, description    the poller
-op:<op>                  string  answer to an operation, in case its reply is lost      60 s
-flow:<flow>              hash    ids, followers and open parents of a flow's tasks      the flow, its results
-q:<queue>:waiting        zset    tasks that wait for others of their flows              the queue
-q:<queue>:limited        zset    who waits for a limit, all of one limit together        the queue
-q:<queue>:called         hash    rate to whom it lets start next                        the queue
-slots:c:<key>            zset    ids that hold a slot of a concurrency limit             settling, poller
-waits:c:<key>            zset    queues in which somebody waits for a slot              30 days
-rate:r:<key>             string  when the next start conforms, in microseconds          that moment
-limit:<limit>            string  how much a limit is, as the newest task says           30 days
-seq                      string  counter that orders equal priorities                   the tag
-=======================  ======  =====================================================  ==================
+=======================  ======  =======================================================  =====================
+key                      type    content                                                  TTL or owner
+=======================  ======  =======================================================  =====================
+t:<id>                   hash    body (opaque JSON), state, lease, metadata               result_ttl when done
+t:<id>:errors            list    failures as JSON, the last 50                            failed_ttl
+t:<id>:done              list    wakeup key of callers that wait for the result           60 s
+q:<queue>:front          list    requeued ids: recovered, or returned by a worker         the queue
+q:<queue>:ready          list    ids, first in, first out                                 the queue
+q:<queue>:prio           zset    ids with a priority                                      the queue
+q:<queue>:sched          zset    ids by due time in ms, then arrival; fetched from here   the queue
+q:<queue>:running        zset    ids by lease expiry in ms                                the poller
+q:<queue>:failed         zset    ids by time of failure in ms                             failed_ttl, poller
+q:<queue>:parked         zset    ids of unregistered names, by time in ms                 the operator
+bell:q:<queue>, :poller  zset    wakeup keys; they carry no task                          60 s
+bell:s:<supervisor>      zset    wakeup key: a running task was cancelled                 60 s
+queues, workers, idle    zset    names by first use; ids by heartbeat; unused queues      the poller
+worker:<id>              string  state that a worker reports, JSON                        40 leases
+lane:<worker>:<lane>     string  the last batch, for a repeated request                   one lease
+poller                   string  id of the active poller                                  6 s
+contact                  hash    when supervisors and pollers last reached the server     the poller
+paused                   hash    queue to its pause                                       resuming
+q:<queue>:ghosts         string  tombstones: cancelled ids that are still in a list       the queue
+q:<queue>:min:<minute>   string  counters and histograms, of all tasks and by name        3 h
+q:<queue>:hour:<hour>    string  the same for all tasks, aggregated by the poller         14 days
+q:<queue>:names:<hour>   hash    task names with separate counters, to their index        4 h
+q:<queue>:errs           zset    fingerprints of errors by last occurrence in ms, 100     failed_ttl, poller
+q:<queue>:err:<print>    hash    an error group: count, times, tasks                      failed_ttl
+rolled                   string  the last aggregated minute                               3 h
+q:<queue>:purged         string  time of the last purge, in microseconds                  a week
+u:<digest>               string  id of the task that holds a unique key                   the task, its time
+trial:<worker>           string  id of a task close to max_deliveries; one at a time      a day
+bins, bin:<bin>:<part>   mixed   purged tasks                                             a day, the poller
+schedules                zset    names of schedules by their last registration            the poller
+schedule:<name>          hash    last processed time, next time, last task, description   the poller
+op:<op>                  string  reply to an operation, for a repeated request            60 s
+flow:<flow>              hash    ids, followers and unfinished parents of a flow's tasks  the flow, its results
+q:<queue>:waiting        zset    tasks that wait for others of their flows                the queue
+q:<queue>:limited        zset    tasks blocked by a limit, grouped by limit               the queue
+q:<queue>:called         hash    rate to the task that it allows to start next            the queue
+slots:c:<key>            zset    ids that hold a slot of a concurrency limit              settling, poller
+waits:c:<key>            zset    queues with tasks that wait for a slot                   30 days
+rate:r:<key>             string  earliest time of the next start, in microseconds         that moment
+limit:<limit>            string  the value of a limit, from the newest task               30 days
+seq                      string  counter that orders equal priorities                     the tag
+=======================  ======  =======================================================  =====================
 
 Example:
 

@@ -1,15 +1,15 @@
-"""For the tests of a site: run tasks without Redis, look at what is sent, or run what stands in a real server.
+"""Helpers for the tests of a site: run tasks without Redis, inspect enqueued tasks, or drain a real server.
 
-======================  ==========================================================================
-`inline()`              `enqueue` runs the task at once in this thread; no Redis
-`captured()`            tasks are kept, and run when `run()` is called; no Redis
-`assert_enqueued(…)`    inside either: was it sent, with what, how often
-`drain()`               run what is ready in a real Redis, in this thread
-======================  ==========================================================================
+====================  ===============================================================================
+`inline()`            `enqueue` runs the task at once in this thread; no Redis
+`captured()`          tasks are collected, and run when `run()` is called; no Redis
+`assert_enqueued(…)`  inside either: assert that a task was enqueued, with which arguments, how often
+`drain()`             run the ready tasks of a real Redis server, in this thread
+====================  ===============================================================================
 
-The first two stand between the task queue and its connections: whatever sends (`enqueue_many`, on
-commit, asyncio, flows, Django's Tasks backend) is covered. Locks and all else of this package still
-need their server. They hold for all threads of the process.
+`inline` and `captured` replace the connections of the task queue. They cover every way to enqueue: `enqueue_many`,
+on commit, asyncio, flows, and Django's Tasks backend. Locks and the other components still need their server.
+Both apply to all threads of the process.
 
 Example::
 
