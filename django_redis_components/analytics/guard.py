@@ -11,7 +11,7 @@ from redis.exceptions import RedisError
 
 from django_redis_components.core import conf
 from django_redis_components.core.breaker import Breaker
-from django_redis_components.core.exceptions import ConfigurationError, UnsupportedServer
+from django_redis_components.core.exceptions import ConfigurationError, Interruption, UnsupportedServer
 from django_redis_components.core.slots import slot_wait_limit
 
 logger = logging.getLogger("django_redis_components.analytics")
@@ -50,6 +50,8 @@ class Guard:
         """
         try:
             return condition() and self.open()
+        except Interruption:
+            raise
         except Exception as exc:  # noqa: BLE001 - as in `attempt`
             self._log(what, exc)
             return False
@@ -65,6 +67,8 @@ class Guard:
         try:
             with slot_wait_limit(SLOT_WAIT_S):
                 yield
+        except Interruption:
+            raise
         except Exception as exc:  # noqa: BLE001 - a page and a login matter more than their count
             if isinstance(exc, RedisError | UnsupportedServer | TimeoutError):
                 self._breaker.failed(PAUSE_S)

@@ -1,13 +1,34 @@
-"""The root of every error of this package, and the errors of the ground floor."""
+"""The root of the errors of all operations, the root of interruptions, and the errors of `core`."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from django.core.exceptions import ImproperlyConfigured
 from redis.exceptions import ConnectionError, TryAgainError
 
 
 class RedisComponentsError(Exception):
-    """Root of all errors raised by django-redis-components."""
+    """Root of all errors of operations. See `Interruption` for what is none."""
+
+
+class Interruption(Exception):
+    """Raised in running code from outside, wherever it is just then: a soft time limit.
+
+    It is the outcome of no operation, so it is no `RedisComponentsError`: whoever handles the error of a lock must not
+    take this for one. An `except Exception` that goes on after errors lets it pass.
+    """
+
+
+def raise_interruption(responses: Iterable[tuple[object, object]]) -> None:
+    """Raise the interruption that Django's `send_robust` has caught of a receiver.
+
+    Args:
+        responses: what `send_robust` returned.
+    """
+    for _, response in responses:
+        if isinstance(response, Interruption):
+            raise response
 
 
 class ConfigurationError(RedisComponentsError, ImproperlyConfigured):

@@ -19,7 +19,7 @@ from typing import Any
 
 from redis.exceptions import RedisError, TimeoutError
 
-from django_redis_components.core.exceptions import NotConnected, RedisComponentsError, SlotMigrating
+from django_redis_components.core.exceptions import Interruption, NotConnected, RedisComponentsError, SlotMigrating
 from django_redis_components.core.guards import refuse_awaitable
 from django_redis_components.core.keys import key, validate_name
 from django_redis_components.core.protocol import Wait, Within
@@ -130,7 +130,7 @@ class Flight:
         try:
             body = yield Compute(self._recipe, self._args, self._kwargs)
         except Exception as exc:
-            if still_good is None:
+            if still_good is None or isinstance(exc, Interruption):
                 raise
             yield from self._give_up(exc)
             _log.warning("Computing %r early failed; the value that is still good is used.", self._name, exc_info=exc)

@@ -12,6 +12,8 @@ from typing import Any
 
 from django.dispatch import Signal
 
+from django_redis_components.core.exceptions import Interruption, raise_interruption
+
 logger = logging.getLogger("django_redis_components.ratelimits")
 
 rate_limited = Signal()
@@ -21,7 +23,9 @@ def tell(sender: type, **facts: Any) -> None:
     """Send the signal, if anybody listens; whatever happens is logged."""
     if rate_limited.receivers:
         try:
-            rate_limited.send_robust(sender, **facts)
+            raise_interruption(rate_limited.send_robust(sender, **facts))
+        except Interruption:
+            raise
         except Exception:
             logger.exception("The signal of a denial could not be sent.")
 
@@ -30,6 +34,8 @@ async def atell(sender: type, **facts: Any) -> None:
     """See `tell`."""
     if rate_limited.receivers:
         try:
-            await rate_limited.asend_robust(sender, **facts)
+            raise_interruption(await rate_limited.asend_robust(sender, **facts))
+        except Interruption:
+            raise
         except Exception:
             logger.exception("The signal of a denial could not be sent.")

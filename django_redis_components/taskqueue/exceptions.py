@@ -7,7 +7,7 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.exceptions import Interruption, RedisComponentsError
 
 
 class TaskQueueError(RedisComponentsError):
@@ -105,10 +105,11 @@ class WorkerLost(TaskQueueError):
     """
 
 
-class SoftTimeLimitExceeded(TaskQueueError):
+class SoftTimeLimitExceeded(Interruption):
     """A task ran longer than its soft time limit. Raised inside the task, which may tidy up and end.
 
-    No `TimeoutError`, which is an `OSError`: whatever waits at a socket would take it for its own and try again.
+    No `TimeoutError`, which is an `OSError`: whatever waits at a socket would take it for its own and try again. And no
+    `TaskQueueError`: see `core.exceptions.Interruption`.
     """
 
 

@@ -24,6 +24,7 @@ from typing import Any
 
 from django.dispatch import Signal
 
+from django_redis_components.core.exceptions import Interruption, raise_interruption
 from django_redis_components.taskqueue import registry
 
 logger = logging.getLogger("django_redis_components.taskqueue")
@@ -43,7 +44,9 @@ def tell(signal: Signal, result: Any, **more: Any) -> None:
     """Send a signal, if anybody listens; whatever happens is logged."""
     if signal.receivers:
         try:
-            signal.send_robust(_sender(result), task_result=result, **more)
+            raise_interruption(signal.send_robust(_sender(result), task_result=result, **more))
+        except Interruption:
+            raise
         except Exception:
             logger.exception("A signal of task %s could not be sent.", result.id)
 
@@ -52,7 +55,9 @@ async def atell(signal: Signal, result: Any, **more: Any) -> None:
     """See `tell`."""
     if signal.receivers:
         try:
-            await signal.asend_robust(_sender(result), task_result=result, **more)
+            raise_interruption(await signal.asend_robust(_sender(result), task_result=result, **more))
+        except Interruption:
+            raise
         except Exception:
             logger.exception("A signal of task %s could not be sent.", result.id)
 

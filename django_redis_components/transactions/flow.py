@@ -25,7 +25,7 @@ from redis.exceptions import (
     WatchError,
 )
 
-from django_redis_components.core.exceptions import RedisComponentsError, SlotMigrating
+from django_redis_components.core.exceptions import Interruption, RedisComponentsError, SlotMigrating
 from django_redis_components.core.owners import Acquisition
 from django_redis_components.core.protocol import Command, Read, Sleep, Within
 from django_redis_components.core.recovery import HOPELESS, REFUSED
@@ -133,6 +133,9 @@ class Update:
             value = yield Body(self._func, held)
         except WatchError:
             return _watch_lost(held)
+        except Interruption:  # the connection may stand in the middle of a reply
+            held.close()
+            raise
         except Exception:
             yield from _let_go(held)
             raise

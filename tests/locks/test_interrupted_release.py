@@ -7,32 +7,37 @@ from redis.exceptions import ConnectionError, ResponseError
 
 from django_redis_components.core.exceptions import UnsupportedServer
 from django_redis_components.locks import Lock
+from django_redis_components.taskqueue import SoftTimeLimitExceeded
 from tests.locks.steps import Steps
 from tests.support import Store
 
 
-def test_an_interrupted_release_is_sent_again(store: Store) -> None:
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
+def test_an_interrupted_release_is_sent_again(store: Store, interruption: type[BaseException]) -> None:
     lock = Lock("door")
     lock.acquire()
     steps = Steps(lock._holder.release())
 
-    steps.throw(KeyboardInterrupt())
+    steps.throw(interruption())
     steps.go()
 
-    assert isinstance(steps.error, KeyboardInterrupt)
+    assert isinstance(steps.error, interruption)
     assert not lock.locked()
     assert lock.token is None
 
 
-def test_an_interruption_is_not_hidden_by_a_server_that_is_away(redis_server: Store) -> None:
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
+def test_an_interruption_is_not_hidden_by_a_server_that_is_away(
+    redis_server: Store, interruption: type[BaseException]
+) -> None:
     lock = Lock("door")
     lock.acquire()
     steps = Steps(lock._holder.release())
-    steps.throw(KeyboardInterrupt())
+    steps.throw(interruption())
 
     steps.throw(ConnectionError("away"))
 
-    assert isinstance(steps.error, KeyboardInterrupt)
+    assert isinstance(steps.error, interruption)
 
 
 @pytest.mark.parametrize("error", [ResponseError("NOPERM"), UnsupportedServer("Redis 6", "here")], ids=["acl", "old"])

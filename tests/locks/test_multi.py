@@ -12,6 +12,7 @@ from redis.exceptions import ConnectionError
 from django_redis_components.core.connections import client
 from django_redis_components.core.protocol import Request, Sleep, Wait
 from django_redis_components.locks import Lock, LockLost, LockNotAcquired, LockNotOwned, MultiLock
+from django_redis_components.taskqueue import SoftTimeLimitExceeded
 from tests.locks.steps import Steps
 from tests.support import Proxy, Store, eventually, run_async, run_together
 from tests.support.pools import close_pools
@@ -292,15 +293,16 @@ def test_all_who_may_are_let_in_at_once(redis_server: Store) -> None:
     assert all(is_in(waiter) for waiter in waiters)
 
 
-def test_whoever_leaves_the_line_lets_those_behind_go(store: Store) -> None:
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
+def test_whoever_leaves_the_line_lets_those_behind_go(store: Store, interruption: type[BaseException]) -> None:
     multi("b").acquire()
     interrupted, behind = queued(multi("a", "b")), queued(multi("a"))
 
-    interrupted.throw(KeyboardInterrupt())
+    interrupted.throw(interruption())
     assert interrupted.wants("abandon_all")
     interrupted.go()
 
-    assert isinstance(interrupted.error, KeyboardInterrupt)
+    assert isinstance(interrupted.error, interruption)
     assert store.raw.llen(behind.request.wakeup.keys[0]) == 1
     assert is_in(behind)
 
@@ -320,13 +322,14 @@ def test_whoever_loses_patience_lets_those_behind_go(redis_server: Store) -> Non
 
 
 @pytest.mark.contract
-def test_an_interrupted_waiter_hands_on_what_it_was_just_given(store: Store) -> None:
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
+def test_an_interrupted_waiter_hands_on_what_it_was_just_given(store: Store, interruption: type[BaseException]) -> None:
     holder = multi("a", "b")
     holder.acquire()
     interrupted, behind = queued(multi("a", "b")), queued(multi("b"))
     holder.release()
 
-    interrupted.throw(KeyboardInterrupt())
+    interrupted.throw(interruption())
     interrupted.go()
 
     assert is_in(behind)
@@ -514,19 +517,20 @@ def test_without_a_group_a_release_that_failed_half_way_may_be_repeated(known_sc
         lock.release()
 
 
-def test_without_a_group_an_interruption_gives_all_back(store: Store) -> None:
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
+def test_without_a_group_an_interruption_gives_all_back(store: Store, interruption: type[BaseException]) -> None:
     steps = Steps(MultiLock("a", "b")._holder.acquire())
     steps.go()
     under_way = steps.request
 
-    steps.throw(KeyboardInterrupt())
+    steps.throw(interruption())
     steps.go()
     under_way.perform(client())
     assert isinstance(steps.request, Sleep)
     steps.go()
     steps.go()
 
-    assert isinstance(steps.error, KeyboardInterrupt)
+    assert isinstance(steps.error, interruption)
     assert not MultiLock("a", "b").locked()
 
 

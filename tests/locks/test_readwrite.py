@@ -9,6 +9,7 @@ import pytest
 from django_redis_components.core.protocol import Wait
 from django_redis_components.locks import Lock, LockLost, LockNotAcquired, LockNotOwned, ReadWriteLock
 from django_redis_components.locks.holdable import Holdable
+from django_redis_components.taskqueue import SoftTimeLimitExceeded
 from tests.locks.steps import Steps
 from tests.support import Proxy, Store, eventually, run_async, run_together
 
@@ -104,15 +105,18 @@ def test_a_writer_lets_all_readers_in_up_to_the_next_writer(store: Store) -> Non
 
 
 @pytest.mark.contract
-def test_a_writer_that_leaves_the_line_lets_the_readers_behind_it_in(store: Store) -> None:
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
+def test_a_writer_that_leaves_the_line_lets_the_readers_behind_it_in(
+    store: Store, interruption: type[BaseException]
+) -> None:
     read().acquire()
     interrupted, behind = queued(write()), queued(read())
 
-    interrupted.throw(KeyboardInterrupt())
+    interrupted.throw(interruption())
     assert interrupted.wants("abandon_rw")
     interrupted.go()
 
-    assert isinstance(interrupted.error, KeyboardInterrupt)
+    assert isinstance(interrupted.error, interruption)
     assert store.raw.llen(behind.request.wakeup.keys[0]) == 1
     assert is_in(behind)
 
@@ -132,13 +136,16 @@ def test_a_writer_that_loses_patience_lets_the_readers_behind_it_in(store: Store
 
 
 @SIDES
-def test_an_interrupted_waiter_hands_on_what_it_was_just_given(store: Store, side) -> None:
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
+def test_an_interrupted_waiter_hands_on_what_it_was_just_given(
+    store: Store, side, interruption: type[BaseException]
+) -> None:
     writer = write()
     writer.acquire()
     interrupted, behind = queued(side()), queued(write())
     writer.release()
 
-    interrupted.throw(KeyboardInterrupt())
+    interrupted.throw(interruption())
     interrupted.go()
 
     assert store.raw.llen(behind.request.wakeup.keys[0]) == 1

@@ -14,6 +14,7 @@ from django_redis_components.core import wait_queue
 from django_redis_components.core.connections import client
 from django_redis_components.core.protocol import Sleep, Wait
 from django_redis_components.locks import Lock
+from django_redis_components.taskqueue import SoftTimeLimitExceeded
 from tests.locks.steps import Steps
 from tests.support import Store, eventually, run_async
 from tests.support.child import say
@@ -329,48 +330,54 @@ def test_not_fair_a_wakeup_that_is_not_read_is_written_once(store: Store) -> Non
     assert store.raw.llen(waiter.request.wakeup.keys[1]) == 1
 
 
-def test_an_interrupted_waiter_leaves_the_line(store: Store) -> None:
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
+def test_an_interrupted_waiter_leaves_the_line(store: Store, interruption: type[BaseException]) -> None:
     Lock("door").acquire()
     waiter = queued()
 
-    waiter.throw(KeyboardInterrupt())
+    waiter.throw(interruption())
 
     assert waiter.wants("abandon")
     assert waiter.go() == 1
-    assert isinstance(waiter.error, KeyboardInterrupt)
+    assert isinstance(waiter.error, interruption)
     assert line(store) == []
 
 
-def test_an_interrupted_waiter_hands_on_what_it_was_just_given(store: Store) -> None:
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
+def test_an_interrupted_waiter_hands_on_what_it_was_just_given(store: Store, interruption: type[BaseException]) -> None:
     holder = Lock("door")
     holder.acquire()
     interrupted, next_one = queued(), queued()
     holder.release()
 
-    interrupted.throw(KeyboardInterrupt())
+    interrupted.throw(interruption())
     interrupted.go()
 
     next_one.go()
     next_one.go()
     assert next_one.value is True
-    assert isinstance(interrupted.error, KeyboardInterrupt)
+    assert isinstance(interrupted.error, interruption)
     assert not store.raw.exists(f"{lock_key(store)}:bell")
 
 
-def test_an_interrupted_waiter_without_followers_frees_the_lock(store: Store) -> None:
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
+def test_an_interrupted_waiter_without_followers_frees_the_lock(
+    store: Store, interruption: type[BaseException]
+) -> None:
     holder = Lock("door")
     holder.acquire()
     interrupted = queued()
     holder.release()
 
-    interrupted.throw(KeyboardInterrupt())
+    interrupted.throw(interruption())
     interrupted.go()
 
     assert not holder.locked()
     assert [key for key in store.keys() if b"bell" in key] == []  # noqa: SIM118
 
 
-def test_not_fair_an_interrupted_waiter_tells_the_next_one(store: Store) -> None:
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
+def test_not_fair_an_interrupted_waiter_tells_the_next_one(store: Store, interruption: type[BaseException]) -> None:
     holder = Lock("door", fair=False)
     holder.acquire()
     interrupted, next_one = queued(Lock("door", fair=False)), queued(Lock("door", fair=False))
@@ -378,7 +385,7 @@ def test_not_fair_an_interrupted_waiter_tells_the_next_one(store: Store) -> None
     interrupted.send(None)
     interrupted.request.perform(client())  # granted, but nobody looks at the reply
 
-    interrupted.throw(KeyboardInterrupt())
+    interrupted.throw(interruption())
     interrupted.go()
 
     assert store.raw.llen(next_one.request.wakeup.keys[1]) == 1
@@ -387,29 +394,35 @@ def test_not_fair_an_interrupted_waiter_tells_the_next_one(store: Store) -> None
     assert next_one.value is True
 
 
-def test_a_request_that_arrives_after_the_interruption_is_undone_too(store: Store) -> None:
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
+def test_a_request_that_arrives_after_the_interruption_is_undone_too(
+    store: Store, interruption: type[BaseException]
+) -> None:
     interrupted = Steps(Lock("door")._holder.acquire())
     under_way = interrupted.request
 
-    interrupted.throw(KeyboardInterrupt())
+    interrupted.throw(interruption())
     assert interrupted.go() == 0
     under_way.perform(client())
     assert isinstance(interrupted.request, Sleep)
     interrupted.go()
     assert interrupted.go() == 1
 
-    assert isinstance(interrupted.error, KeyboardInterrupt)
+    assert isinstance(interrupted.error, interruption)
     assert not Lock("door").locked()
 
 
-def test_an_interruption_is_not_hidden_by_a_server_that_is_away(redis_server: Store) -> None:
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
+def test_an_interruption_is_not_hidden_by_a_server_that_is_away(
+    redis_server: Store, interruption: type[BaseException]
+) -> None:
     Lock("door").acquire()
     waiter = queued()
-    waiter.throw(KeyboardInterrupt())
+    waiter.throw(interruption())
 
     waiter.throw(ConnectionError("away"))
 
-    assert isinstance(waiter.error, KeyboardInterrupt)
+    assert isinstance(waiter.error, interruption)
 
 
 def test_control_c_ends_a_wait_and_leaves_the_line(redis_server: Store, children: Children) -> None:
@@ -495,7 +508,10 @@ def test_a_wait_with_a_timeout_of_asyncio_leaves_the_line(store: Store) -> None:
     run_async(main)
 
 
-def test_a_question_of_one_in_line_that_arrives_after_the_interruption_is_undone_too(store: Store) -> None:
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
+def test_a_question_of_one_in_line_that_arrives_after_the_interruption_is_undone_too(
+    store: Store, interruption: type[BaseException]
+) -> None:
     holder = Lock("door")
     holder.acquire()
     steps = Steps(Lock("door")._holder.acquire())
@@ -503,7 +519,7 @@ def test_a_question_of_one_in_line_that_arrives_after_the_interruption_is_undone
     steps.send(None)  # it has waited, and asks again
     under_way = steps.request
 
-    steps.throw(KeyboardInterrupt())
+    steps.throw(interruption())
     steps.go()
     holder.release()
     under_way.perform(client())
@@ -511,5 +527,5 @@ def test_a_question_of_one_in_line_that_arrives_after_the_interruption_is_undone
     steps.go()
     steps.go()
 
-    assert isinstance(steps.error, KeyboardInterrupt)
+    assert isinstance(steps.error, interruption)
     assert not holder.locked()

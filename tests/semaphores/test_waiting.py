@@ -12,6 +12,7 @@ from django_redis_components.core import wait_queue
 from django_redis_components.core.connections import client
 from django_redis_components.core.protocol import Sleep, Wait
 from django_redis_components.semaphores import Semaphore
+from django_redis_components.taskqueue import SoftTimeLimitExceeded
 from tests.locks.steps import Steps
 from tests.support import Store, eventually, run_async
 from tests.support.child import say
@@ -240,38 +241,43 @@ def test_a_waiter_whose_patience_ends_leaves_the_line(store: Store) -> None:
     assert line(store) == []
 
 
-def test_an_interrupted_waiter_leaves_the_line(store: Store) -> None:
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
+def test_an_interrupted_waiter_leaves_the_line(store: Store, interruption: type[BaseException]) -> None:
     held()
     steps = Waiter().steps
 
-    steps.throw(KeyboardInterrupt())
+    steps.throw(interruption())
 
     assert steps.wants("abandon")
     assert steps.go() == 1
-    assert isinstance(steps.error, KeyboardInterrupt)
+    assert isinstance(steps.error, interruption)
     assert line(store) == []
 
 
-def test_an_interrupted_waiter_hands_on_what_it_was_just_given(store: Store) -> None:
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
+def test_an_interrupted_waiter_hands_on_what_it_was_just_given(store: Store, interruption: type[BaseException]) -> None:
     holder = held(limit=2, permits=2)
     interrupted, next_one = Waiter(limit=2, permits=2).steps, Waiter(limit=2)
     holder.release()
 
-    interrupted.throw(KeyboardInterrupt())
+    interrupted.throw(interruption())
     interrupted.go()
 
     assert next_one.is_served()
     assert holder.available() == 1
-    assert isinstance(interrupted.error, KeyboardInterrupt)
+    assert isinstance(interrupted.error, interruption)
 
 
 @pytest.mark.contract
-def test_a_request_that_arrives_after_the_interruption_is_undone_too(store: Store) -> None:
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
+def test_a_request_that_arrives_after_the_interruption_is_undone_too(
+    store: Store, interruption: type[BaseException]
+) -> None:
     semaphore = Semaphore("pool", 1)
     steps = Steps(semaphore._holder.acquire(1))
     under_way = steps.request
 
-    steps.throw(KeyboardInterrupt())
+    steps.throw(interruption())
     assert steps.go() == 0
     under_way.perform(client())
     assert isinstance(steps.request, Sleep)
@@ -279,7 +285,7 @@ def test_a_request_that_arrives_after_the_interruption_is_undone_too(store: Stor
     steps.go()
 
     assert semaphore.available() == 1
-    assert isinstance(steps.error, KeyboardInterrupt)
+    assert isinstance(steps.error, interruption)
 
 
 def test_a_cancelled_task_leaves_the_line(store: Store) -> None:
