@@ -4,7 +4,8 @@
 -- ARGV[1] poller  id of the caller
 -- ARGV[2] hold_ms  life of the poller's lease
 -- ARGV[3] lease_ms  life of a lease without renewal
--- ARGV[4] contact  "new": the caller's first call; "error": its last call failed; else empty
+-- ARGV[4] contact  "new": the caller's first call; "error": its last call failed; "idle": its last round found no task
+--         that runs or is scheduled; else empty
 -- ARGV[5] prune  1: drop what is too old to be kept
 -- ARGV[6] keep_ms  how long failed tasks are kept
 -- ARGV[7] failed_limit  how many failed tasks a queue keeps
@@ -15,9 +16,9 @@
 -- DERIVED base:poller string, base:contact hash, base:queues zset, base:workers zset, base:paused hash, base:q:<queue>:* lists and zsets,
 --         base:idle zset, base:t:<id> hash, :errors list, :done list, base:bell:* zset, base:limit:* strings,
 --         base:slots:*, :waits:* zsets, base:u:<digest> string, base:flow:<flow> hash
--- Returns {holds, next_due_ms, now_us, recovered, next}: holds 1, or 0 with next_due_ms the end of the other's
+-- Returns {holds, next_due_ms, now_us, recovered, next, busy}: holds 1, or 0 with next_due_ms the end of the other's
 --         lease; recovered is a flat list of id, queue, outcome ("front" or "failed"); next is the rank at
---         which the round goes on, 0 when it has seen all queues
+--         which the round goes on, 0 when it has seen all queues; busy is 1 if a task runs or is scheduled
 -- Cost O(queues + recovered) times O(log n); at most 500 queues are seen and 200 tasks recovered in one call, and 20 of
 --      those looked at that wait in each queue
 local base = KEYS[1]
@@ -54,7 +55,9 @@ local function run_id()
     return type(info) == "string" and string.match(info, "run_id:(%w+)") or nil
 end
 
-local server = run_id()
+-- An idle round recovers nothing, so it needs not know whether the server was restarted: the next round asks.
+local is_idle = contact == "idle"
+local server = not is_idle and run_id() or nil
 local is_hidden = not server and contact == "error"
 local hold_until_ms, latest_ms = note_contact(lease_ms, contact == "new", server, is_hidden)
 local holder = redis.call("GET", base .. ":poller")
@@ -62,7 +65,7 @@ if holder and holder ~= poller then
     local left_ms = redis.call("PTTL", base .. ":poller")
     -- A life longer than any: the clock was set back. The holder may be dead, and its place would be taken for hours.
     if left_ms <= 2 * hold_ms then
-        return { 0, now_ms + left_ms, now_us, {}, 0 }
+        return { 0, now_ms + left_ms, now_us, {}, 0, 1 }
     end
 end
 redis.call("SET", base .. ":poller", poller, "PX", hold_ms)
@@ -82,9 +85,10 @@ local function release_ended(queue, from_ms, to_ms)
 end
 
 local queues = redis.call("ZRANGE", base .. ":queues", first, first + 499)
-local forgotten = 0
+local forgotten, busy = 0, 0
+local has_pauses = #queues > 0 and redis.call("EXISTS", base .. ":paused") == 1
 for _, queue in ipairs(queues) do
-    local was_paused = redis.call("HEXISTS", base .. ":paused", queue) == 1
+    local was_paused = has_pauses and redis.call("HEXISTS", base .. ":paused", queue) == 1
     local until_ms = was_paused and paused_until(queue)
     local due_ms
     if until_ms then
@@ -103,9 +107,17 @@ for _, queue in ipairs(queues) do
     if due_ms and (next_due_ms == 0 or due_ms < next_due_ms) then
         next_due_ms = due_ms
     end
-    if now_ms >= hold_until_ms then
-        release_ended(queue, "-inf", now_ms)
-        release_ended(queue, string.format("(%.0f", latest_ms), "+inf") -- given before the clock was set back
+    if due_ms then
+        busy = 1
+    end
+    if redis.call("EXISTS", place(queue, "running")) == 1 then
+        busy = 1
+        if is_idle then
+            next_due_ms = now_ms -- a full round follows at once
+        elseif now_ms >= hold_until_ms then
+            release_ended(queue, "-inf", now_ms)
+            release_ended(queue, string.format("(%.0f", latest_ms), "+inf") -- given before the clock was set back
+        end
     end
     if prune then
         redis.call("ZREMRANGEBYSCORE", place(queue, "failed"), "-inf", now_ms - keep_ms)
@@ -129,4 +141,4 @@ if prune then
     redis.call("ZREMRANGEBYSCORE", base .. ":workers", now_ms + 60000, "+inf") -- seen before the clock was set back
 end
 ring_called_up()
-return { 1, next_due_ms, now_us, recovered, next }
+return { 1, next_due_ms, now_us, recovered, next, busy }

@@ -40,6 +40,8 @@ logger = logging.getLogger("django_redis_components.taskqueue")
 HOLD_MS = 6_000
 #: Longest time between two rounds of the holder, in seconds; its lease must not end between them.
 ROUND_S = 2.0
+#: The same while no task runs or is scheduled: nothing can be recovered then, and an earlier task ends the wait.
+IDLE_ROUND_S = 4.0
 #: Seconds between two rounds that also prune.
 PRUNE_S = 60.0
 #: Longest pause after an error, in seconds: after the first one, and when they go on.
@@ -76,6 +78,8 @@ class Poller:
         self._failed_limit = settings.failed_limit
         self._bell = BellWaiter(client, [f"{self._base}:bell:poller", *also], wake_fd=wake_fd)
         self._round_s = min(ROUND_S, self._lease_s / 6)
+        # Not longer than a third of a lease, as supervisors renew: after half of one nothing is recovered for a while.
+        self._idle_round_s = min(IDLE_ROUND_S, self._lease_s / 3)
         #: What `tend.lua` is told of our last call.
         self._contact = "new"
         self._prune_at = 0.0
@@ -136,7 +140,8 @@ class Poller:
         holds, due_ms, now_us, recovered = self._tend(prune)
         faults.point("after_tend")
         self._note(holds, recovered)
-        until_due_s = max(0.0, (due_ms - now_us / 1_000) / 1_000) if due_ms else self._round_s
+        round_s = self._idle_round_s if self._contact == "idle" else self._round_s
+        until_due_s = max(0.0, (due_ms - now_us / 1_000) / 1_000) if due_ms else round_s
         if not holds:
             self._clockwork.distrust()
             return max(0.05, until_due_s)
@@ -144,15 +149,15 @@ class Poller:
         if prune:
             self._prune_at = now + PRUNE_S
             run(self._client, empty_bins())
-        return min(self._round_s, until_due_s, until_slot_s)
+        return min(round_s, until_due_s, until_slot_s)
 
     def _tend(self, prune: bool) -> tuple[bool, int, int, list[bytes]]:
         """Tend all queues, 500 in a call: whether it holds the place, what is due next, now, and what was recovered."""
         dues: list[int] = []
         recovered: list[bytes] = []
-        first = 0
+        first, is_idle = 0, True
         while True:
-            held, due_ms, now_us, some, first = self._client.execute(
+            held, due_ms, now_us, some, first, busy = self._client.execute(
                 TEND(
                     base=self._base,
                     poller=self.id,
@@ -169,9 +174,11 @@ class Poller:
                 )
             )
             self._contact = ""
+            is_idle = is_idle and not busy
             recovered += some
             dues += [due_ms] if due_ms else []
             if not first:
+                self._contact = "idle" if is_idle else ""
                 return bool(held), min(dues, default=0), now_us, recovered
 
     def _note(self, holds: bool, recovered: list[bytes]) -> None:

@@ -95,7 +95,42 @@ def test_the_active_one_comes_again_before_its_place_ends(store: Store, settings
 
     next_round(poller)
 
-    assert 0.5 < seconds_to_next(poller) <= 2.0
+    assert 0.5 < seconds_to_next(poller) <= HOLD_MS / 1_000 - 2
+
+
+@pytest.mark.parametrize("leased", [True, False], ids=["running", "scheduled"])
+def test_poller_comes_more_often_while_a_task_runs_or_is_scheduled(
+    redis_server: Store, settings: Any, leased: bool
+) -> None:
+    taskqueue_settings(settings)
+    poller = new_poller()
+    next_round(poller)
+    if leased:
+        note.enqueue("x")
+        new_fetcher().fetch("0", 1)
+    else:
+        note.using(run_after=3_600).enqueue("x")
+
+    next_round(poller)
+    next_round(poller)
+
+    assert seconds_to_next(poller) <= 2.0
+
+
+def test_poller_makes_a_full_round_at_once_when_an_idle_one_finds_a_running_task(redis_server: Store) -> None:
+    poller = new_poller()
+    next_round(poller)
+    let_recovery_begin()
+    result = note.enqueue("x")
+    new_fetcher().fetch("0", 1)
+    end_lease(redis_server, result.id)
+
+    next_round(poller)
+    assert seconds_to_next(poller) <= 0
+    poller.step()
+
+    result.refresh()
+    assert result.state == "ready"
 
 
 def test_a_standby_comes_when_the_place_ends(store: Store) -> None:
