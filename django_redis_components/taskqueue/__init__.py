@@ -12,7 +12,7 @@ Guarantees, with crashes and concurrent calls:
 * Each time of a schedule (`@every`, `@cron`) enqueues one task, even if pollers die or replies are lost.
 * Limits of a task (`Concurrency`, `Rate`) apply over all workers, to active leases and to starts. Blocked tasks
   keep their position, and nothing is polled.
-* `enqueue` may be repeated after a lost reply: the id makes it idempotent.
+* The client repeats `enqueue` after a lost reply: the id of the task makes the call idempotent.
 
 Keys, all in one hash tag, below ``<prefix>:taskqueue:{default}``:
 
