@@ -50,7 +50,8 @@ def sent() -> None:
 async def asent() -> None:
     """See `sent`. Tasks may run in the hook: it is called in the thread that Django keeps for that."""
     if test_hook is not None:
-        await sync_to_async(without_stop_iteration(test_hook))()
+        run_in_the_test = without_stop_iteration(test_hook)
+        await sync_to_async(run_in_the_test)()
 
 
 def send_one(result: TaskResult, using: str, message: Message) -> TaskResult:

@@ -49,10 +49,17 @@ def waits_begun(store: Store) -> int:
 
 
 def tend() -> list[Any]:
-    """A poller's round: [holds, next_due_ms, now_us, recovered]."""
-    settings = {"hold_ms": 10_000, "recover": 0, "prune": 0, "keep_ms": 60_000, "failed_limit": 100}
+    """A poller's round: [holds, next_due_ms, now_us, recovered, next, busy]."""
+    settings = {"hold_ms": 10_000, "lease_ms": 15_000, "prune": 0, "keep_ms": 60_000, "failed_limit": 100}
     call = TEND(
-        base=tag(), poller="here:poller", lost_error=b"{}", max_deliveries=3, lost_note="0 {}", first=0, **settings
+        base=tag(),
+        poller="here:poller",
+        contact="",
+        lost_error=b"{}",
+        max_deliveries=3,
+        lost_note="0 {}",
+        first=0,
+        **settings,
     )
     reply: list[Any] = connections.client().execute(call)
     return reply
