@@ -167,7 +167,7 @@ class Wait:
         return await client.wait(self.wakeup, self.seconds)
 
 
-@dataclasses.dataclass(slots=True)  # not frozen: each hit of a rate limit makes one, in a third of the time
+@dataclasses.dataclass(slots=True)  # not frozen: each hit of a rate limit makes one
 class Within:
     """A request whose caller has little time: it waits at most so many seconds for a Cluster slot that is being moved.
 

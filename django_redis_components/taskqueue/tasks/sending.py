@@ -55,7 +55,7 @@ async def asent() -> None:
 
 
 def send_one(result: TaskResult, using: str, message: Message) -> TaskResult:
-    """Send one task. It is the most frequent call of all: one request without a flow costs a tenth less."""
+    """Send one task. It is the most frequent call: one request with nothing to tidy up needs no flow."""
     reply = connections.client(using).execute(call_for(message))
     accepted(result, reply[0] if message.is_plain else reply)
     if test_hook is not None:
