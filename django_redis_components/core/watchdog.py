@@ -101,7 +101,10 @@ class Watchdog:
 
     def forget(self) -> None:
         """Begin anew, in the child of a fork: the parent's thread is not here, and its leases are not ours."""
-        self._changed = threading.Condition()
+        # Holders use the lock itself: the methods of a Condition are Python code, in which Ctrl-C or a soft time limit
+        # may leave the lock held, and then no lease of the process would be renewed any more.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._watches: dict[Lease, Watch] = {}
         self._thread: threading.Thread | None = None
         self._renewers: dict[str, Errands] = {}
@@ -113,7 +116,7 @@ class Watchdog:
             RuntimeError: there may be no more threads.
         """
         watch.plan()
-        with self._changed:
+        with self._lock:
             if self._thread is None:
                 self._thread = started(self._run, "redis-lease-watchdog")
             self._watches[watch.lease] = watch
@@ -121,16 +124,14 @@ class Watchdog:
 
     def unwatch(self, lease: Lease) -> Watch | None:
         """Leave a lease alone: it is being given back. What the server says of it from now on is ignored."""
-        if not self._watches:
-            return None
-        with self._changed:
-            return self._watches.pop(lease, None)
+        return self._watches.pop(lease, None)
 
     def hurry(self, lease: Lease) -> None:
         """Look at a lease now: its holder has learnt that it is lost."""
-        with self._changed:
-            if lease in self._watches:
-                self._watches[lease].due = 0.0
+        with self._lock:
+            watch = self._watches.get(lease)
+            if watch is not None:
+                watch.due = 0.0
                 self._changed.notify()
 
     def _run(self) -> None:

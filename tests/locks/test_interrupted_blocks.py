@@ -9,7 +9,8 @@ import gc
 import itertools
 import os
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType
@@ -50,6 +51,16 @@ def make(request: pytest.FixtureRequest, redis_server: Store) -> Callable[..., A
     return KINDS[request.param]
 
 
+@pytest.fixture(autouse=True)
+def _renewals_go_on(redis_server: Store) -> Iterator[None]:
+    """After all interruptions the leases of this process are still renewed."""
+    yield
+    with Lock("renewed afterwards", timeout=0.6, renew=True) as held:
+        ends_at = time.monotonic() + 0.9
+        eventually(lambda: time.monotonic() > ends_at)
+        held.check()
+
+
 #: Events that are points.
 POINTS = ("call", "opcode" if OPCODES else "line")
 #: Between these instructions Python runs no signal handler: a generator or coroutine that waits for another one.
@@ -59,11 +70,22 @@ DELEGATING = ("SEND", "YIELD_VALUE", "END_SEND", "JUMP_BACKWARD_NO_INTERRUPT")
 @functools.cache
 def without_interruption(code: CodeType) -> set[int]:
     """Offsets of the instructions at which an interruption does not come."""
+    steps = list(dis.get_instructions(code))
     return {
         step.offset
-        for step in dis.get_instructions(code)
-        if step.opname in DELEGATING or (step.opname == "RESUME" and step.arg is not None and step.arg & 3 >= 2)
+        for step, following in itertools.zip_longest(steps, steps[1:])
+        if step.opname in DELEGATING
+        or (step.opname == "RESUME" and step.arg is not None and step.arg & 3 >= 2)
+        or _ends_a_with_block(step, following)
     }
+
+
+def _ends_a_with_block(step: dis.Instruction, following: dis.Instruction | None) -> bool:
+    """Whether it prepares the call of ``__exit__(None, None, None)``."""
+    loads_none = [
+        each is not None and each.opname == "LOAD_CONST" and each.argval is None for each in (step, following)
+    ]
+    return loads_none[1] and (loads_none[0] or step.opname == "SWAP")
 
 
 class CtrlC:
