@@ -164,7 +164,7 @@ def test_who_waits_for_what_others_ask_for_hears_that_there_is_nothing(proxy: Pr
         for _ in range(4):
             hold.enqueue("all")
         held.started(times=4)
-        proxy.delay(1.0)
+        proxy.delay(3.5)  # less than the socket timeout; long enough for all four threads of a busy machine
 
         held.let_go()
 
