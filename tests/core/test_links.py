@@ -17,6 +17,7 @@ from django_redis_components.core.exceptions import NotConnected
 from django_redis_components.core.keys import key
 from django_redis_components.core.links import Link
 from django_redis_components.core.protocol import Batch, Command, Flow, Read, Sleep
+from tests.conftest import components_settings
 from tests.core.conftest import Driver
 from tests.support import Proxy, Store, eventually, run_async, run_together
 
@@ -224,7 +225,10 @@ def test_a_cancelled_request_closes_its_link_and_frees_its_turn(
     assert len(set(run_async(main, timeout_s=90))) == 3
 
 
-def test_a_cancelled_connect_leaves_nothing_open(proxy: Proxy, redis_server: Store) -> None:
+def test_a_cancelled_connect_leaves_nothing_open(proxy: Proxy, redis_server: Store, settings: Any) -> None:
+    patient = components_settings(redis_server, proxied=proxy.url)
+    patient["CONNECTIONS"]["proxied"] |= {"SOCKET_TIMEOUT": 60, "CONNECT_TIMEOUT": 60}  # no timeout before the cancel
+    settings.REDIS_COMPONENTS = patient
     at_rest = connected(redis_server)
 
     async def main() -> None:
