@@ -22,11 +22,11 @@ from benchmarks import bodies
 django.setup()
 
 from benchmarks import tasks  # noqa: E402 - needs the settings
-from django_redis_components.taskqueue.scripts import FETCH  # noqa: E402
-from django_redis_components.taskqueue.tasks import store  # noqa: E402
-from django_redis_components.taskqueue.tasks.jobs import Ack  # noqa: E402
-from django_redis_components.taskqueue.tasks.messages import Message, call_for  # noqa: E402
-from django_redis_components.taskqueue.workers import fetcher  # noqa: E402
+from django_redis_components.taskqueue.store import tasks as store  # noqa: E402
+from django_redis_components.taskqueue.store.job import Ack  # noqa: E402
+from django_redis_components.taskqueue.store.messages import Message, call_for  # noqa: E402
+from django_redis_components.taskqueue.store.scripts import FETCH  # noqa: E402
+from django_redis_components.taskqueue.worker import fetcher  # noqa: E402
 
 THREADS = 8
 BATCH = 32

@@ -6,7 +6,7 @@ import sys
 
 from django.core.management import execute_from_command_line
 
-from django_redis_components.taskqueue.workers import pace
+from django_redis_components.taskqueue.worker import prefetch_amount as pace
 
 if __name__ == "__main__":
     pace.MAX_AHEAD = 0

@@ -66,7 +66,7 @@ def raw_of(name: str) -> str:
 
 
 def synchronous(url: str) -> dict[str, Timed]:
-    from django_redis_components.core import connections
+    from django_redis_components.core.client import connections
     from django_redis_components.core.protocol import Command, run
     from django_redis_components.core.scripts import LuaScript
 
@@ -120,7 +120,7 @@ def scripted(plain: redis.Redis) -> Timed:
 
 
 def asynchronous(url: str) -> dict[str, Timed]:
-    from django_redis_components.core import connections
+    from django_redis_components.core.client import connections
     from django_redis_components.core.protocol import arun
     from django_redis_components.core.scripts import LuaScript
 

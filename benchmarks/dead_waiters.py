@@ -56,7 +56,7 @@ KINDS = ("lock", "group", "readwrite", "semaphore")
 
 def waiting(kind: str, name: str) -> int:
     """How many wait for it."""
-    from django_redis_components.core.connections import client
+    from django_redis_components.core.client.connections import client
     from django_redis_components.core.protocol import run
     from django_redis_components.semaphores.state import inspect
 

@@ -143,7 +143,8 @@ def asynchronous(url: str) -> dict[str, Timed]:
 
 def raw(url: str) -> Timed:
     """The scripts of acquire and release over a bare connection: nothing of ours but the bytes."""
-    from django_redis_components.core import keys, wait_queue
+    from django_redis_components.core import keys
+    from django_redis_components.core.leasing import wait_queue
     from django_redis_components.locks.scripts import ACQUIRE, RELEASE
 
     base = keys.key("locks", "bench-raw")

@@ -29,8 +29,9 @@ from django.core.checks import CheckMessage, Error, Warning
 
 from django_redis_components.autocomplete.checks import check_widgets
 from django_redis_components.contrib import drf
-from django_redis_components.core import conf, connections
-from django_redis_components.core.caches import caches_on
+from django_redis_components.core import conf
+from django_redis_components.core.client import connections
+from django_redis_components.core.client.caches import caches_on
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.expiry.checks import check_serializers
 from django_redis_components.ratelimits.checks import check_middleware

@@ -26,7 +26,7 @@ import pytest
 import redis
 from django.db import connections as databases
 
-from django_redis_components.core.waiting import BellWaiter
+from django_redis_components.core.client.wakeup_listener import BellWaiter
 from example_project.localserver import LocalServer
 from tests.support import absence
 from tests.support.clocks import ServerClock

@@ -39,7 +39,7 @@ See also: docs/components/analytics.md; ``ANALYTICS`` in `core.sections` for the
 
 from __future__ import annotations
 
-from django_redis_components.analytics.days import MAX_RANGE_DAYS
+from django_redis_components.analytics.dates import MAX_RANGE_DAYS
 from django_redis_components.analytics.estimate import Estimate
 from django_redis_components.analytics.middleware import AnalyticsMiddleware
 from django_redis_components.analytics.pageviews import OTHER, PageViews

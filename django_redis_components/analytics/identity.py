@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING
 from django.conf import settings
 from django.utils.cache import patch_vary_headers
 
-from django_redis_components.analytics.days import stamp
+from django_redis_components.analytics.dates import stamp
 from django_redis_components.core import conf, keys
-from django_redis_components.core.addresses import client_address
+from django_redis_components.core.client_address import client_address
 from django_redis_components.core.protocol import Command, Flow
 
 if TYPE_CHECKING:

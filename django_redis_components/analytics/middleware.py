@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, cast
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 
 from django_redis_components.analytics import identity
-from django_redis_components.analytics.days import site_date
-from django_redis_components.analytics.guard import GUARD
+from django_redis_components.analytics.dates import site_date
 from django_redis_components.analytics.pageviews import PageViews
+from django_redis_components.analytics.safeguard import GUARD
 from django_redis_components.analytics.visitors import UniqueVisitors
-from django_redis_components.core import conf, connections
+from django_redis_components.core import conf
+from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Batch, Call, Flow, arun, run
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date
 
-from django_redis_components.analytics._named import Named, ttl_ms
-from django_redis_components.analytics.days import local_date, span, stamp
+from django_redis_components.analytics.base import Named, ttl_ms
+from django_redis_components.analytics.dates import local_date, span, stamp
 from django_redis_components.analytics.scripts import HIT
 from django_redis_components.core import conf
 from django_redis_components.core.keys import digest

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from django_redis_components.analytics.guard import GUARD
+from django_redis_components.analytics.safeguard import GUARD
 from django_redis_components.analytics.signins import SignIns
-from django_redis_components.core import conf, connections
+from django_redis_components.core import conf
+from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 
 

@@ -6,8 +6,8 @@ import secrets
 from datetime import date
 
 from django_redis_components.analytics import bits
-from django_redis_components.analytics._named import Named
-from django_redis_components.analytics.days import local_date, span, stamp
+from django_redis_components.analytics.base import Named
+from django_redis_components.analytics.dates import local_date, span, stamp
 from django_redis_components.analytics.scripts import FORGET, SIGN_IN
 from django_redis_components.core import conf
 from django_redis_components.core.protocol import Batch, Command, Flow, Read

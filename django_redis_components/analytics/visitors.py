@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from datetime import date
 from uuid import UUID
 
-from django_redis_components.analytics._named import Named, ttl_ms
-from django_redis_components.analytics.days import local_date, span, stamp
+from django_redis_components.analytics.base import Named, ttl_ms
+from django_redis_components.analytics.dates import local_date, span, stamp
 from django_redis_components.analytics.estimate import Estimate
 from django_redis_components.analytics.scripts import MERGE, UNION, VISIT
 from django_redis_components.core import conf

@@ -10,7 +10,8 @@ from django_redis_components.autocomplete.ranking import Candidates
 from django_redis_components.autocomplete.rebuilding import Rebuild
 from django_redis_components.autocomplete.recents import RecentList
 from django_redis_components.autocomplete.scripts import ADD, BUILD, INDEX, REMOVE
-from django_redis_components.core import connections, keys
+from django_redis_components.core import keys
+from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Batch, Command, Flow, Read, arun, run
 from django_redis_components.core.text import FOLDING_VERSION, fold
 

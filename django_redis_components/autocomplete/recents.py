@@ -7,7 +7,8 @@ from datetime import timedelta
 from django_redis_components.autocomplete import entries
 from django_redis_components.autocomplete.entries import Id, Suggestion
 from django_redis_components.autocomplete.scripts import RECENT_REMOVE, RECENT_TOUCH
-from django_redis_components.core import connections, keys
+from django_redis_components.core import keys
+from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Command, Flow, Read, arun, run
 from django_redis_components.core.text import folded_words
 from django_redis_components.core.units import Seconds, to_ms

@@ -22,9 +22,9 @@ from django_redis_components.autocomplete.index import PrefixIndex
 from django_redis_components.autocomplete.recents import RecentList
 from django_redis_components.autocomplete.registry import Source, read_scope, source
 from django_redis_components.core import conf
+from django_redis_components.core.client.slot_migration import slot_wait_limit
+from django_redis_components.core.decorators import refuse_awaitable
 from django_redis_components.core.exceptions import RedisComponentsError
-from django_redis_components.core.guards import refuse_awaitable
-from django_redis_components.core.slots import slot_wait_limit
 
 #: Pages that can be asked for; each is read from the first entry on.
 MAX_PAGES = 10

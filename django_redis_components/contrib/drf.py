@@ -21,7 +21,7 @@ from django.apps import apps
 from django.conf import settings as django_settings
 from django.core.checks import CheckMessage, Error
 
-from django_redis_components.core.addresses import client_address
+from django_redis_components.core.client_address import client_address
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.extras import missing
 from django_redis_components.core.rates import RateLike

@@ -25,8 +25,8 @@ import time
 from collections.abc import Generator, Sequence
 from typing import Any, Protocol, TypeVar
 
-from django_redis_components.core.blocking import BlockingPop
-from django_redis_components.core.slots import slot_wait_limit
+from django_redis_components.core.client.blocking_command import BlockingPop
+from django_redis_components.core.client.slot_migration import slot_wait_limit
 
 #: A command as it goes to the server: str, bytes, int and float parts.
 Wire = tuple[Any, ...]

@@ -6,9 +6,10 @@ import dataclasses
 import os
 import threading
 
-from django_redis_components.core import conf, connections
-from django_redis_components.core.clients import Client
-from django_redis_components.core.endpoints import Endpoint
+from django_redis_components.core import conf
+from django_redis_components.core.client import connections
+from django_redis_components.core.client.clients import Client
+from django_redis_components.core.client.endpoint import Endpoint
 
 #: Seconds until an attempt to connect is given up. Raising it makes the page for "Redis is away" later.
 CONNECT_S = 1.0

@@ -7,14 +7,14 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from django_redis_components.core.blocking import BlockingPop
+from django_redis_components.core.client.blocking_command import BlockingPop
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import Call, Command, SyncDoor
 from django_redis_components.dashboard import scanning
 from django_redis_components.locks.scripts import INSPECT, INSPECT_RW
 from django_redis_components.ratelimits.scripts import FIXED, GCRA, SLIDING
 from django_redis_components.semaphores.scripts import INSPECT as INSPECT_PERMITS
-from django_redis_components.taskqueue.scripts import BREAKDOWN, ERRORS, MEASURE, SCHEDULES, SURVEY
+from django_redis_components.taskqueue.store.scripts import BREAKDOWN, ERRORS, MEASURE, SCHEDULES, SURVEY
 
 #: Most commands of one page.
 MAX_COMMANDS = 200

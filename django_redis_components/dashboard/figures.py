@@ -14,8 +14,8 @@ from django_redis_components.dashboard.outages import Outage
 from django_redis_components.dashboard.queue_reading import QueueSnapshot
 from django_redis_components.dashboard.reading import SignInDays, Snapshot, Visitors
 from django_redis_components.taskqueue import Metrics, TaskMetrics
-from django_redis_components.taskqueue.operations.inspect import Overview, Pause, QueueDepth, WorkerInfo
-from django_redis_components.taskqueue.periodic.timetable import ScheduleInfo
+from django_redis_components.taskqueue.schedules.status import ScheduleInfo
+from django_redis_components.taskqueue.stats.overview import Overview, Pause, QueueDepth, WorkerInfo
 
 
 def figures(snapshot: Snapshot) -> dict[str, Any]:

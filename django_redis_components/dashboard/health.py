@@ -14,8 +14,8 @@ from django_redis_components.core import conf
 from django_redis_components.dashboard import wording
 from django_redis_components.dashboard.outages import outage_of
 from django_redis_components.dashboard.reading import Snapshot
-from django_redis_components.taskqueue.operations.inspect import Overview, Pause, QueueDepth, WorkerInfo
-from django_redis_components.taskqueue.periodic.timetable import Timetable
+from django_redis_components.taskqueue.schedules.status import Timetable
+from django_redis_components.taskqueue.stats.overview import Overview, Pause, QueueDepth, WorkerInfo
 
 #: Most problems of one kind that are listed one by one.
 MAX_OF_A_KIND = 5

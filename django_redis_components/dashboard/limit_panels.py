@@ -19,7 +19,7 @@ from django_redis_components.dashboard.panels import Tile, cost_words
 from django_redis_components.dashboard.rows import NOTHING
 from django_redis_components.dashboard.wording import Moment, number
 from django_redis_components.ratelimits import Decision
-from django_redis_components.ratelimits.known import Policy
+from django_redis_components.ratelimits.registry import Policy
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

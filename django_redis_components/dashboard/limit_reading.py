@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 
 from redis.exceptions import RedisError
 
-from django_redis_components.core import connections
+from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import run
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.counting import Cost, CountingDoor
 from django_redis_components.dashboard.reading import NothingRead
 from django_redis_components.ratelimits import Decision, RateLimit
-from django_redis_components.ratelimits.known import Policy, known
+from django_redis_components.ratelimits.registry import Policy, known
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

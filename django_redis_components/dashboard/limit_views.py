@@ -11,14 +11,14 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from redis.exceptions import RedisError
 
-from django_redis_components.core import connections
+from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.dashboard import limit_panels, limit_reading, outages, views
 from django_redis_components.dashboard.audit import Record
 from django_redis_components.dashboard.models import RateLimit as Anchor
 from django_redis_components.dashboard.reading import NothingRead
 from django_redis_components.ratelimits import RateLimit
-from django_redis_components.ratelimits.known import known
+from django_redis_components.ratelimits.registry import known
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin

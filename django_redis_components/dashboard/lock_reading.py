@@ -7,18 +7,19 @@ from datetime import UTC, datetime
 
 from redis.exceptions import NoPermissionError, RedisError, ResponseError
 
-from django_redis_components.core import conf, connections
-from django_redis_components.core.declared import Declared, declared
+from django_redis_components.core import conf
+from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import Flow, run
+from django_redis_components.core.registry import Declared, declared
 from django_redis_components.dashboard import clients, scanning
 from django_redis_components.dashboard.counting import Cost, CountingDoor
 from django_redis_components.dashboard.lock_places import Place, place_of, places_named
 from django_redis_components.dashboard.reading import NothingRead
 from django_redis_components.dashboard.scanning import Position, Slice
 from django_redis_components.dashboard.together import Outcome, together
-from django_redis_components.locks.calls import PlainCalls
 from django_redis_components.locks.group import group_keys
+from django_redis_components.locks.lock_scripts import PlainCalls
 from django_redis_components.locks.state import LockState, inspect, inspect_keys, inspect_readwrite
 from django_redis_components.semaphores import state as semaphores
 

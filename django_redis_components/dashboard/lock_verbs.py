@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from django_redis_components.core.leasing.wait_queue import HANDED_OVER, HANDOFF_MS, ReleaseCall
 from django_redis_components.core.protocol import Call
-from django_redis_components.core.wait_queue import HANDED_OVER, HANDOFF_MS, ReleaseCall
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.lock_places import Place
-from django_redis_components.locks.calls import PlainCalls
 from django_redis_components.locks.group import GroupCalls
+from django_redis_components.locks.lock_scripts import PlainCalls
 from django_redis_components.locks.readwrite import ReadWriteCalls
 from django_redis_components.semaphores.scripts import CONFIRM, RELEASE
 from django_redis_components.semaphores.state import semaphore_keys

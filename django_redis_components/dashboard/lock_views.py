@@ -11,7 +11,8 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from redis.exceptions import RedisError
 
-from django_redis_components.core import conf, connections
+from django_redis_components.core import conf
+from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.dashboard import (
     lock_figures,

@@ -14,7 +14,7 @@ from django_redis_components.dashboard import charts, wording
 from django_redis_components.dashboard.rows import NOTHING, Cell
 from django_redis_components.dashboard.wording import number
 from django_redis_components.taskqueue import Metrics, Span, Spread, TaskMetrics
-from django_redis_components.taskqueue.operations.inspect import Overview, QueueDepth
+from django_redis_components.taskqueue.stats.overview import Overview, QueueDepth
 
 #: Size of the small drawing in its own units: two for each of 60 minutes.
 SPARK_WIDTH, SPARK_HEIGHT = 120, 24

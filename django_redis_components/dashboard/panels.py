@@ -25,7 +25,7 @@ from django_redis_components.dashboard.rows import (
     worker_row,
 )
 from django_redis_components.dashboard.wording import Moment, number
-from django_redis_components.taskqueue.operations.inspect import Overview
+from django_redis_components.taskqueue.stats.overview import Overview
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from django_redis_components.dashboard.panels import Tile, cost_words
 from django_redis_components.dashboard.queue_reading import QueueSnapshot
 from django_redis_components.dashboard.wording import Moment, number
 from django_redis_components.taskqueue import ErrorGroup
-from django_redis_components.taskqueue.operations.inspect import QueueDepth
+from django_redis_components.taskqueue.stats.overview import QueueDepth
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

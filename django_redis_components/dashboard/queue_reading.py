@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 from datetime import datetime
 
-from django_redis_components.core import conf, connections
+from django_redis_components.core import conf
+from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import run
 from django_redis_components.dashboard import clients
@@ -13,7 +14,8 @@ from django_redis_components.dashboard.counting import Cost, CountingDoor
 from django_redis_components.dashboard.reading import NothingRead
 from django_redis_components.dashboard.together import together
 from django_redis_components.taskqueue import ErrorGroup, Metrics
-from django_redis_components.taskqueue.operations import errors, inspect, metrics
+from django_redis_components.taskqueue.stats import errors, metrics
+from django_redis_components.taskqueue.stats import overview as inspect
 
 #: Minutes and hours of the past, and kinds of errors, that the page shows.
 MINUTES, HOURS, ERRORS = 60, 24, 50

@@ -11,15 +11,16 @@ from typing import Any
 from redis.exceptions import RedisError
 
 from django_redis_components.analytics import Estimate, SignIns, UniqueVisitors
-from django_redis_components.analytics.days import site_date
-from django_redis_components.core import conf, connections
+from django_redis_components.analytics.dates import site_date
+from django_redis_components.core import conf
+from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import Flow, run
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.counting import Cost, CountingDoor
 from django_redis_components.dashboard.together import Outcome, together
-from django_redis_components.taskqueue.operations import inspect
-from django_redis_components.taskqueue.periodic import timetable
+from django_redis_components.taskqueue.schedules import status as timetable
+from django_redis_components.taskqueue.stats import overview as inspect
 
 logger = logging.getLogger("django_redis_components.dashboard")
 

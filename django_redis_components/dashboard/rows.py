@@ -12,8 +12,8 @@ from django.utils.translation import pgettext
 from django_redis_components.dashboard import wording
 from django_redis_components.dashboard.health import is_alive, pause_words, serving, worker_name
 from django_redis_components.dashboard.wording import Moment, number
-from django_redis_components.taskqueue.operations.inspect import Overview, QueueDepth, WorkerInfo
-from django_redis_components.taskqueue.periodic.timetable import ScheduleInfo
+from django_redis_components.taskqueue.schedules.status import ScheduleInfo
+from django_redis_components.taskqueue.stats.overview import Overview, QueueDepth, WorkerInfo
 
 #: What a cell without a value shows.
 NOTHING = "–"

@@ -38,6 +38,6 @@ See also: docs/components/expiry.md; `django_redis_components.locks` for work wi
 from __future__ import annotations
 
 from django_redis_components.expiry.decorator import CachedFunction, cached
-from django_redis_components.expiry.spreading import jitter
+from django_redis_components.expiry.jitter import jitter
 
 __all__ = ["CachedFunction", "cached", "jitter"]

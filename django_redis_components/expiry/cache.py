@@ -25,7 +25,7 @@ from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from django_redis_components.core.exceptions import ConfigurationError
-from django_redis_components.expiry.spreading import checked_spread, shortened
+from django_redis_components.expiry.jitter import checked_spread, shortened
 
 #: What makes bytes of values when the site does not say; django-redis itself would take pickle.
 JSON_SERIALIZER = "django_redis.serializers.json.JSONSerializer"

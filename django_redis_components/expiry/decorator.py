@@ -8,14 +8,14 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
-from django_redis_components.core.callnames import CallName
-from django_redis_components.core.connections import aclient, client
-from django_redis_components.core.guards import is_async, name_of
+from django_redis_components.core.client.connections import aclient, client
+from django_redis_components.core.decorators import is_async, name_of
+from django_redis_components.core.name_templates import CallName
 from django_redis_components.core.protocol import arun, run
 from django_redis_components.core.units import Seconds, to_ms
-from django_redis_components.expiry.flight import Flight
-from django_redis_components.expiry.recipe import Recipe, check_callable, eagerness_of, to_json
-from django_redis_components.expiry.spreading import checked_spread
+from django_redis_components.expiry.jitter import checked_spread
+from django_redis_components.expiry.options import Recipe, check_callable, eagerness_of, to_json
+from django_redis_components.expiry.single_flight import Flight
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from django_redis_components.core import keys, wait_queue
-from django_redis_components.core.leases import Lease
-from django_redis_components.core.owners import Acquisition
+from django_redis_components.core import keys
+from django_redis_components.core.leasing import wait_queue
+from django_redis_components.core.leasing.lease import Lease
+from django_redis_components.core.leasing.owner import Acquisition
 from django_redis_components.core.protocol import Call, Flow, Read
 from django_redis_components.core.units import Seconds, to_ms
-from django_redis_components.locks.calls import confirmed
+from django_redis_components.locks.lock_scripts import confirmed
 from django_redis_components.locks.scripts import ABANDON_ALL, ACQUIRE_ALL, EXTEND_ALL, RELEASE_ALL
 from django_redis_components.locks.state import LockState, inspect_group, read_deadline
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from django_redis_components.core.connections import aclient, client
+from django_redis_components.core.client.connections import aclient, client
 from django_redis_components.core.protocol import arun, run
 from django_redis_components.core.units import Seconds, check_flag
-from django_redis_components.locks.calls import PlainCalls
-from django_redis_components.locks.holdable import Holdable
+from django_redis_components.locks.base import Holdable
+from django_redis_components.locks.lock_scripts import PlainCalls
 from django_redis_components.locks.state import LockState, inspect
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Unpack
 
-from django_redis_components.core.connections import aclient, client
+from django_redis_components.core.client.connections import aclient, client
 from django_redis_components.core.protocol import arun, run
 from django_redis_components.core.units import Seconds
+from django_redis_components.locks.base import Holdable
 from django_redis_components.locks.group import GroupCalls, sorted_names
-from django_redis_components.locks.holdable import Holdable
 from django_redis_components.locks.options import HoldOptions
-from django_redis_components.locks.spread import SpreadCalls, SpreadLease
+from django_redis_components.locks.sequential import SpreadCalls, SpreadLease
 from django_redis_components.locks.state import LockState
 
 

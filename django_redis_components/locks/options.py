@@ -9,9 +9,9 @@ import weakref
 from collections.abc import Callable
 from typing import Any, TypedDict
 
-from django_redis_components.core.owners import Records
+from django_redis_components.core.leasing.owner import Records
+from django_redis_components.core.leasing.wait_queue import wait_limit
 from django_redis_components.core.units import Seconds, check_flag
-from django_redis_components.core.wait_queue import wait_limit
 
 _shared: weakref.WeakValueDictionary[tuple[str, str], Records] = weakref.WeakValueDictionary()
 #: Reentrant, because a finalizer may make a lock while this thread does.

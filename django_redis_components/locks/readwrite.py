@@ -6,14 +6,15 @@ import time
 from collections.abc import Sequence
 from typing import Unpack
 
-from django_redis_components.core import keys, wait_queue
-from django_redis_components.core.connections import aclient, client
-from django_redis_components.core.leases import Lease, deadline_of
-from django_redis_components.core.owners import Acquisition
+from django_redis_components.core import keys
+from django_redis_components.core.client.connections import aclient, client
+from django_redis_components.core.leasing import wait_queue
+from django_redis_components.core.leasing.lease import Lease, deadline_of
+from django_redis_components.core.leasing.owner import Acquisition
 from django_redis_components.core.protocol import Batch, Call, Flow, Read, arun, run
 from django_redis_components.core.units import Seconds, to_ms
-from django_redis_components.locks.calls import confirmed
-from django_redis_components.locks.holdable import Holdable
+from django_redis_components.locks.base import Holdable
+from django_redis_components.locks.lock_scripts import confirmed
 from django_redis_components.locks.options import HoldOptions
 from django_redis_components.locks.scripts import ABANDON_RW, ACQUIRE_RW, EXTEND_RW, RELEASE_RW
 from django_redis_components.locks.state import ReadWriteState, inspect_readwrite, readwrite_keys

@@ -9,14 +9,14 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django_redis_components.core import keys
-from django_redis_components.core.leases import deadline_of
+from django_redis_components.core.leasing.lease import deadline_of
+from django_redis_components.core.leasing.wait_queue import liveness_ms
 from django_redis_components.core.protocol import Batch, Flow
 from django_redis_components.core.units import from_ms
-from django_redis_components.core.wait_queue import liveness_ms
 from django_redis_components.locks.scripts import INSPECT, INSPECT_ALL, INSPECT_RW
 
 if TYPE_CHECKING:
-    from django_redis_components.locks.calls import PlainCalls
+    from django_redis_components.locks.lock_scripts import PlainCalls
 
 #: Most waiters that are listed; `waiting` counts all of them.
 MAX_LISTED = 100

@@ -12,9 +12,9 @@ from asgiref.sync import markcoroutinefunction
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
-from django_redis_components.core.callnames import CallName
-from django_redis_components.core.guards import is_async, name_of, refuse_coroutine_function
+from django_redis_components.core.decorators import is_async, name_of, refuse_coroutine_function
 from django_redis_components.core.keys import MAX_NAME_BYTES, digest
+from django_redis_components.core.name_templates import CallName
 from django_redis_components.core.rates import RateLike
 from django_redis_components.ratelimits.decision import Decision
 from django_redis_components.ratelimits.exceptions import RateLimited

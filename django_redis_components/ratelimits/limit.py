@@ -6,16 +6,16 @@ import asyncio
 from typing import Any
 
 from django_redis_components.core import conf
-from django_redis_components.core.aclients import AsyncClient
-from django_redis_components.core.clients import Client
-from django_redis_components.core.connections import aclient, client, impatient_aclient, impatient_client
+from django_redis_components.core.client.aclients import AsyncClient
+from django_redis_components.core.client.clients import Client
+from django_redis_components.core.client.connections import aclient, client, impatient_aclient, impatient_client
 from django_redis_components.core.protocol import Flow, arun, run
 from django_redis_components.core.rates import Rate, RateLike
 from django_redis_components.core.units import Seconds
 from django_redis_components.ratelimits import signals
 from django_redis_components.ratelimits.decision import Decision
-from django_redis_components.ratelimits.known import Policy, remember
 from django_redis_components.ratelimits.limiter import Limiter, Penalty, VisitorKey
+from django_redis_components.ratelimits.registry import Policy, remember
 
 
 class RateLimit:

@@ -10,8 +10,9 @@ from typing import Any
 
 from redis.exceptions import RedisError, ResponseError
 
-from django_redis_components.core import conf, keys, slots
-from django_redis_components.core.breaker import PAUSE_S, Breaker
+from django_redis_components.core import conf, keys
+from django_redis_components.core.circuit_breaker import PAUSE_S, Breaker
+from django_redis_components.core.client import slot_migration as slots
 from django_redis_components.core.exceptions import UnsupportedServer
 from django_redis_components.core.protocol import Command, Flow, Sleep, Within
 from django_redis_components.core.rates import RateLike, parse_rate
@@ -20,8 +21,8 @@ from django_redis_components.ratelimits import decision as decisions
 from django_redis_components.ratelimits.algorithms import algorithm_of
 from django_redis_components.ratelimits.decision import Decision
 from django_redis_components.ratelimits.denials import DENIALS
-from django_redis_components.ratelimits.known import Policy
-from django_redis_components.ratelimits.questions import Question
+from django_redis_components.ratelimits.registry import Policy
+from django_redis_components.ratelimits.requests import Question
 
 #: What may happen to hits while Redis is away.
 ON_ERROR = ("open", "closed")

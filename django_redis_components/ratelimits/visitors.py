@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from django.http import HttpRequest
 
-from django_redis_components.core.addresses import client_address, household
+from django_redis_components.core.client_address import client_address, household
 
 #: What `key` may say in a word.
 WORDS = ("ip", "user", "user_or_ip")

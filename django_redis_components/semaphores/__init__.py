@@ -49,7 +49,7 @@ from django_redis_components.semaphores.exceptions import (
     SemaphoreFull,
     TooManyPermits,
 )
-from django_redis_components.semaphores.holder import PermitHolder
+from django_redis_components.semaphores.flows import PermitHolder
 from django_redis_components.semaphores.semaphore import Semaphore
 
 __all__ = [

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack
 
-from django_redis_components.core.callnames import CallName
-from django_redis_components.core.declared import declare
-from django_redis_components.core.guards import check_conflict, guarded
+from django_redis_components.core.decorators import check_conflict, guarded
+from django_redis_components.core.name_templates import CallName
+from django_redis_components.core.registry import declare
 from django_redis_components.core.units import Seconds
 from django_redis_components.semaphores.exceptions import SemaphoreFull
 from django_redis_components.semaphores.semaphore import Semaphore

@@ -8,14 +8,14 @@ from typing import Any
 
 from asgiref.sync import markcoroutinefunction
 
-from django_redis_components.core.blocks import Blocks
-from django_redis_components.core.care import care_for
-from django_redis_components.core.connections import aclient, client
-from django_redis_components.core.leases import Lost
-from django_redis_components.core.owners import current_owner
+from django_redis_components.core.client.connections import aclient, client
+from django_redis_components.core.leasing.context_managers import Blocks
+from django_redis_components.core.leasing.lease import Lost
+from django_redis_components.core.leasing.owner import current_owner
+from django_redis_components.core.leasing.renewal_policy import care_for
 from django_redis_components.core.protocol import Flow, arun, run
 from django_redis_components.core.units import Seconds
-from django_redis_components.semaphores.holder import Holder, PermitHolder
+from django_redis_components.semaphores.flows import Holder, PermitHolder
 
 
 class Semaphore(Blocks):

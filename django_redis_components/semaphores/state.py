@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 from django_redis_components.core import keys
+from django_redis_components.core.leasing.wait_queue import liveness_ms
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.units import from_ms
-from django_redis_components.core.wait_queue import liveness_ms
 from django_redis_components.semaphores.scripts import INSPECT
 
 #: Most permits that are listed; `held` counts all of them.

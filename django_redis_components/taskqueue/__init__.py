@@ -73,6 +73,8 @@ See also: `signals`, `logs`, and `django_redis_components.locks` for ``@lock(…
 
 from __future__ import annotations
 
+from django_redis_components.taskqueue.context import TaskContext
+from django_redis_components.taskqueue.decorator import task
 from django_redis_components.taskqueue.exceptions import (
     FlowDoesNotExist,
     InvalidTask,
@@ -95,25 +97,23 @@ from django_redis_components.taskqueue.exceptions import (
     WaitTimeout,
     WorkerLost,
 )
-from django_redis_components.taskqueue.flows.sent import FlowResult, aget_flow, get_flow
-from django_redis_components.taskqueue.flows.signatures import Signature, chain, group
-from django_redis_components.taskqueue.operations.errors import ErrorGroup
-from django_redis_components.taskqueue.operations.metrics import Counts, Metrics, Span, TaskMetrics
-from django_redis_components.taskqueue.operations.queue import Purge, Queue, get_queue
-from django_redis_components.taskqueue.operations.spread import Spread
-from django_redis_components.taskqueue.periodic.declared import cron, every
-from django_redis_components.taskqueue.periodic.timetable import ScheduleInfo, aschedules, schedules
-from django_redis_components.taskqueue.tasks.backoff import exponential
-from django_redis_components.taskqueue.tasks.context import TaskContext
-from django_redis_components.taskqueue.tasks.decorator import task
-from django_redis_components.taskqueue.tasks.errors import TaskError
-from django_redis_components.taskqueue.tasks.facts import TaskResultStatus
-from django_redis_components.taskqueue.tasks.limits import Concurrency, Rate
-from django_redis_components.taskqueue.tasks.notes import Progress
-from django_redis_components.taskqueue.tasks.result import TaskResult
-from django_redis_components.taskqueue.tasks.task import Task
-from django_redis_components.taskqueue.tasks.timeline import TaskRun
-from django_redis_components.taskqueue.tasks.unique import Unique
+from django_redis_components.taskqueue.failure import TaskError
+from django_redis_components.taskqueue.flows.result import FlowResult, aget_flow, get_flow
+from django_redis_components.taskqueue.flows.signature import Signature, chain, group
+from django_redis_components.taskqueue.limits import Concurrency, Rate
+from django_redis_components.taskqueue.metadata import Progress
+from django_redis_components.taskqueue.queue import Purge, Queue, get_queue
+from django_redis_components.taskqueue.record import TaskResultStatus
+from django_redis_components.taskqueue.result import TaskResult
+from django_redis_components.taskqueue.retry import exponential
+from django_redis_components.taskqueue.schedules.schedule import cron, every
+from django_redis_components.taskqueue.schedules.status import ScheduleInfo, aschedules, schedules
+from django_redis_components.taskqueue.stats.errors import ErrorGroup
+from django_redis_components.taskqueue.stats.histogram import Spread
+from django_redis_components.taskqueue.stats.metrics import Counts, Metrics, Span, TaskMetrics
+from django_redis_components.taskqueue.task import Task
+from django_redis_components.taskqueue.timeline import TaskRun
+from django_redis_components.taskqueue.unique import Unique
 
 __all__ = [
     "Concurrency",

@@ -9,8 +9,8 @@ from django.core.checks import CheckMessage, Error
 from django_redis_components.core import conf
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.exceptions import InvalidTask, UnknownQueue
-from django_redis_components.taskqueue.periodic import declared
-from django_redis_components.taskqueue.tasks.options import check_queue
+from django_redis_components.taskqueue.options import check_queue
+from django_redis_components.taskqueue.schedules import schedule as declared
 
 logger = logging.getLogger("django_redis_components.taskqueue")
 

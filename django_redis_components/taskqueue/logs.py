@@ -23,8 +23,8 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any
 
-from django_redis_components.taskqueue.tasks.attempt import current_run
-from django_redis_components.taskqueue.tasks.jobs import Job
+from django_redis_components.taskqueue.run_observer import current_run
+from django_redis_components.taskqueue.store.job import Job
 
 #: What the filter gives to a record.
 FIELDS = ("task_id", "task_name", "queue", "attempt")

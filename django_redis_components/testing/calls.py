@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from django_redis_components.core.protocol import Call, Command, Request
-from django_redis_components.taskqueue.scripts import ENQUEUE, base_key
-from django_redis_components.taskqueue.tasks.messages import Message
+from django_redis_components.taskqueue.store.messages import Message
+from django_redis_components.taskqueue.store.scripts import ENQUEUE, base_key
 
 
 def is_ours(request: Request) -> bool:

@@ -8,16 +8,18 @@ import os
 import secrets
 from collections.abc import Sequence
 
-from django_redis_components.core import connections, keys
+from django_redis_components.core import keys
+from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Batch, Flow, Read, run
 from django_redis_components.core.units import Seconds, to_seconds
 from django_redis_components.taskqueue import NotScheduled, TaskResult, registry
-from django_redis_components.taskqueue.operations import control, inspect
-from django_redis_components.taskqueue.scripts import base_key
-from django_redis_components.taskqueue.tasks import store
-from django_redis_components.taskqueue.tasks.jobs import Job
-from django_redis_components.taskqueue.workers.executor import execute
-from django_redis_components.taskqueue.workers.fetcher import Fetcher
+from django_redis_components.taskqueue.stats import overview as inspect
+from django_redis_components.taskqueue.store import queues as control
+from django_redis_components.taskqueue.store import tasks as store
+from django_redis_components.taskqueue.store.job import Job
+from django_redis_components.taskqueue.store.scripts import base_key
+from django_redis_components.taskqueue.worker.execution import execute
+from django_redis_components.taskqueue.worker.fetcher import Fetcher
 from django_redis_components.testing.failures import Failures
 
 #: Tasks after which `drain` gives up, unless it is told otherwise.

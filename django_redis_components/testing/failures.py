@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django_redis_components.taskqueue.workers import executor
+from django_redis_components.taskqueue.worker import execution as executor
 
 
 class Failures:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from django_redis_components.core.protocol import Call, Command
-from django_redis_components.taskqueue.scripts import base_key, record_key
-from django_redis_components.taskqueue.tasks.jobs import Ack, Job
-from django_redis_components.taskqueue.workers import executor
+from django_redis_components.taskqueue.store.job import Ack, Job
+from django_redis_components.taskqueue.store.scripts import base_key, record_key
+from django_redis_components.taskqueue.worker import execution as executor
 from django_redis_components.testing import calls
 from django_redis_components.testing.failures import Failures
 from django_redis_components.testing.memory_flows import MemoryFlow

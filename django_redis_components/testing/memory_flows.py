@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django_redis_components.taskqueue import arguments
+from django_redis_components.core import serialization as arguments
 from django_redis_components.taskqueue.exceptions import ParentFailed
 from django_redis_components.testing import calls
 

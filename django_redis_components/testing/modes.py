@@ -8,9 +8,9 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
+from django_redis_components.core import serialization as arguments
 from django_redis_components.core.protocol import Call, Command
-from django_redis_components.taskqueue import arguments
-from django_redis_components.taskqueue.tasks import sending
+from django_redis_components.taskqueue import enqueue as sending
 from django_redis_components.testing import calls
 from django_redis_components.testing.doors import NOT_TAKEN, Doors
 from django_redis_components.testing.memory import MemoryQueue

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, overload
 
-from django_redis_components.taskqueue import arguments
+from django_redis_components.core import serialization as arguments
 
 #: Tasks that a failure text lists.
 LISTED = 20

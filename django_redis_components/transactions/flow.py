@@ -25,16 +25,16 @@ from redis.exceptions import (
     WatchError,
 )
 
+from django_redis_components.core.client.retry import HOPELESS, REFUSED
+from django_redis_components.core.client.slot_migration import is_migrating, slot_of
 from django_redis_components.core.exceptions import Interruption, RedisComponentsError, SlotMigrating
-from django_redis_components.core.owners import Acquisition
+from django_redis_components.core.leasing.owner import Acquisition
 from django_redis_components.core.protocol import Command, Read, Sleep, Within
-from django_redis_components.core.recovery import HOPELESS, REFUSED
-from django_redis_components.core.slots import is_migrating, slot_of
 from django_redis_components.locks import Lock
+from django_redis_components.transactions.attempt import Body, Held, Send, Watch
 from django_redis_components.transactions.exceptions import OutcomeUnknown, TooMuchContention
 from django_redis_components.transactions.pipes import other_slot
-from django_redis_components.transactions.plan import Plan
-from django_redis_components.transactions.steps import Body, Held, Send, Watch
+from django_redis_components.transactions.settings import Plan
 
 #: Milliseconds that a marker lives: longer than anybody asks whether its EXEC was run.
 MARKER_TTL_MS = 60_000

@@ -28,10 +28,10 @@ from redis.exceptions import (
     WatchError,
 )
 
-from django_redis_components.core.alinks import AsyncLink
-from django_redis_components.core.links import Link
+from django_redis_components.core.client.alinks import AsyncLink
+from django_redis_components.core.client.links import Link
+from django_redis_components.core.client.retry import HOPELESS
 from django_redis_components.core.protocol import Wire
-from django_redis_components.core.recovery import HOPELESS
 from django_redis_components.transactions.connection_commands import refuse_connection_command, text_of
 
 #: Commands that read, by their first word, beside those that redis-py counts as such.

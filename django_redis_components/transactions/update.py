@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar, overload
 
-from django_redis_components.core.connections import aclient, client
+from django_redis_components.core.client.connections import aclient, client
 from django_redis_components.core.protocol import arun, run
 from django_redis_components.core.units import Seconds
 from django_redis_components.transactions.flow import Update
 from django_redis_components.transactions.pipes import AsyncPipe, Pipe
-from django_redis_components.transactions.plan import planned, refuse_coroutine
+from django_redis_components.transactions.settings import planned, refuse_coroutine
 
 T = TypeVar("T")
 

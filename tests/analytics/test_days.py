@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from django.utils import timezone as django_timezone
 
-from django_redis_components.analytics.days import local_date, site_date, span, stamp
+from django_redis_components.analytics.dates import local_date, site_date, span, stamp
 
 BERLIN = ZoneInfo("Europe/Berlin")
 

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from redis.exceptions import ConnectionError
 
-from django_redis_components.analytics import guard
-from django_redis_components.analytics.guard import Guard
+from django_redis_components.analytics import safeguard as guard
+from django_redis_components.analytics.safeguard import Guard
 from django_redis_components.core.exceptions import UnsupportedServer
 
 

@@ -10,7 +10,7 @@ import pytest
 from django.test import RequestFactory
 
 from django_redis_components.analytics import identity
-from django_redis_components.core import connections
+from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from tests.support import Proxy, Store, eventually, run_together
 

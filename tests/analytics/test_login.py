@@ -11,7 +11,8 @@ from django.contrib.auth.signals import user_logged_in
 from django.test import AsyncClient, Client
 from django.utils import timezone
 
-from django_redis_components.analytics import SignIns, guard, receivers
+from django_redis_components.analytics import SignIns, receivers
+from django_redis_components.analytics import safeguard as guard
 from tests.support import Store, run_async
 
 pytestmark = [pytest.mark.urls("tests.analytics.urls"), pytest.mark.django_db(transaction=True)]

@@ -13,9 +13,10 @@ from django.http import HttpResponse
 from django.test import AsyncClient, Client, RequestFactory
 from django.utils import timezone
 
-from django_redis_components.analytics import AnalyticsMiddleware, PageViews, UniqueVisitors, guard
-from django_redis_components.analytics.days import site_date
-from django_redis_components.core import connections
+from django_redis_components.analytics import AnalyticsMiddleware, PageViews, UniqueVisitors
+from django_redis_components.analytics import safeguard as guard
+from django_redis_components.analytics.dates import site_date
+from django_redis_components.core.client import connections
 from tests.support import Proxy, Store, eventually, run_async
 
 pytestmark = pytest.mark.urls("tests.analytics.urls")

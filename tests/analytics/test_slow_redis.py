@@ -12,10 +12,11 @@ from django.contrib.auth.models import User
 from django.http import HttpResponse
 from django.test import AsyncClient, Client, RequestFactory
 
-from django_redis_components.analytics import AnalyticsMiddleware, PageViews, SignIns, guard
-from django_redis_components.analytics.days import site_date
-from django_redis_components.core import breaker
-from django_redis_components.core.breaker import Breaker
+from django_redis_components.analytics import AnalyticsMiddleware, PageViews, SignIns
+from django_redis_components.analytics import safeguard as guard
+from django_redis_components.analytics.dates import site_date
+from django_redis_components.core import circuit_breaker as breaker
+from django_redis_components.core.circuit_breaker import Breaker
 from tests.support import Proxy, Store, eventually, run_async
 
 pytestmark = pytest.mark.urls("tests.analytics.urls")

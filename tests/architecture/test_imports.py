@@ -58,7 +58,7 @@ def test_only_the_reloader_reads_environment_variables() -> None:
         if isinstance(node, ast.Attribute) and node.attr in ("environ", "environb", "getenv")
     }
 
-    assert readers == {"django_redis_components.taskqueue.services.reload"}
+    assert readers == {"django_redis_components.taskqueue.supervisor.autoreload"}
 
 
 def import_problems(names: list[str]) -> dict[str, str]:

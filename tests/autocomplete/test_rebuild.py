@@ -200,7 +200,7 @@ def test_an_earlier_rebuild_does_not_drop_the_later_one_that_is_still_under_way(
 def run_in_steps(index: PrefixIndex, source: Iterator[tuple[int, str]]) -> Iterator[None]:
     """A rebuild of which each `next` does a part."""
     from django_redis_components.autocomplete import rebuilding
-    from django_redis_components.core import connections
+    from django_redis_components.core.client import connections
 
     def paused() -> Iterator[None]:
         steps, client = index._new_rebuild(), connections.client()

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from django_redis_components.core import connections
+from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Command, Read, arun, run
 
 WHO = Read("CLIENT", "ID", key=None)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from django_redis_components.core import connections
+from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Flow, arun, run
 from example_project.localserver import LocalServer
 from tests.support import run_async

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.test import RequestFactory
 
-from django_redis_components.core.addresses import client_address, household
+from django_redis_components.core.client_address import client_address, household
 
 
 @pytest.mark.parametrize(

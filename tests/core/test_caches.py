@@ -8,8 +8,8 @@ import pytest
 from django_redis.pool import ConnectionFactory
 from redis.connection import Connection
 
-from django_redis_components.core import connections
-from django_redis_components.core.endpoints import Endpoint, Node
+from django_redis_components.core.client import connections
+from django_redis_components.core.client.endpoint import Endpoint, Node
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.protocol import Command
 from tests.support import Store

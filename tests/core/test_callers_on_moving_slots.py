@@ -9,15 +9,16 @@ from typing import Any
 
 import pytest
 
-from django_redis_components.analytics import PageViews, guard
-from django_redis_components.core import connections
+from django_redis_components.analytics import PageViews
+from django_redis_components.analytics import safeguard as guard
+from django_redis_components.core.client import connections
+from django_redis_components.core.client.slot_migration import SlotWaits
 from django_redis_components.core.exceptions import SlotMigrating
 from django_redis_components.core.keys import key
-from django_redis_components.core.slots import SlotWaits
 from django_redis_components.locks import Lock
 from django_redis_components.ratelimits import RateLimit, limiter
-from django_redis_components.taskqueue.scripts import base_key
-from django_redis_components.taskqueue.services.poller import Poller
+from django_redis_components.taskqueue.poller import Poller
+from django_redis_components.taskqueue.store.scripts import base_key
 from tests.conftest import components_settings
 from tests.core.slots import moving
 from tests.support import Store, eventually
@@ -142,7 +143,7 @@ def test_a_slot_that_moves_for_long_is_logged_again(
     waits.begin(7, "c", 60)
     waits.begin(7, "c", 60)
     assert len(caplog.records) == 1
-    monkeypatch.setattr("django_redis_components.core.slots.LOG_AGAIN_S", 0)
+    monkeypatch.setattr("django_redis_components.core.client.slot_migration.LOG_AGAIN_S", 0)
     waits.begin(7, "c", 60)
     waits.end(7)
     waits.end(7)

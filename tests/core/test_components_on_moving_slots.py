@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from django_redis_components.autocomplete import PrefixIndex, RecentList
-from django_redis_components.core import connections
+from django_redis_components.core.client import connections
 from django_redis_components.core.keys import key
 from django_redis_components.core.protocol import Command
 from django_redis_components.locks import Lock, MultiLock, ReadWriteLock

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 import redis
 
-from django_redis_components.core import connections
+from django_redis_components.core.client import connections
+from django_redis_components.core.client.wakeup_listener import BellWaiter
 from django_redis_components.core.exceptions import ConfigurationError, NotConnected
 from django_redis_components.core.keys import key
 from django_redis_components.core.protocol import Batch, Command, Flow, Read, Wait, arun, run
-from django_redis_components.core.waiting import BellWaiter
 from example_project.localserver import LocalServer, ServerError, redis_binary
 from tests.core.conftest import Driver
 from tests.support import Store, eventually, run_async, run_together

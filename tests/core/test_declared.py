@@ -6,8 +6,8 @@ import functools
 
 import pytest
 
-from django_redis_components.core import declared
-from django_redis_components.core.declared import Declared, declare
+from django_redis_components.core import registry as declared
+from django_redis_components.core.registry import Declared, declare
 
 
 @pytest.fixture(autouse=True)

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import redis
 
-from django_redis_components.core import alinks, connections, links
-from django_redis_components.core.aclients import AsyncClient
-from django_redis_components.core.alinks import AsyncLink
-from django_redis_components.core.clients import Client
+from django_redis_components.core.client import alinks, connections, links
+from django_redis_components.core.client.aclients import AsyncClient
+from django_redis_components.core.client.alinks import AsyncLink
+from django_redis_components.core.client.clients import Client
+from django_redis_components.core.client.links import Link
 from django_redis_components.core.exceptions import NotConnected
 from django_redis_components.core.keys import key
-from django_redis_components.core.links import Link
 from django_redis_components.core.protocol import Batch, Command, Flow, Read, Sleep
 from tests.conftest import components_settings
 from tests.core.conftest import Driver
@@ -205,7 +205,7 @@ def test_blocking_waits_of_tasks_do_not_hold_up_other_requests(
 def test_a_cancelled_request_closes_its_link_and_frees_its_turn(
     proxy: Proxy, redis_server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("django_redis_components.core.aclients.MAX_IN_USE", 1)
+    monkeypatch.setattr("django_redis_components.core.client.aclients.MAX_IN_USE", 1)
     sent = key("l", "sent")
 
     async def main() -> list[int]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import redis
 
-from django_redis_components.core import connections
+from django_redis_components.core.client import connections
 from django_redis_components.core.keys import key
 from django_redis_components.core.protocol import Batch, Command, Flow, Read, Sleep, Wait, arun, run
 from tests.core.conftest import Driver

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import redis
 
-from django_redis_components.core import connections, recovery
-from django_redis_components.core.clients import Client
+from django_redis_components.core.client import connections
+from django_redis_components.core.client import retry as recovery
+from django_redis_components.core.client.clients import Client
 from django_redis_components.core.exceptions import NotConnected, UnsupportedServer
 from django_redis_components.core.keys import key
 from django_redis_components.core.protocol import Batch, Command, Flow, Read, Wait

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import redis
 
-from django_redis_components.core import connections
+from django_redis_components.core.client import connections
 from django_redis_components.core.keys import key
 from django_redis_components.core.protocol import Batch, Call, Command, Read, arun, run
 from django_redis_components.core.scripts import LuaScript

@@ -12,12 +12,12 @@ import pytest
 import redis
 from redis.exceptions import TryAgainError
 
-from django_redis_components.core import connections
+from django_redis_components.core.client import connections
+from django_redis_components.core.client.slot_migration import slot_of, slot_wait_limit
+from django_redis_components.core.client.wakeup_listener import BellWaiter
 from django_redis_components.core.exceptions import RedisComponentsError, SlotMigrating
 from django_redis_components.core.protocol import Batch, Command, Flow, Read, Wait, Within
 from django_redis_components.core.scripts import guard_of
-from django_redis_components.core.slots import slot_of, slot_wait_limit
-from django_redis_components.core.waiting import BellWaiter
 from example_project.localserver import valkey_binary
 from tests.conftest import components_settings
 from tests.core.conftest import Driver
@@ -210,7 +210,7 @@ def test_of_a_batch_only_what_meets_the_slot_fails(cluster: Store, drive: Driver
 def test_a_slot_that_is_waited_for_is_logged_once_and_once_more_when_it_has_moved(
     cluster: Store, drive: Driver, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "django_redis_components.core.slots")
+    caplog.set_level(logging.INFO, "django_redis_components.core.client.slot_migration")
     name = named(cluster, "n")
     slot = slot_of(name)
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from django_redis_components.core import slots
-from django_redis_components.core.slots import give_up_at, slot_wait_limit
+from django_redis_components.core.client import slot_migration as slots
+from django_redis_components.core.client.slot_migration import give_up_at, slot_wait_limit
 
 
 def limit_s() -> float:

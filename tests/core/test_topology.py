@@ -10,14 +10,14 @@ import pytest
 import redis
 from redis.crc import key_slot
 
-from django_redis_components.core import connections
-from django_redis_components.core.endpoints import Node
+from django_redis_components.core.client import connections
+from django_redis_components.core.client.endpoint import Node
+from django_redis_components.core.client.topology import Cluster, topology_of
+from django_redis_components.core.client.urls import from_url
+from django_redis_components.core.client.wakeup_listener import BellWaiter
 from django_redis_components.core.exceptions import NotConnected
 from django_redis_components.core.protocol import Batch, Command, Flow, Read, Wait
 from django_redis_components.core.sections import ConnectionSettings
-from django_redis_components.core.topology import Cluster, topology_of
-from django_redis_components.core.urls import from_url
-from django_redis_components.core.waiting import BellWaiter
 from example_project.localserver import LocalServer, valkey_binary
 from tests.core.conftest import Driver
 from tests.support import Store, eventually

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from django_redis_components.core.endpoints import Endpoint, Node
+from django_redis_components.core.client.endpoint import Endpoint, Node
+from django_redis_components.core.client.urls import from_url
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.sections import ConnectionSettings
-from django_redis_components.core.urls import from_url
 
 
 def parsed(url: str) -> Endpoint:

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import redis
 
-from django_redis_components.core import connections
+from django_redis_components.core.client import connections
+from django_redis_components.core.client.wakeup_listener import BellWaiter
 from django_redis_components.core.keys import key
 from django_redis_components.core.protocol import Command
-from django_redis_components.core.waiting import BellWaiter
 from tests.support import Proxy, Store, eventually
 
 #: Milliseconds that a bell of the tests lives.

@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from django_redis_components.core.wires import pack, pack_many
+from django_redis_components.core.client.commands import pack, pack_many
 from tests.support.processes import UNMEASURED, Children
 
 #: Hundreds are enough to meet the moment for certain.

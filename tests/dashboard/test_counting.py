@@ -10,7 +10,7 @@ import pytest
 from redis.exceptions import ResponseError
 
 from django_redis_components.analytics import SignIns, UniqueVisitors
-from django_redis_components.core import connections
+from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Call, Command, Read, Wait
 from django_redis_components.dashboard.counting import (
     MAX_COMMANDS,
@@ -21,7 +21,7 @@ from django_redis_components.dashboard.counting import (
     check_bounded,
 )
 from django_redis_components.dashboard.reading import read
-from django_redis_components.taskqueue.scripts import TEND
+from django_redis_components.taskqueue.store.scripts import TEND
 from tests.dashboard.support import write_poller, write_queue, write_worker
 from tests.support import Store
 

@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from django_redis_components.ratelimits import RateLimit, rate_limit
-from django_redis_components.ratelimits.known import known
+from django_redis_components.ratelimits.registry import known
 from tests.dashboard.support import text_of
 from tests.dashboard.test_counting import dump
 from tests.dashboard.test_lock_page import browser

@@ -11,11 +11,11 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
-from django_redis_components.core import declared
+from django_redis_components.core import registry as declared
 from django_redis_components.dashboard import lock_reading, scanning
 from django_redis_components.dashboard.lock_places import place_of
 from django_redis_components.locks import Lock, MultiLock, ReadWriteLock, lock
-from django_redis_components.locks.calls import PlainCalls
+from django_redis_components.locks.lock_scripts import PlainCalls
 from django_redis_components.semaphores import Semaphore, semaphore
 from tests.dashboard.support import text_of
 from tests.dashboard.test_counting import dump
@@ -59,7 +59,7 @@ def wait_in_line(store: Store, name: str, token: str = "waiter") -> None:
 
 
 def run_call(call: object) -> None:
-    from django_redis_components.core.connections import client
+    from django_redis_components.core.client.connections import client
 
     client().execute(call)
 

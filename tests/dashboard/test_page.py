@@ -11,7 +11,7 @@ import pytest
 from django.test import Client
 
 from django_redis_components.analytics import SignIns, UniqueVisitors
-from django_redis_components.analytics.days import site_date
+from django_redis_components.analytics.dates import site_date
 from tests.dashboard.support import (
     URL,
     client_of,

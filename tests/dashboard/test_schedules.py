@@ -7,7 +7,7 @@ import re
 import pytest
 from django.test import Client
 
-from django_redis_components.core import connections
+from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Command
 from tests.dashboard.support import URL, client_of, page_text
 from tests.support import Store

@@ -333,7 +333,7 @@ def test_the_likelihood_of_an_early_computation_is_that_of_xfetch(redis_server: 
     redis_server.raw.hset(value, mapping={"body": "1", "delta_ms": 100_000, "until_ms": now_ms + 100_000})
 
     def state(eagerness: float) -> int:
-        from django_redis_components.core import connections
+        from django_redis_components.core.client import connections
 
         redis_server.raw.delete(flight)
         call = FETCH(value=value, flight=flight, token="t", lease_ms=1_000, eagerness=str(eagerness))

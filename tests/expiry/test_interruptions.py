@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import django_redis_components
-from django_redis_components.core import connections
+from django_redis_components.core.client import connections
 from django_redis_components.expiry import cached
 from django_redis_components.expiry.scripts import ABANDON, FETCH
 from tests.support import Proxy, Store, run_async, run_together

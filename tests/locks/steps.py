@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django_redis_components.core.connections import client
+from django_redis_components.core.client.connections import client
 from django_redis_components.core.protocol import Call, Flow, Request, Within
 from tests.support import Store
 

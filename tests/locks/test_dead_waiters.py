@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from django_redis_components.core.connections import client
+from django_redis_components.core.client.connections import client
 from django_redis_components.core.protocol import run
 from django_redis_components.locks import Lock, MultiLock, ReadWriteLock
 from django_redis_components.semaphores import Semaphore

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from django_redis_components.core.care import care_for
-from django_redis_components.core.watchdog import Watch, _extend_all
+from django_redis_components.core.leasing.renewal import Watch, _extend_all
+from django_redis_components.core.leasing.renewal_policy import care_for
 from django_redis_components.locks import Lock, MultiLock, ReadWriteLock
-from django_redis_components.locks.holdable import Holdable
+from django_redis_components.locks.base import Holdable
 from tests.locks.steps import Steps, flushed
 from tests.support import Store, run_async
 

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 import django_redis_components
-from django_redis_components.core.watchdog import watchdog
+from django_redis_components.core.leasing.renewal import watchdog
 from django_redis_components.locks import Lock, LockNotOwned, MultiLock, ReadWriteLock, lock
 from django_redis_components.semaphores import Semaphore, semaphore
 from tests.support import Store, eventually, run_async

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from django_redis_components.core.connections import client
+from django_redis_components.core.client.connections import client
 from django_redis_components.core.protocol import Command
 from django_redis_components.core.scripts import LuaScript
 from django_redis_components.locks import Lock, LockLost, LockNotAcquired, LockNotOwned, scripts

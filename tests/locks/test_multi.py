@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from redis.exceptions import ConnectionError
 
-from django_redis_components.core.connections import client
+from django_redis_components.core.client.connections import client
 from django_redis_components.core.protocol import Request, Sleep, Wait
 from django_redis_components.locks import Lock, LockLost, LockNotAcquired, LockNotOwned, MultiLock
 from django_redis_components.taskqueue import SoftTimeLimitExceeded

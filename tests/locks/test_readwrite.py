@@ -8,7 +8,7 @@ import pytest
 
 from django_redis_components.core.protocol import Wait
 from django_redis_components.locks import Lock, LockLost, LockNotAcquired, LockNotOwned, ReadWriteLock
-from django_redis_components.locks.holdable import Holdable
+from django_redis_components.locks.base import Holdable
 from django_redis_components.taskqueue import SoftTimeLimitExceeded
 from tests.locks.steps import Steps
 from tests.support import Proxy, Store, eventually, run_async, run_together

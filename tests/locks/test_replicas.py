@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from django_redis_components.locks import Lock, MultiLock, NotEnoughReplicas, ReadWriteLock
-from django_redis_components.locks.holdable import Holdable
+from django_redis_components.locks.base import Holdable
 from example_project.localserver import LocalServer
 from tests.locks.steps import Steps
 from tests.support import Store, eventually, run_async

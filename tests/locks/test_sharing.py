@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from django_redis_components.core.leases import Lease
-from django_redis_components.core.owners import Acquisition, OwnedLeases
+from django_redis_components.core.leasing.lease import Lease
+from django_redis_components.core.leasing.owner import Acquisition, OwnedLeases
 from django_redis_components.locks import Lock, LockNotOwned, options
 from tests.support import Store, eventually, run_together
 

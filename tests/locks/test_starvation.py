@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from django_redis_components.locks import Lock, MultiLock, ReadWriteLock
-from django_redis_components.locks.holdable import Holdable
+from django_redis_components.locks.base import Holdable
 from tests.locks.contenders import Contender, contend
 from tests.support import Store
 

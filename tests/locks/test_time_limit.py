@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from redis.exceptions import ConnectionError, TimeoutError
 
-from django_redis_components.core.connections import client
+from django_redis_components.core.client.connections import client
 from django_redis_components.locks import Lock, MultiLock, ReadWriteLock, lock
 from django_redis_components.semaphores import Semaphore
 from tests.conftest import components_settings

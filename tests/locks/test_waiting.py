@@ -10,8 +10,8 @@ from collections.abc import Callable
 import pytest
 from redis.exceptions import ConnectionError
 
-from django_redis_components.core import wait_queue
-from django_redis_components.core.connections import client
+from django_redis_components.core.client.connections import client
+from django_redis_components.core.leasing import wait_queue
 from django_redis_components.core.protocol import Sleep, Wait
 from django_redis_components.locks import Lock
 from django_redis_components.taskqueue import SoftTimeLimitExceeded

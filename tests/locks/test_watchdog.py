@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import pytest
 from redis.exceptions import ConnectionError
 
-from django_redis_components.core import watchdog
+from django_redis_components.core.leasing import renewal as watchdog
 from django_redis_components.locks import Lock, LockLost, LockNotOwned, lock
 from tests.support import Proxy, Store, eventually, run_async, run_together
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from redis.exceptions import ConnectionError
 
-from django_redis_components.core import breaker
-from django_redis_components.core.breaker import Breaker
+from django_redis_components.core import circuit_breaker as breaker
+from django_redis_components.core.circuit_breaker import Breaker
 from django_redis_components.ratelimits import Decision, RateLimit, limiter
 from tests.conftest import components_settings
 from tests.support import Proxy, Store, run_async

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from redis.exceptions import ConnectionError
 
-from django_redis_components.core.connections import client
+from django_redis_components.core.client.connections import client
 from django_redis_components.core.protocol import run
 from django_redis_components.ratelimits import RateLimit
 from django_redis_components.ratelimits.algorithms import ALGORITHMS

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from django_redis_components.core.connections import client
+from django_redis_components.core.client.connections import client
 from django_redis_components.core.protocol import run
 from django_redis_components.ratelimits import RateLimit, algorithms
 from tests.ratelimits.clock import LONGER_MS, Clock, settable

@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import threading
 
-from django_redis_components.core import keys, wait_queue
-from django_redis_components.core.connections import client
+from django_redis_components.core import keys
+from django_redis_components.core.client.connections import client
+from django_redis_components.core.leasing import wait_queue
 from django_redis_components.core.protocol import Command
 from django_redis_components.semaphores import Semaphore
 from tests.semaphores.crowd import LIMIT

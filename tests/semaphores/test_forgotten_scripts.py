@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from django_redis_components.core.care import care_for
-from django_redis_components.core.watchdog import Watch, _extend_all
+from django_redis_components.core.leasing.renewal import Watch, _extend_all
+from django_redis_components.core.leasing.renewal_policy import care_for
 from django_redis_components.semaphores import Semaphore
 from tests.locks.steps import Steps, flushed
 from tests.support import Store, run_async

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 from redis.exceptions import NoPermissionError
 
-from django_redis_components.core import watchdog
+from django_redis_components.core.leasing import renewal as watchdog
 from django_redis_components.semaphores import PermitLost, PermitNotHeld, Semaphore, SemaphoreError, semaphore
 from tests.semaphores.test_waiting import key_of
 from tests.support import Store, eventually, run_async

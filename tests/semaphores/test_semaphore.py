@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from django_redis_components.core.connections import client
+from django_redis_components.core.client.connections import client
 from django_redis_components.core.protocol import Command
 from django_redis_components.core.scripts import LuaScript
 from django_redis_components.semaphores import Semaphore, SemaphoreError, SemaphoreFull, scripts

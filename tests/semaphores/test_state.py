@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from django_redis_components.core.connections import client
+from django_redis_components.core.client.connections import client
 from django_redis_components.core.protocol import run
 from django_redis_components.semaphores import Semaphore
 from django_redis_components.semaphores.state import SemaphoreState, inspect, permits_of

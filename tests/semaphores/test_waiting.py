@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from django_redis_components.core import wait_queue
-from django_redis_components.core.connections import client
+from django_redis_components.core.client.connections import client
+from django_redis_components.core.leasing import wait_queue
 from django_redis_components.core.protocol import Sleep, Wait
 from django_redis_components.semaphores import Semaphore
 from django_redis_components.taskqueue import SoftTimeLimitExceeded

@@ -20,4 +20,4 @@ async def aclose_pools() -> None:
 
 def _connections() -> ModuleType | None:
     """The module, where a test has imported it: else there is nothing to close."""
-    return sys.modules.get("django_redis_components.core.connections")
+    return sys.modules.get("django_redis_components.core.client.connections")

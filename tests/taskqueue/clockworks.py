@@ -6,9 +6,9 @@ import dataclasses
 import json
 from typing import Any
 
-from django_redis_components.core import connections
-from django_redis_components.taskqueue.periodic.declared import Schedule
-from django_redis_components.taskqueue.services.poller import Poller
+from django_redis_components.core.client import connections
+from django_redis_components.taskqueue.poller import Poller
+from django_redis_components.taskqueue.schedules.schedule import Schedule
 from tests.support import Store
 from tests.taskqueue.support import base_key, queue_key
 from tests.taskqueue.tasks import note

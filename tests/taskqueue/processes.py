@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import NoReturn
 
 from django_redis_components.management.logs import show
-from django_redis_components.taskqueue.services import health, supervisor
-from django_redis_components.taskqueue.services.child import WorkerOptions
-from django_redis_components.taskqueue.services.service import run_worker
-from django_redis_components.taskqueue.workers import process
+from django_redis_components.taskqueue.startup import run_worker
+from django_redis_components.taskqueue.supervisor import health, supervisor
+from django_redis_components.taskqueue.supervisor.child import WorkerOptions
+from django_redis_components.taskqueue.worker import process
 
 
 def impatient_worker() -> int:

@@ -9,18 +9,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from django_redis_components.core import conf, connections
+from django_redis_components.core import conf
+from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Command, Read
 from django_redis_components.taskqueue import TaskResult
-from django_redis_components.taskqueue.operations import fingerprints
-from django_redis_components.taskqueue.scripts import TEND
-from django_redis_components.taskqueue.scripts import base_key as tag
-from django_redis_components.taskqueue.services.poller import _lost_error as lost_error
-from django_redis_components.taskqueue.tasks.jobs import Ack, Job
-from django_redis_components.taskqueue.tasks.options import MAX_DELIVERIES
-from django_redis_components.taskqueue.workers.executor import execute
-from django_redis_components.taskqueue.workers.fetcher import Fetcher
-from django_redis_components.taskqueue.workers.worker import ASYNC_CONCURRENCY, Worker
+from django_redis_components.taskqueue.options import MAX_DELIVERIES
+from django_redis_components.taskqueue.poller import _lost_error as lost_error
+from django_redis_components.taskqueue.stats import fingerprint as fingerprints
+from django_redis_components.taskqueue.store.job import Ack, Job
+from django_redis_components.taskqueue.store.scripts import TEND
+from django_redis_components.taskqueue.store.scripts import base_key as tag
+from django_redis_components.taskqueue.worker.execution import execute
+from django_redis_components.taskqueue.worker.fetcher import Fetcher
+from django_redis_components.taskqueue.worker.worker import ASYNC_CONCURRENCY, Worker
 from tests.support import Child, Store, eventually
 from tests.support.processes import Children
 from tests.support.waiting import PATIENCE_S

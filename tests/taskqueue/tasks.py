@@ -16,11 +16,12 @@ from django.db import connection
 from django.db.backends.signals import connection_created
 from django.dispatch import receiver
 
-from django_redis_components.core import conf, connections
+from django_redis_components.core import conf
+from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import TryLater
 from django_redis_components.core.protocol import Command
 from django_redis_components.taskqueue import SoftTimeLimitExceeded, TaskCancelled, TaskContext, exponential, task
-from django_redis_components.taskqueue.scripts import record_key
+from django_redis_components.taskqueue.store.scripts import record_key
 
 #: What tasks that ran in this process have noted.
 noted: list[Any] = []

@@ -12,7 +12,7 @@ from asgiref.sync import async_to_sync
 from django.utils.module_loading import import_string
 
 from django_redis_components.taskqueue import Task, TaskError, task
-from django_redis_components.taskqueue.tasks.options import DeclaredOptions, SendingOptions, TaskOptions
+from django_redis_components.taskqueue.options import DeclaredOptions, SendingOptions, TaskOptions
 from tests.support import Store, run_async
 from tests.taskqueue.support import work_off
 from tests.taskqueue.tasks import add, add_async, fail

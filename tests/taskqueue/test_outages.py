@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from django_redis_components.taskqueue import outages
-from django_redis_components.taskqueue.outages import Outage
+from django_redis_components.core import outage_log as outages
+from django_redis_components.core.outage_log import Outage
 from tests.support import run_together
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from django_redis_components.core import connections
+from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import InvalidTask, registry, task
-from django_redis_components.taskqueue.scripts import ENQUEUE, base_key
+from django_redis_components.taskqueue.store.scripts import ENQUEUE, base_key
 from tests.support import Store
 from tests.taskqueue.support import work_off
 from tests.taskqueue.tasks import add

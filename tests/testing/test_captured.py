@@ -11,7 +11,7 @@ from django.db import transaction
 from django.test import TestCase
 from django.utils import timezone
 
-from django_redis_components.core import connections
+from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Read
 from django_redis_components.taskqueue import (
     TaskResultDoesNotExist,
@@ -20,7 +20,7 @@ from django_redis_components.taskqueue import (
     get_queue,
     group,
 )
-from django_redis_components.taskqueue.scripts import base_key
+from django_redis_components.taskqueue.store.scripts import base_key
 from django_redis_components.testing import (
     SentTask,
     assert_enqueued,

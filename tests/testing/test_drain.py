@@ -9,10 +9,10 @@ from django.db import connection
 from django.test import TestCase
 from redis.exceptions import RedisError
 
-from django_redis_components.core import connections
+from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Command
 from django_redis_components.taskqueue import chain, get_queue, group, task
-from django_redis_components.taskqueue.scripts import record_key
+from django_redis_components.taskqueue.store.scripts import record_key
 from django_redis_components.testing import assert_enqueued, captured, drain, inline
 from tests.support import Store
 from tests.taskqueue.tasks import add, come_back, echo, fail, fail_thrice, note, noted

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection, transaction
 from django.test import TestCase
 
-from django_redis_components.core import connections
+from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Read
 from django_redis_components.taskqueue import TaskFailed, chain, get_flow, group, registry, task
 from django_redis_components.testing import assert_enqueued, assert_nothing_enqueued, captured, inline

@@ -13,7 +13,7 @@ import pytest
 
 from django_redis_components.locks import Lock
 from django_redis_components.transactions import TooMuchContention, aatomic_update, atomic_update
-from django_redis_components.transactions.plan import planned
+from django_redis_components.transactions.settings import planned
 from tests.support import Store, run_async
 from tests.support.pools import aclose_pools
 from tests.transactions.accounts import double

@@ -8,8 +8,8 @@ from django.utils import timezone
 
 from django_redis_components.contrib.django_tasks.framework import Framework
 from django_redis_components.taskqueue import logs
-from django_redis_components.taskqueue.tasks.errors import describe
-from django_redis_components.taskqueue.tasks.jobs import Job
+from django_redis_components.taskqueue.failure import describe
+from django_redis_components.taskqueue.store.job import Job
 
 
 class SignalledAttempt:

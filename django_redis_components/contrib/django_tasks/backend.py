@@ -11,13 +11,14 @@ from django.core.checks import CheckMessage
 from django_redis_components.contrib.django_tasks import checks, json_values, options, records
 from django_redis_components.contrib.django_tasks.entry import Entry
 from django_redis_components.contrib.django_tasks.framework import Framework
-from django_redis_components.core import connections
+from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import arun, run
 from django_redis_components.taskqueue import InvalidTask, TaskQueueError, TaskResult, registry
 from django_redis_components.taskqueue import TaskResultDoesNotExist as NoResult
-from django_redis_components.taskqueue.tasks import sending, store
-from django_redis_components.taskqueue.tasks.messages import Message
-from django_redis_components.taskqueue.tasks.options import TaskOptions
+from django_redis_components.taskqueue import enqueue as sending
+from django_redis_components.taskqueue.options import TaskOptions
+from django_redis_components.taskqueue.store import tasks as store
+from django_redis_components.taskqueue.store.messages import Message
 
 
 class QueueBackend:

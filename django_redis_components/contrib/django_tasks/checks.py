@@ -21,7 +21,7 @@ from django.core.checks import CheckMessage, Error, Warning
 from django_redis_components.contrib.django_tasks.options import NAMES
 from django_redis_components.core import conf, keys
 from django_redis_components.taskqueue import InvalidTask, UnknownQueue
-from django_redis_components.taskqueue.tasks.options import TaskOptions, check_queue
+from django_redis_components.taskqueue.options import TaskOptions, check_queue
 
 #: Every key that TASKS[alias] may have.
 ENTRY_KEYS = ("BACKEND", "QUEUES", "OPTIONS")

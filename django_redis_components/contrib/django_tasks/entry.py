@@ -12,11 +12,11 @@ from django_redis_components.contrib.django_tasks import options, records
 from django_redis_components.contrib.django_tasks.attempts import SignalledAttempt
 from django_redis_components.contrib.django_tasks.framework import DEFAULT_ALIAS, Framework
 from django_redis_components.taskqueue import TaskResult
-from django_redis_components.taskqueue.tasks.jobs import Job
-from django_redis_components.taskqueue.tasks.messages import Message
-from django_redis_components.taskqueue.tasks.observed import guessed, recorded
-from django_redis_components.taskqueue.tasks.options import TaskOptions
-from django_redis_components.taskqueue.tasks.task import Task
+from django_redis_components.taskqueue.options import TaskOptions
+from django_redis_components.taskqueue.store.job import Job
+from django_redis_components.taskqueue.store.messages import Message
+from django_redis_components.taskqueue.task import Task
+from django_redis_components.taskqueue.task_run import guessed, recorded
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.utils.datastructures import MultiValueDict
 
-from django_redis_components.taskqueue.arguments import several_values
+from django_redis_components.core.serialization import several_values
 
 Normalise = Callable[[Any], Any]
 

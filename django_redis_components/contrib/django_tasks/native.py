@@ -15,7 +15,7 @@ from django_redis_components.contrib.django_tasks.backend import QueueBackend
 from django_redis_components.contrib.django_tasks.decorator import decorator_of
 from django_redis_components.contrib.django_tasks.framework import Framework
 from django_redis_components.contrib.django_tasks.options import QueueOptions
-from django_redis_components.taskqueue.tasks.errors import StoredError
+from django_redis_components.taskqueue.failure import StoredError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

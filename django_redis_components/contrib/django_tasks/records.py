@@ -16,11 +16,11 @@ from django.utils.timezone import make_naive
 
 from django_redis_components.contrib.django_tasks import options
 from django_redis_components.contrib.django_tasks.framework import DEFAULT_ALIAS, Framework
-from django_redis_components.taskqueue import arguments
-from django_redis_components.taskqueue.tasks import result as ours
-from django_redis_components.taskqueue.tasks.errors import TaskError
-from django_redis_components.taskqueue.tasks.facts import TaskResultStatus
-from django_redis_components.taskqueue.tasks.jobs import Job
+from django_redis_components.core import serialization as arguments
+from django_redis_components.taskqueue import result as ours
+from django_redis_components.taskqueue.failure import TaskError
+from django_redis_components.taskqueue.record import TaskResultStatus
+from django_redis_components.taskqueue.store.job import Job
 
 #: Key of our part among what travels behind the arguments; also the sign of a task that was sent by a backend.
 MARK = "django"

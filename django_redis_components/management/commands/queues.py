@@ -15,10 +15,10 @@ from redis.exceptions import RedisError
 
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.management.arguments import queue, seconds, whole_number
+from django_redis_components.management.queue_commands import Answer, Desk
 from django_redis_components.management.tables import harmless, table
-from django_redis_components.taskqueue.operations.control import LISTED
-from django_redis_components.taskqueue.operations.desk import Answer, Desk
-from django_redis_components.taskqueue.operations.queue import MAX_OFFSET, MAX_PAGE
+from django_redis_components.taskqueue.queue import MAX_OFFSET, MAX_PAGE
+from django_redis_components.taskqueue.store.queues import LISTED
 
 #: The verbs, and what each does.
 VERBS = {

@@ -10,7 +10,7 @@ from redis.exceptions import RedisError
 
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.management import logs
-from django_redis_components.taskqueue.services.service import run_poller
+from django_redis_components.taskqueue.startup import run_poller
 
 
 class Command(BaseCommand):

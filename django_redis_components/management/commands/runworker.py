@@ -13,10 +13,10 @@ from redis.exceptions import RedisError
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.management import logs
 from django_redis_components.management.arguments import address, queue, weights, whole_number
-from django_redis_components.taskqueue.services.child import WorkerOptions
-from django_redis_components.taskqueue.services.reload import Watched, Watcher
-from django_redis_components.taskqueue.services.service import run_worker
-from django_redis_components.taskqueue.workers.worker import ASYNC_CONCURRENCY
+from django_redis_components.taskqueue.startup import run_worker
+from django_redis_components.taskqueue.supervisor.autoreload import Watched, Watcher
+from django_redis_components.taskqueue.supervisor.child import WorkerOptions
+from django_redis_components.taskqueue.worker.worker import ASYNC_CONCURRENCY
 
 
 class Command(BaseCommand):

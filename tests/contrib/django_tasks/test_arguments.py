@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 from django.http import QueryDict
 
-from django_redis_components.taskqueue.workers.executor import execute
+from django_redis_components.taskqueue.worker.execution import execute
 from tests.contrib.django_tasks.framework import task_backends
 from tests.contrib.django_tasks.shop.tasks import add, echo, look
 from tests.support import Store, run_async

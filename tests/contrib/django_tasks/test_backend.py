@@ -12,7 +12,7 @@ from django.utils import timezone
 from redis.exceptions import RedisError
 
 from django_redis_components.contrib import django_tasks
-from django_redis_components.core import connections
+from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue import task as native
 from tests.contrib.django_tasks.framework import (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from django_redis_components.taskqueue import InvalidTask, every
-from django_redis_components.taskqueue.periodic import declared
+from django_redis_components.taskqueue.schedules import schedule as declared
 from tests.contrib.django_tasks.framework import task_backends
 from tests.contrib.django_tasks.shop import tasks
 from tests.support import Store

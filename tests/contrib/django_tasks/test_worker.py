@@ -11,11 +11,11 @@ import pytest
 from django.utils import timezone
 
 from django_redis_components.contrib.django_tasks import RedisBackend
-from django_redis_components.core import connections
+from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import WorkerLost
 from django_redis_components.taskqueue.logs import TaskFilter
-from django_redis_components.taskqueue.services.poller import Poller
-from django_redis_components.taskqueue.workers.executor import execute
+from django_redis_components.taskqueue.poller import Poller
+from django_redis_components.taskqueue.worker.execution import execute
 from tests.contrib.django_tasks.framework import (
     IMMEDIATE,
     NAME,

@@ -12,7 +12,7 @@ import signal
 import time
 import traceback
 
-from django_redis_components.core import wait_queue
+from django_redis_components.core.leasing import wait_queue
 from tests.locks.chaos.board import Board
 from tests.locks.chaos.holders import LEASE_S, WAITING, Smith
 from tests.locks.chaos.kinds import take_out

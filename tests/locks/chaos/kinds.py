@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from django_redis_components.core import leases
+from django_redis_components.core.leasing import lease as leases
 from django_redis_components.locks import Lock, LockLost, LockNotOwned, MultiLock, ReadWriteLock
 from django_redis_components.semaphores import PermitLost, PermitNotHeld, Semaphore
 from tests.locks.chaos import board

@@ -15,9 +15,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from django_redis_components.taskqueue import faults, task
-from django_redis_components.taskqueue.services.child import WorkerOptions
-from django_redis_components.taskqueue.services.service import run_poller, run_worker
+from django_redis_components.core import failpoints as faults
+from django_redis_components.taskqueue import task
+from django_redis_components.taskqueue.startup import run_poller, run_worker
+from django_redis_components.taskqueue.supervisor.child import WorkerOptions
 
 #: One in so many tasks of a storm forks.
 FORK_EACH = 20

@@ -23,10 +23,10 @@ from django_redis_components.taskqueue import (
     group,
     task,
 )
-from django_redis_components.taskqueue.flows.plan import Plan
-from django_redis_components.taskqueue.flows.planting import prepare
-from django_redis_components.taskqueue.tasks.task import Task
-from django_redis_components.taskqueue.workers.executor import execute
+from django_redis_components.taskqueue.flows.enqueue import prepare
+from django_redis_components.taskqueue.flows.graph import Plan
+from django_redis_components.taskqueue.task import Task
+from django_redis_components.taskqueue.worker.execution import execute
 from tests.support import Store, run_async
 from tests.taskqueue.support import (
     base_key,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from django_redis_components.core import connections
+from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue import (
     FlowResult,
@@ -20,9 +20,9 @@ from django_redis_components.taskqueue import (
     group,
     registry,
 )
-from django_redis_components.taskqueue.operations.control import empty_bins
-from django_redis_components.taskqueue.tasks.jobs import Ack
-from django_redis_components.taskqueue.workers.executor import execute
+from django_redis_components.taskqueue.store.job import Ack
+from django_redis_components.taskqueue.store.queues import empty_bins
+from django_redis_components.taskqueue.worker.execution import execute
 from tests.support import Store, run_async
 from tests.taskqueue.support import base_key, end_lease, fall_due, new_fetcher, recover, settle_now, work_off
 from tests.taskqueue.tasks import add, echo, fail, fail_thrice, note, noted

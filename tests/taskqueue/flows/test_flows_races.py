@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from django_redis_components.core import connections
+from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue import TaskQueueError, chain, get_queue, group
-from django_redis_components.taskqueue.flows import planting
-from django_redis_components.taskqueue.flows.plan import Plan
-from django_redis_components.taskqueue.flows.sent import FlowResult
-from django_redis_components.taskqueue.tasks.jobs import Ack
-from django_redis_components.taskqueue.workers.executor import execute
+from django_redis_components.taskqueue.flows import enqueue as planting
+from django_redis_components.taskqueue.flows.graph import Plan
+from django_redis_components.taskqueue.flows.result import FlowResult
+from django_redis_components.taskqueue.store.job import Ack
+from django_redis_components.taskqueue.worker.execution import execute
 from tests.support import Proxy, Store
 from tests.taskqueue.support import base_key, end_lease, new_fetcher, recover, settle_now, tag, work_off
 from tests.taskqueue.tasks import add, echo, fail, note, noted
-from tests.taskqueue.workers.test_lost_replies import fetch_call
+from tests.taskqueue.worker.test_lost_replies import fetch_call
 
 #: The same tasks, sent through the proxy.
 far_note = dataclasses.replace(note, connection="proxied")

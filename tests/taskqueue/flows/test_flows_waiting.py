@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from django_redis_components.core import connections
+from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue import TaskResult, chain, get_queue, group
-from django_redis_components.taskqueue.flows import planting
-from django_redis_components.taskqueue.flows.plan import Plan
-from django_redis_components.taskqueue.flows.sent import FlowResult
+from django_redis_components.taskqueue.flows import enqueue as planting
+from django_redis_components.taskqueue.flows.graph import Plan
+from django_redis_components.taskqueue.flows.result import FlowResult
 from tests.support import Store
 from tests.taskqueue.support import base_key, end_lease, new_fetcher, queue_key, recover, work_off
 from tests.taskqueue.tasks import add, echo, fail, note

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from django_redis_components.core import conf, connections
+from django_redis_components.core import conf
+from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Command
 from django_redis_components.taskqueue import every, task
 

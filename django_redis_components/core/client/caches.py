@@ -1,0 +1,125 @@
+"""Caches of `CACHES` to endpoints: where django-redis, or Django's own Redis cache, has its database."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any
+
+from django.conf import settings as django_settings
+from django.core.cache import caches
+from django.core.exceptions import ImproperlyConfigured
+from django.utils.module_loading import import_string
+from redis.connection import SSLConnection, UnixDomainSocketConnection
+
+from django_redis_components.core.client.endpoint import Endpoint, Node, known_options, own_options
+from django_redis_components.core.client.urls import REDIS_PORT, from_url
+from django_redis_components.core.exceptions import ConfigurationError
+from django_redis_components.core.sections import ConnectionSettings
+
+#: Django's own Redis cache, whose `clear()` is FLUSHDB as well.
+_DJANGO_CACHE = "django.core.cache.backends.redis.RedisCache"
+
+
+def from_cache(alias: str, name: str, settings: ConnectionSettings) -> Endpoint:
+    """The endpoint of a django-redis cache: its primary, with its credentials and TLS options.
+
+    Raises:
+        ConfigurationError: there is no such cache, or it is not one of django-redis.
+    """
+    where = f'REDIS_COMPONENTS["CONNECTIONS"]["{alias}"]["CACHE"] = {name!r}'
+    known = _caches()
+    if name not in known:
+        raise ConfigurationError(f"{where}: there is no such cache. CACHES has {', '.join(sorted(known))}.")
+    if not _is_django_redis(name):
+        backend = known[name].get("BACKEND")
+        raise ConfigurationError(f'{where} is a {backend}: expected django_redis.cache.RedisCache, or give a "URL".')
+    try:
+        endpoint = _from_pool(alias, _pool(name), settings)
+        endpoint.validate()
+    except (ValueError, TypeError, ImportError, ImproperlyConfigured) as exc:
+        # A password with an unescaped / would stand in the error about the port.
+        text = "the port in LOCATION is not a number" if str(exc).startswith("Port ") else str(exc)
+        raise ConfigurationError(f"{where}: {text}") from None
+    return endpoint
+
+
+def caches_on(endpoint: Endpoint) -> list[str]:
+    """Names of the caches that stand in the endpoint's database, whose `clear()` would empty it."""
+    found = []
+    for name in _caches():
+        cache = _endpoint_of(name, endpoint.settings)
+        if cache is not None and cache.same_database(endpoint):
+            found.append(name)
+    return found
+
+
+def _endpoint_of(name: str, settings: ConnectionSettings) -> Endpoint | None:
+    """Where a cache stands, or None if it is not on Redis or cannot be understood (then Django says so)."""
+    try:
+        if _is_django_redis(name):
+            return from_cache("cache", name, settings)
+        if _is_subclass(name, _DJANGO_CACHE):
+            return _from_django_cache(name, settings)
+    except ConfigurationError:
+        pass
+    return None
+
+
+def _from_django_cache(name: str, settings: ConnectionSettings) -> Endpoint:
+    given = _caches()[name]
+    location = given.get("LOCATION", "")
+    first = re.split("[;,]", location)[0] if isinstance(location, str) else location[0]
+    endpoint = from_url("cache", first, settings)
+    return dataclasses.replace(endpoint, options={"db": given.get("OPTIONS", {}).get("db")} | endpoint.options)
+
+
+def _is_django_redis(name: str) -> bool:
+    return _is_subclass(name, "django_redis.cache.RedisCache")
+
+
+def _is_subclass(name: str, parent: str) -> bool:
+    try:
+        backend = import_string(_caches()[name]["BACKEND"])
+        return isinstance(backend, type) and issubclass(backend, import_string(parent))
+    except (ImportError, KeyError):
+        return False
+
+
+def _caches() -> dict[str, dict[str, Any]]:
+    return getattr(django_settings, "CACHES", {})
+
+
+def _pool(name: str) -> Any:
+    """The pool of the cache's primary."""
+    cache: Any = caches[name]
+    try:
+        return cache.client.get_client(write=True).connection_pool
+    except NotImplementedError as exc:  # ShardClient
+        kind = type(cache.client).__name__
+        raise ConfigurationError(f'{kind} has no single primary: give a "URL"') from exc
+
+
+def _from_pool(alias: str, pool: Any, settings: ConnectionSettings) -> Endpoint:
+    kind = pool.connection_class
+    options = own_options(dict(pool.connection_kwargs))
+    if issubclass(kind, UnixDomainSocketConnection):
+        path = options.pop("path")
+        return Endpoint("standalone", (Node(path, 0),), _known(options, "unix"), settings, alias, "unix")
+    transport = "tls" if issubclass(kind, SSLConnection) else "tcp"
+    node = Node(options.pop("host", "localhost"), int(options.pop("port", REDIS_PORT)))
+    options = _known(options, transport)
+    manager = getattr(pool, "sentinel_manager", None)
+    if manager is None:
+        return Endpoint("standalone", (node,), options, settings, alias, transport)
+    watchers = [dict(sentinel.connection_pool.connection_kwargs) for sentinel in manager.sentinels]
+    seeds = tuple(Node(watcher["host"], int(watcher["port"])) for watcher in watchers)
+    login = {name: watchers[0][name] for name in ("username", "password") if watchers[0].get(name)}
+    tls = {name: value for name, value in options.items() if name.startswith("ssl_")}
+    return Endpoint("sentinel", seeds, options, settings, alias, transport, pool.service_name, tls | login)
+
+
+def _known(options: dict[str, Any], transport: str) -> dict[str, Any]:
+    """Without what only the site's own connection class would understand."""
+    known = known_options(transport)
+    return {name: value for name, value in options.items() if name in known}

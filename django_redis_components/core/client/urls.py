@@ -1,0 +1,142 @@
+"""Connection URLs to endpoints.
+
+    redis://[user:password@]host[:port][/database][?option=value]      rediss:// is the same over TLS
+    unix://[user:password@]/path/to/socket[?db=0]
+    redis+sentinel://[user:password@]host[:port],host[:port]/service[/database][?sentinel_password=…]
+    redis+cluster://[user:password@]host[:port],host[:port]            ?ssl=true for TLS in these two
+
+Options are those of redis-py's connections; its timeouts, retries and pool sizes are passed over, for
+they are settings of the connection here. No error repeats the URL, which may hold a password.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
+
+from redis.connection import URL_QUERY_ARGUMENT_PARSERS
+
+from django_redis_components.core.client.endpoint import Endpoint, Node, known_options, own_options
+from django_redis_components.core.exceptions import ConfigurationError
+from django_redis_components.core.sections import ConnectionSettings
+
+#: Port of a Sentinel where the URL names none.
+SENTINEL_PORT = 26379
+#: Port of a server where the URL names none.
+REDIS_PORT = 6379
+#: What `ssl=` may say.
+_YES_OR_NO = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+_PARSERS: dict[str, Any] = {**URL_QUERY_ARGUMENT_PARSERS, "ssl": lambda word: _YES_OR_NO[word.lower()]}
+#: Transport of each scheme; None where ``?ssl=true`` decides.
+SCHEMES = {"redis": "tcp", "rediss": "tls", "unix": "unix", "redis+sentinel": None, "redis+cluster": None}
+
+
+def from_url(alias: str, url: str, settings: ConnectionSettings) -> Endpoint:
+    """The endpoint that a URL names.
+
+    Raises:
+        ConfigurationError: the URL is not understood.
+    """
+    path = f'REDIS_COMPONENTS["CONNECTIONS"]["{alias}"]["URL"]'
+    scheme, separator, _ = url.partition("://")
+    if not separator or scheme not in SCHEMES:
+        start = f"starts with {scheme!r}" if separator else "has no scheme"
+        raise ConfigurationError(f"{path} {start}: expected one of {', '.join(f'{name}://' for name in SCHEMES)}.")
+    try:
+        endpoint = _parse(alias, scheme, url, settings)
+        endpoint.validate()
+    except ValueError as exc:
+        raise ConfigurationError(f"{path}: {exc}") from None  # the cause may show a piece of the password
+    return endpoint
+
+
+def _parse(alias: str, scheme: str, url: str, settings: ConnectionSettings) -> Endpoint:
+    parts = urlsplit(url)
+    options = _query(parts)
+    transport = SCHEMES[scheme] or ("tls" if options.pop("ssl", False) else "tcp")
+    username, _, password = parts.netloc.rpartition("@")[0].partition(":")
+    if username or password:
+        options |= {"username": unquote(username) or None, "password": unquote(password) or None}
+    options = own_options(options)
+    words = [unquote(word) for word in parts.path.split("/") if word]
+    if scheme == "redis+sentinel":
+        return _sentinel(alias, parts, words, options, transport, settings)
+    kind = "cluster" if scheme == "redis+cluster" else "standalone"
+    if scheme == "unix":
+        seeds = _socket(parts)
+    else:
+        seeds = _seeds(parts.netloc, REDIS_PORT, several=kind == "cluster")
+        _put_database(options, words)
+    _refuse_unknown(options, transport)
+    if kind == "cluster" and options.get("db"):
+        raise ValueError("a Cluster has database 0 only")
+    return Endpoint(kind, seeds, options, settings, alias, transport)
+
+
+def _sentinel(
+    alias: str, parts: SplitResult, words: list[str], options: dict[str, Any], transport: str, settings: Any
+) -> Endpoint:
+    if not words:
+        raise ValueError("the service is missing: expected redis+sentinel://host:port,host:port/service/database")
+    _put_database(options, words[1:])
+    theirs = {name: value for name, value in options.items() if name.startswith("ssl_")}
+    for name in [name for name in options if name.startswith("sentinel_")]:
+        theirs[name.removeprefix("sentinel_")] = options.pop(name)
+    _refuse_unknown(options, transport)
+    _refuse_unknown(theirs, transport, "sentinel_")
+    seeds = _seeds(parts.netloc, SENTINEL_PORT, several=True)
+    return Endpoint("sentinel", seeds, options, settings, alias, transport, words[0], theirs)
+
+
+def _query(parts: SplitResult) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, values in parse_qs(parts.query).items():
+        try:
+            found[name] = _PARSERS.get(name, str)(values[0])
+        except (KeyError, ValueError):
+            raise ValueError(f"the value of {name} is not understood") from None
+    return found
+
+
+def _put_database(options: dict[str, Any], words: list[str]) -> None:
+    if not words:
+        return
+    if len(words) > 1 or not words[0].isdecimal():
+        raise ValueError("the path is not a database number")
+    options.setdefault("db", int(words[0]))
+
+
+def _refuse_unknown(options: dict[str, Any], transport: str, prefix: str = "") -> None:
+    known = known_options(transport)
+    for name in options:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f" Did you mean {prefix + near[0]!r}?" if near else ""
+            raise ValueError(f"unknown option {prefix + name!r}.{hint}".removesuffix("."))
+
+
+def _socket(parts: SplitResult) -> tuple[Node, ...]:
+    if parts.netloc.rpartition("@")[2] or not parts.path:
+        raise ValueError("the path of the socket is missing: expected unix:///path/to/socket")
+    return (Node(unquote(parts.path), 0),)
+
+
+def _seeds(netloc: str, default_port: int, *, several: bool) -> tuple[Node, ...]:
+    places = netloc.rpartition("@")[2].split(",")
+    if len(places) > 1 and not several:
+        raise ValueError("one host was expected")
+    nodes = [_node(place, default_port) for place in places]
+    if several and not all(node.host for node in nodes):
+        raise ValueError("a host is missing")
+    return tuple(Node(node.host or "localhost", node.port) for node in nodes)
+
+
+def _node(place: str, default_port: int) -> Node:
+    host, colon, port = place.rpartition(":")
+    if not colon or place.endswith("]"):
+        return Node(place.strip("[]"), default_port)
+    if not port.isdecimal() or not 0 < int(port) < 65_536:
+        # The rest of a password with an unescaped / # or ? would stand here: say nothing of it.
+        raise ValueError("the port is not a number from 1 to 65535 (write / # ? @ in a password as %2F %23 %3F %40)")
+    return Node(host.strip("[]"), int(port))

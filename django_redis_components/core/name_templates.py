@@ -1,0 +1,115 @@
+"""Names of decorated calls: a constant, a template over the call's arguments, or a function of them.
+
+    CallName("order:{order.pk}", func, "lock name").of(args, kwargs)
+
+Attributes, items and format specifications work as in `str.format`; defaults count. What is wrong with
+a template is told when the function is decorated, not at its first call.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import string
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, cast
+
+from django_redis_components.core.decorators import name_of, refuse_awaitable, refuse_coroutine_function
+from django_redis_components.core.keys import validate_name
+
+_ROOT = re.compile(r"[^.\[]*")
+
+
+class CallName:
+    """The name that a call of `func` has."""
+
+    def __init__(self, name: str | Callable[..., str], func: Callable[..., Any], what: str) -> None:
+        """Check the name against the function's parameters.
+
+        Args:
+            name: the constant, the template, or the function.
+            func: the decorated function.
+            what: what is named, for errors ("lock name").
+
+        Raises:
+            TypeError: neither a string nor callable, or what is decorated is no function.
+            ValueError: not a template, or it needs an argument that `func` does not take.
+        """
+        if not callable(func):
+            raise TypeError(f"{func!r} is no function: write the {what} in parentheses behind the decorator.")
+        self._given = name
+        self._signature = inspect.signature(_unwrapped(func))
+        self._is_template = False
+        #: The arguments that the template names.
+        self._roots: frozenset[str] = frozenset()
+        if isinstance(name, str):
+            self._where = f"{what} {name!r} of {name_of(func)}()"
+            self._is_template = self._check(name, what)
+        elif not callable(name):
+            raise TypeError(f"{what} {name!r}: expected a string, a template or a callable.")
+        refuse_coroutine_function(name, what)
+
+    def of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+        """The name for a call with these arguments; not yet validated.
+
+        Raises:
+            TypeError: the arguments do not fit the function.
+            ValueError: an argument of ``**kwargs`` that the template needs is missing, or one has no such attribute
+                or item.
+        """
+        if not isinstance(self._given, str):
+            name: Any = self._given(*args, **kwargs)
+            if not isinstance(name, str):
+                refuse_awaitable(name, self._given, "the name is needed at once")
+            return cast(str, name)
+        if not self._is_template:
+            return self._given
+        bound = self._signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        values = dict(bound.arguments)
+        for parameter in self._signature.parameters.values():
+            if parameter.kind is parameter.VAR_KEYWORD:
+                values.update(values.pop(parameter.name))
+        for root in self._roots - values.keys():
+            raise ValueError(f"{self._where}: this call has no argument {root!r}.")
+        try:
+            return self._given.format_map(values)
+        except (AttributeError, LookupError, TypeError, ValueError) as exc:
+            raise ValueError(f"{self._where}: {type(exc).__name__}: {exc}.") from exc
+
+    def _check(self, template: str, what: str) -> bool:
+        try:
+            literals = "".join(literal for literal, *_ in string.Formatter().parse(template))
+            fields = list(_fields(template))
+        except ValueError as exc:
+            raise ValueError(f"{self._where}: {exc}.") from None
+        if literals or not fields:
+            validate_name(literals, what)
+        for field in fields:
+            self._check_field(field)
+        self._roots = frozenset(fields)
+        return bool(fields)
+
+    def _check_field(self, field: str) -> None:
+        parameters = self._signature.parameters
+        if not field or field.isdigit():
+            raise ValueError(f"{self._where}: name the argument, as in {{{next(iter(parameters), 'order_id')}}}.")
+        takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+        if field not in parameters and not takes_any:
+            there = ", ".join(parameters) or "no arguments"
+            raise ValueError(f"{self._where}: the function takes no argument {field!r}; it has {there}.")
+
+
+def _unwrapped(func: Callable[..., Any]) -> Callable[..., Any]:
+    """Django's `method_decorator` gives a partial of a bound method whose ``__wrapped__`` takes ``self`` too."""
+    return functools.partial(func.func, *func.args, **func.keywords) if isinstance(func, functools.partial) else func
+
+
+def _fields(template: str) -> Iterator[str]:
+    """The arguments that a template names, also those within a format specification."""
+    for _, field, specification, _ in string.Formatter().parse(template):
+        if field is not None:
+            root = _ROOT.match(field)
+            yield root[0] if root else ""
+            yield from _fields(specification or "")

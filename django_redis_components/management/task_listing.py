@@ -1,0 +1,197 @@
+"""Depths and tasks as rows of text for people, and as plain data for programs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from django.conf import settings as django_settings
+from django.utils import timezone
+
+from django_redis_components.core import serialization as arguments
+from django_redis_components.taskqueue.result import TaskResult
+from django_redis_components.taskqueue.schedules.status import Timetable
+from django_redis_components.taskqueue.stats.metrics import Metrics
+from django_redis_components.taskqueue.stats.overview import Pause, QueueDepth
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of text under headers; `numbers` are the headers of columns that are aligned to the right."""
+
+    headers: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+    numbers: frozenset[str] = frozenset()
+
+
+def of_queues(queues: Sequence[QueueDepth], done: Mapping[str, Metrics], now: datetime) -> Table:
+    """One row for each queue; `done` is what some of them have done in the last hour."""
+    counts = ("READY", "SCHEDULED", "LIMITED", "WAITING", "RUNNING", "FAILED", "PARKED")
+    rows = [
+        (
+            queue.name,
+            *(f"{getattr(queue, state.lower()):,}" for state in counts),
+            "" if queue.oldest_age_s is None else age(queue.oldest_age_s),
+            "" if queue.next_due_at is None else _until(queue.next_due_at, now),
+            *_pace(done.get(queue.name)),
+            "" if queue.paused is None else _pause(queue.paused),
+        )
+        for queue in queues
+    ]
+    numbers = (*counts, "OLDEST", "NEXT DUE", "DONE/MIN", "P95 WAIT", "P95 RUN")
+    return Table(("QUEUE", *numbers, "PAUSED"), rows, frozenset(numbers))
+
+
+def pace_of(metrics: Metrics | None) -> dict[str, Any] | None:
+    """What a queue has done, as plain data; None if that was not read."""
+    if metrics is None:
+        return None
+    return {
+        "finished": metrics.totals.finished,
+        "failed": metrics.totals.failed,
+        "per_minute": round(metrics.per_minute(), 3),
+        "waited_p95_s": metrics.waited.p95,
+        "ran_p95_s": metrics.ran.p95,
+    }
+
+
+def _pace(metrics: Metrics | None) -> tuple[str, str, str]:
+    """Finished in a minute, and what 95 % of the tasks waited and ran; empty where nothing has finished."""
+    if metrics is None or not metrics.totals.finished:
+        return "", "", ""
+    return _rate(metrics.per_minute()), short(metrics.waited.p95), short(metrics.ran.p95)
+
+
+def _rate(per_minute: float) -> str:
+    if per_minute < 0.1:
+        return "<0.1"
+    return f"{per_minute:,.0f}" if per_minute >= 10 else f"{per_minute:.1f}"
+
+
+#: The last columns of each state: header, and what stands there.
+_LAST_OF_STATE: dict[str, tuple[tuple[str, Callable[[TaskResult], str]], ...]] = {
+    "ready": (("ENQUEUED", lambda job: clock(job.enqueued_at)),),
+    "scheduled": (("DUE", lambda job: clock(job.run_after)), ("LAST ERROR", lambda job: _error_of(job))),
+    "waiting": (("ENQUEUED", lambda job: clock(job.enqueued_at)), ("FLOW", lambda job: job.flow_id or "")),
+    "running": (("STARTED", lambda job: clock(job.last_attempted_at)), ("WORKER", lambda job: _worker_of(job))),
+    "failed": (("FAILED", lambda job: clock(job.finished_at)), ("LAST ERROR", lambda job: _error_of(job))),
+    "parked": (("ENQUEUED", lambda job: clock(job.enqueued_at)),),
+}
+
+
+def of_jobs(jobs: Sequence[TaskResult], state: str, *, with_arguments: bool = False) -> Table:
+    """One row for each task; what the state is about comes last."""
+    columns: list[tuple[str, Callable[[TaskResult], str]]] = [
+        ("ID", lambda job: job.id),
+        ("TASK", lambda job: job.name),
+        ("ATTEMPTS", lambda job: f"{job.attempts:,}"),
+        *([("ARGUMENTS", _arguments_of)] if with_arguments else []),
+        *_LAST_OF_STATE[state],
+    ]
+    rows = [tuple(cell(job) for _, cell in columns) for job in jobs]
+    return Table(tuple(header for header, _ in columns), rows, frozenset(["ATTEMPTS"]))
+
+
+def of_schedules(timetable: Timetable) -> Table:
+    """One row for each schedule."""
+    rows: list[tuple[str, ...]] = [
+        (
+            each.label,
+            each.times,
+            each.queue_name,
+            "" if each.next_at is None else _until(each.next_at, timetable.at),
+            clock(each.last_sent_at),
+            each.last_task_id or "",
+            _NOTES[each.state],
+        )
+        for each in timetable.schedules
+    ]
+    return Table(("SCHEDULE", "TIMES", "QUEUE", "NEXT", "LAST SENT", "LAST TASK", "NOTE"), rows, frozenset(["NEXT"]))
+
+
+#: What is said of a schedule's state; of "on" nothing.
+_NOTES = {
+    "on": "",
+    "off": "off",
+    "new": "no poller knows it yet",
+    "late": "late: no poller sends it",
+    "gone": "not in the code of the active poller",
+}
+
+
+def data_of(job: TaskResult, *, with_arguments: bool = False) -> dict[str, Any]:
+    """A task as plain data; its times are aware datetimes."""
+    last = job.errors[-1:]
+    data: dict[str, Any] = {
+        "id": job.id,
+        "task": job.name,
+        "queue": job.queue_name,
+        "state": job.state,
+        "attempts": job.attempts,
+        "worker_ids": job.worker_ids,
+        "flow_id": job.flow_id,
+        "last_error": {"class": last[0].exception_class_path, "message": last[0].message} if last else None,
+    }
+    for name in ("enqueued_at", "run_after", "last_attempted_at", "finished_at"):
+        data[name] = _aware(getattr(job, name))
+    if with_arguments:
+        data |= {"args": job.args, "kwargs": job.kwargs}
+    return data
+
+
+def age(seconds: float) -> str:
+    """How long something has lasted: its two largest units."""
+    whole = max(0, int(seconds))
+    for size, name, part_size, part in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s")):
+        if whole >= size:
+            return f"{whole // size} {name} {whole % size // part_size} {part}"
+    return f"{max(0.0, seconds):.1f} s"
+
+
+def short(seconds: float | None) -> str:
+    """How long something took, with two digits or so; empty for None."""
+    if seconds is None:
+        return ""
+    if seconds < 1:
+        return f"{seconds * 1_000:.0f} ms" if seconds > 0.001 else "<1 ms"
+    return f"{seconds:.1f} s" if seconds < 10 else age(seconds)
+
+
+def clock(at: datetime | None) -> str:
+    """Date and time in the site's zone, with its offset if the site uses zones; empty for None."""
+    if at is None:
+        return ""
+    if timezone.is_aware(at):
+        at = timezone.localtime(at) if django_settings.USE_TZ else timezone.make_naive(at)
+    return at.isoformat(" ", "seconds")
+
+
+def _until(moment: datetime, now: datetime) -> str:
+    return f"in {age((moment - now).total_seconds())}" if moment > now else "now"
+
+
+def _pause(pause: Pause) -> str:
+    since = f"since {clock(pause.at)}"
+    until = f"until {clock(pause.until)}" if pause.until else ""
+    author = f"by {pause.author}" if pause.author else ""
+    when = " ".join(filter(None, [since, until, author]))
+    return f"{when}: {pause.reason}" if pause.reason else when
+
+
+def _error_of(job: TaskResult) -> str:
+    last = job.errors[-1:]
+    return f"{last[0].exception_class_path.removeprefix('builtins.')}: {last[0].message}" if last else ""
+
+
+def _worker_of(job: TaskResult) -> str:
+    return job.worker_ids[-1] if job.worker_ids else ""
+
+
+def _arguments_of(job: TaskResult) -> str:
+    return arguments.encode([job.args, job.kwargs]).decode()
+
+
+def _aware(at: datetime | None) -> datetime | None:
+    return at if at is None or timezone.is_aware(at) else timezone.make_aware(at).astimezone(UTC)

@@ -1,0 +1,93 @@
+"""A failure as it is described and stored, and its class, found without importing anything."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import traceback
+from inspect import isclass
+from typing import Any
+
+from django_redis_components.core import conf
+from django_redis_components.core import serialization as arguments
+
+#: Most characters of the name of an exception's class.
+MAX_CLASS_PATH = 500
+
+
+class StoredError:
+    """Mixin for an error that was read from Redis: what its class path names is looked up, and not imported."""
+
+    __slots__ = ()
+    exception_class_path: str
+
+    @property
+    def exception_class(self) -> type[BaseException]:
+        """The exception's class.
+
+        Raises:
+            ImportError: its module has not been imported by this process.
+            ValueError: the path names something else than an exception.
+        """
+        path = self.exception_class_path
+        found = _loaded(path)
+        if not isclass(found) or not issubclass(found, BaseException):
+            raise ValueError(f"{path!r} does not reference a valid exception.")
+        return found
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TaskError(StoredError):
+    """One failure: the exception's class as a dotted path (never imported), its text, and the traceback."""
+
+    exception_class_path: str
+    message: str
+    traceback: str
+
+
+def describe(exc: BaseException) -> dict[str, str]:
+    """An exception as it is kept with the task: class path, message, traceback; what is too long is cut."""
+    kind = type(exc)
+    limit = conf.settings().taskqueue.max_error_bytes
+    return {
+        "exception_class_path": f"{kind.__module__}.{kind.__qualname__}"[:MAX_CLASS_PATH],
+        "message": _cut(_message(exc), limit // 10),
+        "traceback": _cut("".join(traceback.format_exception(exc)), limit),
+    }
+
+
+def _cut(text: str, limit: int) -> str:
+    """The first and the last part of a text whose JSON has more bytes than this, and between them how much is gone.
+
+    The end of a traceback has the place and the message; if the message is what is long, the beginning has the place.
+    """
+    keep = limit
+    while len(text) > keep or len(arguments.encode(text)) > limit + 2:
+        keep = min(keep, len(text))
+        first, last = text[: keep // 2], text[len(text) - keep // 2 :]
+        shorter = f"{first}\n… {len(text) - len(first) - len(last):,} characters cut …\n{last}"
+        if keep <= 100 or len(arguments.encode(shorter)) <= limit + 2:
+            return shorter
+        keep = keep * 9 // 10
+    return text
+
+
+def _message(exc: BaseException) -> str:
+    try:
+        return str(exc)
+    except BaseException as broken:  # noqa: BLE001 - the site's own __str__; SystemExit would end the thread
+        return f"<no text: {type(broken).__name__}>"
+
+
+def _loaded(path: str) -> Any:
+    """What the path names, in the modules that are imported already."""
+    module, names = path, list[str]()
+    while module not in sys.modules:
+        module, dot, name = module.rpartition(".")
+        if not dot:
+            raise ImportError(f"The module of {path!r} is not imported here, and no name from Redis is imported.")
+        names.insert(0, name)
+    found: Any = sys.modules[module]
+    for name in names:
+        found = vars(found).get(name) if hasattr(found, "__dict__") else None
+    return found

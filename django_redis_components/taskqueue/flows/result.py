@@ -1,0 +1,179 @@
+"""A flow that was sent: its tasks, what became of them, and taking it back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from django_redis_components.core import serialization as arguments
+from django_redis_components.core.client import connections
+from django_redis_components.core.protocol import Batch, Flow, Read, arun, run
+from django_redis_components.core.units import Seconds, to_seconds
+from django_redis_components.taskqueue import registry
+from django_redis_components.taskqueue.exceptions import FlowDoesNotExist, TaskResultDoesNotExist
+from django_redis_components.taskqueue.flows.parents import Shape, flat, mapped
+from django_redis_components.taskqueue.result import TaskResult
+from django_redis_components.taskqueue.store import queues as control
+from django_redis_components.taskqueue.store import tasks as store
+from django_redis_components.taskqueue.store.scripts import flow_key
+
+#: Tasks read or cancelled in one round trip.
+CHUNK = 500
+
+
+class FlowResult:
+    """A flow that was accepted. Each method has an asyncio twin.
+
+    Attributes:
+        id: the flow's id.
+        using: alias of the connection.
+        results: the results of its tasks, each after those it waits for; `refresh` reads again.
+        ends: numbers of those whose results are the flow's, as they come: one, or a list.
+        rescue: the result of the `on_error` task, or None.
+    """
+
+    def __init__(
+        self, flow_id: str, using: str, results: Sequence[TaskResult], links: Sequence[Sequence[int]], ends: Shape[int]
+    ) -> None:
+        """Args: links: for each result the numbers of its followers."""
+        self.id = flow_id
+        self.using = using
+        self.results = list(results)
+        self.rescue: TaskResult | None = None
+        self._links = links
+        self.ends = ends
+
+    def __repr__(self) -> str:
+        return f"<FlowResult {self.id} of {len(self.results)} tasks>"
+
+    @property
+    def last(self) -> TaskResult:
+        """The result of the last task; of a group without a callback, that of its last member."""
+        return self.results[flat(self.ends)[-1]]
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all tasks had finished when it was last read."""
+        return all(result.is_finished for result in self.results)
+
+    def children(self, task_id: str) -> list[TaskResult]:
+        """The tasks that wait, or waited, for this one."""
+        return [self.results[number] for number in self._links[self._number(task_id)]]
+
+    def parents(self, task_id: str) -> list[TaskResult]:
+        """The tasks that this one waits, or waited, for."""
+        number = self._number(task_id)
+        return [self.results[at] for at, followers in enumerate(self._links) if number in followers]
+
+    def refresh(self) -> None:
+        """Read again what became of its tasks. Those whose results have expired stay as they were."""
+        run(connections.client(self.using), self._refresh())
+
+    async def arefresh(self) -> None:
+        """See `refresh`."""
+        await arun(connections.aclient(self.using), self._refresh())
+
+    def wait(self, timeout: float | None = None) -> Any:
+        """Wait for the last task, and return what it returned; of a group without a callback, the list.
+
+        Args:
+            timeout: seconds, or None for as long as it takes.
+
+        Raises:
+            WaitTimeout: it had not finished in time.
+            TaskFailed: it failed, or was not run because one before it failed.
+            TaskResultDoesNotExist: the result has expired.
+        """
+        return run(connections.client(self.using), self._wait(timeout))
+
+    async def await_(self, timeout: float | None = None) -> Any:  # noqa: ASYNC109 - the twin of wait()
+        """See `wait`."""
+        return await arun(connections.aclient(self.using), self._wait(timeout))
+
+    def cancel(self, *, force_after: Seconds | None = None) -> int:
+        """Cancel what has not begun, the last first, and ask what runs to end, as `TaskResult.cancel` does.
+
+        Args:
+            force_after: see `TaskResult.cancel`.
+
+        Returns how many tasks are cancelled now, or were asked.
+        """
+        return run(connections.client(self.using), self._cancel(force_after))
+
+    async def acancel(self, *, force_after: Seconds | None = None) -> int:
+        """See `cancel`."""
+        return await arun(connections.aclient(self.using), self._cancel(force_after))
+
+    def _number(self, task_id: str) -> int:
+        for number, result in enumerate(self.results):
+            if result.id == task_id:
+                return number
+        raise TaskResultDoesNotExist(task_id)
+
+    def _refresh(self) -> Flow[None]:
+        known = [*self.results, *([self.rescue] if self.rescue else [])]
+        found = yield from store.read_many([result.id for result in known])
+        for result, read in zip(known, found, strict=True):
+            if read is not None:
+                result.fill(*read)
+
+    def _wait(self, timeout: float | None) -> Flow[Any]:
+        allowed_s = None if timeout is None else to_seconds(timeout, "timeout", zero=True)
+        deadline = time.monotonic() + (allowed_s or 0.0)
+        values = {}
+        for number in flat(self.ends):
+            left_s = None if allowed_s is None else max(0.0, deadline - time.monotonic())
+            self.results[number].fill(*(yield from store.wait(self.results[number].id, left_s)))
+            values[number] = self.results[number].return_value
+        return mapped(self.ends, values.__getitem__)
+
+    def _cancel(self, force_after: Seconds | None) -> Flow[int]:
+        if self.rescue:  # nothing has gone wrong; if it runs, something has
+            yield control.cancelling(self.rescue.id, "")
+        force_ms = control.force_ms(force_after)
+        calls = [control.cancelling(result.id, force_ms) for result in reversed(self.results)]
+        cancelled = 0
+        for start in range(0, len(calls), CHUNK):
+            replies = yield Batch(calls[start : start + CHUNK])
+            cancelled += sum(reply > 0 for reply in replies)
+        return cancelled
+
+
+def get_flow(flow_id: str, *, using: str = "default") -> FlowResult:
+    """A flow that was sent earlier, by its id (`FlowResult.id`, `TaskResult.flow_id`).
+
+    Raises:
+        FlowDoesNotExist: there is none, or it has expired.
+    """
+    return run(connections.client(using), _read(flow_id, using))
+
+
+async def aget_flow(flow_id: str, *, using: str = "default") -> FlowResult:
+    """See `get_flow`."""
+    return await arun(connections.aclient(using), _read(flow_id, using))
+
+
+def _read(flow_id: str, using: str) -> Flow[FlowResult]:
+    key = flow_key(flow_id)
+    tasks, ends = yield Read("HMGET", key, "tasks", "ends")
+    if tasks is None:
+        raise FlowDoesNotExist(flow_id)
+    count = int(tasks)
+    nodes: list[bytes | None] = []
+    for start in range(0, count + 1, CHUNK):
+        nodes += yield Read("HMGET", key, *range(start, min(start + CHUNK, count + 1)))
+    lines = [node.decode().partition(" ") for node in nodes if node is not None]
+    found = yield from store.read_many([task_id for task_id, _, _ in lines])
+    results = [_result(task_id, using, each) for (task_id, _, _), each in zip(lines, found, strict=True)]
+    links = [[int(follower) for follower in after.split(",") if follower] for _, _, after in lines[:count]]
+    made = FlowResult(flow_id, using, results[:count], links, arguments.decode(ends))
+    made.rescue = results[count] if len(results) > count and found[count] else None
+    return made
+
+
+def _result(task_id: str, using: str, found: tuple[store.Fields, list[bytes]] | None) -> TaskResult:
+    """The result of a task; one that was deleted counts as cancelled."""
+    fields, failures = found or ({"n": b"", "s": b"cancelled"}, [])
+    name = fields["n"].decode()
+    return TaskResult(registry.find(name), name, task_id, using, fields, failures)

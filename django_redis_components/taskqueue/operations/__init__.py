@@ -1,1 +1,0 @@
-"""What operators see and do: queues, failures, figures, and `manage.py queues`."""

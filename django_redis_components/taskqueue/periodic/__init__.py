@@ -1,1 +1,0 @@
-"""Tasks that the poller sends at certain times: `@every` and `@cron`."""

@@ -1,0 +1,97 @@
+"""How long to wait before a task is tried again: pure functions.
+
+A backoff is a number of seconds, a list of them (the last one repeats), or a callable
+``(exception, tried) -> seconds or None``; None gives up at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, cast
+
+from django_redis_components.core.decorators import refuse_coroutine_function
+from django_redis_components.core.units import Seconds, to_seconds
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tried:
+    """What a backoff callable is told about the task.
+
+    Attributes:
+        id: the task's id.
+        name: the task's name.
+        attempts: exceptions so far, this one included.
+    """
+
+    id: str
+    name: str
+    attempts: int
+
+
+Backoff = Seconds | Sequence[Seconds] | Callable[[BaseException, Tried], Seconds | None]
+
+
+@dataclasses.dataclass(frozen=True)
+class exponential:  # noqa: N801 - used like a function: backoff=exponential(base=2)
+    """Exponential backoff with full jitter: uniform between 0 and min(cap, base * factor ** (attempt - 1)).
+
+    Source: Marc Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
+
+    Args:
+        base: seconds (or a timedelta) before the second attempt, at most.
+        factor: growth with each further attempt, at least 1.
+        cap: most seconds (or a timedelta) between two attempts.
+    """
+
+    base: Seconds = 2.0
+    factor: float = 2.0
+    cap: Seconds = 600.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "base", to_seconds(self.base, "base", zero=True))
+        object.__setattr__(self, "cap", to_seconds(self.cap, "cap", zero=True))
+        if not isinstance(self.factor, int | float) or isinstance(self.factor, bool):
+            raise TypeError(f"factor={self.factor!r}: expected a number of at least 1.")
+        if not 1 <= self.factor < math.inf:
+            raise ValueError(f"factor={self.factor!r}: expected a number of at least 1.")
+
+    def __call__(self, _: BaseException, tried: Tried) -> float:
+        """Seconds until the next attempt."""
+        longest = cast(float, self.base) * self.factor ** min(tried.attempts - 1, 64)
+        return random.uniform(0.0, min(cast(float, self.cap), longest))
+
+
+#: What a task with `max_attempts` above 1 and no backoff of its own gets.
+DEFAULT = exponential()
+
+
+def validate(backoff: Any) -> None:
+    """Raise TypeError or ValueError, naming what is accepted, unless the backoff can be used."""
+    if backoff is None or callable(backoff):
+        refuse_coroutine_function(backoff, "backoff")
+        return
+    if isinstance(backoff, list | tuple):
+        if not backoff:
+            raise ValueError("backoff=[]: expected at least one number of seconds.")
+        for index, item in enumerate(backoff):
+            to_seconds(item, f"backoff[{index}]", zero=True)
+        return
+    if isinstance(backoff, int | float | timedelta):
+        to_seconds(backoff, "backoff", zero=True)
+        return
+    raise TypeError(f"backoff={backoff!r}: expected seconds, a list of seconds, or a callable.")
+
+
+def delay_of(backoff: Any, exception: BaseException, tried: Tried) -> float | None:
+    """Seconds until the next attempt, or None to give up."""
+    chosen = DEFAULT if backoff is None else backoff
+    if callable(chosen):
+        seconds = chosen(exception, tried)
+        return None if seconds is None else to_seconds(seconds, "backoff()", zero=True)
+    if isinstance(chosen, list | tuple):
+        chosen = chosen[min(tried.attempts, len(chosen)) - 1]
+    return to_seconds(chosen, "backoff", zero=True)

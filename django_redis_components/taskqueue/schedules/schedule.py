@@ -1,0 +1,203 @@
+"""`@every` and `@cron`: tasks that the poller sends at certain times."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import hashlib
+from collections.abc import Callable, Sequence
+from datetime import tzinfo
+from typing import Any, Literal, TypedDict, TypeVar, Unpack, get_args
+
+from django_redis_components.core import keys
+from django_redis_components.core import serialization as arguments
+from django_redis_components.core.units import Seconds, to_ms
+from django_redis_components.taskqueue.exceptions import InvalidTask
+from django_redis_components.taskqueue.schedules.recurrence import CronTimes, Interval, Slots
+from django_redis_components.taskqueue.store.messages import Message
+from django_redis_components.taskqueue.store.tasks import ID_BYTES
+from django_redis_components.taskqueue.task import Task
+
+T = TypeVar("T")
+
+#: What becomes of slots at which no poller was there.
+Misfire = Literal["once", "skip", "all"]
+#: How late a slot may be sent, in seconds, unless the schedule says otherwise; None: however late.
+MAX_AGE_S: dict[str, float | None] = {"once": None, "skip": 60.0, "all": 86_400.0}
+#: Most slots that misfire="all" makes up for at once; the newest count.
+MOST_AT_ONCE = 100
+
+#: By connection and name.
+_schedules: dict[tuple[str, str], Schedule] = {}
+
+
+class Options(TypedDict, total=False):
+    """What `every` and `cron` take besides the times; `cron` tells more."""
+
+    args: Sequence[Any]
+    kwargs: dict[str, Any]
+    misfire: Misfire
+    max_age: Seconds | None
+    jitter: Seconds
+    enabled: bool
+    name: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """A task, its arguments, and when it is sent.
+
+    Attributes:
+        name: its identity in Redis, unique on a connection.
+        slots: the times.
+        misfire: what becomes of slots at which no poller was there.
+        max_age_ms: how late a slot may be sent; None: however late.
+        jitter_ms: a firing is put off by up to so much; the same slot by the same amount.
+        enabled: whether it fires.
+    """
+
+    name: str
+    task: Task[..., Any]
+    slots: Slots
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
+    misfire: Misfire = "once"
+    max_age_ms: int | None = None
+    jitter_ms: int = 0
+    enabled: bool = True
+
+    def due(self, last_ms: int, now_ms: int) -> list[int]:
+        """The slots to send now, oldest first, when all until `last_ms` have been seen to."""
+        after_ms = last_ms if self.max_age_ms is None else max(last_ms, now_ms - self.max_age_ms - 1)
+        most = MOST_AT_ONCE if self.misfire == "all" else 1
+        found: list[int] = []
+        until_ms = now_ms
+        while len(found) < most and (slot_ms := self.slots.latest(after_ms, until_ms)) is not None:
+            found.append(slot_ms)
+            until_ms = slot_ms - 1
+        return found[::-1]
+
+    def message(self, slot_ms: int) -> Message:
+        """What `enqueue` would send for a slot; its id follows from the slot."""
+        message = self.task.message(self.args, self.kwargs)
+        message.id = self.task_id(slot_ms)
+        if self.jitter_ms:
+            message.due = str(slot_ms + self._jitter_ms(slot_ms))
+        return message
+
+    def task_id(self, slot_ms: int) -> str:
+        """The id of the task that a slot sends: the same whoever asks."""
+        text = base64.urlsafe_b64encode(self._digest(slot_ms)[:ID_BYTES]).decode()
+        return f"_{text[1:]}" if text.startswith("-") else text
+
+    def _jitter_ms(self, slot_ms: int) -> int:
+        return int.from_bytes(self._digest(slot_ms)[ID_BYTES:]) % (self.jitter_ms + 1)
+
+    def _digest(self, slot_ms: int) -> bytes:
+        return hashlib.blake2b(f"{slot_ms} {self.name}".encode(), digest_size=ID_BYTES + 8).digest()
+
+
+def every(interval: Seconds, /, **options: Unpack[Options]) -> Callable[[T], T]:
+    """Send a task every so many seconds (or a timedelta), counted from the epoch: ``@every(300)`` above ``@task``.
+
+    Args:
+        interval: at least a second.
+        options: see `cron`.
+
+    Raises:
+        InvalidTask: the interval or an option is not accepted, or what is decorated is no task.
+    """
+    slots = Interval.of(interval)
+    return lambda target: _entered(target, slots, f"@every({interval!r})", options)
+
+
+def cron(expression: str, /, *, tz: str | tzinfo | None = None, **options: Unpack[Options]) -> Callable[[T], T]:
+    """Send a task at the times of a cron expression: ``@cron("*/5 * * * *")`` above ``@task``.
+
+    Args:
+        expression: minute, hour, day of month, month, day of week; or "@daily" and its like.
+        tz: name of the time zone whose clock it is, or a ZoneInfo; TIME_ZONE by default.
+        options: args and kwargs of the task; misfire, max_age (seconds or timedelta): what becomes of slots at
+            which no poller was there; jitter (seconds or timedelta); enabled; name, by which Redis knows it.
+
+    Raises:
+        InvalidTask: the expression, the zone or an option is not accepted, or what is decorated is no task.
+    """
+    slots = CronTimes.of(expression, tz)
+    return lambda target: _entered(target, slots, f"@cron({expression!r})", options)
+
+
+def registered(using: str | None = None) -> list[Schedule]:
+    """The schedules of a connection, or all, in order of their names."""
+    return [_schedules[key] for key in sorted(_schedules) if using in (None, key[0])]
+
+
+def _entered(target: T, slots: Slots, label: str, options: Options) -> T:
+    """Enter a schedule for a task, and give the task back."""
+    task = _task_of(target, label)
+    try:
+        _register(_made(task, slots, options))
+    except (TypeError, ValueError, InvalidTask) as exc:
+        raise InvalidTask(f"{label} on {task.name}: {exc}") from exc
+    return target
+
+
+def _made(task: Task[..., Any], slots: Slots, options: Options) -> Schedule:
+    if unknown := sorted(set(options) - set(Options.__annotations__)):
+        raise TypeError(f"unknown option {', '.join(unknown)}. Known are {', '.join(Options.__annotations__)}.")
+    given, named = options.get("args", ()), options.get("kwargs", {})
+    if not isinstance(given, list | tuple):
+        raise TypeError(f"args={given!r}: expected a list or a tuple.")
+    if not isinstance(named, dict):
+        raise TypeError(f"kwargs={named!r}: expected a dict.")
+    args = arguments.normalise(list(given), "args")
+    kwargs = arguments.normalise(named, "kwargs")
+    misfire = options.get("misfire", "once")
+    if misfire not in get_args(Misfire):
+        raise ValueError(f"misfire={misfire!r}: expected 'once', 'skip' or 'all'.")
+    enabled = options.get("enabled", True)
+    if not isinstance(enabled, bool):
+        raise TypeError(f"enabled={enabled!r}: expected True or False.")
+    max_age = options.get("max_age", MAX_AGE_S[misfire])
+    made = Schedule(
+        name=keys.validate_name(options.get("name", _name(task, slots, args, kwargs)), "name"),
+        task=task,
+        slots=slots,
+        args=tuple(args),
+        kwargs=kwargs,
+        misfire=misfire,
+        max_age_ms=None if max_age is None else to_ms(max_age, "max_age"),
+        jitter_ms=to_ms(options.get("jitter", 0), "jitter", zero=True),
+        enabled=enabled,
+    )
+    task.check_arguments(args, kwargs)
+    return made
+
+
+def _register(made: Schedule) -> None:
+    """Enter it. The same one again (a reloaded module) replaces itself."""
+    key = (made.task.connection, made.name)
+    present = _schedules.get(key)
+    if present is not None and (present.task.name, present.slots) != (made.task.name, made.slots):
+        raise InvalidTask(f"the name {made.name!r} is taken: {present.slots.text} of {present.task.name}.")
+    _schedules[key] = made
+
+
+def _task_of(target: Any, label: str) -> Task[..., Any]:
+    """The task behind what is decorated: ours, or what our backend sends for one of Django's framework."""
+    backend = target.get_backend() if hasattr(target, "get_backend") else None
+    sender = getattr(backend, "sender", None)
+    found = target if sender is None else sender(target)
+    if not isinstance(found, Task):
+        raise InvalidTask(f"{label} on {target!r}: expected a task. Write {label} above @task, not below it.")
+    if found.options.run_after is not None:
+        raise InvalidTask(f"{label} on {found.name}: a schedule says itself when; take run_after away.")
+    return found
+
+
+def _name(task: Task[..., Any], slots: Slots, args: list[Any], kwargs: dict[str, Any]) -> str:
+    """What tells a schedule from others, if it is given no name: the task, the times and the arguments."""
+    if not args and not kwargs:
+        return f"{task.name} {slots.text}"
+    body = arguments.encode([args, dict(sorted(kwargs.items()))])
+    return f"{task.name} {slots.text} #{hashlib.blake2b(body, digest_size=4).hexdigest()}"

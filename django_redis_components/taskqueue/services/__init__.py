@@ -1,1 +1,0 @@
-"""What `runworker` and `runpoller` start: the supervisor of worker processes, and the poller."""

@@ -1,0 +1,121 @@
+"""A task on its way to the queue, and what the scripts that accept it are told."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from django_redis_components.core import conf
+from django_redis_components.core.protocol import Call
+from django_redis_components.taskqueue.exceptions import InvalidTask
+from django_redis_components.taskqueue.store.scripts import ENQUEUE, ENQUEUE_MANY, ENQUEUE_PLAIN, base_key
+
+#: Tasks sent in one round trip by `enqueue_many`, and bytes of their arguments after which the next go with another:
+#: the server does nothing else while it accepts them.
+CHUNK, CHUNK_BYTES = 500, 1_048_576
+
+
+@dataclasses.dataclass(slots=True)
+class Message:
+    """One task as it is sent.
+
+    Attributes:
+        name: of the task.
+        body: the arguments, and the options that travel with them, as JSON.
+        due, expires: as `TaskOptions.due` and `TaskOptions.expiry` say them.
+        unique: as `unique.claim_of` says it.
+        extra: fields and values for the record.
+    """
+
+    id: str
+    name: str
+    queue: str
+    body: bytes
+    due: str = ""
+    priority: int = 0
+    unique: str = ""
+    expires: str = ""
+    extra: tuple[Any, ...] = ()
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it goes to the end of its queue's ready list, and nothing else is to be said of it."""
+        return not (self.due or self.priority or self.unique or self.expires or self.extra)
+
+    @property
+    def size(self) -> int:
+        """Bytes of what may be large: the arguments, and metadata."""
+        if not self.extra:
+            return len(self.body)
+        return len(self.body) + sum(len(part) for part in self.extra if isinstance(part, bytes | str))
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """Those of enqueue.lua, in order."""
+        fields = ("n", self.name, "b", self.body, *self.extra)
+        if self.priority:
+            fields += ("p", self.priority)
+        return (self.id, self.queue, self.due, self.priority, self.unique, self.expires, *fields)
+
+
+def check_size(name: str, body: bytes) -> None:
+    """Refuse arguments that are too large.
+
+    Raises:
+        InvalidTask: they are larger than TASKQUEUE["MAX_BODY_BYTES"].
+    """
+    limit = conf.settings().taskqueue.max_body_bytes
+    if len(body) > limit:
+        raise InvalidTask(
+            f"The arguments of {name} are {len(body):,} bytes of JSON: at most {limit:,} are accepted"
+            ' (TASKQUEUE["MAX_BODY_BYTES"]). Store the data and send its id.'
+        )
+
+
+def call_for(message: Message) -> Call:
+    """What sends one task; the reply is that of enqueue.lua, alone or in a list."""
+    if message.is_plain:
+        return Call(ENQUEUE_PLAIN, (base_key(),), (message.queue, message.name, message.id, message.body))
+    return Call(ENQUEUE, (base_key(),), message.arguments)
+
+
+def calls_for(messages: Sequence[Message]) -> Iterator[Call]:
+    """What sends many calls of one task, up to 500 in a round trip; the replies are lists of those of enqueue.lua."""
+    for some in _chunks(messages):
+        if all(message.is_plain for message in some):
+            yield _plain(some)
+        else:
+            yield ENQUEUE_MANY(base=base_key(), tasks=_counted(some))
+
+
+def first_part(messages: Sequence[Message]) -> int:
+    """How many of these messages go in the first round trip."""
+    return len(next(_chunks(messages), ()))
+
+
+def _plain(messages: Sequence[Message]) -> Call:
+    first = messages[0]
+    tasks = [part for message in messages for part in (message.id, message.body)]
+    return ENQUEUE_PLAIN(base=base_key(), queue=first.queue, name=first.name, tasks=tasks)
+
+
+def _counted(messages: Sequence[Message]) -> list[Any]:
+    """For each task the number of its arguments, and these."""
+    tasks: list[Any] = []
+    for message in messages:
+        arguments = message.arguments
+        tasks.append(len(arguments))
+        tasks += arguments
+    return tasks
+
+
+def _chunks(messages: Sequence[Message]) -> Iterator[Sequence[Message]]:
+    start = size = 0
+    for at, message in enumerate(messages):
+        size += message.size
+        if at + 1 - start >= CHUNK or size >= CHUNK_BYTES:
+            yield messages[start : at + 1]
+            start, size = at + 1, 0
+    if start < len(messages):
+        yield messages[start:]

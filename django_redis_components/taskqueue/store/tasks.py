@@ -1,0 +1,114 @@
+"""How tasks are sent and read: the flows beneath `Task` and `TaskResult`."""
+
+from __future__ import annotations
+
+import os
+import time
+from binascii import b2a_base64
+from collections.abc import Sequence
+from typing import Any
+
+from redis.exceptions import ResponseError
+
+from django_redis_components.core.protocol import Batch, Flow, Read, Wait, Within
+from django_redis_components.core.units import to_seconds
+from django_redis_components.taskqueue.exceptions import TaskResultDoesNotExist, WaitTimeout
+from django_redis_components.taskqueue.store.messages import Message, call_for, calls_for
+from django_redis_components.taskqueue.store.scripts import WATCH, base_key, record_key
+
+#: Bytes of randomness in an id: 120 bits, 20 characters.
+ID_BYTES = 15
+#: From base64's alphabet to the one that may stand in a URL.
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
+#: Tasks read in one round trip.
+CHUNK = 500
+#: Longest wait between two looks at a result whose bell may have been lost, in seconds.
+LOOK_AGAIN_S = 2.0
+#: States in which a task stays, and which end a wait.
+FINISHED = (b"successful", b"failed", b"cancelled", b"expired")
+
+Fields = dict[str, bytes]
+#: What sending brings: when the task was accepted, in microseconds since the epoch; or id and record (names and
+#: values in turn) of the task that has its unique key.
+Reply = int | list[Any]
+
+
+def new_id() -> str:
+    """An id that nobody else has, nobody guesses, and no command line takes for an option."""
+    task_id = b2a_base64(os.urandom(ID_BYTES), newline=False).translate(_URL_SAFE).decode()
+    return new_id() if task_id.startswith("-") else task_id
+
+
+def new_ids(count: int) -> list[str]:
+    """Many of them: one call of the system instead of one for each."""
+    data = os.urandom(ID_BYTES * count)
+    text = b2a_base64(data, newline=False).translate(_URL_SAFE).decode()
+    length = ID_BYTES * 4 // 3
+    ids = [text[at : at + length] for at in range(0, len(text), length)]
+    return [new_id() if task_id.startswith("-") else task_id for task_id in ids]
+
+
+def send(message: Message) -> Flow[Reply]:
+    """Send one task."""
+    reply: Any = yield call_for(message)
+    accepted: Reply = reply[0] if message.is_plain else reply
+    return accepted
+
+
+def send_many(messages: Sequence[Message], replies: list[Reply]) -> Flow[None]:
+    """Send many calls of a task in parts; each is accepted whole or not at all.
+
+    Args:
+        replies: gets those of each part as soon as it is accepted, so that the caller has them after an error too.
+    """
+    for call in calls_for(messages):
+        replies += yield call
+
+
+def read(task_id: str) -> Flow[tuple[Fields, list[bytes]]]:
+    """The record of a task and its failures."""
+    key = record_key(task_id)
+    try:
+        pairs, failures = yield Batch([Read("HGETALL", key), Read("LRANGE", f"{key}:errors", 0, 49)])
+    except ResponseError as exc:
+        if str(exc).startswith("WRONGTYPE"):  # an id such as "x:errors" names another key of a task
+            raise TaskResultDoesNotExist(task_id) from None
+        raise
+    fields = fields_of(pairs)
+    if "q" not in fields:
+        raise TaskResultDoesNotExist(task_id)
+    return fields, failures
+
+
+def read_many(task_ids: Sequence[str]) -> Flow[list[tuple[Fields, list[bytes]] | None]]:
+    """The records of tasks and their failures, 500 in a round trip; None for those that are not there any more."""
+    found: list[tuple[Fields, list[bytes]] | None] = []
+    for start in range(0, len(task_ids), CHUNK):
+        keys = [record_key(task_id) for task_id in task_ids[start : start + CHUNK]]
+        reads = [Read("HGETALL", key) for key in keys] + [Read("LRANGE", f"{key}:errors", 0, 49) for key in keys]
+        replies = yield Batch(reads)
+        for pairs, failures in zip(replies[: len(keys)], replies[len(keys) :], strict=True):
+            fields = fields_of(pairs)
+            found.append((fields, failures) if "q" in fields else None)
+    return found
+
+
+def wait(task_id: str, timeout: float | None) -> Flow[tuple[Fields, list[bytes]]]:
+    """Wait until the task has finished; the value is its record and failures."""
+    allowed_s = float("inf") if timeout is None else to_seconds(timeout, "timeout", zero=True)
+    deadline = time.monotonic() + allowed_s
+    seen = yield Within(allowed_s, WATCH(base=base_key(), id=task_id))
+    while seen == 0:
+        remaining_s = deadline - time.monotonic()
+        if remaining_s <= 0:
+            raise WaitTimeout(f"Task {task_id} had not finished after {timeout} s.")
+        yield Wait(f"{record_key(task_id)}:done", min(remaining_s, LOOK_AGAIN_S))
+        look = Read("HMGET", record_key(task_id), "q", "s")
+        queue, state = yield Within(deadline - time.monotonic(), look)
+        seen = 1 if queue is None or state in FINISHED else 0
+    return (yield from read(task_id))
+
+
+def fields_of(pairs: Sequence[bytes]) -> Fields:
+    """A record from its names and values in turn."""
+    return {name.decode(): value for name, value in zip(pairs[::2], pairs[1::2], strict=True)}

@@ -1,0 +1,127 @@
+"""Tasks of which there is one at a time: what `unique` says, and the key that such a task holds."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import dataclasses
+import hashlib
+import inspect
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from functools import lru_cache
+from typing import Any, Literal
+
+from django_redis_components.core.name_templates import CallName
+from django_redis_components.core.units import Seconds, to_ms
+
+#: Bytes of a digest: two calls that differ have the same one once in 2^64 tasks.
+DIGEST_BYTES = 16
+#: How the scripts call the ways to hold a key; a duration has a letter of its own, "t".
+_LETTERS = {"finished": "f", "started": "s"}
+_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
+_ACCEPTED = '"finished", "started", or a duration in seconds or as a timedelta'
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Unique:
+    """While a task holds its key, another of the same key is not accepted: `enqueue` returns the first one's result.
+
+    Attributes:
+        until: "finished": as long as it waits, runs, and is tried again. "started": until a worker has taken it.
+            A duration (seconds or a timedelta): for so long from when it was accepted, whatever becomes of it.
+        key: what makes two calls the same: a template over the call's arguments (``"order:{order_id}"``), a
+            callable that gets them, or None: all arguments. Keys of different tasks never meet.
+    """
+
+    until: Literal["finished", "started"] | Seconds = "finished"
+    key: str | Callable[..., str] | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.until, str):
+            if self.until not in _LETTERS:
+                raise ValueError(f"until={self.until!r}: expected {_ACCEPTED}.")
+        elif isinstance(self.until, bool) or not isinstance(self.until, int | float | timedelta):
+            raise TypeError(f"until={self.until!r}: expected {_ACCEPTED}.")
+        else:
+            to_ms(self.until, "until")
+        if self.key is not None and not isinstance(self.key, str) and not callable(self.key):
+            raise TypeError(f"key={self.key!r}: expected a template, a callable, or None.")
+
+
+def unique_of(given: Any) -> Unique | None:
+    """What the option `unique` says.
+
+    Raises:
+        TypeError, ValueError: a value that is not accepted.
+    """
+    if given is None or given is False:
+        return None
+    if isinstance(given, Unique):
+        return given
+    if given is True:
+        return Unique()
+    if not isinstance(given, str | int | float | timedelta):
+        raise TypeError(f"unique={given!r}: expected True, {_ACCEPTED}, or a Unique.")
+    until: Any = given
+    try:
+        return Unique(until=until)
+    except ValueError as exc:
+        raise ValueError(str(exc).replace("until=", "unique=", 1)) from exc
+
+
+def claim_of(
+    unique: Unique, name: str, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> str:
+    """The claim of a call, as the scripts take it: a letter, the digest of the key, and milliseconds or nothing.
+
+    Args:
+        name: of the task.
+        args, kwargs: as JSON carries them.
+
+    Raises:
+        TypeError, ValueError: the key cannot be made of this call.
+    """
+    if unique.key is None:
+        said = _all_arguments(func, args, kwargs)
+    else:
+        said = _call_name(unique.key, func).of(tuple(args), kwargs)
+        if not isinstance(said, str):
+            raise TypeError(f"The unique key of {name} is {said!r}: expected text.")
+    # One that takes all arguments, and one that says their JSON, are two.
+    kind = "arguments" if unique.key is None else "key"
+    text = f"{name}\0{kind}\0{said}".encode("utf-8", "surrogatepass")
+    digest = base64.urlsafe_b64encode(hashlib.blake2b(text, digest_size=DIGEST_BYTES).digest()).decode().rstrip("=")
+    if isinstance(unique.until, str):
+        return _LETTERS[unique.until] + digest
+    return f"t{digest} {to_ms(unique.until, 'until')}"
+
+
+def check_key(unique: Unique, func: Callable[..., Any]) -> None:
+    """Refuse a template that names an argument which the function does not take.
+
+    Raises:
+        ValueError: it does.
+    """
+    if unique.key is not None:
+        _call_name(unique.key, func)
+
+
+def _all_arguments(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """The arguments by name, with defaults, in one spelling: f(1) and f(a=1) are one call."""
+    with contextlib.suppress(TypeError):  # in a flow a result comes before them; or a default is not JSON
+        bound = _signature(func).bind(*args, **kwargs)
+        bound.apply_defaults()
+        return _canonical(bound.arguments)
+    return _canonical([args, kwargs])
+
+
+@lru_cache(maxsize=1_024)
+def _signature(func: Callable[..., Any]) -> inspect.Signature:
+    return inspect.signature(func)
+
+
+@lru_cache(maxsize=1_024)
+def _call_name(key: str | Callable[..., str], func: Callable[..., Any]) -> CallName:
+    return CallName(key, func, "unique key")

@@ -1,1 +1,0 @@
-"""What goes on in a worker process: fetching, running and settling tasks."""

@@ -1,0 +1,571 @@
+"""`concurrency`: never more of a task at once than its limit, over all workers; who waits keeps its place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from django_redis_components.core.client import connections
+from django_redis_components.taskqueue import Concurrency, TaskResult, chain, get_queue, registry, task
+from django_redis_components.taskqueue.store.job import Ack, Job
+from django_redis_components.taskqueue.task import Task
+from django_redis_components.taskqueue.worker.execution import execute
+from django_redis_components.taskqueue.worker.fetcher import Fetcher
+from tests.support import Store, eventually, run_together
+from tests.taskqueue.support import (
+    base_key,
+    end_lease,
+    fall_due,
+    new_fetcher,
+    queue_key,
+    recover,
+    running_worker,
+    settle_now,
+    work_off,
+    work_until_finished,
+)
+from tests.taskqueue.tasks import come_back, fail, fail_thrice, note, noted
+
+one = note.using(concurrency=1)
+two = note.using(concurrency=2)
+
+
+@task(concurrency=Concurrency(1, key="{customer}"))
+def for_customer(customer: str, number: int) -> Any:
+    return note(f"{customer} {number}")
+
+
+@task(concurrency=Concurrency(1, key=lambda customer, number: number % 2, group="shared"))
+def shared(customer: str, number: int) -> Any:
+    return note(f"{customer} {number}")
+
+
+def take(fetcher: Fetcher, want: int = 100) -> list[Any]:
+    """The words of what is leased now."""
+    return [job.message()[0][0] for job in fetcher.fetch("0", want)]
+
+
+def give_back(fetcher: Fetcher, job: Job) -> None:
+    settle_now(fetcher, Ack(job.id, job.token, "back"))
+
+
+def waiting(store: Store, queue: str = "default") -> int:
+    return int(store.raw.zcard(queue_key(store, "limited", queue)))
+
+
+def send(what: Task[..., Any], *words: Any) -> list[TaskResult]:
+    return what.enqueue_many([((word,), {}) for word in words])
+
+
+def test_no_more_are_leased_than_the_limit_says(store: Store) -> None:
+    send(two, *range(5))
+
+    assert take(new_fetcher(worker="a")) == [0, 1]
+    assert take(new_fetcher(worker="b")) == []
+    assert get_queue("default").depths().running == 2
+
+
+def test_a_freed_slot_brings_the_next_in_the_same_round_trip(store: Store) -> None:
+    send(two, *range(5))
+    fetcher = new_fetcher()
+    first, second = fetcher.fetch("0", 9)
+
+    fetcher.settle(execute(first))
+    [third] = fetcher.fetch("0", 9)
+    fetcher.settle(execute(second))
+    fetcher.settle(execute(third))
+
+    assert take(fetcher) == [3, 4]
+
+
+@pytest.mark.parametrize("want", [1, 2, 100])
+def test_all_run_in_their_order(store: Store, want: int) -> None:
+    send(one, *range(20))
+    fetcher = new_fetcher()
+
+    ran = []
+    while jobs := fetcher.fetch("0", want):
+        ran += [job.message()[0][0] for job in jobs]
+        for job in jobs:
+            fetcher.settle(execute(job))
+
+    assert ran == list(range(20))
+    assert waiting(store) == 0
+    assert not [key for key in store.keys() if b":slots:" in key]  # noqa: SIM118 - a Store is no dict
+
+
+def test_who_waits_does_not_hold_back_those_behind_it(store: Store) -> None:
+    send(one, "first", "waits")
+    send(note, "behind", "far behind")
+
+    assert take(new_fetcher(), 3) == ["first", "behind", "far behind"]
+
+
+def test_among_those_that_wait_priority_comes_first_and_then_age(store: Store) -> None:
+    send(one, "runs", "old")
+    send(one.using(priority=-5), "unimportant")
+    send(one, "young")
+    fetcher = new_fetcher()
+    [runs] = fetcher.fetch("0", 9)
+    send(one.using(priority=5), "urgent")
+    assert take(fetcher) == []
+    fetcher.settle(execute(runs))
+
+    assert [job.message()[0][0] for job in work_off_with(fetcher)] == ["urgent", "old", "young", "unimportant"]
+
+
+def work_off_with(fetcher: Fetcher) -> list[Job]:
+    ran = []
+    while jobs := fetcher.fetch("0", 9):
+        ran += jobs
+        for job in jobs:
+            fetcher.settle(execute(job))
+    return ran
+
+
+def bells(store: Store) -> list[bytes]:
+    return [key for key in store.keys() if b":bell:q:" in key]  # noqa: SIM118 - a Store is no dict
+
+
+def test_a_queue_of_waiting_tasks_rings_nobody(store: Store) -> None:
+    send(one, *range(5))
+    fetcher = new_fetcher()
+    first = fetcher.fetch("0", 9)[0]
+    store.raw.delete(base_key(store, "bell", "q:default"))
+
+    assert take(new_fetcher(worker="b"), 1) == []
+    assert bells(store) == []
+
+    fetcher.settle(execute(first))
+    assert take(fetcher, 1) == [1]
+    assert bells(store) == [], "it took the next task itself"
+
+
+def test_a_slot_that_is_freed_without_a_fetch_rings(store: Store) -> None:
+    send(one, *range(3))
+    fetcher = new_fetcher()
+    first = fetcher.fetch("0", 9)[0]
+    store.raw.delete(base_key(store, "bell", "q:default"))
+
+    settle_now(fetcher, execute(first))
+
+    assert bells(store) == [base_key(store, "bell", "q:default").encode()]
+    assert take(new_fetcher(worker="b")) == [1]
+
+
+def test_a_slot_that_is_freed_by_a_worker_of_another_queue_rings_where_somebody_waits(store: Store) -> None:
+    send(one.using(queue_name="mail"), "mail")
+    send(one, "default")
+    postman = new_fetcher("mail")
+    [mail] = postman.fetch("0", 9)
+    assert take(new_fetcher(worker="b")) == []
+    store.raw.delete(base_key(store, "bell", "q:default"))
+
+    postman.settle(execute(mail))
+    assert postman.fetch("0", 9) == []
+
+    assert base_key(store, "bell", "q:default").encode() in bells(store)
+    assert take(new_fetcher(worker="b")) == ["default"]
+
+
+def test_a_paused_queue_does_not_keep_the_slot_from_another(store: Store) -> None:
+    send(one, "runs", "waits")
+    send(one.using(queue_name="mail"), "mail")
+    fetcher = new_fetcher("default", "mail")
+    [runs] = fetcher.fetch("0", 9)
+    get_queue("default").pause()
+
+    fetcher.settle(execute(runs))
+    [mail] = fetcher.fetch("0", 9)
+    get_queue("default").resume()
+    assert take(new_fetcher(worker="b")) == []
+    fetcher.settle(execute(mail))
+
+    assert take(fetcher) == ["waits"]
+
+
+@pytest.mark.parametrize(
+    ("what", "state"),
+    [(note, "successful"), (fail, "failed"), (fail_thrice.using(backoff=60), "retrying"), (come_back, "scheduled")],
+)
+def test_each_outcome_frees_the_slot(store: Store, what: Any, state: str) -> None:
+    limited = what.using(concurrency=Concurrency(1, group="all"))
+    first, second = limited.enqueue(60), note.using(concurrency=Concurrency(1, group="all")).enqueue("next")
+    fetcher = new_fetcher()
+    [job] = fetcher.fetch("0", 9)
+
+    fetcher.settle(execute(job))
+
+    assert [job.id for job in fetcher.fetch("0", 9)] == [second.id]
+    first.refresh()
+    assert first.state == state
+
+
+@pytest.mark.contract
+def test_a_task_that_nobody_knows_frees_its_slot_and_passes_the_gate_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, _second = send(one, "first", "second")
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(registry, "_tasks", {})
+        work_off()
+    assert get_queue("default").depths().parked == 2
+    fetcher = new_fetcher()
+
+    from django_redis_components.taskqueue.store.unregistered import unpark
+
+    unpark(["default"], "default")
+
+    assert [job.id for job in fetcher.fetch("0", 9)] == [first.id]
+    assert waiting(store) == 1
+
+
+def test_a_slot_of_a_dead_worker_is_freed_and_its_task_comes_first(store: Store) -> None:
+    results = send(one, *range(3))
+    new_fetcher(worker="dies").fetch("0", 9)
+    assert take(new_fetcher(worker="lives")) == []
+    end_lease(store, results[0].id)
+
+    recover()
+
+    fetcher = new_fetcher(worker="lives")
+    assert [job.message()[0][0] for job in work_off_with(fetcher)] == [0, 1, 2]
+
+
+def test_when_the_last_worker_of_a_task_has_died_the_next_goes_on(store: Store) -> None:
+    results = send(one.using(max_deliveries=1), *range(2))
+    new_fetcher(worker="dies").fetch("0", 9)
+    end_lease(store, results[0].id)
+    store.raw.delete(base_key(store, "bell", "q:default"))
+
+    assert recover() == [(results[0].id, "default", "failed")]
+
+    assert bells(store) == [base_key(store, "bell", "q:default").encode()]
+    assert take(new_fetcher(worker="lives")) == [1]
+
+
+def test_a_late_finisher_frees_no_slot_of_another(store: Store) -> None:
+    results = send(one, *range(3))
+    late = new_fetcher(worker="late")
+    [job] = late.fetch("0", 9)
+    end_lease(store, results[0].id)
+    recover()
+    assert take(new_fetcher(worker="lives")) == [0]
+
+    settle_now(late, Ack(job.id, job.token, "ok", b"0", ttl_ms=60_000))
+
+    assert take(new_fetcher(worker="third")) == []
+
+
+def test_what_is_handed_back_goes_before_those_that_wait(store: Store) -> None:
+    send(one, *range(3))
+    fetcher = new_fetcher()
+    [job] = fetcher.fetch("0", 9)
+
+    give_back(fetcher, job)
+
+    assert [job.message()[0][0] for job in work_off_with(fetcher)] == [0, 1, 2]
+
+
+def test_delayed_and_retried_tasks_pass_the_gate(store: Store) -> None:
+    [runs] = send(one, "runs")
+    fetcher = new_fetcher()
+    [job] = fetcher.fetch("0", 9)
+    delayed = one.using(run_after=60).enqueue("delayed")
+    fall_due(store, delayed)
+    assert take(new_fetcher(worker="b")) == []
+    assert waiting(store) == 1
+    assert delayed.attempts == 0
+
+    fetcher.settle(execute(job))
+
+    assert take(fetcher) == ["delayed"]
+    assert runs.wait(0) == "runs"
+
+
+def test_a_failed_task_that_is_retried_passes_the_gate(store: Store) -> None:
+    group = Concurrency(1, group="all")
+    fail.using(concurrency=group).enqueue()
+    work_off()
+    send(note.using(concurrency=group), "runs")
+    assert take(new_fetcher()) == ["runs"]
+
+    assert get_queue("default").retry_failed() == 1
+
+    assert new_fetcher(worker="b").fetch("0", 9) == []
+    assert waiting(store) == 1
+
+
+def test_a_lock_that_delays_frees_the_slot(store: Store) -> None:
+    limited = come_back.using(concurrency=1)
+    first, second = limited.enqueue(0.01), limited.enqueue(0.01)
+
+    work_until_finished(first, second)
+
+    assert (first.attempts, second.attempts) == (1, 1)
+
+
+def test_those_that_wait_are_ready_and_counted_of_their_own(store: Store) -> None:
+    results = send(one, *range(4))
+    take(new_fetcher())
+
+    depth = get_queue("default").depths()
+
+    assert (depth.ready, depth.limited, depth.scheduled, depth.running) == (3, 3, 0, 1)
+    for result in results[1:]:
+        result.refresh()
+        assert (result.state, result.attempts) == ("ready", 0)
+    send(note, "plain")
+    assert [job.args[0] for job in get_queue("default").jobs("ready")] == ["plain", 1, 2, 3]
+    assert [job.args[0] for job in get_queue("default").jobs("ready", limit=2, offset=2)] == [2, 3]
+    assert get_queue("default").jobs("scheduled") == []
+
+
+def test_one_that_waits_can_be_cancelled(store: Store) -> None:
+    results = send(one, *range(4))
+    fetcher = new_fetcher()
+    [job] = fetcher.fetch("0", 9)
+
+    assert results[1].cancel()
+
+    assert get_queue("default").depths().ready == 2
+    fetcher.settle(execute(job))
+    assert take(fetcher) == [2]
+    assert store.raw.exists(queue_key(store, "ghosts")) == 0
+
+
+def test_who_was_called_and_is_cancelled_gives_its_turn_to_the_next(store: Store) -> None:
+    results = send(one, *range(4))
+    fetcher = new_fetcher()
+    [job] = fetcher.fetch("0", 9)
+    settle_now(fetcher, execute(job))
+
+    assert results[1].cancel()
+
+    depth = get_queue("default").depths()
+    assert (depth.ready, depth.limited) == (2, 1)
+    assert take(new_fetcher(worker="b")) == [2]
+
+
+def test_who_was_called_too_late_gives_its_turn_to_the_next(store: Store) -> None:
+    results = send(one.using(expires=3_600), *range(3))
+    fetcher = new_fetcher()
+    [job] = fetcher.fetch("0", 9)
+    store.raw.hset(base_key(store, "t", results[1].id), "X", "1 60000")
+
+    fetcher.settle(execute(job))
+
+    assert take(fetcher) == [2]
+    results[1].refresh()
+    assert results[1].state == "expired"
+
+
+def test_a_unique_task_that_came_back_from_a_purge_and_waits_stays_the_only_one(store: Store) -> None:
+    send(one, "runs")
+    only = one.using(unique=True)
+    [first] = send(only, "unique")
+    queue = get_queue("default")
+    queue.undo_purge(queue.purge())
+    assert take(new_fetcher()) == ["runs"]
+    assert waiting(store) == 1
+
+    assert only.enqueue("unique").id == first.id
+
+
+def test_purged_ones_come_back_in_their_order(store: Store) -> None:
+    send(one, *range(3))
+    send(one.using(priority=5), "urgent")
+    fetcher = new_fetcher()
+    [job] = fetcher.fetch("0", 9)
+    send(one, "not yet at the gate")
+
+    purge = get_queue("default").purge()
+
+    assert (purge.count, waiting(store)) == (4, 0)
+    fetcher.settle(execute(job))
+    assert fetcher.fetch("0", 9) == []
+    send(one, "young")
+    assert get_queue("default").undo_purge(purge) == 4
+    assert [job.message()[0][0] for job in work_off_with(fetcher)] == [0, 1, 2, "not yet at the gate", "young"]
+
+
+def test_a_purged_one_comes_back_with_its_priority(store: Store) -> None:
+    send(one, "runs")
+    send(one.using(priority=-5), "unimportant")
+    fetcher = new_fetcher()
+    [job] = fetcher.fetch("0", 9)
+    purge = get_queue("default").purge()
+    settle_now(fetcher, execute(job))
+    send(note, "plain")
+
+    assert get_queue("default").undo_purge(purge) == 1
+
+    assert take(fetcher) == ["plain", "unimportant"]
+
+
+def test_purged_ones_are_deleted_at_last(store: Store) -> None:
+    from django_redis_components.core.protocol import run
+    from django_redis_components.taskqueue.store import queues as control
+
+    send(one, *range(3))
+    take(new_fetcher())
+    get_queue("default").purge()
+
+    assert run(connections.client(), control.empty_bins(0)) == 2
+
+    assert not [key for key in store.keys() if b":bin" in key]  # noqa: SIM118 - a Store is no dict
+
+
+def test_each_key_has_a_limit_of_its_own(store: Store) -> None:
+    for customer in ("kim", "lee"):
+        for number in range(2):
+            for_customer.enqueue(customer, number=number)
+
+    jobs = new_fetcher().fetch("0", 9)
+
+    assert [job.message()[0][0] for job in jobs] == ["kim", "lee"]
+
+
+def test_tasks_of_a_group_share_the_limit(store: Store) -> None:
+    shared.enqueue("kim", 1)
+    note.using(concurrency=Concurrency(1, group="shared", key=lambda what: what)).enqueue(1)
+    shared.enqueue("lee", 2)
+
+    jobs = new_fetcher().fetch("0", 9)
+
+    assert [job.message()[0] for job in jobs] == [["kim", 1], ["lee", 2]]
+
+
+@pytest.mark.parametrize("text", ["a\tb\nc", "x" * 1_000, "{brace}", "", "schöne Grüße", "r:1/2"])
+def test_any_text_of_a_visitor_can_be_a_key(store: Store, text: str) -> None:
+    by_word = note.using(concurrency=Concurrency(1, key="{what}"))
+    send(by_word, text, text, "other")
+    fetcher = new_fetcher()
+
+    jobs = fetcher.fetch("0", 9)
+
+    assert [job.message()[0][0] for job in jobs] == [text, "other"]
+    fetcher.settle(execute(jobs[0]))
+    assert take(fetcher) == [text]
+
+
+def test_the_newest_task_says_how_many_may_run(store: Store) -> None:
+    send(one, 0, 1, 2, 3)
+    fetcher = new_fetcher()
+    assert take(fetcher) == [0]
+
+    send(note.using(concurrency=3), 4)
+
+    assert take(new_fetcher(worker="b")) + take(new_fetcher(worker="c")) == [1, 2]
+    assert waiting(store) == 2
+
+
+def test_the_tasks_of_a_flow_say_too_how_many_may_run(store: Store) -> None:
+    send(note.using(concurrency=3), *range(4))
+
+    chain(two.s("first"), note.si("second")).enqueue()
+
+    assert take(new_fetcher()) == [0, 1]
+
+
+def test_a_lower_limit_holds_as_soon_as_enough_have_ended(store: Store) -> None:
+    send(note.using(concurrency=3), *range(6))
+    fetcher = new_fetcher()
+    jobs = fetcher.fetch("0", 9)
+
+    send(one, 6)
+    for job in jobs[:2]:
+        fetcher.settle(execute(job))
+    assert fetcher.fetch("0", 9) == []
+    fetcher.settle(execute(jobs[2]))
+
+    assert take(fetcher) == [3]
+    assert take(new_fetcher(worker="b")) == []
+
+
+def test_a_limit_that_was_forgotten_is_that_of_the_task_at_the_gate(store: Store) -> None:
+    send(two, *range(4))
+    key = base_key(store, "limit", f"c:{note.name}")
+    assert 29 * 86_400 < store.raw.ttl(key) <= 30 * 86_400
+    store.raw.delete(key)
+
+    assert take(new_fetcher()) == [0, 1]
+    assert store.raw.get(key) == b"2"
+
+
+def test_many_that_must_wait_are_put_aside_in_several_calls(redis_server: Store) -> None:
+    send(one, *range(1_100))
+    send(note, "behind")
+    store = redis_server
+
+    assert take(new_fetcher(), 2) == [0]
+    assert waiting(store) == 500
+    assert bells(store) != [], "somebody goes on"
+    assert take(new_fetcher(worker="b")) == []
+    assert take(new_fetcher(worker="c")) == ["behind"]
+    assert waiting(store) == 1_099
+
+
+def test_a_slot_of_a_task_that_is_gone_is_found_free(store: Store) -> None:
+    results = send(one, *range(3))
+    assert take(new_fetcher()) == [0]
+    store.raw.delete(base_key(store, "t", results[0].id))
+
+    send(one, 3)
+    store.raw.delete(base_key(store, "bell", "q:default"))
+
+    fetcher = new_fetcher(worker="b")
+    assert take(fetcher) == []
+    assert bells(store) != [], "who came first was called up"
+    assert [job.message()[0][0] for job in work_off_with(fetcher)] == [1, 2, 3]
+
+
+def test_a_repeated_request_takes_no_second_slot(store: Store) -> None:
+    send(two, *range(4))
+    first = new_fetcher(worker="w").fetch("0", 1)
+
+    again = new_fetcher(worker="w").fetch("0", 3)
+
+    assert [job.id for job in again] == [job.id for job in first]
+    assert take(new_fetcher(worker="b")) == [1]
+
+
+def test_a_repeated_outcome_frees_no_second_slot(store: Store) -> None:
+    send(two, *range(5))
+    fetcher = new_fetcher(worker="w")
+    first, _ = fetcher.fetch("0", 9)
+    ack = execute(first)
+
+    settle_now(fetcher, ack)
+    settle_now(fetcher, ack)
+
+    assert take(new_fetcher(worker="b")) == [2]
+
+
+def test_many_that_fetch_at_once_never_exceed_the_limit(store: Store) -> None:
+    send(note.using(concurrency=3), *range(60))
+    most: list[int] = []
+
+    def fetch_and_settle(number: int) -> None:
+        fetcher = new_fetcher(worker=f"w:{number}")
+        for _ in range(15):
+            for job in fetcher.fetch("0", 2):
+                most.append(store.raw.zcard(queue_key(store, "running")))
+                settle_now(fetcher, execute(job))
+
+    run_together(4, fetch_and_settle)
+    work_off()
+
+    assert max(most) <= 3
+    assert sorted(noted) == list(range(60))
+
+
+def test_workers_run_them_all_without_anybody_looking_again(redis_server: Store) -> None:
+    with running_worker(threads=4, worker="here:1"), running_worker(threads=4, worker="here:2"):
+        results = [one.enqueue(number) for number in range(60)]
+        for result in results:
+            result.wait(60)
+
+    assert noted == list(range(60))
+    eventually(lambda: waiting(redis_server) == 0)

@@ -1,0 +1,380 @@
+"""What a task learns of its run, and tells: metadata and progress, also when it must not any more."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import Any
+
+import pytest
+import redis
+
+from django_redis_components.taskqueue import (
+    Concurrency,
+    InvalidTask,
+    LeaseLost,
+    Progress,
+    Rate,
+    TaskContext,
+    Unique,
+    context,
+    task,
+)
+from django_redis_components.taskqueue.metadata import MAX_BYTES, progress_of
+from django_redis_components.taskqueue.store.job import Ack, Job
+from tests.support import Proxy, Store, eventually
+from tests.support.asynchronous import run_async
+from tests.taskqueue import tasks
+from tests.taskqueue.support import base_key, new_fetcher, running_worker, settle_now, work_off, work_until_finished
+from tests.taskqueue.tasks import add, noted, tell, tell_async
+
+
+def test_the_function_gets_its_context_first(store: Store) -> None:
+    result = tell.using(metadata={"by": "kim", "n": [1, {"ä": None}]}).enqueue(["look"])
+    assert result.metadata == {"by": "kim", "n": [1, {"ä": None}]}
+
+    work_off()
+
+    assert result.wait(0) == {"by": "kim", "n": [1, {"ä": None}]}
+    assert (result.metadata, result.progress, result.attempts) == (result.return_value, None, 1)
+    assert result.args == [["look"]], "the context does not travel"
+
+
+def test_without_metadata_there_is_none(store: Store) -> None:
+    result = tell.enqueue()
+
+    work_off()
+
+    assert (result.wait(0), result.metadata, result.progress) == ({}, {}, None)
+    assert add.enqueue(1, 2).metadata == {}
+    assert store.raw.hexists(base_key(store, "t", result.id), "m") is False
+
+
+def test_metadata_is_saved_and_the_next_attempt_finds_it(store: Store) -> None:
+    result = tell.using(metadata={"a": 1}).enqueue(
+        ["set", "b", 2], ["look"], ["save_metadata"], ["look"], ["set", "c", 3], fails=1
+    )
+
+    work_until_finished(result)
+
+    [[*_, before, _, after, _], [_, second, *_]] = noted
+    assert (before, after) == ([{"a": 1}, None], [{"a": 1, "b": 2}, None])
+    assert second == [{"a": 1, "b": 2}, None]
+    assert result.return_value == {"a": 1, "b": 2, "c": 3}
+    assert result.metadata == {"a": 1, "b": 2}, "what was not saved is not kept"
+
+
+def test_the_context_knows_the_attempt_and_what_came_before(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    contexts: list[TaskContext] = []
+    monkeypatch.setattr(tasks, "_take", lambda context, *_: contexts.append(context))
+    result = tell.enqueue(["keep"], fails=2)
+
+    work_until_finished(result)
+
+    assert [each.attempt for each in contexts] == [1, 2, 3]
+    assert [each.task_result.attempts for each in contexts] == [1, 2, 3]
+    assert [len(each.task_result.errors) for each in contexts] == [0, 1, 2]
+    assert {each.task_result.id for each in contexts} == {result.id}
+    assert {each.task_result.status for each in contexts} == {"RUNNING"}
+
+
+def test_progress_can_be_read_while_it_runs_and_afterwards(store: Store) -> None:
+    result = tell.enqueue(["progress", 1, 4, "first"], ["look"], ["progress", 2], ["look"])
+
+    work_off()
+
+    assert noted == [[None, [{}, [1, 4, "first"]], None, [{}, [2, None, ""]]]]
+    result.refresh()
+    assert result.progress == Progress(2)
+    assert result.progress.fraction is None
+    assert Progress(1, 4).fraction == 0.25
+    assert Progress(5, 4).fraction == 1.0
+
+
+def test_much_progress_is_written_seldom_and_the_last_of_it_always(redis_server: Store) -> None:
+    result = tell.enqueue(*[["progress", number, 1_000] for number in range(1_001)], ["look"])
+    calls_before = redis_server.raw.info("commandstats").get("cmdstat_hset", {"calls": 0})["calls"]
+
+    began = time.monotonic()
+    work_off()
+    spent_s = time.monotonic() - began
+
+    writes = redis_server.raw.info("commandstats")["cmdstat_hset"]["calls"] - calls_before
+    assert writes <= context.BURST + spent_s / context.REFILL_S + 10, "others are the task's own"
+    assert noted[0][-1][1][0] < 1_000, "the last was not written at once"
+    result.refresh()
+    assert result.progress == Progress(1_000, 1_000)
+
+
+def test_the_last_progress_of_a_failed_attempt_is_kept(redis_server: Store) -> None:
+    result = tell.enqueue(*[["progress", number] for number in range(50)], fails=3)
+
+    work_until_finished(result)
+
+    assert (result.state, result.progress) == ("failed", Progress(49))
+
+
+def test_the_pace_picks_up_again_with_time() -> None:
+    pace = context._Pace()
+    assert [pace.allows() for _ in range(4)] == [True, True, True, False]
+
+    pace._seen_at -= context.REFILL_S * 1.5
+
+    assert [pace.allows() for _ in range(2)] == [True, False]
+
+
+def test_metadata_and_progress_leave_each_other_alone(redis_server: Store) -> None:
+    result = tell.enqueue(
+        ["progress", 1], ["set", "a", 1], ["progress", 2], ["look"], ["save_metadata"], ["progress", 3], ["look"]
+    )
+
+    work_off()
+
+    assert noted[0][3] == [{}, [2, None, ""]]
+    assert noted[0][6] == [{"a": 1}, [3, None, ""]]
+    result.refresh()
+    assert (result.metadata, result.progress) == ({"a": 1}, Progress(3))
+
+
+@pytest.mark.contract
+def test_a_coroutine_has_the_same_with_an_a_before_it(store: Store) -> None:
+    result = tell_async.using(metadata={"a": 1}).enqueue(
+        ["aprogress", 1, 2], ["asave_metadata"], ["cancelled"], *[["aprogress", number, 9] for number in range(9)]
+    )
+
+    work_off()
+
+    assert result.wait(0) == {"a": 1}
+    assert noted == [None, None, False] + [None] * 9
+    assert (result.metadata, result.progress) == ({"a": 1}, Progress(8, 9))
+
+
+def test_on_the_event_loop_too(redis_server: Store) -> None:
+    with running_worker():
+        result = tell_async.using(metadata={"a": 1}).enqueue(*[["aprogress", number, 9] for number in range(9)])
+
+        assert result.wait(60) == {"a": 1}
+    assert result.progress == Progress(8, 9)
+
+
+@pytest.mark.contract
+def test_who_has_lost_the_lease_saves_nothing_and_learns_it(store: Store) -> None:
+    result = tell.using(metadata={"a": 1}, max_attempts=1).enqueue(["set", "a", 2], ["lose"], ["save_metadata"])
+
+    work_off()
+
+    result.refresh()
+    assert result.metadata == {"a": 1}
+    assert str(LeaseLost("x")) == "Task x is not this worker's any more: its lease is lost. It may run elsewhere."
+
+
+def test_a_late_finisher_of_the_same_worker_writes_nothing_over_the_next_run(redis_server: Store) -> None:
+    result = tell.enqueue()
+    fetcher = new_fetcher()
+    [first] = fetcher.fetch("0", 1)
+    late = tell.begin(first, [], {}, {}).args[0]
+    redis_server.raw.hset(base_key(redis_server, "t", result.id), mapping={"L": "here:1/0/9"})
+
+    late.metadata["late"] = True
+    with pytest.raises(LeaseLost, match=result.id):
+        late.save_metadata()
+    with pytest.raises(LeaseLost) as raised:
+        run_async(late.asave_metadata)
+
+    assert raised.value.id == result.id
+    assert redis_server.raw.hget(base_key(redis_server, "t", result.id), "m") is None
+
+
+def test_nothing_is_written_after_the_end(redis_server: Store) -> None:
+    result = tell.enqueue()
+    fetcher = new_fetcher()
+    [job] = fetcher.fetch("0", 1)
+    kept = tell.begin(job, [], {}, {}).args[0]
+    settle_now(fetcher, ok(job))
+
+    with pytest.raises(LeaseLost):
+        kept.save_metadata()
+    result.refresh()
+    assert result.metadata == {}
+
+
+def ok(job: Job) -> Ack:
+    return Ack(job.id, job.token, "ok", b"1", ttl_ms=60_000)
+
+
+def test_lost_progress_is_told_once_and_fails_nobody(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
+    result = tell.enqueue()
+    [job] = new_fetcher().fetch("0", 1)
+    late = tell.begin(job, [], {}, {}).args[0]
+    redis_server.raw.hset(base_key(redis_server, "t", result.id), mapping={"L": "here:1/0/9"})
+
+    for number in range(5):
+        late.progress(number)
+    run_async(late.aprogress, 6)
+    late.flush()
+
+    texts = [record.getMessage() for record in caplog.records]
+    assert texts == [f"The progress of task {result.id} was not kept: its lease is lost."]
+
+
+def test_while_redis_is_away_progress_waits(
+    redis_server: Store, proxy: Proxy, caplog: pytest.LogCaptureFixture
+) -> None:
+    away = through_the_proxy()
+    result = away.enqueue()
+    [job] = new_fetcher(using="proxied").fetch("0", 1)
+    attempt = away.begin(job, [], {}, {})
+
+    proxy.stop_accepting()
+    proxy.cut()
+    attempt.args[0].progress(1, 2)
+    run_async(attempt.args[0].aprogress, 2, 2)
+    proxy.accept_again()
+    attempt.ended("retry", LookupError("x"))
+
+    assert [f"The progress of task {result.id} could not be written (" in r.getMessage() for r in caplog.records] == [
+        True,
+        True,
+    ]
+    result.refresh()
+    assert result.progress == Progress(2, 2)
+
+
+def test_what_could_not_be_read_at_the_start_is_not_overwritten(redis_server: Store, proxy: Proxy) -> None:
+    away = through_the_proxy()
+    result = away.using(metadata={"a": 1}).enqueue()
+    [job] = new_fetcher(using="proxied").fetch("0", 1)
+    proxy.stop_accepting()
+    proxy.cut()
+    given = away.begin(job, [], {}, {}).args[0]
+    again = away.begin(job, [], {}, {}).args[0]
+    with pytest.raises(redis.exceptions.RedisError):
+        print(given.metadata)
+
+    proxy.accept_again()
+
+    eventually(lambda: given.progress(1) or tell.get_result(result.id).progress == Progress(1))
+    assert tell.get_result(result.id).metadata == {"a": 1}
+    assert given.metadata == again.metadata == {"a": 1}
+    again.metadata["b"] = 2
+    again.save_metadata()
+    assert tell.get_result(result.id).metadata == {"a": 1, "b": 2}
+
+
+def through_the_proxy() -> Any:
+    return dataclasses.replace(tell, connection="proxied")
+
+
+def test_a_task_that_asks_is_told_whether_it_shall_end(redis_server: Store) -> None:
+    result = tell.enqueue(["cancelled"])
+
+    work_off()
+
+    result.refresh()
+    assert (result.state, noted) == ("successful", [[False]])
+
+
+def wants_none() -> None: ...
+
+
+def wants_another(request: Any) -> None: ...
+
+
+def keyed(context: TaskContext, order_id: int) -> None: ...
+
+
+@pytest.mark.parametrize("func", [wants_none, wants_another])
+def test_the_first_parameter_is_called_context(func: Any) -> None:
+    with pytest.raises(InvalidTask) as raised:
+        task(takes_context=True)(func)
+
+    assert str(raised.value) == (
+        f"{__name__}.{func.__name__} takes a context: its first parameter must be called 'context'."
+    )
+
+
+def test_keys_over_arguments_know_nothing_of_the_context(redis_server: Store) -> None:
+    made = task(takes_context=True, unique=Unique(key="order:{order_id}"))(keyed)
+
+    first, same, other = made.enqueue(1), made.enqueue(order_id=1), made.enqueue(2)
+
+    assert first.id == same.id != other.id
+    with pytest.raises(InvalidTask, match=r"takes no argument 'context'"):
+        made.using(unique=Unique(key="{context}"))
+
+
+@pytest.mark.parametrize(
+    ("option", "limit"),
+    [("concurrency", Concurrency(1, key="{order_id}")), ("rate", Rate("1/h", key=lambda order_id: order_id))],
+)
+def test_keys_of_limits_know_nothing_of_the_context(redis_server: Store, option: str, limit: Any) -> None:
+    made = task(takes_context=True, **{option: limit})(keyed)
+
+    first, same, other = made.enqueue(1), made.enqueue(order_id=1), made.enqueue(2)
+
+    assert [job.id for job in new_fetcher().fetch("0", 9)] == [first.id, other.id]
+    assert same.id not in (first.id, other.id)
+    with pytest.raises(InvalidTask, match=r"takes no argument 'context'"):
+        made.using(**{option: dataclasses.replace(limit, key="{context}")})
+
+
+def test_the_function_can_be_called_with_a_context_of_one_s_own() -> None:
+    assert keyed(None, 1) is None  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "text"),
+    [
+        ([1], "metadata=[1]: expected a dict."),
+        ({"_a": 1}, "metadata has the key '_a': keys that begin with an underscore are reserved."),
+        ({1: 2}, "metadata has the key 1: JSON objects have strings as keys."),
+        ({"at": {1}}, "metadata['at'] is a builtins.set: expected JSON"),
+        ({"a": "x" * MAX_BYTES}, "metadata is 65,544 bytes of JSON: at most 65,536 are kept."),
+    ],
+    ids=str,
+)
+def test_metadata_that_cannot_be_kept_is_refused(redis_server: Store, metadata: Any, text: str) -> None:
+    with pytest.raises(InvalidTask) as raised:
+        tell.using(metadata=metadata)
+
+    assert str(raised.value).startswith(text)
+
+
+def test_metadata_belongs_to_each_sending_and_is_copied() -> None:
+    with pytest.raises(InvalidTask, match=r"^metadata belongs to each sending: task\.using\(metadata=…\)\.enqueue\("):
+        task(metadata={"a": 1})
+    given = {"a": [1]}
+
+    sending = tell.using(metadata=given)
+    given["a"].append(2)
+
+    assert sending.options.metadata == {"a": [1]}
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        (("1", None, ""), "done='1': expected a number."),
+        ((True, None, ""), "done=True: expected a number."),
+        ((1, "2", ""), "total='2': expected a number."),
+        ((1, 0, ""), "total=0: expected a finite number above 0."),
+        ((float("nan"), None, ""), "done=nan: expected a finite number."),
+        ((1, None, 5), "note=5: expected text."),
+    ],
+)
+def test_progress_that_is_none_is_refused(args: tuple[Any, ...], text: str) -> None:
+    with pytest.raises((TypeError, ValueError)) as raised:
+        progress_of(*args)
+
+    assert str(raised.value) == text
+
+
+def test_a_long_note_is_cut() -> None:
+    assert len(progress_of(1, None, "x" * 1_000).note) == 500
+
+
+def test_a_plain_task_has_no_attempt_to_tell(redis_server: Store) -> None:
+    add.enqueue(1, 2)
+    [job] = new_fetcher().fetch("0", 1)
+
+    assert add.begin(job, [1, 2], {}, {}) is None

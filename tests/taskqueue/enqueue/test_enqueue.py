@@ -1,0 +1,266 @@
+"""Sending tasks: at once, many, and from coroutines."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from redis.exceptions import ConnectionError, OutOfMemoryError
+
+from django_redis_components.core.client import connections
+from django_redis_components.core.exceptions import ConfigurationError
+from django_redis_components.taskqueue import TaskResultStatus, get_queue, group, task
+from django_redis_components.taskqueue.store import messages
+from django_redis_components.taskqueue.store.tasks import new_ids
+from tests.support import Store, run_async, run_together
+from tests.taskqueue.support import base_key, queue_key, server_ms, work_off
+from tests.taskqueue.tasks import add, add_async, note, noted
+
+
+@task(max_attempts=2, backoff=60)
+def fail_with_pause() -> None:
+    raise LookupError("again in a minute")
+
+
+def test_an_enqueued_task_waits_and_its_result_says_so(store: Store) -> None:
+    before = server_ms(store)
+
+    result = add.enqueue(2, b=3)
+
+    assert (result.name, result.task, result.queue_name) == ("tests.taskqueue.tasks.add", add, "default")
+    assert (result.args, result.kwargs) == ([2], {"b": 3})
+    assert (result.state, result.status) == ("ready", TaskResultStatus.READY)
+    assert result.enqueued_at is not None
+    assert before <= result.enqueued_at.timestamp() * 1_000 <= server_ms(store)
+    assert len(result.id) == 20
+    assert store.raw.lrange(queue_key(store, "ready"), 0, -1) == [result.id.encode()]
+
+
+def test_what_enqueue_returned_equals_what_is_read_later(store: Store) -> None:
+    sent = add.using(run_after=60, priority=3).enqueue(2, 3)
+
+    read = add.get_result(sent.id)
+
+    for name in ("id", "name", "args", "kwargs", "state", "status", "enqueued_at", "run_after", "queue_name", "errors"):
+        assert getattr(read, name) == getattr(sent, name), name
+    assert read == sent
+    assert hash(read) == hash(sent)
+
+
+def test_no_delayed_task_is_due_before_its_delay_has_passed(store: Store) -> None:
+    delay = timedelta(milliseconds=10)
+    later = add.using(run_after=delay)
+    sent = [later.enqueue(1, 2) for _ in range(20)] + later.enqueue_many([((1, 2), {})] * 20)
+    sent += [result for _ in range(10) for result in group(later.s(1, 2), later.s(3, 4)).enqueue().results]
+
+    for result in sent:
+        before = result.run_after
+        result.refresh()
+        assert result.enqueued_at is not None
+        assert result.run_after is not None
+        assert result.run_after == before
+        assert result.run_after >= result.enqueued_at + delay
+
+
+def test_a_delay_of_nothing_is_none(store: Store) -> None:
+    sent = [add.using(run_after=0).enqueue(1, 2), *add.using(run_after=0).enqueue_many([((1, 2), {})] * 600)]
+
+    assert {result.state for result in sent} == {"ready"}
+    assert get_queue("default").depths().ready == 601
+
+
+def test_no_retry_is_due_before_its_pause_has_passed(store: Store) -> None:
+    results = [fail_with_pause.enqueue() for _ in range(20)]
+
+    work_off()
+
+    for result in results:
+        result.refresh()
+        (run,) = result.timeline
+        assert result.state == "retrying"
+        assert run.ended_at is not None
+        assert result.run_after is not None
+        assert result.run_after >= run.ended_at + timedelta(seconds=60)
+
+
+def test_the_async_twin_sends_as_well(store: Store) -> None:
+    async def send() -> Any:
+        result = await add.aenqueue(2, 3)
+        return result, await add.aget_result(result.id)
+
+    sent, read = run_async(send)
+    work_off()
+
+    sent.refresh()
+    assert read == sent
+    assert sent.return_value == 5
+
+
+def test_a_coroutine_function_runs_as_a_task(store: Store) -> None:
+    result = add_async.enqueue(2, 3)
+
+    work_off()
+
+    result.refresh()
+    assert result.return_value == 5
+
+
+@pytest.mark.parametrize("count", [0, 1, 501])
+def test_many_are_sent_in_order_with_a_result_for_each(store: Store, count: int) -> None:
+    results = note.enqueue_many(((number,), {}) for number in range(count))
+
+    assert [result.args for result in results] == [[number] for number in range(count)]
+    assert store.raw.lrange(queue_key(store, "ready"), 0, -1) == [result.id.encode() for result in results]
+    assert all(result.enqueued_at for result in results)
+    assert get_queue("default").depths().ready == count
+
+
+def test_many_are_sent_from_a_coroutine(store: Store) -> None:
+    results = run_async(note.using(queue_name="mail").aenqueue_many, [(["a"], {}), ([], {"what": "b"})])
+
+    work_off("mail")
+
+    assert noted == ["a", "b"]
+    assert [result.queue_name for result in results] == ["mail", "mail"]
+
+
+def test_many_with_large_arguments_go_in_several_parts(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server does nothing else while it accepts a part."""
+    monkeypatch.setattr(messages, "CHUNK_BYTES", 1_000)
+    sent = [note.message(["a" * 400], {}) for _ in range(7)]
+
+    parts = list(messages._chunks(sent))
+    results = note.enqueue_many([(["a" * 400], {})] * 7)
+
+    assert [len(part) for part in parts] == [3, 3, 1]
+    assert store.raw.lrange(queue_key(store, "ready"), 0, -1) == [result.id.encode() for result in results]
+
+
+def test_many_that_the_server_refuses_are_not_accepted_in_part(own_server: Store) -> None:
+    note.enqueue_many([((1,), {})])
+    before = sorted(own_server.keys())
+    used = own_server.raw.info("memory")["used_memory"]
+    own_server.raw.config_set("maxmemory", used // 2)
+    own_server.raw.config_set("maxmemory-policy", "noeviction")
+
+    with pytest.raises(OutOfMemoryError):
+        note.enqueue_many([((number,), {}) for number in range(10)])
+
+    assert sorted(own_server.keys()) == before
+
+
+def test_one_wrong_call_among_many_sends_none(redis_server: Store) -> None:
+    with pytest.raises(TypeError, match=r"^calls\[1\]: args\[0\] is a builtins\.set"):
+        note.enqueue_many([((1,), {}), (({1},), {})])
+
+    assert redis_server.keys() == []
+
+
+@pytest.mark.parametrize(
+    "call", [1, "ab", ((1,),), ((1,), {}, 3), ("ab", {}), ((1,), None), ((1,), [("what", 1)]), None]
+)
+def test_many_takes_pairs_of_arguments_only(redis_server: Store, call: Any) -> None:
+    with pytest.raises(TypeError) as caught:
+        note.enqueue_many([((1,), {}), call])
+
+    assert str(caught.value) == f"calls[1] is {call!r}: expected (args, kwargs), such as ((1, 2), {{}})."
+    assert redis_server.keys() == []
+
+
+def test_many_that_are_sent_again_after_a_lost_reply_are_there_once(store: Store) -> None:
+    sent = [note.message([number], {}) for number in range(3)]
+    (first,) = messages.calls_for(sent[:2])
+    (again,) = messages.calls_for(sent)
+    client = connections.client()
+
+    before = client.execute(first)
+    after = client.execute(again)
+
+    assert client.execute(again) == after
+    assert after[:2] == before
+    assert store.raw.lrange(queue_key(store, "ready"), 0, -1) == [message.id.encode() for message in sent]
+
+
+def test_one_that_is_sent_again_after_a_lost_reply_is_there_once(store: Store) -> None:
+    message = note.message([1], {})
+    client = connections.client()
+
+    replies = [client.execute(messages.call_for(message)) for _ in range(2)]
+
+    assert replies[0] == replies[1]
+    assert store.raw.lrange(queue_key(store, "ready"), 0, -1) == [message.id.encode()]
+
+
+def test_ids_are_new_however_many_are_made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = iter([b"\xf8" * 15 + bytes(15), *(bytes([number]) * 15 for number in range(1, 9))])
+    monkeypatch.setattr("os.urandom", lambda _: next(chance))
+
+    made = new_ids(2)
+
+    assert made == ["AQEBAQEBAQEBAQEBAQEB", "A" * 20], "one that begins with a dash would be taken for an option"
+
+
+def test_threads_that_send_together_lose_nothing(store: Store) -> None:
+    run_together(8, lambda number: [note.enqueue(number * 100 + turn) for turn in range(25)])
+
+    work_off()
+
+    assert sorted(noted) == [number * 100 + turn for number in range(8) for turn in range(25)]
+    for number in range(8):
+        mine = [what for what in noted if what // 100 == number]
+        assert mine == sorted(mine), "each thread's own tasks keep their order"
+
+
+@pytest.mark.parametrize("kind", ["seconds", "timedelta", "datetime"])
+def test_a_delayed_task_stands_at_its_time(store: Store, kind: str) -> None:
+    run_after = {
+        "seconds": 90.5,
+        "timedelta": timedelta(seconds=90.5),
+        "datetime": datetime.fromtimestamp(server_ms(store) / 1_000 + 90.5, UTC),
+    }[kind]
+
+    result = add.using(run_after=run_after).enqueue(2, 3)
+
+    [(task_id, due_ms)] = store.raw.zrange(queue_key(store, "sched"), 0, -1, withscores=True)
+    assert task_id.decode() == result.id
+    assert abs(due_ms - server_ms(store) - 90_500) < 5_000
+    assert (result.state, result.status) == ("scheduled", TaskResultStatus.READY)
+    assert result.run_after == datetime.fromtimestamp(math.ceil(due_ms) / 1_000, UTC)
+    depth = get_queue("default").depths()
+    assert (depth.ready, depth.scheduled, depth.next_due_at) == (0, 1, result.run_after)
+    assert work_off() == []
+
+
+@pytest.mark.parametrize("run_after", [0, timedelta(0), datetime(2020, 1, 1, tzinfo=UTC)], ids=repr)
+def test_a_task_whose_time_has_come_is_ready_at_once(store: Store, run_after: Any) -> None:
+    result = note.using(run_after=run_after).enqueue("now")
+
+    assert (result.state, result.run_after) == ("ready", None)
+    work_off()
+    assert noted == ["now"]
+
+
+def test_a_task_takes_the_bytes_it_was_promised(redis_server: Store) -> None:
+    results = note.enqueue_many([((1,), {})] * 50)
+
+    sizes = [redis_server.raw.memory_usage(base_key(redis_server, "t", result.id)) for result in results]
+
+    assert max(sizes) <= 220
+
+
+def test_an_alias_that_is_not_configured_is_named(redis_server: Store) -> None:
+    import dataclasses
+
+    with pytest.raises(ConfigurationError) as raised:
+        dataclasses.replace(add, connection="defualt").enqueue(1, 2)
+
+    assert str(raised.value) == ("REDIS_COMPONENTS[\"CONNECTIONS\"] has no 'defualt'. Did you mean 'default'?")
+
+
+def test_enqueueing_without_redis_is_an_error_of_redis_py(settings: Any) -> None:
+    settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": "redis://127.0.0.1:1/0", "RETRIES": 0}}}
+
+    with pytest.raises(ConnectionError, match=r"127\.0\.0\.1:1"):
+        add.enqueue(1, 2)

@@ -1,0 +1,31 @@
+"""What a process that only sends tasks loads."""
+
+from __future__ import annotations
+
+import sys
+
+from tests.support import Store
+from tests.support.processes import Children
+
+#: Parts of the queue that only workers, supervisors and pollers need.
+WORKERS_ONLY = tuple(f"django_redis_components.taskqueue.{name}" for name in ("worker", "supervisor", "forks"))
+
+
+def send_tasks() -> list[str]:
+    """Send tasks, ask for a result, and look at a queue as a web process does; which modules of workers are loaded."""
+    from django_redis_components.taskqueue import get_queue
+    from tests.taskqueue.tasks import note
+
+    result = note.enqueue(1)
+    note.enqueue_many([((2,), {}), ((3,), {})])
+    note.using(run_after=60).enqueue(4)
+    result.refresh()
+    get_queue("default").depths()
+    result.cancel()
+    return sorted(name for name in sys.modules if name.startswith(WORKERS_ONLY))
+
+
+def test_sending_tasks_loads_nothing_of_the_worker(redis_server: Store, children: Children) -> None:
+    child = children.call("tests.taskqueue.enqueue.test_imports:send_tasks")
+
+    assert child.result() == []

@@ -1,0 +1,233 @@
+"""Every key has a lifetime or an owner, and there is no kind of key that the room does not name."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from django_redis_components import taskqueue
+from django_redis_components.core.client import connections
+from django_redis_components.taskqueue import TaskResult, chain, get_queue, registry
+from django_redis_components.taskqueue.poller import Poller
+from django_redis_components.taskqueue.store.scripts import ANNOUNCE
+from tests.support import Store, eventually
+from tests.taskqueue.support import (
+    Ack,
+    base_key,
+    end_lease,
+    fall_due,
+    new_fetcher,
+    queue_key,
+    recover,
+    settle_now,
+    taskqueue_settings,
+    work_off,
+)
+from tests.taskqueue.tasks import add, come_back, fail, fail_thrice, note
+from tests.taskqueue.worker.test_leases import renew
+
+LEASE_S, FAILED_TTL_S = 100, 5_000
+
+#: Each kind in the room's docstring: what its keys look like, and the longest life of one in seconds (None: for ever).
+KINDS: dict[str, tuple[str, float | None]] = {
+    "t:<id>": (r"t:[\w-]{20}", FAILED_TTL_S),
+    "t:<id>:errors": (r"t:[\w-]{20}:errors", FAILED_TTL_S),
+    "t:<id>:done": (r"t:[\w-]{20}:done", 60),
+    "q:<queue>:front": (r"q:\w+:front", None),
+    "q:<queue>:ready": (r"q:\w+:ready", None),
+    "q:<queue>:prio": (r"q:\w+:prio", None),
+    "q:<queue>:sched": (r"q:\w+:sched", None),
+    "q:<queue>:running": (r"q:\w+:running", None),
+    "q:<queue>:failed": (r"q:\w+:failed", FAILED_TTL_S),
+    "q:<queue>:parked": (r"q:\w+:parked", None),
+    "bell:q:<queue>, :poller": (r"bell:(q:\w+|poller)", 60),
+    "bell:s:<supervisor>": (r"bell:s:[\w:]+", 60),
+    "queues, workers, idle": (r"queues|workers|idle", None),
+    "worker:<id>": (r"worker:[\w:]+", LEASE_S * 40),
+    "lane:<worker>:<lane>": (r"lane:[\w:]+:\w+", LEASE_S),
+    "poller": (r"poller", 10),
+    "contact": (r"contact", None),
+    "paused": (r"paused", None),
+    "q:<queue>:ghosts": (r"q:\w+:ghosts", None),
+    "q:<queue>:min:<minute>": (r"q:\w+:min:\d+", 181 * 60),
+    "q:<queue>:hour:<hour>": (r"q:\w+:hour:\d+", 337 * 3_600),
+    "q:<queue>:names:<hour>": (r"q:\w+:names:\d+", 241 * 60),
+    "q:<queue>:errs": (r"q:\w+:errs", FAILED_TTL_S),
+    "q:<queue>:err:<print>": (r"q:\w+:err:[0-9a-f]{16}", FAILED_TTL_S),
+    "rolled": (r"rolled(:\d+)?", 3 * 3_600),
+    "q:<queue>:purged": (r"q:\w+:purged", 7 * 86_400),
+    "u:<digest>": (r"u:[\w-]{22}", None),
+    "trial:<worker>": (r"trial:[\w:]+", 86_400),
+    "bins, bin:<bin>:<part>": (r"bins|bin:\w+:(front|ready|prio|sched)", None),
+    "schedules": (r"schedules", None),
+    "schedule:<name>": (r"schedule:\w+", None),
+    "op:<op>": (r"op:\w+", 60),
+    "flow:<flow>": (r"flow:[\w-]{20}", FAILED_TTL_S),
+    "q:<queue>:waiting": (r"q:\w+:waiting", None),
+    "q:<queue>:limited": (r"q:\w+:limited", None),
+    "q:<queue>:called": (r"q:\w+:called", None),
+    "slots:c:<key>": (r"slots:c:[\w.]+", None),
+    "waits:c:<key>": (r"waits:c:[\w.]+", 30 * 86_400),
+    "rate:r:<key>": (r"rate:r:[\w.]+", 60),
+    "limit:<limit>": (r"limit:[cr]:[\w.]+", 30 * 86_400),
+    "seq": (r"seq", None),
+}
+
+
+@pytest.fixture
+def busy_store(store: Store, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """A queue in which everything has happened that can happen to a task."""
+    taskqueue_settings(settings, LEASE=LEASE_S, FAILED_TTL=FAILED_TTL_S)
+    for queue in ("default", "mail"):
+        waited_for = add.using(queue_name=queue).enqueue(2, 3)
+        store.raw.hset(base_key(store, "t", waited_for.id), "W", 1)
+        fail.using(queue_name=queue).enqueue()
+        chain(add.using(queue_name=queue).s(2, 3), fail.using(queue_name=queue).si(), add.s(1)).enqueue()
+        fail_thrice.using(queue_name=queue, backoff=60).enqueue()
+        come_back.using(queue_name=queue).enqueue(60)
+        work_off(queue)
+        with monkeypatch.context() as elsewhere:
+            note.using(queue_name=queue).enqueue("parked")
+            elsewhere.setattr(registry, "_tasks", {})
+            work_off(queue)
+        given_back = note.using(queue_name=queue, max_deliveries=1).enqueue("back")
+        worker = new_fetcher(queue, worker=f"giver:{queue}")
+        [job] = worker.fetch("0", 1)
+        settle_now(worker, Ack(job.id, job.token, "back"))
+        new_fetcher(queue, worker=f"dies:{queue}").fetch("0", 1)
+        end_lease(store, given_back.id, queue=queue)
+        recover()
+        suspect = note.using(queue_name=queue, max_deliveries=2).enqueue("suspect")
+        new_fetcher(queue, worker=f"dies:too:{queue}").fetch("0", 1)
+        end_lease(store, suspect.id, queue=queue)
+        recover()
+        work_off(queue)
+        note.using(queue_name=queue).enqueue_many([((number,), {}) for number in range(4)])
+        worker = new_fetcher(queue, worker=f"runs:{queue}")
+        running, back = worker.fetch("0", 2)
+        settle_now(worker, Ack(back.id, back.token, "back"))
+        renew(f"runs:{queue}", {running.id: running.token}, LEASE_S * 1_000)
+        TaskResult(note, note.name, running.id, "default", {}).cancel()
+        note.using(queue_name=queue, run_after=60).enqueue("later")
+        fall_due(store, note.using(queue_name=queue, run_after=60).enqueue("due"), queue=queue)
+        note.using(queue_name=queue, priority=5, unique=True).enqueue("urgent")
+        note.using(queue_name=queue).enqueue("not at all").cancel()
+    note.using(queue_name="old").enqueue("never")
+    get_queue("old").purge()
+    chain(note.using(queue_name="old", run_after=60).s("first"), note.using(queue_name="flows").s()).enqueue()
+    note.using(queue_name="limited", concurrency=1).enqueue_many([(("waits for a slot",), {})] * 2)
+    note.using(queue_name="limited", rate="1/m").enqueue_many([(("waits for its turn",), {})] * 3)
+    new_fetcher("limited", worker="takes").fetch("0", 9)
+    get_queue("old").pause("a look")
+    minute = next(key for key in store.keys() if b":q:mail:min:" in key)  # noqa: SIM118 - a Store is no dict
+    past = b"%s:%d" % (minute.rpartition(b":")[0], int(minute.rpartition(b":")[2]) - 1)
+    store.raw.set(past, store.raw.get(minute), ex=60)
+    store.raw.delete(base_key(store, "rolled"))
+    recover()
+    rows = ["nightly", 1, "0 3 * * *", 0, "{}"]
+    connections.client().execute(ANNOUNCE(base=base_key(store), poller="here:poller", keep_ms=1_000, rows=rows))
+    Poller(connections.client()).step()
+    return store
+
+
+def kinds(store: Store) -> dict[str, list[bytes]]:
+    """The keys of the test by kind; those of no kind stand under an empty name."""
+    found: dict[str, list[bytes]] = {}
+    prefix = base_key(store) + ":"
+    for key in store.keys():  # noqa: SIM118 - a Store is no dict
+        rest = key.decode().removeprefix(prefix)
+        kind = next((name for name, (pattern, _) in KINDS.items() if re.fullmatch(pattern, rest)), "")
+        found.setdefault(kind, []).append(key)
+    return found
+
+
+def test_the_table_of_the_room_is_the_one_of_this_test() -> None:
+    table = (taskqueue.__doc__ or "").split("=\n")[2]
+
+    assert [line[:25].rstrip() for line in table.splitlines() if line and not line.startswith("=")] == list(KINDS)
+
+
+def test_there_are_keys_of_each_kind_and_of_no_other(busy_store: Store) -> None:
+    assert set(kinds(busy_store)) == set(KINDS)
+
+
+@pytest.mark.contract
+def test_no_key_lives_longer_than_its_kind_may(busy_store: Store) -> None:
+    for kind, keys in kinds(busy_store).items():
+        longest_s = KINDS[kind][1]
+        for key in keys:
+            left_ms = busy_store.raw.pttl(key)
+            if longest_s is None:
+                assert left_ms == -1, key
+            elif kind == "flow:<flow>" and int(busy_store.raw.hget(key, "left")) > 0:
+                assert left_ms == -1, f"{key!r}: a flow that has not finished has no end"
+            elif kind == "t:<id>" and busy_store.raw.hget(key, "s") not in (b"successful", b"failed", b"cancelled"):
+                assert left_ms == -1, f"{key!r}: a task that has not finished has no end"
+            else:
+                assert 0 < left_ms <= longest_s * 1_000, key
+
+
+def test_a_success_lives_as_long_as_its_task_says(store: Store) -> None:
+    short, usual = add.using(result_ttl=120).enqueue(1, 2), add.enqueue(1, 2)
+
+    work_off()
+
+    assert 110 < store.raw.ttl(base_key(store, "t", short.id)) <= 120
+    assert 590 < store.raw.ttl(base_key(store, "t", usual.id)) <= 600
+
+
+def test_when_all_is_done_nothing_is_left_but_the_results(store: Store, settings: Any) -> None:
+    taskqueue_settings(settings, LEASE=LEASE_S, FAILED_TTL=FAILED_TTL_S)
+    for priority in (-1, 0, 1):
+        note.using(priority=priority).enqueue(priority)
+    fall_due(store, note.using(run_after=60).enqueue("due"))
+
+    work_off()
+
+    assert set(kinds(store)) == {
+        "t:<id>",
+        "bell:q:<queue>, :poller",
+        "queues, workers, idle",
+        "lane:<worker>:<lane>",
+        "seq",
+        "q:<queue>:min:<minute>",
+        "q:<queue>:names:<hour>",
+    }
+
+
+def test_when_results_have_expired_there_are_no_more_keys_than_before(store: Store) -> None:
+    def pass_through(count: int) -> None:
+        results = note.using(result_ttl=0.05).enqueue_many([((number,), {}) for number in range(count)])
+        work_off()
+        records = {base_key(store, "t", result.id).encode() for result in results}
+        eventually(lambda: not records & set(store.keys()))
+
+    def lasting() -> list[bytes]:
+        """Without the batches that a lane keeps for as long as a lease; a new minute or hour begins at any time."""
+        keys = store.keys()
+        kinds = {re.sub(rb":(min|hour|names|rolled):\d+$", rb":\1", key) for key in keys}
+        return sorted(key for key in kinds if b":lane:" not in key)
+
+    pass_through(5)
+    before = lasting()
+
+    pass_through(500)
+
+    assert lasting() == before
+
+
+def test_the_poller_prunes_old_failures_and_workers(store: Store, settings: Any) -> None:
+    taskqueue_settings(settings, FAILED_TTL=FAILED_TTL_S)
+    fail.enqueue("kept")
+    work_off()
+    renew("lives", {})
+    store.raw.zadd(queue_key(store, "failed"), {"old": 1})
+    store.raw.zadd(base_key(store, "workers"), {"gone": 1})
+
+    recover()
+
+    assert store.raw.zrange(base_key(store, "workers"), 0, -1) == [b"lives"]
+    assert b"old" not in store.raw.zrange(queue_key(store, "failed"), 0, -1)
+    assert store.raw.zcard(queue_key(store, "failed")) == 1

@@ -1,0 +1,160 @@
+"""Limits under all that can happen to tasks: never exceeded, and nobody is left waiting for ever."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from django_redis_components.taskqueue import (
+    Concurrency,
+    NotScheduled,
+    Purge,
+    Rate,
+    TaskResult,
+    get_queue,
+)
+from django_redis_components.taskqueue.store.job import Ack, Job
+from django_redis_components.taskqueue.worker.execution import execute
+from django_redis_components.taskqueue.worker.fetcher import Fetcher
+from tests.support import Store, eventually
+from tests.taskqueue.support import base_key, end_lease, new_fetcher, queue_key, recover, settle_now
+from tests.taskqueue.tasks import fail, fail_thrice, note
+
+QUEUES = ("a", "b")
+SLOTS = {"few": 2, "one": 1}
+RATES: dict[str, tuple[int, float]] = {"slow": (1, 0.01), "quick": (1, 0.003)}
+
+
+class Site:
+    """Sends, works, dies and meddles at random."""
+
+    def __init__(self, store: Store, seed: int) -> None:
+        self.store = store
+        self.chance = random.Random(seed)
+        self.sent: list[TaskResult] = []
+        self.held: list[tuple[Fetcher, Job]] = []
+        self.purges: list[Purge] = []
+        self.fetchers = 0
+        self.acts: list[Callable[[], object]] = [
+            *[self.send] * 5,
+            *[self.fetch] * 6,
+            *[self.settle] * 6,
+            *[self.cancel, self.move, self.die, self.die],
+            *[self.purge, self.undo, self.pause, self.resume, self.retry],
+        ]
+
+    def send(self) -> None:
+        chance = self.chance
+        options: dict[str, Any] = {"queue_name": chance.choice(QUEUES)}
+        if chance.random() < 0.7:
+            group = chance.choice(list(SLOTS))
+            options["concurrency"] = Concurrency(SLOTS[group], group=group)
+        if chance.random() < 0.6:
+            group = chance.choice(list(RATES))
+            options["rate"] = Rate(RATES[group], group=group)
+        options |= chance.choice([{}, {}, {"priority": 5}, {"priority": -5}, {"run_after": 0.02}])
+        what: Any = chance.choice([note, note, fail, fail_thrice])
+        self.sent += what.using(**options).enqueue_many([(("text",), {})] * chance.randrange(1, 5))
+
+    def fetch(self) -> None:
+        self.fetchers += 1
+        queues = self.chance.choice([QUEUES, QUEUES[::-1], QUEUES[:1], QUEUES[1:]])
+        fetcher = new_fetcher(*queues, worker=f"w:{self.fetchers}")
+        self.held += [(fetcher, job) for job in fetcher.fetch("0", self.chance.randrange(1, 6))]
+
+    def settle(self) -> None:
+        for _ in range(min(len(self.held), 3)):
+            fetcher, job = self.held.pop(self.chance.randrange(len(self.held)))
+            ack = execute(job) if self.chance.random() < 0.8 else Ack(job.id, job.token, "back")
+            settle_now(fetcher, ack)
+
+    def die(self) -> None:
+        if self.held:
+            _, job = self.held.pop(self.chance.randrange(len(self.held)))
+            end_lease(self.store, job.id, queue=job.queue)
+            recover()
+
+    def cancel(self) -> None:
+        for result in self.chance.sample(self.sent, min(2, len(self.sent))):
+            result.cancel()
+
+    def move(self) -> None:
+        for result in get_queue(self.chance.choice(QUEUES)).jobs("scheduled"):
+            if self.chance.random() < 0.3:
+                try:
+                    result.reschedule(self.chance.choice([0, 0.005, 0.05]))
+                except NotScheduled:
+                    continue
+
+    def purge(self) -> None:
+        if self.chance.random() < 0.3:
+            self.purges.append(get_queue(self.chance.choice(QUEUES)).purge())
+
+    def undo(self) -> None:
+        if self.purges:
+            purge = self.purges.pop(self.chance.randrange(len(self.purges)))
+            get_queue(purge.queue).undo_purge(purge)
+
+    def pause(self) -> None:
+        get_queue(self.chance.choice(QUEUES)).pause()
+
+    def resume(self) -> None:
+        get_queue(self.chance.choice(QUEUES)).resume()
+
+    def retry(self) -> None:
+        get_queue(self.chance.choice(QUEUES)).retry_failed()
+
+    def check(self) -> None:
+        """Slots are held by those that run, and by nobody else; limits hold."""
+        running: dict[str, set[bytes]] = {}
+        for queue in QUEUES:
+            for task_id in self.store.raw.zrange(queue_key(self.store, "running", queue), 0, -1):
+                said = self.store.raw.hget(base_key(self.store, "t", task_id.decode()), "C")
+                if said:
+                    running.setdefault(said.decode().partition("/")[2], set()).add(task_id)
+        for group, limit in SLOTS.items():
+            holders = set(self.store.raw.zrange(base_key(self.store, "slots", f"c:{group}"), 0, -1))
+            assert holders == running.get(group, set())
+            assert len(holders) <= limit
+
+    def finish(self) -> None:
+        """Let all that was sent come to its end."""
+        while self.purges:
+            self.undo()
+        for queue in QUEUES:
+            get_queue(queue).resume()
+        for fetcher, job in self.held:
+            settle_now(fetcher, execute(job))
+        eventually(self._has_worked_off)
+
+    def _has_worked_off(self) -> bool:
+        self.fetchers += 1
+        fetcher = new_fetcher(*QUEUES, worker=f"w:{self.fetchers}")
+        while jobs := fetcher.fetch("0", 4):
+            for job in jobs:
+                settle_now(fetcher, execute(job))
+        depths = [get_queue(queue).depths() for queue in QUEUES]
+        return all(depth.ready + depth.scheduled == 0 for depth in depths)
+
+
+@pytest.mark.contract
+@pytest.mark.parametrize("seed", range(2))
+def test_limits_hold_and_every_task_comes_to_its_end(store: Store, seed: int) -> None:
+    site = Site(store, seed)
+    for _ in range(150):
+        site.chance.choice(site.acts)()
+        site.check()
+
+    site.finish()
+
+    states = Counter[str]()
+    for result in site.sent:
+        result.refresh()
+        states[result.state] += 1
+    assert set(states) <= {"successful", "failed", "cancelled"}
+    left = (":limited", ":called", ":slots:", ":ghosts")
+    assert not [key for key in store.keys() if any(part in key.decode() for part in left)]  # noqa: SIM118

@@ -1,0 +1,145 @@
+"""With several databases: whose commit a task waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.db import transaction
+from django.db.utils import ConnectionHandler
+
+from django_redis_components.taskqueue import InvalidTask, chain, get_queue
+from tests.support import Store
+from tests.support.pools import aclose_pools
+from tests.taskqueue.support import taskqueue_settings
+from tests.taskqueue.tasks import add, note
+
+
+@pytest.fixture(autouse=True)
+def _three_databases(monkeypatch: pytest.MonkeyPatch, django_db_blocker: Any, tmp_path: Path) -> Iterator[None]:
+    """The site has "default", "books" and "shop". The mark `django_db` would know the first one alone.
+
+    In files: Django never closes a database in memory.
+    """
+    names = ("default", "books", "shop")
+    site = ConnectionHandler(
+        {name: {"ENGINE": "django.db.backends.sqlite3", "NAME": tmp_path / name} for name in names}
+    )
+    monkeypatch.setattr("django.db.transaction.connections", site)
+    monkeypatch.setattr("django_redis_components.taskqueue.on_commit.connections", site)
+    with django_db_blocker.unblock():
+        yield
+    site.close_all()
+
+
+def ready() -> int:
+    return get_queue("default").depths().ready
+
+
+def on_commit(**options: Any) -> Any:
+    return add.using(**options).enqueue_on_commit(2, 3)
+
+
+def by_setting(**options: Any) -> Any:
+    return add.using(**options).enqueue(2, 3)
+
+
+def many(**options: Any) -> Any:
+    return add.using(**options).enqueue_many([((2, 3), {})])
+
+
+def flow(**options: Any) -> Any:
+    return chain(add.using(**options).s(2, 3)).enqueue_on_commit()
+
+
+def twin(**options: Any) -> Any:
+    """Its transaction is that of this thread."""
+
+    async def send() -> Any:
+        try:
+            return await add.using(**options).aenqueue_on_commit(2, 3)
+        finally:
+            await aclose_pools()
+
+    return async_to_sync(send)()
+
+
+WAYS = pytest.mark.parametrize("send", [on_commit, by_setting, many, flow, twin])
+
+
+@WAYS
+def test_a_transaction_of_another_database_is_waited_for(
+    redis_server: Store, settings: Any, send: Callable[..., Any]
+) -> None:
+    taskqueue_settings(settings, ENQUEUE_ON_COMMIT=send in (by_setting, many))
+
+    with transaction.atomic("shop"):
+        send()
+        assert ready() == 0
+    assert ready() == 1
+
+
+def test_it_is_not_sent_when_that_transaction_is_rolled_back(redis_server: Store) -> None:
+    with transaction.atomic("shop"):
+        on_commit()
+        transaction.set_rollback(True, using="shop")
+
+    assert ready() == 0
+
+
+def test_the_default_database_goes_before_others(redis_server: Store) -> None:
+    with transaction.atomic("shop"):
+        with transaction.atomic():
+            on_commit()
+            assert ready() == 0
+        assert ready() == 1
+
+
+@WAYS
+def test_a_task_says_whose_commit_is_meant(redis_server: Store, settings: Any, send: Callable[..., Any]) -> None:
+    taskqueue_settings(settings, ENQUEUE_ON_COMMIT=send in (by_setting, many))
+
+    with transaction.atomic("shop"):
+        with transaction.atomic(), transaction.atomic("books"):
+            send(database="shop")
+        assert ready() == 0
+    assert ready() == 1
+
+
+def test_a_database_that_is_meant_and_in_no_transaction_is_not_waited_for(redis_server: Store) -> None:
+    with transaction.atomic():
+        on_commit(database="shop")
+        assert ready() == 1
+
+
+@WAYS
+def test_who_does_not_say_which_of_several_is_told_to(
+    redis_server: Store, settings: Any, send: Callable[..., Any]
+) -> None:
+    taskqueue_settings(settings, ENQUEUE_ON_COMMIT=send in (by_setting, many))
+
+    with transaction.atomic("shop"), transaction.atomic("books"), pytest.raises(InvalidTask) as caught:
+        send()
+
+    assert str(caught.value) == (
+        "Several databases are in a transaction ('books', 'shop'): say whose commit is waited for, as in"
+        " using(database='books')."
+    )
+    assert ready() == 0
+
+
+def test_the_tasks_of_a_flow_agree_on_the_database() -> None:
+    with pytest.raises(InvalidTask) as caught:
+        chain(add.using(database="shop").s(1, 2), note.s(), note.using(database="books").s()).enqueue_on_commit()
+
+    assert str(caught.value) == (
+        "The tasks of the flow wait for commits of different databases ('books', 'shop'): they are sent together."
+    )
+
+
+def test_a_database_is_named_by_text() -> None:
+    with pytest.raises(InvalidTask, match=r"^database=1: expected the alias of a database, or None\.$"):
+        add.using(database=1)  # type: ignore[typeddict-item]

@@ -1,0 +1,494 @@
+"""`rate`: no more of a task start in a time than its rate says, over all workers; each starts at its exact moment."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from django_redis_components.locks import Lock, lock
+from django_redis_components.taskqueue import Concurrency, Rate, TaskResult, get_queue, task
+from django_redis_components.taskqueue.task import Task
+from django_redis_components.taskqueue.worker.execution import execute
+from django_redis_components.taskqueue.worker.fetcher import Fetcher
+from tests.support import Store, eventually, run_together
+from tests.taskqueue.support import (
+    Ack,
+    base_key,
+    end_lease,
+    fall_due,
+    new_fetcher,
+    queue_key,
+    recover,
+    running_worker,
+    server_ms,
+    settle_now,
+    work_off,
+    work_until_finished,
+)
+from tests.taskqueue.tasks import fail_thrice, note, noted
+
+#: One now, and the next in an hour.
+hourly = note.using(rate=(1, 3_600))
+HOUR_MS = 3_600_000
+
+
+@task(rate="100/s")
+@lock("rate:{number}", on_conflict="delay")
+def alone(number: int) -> int:
+    return number
+
+
+def take(fetcher: Fetcher, want: int = 100) -> list[Any]:
+    """The words of what is leased now."""
+    return [job.message()[0][0] for job in fetcher.fetch("0", want)]
+
+
+def send(what: Task[..., Any], *words: Any) -> list[TaskResult]:
+    return what.enqueue_many([((word,), {}) for word in words])
+
+
+def start_us(store: Store, result: TaskResult) -> int:
+    """When its last lease began."""
+    return int(store.raw.hget(base_key(store, "t", result.id), "l"))
+
+
+def due_ms(store: Store, result: TaskResult, queue: str = "default") -> float | None:
+    score: float | None = store.raw.zscore(queue_key(store, "sched", queue), result.id)
+    return score
+
+
+def an_hour_passes(store: Store, queue: str = "default") -> None:
+    """The called ones have fallen due, and the rate lets one start.
+
+    A moment is called at the next whole millisecond, so it takes one more to have fallen due for certain.
+    """
+    for key in [key for key in store.keys() if b":rate:r:" in key]:  # noqa: SIM118 - a Store is no dict
+        store.raw.set(key, int(store.raw.get(key)) - HOUR_MS * 1_000, keepttl=True)
+    sched = queue_key(store, "sched", queue)
+    for task_id, score in store.raw.zrange(sched, 0, -1, withscores=True):
+        store.raw.zadd(sched, {task_id: score - HOUR_MS - 1})
+
+
+def test_a_task_over_the_rate_waits_for_its_exact_moment(store: Store) -> None:
+    first, second, third = send(hourly, 1, 2, 3)
+
+    assert take(new_fetcher()) == [1]
+
+    exact_us = start_us(store, first) + HOUR_MS * 1_000
+    assert due_ms(store, second) == -(-exact_us // 1_000)
+    assert due_ms(store, third) is None, "it waits behind the second"
+    for result, ahead in ((second, 1), (third, 2)):
+        result.refresh()
+        assert (result.state, result.attempts, result.errors) == ("scheduled", 0, [])
+        expected_us = start_us(store, first) + ahead * HOUR_MS * 1_000
+        assert abs(result.run_after.timestamp() * 1e6 - expected_us) < 1_000_000  # type: ignore[union-attr]
+    depth = get_queue("default").depths()
+    assert (depth.ready, depth.scheduled, depth.limited, depth.running) == (0, 2, 1, 1)
+    assert [job.args[0] for job in get_queue("default").jobs("scheduled")] == [2, 3]
+    assert get_queue("default").jobs("ready") == []
+
+
+def test_one_after_the_other_starts_when_its_time_has_come(store: Store) -> None:
+    send(hourly, *range(4))
+    fetcher = new_fetcher()
+
+    started = [take(fetcher)]
+    for _ in range(3):
+        assert take(new_fetcher(worker="early")) == []
+        an_hour_passes(store)
+        started.append(take(fetcher))
+
+    assert started == [[0], [1], [2], [3]]
+    assert not [key for key in store.keys() if b":called" in key or b":limited" in key]  # noqa: SIM118
+
+
+@pytest.mark.parametrize("want", [1, 100])
+def test_they_start_in_their_order_and_never_too_soon(store: Store, want: int) -> None:
+    results = send(note.using(rate=(200, 1)), *range(15))
+    fetcher = new_fetcher()
+
+    def all_started() -> bool:
+        for job in fetcher.fetch("0", want):
+            fetcher.settle(execute(job))
+        return len(noted) == 15
+
+    eventually(all_started)
+
+    assert noted == list(range(15))
+    starts = [start_us(store, result) for result in results]
+    assert min(later - earlier for earlier, later in itertools.pairwise(starts)) >= 5_000
+
+
+def test_workers_start_each_when_it_falls_due(redis_server: Store) -> None:
+    with running_worker(threads=2, worker="here:1"), running_worker(threads=2, worker="here:2"):
+        results = send(note.using(rate="50/s"), *range(20))
+        for result in results:
+            result.wait(60)
+
+    assert noted == list(range(20))
+    starts = [start_us(redis_server, result) for result in results]
+    assert min(later - earlier for earlier, later in itertools.pairwise(starts)) >= 20_000
+
+
+@pytest.mark.parametrize(("burst", "rate"), [(1, (20, 0.1)), (5, (20, 0.1)), (1, (2_000, 1))])
+def test_in_no_window_more_start_than_the_rate_and_the_burst_allow(
+    redis_server: Store, burst: int, rate: tuple[int, float]
+) -> None:
+    results = send(note.using(rate=Rate(rate, burst=burst)), *range(60))
+    lanes = [new_fetcher(worker=f"w:{number}") for number in range(3)]
+
+    def fetch_until_done(number: int) -> None:
+        def done() -> bool:
+            for job in lanes[number].fetch("0", 7):
+                settle_now(lanes[number], execute(job))
+            return len(noted) == 60
+
+        eventually(done)
+
+    run_together(3, fetch_until_done)
+
+    starts = sorted(start_us(redis_server, result) for result in results)
+    count, window_us = rate[0], round(rate[1] * 1_000_000)
+    allowed = count + max(burst, rate[0] * 5 // round(1_000 * rate[1])) - 1
+    for start in starts:
+        assert sum(start <= other < start + window_us for other in starts) <= allowed
+
+
+def test_a_burst_may_start_at_once_after_a_pause(store: Store) -> None:
+    send(note.using(rate=Rate((4, 3_600), burst=3)), *range(5))
+
+    assert take(new_fetcher()) == [0, 1, 2]
+    assert get_queue("default").depths().scheduled == 2
+
+
+def test_a_burst_of_those_that_waited_starts_in_one_call(store: Store) -> None:
+    send(note.using(rate=Rate((4, 3_600), burst=4)), *range(10))
+    fetcher = new_fetcher()
+    assert take(fetcher) == [0, 1, 2, 3]
+    an_hour_passes(store)
+
+    assert take(fetcher) == [4, 5, 6, 7]
+
+
+def test_who_waits_does_not_hold_back_those_behind_it(store: Store) -> None:
+    send(hourly, "first", "waits", "waits too")
+    send(note, "behind")
+
+    assert take(new_fetcher()) == ["first", "behind"]
+
+
+def test_who_is_over_the_rate_rings_nobody(store: Store) -> None:
+    send(hourly, *range(5))
+    fetcher = new_fetcher()
+    take(fetcher)
+    for name in ("q:default", "poller"):
+        store.raw.delete(base_key(store, "bell", name))
+
+    assert take(new_fetcher(worker="b")) == []
+    assert new_fetcher(worker="c").seconds_to_due() is None
+    assert 3_590 < (fetcher.seconds_to_due() or 0) < 3_601
+
+    assert not [key for key in store.keys() if b":bell:" in key]  # noqa: SIM118 - a Store is no dict
+
+
+def test_a_task_of_higher_priority_goes_first(store: Store) -> None:
+    send(hourly, "first", "second", "third")
+    fetcher = new_fetcher()
+    take(fetcher)
+    send(hourly.using(priority=5), "urgent", "urgent too")
+    assert take(fetcher) == []
+
+    started = []
+    for _ in range(4):
+        an_hour_passes(store)
+        started += take(fetcher)
+
+    assert started == ["urgent", "urgent too", "second", "third"]
+
+
+def test_retries_and_delayed_tasks_pass_the_gate(store: Store) -> None:
+    group = Rate((1, 3_600), group="all")
+    retried = fail_thrice.using(rate=group, backoff=0).enqueue()
+    delayed = note.using(rate=group, run_after=60).enqueue("delayed")
+    fall_due(store, delayed)
+    assert [job.id for job in work_off()] == [delayed.id]
+    assert work_off() == []
+
+    an_hour_passes(store)
+
+    assert [job.id for job in work_off()] == [retried.id]
+    retried.refresh()
+    assert (retried.state, len(retried.errors)) == ("scheduled", 1)
+    an_hour_passes(store)
+    assert [job.id for job in work_off()] == [retried.id]
+
+
+def test_a_recovered_task_passes_the_gate_before_those_that_wait(store: Store) -> None:
+    results = send(hourly, *range(3))
+    new_fetcher(worker="dies").fetch("0", 9)
+    end_lease(store, results[0].id)
+    recover()
+    fetcher = new_fetcher(worker="lives")
+    assert take(fetcher) == [], "its start was counted"
+
+    started = []
+    for _ in range(3):
+        an_hour_passes(store)
+        started += take(fetcher)
+
+    assert started == [0, 1, 2]
+
+
+def test_who_is_called_and_is_cancelled_gives_its_turn_to_the_next(store: Store) -> None:
+    first, second, third, fourth = send(hourly, *range(4))
+    take(new_fetcher())
+    for name in ("q:default", "poller"):
+        store.raw.delete(base_key(store, "bell", name))
+
+    assert second.cancel()
+    assert fourth.cancel()
+
+    exact_us = start_us(store, first) + HOUR_MS * 1_000
+    assert due_ms(store, third) == -(-exact_us // 1_000)
+    assert get_queue("default").depths().scheduled == 1
+    assert all(store.raw.exists(base_key(store, "bell", name)) for name in ("q:default", "poller"))
+    an_hour_passes(store)
+    assert take(new_fetcher(worker="b")) == [2]
+
+
+def test_who_was_called_too_late_gives_its_turn_to_the_next(store: Store) -> None:
+    _, second, _ = send(hourly.using(expires=86_400), *range(3))
+    fetcher = new_fetcher()
+    take(fetcher)
+    store.raw.hset(base_key(store, "t", second.id), "X", "1 60000")
+
+    an_hour_passes(store)
+
+    eventually(lambda: take(fetcher) == [2])
+    second.refresh()
+    assert second.state == "expired"
+
+
+def test_who_is_put_off_gives_its_turn_to_the_next(store: Store) -> None:
+    _, second, third = send(hourly, *range(3))
+    take(new_fetcher())
+
+    second.reschedule(7_200)
+
+    assert due_ms(store, third) is not None
+    an_hour_passes(store)
+    fetcher = new_fetcher(worker="b")
+    assert take(fetcher) == [2]
+    an_hour_passes(store)
+    assert take(fetcher) == [1]
+
+
+def test_run_now_does_not_pass_the_rate(store: Store) -> None:
+    _, second, third = send(hourly, *range(3))
+    fetcher = new_fetcher()
+    take(fetcher)
+
+    third.run_now()
+    second.run_now()
+
+    assert take(fetcher) == []
+    assert get_queue("default").depths().scheduled == 2
+    an_hour_passes(store)
+    assert take(fetcher) == [1]
+    an_hour_passes(store)
+    assert take(fetcher) == [2]
+
+
+def test_one_in_the_line_can_be_given_a_time(store: Store) -> None:
+    _, _, third = send(hourly, *range(3))
+    take(new_fetcher())
+
+    third.reschedule(10)
+
+    assert abs((due_ms(store, third) or 0) - server_ms(store) - 10_000) < 5_000
+    assert store.raw.zcard(queue_key(store, "limited")) == 0
+
+
+def test_after_a_purge_those_that_come_wait_for_nobody(store: Store) -> None:
+    *_, fourth = send(hourly, *range(4))
+    fetcher = new_fetcher()
+    take(fetcher)
+
+    purge = get_queue("default").purge()
+
+    assert purge.count == 3
+    send(hourly, "young")
+    assert take(fetcher) == []
+    an_hour_passes(store)
+    assert take(fetcher) == ["young"]
+    assert get_queue("default").undo_purge(purge) == 3
+    fourth.refresh()
+    assert fourth.state == "ready"
+    started = []
+    for _ in range(4):
+        started += take(fetcher)
+        an_hour_passes(store)
+    assert started == [1, 2, 3]
+
+
+def test_queues_share_a_rate(store: Store) -> None:
+    send(hourly, 1, 2)
+    send(hourly.using(queue_name="mail"), 3, 4)
+    fetcher = new_fetcher("default", "mail")
+    assert take(fetcher) == [1]
+
+    started = []
+    for _ in range(4):
+        an_hour_passes(store)
+        an_hour_passes(store, "mail")
+        started += take(fetcher)
+
+    assert started == [2, 3, 4]
+
+
+def test_a_paused_queue_does_not_keep_the_rate_from_another(store: Store) -> None:
+    send(hourly, 1, 2)
+    send(hourly.using(queue_name="mail"), 3)
+    fetcher = new_fetcher("default", "mail")
+    assert take(fetcher) == [1]
+    get_queue("default").pause()
+
+    an_hour_passes(store)
+    an_hour_passes(store, "mail")
+
+    assert take(fetcher) == [3]
+    get_queue("default").resume()
+    assert take(fetcher) == []
+    an_hour_passes(store)
+    assert take(fetcher) == [2]
+
+
+def test_a_called_task_whose_record_is_gone_holds_nobody_back(store: Store) -> None:
+    _, second, _ = send(hourly, *range(3))
+    fetcher = new_fetcher()
+    take(fetcher)
+    store.raw.delete(base_key(store, "t", second.id))
+    an_hour_passes(store)
+    assert take(fetcher) == []
+
+    send(hourly, "young")
+
+    assert take(fetcher) == ["young"]
+    an_hour_passes(store)
+    assert take(fetcher) == [2]
+
+
+def test_a_higher_rate_holds_at_once_and_for_those_that_wait(store: Store) -> None:
+    first, second, third = send(hourly, *range(3))
+    fetcher = new_fetcher()
+    take(fetcher)
+
+    [fourth] = send(note.using(rate=(1, 0.5)), 3)
+    assert take(fetcher) == [], "it waits behind those that came first"
+    assert (due_ms(store, second) or 0) - server_ms(store) <= 501
+
+    work_until_finished(second, third, fourth)
+    assert noted == [1, 2, 3]
+    assert first.id
+
+
+def test_a_lower_rate_holds_from_the_next_start_on(store: Store) -> None:
+    first, second, third = send(note.using(rate=(1, 0.02)), *range(3))
+    fetcher = new_fetcher()
+    take(fetcher)
+
+    send(hourly, 3)
+    eventually(lambda: take(fetcher) == [1])
+
+    exact_us = start_us(store, second) + HOUR_MS * 1_000
+    assert due_ms(store, third) == -(-exact_us // 1_000)
+    assert first.id
+
+
+def test_a_lock_that_delays_goes_with_a_rate(store: Store) -> None:
+    first, second = alone.enqueue(1), alone.enqueue(1)
+
+    with Lock("rate:1"):
+        work_off()
+    work_until_finished(first, second)
+
+    assert (first.attempts, second.attempts) == (1, 1)
+
+
+def test_what_remains_of_a_rate_goes_by_itself(store: Store) -> None:
+    send(hourly, 1)
+    take(new_fetcher())
+
+    assert 3_590_000 < store.raw.pttl(base_key(store, "rate", f"r:{note.name}")) <= HOUR_MS
+    assert 29 * 86_400 < store.raw.ttl(base_key(store, "limit", f"r:{note.name}")) <= 30 * 86_400
+
+
+both = note.using(rate=(1, 3_600), concurrency=1)
+
+
+def test_with_both_limits_each_holds(store: Store) -> None:
+    send(both, *range(4))
+    fetcher = new_fetcher()
+    [job] = fetcher.fetch("0", 9)
+    an_hour_passes(store)
+    assert take(fetcher) == [], "the slot is taken"
+
+    settle_now(fetcher, execute(job))
+    [job] = fetcher.fetch("0", 9)
+    assert job.message()[0] == [1]
+    settle_now(fetcher, execute(job))
+    assert take(fetcher) == [], "the rate is reached"
+
+    an_hour_passes(store)
+    assert take(fetcher) == [2]
+
+
+def test_who_is_over_its_rate_leaves_the_slot_to_another(store: Store) -> None:
+    by_word = note.using(concurrency=Concurrency(2, group="all"), rate=Rate((1, 3_600), key="{what}"))
+    send(by_word, *["kim"] * 6, "lee", "lee", "kim")
+    fetcher = new_fetcher()
+    first, second = fetcher.fetch("0", 9)
+    assert [first.message()[0], second.message()[0]] == [["kim"], ["lee"]]
+
+    send(by_word, "max")
+    settle_now(fetcher, execute(first))
+
+    assert take(fetcher) == ["max"]
+    an_hour_passes(store)
+    settle_now(fetcher, execute(second))
+    assert take(fetcher) in (["kim"], ["lee"])
+
+
+def test_who_waits_for_a_slot_in_its_turn_is_not_overtaken(store: Store) -> None:
+    group = Concurrency(1, group="all")
+    limited = note.using(concurrency=group, rate=(1, 3_600))
+    send(note.using(concurrency=group, queue_name="other"), "other")
+    other = new_fetcher("other", worker="other")
+    [job] = other.fetch("0", 1)
+    send(limited, *range(2))
+    fetcher = new_fetcher()
+    assert take(fetcher) == []
+    settle_now(other, execute(job))
+    [first] = fetcher.fetch("0", 9)
+    an_hour_passes(store)
+    assert take(fetcher) == []
+    settle_now(fetcher, Ack(first.id, first.token, "ok", b"0", ttl_ms=60_000))
+
+    send(limited, "young")
+
+    assert take(fetcher) == [1]
+
+
+def test_with_both_limits_a_cancelled_one_in_the_line_for_a_slot_lets_the_next_have_its_turn(store: Store) -> None:
+    results = send(both, *range(4))
+    fetcher = new_fetcher()
+    [job] = fetcher.fetch("0", 9)
+    an_hour_passes(store)
+    assert take(fetcher) == []
+
+    assert results[1].cancel()
+    settle_now(fetcher, execute(job))
+
+    eventually(lambda: take(fetcher) == [2])

@@ -1,0 +1,269 @@
+"""What a result tells at each state of a task."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from redis.exceptions import NoPermissionError
+
+from django_redis_components.taskqueue import (
+    TaskFailed,
+    TaskNotFinished,
+    TaskQueueError,
+    TaskResultDoesNotExist,
+    TaskResultMismatch,
+    TaskResultStatus,
+    WaitTimeout,
+)
+from django_redis_components.taskqueue.worker.execution import execute
+from tests.support import Store, eventually, run_async, run_together
+from tests.taskqueue.support import base_key, new_fetcher, running_worker, settle_now, work_off
+from tests.taskqueue.tasks import add, come_back, fail, fail_thrice, note
+
+
+def test_a_running_task_names_its_worker(store: Store) -> None:
+    result = add.enqueue(2, 3)
+
+    new_fetcher(worker="host:1").fetch("0", 1)
+
+    result.refresh()
+    assert (result.state, result.status, result.is_finished) == ("running", TaskResultStatus.RUNNING, False)
+    assert (result.worker_ids, result.attempts) == (["host:1"], 1)
+    assert result.enqueued_at is not None
+    assert result.started_at is not None
+    assert result.enqueued_at <= result.started_at == result.last_attempted_at
+    assert result.finished_at is None
+    with pytest.raises(TaskNotFinished) as raised:
+        _ = result.return_value
+    assert str(raised.value) == (f"Task {result.id} (tests.taskqueue.tasks.add) has not finished yet: it is running.")
+    assert repr(result) == f"<TaskResult {result.id} of tests.taskqueue.tasks.add: running>"
+
+
+def test_a_successful_task_has_its_return_value(store: Store) -> None:
+    result = add.enqueue(2, 3)
+
+    work_off(worker="host:1")
+
+    result.refresh()
+    assert (result.state, result.status, result.is_finished) == ("successful", TaskResultStatus.SUCCESSFUL, True)
+    assert (result.return_value, result.errors, result.worker_ids, result.attempts) == (5, [], ["host:1"], 1)
+    assert result.started_at is not None
+    assert result.finished_at is not None
+    assert result.started_at <= result.finished_at
+
+
+def test_of_very_many_workers_the_last_are_kept_and_all_are_counted(store: Store) -> None:
+    result = fail_thrice.using(max_attempts=3, backoff=0).enqueue()
+    many = ",".join(f"host-{number:04}:1" for number in range(500))
+    store.raw.hset(base_key(store, "t", result.id), "w", many)
+
+    work_off(worker="host:1")
+
+    result.refresh()
+    assert result.attempts == 503
+    assert 50 < len(result.worker_ids) < 400
+    assert result.worker_ids[-4:] == ["host-0499:1", *["host:1"] * 3]
+    assert len(store.raw.hget(base_key(store, "t", result.id), "w")) <= 4_000
+
+
+def test_a_failed_task_has_its_error(store: Store) -> None:
+    result = fail.enqueue("张三 has no such item")
+
+    work_off(worker="host:1")
+
+    result.refresh()
+    assert (result.state, result.status, result.is_finished) == ("failed", TaskResultStatus.FAILED, True)
+    [error] = result.errors
+    assert (error.exception_class_path, error.message) == ("builtins.LookupError", "张三 has no such item")
+    assert error.traceback.startswith("Traceback (most recent call last):")
+    assert error.traceback.endswith("LookupError: 张三 has no such item\n")
+    assert "raise LookupError(text)" in error.traceback
+    assert (result.worker_ids, result.attempts) == (["host:1"], 1)
+    with pytest.raises(TaskFailed) as raised:
+        _ = result.return_value
+    assert str(raised.value) == (
+        f"Task {result.id} (tests.taskqueue.tasks.fail) failed. Last error: builtins.LookupError: 张三 has no such item"
+    )
+
+
+def test_a_retrying_task_is_ready_again_and_keeps_its_errors(store: Store) -> None:
+    result = fail_thrice.using(backoff=60).enqueue()
+
+    work_off(worker="host:1")
+
+    result.refresh()
+    assert (result.state, result.status, result.is_finished) == ("retrying", TaskResultStatus.READY, False)
+    assert [error.message for error in result.errors] == ["again"]
+    assert (result.worker_ids, result.attempts) == (["host:1"], 1)
+    assert result.run_after is not None
+    assert result.last_attempted_at is not None
+    assert 59.9 < (result.run_after - result.last_attempted_at).total_seconds() < 80
+
+
+def test_a_task_that_was_put_off_is_scheduled_and_has_no_attempt(store: Store) -> None:
+    result = come_back.enqueue(60)
+
+    work_off()
+
+    result.refresh()
+    assert (result.state, result.status) == ("scheduled", TaskResultStatus.READY)
+    assert (result.worker_ids, result.attempts, result.errors) == ([], 0, [])
+
+
+def test_a_task_that_never_ran_says_how_it_ended(redis_server: Store) -> None:
+    result = add.enqueue(2, 3)
+    for state, told in (("cancelled", "was cancelled"), ("expired", "expired before it began")):
+        redis_server.raw.hset(base_key(redis_server, "t", result.id), "s", state)
+
+        result.refresh()
+
+        assert (result.state, result.status) == (state, TaskResultStatus.FAILED)
+        with pytest.raises(TaskFailed, match=rf"\(tests\.taskqueue\.tasks\.add\) {told}\.$"):
+            _ = result.return_value
+
+
+def test_an_unknown_id_is_named(store: Store) -> None:
+    text = r"^There is no task 'nobody': it was never accepted, or its result has expired\.$"
+    with pytest.raises(TaskResultDoesNotExist, match=text) as raised:
+        add.get_result("nobody")
+    with pytest.raises(TaskResultDoesNotExist, match=text):
+        run_async(add.aget_result, "nobody")
+
+    assert raised.value.id == "nobody"
+    assert isinstance(raised.value, TaskQueueError)
+
+
+def test_the_result_of_another_task_is_refused(store: Store) -> None:
+    result = note.enqueue(1)
+    text = rf"^Task {result.id} is one of tests\.taskqueue\.tasks\.note, not of tests\.taskqueue\.tasks\.add\.$"
+
+    with pytest.raises(TaskResultMismatch, match=text):
+        add.get_result(result.id)
+    with pytest.raises(TaskResultMismatch, match=text):
+        run_async(add.aget_result, result.id)
+
+
+def test_results_of_different_tasks_differ(redis_server: Store) -> None:
+    first, second = add.enqueue(1, 2), add.enqueue(1, 2)
+
+    assert first != second
+    assert first != first.id
+    assert len({first, second, add.get_result(first.id)}) == 2
+
+
+@pytest.mark.contract
+def test_an_expired_result_is_gone(store: Store) -> None:
+    result = add.using(result_ttl=0.05).enqueue(2, 3)
+    work_off()
+
+    eventually(lambda: store.raw.exists(base_key(store, "t", result.id)) == 0)
+    with pytest.raises(TaskResultDoesNotExist):
+        result.refresh()
+    with pytest.raises(TaskResultDoesNotExist):
+        result.wait(1)
+    with pytest.raises(TaskResultDoesNotExist):
+        run_async(result.arefresh)
+
+
+def test_waiting_ends_with_the_task(store: Store) -> None:
+    result = add.enqueue(2, 3)
+    waiting = threading.Barrier(3)
+
+    def act(number: int) -> Any:
+        waiting.wait(60)
+        if number == 0:
+            return work_off()
+        return add.get_result(result.id).wait(60)
+
+    assert run_together(3, act)[1:] == [5, 5]
+
+
+def test_waiting_for_what_has_finished_returns_at_once(store: Store) -> None:
+    result = add.enqueue(2, 3)
+    work_off()
+
+    assert result.wait() == 5
+    assert result.state == "successful"
+    assert run_async(result.await_, 0) == 5
+
+
+def test_waiting_in_a_coroutine_ends_with_the_task(store: Store) -> None:
+    with running_worker():
+        assert run_async(add.enqueue(2, 3).await_, 60) == 5
+
+
+def test_waiting_raises_what_became_of_a_failed_task(store: Store) -> None:
+    result = fail.enqueue("no stock")
+
+    with running_worker(), pytest.raises(TaskFailed, match=r"Last error: builtins\.LookupError: no stock$"):
+        result.wait(60)
+    with pytest.raises(TaskFailed, match=r"no stock$"):
+        run_async(result.await_, 60)
+
+
+def test_waiting_without_a_worker_ends_with_the_time(store: Store) -> None:
+    result = add.enqueue(2, 3)
+
+    with pytest.raises(WaitTimeout) as raised:
+        result.wait(0.03)
+    with pytest.raises(TimeoutError):
+        run_async(result.await_, 0.03)
+
+    assert str(raised.value) == f"Task {result.id} had not finished after 0.03 s."
+    assert (result.state, store.raw.hget(base_key(store, "t", result.id), "W")) == ("ready", b"2")
+    with pytest.raises(WaitTimeout):
+        result.wait(0)
+
+
+def test_waiting_ends_when_the_result_has_gone_meanwhile(redis_server: Store) -> None:
+    """Its life may be shorter than the way of the bell."""
+    result = add.enqueue(2, 3)
+
+    def act(number: int) -> None:
+        if number == 0:
+            with pytest.raises(TaskResultDoesNotExist):
+                result.wait(60)
+        else:
+            key = base_key(redis_server, "t", result.id)
+            eventually(lambda: redis_server.raw.hget(key, "W") == b"1")
+            redis_server.raw.delete(key)
+            redis_server.raw.rpush(f"{key}:done", "1")
+
+    run_together(2, act)
+
+
+def test_a_wrong_waiting_time_is_refused(redis_server: Store) -> None:
+    with pytest.raises(ValueError, match=r"^timeout=-1: expected a number of seconds of at least 0"):
+        add.enqueue(2, 3).wait(-1)
+
+
+def test_only_the_last_fifty_errors_are_kept(redis_server: Store) -> None:
+    result = fail.using(max_attempts=60, backoff=0).enqueue()
+    work = new_fetcher()
+
+    for _ in range(60):
+        [job] = eventually(lambda: work.fetch("0", 1))
+        settle_now(work, execute(job))
+
+    result.refresh()
+    assert (result.state, len(result.errors), result.attempts) == ("failed", 50, 60)
+
+
+def test_an_id_that_names_another_key_of_a_task_is_unknown(store: Store) -> None:
+    result = fail.enqueue()
+    work_off()
+
+    with pytest.raises(TaskResultDoesNotExist):
+        fail.get_result(f"{result.id}:errors")
+
+
+def test_an_error_of_redis_is_raised(own_server: Store, settings: Any) -> None:
+    result = add.enqueue(2, 3)
+    own_server.raw.execute_command("ACL SETUSER app on >secret ~* &* +@all -hgetall")
+    url = own_server.url.replace("redis://", "redis://app:secret@")
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "CONNECTIONS": {"default": {"URL": url}}}
+
+    with pytest.raises(NoPermissionError, match="hgetall"):
+        result.refresh()

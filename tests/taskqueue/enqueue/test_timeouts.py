@@ -1,0 +1,244 @@
+"""Time limits of a run: what is accepted, what the soft one does, and what is told of the hard one."""
+
+from __future__ import annotations
+
+import sys
+import time
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from django_redis_components.taskqueue import (
+    InvalidTask,
+    SoftTimeLimitExceeded,
+    Task,
+    TimeLimitExceeded,
+    exponential,
+    task,
+)
+from django_redis_components.taskqueue import time_limits as timeouts
+from django_redis_components.taskqueue.options import TaskOptions
+from django_redis_components.taskqueue.store.job import Job
+from django_redis_components.taskqueue.time_limits import Limits
+from django_redis_components.taskqueue.worker.execution import Execution, killed
+from django_redis_components.taskqueue.worker.interruption import ThreadRun
+from django_redis_components.taskqueue.worker.time_limits import Watch
+from tests.support import Store, eventually
+from tests.taskqueue.support import Held, new_fetcher, running_worker, taskqueue_settings, work_off
+from tests.taskqueue.tasks import add, count_up, hold, hold_async, noted, tidy_up
+
+#: Path of the error of a run that took too long.
+SOFT_LIMIT = "django_redis_components.taskqueue.exceptions.SoftTimeLimitExceeded"
+
+WRONG = [
+    (0, "timeout=0: expected a number of seconds above 0, or a timedelta."),
+    (True, "timeout=True: expected a number of seconds above 0, or a timedelta."),
+    ("5", "timeout='5': expected a number of seconds above 0, or a timedelta."),
+    ((5, 4), "timeout=(5, 4): the hard limit must be longer than the soft one."),
+    ([5, 5], "timeout=[5, 5]: the hard limit must be longer than the soft one."),
+    ((None, None), "timeout=(None, None): expected seconds, or (soft, hard), one of which may be None."),
+    ((5,), "timeout=(5,): expected seconds, or (soft, hard), one of which may be None."),
+    ((-1, 5), "timeout[0]=-1: expected a number of seconds above 0, or a timedelta."),
+    ((1, "x"), "timeout[1]='x': expected a number of seconds above 0, or a timedelta."),
+]
+
+
+def top_level() -> None: ...
+
+
+@pytest.mark.parametrize(("timeout", "text"), WRONG, ids=lambda value: str(value)[:30])
+def test_a_wrong_limit_is_refused_by_using_and_by_the_decorator(timeout: Any, text: str) -> None:
+    with pytest.raises(InvalidTask) as using:
+        add.using(timeout=timeout)
+    with pytest.raises(InvalidTask) as decorating:
+        task(timeout=timeout)(top_level)
+
+    assert str(using.value) == str(decorating.value) == text
+
+
+@pytest.mark.parametrize(
+    ("timeout", "limits"),
+    [
+        (None, None),
+        (30, Limits(30.0, 37.0)),
+        (timedelta(minutes=1), Limits(60.0, 67.0)),
+        ((30, 40), Limits(30.0, 40.0)),
+        ([30, timedelta(seconds=40)], Limits(30.0, 40.0)),
+        ((30, None), Limits(30.0, None)),
+        ((None, 40), Limits(None, 40.0)),
+    ],
+)
+def test_one_number_is_the_soft_limit_and_the_hard_one_follows_after_the_grace(
+    settings: Any, timeout: Any, limits: Limits | None
+) -> None:
+    taskqueue_settings(settings, TIMEOUT_GRACE=7)
+
+    assert timeouts.limits_of(timeout) == limits
+    assert timeouts.limits_of(timeouts.plain(timeout)) == limits, "as it travels"
+
+
+def limits_in_the_worker(sent: Task[..., Any]) -> Limits | None:
+    result = sent.enqueue(1, 2)
+    [job] = new_fetcher(worker=f"w:{result.id}").fetch("0", 1)
+    execution = Execution(job, add)
+    execution.begin()
+    return execution.limits
+
+
+def test_what_using_says_reaches_the_worker(redis_server: Store) -> None:
+    assert limits_in_the_worker(add.using(timeout=(timedelta(seconds=1), 2.5))) == Limits(1.0, 2.5)
+    assert limits_in_the_worker(add.using(timeout=3)) == Limits(3.0, 13.0)
+    assert limits_in_the_worker(add.using(timeout=3).using(timeout=None)) is None
+    assert limits_in_the_worker(add) is None
+
+
+@pytest.mark.parametrize("kind", [hold, hold_async])
+def test_a_run_that_takes_too_long_fails_like_any_other(redis_server: Store, kind: Any) -> None:
+    held = Held(redis_server, "a")
+    with running_worker() as worker:
+        result = kind.using(timeout=0.05).enqueue("a")
+        eventually(lambda: result.refresh() or result.is_finished)
+
+        assert add.enqueue(2, 3).wait(60) == 5
+        assert worker.watch.hard() == {}
+    assert (result.state, result.attempts, held.ends()) == ("failed", 1, 0)
+    assert result.errors[0].exception_class_path == SOFT_LIMIT
+    assert result.errors[0].message == "The task ran longer than its soft time limit of 0.05 s."
+
+
+def test_a_run_that_takes_too_long_is_tried_again(redis_server: Store) -> None:
+    held = Held(redis_server, "a")
+    with running_worker():
+        result = hold.using(timeout=(0.5, None), max_attempts=2, backoff=0.3).enqueue("a")
+        eventually(lambda: result.refresh() or result.errors)
+        held.let_go()  # so that the second attempt ends long before its limit
+
+        assert result.wait(60) == "a"
+    assert [error.exception_class_path for error in result.errors] == [SOFT_LIMIT]
+    assert result.attempts == 2
+
+
+def test_a_task_may_tidy_up_when_its_time_is_over(redis_server: Store) -> None:
+    with running_worker():
+        assert tidy_up.using(timeout=(0.5, None)).enqueue("a").wait(60) == "tidied up"
+
+
+def test_a_limit_never_hits_another_task_than_its_own(redis_server: Store) -> None:
+    """Many runs end at about their limit, and tasks without limits run between them on the same threads."""
+    if sys.gettrace() is not None:
+        pytest.skip("CPython 3.11 may stand still under a tracer while one of many threads is interrupted")
+    with running_worker(threads=3):
+        close = [count_up.using(timeout=(0.004, None)).enqueue(0.0035 + number / 100_000) for number in range(100)]
+        plain = [add.enqueue(number, 1) for number in range(100)]
+
+        assert [result.wait(60) for result in plain] == list(range(1, 101))
+        for result in close:
+            eventually(lambda result=result: result.refresh() or result.is_finished)  # type: ignore[misc]
+    assert {result.state for result in close} <= {"successful", "failed"}
+    assert {error.exception_class_path for result in close for error in result.errors} <= {SOFT_LIMIT}
+    assert len(noted) >= sum(result.state == "successful" for result in close), "one may be hit after its last line"
+
+
+def test_without_limits_nobody_watches_the_clock(redis_server: Store) -> None:
+    with running_worker() as worker:
+        add.enqueue(1, 2).wait(60)
+        assert worker.watch._thread is None
+        add.using(timeout=60).enqueue(1, 2).wait(60)
+        assert worker.watch._thread is not None
+
+
+JOB = Job("id", "token", "name", b"[[],{}]", "default", 0, 0, 0, 0, 0)
+
+
+class Interrupted(ThreadRun):
+    """Notes when it is interrupted."""
+
+    at = 0.0
+
+    def interrupt(self, kind: type[BaseException]) -> None:
+        assert kind is SoftTimeLimitExceeded
+        self.at = time.monotonic()
+
+
+def test_the_next_limit_is_timed_whoever_comes_first() -> None:
+    watch, began = Watch(), time.monotonic()
+    late, early, gone = Interrupted(JOB), Interrupted(JOB), Interrupted(JOB)
+    watch.begin(late, Limits(0.06, None))
+    eventually(lambda: watch._wake_at != float("inf"))
+    watch.begin(gone, Limits(0.03, None))
+    watch.begin(early, Limits(0.02, None))
+    watch.end(gone)
+
+    eventually(lambda: early.at and late.at)
+
+    assert early.at - began >= 0.02
+    assert late.at - began >= 0.06
+    assert gone.at == 0.0
+    eventually(lambda: watch._wake_at == float("inf"))
+    again = Interrupted(JOB)
+    watch.begin(again, Limits(0.01, None))
+    eventually(lambda: again.at)
+
+
+def test_a_hard_limit_is_told_at_once() -> None:
+    watch, told = Watch(), []
+    watch.on_hard_limit = lambda: told.append(watch.hard())
+    run = ThreadRun(JOB)
+    before = time.monotonic()
+
+    watch.begin(run, Limits(None, 30.0, 500))
+
+    [seen] = told
+    assert (seen["id"].token, seen["id"].limit_s, seen["id"].retry_ms) == ("token", 30.0, 500)
+    assert before + 30 <= seen["id"].ends_at <= time.monotonic() + 30
+    watch.end(run)
+    assert watch.hard() == {}
+    Watch().begin(run, Limits(None, 30.0))  # without a supervisor
+
+
+@pytest.mark.parametrize(
+    ("options", "retry_ms"),
+    [
+        ({}, None),
+        ({"max_attempts": 3, "backoff": [2, 7]}, 2_000),
+        ({"max_attempts": 3, "backoff": 1.5}, 1_500),
+        ({"max_attempts": 1, "backoff": 1.5}, None),
+    ],
+)
+def test_what_follows_a_hard_limit_is_known_before(
+    redis_server: Store, options: dict[str, Any], retry_ms: int | None
+) -> None:
+    limits = limits_in_the_worker(add.using(timeout=(None, 5), **options))
+
+    assert limits == Limits(None, 5.0, retry_ms)
+
+
+def test_a_backoff_of_the_site_is_not_asked_when_a_process_is_ended(redis_server: Store) -> None:
+    asked: list[Any] = []
+    for backoff, longest_ms in ((lambda *what: asked.append(what), 2_000), (exponential(base=0.1), 100)):
+        options = TaskOptions(max_attempts=3, backoff=backoff, timeout=(None, 5))
+        execution = Execution(JOB, Task(func=add.func, name=add.name, options=options))
+        execution.begin()
+        assert execution.limits is not None
+        assert 0 <= (execution.limits.retry_ms or 0) <= longest_ms
+
+    assert asked == []
+
+
+def test_the_outcome_of_an_ended_process_says_why() -> None:
+    assert killed("id", "token", 40.0, None).outcome == "fail"
+    ack = killed("id", "token", 2.5, 300)
+
+    assert (ack.outcome, ack.delay_ms) == ("retry", 300)
+    assert b"longer than its hard time limit of 2.5 s, and its process was ended." in ack.payload
+    assert TimeLimitExceeded.__name__.encode() in ack.payload
+
+
+def test_limits_hold_where_a_worker_watches_only(redis_server: Store) -> None:
+    result = add.using(timeout=(0.000_1, 0.000_2)).enqueue(1, 2)
+
+    work_off()
+
+    result.refresh()
+    assert result.return_value == 3

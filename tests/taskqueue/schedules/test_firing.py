@@ -1,0 +1,540 @@
+"""Each slot of a schedule sends one task: over pollers that die, overtake each other, and lose replies."""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from redis.exceptions import RedisError
+
+from django_redis_components.core import failpoints as faults
+from django_redis_components.core.client import connections
+from django_redis_components.taskqueue import get_queue
+from django_redis_components.taskqueue.poller import Poller
+from django_redis_components.taskqueue.schedules import scheduler as firing
+from django_redis_components.taskqueue.schedules.schedule import Schedule
+from django_redis_components.taskqueue.schedules.scheduler import KEEP_MS
+from django_redis_components.taskqueue.store.scripts import ANNOUNCE, ENQUEUE, FIRE
+from django_redis_components.taskqueue.store.scripts import base_key as tag
+from tests.support import Proxy, Store, eventually
+from tests.taskqueue.clockworks import (
+    HOUR,
+    announced,
+    at,
+    next_round,
+    poller_of,
+    state,
+    state_key,
+    take_place_from,
+    waiting,
+)
+from tests.taskqueue.support import base_key, queue_key, running_worker, server_ms, taskqueue_settings, work_off
+from tests.taskqueue.tasks import add, echo, note, noted
+
+
+@pytest.fixture
+def at_fault(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Names of fault points: who passes one of them dies there, once."""
+    deadly: list[str] = []
+
+    def die(name: str) -> None:
+        if name in deadly:
+            deadly.remove(name)
+            raise SystemExit(name)
+
+    monkeypatch.setattr(faults, "hook", die)
+    yield deadly
+    assert deadly == []
+
+
+def fire(schedule: Schedule, slot_ms: int, poller: str) -> tuple[int, int]:
+    rest = schedule.message(slot_ms).arguments
+    call = FIRE(base=tag(), poller=poller, name=schedule.name, slot_ms=slot_ms, next_ms=0, rest=rest)
+    code, last_ms = connections.client().execute(call)
+    return code, last_ms
+
+
+def seconds_to_next(poller: Poller) -> float:
+    return poller._next_at - time.monotonic()
+
+
+def test_a_slot_sends_its_task_when_its_time_has_come(store: Store) -> None:
+    slot_ms = int(server_ms(store)) + 1_500
+    schedule = at(slot_ms, slot_ms + HOUR)
+    poller = poller_of(schedule)
+
+    next_round(poller)
+    assert waiting(store) == []
+    assert 0 < seconds_to_next(poller) <= 1.5, "it sleeps until the slot, not longer"
+
+    def tended() -> bool:
+        poller.step()
+        poller.wait(1.0)
+        return waiting(store) != []
+
+    eventually(tended)
+    assert waiting(store) == [schedule.task_id(slot_ms)]
+    result = note.get_result(schedule.task_id(slot_ms))
+    assert result.enqueued_at is not None
+    assert slot_ms <= result.enqueued_at.timestamp() * 1_000
+    work_off()
+    assert noted == ["s"]
+    assert (state(store)["last"], state(store)["next"]) == (str(slot_ms), str(slot_ms + HOUR))
+    assert state(store)["id"] == result.id
+
+
+def test_schedule_goes_on_after_the_clock_was_set_back(store: Store) -> None:
+    now_ms = int(server_ms(store))
+    slot_ms = now_ms + 300
+    schedule = at(slot_ms, now_ms + HOUR, now_ms + 2 * HOUR, now_ms + 3 * HOUR)
+    poller = poller_of(schedule)
+    announced(poller, store, last_ms=now_ms + 2 * HOUR)
+
+    eventually(lambda: (next_round(poller), waiting(store))[1] == [schedule.task_id(slot_ms)])
+
+    assert state(store)["last"] == str(slot_ms)
+
+
+@pytest.mark.parametrize("ahead_ms", [50, 7_200_000], ids=["a correction", "two hours"])
+def test_slot_that_is_the_next_one_again_is_not_sent_twice(store: Store, ahead_ms: int) -> None:
+    """Of a daily schedule, whose slot was sent before the clock was set back."""
+    last_ms = int(server_ms(store)) + ahead_ms
+    schedule = at(last_ms, last_ms + 24 * HOUR)
+    poller = poller_of(schedule)
+    announced(poller, store, last_ms=last_ms)
+
+    next_round(poller)
+
+    assert state(store)["last"] == str(last_ms)
+
+
+def test_a_task_is_sent_with_its_options_and_arguments(store: Store) -> None:
+    slot_ms = int(server_ms(store)) - 10
+    urgent = echo.using(queue_name="urgent", priority=7, max_attempts=4, max_deliveries=9)
+    poller = poller_of(at(slot_ms, task=urgent, args=(1, "ü"), kwargs={"b": [None]}))
+    announced(poller, store, last_ms=slot_ms - 1)
+
+    next_round(poller)
+
+    [job] = work_off("urgent")
+    assert job.message() == ([1, "ü"], {"b": [None]}, {"max_attempts": 4})
+    assert store.raw.hget(base_key(store, "t", job.id), "D") == b"9"
+    assert store.raw.hget(base_key(store, "t", job.id), "p") == b"7"
+
+
+def test_what_a_firing_hands_on_is_what_enqueue_takes() -> None:
+    expected = ("id", "queue", "due", "priority", "unique", "expires", "fields*")
+
+    assert ENQUEUE.args == expected, "fire.lua takes them by their positions: change it too"
+
+
+@pytest.mark.contract
+def test_a_unique_task_that_is_still_there_is_not_sent_again(store: Store) -> None:
+    now_ms = int(server_ms(store))
+    schedule = at(now_ms - 20, now_ms - 10, misfire="all", task=note.using(unique=True))
+    poller = poller_of(schedule)
+    announced(poller, store, last_ms=now_ms - 1_000)
+
+    next_round(poller)
+
+    assert waiting(store) == [schedule.task_id(now_ms - 20)]
+    assert (state(store)["last"], state(store)["id"]) == (str(now_ms - 10), schedule.task_id(now_ms - 20))
+
+
+def test_jitter_puts_the_task_off(store: Store) -> None:
+    slot_ms = int(server_ms(store)) - 10
+    schedule = at(slot_ms, jitter_ms=HOUR)
+    poller = poller_of(schedule)
+    announced(poller, store, last_ms=slot_ms - 1)
+
+    next_round(poller)
+
+    [(task_id, due_ms)] = store.raw.zrange(queue_key(store, "sched"), 0, -1, withscores=True)
+    assert task_id.decode() == schedule.task_id(slot_ms)
+    assert str(math.ceil(due_ms)) == schedule.message(slot_ms).due
+
+
+def test_slots_are_sent_once_however_many_pollers_there_are(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each poller dawdles between asking whether it is active and sending; another may have overtaken it then."""
+    dawdling = random.Random(1)
+    dawdle = {"before_fire": lambda: time.sleep(dawdling.uniform(0, 0.03))}
+    monkeypatch.setattr(faults, "hook", lambda name: dawdle.get(name, lambda: None)())
+    start_ms = int(server_ms(redis_server)) + 100
+    slots = [start_ms + 40 * number for number in range(20)]
+    forgetful = note.using(result_ttl=0.001)  # so that no record is left to know a task by that is sent again
+    schedules = [at(*slots, name=f"s{n}", task=forgetful, args=(n,), misfire="all", max_age_ms=HOUR) for n in range(3)]
+    first = poller_of(*schedules)
+    announced(first, redis_server, "s0", "s1", "s2", last_ms=start_ms - 1)
+    first.close()
+    stop = threading.Event()
+
+    def tend() -> None:
+        poller = poller_of(*schedules)
+        while not stop.is_set():
+            poller._next_at = min(poller._next_at, time.monotonic() + 0.005)
+            poller.step()
+            poller.wait(0.005)
+        poller._bell.close()
+
+    def unseat() -> None:
+        while not stop.wait(0.011):
+            redis_server.raw.delete(base_key(redis_server, "poller"))
+
+    threads = [threading.Thread(target=tend) for _ in range(4)] + [threading.Thread(target=unseat)]
+    with running_worker(threads=2):
+        for thread in threads:
+            thread.start()
+        try:
+            eventually(lambda: len(noted) >= 60)
+            time.sleep(0.05)
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+
+    assert sorted(noted) == sorted([0, 1, 2] * 20)
+
+
+def test_who_is_not_the_active_poller_sends_nothing(store: Store) -> None:
+    slot_ms = int(server_ms(store)) - 10
+    schedule = at(slot_ms)
+    poller = poller_of(schedule)
+    announced(poller, store, last_ms=slot_ms - 1)
+
+    assert fire(schedule, slot_ms, "somebody:1") == (-2, slot_ms - 1)
+    call = ANNOUNCE(base=tag(), poller="somebody:1", keep_ms=0, rows=("other", 1, "daily", 0, "{}"))
+    assert connections.client().execute(call) == []
+
+    assert waiting(store) == []
+    assert store.raw.zrange(base_key(store, "schedules"), 0, -1) == [b"s"]
+
+
+def test_the_server_s_clock_says_what_has_come(store: Store) -> None:
+    slot_ms = int(server_ms(store)) + HOUR
+    schedule = at(slot_ms)
+    poller = poller_of(schedule)
+    next_round(poller)
+
+    code, _ = fire(schedule, slot_ms, poller.id)
+
+    assert (code, waiting(store)) == (-1, [])
+
+
+@pytest.mark.contract
+def test_a_poller_whose_clock_is_ahead_asks_again(store: Store) -> None:
+    slot_ms = int(server_ms(store)) + HOUR
+    poller = poller_of(at(slot_ms))
+    next_round(poller)
+
+    poller._clockwork.turn((slot_ms + 5) * 1_000)
+    assert waiting(store) == []
+
+    poller._clockwork.turn(int(server_ms(store)) * 1_000)
+    assert poller._clockwork._next_ms == {"s": slot_ms}
+
+
+@pytest.mark.contract
+def test_a_slot_is_not_sent_again_when_its_record_is_gone(store: Store) -> None:
+    slot_ms = int(server_ms(store)) - 10
+    schedule = at(slot_ms)
+    poller = poller_of(schedule)
+    announced(poller, store, last_ms=slot_ms - 1)
+    next_round(poller)
+    work_off()
+    store.raw.delete(base_key(store, "t", schedule.task_id(slot_ms)))
+
+    assert fire(schedule, slot_ms, poller.id) == (1, slot_ms)
+    assert fire(schedule, slot_ms - 1, poller.id) == (0, slot_ms)
+    poller._clockwork.distrust()
+    next_round(poller)
+
+    assert waiting(store) == []
+
+
+@pytest.mark.parametrize("point", ["before_tend", "after_tend", "before_fire", "after_fire"])
+def test_a_poller_that_dies_is_followed_by_one_that_goes_on(store: Store, at_fault: list[str], point: str) -> None:
+    now_ms = int(server_ms(store))
+    schedule = at(now_ms - 20, misfire="once")
+    first, second = poller_of(schedule), poller_of(schedule)
+    announced(first, store, last_ms=now_ms - 1_000)
+    at_fault.append(point)
+
+    with pytest.raises(SystemExit, match=point):
+        next_round(first)
+    next_round(second)
+    assert not second.holds, "the dead one has the place until its time has passed"
+    take_place_from(store, first)
+    next_round(second)
+
+    assert waiting(store) == [schedule.task_id(now_ms - 20)]
+
+
+@pytest.mark.contract
+def test_a_poller_that_was_stopped_too_long_does_no_harm(store: Store, at_fault: list[str]) -> None:
+    now_ms = int(server_ms(store))
+    schedule = at(now_ms - 20, task=note.using(result_ttl=0.001))
+    first, second = poller_of(schedule), poller_of(schedule)
+    announced(first, store, last_ms=now_ms - 1_000)
+    calls = first._clockwork._calls(_after_announcing(first), now_ms)
+    take_place_from(store, first)
+    next_round(second)
+    work_off()
+
+    [(_, _, call)] = calls
+    assert connections.client().execute(call) == [-2, now_ms - 20]
+
+    assert noted == ["s"]
+    assert waiting(store) == []
+
+
+def _after_announcing(poller: Poller) -> Schedule:
+    poller._clockwork._announce(0)
+    return poller._clockwork._schedules[0]
+
+
+def test_a_firing_whose_reply_is_lost_is_sent_once(proxy: Proxy, redis_server: Store) -> None:
+    now_ms = int(server_ms(redis_server))
+    schedule = at(now_ms - 20, name="named", task=note.using(result_ttl=0.001))
+    near, far = poller_of(schedule), poller_of(schedule, using="proxied")
+    announced(near, redis_server, "named", last_ms=now_ms - 1_000)
+    near.close()
+    redis_server.raw.set(base_key(redis_server, "poller"), far.id, px=10_000)
+    far._clockwork._announce(now_ms)
+    proxy.drop_next_reply(after=b"named")
+
+    far._clockwork._fire(now_ms)
+
+    assert proxy.dropped == 1
+    assert len(waiting(redis_server)) == 1
+    work_off()
+    next_round(far)
+    assert noted == ["s"]
+
+
+def test_a_firing_that_the_server_did_not_answer_is_made_up_for(own_server: Store) -> None:
+    now_ms = int(server_ms(own_server))
+    schedule = at(now_ms - 20)
+    poller = poller_of(schedule)
+    announced(poller, own_server, last_ms=now_ms - 1_000)
+    poller._clockwork._announce(now_ms)
+    own_server.servers[0].stop()
+    with pytest.raises(RedisError):
+        poller._clockwork._fire(now_ms)
+    next_round(poller)
+    assert not poller.holds
+    own_server.servers[0].start()
+
+    def tended() -> bool:
+        next_round(poller)
+        return waiting(own_server) != []
+
+    eventually(tended)
+    assert waiting(own_server) == [schedule.task_id(now_ms - 20)]
+
+
+@pytest.mark.parametrize(
+    ("options", "ages_s"),
+    [
+        ({"misfire": "once"}, [10]),
+        ({"misfire": "skip", "max_age_ms": 5_000}, []),
+        ({"misfire": "skip", "max_age_ms": 15_000}, [10]),
+        ({"misfire": "all"}, [50, 40, 30, 20, 10]),
+        ({"misfire": "all", "max_age_ms": 35_000}, [30, 20, 10]),
+    ],
+    ids=str,
+)
+def test_after_a_time_without_pollers(
+    redis_server: Store, caplog: pytest.LogCaptureFixture, options: dict[str, Any], ages_s: list[int]
+) -> None:
+    now_ms = int(server_ms(redis_server))
+    slots = [now_ms - age_s * 1_000 for age_s in (60, 50, 40, 30, 20, 10)]
+    schedule = at(*slots, now_ms + HOUR, **options)
+    poller = poller_of(schedule)
+    announced(poller, redis_server, last_ms=slots[0])
+
+    next_round(poller)
+    next_round(poller)
+
+    assert waiting(redis_server) == [schedule.task_id(now_ms - age_s * 1_000) for age_s in ages_s]
+    assert poller._clockwork._next_ms == {"s": now_ms + HOUR}
+    assert ("Schedule s: sent 10 s late" in caplog.text) == bool(ages_s)
+
+
+def test_a_new_schedule_begins_with_the_next_slot(store: Store) -> None:
+    now_ms = int(server_ms(store))
+    poller = poller_of(at(now_ms - 1_000, now_ms + HOUR, misfire="all"))
+
+    next_round(poller)
+
+    assert waiting(store) == []
+    assert now_ms <= int(state(store)["last"]) <= server_ms(store)
+    assert state(store)["next"] == str(now_ms + HOUR)
+    assert state(store)["info"] == {"task": note.name, "queue": "default", "misfire": "all", "enabled": True}
+
+
+def test_a_schedule_whose_times_change_makes_up_for_nothing(store: Store) -> None:
+    now_ms = int(server_ms(store))
+    announced(poller := poller_of(at(now_ms + HOUR, text="old")), store, last_ms=now_ms - HOUR)
+    take_place_from(store, poller)
+
+    changed = poller_of(at(now_ms - 60_000, now_ms + HOUR, text="new"))
+    next_round(changed)
+
+    assert waiting(store) == []
+    assert (state(store)["times"], int(state(store)["last"]) >= now_ms) == ("new", True)
+
+
+def test_a_schedule_that_is_not_enabled_sends_nothing_and_misses_nothing(store: Store) -> None:
+    now_ms = int(server_ms(store))
+    off = poller_of(at(now_ms - 20, now_ms + HOUR, enabled=False))
+    announced(off, store, last_ms=now_ms - 1_000)
+    next_round(off)
+    assert waiting(store) == []
+    assert (state(store)["next"], state(store)["info"]["enabled"]) == ("0", False)
+    take_place_from(store, off)
+
+    on = poller_of(at(now_ms - 20, now_ms + HOUR))
+    next_round(on)
+
+    assert waiting(store) == []
+    assert state(store)["next"] == str(now_ms + HOUR)
+
+
+def test_a_schedule_that_has_left_the_code_is_forgotten_after_a_day(store: Store) -> None:
+    now_ms = int(server_ms(store))
+    announced(old := poller_of(at(now_ms + HOUR, name="gone"), at(now_ms + HOUR)), store, "gone", last_ms=now_ms - 1)
+    take_place_from(store, old)
+    index = base_key(store, "schedules")
+    new = poller_of(at(now_ms + HOUR))
+    next_round(new)
+    assert store.raw.zrange(index, 0, -1) == [b"gone", b"s"], "a day during which the old code may come back"
+
+    store.raw.zadd(index, {"gone": now_ms - KEEP_MS - 1, "s": now_ms - KEEP_MS - 1})
+    new._clockwork.distrust()
+    next_round(new)
+
+    assert store.raw.zrange(index, 0, -1) == [b"s"]
+    assert store.raw.exists(state_key(store, "gone")) == 0
+    assert store.raw.exists(state_key(store)) == 1, "what is announced stays, however long nobody was there"
+
+
+def test_the_last_schedule_is_forgotten_too(store: Store) -> None:
+    now_ms = int(server_ms(store))
+    next_round(old := poller_of(at(now_ms + HOUR)))
+    store.raw.zadd(base_key(store, "schedules"), {"s": now_ms - KEEP_MS - 1})
+    take_place_from(store, old)
+
+    next_round(poller_of())
+
+    assert store.raw.exists(base_key(store, "schedules")) == 0
+    assert store.raw.exists(state_key(store)) == 0
+
+
+def test_two_versions_of_the_code_send_a_slot_once(store: Store) -> None:
+    now_ms = int(server_ms(store))
+    slots = (now_ms - 30, now_ms - 20, now_ms - 10)
+    both, added = at(*slots, task=note.using(result_ttl=0.001)), at(*slots, name="new", args=("new",))
+    old, new = poller_of(both), poller_of(both, added)
+    announced(old, store, last_ms=now_ms - 1_000)
+    next_round(old)
+    work_off()
+    take_place_from(store, old)
+    announced(new, store, "new", last_ms=now_ms - 1_000)
+    next_round(new)
+    take_place_from(store, new)
+    next_round(old)
+
+    work_off()
+    assert noted == ["s", "new"]
+    assert store.raw.zcard(base_key(store, "schedules")) == 2
+
+
+def test_a_poller_that_gets_its_place_back_asks_what_was_seen_to(store: Store) -> None:
+    slot_ms = int(server_ms(store)) + 100
+    old, new = poller_of(at(slot_ms, text="old")), poller_of(at(text="new"))
+    next_round(old)
+    take_place_from(store, old)
+    next_round(new)
+    next_round(old)
+    assert (old.holds, new.holds) == (False, True)
+    eventually(lambda: server_ms(store) > slot_ms)
+    take_place_from(store, new)
+
+    next_round(old)
+
+    assert waiting(store) == [], "the times have changed, and changed back; nothing is made up for"
+
+
+def test_a_flushed_server_starts_anew(redis_server: Store) -> None:
+    now_ms = int(server_ms(redis_server))
+    poller = poller_of(at(now_ms - 60_000, now_ms - 20, now_ms + HOUR))
+    announced(poller, redis_server, last_ms=now_ms - 40)
+    next_round(poller)
+    assert len(waiting(redis_server)) == 1
+    redis_server.delete_keys()
+
+    next_round(poller)
+    poller._clockwork.distrust()
+    next_round(poller)
+
+    assert waiting(redis_server) == []
+    assert state(redis_server)["next"] == str(now_ms + HOUR)
+
+
+def test_a_schedule_that_cannot_be_sent_stops_no_other(
+    redis_server: Store, settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    now_ms = int(server_ms(redis_server))
+    taskqueue_settings(settings, QUEUES=["default"])
+    lost = at(now_ms - 20, name="lost", task=add.using(queue_name="nowhere"), args=(1, 2))
+    poller = poller_of(lost, at(now_ms - 20))
+    announced(poller, redis_server, "lost", "s", last_ms=now_ms - 1_000)
+
+    next_round(poller)
+
+    assert len(waiting(redis_server)) == 1
+    assert get_queue("default").depths().ready == 1
+    [record] = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert record.message == "Schedule lost cannot be sent."
+    assert "Queue 'nowhere' is not in" in caplog.text
+
+
+def test_many_schedules_go_in_chunks(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(firing, "CHUNK", 3)
+    now_ms = int(server_ms(redis_server))
+    names = [f"s{number}" for number in range(8)]
+    poller = poller_of(*[at(now_ms - 20, name=name, args=(name,)) for name in names])
+    announced(poller, redis_server, *names, last_ms=now_ms - 1_000)
+
+    next_round(poller)
+    work_off()
+
+    assert noted == names
+
+
+def test_a_place_lost_while_announcing_is_noticed(store: Store) -> None:
+    now_ms = int(server_ms(store))
+    poller = poller_of(at(now_ms - 20))
+    announced(poller, store, last_ms=now_ms - 1_000)
+    take_place_from(store, poller)
+
+    poller._clockwork.turn(now_ms * 1_000)
+
+    assert waiting(store) == []
+
+
+def test_a_schedule_without_further_slots_lets_the_poller_sleep(store: Store) -> None:
+    poller = poller_of(at(1_000))
+
+    next_round(poller)
+
+    assert seconds_to_next(poller) > 0.5
+    assert state(store)["next"] == "0"

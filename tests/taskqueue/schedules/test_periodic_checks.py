@@ -1,0 +1,101 @@
+"""The system checks of periodic tasks: what would fail in the night is said at start."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.checks import run_checks
+
+from django_redis_components import checks
+from django_redis_components.taskqueue import every, registry
+from django_redis_components.taskqueue.schedules import schedule as declared
+from tests.support import Store
+from tests.taskqueue.support import taskqueue_settings
+from tests.taskqueue.tasks import note
+
+
+def found() -> list[tuple[str | None, str]]:
+    messages = run_checks(tags=[checks.TAG])
+    return [(each.id, each.msg) for each in messages if each.id in ("drc.E043", "drc.E044")]
+
+
+@pytest.fixture
+def tasks_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[Callable[[str], None]]:
+    """Writes the `tasks` module of an app of the site; what it registers is forgotten after the test."""
+    before = dict(registry._tasks), dict(declared._schedules)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "nightly_app").mkdir()
+    (tmp_path / "nightly_app" / "__init__.py").touch()
+
+    def write(text: str) -> None:
+        (tmp_path / "nightly_app" / "tasks.py").write_text(
+            f"from django_redis_components.taskqueue import cron, every, task\n{text}"
+        )
+        importlib.invalidate_caches()
+        settings.INSTALLED_APPS = [*settings.INSTALLED_APPS, "nightly_app"]
+
+    yield write
+    for kept, registered in zip(before, (registry._tasks, declared._schedules), strict=True):
+        registered.clear()
+        registered.update(kept)
+    for name in ("nightly_app", "nightly_app.tasks"):
+        sys.modules.pop(name, None)
+
+
+def test_a_wrong_expression_is_named(tasks_module: Callable[[str], None]) -> None:
+    tasks_module("@cron('0 25 * * *')\n@task\ndef report(): ...\n")
+
+    assert found() == [
+        ("drc.E043", "cron '0 25 * * *': hour accepts 0-23; lists (1,2), ranges (1-5) and steps (*/5) of these.")
+    ]
+
+
+def test_a_right_one_is_not_spoken_about(tasks_module: Callable[[str], None]) -> None:
+    tasks_module("@cron('0 5 * * *')\n@task\ndef report(): ...\n")
+
+    assert found() == []
+    assert [each.name for each in declared.registered() if "nightly" in each.name] == [
+        "nightly_app.tasks.report cron 0 5 * * * (Europe/Berlin)"
+    ]
+
+
+def test_a_module_that_cannot_be_imported_now_does_not_stop_the_checks(tasks_module: Callable[[str], None]) -> None:
+    tasks_module("raise LookupError('no table yet')")
+
+    assert found() == []
+
+
+def test_a_queue_or_a_connection_that_does_not_exist_is_named(
+    redis_server: Store, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(declared, "_schedules", {})
+    taskqueue_settings(settings, QUEUES=["default", "mail"])
+    every(60, name="right", args=(1,))(note)
+    every(60, name="lost", args=(1,))(note.using(queue_name="mial"))
+    every(60, name="far", args=(1,))(dataclasses.replace(note, connection="moon"))
+
+    assert found() == [
+        (
+            "drc.E044",
+            "Schedule 'lost': Queue 'mial' is not in REDIS_COMPONENTS[\"TASKQUEUE\"][\"QUEUES\"]. Did you mean 'mail'?",
+        ),
+        (
+            "drc.E044",
+            (
+                "Schedule 'far' is sent over the connection 'moon', which does not exist. There are default in"
+                ' REDIS_COMPONENTS["CONNECTIONS"].'
+            ),
+        ),
+    ]
+
+
+def test_wrong_settings_are_another_check_s(settings: Any) -> None:
+    settings.REDIS_COMPONENTS = {"TASKQUEUE": {"LEASE": "long"}}
+
+    assert found() == []

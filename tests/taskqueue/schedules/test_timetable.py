@@ -1,0 +1,132 @@
+"""What is told of schedules: by `schedules()` and by `manage.py queues schedules`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from django_redis_components.taskqueue import ScheduleInfo, aschedules, cron, every, schedules
+from django_redis_components.taskqueue.schedules import schedule as declared
+from tests.support import Store, run_async
+from tests.taskqueue.clockworks import announced, at, next_round, poller_of, state_key, take_place_from
+from tests.taskqueue.store.test_control_command import data, lines
+from tests.taskqueue.support import base_key, server_ms
+from tests.taskqueue.tasks import add, note
+
+#: An hour in milliseconds.
+HOUR = 3_600_000
+
+
+@pytest.fixture(autouse=True)
+def _nothing_entered() -> Iterator[None]:
+    before = dict(declared._schedules)
+    declared._schedules.clear()
+    yield
+    declared._schedules.clear()
+    declared._schedules.update(before)
+
+
+def moment(ms: float) -> datetime:
+    return datetime.fromtimestamp(ms / 1_000, UTC)
+
+
+def the_only() -> ScheduleInfo:
+    [found] = schedules()
+    return found
+
+
+def test_a_schedule_that_has_sent_a_task(store: Store) -> None:
+    now_ms = int(server_ms(store))
+    made = at(now_ms - 20, now_ms + HOUR, misfire="skip", max_age_ms=HOUR, task=note.using(queue_name="mail"))
+    poller = poller_of(made)
+    announced(poller, store, last_ms=now_ms - 1_000)
+    next_round(poller)
+
+    found = the_only()
+
+    assert (found.name, found.task, found.queue_name, found.times) == ("s", note.name, "mail", "at chosen moments")
+    assert (found.misfire, found.enabled, found.state) == ("skip", True, "on")
+    assert (found.last_at, found.next_at) == (moment(now_ms - 20), moment(now_ms + HOUR))
+    assert found.last_task_id == made.task_id(now_ms - 20)
+    assert found.last_sent_at is not None
+    assert found.announced_at is not None
+    assert timedelta(0) <= found.last_sent_at - moment(now_ms) < timedelta(minutes=1)
+    assert run_async(aschedules) == [found]
+
+
+def test_a_schedule_that_has_sent_nothing(store: Store) -> None:
+    now_ms = int(server_ms(store))
+    next_round(poller_of(at(now_ms + HOUR)))
+
+    found = the_only()
+
+    assert (found.last_at, found.last_sent_at, found.last_task_id) == (None, None, None)
+    assert found.next_at == moment(now_ms + HOUR)
+
+
+def test_a_schedule_that_no_poller_knows_is_told_by_its_process(redis_server: Store) -> None:
+    cron("0 3 * * *", name="nightly", args=(1, 2), enabled=False)(add)
+    every(60, args=(1,), name=f"{note.name} every 60 s")(note)
+    next_round(poller_of(*declared.registered()[:1]))
+
+    known, unknown = schedules()
+
+    assert (known.name, known.state, known.enabled, known.next_at) == ("nightly", "off", False, None)
+    assert (unknown.name, unknown.label) == (f"{note.name} every 60 s", note.name)
+    assert (unknown.announced_at, unknown.state, unknown.last_task_id) == (None, "new", None)
+    assert unknown.next_at is not None
+    assert unknown.next_at.second == 0
+
+
+def test_the_command_lists_them(redis_server: Store) -> None:
+    now_ms = int(server_ms(redis_server))
+    every(3_600, args=(1,))(note)
+    sent = at(now_ms - 20, now_ms + HOUR + 30_000, name=f"{note.name} at chosen moments")
+    mine = [at(now_ms - 60_000, name="late"), at(now_ms + HOUR, name="off", enabled=False), at(name="gone"), sent]
+    poller = poller_of(*mine)
+    announced(poller, redis_server, sent.name, last_ms=now_ms - 1_000)
+    next_round(poller)
+    redis_server.raw.hset(state_key(redis_server, "late"), "next", now_ms - 60_000)
+    redis_server.raw.zadd(base_key(redis_server, "schedules"), {"gone": now_ms - 10 * 60_000})
+
+    header, *rows = lines("schedules")
+
+    assert header.split("  ")[0] == "SCHEDULE"
+    assert header.split() == ["SCHEDULE", "TIMES", "QUEUE", "NEXT", "LAST", "SENT", "LAST", "TASK", "NOTE"]
+    by_label = {
+        name: [row for row in rows if row.startswith(f"{name} ")] for name in (note.name, "late", "off", "gone")
+    }
+    assert ["no poller knows it yet" in row for row in by_label[note.name]] == [False, True]
+    assert "  in 1 h 0 min  2" in by_label[note.name][0]
+    assert sent.task_id(now_ms - 20) in by_label[note.name][0]
+    assert "  now  " in by_label["late"][0]
+    assert by_label["late"][0].endswith("  late: no poller sends it")
+    assert by_label["off"][0].endswith("  off")
+    assert by_label["gone"][0].endswith("  not in the code of the active poller")
+    redis_server.raw.delete(base_key(redis_server, "poller"))
+    states = {each["name"]: each["state"] for each in data("schedules")["schedules"]}
+    assert (states["late"], states["off"], states[sent.name]) == ("late", "off", "on")
+    assert states["gone"] == "on", "without a poller nobody knows"
+    names = [each["name"] for each in data("schedules")["schedules"]]
+    assert names == sorted(["late", "off", "gone", sent.name, declared.registered()[0].name])
+
+
+def test_the_command_says_when_there_are_none(redis_server: Store) -> None:
+    assert lines("schedules") == ["No schedules: @every and @cron make one of a task."]
+    assert data("schedules")["schedules"] == []
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "[" * 5_000, json.dumps({"task": 3, "enabled": 0})])
+def test_what_somebody_else_has_written_does_no_harm(redis_server: Store, text: str) -> None:
+    poller = poller_of(at(int(server_ms(redis_server)) + HOUR))
+    next_round(poller)
+    redis_server.raw.hset(state_key(redis_server), "info", text)
+    take_place_from(redis_server, poller)
+
+    found = the_only()
+
+    assert found.name == "s"
+    assert found.task in ("", "3")

@@ -1,0 +1,231 @@
+"""A thousand failures are a handful of errors: counted by fingerprint, with what an operator needs to begin with."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from django_redis_components.taskqueue import ErrorGroup, get_queue
+from django_redis_components.taskqueue.stats import fingerprint as fingerprints
+from django_redis_components.taskqueue.store.job import Ack
+from django_redis_components.taskqueue.worker.execution import execute
+from tests.support import Store
+from tests.taskqueue.support import (
+    end_lease,
+    new_fetcher,
+    queue_key,
+    recover,
+    server_ms,
+    settle_now,
+    taskqueue_settings,
+    work_off,
+    work_until_finished,
+)
+from tests.taskqueue.tasks import add, fail, fail_thrice, fail_without_text, note, return_what_is_not_json
+
+
+def errors(queue: str = "default") -> list[ErrorGroup]:
+    return get_queue(queue).errors()
+
+
+def failing(text: str) -> Exception:
+    try:
+        raise LookupError(text)
+    except LookupError as exc:
+        return exc
+
+
+def settle_with(*fingerprints_: str) -> list[str]:
+    """Let tasks fail with these fingerprints; their ids."""
+    results = note.enqueue_many([((number,), {}) for number in range(len(fingerprints_))])
+    worker = new_fetcher(worker=f"here:{results[0].id}")
+    jobs = worker.fetch("0", len(results))
+    acks = [
+        Ack(job.id, job.token, "fail", b"{}", ttl_ms=60_000, note=f'5 {each} {{"class":"E","place":"p","text":"t"}}')
+        for job, each in zip(jobs, fingerprints_, strict=True)
+    ]
+    settle_now(worker, *acks)
+    return [job.id for job in jobs]
+
+
+def test_failures_of_one_error_are_one(store: Store) -> None:
+    results = [fail.enqueue(f"user {number} has no 'mail{number}'") for number in range(3)]
+    work_off()
+
+    [group] = errors()
+
+    assert (group.exception_class_path, group.place) == ("builtins.LookupError", "tests.taskqueue.tasks.fail")
+    assert (group.message, group.times, group.final) == ("user # has no '…'", 3, 3)
+    assert group.task_ids == [result.id for result in reversed(results)]
+    assert timedelta(0) <= group.last_at - group.first_at < timedelta(minutes=1)
+
+
+def test_failures_in_one_batch_are_one(store: Store) -> None:
+    fail.enqueue_many([((f"number {number}",), {}) for number in range(25)])
+    worker = new_fetcher()
+    jobs = worker.fetch("0", 25)
+    settle_now(worker, *[execute(job) for job in jobs])
+
+    [group] = errors()
+
+    assert (group.times, group.final) == (25, 25)
+    assert group.task_ids == [job.id for job in reversed(jobs)][:10]
+
+
+def test_other_texts_places_and_classes_are_other_errors(store: Store) -> None:
+    fail.enqueue("no mail")
+    fail.enqueue("no phone")
+    fail_thrice.enqueue("no mail")
+    fail_without_text.enqueue()
+    work_off()
+
+    assert {(group.exception_class_path.rpartition(".")[2], group.place.rpartition(".")[2]) for group in errors()} == {
+        ("LookupError", "fail"),
+        ("LookupError", "fail_thrice"),
+        ("BrokenTextError", "fail_without_text"),
+    }
+    assert len(errors()) == 4
+
+
+def test_the_newest_error_comes_first_and_queues_are_apart(store: Store) -> None:
+    settle_with("aa")
+    settle_with("bb")
+    store.raw.zadd(queue_key(store, "errs"), {"aa": server_ms(store) + 5_000})
+
+    assert [group.fingerprint for group in errors()] == ["aa", "bb"]
+    assert [group.fingerprint for group in get_queue("default").errors(limit=1)] == ["aa"]
+    assert errors("mail") == []
+
+
+def test_attempts_that_are_tried_again_are_counted_and_are_not_final(store: Store) -> None:
+    work_until_finished(fail_thrice.enqueue())
+
+    [group] = errors()
+
+    assert (group.times, group.final, len(group.task_ids)) == (3, 1, 1)
+
+
+@pytest.mark.contract
+def test_a_task_that_lost_its_workers_is_an_error_of_its_own(store: Store) -> None:
+    result = note.using(max_deliveries=1).enqueue("killer")
+    new_fetcher().fetch("0", 1)
+    end_lease(store, result.id)
+    recover()
+
+    [group] = errors()
+
+    assert group.exception_class_path == "django_redis_components.taskqueue.exceptions.WorkerLost"
+    assert (group.place, group.message, group.times, group.final) == ("", "", 1, 1)
+    assert group.task_ids == [result.id]
+
+
+def test_an_outcome_that_was_fenced_out_is_no_error(store: Store) -> None:
+    result = fail.enqueue()
+    late = new_fetcher(worker="late")
+    [job] = late.fetch("0", 1)
+    end_lease(store, result.id)
+    recover()
+
+    settle_now(late, execute(job))
+
+    assert errors() == []
+
+
+def test_an_error_is_kept_as_long_as_failed_tasks(store: Store, settings) -> None:
+    taskqueue_settings(settings, FAILED_TTL=5_000)
+    fail.enqueue()
+    work_off()
+
+    [group] = errors()
+
+    for part in ("errs", f"err:{group.fingerprint}"):
+        assert 4_900_000 < store.raw.pttl(queue_key(store, part)) <= 5_000_000
+    store.raw.zadd(queue_key(store, "errs"), {"old": 1})
+    recover()
+    assert store.raw.zrange(queue_key(store, "errs"), 0, -1) == [group.fingerprint.encode()]
+
+
+def test_an_error_whose_record_has_gone_is_left_out(store: Store) -> None:
+    settle_with("aa", "bb")
+    store.raw.delete(queue_key(store, "err:aa"))
+
+    assert [group.fingerprint for group in errors()] == ["bb"]
+
+
+def test_of_many_errors_the_last_hundred_are_kept(redis_server: Store) -> None:
+    settle_with(*[f"{number:04x}" for number in range(60)])
+    for number in range(60):
+        redis_server.raw.zadd(queue_key(redis_server, "errs"), {f"{number:04x}": number})
+    settle_with(*[f"{number:04x}" for number in range(60, 120)])
+
+    assert redis_server.raw.zcard(queue_key(redis_server, "errs")) == 100
+    assert redis_server.raw.zscore(queue_key(redis_server, "errs"), f"{19:04x}") is None
+    kept = redis_server.raw.keys(queue_key(redis_server, "err:*"))
+    assert len(kept) == len(get_queue("default").errors(limit=100)) == 100
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("no user 17", "no user #"),
+        ("took 3.5 s at 12:04:31", "took # s at #"),
+        ("key 'a b' and \"c\"", "key '…' and '…'"),
+        ("‘x’ “y”", "'…' '…'"),
+        ("to ada@example.com failed", "to …@… failed"),
+        ("id 550e8400-e29b-41d4-a716-446655440000 gone", "id # gone"),
+        ("object at 0x7f3a2b", "object at #"),
+        ("hash deadbeef01 and word facade", "hash # and word facade"),
+        ("\n first line\nsecond line", "first line"),
+        ("", ""),
+        ("x" * 1_000, "x" * 300),
+    ],
+)
+def test_the_particulars_of_a_text_are_left_out(text: str, expected: str) -> None:
+    assert fingerprints.plain(text) == expected
+
+
+def test_a_fingerprint_is_the_same_in_each_process_and_says_what_it_is_of() -> None:
+    one, two = fingerprints.of(failing("no 1")), fingerprints.of(failing("no 2"))
+
+    assert one == two
+    printed, _, about = one.partition(" ")
+    assert len(printed) == 16
+    assert json.loads(about) == {"class": "builtins.LookupError", "place": f"{__name__}.failing", "text": "no #"}
+
+
+def test_the_place_is_the_innermost_of_the_sites_own_code() -> None:
+    with pytest.raises(json.JSONDecodeError) as caught:
+        json.loads("{")
+
+    assert json.loads(fingerprints.of(caught.value).partition(" ")[2])["place"] == (
+        f"{__name__}.test_the_place_is_the_innermost_of_the_sites_own_code"
+    )
+
+
+def test_what_was_raised_outside_of_the_sites_code_has_its_own_place(redis_server: Store) -> None:
+    return_what_is_not_json.enqueue()
+    work_off()
+
+    [group] = errors()
+
+    assert group.place == "django_redis_components.core.serialization.normalise"
+
+
+def test_what_was_not_raised_has_no_place() -> None:
+    assert fingerprints.place_of(None) == ""
+
+
+def test_a_text_that_no_utf8_can_carry_is_an_error_all_the_same(store: Store) -> None:
+    fail.enqueue("lone \ud800 half")
+    work_off()
+
+    assert [group.message for group in errors()] == ["lone \ud800 half"]
+
+
+def test_a_success_is_no_error(store: Store) -> None:
+    add.enqueue(1, 2)
+    work_off()
+
+    assert errors() == []

@@ -1,0 +1,229 @@
+"""The index of queues: whatever their number all are tended, and those that nobody uses are forgotten."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from django_redis_components.core.client import connections
+from django_redis_components.taskqueue import chain, get_queue, registry
+from django_redis_components.taskqueue.poller import Poller
+from tests.support import Store
+from tests.taskqueue.support import (
+    base_key,
+    end_lease,
+    fall_due,
+    let_recovery_begin,
+    new_fetcher,
+    queue_key,
+    recover,
+    server_ms,
+    work_off,
+)
+from tests.taskqueue.tasks import fail, note
+
+DAY_MS = 86_400_000
+
+
+def known(store: Store) -> list[str]:
+    return [name.decode() for name in store.raw.zrange(base_key(store, "queues"), 0, -1)]
+
+
+def idle_for(store: Store, ms: int, queue: str = "default") -> None:
+    store.raw.zadd(base_key(store, "idle"), {queue: server_ms(store) - ms})
+
+
+@pytest.fixture
+def used_up(store: Store) -> Store:
+    """Queue "default" has had a task, and has nothing any more."""
+    note.enqueue(1)
+    work_off()
+    recover()
+    return store
+
+
+def test_a_queue_that_has_been_empty_for_a_day_is_forgotten(used_up: Store) -> None:
+    assert known(used_up) == ["default"]
+    idle_for(used_up, DAY_MS - 60_000)
+    recover()
+    assert known(used_up) == ["default"]
+    idle_for(used_up, DAY_MS + 1)
+
+    recover()
+
+    assert known(used_up) == []
+    assert used_up.raw.exists(base_key(used_up, "idle")) == 0
+
+
+def test_its_next_task_enters_it_again(used_up: Store) -> None:
+    idle_for(used_up, DAY_MS + 1)
+    recover()
+
+    note.enqueue(2)
+
+    assert known(used_up) == ["default"]
+
+
+def test_the_day_begins_when_it_is_found_empty_and_ends_with_its_next_task(used_up: Store) -> None:
+    since_ms = used_up.raw.zscore(base_key(used_up, "idle"), "default")
+    assert server_ms(used_up) - 60_000 < since_ms <= server_ms(used_up)
+    recover()
+    assert used_up.raw.zscore(base_key(used_up, "idle"), "default") == since_ms
+    note.enqueue(2)
+
+    recover()
+
+    assert used_up.raw.exists(base_key(used_up, "idle")) == 0
+
+
+def ready(_: Store) -> None:
+    note.enqueue(1)
+
+
+def urgent(_: Store) -> None:
+    note.using(priority=1).enqueue(1)
+
+
+def scheduled(_: Store) -> None:
+    note.using(run_after=60).enqueue(1)
+
+
+def running(_: Store) -> None:
+    note.enqueue(1)
+    new_fetcher().fetch("0", 1)
+
+
+def came_back(store: Store) -> None:
+    result = note.enqueue(1)
+    new_fetcher(worker="dies").fetch("0", 1)
+    end_lease(store, result.id)
+
+
+def failed(_: Store) -> None:
+    fail.enqueue()
+    work_off()
+
+
+def parked(_: Store) -> None:
+    note.enqueue(1)
+    known_tasks, registry._tasks = registry._tasks, {}
+    work_off()
+    registry._tasks = known_tasks
+
+
+def paused(_: Store) -> None:
+    note.enqueue(1)
+    work_off()
+    get_queue("default").pause()
+
+
+def waiting(_: Store) -> None:
+    chain(note.using(queue_name="mail").s(1), note.s()).enqueue()
+
+
+def limited(_: Store) -> None:
+    note.using(concurrency=1, queue_name="mail").enqueue(1)
+    note.using(concurrency=1).enqueue(2)
+    new_fetcher("mail", "default").fetch("0", 2)
+
+
+@pytest.mark.parametrize(
+    "something", [ready, urgent, scheduled, running, came_back, failed, parked, paused, waiting, limited]
+)
+def test_a_queue_that_has_anything_is_not(store: Store, something: Any) -> None:
+    something(store)
+    idle_for(store, 2 * DAY_MS)
+
+    recover()
+
+    assert "default" in known(store)
+
+
+def test_undoing_a_purge_enters_it_again(store: Store) -> None:
+    note.enqueue(1)
+    purge = get_queue("default").purge()
+    idle_for(store, 2 * DAY_MS)
+    recover()
+    assert known(store) == []
+
+    get_queue("default").undo_purge(purge)
+
+    assert known(store) == ["default"]
+
+
+def many_queues(store: Store, count: int) -> None:
+    """Queues that were in use before those of the test."""
+    store.raw.zadd(base_key(store, "queues"), {f"q{number:04}": number for number in range(count)})
+
+
+@pytest.mark.parametrize("others", [499, 500, 1_234])
+def test_all_queues_are_tended_in_a_round(redis_server: Store, others: int) -> None:
+    lost = note.enqueue(1)
+    new_fetcher(worker="dies").fetch("0", 1)
+    end_lease(redis_server, lost.id)
+    due = note.using(run_after=60).enqueue(2)
+    fall_due(redis_server, due, ms_ago=-1_500)
+    many_queues(redis_server, others)
+    redis_server.raw.zadd(queue_key(redis_server, "failed"), {"old": 1})
+    poller = Poller(connections.client())
+    let_recovery_begin()
+
+    until_due_s = poller._round()
+
+    assert redis_server.raw.lrange(queue_key(redis_server, "front"), 0, -1) == [lost.id.encode()]
+    assert redis_server.raw.exists(queue_key(redis_server, "failed")) == 0
+    assert 0.5 < until_due_s <= 1.5
+    poller.close()
+
+
+def test_those_that_are_forgotten_on_the_way_hide_no_other(redis_server: Store) -> None:
+    note.enqueue(1)
+    many_queues(redis_server, 1_100)
+    long_ago_ms = server_ms(redis_server) - 2 * DAY_MS
+    redis_server.raw.zadd(
+        base_key(redis_server, "idle"), {f"q{number:04}": long_ago_ms for number in range(0, 1_100, 2)}
+    )
+    redis_server.raw.zadd(queue_key(redis_server, "failed"), {"old": 1})
+    poller = Poller(connections.client())
+
+    poller._round()
+
+    assert len(known(redis_server)) == 551
+    assert redis_server.raw.zcard(base_key(redis_server, "idle")) == 550
+    assert redis_server.raw.exists(queue_key(redis_server, "failed")) == 0
+    poller.close()
+
+
+def test_the_minutes_of_all_queues_are_added_up_once(redis_server: Store) -> None:
+    many_queues(redis_server, 600)
+    note.enqueue(1)
+    work_off()
+    minute = int(server_ms(redis_server)) // 60_000
+    [key] = [each for each in redis_server.keys() if b":min:" in each]  # noqa: SIM118 - a Store is no dict
+    redis_server.raw.rename(key, queue_key(redis_server, f"min:{minute - 1}"))
+    for mark in ("rolled", "rolled:1"):
+        redis_server.raw.set(base_key(redis_server, mark), minute - 2)
+
+    for _ in range(2):
+        poller = Poller(connections.client())
+        poller._round()
+        poller.close()
+
+    [hour] = [each for each in redis_server.keys() if b":hour:" in each]  # noqa: SIM118 - a Store is no dict
+    minutes = redis_server.raw.get(queue_key(redis_server, f"min:{minute - 1}"))
+    assert redis_server.raw.get(hour) == minutes[: len(redis_server.raw.get(hour))]
+
+
+def test_after_two_hundred_losses_the_next_round_follows_at_once(redis_server: Store) -> None:
+    results = note.enqueue_many([((number,), {}) for number in range(201)])
+    new_fetcher(worker="dies").fetch("0", 201)
+    end_lease(redis_server, *[result.id for result in results])
+    poller = Poller(connections.client())
+    let_recovery_begin()
+
+    assert poller._round() == 0.0
+    assert poller._round() > 0.0
+
+    assert redis_server.raw.llen(queue_key(redis_server, "front")) == 201
+    poller.close()

@@ -1,0 +1,295 @@
+"""What the dashboard is told of queues, workers and poller is what stands in Redis."""
+
+from __future__ import annotations
+
+import json
+import random
+from datetime import UTC, datetime
+from typing import Any
+from unittest import mock
+
+import pytest
+import redis
+
+from django_redis_components.core.client import connections
+from django_redis_components.core.protocol import Command, arun, run
+from django_redis_components.taskqueue import get_queue, registry
+from django_redis_components.taskqueue.poller import Poller
+from django_redis_components.taskqueue.stats import overview as inspect
+from django_redis_components.taskqueue.stats.overview import Overview, QueueDepth
+from django_redis_components.taskqueue.worker.execution import execute
+from tests.support import Store, run_async
+from tests.taskqueue.support import (
+    base_key,
+    end_lease,
+    fall_due,
+    new_fetcher,
+    queue_key,
+    recover,
+    server_ms,
+    settle_now,
+    taskqueue_settings,
+    work_off,
+)
+from tests.taskqueue.tasks import add, fail, fail_thrice, note
+from tests.taskqueue.worker.test_leases import renew
+
+QUEUES = ("high", "default", "low")
+
+
+def overview() -> Overview:
+    return run(connections.client(), inspect.overview())
+
+
+def send(store: Store, chance: random.Random, queue: str) -> None:
+    plain = add.using(priority=chance.choice([0, 0, 5, -5]))
+    task, args = chance.choice([(plain, (1, 2)), (fail, ()), (fail_thrice.using(backoff=90), ())])
+    task.using(queue_name=queue).enqueue_many([(args, {})] * 3)
+
+
+def send_for_later(store: Store, chance: random.Random, queue: str) -> None:
+    result = note.using(queue_name=queue, run_after=chance.randrange(30, 90)).enqueue("later")
+    if chance.random() < 0.5:
+        fall_due(store, result, ms_ago=chance.randrange(5_000), queue=queue)
+
+
+def run_some(store: Store, chance: random.Random, queue: str) -> None:
+    worker = new_fetcher(queue, worker=f"w{chance.random()}")
+    settle_now(worker, *[execute(job) for job in worker.fetch("0", chance.randrange(1, 6))])
+
+
+def begin_some(store: Store, chance: random.Random, queue: str) -> None:
+    new_fetcher(queue, worker=f"w{chance.random()}").fetch("0", chance.randrange(1, 3))
+
+
+def die(store: Store, chance: random.Random, queue: str) -> None:
+    jobs = new_fetcher(queue, worker=f"w{chance.random()}").fetch("0", 1)
+    end_lease(store, *[job.id for job in jobs], queue=queue)
+    recover()
+
+
+def run_a_stranger(store: Store, chance: random.Random, queue: str) -> None:
+    with mock.patch.object(registry, "_tasks", {}):
+        run_some(store, chance, queue)
+
+
+def cancel_one(store: Store, chance: random.Random, queue: str) -> None:
+    waiting = [result for result in get_queue(queue).jobs("ready") if result.state == "ready"]
+    if waiting:
+        assert chance.choice(waiting).cancel()
+
+
+#: What the random workload is made of.
+ACTS = [send, send, send, send_for_later, run_some, begin_some, die, run_a_stranger, cancel_one]
+
+
+def stir(store: Store, seed: int) -> None:
+    """A random workload that leaves tasks in every state."""
+    chance = random.Random(seed)
+    for _ in range(120):
+        chance.choice(ACTS)(store, chance, chance.choice(QUEUES))
+
+
+def raw_depth(store: Store, queue: str) -> dict[str, int]:
+    """The same figures from the records themselves: each task's own state, and where it stands."""
+    raw, now = store.raw, server_ms(store)
+    scheduled = raw.zrange(queue_key(store, "sched", queue), 0, -1, withscores=True)
+    waiting = [
+        *raw.lrange(queue_key(store, "front", queue), 0, -1),
+        *raw.lrange(queue_key(store, "ready", queue), 0, -1),
+        *raw.zrange(queue_key(store, "prio", queue), 0, -1),
+    ]
+    waiting = [task_id for task_id in waiting if raw.hget(base_key(store, "t", task_id.decode()), "s") != b"cancelled"]
+    states: dict[str, int] = {}
+    for key in raw.scan_iter(match=base_key(store, "t", "*"), count=1_000):
+        if raw.type(key) == b"hash" and raw.hget(key, "q") == queue.encode():
+            state = (raw.hget(key, "s") or b"").decode()
+            states[state] = states.get(state, 0) + 1
+    due = sum(score <= now for _, score in scheduled)
+    assert len({*waiting, *[task_id for task_id, _ in scheduled]}) == len(waiting) + len(scheduled), "no task twice"
+    assert sum(states.get(state, 0) for state in ("", "ready", "scheduled", "retrying")) == len(waiting) + len(
+        scheduled
+    )
+    return {
+        "ready": len(waiting) + due,
+        "scheduled": len(scheduled) - due,
+        "running": states.get("running", 0),
+        "failed": states.get("failed", 0),
+        "parked": states.get("parked", 0),
+    }
+
+
+def shown(depth: QueueDepth) -> dict[str, int]:
+    return {name: getattr(depth, name) for name in ("ready", "scheduled", "running", "failed", "parked")}
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_depths_after_a_random_workload_are_those_of_raw_reads(store: Store, seed: int) -> None:
+    stir(store, seed)
+
+    expected = {queue: raw_depth(store, queue) for queue in QUEUES}
+
+    assert {depth.name: shown(depth) for depth in overview().queues} == expected
+    assert {queue: shown(get_queue(queue).depths()) for queue in QUEUES} == expected
+    assert all(sum(counts[name] for counts in expected.values()) for name in expected["low"]), "each state occurs"
+
+
+def test_an_empty_queue_has_nothing_to_show(store: Store) -> None:
+    empty = QueueDepth("default", 0, 0, 0, 0, 0, None, None, None)
+
+    assert shown(get_queue("default").depths()) == shown(empty)
+    depth = get_queue("default").depths()
+    assert (depth.oldest_age_s, depth.next_due_at) == (None, None)
+    found = overview()
+    assert (found.queues, found.workers, found.poller) == ([], [], None)
+    assert repr(get_queue("default")) == "<Queue default>"
+
+
+def test_the_async_twin_reads_the_same(store: Store) -> None:
+    add.enqueue(1, 2)
+
+    async def read() -> Any:
+        return await get_queue("default").adepths(), await arun(connections.aclient(), inspect.overview())
+
+    depth, found = run_async(read)
+
+    assert shown(depth) == shown(get_queue("default").depths())
+    assert [shown(each) for each in found.queues] == [shown(depth)]
+
+
+@pytest.mark.parametrize("part", ["front", "ready", "prio", "sched"])
+def test_the_age_is_that_of_the_task_that_waits_longest(store: Store, part: str) -> None:
+    options = {"prio": {"priority": 3}, "sched": {"run_after": 60}}.get(part, {})
+    result = note.using(**options).enqueue("old")
+    if part == "front":
+        new_fetcher(worker="dies").fetch("0", 1)
+        end_lease(store, result.id)
+        recover()
+    if part == "sched":
+        fall_due(store, result, ms_ago=50_000)
+    else:
+        now_us = int(server_ms(store) * 1_000)
+        store.raw.hset(base_key(store, "t", result.id), "e", now_us - 50_000_000)
+    for _ in range(3):
+        note.enqueue("new")
+    note.using(priority=1).enqueue("new")
+
+    age_s = get_queue("default").depths().oldest_age_s
+
+    assert age_s is not None
+    assert 50 <= age_s < 70
+
+
+def test_the_next_due_time_is_shown(store: Store) -> None:
+    for seconds in (90, 30, 60):
+        note.using(run_after=seconds).enqueue(seconds)
+
+    due = get_queue("default").depths().next_due_at
+
+    assert due is not None
+    assert 10 < due.timestamp() - server_ms(store) / 1_000 <= 30.01
+
+
+def test_workers_tell_what_they_do(store: Store) -> None:
+    renew("plain", {})
+    said = {"host": "h", "pid": 7, "queues": ["a", "b"], "threads": 8, "started_at": 1e9, "busy": 3, "finished": 99}
+    store.raw.set(base_key(store, "worker", "h:1"), json.dumps(said))
+    store.raw.zadd(base_key(store, "workers"), {"h:1": server_ms(store) - 5_000, "silent:2": server_ms(store) - 9_000})
+
+    plain, talker, silent = overview().workers
+
+    assert (plain.id, plain.pid, plain.host) == ("plain", 1, "plain")
+    assert (talker.id, talker.host, talker.pid, talker.queues, talker.threads) == ("h:1", "h", 7, ("a", "b"), 8)
+    assert (talker.busy, talker.finished) == (3, 99)
+    assert talker.started_at == datetime.fromtimestamp(1e9, UTC)
+    assert 5 <= talker.seen_s < 25
+    assert 0 <= plain.seen_s < 20
+    assert (silent.id, silent.host, silent.pid, silent.queues, silent.started_at) == ("silent:2", "silent", 0, (), None)
+
+
+def test_the_active_poller_is_named(store: Store) -> None:
+    poller = Poller(connections.client())
+    poller.step()
+
+    assert overview().poller == poller.id
+
+
+def test_the_overview_is_two_round_trips(redis_server: Store) -> None:
+    renew("w", {})
+    trips = []
+
+    class Counting:
+        def execute(self, request: Any) -> Any:
+            return self.execute_many([request])[0]
+
+        def execute_many(self, requests: Any) -> Any:
+            trips.append(len(requests))
+            return connections.client().execute_many(requests)
+
+    run(Counting(), inspect.overview())  # type: ignore[arg-type]
+
+    assert trips == [4, 1]
+
+
+def test_the_eviction_policy_is_read(own_server: Store) -> None:
+    assert (overview().eviction_policy, overview().evicts) == ("noeviction", False)
+
+    own_server.raw.config_set("maxmemory-policy", "allkeys-lru")
+
+    assert (overview().eviction_policy, overview().evicts) == ("allkeys-lru", True)
+
+
+def test_a_policy_that_may_not_be_read_is_unknown(own_server: Store, settings: Any) -> None:
+    own_server.raw.execute_command("ACL SETUSER app on >secret ~* &* +@all -info")
+    url = own_server.url.replace("redis://", "redis://app:secret@")
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "CONNECTIONS": {"default": {"URL": url}}}
+    add.enqueue(1, 2)
+
+    found = overview()
+
+    assert (found.eviction_policy, found.evicts) == (None, False)
+    assert [depth.ready for depth in found.queues] == [1]
+
+
+def test_a_reply_without_a_policy_has_none() -> None:
+    assert inspect.policy_of(b"# Memory\r\nused_memory:1\r\n") is None
+    assert inspect.policy_of(redis.exceptions.ResponseError("NOPERM")) is None
+
+
+@pytest.mark.contract
+def test_an_error_of_redis_is_raised(store: Store) -> None:
+    store.raw.set(base_key(store, "queues"), "not a zset")
+
+    with pytest.raises(redis.exceptions.ResponseError, match="WRONGTYPE"):
+        overview()
+
+
+def test_two_hundred_queues_are_shown_at_most(redis_server: Store) -> None:
+    names = {f"q{number:03}": number for number in range(250)}
+    connections.client().execute(
+        Command("ZADD", base_key(redis_server, "queues"), *[part for name, at in names.items() for part in (at, name)])
+    )
+
+    assert [depth.name for depth in overview().queues] == list(names)[:200]
+
+
+def test_queues_of_the_settings_are_shown_before_their_first_task(store: Store, settings: Any) -> None:
+    taskqueue_settings(settings, QUEUES=["high", "default", "low"])
+    add.using(queue_name="low").enqueue(1, 2)
+    add.using(queue_name="high").enqueue(1, 2)
+
+    seen = [(row.name, row.ready) for row in overview().queues]
+
+    assert sorted(seen) == [("default", 0), ("high", 1), ("low", 1)]
+    assert seen == [(row.name, row.ready) for row in run(connections.client(), inspect.depths())]
+
+
+def test_nothing_is_written_by_looking(store: Store) -> None:
+    add.enqueue(1, 2)
+    work_off()
+    before = {key: store.raw.dump(key) for key in store.keys()}  # noqa: SIM118 - a Store is no dict
+
+    overview()
+    get_queue("default").depths()
+
+    assert {key: store.raw.dump(key) for key in store.keys()} == before  # noqa: SIM118

@@ -1,0 +1,439 @@
+"""`manage.py queues`: what it does, prints, asks, and how it ends."""
+
+from __future__ import annotations
+
+import getpass
+import io
+import json
+import re
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from django_redis_components.management import task_listing as listing
+from django_redis_components.taskqueue import chain, get_queue
+from tests.support import Store
+from tests.taskqueue.stats.test_metrics import write_minute
+from tests.taskqueue.store.test_control_failed import fail_many, park_many
+from tests.taskqueue.support import base_key, fall_due, new_fetcher, recover, work_off
+from tests.taskqueue.tasks import fail, fail_thrice, note
+from tests.taskqueue.worker.test_leases import renew
+
+
+def queues(*words: str) -> str:
+    """Run the command here; the value is its standard output."""
+    out = io.StringIO()
+    call_command("queues", *words, stdout=out, stderr=out if "--json" not in words else io.StringIO())
+    return out.getvalue()
+
+
+def lines(*words: str) -> list[str]:
+    return queues(*words).splitlines()
+
+
+def data(*words: str) -> Any:
+    return json.loads(queues(*words, "--json"))
+
+
+def refused(*words: str) -> str:
+    with pytest.raises(CommandError) as raised:
+        queues(*words)
+    assert raised.value.returncode == 1
+    return str(raised.value)
+
+
+def fill(store: Store) -> None:
+    note.using(queue_name="mail").enqueue_many([((number,), {}) for number in range(1_234)])
+    note.using(queue_name="mail", run_after=3_600).enqueue("later")
+    new_fetcher("mail", worker="here:7").fetch("0", 2)
+    fail_many(3, queue="邮件")
+    fall_due(store, note.using(queue_name="邮件", run_after=60).enqueue("due"), queue="邮件", ms_ago=3_725_000)
+
+
+def test_status_lists_all_queues_in_line(store: Store) -> None:
+    fill(store)
+    get_queue("mail").pause("SMTP is down", author="ada")
+
+    header, *rows, empty, staff = lines("status")
+
+    words = (
+        "QUEUE READY SCHEDULED LIMITED WAITING RUNNING FAILED PARKED OLDEST NEXT DUE DONE/MIN P95 WAIT P95 RUN PAUSED"
+    )
+    assert " ".join(header.split()) == words
+    counts = "  1,232          1        0        0        2       0       0      "
+    assert rows[0].startswith(f"mail {counts}")
+    assert "  in 59 min 5" in rows[0]
+    assert rows[0].endswith(" by ada: SMTP is down")
+    assert re.fullmatch(
+        r"邮件       1          0        0        0        0       3       0  1 h 2 min +now +<0\.1", rows[1]
+    )
+    assert (empty, staff) == ("", "Workers: none. Poller: none.")
+
+
+def test_status_tells_of_the_last_hour(redis_server: Store) -> None:
+    note.using(queue_name="mail").enqueue("waits")
+    note.using(queue_name="new").enqueue("waits")
+    note.using(queue_name="slow").enqueue("waits")
+    for queue, ran in (("mail", 5), ("slow", 40)):
+        numbers = [0] * 104
+        numbers[0], numbers[8], numbers[56 + ran] = 1_200, 1_200, 1_200
+        write_minute(redis_server, 1, *numbers, queue=queue)
+
+    header, mail, new, slow, *_ = lines("status")
+    assert re.search(r"  20 +<1 ms +6 ms$", mail)
+    assert re.search(r"  20 +<1 ms +17 min 13 s$", slow)
+    assert header.index("P95 RUN") + len("P95 RUN") == len(slow) == len(mail)
+    assert re.fullmatch(r"new +1 +0 +0 +0 +0 +0 +0 +\d\.\d s", new)
+    done = {each["name"]: each["last_hour"] for each in data("status", "mail", "new")["queues"]}
+    assert (done["mail"]["finished"], done["mail"]["failed"], round(done["mail"]["per_minute"])) == (1_200, 0, 20)
+    assert 0.005 < done["mail"]["ran_p95_s"] < 0.006
+    assert done["new"] == {"finished": 0, "failed": 0, "per_minute": 0, "waited_p95_s": None, "ran_p95_s": None}
+
+
+def test_status_tells_how_many_wait_for_a_limit(store: Store) -> None:
+    note.using(concurrency=1).enqueue_many([((number,), {}) for number in range(4)])
+    new_fetcher().fetch("0", 4)
+
+    header, row, *_ = lines("status")
+
+    assert dict(zip(header.split(), row.split(), strict=False))["LIMITED"] == "3"
+    assert data("status")["queues"][0]["limited"] == 3
+
+
+def test_tasks_that_wait_for_others_are_counted_and_listed(store: Store) -> None:
+    flow = chain(note.using(queue_name="other").s("a"), note.si("b"), note.si("c")).enqueue()
+
+    header, row, *_ = lines("status", "default")
+
+    assert dict(zip(header.split(), row.split(), strict=False))["WAITING"] == "2"
+    assert data("status", "default")["queues"][0]["waiting"] == 2
+    header, *rows, _, said = lines("jobs", "default", "waiting")
+    assert header.split() == ["ID", "TASK", "ATTEMPTS", "ENQUEUED", "FLOW"]
+    assert [row.split()[0] for row in rows] == [result.id for result in flow.results[1:]]
+    assert all(row.endswith(flow.id) for row in rows)
+    assert said == "2 waiting tasks in queue 'default'; shown from 0 on."
+    assert [job["flow_id"] for job in data("jobs", "default", "waiting")["jobs"]] == [flow.id] * 2
+
+
+def test_a_purge_tells_what_it_leaves_alone(redis_server: Store) -> None:
+    chain(note.using(queue_name="other").s("a"), note.si("b")).enqueue()
+
+    assert lines("purge", "default", "--yes") == [
+        "Left alone: 1 task of flows, which wait for others.",
+        "Nothing waits in queue 'default'.",
+    ]
+    note.enqueue("purged")
+    assert data("purge", "default", "--yes")["waiting"] == 1
+
+
+def test_status_lists_the_queues_that_are_named(store: Store) -> None:
+    fill(store)
+
+    assert [row.split()[0] for row in lines("status", "邮件", "never")[2:4]] == ["邮件", "never"]
+    assert [each["name"] for each in data("status", "mail")["queues"]] == ["mail"]
+
+
+def test_status_tells_of_live_workers_and_the_poller(store: Store) -> None:
+    note.enqueue("a")
+    renew("here:1", {})
+    renew("here:2", {})
+    store.raw.zadd(base_key(store, "workers"), {"lost:3": 1})
+    recover_by = recover()
+
+    assert recover_by == []
+    assert lines("status")[-1] == "Workers: 2. Poller: active."
+    found = data("status")
+    assert (found["workers"], found["poller"]) == (2, "here:poller")
+
+
+def test_status_of_nothing_says_how_queues_come_to_be(store: Store) -> None:
+    assert lines("status") == ["No queues yet: a queue appears with its first task. Workers: none. Poller: none."]
+
+
+def test_status_as_json_has_all_that_the_table_has(store: Store) -> None:
+    fill(store)
+    get_queue("mail").pause("why", author="ada", until=600)
+
+    found = data("status")
+
+    mail = next(each for each in found["queues"] if each["name"] == "mail")
+    counts = {name: mail[name] for name in ("ready", "scheduled", "running", "failed", "parked")}
+    assert counts == {"ready": 1_232, "scheduled": 1, "running": 2, "failed": 0, "parked": 0}
+    assert (mail["paused"]["reason"], mail["paused"]["author"]) == ("why", "ada")
+    assert mail["paused"]["until"].endswith("Z")
+    assert mail["oldest_age_s"] >= 0
+    assert sorted(found) == ["at", "poller", "queues", "workers"]
+
+
+def test_status_says_when_it_does_not_list_all(redis_server: Store) -> None:
+    redis_server.raw.zadd(base_key(redis_server, "queues"), {f"q{number:03}": number for number in range(201)})
+
+    printed = lines("status")
+
+    assert printed[0] == "200 queues are listed at most; name others to see them."
+    assert len(printed) == 1 + 1 + 200 + 2
+    assert lines("status", "q200")[1].startswith("q200 ")
+
+
+def test_pause_and_resume(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(getpass, "getuser", lambda: "ada")
+    note.using(queue_name="mail").enqueue("a")
+
+    assert lines("pause", "mail", "--reason", "SMTP is down") == [
+        "Queue 'mail' is paused. To resume it: python manage.py queues resume mail"
+    ]
+
+    paused = get_queue("mail").depths().paused
+    assert paused is not None
+    assert (paused.reason, paused.author, paused.until) == ("SMTP is down", "ada", None)
+    assert lines("resume", "mail") == ["Queue 'mail' is resumed."]
+    assert lines("resume", "mail") == ["Queue 'mail' was not paused."]
+    assert data("resume", "mail") == {"queue": "mail", "was_paused": False}
+
+
+def test_pause_for_some_seconds(store: Store) -> None:
+    note.enqueue("a")
+
+    [line] = lines("pause", "default", "--until", "90.5")
+
+    paused = get_queue("default").depths().paused
+    assert paused is not None
+    assert 90 < (paused.until - paused.at).total_seconds() <= 91
+    assert line.startswith("Queue 'default' is paused until 20")
+    found = data("pause", "default", "--until", "60")
+    assert found["paused"]["until"] is not None
+
+
+def test_a_queue_that_nobody_has_sent_a_task_to_may_be_a_typing_error(redis_server: Store) -> None:
+    note.enqueue("a")
+    told = "Queue 'mial' has had no task for a day, if ever."
+
+    assert lines("status", "default", "mial")[0] == told
+    assert lines("jobs", "mial", "failed") == [told, "Queue 'mial' has 0 failed tasks; none from 0 on."]
+    assert lines("pause", "mial")[0] == told
+    assert get_queue("mial").depths().paused is not None
+    assert told not in queues("status", "default")
+
+
+def test_a_rate_that_rounds_to_nothing_is_told_from_none(redis_server: Store) -> None:
+    note.enqueue("a")
+    work_off()
+
+    assert lines("status")[1].split()[8] == "<0.1"
+
+
+def test_a_user_without_a_name_can_pause(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody() -> str:
+        raise OSError("No username set in the environment")
+
+    monkeypatch.setattr(getpass, "getuser", nobody)
+    queues("pause", "default")
+
+    assert get_queue("default").depths().paused.author == ""  # type: ignore[union-attr]
+
+
+def test_purge_and_undo(store: Store) -> None:
+    note.using(queue_name="my mail").enqueue_many([((number,), {}) for number in range(1_234)])
+
+    [purged] = lines("purge", "my mail", "--yes")
+
+    told, undo = purged.split("To undo it, within a day: ")
+    assert told == "Purged 1,234 tasks of queue 'my mail'. "
+    assert undo.startswith("python manage.py queues undo 'my mail' ")
+    bin_id = undo.split()[-1]
+    assert lines("undo", "my mail", bin_id) == ["Brought 1,234 tasks back to queue 'my mail'."]
+    assert get_queue("my mail").depths().ready == 1_234
+    assert refused("undo", "my mail", bin_id) == (
+        f"Nothing of queue 'my mail' is in bin '{bin_id}':"
+        " it was undone before, or a day has passed, or the bin is another queue's."
+    )
+
+
+def test_purge_and_undo_as_json(redis_server: Store) -> None:
+    note.enqueue("a")
+
+    found = data("purge", "default", "--yes")
+
+    assert (found["queue"], found["purged"]) == ("default", 1)
+    assert data("undo", "default", found["bin"]) == {"queue": "default", "bin": found["bin"], "restored": 1}
+
+
+def test_an_empty_queue_is_purged_without_a_question(redis_server: Store) -> None:
+    assert lines("purge", "default") == ["Nothing waits in queue 'default'."]
+    assert data("purge", "default") == {"queue": "default", "purged": 0, "bin": None, "waiting": 0}
+
+
+def test_a_purge_that_nobody_can_be_asked_about_is_refused(redis_server: Store) -> None:
+    note.enqueue("a")
+
+    assert refused("purge", "default") == "Nothing was purged. Nobody is there to be asked: say --yes."
+    assert get_queue("default").depths().ready == 1
+
+
+def test_retry_all_and_some(store: Store) -> None:
+    ids = [result.id for result in fail_many(4)]
+
+    assert lines("retry", "default", ids[0]) == ["1 failed task of queue 'default' will run again."]
+    assert lines("retry", "default") == ["3 failed tasks of queue 'default' will run again."]
+    assert data("retry", "default") == {"queue": "default", "retried": 0}
+    assert get_queue("default").depths().ready == 4
+
+
+@pytest.mark.contract
+def test_delete_some_and_all(store: Store) -> None:
+    ids = [result.id for result in fail_many(4)]
+
+    assert lines("delete", "default", ids[1]) == ["Deleted 1 failed task of queue 'default'."]
+    assert lines("delete", "default", "--yes") == ["Deleted 3 failed tasks of queue 'default'."]
+    assert data("delete", "default") == {"queue": "default", "deleted": 0}
+    assert get_queue("default").depths().failed == 0
+
+
+def test_delete_parked_ones(store: Store) -> None:
+    failed, parked = fail_many(2), park_many(2)
+
+    assert lines("delete", "default", parked[0].id, "--parked") == ["Deleted 1 parked task of queue 'default'."]
+    assert data("delete", "default", "--parked", "--yes") == {"queue": "default", "deleted": 1}
+    assert get_queue("default").depths().failed == len(failed)
+
+
+def test_deleting_all_is_refused_when_nobody_can_be_asked(redis_server: Store) -> None:
+    fail_many(2)
+
+    assert refused("delete", "default") == "Nothing was deleted. Nobody is there to be asked: say --yes."
+    assert get_queue("default").depths().failed == 2
+
+
+@pytest.mark.parametrize(("verb", "more", "state"), [("retry", [], "failed"), ("delete", ["--parked"], "parked")])
+def test_ids_that_are_not_there_are_a_problem_after_the_others_are_done(
+    redis_server: Store, verb: str, more: list[str], state: str
+) -> None:
+    made = (fail_many if state == "failed" else park_many)(2)
+
+    told = refused(verb, "default", made[0].id, "unheard-of", "unheard-of", *more)
+
+    assert told == f"Not among the {state} tasks of queue 'default': 1 of the 2 named."
+    assert getattr(get_queue("default").depths(), state) == 1
+
+
+def test_jobs_that_failed_are_listed_with_their_errors(store: Store) -> None:
+    first = fail.enqueue("first\nline")
+    thrice = fail_thrice.using(backoff=0).enqueue("\x1b[2Jthird")
+    while work_off():
+        pass
+
+    header, *rows, empty, told = lines("jobs", "default", "failed")
+
+    assert header.split() == ["ID", "TASK", "ATTEMPTS", "FAILED", "LAST", "ERROR"]
+    assert [row.split()[:3] for row in rows] == [
+        [first.id, "tests.taskqueue.tasks.fail", "1"],
+        [thrice.id, "tests.taskqueue.tasks.fail_thrice", "3"],
+    ]
+    assert rows[0].endswith("  LookupError: first\\nline")
+    assert rows[1].endswith("  LookupError: \\x1b[2Jthird")
+    assert (empty, told) == ("", "2 failed tasks in queue 'default'; shown from 0 on.")
+
+
+@pytest.mark.parametrize(
+    ("state", "last"),
+    [
+        ("ready", ["ENQUEUED"]),
+        ("scheduled", ["DUE", "LAST", "ERROR"]),
+        ("running", ["STARTED", "WORKER"]),
+        ("parked", ["ENQUEUED"]),
+    ],
+)
+def test_each_state_is_listed_with_what_it_is_about(store: Store, state: str, last: list[str]) -> None:
+    park_many(1)
+    note.enqueue("runs")
+    new_fetcher(worker="here:7").fetch("0", 1)
+    note.enqueue("ready")
+    note.using(run_after=60).enqueue("later")
+
+    header, row, *_ = lines("jobs", "default", state)
+
+    assert header.split() == ["ID", "TASK", "ATTEMPTS", *last]
+    assert row.split()[0] == get_queue("default").jobs(state)[0].id
+    assert "20" in row
+    assert row.endswith("here:7") == (state == "running")
+
+
+def test_a_task_that_has_left_the_state_meanwhile_is_listed_without_its_time(redis_server: Store) -> None:
+    """Its record was read after the page's ids."""
+    [job] = [note.enqueue("runs again")]
+
+    assert listing.of_jobs([job], "failed").rows == [(job.id, "tests.taskqueue.tasks.note", "0", "", "")]
+
+
+def test_jobs_come_in_pages_and_say_how_to_go_on(store: Store) -> None:
+    sent = note.enqueue_many([((number,), {}) for number in range(5)])
+
+    page = lines("jobs", "default", "ready", "--limit", "2", "--offset", "1")
+
+    assert [row.split()[0] for row in page[1:3]] == [sent[1].id, sent[2].id]
+    assert page[-1] == (
+        "5 ready tasks in queue 'default'; shown from 1 on."
+        " More: python manage.py queues jobs --limit 2 --offset 3 default ready"
+    )
+    assert "More" not in lines("jobs", "default", "ready", "--limit", "2", "--offset", "3")[-1]
+    assert lines("jobs", "default", "ready", "--offset", "9") == ["Queue 'default' has 5 ready tasks; none from 9 on."]
+
+
+def test_arguments_are_shown_on_demand_only(redis_server: Store) -> None:
+    note.enqueue("secret")
+
+    assert "secret" not in queues("jobs", "default", "ready")
+    assert "secret" not in queues("jobs", "default", "ready", "--json")
+    header, row, *_ = lines("jobs", "default", "ready", "--args")
+    assert header.split() == ["ID", "TASK", "ATTEMPTS", "ARGUMENTS", "ENQUEUED"]
+    assert '[["secret"],{}]' in row
+    [job] = data("jobs", "default", "ready", "--args")["jobs"]
+    assert (job["args"], job["kwargs"]) == (["secret"], {})
+
+
+def test_jobs_as_json(store: Store) -> None:
+    result = fail.enqueue("text")
+    work_off(worker="here:7")
+
+    found = data("jobs", "default", "failed", "--limit", "10")
+
+    assert {key: value for key, value in found.items() if key != "jobs"} == {
+        "queue": "default",
+        "state": "failed",
+        "total": 1,
+        "limit": 10,
+        "offset": 0,
+    }
+    [job] = found["jobs"]
+    assert job["id"] == result.id
+    assert job["last_error"] == {"class": "builtins.LookupError", "message": "text"}
+    assert (job["attempts"], job["worker_ids"], job["state"]) == (1, ["here:7"], "failed")
+    assert job["run_after"] is None
+    assert job["finished_at"] > job["enqueued_at"]
+
+
+def test_times_are_those_of_the_site(redis_server: Store, settings: Any) -> None:
+    result = note.enqueue("a")
+    local = result.enqueued_at.astimezone(__import__("zoneinfo").ZoneInfo("Europe/Berlin"))
+
+    assert local.isoformat(" ", "seconds") in queues("jobs", "default", "ready")
+
+    settings.USE_TZ = False
+    assert local.replace(tzinfo=None).isoformat(" ", "seconds") in queues("jobs", "default", "ready").replace("+", "|")
+    assert "+01:00" not in queues("jobs", "default", "ready")
+    [job] = data("jobs", "default", "ready")["jobs"]
+    assert job["enqueued_at"].endswith("Z")
+
+
+def test_cancel(store: Store) -> None:
+    waits, runs, done = note.enqueue("waits"), note.using(queue_name="other").enqueue("runs"), note.enqueue("done")
+    new_fetcher("other").fetch("0", 1)
+
+    assert lines("cancel", waits.id) == [f"Task {waits.id} is cancelled."]
+    assert data("cancel", waits.id) == {"id": waits.id, "cancelled": True, "asked": False}
+    assert lines("cancel", runs.id) == [f"Task {runs.id} runs, and was asked to end."]
+    assert data("cancel", runs.id, "--force-after", "2") == {"id": runs.id, "cancelled": False, "asked": True}
+    work_off()
+    assert refused("cancel", done.id) == f"Task {done.id} has finished already."
+    assert refused("cancel", "unheard-of").startswith("There is no task 'unheard-of': it was never accepted, or")

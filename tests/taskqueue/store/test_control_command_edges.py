@@ -1,0 +1,242 @@
+"""`manage.py queues` at its edges: what it refuses, what it asks, how it ends, what it prints for whom."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from django_redis_components.management.queue_commands import Desk
+from django_redis_components.taskqueue import get_queue
+from django_redis_components.taskqueue.store.tasks import new_id
+from django_redis_components.taskqueue.task import Task
+from tests.support import Store
+from tests.support.processes import ROOT, Children, child_environment
+from tests.taskqueue.store.test_control_command import data, lines, queues, refused
+from tests.taskqueue.store.test_control_failed import fail_many
+from tests.taskqueue.support import SITE, work_off
+from tests.taskqueue.tasks import fail, note
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["jobs", "default", "ready", "--using", "nowhere"], "nowhere"),
+        (["undo", "default", "nothing"], "Nothing of queue 'default' is in bin 'nothing'"),
+    ],
+)
+def test_what_cannot_be_done_is_told(redis_server: Store, words: list[str], text: str) -> None:
+    assert text in refused(*words)
+
+
+def test_a_queue_that_the_site_has_not_declared_is_refused(redis_server: Store, settings: Any) -> None:
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "TASKQUEUE": {"QUEUES": ["default", "mail"]}}
+
+    assert refused("pause", "mial") == (
+        "Queue 'mial' is not in REDIS_COMPONENTS[\"TASKQUEUE\"][\"QUEUES\"]. Did you mean 'mail'?"
+    )
+
+
+def test_redis_away_is_told() -> None:
+    assert "127.0.0.1:1" in refused("status")
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ([], "the following arguments are required: VERB"),
+        (["dance"], "invalid choice: 'dance'"),
+        (["jobs", "default", "done"], "invalid choice: 'done'"),
+        (["jobs", "default", "ready", "--limit", "0"], "argument --limit: 0: expected a whole number from 1 to 1000."),
+        (["jobs", "default", "ready", "--limit", "ten"], "argument --limit: 'ten': expected a whole number from 1 to"),
+        (["jobs", "default", "ready", "--offset", "-1"], "argument --offset: -1: expected a whole number from 0 to"),
+        (
+            ["pause", "default", "--until", "0"],
+            "argument --until: '0': expected a number of seconds above 0, ten",
+        ),
+        (["pause", "default", "--until", "nan"], "argument --until: 'nan': expected a number of seconds above 0"),
+        (["purge"], "the following arguments are required: NAME"),
+        (["status", "a\nb"], r"argument NAME: queue name 'a\nb': control character '\n' is not accepted."),
+        (["pause", "x" * 201], "has 201 bytes: expected at most 200."),
+    ],
+)
+def test_wrong_usage_is_told(redis_server: Store, words: list[str], text: str) -> None:
+    with pytest.raises(CommandError) as raised:
+        queues(*words)
+
+    assert text in str(raised.value)
+
+
+def manage(*words: str, stdin: int = subprocess.DEVNULL) -> subprocess.CompletedProcess[str]:
+    """Run the command as a shell does."""
+    return subprocess.run(
+        [sys.executable, "-m", "django", "queues", *words],
+        cwd=ROOT,
+        env=child_environment() | SITE,
+        stdin=stdin,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_exit_codes_are_0_1_and_2(redis_server: Store) -> None:
+    note.enqueue("a")
+
+    done = manage("status", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["queues"][0]["ready"] == 1
+
+    failed = manage("purge", "default", "--json")
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert failed.stderr == "CommandError: Nothing was purged. Nobody is there to be asked: say --yes.\n"
+
+    wrong = manage("purge")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "the following arguments are required: NAME" in wrong.stderr
+
+
+def test_help_tells_units_defaults_and_exit_codes(redis_server: Store) -> None:
+    whole, pause, jobs = (manage(*words).stdout for words in (["--help"], ["pause", "--help"], ["jobs", "--help"]))
+
+    told = " ".join(whole.split())
+    assert "Exit codes: 0 done; 1 not done, or not wholly, with the reason on standard error; 2 wrong usage." in told
+    for verb in ("status", "pause", "resume", "purge", "undo", "retry", "delete", "jobs", "schedules", "cancel"):
+        assert verb in whole
+    assert "seconds after which it resumes by itself (default: never)" in " ".join(pause.split())
+    assert "connection alias (default: default)" in " ".join(pause.split())
+    assert "most tasks, 1 to 1,000 (default: 50)" in " ".join(jobs.split())
+
+
+def answer(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Somebody sits at the terminal and types this."""
+    master, slave = pty.openpty()
+    os.write(master, text.encode())
+    monkeypatch.setattr(sys, "stdin", os.fdopen(slave))
+    os.set_blocking(master, False)
+
+
+@pytest.mark.parametrize("text", ["y\n", "YES\n", " yes \n"])
+def test_a_purge_goes_on_after_a_yes(redis_server: Store, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    note.enqueue_many([((number,), {}) for number in range(1_234)])
+    answer(monkeypatch, text)
+
+    printed = queues("purge", "default")
+
+    assert printed.startswith("Purge the 1,234 waiting tasks of queue 'default'? [y/N] Purged 1,234 tasks")
+    sys.stdin.close()
+
+
+@pytest.mark.parametrize("text", ["n\n", "\n", "yesterday\n", "\x04"])
+@pytest.mark.parametrize(("verb", "told"), [("purge", "Nothing was purged."), ("delete", "Nothing was deleted.")])
+def test_anything_but_a_yes_is_a_no(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch, text: str, verb: str, told: str
+) -> None:
+    fail_many(2)
+    note.enqueue("a")
+    answer(monkeypatch, text)
+
+    assert refused(verb, "default") == told
+
+    depth = get_queue("default").depths()
+    assert (depth.ready, depth.failed) == (1, 2)
+    sys.stdin.close()
+
+
+def test_ctrl_c_at_the_question_is_a_no(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+        def readline(self, *_: Any) -> str:
+            raise KeyboardInterrupt
+
+    note.enqueue("a")
+    monkeypatch.setattr(sys, "stdin", Interrupted())
+
+    assert refused("purge", "default") == "Nothing was purged."
+
+
+def test_the_question_stays_out_of_the_json(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_many(1)
+    answer(monkeypatch, "y\n")
+
+    assert data("delete", "default") == {"queue": "default", "deleted": 1}
+    sys.stdin.close()
+
+
+def test_a_table_is_cut_for_a_terminal_and_whole_in_a_pipe(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    fail.enqueue("x" * 500)
+    work_off()
+    monkeypatch.setenv("COLUMNS", "120")
+    terminal = Terminal()
+
+    call_command("queues", "jobs", "default", "failed", stdout=terminal, no_color=True)
+
+    row = terminal.getvalue().splitlines()[1]
+    assert (len(row), row[-1]) == (120, "…")
+    assert "x" * 500 in queues("jobs", "default", "failed")
+
+
+def test_commands_that_it_names_can_be_typed(redis_server: Store) -> None:
+    note.using(queue_name="-odd; $name").enqueue("a")
+
+    told = Desk().purge("-odd; $name").text
+
+    typed = told.split("within a day: ")[1]
+    assert typed.startswith("python manage.py queues undo -- '-odd; $name' ")
+    done = subprocess.run(
+        ["sh", "-c", typed.replace("python manage.py", f"{sys.executable} -m django")],
+        cwd=ROOT,
+        env=child_environment() | SITE,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "Brought 1 task back to queue '-odd; $name'.\n"), done.stderr
+
+
+def test_no_id_is_taken_for_an_option() -> None:
+    assert not [task_id for task_id in (new_id() for _ in range(5_000)) if task_id.startswith("-")]
+
+
+def test_commands_that_it_names_keep_the_connection(redis_server: Store, settings: Any) -> None:
+    settings.REDIS_COMPONENTS = {
+        **settings.REDIS_COMPONENTS,
+        "CONNECTIONS": {"far": {"URL": redis_server.url}, "default": {"URL": redis_server.url}},
+    }
+
+    [_, line] = lines("pause", "default", "--using", "far")
+
+    assert line.endswith("To resume it: python manage.py queues resume --using far default")
+
+
+def test_the_command_is_found_in_a_process_of_its_own(redis_server: Store, children: Children) -> None:
+    note.enqueue("a")
+
+    child = children.manage("queues", "status", env=SITE)
+
+    assert child.wait(60) == 0
+    assert child.output.splitlines()[1].split()[:2] == ["default", "1"]
+
+
+def test_a_task_of_any_name_is_listed(redis_server: Store) -> None:
+    stranger: Task[..., Any] = Task(func=note.func, name="\u202eevil\x1b[0m", options=note.options)
+    stranger.enqueue(1)
+
+    assert "\\u202eevil\\x1b[0m" in queues("jobs", "default", "ready")

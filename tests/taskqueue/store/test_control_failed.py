@@ -1,0 +1,287 @@
+"""Failed and parked tasks: let run again, and deleted, singly and in bulk, in chunks on the server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from django_redis_components.core import serialization as arguments
+from django_redis_components.taskqueue import TaskResult, TaskResultDoesNotExist, get_queue
+from django_redis_components.taskqueue.failure import describe
+from django_redis_components.taskqueue.store import queues as control
+from django_redis_components.taskqueue.store.job import Ack
+from django_redis_components.taskqueue.task import Task
+from tests.support import Store, run_async, run_together
+from tests.taskqueue.support import base_key, new_fetcher, queue_key, settle_now, work_off
+from tests.taskqueue.tasks import fail, fail_thrice, note, noted
+
+WEEK_S = 7 * 86_400
+
+
+def fail_many(count: int, queue: str = "default", **options: Any) -> list[TaskResult]:
+    """So many tasks that have failed, the first one first."""
+    results = fail.using(queue_name=queue, **options).enqueue_many([((str(number),), {}) for number in range(count)])
+    fetcher = new_fetcher(queue, worker="fails:them")
+    error = arguments.encode(describe(LookupError("out of order")))
+    while jobs := fetcher.fetch("0", 250):
+        settle_now(fetcher, *[Ack(job.id, job.token, "fail", error, ttl_ms=WEEK_S * 1_000) for job in jobs])
+    return results
+
+
+def park_many(count: int) -> list[TaskResult]:
+    """So many tasks whose name nobody knows."""
+    stranger: Task[..., Any] = Task(func=note.func, name="nobody.knows", options=note.options)
+    results = stranger.enqueue_many([((number,), {}) for number in range(count)])
+    work_off()
+    return results
+
+
+def counts(queue: str = "default") -> tuple[int, int, int]:
+    depth = get_queue(queue).depths()
+    return depth.ready, depth.failed, depth.parked
+
+
+def ids(results: list[TaskResult]) -> list[str]:
+    return [result.id for result in results]
+
+
+def test_all_that_have_failed_run_again_in_the_order_of_their_failures(store: Store) -> None:
+    results = [fail.enqueue(str(number)) for number in range(4)]
+    work_off()
+
+    assert get_queue("default").retry_failed() == 4
+
+    assert counts() == (4, 0, 0)
+    assert [job.id for job in work_off()] == ids(results)
+    results[0].refresh()
+    assert [error.message for error in results[0].errors] == ["0", "0"]
+    assert results[0].attempts == 2
+
+
+def test_named_ones_run_again_and_the_others_stay(store: Store) -> None:
+    results = fail_many(5)
+
+    done = get_queue("default").retry_failed([results[3].id, results[1].id, "unheard-of", results[1].id])
+
+    assert done == 2
+    assert counts() == (2, 3, 0)
+    assert [job.id for job in work_off()] == [results[3].id, results[1].id]
+
+
+def test_a_task_that_runs_again_has_all_its_attempts(store: Store) -> None:
+    result = fail_thrice.using(backoff=0).enqueue()
+    while work_off():
+        pass
+    result.refresh()
+    assert (result.state, len(result.errors)) == ("failed", 3)
+
+    get_queue("default").retry_failed([result.id])
+
+    result.refresh()
+    assert (result.state, result.status, result.finished_at) == ("ready", "READY", None)
+    while work_off():
+        pass
+    result.refresh()
+    assert (result.state, len(result.errors)) == ("failed", 6)
+
+
+def test_the_record_of_a_task_that_runs_again_lives_until_it_has_finished(store: Store) -> None:
+    [result] = fail_many(1)
+    key = base_key(store, "t", result.id)
+    assert WEEK_S - 60 < store.raw.ttl(key) <= WEEK_S
+
+    get_queue("default").retry_failed()
+
+    assert store.raw.ttl(key) == -1
+
+
+def test_a_task_that_runs_again_keeps_its_priority(store: Store) -> None:
+    note.enqueue("plain")
+    [urgent] = fail_many(1, priority=5)
+    note.enqueue("plain")
+
+    get_queue("default").retry_failed()
+
+    assert next(iter(work_off())).id == urgent.id
+
+
+def test_workers_hear_of_tasks_that_run_again(store: Store) -> None:
+    fail_many(2)
+    store.raw.delete(base_key(store, "bell", "q:default"))
+
+    get_queue("default").retry_failed()
+
+    assert store.raw.exists(base_key(store, "bell", "q:default"))
+
+
+@pytest.mark.parametrize("verb", ["retry_failed", "delete_failed"])
+def test_bulk_goes_over_all_in_chunks(store: Store, verb: str) -> None:
+    fail_many(1_200)
+
+    assert getattr(get_queue("default"), verb)() == 1_200
+
+    assert counts() == (1_200 if verb == "retry_failed" else 0, 0, 0)
+
+
+@pytest.mark.parametrize("verb", ["retry_failed", "delete_failed"])
+def test_a_list_of_ids_of_any_length_is_gone_over_in_chunks(redis_server: Store, verb: str) -> None:
+    results = fail_many(1_200)
+
+    assert getattr(get_queue("default"), verb)(ids(results)) == 1_200
+
+    assert counts()[1] == 0
+
+
+@pytest.mark.parametrize("verb", ["retry_failed", "delete_failed"])
+def test_two_at_once_do_each_task_once(store: Store, verb: str) -> None:
+    fail_many(700)
+
+    done = run_together(4, getattr(get_queue("default"), verb))
+
+    assert sum(done) == 700
+    assert counts() == (700 if verb == "retry_failed" else 0, 0, 0)
+
+
+@pytest.mark.parametrize("verb", ["retry_failed", "delete_failed"])
+def test_a_task_that_fails_after_the_call_is_not_touched(
+    store: Store, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "CHUNK", 2)
+    fail_many(5)
+    late = note.enqueue_many([((number,), {}) for number in range(3)])
+    leased = new_fetcher(worker="fails:late").fetch("0", 3)
+    flow = control.requeue("default", None) if verb == "retry_failed" else control.discard("default", "failed", None)
+
+    def with_failures_between() -> Any:
+        """The flow, and a further failure after each of its requests."""
+        request = next(flow)
+        try:
+            while True:
+                reply = yield request
+                if leased:
+                    job = leased.pop()
+                    settle_now(new_fetcher(worker="fails:late"), Ack(job.id, job.token, "fail", b"{}", ttl_ms=60_000))
+                request = flow.send(reply)
+        except StopIteration as stop:
+            return stop.value
+
+    assert get_queue("default")._run(with_failures_between()) == 5
+
+    failed = get_queue("default").jobs("failed")
+    assert {result.id for result in failed} == {result.id for result in late}
+
+
+def test_deleted_ones_leave_no_key(store: Store) -> None:
+    results = fail_many(3)
+
+    assert get_queue("default").delete_failed([results[0].id, "unheard-of"]) == 1
+    assert get_queue("default").delete_failed() == 2
+
+    with pytest.raises(TaskResultDoesNotExist):
+        results[0].refresh()
+    assert list(store.raw.scan_iter(match=base_key(store, "t", "*"))) == []
+    assert store.raw.exists(queue_key(store, "failed")) == 0
+
+
+def test_parked_ones_are_deleted_singly_and_together(store: Store) -> None:
+    results = park_many(4)
+    failed = fail_many(1)
+    queue = get_queue("default")
+
+    assert queue.delete_parked([results[2].id, failed[0].id]) == 1
+    assert counts() == (0, 1, 3)
+    assert queue.delete_parked() == 3
+    assert counts() == (0, 1, 0)
+
+
+def test_another_queues_tasks_are_not_touched(store: Store) -> None:
+    [result] = fail_many(1, queue="mail")
+
+    assert get_queue("default").retry_failed([result.id]) == 0
+    assert get_queue("default").delete_failed([result.id]) == 0
+    assert get_queue("default").retry_failed() == 0
+
+    assert counts("mail") == (0, 1, 0)
+
+
+def test_a_task_whose_record_has_expired_is_passed_over(store: Store) -> None:
+    gone, kept = fail_many(2)
+    store.raw.delete(base_key(store, "t", gone.id))
+
+    assert get_queue("default").retry_failed() == 1
+
+    assert [job.id for job in work_off()] == [kept.id]
+
+
+def test_what_runs_by_now_is_neither_deleted_nor_run_twice(store: Store) -> None:
+    [result] = fail_many(1)
+    queue = get_queue("default")
+    queue.retry_failed()
+    new_fetcher().fetch("0", 1)
+
+    assert queue.retry_failed([result.id]) == queue.delete_failed([result.id]) == 0
+
+    result.refresh()
+    assert result.state == "running"
+
+
+@pytest.mark.parametrize("verb", ["retry_failed", "delete_failed", "delete_parked"])
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ("abc", r"^ids='abc': expected a list of task ids, or None for all\.$"),
+        (7, r"^ids=7: expected a list of task ids, or None for all\.$"),
+        ([7], r"^ids: 7 is no task id: expected text\.$"),
+    ],
+)
+def test_what_is_no_list_of_ids_is_refused(redis_server: Store, verb: str, given: Any, text: str) -> None:
+    fail_many(1)
+
+    with pytest.raises(TypeError, match=text):
+        getattr(get_queue("default"), verb)(given)
+
+    assert counts() == (0, 1, 0)
+
+
+@pytest.mark.parametrize("verb", ["retry_failed", "delete_failed", "delete_parked"])
+def test_no_ids_are_not_all_ids(redis_server: Store, verb: str) -> None:
+    fail_many(1)
+    park_many(1)
+
+    assert getattr(get_queue("default"), verb)([]) == 0
+
+    assert counts() == (0, 1, 1)
+
+
+def test_a_generator_of_ids_will_do(redis_server: Store) -> None:
+    results = fail_many(2)
+
+    assert get_queue("default").retry_failed(result.id for result in results) == 2
+
+
+def test_tasks_that_run_again_can_be_cancelled_and_counted(store: Store) -> None:
+    results = fail_many(3)
+    get_queue("default").purge()  # at a time when they were not in the queue
+    get_queue("default").retry_failed()
+
+    results[1].cancel()
+
+    assert counts() == (2, 0, 0)
+    assert {job.id for job in work_off()} == {results[0].id, results[2].id}
+
+
+def test_the_async_twins_do_the_same(store: Store) -> None:
+    failed, parked = fail_many(3), park_many(2)
+    queue = get_queue("default")
+
+    async def act() -> list[int]:
+        return [
+            await queue.aretry_failed([failed[0].id]),
+            await queue.adelete_failed([failed[1].id]),
+            await queue.adelete_parked([parked[0].id]),
+        ]
+
+    assert run_async(act) == [1, 1, 1]
+    assert counts() == (1, 1, 1)
+    assert noted == []

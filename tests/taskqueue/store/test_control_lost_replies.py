@@ -1,0 +1,203 @@
+"""An operation whose reply is lost is sent again, does nothing twice, and answers what it answered first."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from django_redis_components.core.scripts import LuaScript
+from django_redis_components.taskqueue import TaskResult, get_queue
+from django_redis_components.taskqueue.queue import Queue
+from django_redis_components.taskqueue.store import queues as control
+from tests.support import Proxy, Store
+from tests.taskqueue.store.test_control_failed import fail_many, park_many
+from tests.taskqueue.support import base_key, work_off
+from tests.taskqueue.tasks import note, noted
+
+
+@pytest.fixture
+def queue(proxy: Proxy) -> Iterator[Queue]:
+    """A queue behind the proxy, and the assurance that a reply was lost."""
+    know_all_scripts()
+    behind = get_queue("default", using="proxied")
+    behind.depths()  # its connection is made
+    yield behind
+    assert proxy.dropped == 1
+
+
+def know_all_scripts() -> None:
+    """Else the reply that is lost would be "no such script", and the first try none."""
+    other = get_queue("other")
+    other.pause()
+    other.resume()
+    doomed = note.using(queue_name="other", run_after=60).enqueue("never")
+    doomed.run_now()
+    doomed.cancel()
+    other.undo_purge(other.purge())
+    other.retry_failed()
+    other.delete_failed()
+    other.jobs("ready")
+
+
+def lose_reply(proxy: Proxy, script: LuaScript) -> None:
+    proxy.drop_next_reply(after=script.sha.encode())
+
+
+def far(result: TaskResult) -> TaskResult:
+    """The same task, behind the proxy."""
+    return TaskResult(result.task, result.name, result.id, "proxied", {})
+
+
+def depth() -> Any:
+    return get_queue("default").depths()
+
+
+def test_pausing(queue: Queue, proxy: Proxy) -> None:
+    lose_reply(proxy, control.PAUSE)
+
+    queue.pause("why", until=60)
+
+    assert depth().paused.reason == "why"
+
+
+def test_resuming_still_tells_that_it_was_paused(queue: Queue, proxy: Proxy) -> None:
+    get_queue("default").pause()
+    lose_reply(proxy, control.RESUME)
+
+    assert queue.resume() is True
+
+    assert depth().paused is None
+
+
+def test_the_answer_to_an_operation_is_kept_for_a_minute(queue: Queue, proxy: Proxy, redis_server: Store) -> None:
+    get_queue("default").pause()
+    known = ops(redis_server)
+    lose_reply(proxy, control.RESUME)
+
+    queue.resume()
+
+    [op] = ops(redis_server) - known
+    assert 0 < redis_server.raw.pttl(op) <= 60_000
+
+
+def ops(store: Store) -> set[bytes]:
+    return {key for key in store.keys() if b":op:" in key}  # noqa: SIM118 - a Store is no dict
+
+
+def test_cancelling(queue: Queue, proxy: Proxy) -> None:
+    results = note.enqueue_many([((number,), {}) for number in range(3)])
+    lose_reply(proxy, control.CANCEL)
+
+    assert far(results[1]).cancel() is True
+
+    assert depth().ready == 2
+    work_off()
+    assert (noted, depth().ready) == ([0, 2], 0)
+
+
+def test_moving_counts_from_the_first_time(
+    queue: Queue, proxy: Proxy, redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = note.using(run_after=60).enqueue("a")
+    lose_reply(proxy, control.MOVE)
+    due: list[bytes] = []
+    monkeypatch.setattr("django_redis_components.core.client.retry.random.uniform", lambda *_: look() and 0.0)
+
+    def look() -> bool:
+        due.append(redis_server.raw.hget(base_key(redis_server, "t", result.id), "d"))
+        time.sleep(0.005)
+        return True
+
+    far(result).reschedule(3_600)
+
+    assert due == [redis_server.raw.hget(base_key(redis_server, "t", result.id), "d")]
+
+
+def test_running_now_is_no_error_when_a_worker_was_faster(
+    queue: Queue, proxy: Proxy, redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = note.using(run_after=60).enqueue("a")
+    lose_reply(proxy, control.MOVE)
+    monkeypatch.setattr("django_redis_components.core.client.retry.random.uniform", lambda *_: work_off() and 0.0)
+
+    far(result).run_now()
+
+    assert noted == ["a"]
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_retrying_counts_each_task_once(queue: Queue, proxy: Proxy, named: bool) -> None:
+    ids = [result.id for result in fail_many(700)]
+    lose_reply(proxy, control.REQUEUE)
+
+    assert queue.retry_failed(ids if named else None) == 700
+
+    assert (depth().ready, depth().failed) == (700, 0)
+
+
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize(("verb", "make"), [("delete_failed", fail_many), ("delete_parked", park_many)])
+def test_deleting_counts_each_task_once(
+    queue: Queue, proxy: Proxy, verb: str, make: Callable[[int], list[TaskResult]], named: bool
+) -> None:
+    ids = [result.id for result in make(30)]
+    lose_reply(proxy, control.DISCARD)
+
+    assert getattr(queue, verb)(ids if named else None) == 30
+
+    assert (depth().failed, depth().parked) == (0, 0)
+
+
+def test_purging_takes_nothing_that_came_after_it(queue: Queue, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    note.enqueue_many([((number,), {}) for number in range(5)])
+    note.enqueue("cancelled before").cancel()
+    lose_reply(proxy, control.PURGE)
+    monkeypatch.setattr("django_redis_components.core.client.retry.random.uniform", lambda *_: come_between())
+
+    def come_between() -> float:
+        note.using(priority=5).enqueue("new")
+        note.enqueue("cancelled after").cancel()
+        return 0.0
+
+    purge = queue.purge()
+
+    assert purge.count == 5
+    assert depth().ready == 1
+    assert get_queue("default").undo_purge(purge) == 5
+    work_off()
+    assert (noted, depth().ready) == (["new", 0, 1, 2, 3, 4], 0)
+
+
+@pytest.mark.parametrize("chunk", [2, 100])
+def test_undoing_a_purge_counts_each_task_once(
+    queue: Queue, proxy: Proxy, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "CHUNK", chunk)
+    note.enqueue_many([((number,), {}) for number in range(9)])
+    purge = get_queue("default").purge()
+    lose_reply(proxy, control.UNPURGE)
+
+    assert queue.undo_purge(purge) == 9
+
+    work_off()
+    assert noted == list(range(9))
+
+
+def test_listing(queue: Queue, proxy: Proxy) -> None:
+    result = note.enqueue("a")
+    lose_reply(proxy, control.PAGE)
+
+    assert [each.id for each in queue.jobs("ready")] == [result.id]
+
+
+def test_operations_of_the_same_words_are_two(redis_server: Store) -> None:
+    queue = get_queue("default")
+
+    for _ in range(2):
+        queue.pause()
+        assert queue.resume() is True
+
+    assert len(ops(redis_server)) == 2

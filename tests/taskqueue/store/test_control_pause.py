@@ -1,0 +1,326 @@
+"""A paused queue: nothing more is fetched, nobody is rung, and it resumes by itself if it was told to."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from django_redis_components.core.client import connections
+from django_redis_components.core.protocol import run
+from django_redis_components.taskqueue import get_queue
+from django_redis_components.taskqueue.stats import overview as inspect
+from django_redis_components.taskqueue.store.scripts import TEND
+from django_redis_components.taskqueue.worker import job_source as supply
+from tests.support import Store, eventually, run_async, run_together
+from tests.taskqueue.support import (
+    Held,
+    base_key,
+    end_lease,
+    fall_due,
+    new_fetcher,
+    recover,
+    running_worker,
+    server_ms,
+    tag,
+    work_off,
+)
+from tests.taskqueue.tasks import hold, note, noted
+
+
+def pause_of(name: str = "default") -> Any:
+    return get_queue(name).depths().paused
+
+
+def bell(store: Store, name: str = "q:default") -> int:
+    """Whether a bell hangs there that nobody has answered."""
+    return store.raw.exists(base_key(store, "bell", name))
+
+
+def silence(store: Store, *names: str) -> None:
+    for name in names or ("q:default", "poller"):
+        store.raw.delete(base_key(store, "bell", name))
+
+
+def waits_begun(store: Store) -> int:
+    """How many waits for a bell the server has seen."""
+    return store.raw.info("commandstats").get("cmdstat_bzpopmin", {}).get("calls", 0)
+
+
+def tend() -> list[Any]:
+    """A poller's round: [holds, next_due_ms, now_us, recovered, next, busy]."""
+    settings = {"hold_ms": 10_000, "lease_ms": 15_000, "prune": 0, "keep_ms": 60_000, "failed_limit": 100}
+    call = TEND(
+        base=tag(),
+        poller="here:poller",
+        contact="",
+        lost_error=b"{}",
+        max_deliveries=3,
+        lost_note="0 {}",
+        first=0,
+        **settings,
+    )
+    reply: list[Any] = connections.client().execute(call)
+    return reply
+
+
+def test_nothing_is_fetched_from_a_paused_queue_and_all_of_it_after_resuming(store: Store) -> None:
+    queue = get_queue("default")
+    note.enqueue("plain")
+    note.using(priority=9).enqueue("urgent")
+    fall_due(store, note.using(run_after=60).enqueue("due"))
+
+    queue.pause("mail server is down", author="ada")
+
+    assert work_off() == []
+    assert queue.depths().ready == 3
+    assert queue.resume() is True
+    assert [job.id for job in work_off()] != []
+    assert noted == ["due", "urgent", "plain"]
+
+
+def test_other_queues_are_served_meanwhile(store: Store) -> None:
+    note.using(queue_name="high").enqueue("high")
+    note.using(queue_name="low").enqueue("low")
+
+    get_queue("high").pause()
+    work_off("high", "low")
+
+    assert noted == ["low"]
+
+
+def test_a_pause_says_why_by_whom_and_since_when_on_the_servers_clock(store: Store) -> None:
+    before_ms = int(server_ms(store))
+
+    get_queue("default").pause('no | "mail" \u4f60\u597d', author="ada")
+
+    paused = pause_of()
+    assert (paused.reason, paused.author, paused.until) == ('no | "mail" \u4f60\u597d', "ada", None)
+    assert before_ms <= paused.at.timestamp() * 1_000 <= server_ms(store)
+
+
+def test_pausing_again_gives_the_new_reason_and_end(store: Store) -> None:
+    queue = get_queue("default")
+    queue.pause("first", until=3_600)
+
+    queue.pause("second")
+
+    assert (pause_of().reason, pause_of().until) == ("second", None)
+    assert queue.resume() is True
+
+
+def test_a_queue_that_is_paused_before_its_first_task_is_shown(store: Store) -> None:
+    note.enqueue("known")
+    get_queue("default").pause()
+
+    get_queue("new").pause("not yet")
+
+    shown = run(connections.client(), inspect.overview()).queues
+    assert [(each.name, each.paused is not None) for each in shown] == [("default", True), ("new", True)]
+
+
+def test_resuming_what_is_not_paused_says_so(store: Store) -> None:
+    assert get_queue("default").resume() is False
+
+
+def test_of_many_that_resume_at_once_one_has_done_it(store: Store) -> None:
+    get_queue("default").pause()
+
+    assert sorted(run_together(8, get_queue("default").resume)) == [False] * 7 + [True]
+
+
+@pytest.mark.parametrize("until", [timedelta(hours=1), 3_600, 3_600.0])
+def test_until_counts_from_the_servers_now(store: Store, until: Any) -> None:
+    before_ms = int(server_ms(store))
+
+    get_queue("default").pause(until=until)
+
+    until_ms = pause_of().until.timestamp() * 1_000
+    assert before_ms + 3_600_000 <= until_ms <= server_ms(store) + 3_600_000
+
+
+def test_until_may_be_a_moment(store: Store) -> None:
+    moment = datetime.now(UTC).replace(microsecond=0) + timedelta(days=2)
+
+    get_queue("default").pause(until=moment)
+
+    assert pause_of().until == moment
+
+
+@pytest.mark.parametrize(
+    ("until", "error", "text"),
+    [
+        (datetime(2020, 1, 2, tzinfo=UTC), ValueError, r"until=datetime\.datetime\(2020.*\): that moment has passed\."),
+        (0, ValueError, r"until=0: that moment has passed\."),
+        (-1, ValueError, r"until=-1: expected a number of seconds of at least 0, or a timedelta\."),
+        (datetime.max.replace(tzinfo=UTC), ValueError, r"until=.*: expected a date up to December 30, 9999\."),
+        (datetime(2030, 1, 2), ValueError, r"until=.*: expected an aware datetime, since USE_TZ is on\."),  # noqa: DTZ001
+        ("soon", TypeError, r"until='soon': expected a datetime, or a number of seconds or a timedelta from now\."),
+        (True, TypeError, r"until=True: expected a datetime, or a number of seconds or a timedelta from now\."),
+    ],
+)
+def test_an_end_that_is_no_moment_to_come_is_refused(
+    redis_server: Store, until: Any, error: type[Exception], text: str
+) -> None:
+    with pytest.raises(error, match=text):
+        get_queue("default").pause(until=until)
+
+    assert pause_of() is None
+
+
+@pytest.mark.parametrize("what", ["reason", "author"])
+def test_a_reason_that_is_no_text_is_refused(redis_server: Store, what: str) -> None:
+    with pytest.raises(TypeError, match=rf"{what}=5: expected text\."):
+        get_queue("default").pause(**{what: 5})
+
+
+@pytest.mark.parametrize("what", ["reason", "author"])
+def test_a_reason_has_an_end(redis_server: Store, what: str) -> None:
+    with pytest.raises(ValueError, match=rf"^{what}='x{{40}}'… has 1,001 characters: expected at most 1,000\.$"):
+        get_queue("default").pause(**{what: "x" * 1_001})
+
+    assert pause_of() is None
+
+
+def test_what_runs_goes_on_and_is_settled(store: Store) -> None:
+    held = Held(store, "a")
+    result = hold.enqueue("a")
+    with running_worker():
+        held.started()
+
+        get_queue("default").pause()
+        held.let_go()
+
+        assert result.wait(60) == "a"
+
+
+def test_a_pause_during_a_batch_leaves_the_rest_in_the_queue(store: Store) -> None:
+    note.enqueue_many([((number,), {}) for number in range(6)])
+    fetcher = new_fetcher()
+    leased = fetcher.fetch("0", 2)
+
+    get_queue("default").pause()
+
+    assert fetcher.fetch("0", 4) == []
+    depth = get_queue("default").depths()
+    assert (depth.running, depth.ready) == (len(leased), 4)
+
+
+def test_tasks_come_back_to_a_paused_queue_and_wait_there(store: Store) -> None:
+    note.enqueue("taken")
+    [job] = new_fetcher(worker="dies").fetch("0", 1)
+    get_queue("default").pause()
+    silence(store)
+    end_lease(store, job.id)
+
+    assert recover() == [(job.id, "default", "front")]
+
+    assert bell(store) == 0
+    assert work_off() == []
+    get_queue("default").resume()
+    assert [each.id for each in work_off()] == [job.id]
+
+
+def test_a_paused_queue_rings_nobody(store: Store) -> None:
+    get_queue("default").pause()
+    silence(store)
+
+    note.enqueue("plain")
+    note.using(priority=5).enqueue("urgent")
+    note.enqueue_many([((number,), {}) for number in range(5)])
+    note.using(run_after=60).enqueue("later").run_now()
+    assert bell(store) == 0
+
+    get_queue("default").resume()
+    assert bell(store) == 1
+    assert 0 < store.raw.pttl(base_key(store, "bell", "q:default")) <= 60_000
+
+
+def test_an_idle_worker_hears_nothing_of_a_paused_queue(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supply, "LOOK_AGAIN_S", 60)
+    get_queue("default").pause()
+    with running_worker(threads=2):
+        eventually(lambda: redis_server.raw.info("clients")["blocked_clients"])
+        before = waits_begun(redis_server)
+
+        for number in range(300):
+            note.enqueue(number)
+        assert waits_begun(redis_server) == before
+
+        get_queue("default").resume()
+        eventually(lambda: len(noted) == 300)
+
+
+def test_an_idle_worker_resumes_at_its_moment_without_poller_or_bell(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supply, "LOOK_AGAIN_S", 60)  # so that nothing else wakes it in time
+    with running_worker():
+        note.enqueue("first").wait(60)
+
+        get_queue("default").pause(until=0.3)
+        until = pause_of().until
+        result = note.enqueue("second")
+
+        assert result.wait(60) == "second"
+        assert result.started_at is not None
+        assert result.started_at >= until
+    assert pause_of() is None
+
+
+def test_the_poller_times_the_end_of_a_pause_and_rings(store: Store) -> None:
+    note.enqueue("waits")
+    get_queue("default").pause(until=0.2)
+    until_ms = pause_of().until.timestamp() * 1_000
+    silence(store)
+
+    assert tend()[1] == until_ms
+    assert bell(store) == 0
+
+    eventually(lambda: server_ms(store) > until_ms)
+    tend()
+    assert bell(store) == 1
+
+
+def test_a_pause_with_an_end_wakes_the_poller_so_that_it_knows(store: Store) -> None:
+    silence(store)
+    get_queue("default").pause()
+    assert bell(store, "poller") == 0
+
+    get_queue("default").pause(until=60)
+    assert bell(store, "poller") == 1
+
+
+def test_the_poller_has_no_rounds_to_make_for_due_tasks_of_a_paused_queue(store: Store) -> None:
+    fall_due(store, note.using(run_after=60).enqueue("due"))
+    get_queue("default").pause()
+    silence(store)
+
+    assert tend()[1] == 0
+    assert bell(store) == 0
+
+
+def test_a_pause_that_has_ended_counts_no_more_though_nobody_has_dropped_it(store: Store) -> None:
+    get_queue("default").pause(until=0.001)
+    silence(store)
+    eventually(lambda: pause_of() is None)
+
+    note.enqueue("rings")
+
+    assert bell(store) == 1
+    assert store.raw.hexists(base_key(store, "paused"), "default")
+    work_off()
+    assert noted == ["rings"]
+    assert not store.raw.hexists(base_key(store, "paused"), "default")
+
+
+def test_the_async_twins_do_the_same(store: Store) -> None:
+    queue = get_queue("default")
+
+    async def act() -> tuple[bool, bool]:
+        await queue.apause("why", author="ada", until=60)
+        return await queue.aresume(), await queue.aresume()
+
+    assert run_async(act) == (True, False)
+    assert pause_of() is None

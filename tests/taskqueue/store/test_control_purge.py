@@ -1,0 +1,384 @@
+"""Purging takes away all that waits, at once; a day long it can be undone; then it is deleted."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from django_redis_components.core.client import connections
+from django_redis_components.core.protocol import run
+from django_redis_components.taskqueue import NotScheduled, Purge, TaskResult, TaskResultDoesNotExist, get_queue, poller
+from django_redis_components.taskqueue.store import queues as control
+from django_redis_components.taskqueue.store.job import Ack
+from tests.support import Store, eventually, run_async, run_together
+from tests.taskqueue.support import (
+    base_key,
+    fall_due,
+    new_fetcher,
+    queue_key,
+    running_worker,
+    server_ms,
+    settle_now,
+    work_off,
+)
+from tests.taskqueue.tasks import fail, fail_thrice, note, noted
+
+DAY_S = 86_400
+
+
+def fill(store: Store, queue: str = "default") -> list[TaskResult]:
+    """One waiting task of each kind, in the order in which they are served, and one for later."""
+    front = note.using(queue_name=queue).enqueue("front")
+    fetcher = new_fetcher(queue, worker="gives:back")
+    [job] = fetcher.fetch("0", 1)
+    settle_now(fetcher, Ack(job.id, job.token, "back"))
+    due = note.using(queue_name=queue, run_after=60).enqueue("due")
+    fall_due(store, due, queue=queue)
+    urgent = note.using(queue_name=queue, priority=5).enqueue("urgent")
+    ready = [note.using(queue_name=queue).enqueue(f"ready {number}") for number in range(3)]
+    unimportant = note.using(queue_name=queue, priority=-5).enqueue("unimportant")
+    later = note.using(queue_name=queue, run_after=3_600).enqueue("later")
+    return [front, due, urgent, *ready, unimportant, later]
+
+
+def keys_of_bins(store: Store) -> list[bytes]:
+    return [key for key in store.keys() if b":bin" in key]  # noqa: SIM118 - a Store is no dict
+
+
+def empty(keep_ms: int = 0, **options: Any) -> int:
+    return run(connections.client(), control.empty_bins(keep_ms, **options))
+
+
+def test_all_that_waits_is_taken_away_and_the_rest_stays(store: Store) -> None:
+    fail.enqueue("failed")
+    work_off()
+    note.enqueue("running")
+    new_fetcher().fetch("0", 1)
+    waiting = fill(store)
+    elsewhere = note.using(queue_name="mail").enqueue("elsewhere")
+
+    purge = get_queue("default").purge()
+
+    assert (purge.queue, purge.count) == ("default", len(waiting))
+    depth = get_queue("default").depths()
+    assert (depth.ready, depth.scheduled, depth.running, depth.failed) == (0, 0, 1, 1)
+    assert work_off("default") == []
+    assert [job.id for job in work_off("mail")] == [elsewhere.id]
+
+
+def test_the_records_of_purged_tasks_stay_until_the_bin_is_emptied(store: Store) -> None:
+    results = fill(store)
+    get_queue("default").purge()
+
+    for result in results:
+        result.refresh()
+        assert result.status == "READY"
+
+    assert empty() == len(results)
+    for result in results:
+        with pytest.raises(TaskResultDoesNotExist):
+            result.refresh()
+    assert keys_of_bins(store) == []
+
+
+def test_an_empty_queue_has_nothing_to_purge_and_makes_no_bin(store: Store) -> None:
+    note.enqueue("cancelled").cancel()
+
+    purge = get_queue("default").purge()
+
+    assert purge.count == 0
+    assert keys_of_bins(store) == []
+    assert store.raw.exists(queue_key(store, "ghosts")) == 0
+    assert get_queue("default").undo_purge(purge) == 0
+
+
+def test_undoing_brings_all_back_in_its_order(store: Store) -> None:
+    results = fill(store)
+    purge = get_queue("default").purge()
+
+    assert get_queue("default").undo_purge(purge) == len(results)
+
+    depth = get_queue("default").depths()
+    assert (depth.ready, depth.scheduled) == (len(results) - 1, 1)
+    work_off()
+    assert noted == ["due", "front", "urgent", "ready 0", "ready 1", "ready 2", "unimportant"]
+    assert keys_of_bins(store) == []
+
+
+def test_old_ones_stand_before_what_has_come_since(store: Store) -> None:
+    for word in ("old 1", "old 2"):
+        note.enqueue(word)
+    note.using(priority=5).enqueue("old urgent")
+    purge = get_queue("default").purge()
+    for word in ("new 1", "new 2"):
+        note.enqueue(word)
+    note.using(priority=5).enqueue("new urgent")
+
+    get_queue("default").undo_purge(purge)
+
+    work_off()
+    assert noted == ["old urgent", "new urgent", "old 1", "old 2", "new 1", "new 2"]
+
+
+def test_the_order_holds_while_workers_fetch_between_the_chunks(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control, "CHUNK", 7)
+    results = note.enqueue_many([((number,), {}) for number in range(50)])
+    purge = get_queue("default").purge()
+    note.enqueue("new")
+    fetcher, taken = new_fetcher(), []
+
+    def with_fetches_between(flow: Any) -> Any:
+        request = next(flow)
+        try:
+            while True:
+                reply = yield request
+                taken.extend(job.id for job in fetcher.fetch("0", 3))
+                request = flow.send(reply)
+        except StopIteration as stop:
+            return stop.value
+
+    back = run(connections.client(), with_fetches_between(control.undo_purge("default", purge.id)))
+
+    assert back == 50
+    taken += [job.id for job in work_off()]
+    assert taken[:50] == [result.id for result in results]
+    assert len(taken) == 51
+
+
+def test_undoing_wakes_the_workers(store: Store) -> None:
+    result = note.enqueue("plain")
+    purge = get_queue("default").purge()
+    with running_worker():
+        eventually(lambda: store.raw.exists(base_key(store, "bell", "q:default")) == 0)
+
+        get_queue("default").undo_purge(purge)
+
+        assert result.wait(60) == "plain"
+
+
+def test_undoing_brings_retries_back_with_their_attempts(store: Store) -> None:
+    result = fail_thrice.using(backoff=3_600).enqueue()
+    work_off()
+    purge = get_queue("default").purge()
+
+    get_queue("default").undo_purge(purge)
+
+    result.refresh()
+    assert (result.state, result.attempts, len(result.errors)) == ("retrying", 1, 1)
+    result.run_now()
+    assert [job.attempts for job in work_off()] == [1]
+
+
+def test_a_bin_is_undone_once(store: Store) -> None:
+    note.enqueue("a")
+    queue = get_queue("default")
+    purge = queue.purge()
+
+    assert queue.undo_purge(purge) == 1
+    assert queue.undo_purge(purge) == 0
+    assert queue.depths().ready == 1
+
+
+def test_a_purge_can_be_undone_by_its_id(store: Store) -> None:
+    note.enqueue("a")
+
+    assert get_queue("default").undo_purge(get_queue("default").purge().id) == 1
+
+
+@pytest.mark.parametrize("unheard_of", ["no-such-bin", "a/b", ""])
+def test_a_bin_that_is_none_brings_nothing_back(redis_server: Store, unheard_of: str) -> None:
+    assert get_queue("default").undo_purge(unheard_of) == 0
+
+
+def test_the_bin_of_another_queue_stays_closed(store: Store) -> None:
+    note.enqueue("a")
+    purge = get_queue("default").purge()
+
+    assert get_queue("mail").undo_purge(purge) == 0
+    assert get_queue("mail").undo_purge(Purge("mail", purge.id, 1)) == 0
+
+    assert get_queue("mail").depths().ready == 0
+    assert get_queue("default").undo_purge(purge) == 1
+
+
+def test_two_that_undo_at_once_bring_each_task_back_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control, "CHUNK", 20)
+    note.enqueue_many([((number,), {}) for number in range(200)])
+    queue = get_queue("default")
+    purge = queue.purge()
+
+    assert sum(run_together(4, lambda: queue.undo_purge(purge))) == 200
+
+    assert queue.depths().ready == 200
+
+
+def test_of_many_that_purge_at_once_one_gets_it_all(store: Store) -> None:
+    note.enqueue_many([((number,), {}) for number in range(50)])
+
+    purges = run_together(4, get_queue("default").purge)
+
+    assert sorted(purge.count for purge in purges) == [0, 0, 0, 50]
+
+
+def test_nothing_is_lost_between_senders_purges_and_workers(store: Store) -> None:
+    queue = get_queue("default")
+    numbers = itertools.count()
+
+    def act(number: int) -> tuple[list[str], list[Purge], list[str]]:
+        sent: list[str] = []
+        purges: list[Purge] = []
+        ran: list[str] = []
+        for _ in range(25):
+            if number < 3:
+                sent += [each.id for each in note.enqueue_many([((next(numbers),), {})] * 4)]
+            elif number == 3:
+                purges.append(queue.purge())
+            else:
+                ran += [job.id for job in work_off(worker="w:1")]
+        return sent, purges, ran
+
+    found = run_together(5, act)
+
+    sent = {task_id for each in found for task_id in each[0]}
+    purges = [purge for each in found for purge in each[1]]
+    ran = [task_id for each in found for task_id in each[2]]
+    left = queue.depths().ready
+    assert len(sent) == 300
+    assert len(ran) + sum(purge.count for purge in purges) + left == 300
+    assert sum(queue.undo_purge(purge) for purge in purges) == 300 - len(ran) - left
+    ran += [job.id for job in work_off()]
+    assert sorted(ran) == sorted(sent)
+
+
+def test_a_task_that_is_cancelled_in_its_bin_does_not_come_back(store: Store) -> None:
+    results = fill(store)
+    queue = get_queue("default")
+    purge = queue.purge()
+    note.enqueue("new")
+
+    for result in results[::2]:
+        assert result.cancel() is True
+    assert queue.depths().ready == 1
+    assert queue.undo_purge(purge) == len(results) // 2
+
+    assert queue.depths().ready + queue.depths().scheduled == 1 + len(results) // 2
+    ran = {job.id for job in work_off()}
+    assert ran.isdisjoint({result.id for result in results[::2]})
+    assert queue.depths().ready == 0
+    assert store.raw.exists(queue_key(store, "ghosts")) == 0
+
+
+def test_a_task_that_was_cancelled_before_the_purge_is_not_counted(store: Store) -> None:
+    results = [note.enqueue(number) for number in range(5)]
+    for result in results[:2]:
+        result.cancel()
+    queue = get_queue("default")
+
+    purge = queue.purge()
+
+    assert purge.count == 3
+    assert queue.depths().ready == 0
+    assert queue.undo_purge(purge) == 3
+    assert queue.depths().ready == 3
+    results[4].cancel()
+    assert queue.depths().ready == 2
+    assert [job.id for job in work_off()] == [result.id for result in results[2:4]]
+    assert queue.depths().ready == 0
+
+
+def test_a_task_that_came_back_after_a_purge_is_counted_when_it_is_cancelled(store: Store) -> None:
+    note.enqueue("taken")
+    fetcher = new_fetcher(worker="gives:back")
+    [job] = fetcher.fetch("0", 1)
+    get_queue("default").purge()
+    settle_now(fetcher, Ack(job.id, job.token, "back"))
+    note.enqueue("stays")
+
+    TaskResult(note, note.name, job.id, "default", {}).cancel()
+
+    assert get_queue("default").depths().ready == 1
+    work_off()
+    assert (noted, get_queue("default").depths().ready) == (["stays"], 0)
+
+
+def test_a_purged_task_has_no_time_to_be_moved(store: Store) -> None:
+    result = note.using(run_after=60).enqueue("later")
+    get_queue("default").purge()
+
+    with pytest.raises(NotScheduled, match=r"or was purged\.$"):
+        result.run_now()
+
+
+@pytest.mark.contract
+def test_a_bin_is_kept_for_a_day(store: Store) -> None:
+    results = fill(store)
+    purge = get_queue("default").purge()
+    bins = base_key(store, "bins")
+    age_ms = server_ms(store) - store.raw.zscore(bins, f"default/{purge.id}")
+    assert 0 <= age_ms < 60_000
+
+    assert run(connections.client(), control.empty_bins()) == 0
+    store.raw.zincrby(bins, -(DAY_S - 60) * 1_000, f"default/{purge.id}")
+    assert run(connections.client(), control.empty_bins()) == 0
+    store.raw.zincrby(bins, -60_001, f"default/{purge.id}")
+    assert run(connections.client(), control.empty_bins()) == len(results)
+
+    assert get_queue("default").undo_purge(purge) == 0
+
+
+def test_the_moment_of_the_last_purge_is_kept_for_a_week(store: Store) -> None:
+    get_queue("default").purge()
+
+    assert 7 * DAY_S - 60 < store.raw.ttl(queue_key(store, "purged")) <= 7 * DAY_S
+
+
+def test_old_bins_are_emptied_in_chunks_whatever_lies_in_them(store: Store) -> None:
+    queue = get_queue("a/b")
+    for count in (1_200, 1, 3):
+        note.using(queue_name="a/b").enqueue_many([((number,), {}) for number in range(count)])
+        fail_thrice.using(queue_name="a/b", run_after=60).enqueue()
+        emptied = queue.purge()
+    for part in ("ready", "sched"):
+        store.raw.delete(base_key(store, "bin", emptied.id, part))
+
+    assert empty() == 1_200 + 1 + 2
+
+    assert keys_of_bins(store) == []
+    assert list(store.raw.scan_iter(match=base_key(store, "t", "*"))) != [], "of the bin that lost its lists"
+
+
+def test_what_cannot_be_emptied_in_one_go_is_left_to_the_next(redis_server: Store) -> None:
+    note.enqueue_many([((number,), {}) for number in range(1_200)])
+    get_queue("default").purge()
+
+    assert [empty(calls=1), empty(calls=1), empty(calls=5), empty()] == [500, 500, 200, 0]
+
+
+@pytest.mark.contract
+def test_the_poller_empties_old_bins(store: Store) -> None:
+    note.enqueue("old")
+    purge = get_queue("default").purge()
+    store.raw.zadd(base_key(store, "bins"), {f"default/{purge.id}": server_ms(store) - DAY_S * 1_000 - 1})
+
+    poller.Poller(connections.client()).step()
+
+    assert keys_of_bins(store) == []
+
+
+def test_the_async_twins_do_the_same(store: Store) -> None:
+    note.enqueue("a")
+    queue = get_queue("default")
+
+    async def act() -> tuple[int, int]:
+        purge = await queue.apurge()
+        return purge.count, await queue.aundo_purge(purge)
+
+    assert run_async(act) == (1, 1)
+    assert queue.depths().ready == 1
+
+
+def test_what_is_no_purge_is_refused(redis_server: Store) -> None:
+    with pytest.raises(TypeError, match=r"^purge=5: expected what purge\(\) returned, or its id\.$"):
+        get_queue("default").undo_purge(5)  # type: ignore[arg-type]

@@ -1,0 +1,323 @@
+"""`runworker` and `runpoller` at the door: help, mistakes, exit codes, a server that is away, old, or shut."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command, load_command_class
+
+from django_redis_components.management import logs
+from django_redis_components.taskqueue.supervisor.child import STOP_SIGNALS
+from example_project.localserver import LocalServer, ServerError, old_redis_binary
+from tests.support import Store, absent, eventually
+from tests.support.processes import Children
+from tests.support.stores import Stores
+from tests.taskqueue.support import (
+    SITE,
+    base_key,
+    end_lease,
+    new_fetcher,
+    queue_key,
+    queue_worker,
+    taskqueue_settings,
+)
+from tests.taskqueue.tasks import add, note
+
+COMMANDS = ["runworker", "runpoller"]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_another_name_serves_where_the_first_is_taken(name: str) -> None:
+    command = load_command_class("django_redis_components", name)
+
+    assert type(load_command_class("django_redis_components", f"redis_{name}")) is type(command)
+
+
+HELP = {
+    "runworker": [
+        "Run tasks of the named queues, in strict order: a later queue is served when the earlier ones are empty.",
+        "SIGTERM and Ctrl-C leave running tasks GRACE seconds (25) to finish; a second one hands them back at once.",
+        "Exit codes: 0 stopped, 1 an error at the start, or a process had to be killed to stop, 2 a wrong argument.",
+        "queue names (default: default, or those with weights)",
+        "how often each queue comes first, as in high=5,low=1; 1 to 1000",
+        "tasks at a time in one process, 1 to 1000 (default: 8)",
+        "processes, 1 to 256 (default: 1)",
+        "without the embedded poller",
+        "end when the queues are empty",
+        "connection alias (default: default)",
+    ],
+    "runpoller": [
+        "Ring for delayed tasks when they fall due, send periodic tasks, bring back tasks of dead workers, prune.",
+        "Any number may run; one is active. Workers have one embedded",
+        "Exit codes: 0 stopped, 1 an error at the start, 2 a wrong argument.",
+        "connection alias (default: default)",
+    ],
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_names_units_bounds_and_defaults(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        call_command(name, "--help")
+
+    shown = " ".join(capsys.readouterr().out.split())
+    assert raised.value.code == 0
+    for text in HELP[name]:
+        assert text in shown
+
+
+WRONG_ARGUMENTS = [
+    (["--threads", "0"], "argument --threads: 0: expected a whole number from 1 to 1000."),
+    (["--threads", "many"], "argument --threads: 'many': expected a whole number from 1 to 1000."),
+    (["--processes", "257"], "argument --processes: 257: expected a whole number from 1 to 256."),
+    (["--weights", "high"], "argument --weights: 'high': expected NAME=WEIGHT, as in high=5,low=1."),
+    (["--weights", "=5"], "argument --weights: '=5': expected NAME=WEIGHT, as in high=5,low=1."),
+    (["--weights", "a=5,"], "argument --weights: '': expected NAME=WEIGHT, as in high=5,low=1."),
+    (["--weights", "a=0"], "argument --weights: 'a=0': expected a whole number from 1 to 1000 as the weight."),
+    (["--weights", "a=1001"], "argument --weights: 'a=1001': expected a whole number from 1 to 1000 as the weight."),
+    (["--weights", "a=1.5"], "argument --weights: 'a=1.5': expected a whole number from 1 to 1000 as the weight."),
+    (["--weights", "a=1,a=2"], "argument --weights: 'a=2': queue 'a' has a weight already."),
+    (["a", "--weights", "a=1,b=2,c=3"], "--weights: 'b', 'c' is not among the queues a."),
+    (["--thread-count=3"], "unrecognized arguments: --thread-count=3"),
+]
+
+
+@pytest.mark.parametrize(("args", "text"), WRONG_ARGUMENTS, ids=lambda value: str(value)[:20])
+def test_a_wrong_argument_is_named(args: list[str], text: str) -> None:
+    with pytest.raises(CommandError) as raised:
+        call_command("runworker", *args)
+
+    assert text in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--threads", "0"], "error: argument --threads: 0: expected a whole number from 1 to 1000."),
+        (["mail", "a{b"], "queue name 'a{b': braces are not accepted; they mark the Cluster slot in keys."),
+        (["--weights", "=1"], "error: argument --weights: '=1': expected NAME=WEIGHT, as in high=5,low=1."),
+    ],
+)
+def test_a_wrong_argument_ends_it_with_code_2(children: Children, words: list[str], text: str) -> None:
+    child = children.manage("runworker", *words)
+
+    assert child.wait(60) == 2
+    assert child.output.endswith(text)
+
+
+def test_with_verbosity_0_it_says_nothing_but_errors(redis_server: Store, children: Children) -> None:
+    child = children.manage("runworker", "--burst", "--verbosity", "0", env=SITE)
+
+    assert child.wait(60) == 0
+    assert child.output == ""
+
+
+MISTAKES = [
+    (
+        ["runworker", "mails"],
+        "Queue 'mails' is not in REDIS_COMPONENTS[\"TASKQUEUE\"][\"QUEUES\"]. Did you mean 'mail'?",
+    ),
+]
+
+
+@pytest.mark.parametrize(("args", "text"), MISTAKES, ids=lambda value: str(value)[:30])
+def test_a_mistake_is_said_in_one_line(redis_server: Store, settings: Any, args: list[str], text: str) -> None:
+    taskqueue_settings(settings, QUEUES=["default", "mail"])
+
+    with pytest.raises(CommandError) as raised:
+        call_command(*args)
+
+    assert str(raised.value) == text
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_mistake_ends_it_with_code_1(redis_server: Store, children: Children, name: str) -> None:
+    child = children.manage(name, "--using", "jobs")
+
+    assert child.wait(60) == 1
+    assert child.output == "CommandError: REDIS_COMPONENTS[\"CONNECTIONS\"] has no 'jobs'. There are default."
+
+
+@pytest.fixture
+def logger() -> Iterator[logging.Logger]:
+    """A logger that nobody has configured."""
+    made = logging.getLogger("tests.taskqueue.commands")
+    made.propagate = False
+    yield made
+    made.handlers.clear()
+    made.setLevel(logging.NOTSET)
+
+
+@pytest.fixture
+def signals() -> Iterator[None]:
+    """The commands take the stop signals; the test run gets them back."""
+    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    yield
+    signal.set_wakeup_fd(-1)
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_wrong_password_ends_it(own_server: Store, settings: Any, signals: None, name: str) -> None:
+    own_server.raw.config_set("requirepass", "right")
+    url = own_server.url.replace("redis://", "redis://:wrong@")
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "CONNECTIONS": {"default": {"URL": url}}}
+
+    with pytest.raises(CommandError) as raised:
+        call_command(name)
+
+    text, address = str(raised.value), f"127.0.0.1:{own_server.servers[0].port}"
+    assert text.startswith(f"{address} (connection 'default') refused the login: ")
+    assert text.endswith('Check user name and password in REDIS_COMPONENTS["CONNECTIONS"]["default"].')
+    assert "wrong@" not in text, "the password is nobody else's business"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_an_old_server_ends_it(stores: Stores, settings: Any, signals: None, name: str) -> None:
+    try:
+        binary = old_redis_binary()
+    except ServerError as exc:
+        absent(f"Redis 6: {exc}")
+    server = LocalServer(binary, directory=stores.new_directory("old"), die_with_parent=True).start()
+    settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": server.url}}}
+    try:
+        with pytest.raises(CommandError) as raised:
+            call_command(name)
+
+        assert str(raised.value).startswith("Redis 6.")
+        assert str(raised.value).endswith(" is too old: Redis 7.0 or Valkey 7.2 is the least that works.")
+    finally:
+        server.kill()
+
+
+@pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])
+def test_a_server_that_may_drop_tasks_is_warned_about(own_server: Store, children: Children, policy: str) -> None:
+    own_server.raw.config_set("maxmemory-policy", policy)
+
+    worker = queue_worker(children)
+
+    assert (
+        f"The server's maxmemory-policy is {policy}: when its memory is full it drops keys, tasks among them."
+        " Set it to noeviction, or give the queue a server of its own."
+    ) in worker.output
+
+
+def test_a_login_that_may_not_read_info_can_work(own_server: Store, settings: Any, children: Children) -> None:
+    own_server.raw.execute_command("ACL SETUSER app on >secret ~* &* +@all -info")
+    url = own_server.url.replace("redis://", "redis://app:secret@")
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "CONNECTIONS": {"default": {"URL": url}}}
+
+    worker = queue_worker(children)
+
+    assert "maxmemory-policy" not in worker.output
+    assert add.enqueue(2, 3).wait(60) == 5
+
+
+def test_a_worker_waits_for_a_server_that_is_away(own_server: Store, children: Children) -> None:
+    own_server.servers[0].stop()
+    worker = children.manage("runworker", env=SITE)
+    worker.wait_for("Waiting for Redis: ")
+
+    own_server.servers[0].start()
+
+    worker.wait_for("Redis answers again, after ")
+    worker.wait_for("Worker: queues default")
+    assert add.enqueue(2, 3).wait(60) == 5
+    worker.terminate()
+    assert worker.wait() == 0
+
+
+@pytest.mark.parametrize(("name", "number"), [("runworker", signal.SIGINT), ("runpoller", signal.SIGTERM)])
+def test_who_waits_for_a_server_can_be_stopped(settings: Any, children: Children, name: str, number: int) -> None:
+    settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": "redis://127.0.0.1:1/0", "RETRIES": 0}}}
+    child = children.manage(name)
+    child.wait_for("Waiting for Redis: ")
+
+    child.signal(number)
+
+    assert child.wait() == 0
+    assert "Traceback" not in child.output
+
+
+def test_parked_tasks_go_back_when_a_worker_starts_that_knows_them(redis_server: Store, children: Children) -> None:
+    result = note.enqueue("parked")
+    unknown = dataclasses.replace(note, name="old.name").enqueue("unknown")
+    redis_server.raw.delete(queue_key(redis_server, "ready"))
+    for each in (result, unknown):
+        redis_server.raw.hset(base_key(redis_server, "t", each.id), "s", "parked")
+        redis_server.raw.zadd(queue_key(redis_server, "parked"), {each.id: time.time() * 1_000})
+
+    worker = queue_worker(children)
+
+    assert "1 parked tasks of queue default are known now and go back to it." in worker.output
+    assert result.wait(60) == "parked"
+    unknown.refresh()
+    assert unknown.state == "parked"
+
+
+def test_a_poller_tends_until_it_is_stopped(redis_server: Store, children: Children, settings: Any) -> None:
+    taskqueue_settings(settings, LEASE=0.5)
+    result = note.enqueue("lost")
+    new_fetcher(worker="dead").fetch("0", 1)
+    end_lease(redis_server, result.id)
+    child = children.manage("runpoller")
+    line = child.wait_for(": standing by for delayed tasks and for tasks of dead workers.")
+    name = line.split(": standing")[0].removeprefix("Poller ")
+    eventually(lambda: redis_server.raw.get(base_key(redis_server, "poller")) == name.encode())
+
+    child.wait_for(f"The worker of task {result.id} (queue default) is gone; the task goes to the front of its queue.")
+    assert redis_server.raw.lrange(queue_key(redis_server, "front"), 0, -1) == [result.id.encode()]
+    child.terminate()
+
+    assert child.wait() == 0
+    assert redis_server.raw.exists(base_key(redis_server, "poller")) == 0
+
+
+def test_a_killed_poller_is_followed_by_another(redis_server: Store, children: Children) -> None:
+    first = children.manage("runpoller")
+    first.wait_for("is active.")
+    second = children.manage("runpoller")
+    second.wait_for("standing by")
+
+    first.kill()
+    redis_server.raw.pexpire(base_key(redis_server, "poller"), 50)
+    redis_server.raw.zadd(base_key(redis_server, "bell", "poller"), {"1": 0})
+
+    second.wait_for("is active.")
+
+
+@pytest.mark.parametrize(
+    ("verbosity", "level"), [(0, logging.ERROR), (1, logging.INFO), (2, logging.DEBUG), (3, logging.DEBUG)]
+)
+def test_verbosity_tells_how_much_is_logged(logger: logging.Logger, verbosity: int, level: int) -> None:
+    logger.handlers.clear()  # pytest's own
+
+    logs.show(logger.name, verbosity)
+
+    assert logger.level == level
+    [handler] = logger.handlers
+    assert isinstance(handler, logging.StreamHandler)
+    assert handler.stream is sys.stderr
+
+
+def test_a_site_s_own_logging_is_left_alone(logger: logging.Logger) -> None:
+    mine = logging.NullHandler()
+    logger.handlers[:] = [mine]
+
+    logs.show(logger.name, 2)
+
+    assert (logger.handlers, logger.level) == ([mine], logging.NOTSET)
+
+
+def test_a_worker_finds_the_tasks_of_the_site(redis_server: Store, children: Children) -> None:
+    worker = queue_worker(children)
+
+    assert int(worker.output.split(" tasks known")[0].rpartition(" ")[2]) > 5

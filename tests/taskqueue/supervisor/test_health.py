@@ -1,0 +1,419 @@
+"""What a worker tells of its processes: a file that is touched, a port that answers, and when they do not."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from argparse import ArgumentTypeError
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from django_redis_components.management.arguments import address
+from django_redis_components.taskqueue.supervisor import health
+from django_redis_components.taskqueue.supervisor.child import Child, WorkerOptions
+from django_redis_components.taskqueue.supervisor.health import Health, Port, problem_of
+from django_redis_components.taskqueue.worker.prefetched import Unbegun
+from example_project.localserver import free_port
+from tests.support import Proxy, Store, eventually
+from tests.support.processes import Children
+from tests.taskqueue.support import SITE, Held, queue_worker, running_worker, taskqueue_settings
+from tests.taskqueue.tasks import add, hold
+
+#: Seconds that a lease lives, where the test does not say.
+LEASE_S = 15.0
+
+
+class Process:
+    """A worker process as far as its supervisor hears of it."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+        beacon_read, self.beacon = os.pipe()
+        self.life, life_write = os.pipe()
+        self.child = Child(self.process.pid, "host:1", beacon_read, life_write, WorkerOptions(("default",)), Unbegun())
+
+    def say(self, **words: Any) -> Child:
+        os.write(self.beacon, json.dumps({"leases": {}, **words}).encode() + b"\n")
+        self.child.read_beacons()
+        return self.child
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self.beacon)
+        os.close(self.life)
+        self.child.close()
+
+
+@pytest.fixture
+def process() -> Iterator[Process]:
+    made = Process()
+    yield made
+    made.close()
+
+
+def test_a_process_is_well_that_has_heard_from_redis_lately(process: Process) -> None:
+    child = process.say(silent_s=14.0)
+
+    assert problem_of([child], 1, LEASE_S, begun=False) == ""
+
+
+def test_a_process_that_should_have_heard_from_redis_is_not_well(process: Process) -> None:
+    child = process.say(silent_s=15.5)
+
+    assert problem_of([child], 1, LEASE_S, begun=True) == (
+        f"process {child.pid} has heard nothing from Redis for more than 15 s"
+    )
+    assert problem_of([child], 1, 20.0, begun=True) == "", "a longer lease gives more time"
+
+
+def test_a_process_whose_leases_are_not_renewed_is_not_well(process: Process) -> None:
+    child = process.say(silent_s=0.0)
+
+    child.renewed_at = time.monotonic() - 15.5
+
+    assert "has heard nothing from Redis" in problem_of([child], 1, LEASE_S, begun=True)
+
+
+def test_a_process_that_gives_no_sign_of_life_is_not_well(process: Process) -> None:
+    child = process.say(silent_s=0.0)
+
+    child._seen = time.monotonic() - 8
+
+    assert problem_of([child], 1, LEASE_S, begun=True) == f"process {child.pid} gives no sign of life"
+
+
+def test_a_new_process_must_fetch_first_but_a_replaced_one_may_take_its_time(process: Process) -> None:
+    child = process.say()
+    text = f"process {child.pid} has not fetched yet"
+
+    assert problem_of([child], 1, LEASE_S, begun=False) == text
+    assert problem_of([child], 1, LEASE_S, begun=True) == ""
+    child._born = child.renewed_at = time.monotonic() - 15.5
+    assert problem_of([child], 1, LEASE_S, begun=True) == text
+
+
+def test_all_processes_must_run_and_those_that_leave_do_not_count(process: Process) -> None:
+    child = process.say(silent_s=0.0)
+    assert problem_of([child], 2, LEASE_S, begun=True) == "1 of 2 processes run"
+
+    process.say(silent_s=0.0, leaving="5 tasks run")
+
+    assert problem_of([child], 1, LEASE_S, begun=True) == "0 of 1 processes run"
+
+
+def test_a_worker_knows_how_long_it_has_not_heard_from_redis(redis_server: Store, proxy: Proxy) -> None:
+    with running_worker(using="proxied") as worker:
+        eventually(lambda: worker.silent_s() is not None)
+        assert worker.silent_s() < 5
+
+        proxy.stop_accepting()
+        proxy.cut()
+
+        eventually(lambda: worker.silent_s() > 0.3)
+        proxy.accept_again()
+        eventually(lambda: worker.silent_s() < 0.3)
+
+
+def test_a_worker_with_no_free_slot_need_not_hear_from_redis(redis_server: Store) -> None:
+    held = Held(redis_server, "a")
+    with running_worker() as worker:
+        hold.enqueue("a")
+        held.started()
+        worker.fetcher.heard_at = time.monotonic() - 60
+        assert worker.silent_s() == 0.0
+
+        held.let_go()
+        eventually(lambda: held.ends() and not worker.busy())
+        worker.fetcher.heard_at = time.monotonic() - 60
+
+        assert worker.silent_s() < 30, "the time counts from when the slot was free"
+    assert worker.silent_s() == 0.0
+
+
+def test_the_file_is_there_while_all_is_well(process: Process, tmp_path: Path) -> None:
+    file = tmp_path / "healthy"
+    file.touch()
+    told = Health(file)
+    assert not file.exists(), "that of an earlier worker says nothing"
+    told.tell([process.say()], 1, LEASE_S)
+    assert not file.exists()
+
+    told.tell([process.say(silent_s=0.0)], 1, LEASE_S)
+    assert file.exists()
+    os.utime(file, (1, 1))
+    told.tell([process.child], 1, LEASE_S)
+    assert file.stat().st_mtime == 1, "once a second is enough"
+    told._touched_at -= 1
+    told.tell([process.child], 1, LEASE_S)
+    assert file.stat().st_mtime > 1
+
+    os.utime(file, (1, 1))
+    told._touched_at -= 1
+    told.tell([], 1, LEASE_S)
+    told.stopping()
+    assert file.stat().st_mtime == 1
+    told.close()
+    assert not file.exists()
+
+
+def test_the_log_tells_when_it_is_not_well_and_when_it_is_again(
+    process: Process, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    told = Health(tmp_path / "healthy")
+    child = process.say(silent_s=0.0)
+
+    for children in ([], [child], [], [], [child]):
+        told.tell(children, 1, LEASE_S)
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "All is well: every process has heard from Redis.",
+        "Not well: 0 of 1 processes run.",
+        "All is well: every process has heard from Redis.",
+    ]
+
+
+def test_without_file_and_port_nothing_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    told = Health()
+
+    told.tell([], 1, LEASE_S)
+    told.stopping()
+    told.close()
+
+    assert caplog.records == []
+    assert told.watch(7) == 7
+
+
+def test_a_file_that_cannot_be_touched_any_more_is_told_once(
+    process: Process, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "gone").mkdir()
+    told = Health(tmp_path / "gone" / "healthy")
+    (tmp_path / "gone").rmdir()
+
+    for _ in range(3):
+        told._touched_at = float("-inf")
+        told.tell([process.say(silent_s=0.0)], 1, LEASE_S)
+
+    [text] = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert text.startswith("The health file cannot be touched: ")
+
+
+@pytest.fixture
+def port() -> Iterator[Port]:
+    made = Port("127.0.0.1", 0)
+    yield made
+    made.close()
+
+
+def number_of(port: Port) -> int:
+    return port._listener.getsockname()[1]
+
+
+def call(port: Port, request: bytes) -> socket.socket:
+    caller = socket.create_connection(("127.0.0.1", number_of(port)))
+    caller.sendall(request)
+    return caller
+
+
+def answered(port: Port, caller: socket.socket, problem: str = "") -> bytes:
+    caller.settimeout(0.01)
+    text = b""
+
+    def ended() -> bool:
+        nonlocal text
+        port.answer(problem)
+        try:
+            part = caller.recv(4_096)
+        except TimeoutError:
+            return False
+        text += part
+        return not part
+
+    eventually(ended)
+    caller.close()
+    return text
+
+
+@pytest.mark.parametrize(
+    ("problem", "status", "body"),
+    [
+        ("", b"200 OK", {"status": "ok", "problem": ""}),
+        ("it burns", b"503 Service Unavailable", {"status": "unwell", "problem": "it burns"}),
+    ],
+)
+def test_the_port_answers(port: Port, problem: str, status: bytes, body: dict[str, str]) -> None:
+    text = answered(port, call(port, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"), problem)
+
+    head, _, rest = text.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 " + status + b"\r\n")
+    assert json.loads(rest) == body
+    assert f"Content-Length: {len(rest)}".encode() in head
+
+
+def test_a_head_request_gets_no_body(port: Port) -> None:
+    text = answered(port, call(port, b"HEAD / HTTP/1.1\r\n\r\n"))
+
+    assert text.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert text.endswith(b"\r\n\r\n")
+
+
+def test_callers_who_say_nothing_hold_up_nobody(port: Port, monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = [call(port, b"") for _ in range(health.MAX_CALLERS)]
+    eventually(lambda: port.answer("") or len(port._callers) == health.MAX_CALLERS)
+
+    assert answered(port, call(port, b"GET / HTTP/1.0\r\n\r\n")).startswith(b"HTTP/1.1 200 OK")
+    assert len(port._callers) == health.MAX_CALLERS - 1
+
+    port._callers = dict.fromkeys(port._callers, 0.0)
+    port.answer("")
+    assert port._callers == {}
+    assert [caller.recv(1) for caller in silent] == [b""] * health.MAX_CALLERS
+    for caller in silent:
+        caller.close()
+
+
+def test_who_asks_just_when_he_must_make_room_ends_nothing(port: Port) -> None:
+    callers = [call(port, b"") for _ in range(health.MAX_CALLERS)]
+    eventually(lambda: port.answer("") or len(port._callers) == health.MAX_CALLERS)
+    late = call(port, b"GET / HTTP/1.0\r\n\r\n")
+    for caller in callers:  # the oldest among them, whose place the late one gets
+        caller.sendall(b"GET / HTTP/1.0\r\n\r\n")
+    eventually(lambda: len(port._selector.select(0)) == health.MAX_CALLERS + 1)
+
+    assert answered(port, late).startswith(b"HTTP/1.1 200 OK")
+
+    assert port._callers == {}
+    for caller in callers:
+        caller.close()
+
+
+def test_a_caller_who_hangs_up_is_forgotten(port: Port) -> None:
+    caller = call(port, b"")
+    eventually(lambda: port.answer("") or port._callers)
+    caller.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # the end is a reset
+
+    caller.close()
+
+    eventually(lambda: port.answer("") or not port._callers)
+
+
+def test_a_caller_who_is_gone_before_it_is_let_in_is_passed_over(port: Port) -> None:
+    port._admit()
+
+    assert port._callers == {}
+
+
+def test_who_watches_is_woken_by_callers_and_by_its_own_descriptor(port: Port) -> None:
+    read_fd, write_fd = os.pipe()
+    watched = port.watch(read_fd)
+    select = Port.__init__.__globals__["selectors"].DefaultSelector()
+    select.register(watched, 1)
+    assert not select.select(0)
+
+    os.write(write_fd, b"x")
+    assert select.select(5)
+    port.answer("")
+    os.read(read_fd, 1)
+    assert not select.select(0)
+    caller = call(port, b"")
+    assert select.select(5)
+
+    caller.close()
+    select.close()
+    os.close(read_fd)
+    os.close(write_fd)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("8080", ("", 8080)), ("127.0.0.1:80", ("127.0.0.1", 80)), ("[::1]:65535", ("::1", 65535))],
+)
+def test_an_address_is_read(text: str, expected: tuple[str, int]) -> None:
+    assert address(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "0", "65536", "many", "::1", "host:"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    if text == "::1":
+        assert address(text) == (":", 1), "a port alone may follow the last colon"
+        return
+    with pytest.raises(ArgumentTypeError) as raised:
+        address(text)
+
+    assert str(raised.value) == f"{text!r}: expected a port from 1 to 65535, or ADDRESS:PORT."
+
+
+def test_what_cannot_be_told_is_refused_at_the_start(redis_server: Store, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        number = taken.getsockname()[1]
+        with pytest.raises(CommandError, match=r"^Health cannot be told: .*Address already in use"):
+            call_command("runworker", "--health-port", f"127.0.0.1:{number}")
+    with pytest.raises(CommandError, match=r"^Health cannot be told: .*No such file or directory"):
+        call_command("runworker", "--health-file", str(tmp_path / "nowhere" / "healthy"))
+
+
+def status_of(number: int, host: str = "127.0.0.1") -> int:
+    connection = http.client.HTTPConnection(host, number, timeout=5)
+    try:
+        connection.request("GET", "/")
+        return connection.getresponse().status
+    except OSError:
+        return 0
+    finally:
+        connection.close()
+
+
+def test_a_worker_tells_how_it_is(
+    redis_server: Store, proxy: Proxy, children: Children, settings: Any, tmp_path: Path
+) -> None:
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "CONNECTIONS": {"default": {"URL": proxy.url}}}
+    taskqueue_settings(settings, LEASE=4)
+    number, file = free_port(), tmp_path / "healthy"
+    worker = children.call("tests.taskqueue.processes:worker_that_tells", number, str(file), env=SITE)
+    eventually(lambda: status_of(number) == 200)
+    eventually(file.exists)
+    assert status_of(number, "localhost") == 200
+
+    proxy.stop_accepting()
+    proxy.cut()
+    eventually(lambda: status_of(number) == 503)
+    worker.wait_for("has heard nothing from Redis for more than 4 s.")
+    touched_at = file.stat().st_mtime
+    proxy.accept_again()
+    eventually(lambda: status_of(number) == 200)
+    eventually(lambda: file.stat().st_mtime > touched_at)
+
+    worker.terminate()
+    worker.wait_for("done 0")
+    assert not file.exists()
+    assert status_of(number) == 0
+
+
+def test_a_busy_worker_is_well_and_a_killed_supervisor_frees_the_port(
+    redis_server: Store, children: Children, settings: Any
+) -> None:
+    taskqueue_settings(settings, LEASE=1.5, GRACE=20)
+    number, held = free_port(), Held(redis_server, "a")
+    worker = queue_worker(children, "--threads", "1", "--health-port", f"127.0.0.1:{number}")
+    eventually(lambda: status_of(number) == 200)
+    result = hold.enqueue("a")
+    held.started()
+    assert status_of(number) == 200
+
+    worker.kill()
+
+    assert status_of(number) == 0, "the worker process does not hold the port"
+    held.let_go()
+    assert result.wait(60) == "a"
+    assert add.enqueue(1, 2).state == "ready"

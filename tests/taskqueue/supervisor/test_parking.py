@@ -1,0 +1,136 @@
+"""Tasks of a name that no worker knows are parked and shown, never dropped."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from django_redis_components.core.client import connections
+from django_redis_components.taskqueue import TaskResultStatus, get_queue, registry
+from django_redis_components.taskqueue.store.job import Ack
+from django_redis_components.taskqueue.store.scripts import UNPARK
+from django_redis_components.taskqueue.store.unregistered import unpark
+from tests.support import Store
+from tests.taskqueue.support import base_key, new_fetcher, queue_key, settle_now, work_off
+from tests.taskqueue.tasks import add, echo, note, noted
+
+
+@pytest.fixture
+def forget(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Makes this process one that does not know these tasks; `forget()` knows all again."""
+    everything = dict(registry._tasks)
+
+    def make(*tasks: Any) -> None:
+        known = {name: each for name, each in everything.items() if each not in tasks}
+        monkeypatch.setattr(registry, "_tasks", known)
+
+    return make
+
+
+def test_a_task_of_an_unknown_name_is_parked_and_shown(
+    store: Store, forget: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    result = add.enqueue(2, 3)
+    forget(add)
+
+    work_off(worker="old:1")
+
+    result.refresh()
+    assert (result.state, result.status) == ("parked", TaskResultStatus.READY)
+    assert (result.attempts, result.worker_ids, result.errors) == (0, [], [])
+    depth = get_queue("default").depths()
+    assert (depth.parked, depth.ready, depth.running) == (1, 0, 0)
+    assert store.raw.ttl(base_key(store, "t", result.id)) == -1
+    assert f"Task {result.id} of tests.taskqueue.tasks.add is parked: no such task is registered here." in caplog.text
+
+
+def test_it_goes_back_when_a_worker_knows_it(
+    store: Store, forget: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    result, stranger = add.enqueue(2, 3), note.enqueue("stranger")
+    forget(add, note)
+    work_off()
+    caplog.set_level(logging.INFO)
+
+    forget(note)
+    unpark(["other", "default"], "default")
+
+    assert "1 parked tasks of queue default are known now and go back to it." in caplog.text
+    depth = get_queue("default").depths()
+    assert (depth.parked, depth.ready) == (1, 1)
+    work_off()
+    for each in (result, stranger):
+        each.refresh()
+    assert (result.return_value, stranger.state) == (5, "parked")
+
+
+def test_those_that_go_back_come_before_the_new_ones(store: Store, forget: Callable[..., None]) -> None:
+    note.enqueue_many([((number,), {}) for number in range(20)])
+    forget(note)
+    work_off()
+    forget()
+    note.enqueue("new")
+
+    unpark(["default"], "default")
+    work_off()
+
+    assert sorted(noted[:20]) == list(range(20))
+    assert noted[20:] == ["new"]
+
+
+def test_however_many_are_parked_all_that_are_known_go_back(redis_server: Store, forget: Callable[..., None]) -> None:
+    strangers = echo.enqueue_many([((number,), {}) for number in range(600)])
+    note.enqueue_many([((number,), {}) for number in range(1_100)])
+    forget(note, echo)
+    work_off()
+    assert get_queue("default").depths().parked == 1_700
+
+    forget(echo)
+    unpark(["default"], "default")
+
+    assert get_queue("default").depths().parked == len(strangers)
+    work_off()
+    assert sorted(noted) == list(range(1_100))
+
+
+def test_a_parked_task_that_is_gone_stays_out_of_the_queue(redis_server: Store, forget: Callable[..., None]) -> None:
+    result = add.enqueue(2, 3)
+    forget(add)
+    work_off()
+    redis_server.raw.delete(base_key(redis_server, "t", result.id))
+    forget()
+
+    unpark(["default"], "default")
+
+    assert work_off() == []
+    assert redis_server.raw.zcard(queue_key(redis_server, "parked")) == 0
+
+
+def test_what_another_worker_parks_again_meanwhile_is_left_to_the_next_time(
+    redis_server: Store, forget: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note.enqueue_many([((number,), {}) for number in range(3)])
+    forget(note)
+    work_off()
+    forget()
+    client, calls = connections.client("default"), 0
+    unparking = type(client).execute
+
+    def execute(self: Any, call: Any) -> Any:
+        nonlocal calls
+        reply = unparking(self, call)
+        if call.script is UNPARK:
+            calls += 1
+            assert calls < 10, "it goes on for as long as the other worker parks"
+            old = new_fetcher(worker="old:1")
+            jobs = old.fetch(f"lane{calls}", 3)
+            settle_now(old, *[Ack(job.id, job.token, "park") for job in jobs])
+        return reply
+
+    monkeypatch.setattr(type(client), "execute", execute)
+    unpark(["default"], "default")
+
+    assert get_queue("default").depths().parked == 3

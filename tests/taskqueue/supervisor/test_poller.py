@@ -1,0 +1,573 @@
+"""The poller: one is active, it rings for due tasks, brings back what dead workers held, prunes, survives outages."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from django_redis_components.core.client import connections
+from django_redis_components.taskqueue import poller as poller_module
+from django_redis_components.taskqueue.poller import HOLD_MS, Poller
+from django_redis_components.taskqueue.store.scripts import RENEW
+from django_redis_components.taskqueue.store.scripts import base_key as tag
+from tests.support import Proxy, Store, eventually
+from tests.taskqueue.support import (
+    base_key,
+    end_lease,
+    fall_due,
+    let_recovery_begin,
+    new_fetcher,
+    queue_key,
+    running_worker,
+    server_ms,
+    taskqueue_settings,
+)
+from tests.taskqueue.tasks import note, noted
+
+#: Seconds that a lease lives in these tests: what a poller waits before it recovers anything.
+LEASE_S = 0.3
+#: The same where something must not happen before.
+LONGER_S = 1.5
+
+
+@pytest.fixture(autouse=True)
+def _short_lease(request: pytest.FixtureRequest, settings: Any) -> None:
+    for server in ("store", "redis_server", "proxy"):
+        if server in request.fixturenames:
+            request.getfixturevalue(server)
+    taskqueue_settings(settings, LEASE=LEASE_S)
+
+
+def new_poller(using: str = "default", wake_fd: int | None = None) -> Poller:
+    return Poller(connections.client(using), wake_fd=wake_fd)
+
+
+def next_round(poller: Poller) -> None:
+    poller._next_at = 0.0
+    poller.step()
+
+
+def seconds_to_next(poller: Poller) -> float:
+    return poller._next_at - time.monotonic()
+
+
+def cut_while_it_waits(proxy: Proxy, poller: Poller) -> None:
+    """Cut the poller's connections until it has noticed."""
+    while poller.holds:
+        threading.Timer(0.02, proxy.cut).start()
+        poller._next_at = time.monotonic() + 1
+        poller.wait(1)
+
+
+@pytest.fixture
+def waker() -> Iterator[tuple[int, int]]:
+    """A pipe: what stands for a signal."""
+    read_fd, write_fd = os.pipe()
+    yield read_fd, write_fd
+    os.close(read_fd)
+    os.close(write_fd)
+
+
+def test_one_of_several_is_active(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    first, second = new_poller(), new_poller()
+
+    for _ in range(3):
+        next_round(first)
+        next_round(second)
+
+    assert (first.holds, second.holds) == (True, False)
+    assert store.raw.get(base_key(store, "poller")) == first.id.encode()
+    assert 0 < store.raw.pttl(base_key(store, "poller")) <= HOLD_MS
+    assert caplog.text.count("is active.") == 1
+    assert f"Poller {first.id} is active." in caplog.text
+
+
+def test_the_active_one_comes_again_before_its_place_ends(store: Store, settings: Any) -> None:
+    taskqueue_settings(settings)
+    poller = new_poller()
+
+    next_round(poller)
+
+    assert 0.5 < seconds_to_next(poller) <= HOLD_MS / 1_000 - 2
+
+
+@pytest.mark.parametrize("leased", [True, False], ids=["running", "scheduled"])
+def test_poller_comes_more_often_while_a_task_runs_or_is_scheduled(
+    redis_server: Store, settings: Any, leased: bool
+) -> None:
+    taskqueue_settings(settings)
+    poller = new_poller()
+    next_round(poller)
+    if leased:
+        note.enqueue("x")
+        new_fetcher().fetch("0", 1)
+    else:
+        note.using(run_after=3_600).enqueue("x")
+
+    next_round(poller)
+    next_round(poller)
+
+    assert seconds_to_next(poller) <= 2.0
+
+
+def test_poller_makes_a_full_round_at_once_when_an_idle_one_finds_a_running_task(redis_server: Store) -> None:
+    poller = new_poller()
+    next_round(poller)
+    let_recovery_begin()
+    result = note.enqueue("x")
+    new_fetcher().fetch("0", 1)
+    end_lease(redis_server, result.id)
+
+    next_round(poller)
+    assert seconds_to_next(poller) <= 0
+    poller.step()
+
+    result.refresh()
+    assert result.state == "ready"
+
+
+def test_a_standby_comes_when_the_place_ends(store: Store) -> None:
+    first, second = new_poller(), new_poller()
+    next_round(first)
+    store.raw.pexpire(base_key(store, "poller"), 3_000)
+
+    next_round(second)
+    assert 0.5 < seconds_to_next(second) <= 3.0
+
+    store.raw.pexpire(base_key(store, "poller"), 40)
+    began = time.monotonic()
+    next_round(second)
+    assert second.holds or began < second._next_at <= time.monotonic() + 0.05, "never in a busy loop"
+    eventually(lambda: store.raw.exists(base_key(store, "poller")) == 0)
+    next_round(second)
+    assert second.holds
+
+
+def test_who_closes_gives_the_place_up(store: Store) -> None:
+    first, second = new_poller(), new_poller()
+    next_round(first)
+    next_round(second)
+
+    second.close()
+    assert store.raw.exists(base_key(store, "poller")) == 1, "a standby has no place to give up"
+    first.close()
+
+    assert store.raw.exists(base_key(store, "poller")) == 0
+    next_round(second)
+    assert second.holds
+
+
+def test_who_lost_the_place_stands_by(store: Store) -> None:
+    first = new_poller()
+    next_round(first)
+    store.raw.set(base_key(store, "poller"), "another", px=5_000)
+
+    next_round(first)
+
+    assert not first.holds
+
+
+def bell(store: Store, name: str) -> bool:
+    return store.raw.exists(base_key(store, "bell", name)) == 1
+
+
+def test_it_rings_for_each_queue_whose_task_is_due(store: Store) -> None:
+    for queue in ("due", "later", "empty"):
+        result = note.using(queue_name=queue, run_after=60).enqueue(1)
+        if queue != "later":
+            fall_due(store, result, queue=queue)
+        store.raw.delete(base_key(store, "bell", f"q:{queue}"))
+    new_fetcher("empty").fetch("0", 1)
+    store.raw.delete(base_key(store, "bell", "q:empty"))
+
+    poller = new_poller()
+    next_round(poller)
+
+    assert [bell(store, f"q:{queue}") for queue in ("due", "later", "empty")] == [True, False, False]
+    assert 0 < seconds_to_next(poller) <= 1.0, "it rings again until somebody has taken the task"
+
+
+def test_it_sleeps_until_the_next_due_time(store: Store) -> None:
+    poller = new_poller()
+    note.using(run_after=1.5).enqueue(1)
+    note.using(run_after=60, queue_name="mail").enqueue(1)
+
+    next_round(poller)
+
+    assert 0.0 < seconds_to_next(poller) <= 1.5
+
+
+def test_an_earlier_task_wakes_it(store: Store) -> None:
+    poller = new_poller()
+    next_round(poller)
+    threading.Timer(0.02, lambda: note.using(run_after=60).enqueue(1)).start()
+
+    poller.wait(60)
+
+    assert seconds_to_next(poller) < 0, "the next round is due now"
+    poller.close()
+
+
+def test_a_wait_ends_with_its_time_or_with_the_round(store: Store) -> None:
+    poller = new_poller()
+    next_round(poller)
+
+    poller.wait(0.01)
+    assert seconds_to_next(poller) > 0.0
+    poller._next_at = time.monotonic() + 0.01
+    poller.wait(60)
+    poller.step()
+
+    assert seconds_to_next(poller) > 0.0
+    poller.step()
+    poller.close()
+
+
+def test_a_signal_ends_a_wait(store: Store, waker: tuple[int, int]) -> None:
+    poller = new_poller(wake_fd=waker[0])
+    next_round(poller)
+    os.write(waker[1], b"x")
+
+    poller.wait(60)
+
+    assert seconds_to_next(poller) > 0.0
+    poller.close()
+
+
+def lose_a_task(store: Store) -> str:
+    """A task whose worker has died; its id."""
+    result = note.enqueue("lost")
+    new_fetcher(worker=f"dead:{result.id}").fetch("0", 1)
+    end_lease(store, result.id)
+    return result.id
+
+
+def contact(store: Store, **from_now_ms: int) -> None:
+    """Set fields of the contact record (`last_ms`, `hold_ms`), in milliseconds from now."""
+    now_ms = int(server_ms(store))
+    fields = {name.removesuffix("_ms"): now_ms + ms for name, ms in {"last_ms": 0, **from_now_ms}.items()}
+    store.raw.hset(base_key(store, "contact"), mapping=fields)
+
+
+def hold_ms(store: Store) -> float:
+    """For how long nothing is recovered from now."""
+    return float(store.raw.hget(base_key(store, "contact"), "hold")) - server_ms(store)
+
+
+def waits_in_front(store: Store) -> list[bytes]:
+    found: list[bytes] = store.raw.lrange(queue_key(store, "front"), 0, -1)
+    return found
+
+
+def test_it_brings_back_what_a_dead_worker_held(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    task_id = lose_a_task(store)
+    poller = new_poller()
+
+    def brought_back() -> bool:
+        next_round(poller)
+        return waits_in_front(store) == [task_id.encode()]
+
+    eventually(brought_back)
+
+    assert bell(store, "q:default")
+    assert (
+        f"The worker of task {task_id} (queue default) is gone; the task goes to the front of its queue." in caplog.text
+    )
+
+
+def test_it_brings_nothing_back_before_it_has_watched_for_a_lease(store: Store, settings: Any) -> None:
+    """After an outage the workers need that long to renew their leases."""
+    taskqueue_settings(settings, LEASE=LONGER_S)
+    started = time.monotonic()
+    lose_a_task(store)
+    poller = new_poller()
+
+    next_round(poller)
+    next_round(poller)
+    assert waits_in_front(store) == []
+
+    eventually(lambda: (next_round(poller), waits_in_front(store))[1])
+    assert time.monotonic() - started >= LONGER_S
+
+
+def test_poller_that_starts_recovers_at_once_while_supervisors_renew(store: Store, settings: Any) -> None:
+    taskqueue_settings(settings, LEASE=60)
+    lose_a_task(store)
+    let_recovery_begin()
+
+    next_round(new_poller())
+
+    assert len(waits_in_front(store)) == 1
+
+
+def test_poller_that_starts_alone_recovers_before_a_lease_is_over(redis_server: Store, settings: Any) -> None:
+    """As after a restart of the only worker: its leases ended long ago."""
+    taskqueue_settings(settings, LEASE=30)
+    lose_a_task(redis_server)
+    contact(redis_server, last_ms=-3_600_000)
+    poller = new_poller()
+
+    next_round(poller)
+
+    assert waits_in_front(redis_server) == []
+    assert hold_ms(redis_server) == pytest.approx(11_000, abs=1_000)
+    contact(redis_server, hold_ms=-1)
+    next_round(poller)
+    assert len(waits_in_front(redis_server)) == 1
+
+
+@pytest.mark.parametrize("gap_ms", [16_000, 3_600_000, -7_200_000], ids=["stall", "clock forward", "clock back"])
+def test_recovery_that_runs_after_a_gap_waits_for_the_renewals_behind_it(
+    redis_server: Store, settings: Any, gap_ms: int
+) -> None:
+    taskqueue_settings(settings, LEASE=30)
+    task_id = lose_a_task(redis_server)
+    poller = new_poller()
+    next_round(poller)
+    contact(redis_server, last_ms=-gap_ms, hold_ms=-1)
+
+    next_round(poller)
+
+    assert waits_in_front(redis_server) == []
+    assert hold_ms(redis_server) == pytest.approx(30_000, abs=1_000)
+    contact(redis_server, hold_ms=-1)
+    next_round(poller)
+    assert waits_in_front(redis_server) == [task_id.encode()]
+
+
+@pytest.mark.parametrize("leases", [True, False], ids=["busy", "idle"])
+def test_supervisor_that_renews_first_after_a_gap_puts_the_recovery_off(
+    redis_server: Store, settings: Any, leases: bool
+) -> None:
+    taskqueue_settings(settings, LEASE=30)
+    lose_a_task(redis_server)
+    poller = new_poller()
+    next_round(poller)
+    contact(redis_server, last_ms=-16_000, hold_ms=-1)
+
+    pairs = ["some-task", "some-token"] if leases else []
+    connections.client().execute(RENEW(base=tag(), worker="here", lease_ms=30_000, info="{}", leases=pairs))
+    next_round(poller)
+
+    assert waits_in_front(redis_server) == []
+
+
+def test_shortest_lease_in_use_decides_what_a_gap_is(redis_server: Store, settings: Any) -> None:
+    """While a site changes LEASE some workers have the old one."""
+    taskqueue_settings(settings, LEASE=60)
+    lose_a_task(redis_server)
+    poller = new_poller()
+    next_round(poller)
+    connections.client().execute(RENEW(base=tag(), worker="other", lease_ms=10_000, info="{}", leases=[]))
+    contact(redis_server, last_ms=-6_000, hold_ms=-1)
+
+    next_round(poller)
+
+    assert waits_in_front(redis_server) == []
+    assert hold_ms(redis_server) == pytest.approx(60_000, abs=1_000)
+
+
+def test_lease_of_a_dead_worker_ends_although_the_clock_was_set_back(redis_server: Store, settings: Any) -> None:
+    taskqueue_settings(settings, LEASE=30)
+    dead, alive = lose_a_task(redis_server), note.enqueue("alive").id
+    [job] = new_fetcher(worker="alive").fetch("0", 1)
+    two_hours_ahead = server_ms(redis_server) + 7_200_000
+    redis_server.raw.zadd(queue_key(redis_server, "running"), {dead: two_hours_ahead, alive: two_hours_ahead}, xx=True)
+    redis_server.raw.zadd(base_key(redis_server, "workers"), {"dead": two_hours_ahead})
+    redis_server.raw.set(base_key(redis_server, "poller"), "dead", px=7_200_000)
+    contact(redis_server, last_ms=7_200_000)
+    poller = new_poller()
+
+    next_round(poller)
+
+    assert poller.holds, "the place of a dead poller is taken"
+    assert redis_server.raw.zscore(base_key(redis_server, "workers"), "dead") is None
+    renewal = RENEW(base=tag(), worker="alive", lease_ms=30_000, info="{}", leases=[job.id, job.token])
+    assert connections.client().execute(renewal) == [[], []]
+    contact(redis_server, hold_ms=-1)
+    next_round(poller)
+    assert waits_in_front(redis_server) == [dead.encode()]
+
+
+def test_it_says_what_becomes_of_a_task_that_kills_its_workers(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    result = note.using(max_deliveries=1).enqueue("killer")
+    new_fetcher(worker="dead").fetch("0", 1)
+    end_lease(store, result.id)
+    poller = new_poller()
+    let_recovery_begin()
+
+    next_round(poller)
+    next_round(poller)
+
+    assert f"The worker of task {result.id} (queue default) is gone; the task has failed." in caplog.text
+
+
+def test_it_prunes_once_a_minute(store: Store) -> None:
+    poller = new_poller()
+    store.raw.zadd(base_key(store, "workers"), {"gone": 1})
+    next_round(poller)
+    assert store.raw.exists(base_key(store, "workers")) == 0
+    store.raw.zadd(base_key(store, "workers"), {"gone": 1})
+
+    next_round(poller)
+    assert store.raw.exists(base_key(store, "workers")) == 1
+    poller._prune_at = 0.0
+    next_round(poller)
+
+    assert store.raw.exists(base_key(store, "workers")) == 0
+
+
+@pytest.mark.parametrize("with_signal", [True, False])
+def test_after_an_outage_it_waits_a_lease_before_it_brings_anything_back(
+    proxy: Proxy,
+    redis_server: Store,
+    settings: Any,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    waker: tuple[int, int],
+    with_signal: bool,
+) -> None:
+    monkeypatch.setattr(poller_module.random, "uniform", lambda low, high: 0.2)
+    taskqueue_settings(settings, LEASE=LONGER_S)
+    poller = new_poller("proxied", waker[0] if with_signal else None)
+    let_recovery_begin()
+    next_round(poller)
+    proxy.stop_accepting()
+    proxy.cut()
+
+    away_at = time.monotonic()
+    next_round(poller)
+    lose_a_task(redis_server)
+    assert "Poller: Redis is away (" in caplog.text
+    assert not poller.holds
+    assert away_at < poller._next_at <= time.monotonic() + 0.2
+    poller.wait(60)
+    proxy.accept_again()
+
+    next_round(poller)
+    next_round(poller)
+    assert poller.holds
+    assert waits_in_front(redis_server) == []
+    eventually(lambda: (next_round(poller), waits_in_front(redis_server))[1])
+    assert time.monotonic() - away_at >= LONGER_S
+    poller.close()
+
+
+def test_a_connection_that_was_cut_does_not_put_the_recovery_off(
+    proxy: Proxy, redis_server: Store, settings: Any
+) -> None:
+    """Where that happens more often than a lease ends, nothing would ever be brought back."""
+    taskqueue_settings(settings, LEASE=60)
+    poller = new_poller("proxied")
+    let_recovery_begin()
+    next_round(poller)
+    cut_while_it_waits(proxy, poller)
+    lose_a_task(redis_server)
+
+    next_round(poller)
+    next_round(poller)
+
+    assert len(waits_in_front(redis_server)) == 1
+    poller.close()
+
+
+def test_a_server_that_was_restarted_meanwhile_does(own_server: Store, settings: Any) -> None:
+    """It may have come back with old data: leases that look ended may be alive."""
+    taskqueue_settings(settings, LEASE=60)
+    poller = new_poller()
+    let_recovery_begin()
+    next_round(poller)
+    lose_a_task(own_server)
+    own_server.servers[0].stop()
+    next_round(poller)
+    assert not poller.holds
+    own_server.servers[0].start()
+
+    next_round(poller)
+    next_round(poller)
+
+    assert poller.holds
+    assert waits_in_front(own_server) == []
+    assert hold_ms(own_server) > 50_000
+    poller.close()
+
+
+def test_where_the_server_does_not_say_who_it_is_each_error_counts_as_an_outage(
+    proxy: Proxy, redis_server: Store, settings: Any
+) -> None:
+    taskqueue_settings(settings, LEASE=60)
+    user = f"user-{redis_server.prefix}"
+    redis_server.raw.execute_command("ACL", "SETUSER", user, "on", ">secret", "~*", "&*", "+@all", "-info")
+    url = proxy.url.replace("redis://", f"redis://{user}:secret@")
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "CONNECTIONS": {"default": {"URL": url}}}
+    poller = new_poller()
+    let_recovery_begin()
+    next_round(poller)
+
+    cut_while_it_waits(proxy, poller)
+    next_round(poller)
+
+    assert poller.holds
+    assert hold_ms(redis_server) > 50_000
+    poller.close()
+    redis_server.raw.execute_command("ACL", "DELUSER", user)
+
+
+def test_an_outage_is_noticed_while_it_waits(
+    proxy: Proxy, redis_server: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    poller = new_poller("proxied")
+    next_round(poller)
+    threading.Timer(0.02, lambda: (proxy.stop_accepting(), proxy.cut())).start()
+
+    eventually(lambda: (poller.wait(1), "Redis is away" in caplog.text)[1])
+
+    assert not poller.holds
+    poller.close()
+
+
+def test_closing_while_redis_is_away_is_no_error(proxy: Proxy, redis_server: Store) -> None:
+    poller = new_poller("proxied")
+    next_round(poller)
+    proxy.stop_accepting()
+    proxy.cut()
+
+    poller.close()
+
+    assert redis_server.raw.exists(base_key(redis_server, "poller")) == 1
+
+
+def test_two_hundred_tasks_are_brought_back_in_a_round(redis_server: Store, settings: Any) -> None:
+    results = note.enqueue_many([((number,), {}) for number in range(250)])
+    new_fetcher(worker="dead").fetch("0", 250)
+    end_lease(redis_server, *[result.id for result in results])
+    taskqueue_settings(settings, LEASE=60)
+    poller = new_poller()
+    let_recovery_begin()
+
+    next_round(poller)
+    assert len(waits_in_front(redis_server)) == 200
+    next_round(poller)
+    assert len(waits_in_front(redis_server)) == 250
+
+
+def test_with_a_poller_and_a_worker_nothing_is_lost(store: Store) -> None:
+    task_id = lose_a_task(store)
+    poller = new_poller()
+    with running_worker():
+
+        def ran() -> bool:
+            next_round(poller)
+            poller.wait(0.05)
+            return noted == ["lost"]
+
+        eventually(ran)
+        assert note.get_result(task_id).wait(60) == "lost"
+    poller.close()

@@ -1,0 +1,208 @@
+"""`runworker --reload` on the real thing: a site in a folder, whose files change, break, and are mended."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.utils import autoreload
+
+from django_redis_components.taskqueue import TaskResult, registry
+from django_redis_components.taskqueue.options import TaskOptions, chosen_options
+from django_redis_components.taskqueue.supervisor.autoreload import VARIABLE, Watched, Watcher
+from django_redis_components.taskqueue.task import Task
+from tests.support import Store, eventually
+from tests.support.processes import Child, Children
+from tests.taskqueue.support import Held, is_running, processes_of, taskqueue_settings
+
+TASKS = """
+from django_redis_components.taskqueue import task
+from tests.taskqueue.tasks import hold
+from reloadshop.words import WORD
+
+@task
+def say() -> str:
+    return WORD
+"""
+
+
+class Shop:
+    """A site of its own, in a folder."""
+
+    def __init__(self, folder: Path, children: Children) -> None:
+        self.folder = folder
+        self._children = children
+        (folder / "reloadshop").mkdir()
+        self.write("reloadshop/__init__.py", "")
+        self.write("reloadshop/words.py", "WORD = 'one'\n")
+        self.write("reloadshop/tasks.py", TASKS)
+        self.write(
+            "reloadsite.py",
+            "from tests.settings import *\nINSTALLED_APPS = [*INSTALLED_APPS, 'reloadshop', 'tests.taskqueue']\n",
+        )
+
+    def write(self, name: str, text: str) -> None:
+        (self.folder / name).write_text(text)
+
+    def start(self, *args: str) -> Child:
+        path = os.pathsep.join([str(self.folder), os.environ.get("PYTHONPATH", "")])
+        root = str(Path(__file__).resolve().parents[3])
+        env = {"DJANGO_SETTINGS_MODULE": "reloadsite", "PYTHONPATH": f"{path}{os.pathsep}{root}"}
+        env["PYTHONDONTWRITEBYTECODE"] = "1"  # bytecode knows two texts of one second and one length as the same
+        return self._children.manage("runworker", "--reload", *args, env=env)
+
+
+@pytest.fixture
+def shop(redis_server: Store, tmp_path: Path, children: Children, settings: Any) -> Shop:
+    taskqueue_settings(settings, LEASE=5, GRACE=60)
+    return Shop(tmp_path, children)
+
+
+def say() -> TaskResult:
+    """Send the shop's task, which this process does not have."""
+    task = Task(func=say, name="reloadshop.tasks.say", options=chosen_options(say, TaskOptions(), {}))
+    return task.enqueue()
+
+
+def worker_of(watcher: Child) -> int:
+    [pid] = eventually(lambda: processes_of(watcher.pid))
+    return pid
+
+
+def test_a_change_is_run_a_mistake_is_waited_for_and_nothing_is_left_behind(shop: Shop) -> None:
+    watcher = shop.start()
+    watcher.wait_for("Worker: queues default")
+    assert say().wait(60) == "one"
+    first = worker_of(watcher)
+
+    shop.write("reloadshop/words.py", "WORD = 'two'\n")
+    watcher.wait_for("words.py has changed: the worker starts again.")
+    watcher.wait_for("Worker: queues default")
+    assert say().wait(60) == "two"
+    second = worker_of(watcher)
+    assert second != first
+
+    shop.write("reloadshop/broken.py", "WORD = \n")
+    shop.write("reloadshop/tasks.py", TASKS.replace("words", "broken"))
+    watcher.wait_for("SyntaxError: invalid syntax")
+    watcher.wait_for("The worker ended with exit code 1; it starts again when a file changes.")
+    waiting = say()
+    shop.write("reloadshop/broken.py", "WORD = 'three'\n")
+    watcher.wait_for("broken.py has changed: the worker starts again.")
+    assert waiting.wait(60) == "three"
+
+    third = worker_of(watcher)
+    [child] = processes_of(third)
+    watcher.signal(signal.SIGINT)
+    assert watcher.wait(60) == 0
+    assert not any(map(is_running, (first, second, third, child)))
+    assert watcher.output.count("Stopping: running tasks have 60 s to finish") == 3
+
+
+def test_what_runs_when_a_file_changes_goes_back_and_two_ctrl_c_end_it_at_once(shop: Shop, redis_server: Store) -> None:
+    held = Held(redis_server, "a")
+    watcher = shop.start()
+    watcher.wait_for("Worker: queues default")
+    result = registry.find("tests.taskqueue.tasks.hold").enqueue("a")
+    first = held.started()
+
+    shop.write("reloadshop/words.py", "WORD = 'two'\n")
+
+    watcher.wait_for("words.py has changed: the worker starts again.")
+    assert held.started(2) != first
+    result.refresh()
+    assert result.attempts == 1, "it was handed back, and used no attempt"
+    watcher.signal(signal.SIGINT)
+    watcher.wait_for("Stopping: running tasks have 60 s to finish")
+    watcher.signal(signal.SIGINT)
+    assert watcher.wait(60) == 0
+    result.refresh()
+    assert (result.state, result.attempts) == ("ready", 0)
+
+
+def test_a_worker_is_quiet_when_told_and_stops_when_its_watcher_was_killed(shop: Shop) -> None:
+    watcher = shop.start()
+    watcher.wait_for("Worker: queues default")
+    worker = worker_of(watcher)
+    [child] = eventually(lambda: processes_of(worker))
+    watcher.signal(signal.SIGUSR1)
+    watcher.wait_for("Quiet: nothing more is fetched")
+    assert watcher.returncode is None
+
+    watcher.kill()
+
+    watcher.wait_for("The reloader is gone; stopping.")
+    eventually(lambda: not is_running(worker) and not is_running(child))
+
+
+def test_a_worker_that_ends_well_ends_the_watcher_and_one_with_a_mistake_does_not(shop: Shop) -> None:
+    result = say()
+    assert shop.start("--burst").wait(60) == 0
+    assert result.wait(0) == "one"
+
+    shop.write("reloadshop/words.py", "WORD = \n")
+    watcher = shop.start("--burst")
+    watcher.wait_for("it starts again when a file changes.")
+    watcher.terminate()
+
+    assert watcher.wait(60) == 0
+
+
+def test_a_worker_that_waits_for_redis_without_watcher_ends(shop: Shop, settings: Any) -> None:
+    settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": "redis://127.0.0.1:1/0"}}}
+    watcher = shop.start()
+    watcher.wait_for("Waiting for Redis: ")
+    worker = worker_of(watcher)
+
+    watcher.kill()
+
+    eventually(lambda: not is_running(worker))
+
+
+def test_a_change_between_hearing_of_a_file_and_looking_at_it_is_seen_once(tmp_path: Path) -> None:
+    module, files = tmp_path / "module.py", tmp_path / "files.json"
+    module.write_text("")
+    os.utime(module, (1, 1))
+    files.write_text(json.dumps([str(module)]))
+    watcher = Watcher(print)
+    watcher._started_at = 10
+    autoreload.file_changed.connect(watcher._note, sender=watcher._reloader)
+
+    watcher._learn(files)
+    assert watcher._changed == []
+    os.utime(module, (2, 2))
+    watcher._look()
+    watcher._look()
+
+    assert watcher._changed == [module]
+
+
+def test_who_is_not_watched_knows_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert Watched.from_environment() is None
+    monkeypatch.setenv(VARIABLE, f"{os.getppid()} {tmp_path / 'a b.json'}")
+
+    watched = Watched.from_environment()
+
+    assert watched is not None
+    assert not watched.is_alone()
+    assert VARIABLE not in os.environ
+    watched.tell_files()
+    assert __file__ in (tmp_path / "a b.json").read_text()
+    monkeypatch.setenv(VARIABLE, f"{os.getpid()} {tmp_path}")
+    alone = Watched.from_environment()
+    assert alone is not None
+    assert alone.is_alone()
+
+
+def test_signals_before_the_first_worker_are_noted() -> None:
+    watcher = Watcher(print)
+
+    watcher._forward(signal.SIGUSR1, None)
+    assert watcher._stops == 0
+    watcher._forward(signal.SIGTERM, None)
+
+    assert watcher._stops == 1

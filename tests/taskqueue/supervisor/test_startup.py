@@ -1,0 +1,44 @@
+"""What a worker meets before its first task."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import redis
+
+from django_redis_components.taskqueue.store.scripts import base_key
+from example_project.localserver import LocalServer, free_port
+from tests.support.processes import Children
+from tests.support.stores import Stores
+from tests.taskqueue.support import SITE
+
+LAST_SLOT = 16_383
+
+
+@pytest.mark.parametrize(
+    ("distance", "text"),
+    [(0, "Hash slot not served"), (1, "The cluster is down")],
+    ids=["our-slot", "another"],
+)
+def test_a_cluster_that_lacks_a_slot_is_waited_for(
+    stores: Stores, settings: Any, children: Children, distance: int, text: str
+) -> None:
+    extra = ("--cluster-enabled", "yes", "--cluster-port", str(free_port()), "--cluster-announce-ip", "127.0.0.1")
+    server = LocalServer(directory=stores.new_directory("slotless"), extra_args=extra, die_with_parent=True).start()
+    settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": f"redis+cluster://127.0.0.1:{server.port}"}}}
+    try:
+        with redis.Redis.from_url(server.url) as raw:
+            lacking = raw.execute_command("CLUSTER", "KEYSLOT", base_key()) + distance
+            raw.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, lacking - 1, lacking + 1, LAST_SLOT)
+            child = children.manage("runworker", env=SITE)
+            child.wait_for(text)
+
+            raw.execute_command("CLUSTER", "ADDSLOTS", lacking)
+
+        child.wait_for("Worker: queues default")
+        child.terminate()
+        assert child.wait() == 0
+    finally:
+        children.close()
+        server.kill()

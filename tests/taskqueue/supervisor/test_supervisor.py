@@ -1,0 +1,401 @@
+"""`runworker` as processes: they are replaced, stopped, orphaned and frozen, and no task is lost by it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from django_redis_components.core.client import connections
+from django_redis_components.core.protocol import run
+from django_redis_components.taskqueue import TaskFailed, get_queue
+from django_redis_components.taskqueue.stats import overview as inspect
+from tests.support import Proxy, Store, eventually
+from tests.support.processes import Children
+from tests.taskqueue.support import (
+    SITE,
+    Held,
+    base_key,
+    end_lease,
+    is_running,
+    processes_of,
+    queue_key,
+    queue_worker,
+    recover,
+    taskqueue_settings,
+)
+from tests.taskqueue.tasks import add, add_async, hold, kill_the_process
+
+#: Seconds that a lease lives in these tests.
+LEASE_S = 1.5
+
+
+@pytest.fixture(autouse=True)
+def _short_lease(redis_server: Store, settings: Any) -> None:
+    taskqueue_settings(settings, LEASE=LEASE_S, GRACE=20)
+
+
+def workers() -> list[inspect.WorkerInfo]:
+    return run(connections.client(), inspect.overview()).workers
+
+
+def test_a_worker_runs_tasks_and_stops_when_asked(redis_server: Store, children: Children) -> None:
+    worker = queue_worker(children, "high", "default", "--threads", "2")
+    assert "Worker: queues high, default (strict order), 1 process(es) of 2 thread(s)" in worker.output
+    assert " and 100 coroutine(s) at a time, " in worker.output
+    assert " tasks known." in worker.output
+    assert add.enqueue(2, 3).wait(60) == 5
+    assert add_async.using(queue_name="high").enqueue(2, 3).wait(60) == 5
+
+    worker.terminate()
+
+    assert worker.wait() == 0
+    assert "Stopping: running tasks have 20 s to finish; a second signal ends them now." in worker.output
+    assert add.enqueue(1, 1).state == "ready"
+
+
+def test_a_worker_tells_what_it_is_and_leaves_the_list_when_it_ends(redis_server: Store, children: Children) -> None:
+    held = Held(redis_server, "a")
+    worker = queue_worker(children, "default", "mail", "--threads", "3", "--processes", "2")
+    result = hold.enqueue("a")
+    pid = held.started()
+    assert set(processes_of(worker.pid)) >= {pid}
+
+    [info] = eventually(lambda: [each for each in workers() if each.busy])
+    assert (info.pid, info.threads, info.queues, info.busy) == (pid, 3, ("default", "mail"), 1)
+    assert len(workers()) == 2
+    assert info.started_at is not None
+    assert 0 <= info.seen_s < LEASE_S
+    held.let_go()
+    assert result.wait(60) == "a"
+    eventually(lambda: [each.finished for each in workers() if each.id == info.id] == [1])
+    assert run(connections.client(), inspect.overview()).poller
+
+    worker.terminate()
+    assert worker.wait() == 0
+
+    overview = run(connections.client(), inspect.overview())
+    assert (overview.workers, overview.poller) == ([], None)
+    assert redis_server.raw.exists(base_key(redis_server, "worker", info.id)) == 0
+
+
+def test_without_poller_none_is_active(redis_server: Store, children: Children) -> None:
+    worker = queue_worker(children, "--no-poller")
+    assert "tasks known, no embedded poller." in worker.output
+
+    assert add.using(run_after=0.05).enqueue(2, 3).wait(60) == 5
+
+    assert redis_server.raw.exists(base_key(redis_server, "poller")) == 0
+    worker.terminate()
+    assert worker.wait() == 0
+
+
+def test_a_killed_process_is_replaced_and_its_task_runs_again(redis_server: Store, children: Children) -> None:
+    held = Held(redis_server, "a")
+    worker = queue_worker(children)
+    result = hold.enqueue("a")
+    first = held.started()
+
+    os.kill(first, signal.SIGKILL)
+
+    worker.wait_for(f"Worker process {first} ended (signal SIGKILL); a new one starts in 0 s.")
+    second = held.started(2)
+    assert second != first
+    os.kill(second, signal.SIGKILL)
+    worker.wait_for(f"Worker process {second} ended (signal SIGKILL); a new one starts in 0 s.")
+    held.started(3)
+    held.let_go()
+    assert result.wait(60) == "a"
+    assert (result.attempts, len(set(result.worker_ids)), result.errors) == (3, 3, [])
+    assert f"The worker of task {result.id} (queue default) is gone" in worker.output
+
+
+def test_tasks_that_kill_their_process_cost_the_others_no_pause(redis_server: Store, children: Children) -> None:
+    worker = queue_worker(children, "--threads", "2")
+    crashing = kill_the_process.enqueue_many([(("a", 0), {}) for _ in range(5)])
+    others = add.enqueue_many([((number, 1), {}) for number in range(20)])
+
+    assert [result.wait(60) for result in others] == list(range(1, 21))
+    for result in crashing:
+        with pytest.raises(TaskFailed):
+            result.wait(60)
+
+    pauses = re.findall(r"a new one starts in (\S+) s\.", worker.output)
+    assert len(pauses) >= 5
+    assert set(pauses) == {"0"}
+
+
+def test_processes_that_die_idle_are_replaced_ever_more_slowly(redis_server: Store, children: Children) -> None:
+    worker = queue_worker(children)
+    assert add.enqueue(2, 3).wait(60) == 5
+
+    for pause in ("0.2", "0.4"):
+        [pid] = eventually(lambda: processes_of(worker.pid))
+        os.kill(pid, signal.SIGKILL)
+        worker.wait_for(f"Worker process {pid} ended (signal SIGKILL); a new one starts in {pause} s.")
+
+
+def test_what_runs_is_finished_and_nothing_more_is_fetched(redis_server: Store, children: Children) -> None:
+    held = Held(redis_server, "a")
+    worker = queue_worker(children, "--threads", "2")
+    running = hold.enqueue("a")
+    threads = Path(f"/proc/{held.started()}/task")
+    eventually(lambda: len(list(threads.iterdir())) == 4)  # main thread, flusher, and two that run tasks
+
+    worker.terminate()
+    eventually(lambda: len(list(threads.iterdir())) == 3)  # the one that waited for work has ended
+    waiting = add.enqueue(2, 3)
+    held.let_go()
+
+    assert worker.wait() == 0
+    running.refresh()
+    waiting.refresh()
+    assert (running.state, running.attempts, waiting.state) == ("successful", 1, "ready")
+
+
+def test_what_does_not_finish_in_the_grace_goes_back(redis_server: Store, children: Children, settings: Any) -> None:
+    taskqueue_settings(settings, LEASE=30, GRACE=0.2)
+    held = Held(redis_server, "a")
+    worker = queue_worker(children)
+    result = hold.enqueue("a")
+    held.started()
+    assert add.enqueue(2, 3).wait(60) == 5  # by the other threads
+
+    worker.terminate()
+
+    assert worker.wait() == 0
+    assert "1 running tasks were handed back; they start again elsewhere." in worker.output
+    result.refresh()
+    assert (result.state, result.attempts, result.worker_ids, result.errors) == ("ready", 0, [], [])
+    assert redis_server.raw.lrange(queue_key(redis_server, "front"), 0, -1) == [result.id.encode()]
+    assert held.ends() == 0
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_second_signal_ends_it_at_once(
+    redis_server: Store, children: Children, settings: Any, together: bool
+) -> None:
+    taskqueue_settings(settings, LEASE=30, GRACE=300)
+    held = Held(redis_server, "a")
+    worker = queue_worker(children)
+    result = hold.enqueue("a")
+    held.started()
+
+    worker.signal(signal.SIGTERM)
+    if not together:
+        worker.wait_for("Stopping: running tasks have 300 s to finish")
+    worker.signal(signal.SIGINT)
+
+    assert worker.wait() == 0
+    result.refresh()
+    assert (result.state, result.attempts) == ("ready", 0)
+
+
+def test_a_process_that_does_not_stop_is_killed(redis_server: Store, children: Children, settings: Any) -> None:
+    taskqueue_settings(settings, LEASE=30, GRACE=0.1)
+    held = Held(redis_server, "a")
+    worker = children.call("tests.taskqueue.processes:impatient_worker", env=SITE)
+    hold.enqueue("a")
+    pid = held.started()
+    os.kill(pid, signal.SIGSTOP)
+
+    worker.terminate()
+
+    worker.wait_for("done 1")
+    assert not is_running(pid)
+
+
+def test_processes_that_cannot_start_are_tried_again_ever_more_slowly(redis_server: Store, children: Children) -> None:
+    worker = children.call("tests.taskqueue.processes:broken_worker", env=SITE)
+
+    worker.wait_for("A worker process ends with an error.")
+    worker.wait_for("LookupError: no worker today")
+    for pause in ("0.2", "0.4", "0.8"):
+        worker.wait_for(f"ended (exit code 1); a new one starts in {pause} s.")
+
+    worker.terminate()
+    worker.wait_for("done 0")
+
+
+def test_who_is_told_to_stop_before_it_starts_starts_nothing(redis_server: Store, children: Children) -> None:
+    worker = children.call("tests.taskqueue.processes:worker_stopped_before_its_time", env=SITE)
+
+    assert worker.result() == 0
+    assert redis_server.keys() == []
+
+
+@pytest.mark.parametrize("busy", [True, False])
+def test_processes_whose_supervisor_was_killed_end(
+    redis_server: Store, children: Children, settings: Any, busy: bool
+) -> None:
+    taskqueue_settings(settings, LEASE=60, GRACE=20)
+    held = Held(redis_server, "a")
+    worker = queue_worker(children, "--processes", "2")
+    pids = eventually(lambda: len(found := processes_of(worker.pid)) == 2 and found)
+    if busy:
+        result = hold.enqueue("a")
+        pids = [held.started()]
+
+    worker.kill()
+
+    worker.wait_for("The supervisor is gone; stopping.")
+    if busy:
+        held.let_go()
+        assert result.wait(60) == "a"
+    eventually(lambda: not any(map(is_running, pids)))
+
+
+def test_an_orphan_hands_its_tasks_back_before_their_leases_end(
+    redis_server: Store, children: Children, settings: Any
+) -> None:
+    taskqueue_settings(settings, LEASE=4, GRACE=60)
+    held = Held(redis_server, "a")
+    worker = queue_worker(children)
+    result = hold.enqueue("a")
+    pid = held.started()
+
+    worker.kill()
+
+    eventually(lambda: not is_running(pid))
+    result.refresh()
+    assert (result.state, result.attempts) == ("ready", 0)
+    assert redis_server.raw.zcard(queue_key(redis_server, "running")) == 0
+
+
+def test_what_an_old_worker_parks_in_a_rolling_deploy_goes_back(redis_server: Store, children: Children) -> None:
+    worker = children.call("tests.taskqueue.processes:attentive_worker", env=SITE)
+    worker.wait_for("Worker: queues default")
+    result = add.enqueue(2, 3)
+    assert result.wait(60) == 5
+    parked = add.using(run_after=60).enqueue(3, 4)
+    redis_server.raw.zrem(queue_key(redis_server, "sched"), parked.id)
+    redis_server.raw.hset(base_key(redis_server, "t", parked.id), "s", "parked")
+    redis_server.raw.zadd(queue_key(redis_server, "parked"), {parked.id: 1})
+
+    assert parked.wait(60) == 7
+
+
+def test_leases_are_renewed_as_long_as_a_task_runs(redis_server: Store, children: Children) -> None:
+    held = Held(redis_server, "a")
+    queue_worker(children)
+    result = hold.enqueue("a")
+    held.started()
+    running = queue_key(redis_server, "running")
+    first = redis_server.raw.zscore(running, result.id)
+
+    eventually(lambda: redis_server.raw.zscore(running, result.id) > first + 2_000 * LEASE_S)
+
+    assert held.starts() == 1
+    held.let_go()
+    assert result.wait(60) == "a"
+    assert result.attempts == 1
+
+
+def test_a_process_that_gives_no_sign_of_life_is_killed_and_replaced(redis_server: Store, children: Children) -> None:
+    held = Held(redis_server, "a")
+    worker = queue_worker(children)
+    result = hold.enqueue("a")
+    pid = held.started()
+
+    os.kill(pid, signal.SIGSTOP)
+
+    worker.wait_for(f"Worker process {pid} gives no sign of life; killing it.")
+    assert held.started(2) != pid
+    held.let_go()
+    assert result.wait(60) == "a"
+
+
+def test_a_lease_that_was_lost_is_told(redis_server: Store, children: Children) -> None:
+    held = Held(redis_server, "a")
+    worker = queue_worker(children, "--no-poller", "--threads", "1")
+    result = hold.enqueue("a")
+    pid = held.started()
+    eventually(lambda: workers() and workers()[0].busy)
+
+    end_lease(redis_server, result.id)
+    assert recover() == [(result.id, "default", "front")]
+
+    worker.wait_for(f"Process {pid} has lost its lease of task {result.id}.")
+    held.let_go()
+    worker.wait_for(f"The outcome (ok) of task {result.id} came after its lease was lost, and was not taken.")
+    assert result.wait(60) == "a"
+    assert result.attempts == 2
+
+
+def test_what_a_killed_process_had_not_begun_goes_back_at_once_and_does_not_count(
+    redis_server: Store, children: Children
+) -> None:
+    """Of quick tasks a worker takes several in one fetch; the killer's neighbours had no part in its death."""
+    add.enqueue_many([((number, 1), {}) for number in range(300)])
+    killer = kill_the_process.using(max_deliveries=1).enqueue("a", 0)
+    behind = add.using(max_deliveries=1).enqueue_many([((number, 2), {}) for number in range(20)])
+    queue_worker(children, "--threads", "1", "--no-poller")
+
+    assert [result.wait(60) for result in behind] == [number + 2 for number in range(20)]
+
+    assert {result.attempts for result in behind} == {1}
+    killer.refresh()
+    assert killer.state == "running", "it had begun, and comes back when its lease ends"
+
+
+def test_the_killer_fails_and_its_neighbours_do_not(redis_server: Store, children: Children) -> None:
+    held = Held(redis_server, "a")
+    neighbours = hold.using(max_deliveries=2).enqueue_many([(("a",), {})] * 3)
+    killer = kill_the_process.using(max_deliveries=2).enqueue("a", 3)
+    queue_worker(children, "--threads", "4")
+    held.started(4)
+    held.let_go()
+
+    with pytest.raises(TaskFailed, match="WorkerLost"):
+        killer.wait(60)
+
+    assert [result.wait(60) for result in neighbours] == ["a"] * 3
+    assert killer.attempts == 2
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_burst_ends_when_the_queues_are_empty(redis_server: Store, children: Children, processes: str) -> None:
+    results = add.enqueue_many([((number, 1), {}) for number in range(200)])
+
+    worker = children.manage("runworker", "--burst", "--processes", processes, env=SITE)
+
+    assert worker.wait(60) == 0
+    assert [result.wait(0) for result in results] == list(range(1, 201))
+    assert get_queue("default").depths().running == 0
+
+
+def test_a_worker_goes_on_after_an_outage(redis_server: Store, proxy: Proxy, children: Children, settings: Any) -> None:
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "CONNECTIONS": {"default": {"URL": proxy.url}}}
+    taskqueue_settings(settings, LEASE=LEASE_S, GRACE=20)
+    worker = queue_worker(children)
+    pid = eventually(lambda: processes_of(worker.pid))[0]
+    eventually(lambda: redis_server.raw.exists(base_key(redis_server, "workers")))
+
+    proxy.stop_accepting()
+    proxy.cut()
+    worker.wait_for(f"The leases of process {pid} could not be renewed (")
+    proxy.accept_again()
+
+    assert add.enqueue(2, 3).wait(60) == 5
+    worker.terminate()
+    assert worker.wait() == 0
+
+
+def test_a_second_worker_takes_over_from_a_killed_one(redis_server: Store, children: Children) -> None:
+    held = Held(redis_server, "a")
+    first = queue_worker(children, "--no-poller")
+    result = hold.enqueue("a")
+    pid = held.started()
+    queue_worker(children)
+
+    first.close()
+    eventually(lambda: not is_running(pid))
+
+    assert held.started(2) != pid
+    held.let_go()
+    assert result.wait(60) == "a"
+    assert result.attempts == 2

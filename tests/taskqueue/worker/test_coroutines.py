@@ -1,0 +1,312 @@
+"""Coroutines on the event loop of a worker: many at once, beside the threads, under the same promises."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import threading
+from typing import Any
+
+import pytest
+
+from django_redis_components.taskqueue import Task, get_queue, registry
+from django_redis_components.taskqueue.store.job import Job
+from django_redis_components.taskqueue.worker import execution as executor
+from django_redis_components.taskqueue.worker import job_source as supply
+from django_redis_components.taskqueue.worker import worker as worker_module
+from tests.support import Store, eventually
+from tests.taskqueue.support import Held, queue_key, running_worker
+from tests.taskqueue.tasks import (
+    add,
+    add_async,
+    hold,
+    hold_async,
+    in_a_thread_async,
+    leave_a_task_behind,
+    note,
+    note_async,
+    noted,
+    query_async,
+    raise_async,
+    whereabouts_async,
+)
+
+
+@pytest.fixture(autouse=True)
+def _nobody_looks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supply, "LOOK_AGAIN_S", 300.0)
+
+
+def held_ones(store: Store, count: int) -> list[Held]:
+    return [Held(store, str(number)) for number in range(count)]
+
+
+def test_many_run_at_once_and_leave_the_threads_free(store: Store) -> None:
+    held = held_ones(store, 12)
+    results = hold_async.enqueue_many([((str(number),), {}) for number in range(12)])
+
+    with running_worker(threads=1) as worker:
+        for each in held:
+            each.started()
+        assert worker.busy() == 12
+        assert add.enqueue(2, 3).wait(60) == 5
+        for each in held:
+            each.let_go()
+        assert [result.wait(60) for result in results] == [str(number) for number in range(12)]
+
+    assert (worker.finished, worker.busy()) == (13, 0)
+    assert store.raw.zcard(queue_key(store, "running")) == 0
+    assert len({each.started() for each in held}) == 1, "one process"
+
+
+def test_all_run_on_one_event_loop_in_a_thread_of_its_own(redis_server: Store) -> None:
+    with running_worker(threads=2):
+        seen = [whereabouts_async.enqueue().wait(60) for _ in range(4)]
+
+    assert [place[0] for place in seen] == ["event-loop"] * 4
+    assert len({loop for _, loop in seen}) == 1
+
+
+def test_no_more_run_at_once_than_allowed_and_the_rest_follows(redis_server: Store) -> None:
+    held = held_ones(redis_server, 5)
+    results = hold_async.enqueue_many([((str(number),), {}) for number in range(5)])
+
+    with running_worker(threads=2, async_concurrency=2) as worker:
+        # Which two it is, is a race of the two threads that hand them over.
+        eventually(lambda: sum(each.starts() for each in held) == 2 and get_queue("default").depths().ready == 3)
+        assert worker.busy() == 2
+        for each in held:
+            each.let_go()
+        assert [result.wait(60) for result in results] == list("01234")
+
+    for result in results:
+        assert (result.attempts, result.worker_ids) == (1, ["here:1"])
+
+
+def test_what_finds_the_loop_full_goes_to_a_worker_that_has_room(redis_server: Store) -> None:
+    held = held_ones(redis_server, 2)
+    with running_worker(threads=3, async_concurrency=1, worker="full:1"):
+        hold_async.enqueue("0")
+        held[0].started()
+        second = hold_async.enqueue("1")
+        eventually(lambda: get_queue("default").depths().ready == 1)
+
+        with running_worker(worker="free:1"):
+            held[1].started()
+            for each in held:
+                each.let_go()
+            assert second.wait(60) == "1"
+
+    assert second.worker_ids == ["free:1"]
+
+
+def test_threads_go_on_with_their_tasks_while_the_loop_is_full(redis_server: Store) -> None:
+    long, other = Held(redis_server, "long"), Held(redis_server, "other")
+    with running_worker(threads=2, async_concurrency=1):
+        hold_async.enqueue("long")
+        long.started()
+        waits = hold_async.enqueue("other")
+        eventually(lambda: get_queue("default").depths().ready == 1)
+        assert waits.cancel()
+
+        assert add.enqueue(2, 3).wait(60) == 5, "within the second in which its threads look for other work"
+
+        assert other.starts() == 0
+        long.let_go()
+
+
+def test_a_stop_lets_coroutines_finish_and_the_worker_lives_as_long(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supply, "LOOK_AGAIN_S", 0.1)
+    held = Held(redis_server, "0")
+    with running_worker(threads=2) as worker:
+        result = hold_async.enqueue("0")
+        held.started()
+        worker.stop()
+        eventually(lambda: not any(thread.is_alive() for thread in worker._threads))
+        assert worker.alive()
+        held.let_go()
+        assert result.wait(60) == "0", "its outcome is sent by the flusher: no thread is left"
+        eventually(lambda: not worker.alive())
+
+
+def test_threads_that_wait_for_a_slot_stop_at_once(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_module, "FULL_S", 300.0)
+    held = Held(redis_server, "0")
+    with running_worker(threads=2, async_concurrency=1) as worker:
+        hold_async.enqueue("0")
+        held.started()
+        waiting = hold_async.enqueue("1")
+        eventually(lambda: get_queue("default").depths().ready == 1)
+
+        worker.stop()
+
+        eventually(lambda: not any(thread.is_alive() for thread in worker._threads))
+        held.let_go()
+    waiting.refresh()
+    assert (waiting.state, waiting.worker_ids) == ("ready", [])
+
+
+@pytest.mark.parametrize("slots", [1, 50])
+def test_a_burst_ends_when_the_last_coroutine_has(store: Store, slots: int) -> None:
+    note_async.enqueue_many([((number,), {}) for number in range(60)])
+    held = Held(store, "0")
+    hold_async.enqueue("0")
+
+    with running_worker(threads=2, burst=True, async_concurrency=slots) as worker:
+        held.started()
+        assert worker.alive()
+        held.let_go()
+        eventually(lambda: not worker.alive())
+
+    assert sorted(noted) == list(range(60))
+    assert store.raw.zcard(queue_key(store, "running")) == 0
+
+
+def test_both_kinds_mixed_run_once_each(store: Store) -> None:
+    results: list[Any] = []
+    for number in range(150):
+        results += [note.enqueue(number), note_async.enqueue(number)]
+
+    with running_worker(threads=4, async_concurrency=3):
+        assert [result.wait(60) for result in results] == [number for number in range(150) for _ in (1, 2)]
+
+    assert sorted(noted) == sorted([*range(150), *range(150)])
+    assert {result.attempts for result in results} == {1}
+
+
+def test_coroutines_alone_are_fetched_for_the_free_slots(redis_server: Store) -> None:
+    with running_worker(threads=1, async_concurrency=40) as worker:
+        assert worker.supply.want() == 1
+        for number in range(10):
+            add_async.enqueue(number, 0).wait(60)
+
+        assert worker.supply.pace.async_share > 0.5
+        eventually(lambda: worker.supply.want() == 41)
+        worker.supply.pace.modest_until = float("inf")
+        assert worker.supply.want() == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [
+        ("LookupError", "builtins.LookupError"),
+        ("SystemExit", "builtins.SystemExit"),
+        ("CancelledError", "asyncio.exceptions.CancelledError"),
+    ],
+)
+def test_what_a_coroutine_raises_fails_it_and_nothing_else(redis_server: Store, kind: str, path: str) -> None:
+    held = Held(redis_server, "0")
+    with running_worker():
+        bystander = hold_async.enqueue("0")
+        held.started()
+        result = raise_async.enqueue(kind)
+        eventually(lambda: result.refresh() or result.is_finished)
+        held.let_go()
+        assert bystander.wait(60) == "0"
+
+    assert (result.state, result.attempts, result.errors[0].exception_class_path) == ("failed", 1, path)
+
+
+def test_the_loop_survives_what_a_coroutine_leaves_behind(
+    redis_server: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    with running_worker():
+        assert leave_a_task_behind.enqueue().wait(60) == "left"
+        assert add_async.enqueue(2, 3).wait(60) == 5
+
+    assert "An error reached the event loop; it goes on." in caplog.text
+    with pytest.raises(SystemExit):
+        noted[0].result()
+
+
+def test_a_message_that_cannot_be_read_fails_before_it_reaches_the_loop(redis_server: Store) -> None:
+    result = add_async.enqueue(1, 2)
+    redis_server.raw.hset(f"{redis_server.prefix}:taskqueue:{{default}}:t:{result.id}", "b", "no json")
+
+    with running_worker(async_concurrency=1) as worker:
+        eventually(lambda: redis_server.raw.zcard(queue_key(redis_server, "failed")) == 1)
+        assert add_async.enqueue(2, 3).wait(60) == 5, "the slot is free again"
+        assert worker.busy() == 0
+
+
+def test_the_outcome_of_a_coroutine_does_not_wait_for_the_busy_threads(redis_server: Store) -> None:
+    held, quick = Held(redis_server, "long"), Held(redis_server, "quick")
+    with running_worker(threads=1):
+        result = hold_async.enqueue("quick")
+        quick.started()
+        hold.enqueue("long")
+        held.started()
+        quick.let_go()
+
+        assert result.wait(60) == "quick"
+
+        assert held.ends() == 0
+        held.let_go()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_each_coroutine_has_a_database_thread_of_its_own_whose_connections_end_with_it(redis_server: Store) -> None:
+    with running_worker():
+        results = [query_async.enqueue() for _ in range(3)]
+        used = [result.wait(60) for result in results]
+
+    for first, second, same_connection in used:
+        assert first == second
+        assert same_connection
+    assert "event-loop" not in {name for name, _, _ in used}
+    eventually(lambda: not {name for name, _, _ in used} & {thread.name for thread in threading.enumerate()})
+
+
+@dataclasses.dataclass
+class Witness:
+    """Takes part in a run, and notes where it is asked, and inside which exception."""
+
+    args: list[Any]
+    logs_failure: bool = False
+
+    def returned(self, value: Any) -> Any:
+        noted.append(("returned", threading.current_thread().name == "event-loop"))
+        return ["kept", value]
+
+    def ended(self, outcome: str, exc: BaseException | None) -> None:
+        noted.append((outcome, threading.current_thread().name == "event-loop", sys.exc_info()[1] is exc))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class WitnessedTask(Task[Any, Any]):
+    """A task whose runs have a witness."""
+
+    def begin(self, job: Job, args: list[Any], kwargs: dict[str, Any], travelled: dict[str, Any]) -> Any:
+        return Witness(args)
+
+
+def test_who_takes_part_in_the_run_of_a_coroutine_may_block(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for task in (add_async, raise_async):
+        fields = {field.name: getattr(task, field.name) for field in dataclasses.fields(task)}
+        monkeypatch.setitem(registry._tasks, task.name, WitnessedTask(**fields))
+
+    with running_worker():
+        assert add_async.enqueue(2, 3).wait(60) == ["kept", 5]
+        assert noted == [("returned", False), ("ok", False, True)]
+        noted.clear()
+        result = raise_async.enqueue("LookupError")
+        eventually(lambda: result.refresh() or result.is_finished)
+
+    assert noted == [("fail", False, True)]
+
+
+def test_a_database_that_cannot_be_closed_does_not_change_the_outcome(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        raise LookupError("the driver")
+
+    monkeypatch.setattr(executor.databases, "close_all", fail)
+    with running_worker():
+        assert in_a_thread_async.enqueue().wait(60) is True
+
+    assert "A database connection could not be closed after a task." in caplog.text

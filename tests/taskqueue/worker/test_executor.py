@@ -1,0 +1,111 @@
+"""One run: the points it passes, and those who take part in it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from django_redis_components.core import failpoints as faults
+from django_redis_components.taskqueue import Task, registry
+from django_redis_components.taskqueue.store.job import Job
+from tests.support import Store
+from tests.taskqueue.support import work_off
+from tests.taskqueue.tasks import add, come_back, fail, note
+
+
+@dataclasses.dataclass
+class Watcher:
+    """Takes part in a run, and notes what it is told."""
+
+    args: list[Any]
+    heard: list[Any]
+    logs_failure: bool = False
+
+    def returned(self, value: Any) -> Any:
+        if value == "unbearable":
+            raise TypeError("it cannot be kept")
+        return ["kept", value]
+
+    def ended(self, outcome: str, exc: BaseException | None) -> None:
+        self.heard.append((outcome, exc and repr(exc)))
+        if "unbearable" in self.args:
+            raise LookupError("the watcher itself")
+
+
+heard: list[Any] = []
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class WatchedTask(Task[Any, Any]):
+    """A task whose runs are watched."""
+
+    def begin(self, job: Job, args: list[Any], kwargs: dict[str, Any], travelled: dict[str, Any]) -> Any:
+        heard.append((job.name, kwargs, travelled))
+        return Watcher(list(args), heard)
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Makes a task one whose runs are watched."""
+    heard.clear()
+
+    def make(task: Any) -> Any:
+        fields = {field.name: getattr(task, field.name) for field in dataclasses.fields(task)}
+        monkeypatch.setitem(registry._tasks, task.name, WatchedTask(**fields))
+        return task
+
+    return make
+
+
+def test_who_takes_part_sees_the_value_and_hears_the_outcome(redis_server: Store, watched: Any) -> None:
+    result = watched(add).enqueue(2, b=3)
+
+    work_off()
+
+    result.refresh()
+    assert result.return_value == ["kept", 5]
+    assert heard == [("tests.taskqueue.tasks.add", {"b": 3}, {}), ("ok", None)]
+
+
+def test_who_takes_part_hears_of_a_failure(redis_server: Store, watched: Any) -> None:
+    result = watched(fail).enqueue("boom")
+
+    work_off()
+
+    result.refresh()
+    assert result.state == "failed"
+    assert heard[1:] == [("fail", "LookupError('boom')")]
+
+
+def test_who_takes_part_hears_of_a_run_that_is_put_off(redis_server: Store, watched: Any) -> None:
+    watched(come_back).enqueue(60)
+
+    work_off()
+
+    assert [outcome for outcome, _ in heard[1:]] == ["later"]
+
+
+def test_a_value_that_cannot_be_kept_fails_the_task_and_a_broken_watcher_changes_nothing(
+    redis_server: Store, watched: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    result = watched(note).enqueue("unbearable")
+
+    work_off()
+
+    result.refresh()
+    assert (result.state, result.errors[0].message) == ("failed", "it cannot be kept")
+    assert heard[1:] == [("fail", "TypeError('it cannot be kept')")]
+    assert f"The end of task {result.id} (fail) could not be told." in caplog.text
+
+
+def test_a_run_passes_its_points_in_order(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    passed: list[str] = []
+    monkeypatch.setattr(faults, "hook", passed.append)
+    note.enqueue(1)
+
+    work_off()
+
+    assert passed == ["after_pop", "before_body", "after_effect", "before_ack"]

@@ -1,0 +1,240 @@
+"""What becomes of tasks that raise: retries, backoff, what they leave behind."""
+
+from __future__ import annotations
+
+import logging
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from django_redis_components.taskqueue import get_queue
+from django_redis_components.taskqueue.failure import describe
+from tests.support import Store
+from tests.taskqueue.support import base_key, queue_key, taskqueue_settings, work_off, work_until_finished
+from tests.taskqueue.tasks import (
+    come_back,
+    fail,
+    fail_and_give_up,
+    fail_thrice,
+    fail_with_an_exit,
+    fail_with_broken_backoff,
+    fail_with_jitter,
+    fail_without_text,
+    leave_the_house,
+    note,
+    noted,
+)
+
+LOGGER = "django_redis_components.taskqueue"
+
+
+def test_a_failing_task_is_tried_as_often_as_it_says(store: Store) -> None:
+    result = fail_thrice.enqueue("no")
+
+    work_until_finished(result, worker="host:1")
+
+    assert (result.state, result.attempts, result.worker_ids) == ("failed", 3, ["host:1"] * 3)
+    assert [error.message for error in result.errors] == ["no", "no", "no"]
+    assert result.started_at is not None
+    assert result.last_attempted_at is not None
+    assert (result.last_attempted_at - result.started_at).total_seconds() >= 0.03, "the second pause of its backoff"
+
+
+def test_a_task_fails_at_once_unless_it_says_otherwise(store: Store) -> None:
+    result = fail.enqueue()
+
+    work_off()
+
+    result.refresh()
+    assert (result.state, result.attempts) == ("failed", 1)
+
+
+@pytest.mark.parametrize("backoff", [0.01, timedelta(milliseconds=10), [0, 0.01], (0.01,), None])
+def test_options_of_one_sending_travel_with_the_task(redis_server: Store, backoff: Any) -> None:
+    options = {} if backoff is None else {"backoff": backoff}
+    result = fail_with_jitter.using(max_attempts=4, **options).enqueue()
+
+    work_until_finished(result)
+
+    assert (result.state, result.attempts) == ("failed", 4)
+
+
+def test_an_exponential_backoff_is_used(store: Store) -> None:
+    result = fail_with_jitter.enqueue()
+
+    work_until_finished(result)
+
+    assert (result.state, result.attempts) == ("failed", 2)
+
+
+def test_a_backoff_that_returns_none_gives_up(redis_server: Store) -> None:
+    result = fail_and_give_up.enqueue()
+
+    work_off()
+
+    result.refresh()
+    assert (result.state, result.attempts) == ("failed", 1)
+
+
+def test_a_broken_backoff_fails_the_task_with_its_own_error(
+    redis_server: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    result = fail_with_broken_backoff.enqueue()
+
+    work_off()
+
+    result.refresh()
+    assert [error.message for error in result.errors] == ["mine"]
+    assert (result.state, result.attempts) == ("failed", 1)
+    assert (
+        "The backoff of tests.taskqueue.tasks.fail_with_broken_backoff cannot be used; the task fails." in caplog.text
+    )
+
+
+@pytest.mark.parametrize("kind", ["SystemExit", "KeyboardInterrupt"])
+def test_what_is_no_exception_fails_the_task_without_a_retry(redis_server: Store, kind: str) -> None:
+    result = leave_the_house.enqueue(kind)
+
+    work_off()
+
+    result.refresh()
+    assert (result.state, result.attempts) == ("failed", 1)
+    assert result.errors[0].exception_class_path == f"builtins.{kind}"
+
+
+def test_an_exception_whose_text_cannot_be_made_fails_the_task(redis_server: Store) -> None:
+    result = fail_without_text.enqueue()
+    note.enqueue("next")
+
+    work_off()
+
+    result.refresh()
+    assert result.state == "failed"
+    assert result.errors[0].exception_class_path == "tests.taskqueue.tasks.BrokenTextError"
+    assert result.errors[0].message == "<no text: LookupError>"
+    assert noted == ["next"]
+
+
+def test_an_error_whose_text_would_end_the_thread_is_an_outcome(redis_server: Store) -> None:
+    result = fail_with_an_exit.enqueue()
+    note.enqueue("next")
+
+    work_off()
+
+    result.refresh()
+    assert result.errors[0].message == "<no text: SystemExit>"
+    assert noted == ["next"]
+
+
+def test_wrong_arguments_fail_the_task(redis_server: Store) -> None:
+    """Another version of the site may have sent them."""
+    result = note.enqueue("one")
+    redis_server.raw.hset(base_key(redis_server, f"t:{result.id}"), "b", b'[["one","too many"],{}]')
+
+    work_off()
+
+    result.refresh()
+    assert result.errors[0].exception_class_path == "builtins.TypeError"
+    assert "takes 1 positional argument but 2 were given" in result.errors[0].message
+
+
+def test_long_texts_are_cut(redis_server: Store) -> None:
+    result = fail.enqueue("x" * 50_000)
+
+    work_off()
+
+    result.refresh()
+    [error] = result.errors
+    assert 1_800 < len(error.message) <= 2_000
+    assert re.search(r"x\n… 48,\d\d\d characters cut …\nx", error.message)
+    assert 18_000 < len(error.traceback) <= 20_000
+    assert error.traceback.startswith("Traceback (most recent call last):")
+    assert error.traceback.endswith("x\n")
+
+
+@pytest.mark.parametrize(
+    "text", ["\0" * 50_000, "漢" * 50_000, "\ud800" * 50_000], ids=["escaped", "wide", "surrogate"]
+)
+def test_limit_of_error_texts_counts_bytes_of_json(redis_server: Store, settings: Any, text: str) -> None:
+    taskqueue_settings(settings, MAX_ERROR_BYTES=5_000)
+    result = fail.enqueue(text)
+
+    work_off()
+
+    [stored] = redis_server.raw.lrange(base_key(redis_server, "t", result.id, "errors"), 0, -1)
+    assert len(stored) < 5_700
+    result.refresh()
+    assert "characters cut" in result.errors[0].message
+    assert "in fail" in result.errors[0].traceback or text[0] in result.errors[0].traceback
+
+
+def test_name_of_an_exceptions_class_is_cut(redis_server: Store) -> None:
+    described = describe(type("X" * 5_000, (Exception,), {})("text"))
+
+    assert len(described["exception_class_path"]) == 500
+
+
+def test_failures_are_logged_with_their_attempt(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
+    result = fail.using(max_attempts=2, backoff=0).enqueue("boom")
+
+    work_until_finished(result)
+
+    [again, failed] = [record for record in caplog.records if record.name == LOGGER]
+    assert (again.levelno, failed.levelno) == (logging.WARNING, logging.ERROR)
+    assert again.getMessage() == (
+        f"Task {result.id} of tests.taskqueue.tasks.fail raised LookupError('boom') (attempt 1 of 2); again in 0 s."
+    )
+    assert failed.getMessage() == f"Task {result.id} of tests.taskqueue.tasks.fail failed (attempt 2 of 2)."
+    assert failed.exc_info
+
+
+@pytest.mark.parametrize(("delay_s", "least_s", "most_s"), [(0.02, 0.019, 10), (None, 0.99, 11), (30, 29.9, 50)])
+def test_a_task_that_is_put_off_uses_no_attempt(
+    store: Store, delay_s: float | None, least_s: float, most_s: float
+) -> None:
+    result = come_back.enqueue(delay_s)
+
+    work_off(worker="host:1")
+
+    result.refresh()
+    assert (result.attempts, result.errors) == (0, [])
+    assert result.run_after is not None
+    assert result.last_attempted_at is not None
+    assert least_s <= (result.run_after - result.last_attempted_at).total_seconds() <= most_s
+    store.raw.zadd(queue_key(store, "sched"), {result.id: 1})
+    work_off(worker="host:2")
+    result.refresh()
+    assert (result.state, result.return_value, result.worker_ids) == ("successful", "came back", ["host:2"])
+
+
+def test_a_task_that_is_put_off_by_nonsense_fails(redis_server: Store) -> None:
+    result = come_back.enqueue(-5)
+
+    work_off()
+
+    result.refresh()
+    assert result.state == "failed"
+    assert result.errors[0].message == "delay=-5: expected a number of seconds of at least 0, or a timedelta."
+
+
+def test_a_queue_keeps_the_newest_failures(store: Store, settings: Any) -> None:
+    taskqueue_settings(settings, FAILED_LIMIT=3)
+    results = [fail.enqueue(str(number)) for number in range(5)]
+
+    work_off()
+
+    kept = store.raw.zrange(queue_key(store, "failed"), 0, -1)
+    assert set(kept) == {result.id.encode() for result in results[2:]}
+    assert get_queue("default").depths().failed == 3
+
+
+def test_failures_live_as_long_as_the_site_says(store: Store, settings: Any) -> None:
+    taskqueue_settings(settings, FAILED_TTL=timedelta(hours=2))
+    result = fail.enqueue()
+
+    work_off()
+
+    for key in (base_key(store, "t", result.id), base_key(store, "t", result.id, "errors"), queue_key(store, "failed")):
+        assert 7_100 < store.raw.ttl(key) <= 7_200

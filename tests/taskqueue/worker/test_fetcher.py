@@ -1,0 +1,216 @@
+"""The worker's side of a fetch: acknowledgements, leases that are held, the next due time."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+from redis.exceptions import ResponseError
+
+from django_redis_components.core import failpoints as faults
+from django_redis_components.core.exceptions import UnsupportedServer
+from django_redis_components.taskqueue import get_queue
+from django_redis_components.taskqueue.store.job import Ack
+from django_redis_components.taskqueue.worker.execution import execute
+from django_redis_components.taskqueue.worker.fetcher import MAX_ACKS
+from tests.support import Proxy, Store, run_together
+from tests.taskqueue.support import base_key, new_fetcher, queue_key
+from tests.taskqueue.tasks import note
+
+
+@pytest.fixture
+def restless() -> Iterator[None]:
+    """Threads take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def test_held_leases_are_those_that_were_fetched_and_not_settled(store: Store) -> None:
+    note.enqueue_many([((number,), {}) for number in range(3)])
+    fetcher = new_fetcher(worker="w")
+
+    jobs = fetcher.fetch("0", 2)
+    assert fetcher.held == {jobs[0].id: "w/0/0", jobs[1].id: "w/0/0"}
+    fetcher.settle(execute(jobs[0]))
+    assert (fetcher.unsent(), len(fetcher.held)) == (1, 2)
+    [third] = fetcher.fetch("1", 1)
+
+    assert fetcher.unsent() == 0
+    assert fetcher.held == {jobs[1].id: "w/0/0", third.id: "w/1/0"}
+
+
+def test_a_fetch_of_nothing_sends_outcomes_and_takes_no_task(store: Store) -> None:
+    note.enqueue_many([((1,), {}), ((2,), {})])
+    fetcher = new_fetcher()
+    [job] = fetcher.fetch("0", 1)
+    fetcher.settle(execute(job))
+
+    assert fetcher.fetch("acks", 0) == []
+
+    assert get_queue("default").depths().ready == 1
+    assert note.get_result(job.id).state == "successful"
+
+
+def test_a_great_many_outcomes_go_in_parts(redis_server: Store) -> None:
+    note.enqueue_many([((number,), {}) for number in range(MAX_ACKS + 3)])
+    fetcher = new_fetcher()
+    for job in fetcher.fetch("0", MAX_ACKS + 3):
+        fetcher.settle(Ack(job.id, job.token, "ok", b"1", ttl_ms=60_000))
+
+    left = []
+    while fetcher.unsent():
+        fetcher.fetch("acks", 0)
+        left.append(fetcher.unsent())
+
+    assert left == [3, 0]
+    assert redis_server.raw.zcard(queue_key(redis_server, "running")) == 0
+
+
+def test_threads_that_send_outcomes_together_lose_none(redis_server: Store, restless: None) -> None:
+    results = note.enqueue_many([((number,), {}) for number in range(3_000)])
+    fetcher = new_fetcher()
+    jobs = fetcher.fetch("0", 3_000)
+    shares = [jobs[number::6] for number in range(6)]
+
+    def settle(number: int) -> None:
+        for job in shares[number]:
+            fetcher.settle(Ack(job.id, job.token, "ok", b"1", ttl_ms=60_000))
+            fetcher.fetch("acks", 0)
+
+    run_together(6, settle)
+
+    assert (fetcher.unsent(), fetcher.held) == (0, {})
+    assert {result.wait(0) for result in results[::100]} == {1}
+
+
+def test_a_fetch_tells_when_the_next_task_falls_due(store: Store) -> None:
+    fetcher = new_fetcher("default", "mail")
+    fetcher.fetch("0", 1)
+    assert fetcher.seconds_to_due() is None
+    note.using(run_after=60).enqueue(1)
+    note.using(run_after=30, queue_name="mail").enqueue(2)
+    note.using(run_after=10, queue_name="other").enqueue(3)
+
+    fetcher.fetch("0", 1)
+
+    due_s = fetcher.seconds_to_due()
+    assert due_s is not None
+    assert 28 < due_s <= 30.1
+    fetcher.fetch("acks", 0)
+    assert fetcher.seconds_to_due() is not None, "a fetch of nothing does not look"
+
+
+def test_the_next_due_time_is_met_to_the_millisecond(store: Store) -> None:
+    note.using(run_after=0.5).enqueue(1)
+    fetcher = new_fetcher()
+    assert fetcher.fetch("0", 1) == []
+    due_s = fetcher.seconds_to_due()
+    assert due_s is not None
+
+    while (fetcher.seconds_to_due() or 0) > 0:
+        time.sleep(0.001)
+
+    assert len(fetcher.fetch("0", 1)) == 1
+
+
+def test_a_reply_that_comes_late_does_not_make_the_timer_late(proxy: Proxy, redis_server: Store) -> None:
+    note.using(run_after=60).enqueue(1)
+    fetcher = new_fetcher(using="proxied")
+    fetcher.fetch("0", 1)
+    due_at = fetcher._due_at
+    proxy.delay(1.0)
+
+    fetcher.fetch("0", 1)
+
+    assert fetcher._due_at == pytest.approx(due_at, abs=0.5)
+    proxy.delay(0)
+
+
+def bells(store: Store) -> list[str]:
+    found = [key.decode().rpartition("bell:")[2] for key in store.keys() if b":bell:" in key]  # noqa: SIM118
+    return sorted(found)
+
+
+def quiet(store: Store) -> None:
+    for key in store.keys():  # noqa: SIM118 - a Store is no dict
+        if b":bell:" in key:
+            store.raw.delete(key)
+
+
+def test_what_is_sent_rings_the_bell_of_its_queue(store: Store) -> None:
+    note.enqueue(1)
+    assert bells(store) == ["q:default"]
+    quiet(store)
+    note.using(queue_name="mail", priority=1).enqueue(1)
+    assert bells(store) == ["q:mail"]
+    quiet(store)
+    note.using(queue_name="mail", run_after=60).enqueue(1)
+    assert bells(store) == ["poller", "q:mail"], "those who time the next due task must hear of an earlier one"
+    quiet(store)
+    note.using(queue_name="mail", run_after=90).enqueue(1)
+
+    assert bells(store) == [], "it is not the next one"
+
+
+@pytest.mark.parametrize("options", [{}, {"priority": 3}, {"run_after": 2}], ids=str)
+def test_a_fetch_that_leaves_work_behind_rings_again(store: Store, options: dict[str, int]) -> None:
+    note.enqueue(1)
+    note.using(**options).enqueue(2)
+    quiet(store)
+    fetcher = new_fetcher()
+
+    fetcher.fetch("0", 1)
+
+    assert bells(store) == ["q:default"]
+    quiet(store)
+    fetcher.fetch("1", 2)
+    assert bells(store) == [], "whoever got less than it asked for waits for the bell and times the rest by itself"
+
+
+def test_what_comes_back_rings(store: Store) -> None:
+    note.enqueue(1)
+    fetcher = new_fetcher()
+    [job] = fetcher.fetch("0", 1)
+    quiet(store)
+    fetcher.settle(Ack(job.id, job.token, "back"))
+
+    fetcher.fetch("acks", 0)
+
+    assert bells(store) == ["q:default"]
+
+
+def test_what_was_popped_before_an_error_of_the_script_is_leased_and_can_be_recovered(redis_server: Store) -> None:
+    """Somebody has written over the record of the last one."""
+    results = note.enqueue_many([((number,), {}) for number in range(3)])
+    redis_server.raw.set(base_key(redis_server, "t", results[2].id), "not a record")
+
+    with pytest.raises(ResponseError, match="WRONGTYPE"):
+        new_fetcher().fetch("0", 3)
+
+    leased = redis_server.raw.zrange(queue_key(redis_server, "running"), 0, -1)
+    assert set(leased) == {result.id.encode() for result in results}
+    assert redis_server.raw.hget(base_key(redis_server, "t", results[0].id), "s") == b"running"
+
+
+def test_an_outcome_outlives_an_error_that_is_not_of_redis(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def find_an_old_server(point: str) -> None:
+        if point == "before_ack":
+            raise UnsupportedServer("Redis 6.2.14", "here")
+
+    result = note.enqueue(1)
+    fetcher = new_fetcher()
+    fetcher.settle(execute(fetcher.fetch("0", 1)[0]))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(faults, "hook", find_an_old_server)
+        with pytest.raises(UnsupportedServer, match="too old"):
+            fetcher.fetch("0", 1)
+    assert (fetcher.unsent(), len(fetcher.held)) == (1, 1)
+    fetcher.fetch("0", 1)
+
+    assert result.wait(0) == 1
+    assert not fetcher.held

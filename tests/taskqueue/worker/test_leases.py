@@ -1,0 +1,244 @@
+"""A lease that ended belongs to nobody: the task runs again, and the late finisher changes nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from django_redis_components.core.client import connections
+from django_redis_components.taskqueue import TaskFailed, get_queue
+from django_redis_components.taskqueue.store.job import Ack
+from django_redis_components.taskqueue.store.scripts import RENEW
+from django_redis_components.taskqueue.worker.execution import execute
+from tests.support import Store, run_together
+from tests.taskqueue.support import (
+    base_key,
+    end_lease,
+    new_fetcher,
+    queue_key,
+    recover,
+    server_ms,
+    settle_now,
+    tag,
+    taskqueue_settings,
+    work_off,
+)
+from tests.taskqueue.tasks import add, fail, note, noted
+
+
+def test_a_lease_lives_as_long_as_the_site_says(store: Store, settings: Any) -> None:
+    taskqueue_settings(settings, LEASE=2)
+    note.enqueue(1)
+
+    [job] = new_fetcher().fetch("0", 1)
+
+    ends_ms = store.raw.zscore(queue_key(store, "running"), job.id)
+    assert 0 < ends_ms - server_ms(store) <= 2_001
+
+
+def test_a_task_whose_lease_ended_goes_to_the_front(store: Store) -> None:
+    result = note.enqueue("first")
+    note.enqueue("second")
+    new_fetcher(worker="dies").fetch("0", 1)
+    assert recover() == [], "its lease has not ended"
+    end_lease(store, result.id)
+
+    assert recover() == [(result.id, "default", "front")]
+
+    result.refresh()
+    assert (result.state, result.worker_ids, result.errors) == ("ready", ["dies"], [])
+    work_off(worker="lives")
+    assert noted == ["first", "second"]
+    result.refresh()
+    assert (result.state, result.worker_ids, result.attempts) == ("successful", ["dies", "lives"], 2)
+
+
+@pytest.mark.parametrize("moment", ["recovered", "running elsewhere", "finished elsewhere"])
+def test_a_late_finisher_is_fenced_out(store: Store, caplog: pytest.LogCaptureFixture, moment: str) -> None:
+    result = add.enqueue(2, 3)
+    late = new_fetcher(worker="late")
+    [job] = late.fetch("0", 1)
+    end_lease(store, result.id)
+    recover()
+    other = new_fetcher(worker="other")
+    if moment != "recovered":
+        [again] = other.fetch("0", 1)
+    if moment == "finished elsewhere":
+        settle_now(other, Ack(again.id, again.token, "ok", b'"other"', ttl_ms=600_000))
+
+    settle_now(late, Ack(job.id, job.token, "ok", b'"late"', ttl_ms=600_000))
+
+    assert f"The outcome (ok) of task {result.id} came after its lease was lost, and was not taken." in caplog.text
+    assert late.held == {}
+    if moment == "running elsewhere":
+        settle_now(other, Ack(again.id, again.token, "ok", b'"other"', ttl_ms=600_000))
+    if moment == "recovered":
+        work_off(worker="other")
+    result.refresh()
+    assert result.return_value == (5 if moment == "recovered" else "other")
+    assert result.worker_ids == ["late", "other"]
+    assert work_off() == []
+
+
+def test_what_is_handed_back_late_is_not_worth_a_word(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    result = add.enqueue(2, 3)
+    late = new_fetcher(worker="late")
+    [job] = late.fetch("0", 1)
+    end_lease(store, result.id)
+    recover()
+
+    settle_now(late, Ack(job.id, job.token, "back"))
+
+    assert "lease was lost" not in caplog.text
+    assert store.raw.lrange(queue_key(store, "front"), 0, -1) == [result.id.encode()], "once"
+
+
+def test_two_workers_that_finish_one_task_together_leave_one_result(store: Store) -> None:
+    results = add.enqueue_many([((2, 3), {})] * 20)
+    slow = new_fetcher(worker="slow")
+    jobs = slow.fetch("0", 20)
+    end_lease(store, *[result.id for result in results])
+    recover()
+    quick = new_fetcher(worker="quick")
+    again = [job for lane in range(20) for job in quick.fetch(str(lane), 1)]
+
+    def finish(number: int) -> None:
+        fetcher, mine, value = [(slow, jobs, b'"slow"'), (quick, again, b'"quick"')][number]
+        settle_now(fetcher, *[Ack(job.id, job.token, "ok", value, ttl_ms=60_000) for job in mine])
+
+    run_together(2, finish)
+
+    assert {result.wait(0) for result in results} == {"quick"}
+
+
+LOST = (
+    "Each worker that ran this task died, or lost its lease, and max_deliveries is reached."
+    " Look for what kills the process: memory, a hard limit, a crash in C code."
+)
+
+
+def die_with(store: Store, task_id: str, worker: str) -> list[tuple[str, str, str]]:
+    """A worker takes the task and is never heard of again."""
+    [job] = new_fetcher(worker=worker).fetch("0", 1)
+    assert job.id == task_id
+    end_lease(store, task_id)
+    return recover()
+
+
+def test_a_task_that_kills_its_workers_fails_at_last(store: Store) -> None:
+    result = add.enqueue(2, 3)
+    outcomes = [die_with(store, result.id, f"w{number}")[0][2] for number in range(3)]
+
+    result.refresh()
+    assert outcomes == ["front", "front", "failed"]
+    assert (result.state, result.worker_ids) == ("failed", ["w0", "w1", "w2"])
+    [error] = result.errors
+    assert error.exception_class_path == "django_redis_components.taskqueue.exceptions.WorkerLost"
+    assert (error.message, error.traceback) == (LOST, "")
+    assert result.finished_at is not None
+    assert get_queue("default").depths().failed == 1
+    for key in (base_key(store, "t", result.id), base_key(store, "t", result.id, "errors"), queue_key(store, "failed")):
+        assert 604_000 < store.raw.ttl(key) <= 604_800
+    with pytest.raises(TaskFailed, match="WorkerLost: Each worker that ran this task died"):
+        result.wait(0)
+
+
+@pytest.mark.parametrize("deliveries", [1, 2, 5])
+def test_a_sending_says_how_many_deaths_it_survives(redis_server: Store, deliveries: int) -> None:
+    result = add.using(max_deliveries=deliveries).enqueue(2, 3)
+
+    for number in range(deliveries):
+        result.refresh()
+        assert result.state == "ready"
+        die_with(redis_server, result.id, f"w{number}")
+
+    result.refresh()
+    assert result.state == "failed"
+
+
+def test_deaths_use_no_attempt_and_exceptions_no_delivery(redis_server: Store) -> None:
+    result = fail.using(max_attempts=2, backoff=60, max_deliveries=2).enqueue("mine")
+    die_with(redis_server, result.id, "dies")
+
+    work_off(worker="w1")
+    redis_server.raw.zadd(queue_key(redis_server, "sched"), {result.id: 1}, xx=True)
+    result.refresh()
+    assert result.state == "retrying"
+    die_with(redis_server, result.id, "dies again")
+
+    result.refresh()
+    assert [error.message for error in result.errors] == ["mine", LOST]
+    assert result.worker_ids == ["dies", "w1", "dies again"]
+
+
+def test_waiting_ends_when_the_last_worker_died(store: Store) -> None:
+    result = add.using(max_deliveries=1).enqueue(2, 3)
+    store.raw.hset(base_key(store, "t", result.id), "W", 1)
+
+    die_with(store, result.id, "w")
+
+    assert store.raw.lrange(base_key(store, "t", result.id, "done"), 0, -1) == [b"1"]
+
+
+def test_what_was_handed_back_used_nothing(store: Store) -> None:
+    result = add.enqueue(2, 3)
+    worker = new_fetcher(worker="stops")
+    [job] = worker.fetch("0", 1)
+
+    settle_now(worker, Ack(job.id, job.token, "back"))
+
+    result.refresh()
+    assert (result.state, result.worker_ids, result.attempts) == ("ready", [], 0)
+    [again] = new_fetcher(worker="goes on").fetch("0", 1)
+    assert (again.id, again.attempts, again.deliveries) == (result.id, 0, 0)
+
+
+def test_a_lease_of_a_task_that_is_gone_is_cleared_away(store: Store) -> None:
+    result = add.enqueue(2, 3)
+    new_fetcher().fetch("0", 1)
+    store.raw.delete(base_key(store, "t", result.id))
+    end_lease(store, result.id)
+
+    assert recover() == []
+    assert store.raw.zcard(queue_key(store, "running")) == 0
+
+
+def renew(worker: str, leases: dict[str, str], lease_ms: int = 30_000) -> list[str]:
+    """The supervisor's renewal; the value is what is lost."""
+    pairs = [part for pair in leases.items() for part in pair]
+    info = json.dumps({"pid": 1})
+    call = RENEW(base=tag(), worker=worker, lease_ms=lease_ms, info=info, leases=pairs)
+    return [task_id.decode() for task_id in connections.client().execute(call)[0]]
+
+
+def test_a_renewed_lease_goes_on(store: Store) -> None:
+    note.enqueue_many([((1,), {}), ((2,), {})])
+    fetcher = new_fetcher(worker="w")
+    fetcher.fetch("0", 2)
+
+    assert renew("w", fetcher.held) == []
+
+    for ends_ms in dict(store.raw.zrange(queue_key(store, "running"), 0, -1, withscores=True)).values():
+        assert 25_000 < ends_ms - server_ms(store) <= 30_001
+    assert 0 < store.raw.pttl(base_key(store, "worker", "w")) <= 30_000 * 40
+    assert store.raw.zrange(base_key(store, "workers"), 0, -1) == [b"w"]
+
+
+def test_a_lease_that_was_lost_is_not_renewed_but_named(store: Store) -> None:
+    done, lost, kept = note.enqueue_many([((number,), {}) for number in range(3)])
+    fetcher = new_fetcher(worker="w")
+    jobs = fetcher.fetch("0", 3)
+    held = dict(fetcher.held)
+    settle_now(fetcher, execute(jobs[0]))
+    end_lease(store, lost.id)
+    recover()
+    new_fetcher(worker="other").fetch("0", 1)
+    others = store.raw.zscore(queue_key(store, "running"), lost.id)
+
+    assert renew("w", held, lease_ms=900_000) == [done.id, lost.id]
+
+    assert store.raw.zscore(queue_key(store, "running"), lost.id) == others, "the other worker's lease is its own"
+    assert store.raw.zscore(queue_key(store, "running"), done.id) is None
+    assert store.raw.zscore(queue_key(store, "running"), kept.id) > server_ms(store) + 800_000

@@ -1,0 +1,263 @@
+"""What workers have died with is delivered alone, so that the limit of deaths counts the killer, not its neighbours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from django_redis_components.core.client import connections
+from django_redis_components.taskqueue import TaskResult, get_queue
+from django_redis_components.taskqueue.store.job import Ack, Job
+from django_redis_components.taskqueue.store.unregistered import unpark
+from django_redis_components.taskqueue.worker.fetcher import Fetcher
+from tests.support import Store
+from tests.taskqueue.support import base_key, end_lease, new_fetcher, queue_key, recover, settle_now, work_off
+from tests.taskqueue.tasks import note
+
+
+def send(count: int, **options: Any) -> list[TaskResult]:
+    return note.using(**options).enqueue_many([((number,), {}) for number in range(count)])
+
+
+def die_with(store: Store, count: int, worker: str) -> list[str]:
+    """A worker takes so many tasks on as many threads, and is never heard of again; what it had."""
+    fetcher = new_fetcher(worker=worker)
+    ids = [job.id for lane in range(count) for job in fetcher.fetch(str(lane), 1)]
+    end_lease(store, *ids)
+    recover()
+    return ids
+
+
+def done(fetcher: Fetcher, *jobs: Job) -> None:
+    settle_now(fetcher, *[Ack(job.id, job.token, "ok", b"1", ttl_ms=60_000) for job in jobs])
+
+
+def test_what_came_back_from_a_dead_worker_is_fetched_with_no_others(store: Store) -> None:
+    suspects = [result.id for result in send(2)]
+    die_with(store, 2, "dies")
+    others = [result.id for result in send(3)]
+    fetcher = new_fetcher()
+
+    fetched = [[job.id for job in fetcher.fetch("0", 10)] for _ in range(4)]
+
+    assert fetched == [[suspects[0]], [suspects[1]], others, []]
+
+
+def test_it_is_not_fetched_behind_others_either(store: Store) -> None:
+    send(1, queue_name="high")
+    [suspect] = send(1)
+    die_with(store, 1, "dies")
+    handed_back, another = send(2)
+    giver = new_fetcher(worker="gives")
+    jobs = [job for lane in range(3) for job in giver.fetch(str(lane), 1)]
+    assert [job.id for job in jobs] == [suspect.id, handed_back.id, another.id]
+    settle_now(giver, *[Ack(job.id, job.token, "back") for job in reversed(jobs[:2])])
+    store.raw.lpush(queue_key(store, "front"), store.raw.rpop(queue_key(store, "front")))
+    fetcher = new_fetcher("high", "default")
+
+    [[high, back], [alone]] = [fetcher.fetch("0", 10) for _ in range(2)]
+
+    assert (high.queue, back.id, alone.id) == ("high", handed_back.id, suspect.id)
+
+
+def test_the_call_that_leaves_the_others_rings_for_them(store: Store) -> None:
+    send(1)
+    die_with(store, 1, "dies")
+    send(1)
+    store.raw.delete(base_key(store, "bell", "q:default"))
+
+    new_fetcher().fetch("0", 10)
+
+    assert store.raw.exists(base_key(store, "bell", "q:default")) == 1
+
+
+def test_two_that_have_seen_two_deaths_do_not_meet_in_one_process(store: Store) -> None:
+    suspects = send(2)
+    for worker in ("first", "second"):
+        die_with(store, 2, worker)
+    others = send(2)
+    fetcher = new_fetcher(worker="third")
+
+    [tried] = fetcher.fetch("0", 10)
+    beside = fetcher.fetch("1", 10)
+
+    assert tried.id == suspects[0].id
+    assert [job.id for job in beside] == [other.id for other in others], "the others do not wait for it"
+    assert fetcher.fetch("2", 10) == []
+    [elsewhere] = new_fetcher(worker="fourth").fetch("0", 10)
+    assert elsewhere.id == suspects[1].id
+
+
+@pytest.mark.parametrize("end", ["finished", "died"])
+def test_the_next_one_is_tried_when_the_first_has_ended(store: Store, end: str) -> None:
+    suspects = send(2)
+    for worker in ("first", "second"):
+        die_with(store, 2, worker)
+    fetcher = new_fetcher(worker="third")
+    [tried] = fetcher.fetch("0", 10)
+    if end == "finished":
+        done(fetcher, tried)
+    else:
+        end_lease(store, tried.id)
+        recover()
+
+    [following] = fetcher.fetch("1", 10)
+
+    assert following.id == suspects[1].id
+
+
+def test_one_that_another_process_has_by_now_is_tried_there(store: Store) -> None:
+    suspects = send(2, max_deliveries=9)
+    for worker in ("first", "second"):
+        die_with(store, 2, worker)
+    slow = new_fetcher(worker="slow")
+    [lost] = slow.fetch("0", 10)
+    end_lease(store, lost.id)
+    recover()
+    [again] = new_fetcher(worker="quick").fetch("0", 10)
+    assert again.id == lost.id == suspects[0].id
+
+    assert [job.id for job in slow.fetch("1", 10)] == [suspects[1].id]
+
+
+def test_with_fewer_deaths_to_spare_it_is_tried_apart_earlier(store: Store) -> None:
+    first, second = send(2, max_deliveries=2)
+    die_with(store, 2, "first")
+    fetcher = new_fetcher(worker="second")
+
+    [tried] = fetcher.fetch("0", 10)
+
+    assert tried.id == first.id
+    assert fetcher.fetch("1", 10) == []
+    assert [job.id for job in new_fetcher(worker="third").fetch("0", 10)] == [second.id]
+
+
+def test_after_one_death_of_three_tasks_run_beside_each_other(store: Store) -> None:
+    """A host that was switched off must not make eight long tasks run one after the other."""
+    send(3)
+    die_with(store, 3, "first")
+    fetcher = new_fetcher(worker="second")
+
+    assert [len(fetcher.fetch(str(lane), 1)) for lane in range(4)] == [1, 1, 1, 0]
+
+
+def test_those_who_wait_apart_keep_their_order(store: Store) -> None:
+    suspects = [result.id for result in send(4, max_deliveries=2)]
+    die_with(store, 4, "first")
+    fetcher = new_fetcher(worker="second")
+    fetcher.fetch("0", 1)
+
+    fetcher.fetch("1", 1)
+
+    assert store.raw.lrange(queue_key(store, "front"), 0, -1) == [task_id.encode() for task_id in suspects[1:]]
+    get_queue("default").purge()
+    assert fetcher.fetch("2", 1) == []
+
+
+@pytest.mark.parametrize(("suspects", "found"), [(10, True), (11, False)])
+def test_one_call_looks_behind_nine_of_them(store: Store, suspects: int, found: bool) -> None:
+    """One of them is tried, and the others wait at the front, before a task that nobody has died with."""
+    send(suspects, max_deliveries=2)
+    die_with(store, suspects, "first")
+    fetcher = new_fetcher(worker="second")
+    fetcher.fetch("0", 1)
+    back, other = send(2)
+    store.raw.lmove(queue_key(store, "ready"), queue_key(store, "front"), "LEFT", "RIGHT")
+
+    [job] = fetcher.fetch("1", 1)
+
+    assert job.id == (back if found else other).id
+
+
+def run_until_the_killer_has_failed(store: Store, killer: TaskResult, threads: int) -> None:
+    """Worker processes with some threads, one after the other: each dies as soon as it has the killer."""
+    for number in range(40):
+        fetcher = new_fetcher(worker=f"process{number}")
+        jobs = [job for lane in range(threads) for job in fetcher.fetch(str(lane), 1)]
+        if killer.id in [job.id for job in jobs]:
+            end_lease(store, *[job.id for job in jobs])
+            recover()
+        else:
+            done(fetcher, *jobs)
+        killer.refresh()
+        if killer.state == "failed":
+            return
+
+
+def test_the_limit_of_deaths_counts_the_killer_and_not_its_neighbours(store: Store) -> None:
+    results = send(12)
+    killer = results[2]
+
+    run_until_the_killer_has_failed(store, killer, 4)
+    work_off(worker="at last")
+
+    for result in results:
+        result.refresh()
+    assert [result.state for result in results].count("failed") == 1
+    assert killer.worker_ids[-1] != "at last"
+    assert len(killer.worker_ids) == 3
+    assert max(result.attempts for result in results if result != killer) <= 3
+
+
+def test_a_task_that_never_began_has_no_start(store: Store) -> None:
+    result = note.enqueue(1)
+    fetcher = new_fetcher()
+    [job] = fetcher.fetch("0", 1)
+    result.refresh()
+    assert result.started_at is not None
+    settle_now(fetcher, Ack(job.id, job.token, "back"))
+
+    result.refresh()
+
+    assert (result.started_at, result.last_attempted_at) == (None, None)
+
+
+def test_a_task_that_began_before_keeps_its_first_start(store: Store) -> None:
+    [result] = send(1)
+    die_with(store, 1, "dies")
+    result.refresh()
+    before = (result.started_at, result.last_attempted_at, result.timeline)
+    fetcher = new_fetcher()
+    [job] = fetcher.fetch("0", 1)
+    result.refresh()
+    assert result.last_attempted_at > before[1], "it is another moment"
+    settle_now(fetcher, Ack(job.id, job.token, "back"))
+
+    result.refresh()
+
+    assert (result.started_at, result.last_attempted_at, result.timeline) == before
+    assert None not in before
+
+
+@pytest.mark.contract
+@pytest.mark.parametrize("outcome", ["retry", "later", "park"])
+def test_a_lease_that_is_handed_back_leaves_the_last_run_as_it_was(store: Store, outcome: str) -> None:
+    result = note.enqueue(1)
+    fetcher = new_fetcher()
+    [job] = fetcher.fetch("0", 1)
+    settle_now(fetcher, Ack(job.id, job.token, outcome, b"{}", ttl_ms=60_000, note="5"))
+    unpark(["default"], "default")
+    result.refresh()
+    attempted_at = result.last_attempted_at
+    [job] = fetcher.fetch("0", 1)
+    settle_now(fetcher, Ack(job.id, job.token, "back"))
+
+    result.refresh()
+
+    assert result.last_attempted_at == attempted_at is not None
+    assert result.started_at == attempted_at
+
+
+def test_the_supervisors_word_counts_for_the_lease_it_names_only(store: Store) -> None:
+    """What was not begun is handed back by token, after the process has died; somebody else's lease is not touched."""
+    result = note.enqueue(1)
+    [job] = new_fetcher(worker="dead").fetch("0", 1)
+    end_lease(store, result.id)
+    recover()
+    [again] = new_fetcher(worker="lives").fetch("0", 1)
+
+    settle_now(Fetcher(connections.client(), "dead", ()), Ack(job.id, job.token, "back"))
+
+    assert store.raw.hget(base_key(store, "t", result.id), "L") == again.token.encode()
+    assert store.raw.zcard(queue_key(store, "running")) == 1

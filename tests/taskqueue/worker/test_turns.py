@@ -1,0 +1,165 @@
+"""Queues by weight: each has its share of the first places, none starves, and strict order stays strict."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+
+from django_redis_components.core.client import connections
+from django_redis_components.management.arguments import weights
+from django_redis_components.management.commands import runworker
+from django_redis_components.taskqueue.supervisor.child import WorkerOptions
+from django_redis_components.taskqueue.worker.fetcher import Fetcher
+from django_redis_components.taskqueue.worker.queue_order import Turns
+from tests.support import Proxy, Store, run_together
+from tests.support.processes import Children
+from tests.taskqueue.support import new_fetcher, queue_worker
+from tests.taskqueue.tasks import add, note
+
+
+def test_without_weights_the_order_is_the_one_that_was_named() -> None:
+    turns = Turns(["high", "low"])
+
+    assert {turns.order() for _ in range(10)} == {("high", "low")}
+
+
+def test_each_comes_first_as_often_as_its_weight_says() -> None:
+    turns = Turns(["a", "b", "c"], [5, 2, 1])
+
+    firsts = Counter(turns.order()[0] for _ in range(800))
+
+    assert firsts == {"a": 500, "b": 200, "c": 100}
+
+
+def test_turns_are_spread_evenly() -> None:
+    turns = Turns(["a", "b", "c"], [5, 1, 1])
+
+    assert "".join(turns.order()[0] for _ in range(14)) == "aabacaaaabacaa"
+
+
+def test_all_queues_are_in_each_order() -> None:
+    turns = Turns(["a", "b", "c"], [1_000, 7, 1])
+
+    for _ in range(2_000):
+        assert sorted(turns.order()) == ["a", "b", "c"]
+
+
+def test_threads_share_the_turns() -> None:
+    turns = Turns(["a", "b"], [3, 1])
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+
+    orders = run_together(4, lambda: [turns.order()[0] for _ in range(2_000)])
+
+    sys.setswitchinterval(before)
+    assert Counter(first for mine in orders for first in mine) == {"a": 6_000, "b": 2_000}
+
+
+def by_weight(**weighed: int) -> Fetcher:
+    return Fetcher(connections.client(), "w", tuple(weighed), weights=tuple(weighed.values()))
+
+
+def send(count: int, *queues: str) -> None:
+    for queue in queues:
+        note.using(queue_name=queue).enqueue_many([((number,), {}) for number in range(count)])
+
+
+def test_a_worker_serves_queues_by_weight(store: Store) -> None:
+    send(60, "high", "low")
+    fetcher = by_weight(high=5, low=1)
+
+    served = [job.queue for _ in range(60) for job in fetcher.fetch("0", 1)]
+
+    assert Counter(served) == {"high": 50, "low": 10}
+
+
+def test_a_queue_that_has_nothing_leaves_its_turn_to_the_others(store: Store) -> None:
+    send(6, "low")
+    fetcher = by_weight(high=5, low=1)
+
+    assert [job.queue for _ in range(6) for job in fetcher.fetch("0", 1)] == ["low"] * 6
+
+
+def test_outcomes_alone_take_no_turn(store: Store) -> None:
+    send(2, "high", "low")
+    fetcher = by_weight(high=1, low=1)
+
+    first = fetcher.fetch("0", 1)
+    fetcher.fetch("acks", 0)
+    second = fetcher.fetch("0", 1)
+
+    assert [job.queue for job in (*first, *second)] == ["high", "low"]
+
+
+def test_strict_order_starves_what_comes_later(store: Store) -> None:
+    send(10, "high", "low")
+    fetcher = new_fetcher("high", "low")
+
+    assert {job.queue for _ in range(10) for job in fetcher.fetch("0", 1)} == {"high"}
+
+
+def test_a_reply_that_was_lost_brings_the_same_tasks_in_another_turn(proxy: Proxy, redis_server: Store) -> None:
+    send(4, "high", "low")
+    fetcher = Fetcher(connections.client("proxied"), "w", ("high", "low"), weights=(1, 1))
+    [first] = fetcher.fetch("0", 1)
+    proxy.drop_next_reply(after=b":taskqueue:")
+
+    [second] = fetcher.fetch("0", 1)
+
+    assert proxy.dropped == 1
+    assert [first.queue, second.queue] == ["high", "low"]
+    assert redis_server.raw.zcard(f"{redis_server.prefix}:taskqueue:{{default}}:q:low:running") == 1
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[WorkerOptions]:
+    """What `runworker` would run with; it ends at once."""
+    heard: list[WorkerOptions] = []
+
+    def run_worker(options: WorkerOptions, *_: Any, **__: Any) -> int:
+        heard.append(options)
+        return 0
+
+    monkeypatch.setattr(runworker, "run_worker", run_worker)
+    return heard
+
+
+@pytest.mark.parametrize(
+    ("args", "queues", "chosen"),
+    [
+        ([], ("default",), ()),
+        (["b", "a", "b"], ("b", "a"), ()),
+        (["--weights", "high=5,low=1"], ("high", "low"), (5, 1)),
+        (["low", "other", "high", "--weights", "high=5,low=2"], ("low", "other", "high"), (2, 1, 5)),
+    ],
+    ids=str,
+)
+def test_queues_and_weights_go_together(
+    told: list[WorkerOptions], args: list[str], queues: tuple[str, ...], chosen: tuple[int, ...]
+) -> None:
+    with pytest.raises(SystemExit):
+        call_command("runworker", *args)
+
+    assert [(options.queues, options.weights) for options in told] == [(queues, chosen)]
+
+
+def test_a_queue_may_have_an_equals_sign_in_its_name() -> None:
+    assert weights("a=b=3") == {"a=b": 3}
+
+
+def test_the_worker_says_by_which_weights_it_works(redis_server: Store, children: Children) -> None:
+    worker = queue_worker(children, "--weights", "high=5,low=1", "--threads", "1")
+
+    assert "Worker: queues high=5, low=1 (by weight), 1 process(es) of 1 thread(s)" in worker.output
+    assert add.using(queue_name="low").enqueue(2, 3).wait(60) == 5
+
+
+def test_a_weight_for_a_queue_that_is_not_served_ends_it_with_code_2(children: Children) -> None:
+    child = children.manage("runworker", "high", "--weights", "low=1")
+
+    assert child.wait(60) == 2
+    assert child.output.endswith("CommandError: --weights: 'low' is not among the queues high.")

@@ -1,0 +1,447 @@
+"""A worker's threads: leader and followers, the buffer, outcomes, waking, stopping."""
+
+from __future__ import annotations
+
+import re
+import threading
+from typing import Any
+
+import pytest
+
+from django_redis_components.core import outage_log as outages
+from django_redis_components.taskqueue import Task, get_queue
+from django_redis_components.taskqueue.worker import job_source as supply
+from django_redis_components.taskqueue.worker import worker as worker_module
+from tests.support import Proxy, Store, eventually, run_together
+from tests.taskqueue.support import Held, base_key, end_lease, queue_key, recover, running_worker, work_off
+from tests.taskqueue.tasks import add, hold, hold_async, note, noted
+
+
+@pytest.fixture(autouse=True)
+def _nobody_looks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not rung for, timed or handed on stays undone: no second look within the test mends it."""
+    monkeypatch.setattr(supply, "LOOK_AGAIN_S", 300.0)
+
+
+def make_quick(worker: worker_module.Worker) -> None:
+    """Let the worker believe that all tasks are quick, so that it fetches ahead; a slow one does not change that."""
+    worker.supply.pace.mean_s = 0.0
+    worker.supply.pace.ran = lambda *_: None  # type: ignore[method-assign]
+
+
+def idle(worker: worker_module.Worker) -> bool:
+    """Whether a thread waits for the bell, and the others for it."""
+    return worker.supply.leading.locked() and worker.supply.waiting == len(worker._threads) - 1
+
+
+def test_tasks_run_in_order_and_leave_their_results(store: Store) -> None:
+    results = note.enqueue_many([((number,), {}) for number in range(200)])
+
+    with running_worker() as worker:
+        assert [result.wait(60) for result in results] == list(range(200))
+
+    assert noted == list(range(200))
+    assert (worker.finished, worker.busy()) == (200, 0)
+    assert store.raw.zcard(queue_key(store, "running")) == 0
+
+
+def test_an_idle_worker_starts_what_is_sent(store: Store) -> None:
+    with running_worker(threads=3) as worker:
+        for number in range(5):
+            eventually(lambda: idle(worker))
+            assert note.enqueue(number).wait(60) == number
+
+
+def test_an_idle_worker_starts_a_delayed_task_without_a_poller(store: Store) -> None:
+    with running_worker(threads=2) as worker:
+        eventually(lambda: idle(worker))
+        late = note.using(run_after=60).enqueue("late")
+        eventually(lambda: (worker.fetcher.seconds_to_due() or 0) > 50)
+        early = [note.using(run_after=0.02 * number).enqueue(number) for number in range(1, 5)]
+
+        assert [result.wait(60) for result in early] == [1, 2, 3, 4]
+
+        assert all(result.started_at >= result.run_after for result in early)  # type: ignore[operator]
+        assert late.state == "scheduled"
+
+
+def test_the_first_queue_is_served_first(store: Store) -> None:
+    for queue in ("low", "high"):
+        note.using(queue_name=queue).enqueue_many([((f"{queue} {number}",), {}) for number in range(3)])
+
+    with running_worker("high", "low"):
+        eventually(lambda: len(noted) == 6)
+
+    assert noted == ["high 0", "high 1", "high 2", "low 0", "low 1", "low 2"]
+
+
+def test_each_thread_that_is_busy_leaves_the_lead_to_another(redis_server: Store) -> None:
+    held = [Held(redis_server, str(number)) for number in range(3)]
+    with running_worker(threads=3) as worker:
+        results = []
+        for number in range(3):
+            results.append(hold.enqueue(str(number)))
+            held[number].started()
+            assert worker.busy() == number + 1
+        note.enqueue("waits")
+        assert noted == []
+        for each in held:
+            each.let_go()
+
+        assert [result.wait(60) for result in results] == ["0", "1", "2"]
+        eventually(lambda: noted == ["waits"])
+
+
+def test_the_free_threads_share_a_burst_of_work(redis_server: Store) -> None:
+    with running_worker(threads=4) as worker:
+        eventually(lambda: idle(worker))
+        held = [Held(redis_server, str(number)) for number in range(4)]
+
+        hold.enqueue_many([((str(number),), {}) for number in range(4)])
+
+        for each in held:
+            each.started()
+        assert worker.busy() == 4
+        for each in held:
+            each.let_go()
+
+
+def test_what_a_slow_task_blocks_goes_back_to_the_front(redis_server: Store) -> None:
+    gate, slow = Held(redis_server, "gate"), Held(redis_server, "slow")
+    with running_worker(worker="slow:1") as worker:
+        hold.enqueue("gate")
+        gate.started()
+        hold.enqueue("slow")
+        blocked = note.enqueue_many([((number,), {}) for number in range(5)])
+        make_quick(worker)
+        gate.let_go()
+        slow.started()
+
+        eventually(lambda: get_queue("default").depths().ready == 5)
+
+        note.enqueue("new")
+        assert list(worker.fetcher.held) == [
+            slow_id := redis_server.raw.zrange(queue_key(redis_server, "running"), 0, -1)[0].decode()
+        ]
+        work_off(worker="quick:1")
+        assert noted == [0, 1, 2, 3, 4, "new"]
+        for result in blocked:
+            result.refresh()
+            assert (result.worker_ids, result.state) == (["quick:1"], "successful")
+        slow.let_go()
+        assert hold.get_result(slow_id).wait(60) == "slow"
+
+
+def test_after_a_slow_task_the_worker_fetches_modestly(redis_server: Store) -> None:
+    with running_worker() as worker:
+        make_quick(worker)
+        assert worker.supply.want() > 10
+        worker.supply.pace.modest_until = float("inf")
+        assert worker.supply.want() == 1
+
+
+def test_threads_do_not_ask_for_more_than_others_have_asked_for(proxy: Proxy, redis_server: Store) -> None:
+    """Four threads that are free at the same time; each request is for all of them."""
+    held = Held(redis_server, "all")
+    with running_worker(threads=4, using="proxied") as worker:
+        make_quick(worker)
+        for _ in range(4):
+            hold.enqueue("all")
+        held.started(times=4)
+        results = note.enqueue_many([((number,), {}) for number in range(300)])
+        proxy.delay(1.0)
+
+        held.let_go()
+
+        eventually(lambda: worker.fetcher.asking() == supply.MOST_ASKING and worker.supply.waiting == 2)
+        proxy.delay(0)
+        assert [result.wait(60) for result in results] == list(range(300))
+
+
+def test_who_waits_for_what_others_ask_for_hears_that_there_is_nothing(proxy: Proxy, redis_server: Store) -> None:
+    held = Held(redis_server, "all")
+    with running_worker(threads=4, using="proxied") as worker:
+        make_quick(worker)
+        for _ in range(4):
+            hold.enqueue("all")
+        held.started(times=4)
+        proxy.delay(3.5)  # less than the socket timeout; long enough for all four threads of a busy machine
+
+        held.let_go()
+
+        eventually(lambda: worker.fetcher.asking() == supply.MOST_ASKING and worker.supply.waiting == 2)
+        proxy.delay(0)
+        eventually(lambda: idle(worker))
+        assert note.enqueue("afterwards").wait(60) == "afterwards"
+
+
+def test_the_outcome_of_a_task_does_not_wait_for_a_slow_neighbour(redis_server: Store) -> None:
+    gate, slow = Held(redis_server, "gate"), Held(redis_server, "slow")
+    with running_worker() as worker:
+        hold.enqueue("gate")
+        gate.started()
+        quick = note.enqueue("quick")
+        hold.enqueue("slow")
+        make_quick(worker)
+        gate.let_go()
+        slow.started()
+
+        assert quick.wait(60) == "quick"
+
+        assert slow.ends() == 0
+        slow.let_go()
+
+
+def test_a_stopped_worker_finishes_what_runs_and_returns_the_rest(redis_server: Store) -> None:
+    gate, slow = Held(redis_server, "gate"), Held(redis_server, "slow")
+    with running_worker(worker="stops:1") as worker:
+        hold.enqueue("gate")
+        gate.started()
+        running = hold.enqueue("slow")
+        rest = note.enqueue_many([((number,), {}) for number in range(5)])
+        make_quick(worker)
+        gate.let_go()
+        slow.started()
+
+        worker.stop()
+        assert worker.alive()
+        eventually(lambda: redis_server.raw.llen(queue_key(redis_server, "front")) == 5)
+        slow.let_go()
+        assert running.wait(60) == "slow"
+        eventually(lambda: not worker.alive())
+
+    work_off(worker="next:1")
+    assert noted == [0, 1, 2, 3, 4]
+    for result in rest:
+        result.refresh()
+        assert result.worker_ids == ["next:1"]
+
+
+def test_an_idle_worker_stops_at_once(redis_server: Store) -> None:
+    with running_worker(threads=4) as worker:
+        eventually(lambda: idle(worker))
+
+    assert not worker.alive()
+    note.enqueue("nobody")
+    assert noted == []
+
+
+@pytest.mark.parametrize("task", [hold, hold_async], ids=["in a thread", "on the loop"])
+def test_what_still_runs_can_be_handed_back(redis_server: Store, task: Task[[str], Any]) -> None:
+    """The process ends after this: here the run goes on, and its late outcome is not taken."""
+    held = Held(redis_server, "long")
+    with running_worker(worker="ends:1") as worker:
+        result = task.enqueue("long")
+        held.started()
+        worker.stop()
+
+        worker.give_back()
+
+        result.refresh()
+        assert (result.state, result.worker_ids) == ("ready", [])
+        held.let_go()
+        eventually(lambda: not worker.alive())
+
+    result.refresh()
+    assert result.state == "ready"
+    work_off(worker="next:1")
+    assert result.wait(0) == "long"
+    assert result.worker_ids == ["next:1"]
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_a_burst_worker_ends_when_nothing_is_left(store: Store, threads: int) -> None:
+    note.enqueue_many([((number,), {}) for number in range(50)])
+    note.using(run_after=60).enqueue("later")
+
+    with running_worker(threads=threads, burst=True) as worker:
+        eventually(lambda: not worker.alive())
+
+    assert sorted(noted) == list(range(50))
+    assert store.raw.zcard(queue_key(store, "running")) == 0
+    assert get_queue("default").depths().scheduled == 1
+
+
+def test_a_burst_worker_waits_for_its_running_tasks_to_send_more(redis_server: Store) -> None:
+    held = Held(redis_server, "long")
+    hold.enqueue("long")
+
+    with running_worker(threads=2, burst=True) as worker:
+        held.started()
+        note.enqueue("sent meanwhile")
+        eventually(lambda: noted == ["sent meanwhile"])
+        assert worker.alive()
+        held.let_go()
+        eventually(lambda: not worker.alive())
+
+
+def test_many_threads_and_many_senders_run_each_task_once(store: Store) -> None:
+    with running_worker(threads=8):
+        sent = run_together(4, lambda number: [add.enqueue(number, turn) for turn in range(100)])
+        for number, results in enumerate(sent):
+            for turn, result in enumerate(results):
+                assert result.wait(60) == number + turn
+                assert result.attempts == 1
+
+
+def test_a_worker_survives_that_its_connections_are_cut(
+    proxy: Proxy, redis_server: Store, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module.random, "uniform", lambda low, high: 0.05)
+    monkeypatch.setattr(outages, "SAY_AGAIN_S", 600.0)
+    caplog.set_level("INFO")
+    held = Held(redis_server, "long")
+    with running_worker(threads=2, using="proxied") as worker:
+        eventually(lambda: idle(worker))
+        hold.enqueue("long")
+        held.started()
+        proxy.stop_accepting()
+        proxy.cut()
+        eventually(lambda: "Redis is away" in caplog.text)
+        held.let_go()
+        eventually(lambda: worker.fetcher.unsent() == 1)
+
+        proxy.accept_again()
+
+        assert note.enqueue("after").wait(60) == "after"
+        eventually(lambda: redis_server.raw.zcard(queue_key(redis_server, "running")) == 0)
+    assert caplog.text.count("Redis is away") == 1
+    assert caplog.text.count("Redis answers again, after ") == 1
+
+
+def test_a_worker_that_is_stopped_while_redis_is_away_ends_and_keeps_its_outcomes(
+    proxy: Proxy, redis_server: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    held = Held(redis_server, "long")
+    result = hold.enqueue("long")
+    with running_worker(using="proxied") as worker:
+        held.started()
+        proxy.stop_accepting()
+        proxy.cut()
+        worker.stop()
+        held.let_go()
+        eventually(lambda: not worker.alive())
+
+    assert re.search(r"1 outcomes wait: Redis is away \(.*Connection refused\.\)\.", caplog.text)
+    assert worker.fetcher.unsent() == 1
+    proxy.accept_again()
+    assert result.wait(60) == "long", "the flusher goes on trying as long as the process lives"
+
+
+def test_threads_are_named_and_end_with_the_process(redis_server: Store) -> None:
+    with running_worker(threads=2):
+        mine = {thread.name: thread.daemon for thread in threading.enumerate() if thread.name.startswith("task-")}
+
+    assert mine == {"task-0": True, "task-1": True}
+
+
+def test_the_bell_is_used_up_by_the_leader(store: Store) -> None:
+    with running_worker() as worker:
+        eventually(lambda: idle(worker))
+        note.enqueue(1).wait(60)
+        eventually(lambda: idle(worker))
+
+        eventually(lambda: store.raw.exists(base_key(store, "bell", "q:default")) == 0)
+
+
+def test_the_buffer_is_taken_by_one_thread_each(redis_server: Store) -> None:
+    """Two threads, one batch: nothing runs twice, nothing is left."""
+    results: list[Any] = note.enqueue_many([((number,), {}) for number in range(2_000)])
+
+    with running_worker(threads=2) as worker:
+        make_quick(worker)
+        assert results[-1].wait(60) == 1_999
+        eventually(lambda: len(noted) == 2_000)
+
+    assert sorted(noted) == list(range(2_000))
+
+
+def test_a_process_that_ends_waits_for_outcomes_that_another_thread_has_on_their_way(
+    proxy: Proxy, redis_server: Store
+) -> None:
+    held = Held(redis_server, "long")
+    with running_worker(using="proxied") as worker:
+        result = hold.enqueue("long")
+        held.started()
+        proxy.delay(1.0)
+        held.let_go()
+        eventually(lambda: worker.finished == 1 and not worker.fetcher.unsent())
+        worker.stop()
+        assert worker.fetcher.held, "its outcome is on its way"
+
+        worker.give_back()
+
+        assert not worker.fetcher.held
+        assert result.wait(0) == "long"
+        proxy.delay(0)
+
+
+def test_handing_back_ends_also_while_redis_is_away(
+    proxy: Proxy, redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "GIVE_BACK_S", 0.3)
+    held = Held(redis_server, "long")
+    with running_worker(using="proxied") as worker:
+        result = hold.enqueue("long")
+        held.started()
+        worker.stop()
+        proxy.stop_accepting()
+        proxy.cut()
+
+        worker.give_back()
+
+        assert list(worker.fetcher.held) == [result.id]
+        assert worker.fetcher.unsent() == 1, "once, however often it is tried"
+        proxy.accept_again()
+        held.let_go()
+        eventually(
+            lambda: not worker.alive() and not worker.fetcher.unsent()
+        )  # or its flusher tries until the run ends
+
+
+def test_nobody_follows_where_nobody_leads(redis_server: Store) -> None:
+    with running_worker() as worker:
+        pass
+
+    assert not worker.supply.leading.locked()
+    assert worker.supply.follow() is None
+    assert worker.supply.want() == 0, "a worker that stops wants nothing"
+
+
+def test_a_task_that_arrives_after_the_stop_is_handed_back(proxy: Proxy, redis_server: Store) -> None:
+    """The server has leased it, the reply is on its way, and the process ends."""
+    with running_worker(using="proxied") as worker:
+        eventually(lambda: idle(worker))
+        proxy.delay(1.0)
+        result = note.enqueue("too late")
+        eventually(lambda: get_queue("default").depths().running == 1)
+        worker.stop()
+        assert worker.fetcher.asking()
+        assert not worker.fetcher.held
+
+        worker.give_back()
+
+        result.refresh()
+        assert (result.state, result.attempts, noted) == ("ready", 0, [])
+        proxy.delay(0)
+
+
+def test_a_worker_that_lost_a_lease_may_run_the_task_again_beside_the_first_run(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    held = Held(store, "twice")
+    with running_worker(threads=2) as worker:
+        result = hold.enqueue("twice")
+        held.started()
+        end_lease(store, result.id)
+        recover()
+        held.started(times=2)
+        assert worker.busy() == 2
+
+        held.let_go()
+
+        assert result.wait(60) == "twice"
+        eventually(lambda: not worker.fetcher.held and worker.busy() == 0)
+        assert note.enqueue("after it").wait(60) == "after it"
+        assert all(thread.is_alive() for thread in worker._threads)
+    assert "came after its lease was lost, and was not taken." in caplog.text
