@@ -14,7 +14,13 @@ from django_redis_components.dashboard import scanning
 from django_redis_components.locks.scripts import INSPECT, INSPECT_RW
 from django_redis_components.ratelimits.scripts import FIXED, GCRA, SLIDING
 from django_redis_components.semaphores.scripts import INSPECT as INSPECT_PERMITS
-from django_redis_components.taskqueue.store.scripts import BREAKDOWN, ERRORS, MEASURE, SCHEDULES, SURVEY
+from django_redis_components.taskqueue.store.scripts import (
+    ERROR_GROUPS,
+    LIST_SCHEDULES,
+    QUEUE_STATS,
+    READ_COUNTERS,
+    TASK_COUNTERS,
+)
 
 #: Most commands of one page.
 MAX_COMMANDS = 200
@@ -25,7 +31,16 @@ BOUNDED = {"BITCOUNT", "DBSIZE", "GET", "INFO", "LINDEX", "LLEN", "MGET", "PFCOU
 #: Commands that are bounded by their fourth part, the last rank: below 0 they would read everything.
 RANGES = {"LRANGE", "ZRANGE", "ZREVRANGE"}
 #: Scripts that only read, and only so much.
-SCRIPTS = {BREAKDOWN, ERRORS, INSPECT, INSPECT_PERMITS, INSPECT_RW, MEASURE, SCHEDULES, SURVEY}
+SCRIPTS = {
+    TASK_COUNTERS,
+    ERROR_GROUPS,
+    INSPECT,
+    INSPECT_PERMITS,
+    INSPECT_RW,
+    READ_COUNTERS,
+    LIST_SCHEDULES,
+    QUEUE_STATS,
+}
 #: Scripts that only read if their first argument, the id of the call, is empty.
 PEEKING = {FIXED, GCRA, SLIDING}
 

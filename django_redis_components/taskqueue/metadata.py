@@ -9,7 +9,7 @@ from typing import Any
 
 from django_redis_components.core import serialization as arguments
 from django_redis_components.core.protocol import Flow
-from django_redis_components.taskqueue.store.scripts import NOTE, base_key
+from django_redis_components.taskqueue.store.scripts import SAVE_METADATA, base_key
 
 #: Most bytes of JSON that a task may note; it is written whole each time.
 MAX_BYTES = 64 * 1_024
@@ -91,5 +91,5 @@ def decode(stored: bytes | None) -> tuple[dict[str, Any], Progress | None]:
 
 def save(task_id: str, token: str, text: bytes) -> Flow[bool]:
     """Write the field, if the task is still leased under this token. Returns whether it was."""
-    kept = yield NOTE(base=base_key(), id=task_id, token=token, text=text)
+    kept = yield SAVE_METADATA(base=base_key(), id=task_id, token=token, text=text)
     return bool(kept)

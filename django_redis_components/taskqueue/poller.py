@@ -33,7 +33,7 @@ from django_redis_components.taskqueue.schedules.schedule import Schedule
 from django_redis_components.taskqueue.schedules.scheduler import Clockwork
 from django_redis_components.taskqueue.stats import fingerprint as fingerprints
 from django_redis_components.taskqueue.store.queues import empty_bins
-from django_redis_components.taskqueue.store.scripts import TEND, base_key
+from django_redis_components.taskqueue.store.scripts import MAINTAIN, base_key
 
 logger = logging.getLogger("django_redis_components.taskqueue")
 
@@ -81,7 +81,7 @@ class Poller:
         self._round_s = min(ROUND_S, self._lease_s / 6)
         # Not longer than a third of a lease, as supervisors renew: after half of one nothing is recovered for a while.
         self._idle_round_s = min(IDLE_ROUND_S, self._lease_s / 3)
-        #: What `tend.lua` is told of our last call.
+        #: What `maintain.lua` is told of our last call.
         self._contact = "new"
         self._prune_at = 0.0
         self._next_at = 0.0
@@ -159,7 +159,7 @@ class Poller:
         first, is_idle = 0, True
         while True:
             held, due_ms, now_us, some, first, busy = self._client.execute(
-                TEND(
+                MAINTAIN(
                     base=self._base,
                     poller=self.id,
                     hold_ms=HOLD_MS,

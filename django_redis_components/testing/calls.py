@@ -8,7 +8,13 @@ from typing import Any
 
 from django_redis_components.core.protocol import Call, Command, Request
 from django_redis_components.taskqueue.store.messages import Message
-from django_redis_components.taskqueue.store.scripts import ENQUEUE, base_key
+from django_redis_components.taskqueue.store.scripts import (
+    ENQUEUE,
+    ENQUEUE_FLOW,
+    ENQUEUE_MANY,
+    ENQUEUE_PLAIN,
+    base_key,
+)
 
 
 def is_ours(request: Request) -> bool:
@@ -17,13 +23,6 @@ def is_ours(request: Request) -> bool:
         script: Any = request.script
         return bool(script.room == "taskqueue")
     return isinstance(request, Command) and str(request.key).startswith(f"{base_key()}:")
-
-
-def name_of(call: Call) -> str:
-    """The name of its script."""
-    script: Any = call.script
-    name: str = script.name
-    return name
 
 
 def arguments_of(call: Call) -> dict[str, Any]:
@@ -60,13 +59,13 @@ def plain_of(arguments: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def sent_in(call: Call) -> list[dict[str, Any]]:
     """The tasks that a call sends, with their arguments; none if it is another call."""
-    if name_of(call) == "enqueue":
+    if call.script is ENQUEUE:
         return [arguments_of(call)]
-    if name_of(call) == "enqueue_plain":
+    if call.script is ENQUEUE_PLAIN:
         return list(plain_of(arguments_of(call)))
-    if name_of(call) == "enqueue_many":
+    if call.script is ENQUEUE_MANY:
         return list(tasks_of(arguments_of(call)["tasks"]))
-    if name_of(call) == "plant":
+    if call.script is ENQUEUE_FLOW:
         return [node for _, _, node in nodes_of(arguments_of(call)["nodes"])]
     return []
 

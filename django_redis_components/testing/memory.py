@@ -8,7 +8,18 @@ from typing import Any
 
 from django_redis_components.core.protocol import Call, Command
 from django_redis_components.taskqueue.store.job import Ack, Job
-from django_redis_components.taskqueue.store.scripts import base_key, record_key
+from django_redis_components.taskqueue.store.scripts import (
+    CANCEL,
+    ENQUEUE,
+    ENQUEUE_FLOW,
+    ENQUEUE_MANY,
+    ENQUEUE_PLAIN,
+    REGISTER_WAITER,
+    RESCHEDULE,
+    SAVE_METADATA,
+    base_key,
+    record_key,
+)
 from django_redis_components.taskqueue.worker import execution as executor
 from django_redis_components.testing import calls
 from django_redis_components.testing.failures import Failures
@@ -42,15 +53,15 @@ class MemoryQueue:
         self._records: dict[str, Record] = {}
         self._errors: dict[str, list[bytes]] = {}
         self._flows: dict[str, MemoryFlow] = {}
-        self._answers: dict[str, Callable[[dict[str, Any]], Any]] = {
-            "enqueue": self._enqueue,
-            "enqueue_plain": self._enqueue_plain,
-            "enqueue_many": self._enqueue_many,
-            "plant": self._plant,
-            "watch": self._watch,
-            "cancel": self._cancel,
-            "move": self._move,
-            "note": self._note,
+        self._answers: dict[Any, Callable[[dict[str, Any]], Any]] = {
+            ENQUEUE: self._enqueue,
+            ENQUEUE_PLAIN: self._enqueue_plain,
+            ENQUEUE_MANY: self._enqueue_many,
+            ENQUEUE_FLOW: self._enqueue_flow,
+            REGISTER_WAITER: self._register_waiter,
+            CANCEL: self._cancel,
+            RESCHEDULE: self._reschedule,
+            SAVE_METADATA: self._save_metadata,
         }
 
     def answer(self, request: Call | Command) -> Any:
@@ -60,10 +71,10 @@ class MemoryQueue:
             RuntimeError: it asks for what only a server can do.
         """
         if isinstance(request, Call):
-            name = calls.name_of(request)
-            if name not in self._answers:
-                raise RuntimeError(f"taskqueue/{name} {_NEEDS_REDIS}")
-            return self._answers[name](calls.arguments_of(request))
+            answer = self._answers.get(request.script)
+            if answer is None:
+                raise RuntimeError(f"{request.script!r} {_NEEDS_REDIS}")
+            return answer(calls.arguments_of(request))
         verb, key, *rest = request.args
         if verb == "LRANGE":
             errors = self._errors.get(calls.id_in(key), [])
@@ -168,7 +179,7 @@ class MemoryQueue:
                 return task_id
         return None
 
-    def _plant(self, sent: dict[str, Any]) -> int:
+    def _enqueue_flow(self, sent: dict[str, Any]) -> int:
         flow = self._flows.setdefault(sent["flow"], MemoryFlow(sent))
         for number, followers, node in calls.nodes_of(sent["nodes"]):
             flow.add(number, node["id"], followers)
@@ -179,7 +190,7 @@ class MemoryQueue:
             self.waiting += flow.ids
         return time.time_ns() // 1_000
 
-    def _watch(self, asked: dict[str, Any]) -> int:
+    def _register_waiter(self, asked: dict[str, Any]) -> int:
         record = self._records.get(asked["id"])
         if record is None:
             return -1
@@ -198,7 +209,7 @@ class MemoryQueue:
         record |= {"s": b"cancelled", "F": calls.text(time.time_ns() // 1_000)}
         return 1
 
-    def _move(self, asked: dict[str, Any]) -> list[int]:
+    def _reschedule(self, asked: dict[str, Any]) -> list[int]:
         record = self._records.get(asked["id"])
         if record is None:
             return [-1]
@@ -207,7 +218,7 @@ class MemoryQueue:
         record["d"] = calls.text(calls.due_ms(asked["due"]))
         return [1]
 
-    def _note(self, said: dict[str, Any]) -> int:
+    def _save_metadata(self, said: dict[str, Any]) -> int:
         self._records[said["id"]]["m"] = calls.text(said["text"])
         return 1
 

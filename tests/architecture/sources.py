@@ -91,8 +91,8 @@ def rooms() -> list[str]:
 
 
 def lua_files() -> list[Path]:
-    """Every operation's script; shared parts are not among them."""
-    return sorted(path for path in PACKAGE_DIR.rglob("lua/*.lua") if path.parent.name == "lua")
+    """The script of every operation, without the parts in ``lua/shared``."""
+    return sorted(path for path in PACKAGE_DIR.glob("*/lua/**/*.lua") if path.parent.name != "shared")
 
 
 def _module(path: Path) -> Module:

@@ -21,7 +21,7 @@ from django_redis_components.dashboard.counting import (
     check_bounded,
 )
 from django_redis_components.dashboard.reading import read
-from django_redis_components.taskqueue.store.scripts import TEND
+from django_redis_components.taskqueue.store.scripts import MAINTAIN
 from tests.dashboard.support import write_poller, write_queue, write_worker
 from tests.support import Store
 
@@ -36,7 +36,7 @@ from tests.support import Store
         Command("ZRANGE", "k", 0, -1),
         Command("ZREVRANGE", "k", 0, "-1", "WITHSCORES"),
         Command("SCAN", 0),
-        Call(TEND, ("k",), ()),
+        Call(MAINTAIN, ("k",), ()),
     ],
     ids=lambda request: str(request.wire()[0]),
 )

@@ -17,7 +17,7 @@ from django_redis_components.taskqueue.options import MAX_DELIVERIES
 from django_redis_components.taskqueue.poller import _lost_error as lost_error
 from django_redis_components.taskqueue.stats import fingerprint as fingerprints
 from django_redis_components.taskqueue.store.job import Ack, Job
-from django_redis_components.taskqueue.store.scripts import TEND
+from django_redis_components.taskqueue.store.scripts import MAINTAIN
 from django_redis_components.taskqueue.store.scripts import base_key as tag
 from django_redis_components.taskqueue.worker.execution import execute
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
@@ -166,7 +166,7 @@ def recover(*, max_deliveries: int = MAX_DELIVERIES) -> list[tuple[str, str, str
     """A poller's round that brings back the tasks whose lease has ended: (id, queue, outcome) of each."""
     settings = conf.settings().taskqueue
     let_recovery_begin()
-    call = TEND(
+    call = MAINTAIN(
         base=tag(),
         poller="here:poller",
         hold_ms=10_000,

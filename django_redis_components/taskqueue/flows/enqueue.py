@@ -21,7 +21,7 @@ from django_redis_components.taskqueue.options import TaskOptions
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.store import tasks as store
 from django_redis_components.taskqueue.store.messages import CHUNK_BYTES, Message
-from django_redis_components.taskqueue.store.scripts import PLANT, base_key
+from django_redis_components.taskqueue.store.scripts import ENQUEUE_FLOW, base_key
 
 #: Tasks written in one round trip.
 CHUNK = 500
@@ -85,7 +85,7 @@ def _calls(made: FlowResult, parts: list[tuple[Any, ...]], ttls: list[Any]) -> l
     ttl_ms = max(to_ms(ttl, "result_ttl") for ttl in ttls)
     chunks = list(_chunks(parts))
     return [
-        PLANT(
+        ENQUEUE_FLOW(
             base=base_key(),
             flow=made.id,
             tasks=len(made.results),

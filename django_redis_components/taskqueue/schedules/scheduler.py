@@ -18,7 +18,7 @@ from django_redis_components.core import failpoints as faults
 from django_redis_components.core.client.clients import Client
 from django_redis_components.core.protocol import Call
 from django_redis_components.taskqueue.schedules.schedule import Schedule
-from django_redis_components.taskqueue.store.scripts import ANNOUNCE, FIRE, base_key
+from django_redis_components.taskqueue.store.scripts import ENQUEUE_SLOT, REGISTER_SCHEDULES, base_key
 
 logger = logging.getLogger("django_redis_components.taskqueue")
 
@@ -73,7 +73,9 @@ class Clockwork:
         for start in range(0, max(1, len(self._schedules)), CHUNK):  # none: those that are gone shall be forgotten
             some = self._schedules[start : start + CHUNK]
             rows = [part for schedule in some for part in _row(schedule, now_ms)]
-            lasts = self._client.execute(ANNOUNCE(base=base_key(), poller=self._poller, keep_ms=KEEP_MS, rows=rows))
+            lasts = self._client.execute(
+                REGISTER_SCHEDULES(base=base_key(), poller=self._poller, keep_ms=KEEP_MS, rows=rows)
+            )
             for schedule, last_ms in zip(some, lasts, strict=False):  # another poller may have come: no answer
                 self._last_ms[schedule.name] = last_ms
                 self._next_ms[schedule.name] = schedule.slots.following(last_ms) if schedule.enabled else None
@@ -107,7 +109,7 @@ class Clockwork:
             return []
 
     def _call(self, schedule: Schedule, slot_ms: int, next_ms: int) -> Call:
-        return FIRE(
+        return ENQUEUE_SLOT(
             base=base_key(),
             poller=self._poller,
             name=schedule.name,

@@ -11,7 +11,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Flow, arun, run
 from django_redis_components.taskqueue.schedules import schedule as declared
 from django_redis_components.taskqueue.schedules.scheduler import ANNOUNCE_S
-from django_redis_components.taskqueue.store.scripts import SCHEDULES, base_key
+from django_redis_components.taskqueue.store.scripts import LIST_SCHEDULES, base_key
 
 #: What `ScheduleInfo.state` may be.
 State = Literal["on", "off", "late", "gone", "new"]
@@ -86,7 +86,7 @@ def listed(using: str) -> Flow[Timetable]:
 
 def known() -> Flow[Timetable]:
     """What pollers know."""
-    now_us, active, rows = yield SCHEDULES(base=base_key(), limit=MAX_SCHEDULES)
+    now_us, active, rows = yield LIST_SCHEDULES(base=base_key(), limit=MAX_SCHEDULES)
     infos = [_info(row, now_us / 1_000, active=bool(active)) for row in rows]
     return Timetable(datetime.fromtimestamp(now_us / 1e6, UTC), _sorted(infos))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from django_redis_components.core import serialization as arguments
 from django_redis_components.core.protocol import Flow
-from django_redis_components.taskqueue.store.scripts import ERRORS, base_key
+from django_redis_components.taskqueue.store.scripts import ERROR_GROUPS, base_key
 
 #: Most kinds of errors that a queue keeps; those that came last stay.
 MAX_ERRORS = 100
@@ -48,7 +48,7 @@ def errors(queue: str, limit: int) -> Flow[list[ErrorGroup]]:
 
 def asking(queue: str, limit: int) -> Any:
     """The request for the errors of a queue; `told` reads its reply."""
-    return ERRORS(base=base_key(), queue=queue, limit=limit)
+    return ERROR_GROUPS(base=base_key(), queue=queue, limit=limit)
 
 
 def told(rows: Any) -> list[ErrorGroup]:

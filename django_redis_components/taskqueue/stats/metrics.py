@@ -14,7 +14,7 @@ from typing import Any
 
 from django_redis_components.core.protocol import Batch, Call, Flow
 from django_redis_components.taskqueue.stats.histogram import BUCKETS, Spread
-from django_redis_components.taskqueue.store.scripts import BREAKDOWN, MEASURE, base_key
+from django_redis_components.taskqueue.store.scripts import READ_COUNTERS, TASK_COUNTERS, base_key
 
 #: Minutes and hours that are kept; older ones cannot be asked for.
 MAX_MINUTES, MAX_HOURS = 180, 336
@@ -146,14 +146,14 @@ def minutes(queue: str, count: int) -> Flow[Metrics]:
     """The latest minutes of a queue, with its tasks by name, in one round trip."""
     base = base_key()
     (now_us, [row]), pieces = yield Batch(
-        [MEASURE(base=base, step="min", count=count, whole=count, queues=(queue,)), _breakdown(queue, count)]
+        [READ_COUNTERS(base=base, step="min", count=count, whole=count, queues=(queue,)), _breakdown(queue, count)]
     )
     return dataclasses.replace(_metrics(row, now_us, "min", count), tasks=_tasks(pieces))
 
 
 def hours(queue: str, count: int) -> Flow[Metrics]:
     """The latest hours of a queue."""
-    now_us, [row] = yield MEASURE(base=base_key(), step="hour", count=count, whole=count, queues=(queue,))
+    now_us, [row] = yield READ_COUNTERS(base=base_key(), step="hour", count=count, whole=count, queues=(queue,))
     return _metrics(row, now_us, "hour", count)
 
 
@@ -165,7 +165,7 @@ def lately(queues: Sequence[str], count: int) -> Flow[dict[str, Metrics]]:
 
 def measuring(queues: Sequence[str | bytes], count: int) -> Call:
     """The request for the latest minutes of some queues; `measured` reads its reply."""
-    return MEASURE(base=base_key(), step="min", count=count, whole=count, queues=queues)
+    return READ_COUNTERS(base=base_key(), step="min", count=count, whole=count, queues=queues)
 
 
 def measured(reply: Any, count: int) -> dict[str, Metrics]:
@@ -175,7 +175,7 @@ def measured(reply: Any, count: int) -> dict[str, Metrics]:
 
 
 def _breakdown(queue: str, count: int) -> Call:
-    return BREAKDOWN(base=base_key(), queue=queue, count=count)
+    return TASK_COUNTERS(base=base_key(), queue=queue, count=count)
 
 
 def _metrics(row: Sequence[Any], now_us: int, step: str, count: int) -> Metrics:

@@ -14,7 +14,7 @@ from redis.exceptions import RedisError
 from django_redis_components.core import conf, keys
 from django_redis_components.core.protocol import Batch, Call, Command, Flow, Read
 from django_redis_components.taskqueue.stats import metrics
-from django_redis_components.taskqueue.store.scripts import SURVEY, base_key
+from django_redis_components.taskqueue.store.scripts import QUEUE_STATS, base_key
 
 logger = logging.getLogger("django_redis_components.taskqueue")
 
@@ -109,7 +109,7 @@ class Overview:
 
 def depths(*names: str) -> Flow[list[QueueDepth]]:
     """Depths of these queues, or of all that are known (200 at most) and those that the settings name."""
-    now_us, rows = yield SURVEY(base=base_key(), known=0, queues=names) if names else _survey()
+    now_us, rows = yield QUEUE_STATS(base=base_key(), known=0, queues=names) if names else _survey()
     return [_depth(row, now_us) for row in _of_queues(rows)]
 
 
@@ -157,7 +157,7 @@ def _of_queues(rows: list[Any]) -> list[Any]:
 
 def _survey() -> Call:
     """All queues. Those of the settings are there before their first task."""
-    return SURVEY(base=base_key(), known=1, queues=conf.settings().taskqueue.queues or ())
+    return QUEUE_STATS(base=base_key(), known=1, queues=conf.settings().taskqueue.queues or ())
 
 
 def _more(workers: Collection[str], queues: list[bytes]) -> Flow[tuple[list[bytes | None], dict[str, metrics.Metrics]]]:

@@ -15,15 +15,15 @@ from django_redis_components.taskqueue.exceptions import NotScheduled, TaskResul
 from django_redis_components.taskqueue.options import RESULT_TTL_S, check_moment, when
 from django_redis_components.taskqueue.store.scripts import (
     CANCEL,
-    DISCARD,
-    EMPTY_BINS,
-    MOVE,
-    PAGE,
+    DELETE_TASKS,
+    DELETE_TRASH,
+    LIST_TASKS,
     PAUSE,
     PURGE,
-    REQUEUE,
+    RESCHEDULE,
+    RESTORE,
     RESUME,
-    UNPURGE,
+    RETRY_FAILED,
     base_key,
     record_key,
 )
@@ -89,7 +89,7 @@ def force_ms(force_after: Seconds | None) -> int:
 
 def move(task_id: str, due: str) -> Flow[None]:
     """Give a scheduled task another time, as `TaskOptions.due` says it; empty: now."""
-    (moved,) = yield MOVE(base=base_key(), id=task_id, due=due, op=_new_op())
+    (moved,) = yield RESCHEDULE(base=base_key(), id=task_id, due=due, op=_new_op())
     if moved == -1:
         raise TaskResultDoesNotExist(task_id)
     if moved == 0:
@@ -98,12 +98,12 @@ def move(task_id: str, due: str) -> Flow[None]:
 
 def requeue(queue: str, ids: Sequence[str] | None) -> Flow[int]:
     """Let these failed tasks run again; None: all that have failed until now, in chunks. Returns how many."""
-    return _in_chunks(lambda skip, **named: REQUEUE(base=base_key(), queue=queue, skip=skip, **named), ids)
+    return _in_chunks(lambda skip, **named: RETRY_FAILED(base=base_key(), queue=queue, skip=skip, **named), ids)
 
 
 def discard(queue: str, shelf: str, ids: Sequence[str] | None) -> Flow[int]:
     """Delete these failed (or parked) tasks; None: all until now, in chunks. Returns how many."""
-    return _in_chunks(lambda skip, **named: DISCARD(base=base_key(), queue=queue, shelf=shelf, **named), ids)
+    return _in_chunks(lambda skip, **named: DELETE_TASKS(base=base_key(), queue=queue, shelf=shelf, **named), ids)
 
 
 def purge(queue: str) -> Flow[tuple[str, int, int]]:
@@ -115,17 +115,17 @@ def purge(queue: str) -> Flow[tuple[str, int, int]]:
 
 def undo_purge(queue: str, bin_id: str) -> Flow[int]:
     """Bring back what a purge put into the bin; how many tasks."""
-    return _until_none_is_left(lambda: UNPURGE(base=base_key(), queue=queue, bin=bin_id, limit=CHUNK, op=_new_op()))
+    return _until_none_is_left(lambda: RESTORE(base=base_key(), queue=queue, bin=bin_id, limit=CHUNK, op=_new_op()))
 
 
 def empty_bins(keep_ms: int = BIN_TTL_MS, *, calls: int = MAX_CALLS) -> Flow[int]:
     """Delete for good what lies in old bins, 500 tasks in a call; how many tasks. More is left to the next time."""
-    return _until_none_is_left(lambda: EMPTY_BINS(base=base_key(), keep_ms=keep_ms, limit=CHUNK), calls)
+    return _until_none_is_left(lambda: DELETE_TRASH(base=base_key(), keep_ms=keep_ms, limit=CHUNK), calls)
 
 
 def page(queue: str, state: str, limit: int, offset: int) -> Flow[list[Row]]:
     """One page of a state: id, record and last failure of each. Expired and cancelled ones are left out."""
-    found = yield PAGE(base=base_key(), queue=queue, state=state, offset=offset, limit=limit)
+    found = yield LIST_TASKS(base=base_key(), queue=queue, state=state, offset=offset, limit=limit)
     ids = [task_id.decode() for task_id in found]
     reads = [Read("HGETALL", record_key(task_id)) for task_id in ids]
     reads += [Read("LRANGE", f"{record_key(task_id)}:errors", -1, -1) for task_id in ids]

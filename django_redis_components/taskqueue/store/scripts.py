@@ -10,34 +10,38 @@ TAG = "default"
 
 ENQUEUE = LuaScript(
     "taskqueue",
-    "enqueue",
+    "enqueue/enqueue",
     keys=("base",),
     args=("id", "queue", "due", "priority", "unique", "expires", "fields*"),
     idempotent=True,
 )
 ENQUEUE_PLAIN = LuaScript(
-    "taskqueue", "enqueue_plain", keys=("base",), args=("queue", "name", "tasks*"), idempotent=True
+    "taskqueue", "enqueue/enqueue_plain", keys=("base",), args=("queue", "name", "tasks*"), idempotent=True
 )
-ENQUEUE_MANY = LuaScript("taskqueue", "enqueue_many", keys=("base",), args=("tasks*",), idempotent=True)
+ENQUEUE_MANY = LuaScript("taskqueue", "enqueue/enqueue_many", keys=("base",), args=("tasks*",), idempotent=True)
 FETCH = LuaScript(
     "taskqueue",
-    "fetch",
+    "fetch/fetch",
     keys=("base",),
     args=("worker", "lane", "request", "lease_ms", "want", "failed_limit", "queues", "rest*"),
     idempotent=True,
 )
-PLANT = LuaScript(
+ENQUEUE_FLOW = LuaScript(
     "taskqueue",
-    "plant",
+    "flows/enqueue_flow",
     keys=("base",),
     args=("flow", "tasks", "last", "ttl_ms", "keep_ms", "rescue", "ends", "nodes*"),
     idempotent=True,
 )
-RENEW = LuaScript("taskqueue", "renew", keys=("base",), args=("worker", "lease_ms", "info", "leases*"), idempotent=True)
-HELD = LuaScript("taskqueue", "held", keys=("base",), args=("worker", "queue", "offset", "limit"), idempotent=True)
-TEND = LuaScript(
+RENEW_LEASES = LuaScript(
+    "taskqueue", "fetch/renew_leases", keys=("base",), args=("worker", "lease_ms", "info", "leases*"), idempotent=True
+)
+WORKER_LEASES = LuaScript(
+    "taskqueue", "fetch/worker_leases", keys=("base",), args=("worker", "queue", "offset", "limit"), idempotent=True
+)
+MAINTAIN = LuaScript(
     "taskqueue",
-    "tend",
+    "poller/maintain",
     keys=("base",),
     args=(
         "poller", "hold_ms", "lease_ms", "contact", "prune", "keep_ms", "failed_limit", "lost_error", "max_deliveries",
@@ -45,34 +49,60 @@ TEND = LuaScript(
     ),
     idempotent=True,
 )  # fmt: skip
-NOTE = LuaScript("taskqueue", "note", keys=("base",), args=("id", "token", "text"), idempotent=True)
-WATCH = LuaScript("taskqueue", "watch", keys=("base",), args=("id",), idempotent=True)
-UNPARK = LuaScript("taskqueue", "unpark", keys=("base",), args=("queue", "skip", "up_to_ms", "names*"), idempotent=True)
-PAGE = LuaScript("taskqueue", "page", keys=("base",), args=("queue", "state", "offset", "limit"), idempotent=True)
-MEASURE = LuaScript("taskqueue", "measure", keys=("base",), args=("step", "count", "whole", "queues*"), idempotent=True)
-BREAKDOWN = LuaScript("taskqueue", "breakdown", keys=("base",), args=("queue", "count"), idempotent=True)
-ERRORS = LuaScript("taskqueue", "errors", keys=("base",), args=("queue", "limit"), idempotent=True)
-SURVEY = LuaScript("taskqueue", "survey", keys=("base",), args=("known", "queues*"), idempotent=True)
+SAVE_METADATA = LuaScript(
+    "taskqueue", "fetch/save_metadata", keys=("base",), args=("id", "token", "text"), idempotent=True
+)
+REGISTER_WAITER = LuaScript("taskqueue", "fetch/register_waiter", keys=("base",), args=("id",), idempotent=True)
+REQUEUE_UNREGISTERED = LuaScript(
+    "taskqueue",
+    "admin/requeue_unregistered",
+    keys=("base",),
+    args=("queue", "skip", "up_to_ms", "names*"),
+    idempotent=True,
+)
+LIST_TASKS = LuaScript(
+    "taskqueue", "admin/list_tasks", keys=("base",), args=("queue", "state", "offset", "limit"), idempotent=True
+)
+READ_COUNTERS = LuaScript(
+    "taskqueue", "stats/read_counters", keys=("base",), args=("step", "count", "whole", "queues*"), idempotent=True
+)
+TASK_COUNTERS = LuaScript("taskqueue", "stats/task_counters", keys=("base",), args=("queue", "count"), idempotent=True)
+ERROR_GROUPS = LuaScript("taskqueue", "stats/error_groups", keys=("base",), args=("queue", "limit"), idempotent=True)
+QUEUE_STATS = LuaScript("taskqueue", "stats/queue_stats", keys=("base",), args=("known", "queues*"), idempotent=True)
 
-PAUSE = LuaScript("taskqueue", "pause", keys=("base",), args=("queue", "ends", "note"), idempotent=True)
-RESUME = LuaScript("taskqueue", "resume", keys=("base",), args=("queue", "op"), idempotent=True)
-CANCEL = LuaScript("taskqueue", "cancel", keys=("base",), args=("id", "ttl_ms", "force_ms"), idempotent=True)
-MOVE = LuaScript("taskqueue", "move", keys=("base",), args=("id", "due", "op"), idempotent=True)
-REQUEUE = LuaScript(
-    "taskqueue", "requeue", keys=("base",), args=("queue", "up_to_ms", "limit", "op", "skip", "ids*"), idempotent=True
+PAUSE = LuaScript("taskqueue", "admin/pause", keys=("base",), args=("queue", "ends", "note"), idempotent=True)
+RESUME = LuaScript("taskqueue", "admin/resume", keys=("base",), args=("queue", "op"), idempotent=True)
+CANCEL = LuaScript("taskqueue", "admin/cancel", keys=("base",), args=("id", "ttl_ms", "force_ms"), idempotent=True)
+RESCHEDULE = LuaScript("taskqueue", "admin/reschedule", keys=("base",), args=("id", "due", "op"), idempotent=True)
+RETRY_FAILED = LuaScript(
+    "taskqueue",
+    "admin/retry_failed",
+    keys=("base",),
+    args=("queue", "up_to_ms", "limit", "op", "skip", "ids*"),
+    idempotent=True,
 )
-DISCARD = LuaScript(
-    "taskqueue", "discard", keys=("base",), args=("queue", "shelf", "up_to_ms", "limit", "op", "ids*"), idempotent=True
+DELETE_TASKS = LuaScript(
+    "taskqueue",
+    "admin/delete_tasks",
+    keys=("base",),
+    args=("queue", "shelf", "up_to_ms", "limit", "op", "ids*"),
+    idempotent=True,
 )
-PURGE = LuaScript("taskqueue", "purge", keys=("base",), args=("queue", "op"), idempotent=True)
-UNPURGE = LuaScript("taskqueue", "unpurge", keys=("base",), args=("queue", "bin", "limit", "op"), idempotent=True)
-EMPTY_BINS = LuaScript("taskqueue", "empty_bins", keys=("base",), args=("keep_ms", "limit"), idempotent=True)
+PURGE = LuaScript("taskqueue", "admin/purge", keys=("base",), args=("queue", "op"), idempotent=True)
+RESTORE = LuaScript("taskqueue", "admin/restore", keys=("base",), args=("queue", "bin", "limit", "op"), idempotent=True)
+DELETE_TRASH = LuaScript("taskqueue", "admin/delete_trash", keys=("base",), args=("keep_ms", "limit"), idempotent=True)
 
-ANNOUNCE = LuaScript("taskqueue", "announce", keys=("base",), args=("poller", "keep_ms", "rows*"), idempotent=True)
-FIRE = LuaScript(
-    "taskqueue", "fire", keys=("base",), args=("poller", "name", "slot_ms", "next_ms", "rest*"), idempotent=True
+REGISTER_SCHEDULES = LuaScript(
+    "taskqueue", "schedules/register_schedules", keys=("base",), args=("poller", "keep_ms", "rows*"), idempotent=True
 )
-SCHEDULES = LuaScript("taskqueue", "schedules", keys=("base",), args=("limit",), idempotent=True)
+ENQUEUE_SLOT = LuaScript(
+    "taskqueue",
+    "schedules/enqueue_slot",
+    keys=("base",),
+    args=("poller", "name", "slot_ms", "next_ms", "rest*"),
+    idempotent=True,
+)
+LIST_SCHEDULES = LuaScript("taskqueue", "schedules/list_schedules", keys=("base",), args=("limit",), idempotent=True)
 
 
 def base_key() -> str:

@@ -14,7 +14,7 @@ from django_redis_components.core.protocol import Batch, Flow, Read, Wait, Withi
 from django_redis_components.core.units import to_seconds
 from django_redis_components.taskqueue.exceptions import TaskResultDoesNotExist, WaitTimeout
 from django_redis_components.taskqueue.store.messages import Message, call_for, calls_for
-from django_redis_components.taskqueue.store.scripts import WATCH, base_key, record_key
+from django_redis_components.taskqueue.store.scripts import REGISTER_WAITER, base_key, record_key
 
 #: Bytes of randomness in an id: 120 bits, 20 characters.
 ID_BYTES = 15
@@ -97,7 +97,7 @@ def wait(task_id: str, timeout: float | None) -> Flow[tuple[Fields, list[bytes]]
     """Wait until the task has finished; the value is its record and failures."""
     allowed_s = float("inf") if timeout is None else to_seconds(timeout, "timeout", zero=True)
     deadline = time.monotonic() + allowed_s
-    seen = yield Within(allowed_s, WATCH(base=base_key(), id=task_id))
+    seen = yield Within(allowed_s, REGISTER_WAITER(base=base_key(), id=task_id))
     while seen == 0:
         remaining_s = deadline - time.monotonic()
         if remaining_s <= 0:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import registry
-from django_redis_components.taskqueue.store.scripts import UNPARK, base_key
+from django_redis_components.taskqueue.store.scripts import REQUEUE_UNREGISTERED, base_key
 
 logger = logging.getLogger("django_redis_components.taskqueue")
 
@@ -18,7 +18,7 @@ def unpark(queues: Sequence[str], using: str) -> None:
     for queue in queues:
         seen, skip, total, up_to_ms = 1, 0, 0, b""
         while seen:
-            call = UNPARK(base=base_key(), queue=queue, skip=skip, up_to_ms=up_to_ms, names=names)
+            call = REQUEUE_UNREGISTERED(base=base_key(), queue=queue, skip=skip, up_to_ms=up_to_ms, names=names)
             seen, stayed, back, up_to_ms = client.execute(call)
             skip, total = skip + stayed, total + back
         if total:

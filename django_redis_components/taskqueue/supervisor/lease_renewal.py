@@ -15,7 +15,7 @@ from redis.exceptions import RedisError
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Call
-from django_redis_components.taskqueue.store.scripts import RENEW, base_key
+from django_redis_components.taskqueue.store.scripts import RENEW_LEASES, base_key
 from django_redis_components.taskqueue.supervisor.child import Child
 
 logger = logging.getLogger("django_redis_components.taskqueue")
@@ -36,7 +36,7 @@ def renew(children: Sequence[Child], lease_s: float, using: str) -> str:
 
 
 def _renewal_of(child: Child, lease_s: float) -> Call:
-    return RENEW(
+    return RENEW_LEASES(
         base=base_key(),
         worker=child.worker_id,
         lease_ms=round(lease_s * 1_000),

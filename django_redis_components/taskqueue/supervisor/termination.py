@@ -17,7 +17,7 @@ from redis.exceptions import RedisError
 from django_redis_components.core.client import connections
 from django_redis_components.core.outage_log import Outage
 from django_redis_components.taskqueue.store.job import Ack
-from django_redis_components.taskqueue.store.scripts import HELD, base_key
+from django_redis_components.taskqueue.store.scripts import WORKER_LEASES, base_key
 from django_redis_components.taskqueue.supervisor.child import Child
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
 
@@ -101,7 +101,7 @@ class Endings:
         client, held, offset = connections.client(self._using), [], 0
         while True:
             seen, found = client.execute(
-                HELD(base=base_key(), worker=worker_id, queue=queue, offset=offset, limit=CHUNK)
+                WORKER_LEASES(base=base_key(), worker=worker_id, queue=queue, offset=offset, limit=CHUNK)
             )
             held += [(int(accepted_us), task_id.decode(), token.decode()) for accepted_us, task_id, token in found]
             offset += seen

@@ -11,7 +11,7 @@ from django_redis_components import taskqueue
 from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import TaskResult, chain, get_queue, registry
 from django_redis_components.taskqueue.poller import Poller
-from django_redis_components.taskqueue.store.scripts import ANNOUNCE
+from django_redis_components.taskqueue.store.scripts import REGISTER_SCHEDULES
 from tests.support import Store, eventually
 from tests.taskqueue.support import (
     Ack,
@@ -127,7 +127,9 @@ def busy_store(store: Store, settings: Any, monkeypatch: pytest.MonkeyPatch) -> 
     store.raw.delete(base_key(store, "rolled"))
     recover()
     rows = ["nightly", 1, "0 3 * * *", 0, "{}"]
-    connections.client().execute(ANNOUNCE(base=base_key(store), poller="here:poller", keep_ms=1_000, rows=rows))
+    connections.client().execute(
+        REGISTER_SCHEDULES(base=base_key(store), poller="here:poller", keep_ms=1_000, rows=rows)
+    )
     Poller(connections.client()).step()
     return store
 

@@ -20,7 +20,7 @@ from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.schedules import scheduler as firing
 from django_redis_components.taskqueue.schedules.schedule import Schedule
 from django_redis_components.taskqueue.schedules.scheduler import KEEP_MS
-from django_redis_components.taskqueue.store.scripts import ANNOUNCE, ENQUEUE, FIRE
+from django_redis_components.taskqueue.store.scripts import ENQUEUE, ENQUEUE_SLOT, REGISTER_SCHEDULES
 from django_redis_components.taskqueue.store.scripts import base_key as tag
 from tests.support import Proxy, Store, eventually
 from tests.taskqueue.clockworks import (
@@ -55,7 +55,7 @@ def at_fault(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 def fire(schedule: Schedule, slot_ms: int, poller: str) -> tuple[int, int]:
     rest = schedule.message(slot_ms).arguments
-    call = FIRE(base=tag(), poller=poller, name=schedule.name, slot_ms=slot_ms, next_ms=0, rest=rest)
+    call = ENQUEUE_SLOT(base=tag(), poller=poller, name=schedule.name, slot_ms=slot_ms, next_ms=0, rest=rest)
     code, last_ms = connections.client().execute(call)
     return code, last_ms
 
@@ -210,7 +210,7 @@ def test_who_is_not_the_active_poller_sends_nothing(store: Store) -> None:
     announced(poller, store, last_ms=slot_ms - 1)
 
     assert fire(schedule, slot_ms, "somebody:1") == (-2, slot_ms - 1)
-    call = ANNOUNCE(base=tag(), poller="somebody:1", keep_ms=0, rows=("other", 1, "daily", 0, "{}"))
+    call = REGISTER_SCHEDULES(base=tag(), poller="somebody:1", keep_ms=0, rows=("other", 1, "daily", 0, "{}"))
     assert connections.client().execute(call) == []
 
     assert waiting(store) == []

@@ -102,7 +102,7 @@ def test_moving_counts_from_the_first_time(
     queue: Queue, proxy: Proxy, redis_server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     result = note.using(run_after=60).enqueue("a")
-    lose_reply(proxy, control.MOVE)
+    lose_reply(proxy, control.RESCHEDULE)
     due: list[bytes] = []
     monkeypatch.setattr("django_redis_components.core.client.retry.random.uniform", lambda *_: look() and 0.0)
 
@@ -120,7 +120,7 @@ def test_running_now_is_no_error_when_a_worker_was_faster(
     queue: Queue, proxy: Proxy, redis_server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     result = note.using(run_after=60).enqueue("a")
-    lose_reply(proxy, control.MOVE)
+    lose_reply(proxy, control.RESCHEDULE)
     monkeypatch.setattr("django_redis_components.core.client.retry.random.uniform", lambda *_: work_off() and 0.0)
 
     far(result).run_now()
@@ -131,7 +131,7 @@ def test_running_now_is_no_error_when_a_worker_was_faster(
 @pytest.mark.parametrize("named", [False, True])
 def test_retrying_counts_each_task_once(queue: Queue, proxy: Proxy, named: bool) -> None:
     ids = [result.id for result in fail_many(700)]
-    lose_reply(proxy, control.REQUEUE)
+    lose_reply(proxy, control.RETRY_FAILED)
 
     assert queue.retry_failed(ids if named else None) == 700
 
@@ -144,7 +144,7 @@ def test_deleting_counts_each_task_once(
     queue: Queue, proxy: Proxy, verb: str, make: Callable[[int], list[TaskResult]], named: bool
 ) -> None:
     ids = [result.id for result in make(30)]
-    lose_reply(proxy, control.DISCARD)
+    lose_reply(proxy, control.DELETE_TASKS)
 
     assert getattr(queue, verb)(ids if named else None) == 30
 
@@ -178,7 +178,7 @@ def test_undoing_a_purge_counts_each_task_once(
     monkeypatch.setattr(control, "CHUNK", chunk)
     note.enqueue_many([((number,), {}) for number in range(9)])
     purge = get_queue("default").purge()
-    lose_reply(proxy, control.UNPURGE)
+    lose_reply(proxy, control.RESTORE)
 
     assert queue.undo_purge(purge) == 9
 
@@ -188,7 +188,7 @@ def test_undoing_a_purge_counts_each_task_once(
 
 def test_listing(queue: Queue, proxy: Proxy) -> None:
     result = note.enqueue("a")
-    lose_reply(proxy, control.PAGE)
+    lose_reply(proxy, control.LIST_TASKS)
 
     assert [each.id for each in queue.jobs("ready")] == [result.id]
 

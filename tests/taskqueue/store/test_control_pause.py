@@ -11,7 +11,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue import get_queue
 from django_redis_components.taskqueue.stats import overview as inspect
-from django_redis_components.taskqueue.store.scripts import TEND
+from django_redis_components.taskqueue.store.scripts import MAINTAIN
 from django_redis_components.taskqueue.worker import job_source as supply
 from tests.support import Store, eventually, run_async, run_together
 from tests.taskqueue.support import (
@@ -51,7 +51,7 @@ def waits_begun(store: Store) -> int:
 def tend() -> list[Any]:
     """A poller's round: [holds, next_due_ms, now_us, recovered, next, busy]."""
     settings = {"hold_ms": 10_000, "lease_ms": 15_000, "prune": 0, "keep_ms": 60_000, "failed_limit": 100}
-    call = TEND(
+    call = MAINTAIN(
         base=tag(),
         poller="here:poller",
         contact="",

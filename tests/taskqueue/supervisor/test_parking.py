@@ -11,7 +11,7 @@ import pytest
 from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import TaskResultStatus, get_queue, registry
 from django_redis_components.taskqueue.store.job import Ack
-from django_redis_components.taskqueue.store.scripts import UNPARK
+from django_redis_components.taskqueue.store.scripts import REQUEUE_UNREGISTERED
 from django_redis_components.taskqueue.store.unregistered import unpark
 from tests.support import Store
 from tests.taskqueue.support import base_key, new_fetcher, queue_key, settle_now, work_off
@@ -122,7 +122,7 @@ def test_what_another_worker_parks_again_meanwhile_is_left_to_the_next_time(
     def execute(self: Any, call: Any) -> Any:
         nonlocal calls
         reply = unparking(self, call)
-        if call.script is UNPARK:
+        if call.script is REQUEUE_UNREGISTERED:
             calls += 1
             assert calls < 10, "it goes on for as long as the other worker parks"
             old = new_fetcher(worker="old:1")

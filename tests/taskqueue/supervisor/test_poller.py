@@ -14,7 +14,7 @@ import pytest
 from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import poller as poller_module
 from django_redis_components.taskqueue.poller import HOLD_MS, Poller
-from django_redis_components.taskqueue.store.scripts import RENEW
+from django_redis_components.taskqueue.store.scripts import RENEW_LEASES
 from django_redis_components.taskqueue.store.scripts import base_key as tag
 from tests.support import Proxy, Store, eventually
 from tests.taskqueue.support import (
@@ -353,7 +353,7 @@ def test_supervisor_that_renews_first_after_a_gap_puts_the_recovery_off(
     contact(redis_server, last_ms=-16_000, hold_ms=-1)
 
     pairs = ["some-task", "some-token"] if leases else []
-    connections.client().execute(RENEW(base=tag(), worker="here", lease_ms=30_000, info="{}", leases=pairs))
+    connections.client().execute(RENEW_LEASES(base=tag(), worker="here", lease_ms=30_000, info="{}", leases=pairs))
     next_round(poller)
 
     assert waits_in_front(redis_server) == []
@@ -365,7 +365,7 @@ def test_shortest_lease_in_use_decides_what_a_gap_is(redis_server: Store, settin
     lose_a_task(redis_server)
     poller = new_poller()
     next_round(poller)
-    connections.client().execute(RENEW(base=tag(), worker="other", lease_ms=10_000, info="{}", leases=[]))
+    connections.client().execute(RENEW_LEASES(base=tag(), worker="other", lease_ms=10_000, info="{}", leases=[]))
     contact(redis_server, last_ms=-6_000, hold_ms=-1)
 
     next_round(poller)
@@ -389,7 +389,7 @@ def test_lease_of_a_dead_worker_ends_although_the_clock_was_set_back(redis_serve
 
     assert poller.holds, "the place of a dead poller is taken"
     assert redis_server.raw.zscore(base_key(redis_server, "workers"), "dead") is None
-    renewal = RENEW(base=tag(), worker="alive", lease_ms=30_000, info="{}", leases=[job.id, job.token])
+    renewal = RENEW_LEASES(base=tag(), worker="alive", lease_ms=30_000, info="{}", leases=[job.id, job.token])
     assert connections.client().execute(renewal) == [[], []]
     contact(redis_server, hold_ms=-1)
     next_round(poller)

@@ -15,7 +15,7 @@ from django_redis_components.taskqueue import (
     get_queue,
 )
 from django_redis_components.taskqueue.store.job import Ack, Job
-from django_redis_components.taskqueue.store.scripts import RENEW
+from django_redis_components.taskqueue.store.scripts import RENEW_LEASES
 from django_redis_components.taskqueue.store.scripts import base_key as tag
 from django_redis_components.taskqueue.worker.execution import cancelled, execute
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
@@ -51,7 +51,7 @@ def leased(result: TaskResult, worker: str = WORKER) -> tuple[Fetcher, Job]:
 def asked_to_end(fetcher: Fetcher) -> dict[str, float]:
     """What a heartbeat tells: tasks that shall end, and the milliseconds that they have."""
     leases = [part for pair in fetcher.held.items() for part in pair]
-    call = RENEW(base=tag(), worker=WORKER, lease_ms=15_000, info="{}", leases=leases)
+    call = RENEW_LEASES(base=tag(), worker=WORKER, lease_ms=15_000, info="{}", leases=leases)
     _, asked = connections.client().execute(call)
     return {task_id.decode(): left_ms for task_id, left_ms in zip(asked[::2], asked[1::2], strict=True)}
 

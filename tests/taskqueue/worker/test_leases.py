@@ -10,7 +10,7 @@ import pytest
 from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import TaskFailed, get_queue
 from django_redis_components.taskqueue.store.job import Ack
-from django_redis_components.taskqueue.store.scripts import RENEW
+from django_redis_components.taskqueue.store.scripts import RENEW_LEASES
 from django_redis_components.taskqueue.worker.execution import execute
 from tests.support import Store, run_together
 from tests.taskqueue.support import (
@@ -209,7 +209,7 @@ def renew(worker: str, leases: dict[str, str], lease_ms: int = 30_000) -> list[s
     """The supervisor's renewal; the value is what is lost."""
     pairs = [part for pair in leases.items() for part in pair]
     info = json.dumps({"pid": 1})
-    call = RENEW(base=tag(), worker=worker, lease_ms=lease_ms, info=info, leases=pairs)
+    call = RENEW_LEASES(base=tag(), worker=worker, lease_ms=lease_ms, info=info, leases=pairs)
     return [task_id.decode() for task_id in connections.client().execute(call)[0]]
 
 
