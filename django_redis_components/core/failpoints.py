@@ -1,18 +1,22 @@
-"""Named points at which a crash test may kill the process.
+"""Failpoints: named places in the code where a crash test may kill the process.
 
-Nothing is installed in a running site: `point` costs one look at a global.
+A running site sets no hook: each failpoint then costs one check of a global variable.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-#: Set by crash tests only. Gets the name of the point that is passed.
+#: Set by crash tests only. Called with the name of each failpoint that is reached.
 hook: Callable[[str], None] | None = None
 
 
-def point(name: str) -> None:
-    """Pass the named point: after_pop, before_body, after_effect, before_ack, before_tend, after_tend,
-    before_fire, after_fire."""
+def reach(name: str) -> None:
+    """Call the hook, if a test has set one.
+
+    Args:
+        name: after_fetch, before_run, after_run, before_ack, before_maintain, after_maintain, before_fire or
+            after_fire.
+    """
     if hook is not None:
         hook(name)

@@ -1,7 +1,7 @@
-"""What is said while Redis is away: at once, then once in a while, and when it is back.
+"""Log messages about a Redis outage: one when it starts, a reminder every 30 s, and one when it ends.
 
-Each thread of a worker tries again for itself about twice a second: said each time, an outage of an hour would be
-tens of thousands of lines in which nobody finds the first.
+Each thread of a worker retries about twice a second. Without this limit, an outage of an hour would write tens of
+thousands of log lines.
 """
 
 from __future__ import annotations
@@ -12,62 +12,64 @@ from collections.abc import Callable
 
 from redis.exceptions import ResponseError
 
-from django_redis_components.core.client import retry as recovery
+from django_redis_components.core.client import retry
 from django_redis_components.core.exceptions import SlotMigrating
 
-#: Seconds after which an outage that goes on is spoken of again. Lower: more lines in the log.
-SAY_AGAIN_S = 30.0
+#: Seconds between two messages about the same outage. Lower: more log lines.
+REMINDER_S = 30.0
 
 
-def cause(exc: Exception) -> str:
-    """What is wrong, for the log."""
+def describe_error(exc: Exception) -> str:
+    """Return the cause of a failed request, for the log."""
     if isinstance(exc, SlotMigrating):
         return f"The queue's Cluster slot is being moved ({exc})"
-    what = "Redis refuses what it is sent" if is_refusal(exc) else "Redis is away"
-    return f"{what} ({type(exc).__name__}: {exc})"
+    problem = "Redis rejected the request" if is_error_reply(exc) else "Redis is unavailable"
+    return f"{problem} ({type(exc).__name__}: {exc})"
 
 
-def is_refusal(exc: BaseException) -> bool:
-    """Whether the server has answered, and said that it does not do what it was sent."""
-    return isinstance(exc, ResponseError) and not isinstance(exc, recovery.REFUSED)
+def is_error_reply(exc: BaseException) -> bool:
+    """Return whether the server replied with an error that a retry does not resolve."""
+    return isinstance(exc, ResponseError) and not isinstance(exc, retry.REFUSED)
 
 
-class Outage:
-    """The outage that one loop sees; its threads may share it.
+class OutageLog:
+    """The outage that one loop observes. Threads may share it.
 
     Attributes:
-        is_on: whether Redis was away when last somebody told.
+        is_active: whether the last reported event was a failure.
     """
 
-    def __init__(self, warn: Callable[[str], object], relieve: Callable[[str], object], who: str = "") -> None:
-        """Args:
-        warn, relieve: how the text for trouble, and for its end, is said.
-        who: stands before the text for its end.
+    def __init__(self, warn: Callable[[str], object], info: Callable[[str], object], prefix: str = "") -> None:
+        """
+        Args:
+            warn: logs a failure.
+            info: logs the end of the outage.
+            prefix: precedes the message about the end.
         """
         self._warn = warn
-        self._relieve = relieve
-        self._who = who
-        self._guard = threading.Lock()
-        self._began_at = 0.0
-        self._said_at = 0.0
-        self.is_on = False
+        self._info = info
+        self._prefix = prefix
+        self._lock = threading.Lock()
+        self._started_at = 0.0
+        self._logged_at = 0.0
+        self.is_active = False
 
-    def tell(self, text: str) -> None:
-        """Redis is away: say so, unless it was just said."""
+    def failed(self, text: str) -> None:
+        """Log a failed request, unless one was logged in the last `REMINDER_S`."""
         now = time.monotonic()
-        with self._guard:
-            if self.is_on and now < self._said_at + SAY_AGAIN_S:
+        with self._lock:
+            if self.is_active and now < self._logged_at + REMINDER_S:
                 return
-            if not self.is_on:
-                self.is_on, self._began_at = True, now
-            self._said_at = now
+            if not self.is_active:
+                self.is_active, self._started_at = True, now
+            self._logged_at = now
         self._warn(text)
 
-    def over(self) -> None:
-        """Redis answers: say so, if it was away."""
-        if not self.is_on:
+    def succeeded(self) -> None:
+        """Log the end of the outage, if there was one."""
+        if not self.is_active:
             return
-        with self._guard:
-            was_on, self.is_on = self.is_on, False
-        if was_on:
-            self._relieve(f"{self._who}Redis answers again, after {time.monotonic() - self._began_at:.1f} s.")
+        with self._lock:
+            was_active, self.is_active = self.is_active, False
+        if was_active:
+            self._info(f"{self._prefix}Redis is available again after {time.monotonic() - self._started_at:.1f} s.")

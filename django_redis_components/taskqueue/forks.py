@@ -1,12 +1,12 @@
-"""What a forked process must not inherit from a worker, supervisor or poller: signal handlers, pipes, and their work.
+"""Keep forked children from acting as the worker, supervisor or poller that forked them.
 
-A task may fork: by `os.fork`, `multiprocessing`, or `subprocess` with `preexec_fn`. The child has the thread that
-forked and a copy of everything else. It gets default signal handlers, and our pipes are closed in it; a task function
-that ends in the child ends the child (`leave_if_forked`). So the child never settles a task, fetches one or renews a
-lease.
+A task may fork: with `os.fork`, `multiprocessing`, or `subprocess` with `preexec_fn`. The child has the thread that
+forked and a copy of everything else. In the child, default signal handlers are restored, the parent's pipes are closed,
+and the process exits when the task function ends (`exit_if_forked`). So a child never settles a task, fetches one, or
+renews a lease.
 
-Signals are blocked in the forking thread until the child has its default handlers: one that arrives
-earlier would be lost, or be taken by our handler, and `Process.terminate()` would not end the process.
+The forking thread blocks signals until the child has its default handlers. Otherwise an early signal would be lost, or
+handled by the parent's handler, and `Process.terminate()` would not end the child.
 """
 
 from __future__ import annotations
@@ -25,70 +25,74 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _process_id = os.getpid()
-#: Handlers that `handle` has installed in this process.
+#: Handlers that `set_signal_handler` has installed in this process.
 _handlers: dict[int, Callable[..., Any]] = {}
-#: Descriptors that are closed in a forked child.
+#: File descriptors that are closed in a forked child.
 _descriptors: set[int] = set()
-#: Called in a forked child.
+#: Functions that are called in a forked child.
 _callbacks: list[Callable[[], object]] = []
 
 
-class _OfThread(threading.local):
+class _ThreadState(threading.local):
     """The signal mask of a thread before it forked."""
 
-    mask: set[int] | None = None
+    signal_mask: set[int] | None = None
 
 
-_of_thread = _OfThread()
+_thread_state = _ThreadState()
 
 
-def handle(number: int, handler: Callable[..., Any]) -> None:
+def set_signal_handler(number: int, handler: Callable[..., Any]) -> None:
     """Install a signal handler that forked children do not inherit."""
     signal.signal(number, handler)
     _handlers[number] = handler
 
 
-def wake_by_signals(fd: int) -> None:
-    """Have the number of each signal written to a descriptor; not in forked children."""
+def set_wakeup_fd(fd: int) -> None:
+    """Have the number of each signal written to a file descriptor, but not in forked children."""
     signal.set_wakeup_fd(fd, warn_on_full_buffer=False)
 
 
 def close_in_children(*descriptors: int) -> None:
-    """Have these descriptors closed in forked children. They stay open as long as this process lives."""
+    """Close these file descriptors in forked children. They must stay open in this process until it exits."""
     _descriptors.update(descriptors)
 
 
 def call_in_children(callback: Callable[[], object]) -> None:
-    """Have this called in forked children, in the thread that forked. It must not raise."""
+    """Call this in forked children, in the thread that forked. It must not raise."""
     _callbacks.append(callback)
 
 
-def leave_if_forked(pid: int, exc: BaseException | None = None) -> None:
-    """End this process here if it is not the one with this id: a task has forked it, and its function has ended in it.
+def exit_if_forked(pid: int, exc: BaseException | None = None) -> None:
+    """Exit if this process is a fork of the process `pid`: the task function that forked it has ended in it.
 
-    The exit code is that of a Python program which ends so: 0, the code of SystemExit, or 1 with a traceback.
-    Nothing of ours runs in between: locks of threads that are not here any more may be held for ever.
+    The exit code is that of a Python program: 0, the code of `SystemExit`, or 1 with a traceback. No other code runs
+    before the exit: a lock that another thread of the parent held is never released in the child.
 
     Args:
-        exc: what the function has raised.
+        pid: the process that started the task.
+        exc: the exception that the function raised.
     """
     if os.getpid() != pid:
-        _leave(exc)
+        _exit(exc)
 
 
 def process_id() -> int:
-    """The id of this process, without asking the kernel."""
+    """Return the id of this process without a system call."""
     return _process_id
 
 
-def refuse_in_child(pid: int) -> None:
-    """As `leave_if_forked`, for what stands behind that check: cheaper, and blind to a fork without Python's hooks."""
+def exit_in_child(pid: int) -> None:
+    """Exit if this process is a fork of the process `pid`.
+
+    It is cheaper than `exit_if_forked`, but does not detect a fork that bypasses Python's hooks.
+    """
     if _process_id != pid:
-        _leave(None)
+        _exit(None)
 
 
-class ForkSafeThreads(ThreadPoolExecutor):
-    """Threads for parts of a coroutine. A process that is forked in one of them ends where the part ends.
+class ForkSafeExecutor(ThreadPoolExecutor):
+    """Threads for the synchronous parts of a coroutine. A process forked in such a part exits at its end.
 
     Attributes:
         is_used: whether anything was submitted.
@@ -106,13 +110,13 @@ def _call(pid: int, func: Callable[..., R], /, *args: Any, **kwargs: Any) -> R:
     try:
         value = func(*args, **kwargs)
     except BaseException as exc:
-        leave_if_forked(pid, exc)
+        exit_if_forked(pid, exc)
         raise
-    leave_if_forked(pid)
+    exit_if_forked(pid)
     return value
 
 
-def _leave(exc: BaseException | None) -> NoReturn:
+def _exit(exc: BaseException | None) -> NoReturn:
     code = 1
     try:
         code = _exit_code(exc)
@@ -134,18 +138,18 @@ def _exit_code(exc: BaseException | None) -> int:
     return 1
 
 
-def _before() -> None:
+def _before_fork() -> None:
     if _handlers:
-        _of_thread.mask = signal.pthread_sigmask(signal.SIG_BLOCK, _handlers)
+        _thread_state.signal_mask = signal.pthread_sigmask(signal.SIG_BLOCK, _handlers)
 
 
-def _after_in_parent() -> None:
-    mask, _of_thread.mask = _of_thread.mask, None
+def _after_fork_in_parent() -> None:
+    mask, _thread_state.signal_mask = _thread_state.signal_mask, None
     if mask is not None:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-def _after_in_child() -> None:
+def _after_fork_in_child() -> None:
     global _process_id
     _process_id = os.getpid()
     if _handlers:
@@ -163,7 +167,7 @@ def _after_in_child() -> None:
     _callbacks.clear()
     for callback in callbacks:
         callback()
-    _after_in_parent()
+    _after_fork_in_parent()
 
 
-os.register_at_fork(before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child)
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

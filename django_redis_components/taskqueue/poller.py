@@ -18,13 +18,12 @@ from collections.abc import Sequence
 
 from redis.exceptions import RedisError
 
-from django_redis_components.core import conf
-from django_redis_components.core import failpoints as faults
+from django_redis_components.core import conf, failpoints
 from django_redis_components.core import serialization as arguments
 from django_redis_components.core.client.clients import Client
 from django_redis_components.core.client.slot_migration import slot_wait_limit
 from django_redis_components.core.client.wakeup_listener import BellWaiter
-from django_redis_components.core.outage_log import Outage, cause
+from django_redis_components.core.outage_log import OutageLog, describe_error
 from django_redis_components.core.protocol import Command, run
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue.exceptions import WorkerLost
@@ -87,7 +86,7 @@ class Poller:
         self._next_at = 0.0
         self._wake_fd = wake_fd
         self._away = False
-        self._outage = Outage(logger.warning, logger.info, "Poller: ")
+        self._outage = OutageLog(logger.warning, logger.info, "Poller: ")
         self._pause_s = FIRST_PAUSE_S
         self.holds = False
 
@@ -99,7 +98,7 @@ class Poller:
             with slot_wait_limit(0):  # it counts as an outage, after which workers need time to renew their leases
                 self._next_at = time.monotonic() + self._round()
             self._away = False
-            self._outage.over()
+            self._outage.succeeded()
             self._pause_s = FIRST_PAUSE_S
         # Tested; but Python 3.11 stops tracing a frame that an error reaches through nested generators.
         except RedisError as exc:  # pragma: no cover
@@ -137,9 +136,9 @@ class Poller:
         """One round; the value is the number of seconds until the next."""
         now = time.monotonic()
         prune = now >= self._prune_at
-        faults.point("before_tend")
+        failpoints.reach("before_maintain")
         holds, due_ms, now_us, recovered = self._tend(prune)
-        faults.point("after_tend")
+        failpoints.reach("after_maintain")
         self._note(holds, recovered)
         round_s = self._idle_round_s if self._contact == "idle" else self._round_s
         until_due_s = max(0.0, (due_ms - now_us / 1_000) / 1_000) if due_ms else round_s
@@ -192,7 +191,7 @@ class Poller:
 
     def _trouble(self, exc: RedisError) -> None:
         """Say so, and try again after a pause."""
-        self._outage.tell(f"Poller: {cause(exc)}; trying again.")
+        self._outage.failed(f"Poller: {describe_error(exc)}; trying again.")
         self._next_at = time.monotonic() + random.uniform(self._pause_s / 4, self._pause_s)
         self._pause_s = min(ERROR_PAUSE_S, 2 * self._pause_s)
         self._away = True

@@ -14,7 +14,7 @@ from django_redis_components.core import keys
 from django_redis_components.core.client import connections
 from django_redis_components.core.client.retry import HOPELESS, REFUSED
 from django_redis_components.core.client.slot_migration import slot_wait_limit
-from django_redis_components.core.outage_log import Outage
+from django_redis_components.core.outage_log import OutageLog
 from django_redis_components.core.protocol import Command
 from django_redis_components.taskqueue import forks, registry
 from django_redis_components.taskqueue.options import check_queue
@@ -71,7 +71,7 @@ def run_worker(
     health = Health(health_file, health_address)
     stops, _ = _listen()
     quiets: list[int] = []
-    forks.handle(QUIET, lambda got, _: quiets.append(got))
+    forks.set_signal_handler(QUIET, lambda got, _: quiets.append(got))
     _persist(lambda: _warn_of_eviction(using), say, stops, watched)
     _persist(lambda: unpark(options.queues, using), say, stops, watched)
     if stops:
@@ -114,9 +114,9 @@ def _listen() -> tuple[list[int], int]:
     wake_fd, write_fd = os.pipe()
     os.set_blocking(write_fd, False)
     forks.close_in_children(wake_fd, write_fd)
-    forks.wake_by_signals(write_fd)
+    forks.set_wakeup_fd(write_fd)
     for number in STOP_SIGNALS:
-        forks.handle(number, lambda got, _: stops.append(got))
+        forks.set_signal_handler(number, lambda got, _: stops.append(got))
     return stops, wake_fd
 
 
@@ -134,7 +134,7 @@ def _discover(watched: Watched | None) -> None:
 
 def _persist(step: Callable[[], None], say: Say, stops: Sequence[int], watched: Watched | None = None) -> None:
     """Take a step, again and again while Redis is away. Wrong credentials or an old server end it at once."""
-    outage = Outage(say, say)
+    outage = OutageLog(say, say)
     while not stops and not (watched and watched.is_alone()):
         try:
             with slot_wait_limit(0):  # a signal that came meanwhile is looked at between two tries
@@ -142,10 +142,10 @@ def _persist(step: Callable[[], None], say: Say, stops: Sequence[int], watched: 
         except RedisError as exc:
             if not _passing(exc):
                 raise
-            outage.tell(f"Waiting for Redis: {exc}")
+            outage.failed(f"Waiting for Redis: {exc}")
             time.sleep(START_RETRY_S)
         else:
-            outage.over()
+            outage.succeeded()
             return
 
 

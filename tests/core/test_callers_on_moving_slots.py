@@ -65,8 +65,8 @@ def test_a_worker_says_what_it_waits_for_and_that_it_goes_on(cluster: Store, cap
         move.finish()
         tasks.note.enqueue("after")
         eventually(lambda: tasks.noted == ["before", "after"])
-        eventually(lambda: "Redis answers again" in caplog.text)
-    assert "Redis is away" not in caplog.text
+        eventually(lambda: "Redis is available again" in caplog.text)
+    assert "Redis is unavailable" not in caplog.text
 
 
 def test_a_worker_stops_while_the_slot_of_its_queue_moves(cluster: Store) -> None:

@@ -1,4 +1,4 @@
-"""An outage is spoken of when it begins, once in a while, and when it is over."""
+"""The log of an outage: one message at its start, reminders, and one message at its end."""
 
 from __future__ import annotations
 
@@ -6,42 +6,42 @@ import re
 
 import pytest
 
-from django_redis_components.core import outage_log as outages
-from django_redis_components.core.outage_log import Outage
+from django_redis_components.core import outage_log
+from django_redis_components.core.outage_log import OutageLog
 from tests.support import run_together
 
 
-def test_what_was_just_said_is_not_said_again() -> None:
-    said: list[str] = []
-    outage = Outage(said.append, said.append, "Poller: ")
+def test_repeated_failures_are_logged_once() -> None:
+    messages: list[str] = []
+    outage = OutageLog(messages.append, messages.append, "Poller: ")
 
-    run_together(8, lambda number: [outage.tell("away") for _ in range(100)])
-    run_together(8, lambda number: outage.over())
+    run_together(8, lambda number: [outage.failed("away") for _ in range(100)])
+    run_together(8, lambda number: outage.succeeded())
 
-    assert said[0] == "away"
-    assert re.fullmatch(r"Poller: Redis answers again, after \d+\.\d s\.", said[1])
-    assert len(said) == 2
+    assert messages[0] == "away"
+    assert re.fullmatch(r"Poller: Redis is available again after \d+\.\d s\.", messages[1])
+    assert len(messages) == 2
 
 
-def test_an_outage_that_goes_on_is_spoken_of_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outages, "SAY_AGAIN_S", 0.0)
-    said: list[str] = []
-    outage = Outage(said.append, said.append)
+def test_a_lasting_outage_is_logged_again_after_the_reminder_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outage_log, "REMINDER_S", 0.0)
+    messages: list[str] = []
+    outage = OutageLog(messages.append, messages.append)
 
     for number in range(3):
-        outage.tell(f"away {number}")
+        outage.failed(f"away {number}")
 
-    assert said == ["away 0", "away 1", "away 2"]
+    assert messages == ["away 0", "away 1", "away 2"]
 
 
-def test_the_next_outage_is_said_at_once_and_no_outage_not_at_all() -> None:
-    said: list[str] = []
-    outage = Outage(said.append, lambda text: None)
+def test_the_next_outage_is_logged_at_once() -> None:
+    messages: list[str] = []
+    outage = OutageLog(messages.append, lambda text: None)
 
-    outage.over()
-    outage.tell("first")
-    outage.over()
-    outage.tell("second")
+    outage.succeeded()
+    outage.failed("first")
+    outage.succeeded()
+    outage.failed("second")
 
-    assert said == ["first", "second"]
-    assert outage.is_on
+    assert messages == ["first", "second"]
+    assert outage.is_active

@@ -14,7 +14,7 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from django_redis_components.core import failpoints as faults
+from django_redis_components.core import failpoints
 from django_redis_components.core.client.clients import Client
 from django_redis_components.core.protocol import Call
 from django_redis_components.taskqueue.schedules.schedule import Schedule
@@ -88,13 +88,13 @@ class Clockwork:
             if next_ms is not None and next_ms <= now_ms:
                 calls += self._calls(schedule, now_ms)
                 self._next_ms[schedule.name] = schedule.slots.following(now_ms)
-        faults.point("before_fire")
+        failpoints.reach("before_fire")
         for start in range(0, len(calls), CHUNK):
             some = calls[start : start + CHUNK]
             replies = self._client.execute_many([call for _, _, call in some])
             for (schedule, slot_ms, _), reply in zip(some, replies, strict=True):
                 self._note(schedule, slot_ms, reply, now_ms)
-        faults.point("after_fire")
+        failpoints.reach("after_fire")
 
     def _calls(self, schedule: Schedule, now_ms: int) -> list[tuple[Schedule, int, Call]]:
         """The calls that send what is due. A schedule that cannot be sent must not stop the others, or the poller."""

@@ -21,7 +21,7 @@ from redis.exceptions import RedisError
 from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.client.slot_migration import slot_wait_limit
-from django_redis_components.core.outage_log import Outage
+from django_redis_components.core.outage_log import OutageLog
 from django_redis_components.core.protocol import Command
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue import forks
@@ -76,7 +76,7 @@ class Supervisor:
         self._stops = 0
         self._quiet = False
         self._renew_at = 0.0
-        self._outage = Outage(logger.warning, logger.info, "Leases: ")
+        self._outage = OutageLog(logger.warning, logger.info, "Leases: ")
         self._unpark_at = time.monotonic() + UNPARK_S
         self._restart_at: list[float] = []
         self._short_lives = 0
@@ -93,13 +93,13 @@ class Supervisor:
         os.set_blocking(write_fd, False)
         os.set_blocking(read_fd, False)
         forks.close_in_children(read_fd, write_fd)
-        forks.wake_by_signals(write_fd)
+        forks.set_wakeup_fd(write_fd)
         for number in STOP_SIGNALS:
-            forks.handle(number, self._on_stop)
-        forks.handle(QUIET, self._on_quiet)
+            forks.set_signal_handler(number, self._on_stop)
+        forks.set_signal_handler(QUIET, self._on_quiet)
         if stops:
             return 0
-        forks.handle(signal.SIGCHLD, lambda *_: None)
+        forks.set_signal_handler(signal.SIGCHLD, lambda *_: None)
         for _ in range(self._count):
             self._start_child()
         if quiets:
@@ -245,10 +245,10 @@ class Supervisor:
         living = [child for child in self._children if child.fresh(self._lease_s)]
         trouble = renew(living, self._lease_s, self._using)
         if trouble:
-            self._outage.tell(trouble)
+            self._outage.failed(trouble)
             self._renew_at = time.monotonic() + 0.5
         elif living:
-            self._outage.over()
+            self._outage.succeeded()
 
     def _unpark(self) -> None:
         now = time.monotonic()

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from redis.exceptions import RedisError
 
 from django_redis_components.core.client import connections
-from django_redis_components.core.outage_log import Outage
+from django_redis_components.core.outage_log import OutageLog
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.store.scripts import WORKER_LEASES, base_key
 from django_redis_components.taskqueue.supervisor.child import Child
@@ -39,7 +39,7 @@ class Endings:
         self._using = using
         #: Workers that have ended, what is to be sent for each, and the queues in which its leases are looked up.
         self._left: list[tuple[str, Fetcher, tuple[str, ...]]] = []
-        self._outage = Outage(logger.warning, logger.info, "Ended processes: ")
+        self._outage = OutageLog(logger.warning, logger.info, "Ended processes: ")
         self._try_at = 0.0
 
     def next_at(self, children: Iterable[Child]) -> float:
@@ -90,11 +90,11 @@ class Endings:
                     self._hand_back(worker_id, queue, fetcher)
             # Tested; but Python 3.11 stops tracing a frame that an error reaches through nested generators.
             except RedisError as exc:  # pragma: no cover
-                self._outage.tell(f"What worker {worker_id} has left waits for Redis ({exc}).")
+                self._outage.failed(f"What worker {worker_id} has left waits for Redis ({exc}).")
                 self._try_at = time.monotonic() + TRY_AGAIN_S
                 return
             self._left.pop(0)
-            self._outage.over()
+            self._outage.succeeded()
 
     def _hand_back(self, worker_id: str, queue: str, fetcher: Fetcher) -> None:
         """The last one first, so that the first one that was accepted stands at the front."""

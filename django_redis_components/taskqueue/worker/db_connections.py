@@ -67,7 +67,7 @@ def close_all() -> None:
 async def own_thread() -> AsyncIterator[None]:
     """One thread for the synchronous parts of a coroutine (the ORM), whose connections are closed with it."""
     async with ThreadSensitiveContext() as context:
-        executor = forks.ForkSafeThreads(max_workers=1)
+        executor = forks.ForkSafeExecutor(max_workers=1)
         SyncToAsync.context_to_thread_executor[context] = executor
         try:
             yield

@@ -62,7 +62,7 @@ class EventLoop:
         with self._changed:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                self._loop.set_default_executor(forks.ForkSafeThreads(thread_name_prefix="asyncio"))
+                self._loop.set_default_executor(forks.ForkSafeExecutor(thread_name_prefix="asyncio"))
                 forks.call_in_children(self._stop_in_child)
                 threading.Thread(target=self._live, args=(self._loop,), name="event-loop", daemon=True).start()
         self._loop.call_soon_threadsafe(self._create, self._loop, make)
@@ -83,9 +83,9 @@ class EventLoop:
             try:
                 loop.run_forever()
             except BaseException:  # SystemExit, say, in a task that a coroutine has started and left alone
-                forks.leave_if_forked(pid, _end_of(self._forking))
+                forks.exit_if_forked(pid, _end_of(self._forking))
                 logger.exception("An error reached the event loop; it goes on.")
-            forks.leave_if_forked(pid, _end_of(self._forking))
+            forks.exit_if_forked(pid, _end_of(self._forking))
 
     def _stop_in_child(self) -> None:
         """In a forked child: only the step of the task that forked is finished, and no other callback runs.

@@ -13,8 +13,7 @@ from typing import Any
 from asgiref.sync import async_to_sync, sync_to_async
 from redis.exceptions import RedisError
 
-from django_redis_components.core import conf
-from django_redis_components.core import failpoints as faults
+from django_redis_components.core import conf, failpoints
 from django_redis_components.core import serialization as arguments
 from django_redis_components.core.exceptions import TryLater
 from django_redis_components.core.units import Seconds, to_ms
@@ -91,7 +90,7 @@ def _run(execution: Execution, run: ThreadRun) -> Ack:
         _look_at(databases.look_after_pause)
         execution.begin()
         value = run.call(_callable(execution.func), execution.args, execution.kwargs, execution.limits)
-        faults.point("after_effect")
+        failpoints.reach("after_run")
         ack = execution.succeeded(value)
     except BaseException as exc:  # noqa: BLE001 - whatever a task raises is its outcome
         return execution.told(execution.failed(exc), exc)
@@ -120,7 +119,7 @@ async def execute_on_loop(execution: Execution, run: CoroutineRun) -> Ack:
     async with databases.own_thread():
         try:
             value = await run.call(execution.func, execution.args, execution.kwargs, execution.limits)
-            faults.point("after_effect")
+            failpoints.reach("after_run")
             ack = await execution.aside(execution.succeeded, value)
         except BaseException as exc:  # noqa: BLE001 - whatever a task raises is its outcome
             return await execution.aside(execution.told, execution.failed(exc), exc)
@@ -162,7 +161,7 @@ class Execution:
         if timeout is not None:
             limits = timeouts.limits_of(timeout)
             self.limits = limits and limits._replace(retry_ms=_retry_if_killed_ms(self._job, self._task, options))
-        faults.point("before_body")
+        failpoints.reach("before_run")
 
     def succeeded(self, value: Any) -> Ack:
         """The function has returned."""

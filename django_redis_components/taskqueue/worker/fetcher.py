@@ -17,10 +17,9 @@ from typing import Any
 
 from redis.exceptions import OutOfMemoryError, RedisError
 
-from django_redis_components.core import conf
-from django_redis_components.core import failpoints as faults
+from django_redis_components.core import conf, failpoints
 from django_redis_components.core.client.clients import Client
-from django_redis_components.core.outage_log import is_refusal
+from django_redis_components.core.outage_log import is_error_reply
 from django_redis_components.core.protocol import Command
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue import forks
@@ -147,7 +146,7 @@ class Fetcher:
         Raises:
             redis.exceptions.RedisError: no answer. Acks and request number are kept for the next call.
         """
-        forks.refuse_in_child(self._pid)
+        forks.exit_in_child(self._pid)
         if want:
             self._asking.add(lane)
         try:
@@ -163,10 +162,10 @@ class Fetcher:
         sent_at = time.monotonic()
         try:
             if acks:
-                faults.point("before_ack")
+                failpoints.reach("before_ack")
             done, rows, due_ms, now_us = self._call(lane, want, acks)
         except BaseException as exc:  # not only Redis' own: the lease of an outcome that is lost is renewed for ever
-            if not acks or not is_refusal(exc):
+            if not acks or not is_error_reply(exc):
                 self._acks.extendleft(reversed(acks))
                 raise
             self._settle_after(exc, acks)
@@ -185,7 +184,7 @@ class Fetcher:
             for job in jobs[1:]:  # the first one begins at once
                 self._unbegun.add(job.id, job.token)
         if jobs:
-            faults.point("after_pop")
+            failpoints.reach("after_fetch")
         return jobs
 
     def _call(self, lane: str, want: int, acks: Sequence[Ack]) -> Any:
@@ -221,7 +220,7 @@ class Fetcher:
                 self._settle_alone(waiting[0])
             except BaseException as error:
                 self._acks.extendleft(reversed(waiting))
-                self._refusal = error if is_refusal(error) else None
+                self._refusal = error if is_error_reply(error) else None
                 raise
             waiting.popleft()
 

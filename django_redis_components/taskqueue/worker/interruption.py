@@ -102,9 +102,9 @@ class ThreadRun(Run):
                 if self._wanted is not None:  # it came before the door stood open, and is not sent again
                     raise self._wanted
                 value = func(*args, **kwargs)
-                forks.leave_if_forked(pid)
+                forks.exit_if_forked(pid)
             except BaseException as exc:
-                forks.leave_if_forked(pid, exc)
+                forks.exit_if_forked(pid, exc)
                 raise
             finally:
                 self._close()
@@ -169,16 +169,16 @@ class CoroutineRun(Run):
         try:
             self._open = True
             value = await func(*args, **kwargs)
-            forks.leave_if_forked(pid)
+            forks.exit_if_forked(pid)
             return value
         except asyncio.CancelledError as exc:
-            forks.leave_if_forked(pid, exc)
+            forks.exit_if_forked(pid, exc)
             if self.interrupted and self._task is not None:
                 self._task.uncancel()  # what comes after the function is not cancelled
                 raise TaskCancelled from exc
             raise
         except BaseException as exc:
-            forks.leave_if_forked(pid, exc)
+            forks.exit_if_forked(pid, exc)
             raise
         finally:
             self._open = False

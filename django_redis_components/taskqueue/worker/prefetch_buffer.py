@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from redis.exceptions import RedisError
 
 from django_redis_components.core.exceptions import RedisComponentsError
-from django_redis_components.core.outage_log import Outage, cause
+from django_redis_components.core.outage_log import OutageLog, describe_error
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
 from django_redis_components.taskqueue.worker.prefetch_amount import AHEAD_S, Pace
@@ -36,7 +36,7 @@ class Buffer:
         self._work = threading.Event()
         fetcher.on_refused = self._work.set
         #: Told while outcomes cannot be sent.
-        self.outage = Outage(logger.warning, logger.info)
+        self.outage = OutageLog(logger.warning, logger.info)
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -78,10 +78,10 @@ class Buffer:
                 self._fetcher.fetch("acks", 0)
             self._fetcher.retry_refused()
             if not self._fetcher.undelivered():
-                self.outage.over()
+                self.outage.succeeded()
         # Tested; but Python 3.11 stops tracing a frame that an error reaches through nested generators.
         except (RedisError, RedisComponentsError) as exc:  # pragma: no cover
-            self.outage.tell(f"{self._fetcher.unsent()} outcomes wait: {cause(exc)}.")
+            self.outage.failed(f"{self._fetcher.unsent()} outcomes wait: {describe_error(exc)}.")
             time.sleep(0.2)
 
     def _look_after(self) -> None:

@@ -139,13 +139,13 @@ class _Stops:
         os.set_blocking(self._wake_write, False)
         os.set_blocking(self.wake_fd, False)
         forks.close_in_children(life_fd, self.stop_fd, self._write_fd, self.wake_fd, self._wake_write)
-        forks.wake_by_signals(self._wake_write)
-        forks.handle(signal.SIGTERM, lambda *_: self.ask())
-        forks.handle(STOP_NOW, lambda *_: self.ask(2))
-        forks.handle(QUIET, lambda *_: self.hush())
+        forks.set_wakeup_fd(self._wake_write)
+        forks.set_signal_handler(signal.SIGTERM, lambda *_: self.ask())
+        forks.set_signal_handler(STOP_NOW, lambda *_: self.ask(2))
+        forks.set_signal_handler(QUIET, lambda *_: self.hush())
         # The supervisor passes these on. With SIG_IGN the programs that tasks start would ignore them too.
-        forks.handle(signal.SIGINT, _do_nothing)
-        forks.handle(signal.SIGHUP, _do_nothing)
+        forks.set_signal_handler(signal.SIGINT, _do_nothing)
+        forks.set_signal_handler(signal.SIGHUP, _do_nothing)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD_BACK)
 
     def ask(self, count: int = 1) -> None:

@@ -17,7 +17,7 @@ from redis.exceptions import NoPermissionError, OutOfMemoryError, RedisError
 
 from django_redis_components.core import conf
 from django_redis_components.core import serialization as arguments
-from django_redis_components.core.outage_log import is_refusal
+from django_redis_components.core.outage_log import is_error_reply
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue.exceptions import OutcomeRefused
 from django_redis_components.taskqueue.stats import fingerprint as fingerprints
@@ -42,7 +42,7 @@ _NO_PERMISSION = ("ACL failure in script", "The user executing the script can't 
 def is_at_fault(ack: Ack, exc: BaseException) -> bool:
     """Whether an outcome that was refused alone is the reason."""
     said = str(exc)
-    if not is_refusal(exc) or isinstance(exc, NoPermissionError) or said.startswith(_GENERAL):
+    if not is_error_reply(exc) or isinstance(exc, NoPermissionError) or said.startswith(_GENERAL):
         return False
     if any(words in said for words in _NO_PERMISSION):
         return False

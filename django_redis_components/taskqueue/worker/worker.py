@@ -23,7 +23,7 @@ from django_redis_components.core.client.clients import Client
 from django_redis_components.core.client.slot_migration import slot_wait_limit
 from django_redis_components.core.client.wakeup_listener import BellWaiter
 from django_redis_components.core.exceptions import RedisComponentsError
-from django_redis_components.core.outage_log import cause
+from django_redis_components.core.outage_log import describe_error
 from django_redis_components.taskqueue import forks
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.store.scripts import base_key
@@ -184,8 +184,8 @@ class Worker:
             except (RedisError, RedisComponentsError) as exc:
                 self._rest(exc)
                 continue
-            if self._outage.is_on and not self.fetcher.undelivered():
-                self._outage.over()
+            if self._outage.is_active and not self.fetcher.undelivered():
+                self._outage.succeeded()
             if job is not None:
                 self._run_or_return(job)
             elif self.burst:
@@ -195,7 +195,7 @@ class Worker:
         self.supply.buffer.send_acks()
 
     def _rest(self, exc: Exception) -> None:
-        self._outage.tell(f"{cause(exc)}; trying again.")
+        self._outage.failed(f"{describe_error(exc)}; trying again.")
         deadline = time.monotonic() + random.uniform(0.1, 1.0)
         while not self._stopping and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -218,7 +218,7 @@ class Worker:
         self._ran(ack)
 
     def _ran(self, ack: Ack) -> None:
-        forks.refuse_in_child(self._pid)  # a receiver of signals, say, has forked; no task's function has
+        forks.exit_in_child(self._pid)  # a receiver of signals, say, has forked; no task's function has
         del self._running[ack.id, ack.token]
         self.fetcher.end()
         self.finished += 1

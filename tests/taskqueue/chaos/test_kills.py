@@ -19,12 +19,12 @@ from tests.taskqueue.chaos.work import leave_trace
 #: Tasks of the run; half of them are delayed.
 TASKS = 2_000
 #: Where a process is killed in the long run.
-EACH_DEATH = {"after_pop", "before_body", "after_effect", "before_ack", "before_tend", "after_tend", "outside"}
+EACH_DEATH = {"after_fetch", "before_run", "after_run", "before_ack", "before_maintain", "after_maintain", "outside"}
 
 
 def test_no_task_is_lost_and_each_double_has_a_death(short_lease: Store, children: Children, traced: Path) -> None:
-    points = [["after_pop", 3], ["before_body", 40], ["after_effect", 60], ["before_ack", 90]]
-    crew = Crew(children, points, [["before_tend", 4], ["after_tend", 2]])
+    points = [["after_fetch", 3], ["before_run", 40], ["after_run", 60], ["before_ack", 90]]
+    crew = Crew(children, points, [["before_maintain", 4], ["after_maintain", 2]])
     crew.keep_alive()
     chance = random.Random(7)
     at_once = leave_trace.enqueue_many([((number, chance.uniform(0, 0.01)), {}) for number in range(TASKS // 2)])
@@ -58,7 +58,7 @@ def _successful(result: TaskResult) -> bool:
     return result.state == "successful"
 
 
-@pytest.mark.parametrize("point", ["after_pop", "before_body", "after_effect", "before_ack"])
+@pytest.mark.parametrize("point", ["after_fetch", "before_run", "after_run", "before_ack"])
 def test_a_task_whose_worker_dies_there_runs_again(
     short_lease: Store, children: Children, traced: Path, point: str
 ) -> None:
@@ -69,14 +69,14 @@ def test_a_task_whose_worker_dies_there_runs_again(
     assert result.wait(60) == 1
 
     traces = Traces.read(traced)
-    started_before = {"after_pop": 1, "before_body": 1, "after_effect": 2, "before_ack": 2}
+    started_before = {"after_fetch": 1, "before_run": 1, "after_run": 2, "before_ack": 2}
     assert [death for death, _ in traces.deaths] == [point]
     assert len(traces.starts[1]) == started_before[point]
     assert traces.unexplained() == {}
     assert result.attempts == 2, "the dead worker and the one that finished"
 
 
-@pytest.mark.parametrize("point", ["before_tend", "after_tend"])
+@pytest.mark.parametrize("point", ["before_maintain", "after_maintain"])
 def test_a_poller_that_dies_in_its_round_leaves_nothing_behind(
     short_lease: Store, children: Children, traced: Path, point: str
 ) -> None:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from django_redis_components.core import failpoints as faults
+from django_redis_components.core import failpoints
 from django_redis_components.taskqueue import task
 from django_redis_components.taskqueue.startup import run_poller, run_worker
 from django_redis_components.taskqueue.supervisor.child import WorkerOptions
@@ -123,13 +123,13 @@ def _first(path: str) -> bool:
 
 def worker(threads: int, points: list[list[object]], poller: bool = False) -> int:
     """`runworker`, with its deaths planned."""
-    faults.hook = die_at(points) if points else None
+    failpoints.hook = die_at(points) if points else None
     return run_worker(WorkerOptions(("default",), threads=threads), print, poller=poller)
 
 
 def poller(points: list[list[object]]) -> int:
     """`runpoller`, with its deaths planned."""
-    faults.hook = die_at(points) if points else None
+    failpoints.hook = die_at(points) if points else None
     return run_poller(print)
 
 

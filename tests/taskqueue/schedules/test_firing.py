@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from redis.exceptions import RedisError
 
-from django_redis_components.core import failpoints as faults
+from django_redis_components.core import failpoints
 from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import get_queue
 from django_redis_components.taskqueue.poller import Poller
@@ -48,7 +48,7 @@ def at_fault(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
             deadly.remove(name)
             raise SystemExit(name)
 
-    monkeypatch.setattr(faults, "hook", die)
+    monkeypatch.setattr(failpoints, "hook", die)
     yield deadly
     assert deadly == []
 
@@ -166,7 +166,7 @@ def test_slots_are_sent_once_however_many_pollers_there_are(
     """Each poller dawdles between asking whether it is active and sending; another may have overtaken it then."""
     dawdling = random.Random(1)
     dawdle = {"before_fire": lambda: time.sleep(dawdling.uniform(0, 0.03))}
-    monkeypatch.setattr(faults, "hook", lambda name: dawdle.get(name, lambda: None)())
+    monkeypatch.setattr(failpoints, "hook", lambda name: dawdle.get(name, lambda: None)())
     start_ms = int(server_ms(redis_server)) + 100
     slots = [start_ms + 40 * number for number in range(20)]
     forgetful = note.using(result_ttl=0.001)  # so that no record is left to know a task by that is sent again
@@ -259,7 +259,7 @@ def test_a_slot_is_not_sent_again_when_its_record_is_gone(store: Store) -> None:
     assert waiting(store) == []
 
 
-@pytest.mark.parametrize("point", ["before_tend", "after_tend", "before_fire", "after_fire"])
+@pytest.mark.parametrize("point", ["before_maintain", "after_maintain", "before_fire", "after_fire"])
 def test_a_poller_that_dies_is_followed_by_one_that_goes_on(store: Store, at_fault: list[str], point: str) -> None:
     now_ms = int(server_ms(store))
     schedule = at(now_ms - 20, misfire="once")

@@ -228,7 +228,7 @@ def test_a_worker_waits_for_a_server_that_is_away(own_server: Store, children: C
 
     own_server.servers[0].start()
 
-    worker.wait_for("Redis answers again, after ")
+    worker.wait_for("Redis is available again after ")
     worker.wait_for("Worker: queues default")
     assert add.enqueue(2, 3).wait(60) == 5
     worker.terminate()

@@ -445,7 +445,7 @@ def test_after_an_outage_it_waits_a_lease_before_it_brings_anything_back(
     away_at = time.monotonic()
     next_round(poller)
     lose_a_task(redis_server)
-    assert "Poller: Redis is away (" in caplog.text
+    assert "Poller: Redis is unavailable (" in caplog.text
     assert not poller.holds
     assert away_at < poller._next_at <= time.monotonic() + 0.2
     poller.wait(60)
@@ -527,7 +527,7 @@ def test_an_outage_is_noticed_while_it_waits(
     next_round(poller)
     threading.Timer(0.02, lambda: (proxy.stop_accepting(), proxy.cut())).start()
 
-    eventually(lambda: (poller.wait(1), "Redis is away" in caplog.text)[1])
+    eventually(lambda: (poller.wait(1), "Redis is unavailable" in caplog.text)[1])
 
     assert not poller.holds
     poller.close()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from django_redis_components.core import failpoints as faults
+from django_redis_components.core import failpoints
 from django_redis_components.taskqueue import Task, registry
 from django_redis_components.taskqueue.store.job import Job
 from tests.support import Store
@@ -103,9 +103,9 @@ def test_a_value_that_cannot_be_kept_fails_the_task_and_a_broken_watcher_changes
 
 def test_a_run_passes_its_points_in_order(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     passed: list[str] = []
-    monkeypatch.setattr(faults, "hook", passed.append)
+    monkeypatch.setattr(failpoints, "hook", passed.append)
     note.enqueue(1)
 
     work_off()
 
-    assert passed == ["after_pop", "before_body", "after_effect", "before_ack"]
+    assert passed == ["after_fetch", "before_run", "after_run", "before_ack"]

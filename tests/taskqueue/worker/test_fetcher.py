@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from redis.exceptions import ResponseError
 
-from django_redis_components.core import failpoints as faults
+from django_redis_components.core import failpoints
 from django_redis_components.core.exceptions import UnsupportedServer
 from django_redis_components.taskqueue import get_queue
 from django_redis_components.taskqueue.store.job import Ack
@@ -206,7 +206,7 @@ def test_an_outcome_outlives_an_error_that_is_not_of_redis(store: Store, monkeyp
     fetcher.settle(execute(fetcher.fetch("0", 1)[0]))
 
     with monkeypatch.context() as patched:
-        patched.setattr(faults, "hook", find_an_old_server)
+        patched.setattr(failpoints, "hook", find_an_old_server)
         with pytest.raises(UnsupportedServer, match="too old"):
             fetcher.fetch("0", 1)
     assert (fetcher.unsent(), len(fetcher.held)) == (1, 1)

@@ -170,14 +170,14 @@ def test_server_that_refuses_all_outcomes_loses_none_and_is_not_said_to_be_away(
     with running_worker(threads=4) as worker:
         fill(full_server)
         eventually(lambda: worker.fetcher.unsent() or "Redis refuses" in caplog.text)
-        eventually(lambda: "Redis refuses what it is sent (OutOfMemoryError: " in caplog.text)
+        eventually(lambda: "Redis rejected the request (OutOfMemoryError: " in caplog.text)
         before = full_server.raw.info("stats")["total_commands_processed"]
         eventually(lambda: full_server.raw.info("stats")["total_commands_processed"] > before + 30)
-        assert "Redis is away" not in caplog.text
+        assert "Redis is unavailable" not in caplog.text
         full_server.raw.config_set("maxmemory", 0)
 
         assert [result.wait(60) for result in results] == list(range(30))
-    assert caplog.text.count("Redis refuses what it is sent") == 1
+    assert caplog.text.count("Redis rejected the request") == 1
     assert "a failure that says so is sent instead" not in caplog.text
 
 

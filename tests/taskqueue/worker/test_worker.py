@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from django_redis_components.core import outage_log as outages
+from django_redis_components.core import outage_log
 from django_redis_components.taskqueue import Task, get_queue
 from django_redis_components.taskqueue.worker import job_source as supply
 from django_redis_components.taskqueue.worker import worker as worker_module
@@ -288,7 +288,7 @@ def test_a_worker_survives_that_its_connections_are_cut(
     proxy: Proxy, redis_server: Store, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker_module.random, "uniform", lambda low, high: 0.05)
-    monkeypatch.setattr(outages, "SAY_AGAIN_S", 600.0)
+    monkeypatch.setattr(outage_log, "REMINDER_S", 600.0)
     caplog.set_level("INFO")
     held = Held(redis_server, "long")
     with running_worker(threads=2, using="proxied") as worker:
@@ -297,7 +297,7 @@ def test_a_worker_survives_that_its_connections_are_cut(
         held.started()
         proxy.stop_accepting()
         proxy.cut()
-        eventually(lambda: "Redis is away" in caplog.text)
+        eventually(lambda: "Redis is unavailable" in caplog.text)
         held.let_go()
         eventually(lambda: worker.fetcher.unsent() == 1)
 
@@ -305,8 +305,8 @@ def test_a_worker_survives_that_its_connections_are_cut(
 
         assert note.enqueue("after").wait(60) == "after"
         eventually(lambda: redis_server.raw.zcard(queue_key(redis_server, "running")) == 0)
-    assert caplog.text.count("Redis is away") == 1
-    assert caplog.text.count("Redis answers again, after ") == 1
+    assert caplog.text.count("Redis is unavailable") == 1
+    assert caplog.text.count("Redis is available again after ") == 1
 
 
 def test_a_worker_that_is_stopped_while_redis_is_away_ends_and_keeps_its_outcomes(
@@ -322,7 +322,7 @@ def test_a_worker_that_is_stopped_while_redis_is_away_ends_and_keeps_its_outcome
         held.let_go()
         eventually(lambda: not worker.alive())
 
-    assert re.search(r"1 outcomes wait: Redis is away \(.*Connection refused\.\)\.", caplog.text)
+    assert re.search(r"1 outcomes wait: Redis is unavailable \(.*Connection refused\.\)\.", caplog.text)
     assert worker.fetcher.unsent() == 1
     proxy.accept_again()
     assert result.wait(60) == "long", "the flusher goes on trying as long as the process lives"
