@@ -101,10 +101,9 @@ from django_redis_components.taskqueue.failure import TaskError
 from django_redis_components.taskqueue.flows.result import FlowResult, aget_flow, get_flow
 from django_redis_components.taskqueue.flows.signature import Signature, chain, group
 from django_redis_components.taskqueue.limits import Concurrency, Rate
-from django_redis_components.taskqueue.metadata import Progress
 from django_redis_components.taskqueue.queue import Purge, Queue, get_queue
-from django_redis_components.taskqueue.record import TaskResultStatus
-from django_redis_components.taskqueue.result import TaskResult
+from django_redis_components.taskqueue.record import Progress, TaskResultStatus, TaskRun
+from django_redis_components.taskqueue.result import TaskResult, aget_result, get_result
 from django_redis_components.taskqueue.retry import exponential
 from django_redis_components.taskqueue.schedules.schedule import cron, every
 from django_redis_components.taskqueue.schedules.status import ScheduleInfo, aschedules, schedules
@@ -112,7 +111,6 @@ from django_redis_components.taskqueue.stats.errors import ErrorGroup
 from django_redis_components.taskqueue.stats.histogram import Spread
 from django_redis_components.taskqueue.stats.metrics import Counts, Metrics, Span, TaskMetrics
 from django_redis_components.taskqueue.task import Task
-from django_redis_components.taskqueue.timeline import TaskRun
 from django_redis_components.taskqueue.unique import Unique
 
 __all__ = [
@@ -158,6 +156,7 @@ __all__ = [
     "WaitTimeout",
     "WorkerLost",
     "aget_flow",
+    "aget_result",
     "aschedules",
     "chain",
     "cron",
@@ -165,6 +164,7 @@ __all__ = [
     "exponential",
     "get_flow",
     "get_queue",
+    "get_result",
     "group",
     "schedules",
     "task",

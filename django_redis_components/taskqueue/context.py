@@ -13,12 +13,12 @@ from redis.exceptions import RedisError
 from django_redis_components.core.client import connections
 from django_redis_components.core.client.slot_migration import slot_wait_limit
 from django_redis_components.core.protocol import Flow, arun, run
-from django_redis_components.taskqueue import metadata as notes
 from django_redis_components.taskqueue.exceptions import LeaseLost
-from django_redis_components.taskqueue.metadata import Progress
+from django_redis_components.taskqueue.record import Progress, check_metadata, check_progress, encode_metadata
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.run_observer import current_run
 from django_redis_components.taskqueue.store import tasks as store
+from django_redis_components.taskqueue.store.scripts import SAVE_METADATA, base_key
 
 logger = logging.getLogger("django_redis_components.taskqueue")
 
@@ -71,12 +71,12 @@ class TaskContext:
             LeaseLost: the task is not this worker's any more, and runs again elsewhere, perhaps.
             redis.exceptions.RedisError: Redis did not answer.
         """
-        plain = notes.metadata_of(self.metadata)
+        plain = check_metadata(self.metadata)
         self._has_saved(plain, kept=run(self._client(), self._save(plain)))
 
     async def asave_metadata(self) -> None:
         """See `save_metadata`."""
-        plain = notes.metadata_of(self.metadata)
+        plain = check_metadata(self.metadata)
         kept = await arun(connections.aclient(self.task_result.using), self._save(plain))
         self._has_saved(plain, kept=kept)
 
@@ -89,12 +89,12 @@ class TaskContext:
         Raises:
             TypeError, ValueError: an argument is not accepted.
         """
-        if self._noted(notes.progress_of(done, total, note)):
+        if self._noted(check_progress(done, total, note)):
             self.flush()
 
     async def aprogress(self, done: float, total: float | None = None, note: str = "") -> None:
         """See `progress`."""
-        if self._noted(notes.progress_of(done, total, note)):
+        if self._noted(check_progress(done, total, note)):
             try:
                 with slot_wait_limit(SLOT_WAIT_S):
                     kept = await arun(connections.aclient(self.task_result.using), self._save())
@@ -130,8 +130,8 @@ class TaskContext:
         """Write progress and this metadata, or what was saved before."""
         if self._metadata is None:
             self._take((yield from store.read(self.task_result.id)))
-        text = notes.encode(self._saved if metadata is None else metadata, self._progress)
-        return (yield from notes.save(self.task_result.id, self._token, text))
+        text = encode_metadata(self._saved if metadata is None else metadata, self._progress)
+        return (yield from _save(self.task_result.id, self._token, text))
 
     def _has_saved(self, metadata: dict[str, Any], *, kept: bool) -> None:
         if not kept:
@@ -149,12 +149,18 @@ class TaskContext:
         logger.warning("The progress of task %s could not be written (%s).", self.task_result.id, exc)
 
     def _take(self, found: tuple[store.Fields, list[bytes]]) -> None:
-        self.task_result.fill(*found)
+        self.task_result._load(*found)
         self._metadata = self.task_result.metadata
         self._saved = dict(self._metadata)
 
     def _client(self) -> Any:
         return connections.client(self.task_result.using)
+
+
+def _save(task_id: str, token: str, text: bytes) -> Flow[bool]:
+    """Write the metadata field if the task is still leased under this token; whether it was."""
+    saved = yield SAVE_METADATA(base=base_key(), id=task_id, token=token, text=text)
+    return bool(saved)
 
 
 @lru_cache(maxsize=1_024)

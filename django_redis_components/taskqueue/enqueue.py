@@ -27,7 +27,7 @@ Prepared = Sequence[tuple[TaskResult, Message]]
 
 def accepted(result: TaskResult, reply: store.Reply) -> TaskResult:
     """Note that Redis accepted a task."""
-    result.accepted(reply, result.task.options)
+    result._set_accepted(reply, result.task.options)
     if signals.task_enqueued.receivers and not result.is_duplicate:
         signals.tell(signals.task_enqueued, result)
     return result
@@ -35,7 +35,7 @@ def accepted(result: TaskResult, reply: store.Reply) -> TaskResult:
 
 async def aaccepted(result: TaskResult, reply: store.Reply) -> TaskResult:
     """See `accepted`."""
-    result.accepted(reply, result.task.options)
+    result._set_accepted(reply, result.task.options)
     if not result.is_duplicate:
         await signals.atell(signals.task_enqueued, result)
     return result

@@ -95,7 +95,7 @@ class TaskFailed(TaskQueueError, ValueError):
 
 
 class WaitTimeout(TaskQueueError, TimeoutError):
-    """`TaskResult.wait` ended before the task did."""
+    """`TaskResult.get` timed out before the task finished."""
 
 
 class WorkerLost(TaskQueueError):

@@ -17,7 +17,7 @@ from django_redis_components.taskqueue import limits
 from django_redis_components.taskqueue import retry as backoffs
 from django_redis_components.taskqueue import time_limits as timeouts
 from django_redis_components.taskqueue.exceptions import InvalidTask, UnknownQueue
-from django_redis_components.taskqueue.metadata import metadata_of
+from django_redis_components.taskqueue.record import check_metadata
 from django_redis_components.taskqueue.unique import Unique, check_key, unique_of
 
 #: Seconds for which a result is kept, unless the task says otherwise.
@@ -114,7 +114,7 @@ class TaskOptions:
             if self.database is not None and not isinstance(self.database, str):
                 raise TypeError(f"database={self.database!r}: expected the alias of a database, or None.")
             if self.metadata is not None:
-                object.__setattr__(self, "metadata", metadata_of(self.metadata))
+                object.__setattr__(self, "metadata", check_metadata(self.metadata))
         except (TypeError, ValueError) as exc:
             raise InvalidTask(str(exc)) from exc
 

@@ -1,24 +1,40 @@
-"""What is known of a task: its record in Redis, read once, and told in Python's words."""
+"""A task's record: state, times, arguments, runs, errors, metadata and progress, as last read from Redis."""
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from django.conf import settings as django_settings
 from django.utils.timezone import make_naive
 
-from django_redis_components.core import serialization as arguments
-from django_redis_components.taskqueue import metadata as notes
+from django_redis_components.core import serialization
 from django_redis_components.taskqueue.exceptions import TaskFailed, TaskNotFinished
 from django_redis_components.taskqueue.failure import TaskError
-from django_redis_components.taskqueue.timeline import TaskRun, runs_of
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    R_co = TypeVar("R_co", covariant=True, default=Any)
+else:  # a type variable has no default before Python 3.13
+    from typing import TypeVar
+
+    R_co = TypeVar("R_co", covariant=True)
+
+#: Maximum size of a task's metadata as JSON, in bytes. The field is written whole each time.
+MAX_METADATA_BYTES = 64 * 1_024
+#: Characters of a progress note that are stored.
+MAX_PROGRESS_NOTE = 500
+#: Key of the progress within the metadata field. Keys with a leading underscore are reserved.
+_PROGRESS = "_progress"
 
 
 class TaskResultStatus(StrEnum):
-    """The status words of Django's Tasks."""
+    """The statuses of Django's Tasks framework."""
 
     READY = "READY"
     RUNNING = "RUNNING"
@@ -26,7 +42,7 @@ class TaskResultStatus(StrEnum):
     FAILED = "FAILED"
 
 
-#: Our finer states, and the status each one counts as.
+#: `TaskResult.state` to `TaskResult.status`.
 STATUS_OF_STATE = {
     "scheduled": TaskResultStatus.READY,
     "ready": TaskResultStatus.READY,
@@ -39,14 +55,46 @@ STATUS_OF_STATE = {
     "cancelled": TaskResultStatus.FAILED,
     "expired": TaskResultStatus.FAILED,
 }
+#: Stored words that differ from the public ones.
+_STATE_OF_STORED: dict[str, str] = {}
+#: For the error message of a task that finished without running.
+_FINISHED_UNRUN = {"cancelled": "was cancelled", "expired": "expired before it started"}
 
 
-#: How a task has ended that never began.
-_ENDS = {"cancelled": "was cancelled", "expired": "expired before it began"}
+@dataclasses.dataclass(frozen=True, slots=True)
+class TaskRun:
+    """One run of a task, timed by the server's clock.
+
+    Attributes:
+        worker_id: the worker that ran it.
+        started_at: when the worker leased the task; the function starts up to some milliseconds later.
+        finished_at: when Redis received the outcome, or noticed that the worker had died; None while it runs.
+        outcome: succeeded, failed, retried, put_off, cancelled, unregistered, recovered (the worker died or lost
+            its lease), or running.
+    """
+
+    worker_id: str
+    started_at: datetime
+    finished_at: datetime | None
+    outcome: str
 
 
-class TaskFacts:
-    """The record of a task as it was when it was read last.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Progress:
+    """Progress that a running task has reported: `done` of `total` (None if unknown), and a note."""
+
+    done: float
+    total: float | None = None
+    note: str = ""
+
+    @property
+    def fraction(self) -> float | None:
+        """From 0 to 1; None without a total."""
+        return None if self.total is None else max(0.0, min(1.0, self.done / self.total))
+
+
+class TaskRecord(Generic[R_co]):
+    """The record of a task as last read.
 
     Attributes:
         name: the task's name.
@@ -58,16 +106,16 @@ class TaskFacts:
     def __init__(self, name: str, task_id: str, fields: Mapping[str, bytes], failures: Sequence[bytes]) -> None:
         self.name = name
         self.id = task_id
-        self.fill(fields, failures)
+        self._load(fields, failures)
 
     @property
     def state(self) -> str:
-        """scheduled, ready, waiting, retrying, parked, running, successful, failed, cancelled or expired."""
+        """scheduled, ready, waiting, retrying, unregistered, running, successful, failed, cancelled or expired."""
         state = self._text("s")
         if state in ("", "scheduled"):
             due_ms = int(self._fields.get("d", 0))
             return "scheduled" if due_ms > datetime.now(UTC).timestamp() * 1_000 else "ready"
-        return state
+        return _STATE_OF_STORED.get(state, state)
 
     @property
     def status(self) -> TaskResultStatus:
@@ -76,119 +124,132 @@ class TaskFacts:
 
     @property
     def is_finished(self) -> bool:
-        """Whether it will not run any more by itself."""
+        """Whether it has succeeded, failed, expired or been cancelled."""
         return self.status in (TaskResultStatus.SUCCESSFUL, TaskResultStatus.FAILED)
 
     @property
     def queue_name(self) -> str:
-        """The queue it was sent to."""
+        """The queue it was enqueued on."""
         return self._text("q")
 
     @property
     def flow_id(self) -> str | None:
-        """The flow it is a task of (see `get_flow`), or None."""
+        """The id of its flow (see `get_flow`), or None."""
         return self._text("c").rpartition("/")[0] or None
 
     @property
     def args(self) -> list[Any]:
-        """Positional arguments, as JSON carried them."""
-        positional: list[Any] = self._sent()[0]
+        """Positional arguments, decoded from JSON."""
+        positional: list[Any] = self._decoded_message()[0]
         return positional
 
     @property
     def kwargs(self) -> dict[str, Any]:
-        """Keyword arguments, as JSON carried them."""
-        named: dict[str, Any] = self._sent()[1]
+        """Keyword arguments, decoded from JSON."""
+        named: dict[str, Any] = self._decoded_message()[1]
         return named
 
     @property
     def enqueued_at(self) -> datetime | None:
-        """When Redis accepted it; None while a surrounding transaction has not been committed."""
+        """When Redis accepted the task; None until the surrounding transaction commits."""
         return self._time("e")
 
     @property
     def started_at(self) -> datetime | None:
-        """When a worker first took it."""
+        """When a worker first leased the task."""
         return self._time("f")
 
     @property
     def last_attempted_at(self) -> datetime | None:
-        """When a worker last took it."""
+        """When a worker last leased the task."""
         return self._time("l")
 
     @property
     def finished_at(self) -> datetime | None:
-        """When it succeeded or finally failed."""
+        """When the task succeeded or finally failed."""
         return self._time("F")
 
     @property
     def run_after(self) -> datetime | None:
-        """When it falls, or fell, due; None if it was sent at once."""
+        """When the task is or was due; None if it was due at once."""
         due_ms = self._fields.get("d")
-        return _datetime(int(due_ms) * 1_000) if due_ms else None
+        return datetime_of(int(due_ms) * 1_000) if due_ms else None
 
     @property
     def expires_at(self) -> datetime | None:
-        """When it is not begun any more, if it has not begun by then; None if it waits for as long as it takes."""
+        """When the task expires unless it has started by then; None if it never does."""
         expires = self._text("X")
-        return _datetime(int(expires.partition(" ")[0]) * 1_000) if expires else None
+        return datetime_of(int(expires.partition(" ")[0]) * 1_000) if expires else None
 
     @property
     def worker_ids(self) -> list[str]:
-        """The workers that ran it, in order; one that runs it now comes last. Of many the last ones, 50 or more."""
+        """The workers that ran it, in order, the current one included; at least the last 50."""
         return self._workers()[1]
 
     @property
     def attempts(self) -> int:
-        """How often a worker began to run it."""
+        """How many times a worker has started to run it."""
         earlier, ids = self._workers()
         return earlier + len(ids)
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What it was sent with by `using(metadata=…)`, or has saved since: see `TaskContext`."""
-        return notes.decode(self._fields.get("m"))[0]
+        """The metadata given to `using(metadata=…)`, or saved since by the task: see `TaskContext`."""
+        return decode_metadata(self._fields.get("m"))[0]
 
     @property
-    def progress(self) -> notes.Progress | None:
-        """How far it is, if it tells: see `TaskContext.progress`. An attempt leaves it as it was at its end."""
-        return notes.decode(self._fields.get("m"))[1]
+    def progress(self) -> Progress | None:
+        """The last progress that the task reported (`TaskContext.progress`); it is kept between attempts."""
+        return decode_metadata(self._fields.get("m"))[1]
 
     @property
     def timeline(self) -> list[TaskRun]:
-        """Its runs, oldest first: worker, begin, end and outcome of each (see `TaskRun`); of many the last ones."""
-        return runs_of(self._fields, _datetime)
+        """Its runs, oldest first; at most about the last 50.
+
+        Field ``h`` lists the runs that did not succeed. The successful or current run is read from the other
+        fields, so that a task that succeeds at once stores no history.
+        """
+        lines = self._text("h").splitlines()
+        runs = [_parse_run(*line.split(" ", 3)) for line in lines]
+        leased_at, state = datetime_of(int(self._fields.get("l", 0))), self._text("s")
+        if state == "running":
+            runs.append(TaskRun(self._text("L").partition("/")[0], leased_at, None, "running"))
+        elif state == "successful":
+            worker_id = self._text("w").rpartition(",")[2]
+            runs.append(TaskRun(worker_id, leased_at, self.finished_at, "succeeded"))
+        return runs
 
     @property
     def errors(self) -> list[TaskError]:
-        """The failures so far, oldest first; at most the last 50."""
-        return [TaskError(**arguments.decode(data)) for data in self._failures]
+        """Its failures, oldest first; at most the last 50."""
+        return [TaskError(**serialization.decode(data)) for data in self._failures]
 
     @property
-    def return_value(self) -> Any:
-        """What the task returned.
+    def return_value(self) -> R_co:
+        """The value that the task returned.
 
         Raises:
             TaskNotFinished: it has not finished yet.
-            TaskFailed: it failed, was cancelled or expired, and returned nothing.
+            TaskFailed: it failed, was cancelled or expired.
         """
         if self.status is TaskResultStatus.SUCCESSFUL:
-            return arguments.decode(self._fields["r"])
+            value: R_co = serialization.decode(self._fields["r"])
+            return value
         if self.status is TaskResultStatus.FAILED:
             last = self.errors[-1:]
             why = f" Last error: {last[0].exception_class_path}: {last[0].message}" if last else ""
-            how = _ENDS.get(self.state, "failed")
+            how = _FINISHED_UNRUN.get(self.state, "failed")
             raise TaskFailed(f"Task {self.id} ({self.name}) {how}.{why}")
         raise TaskNotFinished(f"Task {self.id} ({self.name}) has not finished yet: it is {self.state}.")
 
-    def fill(self, fields: Mapping[str, bytes], failures: Sequence[bytes]) -> None:
-        """Take over what was read of it."""
+    def _load(self, fields: Mapping[str, bytes], failures: Sequence[bytes]) -> None:
+        """Replace the record by one that was just read."""
         self._fields = dict(fields)
         self._failures = list(failures)
-        self._message = None
+        self._message: Any = None
 
     def _workers(self) -> tuple[int, list[str]]:
-        """How many workers ran it that are not remembered any more, and those that ran it after them."""
+        """The number of workers whose ids were dropped, and the ids of the later ones."""
         text, earlier = self._text("w"), 0
         if text.startswith("+"):
             count, _, text = text.partition(",")
@@ -198,9 +259,9 @@ class TaskFacts:
             ids.append(self._text("L").partition("/")[0])
         return earlier, ids
 
-    def _sent(self) -> Any:
+    def _decoded_message(self) -> Any:
         if self._message is None:
-            self._message = arguments.decode(self._fields["b"])
+            self._message = serialization.decode(self._fields["b"])
         return self._message
 
     def _text(self, field: str) -> str:
@@ -209,9 +270,73 @@ class TaskFacts:
 
     def _time(self, field: str) -> datetime | None:
         value = self._fields.get(field)
-        return _datetime(int(value)) if value else None
+        return datetime_of(int(value)) if value else None
 
 
-def _datetime(us: int) -> datetime:
+def datetime_of(us: int) -> datetime:
+    """A datetime from microseconds since the epoch: aware in UTC with USE_TZ, else naive local time."""
     moment = datetime.fromtimestamp(us // 1_000_000, UTC).replace(microsecond=us % 1_000_000)
     return moment if django_settings.USE_TZ else make_naive(moment)
+
+
+def check_progress(done: Any, total: Any, note: Any) -> Progress:
+    """Validate the arguments of `TaskContext.progress`.
+
+    Raises:
+        TypeError, ValueError: done or total is not a finite number, total is not above 0, or note is not a string.
+    """
+    for name, value in (("done", done), ("total", total)):
+        if value is None and name == "total":
+            continue
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise TypeError(f"{name}={value!r}: expected a number.")
+        if not _is_finite(value) or (name == "total" and value <= 0):
+            raise ValueError(f"{name}={value!r}: expected a finite number{' above 0' if name == 'total' else ''}.")
+    if not isinstance(note, str):
+        raise TypeError(f"note={note!r}: expected a string.")
+    return Progress(done, total, note[:MAX_PROGRESS_NOTE])
+
+
+def check_metadata(value: Any) -> dict[str, Any]:
+    """Validate and copy metadata.
+
+    Raises:
+        TypeError, ValueError: it is not a dict of JSON values, is larger than 64 KiB, or has a key with a leading
+            underscore.
+    """
+    if not isinstance(value, Mapping):
+        raise TypeError(f"metadata={value!r}: expected a dict.")
+    plain: dict[str, Any] = serialization.normalise(dict(value), "metadata")
+    size = len(serialization.encode(plain))
+    if size > MAX_METADATA_BYTES:
+        raise ValueError(f"metadata is {size:,} bytes of JSON: at most {MAX_METADATA_BYTES:,} are stored.")
+    for key in plain:
+        if key.startswith("_"):
+            raise ValueError(f"metadata has the key {key!r}: keys with a leading underscore are reserved.")
+    return plain
+
+
+def encode_metadata(metadata: dict[str, Any], progress: Progress | None = None) -> bytes:
+    """The stored field: metadata and progress in one JSON object."""
+    stored = metadata if progress is None else metadata | {_PROGRESS: dataclasses.astuple(progress)}
+    return serialization.encode(stored)
+
+
+def decode_metadata(stored: bytes | None) -> tuple[dict[str, Any], Progress | None]:
+    """Metadata and progress from the stored field."""
+    found = serialization.decode(stored) if stored else {}
+    progress = found.get(_PROGRESS)
+    return {key: value for key, value in found.items() if not key.startswith("_")}, progress and Progress(*progress)
+
+
+def _parse_run(outcome: str, leased_us: str, duration_us: str, worker_id: str) -> TaskRun:
+    started_us = int(leased_us)
+    finished_at = datetime_of(started_us + int(duration_us))
+    return TaskRun(worker_id, datetime_of(started_us), finished_at, _STATE_OF_STORED.get(outcome, outcome))
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an int above 1.8e308
+        return False

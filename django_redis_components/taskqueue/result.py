@@ -1,4 +1,4 @@
-"""What became of a task: the result, as it stands in Redis."""
+"""`TaskResult`: the state and the return value of an enqueued task."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ from datetime import datetime
 from typing import Any
 
 from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import arun, run
+from django_redis_components.core.protocol import Flow, arun, run
 from django_redis_components.core.units import Seconds
+from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.exceptions import InvalidTask
 from django_redis_components.taskqueue.options import TaskOptions
-from django_redis_components.taskqueue.record import TaskFacts
+from django_redis_components.taskqueue.record import R_co, TaskRecord
 from django_redis_components.taskqueue.store import queues as control
 from django_redis_components.taskqueue.store import tasks as store
 
 
-class TaskResult(TaskFacts):
-    """A task that was accepted, and what is known of it. `refresh` reads again.
+class TaskResult(TaskRecord[R_co]):
+    """An enqueued task, as last read from Redis. `refresh` reads it again.
 
     Attributes:
         task: the task, or None if its name is not registered in this process.
         name: the task's name.
         id: the task's id.
         using: alias of the connection.
-        is_duplicate: it is the result of another task: one that was there already, with the same unique key.
+        is_duplicate: whether `enqueue` found an existing task with the same unique key, and this is its result.
     """
 
     __slots__ = ("is_duplicate", "task", "using")
@@ -53,45 +54,45 @@ class TaskResult(TaskFacts):
         return hash((self.id, self.using))
 
     def refresh(self) -> None:
-        """Read again what became of it.
+        """Read the record again.
 
         Raises:
             TaskResultDoesNotExist: the result has expired.
         """
-        self.fill(*run(connections.client(self.using), store.read(self.id)))
+        self._load(*run(connections.client(self.using), store.read(self.id)))
 
     async def arefresh(self) -> None:
         """See `refresh`."""
-        self.fill(*await arun(connections.aclient(self.using), store.read(self.id)))
+        self._load(*await arun(connections.aclient(self.using), store.read(self.id)))
 
-    def wait(self, timeout: float | None = None) -> Any:
-        """Wait until it has finished, and return its return value. No polling: the worker rings.
+    def get(self, timeout: float | None = None) -> R_co:
+        """Wait until the task has finished, and return its return value. The worker wakes the caller; nothing polls.
 
         Args:
-            timeout: seconds, or None for as long as it takes.
+            timeout: seconds to wait; None waits without a limit.
 
         Raises:
-            WaitTimeout: it had not finished in time.
-            TaskFailed: it failed, was cancelled or expired.
+            WaitTimeout: the task did not finish in time.
+            TaskFailed: the task failed, was cancelled or expired.
             TaskResultDoesNotExist: the result has expired.
         """
-        self.fill(*run(connections.client(self.using), store.wait(self.id, timeout)))
+        self._load(*run(connections.client(self.using), store.wait(self.id, timeout)))
         return self.return_value
 
-    async def await_(self, timeout: float | None = None) -> Any:  # noqa: ASYNC109 - the twin of wait()
-        """See `wait`. The twin of `wait` would be `await`, which is a keyword, so it is called `await_`."""
-        self.fill(*await arun(connections.aclient(self.using), store.wait(self.id, timeout)))
+    async def aget(self, timeout: float | None = None) -> R_co:  # noqa: ASYNC109 - the twin of get()
+        """See `get`."""
+        self._load(*await arun(connections.aclient(self.using), store.wait(self.id, timeout)))
         return self.return_value
 
     def cancel(self, *, force_after: Seconds | None = None) -> bool:
-        """Cancel it. Returns False if it has finished.
+        """Cancel the task. Returns False if it has finished.
 
-        One that runs is asked to end, by an exception in its thread or the cancellation of its coroutine, and the
-        value is True at once; `wait` tells when it has ended. A run that finishes first keeps its outcome.
+        A running task is asked to stop, by an exception in its thread or the cancellation of its coroutine, and
+        True is returned at once; `get` returns when it has stopped. A run that finishes first keeps its outcome.
 
         Args:
-            force_after: seconds that a run has to end by itself before its process is ended, with a new start of the
-                other tasks in it; None for TASKQUEUE["CANCEL_GRACE"].
+            force_after: seconds until the process of a run that does not stop is killed; the other tasks of that
+                process are run again. None: TASKQUEUE["CANCEL_GRACE"].
 
         Raises:
             TaskResultDoesNotExist: the result has expired.
@@ -103,14 +104,14 @@ class TaskResult(TaskFacts):
         return await arun(connections.aclient(self.using), control.cancel(self.id, force_after))
 
     def reschedule(self, run_after: datetime | Seconds) -> None:
-        """Give a scheduled task (or one that waits for its next attempt) another time.
+        """Change when a scheduled task, or one that waits for its next attempt, is due.
 
         Args:
             run_after: a datetime, or seconds or a timedelta from now.
 
         Raises:
-            NotScheduled: it waits for no time.
-            InvalidTask: `run_after` is no moment.
+            NotScheduled: the task is not scheduled.
+            InvalidTask: `run_after` is not a valid time.
         """
         run(connections.client(self.using), control.move(self.id, _due(run_after)))
 
@@ -119,48 +120,68 @@ class TaskResult(TaskFacts):
         await arun(connections.aclient(self.using), control.move(self.id, _due(run_after)))
 
     def run_now(self) -> None:
-        """Let a scheduled task begin at once. See `reschedule`."""
+        """Make a scheduled task due at once. See `reschedule`."""
         run(connections.client(self.using), control.move(self.id, ""))
 
     async def arun_now(self) -> None:
         """See `run_now`."""
         await arun(connections.aclient(self.using), control.move(self.id, ""))
 
-    def accepted(self, reply: store.Reply, options: TaskOptions) -> None:
-        """Note when Redis accepted it, or which task it found in its place.
+    def _set_accepted(self, reply: store.Reply, options: TaskOptions) -> None:
+        """Record when Redis accepted the task, or load the existing task with its unique key.
 
         Args:
-            options: those it was sent with.
+            options: those that the task was enqueued with.
         """
-        if isinstance(reply, int):
-            self._fields["e"] = str(reply).encode()
-            due_ms = options.due_ms(reply)
-            if due_ms is not None:
-                self._fields["d"] = str(due_ms).encode()
-            expiry_ms = options.expiry_ms(reply)
-            if expiry_ms is not None:
-                self._fields["X"] = str(expiry_ms).encode()
+        if not isinstance(reply, int):
+            other, pairs = reply
+            self.id = other.decode()
+            self.is_duplicate = True
+            self._load(store.fields_of(pairs), ())
             return
-        other, pairs = reply
-        self.id = other.decode()
-        self.is_duplicate = True
-        self.fill(store.fields_of(pairs), ())
+        self._fields["e"] = str(reply).encode()
+        for field, at_ms in (("d", options.due_ms(reply)), ("X", options.expiry_ms(reply))):
+            if at_ms is not None:
+                self._fields[field] = str(at_ms).encode()
 
-    def became(self, fields: Mapping[str, bytes], failures: Sequence[bytes]) -> None:
-        """Note how a run of it ended, in the process that runs it."""
+    def _add_run(self, fields: Mapping[str, bytes], failures: Sequence[bytes]) -> None:
+        """Record the outcome of a run, in the process that runs the task."""
         earlier, ids = self._workers()
         workers = ",".join([*([f"+{earlier}"] if earlier else []), *ids]).encode()
         self._fields |= {"w": workers, **fields}
         self._failures += failures
 
-    def joined(self, flow_id: str, number: int, *, waits: bool) -> None:
-        """Note that it is part of a flow, before it is sent."""
+    def _set_flow(self, flow_id: str, number: int, *, is_waiting: bool) -> None:
+        """Record the flow that the task is enqueued with."""
         self._fields["c"] = f"{flow_id}/{number}".encode()
-        if waits:
+        if is_waiting:
             self._fields["s"] = b"waiting"
+
+
+def get_result(task_id: str, *, using: str = "default") -> TaskResult:
+    """Return the result of any task, by its id.
+
+    Args:
+        using: alias of the connection that the task was enqueued over.
+
+    Raises:
+        TaskResultDoesNotExist: no task has this id, or its result has expired.
+    """
+    return run(connections.client(using), _read(task_id, using))
+
+
+async def aget_result(task_id: str, *, using: str = "default") -> TaskResult:
+    """See `get_result`."""
+    return await arun(connections.aclient(using), _read(task_id, using))
+
+
+def _read(task_id: str, using: str) -> Flow[TaskResult]:
+    fields, failures = yield from store.read(task_id)
+    name = fields["n"].decode()
+    return TaskResult(registry.find(name), name, task_id, using, fields, failures)
 
 
 def _due(run_after: datetime | Seconds) -> str:
     if run_after is None:
-        raise InvalidTask("run_after=None: expected a moment. run_now() lets the task begin at once.")
+        raise InvalidTask("run_after=None: expected a datetime or seconds. run_now() makes the task due at once.")
     return TaskOptions(run_after=run_after).due()

@@ -14,7 +14,6 @@ from django_redis_components.core import serialization as arguments
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import arun, run
 from django_redis_components.taskqueue import limits, signals
-from django_redis_components.taskqueue import metadata as notes
 from django_redis_components.taskqueue.call_signature import signature_of
 from django_redis_components.taskqueue.context import without_context
 from django_redis_components.taskqueue.enqueue import asend_many, asend_one, send_many, send_one
@@ -31,6 +30,7 @@ from django_redis_components.taskqueue.options import (
     chosen_options,
     travelling_options,
 )
+from django_redis_components.taskqueue.record import encode_metadata
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.run_observer import Attempt
 from django_redis_components.taskqueue.store import tasks as store
@@ -267,7 +267,7 @@ class Task(FrameworkNames, Generic[P, R]):
         if not options.are_plain:
             self._complete(message, *sent[:2])
             if options.metadata is not None:
-                fields["m"] = notes.encode(options.metadata)
+                fields["m"] = encode_metadata(options.metadata)
         return TaskResult(self, self.name, message.id, self.connection, fields), message
 
     def _complete(self, message: Message, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
@@ -279,7 +279,7 @@ class Task(FrameworkNames, Generic[P, R]):
         if options.concurrency or options.rate:
             message.extra += limits.fields(self.name, self.called, args, kwargs, options.concurrency, options.rate)
         if options.metadata is not None:
-            message.extra += ("m", notes.encode(options.metadata))
+            message.extra += ("m", encode_metadata(options.metadata))
         if options.run_after is not None:
             message.due = options.due()
         if options.expires is not None:

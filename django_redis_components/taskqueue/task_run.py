@@ -68,12 +68,12 @@ class ObservedAttempt:
         elif outcome == "fail" and exc is not None:
             self._tell_end(b"failed", b"", exc)
         elif outcome == "retry" and signals.task_retrying.receivers:
-            self._result.became({"s": b"retrying"}, _failure(exc))
+            self._result._add_run({"s": b"retrying"}, _failure(exc))
             signals.tell(signals.task_retrying, self._result, exception=exc)
 
     def _tell_end(self, state: bytes, payload: bytes, exc: BaseException | None = None) -> None:
         if signals.task_finished.receivers:
-            self._result.became({"s": state, "r": payload, "F": str(time.time_ns() // 1_000).encode()}, _failure(exc))
+            self._result._add_run({"s": state, "r": payload, "F": str(time.time_ns() // 1_000).encode()}, _failure(exc))
             signals.tell(signals.task_finished, self._result)
 
 

@@ -24,7 +24,7 @@ Example::
         result = greet.enqueue("Ada")
         sent.assert_enqueued(greet, args=["Ada"], count=1)
         sent.run()
-        assert result.wait() == "Hello Ada"
+        assert result.get() == "Hello Ada"
 
 See also: ``docs/guides/testing.md``; `pytest_plugin` for fixtures.
 """

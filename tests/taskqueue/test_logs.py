@@ -103,7 +103,7 @@ def test_coroutines_side_by_side_keep_their_names_apart(redis_server: Store, lin
     with running_worker():
         results = [leave_word_async.enqueue(f"word {number}") for number in range(5)]
         for result in results:
-            result.wait(60)
+            result.get(60)
 
     assert sorted(lines) == sorted(
         line

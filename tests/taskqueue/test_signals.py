@@ -56,7 +56,7 @@ def test_a_task_that_succeeds_is_heard_three_times(redis_server: Store, heard: H
     work_off()
 
     assert heard[1:] == [("task_started", "running", 1, 0), ("task_finished", "successful", 1, 0)]
-    assert result.wait(0) == 5
+    assert result.get(0) == 5
 
 
 def test_each_attempt_starts_and_each_failure_but_the_last_is_a_retry(redis_server: Store, heard: Heard) -> None:
@@ -192,7 +192,7 @@ def test_receivers_may_be_coroutines(redis_server: Store, connect: Callable[...,
 
 def test_coroutines_on_the_event_loop_are_heard_too(redis_server: Store, heard: Heard) -> None:
     with running_worker():
-        assert add_async.enqueue(1, 2).wait(60) == 3
+        assert add_async.enqueue(1, 2).get(60) == 3
 
     names = [name for name, *_ in heard]  # the worker may begin before the sender has heard that it may
     assert sorted(names) == ["task_enqueued", "task_finished", "task_started"]
@@ -248,4 +248,4 @@ def test_a_run_that_is_heard_can_have_a_context(redis_server: Store, heard: Hear
     work_off()
 
     assert heard[-1] == ("task_finished", "successful", 1, 0)
-    assert result.wait(0) == {}
+    assert result.get(0) == {}

@@ -101,7 +101,7 @@ class OnCommit(TestCase):
             sent.assert_nothing_enqueued()
         sent.assert_enqueued(add, args=[1, 2], count=1)
         sent.run()
-        assert result.wait() == 3
+        assert result.get() == 3
 
     def test_without_the_callbacks_the_failure_says_what_may_be_wrong(self) -> None:
         with captured() as sent, transaction.atomic():
@@ -191,7 +191,7 @@ def test_what_was_kept_runs_when_the_test_says_so() -> None:
         for result in results:
             result.refresh()
         assert [result.state for result in results] == ["successful"] * 3
-        assert results[1].wait(0) == 5
+        assert results[1].get(0) == 5
         assert add.get_result(results[1].id).worker_ids == ["testing"]
         sent.run()
     assert noted == ["first"]
@@ -242,7 +242,7 @@ def test_waiting_for_what_nobody_runs_is_an_error_and_does_not_hang() -> None:
     with captured():
         result = add.enqueue(1, 2)
         with pytest.raises(RuntimeError, match=rf"Task {result.id} would be waited for in vain: nobody runs it\."):
-            result.wait()
+            result.get()
 
 
 def test_a_task_that_is_put_off_stays_scheduled() -> None:
@@ -271,7 +271,7 @@ def test_a_flow_runs_with_the_rest() -> None:
         flow = group(add.s(number, 1) for number in range(600)).then(echo.s()).enqueue()
         assert [result.state for result in flow.results[-2:]] == ["ready", "waiting"]
         sent.run()
-        assert flow.wait(0) == [[list(range(1, 601))], {}]
+        assert flow.get(0) == [[list(range(1, 601))], {}]
         assert get_flow(flow.id).last == flow.last
 
 

@@ -76,7 +76,7 @@ def test_what_the_tasks_send_runs_too(redis_server: Store) -> None:
     ran = drain()
 
     assert [result.id for result in ran] == [result.id for result in flow.results]
-    assert flow.wait(0) == [[[2, 4]], {}]
+    assert flow.get(0) == [[[2, 4]], {}]
 
 
 def test_scheduled_tasks_wait_unless_time_is_advanced(store: Store) -> None:
@@ -172,7 +172,7 @@ def test_captured_tasks_that_are_delivered_can_be_drained(redis_server: Store) -
 
         drain()
 
-        assert result.wait(1) == 3
+        assert result.get(1) == 3
     assert noted == ["a", "a"]
 
 

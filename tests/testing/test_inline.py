@@ -36,7 +36,7 @@ def _nothing_noted() -> None:
 @task
 def send_on(text: str) -> str:
     """Send another task, and use its result."""
-    return note.enqueue(f"{text}!").wait() + "?"
+    return note.enqueue(f"{text}!").get() + "?"
 
 
 @task
@@ -67,7 +67,7 @@ def test_a_task_runs_when_it_is_enqueued() -> None:
 
         result.refresh()
         assert (result.state, result.return_value, result.attempts) == ("successful", 5, 1)
-        assert result.wait(0) == 5
+        assert result.get(0) == 5
         assert add.get_result(result.id) == result
         assert result.started_at is not None
         assert result.finished_at is not None
@@ -104,7 +104,7 @@ def test_an_error_may_be_recorded_instead() -> None:
         result = fail.enqueue("mine")
 
         with pytest.raises(TaskFailed, match=r"Last error: builtins.LookupError: mine"):
-            result.wait(0)
+            result.get(0)
     assert (result.state, [error.message for error in result.errors]) == ("failed", ["mine"])
 
 
@@ -147,17 +147,17 @@ def test_what_is_sent_for_later_runs_now() -> None:
 def test_a_task_may_send_another() -> None:
     with inline():
         result = send_on.enqueue("word")
-        assert result.wait() == "word!?"
+        assert result.get() == "word!?"
         assert_enqueued(note, args=["word!"], count=1)
 
 
 def test_coroutines_run_from_either_side() -> None:
     with inline():
-        assert add_async.enqueue(1, 2).wait() == 3
+        assert add_async.enqueue(1, 2).get() == 3
 
         async def send() -> Any:
             result = await add_async.aenqueue(2, 2)
-            return await result.await_(), (await add.aenqueue(3, 3)).id
+            return await result.aget(), (await add.aenqueue(3, 3)).id
 
         value, other = run_async(send)
         assert value == 4
@@ -178,8 +178,8 @@ def test_flows_run_at_once() -> None:
     with inline():
         flow = chain(add.s(1, 2), group(add.s(10), add.s(20)), echo.s("end")).enqueue(on_error=note.s())
 
-        assert flow.wait() == [[[13, 23], "end"], {}]
-        assert run_async(get_flow(flow.id).await_) == [[[13, 23], "end"], {}]
+        assert flow.get() == [[[13, 23], "end"], {}]
+        assert run_async(get_flow(flow.id).aget) == [[[13, 23], "end"], {}]
     assert noted == []
 
 
@@ -242,12 +242,12 @@ class InATestCase(TestCase):
             with self.captureOnCommitCallbacks(execute=True), transaction.atomic():
                 result = note.enqueue_on_commit("committed")
                 assert_nothing_enqueued()
-            assert result.wait() == "committed"
+            assert result.get() == "committed"
 
 
 @inline()
 def test_a_test_can_be_decorated() -> None:
-    assert add.enqueue(1, 2).wait() == 3
+    assert add.enqueue(1, 2).get() == 3
 
 
 def test_only_the_task_queue_is_diverted(redis_server: Store) -> None:

@@ -80,7 +80,7 @@ def test_captured_tells_of_failed_runs_in_the_timeline() -> None:
 
         assert [run.outcome for run in result.timeline] == ["retried", "failed"]
         assert [run.worker_id for run in result.timeline] == result.worker_ids
-        assert all(run.ended_at and run.began_at <= run.ended_at for run in result.timeline)
+        assert all(run.finished_at and run.started_at <= run.finished_at for run in result.timeline)
 
 
 def test_inline_tells_of_failed_runs_in_the_timeline() -> None:

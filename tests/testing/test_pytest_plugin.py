@@ -21,7 +21,7 @@ def test_captured(redis_tasks):
 
 
 def test_inline(redis_tasks_inline):
-    assert add.enqueue(1, 2).wait() == 3
+    assert add.enqueue(1, 2).get() == 3
 
 
 def test_missing(redis_tasks):
@@ -34,11 +34,11 @@ def test_redis_tasks_keeps_what_is_sent(redis_tasks: captured) -> None:
 
     assert_enqueued(add, count=1)
     redis_tasks.run()
-    assert result.wait() == 3
+    assert result.get() == 3
 
 
 def test_redis_tasks_inline_runs_what_is_sent(redis_tasks_inline: inline) -> None:
-    assert add.enqueue(1, 2).wait() == 3
+    assert add.enqueue(1, 2).get() == 3
     assert len(redis_tasks_inline) == 1
 
 

@@ -135,7 +135,7 @@ class QueueBackend:
             raise self.framework.invalid_task(str(exc)) from exc
 
     def _accepted(self, task: Any, found: TaskResult, reply: store.Reply) -> Any:
-        found.accepted(reply, found.task.options)
+        found._set_accepted(reply, found.task.options)
         if isinstance(reply, int):
             return records.result_of(self.framework, task, found)
         return self._found(found.id, store.fields_of(reply[1]), [])

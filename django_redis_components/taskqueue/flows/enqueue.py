@@ -61,7 +61,7 @@ def prepare(plan: Plan, on_error: Any) -> Prepared:
         elif number == len(plan.nodes) and not node.call.immutable:
             also[OOPS] = flow_id
         result, message = _message(node, also)
-        result.joined(flow_id, number, waits=bool(node.parents) or number == len(plan.nodes))
+        result._set_flow(flow_id, number, is_waiting=bool(node.parents) or number == len(plan.nodes))
         results.append(result)
         sent = message.arguments
         parts.append((number, ",".join(map(str, node.followers)), len(node.parents), len(sent), *sent))
@@ -122,7 +122,7 @@ def plant(prepared: Prepared) -> Flow[None]:
         if not accepted_us:
             raise TaskQueueError(f"Flow {made.id} was not accepted: more than an hour passed while it was sent.")
         for result in results[number * CHUNK : (number + 1) * CHUNK]:
-            result.accepted(accepted_us, TaskOptions() if result.state == "waiting" else result.task.options)
+            result._set_accepted(accepted_us, TaskOptions() if result.state == "waiting" else result.task.options)
 
 
 def send(prepared: Prepared) -> None:

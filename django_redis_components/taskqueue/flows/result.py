@@ -74,7 +74,7 @@ class FlowResult:
         """See `refresh`."""
         await arun(connections.aclient(self.using), self._refresh())
 
-    def wait(self, timeout: float | None = None) -> Any:
+    def get(self, timeout: float | None = None) -> Any:
         """Wait for the last task, and return what it returned; of a group without a callback, the list.
 
         Args:
@@ -87,8 +87,8 @@ class FlowResult:
         """
         return run(connections.client(self.using), self._wait(timeout))
 
-    async def await_(self, timeout: float | None = None) -> Any:  # noqa: ASYNC109 - the twin of wait()
-        """See `wait`."""
+    async def aget(self, timeout: float | None = None) -> Any:  # noqa: ASYNC109 - the twin of get()
+        """See `get`."""
         return await arun(connections.aclient(self.using), self._wait(timeout))
 
     def cancel(self, *, force_after: Seconds | None = None) -> int:
@@ -116,7 +116,7 @@ class FlowResult:
         found = yield from store.read_many([result.id for result in known])
         for result, read in zip(known, found, strict=True):
             if read is not None:
-                result.fill(*read)
+                result._load(*read)
 
     def _wait(self, timeout: float | None) -> Flow[Any]:
         allowed_s = None if timeout is None else to_seconds(timeout, "timeout", zero=True)
@@ -124,7 +124,7 @@ class FlowResult:
         values = {}
         for number in flat(self.ends):
             left_s = None if allowed_s is None else max(0.0, deadline - time.monotonic())
-            self.results[number].fill(*(yield from store.wait(self.results[number].id, left_s)))
+            self.results[number]._load(*(yield from store.wait(self.results[number].id, left_s)))
             values[number] = self.results[number].return_value
         return mapped(self.ends, values.__getitem__)
 

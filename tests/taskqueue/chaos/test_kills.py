@@ -66,7 +66,7 @@ def test_a_task_whose_worker_dies_there_runs_again(
     crew.keep_alive()
     result = leave_trace.enqueue(1)
 
-    assert result.wait(60) == 1
+    assert result.get(60) == 1
 
     traces = Traces.read(traced)
     started_before = {"after_fetch": 1, "before_run": 1, "after_run": 2, "before_ack": 2}

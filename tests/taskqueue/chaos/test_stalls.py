@@ -73,7 +73,7 @@ def assert_each_ran_once(results: list[Any], traced: Path) -> None:
     assert begun_twice == {}
     released().touch()
     for result in results:
-        result.wait(30)
+        result.get(30)
     assert all(len(runs) == 1 for runs in read_runs(traced).values())
 
 
@@ -124,5 +124,5 @@ def test_tasks_of_the_only_worker_run_again_although_the_clock_was_set_back_mean
 
     start_worker(children, threads=4)
 
-    result.wait(60)
+    result.get(60)
     assert len(read_runs(traced)[1]) == 2

@@ -281,7 +281,7 @@ def test_delayed_and_retried_tasks_pass_the_gate(store: Store) -> None:
     fetcher.settle(execute(job))
 
     assert take(fetcher) == ["delayed"]
-    assert runs.wait(0) == "runs"
+    assert runs.get(0) == "runs"
 
 
 def test_a_failed_task_that_is_retried_passes_the_gate(store: Store) -> None:
@@ -565,7 +565,7 @@ def test_workers_run_them_all_without_anybody_looking_again(redis_server: Store)
     with running_worker(threads=4, worker="here:1"), running_worker(threads=4, worker="here:2"):
         results = [one.enqueue(number) for number in range(60)]
         for result in results:
-            result.wait(60)
+            result.get(60)
 
     assert noted == list(range(60))
     eventually(lambda: waiting(redis_server) == 0)

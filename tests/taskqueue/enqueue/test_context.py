@@ -20,7 +20,7 @@ from django_redis_components.taskqueue import (
     context,
     task,
 )
-from django_redis_components.taskqueue.metadata import MAX_BYTES, progress_of
+from django_redis_components.taskqueue.record import MAX_METADATA_BYTES, check_progress
 from django_redis_components.taskqueue.store.job import Ack, Job
 from tests.support import Proxy, Store, eventually
 from tests.support.asynchronous import run_async
@@ -35,7 +35,7 @@ def test_the_function_gets_its_context_first(store: Store) -> None:
 
     work_off()
 
-    assert result.wait(0) == {"by": "kim", "n": [1, {"ä": None}]}
+    assert result.get(0) == {"by": "kim", "n": [1, {"ä": None}]}
     assert (result.metadata, result.progress, result.attempts) == (result.return_value, None, 1)
     assert result.args == [["look"]], "the context does not travel"
 
@@ -45,7 +45,7 @@ def test_without_metadata_there_is_none(store: Store) -> None:
 
     work_off()
 
-    assert (result.wait(0), result.metadata, result.progress) == ({}, {}, None)
+    assert (result.get(0), result.metadata, result.progress) == ({}, {}, None)
     assert add.enqueue(1, 2).metadata == {}
     assert store.raw.hexists(base_key(store, "t", result.id), "m") is False
 
@@ -144,7 +144,7 @@ def test_a_coroutine_has_the_same_with_an_a_before_it(store: Store) -> None:
 
     work_off()
 
-    assert result.wait(0) == {"a": 1}
+    assert result.get(0) == {"a": 1}
     assert noted == [None, None, False] + [None] * 9
     assert (result.metadata, result.progress) == ({"a": 1}, Progress(8, 9))
 
@@ -153,7 +153,7 @@ def test_on_the_event_loop_too(redis_server: Store) -> None:
     with running_worker():
         result = tell_async.using(metadata={"a": 1}).enqueue(*[["aprogress", number, 9] for number in range(9)])
 
-        assert result.wait(60) == {"a": 1}
+        assert result.get(60) == {"a": 1}
     assert result.progress == Progress(8, 9)
 
 
@@ -326,10 +326,10 @@ def test_the_function_can_be_called_with_a_context_of_one_s_own() -> None:
     ("metadata", "text"),
     [
         ([1], "metadata=[1]: expected a dict."),
-        ({"_a": 1}, "metadata has the key '_a': keys that begin with an underscore are reserved."),
+        ({"_a": 1}, "metadata has the key '_a': keys with a leading underscore are reserved."),
         ({1: 2}, "metadata has the key 1: JSON objects have strings as keys."),
         ({"at": {1}}, "metadata['at'] is a builtins.set: expected JSON"),
-        ({"a": "x" * MAX_BYTES}, "metadata is 65,544 bytes of JSON: at most 65,536 are kept."),
+        ({"a": "x" * MAX_METADATA_BYTES}, "metadata is 65,544 bytes of JSON: at most 65,536 are stored."),
     ],
     ids=str,
 )
@@ -359,18 +359,18 @@ def test_metadata_belongs_to_each_sending_and_is_copied() -> None:
         ((1, "2", ""), "total='2': expected a number."),
         ((1, 0, ""), "total=0: expected a finite number above 0."),
         ((float("nan"), None, ""), "done=nan: expected a finite number."),
-        ((1, None, 5), "note=5: expected text."),
+        ((1, None, 5), "note=5: expected a string."),
     ],
 )
 def test_progress_that_is_none_is_refused(args: tuple[Any, ...], text: str) -> None:
     with pytest.raises((TypeError, ValueError)) as raised:
-        progress_of(*args)
+        check_progress(*args)
 
     assert str(raised.value) == text
 
 
 def test_a_long_note_is_cut() -> None:
-    assert len(progress_of(1, None, "x" * 1_000).note) == 500
+    assert len(check_progress(1, None, "x" * 1_000).note) == 500
 
 
 def test_a_plain_task_has_no_attempt_to_tell(redis_server: Store) -> None:

@@ -80,9 +80,9 @@ def test_no_retry_is_due_before_its_pause_has_passed(store: Store) -> None:
         result.refresh()
         (run,) = result.timeline
         assert result.state == "retrying"
-        assert run.ended_at is not None
+        assert run.finished_at is not None
         assert result.run_after is not None
-        assert result.run_after >= run.ended_at + timedelta(seconds=60)
+        assert result.run_after >= run.finished_at + timedelta(seconds=60)
 
 
 def test_the_async_twin_sends_as_well(store: Store) -> None:

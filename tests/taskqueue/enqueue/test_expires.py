@@ -76,7 +76,7 @@ def test_a_task_that_begins_in_time_is_run(store: Store) -> None:
 
     work_off()
 
-    assert result.wait(0) == 5
+    assert result.get(0) == 5
 
 
 def test_the_server_decides_what_is_late(store: Store) -> None:
@@ -97,9 +97,9 @@ def test_its_result_says_so(store: Store) -> None:
     result.refresh()
 
     with pytest.raises(
-        TaskFailed, match=rf"^Task {result.id} \(tests\.taskqueue\.tasks\.note\) expired before it began\.$"
+        TaskFailed, match=rf"^Task {result.id} \(tests\.taskqueue\.tasks\.note\) expired before it started\.$"
     ):
-        result.wait(0)
+        result.get(0)
     assert result.cancel() is False, "it has ended"
 
 
@@ -108,8 +108,8 @@ def test_whoever_waits_hears_of_it(store: Store) -> None:
 
     def wait_or_work(number: int) -> None:
         if number == 0:
-            with pytest.raises(TaskFailed, match="expired before it began"):
-                result.wait(60)
+            with pytest.raises(TaskFailed, match="expired before it started"):
+                result.get(60)
             return
         waited_for = Read("HEXISTS", base_key(store, "t", result.id), "W")
         eventually(lambda: connections.client().execute(waited_for) == 1)

@@ -17,7 +17,7 @@ def test_eight_processes_never_run_more_than_the_limit(redis_server: Store, chil
     for _ in range(2):
         queue_worker(children, "--processes", "4", "--threads", "4")
 
-    inside = [result.wait(60) for result in results]
+    inside = [result.get(60) for result in results]
 
     assert max(inside) == 3
 
@@ -42,4 +42,4 @@ def test_the_slot_of_a_killed_worker_goes_to_its_task_and_then_to_the_next(
     first.let_go()
     second.started()
     second.let_go()
-    assert result.wait(60) == "second"
+    assert result.get(60) == "second"

@@ -125,7 +125,7 @@ def test_workers_start_each_when_it_falls_due(redis_server: Store) -> None:
     with running_worker(threads=2, worker="here:1"), running_worker(threads=2, worker="here:2"):
         results = send(note.using(rate="50/s"), *range(20))
         for result in results:
-            result.wait(60)
+            result.get(60)
 
     assert noted == list(range(20))
     starts = [start_us(redis_server, result) for result in results]

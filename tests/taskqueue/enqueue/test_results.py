@@ -114,7 +114,7 @@ def test_a_task_that_was_put_off_is_scheduled_and_has_no_attempt(store: Store) -
 
 def test_a_task_that_never_ran_says_how_it_ended(redis_server: Store) -> None:
     result = add.enqueue(2, 3)
-    for state, told in (("cancelled", "was cancelled"), ("expired", "expired before it began")):
+    for state, told in (("cancelled", "was cancelled"), ("expired", "expired before it started")):
         redis_server.raw.hset(base_key(redis_server, "t", result.id), "s", state)
 
         result.refresh()
@@ -162,7 +162,7 @@ def test_an_expired_result_is_gone(store: Store) -> None:
     with pytest.raises(TaskResultDoesNotExist):
         result.refresh()
     with pytest.raises(TaskResultDoesNotExist):
-        result.wait(1)
+        result.get(1)
     with pytest.raises(TaskResultDoesNotExist):
         run_async(result.arefresh)
 
@@ -175,7 +175,7 @@ def test_waiting_ends_with_the_task(store: Store) -> None:
         waiting.wait(60)
         if number == 0:
             return work_off()
-        return add.get_result(result.id).wait(60)
+        return add.get_result(result.id).get(60)
 
     assert run_together(3, act)[1:] == [5, 5]
 
@@ -184,37 +184,37 @@ def test_waiting_for_what_has_finished_returns_at_once(store: Store) -> None:
     result = add.enqueue(2, 3)
     work_off()
 
-    assert result.wait() == 5
+    assert result.get() == 5
     assert result.state == "successful"
-    assert run_async(result.await_, 0) == 5
+    assert run_async(result.aget, 0) == 5
 
 
 def test_waiting_in_a_coroutine_ends_with_the_task(store: Store) -> None:
     with running_worker():
-        assert run_async(add.enqueue(2, 3).await_, 60) == 5
+        assert run_async(add.enqueue(2, 3).aget, 60) == 5
 
 
 def test_waiting_raises_what_became_of_a_failed_task(store: Store) -> None:
     result = fail.enqueue("no stock")
 
     with running_worker(), pytest.raises(TaskFailed, match=r"Last error: builtins\.LookupError: no stock$"):
-        result.wait(60)
+        result.get(60)
     with pytest.raises(TaskFailed, match=r"no stock$"):
-        run_async(result.await_, 60)
+        run_async(result.aget, 60)
 
 
 def test_waiting_without_a_worker_ends_with_the_time(store: Store) -> None:
     result = add.enqueue(2, 3)
 
     with pytest.raises(WaitTimeout) as raised:
-        result.wait(0.03)
+        result.get(0.03)
     with pytest.raises(TimeoutError):
-        run_async(result.await_, 0.03)
+        run_async(result.aget, 0.03)
 
     assert str(raised.value) == f"Task {result.id} had not finished after 0.03 s."
     assert (result.state, store.raw.hget(base_key(store, "t", result.id), "W")) == ("ready", b"2")
     with pytest.raises(WaitTimeout):
-        result.wait(0)
+        result.get(0)
 
 
 def test_waiting_ends_when_the_result_has_gone_meanwhile(redis_server: Store) -> None:
@@ -224,7 +224,7 @@ def test_waiting_ends_when_the_result_has_gone_meanwhile(redis_server: Store) ->
     def act(number: int) -> None:
         if number == 0:
             with pytest.raises(TaskResultDoesNotExist):
-                result.wait(60)
+                result.get(60)
         else:
             key = base_key(redis_server, "t", result.id)
             eventually(lambda: redis_server.raw.hget(key, "W") == b"1")
@@ -236,7 +236,7 @@ def test_waiting_ends_when_the_result_has_gone_meanwhile(redis_server: Store) ->
 
 def test_a_wrong_waiting_time_is_refused(redis_server: Store) -> None:
     with pytest.raises(ValueError, match=r"^timeout=-1: expected a number of seconds of at least 0"):
-        add.enqueue(2, 3).wait(-1)
+        add.enqueue(2, 3).get(-1)
 
 
 def test_only_the_last_fifty_errors_are_kept(redis_server: Store) -> None:

@@ -39,7 +39,7 @@ def test_a_task_that_runs_has_one_without_an_end(store: Store) -> None:
 
     assert outcomes(result) == [("running", "host:1")]
     [run] = result.timeline
-    assert (run.began_at, run.ended_at) == (result.last_attempted_at, None)
+    assert (run.started_at, run.finished_at) == (result.last_attempted_at, None)
 
 
 def test_a_success_needs_no_history(store: Store) -> None:
@@ -48,7 +48,7 @@ def test_a_success_needs_no_history(store: Store) -> None:
 
     assert outcomes(result) == [("succeeded", "host:1")]
     [run] = result.timeline
-    assert (run.began_at, run.ended_at) == (result.started_at, result.finished_at)
+    assert (run.started_at, run.finished_at) == (result.started_at, result.finished_at)
     assert not store.raw.hexists(base_key(store, "t", result.id), "h")
 
 
@@ -58,7 +58,7 @@ def test_each_attempt_is_told_in_its_order(store: Store) -> None:
     work_until_finished(result, worker="host:1")
 
     assert outcomes(result) == [("retried", "host:1"), ("retried", "host:1"), ("failed", "host:1")]
-    times = [time for run in result.timeline for time in (run.began_at, run.ended_at)]
+    times = [time for run in result.timeline for time in (run.started_at, run.finished_at)]
     assert times == sorted(times)
     assert times[0] == result.started_at
     assert times[-1] == result.finished_at
@@ -113,4 +113,4 @@ def test_of_many_runs_the_last_ones_are_kept(store: Store) -> None:
     assert 50 <= len(found) < 120
     assert found[-1] == ("retried", "host:119")
     assert len(store.raw.hget(base_key(store, "t", result.id), "h")) <= 4_000
-    assert all(timedelta(0) <= run.ended_at - run.began_at < timedelta(minutes=1) for run in result.timeline)
+    assert all(timedelta(0) <= run.finished_at - run.started_at < timedelta(minutes=1) for run in result.timeline)

@@ -100,7 +100,7 @@ def test_a_run_that_takes_too_long_fails_like_any_other(redis_server: Store, kin
         result = kind.using(timeout=0.05).enqueue("a")
         eventually(lambda: result.refresh() or result.is_finished)
 
-        assert add.enqueue(2, 3).wait(60) == 5
+        assert add.enqueue(2, 3).get(60) == 5
         assert worker.watch.hard() == {}
     assert (result.state, result.attempts, held.ends()) == ("failed", 1, 0)
     assert result.errors[0].exception_class_path == SOFT_LIMIT
@@ -114,14 +114,14 @@ def test_a_run_that_takes_too_long_is_tried_again(redis_server: Store) -> None:
         eventually(lambda: result.refresh() or result.errors)
         held.let_go()  # so that the second attempt ends long before its limit
 
-        assert result.wait(60) == "a"
+        assert result.get(60) == "a"
     assert [error.exception_class_path for error in result.errors] == [SOFT_LIMIT]
     assert result.attempts == 2
 
 
 def test_a_task_may_tidy_up_when_its_time_is_over(redis_server: Store) -> None:
     with running_worker():
-        assert tidy_up.using(timeout=(0.5, None)).enqueue("a").wait(60) == "tidied up"
+        assert tidy_up.using(timeout=(0.5, None)).enqueue("a").get(60) == "tidied up"
 
 
 def test_a_limit_never_hits_another_task_than_its_own(redis_server: Store) -> None:
@@ -132,7 +132,7 @@ def test_a_limit_never_hits_another_task_than_its_own(redis_server: Store) -> No
         close = [count_up.using(timeout=(0.004, None)).enqueue(0.0035 + number / 100_000) for number in range(100)]
         plain = [add.enqueue(number, 1) for number in range(100)]
 
-        assert [result.wait(60) for result in plain] == list(range(1, 101))
+        assert [result.get(60) for result in plain] == list(range(1, 101))
         for result in close:
             eventually(lambda result=result: result.refresh() or result.is_finished)  # type: ignore[misc]
     assert {result.state for result in close} <= {"successful", "failed"}
@@ -142,9 +142,9 @@ def test_a_limit_never_hits_another_task_than_its_own(redis_server: Store) -> No
 
 def test_without_limits_nobody_watches_the_clock(redis_server: Store) -> None:
     with running_worker() as worker:
-        add.enqueue(1, 2).wait(60)
+        add.enqueue(1, 2).get(60)
         assert worker.watch._thread is None
-        add.using(timeout=60).enqueue(1, 2).wait(60)
+        add.using(timeout=60).enqueue(1, 2).get(60)
         assert worker.watch._thread is not None
 
 

@@ -63,7 +63,7 @@ def test_a_second_one_is_not_accepted_while_the_first_waits(store: Store, unique
     assert (second.args, second.enqueued_at, second.state) == ([2, 3], first.enqueued_at, "ready")
     assert ready() == 1
     work_off()
-    assert second.wait(0) == 5
+    assert second.get(0) == 5
 
 
 @pytest.mark.parametrize("unique", [None, False])

@@ -53,7 +53,7 @@ def test_each_task_of_a_chain_gets_what_the_one_before_returned(store: Store) ->
     flow = chain(add.s(1, 2), add.s(10), echo.s("last", key=1)).enqueue()
 
     assert [job.id for job in work_off()] == [result.id for result in flow.results]
-    assert flow.wait(0) == [[13, "last"], {"key": 1}]
+    assert flow.get(0) == [[13, "last"], {"key": 1}]
 
 
 def test_an_immutable_task_gets_its_own_arguments_only(redis_server: Store) -> None:
@@ -76,7 +76,7 @@ def test_what_comes_after_a_group_gets_the_list_of_its_results_in_order(store: S
 
     work_off()
 
-    assert flow.wait(0) == [[[0, 2, 4, 6, 8]], {}]
+    assert flow.get(0) == [[[0, 2, 4, 6, 8]], {}]
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -85,7 +85,7 @@ def test_a_small_group_gives_a_list_too(redis_server: Store, count: int) -> None
 
     work_off()
 
-    assert flow.wait(0) == [[[2] * count], {}]
+    assert flow.get(0) == [[[2] * count], {}]
 
 
 def test_a_group_of_a_thousand_is_sent_in_parts_and_calls_back_once(redis_server: Store) -> None:
@@ -95,7 +95,7 @@ def test_a_group_of_a_thousand_is_sent_in_parts_and_calls_back_once(redis_server
     work_off()
 
     assert noted == list(range(1_000))
-    assert flow.wait(0) == [[list(range(1_000))], {}]
+    assert flow.get(0) == [[list(range(1_000))], {}]
     assert get_flow(flow.id).is_finished
 
 
@@ -104,9 +104,9 @@ def test_a_group_without_a_callback_is_waited_for_as_a_whole(redis_server: Store
 
     work_off()
 
-    assert flow.wait(0) == [3, 7, [4]]
+    assert flow.get(0) == [3, 7, [4]]
     assert flow.last.return_value == 4
-    assert run_async(flow.await_, 0) == [3, 7, [4]]
+    assert run_async(flow.aget, 0) == [3, 7, [4]]
 
 
 def test_chains_and_groups_stand_in_one_another(store: Store) -> None:
@@ -120,7 +120,7 @@ def test_chains_and_groups_stand_in_one_another(store: Store) -> None:
     work_off()
 
     both = [12, 23, [["alone"], {}]]
-    assert flow.wait(0) == [[[[[both, "left"], {}], [[both, "right"], {}]]], {}]
+    assert flow.get(0) == [[[[[both, "left"], {}], [[both, "right"], {}]]], {}]
 
 
 def test_a_task_of_a_flow_runs_with_the_options_that_using_gave_it(store: Store) -> None:
@@ -180,7 +180,7 @@ def test_the_limits_of_a_task_hold_in_a_flow(store: Store) -> None:
     work_off()
 
     assert sorted(noted) == [0, 1, 2]
-    assert flow.wait(0) == [[[0, 1, 2]], {}]
+    assert flow.get(0) == [[[0, 1, 2]], {}]
 
 
 @pytest.mark.parametrize("limit", [{"concurrency": 1}, {"rate": "50/s"}], ids=["concurrency", "rate"])
@@ -233,7 +233,7 @@ def test_the_context_stands_before_what_the_parents_returned(redis_server: Store
 
     work_off()
 
-    assert flow.wait(0) == [1, 3, "own"]
+    assert flow.get(0) == [1, 3, "own"]
 
 
 def test_coroutines_take_part(redis_server: Store) -> None:
@@ -241,14 +241,14 @@ def test_coroutines_take_part(redis_server: Store) -> None:
 
     work_off()
 
-    assert flow.wait(0) == 6
+    assert flow.get(0) == 6
 
 
 def test_a_worker_with_threads_runs_a_flow_to_its_end(redis_server: Store) -> None:
     with running_worker(threads=4):
         flow = chain(group(add.s(number, 1) for number in range(30)), echo.s(), note.si("done")).enqueue()
 
-        assert flow.wait(60) == "done"
+        assert flow.get(60) == "done"
 
     assert flow.results[30].id == flow.parents(flow.last.id)[0].id
 
@@ -280,7 +280,7 @@ def test_a_flow_is_found_by_its_id(store: Store) -> None:
     assert flow.children(task.id) == [sent.last]
     assert not flow.is_finished
     work_off()
-    assert flow.wait(0) == [[[3, 7]], {}]
+    assert flow.get(0) == [[[3, 7]], {}]
     assert run_async(aget_flow, sent.id).rescue is None
     run_async(flow.arefresh)
     assert flow.is_finished
@@ -299,7 +299,7 @@ def test_waiting_ends_when_the_time_is_over(redis_server: Store) -> None:
     flow = chain(add.s(1, 2), add.s(3)).enqueue()
 
     with pytest.raises(WaitTimeout, match=f"Task {flow.last.id} had not finished after 0.0"):
-        flow.wait(0.01)
+        flow.get(0.01)
 
 
 def test_a_waiting_task_shows_its_state(redis_server: Store) -> None:
@@ -320,7 +320,7 @@ def test_a_flow_waits_for_the_commit_and_has_its_ids_at_once(store: Store) -> No
         assert len(flow.last.id) == 20
 
     work_off()
-    assert flow.wait(0) == 6
+    assert flow.get(0) == 6
     assert flow.results[0].enqueued_at is not None
 
 
@@ -354,7 +354,7 @@ def test_the_asyncio_twins_do_the_same(store: Store) -> None:
     flows = run_async(send)
     work_off()
 
-    assert [flow.wait(0) for flow in flows] == [6, [3], [[[3]], {}], 7]
+    assert [flow.get(0) for flow in flows] == [6, [3], [[[3]], {}], 7]
 
 
 @database
@@ -364,7 +364,7 @@ def test_the_asyncio_twin_waits_for_the_commit_by_the_setting(redis_server: Stor
     flow = run_async(chain(add.s(1, 2), add.s(3)).aenqueue)  # no transaction is open there
 
     work_off()
-    assert flow.wait(0) == 6
+    assert flow.get(0) == 6
 
 
 @database
@@ -380,7 +380,7 @@ def test_the_asyncio_twin_sees_the_transaction_of_the_database_thread(redis_serv
     flow = run_async(send)
 
     work_off()
-    assert flow.wait(0) == 6
+    assert flow.get(0) == 6
 
 
 def test_empty_flows_are_refused() -> None:
@@ -448,7 +448,7 @@ def test_signatures_can_be_used_again(redis_server: Store) -> None:
     flows = [step.enqueue(), step.enqueue(), step.then(add.s(100)).enqueue()]
     work_off()
 
-    assert [flow.wait(0) for flow in flows] == [6, 6, 106]
+    assert [flow.get(0) for flow in flows] == [6, 6, 106]
 
 
 def test_flow_with_large_arguments_is_sent_in_calls_of_bounded_size(redis_server: Store) -> None:

@@ -100,7 +100,7 @@ def test_what_comes_after_a_task_that_goes_wrong_fails_and_names_it(
     assert work_off() == []
     assert noted == []
     with pytest.raises(TaskFailed, match="ParentFailed: Not run: task "):
-        flow.wait(0)
+        flow.get(0)
     for task in (second, third):
         assert FAILED_MS - 60_000 < store.raw.pttl(base_key(store, "t", task.id)) <= FAILED_MS
         assert store.raw.pttl(base_key(store, "t", task.id, "errors")) > 0
@@ -133,7 +133,7 @@ def test_deleting_what_has_failed_or_was_cancelled_breaks_nothing_twice(redis_se
     for each in (flow, purged):
         hash_key = base_key(redis_server, "flow", each.id)
         assert redis_server.raw.hmget(hash_key, "left", "b1") == [b"0", b"1"]
-    assert gone.wait(0) == [[3], {}]
+    assert gone.get(0) == [[3], {}]
 
 
 def test_the_other_tasks_of_a_group_go_on(redis_server: Store) -> None:

@@ -147,7 +147,7 @@ def test_those_whose_parents_are_purged_wait_until_that_is_undone(store: Store) 
     work_off()
 
     assert waiting() == []
-    assert flow.wait(0) == "b"
+    assert flow.get(0) == "b"
 
 
 def test_a_large_flow_is_listed_when_all_of_it_is_there(redis_server: Store) -> None:

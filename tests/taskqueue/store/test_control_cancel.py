@@ -143,7 +143,7 @@ def test_who_waits_for_the_result_is_woken(store: Store) -> None:
 
     def wait() -> None:
         try:
-            result.wait(60)
+            result.get(60)
         except TaskFailed as exc:
             told.append(exc)
 

@@ -192,7 +192,7 @@ def test_what_runs_goes_on_and_is_settled(store: Store) -> None:
         get_queue("default").pause()
         held.let_go()
 
-        assert result.wait(60) == "a"
+        assert result.get(60) == "a"
 
 
 def test_a_pause_during_a_batch_leaves_the_rest_in_the_queue(store: Store) -> None:
@@ -257,13 +257,13 @@ def test_an_idle_worker_resumes_at_its_moment_without_poller_or_bell(
 ) -> None:
     monkeypatch.setattr(supply, "LOOK_AGAIN_S", 60)  # so that nothing else wakes it in time
     with running_worker():
-        note.enqueue("first").wait(60)
+        note.enqueue("first").get(60)
 
         get_queue("default").pause(until=0.3)
         until = pause_of().until
         result = note.enqueue("second")
 
-        assert result.wait(60) == "second"
+        assert result.get(60) == "second"
         assert result.started_at is not None
         assert result.started_at >= until
     assert pause_of() is None

@@ -155,7 +155,7 @@ def test_undoing_wakes_the_workers(store: Store) -> None:
 
         get_queue("default").undo_purge(purge)
 
-        assert result.wait(60) == "plain"
+        assert result.get(60) == "plain"
 
 
 def test_undoing_brings_retries_back_with_their_attempts(store: Store) -> None:

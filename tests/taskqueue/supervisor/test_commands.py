@@ -218,7 +218,7 @@ def test_a_login_that_may_not_read_info_can_work(own_server: Store, settings: An
     worker = queue_worker(children)
 
     assert "maxmemory-policy" not in worker.output
-    assert add.enqueue(2, 3).wait(60) == 5
+    assert add.enqueue(2, 3).get(60) == 5
 
 
 def test_a_worker_waits_for_a_server_that_is_away(own_server: Store, children: Children) -> None:
@@ -230,7 +230,7 @@ def test_a_worker_waits_for_a_server_that_is_away(own_server: Store, children: C
 
     worker.wait_for("Redis is available again after ")
     worker.wait_for("Worker: queues default")
-    assert add.enqueue(2, 3).wait(60) == 5
+    assert add.enqueue(2, 3).get(60) == 5
     worker.terminate()
     assert worker.wait() == 0
 
@@ -258,7 +258,7 @@ def test_parked_tasks_go_back_when_a_worker_starts_that_knows_them(redis_server:
     worker = queue_worker(children)
 
     assert "1 parked tasks of queue default are known now and go back to it." in worker.output
-    assert result.wait(60) == "parked"
+    assert result.get(60) == "parked"
     unknown.refresh()
     assert unknown.state == "parked"
 

@@ -31,7 +31,7 @@ def test_what_runs_is_finished_and_the_next_worker_takes_the_rest(
     held.let_go()
 
     assert old.wait(60) == 0
-    assert [result.wait(60) for result in results] == ["deploy"] * 2 * RUNNING
+    assert [result.get(60) for result in results] == ["deploy"] * 2 * RUNNING
     assert held.starts() == held.ends() == 2 * RUNNING, "each ran once"
     assert {result.attempts for result in results} == {1}
     assert new.returncode is None
@@ -51,7 +51,7 @@ def test_what_does_not_finish_in_the_grace_begins_again_on_the_next_worker(
     held.started(2 * RUNNING)
     held.let_go()
 
-    assert [result.wait(60) for result in results] == ["deploy"] * RUNNING
+    assert [result.get(60) for result in results] == ["deploy"] * RUNNING
     assert {result.attempts for result in results} == {1}, "handed back, so no attempt was used"
     records = [redis_server.raw.hgetall(base_key(redis_server, "t", result.id)) for result in results]
     assert not any(b"x" in record for record in records), "nor a delivery"

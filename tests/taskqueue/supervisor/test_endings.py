@@ -45,9 +45,9 @@ def test_a_running_task_is_cancelled_and_its_process_lives_on(
     assert result.cancel(force_after=60)
 
     with pytest.raises(TaskFailed, match="was cancelled"):
-        result.wait(60)
+        result.get(60)
     bystander.let_go()
-    assert other.wait(60) == "b"
+    assert other.get(60) == "b"
     assert (held.ends(), held.starts(), is_running(pid)) == (0, 1, True)
     worker.terminate()
     assert worker.wait() == 0
@@ -73,7 +73,7 @@ def test_a_task_that_does_not_end_is_cancelled_by_force_and_its_neighbours_run_a
     for held in (bystander, coroutine):
         held.let_go()
     for other in others:
-        other.wait(60)
+        other.get(60)
         assert (other.attempts, other.errors) == (1, [])
         assert b"x" not in redis_server.raw.hgetall(f"{redis_server.prefix}:taskqueue:{{default}}:t:{other.id}")
     assert (stubborn.starts(), result.errors) == (2, []), "once more by itself, when it was interrupted"
@@ -99,7 +99,7 @@ def test_a_hard_limit_ends_the_process_and_fails_the_task_alone(
     worker.wait_for(f"Process {pid} is ended: task {result.id} has reached its hard time limit of 0.4 s.")
     assert bystander.started(2) != pid
     bystander.let_go()
-    assert other.wait(60) == "b"
+    assert other.get(60) == "b"
     assert (other.attempts, other.errors) == (1, [])
     assert redis_server.raw.zcard(queue_key(redis_server, "running")) == 0
 
@@ -114,7 +114,7 @@ def test_a_hard_limit_uses_an_attempt_and_is_tried_again(redis_server: Store, ch
     assert first != second
     slow.let_go()
 
-    assert result.wait(60) == "a"
+    assert result.get(60) == "a"
     assert [error.exception_class_path for error in result.errors] == [TIME_LIMIT]
     assert result.attempts == 2
 
@@ -137,7 +137,7 @@ def test_a_process_that_does_not_listen_is_killed_and_what_it_held_is_found(
     assert not is_running(pid)
     bystander.started(2)
     bystander.let_go()
-    assert other.wait(60) == "b"
+    assert other.get(60) == "b"
     assert (other.attempts, other.errors) == (1, [])
     assert result.errors[0].exception_class_path == TIME_LIMIT
 
@@ -148,13 +148,13 @@ def test_a_task_that_ends_in_time_costs_nobody_the_process(redis_server: Store, 
     result = hold.using(timeout=(None, 1.0)).enqueue("a")
     pid = held.started()
     held.let_go()
-    assert result.wait(60) == "a"
+    assert result.get(60) == "a"
 
     next_one = Held(redis_server, "b")
     after = hold.enqueue("b")
     assert next_one.started() == pid
     next_one.let_go()
-    assert after.wait(60) == "b"
+    assert after.get(60) == "b"
     worker.terminate()
     assert worker.wait() == 0
     assert "is ended" not in worker.output

@@ -415,5 +415,5 @@ def test_a_busy_worker_is_well_and_a_killed_supervisor_frees_the_port(
 
     assert status_of(number) == 0, "the worker process does not hold the port"
     held.let_go()
-    assert result.wait(60) == "a"
+    assert result.get(60) == "a"
     assert add.enqueue(1, 2).state == "ready"

@@ -569,5 +569,5 @@ def test_with_a_poller_and_a_worker_nothing_is_lost(store: Store) -> None:
             return noted == ["lost"]
 
         eventually(ran)
-        assert note.get_result(task_id).wait(60) == "lost"
+        assert note.get_result(task_id).get(60) == "lost"
     poller.close()

@@ -39,7 +39,7 @@ def test_a_quiet_worker_finishes_what_runs_and_fetches_nothing_more(redis_server
     waiting = add.enqueue(2, 3)
     held.let_go()
 
-    assert running.wait(60) == "a"
+    assert running.get(60) == "a"
     waiting.refresh()
     assert (running.attempts, waiting.state) == (1, "ready")
     assert is_running(pid)
@@ -51,7 +51,7 @@ def test_a_quiet_worker_finishes_what_runs_and_fetches_nothing_more(redis_server
 
 def test_an_idle_worker_is_quiet_at_once(redis_server: Store, children: Children) -> None:
     worker = queue_worker(children)
-    assert add.enqueue(1, 2).wait(60) == 3
+    assert add.enqueue(1, 2).get(60) == 3
 
     worker.signal(signal.SIGUSR1)
     worker.signal(signal.SIGUSR1)
@@ -59,7 +59,7 @@ def test_an_idle_worker_is_quiet_at_once(redis_server: Store, children: Children
     waiting = add.enqueue(2, 3)
     queue_worker(children)
 
-    assert waiting.wait(60) == 5
+    assert waiting.get(60) == 5
     assert worker.returncode is None
 
 
@@ -97,7 +97,7 @@ def test_a_burst_that_is_quiet_waits_to_be_stopped(redis_server: Store, children
     eventually(lambda: states() == ["quiet"])
     held.let_go()
 
-    assert running.wait(60) == "a"
+    assert running.get(60) == "a"
     eventually(lambda: [each.busy for each in run(connections.client(), inspect.overview()).workers] == [0])
     assert worker.returncode is None
     worker.terminate()

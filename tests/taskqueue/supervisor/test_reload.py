@@ -76,13 +76,13 @@ def worker_of(watcher: Child) -> int:
 def test_a_change_is_run_a_mistake_is_waited_for_and_nothing_is_left_behind(shop: Shop) -> None:
     watcher = shop.start()
     watcher.wait_for("Worker: queues default")
-    assert say().wait(60) == "one"
+    assert say().get(60) == "one"
     first = worker_of(watcher)
 
     shop.write("reloadshop/words.py", "WORD = 'two'\n")
     watcher.wait_for("words.py has changed: the worker starts again.")
     watcher.wait_for("Worker: queues default")
-    assert say().wait(60) == "two"
+    assert say().get(60) == "two"
     second = worker_of(watcher)
     assert second != first
 
@@ -93,7 +93,7 @@ def test_a_change_is_run_a_mistake_is_waited_for_and_nothing_is_left_behind(shop
     waiting = say()
     shop.write("reloadshop/broken.py", "WORD = 'three'\n")
     watcher.wait_for("broken.py has changed: the worker starts again.")
-    assert waiting.wait(60) == "three"
+    assert waiting.get(60) == "three"
 
     third = worker_of(watcher)
     [child] = processes_of(third)
@@ -142,7 +142,7 @@ def test_a_worker_is_quiet_when_told_and_stops_when_its_watcher_was_killed(shop:
 def test_a_worker_that_ends_well_ends_the_watcher_and_one_with_a_mistake_does_not(shop: Shop) -> None:
     result = say()
     assert shop.start("--burst").wait(60) == 0
-    assert result.wait(0) == "one"
+    assert result.get(0) == "one"
 
     shop.write("reloadshop/words.py", "WORD = \n")
     watcher = shop.start("--burst")

@@ -48,8 +48,8 @@ def test_a_worker_runs_tasks_and_stops_when_asked(redis_server: Store, children:
     assert "Worker: queues high, default (strict order), 1 process(es) of 2 thread(s)" in worker.output
     assert " and 100 coroutine(s) at a time, " in worker.output
     assert " tasks known." in worker.output
-    assert add.enqueue(2, 3).wait(60) == 5
-    assert add_async.using(queue_name="high").enqueue(2, 3).wait(60) == 5
+    assert add.enqueue(2, 3).get(60) == 5
+    assert add_async.using(queue_name="high").enqueue(2, 3).get(60) == 5
 
     worker.terminate()
 
@@ -71,7 +71,7 @@ def test_a_worker_tells_what_it_is_and_leaves_the_list_when_it_ends(redis_server
     assert info.started_at is not None
     assert 0 <= info.seen_s < LEASE_S
     held.let_go()
-    assert result.wait(60) == "a"
+    assert result.get(60) == "a"
     eventually(lambda: [each.finished for each in workers() if each.id == info.id] == [1])
     assert run(connections.client(), inspect.overview()).poller
 
@@ -87,7 +87,7 @@ def test_without_poller_none_is_active(redis_server: Store, children: Children) 
     worker = queue_worker(children, "--no-poller")
     assert "tasks known, no embedded poller." in worker.output
 
-    assert add.using(run_after=0.05).enqueue(2, 3).wait(60) == 5
+    assert add.using(run_after=0.05).enqueue(2, 3).get(60) == 5
 
     assert redis_server.raw.exists(base_key(redis_server, "poller")) == 0
     worker.terminate()
@@ -109,7 +109,7 @@ def test_a_killed_process_is_replaced_and_its_task_runs_again(redis_server: Stor
     worker.wait_for(f"Worker process {second} ended (signal SIGKILL); a new one starts in 0 s.")
     held.started(3)
     held.let_go()
-    assert result.wait(60) == "a"
+    assert result.get(60) == "a"
     assert (result.attempts, len(set(result.worker_ids)), result.errors) == (3, 3, [])
     assert f"The worker of task {result.id} (queue default) is gone" in worker.output
 
@@ -119,10 +119,10 @@ def test_tasks_that_kill_their_process_cost_the_others_no_pause(redis_server: St
     crashing = kill_the_process.enqueue_many([(("a", 0), {}) for _ in range(5)])
     others = add.enqueue_many([((number, 1), {}) for number in range(20)])
 
-    assert [result.wait(60) for result in others] == list(range(1, 21))
+    assert [result.get(60) for result in others] == list(range(1, 21))
     for result in crashing:
         with pytest.raises(TaskFailed):
-            result.wait(60)
+            result.get(60)
 
     pauses = re.findall(r"a new one starts in (\S+) s\.", worker.output)
     assert len(pauses) >= 5
@@ -131,7 +131,7 @@ def test_tasks_that_kill_their_process_cost_the_others_no_pause(redis_server: St
 
 def test_processes_that_die_idle_are_replaced_ever_more_slowly(redis_server: Store, children: Children) -> None:
     worker = queue_worker(children)
-    assert add.enqueue(2, 3).wait(60) == 5
+    assert add.enqueue(2, 3).get(60) == 5
 
     for pause in ("0.2", "0.4"):
         [pid] = eventually(lambda: processes_of(worker.pid))
@@ -163,7 +163,7 @@ def test_what_does_not_finish_in_the_grace_goes_back(redis_server: Store, childr
     worker = queue_worker(children)
     result = hold.enqueue("a")
     held.started()
-    assert add.enqueue(2, 3).wait(60) == 5  # by the other threads
+    assert add.enqueue(2, 3).get(60) == 5  # by the other threads
 
     worker.terminate()
 
@@ -245,7 +245,7 @@ def test_processes_whose_supervisor_was_killed_end(
     worker.wait_for("The supervisor is gone; stopping.")
     if busy:
         held.let_go()
-        assert result.wait(60) == "a"
+        assert result.get(60) == "a"
     eventually(lambda: not any(map(is_running, pids)))
 
 
@@ -270,13 +270,13 @@ def test_what_an_old_worker_parks_in_a_rolling_deploy_goes_back(redis_server: St
     worker = children.call("tests.taskqueue.processes:attentive_worker", env=SITE)
     worker.wait_for("Worker: queues default")
     result = add.enqueue(2, 3)
-    assert result.wait(60) == 5
+    assert result.get(60) == 5
     parked = add.using(run_after=60).enqueue(3, 4)
     redis_server.raw.zrem(queue_key(redis_server, "sched"), parked.id)
     redis_server.raw.hset(base_key(redis_server, "t", parked.id), "s", "parked")
     redis_server.raw.zadd(queue_key(redis_server, "parked"), {parked.id: 1})
 
-    assert parked.wait(60) == 7
+    assert parked.get(60) == 7
 
 
 def test_leases_are_renewed_as_long_as_a_task_runs(redis_server: Store, children: Children) -> None:
@@ -291,7 +291,7 @@ def test_leases_are_renewed_as_long_as_a_task_runs(redis_server: Store, children
 
     assert held.starts() == 1
     held.let_go()
-    assert result.wait(60) == "a"
+    assert result.get(60) == "a"
     assert result.attempts == 1
 
 
@@ -306,7 +306,7 @@ def test_a_process_that_gives_no_sign_of_life_is_killed_and_replaced(redis_serve
     worker.wait_for(f"Worker process {pid} gives no sign of life; killing it.")
     assert held.started(2) != pid
     held.let_go()
-    assert result.wait(60) == "a"
+    assert result.get(60) == "a"
 
 
 def test_a_lease_that_was_lost_is_told(redis_server: Store, children: Children) -> None:
@@ -322,7 +322,7 @@ def test_a_lease_that_was_lost_is_told(redis_server: Store, children: Children) 
     worker.wait_for(f"Process {pid} has lost its lease of task {result.id}.")
     held.let_go()
     worker.wait_for(f"The outcome (ok) of task {result.id} came after its lease was lost, and was not taken.")
-    assert result.wait(60) == "a"
+    assert result.get(60) == "a"
     assert result.attempts == 2
 
 
@@ -335,7 +335,7 @@ def test_what_a_killed_process_had_not_begun_goes_back_at_once_and_does_not_coun
     behind = add.using(max_deliveries=1).enqueue_many([((number, 2), {}) for number in range(20)])
     queue_worker(children, "--threads", "1", "--no-poller")
 
-    assert [result.wait(60) for result in behind] == [number + 2 for number in range(20)]
+    assert [result.get(60) for result in behind] == [number + 2 for number in range(20)]
 
     assert {result.attempts for result in behind} == {1}
     killer.refresh()
@@ -353,7 +353,7 @@ def test_the_killer_fails_and_its_neighbours_do_not(redis_server: Store, childre
     with pytest.raises(TaskFailed, match="WorkerLost"):
         killer.wait(60)
 
-    assert [result.wait(60) for result in neighbours] == ["a"] * 3
+    assert [result.get(60) for result in neighbours] == ["a"] * 3
     assert killer.attempts == 2
 
 
@@ -364,7 +364,7 @@ def test_a_burst_ends_when_the_queues_are_empty(redis_server: Store, children: C
     worker = children.manage("runworker", "--burst", "--processes", processes, env=SITE)
 
     assert worker.wait(60) == 0
-    assert [result.wait(0) for result in results] == list(range(1, 201))
+    assert [result.get(0) for result in results] == list(range(1, 201))
     assert get_queue("default").depths().running == 0
 
 
@@ -380,7 +380,7 @@ def test_a_worker_goes_on_after_an_outage(redis_server: Store, proxy: Proxy, chi
     worker.wait_for(f"The leases of process {pid} could not be renewed (")
     proxy.accept_again()
 
-    assert add.enqueue(2, 3).wait(60) == 5
+    assert add.enqueue(2, 3).get(60) == 5
     worker.terminate()
     assert worker.wait() == 0
 
@@ -397,5 +397,5 @@ def test_a_second_worker_takes_over_from_a_killed_one(redis_server: Store, child
 
     assert held.started(2) != pid
     held.let_go()
-    assert result.wait(60) == "a"
+    assert result.get(60) == "a"
     assert result.attempts == 2

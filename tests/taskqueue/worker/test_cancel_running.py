@@ -111,7 +111,7 @@ def test_what_would_run_again_is_cancelled(store: Store, outcome: str) -> None:
 
 def _failure(result: TaskResult) -> str:
     with pytest.raises(TaskFailed) as raised:
-        result.wait(60)
+        result.get(60)
     return str(raised.value)
 
 
@@ -232,7 +232,7 @@ def test_a_run_ends_at_once_and_the_worker_goes_on(redis_server: Store, kind: An
 
         assert "was cancelled" in _failure(result)
         assert (result.state, result.worker_ids, result.errors) == ("cancelled", ["here.1:1"], [])
-        assert add.enqueue(2, 3).wait(60) == 5
+        assert add.enqueue(2, 3).get(60) == 5
         assert worker.busy() == 0
     assert held.ends() == 0
     assert redis_server.raw.zcard(queue_key(redis_server, "failed")) == 0
@@ -250,7 +250,7 @@ def test_another_lease_of_the_same_task_is_not_interrupted(redis_server: Store) 
         assert not worker.runs(result.id, "an older lease")
         assert worker.runs(result.id, worker.fetcher.held[result.id])
         held.let_go()
-        assert result.wait(60) == "0"
+        assert result.get(60) == "0"
 
 
 def test_a_task_may_end_as_cancelled_by_itself(redis_server: Store) -> None:

@@ -49,10 +49,10 @@ def test_many_run_at_once_and_leave_the_threads_free(store: Store) -> None:
         for each in held:
             each.started()
         assert worker.busy() == 12
-        assert add.enqueue(2, 3).wait(60) == 5
+        assert add.enqueue(2, 3).get(60) == 5
         for each in held:
             each.let_go()
-        assert [result.wait(60) for result in results] == [str(number) for number in range(12)]
+        assert [result.get(60) for result in results] == [str(number) for number in range(12)]
 
     assert (worker.finished, worker.busy()) == (13, 0)
     assert store.raw.zcard(queue_key(store, "running")) == 0
@@ -61,7 +61,7 @@ def test_many_run_at_once_and_leave_the_threads_free(store: Store) -> None:
 
 def test_all_run_on_one_event_loop_in_a_thread_of_its_own(redis_server: Store) -> None:
     with running_worker(threads=2):
-        seen = [whereabouts_async.enqueue().wait(60) for _ in range(4)]
+        seen = [whereabouts_async.enqueue().get(60) for _ in range(4)]
 
     assert [place[0] for place in seen] == ["event-loop"] * 4
     assert len({loop for _, loop in seen}) == 1
@@ -77,7 +77,7 @@ def test_no_more_run_at_once_than_allowed_and_the_rest_follows(redis_server: Sto
         assert worker.busy() == 2
         for each in held:
             each.let_go()
-        assert [result.wait(60) for result in results] == list("01234")
+        assert [result.get(60) for result in results] == list("01234")
 
     for result in results:
         assert (result.attempts, result.worker_ids) == (1, ["here:1"])
@@ -95,7 +95,7 @@ def test_what_finds_the_loop_full_goes_to_a_worker_that_has_room(redis_server: S
             held[1].started()
             for each in held:
                 each.let_go()
-            assert second.wait(60) == "1"
+            assert second.get(60) == "1"
 
     assert second.worker_ids == ["free:1"]
 
@@ -109,7 +109,7 @@ def test_threads_go_on_with_their_tasks_while_the_loop_is_full(redis_server: Sto
         eventually(lambda: get_queue("default").depths().ready == 1)
         assert waits.cancel()
 
-        assert add.enqueue(2, 3).wait(60) == 5, "within the second in which its threads look for other work"
+        assert add.enqueue(2, 3).get(60) == 5, "within the second in which its threads look for other work"
 
         assert other.starts() == 0
         long.let_go()
@@ -127,7 +127,7 @@ def test_a_stop_lets_coroutines_finish_and_the_worker_lives_as_long(
         eventually(lambda: not any(thread.is_alive() for thread in worker._threads))
         assert worker.alive()
         held.let_go()
-        assert result.wait(60) == "0", "its outcome is sent by the flusher: no thread is left"
+        assert result.get(60) == "0", "its outcome is sent by the flusher: no thread is left"
         eventually(lambda: not worker.alive())
 
 
@@ -170,7 +170,7 @@ def test_both_kinds_mixed_run_once_each(store: Store) -> None:
         results += [note.enqueue(number), note_async.enqueue(number)]
 
     with running_worker(threads=4, async_concurrency=3):
-        assert [result.wait(60) for result in results] == [number for number in range(150) for _ in (1, 2)]
+        assert [result.get(60) for result in results] == [number for number in range(150) for _ in (1, 2)]
 
     assert sorted(noted) == sorted([*range(150), *range(150)])
     assert {result.attempts for result in results} == {1}
@@ -180,7 +180,7 @@ def test_coroutines_alone_are_fetched_for_the_free_slots(redis_server: Store) ->
     with running_worker(threads=1, async_concurrency=40) as worker:
         assert worker.supply.want() == 1
         for number in range(10):
-            add_async.enqueue(number, 0).wait(60)
+            add_async.enqueue(number, 0).get(60)
 
         assert worker.supply.pace.async_share > 0.5
         eventually(lambda: worker.supply.want() == 41)
@@ -204,7 +204,7 @@ def test_what_a_coroutine_raises_fails_it_and_nothing_else(redis_server: Store, 
         result = raise_async.enqueue(kind)
         eventually(lambda: result.refresh() or result.is_finished)
         held.let_go()
-        assert bystander.wait(60) == "0"
+        assert bystander.get(60) == "0"
 
     assert (result.state, result.attempts, result.errors[0].exception_class_path) == ("failed", 1, path)
 
@@ -213,8 +213,8 @@ def test_the_loop_survives_what_a_coroutine_leaves_behind(
     redis_server: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     with running_worker():
-        assert leave_a_task_behind.enqueue().wait(60) == "left"
-        assert add_async.enqueue(2, 3).wait(60) == 5
+        assert leave_a_task_behind.enqueue().get(60) == "left"
+        assert add_async.enqueue(2, 3).get(60) == 5
 
     assert "An error reached the event loop; it goes on." in caplog.text
     with pytest.raises(SystemExit):
@@ -227,7 +227,7 @@ def test_a_message_that_cannot_be_read_fails_before_it_reaches_the_loop(redis_se
 
     with running_worker(async_concurrency=1) as worker:
         eventually(lambda: redis_server.raw.zcard(queue_key(redis_server, "failed")) == 1)
-        assert add_async.enqueue(2, 3).wait(60) == 5, "the slot is free again"
+        assert add_async.enqueue(2, 3).get(60) == 5, "the slot is free again"
         assert worker.busy() == 0
 
 
@@ -240,7 +240,7 @@ def test_the_outcome_of_a_coroutine_does_not_wait_for_the_busy_threads(redis_ser
         held.started()
         quick.let_go()
 
-        assert result.wait(60) == "quick"
+        assert result.get(60) == "quick"
 
         assert held.ends() == 0
         held.let_go()
@@ -250,7 +250,7 @@ def test_the_outcome_of_a_coroutine_does_not_wait_for_the_busy_threads(redis_ser
 def test_each_coroutine_has_a_database_thread_of_its_own_whose_connections_end_with_it(redis_server: Store) -> None:
     with running_worker():
         results = [query_async.enqueue() for _ in range(3)]
-        used = [result.wait(60) for result in results]
+        used = [result.get(60) for result in results]
 
     for first, second, same_connection in used:
         assert first == second
@@ -290,7 +290,7 @@ def test_who_takes_part_in_the_run_of_a_coroutine_may_block(
         monkeypatch.setitem(registry._tasks, task.name, WitnessedTask(**fields))
 
     with running_worker():
-        assert add_async.enqueue(2, 3).wait(60) == ["kept", 5]
+        assert add_async.enqueue(2, 3).get(60) == ["kept", 5]
         assert noted == [("returned", False), ("ok", False, True)]
         noted.clear()
         result = raise_async.enqueue("LookupError")
@@ -307,6 +307,6 @@ def test_a_database_that_cannot_be_closed_does_not_change_the_outcome(
 
     monkeypatch.setattr(executor.databases, "close_all", fail)
     with running_worker():
-        assert in_a_thread_async.enqueue().wait(60) is True
+        assert in_a_thread_async.enqueue().get(60) is True
 
     assert "A database connection could not be closed after a task." in caplog.text

@@ -139,7 +139,7 @@ def test_a_process_has_database_connections_of_its_own(redis_server: Store, chil
     """The supervisor asks the database when it finds the tasks; what it opened then is not the worker's."""
     worker = queue_worker(children, env={"QUERY_ON_IMPORT": "1"})
 
-    one, opened_by, ran_in = query.enqueue().wait(60)
+    one, opened_by, ran_in = query.enqueue().get(60)
 
     assert one == 1
     assert opened_by == ran_in != worker.pid

@@ -69,7 +69,7 @@ def test_tasks_that_are_slower_than_those_before_them_are_not_kept_from_an_idle_
 
         with running_worker(threads=2, worker="idle:1"):
             for result in short:
-                result.wait(60)
+                result.get(60)
 
         assert long.ends() == 0
         assert {result.worker_ids[-1] for result in short} == {"busy:1", "idle:1"}

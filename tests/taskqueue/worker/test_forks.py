@@ -64,21 +64,21 @@ def assert_stops_and_leaves_nothing(worker: Child) -> None:
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.func.__name__)
 def test_a_forked_child_ends_where_the_task_ends_in_it(worker: Child, place: Any) -> None:
-    pid = tasks.own_pid.enqueue().wait(WAIT_S)
+    pid = tasks.own_pid.enqueue().get(WAIT_S)
 
     results = {how: place.enqueue(how) for how in ENDS}
 
-    assert {how: result.wait(WAIT_S) for how, result in results.items()} == ENDS
+    assert {how: result.get(WAIT_S) for how, result in results.items()} == ENDS
     assert [result.attempts for result in results.values()] == [1] * len(ENDS)
-    assert {result.wait(WAIT_S) for result in tasks.own_pid.enqueue_many([((), {})] * 20)} == {pid}
+    assert {result.get(WAIT_S) for result in tasks.own_pid.enqueue_many([((), {})] * 20)} == {pid}
     assert_stops_and_leaves_nothing(worker)
     assert "LookupError: in the child" in worker.output
     assert "the child has something to say" in worker.output
 
 
 def test_a_child_cannot_await_what_its_parents_loop_would_end(worker: Child, redis_server: Store) -> None:
-    assert tasks.fork_and_await.enqueue().wait(WAIT_S) == 1
-    assert tasks.fork_and_await_a_future.enqueue().wait(WAIT_S) == 1
+    assert tasks.fork_and_await.enqueue().get(WAIT_S) == 1
+    assert tasks.fork_and_await_a_future.enqueue().get(WAIT_S) == 1
 
     assert redis_server.raw.get(f"{conf.settings().prefix}:awaited") is None
     assert_stops_and_leaves_nothing(worker)
@@ -86,13 +86,13 @@ def test_a_child_cannot_await_what_its_parents_loop_would_end(worker: Child, red
 
 
 def test_other_coroutines_do_not_run_in_the_child(worker: Child, redis_server: Store) -> None:
-    assert tasks.fork_beside_others.enqueue(50).wait(WAIT_S) == 0
+    assert tasks.fork_beside_others.enqueue(50).get(WAIT_S) == 0
 
     assert redis_server.raw.get(f"{conf.settings().prefix}:others") == b"50"
 
 
 def test_parent_and_child_use_redis_over_their_own_connections(worker: Child, redis_server: Store) -> None:
-    assert tasks.use_redis_in_the_child.enqueue(200).wait(WAIT_S) == 0
+    assert tasks.use_redis_in_the_child.enqueue(200).get(WAIT_S) == 0
 
     assert redis_server.raw.get(f"{conf.settings().prefix}:both") == b"401"
     assert_stops_and_leaves_nothing(worker)
@@ -101,7 +101,7 @@ def test_parent_and_child_use_redis_over_their_own_connections(worker: Child, re
 def test_the_child_has_default_signal_handlers_and_none_of_our_pipes_and_sockets(worker: Child) -> None:
     def look_around() -> None:
         """Again, if another thread was just connecting: nobody can close what it has not got yet."""
-        found = tasks.look_around_in_the_child.enqueue().wait(WAIT_S)
+        found = tasks.look_around_in_the_child.enqueue().get(WAIT_S)
         assert found == [0, "default, wakeup fd -1; []"]
 
     eventually(look_around)
@@ -109,24 +109,24 @@ def test_the_child_has_default_signal_handlers_and_none_of_our_pipes_and_sockets
 
 @pytest.mark.parametrize("preexec", [True, False])
 def test_programs_have_default_signal_handlers(worker: Child, preexec: bool) -> None:
-    assert tasks.signals_of_a_program.enqueue(preexec).wait(WAIT_S) == "default, wakeup fd -1"
+    assert tasks.signals_of_a_program.enqueue(preexec).get(WAIT_S) == "default, wakeup fd -1"
 
 
 def test_sigterm_ends_a_child_however_young_it_is(worker: Child) -> None:
-    assert tasks.terminate_at_once.enqueue(200).wait(WAIT_S) == [-15]
+    assert tasks.terminate_at_once.enqueue(200).get(WAIT_S) == [-15]
 
     assert_stops_and_leaves_nothing(worker)
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_multiprocessing_works_in_tasks(worker: Child, redis_server: Store, method: str) -> None:
-    pid = tasks.own_pid.enqueue().wait(WAIT_S)
+    pid = tasks.own_pid.enqueue().get(WAIT_S)
 
-    ended = tasks.use_multiprocessing.enqueue(method).wait(WAIT_S)
+    ended = tasks.use_multiprocessing.enqueue(method).get(WAIT_S)
 
     assert ended == [0, 3, -15, [0, 1, 4, 9], [0, 1, 4, 9]]
     assert commands_while_idle(redis_server) < 500
-    assert tasks.own_pid.enqueue().wait(WAIT_S) == pid
+    assert tasks.own_pid.enqueue().get(WAIT_S) == pid
     assert_stops_and_leaves_nothing(worker)
 
 
@@ -140,7 +140,7 @@ def commands_while_idle(store: Store) -> int:
 
 
 def test_a_daemonic_process_ends_with_the_worker(worker: Child) -> None:
-    pid = tasks.leave_a_daemonic_process.enqueue().wait(WAIT_S)
+    pid = tasks.leave_a_daemonic_process.enqueue().get(WAIT_S)
     assert is_running(pid)
 
     assert_stops_and_leaves_nothing(worker)
@@ -148,7 +148,7 @@ def test_a_daemonic_process_ends_with_the_worker(worker: Child) -> None:
 
 def test_a_process_that_a_task_leaves_behind_does_not_keep_the_worker(worker: Child) -> None:
     """It goes on as any other program would, and is nobody's worker."""
-    [pid] = tasks.leave_a_process.enqueue().wait(WAIT_S)
+    [pid] = tasks.leave_a_process.enqueue().get(WAIT_S)
 
     worker.terminate()
 

@@ -110,7 +110,7 @@ def test_two_workers_that_finish_one_task_together_leave_one_result(store: Store
 
     run_together(2, finish)
 
-    assert {result.wait(0) for result in results} == {"quick"}
+    assert {result.get(0) for result in results} == {"quick"}
 
 
 LOST = (
@@ -142,7 +142,7 @@ def test_a_task_that_kills_its_workers_fails_at_last(store: Store) -> None:
     for key in (base_key(store, "t", result.id), base_key(store, "t", result.id, "errors"), queue_key(store, "failed")):
         assert 604_000 < store.raw.ttl(key) <= 604_800
     with pytest.raises(TaskFailed, match="WorkerLost: Each worker that ran this task died"):
-        result.wait(0)
+        result.get(0)
 
 
 @pytest.mark.parametrize("deliveries", [1, 2, 5])

@@ -33,7 +33,7 @@ def test_processes_forked_beside_an_open_connection_have_their_own(
     """The supervisor asks the database when it finds the tasks. A shared connection would mix up the answers."""
     worker = worker_on(children, postgres, "--processes", "2", "--threads", "4", QUERY_ON_IMPORT="1")
 
-    answers = [result.wait(60) for result in query.enqueue_many([((), {})] * 100)]
+    answers = [result.get(60) for result in query.enqueue_many([((), {})] * 100)]
 
     assert {one for one, _, _ in answers} == {1}
     assert all(opened_by == ran_in for _, opened_by, ran_in in answers)
@@ -45,12 +45,12 @@ def test_tasks_go_on_after_a_restart_of_the_database(
     redis_server: Store, children: Children, postgres: Postgres, kept: bool
 ) -> None:
     worker = worker_on(children, postgres, "--threads", "2", **({"TEST_POSTGRES_KEPT": "1"} if kept else {}))
-    before = [result.wait(60) for result in query.enqueue_many([((), {})] * 10)]
+    before = [result.get(60) for result in query.enqueue_many([((), {})] * 10)]
 
     postgres.stop()
     postgres.start()
 
-    after = [result.wait(60) for result in query.enqueue_many([((), {})] * 10)]
+    after = [result.get(60) for result in query.enqueue_many([((), {})] * 10)]
     assert {ran_in for _, _, ran_in in after} == {ran_in for _, _, ran_in in before}, "nobody had to be restarted"
     assert worker.returncode is None
 
@@ -68,5 +68,5 @@ def test_a_task_that_runs_while_the_database_is_away_fails_and_is_tried_again(
     eventually(lambda: (result.refresh(), result.errors)[1])
     postgres.start()
 
-    assert result.wait(60) == 1
+    assert result.get(60) == 1
     assert result.errors[0].exception_class_path == "django.db.utils.OperationalError"

@@ -86,7 +86,7 @@ def test_a_worker_stops_after_so_many_tasks_and_hands_back_what_it_had_fetched(r
         eventually(lambda: not worker.alive())
 
         assert told == [3]
-        assert [result.wait(60) for result in results[:3]] == [1, 2, 3]
+        assert [result.get(60) for result in results[:3]] == [1, 2, 3]
     for result in results:
         result.refresh()
     assert {(result.state, result.attempts) for result in results[3:]} == {("ready", 0)}
@@ -98,7 +98,7 @@ def test_processes_are_replaced_after_so_many_tasks_and_none_is_lost(redis_serve
     worker = children.manage("runworker", "--threads", "1", "--max-tasks", "20", "--burst", env=SITE)
 
     assert worker.wait(60) == 0
-    pids = [result.wait(0) for result in results]
+    pids = [result.get(0) for result in results]
     assert [result.attempts for result in results] == [1] * 60
     assert max(map(pids.count, pids)) <= 20
     assert f"Worker process {pids[0]} is replaced: {pids.count(pids[0])} tasks run (--max-tasks 20)." in (worker.output)
@@ -113,14 +113,14 @@ def test_the_next_process_does_not_wait_for_the_last_task_of_the_old_one(
     long = hold.enqueue("a")
     old = held.started()
 
-    first = pid.enqueue().wait(60)
+    first = pid.enqueue().get(60)
     worker.wait_for(f"Worker process {old} is replaced: 1 tasks run (--max-tasks 1).")
-    second = pid.enqueue().wait(60)
+    second = pid.enqueue().get(60)
 
     assert first == old != second
     assert is_running(old)
     held.let_go()
-    assert long.wait(60) == "a"
+    assert long.get(60) == "a"
     eventually(lambda: not is_running(old))
     assert long.attempts == 1
 
@@ -130,27 +130,27 @@ def test_no_more_than_twice_the_processes_live_at_a_time(redis_server: Store, ch
     worker = queue_worker(children, "--threads", "2", "--max-tasks", "1")
     results = [hold.enqueue("a")]
     first = held.started()
-    pid.enqueue().wait(60)
+    pid.enqueue().get(60)
     results.append(hold.enqueue("a"))
     second = held.started(2)
-    assert pid.enqueue().wait(60) == second
+    assert pid.enqueue().get(60) == second
 
     results.append(hold.enqueue("a"))
     eventually(lambda: set(processes_of(worker.pid)) == {first, second})
     assert held.starts() == 2
     held.let_go()
 
-    assert [result.wait(60) for result in results] == ["a"] * 3
+    assert [result.get(60) for result in results] == ["a"] * 3
     assert f"Worker process {second} is replaced: 1 tasks run (--max-tasks 1)." in worker.output
 
 
 def test_a_process_that_has_grown_is_replaced(redis_server: Store, children: Children) -> None:
     most = int(memory_bytes() / MIB) + 50
     worker = queue_worker(children, "--max-memory", str(most))
-    old = pid.enqueue().wait(60)
+    old = pid.enqueue().get(60)
 
-    pid.enqueue(ballast_mib=most).wait(60)
+    pid.enqueue(ballast_mib=most).get(60)
 
     assert worker.wait_for(f"Worker process {old} is replaced: ").endswith(f" MiB taken (--max-memory {most}).")
     eventually(lambda: not is_running(old))
-    assert pid.enqueue().wait(60) != old
+    assert pid.enqueue().get(60) != old

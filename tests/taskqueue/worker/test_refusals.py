@@ -72,9 +72,9 @@ def test_result_above_the_limit_is_a_failure_that_names_the_sizes(redis_server: 
 
     work_off()
 
-    assert fits.wait(0) == "x" * 1_022
+    assert fits.get(0) == "x" * 1_022
     with pytest.raises(TaskFailed, match=r"The return value is 1,025 bytes of JSON: at most 1,024 are kept"):
-        result.wait(0)
+        result.get(0)
     [error] = result.errors
     assert error.exception_class is ResultTooLarge
     assert result.attempts == 1, "it would be as large again"
@@ -83,9 +83,9 @@ def test_result_above_the_limit_is_a_failure_that_names_the_sizes(redis_server: 
 def test_result_of_the_default_limit_reaches_a_server_with_the_smallest_strings(small_strings: Store) -> None:
     fits, result = text_of.enqueue(MIB - 2), text_of.enqueue(MIB - 1)
     with running_worker():
-        assert len(fits.wait(30)) == MIB - 2
+        assert len(fits.get(30)) == MIB - 2
         with pytest.raises(TaskFailed, match=r"1,048,577 bytes of JSON: at most 1,048,576 are kept"):
-            result.wait(30)
+            result.get(30)
 
 
 def test_flow_ends_at_a_result_that_is_too_large(redis_server: Store, settings: Any) -> None:
@@ -95,7 +95,7 @@ def test_flow_ends_at_a_result_that_is_too_large(redis_server: Store, settings: 
     work_off()
 
     with pytest.raises(TaskFailed):
-        flow.wait(0)
+        flow.get(0)
 
 
 def test_outcomes_are_sent_in_calls_of_bounded_size(redis_server: Store) -> None:
@@ -155,12 +155,12 @@ def test_outcome_that_was_refused_is_kept_if_memory_is_freed(full_server: Store)
 
 def test_worker_sends_a_refused_outcome_as_a_failure(full_server: Store, settings: Any) -> None:
     with running_worker(threads=2):
-        assert note.enqueue("before").wait(30) == "before"
+        assert note.enqueue("before").get(30) == "before"
         fill(full_server, left=700_000)
         result = text_of.enqueue(1_000_000)
 
         with pytest.raises(TaskFailed, match="Redis refused the outcome"):
-            result.wait(30)
+            result.get(30)
 
 
 def test_server_that_refuses_all_outcomes_loses_none_and_is_not_said_to_be_away(
@@ -176,7 +176,7 @@ def test_server_that_refuses_all_outcomes_loses_none_and_is_not_said_to_be_away(
         assert "Redis is unavailable" not in caplog.text
         full_server.raw.config_set("maxmemory", 0)
 
-        assert [result.wait(60) for result in results] == list(range(30))
+        assert [result.get(60) for result in results] == list(range(30))
     assert caplog.text.count("Redis rejected the request") == 1
     assert "a failure that says so is sent instead" not in caplog.text
 
@@ -201,7 +201,7 @@ def test_outcomes_without_permission_wait_until_it_is_there(
 
     redis_server.raw.execute_command("ACL", "SETUSER", user, "+hset")
     fetcher.fetch("acks", 0)
-    assert result.wait(0) == 1
+    assert result.get(0) == 1
     redis_server.raw.execute_command("ACL", "DELUSER", user)
     close_pools()
 

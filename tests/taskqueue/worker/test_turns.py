@@ -155,7 +155,7 @@ def test_the_worker_says_by_which_weights_it_works(redis_server: Store, children
     worker = queue_worker(children, "--weights", "high=5,low=1", "--threads", "1")
 
     assert "Worker: queues high=5, low=1 (by weight), 1 process(es) of 1 thread(s)" in worker.output
-    assert add.using(queue_name="low").enqueue(2, 3).wait(60) == 5
+    assert add.using(queue_name="low").enqueue(2, 3).get(60) == 5
 
 
 def test_a_weight_for_a_queue_that_is_not_served_ends_it_with_code_2(children: Children) -> None:

@@ -230,7 +230,7 @@ def test_those_who_are_spared_are_not_handed_back(redis_server: Store) -> None:
         assert get_queue("default").depths().running == 1
         for each in held:
             each.let_go()
-        assert results[0].wait(60) == "a"
+        assert results[0].get(60) == "a"
 
 
 def test_after_a_ring_it_looks_twice(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,7 +38,7 @@ def test_tasks_run_in_order_and_leave_their_results(store: Store) -> None:
     results = note.enqueue_many([((number,), {}) for number in range(200)])
 
     with running_worker() as worker:
-        assert [result.wait(60) for result in results] == list(range(200))
+        assert [result.get(60) for result in results] == list(range(200))
 
     assert noted == list(range(200))
     assert (worker.finished, worker.busy()) == (200, 0)
@@ -49,7 +49,7 @@ def test_an_idle_worker_starts_what_is_sent(store: Store) -> None:
     with running_worker(threads=3) as worker:
         for number in range(5):
             eventually(lambda: idle(worker))
-            assert note.enqueue(number).wait(60) == number
+            assert note.enqueue(number).get(60) == number
 
 
 def test_an_idle_worker_starts_a_delayed_task_without_a_poller(store: Store) -> None:
@@ -59,7 +59,7 @@ def test_an_idle_worker_starts_a_delayed_task_without_a_poller(store: Store) -> 
         eventually(lambda: (worker.fetcher.seconds_to_due() or 0) > 50)
         early = [note.using(run_after=0.02 * number).enqueue(number) for number in range(1, 5)]
 
-        assert [result.wait(60) for result in early] == [1, 2, 3, 4]
+        assert [result.get(60) for result in early] == [1, 2, 3, 4]
 
         assert all(result.started_at >= result.run_after for result in early)  # type: ignore[operator]
         assert late.state == "scheduled"
@@ -88,7 +88,7 @@ def test_each_thread_that_is_busy_leaves_the_lead_to_another(redis_server: Store
         for each in held:
             each.let_go()
 
-        assert [result.wait(60) for result in results] == ["0", "1", "2"]
+        assert [result.get(60) for result in results] == ["0", "1", "2"]
         eventually(lambda: noted == ["waits"])
 
 
@@ -129,7 +129,7 @@ def test_what_a_slow_task_blocks_goes_back_to_the_front(redis_server: Store) -> 
             result.refresh()
             assert (result.worker_ids, result.state) == (["quick:1"], "successful")
         slow.let_go()
-        assert hold.get_result(slow_id).wait(60) == "slow"
+        assert hold.get_result(slow_id).get(60) == "slow"
 
 
 def test_after_a_slow_task_the_worker_fetches_modestly(redis_server: Store) -> None:
@@ -155,7 +155,7 @@ def test_threads_do_not_ask_for_more_than_others_have_asked_for(proxy: Proxy, re
 
         eventually(lambda: worker.fetcher.asking() == supply.MOST_ASKING and worker.supply.waiting == 2)
         proxy.delay(0)
-        assert [result.wait(60) for result in results] == list(range(300))
+        assert [result.get(60) for result in results] == list(range(300))
 
 
 def test_who_waits_for_what_others_ask_for_hears_that_there_is_nothing(proxy: Proxy, redis_server: Store) -> None:
@@ -172,7 +172,7 @@ def test_who_waits_for_what_others_ask_for_hears_that_there_is_nothing(proxy: Pr
         eventually(lambda: worker.fetcher.asking() == supply.MOST_ASKING and worker.supply.waiting == 2)
         proxy.delay(0)
         eventually(lambda: idle(worker))
-        assert note.enqueue("afterwards").wait(60) == "afterwards"
+        assert note.enqueue("afterwards").get(60) == "afterwards"
 
 
 def test_the_outcome_of_a_task_does_not_wait_for_a_slow_neighbour(redis_server: Store) -> None:
@@ -186,7 +186,7 @@ def test_the_outcome_of_a_task_does_not_wait_for_a_slow_neighbour(redis_server: 
         gate.let_go()
         slow.started()
 
-        assert quick.wait(60) == "quick"
+        assert quick.get(60) == "quick"
 
         assert slow.ends() == 0
         slow.let_go()
@@ -207,7 +207,7 @@ def test_a_stopped_worker_finishes_what_runs_and_returns_the_rest(redis_server: 
         assert worker.alive()
         eventually(lambda: redis_server.raw.llen(queue_key(redis_server, "front")) == 5)
         slow.let_go()
-        assert running.wait(60) == "slow"
+        assert running.get(60) == "slow"
         eventually(lambda: not worker.alive())
 
     work_off(worker="next:1")
@@ -245,7 +245,7 @@ def test_what_still_runs_can_be_handed_back(redis_server: Store, task: Task[[str
     result.refresh()
     assert result.state == "ready"
     work_off(worker="next:1")
-    assert result.wait(0) == "long"
+    assert result.get(0) == "long"
     assert result.worker_ids == ["next:1"]
 
 
@@ -280,7 +280,7 @@ def test_many_threads_and_many_senders_run_each_task_once(store: Store) -> None:
         sent = run_together(4, lambda number: [add.enqueue(number, turn) for turn in range(100)])
         for number, results in enumerate(sent):
             for turn, result in enumerate(results):
-                assert result.wait(60) == number + turn
+                assert result.get(60) == number + turn
                 assert result.attempts == 1
 
 
@@ -303,7 +303,7 @@ def test_a_worker_survives_that_its_connections_are_cut(
 
         proxy.accept_again()
 
-        assert note.enqueue("after").wait(60) == "after"
+        assert note.enqueue("after").get(60) == "after"
         eventually(lambda: redis_server.raw.zcard(queue_key(redis_server, "running")) == 0)
     assert caplog.text.count("Redis is unavailable") == 1
     assert caplog.text.count("Redis is available again after ") == 1
@@ -325,7 +325,7 @@ def test_a_worker_that_is_stopped_while_redis_is_away_ends_and_keeps_its_outcome
     assert re.search(r"1 outcomes wait: Redis is unavailable \(.*Connection refused\.\)\.", caplog.text)
     assert worker.fetcher.unsent() == 1
     proxy.accept_again()
-    assert result.wait(60) == "long", "the flusher goes on trying as long as the process lives"
+    assert result.get(60) == "long", "the flusher goes on trying as long as the process lives"
 
 
 def test_threads_are_named_and_end_with_the_process(redis_server: Store) -> None:
@@ -338,7 +338,7 @@ def test_threads_are_named_and_end_with_the_process(redis_server: Store) -> None
 def test_the_bell_is_used_up_by_the_leader(store: Store) -> None:
     with running_worker() as worker:
         eventually(lambda: idle(worker))
-        note.enqueue(1).wait(60)
+        note.enqueue(1).get(60)
         eventually(lambda: idle(worker))
 
         eventually(lambda: store.raw.exists(base_key(store, "bell", "q:default")) == 0)
@@ -350,7 +350,7 @@ def test_the_buffer_is_taken_by_one_thread_each(redis_server: Store) -> None:
 
     with running_worker(threads=2) as worker:
         make_quick(worker)
-        assert results[-1].wait(60) == 1_999
+        assert results[-1].get(60) == 1_999
         eventually(lambda: len(noted) == 2_000)
 
     assert sorted(noted) == list(range(2_000))
@@ -372,7 +372,7 @@ def test_a_process_that_ends_waits_for_outcomes_that_another_thread_has_on_their
         worker.give_back()
 
         assert not worker.fetcher.held
-        assert result.wait(0) == "long"
+        assert result.get(0) == "long"
         proxy.delay(0)
 
 
@@ -440,8 +440,8 @@ def test_a_worker_that_lost_a_lease_may_run_the_task_again_beside_the_first_run(
 
         held.let_go()
 
-        assert result.wait(60) == "twice"
+        assert result.get(60) == "twice"
         eventually(lambda: not worker.fetcher.held and worker.busy() == 0)
-        assert note.enqueue("after it").wait(60) == "after it"
+        assert note.enqueue("after it").get(60) == "after it"
         assert all(thread.is_alive() for thread in worker._threads)
     assert "came after its lease was lost, and was not taken." in caplog.text
