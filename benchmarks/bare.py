@@ -48,7 +48,7 @@ class Held:
     def execute(self, call: Any) -> Any:
         """Run a call by its text, so that the server knows the script, and remember it."""
         self.call = call
-        return self.send(*call.script.full_wire(call.keys, call.args))
+        return self.send(*call.script.eval_args(call.keys, call.args))
 
 
 def enqueue(count: int) -> float:
@@ -56,7 +56,7 @@ def enqueue(count: int) -> float:
     message = Message(store.new_id(), tasks.noop.name, "default", b"[[1],{}]")
     call = call_for(message)
     held.execute(call)
-    before, after = _around(call.script.wire(call.keys, call.args), message.id)
+    before, after = _around(call.script.evalsha_args(call.keys, call.args), message.id)
     began = time.perf_counter()
     for _ in range(count):
         held.send(*before, store.new_id(), *after)
@@ -77,7 +77,7 @@ def drain() -> float:
 def _loop(lane: str, done: list[int]) -> None:
     held, count = Held(), 0
     fetcher.Fetcher(held, "bare", ("default",)).fetch(lane, 1)  # type: ignore[arg-type]
-    words = list(held.call.script.wire(held.call.keys, held.call.args))
+    words = list(held.call.script.evalsha_args(held.call.keys, held.call.args))
     first = len(words) - len(held.call.args)
     want, request = first + FETCH.args.index("want"), first + FETCH.args.index("request")
     words[want] = BATCH

@@ -153,10 +153,10 @@ def raw(url: str) -> Timed:
     give = RELEASE(**names, token="t", handoff_ms=wait_queue.HANDOFF_MS, fair=1)
     plain = redis.Redis.from_url(url)
     for call in (take, give):
-        plain.execute_command(*call.full_wire())
+        plain.execute_command(*call.eval_args())
     connection = plain.connection_pool.make_connection()
     connection.connect()
-    packed = [connection.pack_command(*call.wire()) for call in (take, give)]
+    packed = [connection.pack_command(*call.command_args()) for call in (take, give)]
 
     def pair() -> None:
         for each in packed:

@@ -147,10 +147,10 @@ def raw(url: str) -> Timed:
     limiter = RateLimit("bench-raw", WIDE)._limiter
     call: Any = next(limiter.hit("key", 1))
     plain = redis.Redis.from_url(url)
-    plain.execute_command(*call.full_wire())
+    plain.execute_command(*call.eval_args())
     connection = plain.connection_pool.make_connection()
     connection.connect()
-    command = b"".join(connection.pack_command(*call.wire()))
+    command = b"".join(connection.pack_command(*call.command_args()))
 
     def hit() -> None:
         # An id of its own, as each hit has: a call that the script knows again writes nothing.

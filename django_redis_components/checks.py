@@ -49,7 +49,7 @@ CONNECTION_HINT = (
 
 def check_settings(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
     """Every mistake in `REDIS_COMPONENTS` (drc.E001)."""
-    return [Error(mistake, id="drc.E001") for mistake in conf.mistakes()]
+    return [Error(mistake, id="drc.E001") for mistake in conf.validation_errors()]
 
 
 def check_connections(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
@@ -90,22 +90,22 @@ def check_admin(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> lis
 
 def check_autocomplete(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
     """Autocomplete widgets without a view or an index (drc.W030, drc.W031)."""
-    return [] if conf.mistakes() else check_widgets()
+    return [] if conf.validation_errors() else check_widgets()
 
 
 def check_schedules(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
     """Tasks and schedules that no worker or poller could load or send (drc.E043, drc.E044)."""
-    return [] if conf.mistakes() else check_periodic()
+    return [] if conf.validation_errors() else check_periodic()
 
 
 def check_rate_limits(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
     """A rate limit middleware that cannot do what the settings say (drc.E050, drc.E052, drc.W050)."""
-    return [] if conf.mistakes() else check_middleware()
+    return [] if conf.validation_errors() else check_middleware()
 
 
 def check_throttles(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
     """Throttles of Django REST framework that would fail at the first request (drc.E051)."""
-    return [] if conf.mistakes() else drf.check_throttles()
+    return [] if conf.validation_errors() else drf.check_throttles()
 
 
 def check_caches(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
@@ -133,14 +133,14 @@ def _has_dashboard_settings() -> bool:
 
 def _aliases() -> list[str]:
     """The aliases in use; none when the settings have mistakes, which drc.E001 says."""
-    if conf.mistakes():
+    if conf.validation_errors():
         return []
     return list(conf.settings().connections)
 
 
 def _used() -> Iterator[tuple[str, str]]:
     """The sections whose ``USING`` names no connection, and what it names instead."""
-    if conf.mistakes():
+    if conf.validation_errors():
         return
     settings = conf.settings()
     used = {"ANALYTICS": settings.analytics.using, "DASHBOARD": settings.dashboard.using}
@@ -163,7 +163,7 @@ def _missing(section: str, alias: str) -> CheckMessage:
 
 def _queue_aliases() -> list[str]:
     """Where tasks go unless they name another connection, those that they name, and what the dashboard shows."""
-    if conf.mistakes():
+    if conf.validation_errors():
         return []
     settings = conf.settings()
     wanted = dict.fromkeys(["default", settings.dashboard.using, *connections_of_tasks()])

@@ -26,7 +26,7 @@ import pytest
 import redis
 from django.db import connections as databases
 
-from django_redis_components.core.client.wakeup_listener import BellWaiter
+from django_redis_components.core.client.wakeup_listener import WakeupListener
 from example_project.localserver import LocalServer
 from tests.support import absence
 from tests.support.clocks import ServerClock
@@ -146,14 +146,14 @@ def _closed_pools() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _waiters_are_closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Whoever waits for a bell has a connection of its own; left to the collector, it fails some later test."""
-    made: list[weakref.ref[BellWaiter]] = []
-    make = BellWaiter.__init__
+    made: list[weakref.ref[WakeupListener]] = []
+    make = WakeupListener.__init__
 
-    def note(waiter: BellWaiter, *args: Any, **options: Any) -> None:
+    def note(waiter: WakeupListener, *args: Any, **options: Any) -> None:
         make(waiter, *args, **options)
         made.append(weakref.ref(waiter))
 
-    monkeypatch.setattr(BellWaiter, "__init__", note)
+    monkeypatch.setattr(WakeupListener, "__init__", note)
     yield
     for waiter in filter(None, (each() for each in made)):
         waiter.close()

@@ -56,7 +56,7 @@ class AnalyticsMiddleware:
             with GUARD.attempt("page views"):
                 pk = request.user.pk if _by_user(request) else None
                 analytics = conf.settings().analytics
-                client = connections.impatient_client(analytics.using, analytics.timeout_s, retries=0)
+                client = connections.client_with_timeout(analytics.using, analytics.timeout_s, retries=0)
                 run(client, _count(request, response, pk))
         return response
 
@@ -66,7 +66,7 @@ class AnalyticsMiddleware:
             with GUARD.attempt("page views"):
                 pk = (await request.auser()).pk if _by_user(request) else None
                 analytics = conf.settings().analytics
-                client = connections.impatient_aclient(analytics.using, analytics.timeout_s, retries=0)
+                client = connections.aclient_with_timeout(analytics.using, analytics.timeout_s, retries=0)
                 async with asyncio.timeout(analytics.timeout_s):  # also for the wait until a connection is free
                     await arun(client, _count(request, response, pk))
         return response

@@ -26,5 +26,5 @@ def count_sign_in(*, user: Any, **_: Any) -> None:
     if GUARD.wants("sign-ins", lambda: conf.settings().analytics.sign_in_on_login):
         with GUARD.attempt("sign-ins"):
             analytics = conf.settings().analytics
-            client = connections.impatient_client(analytics.using, analytics.timeout_s, retries=0)
+            client = connections.client_with_timeout(analytics.using, analytics.timeout_s, retries=0)
             run(client, SignIns(analytics.site).sign_in_flow(user.pk))

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from redis.exceptions import RedisError
 
 from django_redis_components.core import conf
-from django_redis_components.core.circuit_breaker import Breaker
+from django_redis_components.core.circuit_breaker import CircuitBreaker
 from django_redis_components.core.client.slot_migration import slot_wait_limit
 from django_redis_components.core.exceptions import ConfigurationError, Interruption, UnsupportedServer
 
@@ -31,7 +31,7 @@ class Guard:
     """
 
     def __init__(self) -> None:
-        self._breaker = Breaker()
+        self._breaker = CircuitBreaker()
 
     def reset(self) -> None:
         """Forget failures: the settings may point elsewhere now."""
@@ -39,7 +39,7 @@ class Guard:
 
     def open(self) -> bool:
         """Whether to try. After a failure, one caller is let through every PAUSE_S."""
-        return self._breaker.may_try(PAUSE_S)
+        return self._breaker.allows_request(PAUSE_S)
 
     def wants(self, what: str, condition: Callable[[], bool]) -> bool:
         """Whether something is to be counted, and may be tried now.
@@ -71,15 +71,15 @@ class Guard:
             raise
         except Exception as exc:  # noqa: BLE001 - a page and a login matter more than their count
             if isinstance(exc, RedisError | UnsupportedServer | TimeoutError):
-                self._breaker.failed(PAUSE_S)
+                self._breaker.record_failure(PAUSE_S)
             self._log(what, exc)
         else:
-            self._breaker.succeeded(time.monotonic() - begun)
-            if self._breaker.left_s() and self._breaker.may_log(LOG_EVERY_S):
+            self._breaker.record_success(time.monotonic() - begun)
+            if self._breaker.retry_after_s() and self._breaker.should_log(LOG_EVERY_S):
                 logger.warning("Redis is slow, some %s are not counted.", what)
 
     def _log(self, what: str, error: Exception) -> None:
-        if not self._breaker.may_log(LOG_EVERY_S):
+        if not self._breaker.should_log(LOG_EVERY_S):
             return
         if isinstance(error, RedisError | UnsupportedServer):
             logger.warning("Redis is away, %s are not counted: %s", what, error)

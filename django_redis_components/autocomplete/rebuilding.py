@@ -19,7 +19,7 @@ from django_redis_components.autocomplete.scripts import (
     REBUILD_SWAP,
     SUPERSEDED,
 )
-from django_redis_components.core.protocol import AsyncDoor, Flow, SyncDoor, arun, run
+from django_redis_components.core.protocol import AsyncClientProtocol, Flow, SyncClientProtocol, arun, run
 
 #: Entries loaded by one script. More would hold up the server's other clients for longer.
 CHUNK = 200
@@ -76,7 +76,7 @@ class Rebuild:
             raise RebuildSuperseded(self._name, TTL_MS / 1_000)
 
 
-def rebuild(steps: Rebuild, client: SyncDoor, iterable: Iterable[Given]) -> int:
+def rebuild(steps: Rebuild, client: SyncClientProtocol, iterable: Iterable[Given]) -> int:
     """Run all the steps in this thread."""
     run(client, steps.begin())
     try:
@@ -89,7 +89,9 @@ def rebuild(steps: Rebuild, client: SyncDoor, iterable: Iterable[Given]) -> int:
         raise
 
 
-async def arebuild(steps: Rebuild, client: AsyncDoor, iterable: Iterable[Given] | AsyncIterable[Given]) -> int:
+async def arebuild(
+    steps: Rebuild, client: AsyncClientProtocol, iterable: Iterable[Given] | AsyncIterable[Given]
+) -> int:
     """Run all the steps on the event loop."""
     await arun(client, steps.begin())
     try:

@@ -22,8 +22,7 @@ from django.conf import settings as django_settings
 from django.core.checks import CheckMessage, Error
 
 from django_redis_components.core.client_address import client_address
-from django_redis_components.core.exceptions import ConfigurationError
-from django_redis_components.core.extras import missing
+from django_redis_components.core.exceptions import ConfigurationError, missing_extra
 from django_redis_components.core.rates import RateLike
 from django_redis_components.ratelimits import Decision, RateLimit
 from django_redis_components.ratelimits.limiter import Penalty
@@ -173,7 +172,7 @@ def _framework_settings() -> Any:
     except ModuleNotFoundError as exc:
         if (exc.name or "").partition(".")[0] != "rest_framework":
             raise
-        raise missing("RedisRateThrottle", "djangorestframework", "drf") from exc
+        raise missing_extra("RedisRateThrottle", "djangorestframework", "drf") from exc
     return api_settings
 
 

@@ -1,7 +1,7 @@
 """A circuit breaker: after Redis has failed or was slow it is left alone for a while, so that not every request waits.
 
 Slow answers use up a budget: up to `BURST_S` at once, and `SLOW_SHARE` of the time in the long run. The caller bounds a
-single answer by a short timeout (`connections.impatient_client`).
+single answer by a short timeout (`connections.client_with_timeout`).
 
 Every process has its own. It takes no lock: two threads may both try after a pause, which does no harm.
 """
@@ -22,7 +22,7 @@ SLOW_SHARE = 0.1
 BURST_S = 0.5
 
 
-class Breaker:
+class CircuitBreaker:
     """Lets one try reach a Redis that has failed, while the other requests go on without it."""
 
     __slots__ = ("_paused_until", "_silent_until", "_slow_at", "_slow_s")
@@ -36,7 +36,7 @@ class Breaker:
         self._silent_until = 0.0
         self._slow_s = self._slow_at = 0.0
 
-    def may_try(self, pause_s: float = PAUSE_S) -> bool:
+    def allows_request(self, pause_s: float = PAUSE_S) -> bool:
         """Whether to ask. After a failure, one caller is let through every `pause_s` seconds."""
         if not self._paused_until:
             return True
@@ -46,11 +46,11 @@ class Breaker:
         self._paused_until = now + pause_s
         return True
 
-    def failed(self, pause_s: float = PAUSE_S) -> None:
+    def record_failure(self, pause_s: float = PAUSE_S) -> None:
         """Redis did not answer: nobody asks for `pause_s` seconds."""
         self._paused_until = time.monotonic() + pause_s
 
-    def succeeded(self, took_s: float = 0.0) -> None:
+    def record_success(self, took_s: float = 0.0) -> None:
         """Redis has answered.
 
         Args:
@@ -66,11 +66,11 @@ class Breaker:
         if self._slow_s > BURST_S:
             self._paused_until = now + (self._slow_s - BURST_S) / SLOW_SHARE
 
-    def left_s(self) -> float:
+    def retry_after_s(self) -> float:
         """Seconds until the next try."""
         return max(0.0, self._paused_until - time.monotonic()) if self._paused_until else 0.0
 
-    def may_log(self, every_s: float = LOG_EVERY_S) -> bool:
+    def should_log(self, every_s: float = LOG_EVERY_S) -> bool:
         """Whether to write a line now: once in `every_s` seconds."""
         now = time.monotonic()
         if now < self._silent_until:

@@ -57,7 +57,7 @@ def client_address(request: HttpRequest, trusted_proxies: int | None = None) -> 
     return address
 
 
-def household(address: str) -> str:
+def client_network(address: str) -> str:
     """What an address is limited by: an IPv4 address itself, the first 64 bits of an IPv6 address.
 
     Other text, which only a proxy can have written, is returned as it is.

@@ -52,7 +52,7 @@ def settings() -> sections.Settings:
     return _current
 
 
-def mistakes() -> list[str]:
+def validation_errors() -> list[str]:
     """Every mistake in the setting, in words; empty when it is right.
 
     Also those that fail only what uses the value, such as a site's name with braces.

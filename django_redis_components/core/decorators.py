@@ -18,7 +18,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Guard(Protocol):
+class DualContextManager(Protocol):
     """A context manager for `with` and `async with`; entering raises when it is refused."""
 
     def __enter__(self) -> Self: ...
@@ -37,7 +37,7 @@ def check_conflict(on_conflict: object) -> None:
         raise ValueError(f"on_conflict={on_conflict!r}: expected one of {', '.join(map(repr, CONFLICTS))}.")
 
 
-def name_of(func: Callable[..., Any]) -> str:
+def function_name(func: Callable[..., Any]) -> str:
     """What a function is called in errors. A partial and an object that can be called have no name."""
     return getattr(func, "__qualname__", None) or repr(func)
 
@@ -58,7 +58,7 @@ def without_stop_iteration(func: Callable[P, R]) -> Callable[P, R]:
         try:
             return func(*args, **kwargs)
         except StopIteration as exc:
-            raise RuntimeError(f"{name_of(func)}() raised StopIteration") from exc
+            raise RuntimeError(f"{function_name(func)}() raised StopIteration") from exc
 
     return call
 
@@ -87,12 +87,12 @@ def refuse_awaitable(value: object, func: Callable[..., Any], why: str) -> None:
         return
     if inspect.iscoroutine(value):
         value.close()  # or Python warns that nobody awaited it
-    raise TypeError(f"{name_of(func)}() must be awaited: {why}.")
+    raise TypeError(f"{function_name(func)}() must be awaited: {why}.")
 
 
-def guarded(
+def run_in_context(
     func: Callable[P, R],
-    make: Callable[[tuple[Any, ...], dict[str, Any]], Guard],
+    make: Callable[[tuple[Any, ...], dict[str, Any]], DualContextManager],
     refused: type[RedisComponentsError],
     on_conflict: str,
 ) -> Callable[P, R]:
@@ -107,7 +107,9 @@ def guarded(
         TypeError: a generator function, whose body runs after its call.
     """
     if inspect.isgeneratorfunction(func) or inspect.isasyncgenfunction(func):
-        raise TypeError(f"{name_of(func)}() is a generator: its body runs when the guard is already left.")
+        raise TypeError(
+            f"{function_name(func)}() is a generator function: its body would run after the context has exited."
+        )
 
     @functools.wraps(func)
     def sync(*args: P.args, **kwargs: P.kwargs) -> R | None:

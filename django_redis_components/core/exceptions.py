@@ -87,3 +87,14 @@ class TryLater(RedisComponentsError):
         super().__init__(f'{reason} (on_conflict="delay" puts a running task off; outside a task it is an error)')
         self.reason = reason
         self.delay_s = delay_s
+
+
+def missing_extra(feature: str, package: str, extra: str) -> ImportError:
+    """Return the error for a feature whose package is not installed.
+
+    Args:
+        feature: what needs the package.
+        package: its name on PyPI.
+        extra: the extra of this package that installs it.
+    """
+    return ImportError(f"{feature} needs the package {package}: pip install 'django-redis-components[{extra}]'.")

@@ -1,6 +1,6 @@
 """Names of decorated calls: a constant, a template over the call's arguments, or a function of them.
 
-    CallName("order:{order.pk}", func, "lock name").of(args, kwargs)
+    NameTemplate("order:{order.pk}", func, "lock name").format(args, kwargs)
 
 Attributes, items and format specifications work as in `str.format`; defaults count. What is wrong with
 a template is told when the function is decorated, not at its first call.
@@ -15,13 +15,13 @@ import string
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
-from django_redis_components.core.decorators import name_of, refuse_awaitable, refuse_coroutine_function
+from django_redis_components.core.decorators import function_name, refuse_awaitable, refuse_coroutine_function
 from django_redis_components.core.keys import validate_name
 
 _ROOT = re.compile(r"[^.\[]*")
 
 
-class CallName:
+class NameTemplate:
     """The name that a call of `func` has."""
 
     def __init__(self, name: str | Callable[..., str], func: Callable[..., Any], what: str) -> None:
@@ -44,13 +44,13 @@ class CallName:
         #: The arguments that the template names.
         self._roots: frozenset[str] = frozenset()
         if isinstance(name, str):
-            self._where = f"{what} {name!r} of {name_of(func)}()"
+            self._where = f"{what} {name!r} of {function_name(func)}()"
             self._is_template = self._check(name, what)
         elif not callable(name):
             raise TypeError(f"{what} {name!r}: expected a string, a template or a callable.")
         refuse_coroutine_function(name, what)
 
-    def of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+    def format(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         """The name for a call with these arguments; not yet validated.
 
         Raises:

@@ -29,7 +29,7 @@ def describe_error(exc: Exception) -> str:
 
 def is_error_reply(exc: BaseException) -> bool:
     """Return whether the server replied with an error that a retry does not resolve."""
-    return isinstance(exc, ResponseError) and not isinstance(exc, retry.REFUSED)
+    return isinstance(exc, ResponseError) and not isinstance(exc, retry.NOT_EXECUTED_ERRORS)
 
 
 class OutageLog:

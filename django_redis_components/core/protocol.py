@@ -25,11 +25,10 @@ import time
 from collections.abc import Generator, Sequence
 from typing import Any, Protocol, TypeVar
 
-from django_redis_components.core.client.blocking_command import BlockingPop
 from django_redis_components.core.client.slot_migration import slot_wait_limit
 
 #: A command as it goes to the server: str, bytes, int and float parts.
-Wire = tuple[Any, ...]
+CommandArgs = tuple[Any, ...]
 T = TypeVar("T")
 
 
@@ -38,9 +37,9 @@ class Script(Protocol):
 
     idempotent: bool
 
-    def wire(self, keys: Wire, args: Wire) -> Wire: ...
-    def full_wire(self, keys: Wire, args: Wire) -> Wire: ...
-    def guarded(self, keys: Wire) -> Wire: ...
+    def evalsha_args(self, keys: CommandArgs, args: CommandArgs) -> CommandArgs: ...
+    def eval_args(self, keys: CommandArgs, args: CommandArgs) -> CommandArgs: ...
+    def cluster_keys(self, keys: CommandArgs) -> CommandArgs: ...
 
 
 @dataclasses.dataclass(slots=True)
@@ -48,8 +47,8 @@ class Call:
     """A script with its keys and arguments. Sent again after a lost reply only if it is idempotent."""
 
     script: Script
-    keys: Wire
-    args: Wire
+    keys: CommandArgs
+    args: CommandArgs
 
     @property
     def key(self) -> Any:
@@ -61,19 +60,19 @@ class Call:
         """Whether a lost reply may be answered by sending it again."""
         return self.script.idempotent
 
-    def wire(self, cluster: bool = False) -> Wire:
+    def command_args(self, cluster: bool = False) -> CommandArgs:
         """What is sent."""
-        return self.script.wire(self.script.guarded(self.keys) if cluster else self.keys, self.args)
+        return self.script.evalsha_args(self.script.cluster_keys(self.keys) if cluster else self.keys, self.args)
 
-    def full_wire(self, cluster: bool = False) -> Wire:
+    def eval_args(self, cluster: bool = False) -> CommandArgs:
         """What is sent when the server does not have the script."""
-        return self.script.full_wire(self.script.guarded(self.keys) if cluster else self.keys, self.args)
+        return self.script.eval_args(self.script.cluster_keys(self.keys) if cluster else self.keys, self.args)
 
-    def perform(self, client: SyncDoor) -> Any:
+    def perform(self, client: SyncClientProtocol) -> Any:
         """Do it, synchronously."""
         return client.execute(self)
 
-    async def aperform(self, client: AsyncDoor) -> Any:
+    async def aperform(self, client: AsyncClientProtocol) -> Any:
         """Do it, on the event loop."""
         return await client.execute(self)
 
@@ -82,7 +81,7 @@ class Call:
 class Command:
     """A plain command: ``Command("ZCARD", key)``. `retry=True` for reads and absolute writes only."""
 
-    args: Wire
+    args: CommandArgs
     key: Any
     retry: bool
 
@@ -91,17 +90,15 @@ class Command:
         self.key = args[1] if key is None and len(args) > 1 else key
         self.retry = retry
 
-    def wire(self, cluster: bool = False) -> Wire:
+    def command_args(self, cluster: bool = False) -> CommandArgs:
         """What is sent."""
         return self.args
 
-    full_wire = wire
-
-    def perform(self, client: SyncDoor) -> Any:
+    def perform(self, client: SyncClientProtocol) -> Any:
         """Do it, synchronously."""
         return client.execute(self)
 
-    async def aperform(self, client: AsyncDoor) -> Any:
+    async def aperform(self, client: AsyncClientProtocol) -> Any:
         """Do it, on the event loop."""
         return await client.execute(self)
 
@@ -116,19 +113,19 @@ class Batch:
     """Calls and commands in one round trip for each node; not atomic.
 
     The reply is the list of replies in order. The first error is raised once all are read, or
-    stands in the list with `errors=True`.
+    stands in the list with `return_exceptions=True`.
     """
 
     requests: Sequence[Call | Command]
-    errors: bool = False
+    return_exceptions: bool = False
 
-    def perform(self, client: SyncDoor) -> list[Any]:
+    def perform(self, client: SyncClientProtocol) -> list[Any]:
         """Do it, synchronously."""
-        return checked(client.execute_many(self.requests), self.errors)
+        return checked(client.execute_many(self.requests), self.return_exceptions)
 
-    async def aperform(self, client: AsyncDoor) -> list[Any]:
+    async def aperform(self, client: AsyncClientProtocol) -> list[Any]:
         """Do it, on the event loop."""
-        return checked(await client.execute_many(self.requests), self.errors)
+        return checked(await client.execute_many(self.requests), self.return_exceptions)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -137,13 +134,50 @@ class Sleep:
 
     seconds: float
 
-    def perform(self, _: SyncDoor) -> None:
+    def perform(self, _: SyncClientProtocol) -> None:
         """Sleep in this thread."""
         time.sleep(max(0.0, self.seconds))
 
-    async def aperform(self, _: AsyncDoor) -> None:
+    async def aperform(self, _: AsyncClientProtocol) -> None:
         """Sleep in this task."""
         await asyncio.sleep(self.seconds)
+
+
+class BlockingPop:
+    """A BLPOP on lists of one slot that outlasts a single `Wait`. For one flow at a time.
+
+    An idle server ends a blocking command 5 to 99 ms after its timeout, so a wait ends by a timer of this process. The
+    command stays outstanding on its connection, and the next wait continues it. Requests in between use other
+    connections. A connection never returns to its pool while a reply is outstanding on it.
+
+    Attributes:
+        keys: the lists.
+        connection: the connection of the outstanding command; None without one.
+        overdue_at: when the server must have answered, by the monotonic clock.
+    """
+
+    __slots__ = ("_pool", "connection", "keys", "overdue_at")
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        self.keys = tuple(keys)
+        self.connection: Any = None
+        self.overdue_at = 0.0
+        self._pool: Any = None
+
+    def start(self, pool: Any, connection: Any, overdue_at: float) -> None:
+        """Record the connection before the command is sent on it."""
+        self._pool, self.connection, self.overdue_at = pool, connection, overdue_at
+
+    def finish(self) -> None:
+        """Return the connection to its pool; call this after the reply was read."""
+        connection, self.connection = self.connection, None
+        self._pool.release(connection)
+
+    def close(self) -> None:
+        """Close the connection if a reply is outstanding on it."""
+        connection, self.connection = self.connection, None
+        if connection is not None:
+            connection.close()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -158,17 +192,17 @@ class Wait:
     wakeup: str | BlockingPop
     seconds: float
 
-    def perform(self, client: SyncDoor) -> bytes | None:
+    def perform(self, client: SyncClientProtocol) -> bytes | None:
         """Wait in this thread."""
         return client.wait(self.wakeup, self.seconds)
 
-    async def aperform(self, client: AsyncDoor) -> bytes | None:
+    async def aperform(self, client: AsyncClientProtocol) -> bytes | None:
         """Wait in this task."""
         return await client.wait(self.wakeup, self.seconds)
 
 
 @dataclasses.dataclass(slots=True)  # not frozen: each hit of a rate limit makes one
-class Within:
+class BoundedSlotWait:
     """A request whose caller has little time: it waits at most so many seconds for a Cluster slot that is being moved.
 
     The reply is that of the request.
@@ -177,22 +211,22 @@ class Within:
     seconds: float
     request: Call | Command | Batch
 
-    def perform(self, client: SyncDoor) -> Any:
+    def perform(self, client: SyncClientProtocol) -> Any:
         """Do it, synchronously."""
         with slot_wait_limit(self.seconds):
             return self.request.perform(client)
 
-    async def aperform(self, client: AsyncDoor) -> Any:
+    async def aperform(self, client: AsyncClientProtocol) -> Any:
         """Do it, on the event loop."""
         with slot_wait_limit(self.seconds):
             return await self.request.aperform(client)
 
 
-Request = Call | Command | Batch | Sleep | Wait | Within
+Request = Call | Command | Batch | Sleep | Wait | BoundedSlotWait
 Flow = Generator[Request, Any, T]
 
 
-class SyncDoor(Protocol):
+class SyncClientProtocol(Protocol):
     """What `run` needs of a client."""
 
     def execute(self, request: Call | Command) -> Any: ...
@@ -200,7 +234,7 @@ class SyncDoor(Protocol):
     def wait(self, wakeup: str | BlockingPop, seconds: float) -> bytes | None: ...
 
 
-class AsyncDoor(Protocol):
+class AsyncClientProtocol(Protocol):
     """What `arun` needs of a client."""
 
     async def execute(self, request: Call | Command) -> Any: ...
@@ -229,7 +263,7 @@ class _CarriedStopIteration(Exception):
         self.error = error
 
 
-def run(client: SyncDoor, flow: Flow[T]) -> T:
+def run(client: SyncClientProtocol, flow: Flow[T]) -> T:
     """Drive a flow to its end in this thread and return its value.
 
     An interruption (Ctrl-C, a soft time limit) between two requests is thrown into the flow too.
@@ -249,7 +283,7 @@ def run(client: SyncDoor, flow: Flow[T]) -> T:
         return run(client, _resumed(flow, exc))
 
 
-def _advance(client: SyncDoor, flow: Flow[T], request: Request) -> Request:
+def _advance(client: SyncClientProtocol, flow: Flow[T], request: Request) -> Request:
     """Perform a request, and return the next one.
 
     A function, because CPython does not guard the first instruction of a `try` within a `try`: a Ctrl-C there would
@@ -264,7 +298,7 @@ def _advance(client: SyncDoor, flow: Flow[T], request: Request) -> Request:
     return flow.send(reply)
 
 
-async def arun(client: AsyncDoor, flow: Flow[T]) -> T:
+async def arun(client: AsyncClientProtocol, flow: Flow[T]) -> T:
     """Drive a flow to its end on the running event loop and return its value."""
     try:
         request = next(flow)
@@ -292,7 +326,7 @@ async def arun(client: AsyncDoor, flow: Flow[T]) -> T:
         return await arun(client, _resumed(flow, exc))
 
 
-async def _tidy_up(client: AsyncDoor, flow: Flow[T], error: BaseException) -> T:
+async def _tidy_up(client: AsyncClientProtocol, flow: Flow[T], error: BaseException) -> T:
     """Finish a cancelled flow in a task of its own, which a further cancellation of this one does not reach."""
     task = asyncio.ensure_future(arun(client, _resumed(flow, error)))
     cancelled: asyncio.CancelledError | None = None

@@ -14,7 +14,7 @@ MAX_DECLARED = 1_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Declared:
+class DeclaredName:
     """A name that a decorator uses.
 
     Attributes:
@@ -32,18 +32,18 @@ class Declared:
     is_exact: bool
 
 
-_declared: dict[Declared, None] = {}
+_declared: dict[DeclaredName, None] = {}
 
 
-def declare(room: str, name: str | Callable[..., str], func: Callable[..., Any], using: str) -> None:
+def register_name(room: str, name: str | Callable[..., str], func: Callable[..., Any], using: str) -> None:
     """Note what a decorator uses."""
     if len(_declared) < MAX_DECLARED:
         text = name if isinstance(name, str) else ""
         is_exact = bool(text) and "{" not in text and "}" not in text
         named = func if hasattr(func, "__qualname__") else type(func)
-        _declared[Declared(room, text, f"{named.__module__}.{named.__qualname__}", using, is_exact)] = None
+        _declared[DeclaredName(room, text, f"{named.__module__}.{named.__qualname__}", using, is_exact)] = None
 
 
-def declared() -> list[Declared]:
+def registered_names() -> list[DeclaredName]:
     """What was noted, in order of name."""
     return sorted(_declared.copy(), key=lambda each: (each.name, each.room, each.function, each.using))

@@ -19,7 +19,7 @@ from importlib import resources
 from operator import itemgetter
 from typing import Any
 
-from django_redis_components.core.protocol import Call, Wire
+from django_redis_components.core.protocol import Call, CommandArgs
 
 _INCLUDE = re.compile(r"^-- @include[ \t]+(\w+)[ \t]*$", re.MULTILINE)
 _DERIVED = re.compile(r"^-- DERIVED\b", re.MULTILINE)
@@ -87,20 +87,20 @@ class LuaScript:
         """Whether it builds keys from those that are declared, as its header says."""
         return bool(_DERIVED.search(self.source))
 
-    def wire(self, keys: Wire, args: Wire) -> Wire:
+    def evalsha_args(self, keys: CommandArgs, args: CommandArgs) -> CommandArgs:
         """The command that runs the script by its SHA."""
         return ("EVALSHA", self.sha, len(keys), *keys, *args)
 
-    def full_wire(self, keys: Wire, args: Wire) -> Wire:
+    def eval_args(self, keys: CommandArgs, args: CommandArgs) -> CommandArgs:
         """The command that runs the script by its text, when the server does not have it."""
         return ("EVAL", self.source, len(keys), *keys, *args)
 
-    def guarded(self, keys: Wire) -> Wire:
+    def cluster_keys(self, keys: CommandArgs) -> CommandArgs:
         """The keys as a Cluster gets them: with the guard key behind them, if the script derives keys.
 
         The guard never exists, so that a node refuses the whole script while it moves the slot (`slots`).
         """
-        return (*keys, guard_of(keys[0])) if keys and self.derives else keys
+        return (*keys, guard_key(keys[0])) if keys and self.derives else keys
 
     def _complaint(self, given: set[str]) -> str:
         takes = f"it takes {', '.join((*self.keys, *self.args))}."
@@ -109,13 +109,13 @@ class LuaScript:
         return f"{self!r} misses {', '.join(sorted(self._names - given))}: {takes}"
 
 
-def guard_of(key: Any) -> str:
+def guard_key(key: Any) -> str:
     """A key in the slot of `key` that nothing ever writes."""
     text = key.decode() if isinstance(key, bytes) else str(key)
     return f"{text}:guard" if _TAG.match(text) else f"{{{text}}}:guard"
 
 
-def _getter(names: tuple[str, ...]) -> Callable[[dict[str, Any]], Wire]:
+def _getter(names: tuple[str, ...]) -> Callable[[dict[str, Any]], CommandArgs]:
     """What takes the values of these names, in order, out of the arguments of a call."""
     if names and names[-1].endswith("*"):
         fixed, last = _getter(names[:-1]), names[-1].removesuffix("*")
@@ -125,7 +125,7 @@ def _getter(names: tuple[str, ...]) -> Callable[[dict[str, Any]], Wire]:
     return lambda named: tuple([named[name] for name in names])
 
 
-def _spread(name: str, values: Any) -> Wire:
+def _spread(name: str, values: Any) -> CommandArgs:
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise TypeError(f"{name}={values!r}: expected a sequence of keys or arguments.")
     return tuple(values)

@@ -8,7 +8,7 @@ import threading
 
 from django_redis_components.core import conf
 from django_redis_components.core.client import connections
-from django_redis_components.core.client.clients import Client
+from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.client.endpoint import Endpoint
 
 #: Seconds until an attempt to connect is given up. Raising it makes the page for "Redis is away" later.
@@ -16,11 +16,11 @@ CONNECT_S = 1.0
 #: Seconds until a reply is given up.
 READ_S = 2.0
 
-_clients: dict[str, Client] = {}
+_clients: dict[str, SyncClient] = {}
 _guard = threading.Lock()
 
 
-def client(alias: str) -> Client:
+def client(alias: str) -> SyncClient:
     """The dashboard's client of a connection, for every thread of this process.
 
     Raises:
@@ -29,7 +29,7 @@ def client(alias: str) -> Client:
     with _guard:
         found = _clients.get(alias)
         if found is None:
-            found = _clients[alias] = Client(_impatient(connections.endpoint(alias)))
+            found = _clients[alias] = SyncClient(_impatient(connections.endpoint(alias)))
         return found
 
 

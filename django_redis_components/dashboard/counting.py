@@ -7,9 +7,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from django_redis_components.core.client.blocking_command import BlockingPop
 from django_redis_components.core.exceptions import RedisComponentsError
-from django_redis_components.core.protocol import Call, Command, SyncDoor
+from django_redis_components.core.protocol import BlockingPop, Call, Command, SyncClientProtocol
 from django_redis_components.dashboard import scanning
 from django_redis_components.locks.scripts import INSPECT, INSPECT_RW
 from django_redis_components.ratelimits.scripts import FIXED, GCRA, SLIDING
@@ -61,7 +60,7 @@ class Cost:
 class CountingDoor:
     """A client that counts, for `protocol.run`."""
 
-    def __init__(self, door: SyncDoor, cost: Cost) -> None:
+    def __init__(self, door: SyncClientProtocol, cost: Cost) -> None:
         self._door = door
         self._cost = cost
 
@@ -103,4 +102,6 @@ def check_bounded(request: Call | Command) -> None:
     else:
         allowed = request.args[0] in BOUNDED
     if not allowed:
-        raise UnboundedRead(f"A page may not send {request.wire()[:4]!r}: it is not known to be a bounded read.")
+        raise UnboundedRead(
+            f"A page may not send {request.command_args()[:4]!r}: it is not known to be a bounded read."
+        )

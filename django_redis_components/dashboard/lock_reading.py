@@ -11,7 +11,7 @@ from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import Flow, run
-from django_redis_components.core.registry import Declared, declared
+from django_redis_components.core.registry import DeclaredName, registered_names
 from django_redis_components.dashboard import clients, scanning
 from django_redis_components.dashboard.counting import Cost, CountingDoor
 from django_redis_components.dashboard.lock_places import Place, place_of, places_named
@@ -105,7 +105,7 @@ class LockSnapshot:
     things: list[Thing]
     part: Slice[Place] | None
     more: int
-    declared: list[Declared]
+    declared: list[DeclaredName]
     problem: str
     cost: Cost
     address: str
@@ -123,11 +123,11 @@ def read(question: Question) -> LockSnapshot:
         endpoint = connections.endpoint(question.using)
         address = str(endpoint)
         client = clients.client(question.using)
-        anchors = client.anchors()
+        anchors = client.key_per_primary()
         things, part, problem = run(CountingDoor(client, cost), _read(question, anchors))
     except (RedisError, RedisComponentsError) as exc:
         raise NothingRead(exc, address) from exc
-    known = [each for each in declared() if each.using == question.using]
+    known = [each for each in registered_names() if each.using == question.using]
     more = max(0, len(part.found) - question.skip - SHOWN) if part else 0
     nodes = endpoint.kind == "cluster"
     return LockSnapshot(datetime.now(UTC), question, things, part, more, known, problem, cost, address, nodes)
@@ -165,7 +165,7 @@ def _read(question: Question, anchors: list[str]) -> Flow[tuple[list[Thing], Sli
 
 def _declared_places(using: str) -> list[Place]:
     kinds = {"locks": "lock", "semaphores": "semaphore"}
-    exact = (each for each in declared() if each.is_exact and each.using == using)
+    exact = (each for each in registered_names() if each.is_exact and each.using == using)
     return list(dict.fromkeys(Place(each.name, kinds[each.room]) for each in exact))[:DECLARED]
 
 

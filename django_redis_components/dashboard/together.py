@@ -23,7 +23,7 @@ def together(flows: Sequence[Flow[Any]]) -> Flow[list[Outcome]]:
     while waiting := [strand for strand in strands if strand.request is not None]:
         wanted = [strand.wanted() for strand in waiting]
         try:
-            replies = yield Batch([request for part in wanted for request in part], errors=True)
+            replies = yield Batch([request for part in wanted for request in part], return_exceptions=True)
         except Exception as exc:  # noqa: BLE001 - each flow decides for itself
             for strand in waiting:
                 strand.throw(exc)
@@ -55,7 +55,7 @@ class _Strand:
     def answer(self, replies: list[Any]) -> None:
         """Give the flow its replies, or the first error as it would meet it alone."""
         request = self.request
-        allowed = isinstance(request, Batch) and request.errors
+        allowed = isinstance(request, Batch) and request.return_exceptions
         error = None if allowed else next((reply for reply in replies if isinstance(reply, Exception)), None)
         if error is not None:
             self.throw(error)

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
 from django_redis_components.core.client.connections import aclient, client
-from django_redis_components.core.decorators import is_async, name_of
-from django_redis_components.core.name_templates import CallName
+from django_redis_components.core.decorators import function_name, is_async
+from django_redis_components.core.name_templates import NameTemplate
 from django_redis_components.core.protocol import arun, run
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.expiry.jitter import checked_spread
@@ -73,8 +73,8 @@ def cached(
 
     def decorate(func: Callable[P, R]) -> CachedFunction[P, R]:
         if inspect.isgeneratorfunction(func) or inspect.isasyncgenfunction(func):
-            raise TypeError(f"{name_of(func)}() is a generator: what it yields cannot be kept.")
-        named = CallName(key, func, "cache key")
+            raise TypeError(f"{function_name(func)}() is a generator: what it yields cannot be kept.")
+        named = NameTemplate(key, func, "cache key")
         return _decorated(func, Recipe(func, named, ttl_ms, lease_ms, eagerness, dumps, loads, share, using))
 
     return decorate

@@ -8,8 +8,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from django_redis_components.core.decorators import name_of, refuse_coroutine_function
-from django_redis_components.core.name_templates import CallName
+from django_redis_components.core.decorators import function_name, refuse_coroutine_function
+from django_redis_components.core.name_templates import NameTemplate
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class Recipe:
     """How the values of one function are computed and kept."""
 
     func: Callable[..., Any]
-    name: CallName
+    name: NameTemplate
     ttl_ms: int
     lease_ms: int
     #: 0 never computes early; above 1 earlier than what is best for a site that knows nothing more.
@@ -38,7 +38,7 @@ class Recipe:
             encoded = body.encode() if isinstance(body, str) else body
         except (TypeError, ValueError) as exc:  # UnicodeEncodeError is a ValueError
             raise TypeError(
-                f"{name_of(self.func)}() returned what cannot be stored: {exc}. Give @cached dumps= and loads=."
+                f"{function_name(self.func)}() returned what cannot be stored: {exc}. Give @cached dumps= and loads=."
             ) from exc
         if not isinstance(encoded, bytes):
             raise TypeError(f"dumps={self.dumps!r} made {type(body).__name__}: expected str or bytes.")

@@ -22,7 +22,7 @@ from redis.exceptions import RedisError, TimeoutError
 from django_redis_components.core.decorators import refuse_awaitable
 from django_redis_components.core.exceptions import Interruption, NotConnected, RedisComponentsError, SlotMigrating
 from django_redis_components.core.keys import key, validate_name
-from django_redis_components.core.protocol import Wait, Within
+from django_redis_components.core.protocol import BoundedSlotWait, Wait
 from django_redis_components.expiry.jitter import shortened
 from django_redis_components.expiry.options import Recipe
 from django_redis_components.expiry.scripts import ABANDON, FETCH, FORGET, STORE, Found
@@ -83,7 +83,7 @@ class Flight:
         self._kwargs = kwargs
         self._claim = _Claim.NONE
         self._token = secrets.token_hex(8)
-        self._name = validate_name(recipe.name.of(args, kwargs), "cache key")
+        self._name = validate_name(recipe.name.format(args, kwargs), "cache key")
         self._value_key = key("expiry", self._name)
         self._flight_key = key("expiry", self._name, "flight")
 
@@ -149,7 +149,7 @@ class Flight:
                 ttl_ms=max(1, round(shortened(self._recipe.ttl_ms, self._recipe.spread))),
                 delta_ms=max(1, delta_ms),
             )
-            yield Within(SLOT_WAIT_S, store)
+            yield BoundedSlotWait(SLOT_WAIT_S, store)
         except RedisError as exc:
             _log.warning("The value of %r was computed, and could not be stored: %s", self._name, exc)
             can_be_told = not isinstance(exc, (TimeoutError, NotConnected, SlotMigrating))
@@ -166,13 +166,13 @@ class Flight:
             return  # FETCH was refused, or Redis is away and cannot be told
         abandon = ABANDON(flight=self._flight_key, token=self._token, void_ms=VOID_MS if is_on_its_way else 0)
         try:
-            yield Within(SLOT_WAIT_S, abandon)
+            yield BoundedSlotWait(SLOT_WAIT_S, abandon)
         except RedisError as exc:
             _log.warning("Others wait for %r until the lease ends: %s", self._name, exc)
         except GeneratorExit:
             raise
         except BaseException:  # interrupted while it gave up
             with contextlib.suppress(RedisError):
-                yield Within(SLOT_WAIT_S, abandon)
+                yield BoundedSlotWait(SLOT_WAIT_S, abandon)
             raise
         self._claim = _Claim.NONE

@@ -174,6 +174,6 @@ class SpreadCalls:
     def _abandon(self, token: str) -> Flow[bool]:
         """Whether all servers have answered."""
         with contextlib.suppress(RedisError):
-            replies = yield Batch([part.abandon(token) for part in self._parts], errors=True)
+            replies = yield Batch([part.abandon(token) for part in self._parts], return_exceptions=True)
             return not any(isinstance(reply, Exception) for reply in replies)
         return False

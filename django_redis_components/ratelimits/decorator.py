@@ -12,9 +12,9 @@ from asgiref.sync import markcoroutinefunction
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
-from django_redis_components.core.decorators import is_async, name_of, refuse_coroutine_function
+from django_redis_components.core.decorators import function_name, is_async, refuse_coroutine_function
 from django_redis_components.core.keys import MAX_NAME_BYTES, digest
-from django_redis_components.core.name_templates import CallName
+from django_redis_components.core.name_templates import NameTemplate
 from django_redis_components.core.rates import RateLike
 from django_redis_components.ratelimits.decision import Decision
 from django_redis_components.ratelimits.exceptions import RateLimited
@@ -82,7 +82,7 @@ def _decorated(limited: Callable[[Callable[..., Any], str], _Limited], func: T) 
     if not callable(func):
         raise TypeError(f"{func!r} cannot be called: decorate the function below @classmethod or @staticmethod.")
     if inspect.isgeneratorfunction(func) or inspect.isasyncgenfunction(func):
-        raise TypeError(f"{name_of(func)}() is a generator: its body runs after the call was counted.")
+        raise TypeError(f"{function_name(func)}() is a generator: its body runs after the call was counted.")
     return cast(T, _wrapped(func, limited(func, _name_of(func)), is_async(func)))
 
 
@@ -118,9 +118,9 @@ class _Limited:
                     f"key={key!r}: expected {words}, a template over the call's arguments such as '{{customer_id}}', "
                     "a function of them, or None."
                 )
-            self._named = CallName(key, func, "rate limit key")
+            self._named = NameTemplate(key, func, "rate limit key")
         elif key is not None and self._word is None:
-            self._named = CallName(cast(Any, key), func, "rate limit key")
+            self._named = NameTemplate(cast(Any, key), func, "rate limit key")
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         request = _request_of(args, kwargs)
@@ -139,12 +139,12 @@ class _Limited:
         return self._described(request, await self._func(*args, **kwargs), decision)
 
     def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> VisitorKey:
-        return "" if self._named is None else self._named.of(args, kwargs)
+        return "" if self._named is None else self._named.format(args, kwargs)
 
     def _needed(self, request: Any) -> Any:
         if request is None:
             raise TypeError(
-                f"key={self._word!r} of {name_of(self._func)}() needs a request as the first argument; "
+                f"key={self._word!r} of {function_name(self._func)}() needs a request as the first argument; "
                 "for other functions give a template, a function or None."
             )
         return request

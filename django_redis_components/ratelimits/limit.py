@@ -6,9 +6,14 @@ import asyncio
 from typing import Any
 
 from django_redis_components.core import conf
-from django_redis_components.core.client.aclients import AsyncClient
-from django_redis_components.core.client.clients import Client
-from django_redis_components.core.client.connections import aclient, client, impatient_aclient, impatient_client
+from django_redis_components.core.client.connections import (
+    AsyncClient,
+    SyncClient,
+    aclient,
+    aclient_with_timeout,
+    client,
+    client_with_timeout,
+)
 from django_redis_components.core.protocol import Flow, arun, run
 from django_redis_components.core.rates import Rate, RateLike
 from django_redis_components.core.units import Seconds
@@ -172,17 +177,17 @@ class RateLimit:
         """See `reset`."""
         await arun(aclient(self._using), self._limiter.reset(key))
 
-    def _client(self) -> Client:
+    def _client(self) -> SyncClient:
         """The client for hits: an impatient one where a hit may go on without an answer."""
         if not self._limiter.lets_through:
             return client(self._using)
-        return impatient_client(self._using, conf.settings().ratelimits.timeout_s)
+        return client_with_timeout(self._using, conf.settings().ratelimits.timeout_s)
 
     def _aclient(self) -> AsyncClient:
         """See `_client`."""
         if not self._limiter.lets_through:
             return aclient(self._using)
-        return impatient_aclient(self._using, conf.settings().ratelimits.timeout_s)
+        return aclient_with_timeout(self._using, conf.settings().ratelimits.timeout_s)
 
     async def _adecide(self, flow: Flow[Decision]) -> Decision:
         """Drive the flow of a hit; one that may go on without an answer does not wait for a free connection either."""

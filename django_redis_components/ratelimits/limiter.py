@@ -11,10 +11,10 @@ from typing import Any
 from redis.exceptions import RedisError, ResponseError
 
 from django_redis_components.core import conf, keys
-from django_redis_components.core.circuit_breaker import PAUSE_S, Breaker
+from django_redis_components.core.circuit_breaker import PAUSE_S, CircuitBreaker
 from django_redis_components.core.client import slot_migration as slots
 from django_redis_components.core.exceptions import UnsupportedServer
-from django_redis_components.core.protocol import Command, Flow, Sleep, Within
+from django_redis_components.core.protocol import BoundedSlotWait, Command, Flow, Sleep
 from django_redis_components.core.rates import RateLike, parse_rate
 from django_redis_components.core.units import Seconds, check_flag, to_seconds
 from django_redis_components.ratelimits import decision as decisions
@@ -41,7 +41,7 @@ VisitorKey = str | bytes | int
 Penalty = tuple[int, Seconds]
 
 _log = logging.getLogger("django_redis_components.ratelimits")
-_breakers: dict[str, Breaker] = {}
+_breakers: dict[str, CircuitBreaker] = {}
 conf.on_change(_breakers.clear)
 
 
@@ -140,29 +140,31 @@ class Limiter:
             if known is not None:
                 return known
         breaker = self._breaker()
-        if not breaker.may_try():
-            return decisions.unchecked(self.rates, self._lets_through, breaker.left_s())
+        if not breaker.allows_request():
+            return decisions.unchecked(self.rates, self._lets_through, breaker.retry_after_s())
         asked_at, epoch, waited_s = time.monotonic(), DENIALS.epoch, slots.waited_s()
         question = self._of_cost_1[denials] if cost == 1 else self._made(cost, denials)
         call_id = os.urandom(8) if call_id is None else call_id
         try:
-            reply = yield Within(SLOT_WAIT_S, question.call(f"{visitor}:penalty", self._places(visitor), call_id))
+            reply = yield BoundedSlotWait(
+                SLOT_WAIT_S, question.call(f"{visitor}:penalty", self._places(visitor), call_id)
+            )
         except (RedisError, UnsupportedServer) as exc:
             return self._without_redis(breaker, exc)
         if self._lets_through:  # a slot that moved says nothing of how slow the server is for other visitors
-            breaker.succeeded(time.monotonic() - asked_at - (slots.waited_s() - waited_s))
+            breaker.record_success(time.monotonic() - asked_at - (slots.waited_s() - waited_s))
         else:
-            breaker.succeeded()
+            breaker.record_success()
         decision = self._decide(reply, cost)
         # Before a block, the server must see each denial to count it.
         if not decision.allowed and self._deny_cache and (decision.blocked or not self._denials):
             DENIALS.store(visitor, (self._signature, cost), decision, asked_at, epoch)
         return decision
 
-    def _breaker(self) -> Breaker:
+    def _breaker(self) -> CircuitBreaker:
         """The breaker of this connection. Limits that fail closed wait longer for an answer, and have their own."""
         name = self._using if self._lets_through else f"{self._using} (closed)"
-        return _breakers.get(name) or _breakers.setdefault(name, Breaker())
+        return _breakers.get(name) or _breakers.setdefault(name, CircuitBreaker())
 
     def gave_up(self) -> Decision:
         """The decision on a hit that was not answered in time."""
@@ -175,15 +177,15 @@ class Limiter:
         states = self.algorithm.states(self.rates, reply, cost)
         return decisions.allowed(states) if verdict else decisions.denied(states)
 
-    def _without_redis(self, breaker: Breaker, error: Exception) -> Decision:
+    def _without_redis(self, breaker: CircuitBreaker, error: Exception) -> Decision:
         if isinstance(error, ResponseError):  # that was an answer, and came at once
-            breaker.succeeded()
+            breaker.record_success()
         else:
-            breaker.failed()
-        if breaker.may_log():
+            breaker.record_failure()
+        if breaker.should_log():
             what = "let through" if self._lets_through else "denied"
             _log.warning("Redis does not check rate limits, hits are %s: %s", what, error)
-        return decisions.unchecked(self.rates, self._lets_through, breaker.left_s() or PAUSE_S)
+        return decisions.unchecked(self.rates, self._lets_through, breaker.retry_after_s() or PAUSE_S)
 
     def _visitor(self, key: VisitorKey) -> str:
         """The key of a visitor: what the others begin with. Each visitor has a Cluster slot of its own."""

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from django.http import HttpRequest
 
-from django_redis_components.core.client_address import client_address, household
+from django_redis_components.core.client_address import client_address, client_network
 
 #: What `key` may say in a word.
 WORDS = ("ip", "user", "user_or_ip")
@@ -47,7 +47,9 @@ async def avisitor(word: str, request: Any) -> str:
 def _key(word: str, request: Any, user: Any, address: str | None) -> str:
     if user is not None and user.is_authenticated:
         return f"user:{user.pk}"
-    return "user:" if word == "user" else f"ip:{household(client_address(request) if address is None else address)}"
+    return (
+        "user:" if word == "user" else f"ip:{client_network(client_address(request) if address is None else address)}"
+    )
 
 
 def _is_wrapped(value: Any) -> bool:

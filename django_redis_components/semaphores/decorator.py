@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack
 
-from django_redis_components.core.decorators import check_conflict, guarded
-from django_redis_components.core.name_templates import CallName
-from django_redis_components.core.registry import declare
+from django_redis_components.core.decorators import check_conflict, run_in_context
+from django_redis_components.core.name_templates import NameTemplate
+from django_redis_components.core.registry import register_name
 from django_redis_components.core.units import Seconds
 from django_redis_components.semaphores.exceptions import SemaphoreFull
 from django_redis_components.semaphores.semaphore import Semaphore
@@ -58,12 +58,12 @@ def semaphore(
     make("checks-the-options")
 
     def decorate(func: Callable[P, R]) -> Callable[P, R]:
-        named = CallName(name, func, "semaphore name")
-        declare("semaphores", name, func, options.get("using", "default"))
+        named = NameTemplate(name, func, "semaphore name")
+        register_name("semaphores", name, func, options.get("using", "default"))
 
         def guard(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Semaphore:
-            return make(named.of(args, kwargs))
+            return make(named.format(args, kwargs))
 
-        return guarded(func, guard, SemaphoreFull, on_conflict)
+        return run_in_context(func, guard, SemaphoreFull, on_conflict)
 
     return decorate

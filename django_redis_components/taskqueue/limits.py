@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 from django_redis_components.core import keys
-from django_redis_components.core.name_templates import CallName
+from django_redis_components.core.name_templates import NameTemplate
 from django_redis_components.core.rates import MAX_COUNT, RateLike, parse_rate
 
 Key = str | Callable[..., Any]
@@ -137,7 +137,7 @@ def fields(
 def _of_call(
     limit: Concurrency | Rate, name: str, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> str:
-    made = _named(limit.key, func, limit.what).of(tuple(args), kwargs)
+    made = _named(limit.key, func, limit.what).format(tuple(args), kwargs)
     if not isinstance(made, str | int):
         raise TypeError(f"The {limit.what} key of {name} is {made!r}: expected text or a whole number.")
     text = str(made)
@@ -146,8 +146,8 @@ def _of_call(
 
 
 @lru_cache(maxsize=1_024)
-def _named(key: Any, func: Callable[..., Any], what: str) -> CallName:
-    return CallName(key, func, f"{what} key")
+def _named(key: Any, func: Callable[..., Any], what: str) -> NameTemplate:
+    return NameTemplate(key, func, f"{what} key")
 
 
 def _check_count(what: str, value: Any) -> None:

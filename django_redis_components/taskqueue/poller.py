@@ -20,9 +20,9 @@ from redis.exceptions import RedisError
 
 from django_redis_components.core import conf, failpoints
 from django_redis_components.core import serialization as arguments
-from django_redis_components.core.client.clients import Client
+from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.client.slot_migration import slot_wait_limit
-from django_redis_components.core.client.wakeup_listener import BellWaiter
+from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.outage_log import OutageLog, describe_error
 from django_redis_components.core.protocol import Command, run
 from django_redis_components.core.units import to_ms
@@ -55,7 +55,7 @@ class Poller:
 
     def __init__(
         self,
-        client: Client,
+        client: SyncClient,
         *,
         wake_fd: int | None = None,
         schedules: Sequence[Schedule] = (),
@@ -76,7 +76,7 @@ class Poller:
         self._lease_s = to_ms(settings.lease_s, "lease") / 1_000
         self._keep_ms = to_ms(settings.failed_ttl_s, "failed_ttl")
         self._failed_limit = settings.failed_limit
-        self._bell = BellWaiter(client, [f"{self._base}:bell:poller", *also], wake_fd=wake_fd)
+        self._bell = WakeupListener(client, [f"{self._base}:bell:poller", *also], wake_fd=wake_fd)
         self._round_s = min(ROUND_S, self._lease_s / 6)
         # Not longer than a third of a lease, as supervisors renew: after half of one nothing is recovered for a while.
         self._idle_round_s = min(IDLE_ROUND_S, self._lease_s / 3)
@@ -120,7 +120,7 @@ class Poller:
         except RedisError as exc:
             self._trouble(exc)
             return False
-        mine = self._bell.rung == f"{self._base}:bell:poller"
+        mine = self._bell.last_key == f"{self._base}:bell:poller"
         if rang and mine:
             self._next_at = 0.0
         return rang and not mine

@@ -12,7 +12,7 @@ from redis.exceptions import ConnectionError, NoPermissionError, RedisError, Tim
 
 from django_redis_components.core import keys
 from django_redis_components.core.client import connections
-from django_redis_components.core.client.retry import HOPELESS, REFUSED
+from django_redis_components.core.client.retry import AUTHENTICATION_ERRORS, NOT_EXECUTED_ERRORS
 from django_redis_components.core.client.slot_migration import slot_wait_limit
 from django_redis_components.core.outage_log import OutageLog
 from django_redis_components.core.protocol import Command
@@ -161,4 +161,6 @@ def _warn_of_eviction(using: str) -> None:
 
 def _passing(exc: RedisError) -> bool:
     """Whether the server may answer later: it is away, or loads, or fails over, or a cluster lacks a node."""
-    return isinstance(exc, (ConnectionError, TimeoutError, *REFUSED)) and not isinstance(exc, HOPELESS)
+    return isinstance(exc, (ConnectionError, TimeoutError, *NOT_EXECUTED_ERRORS)) and not isinstance(
+        exc, AUTHENTICATION_ERRORS
+    )

@@ -13,7 +13,7 @@ from datetime import timedelta
 from functools import lru_cache
 from typing import Any, Literal
 
-from django_redis_components.core.name_templates import CallName
+from django_redis_components.core.name_templates import NameTemplate
 from django_redis_components.core.units import Seconds, to_ms
 
 #: Bytes of a digest: two calls that differ have the same one once in 2^64 tasks.
@@ -86,7 +86,7 @@ def claim_of(
     if unique.key is None:
         said = _all_arguments(func, args, kwargs)
     else:
-        said = _call_name(unique.key, func).of(tuple(args), kwargs)
+        said = _call_name(unique.key, func).format(tuple(args), kwargs)
         if not isinstance(said, str):
             raise TypeError(f"The unique key of {name} is {said!r}: expected text.")
     # One that takes all arguments, and one that says their JSON, are two.
@@ -123,5 +123,5 @@ def _signature(func: Callable[..., Any]) -> inspect.Signature:
 
 
 @lru_cache(maxsize=1_024)
-def _call_name(key: str | Callable[..., str], func: Callable[..., Any]) -> CallName:
-    return CallName(key, func, "unique key")
+def _call_name(key: str | Callable[..., str], func: Callable[..., Any]) -> NameTemplate:
+    return NameTemplate(key, func, "unique key")

@@ -8,9 +8,8 @@ from typing import Any, Protocol
 from asgiref.sync import sync_to_async
 
 from django_redis_components.core.client import connections
-from django_redis_components.core.client.blocking_command import BlockingPop
 from django_redis_components.core.decorators import without_stop_iteration
-from django_redis_components.core.protocol import Call, Command
+from django_redis_components.core.protocol import BlockingPop, Call, Command
 from django_redis_components.testing.calls import is_ours
 
 

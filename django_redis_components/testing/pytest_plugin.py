@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from django_redis_components.core.extras import missing
+from django_redis_components.core.exceptions import missing_extra
 from django_redis_components.testing.modes import captured, inline
 
 try:
     import pytest
 except ModuleNotFoundError as exc:
-    raise missing("The plugin for pytest", "pytest", "pytest") from exc
+    raise missing_extra("The plugin for pytest", "pytest", "pytest") from exc
 
 
 @pytest.fixture

@@ -10,12 +10,11 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from django_redis_components.core.client.aclients import AsyncClient
-from django_redis_components.core.client.alinks import AsyncLink, AsyncLinkPool
-from django_redis_components.core.client.clients import Client
-from django_redis_components.core.client.links import Link, LinkPool
+from django_redis_components.core.client.alinks import AsyncConnection, AsyncConnectionPool
+from django_redis_components.core.client.connections import AsyncClient, SyncClient
+from django_redis_components.core.client.links import SyncConnection, SyncConnectionPool
 from django_redis_components.core.decorators import refuse_awaitable
-from django_redis_components.core.protocol import Wire
+from django_redis_components.core.protocol import CommandArgs
 from django_redis_components.transactions.pipes import AsyncPipe, Pipe
 from django_redis_components.transactions.settings import Plan
 
@@ -31,13 +30,13 @@ class Held:
 
     def give_back(self) -> None:
         """Nothing is watched on it any more, and all replies are read."""
-        self.pool.give(self.link)
+        self.pool.release(self.link)
 
     def close(self, *, distrust: bool = False) -> None:
         """Its state is not known."""
         self.link.close()
         if distrust:
-            self.client.distrust()
+            self.client.reset_topology()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,33 +46,33 @@ class Watch:
     plan: Plan
     marker: str
 
-    def perform(self, client: Client) -> Held:
+    def perform(self, client: SyncClient) -> Held:
         """Do it, synchronously."""
         slot = _slot(client, self.plan)
-        pool: LinkPool = client.links(self.marker)
-        link: Link = pool.take()
+        pool: SyncConnectionPool = client.pool_for(self.marker)
+        link: SyncConnection = pool.acquire()
         try:
             link.request(self._wire())
         except BaseException:
             link.close()
-            client.distrust()
+            client.reset_topology()
             raise
         return Held(client, pool, link, Pipe(link, slot))
 
     async def aperform(self, client: AsyncClient) -> Held:
         """Do it, on the event loop."""
         slot = _slot(client, self.plan)
-        pool: AsyncLinkPool = await client.links(self.marker)
-        link: AsyncLink = await pool.take()
+        pool: AsyncConnectionPool = await client.pool_for(self.marker)
+        link: AsyncConnection = await pool.acquire()
         try:
             await link.request(self._wire())
         except BaseException:
             link.close()
-            client.distrust()
+            client.reset_topology()
             raise
         return Held(client, pool, link, AsyncPipe(link, slot))
 
-    def _wire(self) -> Wire:
+    def _wire(self) -> CommandArgs:
         return ("WATCH", *self.plan.keys, self.marker)
 
 
@@ -84,7 +83,7 @@ class Body:
     func: Callable[..., Any]
     held: Held
 
-    def perform(self, _: Client) -> Any:
+    def perform(self, _: SyncClient) -> Any:
         """Do it, synchronously."""
         pipe: Pipe = self.held.pipe
         try:
@@ -115,9 +114,9 @@ class Send:
     """Send commands in one go on the held connection. The reply is the list of replies, errors among them."""
 
     held: Held
-    wires: list[Wire]
+    wires: list[CommandArgs]
 
-    def perform(self, _: Client) -> list[Any]:
+    def perform(self, _: SyncClient) -> list[Any]:
         """Do it, synchronously."""
         replies: list[Any] = self.held.link.request_many(self.wires)
         return replies
@@ -128,5 +127,5 @@ class Send:
         return replies
 
 
-def _slot(client: Client | AsyncClient, plan: Plan) -> int:
+def _slot(client: SyncClient | AsyncClient, plan: Plan) -> int:
     return plan.slot() if client.endpoint.kind == "cluster" else 0

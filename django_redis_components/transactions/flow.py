@@ -25,11 +25,11 @@ from redis.exceptions import (
     WatchError,
 )
 
-from django_redis_components.core.client.retry import HOPELESS, REFUSED
+from django_redis_components.core.client.retry import AUTHENTICATION_ERRORS, NOT_EXECUTED_ERRORS
 from django_redis_components.core.client.slot_migration import is_migrating, slot_of
 from django_redis_components.core.exceptions import Interruption, RedisComponentsError, SlotMigrating
 from django_redis_components.core.leasing.owner import Acquisition
-from django_redis_components.core.protocol import Command, Read, Sleep, Within
+from django_redis_components.core.protocol import BoundedSlotWait, Command, Read, Sleep
 from django_redis_components.locks import Lock
 from django_redis_components.transactions.attempt import Body, Held, Send, Watch
 from django_redis_components.transactions.exceptions import OutcomeUnknown, TooMuchContention
@@ -83,7 +83,7 @@ class Update:
                 self._stop_at_the_bounds(end)
                 if is_migrating(end.error):
                     # Refused until the slot has moved, since there is no such key: the client waits for that.
-                    yield Within(self._left_s(), Read("EXISTS", self._plan.new_marker()))
+                    yield BoundedSlotWait(self._left_s(), Read("EXISTS", self._plan.new_marker()))
                     continue
                 conflicts += 1
                 yield Sleep(min(self._pause(conflicts), self._left_s()))
@@ -156,7 +156,7 @@ class Update:
             held.close(distrust=True)
             if not _is_lost(exc):
                 raise
-            if isinstance(exc, REFUSED) or not writes:
+            if isinstance(exc, NOT_EXECUTED_ERRORS) or not writes:
                 return _End(is_done=False, error=exc)
             was_run = yield from self._resolve(marker, sent_at)
             return _End(is_done=True, value=value) if was_run else _CONFLICT
@@ -172,7 +172,7 @@ class Update:
         failures = 0
         while True:
             try:
-                said = yield Within(self._left_s(), command)
+                said = yield BoundedSlotWait(self._left_s(), command)
             except RedisError as exc:
                 failures += 1
                 if not _is_passing(exc) or self._left_s() <= 0:
@@ -241,8 +241,8 @@ def _judged(replies: list[Any], value: Any, plan: Plan) -> _End:
 
 def _is_passing(error: RedisError) -> bool:
     """Whether nothing was run, and may be soon."""
-    return isinstance(error, (*REFUSED, AskError)) or _is_lost(error)
+    return isinstance(error, (*NOT_EXECUTED_ERRORS, AskError)) or _is_lost(error)
 
 
 def _is_lost(error: RedisError) -> bool:
-    return isinstance(error, ConnectionError | TimeoutError) and not isinstance(error, HOPELESS)
+    return isinstance(error, ConnectionError | TimeoutError) and not isinstance(error, AUTHENTICATION_ERRORS)

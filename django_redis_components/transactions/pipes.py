@@ -28,10 +28,10 @@ from redis.exceptions import (
     WatchError,
 )
 
-from django_redis_components.core.client.alinks import AsyncLink
-from django_redis_components.core.client.links import Link
-from django_redis_components.core.client.retry import HOPELESS
-from django_redis_components.core.protocol import Wire
+from django_redis_components.core.client.alinks import AsyncConnection
+from django_redis_components.core.client.links import SyncConnection
+from django_redis_components.core.client.retry import AUTHENTICATION_ERRORS
+from django_redis_components.core.protocol import CommandArgs
 from django_redis_components.transactions.connection_commands import refuse_connection_command, text_of
 
 #: Commands that read, by their first word, beside those that redis-py counts as such.
@@ -76,7 +76,7 @@ class _Common:
     #: Whether the function has ended, so that the connection is not the pipe's any more.
     is_closed: bool = False
 
-    def wires(self) -> list[Wire]:
+    def wires(self) -> list[CommandArgs]:
         """What was queued."""
         return [_wire(args) for args, _ in self.command_stack]
 
@@ -97,7 +97,7 @@ class _Common:
         refuse_connection_command(_wire(args))
         return super().pipeline_execute_command(*args, **options)  # type: ignore[misc]
 
-    def _checked(self, args: tuple[Any, ...]) -> Wire:
+    def _checked(self, args: tuple[Any, ...]) -> CommandArgs:
         """What is sent for a command that runs at once."""
         self._refuse_when_closed()
         if self.lost is not None:
@@ -125,7 +125,7 @@ class _Common:
         if isinstance(error, AskError | TryAgainError) or not isinstance(error, ResponseError | DataError):
             self.lost = error
             passing = AskError | TryAgainError | ConnectionError | TimeoutError
-            if isinstance(error, passing) and not isinstance(error, HOPELESS):
+            if isinstance(error, passing) and not isinstance(error, AUTHENTICATION_ERRORS):
                 return self._watch_error()
         return error
 
@@ -143,7 +143,7 @@ class _Common:
 class Pipe(_Common, Pipeline):
     """The pipe of `atomic_update`."""
 
-    def __init__(self, link: Link, slot: int) -> None:
+    def __init__(self, link: SyncConnection, slot: int) -> None:
         of = _template()
         super().__init__(of.connection_pool, of.response_callbacks, True, None)
         self.watching = True
@@ -177,7 +177,7 @@ class Pipe(_Common, Pipeline):
 class AsyncPipe(_Common, AsyncPipeline):  # type: ignore[misc]  # so does redis-py's own
     """The pipe of `aatomic_update`: what runs at once is awaited, what is queued is not."""
 
-    def __init__(self, link: AsyncLink, slot: int) -> None:
+    def __init__(self, link: AsyncConnection, slot: int) -> None:
         of = _async_template()
         super().__init__(of.connection_pool, of.response_callbacks, True, None)
         self.watching = True
@@ -220,7 +220,7 @@ def other_slot(error: AskError) -> ClusterCrossSlotError:
     )
 
 
-def _wire(args: tuple[Any, ...]) -> Wire:
+def _wire(args: tuple[Any, ...]) -> CommandArgs:
     """The command as it is sent. redis-py names some with their subcommand: ``"SCRIPT LOAD"``."""
     wire = (*text_of(args[0]).split(), *args[1:])
     if not text_of(args[0]).strip():

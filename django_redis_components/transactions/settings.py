@@ -10,7 +10,7 @@ from typing import Any
 
 from django_redis_components.core import keys as own_keys
 from django_redis_components.core.client.slot_migration import slot_of
-from django_redis_components.core.decorators import is_async, name_of
+from django_redis_components.core.decorators import function_name, is_async
 from django_redis_components.core.units import Seconds, to_seconds
 
 #: What decides on the slot of a key: the text in its first braces, if there is any.
@@ -83,7 +83,7 @@ def refuse_coroutine(func: Callable[..., Any]) -> None:
         TypeError: a coroutine function.
     """
     if is_async(func):
-        raise TypeError(f"{name_of(func)}() is a coroutine function: use aatomic_update().")
+        raise TypeError(f"{function_name(func)}() is a coroutine function: use aatomic_update().")
 
 
 def _check_count(value: object, what: str, least: int) -> None:

@@ -16,7 +16,7 @@ from django_redis_components.analytics import AnalyticsMiddleware, PageViews, Si
 from django_redis_components.analytics import safeguard as guard
 from django_redis_components.analytics.dates import site_date
 from django_redis_components.core import circuit_breaker as breaker
-from django_redis_components.core.circuit_breaker import Breaker
+from django_redis_components.core.circuit_breaker import CircuitBreaker
 from tests.support import Proxy, Store, eventually, run_async
 
 pytestmark = pytest.mark.urls("tests.analytics.urls")
@@ -124,20 +124,20 @@ def test_slow_answers_within_the_timeout_use_up_the_budget(
 
 
 def test_a_breaker_pauses_for_as_long_as_slow_answers_take_their_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    slow = Breaker()
+    slow = CircuitBreaker()
 
-    slow.succeeded(breaker.SLOW_S / 2)
-    slow.succeeded(breaker.BURST_S)
-    assert slow.may_try()
+    slow.record_success(breaker.SLOW_S / 2)
+    slow.record_success(breaker.BURST_S)
+    assert slow.allows_request()
 
-    slow.succeeded(0.2)
-    assert not slow.may_try()
-    assert 1.5 < slow.left_s() <= 0.2 / breaker.SLOW_SHARE
+    slow.record_success(0.2)
+    assert not slow.allows_request()
+    assert 1.5 < slow.retry_after_s() <= 0.2 / breaker.SLOW_SHARE
 
-    slow.succeeded(1_000.0)
-    assert 4 < slow.left_s() <= breaker.PAUSE_S + 0.001
+    slow.record_success(1_000.0)
+    assert 4 < slow.retry_after_s() <= breaker.PAUSE_S + 0.001
     slow.reset()
-    assert slow.may_try()
+    assert slow.allows_request()
 
 
 @pytest.mark.django_db

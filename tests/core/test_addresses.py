@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.test import RequestFactory
 
-from django_redis_components.core.client_address import client_address, household
+from django_redis_components.core.client_address import client_address, client_network
 
 
 @pytest.mark.parametrize(
@@ -84,4 +84,4 @@ def test_proxy_at_a_unix_socket_gives_the_address(settings: Any, caplog: pytest.
     ],
 )
 def test_an_ipv6_address_stands_for_its_network(address: str, limited_by: str) -> None:
-    assert household(address) == limited_by
+    assert client_network(address) == limited_by

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from django_redis_components.core.client.blocking_command import BlockingPop
 from django_redis_components.core.client.connections import aclient, client
+from django_redis_components.core.protocol import BlockingPop
 from tests.support import Store, eventually, run_async
 
 

@@ -116,7 +116,7 @@ def at(path: str) -> Any:
 
 def mistakes(value: Any) -> list[str]:
     with override_settings(REDIS_COMPONENTS=value):
-        return conf.mistakes()
+        return conf.validation_errors()
 
 
 def all_keys(kind: type[Any] = sections.Settings, path: str = "") -> list[str]:
@@ -160,7 +160,7 @@ def test_a_wrong_value_is_an_error_with_key_value_and_what_is_accepted(
     where = "REDIS_COMPONENTS" + "".join(f'["{word}"]' for word in path.split("."))
 
     with override_settings(REDIS_COMPONENTS=setting(path, wrong)):
-        assert conf.mistakes() == [f"{where} = {wrong!r}: expected {expected}."]
+        assert conf.validation_errors() == [f"{where} = {wrong!r}: expected {expected}."]
         with pytest.raises(ConfigurationError) as caught:
             conf.settings()
 
@@ -234,7 +234,7 @@ def test_connections_that_name_none_are_an_error() -> None:
 
 def test_a_value_that_only_fails_what_uses_it_does_not_stop_the_site() -> None:
     with override_settings(REDIS_COMPONENTS=setting("ANALYTICS.SITE", "a{b")):
-        assert len(conf.mistakes()) == 1
+        assert len(conf.validation_errors()) == 1
         assert conf.settings().analytics.site == "a{b"
 
 

@@ -14,7 +14,7 @@ import pytest
 import redis
 
 from django_redis_components.core.client import connections
-from django_redis_components.core.client.wakeup_listener import BellWaiter
+from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.exceptions import ConfigurationError, NotConnected
 from django_redis_components.core.keys import key
 from django_redis_components.core.protocol import Batch, Command, Flow, Read, Wait, arun, run
@@ -143,7 +143,7 @@ def round_trip(drive: Driver) -> list[Any]:
     name = key("kinds", "n")
     batch = Batch([Command("RPUSH", name, "ding", "dong"), Command("PEXPIRE", name, 60_000)])
     replies = [drive.ask(batch), drive.ask(Wait(name, 1)), drive.ask(Command("LPOP", name))]
-    link = connections.client().link(name)
+    link = connections.client().open_connection(name)
     link.send("ECHO", "hello")
     replies.append(link.read())
     link.close()
@@ -227,7 +227,7 @@ def test_a_tls_url_works_and_checks_the_certificate(
 
 def test_a_bell_is_heard_over_tls(tls_port: int, certificate: Path, settings: Any) -> None:
     point(settings, f"rediss://127.0.0.1:{tls_port}/0?ssl_ca_certs={certificate}")
-    waiter = BellWaiter(connections.client(), [key("tls", "bell")])
+    waiter = WakeupListener(connections.client(), [key("tls", "bell")])
 
     assert waiter.wait(0.02) is False
     connections.client().execute(Command("ZADD", key("tls", "bell"), 1, "ding"))

@@ -10,10 +10,9 @@ import pytest
 import redis
 
 from django_redis_components.core.client import alinks, connections, links
-from django_redis_components.core.client.aclients import AsyncClient
-from django_redis_components.core.client.alinks import AsyncLink
-from django_redis_components.core.client.clients import Client
-from django_redis_components.core.client.links import Link
+from django_redis_components.core.client.alinks import AsyncConnection
+from django_redis_components.core.client.connections import AsyncClient, SyncClient
+from django_redis_components.core.client.links import SyncConnection
 from django_redis_components.core.exceptions import NotConnected
 from django_redis_components.core.keys import key
 from django_redis_components.core.protocol import Batch, Command, Flow, Read, Sleep
@@ -55,7 +54,7 @@ def both_ids(between: Any) -> Flow[tuple[int, int]]:
         Read("PING"),
         Command("HSET", "x"),
         Batch([Command("HSET", "x"), Read("PING")]),
-        Batch([Read("PING"), Command("HSET", "x")], errors=True),
+        Batch([Read("PING"), Command("HSET", "x")], return_exceptions=True),
     ],
     ids=["an answer", "an error", "a batch with an error", "a batch that holds its error"],
 )
@@ -122,10 +121,10 @@ def test_a_link_on_which_nobody_asked_for_what_came_is_replaced(redis_server: St
     client = connections.client()
     first = client.execute(WHO)
     pool = client._pool(client._locate(None))
-    link = pool.take()
+    link = pool.acquire()
     link.send("PING")
     eventually(link.readable)
-    pool.give(link)
+    pool.release(link)
 
     assert client.execute(Read("ECHO", "hello")) == b"hello"
     assert client.execute(WHO) != first
@@ -149,11 +148,11 @@ def test_no_more_free_links_are_kept_than_the_limit(redis_server: Store, monkeyp
     monkeypatch.setattr(links, "MAX_FREE", 2)
     at_rest = connected(redis_server)
     pool = connections.client()._pool(connections.client()._locate(None))
-    taken = [pool.take() for _ in range(5)]
+    taken = [pool.acquire() for _ in range(5)]
     assert opened(redis_server, at_rest) == 5
 
     for link in taken:
-        pool.give(link)
+        pool.release(link)
 
     eventually(lambda: opened(redis_server, at_rest) == 2)
 
@@ -265,13 +264,13 @@ def test_closing_a_client_closes_its_links_also_those_in_use_later(redis_server:
     client = connections.client()
     client.execute(WHO)
     pool = client._pool(client._locate(None))
-    used = pool.take()
-    pool.give(pool.take())
+    used = pool.acquire()
+    pool.release(pool.acquire())
     assert opened(redis_server, at_rest) == 2
 
     connections.close_all()
     eventually(lambda: opened(redis_server, at_rest) == 1)
-    pool.give(used)
+    pool.release(used)
 
     eventually(lambda: opened(redis_server, at_rest) == 0)
 
@@ -283,15 +282,15 @@ def test_a_link_that_fails_its_greeting_is_closed(redis_server: Store) -> None:
     def refuse(_: object) -> None:
         raise KeyboardInterrupt
 
-    async def arefuse(_: AsyncLink) -> None:
+    async def arefuse(_: AsyncConnection) -> None:
         raise KeyboardInterrupt
 
     async def main() -> None:
         with pytest.raises(KeyboardInterrupt):
-            await alinks.AsyncLinkPool(lambda: endpoint.aconnection(endpoint.seeds[0]), arefuse).open()
+            await alinks.AsyncConnectionPool(lambda: endpoint.aconnection(endpoint.seeds[0]), arefuse).open()
 
     with pytest.raises(KeyboardInterrupt):
-        links.LinkPool(lambda: endpoint.connection(endpoint.seeds[0]), refuse).open()
+        links.SyncConnectionPool(lambda: endpoint.connection(endpoint.seeds[0]), refuse).open()
     run_async(main)
 
     eventually(lambda: opened(redis_server, at_rest) == 0)
@@ -340,7 +339,7 @@ def test_a_connection_that_ends_says_from_where(proxy: Proxy, drive: Driver) -> 
 
 
 def test_a_link_of_ones_own_sends_reads_and_raises(redis_server: Store, proxy: Proxy) -> None:
-    link: Link = Client(connections.endpoint("proxied")).link("any")
+    link: SyncConnection = SyncClient(connections.endpoint("proxied")).open_connection("any")
 
     link.send("ECHO", "hello")
     assert link.readable(1)
@@ -357,6 +356,6 @@ def test_a_link_of_ones_own_sends_reads_and_raises(redis_server: Store, proxy: P
     link.close()
 
 
-def send_until_it_fails(link: Link) -> None:
+def send_until_it_fails(link: SyncConnection) -> None:
     for _ in range(1000):
         link.send("PING")

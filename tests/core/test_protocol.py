@@ -99,7 +99,7 @@ def test_a_batch_raises_its_first_error_after_all_were_run(store: Store, drive: 
 def test_a_batch_may_hold_its_errors_in_their_places(store: Store, drive: Driver) -> None:
     bad, good = key("p", "bad"), key("p", "good")
 
-    replies = drive(one(Batch([Command("HSET", bad), Command("SET", good, 1, "PX", 60_000)], errors=True)))
+    replies = drive(one(Batch([Command("HSET", bad), Command("SET", good, 1, "PX", 60_000)], return_exceptions=True)))
 
     assert isinstance(replies[0], redis.ResponseError)
     assert replies[1] == b"OK"

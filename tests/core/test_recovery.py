@@ -11,7 +11,7 @@ import redis
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.client import retry as recovery
-from django_redis_components.core.client.clients import Client
+from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.exceptions import NotConnected, UnsupportedServer
 from django_redis_components.core.keys import key
 from django_redis_components.core.protocol import Batch, Command, Flow, Read, Wait
@@ -84,7 +84,7 @@ def test_of_a_batch_that_was_lost_only_what_is_safe_is_sent_again(
     drive.ask(script_call(), using="proxied")
     proxy.drop_next_reply(after=b"ECHO")
 
-    replies = drive.ask(Batch(batch, errors=True), using="proxied")
+    replies = drive.ask(Batch(batch, return_exceptions=True), using="proxied")
 
     assert (replies[0], replies[2], replies[3]) == (b"here", [3, 42], b"x")
     assert isinstance(replies[1], redis.ConnectionError)
@@ -111,7 +111,7 @@ def test_a_batch_has_the_bounds_of_one_request(proxy: Proxy, redis_server: Store
     point(settings, proxy.url, RETRIES=2)
     proxy.drop_next_reply(after=b"INCR", times=100)
 
-    replies = drive.ask(Batch([Command("INCR", "recovery:n", retry=True)] * 10, errors=True))
+    replies = drive.ask(Batch([Command("INCR", "recovery:n", retry=True)] * 10, return_exceptions=True))
 
     assert all(isinstance(reply, redis.ConnectionError) for reply in replies)
     assert redis_server.raw.getdel("recovery:n") == b"30"
@@ -312,7 +312,7 @@ def test_a_wrong_password_says_where_to_look_and_is_not_tried_again(
             drive.ask(request)
         assert str(caught.value) == text
     with pytest.raises(redis.AuthenticationError, match="refused the login"):
-        connections.client().link("recovery:bell")
+        connections.client().open_connection("recovery:bell")
     own_server.raw.execute_command("AUTH", "right")
     own_server.raw.config_set("requirepass", "")
 
@@ -448,4 +448,4 @@ def test_a_slot_that_nobody_serves_is_named_after_the_tries(start_server: Start,
             drive.ask(request)
     assert drive.ask(Wait("away", 0.01)) is None
     with pytest.raises(redis.exceptions.ClusterDownError, match=text):
-        Client(connections.endpoint("default")).link("away")
+        SyncClient(connections.endpoint("default")).open_connection("away")

@@ -14,10 +14,10 @@ from redis.exceptions import TryAgainError
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.client.slot_migration import slot_of, slot_wait_limit
-from django_redis_components.core.client.wakeup_listener import BellWaiter
+from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.exceptions import RedisComponentsError, SlotMigrating
-from django_redis_components.core.protocol import Batch, Command, Flow, Read, Wait, Within
-from django_redis_components.core.scripts import guard_of
+from django_redis_components.core.protocol import Batch, BoundedSlotWait, Command, Flow, Read, Wait
+from django_redis_components.core.scripts import guard_key
 from example_project.localserver import valkey_binary
 from tests.conftest import components_settings
 from tests.core.conftest import Driver
@@ -123,7 +123,7 @@ def test_a_script_that_derives_keys_never_runs_on_half_of_them(
         assert drive.ask(PAIR(base=base, value="two")) == [2, 2]
         mover.join()
         assert asking_commands(move) == 0
-        assert move.target.exists(guard_of(base)) == 0
+        assert move.target.exists(guard_key(base)) == 0
 
 
 def test_a_script_waits_for_a_slot_and_for_a_node_that_does_not_know_it(
@@ -145,14 +145,14 @@ def test_a_script_waits_for_a_slot_and_for_a_node_that_does_not_know_it(
 def test_only_a_cluster_gets_the_guard_key(redis_server: Store, drive: Driver) -> None:
     call = PAIR(base="drc:{x}", value="v")
 
-    assert call.wire()[2:] == (1, "drc:{x}", "v")
-    assert call.wire(True)[2:] == (2, "drc:{x}", "drc:{x}:guard", "v")
-    assert PUT(target="{a}1", counter="{a}2", value="v").wire(True)[2:] == (2, "{a}1", "{a}2", "v")
+    assert call.command_args()[2:] == (1, "drc:{x}", "v")
+    assert call.command_args(True)[2:] == (2, "drc:{x}", "drc:{x}:guard", "v")
+    assert PUT(target="{a}1", counter="{a}2", value="v").command_args(True)[2:] == (2, "{a}1", "{a}2", "v")
 
 
 @pytest.mark.parametrize("key", ["drc:{x}:y", b"drc:{x}:y", "plain", 7])
 def test_the_guard_key_is_in_the_slot_of_the_key(key: Any) -> None:
-    assert slot_of(guard_of(key)) == slot_of(key)
+    assert slot_of(guard_key(key)) == slot_of(key)
 
 
 def test_a_move_that_takes_too_long_is_an_error_that_says_that_nothing_was_executed(
@@ -189,7 +189,7 @@ def test_a_caller_with_less_time_waits_no_longer(cluster: Store, drive: Driver) 
         began = time.monotonic()
         for seconds in (0, 0.2):
             with pytest.raises(SlotMigrating):
-                drive.ask(Within(seconds, Command("INCR", name)))
+                drive.ask(BoundedSlotWait(seconds, Command("INCR", name)))
         with pytest.raises(SlotMigrating), slot_wait_limit(0.1), slot_wait_limit(50):
             connections.client().execute(Command("INCR", name))
         assert time.monotonic() - began < 10
@@ -200,8 +200,8 @@ def test_of_a_batch_only_what_meets_the_slot_fails(cluster: Store, drive: Driver
 
     with moving(cluster, name) as move:
         move.begin()
-        batch = Batch([Command("INCR", other), Command("INCR", name)], errors=True)
-        done, failed = drive.ask(Within(0, batch))
+        batch = Batch([Command("INCR", other), Command("INCR", name)], return_exceptions=True)
+        done, failed = drive.ask(BoundedSlotWait(0, batch))
 
     assert done == 1
     assert isinstance(failed, SlotMigrating)
@@ -238,7 +238,7 @@ def test_a_blocking_wait_on_a_moving_slot_ends_early(cluster: Store, drive: Driv
 
 def test_a_wait_for_wakeups_survives_a_move(cluster: Store) -> None:
     name = named(cluster, "wakeups")
-    waiter = BellWaiter(connections.client(), [name])
+    waiter = WakeupListener(connections.client(), [name])
 
     with moving(cluster, name) as move:
         assert not waiter.wait(0.01)  # the block stays outstanding

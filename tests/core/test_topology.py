@@ -14,7 +14,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.client.endpoint import Node
 from django_redis_components.core.client.topology import Cluster, topology_of
 from django_redis_components.core.client.urls import from_url
-from django_redis_components.core.client.wakeup_listener import BellWaiter
+from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.exceptions import NotConnected
 from django_redis_components.core.protocol import Batch, Command, Flow, Read, Wait
 from django_redis_components.core.sections import ConnectionSettings
@@ -100,7 +100,7 @@ def test_a_failover_is_followed_by_reads_commands_batches_and_waits(
 
 def test_a_bell_waiter_follows_a_failover(own_sentinel: list[LocalServer]) -> None:
     client = connections.client()
-    waiter = BellWaiter(client, ["bell"])
+    waiter = WakeupListener(client, ["bell"])
     assert waiter.wait(0.01) is False
 
     fail_over(own_sentinel)
@@ -200,7 +200,7 @@ def test_there_is_a_key_on_each_primary(stores: Stores, settings: Any) -> None:
     point(settings, cluster.url)
     client = connections.client()
 
-    anchors = client.anchors()  # of a client that has not asked anything yet
+    anchors = client.key_per_primary()  # of a client that has not asked anything yet
 
     assert {cluster.raw.get_node_from_key(anchor).port for anchor in anchors} == {
         server.port for server in cluster.servers
@@ -212,7 +212,7 @@ def test_there_is_a_key_on_each_primary(stores: Stores, settings: Any) -> None:
 def test_any_key_stands_on_the_only_primary(name: str, stores: Stores, settings: Any) -> None:
     point(settings, stores.get(name).url)
 
-    assert connections.client().anchors() == ["0"]
+    assert connections.client().key_per_primary() == ["0"]
 
 
 def test_keys_of_every_kind_are_hashed_as_the_server_does(stores: Stores) -> None:

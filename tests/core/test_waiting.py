@@ -13,7 +13,7 @@ import pytest
 import redis
 
 from django_redis_components.core.client import connections
-from django_redis_components.core.client.wakeup_listener import BellWaiter
+from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.keys import key
 from django_redis_components.core.protocol import Command
 from tests.support import Proxy, Store, eventually
@@ -23,9 +23,9 @@ LIFE_MS = 60_000
 
 
 @pytest.fixture
-def waiters() -> Iterator[list[BellWaiter]]:
+def waiters() -> Iterator[list[WakeupListener]]:
     """What is put into this list is closed."""
-    made: list[BellWaiter] = []
+    made: list[WakeupListener] = []
     yield made
     for waiter in made:
         waiter.close()
@@ -40,8 +40,8 @@ def ring(name: str = "mail") -> None:
     client.execute_many([Command("ZADD", bell(name), 1, "ding"), Command("PEXPIRE", bell(name), LIFE_MS)])
 
 
-def waiter_of(waiters: list[BellWaiter], *names: str, using: str = "default", **options: Any) -> BellWaiter:
-    waiters.append(BellWaiter(connections.client(using), [bell(name) for name in names or ("mail",)], **options))
+def waiter_of(waiters: list[WakeupListener], *names: str, using: str = "default", **options: Any) -> WakeupListener:
+    waiters.append(WakeupListener(connections.client(using), [bell(name) for name in names or ("mail",)], **options))
     return waiters[-1]
 
 
@@ -58,7 +58,7 @@ def short_timeout(settings: Any, seconds: float = 1.0) -> None:
     }
 
 
-def test_a_bell_that_has_rung_is_heard_once(store: Store, waiters: list[BellWaiter]) -> None:
+def test_a_bell_that_has_rung_is_heard_once(store: Store, waiters: list[WakeupListener]) -> None:
     waiter = waiter_of(waiters)
     ring()
 
@@ -66,7 +66,7 @@ def test_a_bell_that_has_rung_is_heard_once(store: Store, waiters: list[BellWait
     assert waiter.wait(0.01) is False
 
 
-def test_a_bell_that_rings_during_the_wait_ends_it(store: Store, waiters: list[BellWaiter]) -> None:
+def test_a_bell_that_rings_during_the_wait_ends_it(store: Store, waiters: list[WakeupListener]) -> None:
     waiter = waiter_of(waiters)
     later = threading.Timer(0.03, ring)
     later.start()
@@ -76,7 +76,7 @@ def test_a_bell_that_rings_during_the_wait_ends_it(store: Store, waiters: list[B
 
 
 def test_the_first_of_several_bells_is_used_up_and_the_others_stay(
-    redis_server: Store, waiters: list[BellWaiter]
+    redis_server: Store, waiters: list[WakeupListener]
 ) -> None:
     waiter = waiter_of(waiters, "high", "low")
     ring("low")
@@ -90,7 +90,7 @@ def test_the_first_of_several_bells_is_used_up_and_the_others_stay(
 
 
 def test_the_timer_ends_the_wait_with_the_block_outstanding_and_the_next_wait_gets_the_bell(
-    redis_server: Store, waiters: list[BellWaiter]
+    redis_server: Store, waiters: list[WakeupListener]
 ) -> None:
     waiter = waiter_of(waiters)
     assert waiter.wait(0.01) is False
@@ -102,7 +102,7 @@ def test_the_timer_ends_the_wait_with_the_block_outstanding_and_the_next_wait_ge
     assert not redis_server.raw.exists(bell())
 
 
-def test_the_timer_never_ends_the_wait_too_early(redis_server: Store, waiters: list[BellWaiter]) -> None:
+def test_the_timer_never_ends_the_wait_too_early(redis_server: Store, waiters: list[WakeupListener]) -> None:
     waiter = waiter_of(waiters)
     waiter.wait(0)
 
@@ -112,14 +112,14 @@ def test_the_timer_never_ends_the_wait_too_early(redis_server: Store, waiters: l
         assert time.monotonic() - begin >= seconds
 
 
-def test_a_wait_of_no_time_looks_and_returns(redis_server: Store, waiters: list[BellWaiter]) -> None:
+def test_a_wait_of_no_time_looks_and_returns(redis_server: Store, waiters: list[WakeupListener]) -> None:
     waiter = waiter_of(waiters)
 
     assert waiter.wait(0) is False
     assert waiter.wait(-5) is False
 
 
-def test_the_wake_descriptor_ends_a_wait_and_stays_readable(redis_server: Store, waiters: list[BellWaiter]) -> None:
+def test_the_wake_descriptor_ends_a_wait_and_stays_readable(redis_server: Store, waiters: list[WakeupListener]) -> None:
     reading, writing = os.pipe()
     waiter = waiter_of(waiters, wake_fd=reading)
     later = threading.Timer(0.03, os.write, [writing, b"!"])
@@ -138,7 +138,7 @@ def test_the_wake_descriptor_ends_a_wait_and_stays_readable(redis_server: Store,
 
 
 def test_the_servers_block_runs_out_and_is_asked_again(
-    redis_server: Store, waiters: list[BellWaiter], settings: Any
+    redis_server: Store, waiters: list[WakeupListener], settings: Any
 ) -> None:
     short_timeout(settings)
     waiter = waiter_of(waiters)
@@ -151,7 +151,9 @@ def test_the_servers_block_runs_out_and_is_asked_again(
     assert waiter.wait(60) is True
 
 
-def test_a_descriptor_beyond_the_reach_of_select_is_waited_for(redis_server: Store, waiters: list[BellWaiter]) -> None:
+def test_a_descriptor_beyond_the_reach_of_select_is_waited_for(
+    redis_server: Store, waiters: list[WakeupListener]
+) -> None:
     held = [socket.socket() for _ in range(1_100)]
     try:
         waiter = waiter_of(waiters)
@@ -165,7 +167,7 @@ def test_a_descriptor_beyond_the_reach_of_select_is_waited_for(redis_server: Sto
 
 
 def test_a_server_that_is_killed_is_an_error_and_after_its_start_the_bell_is_heard(
-    own_server: Store, waiters: list[BellWaiter]
+    own_server: Store, waiters: list[WakeupListener]
 ) -> None:
     server = own_server.servers[0]
     waiter = waiter_of(waiters)
@@ -181,7 +183,7 @@ def test_a_server_that_is_killed_is_an_error_and_after_its_start_the_bell_is_hea
     assert waiter.wait(60) is True
 
 
-def test_a_server_that_hangs_is_an_error_in_the_end(proxy: Proxy, waiters: list[BellWaiter], settings: Any) -> None:
+def test_a_server_that_hangs_is_an_error_in_the_end(proxy: Proxy, waiters: list[WakeupListener], settings: Any) -> None:
     settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": proxy.url, "SOCKET_TIMEOUT": 1.0}}}
     waiter = waiter_of(waiters)
     assert waiter.wait(0.01) is False
@@ -196,7 +198,7 @@ def test_a_server_that_hangs_is_an_error_in_the_end(proxy: Proxy, waiters: list[
 
 
 def test_a_bell_that_is_no_bell_is_an_error_and_the_waiter_goes_on(
-    redis_server: Store, waiters: list[BellWaiter]
+    redis_server: Store, waiters: list[WakeupListener]
 ) -> None:
     waiter = waiter_of(waiters)
     redis_server.raw.set(bell(), "no bell", px=LIFE_MS)
@@ -209,7 +211,9 @@ def test_a_bell_that_is_no_bell_is_an_error_and_the_waiter_goes_on(
     assert waiter.wait(60) is True
 
 
-def test_a_closed_waiter_holds_no_connection_and_may_wait_again(redis_server: Store, waiters: list[BellWaiter]) -> None:
+def test_a_closed_waiter_holds_no_connection_and_may_wait_again(
+    redis_server: Store, waiters: list[WakeupListener]
+) -> None:
     waiter = waiter_of(waiters)
     waiter.wait(0.01)
     eventually(lambda: blocked(redis_server) == 1)

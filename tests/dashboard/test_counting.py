@@ -38,7 +38,7 @@ from tests.support import Store
         Command("SCAN", 0),
         Call(MAINTAIN, ("k",), ()),
     ],
-    ids=lambda request: str(request.wire()[0]),
+    ids=lambda request: str(request.command_args()[0]),
 )
 def test_a_page_may_not_write_nor_read_without_a_bound(request_: Command) -> None:
     with pytest.raises(UnboundedRead, match=r"^A page may not send .*: it is not known to be a bounded read\.$"):

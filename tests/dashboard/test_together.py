@@ -38,7 +38,7 @@ def one(*names: str) -> Flow[list[Any]]:
 
 
 def many(*names: str, errors: bool = False) -> Flow[list[Any]]:
-    return (yield Batch([Read(name, "k") for name in names], errors=errors))
+    return (yield Batch([Read(name, "k") for name in names], return_exceptions=errors))
 
 
 def nothing() -> Flow[str]:

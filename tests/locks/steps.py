@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django_redis_components.core.client.connections import client
-from django_redis_components.core.protocol import Call, Flow, Request, Within
+from django_redis_components.core.protocol import BoundedSlotWait, Call, Flow, Request
 from tests.support import Store
 
 
@@ -36,7 +36,7 @@ class Steps:
 
     def wants(self, script: str) -> bool:
         """Whether the next request is a call of this script."""
-        request = self.request.request if isinstance(self.request, Within) else self.request
+        request = self.request.request if isinstance(self.request, BoundedSlotWait) else self.request
         return isinstance(request, Call) and request.script.name == script
 
     def _advance(self, step: Any) -> None:

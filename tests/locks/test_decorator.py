@@ -322,7 +322,7 @@ def test_generators_are_refused() -> None:
         yield 1
 
     for generator in (numbers, anumbers):
-        with pytest.raises(TypeError, match="is a generator: its body runs when the guard is already left"):
+        with pytest.raises(TypeError, match="is a generator function: its body would run after the context has exited"):
             lock("door")(generator)
 
 

@@ -10,7 +10,7 @@ import pytest
 from redis.exceptions import ConnectionError
 
 from django_redis_components.core import circuit_breaker as breaker
-from django_redis_components.core.circuit_breaker import Breaker
+from django_redis_components.core.circuit_breaker import CircuitBreaker
 from django_redis_components.ratelimits import Decision, RateLimit, limiter
 from tests.conftest import components_settings
 from tests.support import Proxy, Store, run_async
@@ -155,23 +155,23 @@ def test_who_waits_is_told(own_server: Store) -> None:
 
 
 def test_a_breaker_lets_one_through_after_its_pause() -> None:
-    door = Breaker()
-    assert (door.may_try(), door.left_s()) == (True, 0.0)
+    door = CircuitBreaker()
+    assert (door.allows_request(), door.retry_after_s()) == (True, 0.0)
 
-    door.failed(60)
-    assert not door.may_try()
-    assert 0 < door.left_s() <= 60
+    door.record_failure(60)
+    assert not door.allows_request()
+    assert 0 < door.retry_after_s() <= 60
 
-    door.failed(0)
-    assert [door.may_try(60), door.may_try(60)] == [True, False]
-    door.succeeded()
-    assert [door.may_try(), door.may_try()] == [True, True]
+    door.record_failure(0)
+    assert [door.allows_request(60), door.allows_request(60)] == [True, False]
+    door.record_success()
+    assert [door.allows_request(), door.allows_request()] == [True, True]
 
 
 def test_a_breaker_lets_a_line_through_each_minute() -> None:
-    door = Breaker()
+    door = CircuitBreaker()
 
-    assert [door.may_log(), door.may_log(), door.may_log(0.0)] == [True, False, False]
+    assert [door.should_log(), door.should_log(), door.should_log(0.0)] == [True, False, False]
     door.reset()
-    assert door.may_log(0.0)
-    assert door.may_log(breaker.LOG_EVERY_S)
+    assert door.should_log(0.0)
+    assert door.should_log(breaker.LOG_EVERY_S)

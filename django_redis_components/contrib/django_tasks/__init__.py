@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import django
 
-from django_redis_components.core.extras import missing
+from django_redis_components.core.exceptions import missing_extra
 
 if django.VERSION >= (6, 0):
     from django_redis_components.contrib.django_tasks.native import RedisBackend, RedisTask, task
@@ -47,7 +47,7 @@ else:
     except ModuleNotFoundError as exc:
         if exc.name != "django_tasks":
             raise
-        raise missing("RedisBackend on Django before 6.0", "django-tasks", "django-tasks") from exc
+        raise missing_extra("RedisBackend on Django before 6.0", "django-tasks", "django-tasks") from exc
     from django_redis_components.contrib.django_tasks.backport import (  # type: ignore[assignment]
         RedisBackend,
         RedisTask,

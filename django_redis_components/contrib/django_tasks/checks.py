@@ -38,7 +38,7 @@ def check(alias: str, queues: Iterable[str], options: Mapping[str, Any]) -> list
         *_unknown(f'{place}["OPTIONS"]', options, KEYS),
         *_values(place, options),
     ]
-    if not conf.mistakes():  # else drc.E001 says it, and nothing here can be looked up
+    if not conf.validation_errors():  # else drc.E001 says it, and nothing here can be looked up
         found += [*_connection(place, options), *_queues(place, queues)]
     if not apps.is_installed("django_redis_components"):
         text = f"{place} uses the Redis backend, but django_redis_components is not in INSTALLED_APPS."

@@ -12,12 +12,11 @@ from typing import Any
 from redis.exceptions import ClusterDownError, NoPermissionError, RedisError, TimeoutError
 
 from django_redis_components.core.client import retry as recovery
-from django_redis_components.core.client.alinks import MAX_IN_USE, NO_REPLY, AsyncLink, AsyncLinkPool
-from django_redis_components.core.client.blocking_command import BlockingPop
+from django_redis_components.core.client.alinks import MAX_IN_USE, NO_REPLY, AsyncConnection, AsyncConnectionPool
 from django_redis_components.core.client.endpoint import Endpoint, Node
 from django_redis_components.core.client.server import ServerInfo, block_slice, explained, parse_info, require_supported
 from django_redis_components.core.client.topology import Ask, topology_of
-from django_redis_components.core.protocol import Call, Command
+from django_redis_components.core.protocol import BlockingPop, Call, Command
 
 
 class AsyncClient:
@@ -26,33 +25,33 @@ class AsyncClient:
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         self._topology = topology_of(endpoint)
-        self._pools: dict[tuple[Node, str], AsyncLinkPool] = {}
+        self._pools: dict[tuple[Node, str], AsyncConnectionPool] = {}
         self._server: ServerInfo | None = None
 
     async def execute(self, request: Call | Command) -> Any:
-        """See `clients.Client.execute`."""
+        """See `clients.SyncClient.execute`."""
         node = self._topology.locate(request.key)
         if node is None:
             return await self._first([request])
         try:
-            return await self._pool(node).request(request.wire(self._topology.redirects))
+            return await self._pool(node).request(request.command_args(self._topology.redirects))
         except RedisError as exc:
             error = explained(exc, self.endpoint)
         return await self._drive(recovery.recover(request, error, self._topology, self.endpoint.settings))
 
     async def execute_many(self, requests: Sequence[Call | Command]) -> list[Any]:
-        """See `clients.Client.execute_many`."""
+        """See `clients.SyncClient.execute_many`."""
         replies = await self._drive(recovery.send(requests, self._topology, self.endpoint.settings))
         return [explained(reply, self.endpoint) if isinstance(reply, RedisError) else reply for reply in replies]
 
     async def wait(self, wakeup: str | BlockingPop, seconds: float) -> bytes | None:
-        """See `clients.Client.wait`."""
+        """See `clients.SyncClient.wait`."""
         pop = BlockingPop((wakeup,)) if isinstance(wakeup, str) else wakeup
         try:
             return await self._pop(pop, seconds)
         except RedisError as exc:
             pop.close()
-            if not recovery.is_passing(exc, self._topology):
+            if not recovery.is_transient(exc, self._topology):
                 raise explained(exc, self.endpoint) from None
             await asyncio.sleep(max(0.0, min(seconds, recovery.pause_after_wait(exc, self._topology))))
             return None
@@ -60,16 +59,16 @@ class AsyncClient:
             if pop is not wakeup:
                 pop.close()
 
-    async def links(self, key: str) -> AsyncLinkPool:
-        """See `clients.Client.links`. It has no limit: what holds a link runs the site's code, which needs others."""
+    async def pool_for(self, key: str) -> AsyncConnectionPool:
+        """See `SyncClient.pool_for`. Without a limit: the code that holds a connection may need another one."""
         try:
             return self._pool(await self._locate(key), "blocking")
         except RedisError as exc:
             self._topology.forget()
             raise explained(exc, self.endpoint) from None
 
-    def distrust(self) -> None:
-        """See `clients.Client.distrust`."""
+    def reset_topology(self) -> None:
+        """See `clients.SyncClient.reset_topology`."""
         self._topology.forget()
 
     async def server(self) -> ServerInfo:
@@ -85,20 +84,20 @@ class AsyncClient:
             pool.close()
 
     async def _pop(self, pop: BlockingPop, seconds: float) -> bytes | None:
-        """See `clients.Client._pop`."""
+        """See `clients.SyncClient._pop`."""
         until = time.monotonic() + seconds
-        link = pop.link
+        link = pop.connection
         if link is None:
             pool, settings = self._pool(await self._locate(pop.keys[0]), "blocking"), self.endpoint.settings
-            link = await pool.take()
-            pop.begin(pool, link, time.monotonic() + settings.socket_timeout_s)
+            link = await pool.acquire()
+            pop.start(pool, link, time.monotonic() + settings.socket_timeout_s)
             await link.send("BLPOP", *pop.keys, f"{block_slice(settings, math.inf):.3f}")
         reply = await link.read_within(min(until, pop.overdue_at) - time.monotonic())
         if reply is NO_REPLY:
             if time.monotonic() >= pop.overdue_at:
                 raise TimeoutError(f"{self.endpoint} did not end a blocking command in time.")
             return None
-        pop.answered()
+        pop.finish()
         return reply[1] if reply else None
 
     async def _first(self, requests: Sequence[Call | Command]) -> Any:
@@ -116,16 +115,16 @@ class AsyncClient:
             raise ClusterDownError(f"No node of the cluster serves the slot of {key!r}.")
         return node
 
-    def _pool(self, node: Node, use: str = "ordinary") -> AsyncLinkPool:
+    def _pool(self, node: Node, use: str = "ordinary") -> AsyncConnectionPool:
         pool = self._pools.get((node, use))
         if pool is None:
             make = partial(self.endpoint.aconnection, node, sentinel=use == "sentinel")
             limit = None if use == "blocking" else MAX_IN_USE
-            pool = AsyncLinkPool(make, partial(self._greet, use), limit=limit)
+            pool = AsyncConnectionPool(make, partial(self._greet, use), limit=limit)
             self._pools[node, use] = pool
         return pool
 
-    async def _greet(self, use: str, link: AsyncLink) -> None:
+    async def _greet(self, use: str, link: AsyncConnection) -> None:
         if self._server is not None or use == "sentinel":
             return
         try:

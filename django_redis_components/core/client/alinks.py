@@ -14,16 +14,16 @@ from redis.exceptions import ConnectionError, DataError, RedisError, ResponseErr
 
 from django_redis_components.core.client.commands import lost, not_connected, pack, pack_many
 from django_redis_components.core.client.links import MAX_FREE, STALE_AFTER_S
-from django_redis_components.core.protocol import Wire
+from django_redis_components.core.protocol import CommandArgs
 
 #: Links to one node that a loop uses at once; further requests wait in line. Threads are few, tasks may be
 #: thousands, and the server's `maxclients` is 10,000 for all.
 MAX_IN_USE = 64
-#: What `AsyncLink.read_within` returns when its time has passed.
+#: What `AsyncConnection.read_within` returns when its time has passed.
 NO_REPLY = object()
 
 
-class AsyncLink:
+class AsyncConnection:
     """One open connection."""
 
     __slots__ = ("_connection", "freed_at")
@@ -40,14 +40,14 @@ class AsyncLink:
         if _cancellations() > before:
             raise asyncio.CancelledError
 
-    async def request(self, wire: Wire) -> Any:
+    async def request(self, wire: CommandArgs) -> Any:
         """Send one command and return its reply."""
         reply = (await self._exchange(pack(wire), 1))[0]
         if isinstance(reply, ResponseError):
             raise reply
         return reply
 
-    async def request_many(self, wires: Sequence[Wire]) -> list[Any]:
+    async def request_many(self, wires: Sequence[CommandArgs]) -> list[Any]:
         """Send several commands at once and return their replies; error replies stand in the list."""
         return await self._exchange(pack_many(wires), len(wires))
 
@@ -103,23 +103,23 @@ class AsyncLink:
             _close(writer.transport)
 
 
-class AsyncLinkPool:
+class AsyncConnectionPool:
     """The free links of one loop to one node, and how to make another."""
 
     def __init__(
         self,
         make: Callable[[], Any],
-        on_open: Callable[[AsyncLink], Awaitable[None]],
+        on_open: Callable[[AsyncConnection], Awaitable[None]],
         *,
         limit: int | None = MAX_IN_USE,
     ) -> None:
         self._make = make
         self._on_open = on_open
-        self._free: deque[AsyncLink] = deque()
+        self._free: deque[AsyncConnection] = deque()
         self._closed = False
         self._turn = contextlib.nullcontext() if limit is None else asyncio.Semaphore(limit)
 
-    async def take(self) -> AsyncLink:
+    async def acquire(self) -> AsyncConnection:
         """A link that is open as far as can be seen without a round trip."""
         while self._free:
             link = self._free.pop()
@@ -128,14 +128,14 @@ class AsyncLinkPool:
             link.close()
         return await self.open()
 
-    async def open(self) -> AsyncLink:
+    async def open(self) -> AsyncConnection:
         """A new link, which belongs to the caller.
 
         Raises:
             NotConnected: the node does not answer.
         """
         connection = self._make()
-        link = AsyncLink(connection)
+        link = AsyncConnection(connection)
         try:
             await link.open()
             await self._on_open(link)
@@ -147,7 +147,7 @@ class AsyncLinkPool:
             raise
         return link
 
-    def give(self, link: AsyncLink) -> None:
+    def release(self, link: AsyncConnection) -> None:
         """Put a link back whose replies are all read."""
         if self._closed or len(self._free) >= MAX_FREE:
             link.close()
@@ -155,34 +155,34 @@ class AsyncLinkPool:
         link.freed_at = time.monotonic()
         self._free.append(link)
 
-    async def request(self, wire: Wire) -> Any:
+    async def request(self, wire: CommandArgs) -> Any:
         """One command and its reply over a held link; an error reply leaves the link in place."""
         async with self._turn:
-            link = await self.take()
+            link = await self.acquire()
             try:
                 reply = await link.request(wire)
             except (ResponseError, DataError):  # an answer, or nothing was sent
-                self.give(link)
+                self.release(link)
                 raise
             except BaseException:
                 link.close()
                 raise
-            self.give(link)
+            self.release(link)
             return reply
 
-    async def request_many(self, wires: Sequence[Wire]) -> list[Any]:
+    async def request_many(self, wires: Sequence[CommandArgs]) -> list[Any]:
         """Several commands in one round trip over a held link."""
         async with self._turn:
-            link = await self.take()
+            link = await self.acquire()
             try:
                 replies = await link.request_many(wires)
             except DataError:
-                self.give(link)
+                self.release(link)
                 raise
             except BaseException:
                 link.close()
                 raise
-            self.give(link)
+            self.release(link)
             return replies
 
     def close(self) -> None:

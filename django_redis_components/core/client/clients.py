@@ -1,6 +1,6 @@
 """A client: links to the nodes of a topology, and recovery after errors.
 
-`Client` serves any number of threads. It offers what `protocol.run` needs, and a link of one's own
+`SyncClient` serves any number of threads. It offers what `protocol.run` needs, and a link of one's own
 for those who block (`waiting`).
 """
 
@@ -15,21 +15,20 @@ from typing import Any
 from redis.exceptions import ClusterDownError, NoPermissionError, RedisError, TimeoutError
 
 from django_redis_components.core.client import retry as recovery
-from django_redis_components.core.client.blocking_command import BlockingPop
 from django_redis_components.core.client.endpoint import Endpoint, Node
-from django_redis_components.core.client.links import Link, LinkPool
+from django_redis_components.core.client.links import SyncConnection, SyncConnectionPool
 from django_redis_components.core.client.server import ServerInfo, block_slice, explained, parse_info, require_supported
 from django_redis_components.core.client.topology import Ask, topology_of
-from django_redis_components.core.protocol import Call, Command
+from django_redis_components.core.protocol import BlockingPop, Call, Command
 
 
-class Client:
+class SyncClient:
     """The synchronous door to one endpoint."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         self._topology = topology_of(endpoint)
-        self._pools: dict[tuple[Node, str], LinkPool] = {}
+        self._pools: dict[tuple[Node, str], SyncConnectionPool] = {}
         self._server: ServerInfo | None = None
 
     def execute(self, request: Call | Command) -> Any:
@@ -43,7 +42,7 @@ class Client:
         if node is None:
             return self._first([request])
         try:
-            return self._pool(node).request(request.wire(self._topology.redirects))
+            return self._pool(node).request(request.command_args(self._topology.redirects))
         except RedisError as exc:
             error = explained(exc, self.endpoint)
         return self._drive(recovery.recover(request, error, self._topology, self.endpoint.settings))
@@ -66,7 +65,7 @@ class Client:
             return self._pop(pop, seconds)
         except RedisError as exc:
             pop.close()
-            if not recovery.is_passing(exc, self._topology):
+            if not recovery.is_transient(exc, self._topology):
                 raise explained(exc, self.endpoint) from None
             time.sleep(max(0.0, min(seconds, recovery.pause_after_wait(exc, self._topology))))
             return None
@@ -74,18 +73,18 @@ class Client:
             if pop is not wakeup:
                 pop.close()
 
-    def link(self, key: str) -> Link:
-        """A new link to the node of `key`, which belongs to the caller. It knows no recovery: see `distrust`."""
+    def open_connection(self, key: str) -> SyncConnection:
+        """A new link to the node of `key`, which belongs to the caller. It knows no recovery: see `reset_topology`."""
         try:
             return self._pool(self._locate(key), "blocking").open()
         except RedisError as exc:
             self._topology.forget()
             raise explained(exc, self.endpoint) from None
 
-    def links(self, key: str) -> LinkPool:
+    def pool_for(self, key: str) -> SyncConnectionPool:
         """Where to take a link to the node of `key`, for who needs several requests on one, and to give it back.
 
-        The link knows no recovery: see `distrust`.
+        The link knows no recovery: see `reset_topology`.
         """
         try:
             return self._pool(self._locate(key), "blocking")
@@ -93,13 +92,13 @@ class Client:
             self._topology.forget()
             raise explained(exc, self.endpoint) from None
 
-    def anchors(self) -> list[str]:
+    def key_per_primary(self) -> list[str]:
         """For each primary a key that would stand on it, so that what has no key of its own can be sent to each."""
         if self._topology.locate("0") is None:
             self._drive(self._topology.discover())
-        return self._topology.anchors()
+        return self._topology.key_per_primary()
 
-    def distrust(self) -> None:
+    def reset_topology(self) -> None:
         """Have the nodes looked for again: a link of one's own has met an error."""
         self._topology.forget()
 
@@ -122,18 +121,18 @@ class Client:
     def _pop(self, pop: BlockingPop, seconds: float) -> bytes | None:
         """The element popped within this time; the command stays outstanding without one."""
         until = time.monotonic() + seconds
-        link = pop.link
+        link = pop.connection
         if link is None:
             pool, settings = self._pool(self._locate(pop.keys[0]), "blocking"), self.endpoint.settings
-            link = pool.take()
-            pop.begin(pool, link, time.monotonic() + settings.socket_timeout_s)
+            link = pool.acquire()
+            pop.start(pool, link, time.monotonic() + settings.socket_timeout_s)
             link.send("BLPOP", *pop.keys, f"{block_slice(settings, math.inf):.3f}")
         if not link.readable(max(0.0, min(until, pop.overdue_at) - time.monotonic())):
             if time.monotonic() >= pop.overdue_at:
                 raise TimeoutError(f"{self.endpoint} did not end a blocking command in time.")
             return None
         reply = link.read()
-        pop.answered()
+        pop.finish()
         return reply[1] if reply else None
 
     def _first(self, requests: Sequence[Call | Command]) -> Any:
@@ -151,14 +150,14 @@ class Client:
             raise ClusterDownError(f"No node of the cluster serves the slot of {key!r}.")
         return node
 
-    def _pool(self, node: Node, use: str = "ordinary") -> LinkPool:
+    def _pool(self, node: Node, use: str = "ordinary") -> SyncConnectionPool:
         pool = self._pools.get((node, use))
         if pool is None:
             make = partial(self.endpoint.connection, node, sentinel=use == "sentinel")
-            pool = self._pools.setdefault((node, use), LinkPool(make, partial(self._greet, use)))
+            pool = self._pools.setdefault((node, use), SyncConnectionPool(make, partial(self._greet, use)))
         return pool
 
-    def _greet(self, use: str, link: Link) -> None:
+    def _greet(self, use: str, link: SyncConnection) -> None:
         if self._server is not None or use == "sentinel":
             return
         try:

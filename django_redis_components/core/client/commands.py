@@ -15,10 +15,10 @@ from hiredis import pack_command
 from redis.exceptions import ConnectionError, DataError, RedisError, TimeoutError
 
 from django_redis_components.core.exceptions import NotConnected
-from django_redis_components.core.protocol import Wire
+from django_redis_components.core.protocol import CommandArgs
 
 
-def pack(wire: Wire) -> bytes:
+def pack(wire: CommandArgs) -> bytes:
     """One command in the protocol of Redis.
 
     hiredis is given text alone. It turns a number into text without asking whether that went well, and a signal
@@ -35,7 +35,7 @@ def pack(wire: Wire) -> bytes:
     return data
 
 
-def pack_many(wires: Iterable[Wire]) -> bytes:
+def pack_many(wires: Iterable[CommandArgs]) -> bytes:
     """Several commands, one behind the other."""
     return b"".join(map(pack, wires))
 
@@ -58,7 +58,7 @@ def not_connected(error: RedisError, connection: Any) -> RedisError:
     return NotConnected(text if address in text else f"{address}: {text}")
 
 
-def _text(wire: Wire, at: int) -> str | bytes:
+def _text(wire: CommandArgs, at: int) -> str | bytes:
     """What is sent for a part of a rarer kind."""
     part = wire[at]
     if isinstance(part, str | bytes):

@@ -22,11 +22,23 @@ from collections.abc import AsyncGenerator
 from django_redis_components.core import conf
 from django_redis_components.core.client.aclients import AsyncClient
 from django_redis_components.core.client.caches import from_cache
-from django_redis_components.core.client.clients import Client
+from django_redis_components.core.client.clients import SyncClient
 from django_redis_components.core.client.endpoint import Endpoint
 from django_redis_components.core.client.links import close_in_child
 from django_redis_components.core.client.urls import from_url
 from django_redis_components.core.exceptions import ConfigurationError
+
+__all__ = [
+    "AsyncClient",
+    "SyncClient",
+    "aclient",
+    "aclient_with_timeout",
+    "aclose_all",
+    "client",
+    "client_with_timeout",
+    "close_all",
+    "endpoint",
+]
 
 #: What a client is found by: the alias, for an impatient one with its timeout and retries.
 _Name = str | tuple[str, float, int | None]
@@ -56,7 +68,7 @@ class _LoopClients:
             self.close()
 
 
-_clients: dict[_Name, Client] = {}
+_clients: dict[_Name, SyncClient] = {}
 _loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopClients] = weakref.WeakKeyDictionary()
 #: Counts the changes of the settings: a loop's clients of an earlier count are closed, by that loop.
 _generation = 0
@@ -66,7 +78,7 @@ _of_the_parent: list[object] = []
 _guard = threading.RLock()
 
 
-def client(alias: str = "default") -> Client:
+def client(alias: str = "default") -> SyncClient:
     """The client of an alias in `REDIS_COMPONENTS["CONNECTIONS"]`, for every thread of this process.
 
     Raises:
@@ -77,11 +89,11 @@ def client(alias: str = "default") -> Client:
         return found
     with _guard:
         if alias not in _clients:
-            _clients[alias] = Client(endpoint(alias))
+            _clients[alias] = SyncClient(endpoint(alias))
         return _clients[alias]
 
 
-def impatient_client(alias: str, timeout_s: float, retries: int | None = None) -> Client:
+def client_with_timeout(alias: str, timeout_s: float, retries: int | None = None) -> SyncClient:
     """A client of the same place with connections of its own, for what must not keep a page waiting.
 
     A reply that comes later than `timeout_s` closes its connection, so that nobody reads it as the answer to something
@@ -102,7 +114,7 @@ def impatient_client(alias: str, timeout_s: float, retries: int | None = None) -
         return found
     with _guard:
         if name not in _clients:
-            _clients[name] = Client(_impatient(endpoint(alias), timeout_s, retries))
+            _clients[name] = SyncClient(_impatient(endpoint(alias), timeout_s, retries))
         return _clients[name]
 
 
@@ -119,8 +131,8 @@ def aclient(alias: str = "default") -> AsyncClient:
     return found
 
 
-def impatient_aclient(alias: str, timeout_s: float, retries: int | None = None) -> AsyncClient:
-    """See `impatient_client`; for the running event loop."""
+def aclient_with_timeout(alias: str, timeout_s: float, retries: int | None = None) -> AsyncClient:
+    """See `client_with_timeout`; for the running event loop."""
     mine, name = _of_running_loop(), (alias, timeout_s, retries)
     found = mine.clients.get(name)
     if found is None:

@@ -17,7 +17,7 @@ from typing import Any
 from redis.exceptions import ConnectionError, DataError, RedisError, ResponseError, TimeoutError
 
 from django_redis_components.core.client.commands import lost, not_connected, pack, pack_many
-from django_redis_components.core.protocol import Wire
+from django_redis_components.core.protocol import CommandArgs
 
 #: Free links kept for each node; more are closed when they come back.
 MAX_FREE = 64
@@ -29,7 +29,7 @@ STALE_AFTER_S = 0.05
 _connections: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-class Link:
+class SyncConnection:
     """One open connection."""
 
     __slots__ = ("_connection", "_parser", "_socket", "freed_at")
@@ -59,7 +59,7 @@ class Link:
             raise reply
         return reply
 
-    def request(self, wire: Wire) -> Any:
+    def request(self, wire: CommandArgs) -> Any:
         """Send one command and return its reply."""
         try:
             self._socket.sendall(pack(wire))
@@ -70,7 +70,7 @@ class Link:
             raise reply
         return reply
 
-    def request_many(self, wires: Sequence[Wire]) -> list[Any]:
+    def request_many(self, wires: Sequence[CommandArgs]) -> list[Any]:
         """Send several commands at once and return their replies; error replies stand in the list."""
         try:
             self._socket.sendall(pack_many(wires))
@@ -96,16 +96,16 @@ class Link:
         self._connection.disconnect()
 
 
-class LinkPool:
+class SyncConnectionPool:
     """The free links to one node, and how to make another."""
 
-    def __init__(self, make: Callable[[], Any], on_open: Callable[[Link], None]) -> None:
+    def __init__(self, make: Callable[[], Any], on_open: Callable[[SyncConnection], None]) -> None:
         self._make = make
         self._on_open = on_open
-        self._free: deque[Link] = deque()
+        self._free: deque[SyncConnection] = deque()
         self._closed = False
 
-    def take(self) -> Link:
+    def acquire(self) -> SyncConnection:
         """A link that is open as far as can be seen without a round trip."""
         while True:
             try:
@@ -115,7 +115,7 @@ class LinkPool:
             if time.monotonic() - link.freed_at < STALE_AFTER_S or _alive(link):
                 return link
 
-    def open(self) -> Link:
+    def open(self) -> SyncConnection:
         """A new link, which belongs to the caller.
 
         Raises:
@@ -123,7 +123,7 @@ class LinkPool:
         """
         connection = self._make()
         try:
-            link = Link(connection)
+            link = SyncConnection(connection)
             self._on_open(link)
         except RedisError as exc:
             connection.disconnect()
@@ -133,7 +133,7 @@ class LinkPool:
             raise
         return link
 
-    def give(self, link: Link) -> None:
+    def release(self, link: SyncConnection) -> None:
         """Put a link back whose replies are all read."""
         if self._closed or len(self._free) >= MAX_FREE:
             link.close()
@@ -141,32 +141,32 @@ class LinkPool:
         link.freed_at = time.monotonic()
         self._free.append(link)
 
-    def request(self, wire: Wire) -> Any:
+    def request(self, wire: CommandArgs) -> Any:
         """One command and its reply over a held link; an error reply leaves the link in place."""
-        link = self.take()
+        link = self.acquire()
         try:
             reply = link.request(wire)
         except (ResponseError, DataError):  # an answer, or nothing was sent
-            self.give(link)
+            self.release(link)
             raise
         except BaseException:
             link.close()
             raise
-        self.give(link)
+        self.release(link)
         return reply
 
-    def request_many(self, wires: Sequence[Wire]) -> list[Any]:
+    def request_many(self, wires: Sequence[CommandArgs]) -> list[Any]:
         """Several commands in one round trip over a held link."""
-        link = self.take()
+        link = self.acquire()
         try:
             replies = link.request_many(wires)
         except DataError:
-            self.give(link)
+            self.release(link)
             raise
         except BaseException:
             link.close()
             raise
-        self.give(link)
+        self.release(link)
         return replies
 
     def close(self) -> None:
@@ -186,7 +186,7 @@ def close_in_child() -> None:
     _connections.clear()
 
 
-def _alive(link: Link) -> bool:
+def _alive(link: SyncConnection) -> bool:
     try:
         if not link.readable():
             return True

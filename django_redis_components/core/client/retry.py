@@ -42,7 +42,7 @@ from django_redis_components.core.client import slot_migration as slots
 from django_redis_components.core.client.endpoint import Node
 from django_redis_components.core.client.topology import Ask, Cluster, Topology
 from django_redis_components.core.exceptions import NotConnected, SlotMigrating
-from django_redis_components.core.protocol import Call, Command, Wire
+from django_redis_components.core.protocol import Call, Command, CommandArgs
 from django_redis_components.core.sections import ConnectionSettings
 
 #: Seconds of the first pause before a repetition; each further one doubles, with full jitter.
@@ -53,9 +53,9 @@ BACKOFF_CAP_S = 0.5
 #: Nodes that send a request further, from one to the other, do not agree yet: then it waits, as for any repetition.
 MAX_REDIRECTS = 5
 #: Nothing was run, and another node, or the same one soon, will.
-REFUSED = (BusyLoadingError, ReadOnlyError, ClusterDownError, MasterDownError, TryAgainError, NotConnected)
+NOT_EXECUTED_ERRORS = (BusyLoadingError, ReadOnlyError, ClusterDownError, MasterDownError, TryAgainError, NotConnected)
 #: Errors of the connection that a repetition cannot mend.
-HOPELESS = (AuthenticationError, AuthorizationError)
+AUTHENTICATION_ERRORS = (AuthenticationError, AuthorizationError)
 #: What a blocked client is told when its master becomes a replica.
 _UNBLOCKED = "UNBLOCKED"
 
@@ -65,7 +65,7 @@ class Attempt:
     """Send these to this node in one round trip. The reply is the list of replies, errors of the server among them."""
 
     node: Node
-    wires: Sequence[Wire]
+    wires: Sequence[CommandArgs]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -100,11 +100,11 @@ def recover(request: Call | Command, error: RedisError, topology: Topology, sett
     return reply
 
 
-def is_passing(error: RedisError, topology: Topology) -> bool:
+def is_transient(error: RedisError, topology: Topology) -> bool:
     """Whether the error is of the connection or of the moment, so that asking again later may succeed."""
     if isinstance(error, AskError):
         return topology.redirects
-    return isinstance(error, REFUSED) or _is_lost(error) or _is_unblocked(error)
+    return isinstance(error, NOT_EXECUTED_ERRORS) or _is_lost(error) or _is_unblocked(error)
 
 
 def pause_after_wait(error: RedisError, topology: Topology) -> float:
@@ -218,7 +218,7 @@ def _way(work: _Work, topology: Topology) -> _Way:
         topology.forget()
         work.redirects += 1
         return _Way.AT_ONCE if work.redirects < MAX_REDIRECTS else _Way.LATER
-    if isinstance(error, REFUSED) or _is_lost(error):
+    if isinstance(error, NOT_EXECUTED_ERRORS) or _is_lost(error):
         topology.forget()
         return _Way.LATER if _may_repeat(work.request, error) else _Way.END
     return _Way.END
@@ -228,7 +228,7 @@ def _may_repeat(request: Call | Command, error: RedisError) -> bool:
     """Whether the request is safe to send again, and its caller still waits for it."""
     if time.monotonic() > getattr(request, "give_up_at", math.inf):
         return False
-    return isinstance(error, REFUSED) or request.retry
+    return isinstance(error, NOT_EXECUTED_ERRORS) or request.retry
 
 
 def _send(works: Sequence[_Work], topology: Topology) -> Recovery:
@@ -263,7 +263,7 @@ def _located(works: Sequence[_Work], topology: Topology) -> Generator[Attempt | 
     return works
 
 
-def _wires(group: Sequence[_Work], cluster: bool) -> list[Wire]:
+def _wires(group: Sequence[_Work], cluster: bool) -> list[CommandArgs]:
     """What is sent. A script's text goes with its first call alone: the server has it for those behind."""
     sent: set[int] = set()
     wires = []
@@ -272,9 +272,9 @@ def _wires(group: Sequence[_Work], cluster: bool) -> list[Wire]:
         if work.with_text and isinstance(request, Call) and id(request.script) not in sent:
             sent.add(id(request.script))
             work.text_sent = True
-            wires.append(request.full_wire(cluster))
+            wires.append(request.eval_args(cluster))
         else:
-            wires.append(request.wire(cluster))
+            wires.append(request.command_args(cluster))
     return wires
 
 
@@ -292,7 +292,7 @@ def _outcome(work: _Work, topology: Topology) -> Any:
 
 
 def _is_lost(error: Any) -> bool:
-    return isinstance(error, ConnectionError | TimeoutError) and not isinstance(error, HOPELESS)
+    return isinstance(error, ConnectionError | TimeoutError) and not isinstance(error, AUTHENTICATION_ERRORS)
 
 
 def _is_unblocked(error: RedisError) -> bool:

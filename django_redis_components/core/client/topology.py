@@ -46,7 +46,7 @@ class Standalone:
         """The server."""
         return self._node
 
-    def anchors(self) -> list[str]:
+    def key_per_primary(self) -> list[str]:
         """Any key."""
         return ["0"]
 
@@ -73,7 +73,7 @@ class Sentinel:
         """The master, once known."""
         return self._master
 
-    def anchors(self) -> list[str]:
+    def key_per_primary(self) -> list[str]:
         """Any key."""
         return ["0"]
 
@@ -130,7 +130,7 @@ class Cluster:
         """The masters."""
         return list(self._masters)
 
-    def anchors(self) -> list[str]:
+    def key_per_primary(self) -> list[str]:
         """A key on each master that serves more than a few slots."""
         found: dict[Node, str] = {}
         for number in range(MAX_TRIES):

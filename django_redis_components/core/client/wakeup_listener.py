@@ -13,13 +13,13 @@ from collections.abc import Sequence
 
 from redis.exceptions import AskError, RedisError, TimeoutError, TryAgainError
 
-from django_redis_components.core.client.clients import Client
-from django_redis_components.core.client.links import Link
+from django_redis_components.core.client.clients import SyncClient
+from django_redis_components.core.client.links import SyncConnection
 from django_redis_components.core.client.server import block_slice
 from django_redis_components.core.client.slot_migration import pause_s
 
 
-class BellWaiter:
+class WakeupListener:
     """Waits for the first of several bells (zsets of one slot) on a link of its own. For one thread.
 
     `wait` may be left by its timer while the block is outstanding; the next `wait` goes on with it.
@@ -28,13 +28,13 @@ class BellWaiter:
         rung: the bell that rang last; empty before the first.
     """
 
-    def __init__(self, client: Client, bells: Sequence[str], wake_fd: int | None = None) -> None:
+    def __init__(self, client: SyncClient, bells: Sequence[str], wake_fd: int | None = None) -> None:
         """Args: wake_fd: a file descriptor whose readability also ends a wait (a signal, a stop)."""
         self._client = client
         self._bells = tuple(bells)
         self._wake_fd = wake_fd
-        self._link: Link | None = None
-        self.rung = ""
+        self._link: SyncConnection | None = None
+        self.last_key = ""
         #: When the server's reply to the outstanding block is overdue (monotonic); None without a block.
         self._overdue_at: float | None = None
 
@@ -52,7 +52,7 @@ class BellWaiter:
             return self._wait(deadline)
         except RedisError as exc:
             self.close()
-            self._client.distrust()
+            self._client.reset_topology()
             if self._client.endpoint.kind != "cluster" or not isinstance(exc, AskError | TryAgainError):
                 raise
         # The slot is being moved, or has moved. Whoever waits looks again after a wait anyway, and waits as all do.
@@ -77,10 +77,10 @@ class BellWaiter:
             if self._wake_fd in ready or time.monotonic() >= deadline:
                 return False
 
-    def _ask(self) -> tuple[Link, float]:
+    def _ask(self) -> tuple[SyncConnection, float]:
         """The link, with a block outstanding on it, and when its answer is overdue."""
         if self._link is None:
-            self._link = self._client.link(self._bells[0])
+            self._link = self._client.open_connection(self._bells[0])
         if self._overdue_at is None:
             settings = self._client.endpoint.settings
             self._link.send("BZPOPMIN", *self._bells, f"{block_slice(settings, math.inf):.3f}")
@@ -94,7 +94,7 @@ class BellWaiter:
             poller.register(self._wake_fd, select.POLLIN)
         poller.poll(max(0.0, seconds * 1_000))
 
-    def _ready(self, link: Link, seconds: float) -> set[int]:
+    def _ready(self, link: SyncConnection, seconds: float) -> set[int]:
         """The descriptors that can be read within this time, or none somewhat before it has passed.
 
         `poll`, because `select` ends at descriptor 1023. It counts in whole milliseconds, so the last one is slept.
@@ -108,11 +108,11 @@ class BellWaiter:
             time.sleep(max(0.0, seconds))
         return {descriptor for descriptor, _ in poller.poll(whole_ms)}
 
-    def _answer(self, link: Link) -> bool:
+    def _answer(self, link: SyncConnection) -> bool:
         """Whether a bell rang; the server also answers when the block has lasted its time."""
         reply = link.read()
         self._overdue_at = None
         if reply is None:
             return False
-        self.rung = reply[0].decode()
+        self.last_key = reply[0].decode()
         return True

@@ -257,7 +257,7 @@ def _send(calls: Sequence[Call]) -> Flow[None]:
 
 def _extend_all(renewals: list[tuple[Watch, int]]) -> Flow[list[object]]:
     calls = [watch.lengthen(watch.lease.token, wanted_ms) for watch, wanted_ms in renewals]
-    replies = iter((yield Batch([call for each in calls for call in each], errors=True)))
+    replies = iter((yield Batch([call for each in calls for call in each], return_exceptions=True)))
     return [_verdict([next(replies) for _ in each]) for each in calls]
 
 

@@ -22,12 +22,11 @@ from collections.abc import Callable, Sequence
 
 from redis.exceptions import ConnectionError, RedisError, TimeoutError
 
-from django_redis_components.core.client.blocking_command import BlockingPop
-from django_redis_components.core.client.retry import HOPELESS, REFUSED
+from django_redis_components.core.client.retry import AUTHENTICATION_ERRORS, NOT_EXECUTED_ERRORS
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.leasing.lease import Lease, deadline_of
 from django_redis_components.core.leasing.owner import Acquisition, OwnedLeases
-from django_redis_components.core.protocol import Call, Flow, Sleep, Wait, Within
+from django_redis_components.core.protocol import BlockingPop, BoundedSlotWait, Call, Flow, Sleep, Wait
 from django_redis_components.core.units import Seconds, check_flag, to_seconds
 
 #: Milliseconds that a hand-off waits for the waiter to take it. Waiters that hang cost the others this long in all;
@@ -303,10 +302,10 @@ class _Attempt:
         """Cancelled or interrupted: leave nothing behind, not even by a request that is still under way."""
         self.close()
         with contextlib.suppress(RedisError):
-            if (yield Within(ABANDON_S, self._abandon(self._token))) and self._is_sure:
+            if (yield BoundedSlotWait(ABANDON_S, self._abandon(self._token))) and self._is_sure:
                 return
             yield Sleep(STRAGGLER_S)
-            yield Within(ABANDON_S, self._abandon(self._token))
+            yield BoundedSlotWait(ABANDON_S, self._abandon(self._token))
 
     def close(self) -> None:
         """End the blocking command."""
@@ -318,12 +317,12 @@ class _Attempt:
             self._pop = BlockingPop((f"{self._base}:wakeup:{self._token}", f"{self._base}:wakeup"))
         return self._pop
 
-    def _bounded(self, call: Call, after_s: float = 0.0) -> Call | Within:
+    def _bounded(self, call: Call, after_s: float = 0.0) -> Call | BoundedSlotWait:
         """The call, not to be sent again once the time limit has passed, also not to a Cluster slot that moves."""
         if not 0 < self._limit_s < math.inf:
             return call
         until = self._deadline + after_s
-        return Within(until - time.monotonic(), BoundedCall(call.script, call.keys, call.args, until))
+        return BoundedSlotWait(until - time.monotonic(), BoundedCall(call.script, call.keys, call.args, until))
 
 
 def fresh_token(suffix: str = "") -> str:
@@ -333,7 +332,7 @@ def fresh_token(suffix: str = "") -> str:
 
 def _repeated(call: Call, lease: Lease, error: RedisError) -> Flow[object]:
     """The reply to a release whose first reply was lost."""
-    if isinstance(error, (*HOPELESS, *REFUSED)):
+    if isinstance(error, (*AUTHENTICATION_ERRORS, *NOT_EXECUTED_ERRORS)):
         raise error  # nothing was executed
     lease.returning = True
     return (yield _again(call))

@@ -15,7 +15,7 @@ from typing import Any
 from redis.exceptions import RedisError
 
 from django_redis_components.core import failpoints
-from django_redis_components.core.client.clients import Client
+from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.protocol import Call
 from django_redis_components.taskqueue.schedules.schedule import Schedule
 from django_redis_components.taskqueue.store.scripts import ENQUEUE_SLOT, REGISTER_SCHEDULES, base_key
@@ -37,7 +37,7 @@ LATE_MS = 10_000
 class Clockwork:
     """The schedules of one poller."""
 
-    def __init__(self, client: Client, poller: str, schedules: Sequence[Schedule]) -> None:
+    def __init__(self, client: SyncClient, poller: str, schedules: Sequence[Schedule]) -> None:
         """Args: poller: id by which Redis knows whose place it is."""
         self._client = client
         self._poller = poller

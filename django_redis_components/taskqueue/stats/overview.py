@@ -123,7 +123,7 @@ def overview() -> Flow[Overview]:
             Read("GET", f"{base}:poller"),
             Command("INFO", "memory", key=base, retry=True),
         ],
-        errors=True,
+        return_exceptions=True,
     )
     for reply in (survey, seen, poller):
         if isinstance(reply, RedisError):

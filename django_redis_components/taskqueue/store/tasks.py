@@ -10,7 +10,7 @@ from typing import Any
 
 from redis.exceptions import ResponseError
 
-from django_redis_components.core.protocol import Batch, Flow, Read, Wait, Within
+from django_redis_components.core.protocol import Batch, BoundedSlotWait, Flow, Read, Wait
 from django_redis_components.core.units import to_seconds
 from django_redis_components.taskqueue.exceptions import TaskResultDoesNotExist, WaitTimeout
 from django_redis_components.taskqueue.store.messages import Message, call_for, calls_for
@@ -97,14 +97,14 @@ def wait(task_id: str, timeout: float | None) -> Flow[tuple[Fields, list[bytes]]
     """Wait until the task has finished; the value is its record and failures."""
     allowed_s = float("inf") if timeout is None else to_seconds(timeout, "timeout", zero=True)
     deadline = time.monotonic() + allowed_s
-    seen = yield Within(allowed_s, REGISTER_WAITER(base=base_key(), id=task_id))
+    seen = yield BoundedSlotWait(allowed_s, REGISTER_WAITER(base=base_key(), id=task_id))
     while seen == 0:
         remaining_s = deadline - time.monotonic()
         if remaining_s <= 0:
             raise WaitTimeout(f"Task {task_id} had not finished after {timeout} s.")
         yield Wait(f"{record_key(task_id)}:done", min(remaining_s, LOOK_AGAIN_S))
         look = Read("HMGET", record_key(task_id), "q", "s")
-        queue, state = yield Within(deadline - time.monotonic(), look)
+        queue, state = yield BoundedSlotWait(deadline - time.monotonic(), look)
         seen = 1 if queue is None or state in FINISHED else 0
     return (yield from read(task_id))
 

@@ -7,8 +7,8 @@ import time
 
 from redis.exceptions import RedisError
 
-from django_redis_components.core.client.clients import Client
-from django_redis_components.core.client.wakeup_listener import BellWaiter
+from django_redis_components.core.client.connections import SyncClient
+from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.store.scripts import base_key
 
@@ -27,7 +27,7 @@ def bell_of(supervisor: str) -> str:
 class Hearing:
     """Waits for the supervisor; with an embedded poller both wait for their bells in one command."""
 
-    def __init__(self, client: Client, bell: str, wake_fd: int, poller: Poller | None) -> None:
+    def __init__(self, client: SyncClient, bell: str, wake_fd: int, poller: Poller | None) -> None:
         """Args: poller: the one that listens to the bell too; None without one."""
         self._ears = _Ears(client, bell, wake_fd) if poller is None else poller
         self._looks: list[float] = []
@@ -54,8 +54,8 @@ class Hearing:
 class _Ears:
     """Waits for the bell alone."""
 
-    def __init__(self, client: Client, bell: str, wake_fd: int) -> None:
-        self._bell = BellWaiter(client, [bell], wake_fd=wake_fd)
+    def __init__(self, client: SyncClient, bell: str, wake_fd: int) -> None:
+        self._bell = WakeupListener(client, [bell], wake_fd=wake_fd)
         self._wake_fd = wake_fd
         self.close = self._bell.close
 

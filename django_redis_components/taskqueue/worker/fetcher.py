@@ -18,7 +18,7 @@ from typing import Any
 from redis.exceptions import OutOfMemoryError, RedisError
 
 from django_redis_components.core import conf, failpoints
-from django_redis_components.core.client.clients import Client
+from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.outage_log import is_error_reply
 from django_redis_components.core.protocol import Command
 from django_redis_components.core.units import to_ms
@@ -45,7 +45,7 @@ class Fetcher:
 
     def __init__(
         self,
-        client: Client,
+        client: SyncClient,
         worker: str,
         queues: Sequence[str],
         *,

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from django_redis_components.core.client.wakeup_listener import BellWaiter
+from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.taskqueue.store.job import Job
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
 from django_redis_components.taskqueue.worker.prefetch_amount import AHEAD_S, Pace
@@ -34,7 +34,7 @@ class Supply:
         leading: held by the thread that waits for the bell.
     """
 
-    def __init__(self, fetcher: Fetcher, bells: BellWaiter, threads: int, free_on_loop: Callable[[], int]) -> None:
+    def __init__(self, fetcher: Fetcher, bells: WakeupListener, threads: int, free_on_loop: Callable[[], int]) -> None:
         self.pace = Pace()
         self.buffer = Buffer(fetcher, self.pace)
         self.waiting = 0

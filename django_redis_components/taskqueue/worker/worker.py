@@ -19,9 +19,9 @@ from functools import partial
 
 from redis.exceptions import RedisError
 
-from django_redis_components.core.client.clients import Client
+from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.client.slot_migration import slot_wait_limit
-from django_redis_components.core.client.wakeup_listener import BellWaiter
+from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.outage_log import describe_error
 from django_redis_components.taskqueue import forks
@@ -66,7 +66,7 @@ class Worker:
 
     def __init__(
         self,
-        client: Client,
+        client: SyncClient,
         worker_id: str,
         queues: Sequence[str],
         threads: int,
@@ -86,7 +86,7 @@ class Worker:
         """
         self.fetcher = Fetcher(client, worker_id, queues, weights=weights, unbegun=unbegun)
         self.burst = burst
-        bells = BellWaiter(client, [f"{base_key()}:bell:q:{queue}" for queue in queues], wake_fd=stop_fd)
+        bells = WakeupListener(client, [f"{base_key()}:bell:q:{queue}" for queue in queues], wake_fd=stop_fd)
         self._names = [str(number) for number in range(threads)]
         self._threads: list[threading.Thread] = []
         self._stopping = False
