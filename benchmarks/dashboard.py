@@ -138,7 +138,7 @@ KEPT: list[Any] = []
 def fill_queue(raw: redis.Redis, name: str, count: int) -> None:
     """A queue with ready and scheduled tasks, and an hour behind it."""
     from django_redis_components.taskqueue import task
-    from django_redis_components.taskqueue.store.scripts import base_key
+    from django_redis_components.taskqueue.store.fields import base_key
     from django_redis_components.testing import drain
 
     def noop(number: int) -> int:
@@ -162,7 +162,7 @@ def fill_queue(raw: redis.Redis, name: str, count: int) -> None:
 
 def report(raw: redis.Redis, worker: str, queues: list[str]) -> None:
     """A worker that has just reported."""
-    from django_redis_components.taskqueue.store.scripts import base_key
+    from django_redis_components.taskqueue.store.fields import base_key
 
     told = {"host": worker.partition(":")[0], "pid": 7, "queues": queues, "threads": 8, "busy": 0, "finished": 0}
     raw.zadd(f"{base_key()}:workers", {worker: int(time.time() * 1_000) + 600_000})

@@ -3,17 +3,26 @@
     ACQUIRE = LuaScript("locks", "acquire", keys=("lock",), args=("token", "ttl_ms"), idempotent=True)
     reply = yield ACQUIRE(lock=key, token=token, ttl_ms=30_000)
 
-The file is ``<room>/lua/<name>.lua``. A line ``-- @include part`` is replaced by
-``<room>/lua/shared/part.lua`` (or ``core/lua/shared/part.lua``) before the SHA-1 is computed, so
-that the script needs no network until it is first called. A part may include others. The last key
-or argument may be variadic: it is declared with a trailing ``*`` and takes a sequence.
+The file is ``<component>/lua/<name>.lua``. Before its SHA-1 is computed, the loader replaces three notations, so that
+a script needs no network until it is first called:
+
+``-- @include part``
+    The text of ``<component>/lua/shared/part.lua`` (or ``core/lua/shared/part.lua``), which may include others. A part
+    that is already in scope is not repeated.
+``-- @lazy part: function, function``
+    A function ``part()`` that creates the functions of the part at its first call and returns them in a table. For
+    parts that most calls do not need: Lua creates every included function in every call.
+``F.lease``
+    A constant of the script's legend, as a literal. An unknown name is an error.
+
+The last key or argument may be variadic: it is declared with a trailing ``*`` and takes a sequence.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from importlib import resources
 from operator import itemgetter
@@ -21,9 +30,11 @@ from typing import Any
 
 from django_redis_components.core.protocol import Call, CommandArgs
 
-_INCLUDE = re.compile(r"^-- @include[ \t]+(\w+)[ \t]*$", re.MULTILINE)
+#: "-- @include part", "-- @lazy part: function, function".
+_DIRECTIVE = re.compile(r"^-- @(include|lazy)[ \t]+(\w+)(?::[ \t]*(\w+(?:,[ \t]*\w+)*))?[ \t]*$", re.MULTILINE)
+_FUNCTION = re.compile(r"^local function (\w+)", re.MULTILINE)
 _DERIVED = re.compile(r"^-- DERIVED\b", re.MULTILINE)
-#: What decides on the slot of a key, if a key has it.
+#: The hash tag of a key, which decides on its Cluster slot.
 _TAG = re.compile(r"[^{]*\{[^}]+\}")
 _PACKAGE = "django_redis_components"
 
@@ -32,116 +43,180 @@ class LuaScript:
     """One operation that Redis runs whole or not at all.
 
     Args:
-        room: the package that owns it ("locks").
-        name: file name without ".lua".
+        component: the package that owns the script ("locks").
+        name: path below its ``lua`` folder, without ".lua" ("acquire", "admin/pause").
         keys: names of KEYS, in order.
         args: names of ARGV, in order.
         idempotent: whether it may be sent again after a lost reply, because it recognises its own
             token, id or absolute value.
+        legend: classes whose attributes the Lua text names, by prefix: ``{"F": Field}`` for ``F.lease``.
     """
 
     def __init__(
         self,
-        room: str,
+        component: str,
         name: str,
         *,
         keys: Sequence[str],
         args: Sequence[str] = (),
         idempotent: bool = False,
+        legend: Mapping[str, type] | None = None,
     ) -> None:
-        self.room = room
+        self.component = component
         self.name = name
         self.keys = tuple(keys)
         self.args = tuple(args)
         self.idempotent = idempotent
+        self._legend = dict(legend or {})
         self._names = frozenset(name.removesuffix("*") for name in (*self.keys, *self.args))
         self._keys_of = _getter(self.keys)
         self._args_of = _getter(self.args)
 
     def __repr__(self) -> str:
-        return f"<LuaScript {self.room}/{self.name}>"
+        return f"<LuaScript {self.component}/{self.name}>"
 
     def __call__(self, **named: Any) -> Call:
-        """The call of this script with these keys and arguments.
+        """Return the call of this script with these keys and arguments.
 
         Raises:
-            TypeError: a name is missing or unknown, or a variadic one is no sequence.
+            TypeError: a name is missing or unknown, or a variadic one is not a sequence.
         """
         if named.keys() != self._names:
-            raise TypeError(self._complaint(set(named)))
+            raise TypeError(self._mismatch(set(named)))
         keys, args = self._keys_of(named), self._args_of(named)
         return Call(self, keys, args)
 
     @cached_property
     def source(self) -> str:
-        """The Lua text with its shared parts in place."""
-        return _with_parts(self.room, _read(self.room, f"{self.name}.lua"))
+        """The Lua text with its shared parts and constants in place.
+
+        Raises:
+            FileNotFoundError: an included part does not exist.
+            ValueError: a lazy function or a constant does not exist.
+        """
+        folder = resources.files(_PACKAGE).joinpath(self.component, "lua")
+        text = folder.joinpath(f"{self.name}.lua").read_text(encoding="utf-8")
+        return _with_constants(self, self._legend, _with_parts(self.component, text, set()))
 
     @cached_property
     def sha(self) -> str:
-        """SHA-1 of the source, by which the server knows the script."""
+        """SHA-1 of the source: the server's name for the script."""
         return hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest()
 
     @cached_property
     def derives(self) -> bool:
-        """Whether it builds keys from those that are declared, as its header says."""
+        """Whether the script derives keys from those in KEYS, as its header's DERIVED line says."""
         return bool(_DERIVED.search(self.source))
 
     def evalsha_args(self, keys: CommandArgs, args: CommandArgs) -> CommandArgs:
-        """The command that runs the script by its SHA."""
+        """Return the command that runs the script by its SHA."""
         return ("EVALSHA", self.sha, len(keys), *keys, *args)
 
     def eval_args(self, keys: CommandArgs, args: CommandArgs) -> CommandArgs:
-        """The command that runs the script by its text, when the server does not have it."""
+        """Return the command that runs the script by its text, for a server that does not have it."""
         return ("EVAL", self.source, len(keys), *keys, *args)
 
     def cluster_keys(self, keys: CommandArgs) -> CommandArgs:
-        """The keys as a Cluster gets them: with the guard key behind them, if the script derives keys.
+        """Return the keys for a Cluster: followed by the guard key if the script derives keys.
 
-        The guard never exists, so that a node refuses the whole script while it moves the slot (`slots`).
+        The guard key never exists, so that a node refuses the whole script while it moves the slot (`slot_migration`).
         """
         return (*keys, guard_key(keys[0])) if keys and self.derives else keys
 
-    def _complaint(self, given: set[str]) -> str:
-        takes = f"it takes {', '.join((*self.keys, *self.args))}."
+    def _mismatch(self, given: set[str]) -> str:
+        expected = f"expected {', '.join((*self.keys, *self.args))}."
         if unknown := given - self._names:
-            return f"{self!r} does not know {', '.join(sorted(unknown))}: {takes}"
-        return f"{self!r} misses {', '.join(sorted(self._names - given))}: {takes}"
+            return f"{self!r} got unknown {', '.join(sorted(unknown))}: {expected}"
+        return f"{self!r} is missing {', '.join(sorted(self._names - given))}: {expected}"
 
 
 def guard_key(key: Any) -> str:
-    """A key in the slot of `key` that nothing ever writes."""
+    """Return a key in the slot of `key` that is never written."""
     text = key.decode() if isinstance(key, bytes) else str(key)
     return f"{text}:guard" if _TAG.match(text) else f"{{{text}}}:guard"
 
 
 def _getter(names: tuple[str, ...]) -> Callable[[dict[str, Any]], CommandArgs]:
-    """What takes the values of these names, in order, out of the arguments of a call."""
+    """Return a function that takes the values of these names, in order, from the arguments of a call."""
     if names and names[-1].endswith("*"):
         fixed, last = _getter(names[:-1]), names[-1].removesuffix("*")
-        return lambda named: fixed(named) + _spread(last, named[last])
+        return lambda named: fixed(named) + _sequence(last, named[last])
     if len(names) > 1:
-        return itemgetter(*names)  # twice as fast as a comprehension, and every call of every room comes by here
+        return itemgetter(*names)  # twice as fast as a comprehension, and on the path of every call
     return lambda named: tuple([named[name] for name in names])
 
 
-def _spread(name: str, values: Any) -> CommandArgs:
+def _sequence(name: str, values: Any) -> CommandArgs:
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise TypeError(f"{name}={values!r}: expected a sequence of keys or arguments.")
     return tuple(values)
 
 
-def _with_parts(room: str, text: str) -> str:
-    return _INCLUDE.sub(lambda found: _with_parts(room, _shared(room, found[1])), text)
+def _with_parts(component: str, text: str, in_scope: set[str]) -> str:
+    """Replace the directives of a text.
+
+    Args:
+        in_scope: names of the parts that the text can use already; those it includes are added.
+    """
+
+    def expand(found: re.Match[str]) -> str:
+        kind, part, functions = found.groups()
+        if part in in_scope:
+            return ""
+        in_scope.add(part)
+        body = _shared(component, part)
+        if kind == "include":
+            return _with_parts(component, body, in_scope)
+        # What a lazy part includes is in scope only inside of it.
+        return _lazy(part, _named(part, body, functions), _with_parts(component, body, set(in_scope)))
+
+    return _DIRECTIVE.sub(expand, text)
 
 
-def _read(room: str, *path: str) -> str:
-    return resources.files(_PACKAGE).joinpath(room, "lua", *path).read_text(encoding="utf-8")
+def _named(part: str, body: str, functions: str | None) -> list[str]:
+    """Return all functions of a part, of which a directive names some.
+
+    Raises:
+        ValueError: it names one that the part does not define.
+    """
+    defined = _FUNCTION.findall(body)
+    for name in re.findall(r"\w+", functions or ""):
+        if name not in defined:
+            raise ValueError(f"shared/{part}.lua does not define {name}: it defines {', '.join(defined)}.")
+    return defined
 
 
-def _shared(room: str, part: str) -> str:
-    for owner in (room, "core"):
-        place = resources.files(_PACKAGE).joinpath(owner, "lua", "shared", f"{part}.lua")
-        if place.is_file():
-            return place.read_text(encoding="utf-8").rstrip("\n")
-    raise FileNotFoundError(f"{room}/lua/shared/{part}.lua")
+def _lazy(part: str, functions: Sequence[str], body: str) -> str:
+    table = ", ".join(f"{name} = {name}" for name in functions)
+    return (
+        f"local {part}_functions\n"
+        f"local function {part}()\n"
+        f"  if not {part}_functions then\n"
+        f"{body}\n"
+        f"    {part}_functions = {{ {table} }}\n"
+        f"  end\n"
+        f"  return {part}_functions\n"
+        f"end"
+    )
+
+
+def _with_constants(script: LuaScript, legend: Mapping[str, type], text: str) -> str:
+    """Replace the legend's names by literals."""
+    if not legend:
+        return text
+
+    def literal(found: re.Match[str]) -> str:
+        value = vars(legend[found[1]]).get(found[2])
+        if not isinstance(value, str | int):
+            raise ValueError(f"{script!r} names {found[0]}, which {legend[found[1]].__name__} does not define.")
+        return f'"{value}"' if isinstance(value, str) else str(value)
+
+    return re.sub(rf"(?<![\w.])({'|'.join(legend)})\.(\w+)", literal, text)
+
+
+def _shared(component: str, part: str) -> str:
+    for owner in (component, "core"):
+        path = resources.files(_PACKAGE).joinpath(owner, "lua", "shared", f"{part}.lua")
+        if path.is_file():
+            return path.read_text(encoding="utf-8").rstrip("\n")
+    raise FileNotFoundError(f"{component}/lua/shared/{part}.lua")

@@ -18,7 +18,7 @@ from django_redis_components.taskqueue.schedules import status as timetable
 from django_redis_components.taskqueue.stats import metrics
 from django_redis_components.taskqueue.stats import overview as inspect
 from django_redis_components.taskqueue.store import queues as control
-from django_redis_components.taskqueue.store.scripts import base_key
+from django_redis_components.taskqueue.store.fields import base_key
 
 #: Most queues that a status without names lists.
 MAX_QUEUES = 200

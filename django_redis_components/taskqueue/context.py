@@ -18,7 +18,8 @@ from django_redis_components.taskqueue.record import Progress, check_metadata, c
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.run_observer import current_run
 from django_redis_components.taskqueue.store import tasks as store
-from django_redis_components.taskqueue.store.scripts import SAVE_METADATA, base_key
+from django_redis_components.taskqueue.store.fields import base_key
+from django_redis_components.taskqueue.store.scripts import SAVE_METADATA
 
 logger = logging.getLogger("django_redis_components.taskqueue")
 

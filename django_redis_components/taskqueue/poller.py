@@ -31,8 +31,9 @@ from django_redis_components.taskqueue.options import MAX_DELIVERIES
 from django_redis_components.taskqueue.schedules.schedule import Schedule
 from django_redis_components.taskqueue.schedules.scheduler import Clockwork
 from django_redis_components.taskqueue.stats import fingerprint as fingerprints
+from django_redis_components.taskqueue.store.fields import base_key
 from django_redis_components.taskqueue.store.queues import empty_bins
-from django_redis_components.taskqueue.store.scripts import MAINTAIN, base_key
+from django_redis_components.taskqueue.store.scripts import MAINTAIN
 
 logger = logging.getLogger("django_redis_components.taskqueue")
 

@@ -21,7 +21,7 @@ from django_redis_components.taskqueue.options import check_queue
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.schedules import schedule as declared
 from django_redis_components.taskqueue.stats.overview import policy_of
-from django_redis_components.taskqueue.store.scripts import base_key
+from django_redis_components.taskqueue.store.fields import base_key
 from django_redis_components.taskqueue.store.unregistered import unpark
 from django_redis_components.taskqueue.supervisor.autoreload import Watched
 from django_redis_components.taskqueue.supervisor.child import QUIET, STOP_SIGNALS, WorkerOptions

@@ -7,21 +7,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from django_redis_components.core.protocol import Call, Command, Request
+from django_redis_components.taskqueue.store.fields import base_key
 from django_redis_components.taskqueue.store.messages import Message
-from django_redis_components.taskqueue.store.scripts import (
-    ENQUEUE,
-    ENQUEUE_FLOW,
-    ENQUEUE_MANY,
-    ENQUEUE_PLAIN,
-    base_key,
-)
+from django_redis_components.taskqueue.store.scripts import ENQUEUE, ENQUEUE_FLOW, ENQUEUE_MANY, ENQUEUE_PLAIN
 
 
 def is_ours(request: Request) -> bool:
     """Whether a request is one of the task queue."""
     if isinstance(request, Call):
         script: Any = request.script
-        return bool(script.room == "taskqueue")
+        return bool(script.component == "taskqueue")
     return isinstance(request, Command) and str(request.key).startswith(f"{base_key()}:")
 
 

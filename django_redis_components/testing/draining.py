@@ -16,8 +16,8 @@ from django_redis_components.taskqueue import NotScheduled, TaskResult, registry
 from django_redis_components.taskqueue.stats import overview as inspect
 from django_redis_components.taskqueue.store import queues as control
 from django_redis_components.taskqueue.store import tasks as store
+from django_redis_components.taskqueue.store.fields import base_key
 from django_redis_components.taskqueue.store.job import Job
-from django_redis_components.taskqueue.store.scripts import base_key
 from django_redis_components.taskqueue.worker.execution import execute
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
 from django_redis_components.testing.failures import Failures

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django_redis_components.core.protocol import Call, Command
+from django_redis_components.taskqueue.store.fields import base_key, record_key
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.store.scripts import (
     CANCEL,
@@ -17,8 +18,6 @@ from django_redis_components.taskqueue.store.scripts import (
     REGISTER_WAITER,
     RESCHEDULE,
     SAVE_METADATA,
-    base_key,
-    record_key,
 )
 from django_redis_components.taskqueue.worker import execution as executor
 from django_redis_components.testing import calls

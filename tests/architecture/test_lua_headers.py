@@ -44,7 +44,7 @@ def name_of(path: Path) -> str:
 def declarations() -> dict[str, tuple[str, LuaScript]]:
     """File below the package -> (name of the constant, declaration), of every ``scripts.py``."""
     return {
-        f"{script.room}/lua/{script.name}.lua": (constant, script)
+        f"{script.component}/lua/{script.name}.lua": (constant, script)
         for module in modules()
         if module.name.endswith(".scripts") and module.room != "core"
         for constant, script in vars(importlib.import_module(module.name)).items()
@@ -64,7 +64,7 @@ def test_a_script_is_laid_out_as_the_style_guide_says(path: Path) -> None:
 def test_a_scripts_header_equals_its_declaration(path: Path) -> None:
     header = read_script(path.read_text())
 
-    assert name_of(path) in declarations(), "no LuaScript in the room's scripts.py declares it"
+    assert name_of(path) in declarations(), "no LuaScript in the component's scripts.py declares it"
     _, declared = declarations()[name_of(path)]
     assert (list(declared.keys), list(declared.args)) == (header.keys, header.args)
 

@@ -12,7 +12,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.keys import key
 from django_redis_components.core.protocol import Batch, Call, Command, Read, arun, run
 from django_redis_components.core.scripts import LuaScript
-from tests.core.sample import COUNT, FAIL, PUT, in_this_room
+from tests.core.sample import COUNT, FAIL, PUT, in_this_room, script
 from tests.support import Store, run_async
 
 
@@ -54,6 +54,65 @@ def test_a_part_that_does_not_exist_is_named() -> None:
         _ = lost.source
 
 
+class Field:
+    total = "t"
+    last_amount = "a"
+
+
+class Ttl:
+    counter_ms = 60_000
+
+
+LEGEND = {"F": Field, "T": Ttl}
+
+
+def lazy_script() -> LuaScript:
+    return script("lazy", keys=("counter",), args=("amounts*",), legend=LEGEND)
+
+
+def test_a_lazy_part_is_created_at_its_first_use(redis_server: Store) -> None:
+    counter, lazy = key("sample", "lazy"), lazy_script()
+
+    assert ask(lazy(counter=counter, amounts=[])) == [0, 1]
+    assert ask(lazy(counter=counter, amounts=[2, 3])) == [5, 84]
+
+
+def test_a_part_that_is_in_scope_is_not_repeated() -> None:
+    source = lazy_script().source
+
+    assert source.count("local function increment") == source.count("local function twice") == 1
+    assert source.count("local function answer()") == 2  # inside of the lazy part, and outside of it
+
+
+def test_names_of_the_legend_become_literals(redis_server: Store) -> None:
+    counter = key("sample", "legend")
+
+    ask(lazy_script()(counter=counter, amounts=[2, 3]))
+
+    assert redis_server.raw.hgetall(counter) == {b"t": b"5", b"a": b"3"}
+    assert 59_000 < redis_server.raw.pttl(counter) <= 60_000
+
+
+def test_an_unknown_name_of_the_legend_is_refused() -> None:
+    lost = LuaScript("sample", "unknown_constant", keys=("record",), legend=LEGEND)
+
+    with (
+        in_this_room(),
+        pytest.raises(ValueError, match=r"unknown_constant> names F\.lost, which Field does not define"),
+    ):
+        _ = lost.source
+
+
+def test_an_unknown_function_of_a_lazy_part_is_refused() -> None:
+    lost = LuaScript("sample", "unknown_function", keys=())
+
+    with (
+        in_this_room(),
+        pytest.raises(ValueError, match=r"^shared/answers\.lua does not define question: it defines answer\.$"),
+    ):
+        _ = lost.source
+
+
 def test_the_last_key_and_the_last_argument_may_be_variadic(redis_server: Store) -> None:
     keys = [key("sample", "n", str(number)) for number in range(3)]
 
@@ -74,14 +133,14 @@ def test_a_missing_name_is_named() -> None:
     with pytest.raises(TypeError) as caught:
         PUT(target="a", value="v")
 
-    assert str(caught.value) == "<LuaScript sample/put> misses counter: it takes target, counter, value."
+    assert str(caught.value) == "<LuaScript sample/put> is missing counter: expected target, counter, value."
 
 
 def test_an_unknown_name_is_named() -> None:
     with pytest.raises(TypeError) as caught:
         COUNT(first="a", others=[], by=[1], ttl=5, key="x")
 
-    assert str(caught.value) == "<LuaScript sample/count> does not know key, ttl: it takes first, others*, by*."
+    assert str(caught.value) == "<LuaScript sample/count> got unknown key, ttl: expected first, others*, by*."
 
 
 @pytest.mark.contract

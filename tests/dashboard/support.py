@@ -9,7 +9,7 @@ from typing import Any
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
-from django_redis_components.taskqueue.store.scripts import base_key
+from django_redis_components.taskqueue.store.fields import base_key
 from tests.support import Store
 
 URL = "/admin/django_redis_components/overview/"

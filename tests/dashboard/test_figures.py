@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from django_redis_components.analytics import SignIns, UniqueVisitors
 from django_redis_components.taskqueue import get_queue, task
-from django_redis_components.taskqueue.store.scripts import base_key
+from django_redis_components.taskqueue.store.fields import base_key
 from tests.dashboard.support import URL, client_of, now_ms, write_poller, write_queue, write_worker
 from tests.support import Store, eventually
 from tests.taskqueue.support import new_fetcher

@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils import translation
 
 from django_redis_components.dashboard import pace
-from django_redis_components.taskqueue.store.scripts import base_key
+from django_redis_components.taskqueue.store.fields import base_key
 from tests.dashboard.support import ROLES, URL, client_of, now_ms, page_text, text_of, write_poller, write_queue
 from tests.dashboard.test_page import HOSTILE, Page
 from tests.support import Store

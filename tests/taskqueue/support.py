@@ -16,9 +16,9 @@ from django_redis_components.taskqueue import TaskResult
 from django_redis_components.taskqueue.options import MAX_DELIVERIES
 from django_redis_components.taskqueue.poller import _lost_error as lost_error
 from django_redis_components.taskqueue.stats import fingerprint as fingerprints
+from django_redis_components.taskqueue.store.fields import base_key as tag
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.store.scripts import MAINTAIN
-from django_redis_components.taskqueue.store.scripts import base_key as tag
 from django_redis_components.taskqueue.worker.execution import execute
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
 from django_redis_components.taskqueue.worker.worker import ASYNC_CONCURRENCY, Worker

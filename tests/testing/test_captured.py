@@ -20,7 +20,7 @@ from django_redis_components.taskqueue import (
     get_queue,
     group,
 )
-from django_redis_components.taskqueue.store.scripts import base_key
+from django_redis_components.taskqueue.store.fields import base_key
 from django_redis_components.testing import (
     SentTask,
     assert_enqueued,
@@ -231,7 +231,7 @@ def test_a_kept_task_can_be_cancelled_and_rescheduled() -> None:
             later.reschedule(60)
         with pytest.raises(TaskResultDoesNotExist):
             note.get_result("unknown")
-        for act in ("cancel", "run_now", "wait"):
+        for act in ("cancel", "run_now", "get"):
             sent_elsewhere = note._prepared((1,), {})[0]
             with pytest.raises(TaskResultDoesNotExist):
                 getattr(sent_elsewhere, act)()

@@ -20,8 +20,9 @@ from django_redis_components.taskqueue.flows.result import FlowResult
 from django_redis_components.taskqueue.options import TaskOptions
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.store import tasks as store
+from django_redis_components.taskqueue.store.fields import base_key
 from django_redis_components.taskqueue.store.messages import CHUNK_BYTES, Message
-from django_redis_components.taskqueue.store.scripts import ENQUEUE_FLOW, base_key
+from django_redis_components.taskqueue.store.scripts import ENQUEUE_FLOW
 
 #: Tasks written in one round trip.
 CHUNK = 500

@@ -9,7 +9,7 @@ from django_redis_components.core import serialization as arguments
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Batch, Flow, Read, run
 from django_redis_components.taskqueue.exceptions import ParentsLost
-from django_redis_components.taskqueue.store.scripts import flow_key, record_key
+from django_redis_components.taskqueue.store.fields import flow_key, record_key
 
 #: Key in what travels beside the arguments: ids of the tasks whose results are wanted, in the shape that is wanted.
 PARENTS = "parents"

@@ -16,7 +16,7 @@ from django_redis_components.taskqueue.flows.parents import Shape, flat, mapped
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.store import queues as control
 from django_redis_components.taskqueue.store import tasks as store
-from django_redis_components.taskqueue.store.scripts import flow_key
+from django_redis_components.taskqueue.store.fields import flow_key
 
 #: Tasks read or cancelled in one round trip.
 CHUNK = 500

@@ -11,7 +11,8 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Flow, arun, run
 from django_redis_components.taskqueue.schedules import schedule as declared
 from django_redis_components.taskqueue.schedules.scheduler import ANNOUNCE_S
-from django_redis_components.taskqueue.store.scripts import LIST_SCHEDULES, base_key
+from django_redis_components.taskqueue.store.fields import base_key
+from django_redis_components.taskqueue.store.scripts import LIST_SCHEDULES
 
 #: What `ScheduleInfo.state` may be.
 State = Literal["on", "off", "late", "gone", "new"]

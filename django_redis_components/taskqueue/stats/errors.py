@@ -8,7 +8,8 @@ from typing import Any
 
 from django_redis_components.core import serialization as arguments
 from django_redis_components.core.protocol import Flow
-from django_redis_components.taskqueue.store.scripts import ERROR_GROUPS, base_key
+from django_redis_components.taskqueue.store.fields import base_key
+from django_redis_components.taskqueue.store.scripts import ERROR_GROUPS
 
 #: Most kinds of errors that a queue keeps; those that came last stay.
 MAX_ERRORS = 100

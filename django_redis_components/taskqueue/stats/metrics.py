@@ -14,7 +14,8 @@ from typing import Any
 
 from django_redis_components.core.protocol import Batch, Call, Flow
 from django_redis_components.taskqueue.stats.histogram import BUCKETS, Spread
-from django_redis_components.taskqueue.store.scripts import READ_COUNTERS, TASK_COUNTERS, base_key
+from django_redis_components.taskqueue.store.fields import base_key
+from django_redis_components.taskqueue.store.scripts import READ_COUNTERS, TASK_COUNTERS
 
 #: Minutes and hours that are kept; older ones cannot be asked for.
 MAX_MINUTES, MAX_HOURS = 180, 336

@@ -14,7 +14,8 @@ from redis.exceptions import RedisError
 from django_redis_components.core import conf, keys
 from django_redis_components.core.protocol import Batch, Call, Command, Flow, Read
 from django_redis_components.taskqueue.stats import metrics
-from django_redis_components.taskqueue.store.scripts import QUEUE_STATS, base_key
+from django_redis_components.taskqueue.store.fields import base_key
+from django_redis_components.taskqueue.store.scripts import QUEUE_STATS
 
 logger = logging.getLogger("django_redis_components.taskqueue")
 

@@ -9,7 +9,8 @@ from typing import Any
 from django_redis_components.core import conf
 from django_redis_components.core.protocol import Call
 from django_redis_components.taskqueue.exceptions import InvalidTask
-from django_redis_components.taskqueue.store.scripts import ENQUEUE, ENQUEUE_MANY, ENQUEUE_PLAIN, base_key
+from django_redis_components.taskqueue.store.fields import base_key
+from django_redis_components.taskqueue.store.scripts import ENQUEUE, ENQUEUE_MANY, ENQUEUE_PLAIN
 
 #: Tasks sent in one round trip by `enqueue_many`, and bytes of their arguments after which the next go with another:
 #: the server does nothing else while it accepts them.

@@ -13,6 +13,7 @@ from django_redis_components.core.protocol import Batch, Call, Flow, Read
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.taskqueue.exceptions import NotScheduled, TaskResultDoesNotExist
 from django_redis_components.taskqueue.options import RESULT_TTL_S, check_moment, when
+from django_redis_components.taskqueue.store.fields import base_key, record_key
 from django_redis_components.taskqueue.store.scripts import (
     CANCEL,
     DELETE_TASKS,
@@ -24,8 +25,6 @@ from django_redis_components.taskqueue.store.scripts import (
     RESTORE,
     RESUME,
     RETRY_FAILED,
-    base_key,
-    record_key,
 )
 
 #: Id, record and last failure of a task.

@@ -1,120 +1,71 @@
-"""The queue's scripts. All keys are derived from one base, so that they share a Cluster slot."""
+"""Declarations of the queue's scripts. All keys start with one base key, so that they share a Cluster slot."""
 
 from __future__ import annotations
 
-from django_redis_components.core import keys
+from collections.abc import Sequence
+
 from django_redis_components.core.scripts import LuaScript
+from django_redis_components.taskqueue.store.fields import LEGEND
 
-#: Hash tag of a connection's queues. Strict order holds within a tag.
-TAG = "default"
 
-ENQUEUE = LuaScript(
-    "taskqueue",
+def _script(name: str, *, keys: Sequence[str] = ("base",), args: Sequence[str] = ()) -> LuaScript:
+    return LuaScript("taskqueue", name, keys=keys, args=args, idempotent=True, legend=LEGEND)
+
+
+ENQUEUE = _script(
     "enqueue/enqueue",
-    keys=("base",),
     args=("id", "queue", "due", "priority", "unique", "expires", "fields*"),
-    idempotent=True,
 )
-ENQUEUE_PLAIN = LuaScript(
-    "taskqueue", "enqueue/enqueue_plain", keys=("base",), args=("queue", "name", "tasks*"), idempotent=True
-)
-ENQUEUE_MANY = LuaScript("taskqueue", "enqueue/enqueue_many", keys=("base",), args=("tasks*",), idempotent=True)
-FETCH = LuaScript(
-    "taskqueue",
+ENQUEUE_PLAIN = _script("enqueue/enqueue_plain", args=("queue", "name", "tasks*"))
+ENQUEUE_MANY = _script("enqueue/enqueue_many", args=("tasks*",))
+FETCH = _script(
     "fetch/fetch",
-    keys=("base",),
     args=("worker", "lane", "request", "lease_ms", "want", "failed_limit", "queues", "rest*"),
-    idempotent=True,
 )
-ENQUEUE_FLOW = LuaScript(
-    "taskqueue",
+ENQUEUE_FLOW = _script(
     "flows/enqueue_flow",
-    keys=("base",),
     args=("flow", "tasks", "last", "ttl_ms", "keep_ms", "rescue", "ends", "nodes*"),
-    idempotent=True,
 )
-RENEW_LEASES = LuaScript(
-    "taskqueue", "fetch/renew_leases", keys=("base",), args=("worker", "lease_ms", "info", "leases*"), idempotent=True
-)
-WORKER_LEASES = LuaScript(
-    "taskqueue", "fetch/worker_leases", keys=("base",), args=("worker", "queue", "offset", "limit"), idempotent=True
-)
-MAINTAIN = LuaScript(
-    "taskqueue",
+RENEW_LEASES = _script("fetch/renew_leases", args=("worker", "lease_ms", "info", "leases*"))
+WORKER_LEASES = _script("fetch/worker_leases", args=("worker", "queue", "offset", "limit"))
+MAINTAIN = _script(
     "poller/maintain",
-    keys=("base",),
     args=(
         "poller", "hold_ms", "lease_ms", "contact", "prune", "keep_ms", "failed_limit", "lost_error", "max_deliveries",
         "lost_note", "first",
     ),
-    idempotent=True,
 )  # fmt: skip
-SAVE_METADATA = LuaScript(
-    "taskqueue", "fetch/save_metadata", keys=("base",), args=("id", "token", "text"), idempotent=True
-)
-REGISTER_WAITER = LuaScript("taskqueue", "fetch/register_waiter", keys=("base",), args=("id",), idempotent=True)
-REQUEUE_UNREGISTERED = LuaScript(
-    "taskqueue",
+SAVE_METADATA = _script("fetch/save_metadata", args=("id", "token", "text"))
+REGISTER_WAITER = _script("fetch/register_waiter", args=("id",))
+REQUEUE_UNREGISTERED = _script(
     "admin/requeue_unregistered",
-    keys=("base",),
     args=("queue", "skip", "up_to_ms", "names*"),
-    idempotent=True,
 )
-LIST_TASKS = LuaScript(
-    "taskqueue", "admin/list_tasks", keys=("base",), args=("queue", "state", "offset", "limit"), idempotent=True
-)
-READ_COUNTERS = LuaScript(
-    "taskqueue", "stats/read_counters", keys=("base",), args=("step", "count", "whole", "queues*"), idempotent=True
-)
-TASK_COUNTERS = LuaScript("taskqueue", "stats/task_counters", keys=("base",), args=("queue", "count"), idempotent=True)
-ERROR_GROUPS = LuaScript("taskqueue", "stats/error_groups", keys=("base",), args=("queue", "limit"), idempotent=True)
-QUEUE_STATS = LuaScript("taskqueue", "stats/queue_stats", keys=("base",), args=("known", "queues*"), idempotent=True)
+LIST_TASKS = _script("admin/list_tasks", args=("queue", "state", "offset", "limit"))
+READ_COUNTERS = _script("stats/read_counters", args=("step", "count", "whole", "queues*"))
+TASK_COUNTERS = _script("stats/task_counters", args=("queue", "count"))
+ERROR_GROUPS = _script("stats/error_groups", args=("queue", "limit"))
+QUEUE_STATS = _script("stats/queue_stats", args=("known", "queues*"))
 
-PAUSE = LuaScript("taskqueue", "admin/pause", keys=("base",), args=("queue", "ends", "note"), idempotent=True)
-RESUME = LuaScript("taskqueue", "admin/resume", keys=("base",), args=("queue", "op"), idempotent=True)
-CANCEL = LuaScript("taskqueue", "admin/cancel", keys=("base",), args=("id", "ttl_ms", "force_ms"), idempotent=True)
-RESCHEDULE = LuaScript("taskqueue", "admin/reschedule", keys=("base",), args=("id", "due", "op"), idempotent=True)
-RETRY_FAILED = LuaScript(
-    "taskqueue",
+PAUSE = _script("admin/pause", args=("queue", "ends", "note"))
+RESUME = _script("admin/resume", args=("queue", "op"))
+CANCEL = _script("admin/cancel", args=("id", "ttl_ms", "force_ms"))
+RESCHEDULE = _script("admin/reschedule", args=("id", "due", "op"))
+RETRY_FAILED = _script(
     "admin/retry_failed",
-    keys=("base",),
     args=("queue", "up_to_ms", "limit", "op", "skip", "ids*"),
-    idempotent=True,
 )
-DELETE_TASKS = LuaScript(
-    "taskqueue",
+DELETE_TASKS = _script(
     "admin/delete_tasks",
-    keys=("base",),
     args=("queue", "shelf", "up_to_ms", "limit", "op", "ids*"),
-    idempotent=True,
 )
-PURGE = LuaScript("taskqueue", "admin/purge", keys=("base",), args=("queue", "op"), idempotent=True)
-RESTORE = LuaScript("taskqueue", "admin/restore", keys=("base",), args=("queue", "bin", "limit", "op"), idempotent=True)
-DELETE_TRASH = LuaScript("taskqueue", "admin/delete_trash", keys=("base",), args=("keep_ms", "limit"), idempotent=True)
+PURGE = _script("admin/purge", args=("queue", "op"))
+RESTORE = _script("admin/restore", args=("queue", "bin", "limit", "op"))
+DELETE_TRASH = _script("admin/delete_trash", args=("keep_ms", "limit"))
 
-REGISTER_SCHEDULES = LuaScript(
-    "taskqueue", "schedules/register_schedules", keys=("base",), args=("poller", "keep_ms", "rows*"), idempotent=True
-)
-ENQUEUE_SLOT = LuaScript(
-    "taskqueue",
+REGISTER_SCHEDULES = _script("schedules/register_schedules", args=("poller", "keep_ms", "rows*"))
+ENQUEUE_SLOT = _script(
     "schedules/enqueue_slot",
-    keys=("base",),
     args=("poller", "name", "slot_ms", "next_ms", "rest*"),
-    idempotent=True,
 )
-LIST_SCHEDULES = LuaScript("taskqueue", "schedules/list_schedules", keys=("base",), args=("limit",), idempotent=True)
-
-
-def base_key() -> str:
-    """The common prefix of all keys of the queue."""
-    return keys.key("taskqueue", TAG)
-
-
-def record_key(task_id: str) -> str:
-    """The hash of one task."""
-    return f"{base_key()}:t:{task_id}"
-
-
-def flow_key(flow_id: str) -> str:
-    """The hash of one flow."""
-    return f"{base_key()}:flow:{flow_id}"
+LIST_SCHEDULES = _script("schedules/list_schedules", args=("limit",))

@@ -13,8 +13,9 @@ from redis.exceptions import ResponseError
 from django_redis_components.core.protocol import Batch, BoundedSlotWait, Flow, Read, Wait
 from django_redis_components.core.units import to_seconds
 from django_redis_components.taskqueue.exceptions import TaskResultDoesNotExist, WaitTimeout
+from django_redis_components.taskqueue.store.fields import base_key, record_key
 from django_redis_components.taskqueue.store.messages import Message, call_for, calls_for
-from django_redis_components.taskqueue.store.scripts import REGISTER_WAITER, base_key, record_key
+from django_redis_components.taskqueue.store.scripts import REGISTER_WAITER
 
 #: Bytes of randomness in an id: 120 bits, 20 characters.
 ID_BYTES = 15

@@ -10,7 +10,7 @@ from redis.exceptions import RedisError
 from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.taskqueue.poller import Poller
-from django_redis_components.taskqueue.store.scripts import base_key
+from django_redis_components.taskqueue.store.fields import base_key
 
 #: After a ring the leases are looked at twice, in seconds: when the processes have had time to say which they hold,
 #: and once more for one that was slow to say it.

@@ -15,7 +15,8 @@ from redis.exceptions import RedisError
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Call
-from django_redis_components.taskqueue.store.scripts import RENEW_LEASES, base_key
+from django_redis_components.taskqueue.store.fields import base_key
+from django_redis_components.taskqueue.store.scripts import RENEW_LEASES
 from django_redis_components.taskqueue.supervisor.child import Child
 
 logger = logging.getLogger("django_redis_components.taskqueue")

@@ -27,7 +27,7 @@ from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue import forks
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.schedules import schedule as declared
-from django_redis_components.taskqueue.store.scripts import base_key
+from django_redis_components.taskqueue.store.fields import base_key
 from django_redis_components.taskqueue.store.unregistered import unpark
 from django_redis_components.taskqueue.supervisor.autoreload import Watched
 from django_redis_components.taskqueue.supervisor.cancel_listener import Hearing, bell_of

@@ -16,8 +16,9 @@ from redis.exceptions import RedisError
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.outage_log import OutageLog
+from django_redis_components.taskqueue.store.fields import base_key
 from django_redis_components.taskqueue.store.job import Ack
-from django_redis_components.taskqueue.store.scripts import WORKER_LEASES, base_key
+from django_redis_components.taskqueue.store.scripts import WORKER_LEASES
 from django_redis_components.taskqueue.supervisor.child import Child
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
 

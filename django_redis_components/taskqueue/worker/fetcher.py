@@ -23,8 +23,9 @@ from django_redis_components.core.outage_log import is_error_reply
 from django_redis_components.core.protocol import Command
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue import forks
+from django_redis_components.taskqueue.store.fields import base_key
 from django_redis_components.taskqueue.store.job import Ack, Job
-from django_redis_components.taskqueue.store.scripts import FETCH, base_key
+from django_redis_components.taskqueue.store.scripts import FETCH
 from django_redis_components.taskqueue.worker.prefetched import Unbegun
 from django_redis_components.taskqueue.worker.queue_order import Turns
 from django_redis_components.taskqueue.worker.rejected_acks import LARGE_BYTES, RefusedOutcomes, is_at_fault

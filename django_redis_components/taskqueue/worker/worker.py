@@ -25,8 +25,8 @@ from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.outage_log import describe_error
 from django_redis_components.taskqueue import forks
+from django_redis_components.taskqueue.store.fields import base_key
 from django_redis_components.taskqueue.store.job import Ack, Job
-from django_redis_components.taskqueue.store.scripts import base_key
 from django_redis_components.taskqueue.worker.event_loop import EventLoop
 from django_redis_components.taskqueue.worker.execution import (
     Execution,

@@ -15,7 +15,8 @@ from django_redis_components.contrib import task_discovery
 from django_redis_components.contrib.django_tasks.entry import Entry
 from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import registry
-from django_redis_components.taskqueue.store.scripts import ENQUEUE, base_key
+from django_redis_components.taskqueue.store.fields import base_key
+from django_redis_components.taskqueue.store.scripts import ENQUEUE
 from tests.contrib.django_tasks.framework import (
     IMMEDIATE,
     NAME,

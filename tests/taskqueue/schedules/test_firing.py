@@ -20,8 +20,8 @@ from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.schedules import scheduler as firing
 from django_redis_components.taskqueue.schedules.schedule import Schedule
 from django_redis_components.taskqueue.schedules.scheduler import KEEP_MS
+from django_redis_components.taskqueue.store.fields import base_key as tag
 from django_redis_components.taskqueue.store.scripts import ENQUEUE, ENQUEUE_SLOT, REGISTER_SCHEDULES
-from django_redis_components.taskqueue.store.scripts import base_key as tag
 from tests.support import Proxy, Store, eventually
 from tests.taskqueue.clockworks import (
     HOUR,

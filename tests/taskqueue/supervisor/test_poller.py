@@ -14,8 +14,8 @@ import pytest
 from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import poller as poller_module
 from django_redis_components.taskqueue.poller import HOLD_MS, Poller
+from django_redis_components.taskqueue.store.fields import base_key as tag
 from django_redis_components.taskqueue.store.scripts import RENEW_LEASES
-from django_redis_components.taskqueue.store.scripts import base_key as tag
 from tests.support import Proxy, Store, eventually
 from tests.taskqueue.support import (
     base_key,

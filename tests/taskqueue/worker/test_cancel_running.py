@@ -14,9 +14,9 @@ from django_redis_components.taskqueue import (
     TaskResult,
     get_queue,
 )
+from django_redis_components.taskqueue.store.fields import base_key as tag
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.store.scripts import RENEW_LEASES
-from django_redis_components.taskqueue.store.scripts import base_key as tag
 from django_redis_components.taskqueue.worker.execution import cancelled, execute
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
 from django_redis_components.taskqueue.worker.interruption import ThreadRun

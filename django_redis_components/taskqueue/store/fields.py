@@ -1,0 +1,246 @@
+"""Legend of the queue's data in Redis: fields of records, keys, states and lifetimes.
+
+Stored names are short where every task pays for them; this module gives each its full name and meaning. Python
+imports the classes. The script loader replaces ``F.lease``, ``S.running``, ``P.ready``, ``K.wakeup`` and
+``T.wakeup_ms`` in Lua by the same values before it computes the SHA (`core.scripts`); an unknown name fails there.
+
+Keys: ``<base>:<key>``, ``<base>:<key>:<name>`` and, of a queue, ``<base>:q:<queue>:<part>``.
+"""
+
+from __future__ import annotations
+
+from django_redis_components.core import keys
+
+#: Hash tag of a connection's queues. Strict order holds within a tag.
+TAG = "default"
+
+
+class Field:
+    """Fields of a task's record, a hash at ``<base>:t:<id>``. Values are text unless the line says int.
+
+    The record has no TTL until the task has finished. Then it gets the task's ``result_ttl`` or ``failed_ttl``, or the
+    ``ttl_ms`` of `expiry` or `cancel_request`; tasks of a flow get the flow's. A flow whose sending was interrupted
+    expires after `Ttl.partial_flow_ms`.
+    """
+
+    #: Name of the queue.
+    queue = "q"
+    #: Registered name of the task.
+    task_name = "n"
+    #: JSON: arguments, and the options that travel with them. Opaque to Lua.
+    body = "b"
+    #: int: when the task was accepted, in microseconds since the epoch.
+    enqueued_at_us = "e"
+    #: See `State`; absent while the task is ready, or scheduled since it was enqueued.
+    state = "s"
+    #: int: when the task is due, in milliseconds since the epoch.
+    due_at_ms = "d"
+    #: int: when the task was put into a list again. Tells whether a purge before or after that moment took it.
+    placed_at_us = "t"
+    #: int: -100 to 100.
+    priority = "p"
+    #: Manner and digest of the unique key: "f…" until finished, "s…" until started, "t…" for a time.
+    unique_claim = "u"
+    #: "at_ms ttl_ms": the moment after which the task does not start, and how long its record is kept then.
+    expiry = "X"
+    #: "limit/key": how many tasks with this key run at once.
+    concurrency = "C"
+    #: "interval_us/tolerance_us/key": how often tasks with this key start.
+    rate = "R"
+    #: int: deliveries that may be lost with a worker before the task fails.
+    max_deliveries = "D"
+    #: JSON: what the task saved about itself.
+    metadata = "m"
+    #: "flow/number" of a task in a flow.
+    flow_ref = "c"
+    #: Token of the latest lease: "worker/slot/request".
+    lease = "L"
+    #: int: when the latest lease began.
+    leased_at_us = "l"
+    #: int: when the first lease began.
+    first_leased_at_us = "f"
+    #: int: when the task finished.
+    finished_at_us = "F"
+    #: int: exceptions so far.
+    attempts = "a"
+    #: int: workers that died with the task so far.
+    deliveries = "x"
+    #: Ids of the workers that ran the task, separated by commas.
+    worker_ids = "w"
+    #: Runs that did not succeed, one a line: "outcome leased_at_us duration_us worker".
+    history = "h"
+    #: JSON: the return value.
+    return_value = "r"
+    #: int: clients that wait for the result.
+    waiters = "W"
+    #: "force_at_ms ttl_ms": when a cancelled run is ended by force, and how long its record is kept then.
+    cancel_request = "o"
+
+
+class State:
+    """Values of `Field.state`."""
+
+    ready = "ready"
+    scheduled = "scheduled"
+    retrying = "retrying"
+    waiting = "waiting"
+    running = "running"
+    unregistered = "parked"
+    successful = "successful"
+    failed = "failed"
+    cancelled = "cancelled"
+    expired = "expired"
+
+
+class Part:
+    """Parts of a queue: keys ``<base>:q:<queue>:<part>``. The scores of zsets are milliseconds since the epoch."""
+
+    #: List: tasks due at once, without priority.
+    ready = "ready"
+    #: List: tasks that were leased before, or have waited for a limit; served first.
+    requeued = "front"
+    #: Zset by -priority * 1e13 + sequence number.
+    priority = "prio"
+    #: Zset by due time.
+    scheduled = "sched"
+    #: Zset, all scores 0: "limit\tpriority\tenqueued_at_us\tid" of tasks that wait for a limit.
+    limited = "limited"
+    #: Zset by end of the lease.
+    running = "running"
+    #: Zset by time of failure.
+    failed = "failed"
+    #: Zset by time of the fetch: tasks whose name the fetching worker did not know.
+    unregistered = "parked"
+    #: Zset by time of acceptance: tasks that wait for other tasks of their flow.
+    waiting = "waiting"
+    #: Hash limit -> entry of the task for which the next start of a rate is reserved.
+    reserved = "called"
+    #: String, int: cancelled ids that are still in the lists `ready` and `requeued`.
+    tombstones = "ghosts"
+    #: String, int: microseconds since the epoch of the latest purge.
+    purged_at_us = "purged"
+    #: Zset fingerprint by time of the latest failure.
+    errors = "errs"
+    #: Hash ``error:<fingerprint>``: times, final, first, last, about, ids.
+    error = "err"
+    #: String ``minute:<n>``: 32-bit counters of one minute.
+    minute = "min"
+    #: String ``hour:<n>``: 32-bit counters of one hour.
+    hour = "hour"
+    #: Hash ``task_names:<hour>``: task name -> number of its counters.
+    task_names = "names"
+
+
+class Key:
+    """Kinds of keys of a tag: ``<base>:<key>``, or ``<base>:<key>:<name>`` where a name is given in the line."""
+
+    #: Hash by id: the record of a task. ``<id>:errors`` list: JSON of its last failures. ``<id>:done`` list: wakeups.
+    task = "t"
+    #: By queue and part, see `Part`.
+    queue = "q"
+    #: Zset of queue names by when the queue was first used.
+    queues = "queues"
+    #: Zset of queue names by when the poller first found them empty.
+    idle_queues = "idle"
+    #: Hash queue -> "until_ms|since_ms|JSON" of paused queues.
+    paused = "paused"
+    #: String, int: the sequence of tasks with a priority.
+    sequence = "seq"
+    #: Zset by name ("q:<queue>", "s:<supervisor>", "poller"): a marker for one BZPOPMIN.
+    wakeup = "bell"
+    #: String by digest: id of the task that holds a unique key.
+    unique = "u"
+    #: Hash by id: a flow, see lua/shared/flow.lua.
+    flow = "flow"
+    #: String by limit: its numbers, as the newest task states them.
+    limit = "limit"
+    #: String by limit, int: when the next task may start by a rate, plus the tolerance, in microseconds.
+    rate = "rate"
+    #: Zset by limit: ids of the tasks that have its slots, by when they got them.
+    slots = "slots"
+    #: Zset by limit: names of queues in which tasks wait for a slot.
+    slot_waiters = "waits"
+    #: String by worker and fetch slot: "request id id …", the tasks that the latest request leased.
+    last_fetch = "lane"
+    #: String by worker: id of the crash suspect that it runs alone.
+    quarantine = "trial"
+    #: Zset of worker ids by their latest heartbeat.
+    workers = "workers"
+    #: String by worker: JSON about it.
+    worker = "worker"
+    #: String: id of the active poller.
+    poller = "poller"
+    #: Hash: when the server was last reached, and until when nothing is recovered (lua/shared/contact.lua).
+    contact = "contact"
+    #: String: the latest minute that was added to the hours. Of further chunks of queues by number.
+    rollup = "rolled"
+    #: String by operation: the reply to a call that may be sent again.
+    reply = "op"
+    #: Zset "queue/trash" by time of the purge.
+    trash_index = "bins"
+    #: By trash id and part: what a purge has removed.
+    trash = "bin"
+    #: Zset of schedule names by when a poller last registered them.
+    schedules = "schedules"
+    #: Hash by name: last, next, times, info, fired, id.
+    schedule = "schedule"
+
+
+class Ttl:
+    """Lifetimes of keys, in milliseconds."""
+
+    #: A wakeup that nobody waits for. Its worker fetches before it first waits.
+    wakeup_ms = 60_000
+    #: The reply to an operation: longer than any client repeats a call.
+    reply_ms = 60_000
+    #: What is stored of a limit without tasks: 30 days.
+    limit_ms = 2_592_000_000
+    #: A flow of which only some parts were sent.
+    partial_flow_ms = 3_600_000
+    #: The moment of a purge: a week, longer than what it removed is kept.
+    purged_ms = 604_800_000
+    #: A crash suspect's quarantine: longer than any sensible run.
+    quarantine_ms = 86_400_000
+    #: A queue without any task: then it leaves the index.
+    idle_queue_ms = 86_400_000
+    #: A restored task whose unique key another task has.
+    cancelled_ms = 600_000
+    #: Counters of a minute: three hours and a minute.
+    minute_ms = 10_860_000
+    #: Counters of an hour: 14 days and an hour.
+    hour_ms = 1_213_200_000
+    #: Task names of an hour: longer than its minutes.
+    task_names_ms = 14_460_000
+    #: The latest minute that was added to the hours.
+    rollup_ms = 10_800_000
+    #: A worker without a heartbeat in the index of workers.
+    worker_ms = 600_000
+
+
+#: The names by which Lua reads the classes.
+LEGEND = {"F": Field, "S": State, "P": Part, "K": Key, "T": Ttl}
+
+
+def base_key() -> str:
+    """Return the common prefix of all keys of the queue; KEYS[1] of its scripts."""
+    return keys.key("taskqueue", TAG)
+
+
+def record_key(task_id: str) -> str:
+    """Return the key of a task's record."""
+    return f"{base_key()}:{Key.task}:{task_id}"
+
+
+def flow_key(flow_id: str) -> str:
+    """Return the key of a flow."""
+    return f"{base_key()}:{Key.flow}:{flow_id}"
+
+
+def queue_key(queue: str, part: str) -> str:
+    """Return the key of a queue's part, such as `Part.ready`."""
+    return f"{base_key()}:{Key.queue}:{queue}:{part}"
+
+
+def wakeup_key(name: str) -> str:
+    """Return the wakeup key of this name: "q:<queue>", "s:<supervisor>" or "poller"."""
+    return f"{base_key()}:{Key.wakeup}:{name}"

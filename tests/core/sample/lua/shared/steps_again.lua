@@ -1,0 +1,7 @@
+-- @include answers
+-- @include answers
+-- @lazy steps: increment
+
+local function twice(number)
+  return 2 * number
+end

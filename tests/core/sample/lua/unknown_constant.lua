@@ -1,0 +1,2 @@
+-- Names a field that the legend does not have.
+return redis.call("HGET", KEYS[1], F.lost)
