@@ -19,7 +19,7 @@ from django_redis_components.dashboard.reading import NothingRead
 from django_redis_components.dashboard.scanning import Position, Slice
 from django_redis_components.dashboard.together import Outcome, together
 from django_redis_components.locks.group import group_keys
-from django_redis_components.locks.lock_scripts import PlainCalls
+from django_redis_components.locks.lock_scripts import PlainScripts
 from django_redis_components.locks.state import LockState, inspect, inspect_keys, inspect_readwrite
 from django_redis_components.semaphores import state as semaphores
 
@@ -186,7 +186,7 @@ def _thing_or_error(place: Place, outcome: Outcome) -> Thing:
 
 
 def _lock(place: Place) -> Flow[Thing]:
-    state: LockState = yield from inspect(PlainCalls(place.name, 1.0))
+    state: LockState = yield from inspect(PlainScripts(place.name, 1.0))
     return _of_lock(place, state)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from django_redis_components.core.leasing.wait_queue import HANDED_OVER, HANDOFF_MS, ReleaseCall
+from django_redis_components.core.leasing.wait_queue import HANDED_OFF, HANDOFF_MS, ReleaseCall
 from django_redis_components.core.protocol import Call
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.lock_places import Place
-from django_redis_components.locks.group import GroupCalls
-from django_redis_components.locks.lock_scripts import PlainCalls
-from django_redis_components.locks.readwrite import ReadWriteCalls
+from django_redis_components.locks.group import GroupScripts
+from django_redis_components.locks.lock_scripts import PlainScripts
+from django_redis_components.locks.readwrite import ReadWriteScripts
 from django_redis_components.semaphores.scripts import CONFIRM, RELEASE
 from django_redis_components.semaphores.state import semaphore_keys
 
@@ -27,7 +27,7 @@ def release(place: Place, token: str, using: str) -> bool:
     call = _call(place, token)
     client = clients.client(using)
     reply = client.execute(call)
-    if reply == HANDED_OVER and isinstance(call, ReleaseCall):
+    if reply == HANDED_OFF and isinstance(call, ReleaseCall):
         client.execute(call.confirm)
     return bool(reply)
 
@@ -39,9 +39,9 @@ def _call(place: Place, token: str) -> Call:
         confirm = CONFIRM(base=made["holders"], handoff_ms=HANDOFF_MS)
         return ReleaseCall(release.script, release.keys, release.args, confirm)
     if place.kind == "group":
-        [call] = GroupCalls([place.name], place.group, 1.0).give(token)
+        [call] = GroupScripts([place.name], place.group, 1.0).release(token)
     elif place.kind == "readwrite":
-        [call] = ReadWriteCalls(place.name, 1.0, token[-2:]).give(token)
+        [call] = ReadWriteScripts(place.name, 1.0, token[-2:]).release(token)
     else:
-        [call] = PlainCalls(place.name, 1.0).give(token)
+        [call] = PlainScripts(place.name, 1.0).release(token)
     return call

@@ -10,19 +10,19 @@ from asgiref.sync import markcoroutinefunction
 
 from django_redis_components.core.client.connections import aclient, client
 from django_redis_components.core.leasing.context_managers import Blocks
-from django_redis_components.core.leasing.lease import Lost
+from django_redis_components.core.leasing.lease import LostEvent
 from django_redis_components.core.leasing.owner import current_owner
-from django_redis_components.core.leasing.renewal_policy import care_for
+from django_redis_components.core.leasing.renewal_policy import renewal_policy_for
 from django_redis_components.core.leasing.wait_queue import wait_limit
 from django_redis_components.core.protocol import Flow, arun, run
 from django_redis_components.core.units import Seconds, check_flag, to_ms
 from django_redis_components.locks.exceptions import LockLost, LockNotOwned
 from django_redis_components.locks.flows import Holder
-from django_redis_components.locks.lock_scripts import Calls
-from django_redis_components.locks.options import Terms, replicas
+from django_redis_components.locks.lock_scripts import LockScripts
+from django_redis_components.locks.options import AcquireOptions, replicas
 
 
-class Holdable(Blocks):
+class BaseLock(Blocks):
     """The methods that `Lock`, `MultiLock` and the two sides of a `ReadWriteLock` share.
 
     Attributes:
@@ -34,7 +34,7 @@ class Holdable(Blocks):
     def __init__(
         self,
         name: str,
-        calls: Calls,
+        calls: LockScripts,
         *,
         timeout: Seconds = 30.0,
         renew: bool = False,
@@ -47,10 +47,10 @@ class Holdable(Blocks):
         using: str = "default",
     ) -> None:
         self.name = name
-        care = care_for(self, "lock", using, timeout, renew, max_lease, on_lost)
+        policy = renewal_policy_for(self, "lock", using, timeout, renew, max_lease, on_lost)
         limit_s = wait_limit(blocking, blocking_timeout)
-        terms = Terms(blocking, limit_s, check_flag(reentrant, "reentrant"), replicas(min_replicas), using)
-        self._holder = Holder(name, calls, terms, care)
+        terms = AcquireOptions(blocking, limit_s, check_flag(reentrant, "reentrant"), replicas(min_replicas), using)
+        self._holder = Holder(name, calls, terms, policy)
         self._using = using
 
     def __repr__(self) -> str:
@@ -167,7 +167,7 @@ class Holdable(Blocks):
             LockNotOwned: the lock was not taken, or was given back, be it in vain.
         """
         lease = self._holder.held()
-        if lease.returning:
+        if lease.release_unknown:
             raise LockNotOwned(self.name, "may be free already: no answer came when it was released")
         if lease.is_lost:
             raise LockLost(self.name, "is lost: its lease ended while the work went on")
@@ -193,7 +193,7 @@ class Holdable(Blocks):
     def lost(self) -> threading.Event:
         """Set from the moment the lease is lost, also when nobody looks at it: it goes by the clock."""
         lease = self._holder.leases.current() or self._holder.leases.newest
-        return lease.lost if lease else Lost()
+        return lease.lost if lease else LostEvent()
 
     async def _run_async(self, flow: Flow[Any]) -> Any:
         return await arun(aclient(self._using), flow)

@@ -8,10 +8,10 @@ import time
 from redis.exceptions import RedisError
 
 from django_redis_components.core import keys
-from django_redis_components.core.leasing.lease import Lease, deadline_of
+from django_redis_components.core.leasing.lease import Lease, local_deadline
 from django_redis_components.core.leasing.owner import Acquisition, OwnedLeases, Owner, current_owner
 from django_redis_components.core.leasing.renewal import release_in_thread, watchdog
-from django_redis_components.core.leasing.renewal_policy import Care
+from django_redis_components.core.leasing.renewal_policy import RenewalPolicy
 from django_redis_components.core.leasing.wait_queue import WaitQueue
 from django_redis_components.core.protocol import Batch, Flow
 from django_redis_components.core.units import Seconds
@@ -23,8 +23,8 @@ from django_redis_components.locks.exceptions import (
     LockNotOwned,
     NotEnoughReplicas,
 )
-from django_redis_components.locks.lock_scripts import Calls
-from django_redis_components.locks.options import Terms, shared_records
+from django_redis_components.locks.lock_scripts import LockScripts
+from django_redis_components.locks.options import AcquireOptions, shared_records
 
 #: What is wrong when a caller has no lease.
 NOT_HELD = "is not held here: not taken by this thread or task, or already released"
@@ -33,14 +33,14 @@ NOT_HELD = "is not held here: not taken by this thread or task, or already relea
 class Holder:
     """The logic of all locks, without a connection."""
 
-    def __init__(self, name: str, calls: Calls, terms: Terms, care: Care | None) -> None:
-        """Args: name: for errors. calls: what this kind of lock asks for. care: who looks after leases."""
+    def __init__(self, name: str, calls: LockScripts, terms: AcquireOptions, policy: RenewalPolicy | None) -> None:
+        """Args: name: for errors. calls: what this kind of lock asks for. policy: who looks after leases."""
         self.name = name
         self.ttl_ms = calls.ttl_ms
         self._calls = calls
         self._terms = terms
-        self._care = care
-        self._is_plain = care is None and not terms.reentrant and not terms.min_replicas
+        self._policy = policy
+        self._is_plain = policy is None and not terms.reentrant and not terms.min_replicas
         self._queue = WaitQueue(calls.ttl_ms)
 
     @property
@@ -68,7 +68,7 @@ class Holder:
         take = self._calls.acquire(self._queue, wait_limit_s, token, asked)
         if self._is_plain and token is None:
             return take
-        return self._take_with_care(take, asked, has_token=token is not None)
+        return self._acquire_and_watch(take, asked, has_token=token is not None)
 
     def adopt(self, token: str, owner: Owner) -> Flow[None]:
         """Go on under the token of the present holder, for what is left of its lease."""
@@ -82,8 +82,8 @@ class Holder:
         leases = self.leases
         leases.add(lease, Acquisition(owner))
         self._end_earlier(lease)
-        if self._care is not None:
-            self._care.begin(lease, leases, self._calls.lengthen, self.ttl_ms)
+        if self._policy is not None:
+            self._policy.begin(lease, leases, self._calls.extend, self.ttl_ms)
 
     def enter(self, block: Acquisition | None = None) -> Flow[None]:
         """Take the lock for a `with` block."""
@@ -95,11 +95,11 @@ class Holder:
         return (yield from self._release(self.claimed(owner)))
 
     def _release(self, lease: Lease) -> Flow[None]:
-        if lease.entries > 1:
-            lease.entries -= 1
+        if lease.depth > 1:
+            lease.depth -= 1
             return
-        calls = self._calls.give(lease.token)
-        watchdog.unwatch(lease)  # for good: who leaves a block does not try again, and would hold it for ever
+        calls = self._calls.release(lease.token)
+        watchdog.stop(lease)  # for good: who leaves a block does not try again, and would hold it for ever
         released = yield from self._queue.release_all(calls, lease)
         if not released:
             raise LockNotOwned(self.name, "was not ours any more when it was to be released: its lease had ended")
@@ -121,26 +121,26 @@ class Holder:
         """Give back in a thread what a `with` block holds that was interrupted before it could."""
         lease, given_back, block.lease = block.held(), block.lease, None
         if lease is None and given_back is not None:
-            watchdog.unwatch(given_back)  # the interruption may have come first
+            watchdog.stop(given_back)  # the interruption may have come first
         if lease is None and not block.is_leaving:  # given back by hand, and taken anew
             lease = self.leases.own(block.owner)
-        if lease is None or lease.entries < block.depth:
+        if lease is None or lease.depth < block.depth:
             return
-        lease.entries = block.depth - 1
-        if not lease.entries:
-            watchdog.unwatch(lease)
+        lease.depth = block.depth - 1
+        if not lease.depth:
+            watchdog.stop(lease)
             self.leases.returned(lease)
-            release_in_thread(self.name, self._terms.using, self._calls.give(lease.token))
+            release_in_thread(self.name, self._terms.using, self._calls.release(lease.token))
 
     def extend(self, ttl_ms: int, owner: Owner | None = None) -> Flow[bool]:
         """Make the lease last at least that long from now."""
         lease = self.claimed(owner)
-        asked_at = time.monotonic()
-        if not all((yield Batch(self._calls.lengthen(lease.token, ttl_ms)))):
+        requested_at = time.monotonic()
+        if not all((yield Batch(self._calls.extend(lease.token, ttl_ms)))):
             lease.mark_lost()
-            watchdog.hurry(lease)
+            watchdog.recheck(lease)
             raise LockNotOwned(self.name, "was not ours any more when it was to be extended: its lease had ended")
-        lease.renew(deadline_of(asked_at, ttl_ms))
+        lease.renew(local_deadline(requested_at, ttl_ms))
         return True
 
     def owned(self, owner: Owner | None = None) -> Flow[bool]:
@@ -173,7 +173,7 @@ class Holder:
             raise LockNotOwned(self.name, NOT_HELD)
         return lease
 
-    def _take_with_care(self, take: Flow[bool], acquisition: Acquisition, *, has_token: bool) -> Flow[bool]:
+    def _acquire_and_watch(self, take: Flow[bool], acquisition: Acquisition, *, has_token: bool) -> Flow[bool]:
         _ = self.leases  # a reentrant lock shares its records
         if not has_token and self._terms.reentrant and (yield from self._enter_again(acquisition)):
             return True
@@ -187,8 +187,8 @@ class Holder:
 
     def _end_earlier(self, lease: Lease) -> None:
         """A lease has one owner at a time: what this object knew of it under the same token is over."""
-        for earlier in self.leases.same_as(lease):
-            watchdog.unwatch(earlier)
+        for earlier in self.leases.with_same_token(lease):
+            watchdog.stop(earlier)
             self.leases.returned(earlier)
 
     def _secure(self, lease: Lease) -> Flow[None]:
@@ -196,20 +196,20 @@ class Holder:
         wanted = self._terms.min_replicas
         try:
             if wanted:
-                acknowledged = yield from replicas.wait(self._calls.marks, wanted, self.ttl_ms, self._terms.using)
+                acknowledged = yield from replicas.wait(self._calls.ack_keys, wanted, self.ttl_ms, self._terms.using)
                 # The primary that was asked may be another than that which has granted, and may lack the grant.
                 if acknowledged >= wanted and not (yield from self._calls.owned(lease.token)):
                     acknowledged = 0
                 if acknowledged < wanted:
                     raise NotEnoughReplicas(self.name, wanted, acknowledged)
-            if self._care is not None:
-                self._care.begin(lease, self.leases, self._calls.lengthen, self.ttl_ms)
+            if self._policy is not None:
+                self._policy.begin(lease, self.leases, self._calls.extend, self.ttl_ms)
         except GeneratorExit:
             raise
         except BaseException:
-            watchdog.unwatch(lease)
+            watchdog.stop(lease)
             with contextlib.suppress(RedisError):
-                yield from self._queue.release_all(self._calls.give(lease.token), lease)
+                yield from self._queue.release_all(self._calls.release(lease.token), lease)
             self._queue.leases.returned(lease)
             raise
 
@@ -218,11 +218,11 @@ class Holder:
         lease = self.leases.own(acquisition.owner)
         if lease is None:
             return False
-        if lease.returning:  # it may be free, and another's, already
-            yield from self._queue.release_all(self._calls.give(lease.token), lease)
+        if lease.release_unknown:  # it may be free, and another's, already
+            yield from self._queue.release_all(self._calls.release(lease.token), lease)
             return False
         if lease.is_lost:
             raise LockLost(self.name, "cannot be entered again: it is lost, its lease ended while the work went on")
-        lease.entries += 1
-        acquisition.lease, acquisition.depth = lease, lease.entries
+        lease.depth += 1
+        acquisition.lease, acquisition.depth = lease, lease.depth
         return True

@@ -44,7 +44,7 @@ def group_keys(name: str, group: str) -> dict[str, str]:
     }
 
 
-class GroupCalls:
+class GroupScripts:
     """The requests of a `MultiLock` with a group."""
 
     def __init__(self, names: Sequence[str], group: str, timeout: Seconds) -> None:
@@ -67,7 +67,7 @@ class GroupCalls:
         return "\n".join((self.base, *self.names))
 
     @property
-    def marks(self) -> Sequence[str]:
+    def ack_keys(self) -> Sequence[str]:
         """A key of the group: all names are on one node."""
         return (f"{self.base}:ack",)
 
@@ -82,12 +82,12 @@ class GroupCalls:
         found = yield from read_deadline(token, self._inspect())
         return None if found is None else Lease(token, found[0], max(state.fencing_token or 0 for state in found[1]))
 
-    def give(self, token: str) -> Sequence[Call]:
+    def release(self, token: str) -> Sequence[Call]:
         """Give all of them back."""
         release = RELEASE_ALL(group=self.base, token=token, handoff_ms=wait_queue.HANDOFF_MS, names=self.names)
         return (confirmed(release, self.base),)
 
-    def lengthen(self, token: str, ttl_ms: int) -> Sequence[Call]:
+    def extend(self, token: str, ttl_ms: int) -> Sequence[Call]:
         """Make the lease on all of them last at least that long from now."""
         return (EXTEND_ALL(group=self.base, token=token, ttl_ms=ttl_ms, names=self.names),)
 

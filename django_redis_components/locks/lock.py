@@ -7,12 +7,12 @@ from collections.abc import Callable
 from django_redis_components.core.client.connections import aclient, client
 from django_redis_components.core.protocol import arun, run
 from django_redis_components.core.units import Seconds, check_flag
-from django_redis_components.locks.base import Holdable
-from django_redis_components.locks.lock_scripts import PlainCalls
+from django_redis_components.locks.base import BaseLock
+from django_redis_components.locks.lock_scripts import PlainScripts
 from django_redis_components.locks.state import LockState, inspect
 
 
-class Lock(Holdable):
+class Lock(BaseLock):
     """One holder at a time among all processes that use this name.
 
     A lease ends by itself after `timeout`, so that a holder that died does not block the others for ever.
@@ -61,7 +61,7 @@ class Lock(Holdable):
         on_lost: Callable[[Lock], object] | None = None,
         using: str = "default",
     ) -> None:
-        self._calls = PlainCalls(name, timeout, check_flag(fair, "fair"))
+        self._calls = PlainScripts(name, timeout, check_flag(fair, "fair"))
         super().__init__(
             name,
             self._calls,

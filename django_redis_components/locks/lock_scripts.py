@@ -15,13 +15,13 @@ from django_redis_components.locks.scripts import ABANDON, ACQUIRE, CONFIRM, EXT
 from django_redis_components.locks.state import LockState, inspect, read_deadline
 
 
-class Calls(Protocol):
+class LockScripts(Protocol):
     """The requests of one kind of lock.
 
     Attributes:
         ttl_ms: milliseconds of a lease.
         identity: which lock it is; reentrant locks of one identity share their leases.
-        marks: keys that may be written without harm, one for each node that a grant is made on.
+        ack_keys: keys that may be written without harm, one for each node that a grant is made on.
     """
 
     ttl_ms: int
@@ -29,18 +29,18 @@ class Calls(Protocol):
     @property
     def identity(self) -> str: ...
     @property
-    def marks(self) -> Sequence[str]: ...
+    def ack_keys(self) -> Sequence[str]: ...
     def acquire(
         self, queue: wait_queue.WaitQueue, wait_limit_s: float, token: str | None, acquisition: Acquisition
     ) -> Flow[bool]: ...
     def read(self, token: str) -> Flow[Lease | None]: ...
-    def give(self, token: str) -> Sequence[Call]: ...
-    def lengthen(self, token: str, ttl_ms: int) -> Sequence[Call]: ...
+    def release(self, token: str) -> Sequence[Call]: ...
+    def extend(self, token: str, ttl_ms: int) -> Sequence[Call]: ...
     def owned(self, token: str) -> Flow[bool]: ...
     def locked(self) -> Flow[bool]: ...
 
 
-class PlainCalls:
+class PlainScripts:
     """The requests of `Lock`."""
 
     def __init__(self, name: str, timeout: Seconds, fair: bool = True) -> None:
@@ -67,7 +67,7 @@ class PlainCalls:
         return self.keys["lock"]
 
     @property
-    def marks(self) -> Sequence[str]:
+    def ack_keys(self) -> Sequence[str]:
         """A key beside the lock."""
         return (f"{self.keys['lock']}:ack",)
 
@@ -90,11 +90,11 @@ class PlainCalls:
         """Give up place and grant."""
         return ABANDON(**self.keys, token=token, handoff_ms=wait_queue.HANDOFF_MS, fair=self._fair)
 
-    def give(self, token: str) -> Sequence[Call]:
+    def release(self, token: str) -> Sequence[Call]:
         """Give it back."""
         return (wait_queue.with_token(token, self._release or self._make_release()),)
 
-    def lengthen(self, token: str, ttl_ms: int) -> Sequence[Call]:
+    def extend(self, token: str, ttl_ms: int) -> Sequence[Call]:
         """Make the lease last at least that long from now."""
         return (EXTEND(lock=self.keys["lock"], fence=self.keys["fence"], token=token, ttl_ms=ttl_ms),)
 

@@ -8,14 +8,14 @@ from typing import Unpack
 from django_redis_components.core.client.connections import aclient, client
 from django_redis_components.core.protocol import arun, run
 from django_redis_components.core.units import Seconds
-from django_redis_components.locks.base import Holdable
-from django_redis_components.locks.group import GroupCalls, sorted_names
-from django_redis_components.locks.options import HoldOptions
-from django_redis_components.locks.sequential import SpreadCalls, SpreadLease
+from django_redis_components.locks.base import BaseLock
+from django_redis_components.locks.group import GroupScripts, sorted_names
+from django_redis_components.locks.options import LockOptions
+from django_redis_components.locks.sequential import SequentialLease, SequentialScripts
 from django_redis_components.locks.state import LockState
 
 
-class MultiLock(Holdable):
+class MultiLock(BaseLock):
     """Several names held together: all of them, or none.
 
     With a `group` the names live in one Cluster slot, and one script takes them all or stands in line for all
@@ -43,12 +43,12 @@ class MultiLock(Holdable):
         *names: str,
         group: str | None = None,
         timeout: Seconds = 30.0,
-        **options: Unpack[HoldOptions],
+        **options: Unpack[LockOptions],
     ) -> None:
         self.names = sorted_names(names)
         self.group = group
-        calls = SpreadCalls(self.names, timeout) if group is None else GroupCalls(self.names, group, timeout)
-        self._calls: GroupCalls | SpreadCalls = calls
+        calls = SequentialScripts(self.names, timeout) if group is None else GroupScripts(self.names, group, timeout)
+        self._calls: GroupScripts | SequentialScripts = calls
         super().__init__(", ".join(self.names), calls, timeout=timeout, **options)
 
     @property
@@ -66,7 +66,7 @@ class MultiLock(Holdable):
         lease = self._holder.leases.current()
         if lease is None:
             return {}
-        return dict(lease.fences) if isinstance(lease, SpreadLease) else dict.fromkeys(self.names, lease.grant)
+        return dict(lease.fences) if isinstance(lease, SequentialLease) else dict.fromkeys(self.names, lease.grant)
 
     def inspect(self) -> dict[str, LockState]:
         """Who holds each name, since when, and who waits for it; it changes nothing.

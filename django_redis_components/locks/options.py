@@ -27,7 +27,7 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-class HoldOptions(TypedDict, total=False):
+class LockOptions(TypedDict, total=False):
     """The options that all locks take beside `timeout`; what they mean is told at `Lock`."""
 
     renew: bool
@@ -45,7 +45,7 @@ MAX_REPLICAS = 100
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Terms:
+class AcquireOptions:
     """How a lock is taken.
 
     Attributes:

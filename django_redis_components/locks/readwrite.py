@@ -9,25 +9,25 @@ from typing import Unpack
 from django_redis_components.core import keys
 from django_redis_components.core.client.connections import aclient, client
 from django_redis_components.core.leasing import wait_queue
-from django_redis_components.core.leasing.lease import Lease, deadline_of
+from django_redis_components.core.leasing.lease import Lease, local_deadline
 from django_redis_components.core.leasing.owner import Acquisition
 from django_redis_components.core.protocol import Batch, Call, Flow, Read, arun, run
 from django_redis_components.core.units import Seconds, to_ms
-from django_redis_components.locks.base import Holdable
+from django_redis_components.locks.base import BaseLock
 from django_redis_components.locks.lock_scripts import confirmed
-from django_redis_components.locks.options import HoldOptions
+from django_redis_components.locks.options import LockOptions
 from django_redis_components.locks.scripts import ABANDON_RW, ACQUIRE_RW, EXTEND_RW, RELEASE_RW
 from django_redis_components.locks.state import ReadWriteState, inspect_readwrite, readwrite_keys
 
 #: What the tokens of readers and of writers end in.
-READS, WRITES = ":r", ":w"
+READER, WRITER = ":r", ":w"
 
 
-class ReadWriteCalls:
+class ReadWriteScripts:
     """The requests of one side of a `ReadWriteLock`."""
 
     def __init__(self, name: str, timeout: Seconds, suffix: str) -> None:
-        """Args: suffix: `READS` or `WRITES`."""
+        """Args: suffix: `READER` or `WRITER`."""
         self.name = keys.validate_name(name, "lock name")
         self.ttl_ms = to_ms(timeout, "timeout")
         self._suffix = suffix
@@ -46,7 +46,7 @@ class ReadWriteCalls:
         return self.keys["writer"] + self._suffix
 
     @property
-    def marks(self) -> Sequence[str]:
+    def ack_keys(self) -> Sequence[str]:
         """A key beside the others: all are on one node."""
         return (keys.key("locks", self.name, "rw", "ack"),)
 
@@ -63,28 +63,28 @@ class ReadWriteCalls:
     def read(self, token: str) -> Flow[Lease | None]:
         """The lease that this token holds on this side, as it is."""
         token = self._complete(token)
-        asked_at = time.monotonic()
-        if self._suffix == WRITES:
+        requested_at = time.monotonic()
+        if self._suffix == WRITER:
             state = yield from inspect_readwrite(self.name)
             left_ms = state.remaining * 1_000 if state.writer == token else 0.0
             grant = state.fencing_token or 0
         else:
             left_ms, grant = (yield from self._reader_ms(token)), 1
-        return Lease(token, deadline_of(asked_at, int(left_ms)), grant) if left_ms > 0 else None
+        return Lease(token, local_deadline(requested_at, int(left_ms)), grant) if left_ms > 0 else None
 
-    def give(self, token: str) -> Sequence[Call]:
+    def release(self, token: str) -> Sequence[Call]:
         """Leave."""
         release = RELEASE_RW(**self.keys, token=token, handoff_ms=wait_queue.HANDOFF_MS)
         return (confirmed(release, self.keys["writer"]),)
 
-    def lengthen(self, token: str, ttl_ms: int) -> Sequence[Call]:
+    def extend(self, token: str, ttl_ms: int) -> Sequence[Call]:
         """Make the lease last at least that long from now."""
         made = {part: self.keys[part] for part in ("writer", "readers", "fence")}
         return (EXTEND_RW(**made, token=token, ttl_ms=ttl_ms),)
 
     def owned(self, token: str) -> Flow[bool]:
         """Whether the server says that this token is in."""
-        if self._suffix == WRITES:
+        if self._suffix == WRITER:
             return bool((yield Read("GET", self.keys["writer"])) == token.encode())
         return (yield from self._reader_ms(token)) > 0
 
@@ -115,11 +115,11 @@ class ReadWriteCalls:
         return ABANDON_RW(**self.keys, token=token, handoff_ms=wait_queue.HANDOFF_MS)
 
 
-class ReadLock(Holdable):
+class ReadLock(BaseLock):
     """The readers' side: shared with other readers, never with a writer. Made by `ReadWriteLock.read`."""
 
-    def __init__(self, name: str, *, timeout: Seconds, **options: Unpack[HoldOptions]) -> None:
-        super().__init__(name, ReadWriteCalls(name, timeout, READS), timeout=timeout, **options)
+    def __init__(self, name: str, *, timeout: Seconds, **options: Unpack[LockOptions]) -> None:
+        super().__init__(name, ReadWriteScripts(name, timeout, READER), timeout=timeout, **options)
 
     @property
     def fencing_token(self) -> int | None:
@@ -127,11 +127,11 @@ class ReadLock(Holdable):
         return None
 
 
-class WriteLock(Holdable):
+class WriteLock(BaseLock):
     """The writers' side: alone. Made by `ReadWriteLock.write`."""
 
-    def __init__(self, name: str, *, timeout: Seconds, **options: Unpack[HoldOptions]) -> None:
-        super().__init__(name, ReadWriteCalls(name, timeout, WRITES), timeout=timeout, **options)
+    def __init__(self, name: str, *, timeout: Seconds, **options: Unpack[LockOptions]) -> None:
+        super().__init__(name, ReadWriteScripts(name, timeout, WRITER), timeout=timeout, **options)
 
 
 class ReadWriteLock:
@@ -153,7 +153,7 @@ class ReadWriteLock:
         TypeError, ValueError: an argument is not of this kind.
     """
 
-    def __init__(self, name: str, *, timeout: Seconds = 30.0, **options: Unpack[HoldOptions]) -> None:
+    def __init__(self, name: str, *, timeout: Seconds = 30.0, **options: Unpack[LockOptions]) -> None:
         self.name = name
         self._timeout = timeout
         self._options = options

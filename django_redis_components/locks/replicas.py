@@ -17,11 +17,11 @@ WAIT_MS = 1_000
 SHARE = 0.3
 
 
-def wait(marks: Sequence[str], wanted: int, ttl_ms: int, using: str) -> Flow[int]:
+def wait(ack_keys: Sequence[str], wanted: int, ttl_ms: int, using: str) -> Flow[int]:
     """How many replicas have acknowledged the grant within `WAIT_MS`: of the node that has the fewest.
 
     Args:
-        marks: a key to write on each node that the grant was made on.
+        ack_keys: a key to write on each node that the grant was made on.
         wanted: the wait ends when so many have.
         ttl_ms: milliseconds of the lease.
         using: our connection alias.
@@ -29,7 +29,7 @@ def wait(marks: Sequence[str], wanted: int, ttl_ms: int, using: str) -> Flow[int
     socket_ms = conf.settings().connections[using].socket_timeout_s * 1_000
     limit_ms = max(1, int(min(WAIT_MS, ttl_ms * SHARE, socket_ms * SHARE)))
     fewest = -1
-    for key in marks:
+    for key in ack_keys:
         mark = Command("SET", key, 1, "PX", limit_ms, retry=True)
         _, acknowledged = yield Batch([mark, Command("WAIT", wanted, limit_ms, key=key)])
         fewest = acknowledged if fewest < 0 else min(fewest, acknowledged)

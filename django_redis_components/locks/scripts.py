@@ -20,7 +20,7 @@ RELEASE = LuaScript("locks", "release", keys=_KEYS, args=("token", "handoff_ms",
 CONFIRM = LuaScript("locks", "confirm", keys=("base",), args=("handoff_ms",), idempotent=True)
 #: Leave the queue, and hand on what was given meanwhile.
 ABANDON = LuaScript("locks", "abandon", keys=_KEYS, args=("token", "handoff_ms", "fair"), idempotent=True)
-#: Lengthen the lease.
+#: Extend the lease.
 EXTEND = LuaScript("locks", "extend", keys=("lock", "fence"), args=("token", "ttl_ms"), idempotent=True)
 #: Who holds the lock, and who waits.
 INSPECT = LuaScript(

@@ -17,11 +17,11 @@ from redis.exceptions import RedisError
 
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.leasing import wait_queue
-from django_redis_components.core.leasing.lease import Lease, deadline_of
+from django_redis_components.core.leasing.lease import Lease, local_deadline
 from django_redis_components.core.leasing.owner import Acquisition
 from django_redis_components.core.protocol import Batch, Call, Flow, Sleep
 from django_redis_components.core.units import Seconds, to_ms
-from django_redis_components.locks.lock_scripts import PlainCalls
+from django_redis_components.locks.lock_scripts import PlainScripts
 from django_redis_components.locks.state import LockState, inspect_each, read_deadline
 
 #: Longest pause before the second try, in seconds; each further one doubles, with full jitter.
@@ -30,7 +30,7 @@ FIRST_PAUSE_S = 0.01
 LONGEST_PAUSE_S = 0.2
 
 
-class SpreadLease(Lease):
+class SequentialLease(Lease):
     """A lease on several locks, each under a number of its own.
 
     Attributes:
@@ -44,14 +44,14 @@ class SpreadLease(Lease):
         self.fences = fences
 
 
-class SpreadCalls:
+class SequentialScripts:
     """The requests of a `MultiLock` without a group."""
 
     def __init__(self, names: Sequence[str], timeout: Seconds) -> None:
         """Args: names: those of `group.sorted_names`."""
         self.names = tuple(names)
         self.ttl_ms = to_ms(timeout, "timeout")
-        self._parts = [PlainCalls(name, timeout) for name in names]
+        self._parts = [PlainScripts(name, timeout) for name in names]
 
     @property
     def identity(self) -> str:
@@ -59,9 +59,9 @@ class SpreadCalls:
         return "\n".join(part.identity for part in self._parts)
 
     @property
-    def marks(self) -> Sequence[str]:
+    def ack_keys(self) -> Sequence[str]:
         """A key beside each lock: each may be on a node of its own."""
-        return [mark for part in self._parts for mark in part.marks]
+        return [mark for part in self._parts for mark in part.ack_keys]
 
     def acquire(
         self, queue: wait_queue.WaitQueue, wait_limit_s: float, token: str | None, acquisition: Acquisition
@@ -71,7 +71,7 @@ class SpreadCalls:
         pause_s = FIRST_PAUSE_S
         queue.leases.ask(acquisition)
         yield from self._settle(queue)
-        mine = wait_queue.fresh_token() if token is None else token
+        mine = wait_queue.new_token() if token is None else token
         try:
             while True:
                 lease = yield from self._try_in_time(mine, deadline if wait_limit_s else math.inf)
@@ -86,7 +86,7 @@ class SpreadCalls:
                     return False
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
                 if token is None:  # what gave the old one back may have been sent twice, and arrive late
-                    mine = wait_queue.fresh_token()
+                    mine = wait_queue.new_token()
         except RedisError:
             if not (yield from self._abandon(mine)) and token is None:
                 queue.leave_unsettled(mine)
@@ -95,7 +95,7 @@ class SpreadCalls:
             raise
         except BaseException:
             yield from self._abandon(mine)
-            yield Sleep(wait_queue.STRAGGLER_S)  # a request may still be under way
+            yield Sleep(wait_queue.IN_FLIGHT_S)  # a request may still be under way
             yield from self._abandon(mine)
             raise
 
@@ -105,15 +105,15 @@ class SpreadCalls:
         if found is None:
             return None
         fences = {part.name: state.fencing_token or 0 for part, state in zip(self._parts, found[1], strict=True)}
-        return SpreadLease(token, found[0], fences)
+        return SequentialLease(token, found[0], fences)
 
-    def give(self, token: str) -> Sequence[Call]:
+    def release(self, token: str) -> Sequence[Call]:
         """Give all of them back."""
-        return [call for part in self._parts for call in part.give(token)]
+        return [call for part in self._parts for call in part.release(token)]
 
-    def lengthen(self, token: str, ttl_ms: int) -> Sequence[Call]:
+    def extend(self, token: str, ttl_ms: int) -> Sequence[Call]:
         """Make the lease on all of them last at least that long from now."""
-        return [call for part in self._parts for call in part.lengthen(token, ttl_ms)]
+        return [call for part in self._parts for call in part.extend(token, ttl_ms)]
 
     def owned(self, token: str) -> Flow[bool]:
         """Whether the server says that this token holds all of them."""
@@ -136,14 +136,14 @@ class SpreadCalls:
     def _inspect(self) -> Flow[Iterable[LockState]]:
         return (yield from self.inspect()).values()
 
-    def _try_in_time(self, token: str, deadline: float) -> Flow[SpreadLease | None]:
+    def _try_in_time(self, token: str, deadline: float) -> Flow[SequentialLease | None]:
         """The lease on all of them, or None: then none is held. A grant that comes after its time is given back."""
-        asked_at = time.monotonic()
+        requested_at = time.monotonic()
         fences = yield from self._try(token)
         if fences is None:
             return None
-        lease = SpreadLease(token, deadline_of(asked_at, self.ttl_ms), fences)
-        if lease.is_overdue or time.monotonic() > deadline:
+        lease = SequentialLease(token, local_deadline(requested_at, self.ttl_ms), fences)
+        if lease.has_expired or time.monotonic() > deadline:
             yield from self._abandon(token)
             return None
         return lease

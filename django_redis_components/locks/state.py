@@ -9,14 +9,14 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django_redis_components.core import keys
-from django_redis_components.core.leasing.lease import deadline_of
+from django_redis_components.core.leasing.lease import local_deadline
 from django_redis_components.core.leasing.wait_queue import liveness_ms
 from django_redis_components.core.protocol import Batch, Flow
 from django_redis_components.core.units import from_ms
 from django_redis_components.locks.scripts import INSPECT, INSPECT_ALL, INSPECT_RW
 
 if TYPE_CHECKING:
-    from django_redis_components.locks.lock_scripts import PlainCalls
+    from django_redis_components.locks.lock_scripts import PlainScripts
 
 #: Most waiters that are listed; `waiting` counts all of them.
 MAX_LISTED = 100
@@ -43,7 +43,7 @@ class LockState:
     waiters: tuple[str, ...]
 
 
-def inspect(calls: PlainCalls) -> Flow[LockState]:
+def inspect(calls: PlainScripts) -> Flow[LockState]:
     """Read the state of a lock."""
     return (yield from inspect_keys(_with_queue(calls.keys)))
 
@@ -59,7 +59,7 @@ def inspect_group(group: str, names: Sequence[str]) -> Flow[dict[str, LockState]
     return {name: _lock_state(reply) for name, reply in zip(names, replies, strict=True)}
 
 
-def inspect_each(locks: Sequence[PlainCalls]) -> Flow[dict[str, LockState]]:
+def inspect_each(locks: Sequence[PlainScripts]) -> Flow[dict[str, LockState]]:
     """Read the state of each of several locks, in one round trip for each node."""
     made = [_with_queue(calls.keys) for calls in locks]
     replies = yield Batch([INSPECT(**each, most=MAX_LISTED, liveness_ms=liveness_ms()) for each in made])
@@ -131,12 +131,12 @@ def inspect_readwrite(name: str) -> Flow[ReadWriteState]:
 
 def read_deadline(token: str, flow: Flow[Iterable[LockState]]) -> Flow[tuple[float, Sequence[LockState]] | None]:
     """Until when (monotonic seconds) this token holds all that a flow reads, and what was read; None if it does not."""
-    asked_at = time.monotonic()
+    requested_at = time.monotonic()
     states = list((yield from flow))
     if {state.holder for state in states} != {token}:
         return None
     left_s = min(state.remaining for state in states)
-    return (math.inf if left_s == math.inf else deadline_of(asked_at, int(left_s * 1_000))), states
+    return (math.inf if left_s == math.inf else local_deadline(requested_at, int(left_s * 1_000))), states
 
 
 def _left(ms: int) -> float:

@@ -12,10 +12,10 @@ from redis.exceptions import RedisError
 
 from django_redis_components.core import keys
 from django_redis_components.core.leasing import wait_queue
-from django_redis_components.core.leasing.lease import Lease, deadline_of
+from django_redis_components.core.leasing.lease import Lease, local_deadline
 from django_redis_components.core.leasing.owner import Acquisition, OwnedLeases, Owner, current_owner
 from django_redis_components.core.leasing.renewal import release_in_thread, watchdog
-from django_redis_components.core.leasing.renewal_policy import Care
+from django_redis_components.core.leasing.renewal_policy import RenewalPolicy
 from django_redis_components.core.protocol import Batch, Call, Flow, Read
 from django_redis_components.core.units import Seconds, from_ms, to_ms
 from django_redis_components.semaphores.exceptions import PermitLost, PermitNotHeld, SemaphoreFull, TooManyPermits
@@ -65,10 +65,10 @@ class Holder:
         timeout: Seconds,
         blocking: bool,
         blocking_timeout: Seconds | None,
-        care: Care | None,
+        policy: RenewalPolicy | None,
         using: str,
     ) -> None:
-        """Args: care: who looks after permits."""
+        """Args: policy: who looks after permits."""
         self._using = using
         self.name = keys.validate_name(name, "semaphore name")
         self.limit = _whole(limit, "limit", MAX_LIMIT)
@@ -76,7 +76,7 @@ class Holder:
         self._wait_limit_s = wait_queue.wait_limit(blocking, blocking_timeout)
         self._made_keys: dict[str, str] | None = None
         self._queue = wait_queue.WaitQueue(self._ttl_ms)
-        self._care = care
+        self._policy = policy
         #: Calls for no permit, see `wait_queue.with_token`.
         self._acquire_calls: dict[bool, Call] = {}
         self._release: Call | None = None
@@ -116,7 +116,7 @@ class Holder:
         take = self._queue.acquire(
             self._holders, self._ask, self._abandon, self._wait_limit_s, asked, suffix=suffix, refused=explain
         )
-        return take if self._care is None else self._take_with_care(take, asked, self._care)
+        return take if self._policy is None else self._acquire_and_watch(take, asked, self._policy)
 
     def adopt(self, token: str, owner: Owner) -> Flow[None]:
         """Go on with permits that are held under this token, for what is left of their lease."""
@@ -124,18 +124,18 @@ class Holder:
         current = self.leases.own(owner)
         if current is not None and current.token == token and not current.is_lost:
             return
-        asked_at = time.monotonic()
+        requested_at = time.monotonic()
         until_ms, now = yield Batch([Read("ZSCORE", self._holders, token), Read("TIME", key=self._holders)])
         left_ms = 0.0 if until_ms is None else float(until_ms) - int(now[0]) * 1_000 - int(now[1]) / 1_000
         if left_ms <= 0:
             raise PermitNotHeld(self.name, f"is not held under the token {token!r}")
-        lease = Lease(token, deadline_of(asked_at, int(left_ms)))
+        lease = Lease(token, local_deadline(requested_at, int(left_ms)))
         self.leases.add(lease, Acquisition(owner))
-        for earlier in self.leases.same_as(lease):  # permits have one owner at a time
-            watchdog.unwatch(earlier)
+        for earlier in self.leases.with_same_token(lease):  # permits have one owner at a time
+            watchdog.stop(earlier)
             self.leases.returned(earlier)
-        if self._care is not None:
-            self._care.begin(lease, self.leases, self._lengthen, self._ttl_ms)
+        if self._policy is not None:
+            self._policy.begin(lease, self.leases, self._extend_calls, self._ttl_ms)
 
     def enter(self, block: Acquisition | None = None) -> Flow[None]:
         """Take a permit for a `with` block."""
@@ -150,7 +150,7 @@ class Holder:
 
     def _give_back(self, lease: Lease) -> Flow[bool]:
         call = wait_queue.with_token(lease.token, self._release or self._make_release())
-        watchdog.unwatch(lease)  # for good: who leaves a block does not try again, and would hold it for ever
+        watchdog.stop(lease)  # for good: who leaves a block does not try again, and would hold it for ever
         return (yield from self._queue.release(call, lease))
 
     def leave(self, error: BaseException | None, block: Acquisition) -> Flow[None]:
@@ -171,11 +171,11 @@ class Holder:
         """Give back in a thread what a `with` block holds that was interrupted before it could."""
         lease, given_back, block.lease = block.held(), block.lease, None
         if lease is None and given_back is not None:
-            watchdog.unwatch(given_back)  # the interruption may have come first
+            watchdog.stop(given_back)  # the interruption may have come first
         if lease is None and not block.is_leaving:  # given back by hand, and taken anew
             lease = self.leases.own(block.owner)
         if lease is not None:
-            watchdog.unwatch(lease)
+            watchdog.stop(lease)
             self.leases.returned(lease)
             call = wait_queue.with_token(lease.token, self._release or self._make_release())
             release_in_thread(self.name, self._using, (call,))
@@ -185,18 +185,18 @@ class Holder:
         lease = self.leases.claim(current_owner() if owner is None else owner)
         if lease is None:
             return False
-        asked_at = time.monotonic()
-        if not all((yield Batch(self._lengthen(lease.token, self._ttl_ms)))):
+        requested_at = time.monotonic()
+        if not all((yield Batch(self._extend_calls(lease.token, self._ttl_ms)))):
             lease.mark_lost()
-            watchdog.hurry(lease)
+            watchdog.recheck(lease)
             return False
-        lease.renew(deadline_of(asked_at, self._ttl_ms))
+        lease.renew(local_deadline(requested_at, self._ttl_ms))
         return True
 
     def check(self) -> None:
         """Raise unless the permit is surely ours."""
         lease = self.held()
-        if lease.returning:
+        if lease.release_unknown:
             raise PermitNotHeld(self.name, "may be given back already: no answer came when it was released")
         if lease.is_lost:
             raise PermitLost(self.name)
@@ -238,12 +238,12 @@ class Holder:
             if "#" not in permit
         ]
 
-    def _take_with_care(self, take: Flow[bool], acquisition: Acquisition, care: Care) -> Flow[bool]:
+    def _acquire_and_watch(self, take: Flow[bool], acquisition: Acquisition, policy: RenewalPolicy) -> Flow[bool]:
         granted = yield from take
         lease = acquisition.lease
         if granted and lease is not None:
             try:
-                care.begin(lease, self.leases, self._lengthen, self._ttl_ms)
+                policy.begin(lease, self.leases, self._extend_calls, self._ttl_ms)
             except BaseException:
                 with contextlib.suppress(RedisError):
                     yield from self._give_back(lease)
@@ -272,7 +272,7 @@ class Holder:
     def _abandon(self, permit: str) -> Call:
         return ABANDON(**self._keys, permit=permit, handoff_ms=wait_queue.HANDOFF_MS)
 
-    def _lengthen(self, permit: str, ttl_ms: int) -> tuple[Call, ...]:
+    def _extend_calls(self, permit: str, ttl_ms: int) -> tuple[Call, ...]:
         return (REFRESH(holders=self._holders, limit=self._keys["limit"], permit=permit, ttl_ms=ttl_ms),)
 
     def _count(self) -> Call:

@@ -20,7 +20,7 @@ RELEASE = LuaScript("semaphores", "release", keys=_KEYS, args=("permit", "handof
 CONFIRM = LuaScript("semaphores", "confirm", keys=("base",), args=("handoff_ms",), idempotent=True)
 #: Leave the queue, and give back what was granted meanwhile.
 ABANDON = LuaScript("semaphores", "abandon", keys=_KEYS, args=("permit", "handoff_ms"), idempotent=True)
-#: Lengthen the lease of a permit.
+#: Extend the lease of a permit.
 REFRESH = LuaScript("semaphores", "refresh", keys=("holders", "limit"), args=("permit", "ttl_ms"), idempotent=True)
 #: Change the limit for all.
 SET_LIMIT = LuaScript("semaphores", "set_limit", keys=_KEYS, args=("number", "handoff_ms"), idempotent=True)

@@ -10,9 +10,9 @@ from asgiref.sync import markcoroutinefunction
 
 from django_redis_components.core.client.connections import aclient, client
 from django_redis_components.core.leasing.context_managers import Blocks
-from django_redis_components.core.leasing.lease import Lost
+from django_redis_components.core.leasing.lease import LostEvent
 from django_redis_components.core.leasing.owner import current_owner
-from django_redis_components.core.leasing.renewal_policy import care_for
+from django_redis_components.core.leasing.renewal_policy import renewal_policy_for
 from django_redis_components.core.protocol import Flow, arun, run
 from django_redis_components.core.units import Seconds
 from django_redis_components.semaphores.flows import Holder, PermitHolder
@@ -65,8 +65,8 @@ class Semaphore(Blocks):
     ) -> None:
         self.name = name
         self.limit = limit
-        care = care_for(self, "semaphore", using, timeout, renew, max_lease, on_lost)
-        self._holder = Holder(name, limit, timeout, blocking, blocking_timeout, care, using)
+        policy = renewal_policy_for(self, "semaphore", using, timeout, renew, max_lease, on_lost)
+        self._holder = Holder(name, limit, timeout, blocking, blocking_timeout, policy, using)
         self._using = using
 
     def __repr__(self) -> str:
@@ -151,7 +151,7 @@ class Semaphore(Blocks):
     def lost(self) -> threading.Event:
         """Set from the moment the permit is lost, also when nobody looks at it: it goes by the clock."""
         lease = self._holder.leases.current() or self._holder.leases.newest
-        return lease.lost if lease else Lost()
+        return lease.lost if lease else LostEvent()
 
     def set_limit(self, limit: int | None) -> None:
         """Change the limit for all users of this name at once, whatever they were made with.

@@ -15,7 +15,7 @@ from django_redis_components.core import registry as declared
 from django_redis_components.dashboard import lock_reading, scanning
 from django_redis_components.dashboard.lock_places import place_of
 from django_redis_components.locks import Lock, MultiLock, ReadWriteLock, lock
-from django_redis_components.locks.lock_scripts import PlainCalls
+from django_redis_components.locks.lock_scripts import PlainScripts
 from django_redis_components.semaphores import Semaphore, semaphore
 from tests.dashboard.support import text_of
 from tests.dashboard.test_counting import dump
@@ -55,7 +55,7 @@ def nothing_declared(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def wait_in_line(store: Store, name: str, token: str = "waiter") -> None:
     """Somebody who waits for a lock, as the script leaves it."""
-    run_call(PlainCalls(name, 30).ask(token, True))
+    run_call(PlainScripts(name, 30).ask(token, True))
 
 
 def run_call(call: object) -> None:

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from django_redis_components.core.leasing.renewal import Watch, _extend_all
-from django_redis_components.core.leasing.renewal_policy import care_for
+from django_redis_components.core.leasing.renewal import LeaseWatch, _extend_all
+from django_redis_components.core.leasing.renewal_policy import renewal_policy_for
 from django_redis_components.locks import Lock, MultiLock, ReadWriteLock
-from django_redis_components.locks.base import Holdable
+from django_redis_components.locks.base import BaseLock
 from tests.locks.steps import Steps, flushed
 from tests.support import Store, run_async
 
-KINDS: dict[str, Callable[[], Holdable]] = {
+KINDS: dict[str, Callable[[], BaseLock]] = {
     "lock": lambda: Lock("door"),
     "group": lambda: MultiLock("a", "b", group="doors"),
     "spread": lambda: MultiLock("a", "b"),
@@ -23,7 +23,7 @@ KINDS: dict[str, Callable[[], Holdable]] = {
 
 
 @pytest.fixture(params=KINDS)
-def make(request: pytest.FixtureRequest) -> Callable[[], Holdable]:
+def make(request: pytest.FixtureRequest) -> Callable[[], BaseLock]:
     return KINDS[request.param]
 
 
@@ -84,9 +84,9 @@ def test_a_renewal_by_the_watchdog(store: Store, make) -> None:
     lock = make()
     lock.acquire()
     lease = lock._holder.held()
-    care = care_for(lock, "lock", "default", 60, True, None, None)
+    policy = renewal_policy_for(lock, "lock", "default", 60, True, None, None)
 
-    watch = Watch(care, lease, lock._holder.leases, lock._holder._calls.lengthen, 60_000, 0)
+    watch = LeaseWatch(policy, lease, lock._holder.leases, lock._holder._calls.extend, 60_000, 0)
 
     assert flushed(store, _extend_all([(watch, 60_000)])) in ([1], [True])
 

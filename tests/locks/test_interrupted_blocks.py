@@ -252,7 +252,7 @@ def test_interrupted_block_of_a_reentrant_lock_gives_back_its_own_entry_only(red
             finally:
                 sys.settrace(None)
             assert held.token == token, ctrl_c.where
-            assert held._holder.held().entries == 1, ctrl_c.where
+            assert held._holder.held().depth == 1, ctrl_c.where
         assert held.owned()
     assert not held.locked()
 

@@ -484,7 +484,7 @@ def test_adopt_of_a_token_that_does_not_hold_is_refused(make: Callable[..., Any]
 
 def test_adopt_of_a_lease_that_has_ended_is_refused(make: Callable[..., Any], redis_server: Store) -> None:
     first, second = make(timeout=1), make()
-    if first._holder._care is not None:
+    if first._holder._policy is not None:
         pytest.skip("a renewed lease does not end")
     first.acquire()
     token = first.token

@@ -8,17 +8,17 @@ import pytest
 
 from django_redis_components.core.protocol import Wait
 from django_redis_components.locks import Lock, LockLost, LockNotAcquired, LockNotOwned, ReadWriteLock
-from django_redis_components.locks.base import Holdable
+from django_redis_components.locks.base import BaseLock
 from django_redis_components.taskqueue import SoftTimeLimitExceeded
 from tests.locks.steps import Steps
 from tests.support import Proxy, Store, eventually, run_async, run_together
 
 
-def read(**options: object) -> Holdable:
+def read(**options: object) -> BaseLock:
     return ReadWriteLock("page", **options).read()
 
 
-def write(**options: object) -> Holdable:
+def write(**options: object) -> BaseLock:
     return ReadWriteLock("page", **options).write()
 
 
@@ -33,7 +33,7 @@ def line(store: Store) -> list[bytes]:
     return store.raw.zrange(key(store, "queue"), 0, -1)
 
 
-def queued(lock: Holdable) -> Steps:
+def queued(lock: BaseLock) -> Steps:
     """One who stands in line and is about to wait for the bell."""
     steps = Steps(lock._holder.acquire())
     steps.go()

@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from django_redis_components.locks import Lock, MultiLock, NotEnoughReplicas, ReadWriteLock
-from django_redis_components.locks.base import Holdable
+from django_redis_components.locks.base import BaseLock
 from example_project.localserver import LocalServer
 from tests.locks.steps import Steps
 from tests.support import Store, eventually, run_async
@@ -68,7 +68,7 @@ def test_the_grant_is_asked_for_also_on_another_connection(own_server: Store, re
     assert isinstance(steps.error, NotEnoughReplicas)
 
 
-def a_reader(name: str, *, min_replicas: int) -> Holdable:
+def a_reader(name: str, *, min_replicas: int) -> BaseLock:
     return ReadWriteLock(name, min_replicas=min_replicas).read()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from django_redis_components.locks import Lock, MultiLock, ReadWriteLock
-from django_redis_components.locks.base import Holdable
+from django_redis_components.locks.base import BaseLock
 from tests.locks.contenders import Contender, contend
 from tests.support import Store
 
@@ -13,7 +13,7 @@ CROWD = 8
 MOVES = 600
 
 
-def contender(lock: Holdable, *names: str) -> Contender:
+def contender(lock: BaseLock, *names: str) -> Contender:
     return Contender((lock._holder.acquire, lock._holder.release), names or ("all",))
 
 

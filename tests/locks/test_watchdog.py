@@ -47,7 +47,7 @@ def renew_now(held: Lock) -> None:
     """Let the next renewal be due, and wait until it was made: a short lease would measure the machine."""
     lease = held._holder.held()
     before = lease.deadline
-    watchdog.watchdog.hurry(lease)
+    watchdog.watchdog.recheck(lease)
     eventually(lambda: lease.deadline > before)
 
 
@@ -254,7 +254,7 @@ def test_a_callback_that_asks_an_object_that_others_use_is_told_of_the_lost_leas
     def take_it_and_let_the_first_know() -> bool:
         shared.acquire()
         mine.mark_lost()
-        watchdog.watchdog.hurry(mine)
+        watchdog.watchdog.recheck(mine)
         eventually(lambda: told == [mine.token, shared])
         is_owned = shared.owned()
         shared.release()
@@ -269,7 +269,7 @@ def test_a_server_that_hangs_costs_no_lease_on_another(own_server: Store, redis_
     hanging, other = Lock("door", timeout=60, renew=True, using="other"), Lock("window", timeout=60, renew=True)
     with stopped(own_server, hanging), other:
         watch = watchdog.watchdog._watches[hanging._holder.held()]
-        watchdog.watchdog.hurry(watch.lease)
+        watchdog.watchdog.recheck(watch.lease)
         eventually(lambda: watch.asks)
 
         renew_now(other)
@@ -315,7 +315,7 @@ def test_without_further_threads_leases_are_renewed_and_losses_told_all_the_same
         patch.setattr(threading.Thread, "start", no_more_threads)
         renew_now(held)
         redis_server.raw.delete(key_of(redis_server))
-        watchdog.watchdog.hurry(held._holder.held())
+        watchdog.watchdog.recheck(held._holder.held())
 
         eventually(lambda: told)
 
@@ -411,7 +411,7 @@ def test_many_leases_are_renewed_by_one_thread(redis_server: Store) -> None:
     deadlines = [held._holder.held().deadline for held in locks]
 
     for held in locks:
-        watchdog.watchdog.hurry(held._holder.held())
+        watchdog.watchdog.recheck(held._holder.held())
 
     eventually(lambda: all(held._holder.held().deadline > old for held, old in zip(locks, deadlines, strict=True)))
     threads = [thread for thread in threading.enumerate() if thread.name == "redis-lease-watchdog"]
@@ -423,7 +423,7 @@ def test_many_leases_are_renewed_by_one_thread(redis_server: Store) -> None:
 def test_the_thread_goes_on_after_a_mistake_of_its_own(
     redis_server: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    genuine = watchdog.Watchdog._renew
+    genuine = watchdog.LeaseRenewer._renew
     mistakes = iter([True])
 
     def once(self: object, *args: object) -> None:
@@ -431,7 +431,7 @@ def test_the_thread_goes_on_after_a_mistake_of_its_own(
             raise LookupError("a mistake")
         genuine(self, *args)
 
-    monkeypatch.setattr(watchdog.Watchdog, "_renew", once)
+    monkeypatch.setattr(watchdog.LeaseRenewer, "_renew", once)
     with Lock("door", timeout=60, renew=True) as held:
         renew_now(held)
 
@@ -455,7 +455,7 @@ def test_a_lost_lease_that_nobody_looks_after_is_not_hurried(redis_server: Store
     held = Lock("door")
     held.acquire()
 
-    watchdog.watchdog.hurry(held._holder.held())
+    watchdog.watchdog.recheck(held._holder.held())
 
     assert held.owned()
     held.release()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from django_redis_components.core.leasing.renewal import Watch, _extend_all
-from django_redis_components.core.leasing.renewal_policy import care_for
+from django_redis_components.core.leasing.renewal import LeaseWatch, _extend_all
+from django_redis_components.core.leasing.renewal_policy import renewal_policy_for
 from django_redis_components.semaphores import Semaphore
 from tests.locks.steps import Steps, flushed
 from tests.support import Store, run_async
@@ -70,9 +70,9 @@ def test_a_renewal_by_the_watchdog(store: Store) -> None:
     semaphore = pool()
     semaphore.acquire()
     lease = semaphore._holder.held()
-    care = care_for(semaphore, "semaphore", "default", 60, True, None, None)
+    policy = renewal_policy_for(semaphore, "semaphore", "default", 60, True, None, None)
 
-    watch = Watch(care, lease, semaphore._holder._queue.leases, semaphore._holder._lengthen, 60_000, 0)
+    watch = LeaseWatch(policy, lease, semaphore._holder._queue.leases, semaphore._holder._extend_calls, 60_000, 0)
 
     assert flushed(store, _extend_all([(watch, 60_000)])) == [1]
 

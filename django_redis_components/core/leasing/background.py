@@ -6,11 +6,11 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-#: Seconds that a thread stays for the next errand when it has none.
+#: Seconds that a thread stays for the next job when it has none.
 LINGER_S = 5.0
 
 
-class Errands:
+class BackgroundRunner:
     """Does one thing after the other in a daemon thread, which begins with the first and ends when idle."""
 
     def __init__(self, name: str) -> None:
@@ -20,7 +20,7 @@ class Errands:
         self._waiting: deque[Callable[[], object]] = deque()
         self._thread: threading.Thread | None = None
 
-    def add(self, errand: Callable[[], object]) -> None:
+    def add(self, job: Callable[[], object]) -> None:
         """Have this done; it must not raise.
 
         Raises:
@@ -29,12 +29,12 @@ class Errands:
         with self._changed:
             if self._thread is None:
                 self._thread = started(self._run, self._name)
-            self._waiting.append(errand)
+            self._waiting.append(job)
             self._changed.notify()
 
     def _run(self) -> None:
-        while (errand := self._next()) is not None:
-            errand()
+        while (job := self._next()) is not None:
+            job()
 
     def _next(self) -> Callable[[], object] | None:
         with self._changed:

@@ -18,9 +18,9 @@ DRIFT = 0.001
 ROUNDING_S = 0.002
 
 
-def deadline_of(asked_at: float, ttl_ms: int) -> float:
-    """Until when (monotonic seconds) a lease of `ttl_ms`, asked for at `asked_at`, is surely ours."""
-    return asked_at + ttl_ms / 1_000 * (1 - DRIFT) - ROUNDING_S
+def local_deadline(requested_at: float, ttl_ms: int) -> float:
+    """Until when (monotonic seconds) a lease of `ttl_ms`, asked for at `requested_at`, is surely ours."""
+    return requested_at + ttl_ms / 1_000 * (1 - DRIFT) - ROUNDING_S
 
 
 class _Process:
@@ -45,8 +45,8 @@ class Lease:
         token: what the server knows it by.
         deadline: monotonic seconds until which it is surely ours.
         grant: what the script granted (a lock's fencing token).
-        entries: how often its holder has entered; it is given back when the last one leaves.
-        returning: giving it back was tried, and whether that was executed is not known.
+        depth: how often its holder has entered; it is given back when the last one leaves.
+        release_unknown: giving it back was tried, and whether that was executed is not known.
         owner: whose it is; None when nobody has it any more.
         stack, origin, number: where `OwnedLeases` keeps it, of which object, and its place among all grants.
     """
@@ -55,14 +55,14 @@ class Lease:
         "_event",
         "_lost",
         "deadline",
-        "entries",
+        "depth",
         "grant",
-        "is_returned",
+        "is_released",
         "number",
         "origin",
         "owner",
         "pid",
-        "returning",
+        "release_unknown",
         "stack",
         "token",
     )
@@ -76,34 +76,34 @@ class Lease:
         self.stack: list[Lease] = []
         self.origin: object = None
         self.number = 0
-        self.entries = 1
-        self.returning = False
-        self.is_returned = False
+        self.depth = 1
+        self.release_unknown = False
+        self.is_released = False
         self._lost = False
-        self._event: Lost | None = None
+        self._event: LostEvent | None = None
 
     @property
-    def is_overdue(self) -> bool:
+    def has_expired(self) -> bool:
         """Whether the local deadline has passed."""
         return time.monotonic() >= self.deadline
 
     @property
     def is_lost(self) -> bool:
         """Whether it ended without being given back."""
-        return self._lost or (not self.is_returned and self.is_overdue)
+        return self._lost or (not self.is_released and self.has_expired)
 
     @property
     def remaining_s(self) -> float:
         """Seconds for which it is surely ours."""
-        if self._lost or self.is_returned or self.returning:
+        if self._lost or self.is_released or self.release_unknown:
             return 0.0
         return max(0.0, self.deadline - time.monotonic())
 
     @property
-    def lost(self) -> Lost:
+    def lost(self) -> LostEvent:
         """The event for this lease, made when first asked for."""
         if self._event is None:
-            self._event = Lost(self)
+            self._event = LostEvent(self)
         return self._event
 
     def renew(self, deadline: float) -> None:
@@ -115,9 +115,9 @@ class Lease:
         self._lost = True
         self._wake()
 
-    def mark_returned(self) -> None:
+    def mark_released(self) -> None:
         """It was given back."""
-        self.is_returned = True
+        self.is_released = True
         self._wake()
 
     def _wake(self) -> None:
@@ -125,7 +125,7 @@ class Lease:
             self._event.set()
 
 
-class Lost(threading.Event):
+class LostEvent(threading.Event):
     """Set from the moment a lease is lost, be it by the server's word or by the local deadline.
 
     Nobody sets it at the deadline: `is_set` and `wait` look at the clock.
@@ -153,4 +153,4 @@ class Lost(threading.Event):
 
 def is_held(lease: Lease) -> Lease | None:
     """The lease, unless it was given back or is a parent process's."""
-    return None if lease.is_returned or lease.pid != _process.pid else lease
+    return None if lease.is_released or lease.pid != _process.pid else lease

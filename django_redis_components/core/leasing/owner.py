@@ -136,7 +136,7 @@ class Records(dict[Owner, _Record]):
     def _sweep(self) -> None:
         """Drop the records of ended owners that have nothing left to take over."""
         for owner, record in self.copy().items():
-            if has_ended(owner) and all(lease.is_overdue for lease in record.leases):
+            if has_ended(owner) and all(lease.has_expired for lease in record.leases):
                 self.pop(owner, None)
         self.sweep_at = 2 * len(self) + SWEEP_AT
 
@@ -171,7 +171,7 @@ class OwnedLeases:
         record.asked = 0
         stack = record.leases
         if stack:
-            stack[:] = [old for old in stack if not old.is_overdue]
+            stack[:] = [old for old in stack if not old.has_expired]
         stack.append(lease)
         lease.stack = stack
         lease.owner = acquisition.owner
@@ -206,7 +206,7 @@ class OwnedLeases:
                 lease.stack.append(lease)
         return lease
 
-    def same_as(self, lease: Lease) -> list[Lease]:
+    def with_same_token(self, lease: Lease) -> list[Lease]:
         """Other leases under the same token: those of previous owners, for it has one owner at a time."""
         found = [old for record in self.records.copy().values() for old in record.leases]
         return [old for old in found if old.token == lease.token and old is not lease]
@@ -221,7 +221,7 @@ class OwnedLeases:
         if lost:
             lease.mark_lost()
         else:
-            lease.mark_returned()
+            lease.mark_released()
 
     @contextlib.contextmanager
     def shown(self, lease: Lease) -> Iterator[None]:

@@ -30,13 +30,13 @@ from django_redis_components.core.client.connections import client
 from django_redis_components.core.client.slot_migration import slot_wait_limit
 from django_redis_components.core.decorators import refuse_awaitable
 from django_redis_components.core.exceptions import RedisComponentsError
-from django_redis_components.core.leasing.background import Errands, started
-from django_redis_components.core.leasing.lease import Lease, deadline_of
+from django_redis_components.core.leasing.background import BackgroundRunner, started
+from django_redis_components.core.leasing.lease import Lease, local_deadline
 from django_redis_components.core.leasing.owner import OwnedLeases
 from django_redis_components.core.protocol import Batch, Call, Flow, run
 
 if TYPE_CHECKING:
-    from django_redis_components.core.leasing.renewal_policy import Care
+    from django_redis_components.core.leasing.renewal_policy import RenewalPolicy
 
 #: A lease is renewed when this share of it has passed: two tries may fail before it is lost.
 RENEW_AFTER = 1 / 3
@@ -50,28 +50,28 @@ LINGER_S = 5.0
 _log = logging.getLogger(__name__)
 
 #: What renews a lease: the calls for a token and milliseconds. All of them must succeed.
-Lengthen = Callable[[str, int], Sequence[Call]]
+ExtendCalls = Callable[[str, int], Sequence[Call]]
 
 
 @dataclasses.dataclass(slots=True, eq=False)
-class Watch:
+class LeaseWatch:
     """One lease that is looked after.
 
     Attributes:
-        care: how.
+        policy: how.
         lease: what is renewed.
         leases: where it stands.
-        lengthen: what renews it.
+        extend: what renews it.
         ttl_ms: milliseconds of the lease.
         renew_until: monotonic seconds until which it may be renewed.
         due: monotonic seconds at which there is something to do.
         asks: whether a renewal is under way.
     """
 
-    care: Care
+    policy: RenewalPolicy
     lease: Lease
     leases: OwnedLeases
-    lengthen: Lengthen
+    extend: ExtendCalls
     ttl_ms: int
     renew_until: float
     due: float = 0.0
@@ -93,7 +93,7 @@ class Watch:
         return int(min(self.ttl_ms, left_ms)) if left_ms >= 1 else 0
 
 
-class Watchdog:
+class LeaseRenewer:
     """Looks after the leases of one process."""
 
     def __init__(self) -> None:
@@ -105,11 +105,11 @@ class Watchdog:
         # may leave the lock held, and then no lease of the process would be renewed any more.
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
-        self._watches: dict[Lease, Watch] = {}
+        self._watches: dict[Lease, LeaseWatch] = {}
         self._thread: threading.Thread | None = None
-        self._renewers: dict[str, Errands] = {}
+        self._renewers: dict[str, BackgroundRunner] = {}
 
-    def watch(self, watch: Watch) -> None:
+    def watch(self, watch: LeaseWatch) -> None:
         """Look after a lease from now on.
 
         Raises:
@@ -122,11 +122,11 @@ class Watchdog:
             self._watches[watch.lease] = watch
             self._changed.notify()
 
-    def unwatch(self, lease: Lease) -> Watch | None:
+    def stop(self, lease: Lease) -> LeaseWatch | None:
         """Leave a lease alone: it is being given back. What the server says of it from now on is ignored."""
         return self._watches.pop(lease, None)
 
-    def hurry(self, lease: Lease) -> None:
+    def recheck(self, lease: Lease) -> None:
         """Look at a lease now: its holder has learnt that it is lost."""
         with self._lock:
             watch = self._watches.get(lease)
@@ -138,7 +138,7 @@ class Watchdog:
         while (due := self._wait()) is not None:
             self._careful(due, self._look_after, due)
 
-    def _careful(self, watches: Iterable[Watch], do: Callable[..., None], *args: object) -> None:
+    def _careful(self, watches: Iterable[LeaseWatch], do: Callable[..., None], *args: object) -> None:
         """Do something for these watches; a mistake in it costs a try, and never the thread."""
         try:
             do(*args)
@@ -150,7 +150,7 @@ class Watchdog:
         with self._changed:
             self._changed.notify()
 
-    def _wait(self) -> list[Watch] | None:
+    def _wait(self) -> list[LeaseWatch] | None:
         """The watches that are due, after waiting for them; None when there are no more leases."""
         with self._changed:
             if not self._watches:
@@ -162,38 +162,38 @@ class Watchdog:
             now = time.monotonic()
             return [watch for watch in list(self._watches.values()) if watch.due <= now]
 
-    def _look_after(self, due: Iterable[Watch]) -> None:
-        renewals: dict[str, list[tuple[Watch, int]]] = defaultdict(list)
+    def _look_after(self, due: Iterable[LeaseWatch]) -> None:
+        renewals: dict[str, list[tuple[LeaseWatch, int]]] = defaultdict(list)
         for watch in due:
             wanted_ms = watch.wanted_ms()
-            if watch.care.owner() is None or watch.lease.is_returned:
-                self.unwatch(watch.lease)
+            if watch.policy.owner() is None or watch.lease.is_released:
+                self.stop(watch.lease)
             elif watch.lease.is_lost:
                 self._lost(watch)
             else:
                 watch.due = watch.lease.deadline
                 if wanted_ms and not watch.asks:
-                    renewals[watch.care.using].append((watch, wanted_ms))
+                    renewals[watch.policy.using].append((watch, wanted_ms))
         for using, each in renewals.items():
             self._have_renewed(using, each)
 
-    def _have_renewed(self, using: str, renewals: list[tuple[Watch, int]]) -> None:
+    def _have_renewed(self, using: str, renewals: list[tuple[LeaseWatch, int]]) -> None:
         """Let the thread of this connection renew these."""
         watches = [watch for watch, _ in renewals]
         for watch in watches:
             watch.asks = True
-        renewer = self._renewers.setdefault(using, Errands(f"redis-lease-renewal-{using}"))
+        renewer = self._renewers.setdefault(using, BackgroundRunner(f"redis-lease-renewal-{using}"))
         try:
             renewer.add(partial(self._careful, watches, self._renew_all, using, renewals))
         except RuntimeError:  # no more threads: better late than never
             self._renew_all(using, renewals)
 
-    def _renew_all(self, using: str, renewals: list[tuple[Watch, int]]) -> None:
+    def _renew_all(self, using: str, renewals: list[tuple[LeaseWatch, int]]) -> None:
         for start in range(0, len(renewals), BATCH):
             self._renew(using, renewals[start : start + BATCH])
 
-    def _renew(self, using: str, renewals: list[tuple[Watch, int]]) -> None:
-        asked_at = time.monotonic()
+    def _renew(self, using: str, renewals: list[tuple[LeaseWatch, int]]) -> None:
+        requested_at = time.monotonic()
         try:
             with slot_wait_limit(0):  # tried again soon anyway, and leases in other slots must not wait for this one
                 replies = run(client(using), _extend_all(renewals))
@@ -202,29 +202,31 @@ class Watchdog:
         for (watch, wanted_ms), reply in zip(renewals, replies, strict=True):
             watch.asks = False
             if isinstance(reply, Exception):
-                _log.warning("The lease of %s was not renewed, and will be tried again: %s", watch.care.owner(), reply)
+                _log.warning(
+                    "The lease of %s was not renewed, and will be tried again: %s", watch.policy.owner(), reply
+                )
                 watch.wait_after_error()
             elif reply:
-                watch.lease.renew(deadline_of(asked_at, wanted_ms))
+                watch.lease.renew(local_deadline(requested_at, wanted_ms))
                 watch.plan()
             else:
                 self._lost(watch)
 
-    def _lost(self, watch: Watch) -> None:
+    def _lost(self, watch: LeaseWatch) -> None:
         """Tell the holder, unless it has let go meanwhile."""
-        if self.unwatch(watch.lease) is None:
+        if self.stop(watch.lease) is None:
             return
         watch.lease.mark_lost()
-        owner = watch.care.owner()
+        owner = watch.policy.owner()
         _log.warning("The lease of %s is lost while its holder works.", owner)
-        if watch.care.on_lost is not None and owner is not None:
+        if watch.policy.on_lost is not None and owner is not None:
             try:
-                started(_tell, "redis-lease-lost", watch, watch.care.on_lost, owner)
+                started(_tell, "redis-lease-lost", watch, watch.policy.on_lost, owner)
             except RuntimeError:  # no more threads
-                _tell(watch, watch.care.on_lost, owner)
+                _tell(watch, watch.policy.on_lost, owner)
 
 
-def _tell(watch: Watch, on_lost: Callable[..., object], owner: object) -> None:
+def _tell(watch: LeaseWatch, on_lost: Callable[..., object], owner: object) -> None:
     """Call the site's function. What it asks the owner, which may hold others, is asked of the lost lease."""
     try:
         with watch.leases.shown(watch.lease):
@@ -255,8 +257,8 @@ def _send(calls: Sequence[Call]) -> Flow[None]:
     yield Batch(calls)
 
 
-def _extend_all(renewals: list[tuple[Watch, int]]) -> Flow[list[object]]:
-    calls = [watch.lengthen(watch.lease.token, wanted_ms) for watch, wanted_ms in renewals]
+def _extend_all(renewals: list[tuple[LeaseWatch, int]]) -> Flow[list[object]]:
+    calls = [watch.extend(watch.lease.token, wanted_ms) for watch, wanted_ms in renewals]
     replies = iter((yield Batch([call for each in calls for call in each], return_exceptions=True)))
     return [_verdict([next(replies) for _ in each]) for each in calls]
 
@@ -267,7 +269,7 @@ def _verdict(replies: list[object]) -> object:
 
 
 #: The watchdog of this process.
-watchdog = Watchdog()
+watchdog = LeaseRenewer()
 
 
 os.register_at_fork(after_in_child=watchdog.forget)

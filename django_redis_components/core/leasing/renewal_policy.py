@@ -11,12 +11,12 @@ from collections.abc import Callable
 from django_redis_components.core.decorators import refuse_coroutine_function
 from django_redis_components.core.leasing.lease import Lease
 from django_redis_components.core.leasing.owner import OwnedLeases
-from django_redis_components.core.leasing.renewal import Lengthen, Watch, watchdog
+from django_redis_components.core.leasing.renewal import ExtendCalls, LeaseWatch, watchdog
 from django_redis_components.core.units import Seconds, check_flag, to_seconds
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Care:
+class RenewalPolicy:
     """How the leases of an object are looked after.
 
     Attributes:
@@ -31,12 +31,12 @@ class Care:
     max_s: float
     on_lost: Callable[..., object] | None
 
-    def begin(self, lease: Lease, leases: OwnedLeases, lengthen: Lengthen, ttl_ms: int) -> None:
+    def begin(self, lease: Lease, leases: OwnedLeases, extend: ExtendCalls, ttl_ms: int) -> None:
         """Look after a lease that was just granted, and stands in `leases`."""
-        watchdog.watch(Watch(self, lease, leases, lengthen, ttl_ms, time.monotonic() + self.max_s))
+        watchdog.watch(LeaseWatch(self, lease, leases, extend, ttl_ms, time.monotonic() + self.max_s))
 
 
-def care_for(
+def renewal_policy_for(
     owner: object,
     kind: str,
     using: str,
@@ -44,7 +44,7 @@ def care_for(
     renew: bool,
     max_lease: Seconds | None,
     on_lost: Callable[..., object] | None,
-) -> Care | None:
+) -> RenewalPolicy | None:
     """How the leases of `owner`, a "lock" or the like, are to be looked after; None: not at all.
 
     Raises:
@@ -53,7 +53,7 @@ def care_for(
     """
     max_s = _renewal_s(timeout, check_flag(renew, "renew"), max_lease)
     _check_callback(on_lost, kind)
-    return Care(weakref.ref(owner), using, max_s, on_lost) if max_s or on_lost is not None else None
+    return RenewalPolicy(weakref.ref(owner), using, max_s, on_lost) if max_s or on_lost is not None else None
 
 
 def _renewal_s(timeout: Seconds, renew: bool, max_lease: Seconds | None) -> float:

@@ -24,7 +24,7 @@ from redis.exceptions import ConnectionError, RedisError, TimeoutError
 
 from django_redis_components.core.client.retry import AUTHENTICATION_ERRORS, NOT_EXECUTED_ERRORS
 from django_redis_components.core.exceptions import RedisComponentsError
-from django_redis_components.core.leasing.lease import Lease, deadline_of
+from django_redis_components.core.leasing.lease import Lease, local_deadline
 from django_redis_components.core.leasing.owner import Acquisition, OwnedLeases
 from django_redis_components.core.protocol import BlockingPop, BoundedSlotWait, Call, Flow, Sleep, Wait
 from django_redis_components.core.units import Seconds, check_flag, to_seconds
@@ -35,7 +35,7 @@ HANDOFF_MS = 2_000
 #: Hand-off times of silence after which a waiter is offered nothing and is not shown; it keeps its place.
 LIVENESS_HANDOFFS = 3
 #: Seconds after which a request that was cut off on its way has surely arrived or never will.
-STRAGGLER_S = 0.1
+IN_FLIGHT_S = 0.1
 #: Seconds that a cancelled caller waits for a Cluster slot that is being moved. Its place and hand-off expire anyway.
 ABANDON_S = HANDOFF_MS / 1_000
 #: Seconds after which the reply to the first request may arrive although `blocking_timeout` is shorter: a free lock
@@ -44,7 +44,7 @@ GRACE_S = 0.005
 #: Replies in succession that may be so late that the lease they grant is over: then the answer is no.
 LATE_REPLIES = 3
 #: What a release replies when it has handed over and others wait, so that `confirm` is to follow.
-HANDED_OVER = 2
+HANDED_OFF = 2
 
 
 def liveness_ms() -> int:
@@ -145,7 +145,7 @@ class WaitQueue:
             suffix, token: what the lease is to be known by; None makes a token, which ends in the suffix.
             refused: told the first and last number of a refusal; it may raise an error of this package.
         """
-        mine = self.new_token(suffix) if token is None else token
+        mine = self.next_token(suffix) if token is None else token
         attempt = _Attempt(base, acquire, abandon, mine, wait_limit_s)
         self.leases.ask(acquisition)
         try:
@@ -185,10 +185,10 @@ class WaitQueue:
                 except (ConnectionError, TimeoutError) as exc:
                     reply = yield from _repeated(call, lease, exc)
                 begun, ours = True, bool(reply) and ours
-                if reply == HANDED_OVER and isinstance(call, ReleaseCall):
+                if reply == HANDED_OFF and isinstance(call, ReleaseCall):
                     confirmations.append(call.confirm)
         except (RedisError, RedisComponentsError):
-            lease.returning |= begun
+            lease.release_unknown |= begun
             raise
         except BaseException as exc:
             self.leases.returned(lease)
@@ -197,7 +197,7 @@ class WaitQueue:
                     with contextlib.suppress(RedisError):
                         yield _again(call)
             raise
-        done = ours or (lease.returning and not lease.is_overdue)
+        done = ours or (lease.release_unknown and not lease.has_expired)
         self.leases.returned(lease, lost=not done)
         for confirm in confirmations:
             with contextlib.suppress(RedisError):  # the waiters look after it themselves, later
@@ -214,10 +214,10 @@ class WaitQueue:
                 if refused is not None:
                     refused(reply[0], reply[-1])
                 return None
-            lease = Lease(token, deadline_of(attempt.asked_at, self._ttl_ms), reply[0])
+            lease = Lease(token, local_deadline(attempt.requested_at, self._ttl_ms), reply[0])
             if attempt.is_late():
                 break
-            if not lease.is_overdue:
+            if not lease.has_expired:
                 return lease
         yield from attempt.give_up()
         return None
@@ -226,11 +226,11 @@ class WaitQueue:
         """The server may have granted something to this token; the next request is to find it."""
         self._unsettled.append((os.getpid(), token))
 
-    def new_token(self, suffix: str = "") -> str:
+    def next_token(self, suffix: str = "") -> str:
         """A token for the next request: one of those that are unsettled, or a new one."""
         if not self._unsettled:
-            return fresh_token(suffix)
-        return self.unsettled_token(suffix) or fresh_token(suffix)
+            return new_token(suffix)
+        return self.unsettled_token(suffix) or new_token(suffix)
 
     def unsettled_token(self, suffix: str = "") -> str | None:
         """One of the tokens that are unsettled, which is then the caller's to settle; None when there is none."""
@@ -246,10 +246,10 @@ class _Attempt:
     """One `acquire` under way: its token, its time limit, and the blocking command that wakes it.
 
     Attributes:
-        asked_at: when the last request was sent (monotonic seconds).
+        requested_at: when the last request was sent (monotonic seconds).
     """
 
-    __slots__ = ("_abandon", "_acquire", "_base", "_deadline", "_is_sure", "_limit_s", "_pop", "_token", "asked_at")
+    __slots__ = ("_abandon", "_acquire", "_base", "_deadline", "_is_sure", "_limit_s", "_pop", "_token", "requested_at")
 
     def __init__(
         self,
@@ -259,13 +259,13 @@ class _Attempt:
         token: str,
         wait_limit_s: float,
     ) -> None:
-        self.asked_at = time.monotonic()
+        self.requested_at = time.monotonic()
         self._base = base
         self._acquire = acquire
         self._abandon = abandon
         self._token = token
         self._limit_s = wait_limit_s
-        self._deadline = self.asked_at + wait_limit_s
+        self._deadline = self.requested_at + wait_limit_s
         self._pop: BlockingPop | None = None
         #: Whether a place or a grant that is found is all there can be. Not so for a waiter that is cut off while it
         #: asks again.
@@ -274,7 +274,7 @@ class _Attempt:
     def ask(self) -> Flow[Sequence[int]]:
         """Ask, and wait and ask again, until granted, refused for good, or late. The last reply."""
         while True:
-            self.asked_at = time.monotonic()
+            self.requested_at = time.monotonic()
             reply: Sequence[int] = yield self._bounded(self._acquire(self._token, self._limit_s > 0))
             self._is_sure = True
             if reply[0] or not self._limit_s:
@@ -296,7 +296,7 @@ class _Attempt:
     def give_up(self) -> Flow[None]:
         """Leave the queue, and give back what was granted."""
         self.close()  # before others are woken, for it might read what is meant for them
-        yield self._bounded(self._abandon(self._token), STRAGGLER_S)
+        yield self._bounded(self._abandon(self._token), IN_FLIGHT_S)
 
     def abandon_surely(self) -> Flow[None]:
         """Cancelled or interrupted: leave nothing behind, not even by a request that is still under way."""
@@ -304,7 +304,7 @@ class _Attempt:
         with contextlib.suppress(RedisError):
             if (yield BoundedSlotWait(ABANDON_S, self._abandon(self._token))) and self._is_sure:
                 return
-            yield Sleep(STRAGGLER_S)
+            yield Sleep(IN_FLIGHT_S)
             yield BoundedSlotWait(ABANDON_S, self._abandon(self._token))
 
     def close(self) -> None:
@@ -325,7 +325,7 @@ class _Attempt:
         return BoundedSlotWait(until - time.monotonic(), BoundedCall(call.script, call.keys, call.args, until))
 
 
-def fresh_token(suffix: str = "") -> str:
+def new_token(suffix: str = "") -> str:
     """A token that nobody has used."""
     return os.urandom(16).hex() + suffix
 
@@ -334,7 +334,7 @@ def _repeated(call: Call, lease: Lease, error: RedisError) -> Flow[object]:
     """The reply to a release whose first reply was lost."""
     if isinstance(error, (*AUTHENTICATION_ERRORS, *NOT_EXECUTED_ERRORS)):
         raise error  # nothing was executed
-    lease.returning = True
+    lease.release_unknown = True
     return (yield _again(call))
 
 

@@ -95,7 +95,7 @@ def take_out(guard: str) -> None:
     if guard == "resource":
         board.FENCED_WRITE = board.FENCED_WRITE.replace("return 0", "")
     elif guard == "deadline":
-        leases.Lease.is_overdue = property(lambda lease: False)
+        leases.Lease.has_expired = property(lambda lease: False)
     elif guard:
         for edit in GUARDS[guard]:
             break_script("semaphores" if guard == "permits" else "locks", *edit)
