@@ -176,7 +176,7 @@ class TaskQueueSettings:
     enqueue_on_commit: bool = _option(False, boolean)
     #: Seconds for which failed tasks are kept for inspection and retry.
     failed_ttl_s: float = _duration(7 * 86_400.0)
-    #: How many failed tasks a queue keeps; the oldest go first. Parked ones are kept until somebody decides.
+    #: How many failed tasks a queue keeps; the oldest go first. Unregistered ones are kept until somebody decides.
     failed_limit: int = _option(10_000, integer(1, 10_000_000))
     #: Seconds that SIGTERM gives running tasks to finish before they go back to the queue.
     grace_s: float = _duration(25.0, zero=True)

@@ -77,7 +77,7 @@ def _depth(queue: QueueDepth) -> dict[str, Any]:
         "scheduled": queue.scheduled,
         "running": queue.running,
         "failed": queue.failed,
-        "parked": queue.parked,
+        "unregistered": queue.unregistered,
         "oldest_age_s": queue.oldest_age_s,
         "next_due_at": time_figure(queue.next_due_at),
         "paused": _pause(queue.paused),

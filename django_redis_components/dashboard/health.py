@@ -47,7 +47,7 @@ def problems(snapshot: Snapshot) -> list[Problem]:
     if snapshot.schedules is not None:
         found.extend(_at_most(list(_overdue(snapshot.schedules))))
     if queues is not None:
-        for kind in (_unserved, _evicting, _pollerless, _late, _lost, _parked, _paused, _cut_off):
+        for kind in (_unserved, _evicting, _pollerless, _late, _lost, _unregistered, _paused, _cut_off):
             found.extend(_at_most(list(kind(queues))))
     return found
 
@@ -157,16 +157,16 @@ def worker_name(worker: WorkerInfo) -> str:
     return f"{worker.host} ({worker.pid})" if worker.pid else worker.id
 
 
-def _parked(overview: Overview) -> Iterator[Problem]:
+def _unregistered(overview: Overview) -> Iterator[Problem]:
     for queue in overview.queues:
-        if queue.parked:
+        if queue.unregistered:
             text = ngettext(
-                "Queue %(queue)s: %(count)s task is parked, because its worker does not know its name.",
-                "Queue %(queue)s: %(count)s tasks are parked, because their workers do not know their names.",
-                queue.parked,
-            ) % {"queue": queue.name, "count": wording.number(queue.parked)}
-            advice = _("They go back to their queue when a worker starts whose code has them:")
-            yield Problem("parked", text, advice, worker_command(queue.name))
+                "Queue %(queue)s: %(count)s task has a name that no worker has registered.",
+                "Queue %(queue)s: %(count)s tasks have names that no worker has registered.",
+                queue.unregistered,
+            ) % {"queue": queue.name, "count": wording.number(queue.unregistered)}
+            advice = _("They are requeued when a worker starts that has registered them:")
+            yield Problem("unregistered", text, advice, worker_command(queue.name))
 
 
 def _paused(overview: Overview) -> Iterator[Problem]:

@@ -94,7 +94,7 @@ def _depth_tiles(depth: QueueDepth) -> Iterable[Tile]:
     )
     yield Tile(pgettext("tasks", "Running"), number(depth.running))
     yield Tile(pgettext("tasks", "Failed"), number(depth.failed))
-    yield Tile(pgettext("tasks", "Parked"), number(depth.parked))
+    yield Tile(pgettext("tasks", "Unregistered"), number(depth.unregistered))
 
 
 def _pace_tiles(snapshot: QueueSnapshot) -> Iterable[Tile]:

@@ -98,7 +98,7 @@ def total_row(overview: Overview) -> QueueRow:
         scheduled=sum(queue.scheduled for queue in queues),
         running=sum(queue.running for queue in queues),
         failed=sum(queue.failed for queue in queues),
-        parked=sum(queue.parked for queue in queues),
+        unregistered=sum(queue.unregistered for queue in queues),
         oldest_age_s=max((queue.oldest_age_s for queue in queues if queue.oldest_age_s is not None), default=None),
         limited=sum(queue.limited for queue in queues),
         waiting=sum(queue.waiting for queue in queues),
@@ -158,7 +158,7 @@ def _row(queue: QueueDepth, live: int, now: datetime, *, unserved: bool = False)
         _count(queue.waiting),
         _count(queue.running),
         _count(queue.failed),
-        _count(queue.parked, alarming=queue.parked > 0),
+        _count(queue.unregistered, alarming=queue.unregistered > 0),
         _count(live, alarming=unserved),
     ]
     return QueueRow(queue.name, "", pause_words(queue.paused, now) if queue.paused else "", cells)

@@ -109,29 +109,29 @@ class Desk:
         return depth.ready + depth.scheduled
 
     def purge(self, name: str) -> Answer:
-        """Take away all that waits in a queue, and say how to undo it."""
+        """Remove all pending tasks of a queue, and print the command that restores them."""
         purge = self._queue(name).purge()
         data = {
             "queue": name,
             "purged": purge.count,
-            "bin": purge.id if purge.count else None,
+            "purge_id": purge.id if purge.count else None,
             "waiting": purge.waiting,
         }
         note = f"Left alone: {_tasks(purge.waiting)} of flows, which wait for others." if purge.waiting else ""
         if not purge.count:
             return Answer(data, f"Nothing waits in queue {name!r}.", note=note)
-        undo = self._command("undo", name, purge.id)
-        text = f"Purged {_tasks(purge.count)} of queue {name!r}. To undo it, within a day: {undo}"
+        restore = self._command("restore", name, purge.id)
+        text = f"Purged {_tasks(purge.count)} of queue {name!r}. To restore them within 24 h: {restore}"
         return Answer(data, text, note=note)
 
-    def undo(self, name: str, bin_id: str) -> Answer:
-        """Bring back what a purge took away."""
-        restored = self._queue(name).undo_purge(bin_id)
-        data = {"queue": name, "bin": bin_id, "restored": restored}
+    def restore(self, name: str, purge_id: str) -> Answer:
+        """Restore the tasks of a purge."""
+        restored = self._queue(name).restore(purge_id)
+        data = {"queue": name, "purge_id": purge_id, "restored": restored}
         if restored:
-            return Answer(data, f"Brought {_tasks(restored)} back to queue {name!r}.")
-        why = "it was undone before, or a day has passed, or the bin is another queue's."
-        return Answer(data, problem=f"Nothing of queue {name!r} is in bin {bin_id!r}: {why}")
+            return Answer(data, f"Restored {_tasks(restored)} to queue {name!r}.")
+        why = "it was restored before, is older than 24 hours, or belongs to another queue."
+        return Answer(data, problem=f"Purge {purge_id!r} of queue {name!r} has nothing to restore: {why}")
 
     def retry(self, name: str, ids: Sequence[str] = ()) -> Answer:
         """Let these failed tasks run again, or all."""
@@ -139,33 +139,33 @@ class Desk:
         text = f"{_tasks(done, 'failed')} of queue {name!r} will run again."
         return Answer({"queue": name, "retried": done}, text, problem=_missed(name, "failed", done, ids))
 
-    def deletable(self, name: str, *, parked: bool = False) -> int:
+    def deletable(self, name: str, *, unregistered: bool = False) -> int:
         """How many tasks `delete` without ids would delete."""
         depth = self._queue(name).depths()
-        return depth.parked if parked else depth.failed
+        return depth.unregistered if unregistered else depth.failed
 
-    def delete(self, name: str, ids: Sequence[str] = (), *, parked: bool = False) -> Answer:
-        """Delete these failed (or parked) tasks for good, or all."""
-        queue, shelf = self._queue(name), "parked" if parked else "failed"
-        done = (queue.delete_parked if parked else queue.delete_failed)(ids or None)
+    def delete(self, name: str, ids: Sequence[str] = (), *, unregistered: bool = False) -> Answer:
+        """Delete these failed (or unregistered) tasks for good, or all."""
+        queue, shelf = self._queue(name), "unregistered" if unregistered else "failed"
+        done = (queue.delete_unregistered if unregistered else queue.delete_failed)(ids or None)
         text = f"Deleted {_tasks(done, shelf)} of queue {name!r}."
         return Answer({"queue": name, "deleted": done}, text, problem=_missed(name, shelf, done, ids))
 
-    def jobs(self, name: str, state: str, *, limit: int = 50, offset: int = 0, with_arguments: bool = False) -> Answer:
+    def tasks(self, name: str, state: str, *, limit: int = 50, offset: int = 0, with_arguments: bool = False) -> Answer:
         """One page of the tasks in a state."""
         queue = self._queue(name)
-        jobs, total = queue.jobs(state, limit=limit, offset=offset), int(getattr(queue.depths(), state))
+        results, total = queue.tasks(state, limit=limit, offset=offset), int(getattr(queue.depths(), state))
         data = {"queue": name, "state": state, "total": total, "limit": limit, "offset": offset}
-        data |= {"jobs": [listing.data_of(job, with_arguments=with_arguments) for job in jobs]}
-        if not jobs:
+        data |= {"tasks": [listing.data_of(result, with_arguments=with_arguments) for result in results]}
+        if not results:
             text = f"Queue {name!r} has {_tasks(total, state)}; none from {offset:,} on."
             return Answer(data, text, note=self._strangers(name))
         text = f"{_tasks(total, state)} in queue {name!r}; shown from {offset:,} on."
         if offset + limit < total:
             further = ("--limit", str(limit), "--offset", str(offset + limit))
             options = (*further, "--args") if with_arguments else further
-            text += f" More: {self._command('jobs', name, state, options=options)}"
-        return Answer(data, text, listing.of_jobs(jobs, state, with_arguments=with_arguments))
+            text += f" More: {self._command('tasks', name, state, options=options)}"
+        return Answer(data, text, listing.of_tasks(results, state, with_arguments=with_arguments))
 
     def cancel(self, task_id: str, force_after: float | None = None) -> Answer:
         """Cancel a task that waits, or ask one that runs to end."""

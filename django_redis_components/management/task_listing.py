@@ -28,7 +28,7 @@ class Table:
 
 def of_queues(queues: Sequence[QueueDepth], done: Mapping[str, Metrics], now: datetime) -> Table:
     """One row for each queue; `done` is what some of them have done in the last hour."""
-    counts = ("READY", "SCHEDULED", "LIMITED", "WAITING", "RUNNING", "FAILED", "PARKED")
+    counts = ("READY", "SCHEDULED", "LIMITED", "WAITING", "RUNNING", "FAILED", "UNREGISTERED")
     rows = [
         (
             queue.name,
@@ -72,25 +72,28 @@ def _rate(per_minute: float) -> str:
 
 #: The last columns of each state: header, and what stands there.
 _LAST_OF_STATE: dict[str, tuple[tuple[str, Callable[[TaskResult], str]], ...]] = {
-    "ready": (("ENQUEUED", lambda job: clock(job.enqueued_at)),),
-    "scheduled": (("DUE", lambda job: clock(job.run_after)), ("LAST ERROR", lambda job: _error_of(job))),
-    "waiting": (("ENQUEUED", lambda job: clock(job.enqueued_at)), ("FLOW", lambda job: job.flow_id or "")),
-    "running": (("STARTED", lambda job: clock(job.last_attempted_at)), ("WORKER", lambda job: _worker_of(job))),
-    "failed": (("FAILED", lambda job: clock(job.finished_at)), ("LAST ERROR", lambda job: _error_of(job))),
-    "parked": (("ENQUEUED", lambda job: clock(job.enqueued_at)),),
+    "ready": (("ENQUEUED", lambda task: clock(task.enqueued_at)),),
+    "scheduled": (("DUE", lambda task: clock(task.run_after)), ("LAST ERROR", lambda task: _error_of(task))),
+    "waiting": (("ENQUEUED", lambda task: clock(task.enqueued_at)), ("FLOW", lambda task: task.flow_id or "")),
+    "running": (
+        ("STARTED", lambda task: clock(task.last_attempted_at)),
+        ("WORKER", lambda task: _worker_of(task)),
+    ),
+    "failed": (("FAILED", lambda task: clock(task.finished_at)), ("LAST ERROR", lambda task: _error_of(task))),
+    "unregistered": (("ENQUEUED", lambda task: clock(task.enqueued_at)),),
 }
 
 
-def of_jobs(jobs: Sequence[TaskResult], state: str, *, with_arguments: bool = False) -> Table:
+def of_tasks(results: Sequence[TaskResult], state: str, *, with_arguments: bool = False) -> Table:
     """One row for each task; what the state is about comes last."""
     columns: list[tuple[str, Callable[[TaskResult], str]]] = [
-        ("ID", lambda job: job.id),
-        ("TASK", lambda job: job.name),
-        ("ATTEMPTS", lambda job: f"{job.attempts:,}"),
+        ("ID", lambda result: result.id),
+        ("TASK", lambda result: result.name),
+        ("ATTEMPTS", lambda result: f"{result.attempts:,}"),
         *([("ARGUMENTS", _arguments_of)] if with_arguments else []),
         *_LAST_OF_STATE[state],
     ]
-    rows = [tuple(cell(job) for _, cell in columns) for job in jobs]
+    rows = [tuple(cell(result) for _, cell in columns) for result in results]
     return Table(tuple(header for header, _ in columns), rows, frozenset(["ATTEMPTS"]))
 
 
@@ -121,23 +124,23 @@ _NOTES = {
 }
 
 
-def data_of(job: TaskResult, *, with_arguments: bool = False) -> dict[str, Any]:
+def data_of(result: TaskResult, *, with_arguments: bool = False) -> dict[str, Any]:
     """A task as plain data; its times are aware datetimes."""
-    last = job.errors[-1:]
+    last = result.errors[-1:]
     data: dict[str, Any] = {
-        "id": job.id,
-        "task": job.name,
-        "queue": job.queue_name,
-        "state": job.state,
-        "attempts": job.attempts,
-        "worker_ids": job.worker_ids,
-        "flow_id": job.flow_id,
+        "id": result.id,
+        "task": result.name,
+        "queue": result.queue_name,
+        "state": result.state,
+        "attempts": result.attempts,
+        "worker_ids": result.worker_ids,
+        "flow_id": result.flow_id,
         "last_error": {"class": last[0].exception_class_path, "message": last[0].message} if last else None,
     }
     for name in ("enqueued_at", "run_after", "last_attempted_at", "finished_at"):
-        data[name] = _aware(getattr(job, name))
+        data[name] = _aware(getattr(result, name))
     if with_arguments:
-        data |= {"args": job.args, "kwargs": job.kwargs}
+        data |= {"args": result.args, "kwargs": result.kwargs}
     return data
 
 
@@ -180,17 +183,17 @@ def _pause(pause: Pause) -> str:
     return f"{when}: {pause.reason}" if pause.reason else when
 
 
-def _error_of(job: TaskResult) -> str:
-    last = job.errors[-1:]
+def _error_of(result: TaskResult) -> str:
+    last = result.errors[-1:]
     return f"{last[0].exception_class_path.removeprefix('builtins.')}: {last[0].message}" if last else ""
 
 
-def _worker_of(job: TaskResult) -> str:
-    return job.worker_ids[-1] if job.worker_ids else ""
+def _worker_of(result: TaskResult) -> str:
+    return result.worker_ids[-1] if result.worker_ids else ""
 
 
-def _arguments_of(job: TaskResult) -> str:
-    return arguments.encode([job.args, job.kwargs]).decode()
+def _arguments_of(result: TaskResult) -> str:
+    return arguments.encode([result.args, result.kwargs]).decode()
 
 
 def _aware(at: datetime | None) -> datetime | None:

@@ -1,4 +1,4 @@
-"""`get_queue(name)`: what can be asked of a queue as a whole, and done to it."""
+"""`Queue`: depths, metrics and errors of a queue, and the operations on all of its tasks."""
 
 from __future__ import annotations
 
@@ -22,19 +22,21 @@ from django_redis_components.taskqueue.store import queues as control
 
 T = TypeVar("T")
 
-#: Most tasks that one page of `jobs` has.
+#: Maximum number of tasks on one page of `tasks`.
 MAX_PAGE = 1_000
-#: Largest offset that Lua's numbers carry exactly.
+#: Largest offset that a Lua number represents exactly.
 MAX_OFFSET = 2**53 - 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Purge:
-    """What a purge took away: `Queue.undo_purge(purge)` brings it back for a day.
+    """A completed purge. `Queue.restore(purge)` restores its tasks, for 24 hours.
 
     Attributes:
-        count: how many tasks.
-        waiting: how many it has left alone, since they wait for other tasks of their flows.
+        queue: the queue's name.
+        id: the purge's id.
+        count: how many tasks were removed.
+        waiting: how many tasks were kept because they wait for other tasks of their flows.
     """
 
     queue: str
@@ -44,18 +46,23 @@ class Purge:
 
 
 class Queue:
-    """A queue by name. Making one asks nothing of Redis. Each method has an asyncio twin (``adepths``)."""
+    """A queue by name. Creating one sends nothing to Redis. Each method has an async twin (``adepths``).
+
+    Attributes:
+        name: the queue's name.
+        using: alias of the connection.
+    """
 
     def __init__(self, name: str, *, using: str = "default") -> None:
         self.name = keys.validate_name(name, "queue name")
         check_queue(name)
-        self._using = using
+        self.using = using
 
     def __repr__(self) -> str:
         return f"<Queue {self.name}>"
 
     def depths(self) -> inspect.QueueDepth:
-        """How many tasks are in which state, and whether it is paused: one round trip of bounded cost."""
+        """Return the number of tasks in each state, and whether the queue is paused, in one round trip."""
         return self._run(inspect.depths(self.name))[0]
 
     async def adepths(self) -> inspect.QueueDepth:
@@ -63,10 +70,10 @@ class Queue:
         return (await self._arun(inspect.depths(self.name)))[0]
 
     def metrics(self, minutes: int = 60) -> Metrics:
-        """What it has done in the latest minutes, by task name too: one round trip of bounded cost.
+        """Return metrics per minute, for the queue and by task name, in one round trip.
 
         Args:
-            minutes: 1 to 180, the one that has not ended included.
+            minutes: 1 to 180, the current one included.
         """
         return self._run(self._minutes(minutes))
 
@@ -75,10 +82,10 @@ class Queue:
         return await self._arun(self._minutes(minutes))
 
     def history(self, hours: int = 24) -> Metrics:
-        """What it has done in the latest hours, on the server's clock (UTC). The last minute or two may be missing.
+        """Return metrics per hour of the server's clock (UTC). The last minute or two may be missing.
 
         Args:
-            hours: 1 to 336 (14 days), the one that has not ended included.
+            hours: 1 to 336 (14 days), the current one included.
         """
         return self._run(self._hours(hours))
 
@@ -87,10 +94,10 @@ class Queue:
         return await self._arun(self._hours(hours))
 
     def errors(self, limit: int = 50) -> list[ErrorGroup]:
-        """The errors of its tasks, each kind once, newest first. Kept for FAILED_TTL after the last one.
+        """Return the error groups of its tasks, newest first. A group is kept for FAILED_TTL after its last error.
 
         Args:
-            limit: 1 to 100 kinds.
+            limit: 1 to 100 groups.
         """
         return self._run(self._errors(limit))
 
@@ -99,14 +106,14 @@ class Queue:
         return await self._arun(self._errors(limit))
 
     def pause(self, reason: str = "", *, author: str = "", until: datetime | Seconds | None = None) -> None:
-        """Fetch nothing more from it; what runs goes on, and tasks are still accepted.
+        """Stop workers from fetching its tasks. Running tasks continue, and new tasks are accepted.
 
         Args:
             reason, author: shown on the dashboard.
-            until: when it resumes by itself: a datetime, or seconds or a timedelta from now; None: never.
+            until: when the queue resumes by itself: a datetime, or seconds or a timedelta from now; None: never.
 
         Raises:
-            ValueError, TypeError: `until` is no moment to come.
+            ValueError, TypeError: `until` is not a time in the future.
         """
         self._run(control.pause(self.name, reason, author, until))
 
@@ -115,7 +122,7 @@ class Queue:
         await self._arun(control.pause(self.name, reason, author, until))
 
     def resume(self) -> bool:
-        """Fetch from it again. Returns whether it was paused."""
+        """Let workers fetch its tasks again. Returns whether it was paused."""
         return self._run(control.resume(self.name))
 
     async def aresume(self) -> bool:
@@ -123,9 +130,9 @@ class Queue:
         return await self._arun(control.resume(self.name))
 
     def purge(self) -> Purge:
-        """Take away all that waits, scheduled tasks included, whatever their number. It can be undone for a day.
+        """Remove all pending tasks, scheduled ones included, in one step. `restore` reverts it for 24 hours.
 
-        Tasks that wait for others of their flows stay: they come here when those have finished.
+        Tasks that wait for other tasks of their flows are kept.
         """
         return Purge(self.name, *self._run(control.purge(self.name)))
 
@@ -133,19 +140,20 @@ class Queue:
         """See `purge`."""
         return Purge(self.name, *await self._arun(control.purge(self.name)))
 
-    def undo_purge(self, purge: Purge | str) -> int:
-        """Bring back what a purge (or one by its id) took away, before what has come since.
+    def restore(self, purge: Purge | str) -> int:
+        """Restore the tasks of a purge, given as a `Purge` or its id, ahead of tasks enqueued since.
 
-        Returns how many tasks: 0 if it was undone before, or a day ago, or was not of this queue.
+        Returns:
+            How many tasks; 0 if they were restored before, if 24 hours have passed, or for another queue's purge.
         """
-        return self._run(control.undo_purge(self.name, _bin(purge)))
+        return self._run(control.restore(self.name, _purge_id(purge)))
 
-    async def aundo_purge(self, purge: Purge | str) -> int:
-        """See `undo_purge`."""
-        return await self._arun(control.undo_purge(self.name, _bin(purge)))
+    async def arestore(self, purge: Purge | str) -> int:
+        """See `restore`."""
+        return await self._arun(control.restore(self.name, _purge_id(purge)))
 
     def retry_failed(self, ids: Sequence[str] | None = None) -> int:
-        """Let failed tasks run again: these, or all that have failed until now. Returns how many."""
+        """Retry these failed tasks, or all that have failed until now. Returns how many."""
         return self._run(control.requeue(self.name, ids))
 
     async def aretry_failed(self, ids: Sequence[str] | None = None) -> int:
@@ -153,36 +161,36 @@ class Queue:
         return await self._arun(control.requeue(self.name, ids))
 
     def delete_failed(self, ids: Sequence[str] | None = None) -> int:
-        """Delete failed tasks: these, or all that have failed until now. Returns how many."""
+        """Delete these failed tasks, or all that have failed until now. Returns how many."""
         return self._run(control.discard(self.name, "failed", ids))
 
     async def adelete_failed(self, ids: Sequence[str] | None = None) -> int:
         """See `delete_failed`."""
         return await self._arun(control.discard(self.name, "failed", ids))
 
-    def delete_parked(self, ids: Sequence[str] | None = None) -> int:
-        """Delete parked tasks, whose names no worker knows: these, or all. Returns how many."""
-        return self._run(control.discard(self.name, "parked", ids))
+    def delete_unregistered(self, ids: Sequence[str] | None = None) -> int:
+        """Delete these tasks with unregistered names, or all of them. Returns how many."""
+        return self._run(control.discard(self.name, "unregistered", ids))
 
-    async def adelete_parked(self, ids: Sequence[str] | None = None) -> int:
-        """See `delete_parked`."""
-        return await self._arun(control.discard(self.name, "parked", ids))
+    async def adelete_unregistered(self, ids: Sequence[str] | None = None) -> int:
+        """See `delete_unregistered`."""
+        return await self._arun(control.discard(self.name, "unregistered", ids))
 
-    def jobs(self, state: str, *, limit: int = 50, offset: int = 0) -> list[TaskResult]:
-        """One page of the tasks in a state, those first whose turn (or whose failure) comes first.
+    def tasks(self, state: str, *, limit: int = 50, offset: int = 0) -> list[TaskResult]:
+        """List one page of the tasks in a state, in the order in which they run or have failed.
 
-        Of their failures each has the last one only, until it is refreshed. Tasks that were cancelled or have
-        expired are left out, so a page may be shorter than its limit.
+        Until it is refreshed, a result has only the last of its errors. Cancelled and expired tasks are left out, so
+        a page may be shorter than its limit.
 
         Args:
-            state: ready, scheduled, waiting (for other tasks of a flow), running, failed or parked.
+            state: ready, scheduled, waiting (for other tasks of a flow), running, failed or unregistered.
             limit: 1 to 1000 tasks.
-            offset: how many to pass over; positions move while workers fetch.
+            offset: how many tasks to skip; positions change while workers fetch.
         """
         return self._results(self._run(self._page(state, limit, offset)))
 
-    async def ajobs(self, state: str, *, limit: int = 50, offset: int = 0) -> list[TaskResult]:
-        """See `jobs`."""
+    async def atasks(self, state: str, *, limit: int = 50, offset: int = 0) -> list[TaskResult]:
+        """See `tasks`."""
         return self._results(await self._arun(self._page(state, limit, offset)))
 
     def _minutes(self, count: int) -> Flow[Metrics]:
@@ -208,27 +216,27 @@ class Queue:
         results = []
         for task_id, fields, failures in rows:
             name = fields["n"].decode()
-            results.append(TaskResult(registry.find(name), name, task_id, self._using, fields, failures))
+            results.append(TaskResult(registry.find(name), name, task_id, self.using, fields, failures))
         return results
 
     def _run(self, flow: Flow[T]) -> T:
-        return run(connections.client(self._using), flow)
+        return run(connections.client(self.using), flow)
 
     async def _arun(self, flow: Flow[T]) -> T:
-        return await arun(connections.aclient(self._using), flow)
+        return await arun(connections.aclient(self.using), flow)
 
 
 def get_queue(name: str, *, using: str = "default") -> Queue:
-    """The queue of that name.
+    """Return the queue of this name.
 
     Raises:
         ValueError: the name is not accepted.
-        UnknownQueue: the site declares its queues, and this is none of them.
+        UnknownQueue: the site declares its queues, and this is not one of them.
     """
     return Queue(name, using=using)
 
 
-def _bin(purge: Purge | str) -> str:
+def _purge_id(purge: Purge | str) -> str:
     if isinstance(purge, Purge | str):
         return purge.id if isinstance(purge, Purge) else purge
-    raise TypeError(f"purge={purge!r}: expected what purge() returned, or its id.")
+    raise TypeError(f"purge={purge!r}: expected the result of purge(), or its id.")

@@ -47,7 +47,7 @@ STATUS_OF_STATE = {
     "scheduled": TaskResultStatus.READY,
     "ready": TaskResultStatus.READY,
     "retrying": TaskResultStatus.READY,
-    "parked": TaskResultStatus.READY,
+    "unregistered": TaskResultStatus.READY,
     "waiting": TaskResultStatus.READY,
     "running": TaskResultStatus.RUNNING,
     "successful": TaskResultStatus.SUCCESSFUL,
@@ -56,7 +56,7 @@ STATUS_OF_STATE = {
     "expired": TaskResultStatus.FAILED,
 }
 #: Stored words that differ from the public ones.
-_STATE_OF_STORED: dict[str, str] = {}
+_STATE_OF_STORED = {"parked": "unregistered"}
 #: For the error message of a task that finished without running.
 _FINISHED_UNRUN = {"cancelled": "was cancelled", "expired": "expired before it started"}
 

@@ -31,7 +31,7 @@ TOKEN = "testing/0/0"
 #: States in which a task stays.
 ENDS = (b"successful", b"failed", b"cancelled", b"expired")
 #: What the timeline calls the outcomes of runs that did not succeed.
-OUTCOMES = {"fail": "failed", "retry": "retried", "later": "put_off", "park": "parked", "cancel": "cancelled"}
+OUTCOMES = {"fail": "failed", "retry": "retried", "later": "put_off", "park": "unregistered", "cancel": "cancelled"}
 _NEEDS_REDIS = (
     "is nothing that inline() and captured() can do: they hold tasks in memory."
     " Use a real server and drain() for what operates on queues."

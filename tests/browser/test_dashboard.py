@@ -36,7 +36,7 @@ def ready_site(live_server: Any, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def fill(store: Store) -> None:
-    write_queue(store, "mail", ready=1_284, age_s=400, scheduled=2, failed=4, parked=5)
+    write_queue(store, "mail", ready=1_284, age_s=400, scheduled=2, failed=4, unregistered=5)
     write_queue(store, "a queue with a rather long name, as some have", running=1)
     write_worker(store, "web-1.example.com:a", queues=["high", "mail"], busy=2, finished=12_345)
     write_worker(store, "web-2.example.com:b", seen_s=100)

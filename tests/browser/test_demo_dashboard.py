@@ -53,7 +53,7 @@ def depths(raw: redis.Redis, queue: str) -> dict[str, int]:
         "Scheduled": raw.zcard(f"{at}:sched") - due,
         "Running": raw.zcard(f"{at}:running"),
         "Failed": raw.zcard(f"{at}:failed"),
-        "Parked": raw.zcard(f"{at}:parked"),
+        "Unregistered": raw.zcard(f"{at}:parked"),
     }
 
 
@@ -84,7 +84,7 @@ def queue_rows(page: Page) -> dict[str, dict[str, int]]:
         cells = dict(zip(columns, row.locator("th, td").all_inner_texts(), strict=True))
         cells = {column.capitalize(): text for column, text in cells.items()}
         shown[cells["Queue"]] = {
-            name: whole(cells[name]) for name in ("Ready", "Scheduled", "Running", "Failed", "Parked")
+            name: whole(cells[name]) for name in ("Ready", "Scheduled", "Running", "Failed", "Unregistered")
         }
     return shown
 

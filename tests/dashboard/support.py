@@ -57,14 +57,14 @@ def write_queue(store: Store, name: str, *, ready: int = 0, age_s: float = 0.0, 
 
     Args:
         age_s: how long ago the ready tasks were accepted, in seconds.
-        states: how many tasks are scheduled, running, failed, parked.
+        states: how many tasks are scheduled, running, failed, unregistered.
     """
     base, now = base_key(), now_ms(store)
     store.raw.zadd(f"{base}:queues", {name: now})
     for number in range(ready):
         store.raw.hset(f"{base}:t:{name}-{number}", "e", str(int((now - age_s * 1_000) * 1_000)))
         store.raw.rpush(f"{base}:q:{name}:ready", f"{name}-{number}")
-    parts = {"scheduled": "sched"}
+    parts = {"scheduled": "sched", "unregistered": "parked"}
     for state, count in states.items():
         tasks = {f"{state}-{number}": now + 60_000 * (number + 1) for number in range(count)}
         if tasks:

@@ -66,7 +66,7 @@ def test_single_requests_are_counted_too_and_raise_their_errors(redis_server: St
 
 def test_a_full_page_stays_within_its_budget(store: Store) -> None:
     for number in range(20):
-        write_queue(store, f"queue-{number}", ready=2, scheduled=2, running=1, failed=1, parked=1)
+        write_queue(store, f"queue-{number}", ready=2, scheduled=2, running=1, failed=1, unregistered=1)
     for number in range(250):
         write_worker(store, f"host-{number}:a")
     write_poller(store)

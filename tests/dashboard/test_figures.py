@@ -61,17 +61,17 @@ def test_queues_after_a_random_workload_are_what_redis_holds(store: Store, viewe
 
 
 def test_each_state_is_counted(store: Store, viewer: Client) -> None:
-    write_queue(store, "mail", ready=3, age_s=90, scheduled=4, running=5, failed=6, parked=7)
+    write_queue(store, "mail", ready=3, age_s=90, scheduled=4, running=5, failed=6, unregistered=7)
     write_worker(store, "here:a", queues=["mail", "low"])
 
     [queue] = figures(viewer)["queues"]
 
-    assert {state: queue[state] for state in ("ready", "scheduled", "running", "failed", "parked")} == {
+    assert {state: queue[state] for state in ("ready", "scheduled", "running", "failed", "unregistered")} == {
         "ready": 3,
         "scheduled": 4,
         "running": 5,
         "failed": 6,
-        "parked": 7,
+        "unregistered": 7,
     }
     assert queue["oldest_age_s"] == pytest.approx(90, abs=5)
     assert queue["live_workers"] == 1

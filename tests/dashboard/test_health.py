@@ -142,19 +142,19 @@ def test_the_life_of_a_lease_decides_who_is_lost(
     assert bool(problems(viewer)) == lost
 
 
-def test_parked_tasks(redis_server: Store, viewer: Client) -> None:
-    write_queue(redis_server, "mail", parked=1)
-    write_queue(redis_server, "news", parked=2)
+def test_unregistered_tasks(redis_server: Store, viewer: Client) -> None:
+    write_queue(redis_server, "mail", unregistered=1)
+    write_queue(redis_server, "news", unregistered=2)
     write_poller(redis_server)
 
     assert sentences(viewer) == [
         (
-            "Queue mail: 1 task is parked, because its worker does not know its name. They go back to their queue when "
-            "a worker starts whose code has them: python manage.py runworker mail"
+            "Queue mail: 1 task has a name that no worker has registered. They are requeued when "
+            "a worker starts that has registered them: python manage.py runworker mail"
         ),
         (
-            "Queue news: 2 tasks are parked, because their workers do not know their names. They go back to their "
-            "queue when a worker starts whose code has them: python manage.py runworker news"
+            "Queue news: 2 tasks have names that no worker has registered. They are requeued when "
+            "a worker starts that has registered them: python manage.py runworker news"
         ),
     ]
 
@@ -252,7 +252,7 @@ def test_a_name_in_the_settings_that_is_none_fails_its_part_alone(
 
 def test_worst_stands_first(own_server: Store, viewer: Client) -> None:
     own_server.raw.config_set("maxmemory-policy", "volatile-lru")
-    write_queue(own_server, "default", ready=1, age_s=900, parked=1)
+    write_queue(own_server, "default", ready=1, age_s=900, unregistered=1)
     write_queue(own_server, "mail", ready=1)
     write_worker(own_server, "here:a")
     write_worker(own_server, "gone:b", seen_s=70)
@@ -263,6 +263,6 @@ def test_worst_stands_first(own_server: Store, viewer: Client) -> None:
         "poller_missing",
         "late",
         "worker_lost",
-        "parked",
+        "unregistered",
     ]
     assert "6 problems" in page_text(viewer)

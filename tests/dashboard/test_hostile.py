@@ -38,7 +38,7 @@ def operator() -> Client:
 
 
 def fill(store: Store) -> None:
-    write_queue(store, "mail", ready=3, age_s=75, scheduled=2, running=1, failed=1, parked=1)
+    write_queue(store, "mail", ready=3, age_s=75, scheduled=2, running=1, failed=1, unregistered=1)
     write_past(store, "mail")
     write_error(store, "mail")
     write_worker(store, "here:1:abc")

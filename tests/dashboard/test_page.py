@@ -59,7 +59,7 @@ def viewer() -> Client:
 
 
 def fill(store: Store) -> None:
-    write_queue(store, "mail", ready=1_284, age_s=75, scheduled=2, running=3, failed=4, parked=5)
+    write_queue(store, "mail", ready=1_284, age_s=75, scheduled=2, running=3, failed=4, unregistered=5)
     write_queue(store, "high", running=1)
     write_worker(store, "web-1:a", queues=["high", "mail"], busy=2, finished=12_345, started_at=1_790_000_000)
     write_worker(store, "web-2:b", seen_s=100)
@@ -133,7 +133,7 @@ def test_on_a_cluster_round_trips_are_those_to_each_node(store: Store, viewer: C
 @pytest.mark.parametrize("name", HOSTILE)
 def test_names_are_text_wherever_they_stand(name: str, redis_server: Store, viewer: Client) -> None:
     clean = Page(viewer.get(URL).content.decode())
-    write_queue(redis_server, name.replace("{", "(").replace("}", ")"), ready=1, parked=1)
+    write_queue(redis_server, name.replace("{", "(").replace("}", ")"), ready=1, unregistered=1)
     write_worker(redis_server, f"{name}:1", host=name, queues=[name], pid=3)
     write_worker(redis_server, f"{name}:2", host=name, pid=4, seen_s=90)
     redis_server.raw.set(f"{redis_server.prefix}:taskqueue:{{default}}:poller", name)

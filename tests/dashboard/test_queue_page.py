@@ -94,7 +94,7 @@ def test_a_queues_page_tells_what_it_has_done(redis_server: Store, viewer: Clien
     text = text_of(html)
     assert "<h1>Queue mail</h1>" in html
     assert re.search(
-        r"Ready 1,000 oldest: 1 min \d+ s Scheduled 0 Limited 0 Waiting 0 Running 0 Failed 0 Parked 0", text
+        r"Ready 1,000 oldest: 1 min \d+ s Scheduled 0 Limited 0 Waiting 0 Running 0 Failed 0 Unregistered 0", text
     )
     assert re.search(r"Waited, half of them under \d\d ms 95 %: \d\d ms, 99 %: \d\d ms", text)
     assert re.search(r"Finished in a minute 0\.7 mean of the last hour Empty in 2\d h \d+ min if no others come", text)

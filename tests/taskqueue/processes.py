@@ -20,7 +20,7 @@ def impatient_worker() -> int:
 
 
 def attentive_worker() -> int:
-    """`runworker` that looks at the parked tasks often."""
+    """`runworker` that looks at the unregistered tasks often."""
     supervisor.UNPARK_S = 0.2
     return run_worker(WorkerOptions(("default",)), print)
 

@@ -58,8 +58,8 @@ def test_a_parked_task_has_its_facts_too(redis_server: Store, caplog: pytest.Log
 
     work_off()
 
-    record = record_of(caplog, "is parked")
-    assert facts_of(record) == (result.id, "nobody.knows", "default", 1, "parked")
+    record = record_of(caplog, "cannot run")
+    assert facts_of(record) == (result.id, "nobody.knows", "default", 1, "unregistered")
     assert record.duration == 0.0
 
 

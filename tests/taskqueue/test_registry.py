@@ -137,8 +137,13 @@ def test_a_dotted_path_from_redis_is_never_imported(redis_server: Store, module:
 
     assert "planted" not in sys.modules
     assert not path.with_suffix(".ran").exists()
-    parked = redis_server.raw.zrange(f"{redis_server.prefix}:taskqueue:{{default}}:q:default:parked", 0, -1)
-    assert sorted(parked) == [b"os.system", b"planted", b"planted.run", b"tests.taskqueue.test_registry.Shop.close"]
+    stored = redis_server.raw.zrange(f"{redis_server.prefix}:taskqueue:{{default}}:q:default:parked", 0, -1)
+    assert sorted(stored) == [
+        b"os.system",
+        b"planted",
+        b"planted.run",
+        b"tests.taskqueue.test_registry.Shop.close",
+    ]
 
 
 def test_a_failure_s_class_path_is_text_and_is_never_imported(redis_server: Store, module: Any) -> None:

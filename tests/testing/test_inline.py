@@ -133,7 +133,7 @@ def test_a_task_of_an_unknown_name_is_parked(monkeypatch: pytest.MonkeyPatch) ->
         result = add.enqueue(1, 2)
         result.refresh()
 
-    assert (result.state, result.worker_ids) == ("parked", [])
+    assert (result.state, result.worker_ids) == ("unregistered", [])
 
 
 def test_what_is_sent_for_later_runs_now() -> None:

@@ -25,11 +25,11 @@ VERBS = {
     "status": "depths of queues, workers and poller",
     "pause": "fetch nothing more from a queue; what runs goes on",
     "resume": "fetch from a paused queue again",
-    "purge": "take away all that waits in a queue; asks first, and can be undone for a day",
-    "undo": "bring back what a purge took away",
+    "purge": "remove all pending tasks of a queue (asks for confirmation; can be restored for 24 h)",
+    "restore": "restore the tasks that a purge removed",
     "retry": "let failed tasks run again",
-    "delete": "delete failed or parked tasks for good; asks first if no ids are given",
-    "jobs": "list tasks of a queue in one state",
+    "delete": "delete failed or unregistered tasks permanently (asks for confirmation if no ids are given)",
+    "tasks": "list the tasks of a queue in one state",
     "schedules": "list periodic tasks: when they come next, and what they have sent last",
     "cancel": "cancel a task that waits, or ask one that runs to end",
 }
@@ -54,16 +54,18 @@ class Command(BaseCommand):
                 "--json", action="store_true", help="one line of JSON instead of text, for programs"
             )
         made["status"].add_argument("names", nargs="*", type=queue, metavar="NAME", help="queues (default: all)")
-        for verb in ("pause", "resume", "purge", "undo", "retry", "delete", "jobs"):
+        for verb in ("pause", "resume", "purge", "restore", "retry", "delete", "tasks"):
             made[verb].add_argument("name", type=queue, metavar="NAME", help="the queue")
         _add_arguments_of_pausing(made["pause"])
-        made["undo"].add_argument("bin", metavar="BIN", help="the bin that the purge named")
+        made["restore"].add_argument("purge_id", metavar="PURGE_ID", help="the id that the purge printed")
         for verb in ("purge", "delete"):
             made[verb].add_argument("--yes", action="store_true", help="do not ask")
         for verb, default in (("retry", "all that have failed until now"), ("delete", "all until now")):
             made[verb].add_argument("ids", nargs="*", metavar="ID", help=f"tasks (default: {default})")
-        made["delete"].add_argument("--parked", action="store_true", help="parked tasks instead of failed ones")
-        _add_arguments_of_listing(made["jobs"])
+        made["delete"].add_argument(
+            "--unregistered", action="store_true", help="delete unregistered tasks, not failed ones"
+        )
+        _add_arguments_of_listing(made["tasks"])
         made["cancel"].add_argument("id", metavar="ID", help="the task")
         made["cancel"].add_argument(
             "--force-after",
@@ -101,21 +103,21 @@ class Command(BaseCommand):
             self._ask(f"Purge the {waiting:,} waiting tasks of queue {name!r}?", "Nothing was purged.")
         return desk.purge(name)
 
-    def _undo(self, desk: Desk, options: dict[str, Any]) -> Answer:
-        return desk.undo(options["name"], options["bin"])
+    def _restore(self, desk: Desk, options: dict[str, Any]) -> Answer:
+        return desk.restore(options["name"], options["purge_id"])
 
     def _retry(self, desk: Desk, options: dict[str, Any]) -> Answer:
         return desk.retry(options["name"], options["ids"])
 
     def _delete(self, desk: Desk, options: dict[str, Any]) -> Answer:
-        name, ids, parked = options["name"], options["ids"], options["parked"]
-        if not ids and not options["yes"] and (count := desk.deletable(name, parked=parked)):
-            kind = "parked" if parked else "failed"
+        name, ids, unregistered = options["name"], options["ids"], options["unregistered"]
+        if not ids and not options["yes"] and (count := desk.deletable(name, unregistered=unregistered)):
+            kind = "unregistered" if unregistered else "failed"
             self._ask(f"Delete the {count:,} {kind} tasks of queue {name!r} for good?", "Nothing was deleted.")
-        return desk.delete(name, ids, parked=parked)
+        return desk.delete(name, ids, unregistered=unregistered)
 
-    def _jobs(self, desk: Desk, options: dict[str, Any]) -> Answer:
-        return desk.jobs(
+    def _tasks(self, desk: Desk, options: dict[str, Any]) -> Answer:
+        return desk.tasks(
             options["name"],
             options["state"],
             limit=options["limit"],

@@ -24,7 +24,7 @@ MAX_QUEUES = 50
 #: Seconds in a step, by its name in the keys.
 STEPS_S = {"min": 60, "hour": 3_600}
 #: The events that are counted, in the order of their counters.
-EVENTS = ("succeeded", "failed", "retried", "put_off", "recovered", "cancelled", "expired", "parked")
+EVENTS = ("succeeded", "failed", "retried", "put_off", "recovered", "cancelled", "expired", "unregistered")
 #: Counters in one set.
 SIZE = len(EVENTS) + 2 * BUCKETS
 
@@ -39,7 +39,7 @@ class Counts:
         put_off: runs that ended with the wish to come back later.
         recovered: runs whose worker died, or lost its lease.
         cancelled, expired: tasks that finished without having run.
-        parked: tasks whose name the worker did not know.
+        unregistered: tasks whose name the worker did not know.
     """
 
     succeeded: int = 0
@@ -49,7 +49,7 @@ class Counts:
     recovered: int = 0
     cancelled: int = 0
     expired: int = 0
-    parked: int = 0
+    unregistered: int = 0
 
     @property
     def finished(self) -> int:

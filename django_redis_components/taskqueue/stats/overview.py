@@ -44,7 +44,7 @@ class QueueDepth:
         scheduled: waiting for their time, retries included.
         running: leased to a worker.
         failed: failed for good and kept.
-        parked: of a name that no worker has known.
+        unregistered: of a name that no worker has known.
         oldest_age_s: how long the oldest task that waits for a worker has waited, in seconds; None if none waits.
         next_due_at: when the next scheduled task falls due; None if none is scheduled.
         paused: the pause, or None.
@@ -57,7 +57,7 @@ class QueueDepth:
     scheduled: int
     running: int
     failed: int
-    parked: int
+    unregistered: int
     oldest_age_s: float | None
     next_due_at: datetime | None
     paused: Pause | None = None
@@ -184,14 +184,14 @@ def policy_of(info: Any) -> str | None:
 
 
 def _depth(row: Any, now_us: int) -> QueueDepth:
-    name, ready, scheduled, running, failed, parked, oldest_us, due_ms, paused, limited, waiting = row
+    name, ready, scheduled, running, failed, unregistered, oldest_us, due_ms, paused, limited, waiting = row
     return QueueDepth(
         name.decode(),
         ready,
         scheduled,
         running,
         failed,
-        parked,
+        unregistered,
         max(0.0, (now_us - oldest_us) / 1e6) if oldest_us else None,
         _moment(due_ms) if due_ms else None,
         pause_of(paused),

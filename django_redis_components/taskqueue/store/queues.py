@@ -39,7 +39,9 @@ MAX_CALLS = 40
 #: Most characters of a reason or an author: they are read with each look at the queues.
 MAX_NOTE = 1_000
 #: States whose tasks can be listed.
-LISTED = ("ready", "scheduled", "waiting", "running", "failed", "parked")
+LISTED = ("ready", "scheduled", "waiting", "running", "failed", "unregistered")
+#: Stored names that differ from the public ones.
+_STORED = {"unregistered": "parked"}
 
 
 def pause(queue: str, reason: str, author: str, until: datetime | Seconds | None) -> Flow[None]:
@@ -101,8 +103,10 @@ def requeue(queue: str, ids: Sequence[str] | None) -> Flow[int]:
 
 
 def discard(queue: str, shelf: str, ids: Sequence[str] | None) -> Flow[int]:
-    """Delete these failed (or parked) tasks; None: all until now, in chunks. Returns how many."""
-    return _in_chunks(lambda skip, **named: DELETE_TASKS(base=base_key(), queue=queue, shelf=shelf, **named), ids)
+    """Delete these failed (or unregistered) tasks; None: all until now, in chunks. Returns how many."""
+    return _in_chunks(
+        lambda skip, **named: DELETE_TASKS(base=base_key(), queue=queue, shelf=_STORED.get(shelf, shelf), **named), ids
+    )
 
 
 def purge(queue: str) -> Flow[tuple[str, int, int]]:
@@ -112,8 +116,8 @@ def purge(queue: str) -> Flow[tuple[str, int, int]]:
     return bin_id, kept, waiting
 
 
-def undo_purge(queue: str, bin_id: str) -> Flow[int]:
-    """Bring back what a purge put into the bin; how many tasks."""
+def restore(queue: str, bin_id: str) -> Flow[int]:
+    """Restore the tasks of a purge; how many."""
     return _until_none_is_left(lambda: RESTORE(base=base_key(), queue=queue, bin=bin_id, limit=CHUNK, op=_new_op()))
 
 
@@ -124,7 +128,7 @@ def empty_bins(keep_ms: int = BIN_TTL_MS, *, calls: int = MAX_CALLS) -> Flow[int
 
 def page(queue: str, state: str, limit: int, offset: int) -> Flow[list[Row]]:
     """One page of a state: id, record and last failure of each. Expired and cancelled ones are left out."""
-    found = yield LIST_TASKS(base=base_key(), queue=queue, state=state, offset=offset, limit=limit)
+    found = yield LIST_TASKS(base=base_key(), queue=queue, state=_STORED.get(state, state), offset=offset, limit=limit)
     ids = [task_id.decode() for task_id in found]
     reads = [Read("HGETALL", record_key(task_id)) for task_id in ids]
     reads += [Read("LRANGE", f"{record_key(task_id)}:errors", -1, -1) for task_id in ids]

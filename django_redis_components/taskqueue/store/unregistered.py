@@ -1,4 +1,4 @@
-"""Parked tasks: those whose name no worker knew that fetched them. They wait for one that does."""
+"""Unregistered tasks: those whose name no worker knew that fetched them. They wait for one that does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ logger = logging.getLogger("django_redis_components.taskqueue")
 
 
 def unpark(queues: Sequence[str], using: str) -> None:
-    """Parked tasks whose names are known by now go back to the front of their queues."""
+    """Unregistered tasks whose names are known by now go back to the front of their queues."""
     client, names = connections.client(using), registry.names()
     for queue in queues:
         seen, skip, total, up_to_ms = 1, 0, 0, b""
@@ -23,4 +23,4 @@ def unpark(queues: Sequence[str], using: str) -> None:
             seen, stayed, back, up_to_ms = client.execute(call)
             skip, total = skip + stayed, total + back
         if total:
-            logger.info("%d parked tasks of queue %s are known now and go back to it.", total, queue)
+            logger.info("Requeued %d tasks of queue %s whose names are registered now.", total, queue)

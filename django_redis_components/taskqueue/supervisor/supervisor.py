@@ -43,7 +43,7 @@ logger = logging.getLogger("django_redis_components.taskqueue")
 RENEWALS_PER_LEASE = 3
 #: Seconds beyond the grace after which a process that does not stop is killed.
 KILL_AFTER_S = 10.0
-#: Seconds between two looks at the parked tasks: in a rolling deploy an old worker parks what only a new one knows.
+#: Seconds between two checks of the unregistered tasks: during a rolling deploy old workers set aside new tasks.
 UNPARK_S = 60.0
 #: Longest pause before a process that dies again and again is replaced, in seconds.
 MAX_RESTART_S = 30.0

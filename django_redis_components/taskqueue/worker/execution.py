@@ -70,8 +70,8 @@ def execute(job: Job, run: ThreadRun | None = None) -> Ack:
     """Run the task's function in this thread, between two looks at Django's database connections."""
     task = registry.find(job.name)
     if task is None:
-        said = "Task %s of %s is parked: no such task is registered here."
-        logger.warning(said, job.id, job.name, extra=logs.facts(job, "parked"))
+        said = "Task %s of %s cannot run: this worker has not registered its name."
+        logger.warning(said, job.id, job.name, extra=logs.facts(job, "unregistered"))
         return Ack(job.id, job.token, "park")
     run = run or ThreadRun(job)
     ack = _run(Execution(job, task), run)

@@ -210,7 +210,7 @@ def test_a_task_that_nobody_knows_frees_its_slot_and_passes_the_gate_again(
     with monkeypatch.context() as elsewhere:
         elsewhere.setattr(registry, "_tasks", {})
         work_off()
-    assert get_queue("default").depths().parked == 2
+    assert get_queue("default").depths().unregistered == 2
     fetcher = new_fetcher()
 
     from django_redis_components.taskqueue.store.unregistered import unpark
@@ -317,9 +317,9 @@ def test_those_that_wait_are_ready_and_counted_of_their_own(store: Store) -> Non
         result.refresh()
         assert (result.state, result.attempts) == ("ready", 0)
     send(note, "plain")
-    assert [job.args[0] for job in get_queue("default").jobs("ready")] == ["plain", 1, 2, 3]
-    assert [job.args[0] for job in get_queue("default").jobs("ready", limit=2, offset=2)] == [2, 3]
-    assert get_queue("default").jobs("scheduled") == []
+    assert [job.args[0] for job in get_queue("default").tasks("ready")] == ["plain", 1, 2, 3]
+    assert [job.args[0] for job in get_queue("default").tasks("ready", limit=2, offset=2)] == [2, 3]
+    assert get_queue("default").tasks("scheduled") == []
 
 
 def test_one_that_waits_can_be_cancelled(store: Store) -> None:
@@ -366,7 +366,7 @@ def test_a_unique_task_that_came_back_from_a_purge_and_waits_stays_the_only_one(
     only = one.using(unique=True)
     [first] = send(only, "unique")
     queue = get_queue("default")
-    queue.undo_purge(queue.purge())
+    queue.restore(queue.purge())
     assert take(new_fetcher()) == ["runs"]
     assert waiting(store) == 1
 
@@ -386,7 +386,7 @@ def test_purged_ones_come_back_in_their_order(store: Store) -> None:
     fetcher.settle(execute(job))
     assert fetcher.fetch("0", 9) == []
     send(one, "young")
-    assert get_queue("default").undo_purge(purge) == 4
+    assert get_queue("default").restore(purge) == 4
     assert [job.message()[0][0] for job in work_off_with(fetcher)] == [0, 1, 2, "not yet at the gate", "young"]
 
 
@@ -399,7 +399,7 @@ def test_a_purged_one_comes_back_with_its_priority(store: Store) -> None:
     settle_now(fetcher, execute(job))
     send(note, "plain")
 
-    assert get_queue("default").undo_purge(purge) == 1
+    assert get_queue("default").restore(purge) == 1
 
     assert take(fetcher) == ["plain", "unimportant"]
 

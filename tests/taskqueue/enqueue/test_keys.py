@@ -89,7 +89,7 @@ def busy_store(store: Store, settings: Any, monkeypatch: pytest.MonkeyPatch) -> 
         come_back.using(queue_name=queue).enqueue(60)
         work_off(queue)
         with monkeypatch.context() as elsewhere:
-            note.using(queue_name=queue).enqueue("parked")
+            note.using(queue_name=queue).enqueue("unregistered")
             elsewhere.setattr(registry, "_tasks", {})
             work_off(queue)
         given_back = note.using(queue_name=queue, max_deliveries=1).enqueue("back")

@@ -83,7 +83,7 @@ class Site:
             result.cancel()
 
     def move(self) -> None:
-        for result in get_queue(self.chance.choice(QUEUES)).jobs("scheduled"):
+        for result in get_queue(self.chance.choice(QUEUES)).tasks("scheduled"):
             if self.chance.random() < 0.3:
                 try:
                     result.reschedule(self.chance.choice([0, 0.005, 0.05]))
@@ -97,7 +97,7 @@ class Site:
     def undo(self) -> None:
         if self.purges:
             purge = self.purges.pop(self.chance.randrange(len(self.purges)))
-            get_queue(purge.queue).undo_purge(purge)
+            get_queue(purge.queue).restore(purge)
 
     def pause(self) -> None:
         get_queue(self.chance.choice(QUEUES)).pause()

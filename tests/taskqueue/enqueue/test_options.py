@@ -111,7 +111,7 @@ def test_expiry_that_counts_from_run_after_must_be_a_date_that_can_be_shown() ->
 def test_last_date_that_is_accepted_can_be_listed_in_every_time_zone(redis_server: Store) -> None:
     result = add.using(run_after=LAST, expires=LAST).enqueue(1, 2)
 
-    [listed] = get_queue("default").jobs("scheduled")
+    [listed] = get_queue("default").tasks("scheduled")
     found = [result.run_after, get_queue("default").depths().next_due_at, listed.run_after, listed.expires_at]
     assert found == [LAST] * 4
     for hours in (-12, 14):

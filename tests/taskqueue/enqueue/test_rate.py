@@ -86,8 +86,8 @@ def test_a_task_over_the_rate_waits_for_its_exact_moment(store: Store) -> None:
         assert abs(result.run_after.timestamp() * 1e6 - expected_us) < 1_000_000  # type: ignore[union-attr]
     depth = get_queue("default").depths()
     assert (depth.ready, depth.scheduled, depth.limited, depth.running) == (0, 2, 1, 1)
-    assert [job.args[0] for job in get_queue("default").jobs("scheduled")] == [2, 3]
-    assert get_queue("default").jobs("ready") == []
+    assert [job.args[0] for job in get_queue("default").tasks("scheduled")] == [2, 3]
+    assert get_queue("default").tasks("ready") == []
 
 
 def test_one_after_the_other_starts_when_its_time_has_come(store: Store) -> None:
@@ -323,7 +323,7 @@ def test_after_a_purge_those_that_come_wait_for_nobody(store: Store) -> None:
     assert take(fetcher) == []
     an_hour_passes(store)
     assert take(fetcher) == ["young"]
-    assert get_queue("default").undo_purge(purge) == 3
+    assert get_queue("default").restore(purge) == 3
     fourth.refresh()
     assert fourth.state == "ready"
     started = []

@@ -81,7 +81,7 @@ def test_one_that_was_put_off_or_parked_says_so(store: Store) -> None:
     with mock.patch.object(registry, "_tasks", {}):
         work_off(worker="old:2")
 
-    assert outcomes(result) == [("put_off", "host:1"), ("parked", "old:2")]
+    assert outcomes(result) == [("put_off", "host:1"), ("unregistered", "old:2")]
 
 
 def test_what_was_handed_back_did_not_run(store: Store) -> None:

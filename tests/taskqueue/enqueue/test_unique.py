@@ -336,9 +336,9 @@ def test_a_parked_task_stands_until_it_is_deleted(store: Store, monkeypatch: pyt
         elsewhere.setattr(registry, "_tasks", {})
         work_off()
     get_queue("default").purge()
-    assert once.enqueue(1) == first, "a purge leaves parked tasks alone"
+    assert once.enqueue(1) == first, "a purge leaves unregistered tasks alone"
 
-    get_queue("default").delete_parked()
+    get_queue("default").delete_unregistered()
 
     assert unique_keys(store) == []
     assert new_one(once.enqueue(1), first)
@@ -352,7 +352,7 @@ def test_a_purged_task_stands_in_nobodys_way(store: Store, options: dict[str, An
 
     second = sender.enqueue(1)
     assert new_one(second, first)
-    assert get_queue("default").undo_purge(purge) == 0, "another has its place"
+    assert get_queue("default").restore(purge) == 0, "another has its place"
 
     first.refresh()
     assert first.state == "cancelled"
@@ -366,7 +366,7 @@ def test_a_purged_task_stands_in_nobodys_way(store: Store, options: dict[str, An
 def test_a_purged_task_that_comes_back_is_unique_again(store: Store, options: dict[str, Any]) -> None:
     sender = once.using(**options)
     first = sender.enqueue(1)
-    get_queue("default").undo_purge(get_queue("default").purge())
+    get_queue("default").restore(get_queue("default").purge())
 
     assert sender.enqueue(1) == first
 
@@ -377,7 +377,7 @@ def test_whoever_waits_for_a_purged_task_hears_that_another_has_its_place(store:
     purge = get_queue("default").purge()
     once.enqueue(1)
 
-    get_queue("default").undo_purge(purge)
+    get_queue("default").restore(purge)
 
     assert store.raw.lrange(base_key(store, "t", first.id, "done"), 0, -1) == [b"1"]
 
@@ -417,9 +417,9 @@ def test_a_failed_task_stays_failed_while_another_has_its_key(store: Store) -> N
 
     first.refresh()
     assert first.state == "failed"
-    assert [result.id for result in get_queue("default").jobs("failed")] == [first.id]
+    assert [result.id for result in get_queue("default").tasks("failed")] == [first.id]
     assert sender.enqueue("0") == second
-    assert {result.id for result in get_queue("default").jobs("ready")} == {second.id, *[other.id for other in others]}
+    assert {result.id for result in get_queue("default").tasks("ready")} == {second.id, *[other.id for other in others]}
 
 
 def test_those_that_stay_do_not_hide_the_others(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,7 +71,7 @@ def is_parked_and_deleted(store: Store, result: TaskResult) -> str:
         work_off()
     finally:
         registry._tasks = known
-    assert get_queue("default").delete_parked() == 1
+    assert get_queue("default").delete_unregistered() == 1
     return "was deleted"
 
 
@@ -171,7 +171,7 @@ def test_what_failed_only_because_of_a_parent_is_not_on_the_list_of_failures(red
 
     work_off()
 
-    assert [job.id for job in get_queue("default").jobs("failed")] == [flow.results[0].id]
+    assert [job.id for job in get_queue("default").tasks("failed")] == [flow.results[0].id]
 
 
 # -- trying again
@@ -197,7 +197,7 @@ def test_a_parent_that_is_tried_again_takes_up_the_flow_where_it_broke(store: St
 
 def make_lucky(store: Store) -> None:
     """Let what failed by itself run with another function, as after a deploy that mends it."""
-    for job in get_queue("default").jobs("failed"):
+    for job in get_queue("default").tasks("failed"):
         store.raw.hset(base_key(store, "t", job.id), "n", echo.name)
 
 

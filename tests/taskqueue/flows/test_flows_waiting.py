@@ -19,7 +19,7 @@ from tests.taskqueue.tasks import add, echo, fail, note
 
 def waiting(queue: str = "default") -> list[str]:
     """Ids of those that wait for others, as they are listed; the depth says the same."""
-    ids = [job.id for job in get_queue(queue).jobs("waiting", limit=1_000)]
+    ids = [job.id for job in get_queue(queue).tasks("waiting", limit=1_000)]
     assert get_queue(queue).depths().waiting == len(ids)
     return ids
 
@@ -31,7 +31,7 @@ def ids_of(*results: TaskResult | None) -> list[str]:
 def test_what_waits_for_others_is_listed_in_the_order_of_its_flow(store: Store) -> None:
     flow = chain(note.s("a"), *[note.si(number) for number in range(12)]).enqueue()
 
-    jobs = get_queue("default").jobs("waiting", limit=5, offset=2)
+    jobs = get_queue("default").tasks("waiting", limit=5, offset=2)
 
     assert [job.id for job in jobs] == ids_of(*flow.results[3:8])
     assert {(job.state, job.flow_id) for job in jobs} == {("waiting", flow.id)}
@@ -143,7 +143,7 @@ def test_those_whose_parents_are_purged_wait_until_that_is_undone(store: Store) 
 
     purge = get_queue("default").purge()
     assert waiting() == ids_of(flow.last)
-    get_queue("default").undo_purge(purge)
+    get_queue("default").restore(purge)
     work_off()
 
     assert waiting() == []

@@ -105,7 +105,7 @@ def failed(_: Store) -> None:
     work_off()
 
 
-def parked(_: Store) -> None:
+def unregistered(_: Store) -> None:
     note.enqueue(1)
     known_tasks, registry._tasks = registry._tasks, {}
     work_off()
@@ -129,7 +129,7 @@ def limited(_: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    "something", [ready, urgent, scheduled, running, came_back, failed, parked, paused, waiting, limited]
+    "something", [ready, urgent, scheduled, running, came_back, failed, unregistered, paused, waiting, limited]
 )
 def test_a_queue_that_has_anything_is_not(store: Store, something: Any) -> None:
     something(store)
@@ -147,7 +147,7 @@ def test_undoing_a_purge_enters_it_again(store: Store) -> None:
     recover()
     assert known(store) == []
 
-    get_queue("default").undo_purge(purge)
+    get_queue("default").restore(purge)
 
     assert known(store) == ["default"]
 

@@ -74,7 +74,7 @@ def run_a_stranger(store: Store, chance: random.Random, queue: str) -> None:
 
 
 def cancel_one(store: Store, chance: random.Random, queue: str) -> None:
-    waiting = [result for result in get_queue(queue).jobs("ready") if result.state == "ready"]
+    waiting = [result for result in get_queue(queue).tasks("ready") if result.state == "ready"]
     if waiting:
         assert chance.choice(waiting).cancel()
 
@@ -115,12 +115,12 @@ def raw_depth(store: Store, queue: str) -> dict[str, int]:
         "scheduled": len(scheduled) - due,
         "running": states.get("running", 0),
         "failed": states.get("failed", 0),
-        "parked": states.get("parked", 0),
+        "unregistered": states.get("parked", 0),
     }
 
 
 def shown(depth: QueueDepth) -> dict[str, int]:
-    return {name: getattr(depth, name) for name in ("ready", "scheduled", "running", "failed", "parked")}
+    return {name: getattr(depth, name) for name in ("ready", "scheduled", "running", "failed", "unregistered")}
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -66,7 +66,7 @@ def test_each_outcome_is_counted(store: Store) -> None:
         work_off()
 
     assert totals() == {
-        "succeeded": 1, "failed": 1, "retried": 1, "put_off": 1, "recovered": 1, "cancelled": 1, "parked": 1,
+        "succeeded": 1, "failed": 1, "retried": 1, "put_off": 1, "recovered": 1, "cancelled": 1, "unregistered": 1,
     }  # fmt: skip
 
 
@@ -348,7 +348,7 @@ def test_after_a_random_workload_the_parts_make_up_the_whole(seed: int, redis_se
         parts = [dataclasses.astuple(each.totals) for each in found.tasks]
         assert tuple(map(sum, zip(*parts, strict=True))) == dataclasses.astuple(found.totals)
         ran = found.totals.succeeded + found.totals.failed + found.totals.retried + found.totals.put_off
-        lost = found.totals.failed - len([each for each in get_queue(queue).jobs("failed") if each.errors])
+        lost = found.totals.failed - len([each for each in get_queue(queue).tasks("failed") if each.errors])
         assert found.ran.count <= ran - max(0, lost)
         assert found.waited.count == found.ran.count > 0
         assert [sum(getattr(span.counts, event) for span in found.spans) for event in metrics.EVENTS] == list(
@@ -397,7 +397,7 @@ def test_a_unique_task_whose_place_was_taken_while_it_lay_in_a_bin_is_cancelled(
     purge = get_queue("default").purge()
     add.using(unique=True).enqueue(1, 2)
 
-    get_queue("default").undo_purge(purge)
+    get_queue("default").restore(purge)
 
     assert totals() == {"cancelled": 1}
 

@@ -63,19 +63,19 @@ def front(_: Store) -> TaskResult:
     return result
 
 
-def parked(_: Store) -> TaskResult:
+def unregistered(_: Store) -> TaskResult:
     stranger: Task[..., Any] = Task(func=note.func, name="nobody.knows", options=note.options)
-    result = stranger.enqueue("parked")
+    result = stranger.enqueue("unregistered")
     work_off()
     return result
 
 
-WAITING = [ready, urgent, scheduled, due, retrying, front, parked]
+WAITING = [ready, urgent, scheduled, due, retrying, front, unregistered]
 
 
 def waiting() -> int:
     depth = get_queue("default").depths()
-    return depth.ready + depth.scheduled + depth.parked
+    return depth.ready + depth.scheduled + depth.unregistered
 
 
 @pytest.mark.parametrize("kind", WAITING)
@@ -263,7 +263,7 @@ def test_an_earlier_time_rings_for_the_workers_and_the_poller(store: Store) -> N
     assert all(store.raw.exists(each) for each in bells)
 
 
-@pytest.mark.parametrize("kind", [ready, urgent, front, parked])
+@pytest.mark.parametrize("kind", [ready, urgent, front, unregistered])
 def test_what_waits_for_no_time_cannot_be_moved(store: Store, kind: Any) -> None:
     result = kind(store)
 
@@ -282,7 +282,7 @@ def test_a_task_that_was_never_accepted_cannot_be_moved(store: Store) -> None:
 @pytest.mark.parametrize(
     ("moment", "text"),
     [
-        (None, r"^run_after=None: expected a moment\. run_now\(\) lets the task begin at once\.$"),
+        (None, r"^run_after=None: expected a datetime or seconds\. run_now\(\) makes the task due at once\.$"),
         ("soon", r"^run_after='soon': expected a datetime, or a number of seconds or a timedelta from now\.$"),
         (-1, r"^run_after=-1: expected a number of seconds of at least 0, or a timedelta\.$"),
         (datetime.max.replace(tzinfo=UTC), r"^run_after=.*: expected a date up to December 30, 9999\.$"),

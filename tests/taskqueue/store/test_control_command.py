@@ -58,15 +58,16 @@ def test_status_lists_all_queues_in_line(store: Store) -> None:
     header, *rows, empty, staff = lines("status")
 
     words = (
-        "QUEUE READY SCHEDULED LIMITED WAITING RUNNING FAILED PARKED OLDEST NEXT DUE DONE/MIN P95 WAIT P95 RUN PAUSED"
+        "QUEUE READY SCHEDULED LIMITED WAITING RUNNING FAILED UNREGISTERED OLDEST"
+        " NEXT DUE DONE/MIN P95 WAIT P95 RUN PAUSED"
     )
     assert " ".join(header.split()) == words
-    counts = "  1,232          1        0        0        2       0       0      "
+    counts = "  1,232          1        0        0        2       0             0      "
     assert rows[0].startswith(f"mail {counts}")
     assert "  in 59 min 5" in rows[0]
     assert rows[0].endswith(" by ada: SMTP is down")
     assert re.fullmatch(
-        r"邮件       1          0        0        0        0       3       0  1 h 2 min +now +<0\.1", rows[1]
+        r"邮件       1          0        0        0        0       3             0  1 h 2 min +now +<0\.1", rows[1]
     )
     assert (empty, staff) == ("", "Workers: none. Poller: none.")
 
@@ -108,12 +109,12 @@ def test_tasks_that_wait_for_others_are_counted_and_listed(store: Store) -> None
 
     assert dict(zip(header.split(), row.split(), strict=False))["WAITING"] == "2"
     assert data("status", "default")["queues"][0]["waiting"] == 2
-    header, *rows, _, said = lines("jobs", "default", "waiting")
+    header, *rows, _, said = lines("tasks", "default", "waiting")
     assert header.split() == ["ID", "TASK", "ATTEMPTS", "ENQUEUED", "FLOW"]
     assert [row.split()[0] for row in rows] == [result.id for result in flow.results[1:]]
     assert all(row.endswith(flow.id) for row in rows)
     assert said == "2 waiting tasks in queue 'default'; shown from 0 on."
-    assert [job["flow_id"] for job in data("jobs", "default", "waiting")["jobs"]] == [flow.id] * 2
+    assert [job["flow_id"] for job in data("tasks", "default", "waiting")["tasks"]] == [flow.id] * 2
 
 
 def test_a_purge_tells_what_it_leaves_alone(redis_server: Store) -> None:
@@ -158,8 +159,8 @@ def test_status_as_json_has_all_that_the_table_has(store: Store) -> None:
     found = data("status")
 
     mail = next(each for each in found["queues"] if each["name"] == "mail")
-    counts = {name: mail[name] for name in ("ready", "scheduled", "running", "failed", "parked")}
-    assert counts == {"ready": 1_232, "scheduled": 1, "running": 2, "failed": 0, "parked": 0}
+    counts = {name: mail[name] for name in ("ready", "scheduled", "running", "failed", "unregistered")}
+    assert counts == {"ready": 1_232, "scheduled": 1, "running": 2, "failed": 0, "unregistered": 0}
     assert (mail["paused"]["reason"], mail["paused"]["author"]) == ("why", "ada")
     assert mail["paused"]["until"].endswith("Z")
     assert mail["oldest_age_s"] >= 0
@@ -210,7 +211,7 @@ def test_a_queue_that_nobody_has_sent_a_task_to_may_be_a_typing_error(redis_serv
     told = "Queue 'mial' has had no task for a day, if ever."
 
     assert lines("status", "default", "mial")[0] == told
-    assert lines("jobs", "mial", "failed") == [told, "Queue 'mial' has 0 failed tasks; none from 0 on."]
+    assert lines("tasks", "mial", "failed") == [told, "Queue 'mial' has 0 failed tasks; none from 0 on."]
     assert lines("pause", "mial")[0] == told
     assert get_queue("mial").depths().paused is not None
     assert told not in queues("status", "default")
@@ -233,35 +234,39 @@ def test_a_user_without_a_name_can_pause(redis_server: Store, monkeypatch: pytes
     assert get_queue("default").depths().paused.author == ""  # type: ignore[union-attr]
 
 
-def test_purge_and_undo(store: Store) -> None:
+def test_purge_and_restore(store: Store) -> None:
     note.using(queue_name="my mail").enqueue_many([((number,), {}) for number in range(1_234)])
 
     [purged] = lines("purge", "my mail", "--yes")
 
-    told, undo = purged.split("To undo it, within a day: ")
+    told, restore = purged.split("To restore them within 24 h: ")
     assert told == "Purged 1,234 tasks of queue 'my mail'. "
-    assert undo.startswith("python manage.py queues undo 'my mail' ")
-    bin_id = undo.split()[-1]
-    assert lines("undo", "my mail", bin_id) == ["Brought 1,234 tasks back to queue 'my mail'."]
+    assert restore.startswith("python manage.py queues restore 'my mail' ")
+    purge_id = restore.split()[-1]
+    assert lines("restore", "my mail", purge_id) == ["Restored 1,234 tasks to queue 'my mail'."]
     assert get_queue("my mail").depths().ready == 1_234
-    assert refused("undo", "my mail", bin_id) == (
-        f"Nothing of queue 'my mail' is in bin '{bin_id}':"
-        " it was undone before, or a day has passed, or the bin is another queue's."
+    assert refused("restore", "my mail", purge_id) == (
+        f"Purge '{purge_id}' of queue 'my mail' has nothing to restore:"
+        " it was restored before, is older than 24 hours, or belongs to another queue."
     )
 
 
-def test_purge_and_undo_as_json(redis_server: Store) -> None:
+def test_purge_and_restore_as_json(redis_server: Store) -> None:
     note.enqueue("a")
 
     found = data("purge", "default", "--yes")
 
     assert (found["queue"], found["purged"]) == ("default", 1)
-    assert data("undo", "default", found["bin"]) == {"queue": "default", "bin": found["bin"], "restored": 1}
+    assert data("restore", "default", found["purge_id"]) == {
+        "queue": "default",
+        "purge_id": found["purge_id"],
+        "restored": 1,
+    }
 
 
 def test_an_empty_queue_is_purged_without_a_question(redis_server: Store) -> None:
     assert lines("purge", "default") == ["Nothing waits in queue 'default'."]
-    assert data("purge", "default") == {"queue": "default", "purged": 0, "bin": None, "waiting": 0}
+    assert data("purge", "default") == {"queue": "default", "purged": 0, "purge_id": None, "waiting": 0}
 
 
 def test_a_purge_that_nobody_can_be_asked_about_is_refused(redis_server: Store) -> None:
@@ -290,11 +295,13 @@ def test_delete_some_and_all(store: Store) -> None:
     assert get_queue("default").depths().failed == 0
 
 
-def test_delete_parked_ones(store: Store) -> None:
-    failed, parked = fail_many(2), park_many(2)
+def test_delete_unregistered_ones(store: Store) -> None:
+    failed, others = fail_many(2), park_many(2)
 
-    assert lines("delete", "default", parked[0].id, "--parked") == ["Deleted 1 parked task of queue 'default'."]
-    assert data("delete", "default", "--parked", "--yes") == {"queue": "default", "deleted": 1}
+    assert lines("delete", "default", others[0].id, "--unregistered") == [
+        "Deleted 1 unregistered task of queue 'default'."
+    ]
+    assert data("delete", "default", "--unregistered", "--yes") == {"queue": "default", "deleted": 1}
     assert get_queue("default").depths().failed == len(failed)
 
 
@@ -305,7 +312,9 @@ def test_deleting_all_is_refused_when_nobody_can_be_asked(redis_server: Store) -
     assert get_queue("default").depths().failed == 2
 
 
-@pytest.mark.parametrize(("verb", "more", "state"), [("retry", [], "failed"), ("delete", ["--parked"], "parked")])
+@pytest.mark.parametrize(
+    ("verb", "more", "state"), [("retry", [], "failed"), ("delete", ["--unregistered"], "unregistered")]
+)
 def test_ids_that_are_not_there_are_a_problem_after_the_others_are_done(
     redis_server: Store, verb: str, more: list[str], state: str
 ) -> None:
@@ -317,13 +326,13 @@ def test_ids_that_are_not_there_are_a_problem_after_the_others_are_done(
     assert getattr(get_queue("default").depths(), state) == 1
 
 
-def test_jobs_that_failed_are_listed_with_their_errors(store: Store) -> None:
+def test_failed_tasks_are_listed_with_their_errors(store: Store) -> None:
     first = fail.enqueue("first\nline")
     thrice = fail_thrice.using(backoff=0).enqueue("\x1b[2Jthird")
     while work_off():
         pass
 
-    header, *rows, empty, told = lines("jobs", "default", "failed")
+    header, *rows, empty, told = lines("tasks", "default", "failed")
 
     assert header.split() == ["ID", "TASK", "ATTEMPTS", "FAILED", "LAST", "ERROR"]
     assert [row.split()[:3] for row in rows] == [
@@ -341,7 +350,7 @@ def test_jobs_that_failed_are_listed_with_their_errors(store: Store) -> None:
         ("ready", ["ENQUEUED"]),
         ("scheduled", ["DUE", "LAST", "ERROR"]),
         ("running", ["STARTED", "WORKER"]),
-        ("parked", ["ENQUEUED"]),
+        ("unregistered", ["ENQUEUED"]),
     ],
 )
 def test_each_state_is_listed_with_what_it_is_about(store: Store, state: str, last: list[str]) -> None:
@@ -351,10 +360,10 @@ def test_each_state_is_listed_with_what_it_is_about(store: Store, state: str, la
     note.enqueue("ready")
     note.using(run_after=60).enqueue("later")
 
-    header, row, *_ = lines("jobs", "default", state)
+    header, row, *_ = lines("tasks", "default", state)
 
     assert header.split() == ["ID", "TASK", "ATTEMPTS", *last]
-    assert row.split()[0] == get_queue("default").jobs(state)[0].id
+    assert row.split()[0] == get_queue("default").tasks(state)[0].id
     assert "20" in row
     assert row.endswith("here:7") == (state == "running")
 
@@ -363,49 +372,49 @@ def test_a_task_that_has_left_the_state_meanwhile_is_listed_without_its_time(red
     """Its record was read after the page's ids."""
     [job] = [note.enqueue("runs again")]
 
-    assert listing.of_jobs([job], "failed").rows == [(job.id, "tests.taskqueue.tasks.note", "0", "", "")]
+    assert listing.of_tasks([job], "failed").rows == [(job.id, "tests.taskqueue.tasks.note", "0", "", "")]
 
 
-def test_jobs_come_in_pages_and_say_how_to_go_on(store: Store) -> None:
+def test_tasks_are_paged_with_the_command_for_the_next_page(store: Store) -> None:
     sent = note.enqueue_many([((number,), {}) for number in range(5)])
 
-    page = lines("jobs", "default", "ready", "--limit", "2", "--offset", "1")
+    page = lines("tasks", "default", "ready", "--limit", "2", "--offset", "1")
 
     assert [row.split()[0] for row in page[1:3]] == [sent[1].id, sent[2].id]
     assert page[-1] == (
         "5 ready tasks in queue 'default'; shown from 1 on."
-        " More: python manage.py queues jobs --limit 2 --offset 3 default ready"
+        " More: python manage.py queues tasks --limit 2 --offset 3 default ready"
     )
-    assert "More" not in lines("jobs", "default", "ready", "--limit", "2", "--offset", "3")[-1]
-    assert lines("jobs", "default", "ready", "--offset", "9") == ["Queue 'default' has 5 ready tasks; none from 9 on."]
+    assert "More" not in lines("tasks", "default", "ready", "--limit", "2", "--offset", "3")[-1]
+    assert lines("tasks", "default", "ready", "--offset", "9") == ["Queue 'default' has 5 ready tasks; none from 9 on."]
 
 
 def test_arguments_are_shown_on_demand_only(redis_server: Store) -> None:
     note.enqueue("secret")
 
-    assert "secret" not in queues("jobs", "default", "ready")
-    assert "secret" not in queues("jobs", "default", "ready", "--json")
-    header, row, *_ = lines("jobs", "default", "ready", "--args")
+    assert "secret" not in queues("tasks", "default", "ready")
+    assert "secret" not in queues("tasks", "default", "ready", "--json")
+    header, row, *_ = lines("tasks", "default", "ready", "--args")
     assert header.split() == ["ID", "TASK", "ATTEMPTS", "ARGUMENTS", "ENQUEUED"]
     assert '[["secret"],{}]' in row
-    [job] = data("jobs", "default", "ready", "--args")["jobs"]
+    [job] = data("tasks", "default", "ready", "--args")["tasks"]
     assert (job["args"], job["kwargs"]) == (["secret"], {})
 
 
-def test_jobs_as_json(store: Store) -> None:
+def test_tasks_as_json(store: Store) -> None:
     result = fail.enqueue("text")
     work_off(worker="here:7")
 
-    found = data("jobs", "default", "failed", "--limit", "10")
+    found = data("tasks", "default", "failed", "--limit", "10")
 
-    assert {key: value for key, value in found.items() if key != "jobs"} == {
+    assert {key: value for key, value in found.items() if key != "tasks"} == {
         "queue": "default",
         "state": "failed",
         "total": 1,
         "limit": 10,
         "offset": 0,
     }
-    [job] = found["jobs"]
+    [job] = found["tasks"]
     assert job["id"] == result.id
     assert job["last_error"] == {"class": "builtins.LookupError", "message": "text"}
     assert (job["attempts"], job["worker_ids"], job["state"]) == (1, ["here:7"], "failed")
@@ -417,12 +426,12 @@ def test_times_are_those_of_the_site(redis_server: Store, settings: Any) -> None
     result = note.enqueue("a")
     local = result.enqueued_at.astimezone(__import__("zoneinfo").ZoneInfo("Europe/Berlin"))
 
-    assert local.isoformat(" ", "seconds") in queues("jobs", "default", "ready")
+    assert local.isoformat(" ", "seconds") in queues("tasks", "default", "ready")
 
     settings.USE_TZ = False
-    assert local.replace(tzinfo=None).isoformat(" ", "seconds") in queues("jobs", "default", "ready").replace("+", "|")
-    assert "+01:00" not in queues("jobs", "default", "ready")
-    [job] = data("jobs", "default", "ready")["jobs"]
+    assert local.replace(tzinfo=None).isoformat(" ", "seconds") in queues("tasks", "default", "ready").replace("+", "|")
+    assert "+01:00" not in queues("tasks", "default", "ready")
+    [job] = data("tasks", "default", "ready")["tasks"]
     assert job["enqueued_at"].endswith("Z")
 
 

@@ -28,8 +28,8 @@ from tests.taskqueue.tasks import fail, note
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["jobs", "default", "ready", "--using", "nowhere"], "nowhere"),
-        (["undo", "default", "nothing"], "Nothing of queue 'default' is in bin 'nothing'"),
+        (["tasks", "default", "ready", "--using", "nowhere"], "nowhere"),
+        (["restore", "default", "nothing"], "Purge 'nothing' of queue 'default' has nothing to restore"),
     ],
 )
 def test_what_cannot_be_done_is_told(redis_server: Store, words: list[str], text: str) -> None:
@@ -53,10 +53,10 @@ def test_redis_away_is_told() -> None:
     [
         ([], "the following arguments are required: VERB"),
         (["dance"], "invalid choice: 'dance'"),
-        (["jobs", "default", "done"], "invalid choice: 'done'"),
-        (["jobs", "default", "ready", "--limit", "0"], "argument --limit: 0: expected a whole number from 1 to 1000."),
-        (["jobs", "default", "ready", "--limit", "ten"], "argument --limit: 'ten': expected a whole number from 1 to"),
-        (["jobs", "default", "ready", "--offset", "-1"], "argument --offset: -1: expected a whole number from 0 to"),
+        (["tasks", "default", "done"], "invalid choice: 'done'"),
+        (["tasks", "default", "ready", "--limit", "0"], "argument --limit: 0: expected a whole number from 1 to 1000."),
+        (["tasks", "default", "ready", "--limit", "ten"], "argument --limit: 'ten': expected a whole number from 1 to"),
+        (["tasks", "default", "ready", "--offset", "-1"], "argument --offset: -1: expected a whole number from 0 to"),
         (
             ["pause", "default", "--until", "0"],
             "argument --until: '0': expected a number of seconds above 0, ten",
@@ -105,11 +105,11 @@ def test_exit_codes_are_0_1_and_2(redis_server: Store) -> None:
 
 
 def test_help_tells_units_defaults_and_exit_codes(redis_server: Store) -> None:
-    whole, pause, jobs = (manage(*words).stdout for words in (["--help"], ["pause", "--help"], ["jobs", "--help"]))
+    whole, pause, jobs = (manage(*words).stdout for words in (["--help"], ["pause", "--help"], ["tasks", "--help"]))
 
     told = " ".join(whole.split())
     assert "Exit codes: 0 done; 1 not done, or not wholly, with the reason on standard error; 2 wrong usage." in told
-    for verb in ("status", "pause", "resume", "purge", "undo", "retry", "delete", "jobs", "schedules", "cancel"):
+    for verb in ("status", "pause", "resume", "purge", "restore", "retry", "delete", "tasks", "schedules", "cancel"):
         assert verb in whole
     assert "seconds after which it resumes by itself (default: never)" in " ".join(pause.split())
     assert "connection alias (default: default)" in " ".join(pause.split())
@@ -185,11 +185,11 @@ def test_a_table_is_cut_for_a_terminal_and_whole_in_a_pipe(
     monkeypatch.setenv("COLUMNS", "120")
     terminal = Terminal()
 
-    call_command("queues", "jobs", "default", "failed", stdout=terminal, no_color=True)
+    call_command("queues", "tasks", "default", "failed", stdout=terminal, no_color=True)
 
     row = terminal.getvalue().splitlines()[1]
     assert (len(row), row[-1]) == (120, "…")
-    assert "x" * 500 in queues("jobs", "default", "failed")
+    assert "x" * 500 in queues("tasks", "default", "failed")
 
 
 def test_commands_that_it_names_can_be_typed(redis_server: Store) -> None:
@@ -197,8 +197,8 @@ def test_commands_that_it_names_can_be_typed(redis_server: Store) -> None:
 
     told = Desk().purge("-odd; $name").text
 
-    typed = told.split("within a day: ")[1]
-    assert typed.startswith("python manage.py queues undo -- '-odd; $name' ")
+    typed = told.split("within 24 h: ")[1]
+    assert typed.startswith("python manage.py queues restore -- '-odd; $name' ")
     done = subprocess.run(
         ["sh", "-c", typed.replace("python manage.py", f"{sys.executable} -m django")],
         cwd=ROOT,
@@ -239,4 +239,4 @@ def test_a_task_of_any_name_is_listed(redis_server: Store) -> None:
     stranger: Task[..., Any] = Task(func=note.func, name="\u202eevil\x1b[0m", options=note.options)
     stranger.enqueue(1)
 
-    assert "\\u202eevil\\x1b[0m" in queues("jobs", "default", "ready")
+    assert "\\u202eevil\\x1b[0m" in queues("tasks", "default", "ready")

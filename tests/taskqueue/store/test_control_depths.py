@@ -77,7 +77,7 @@ class Operator:
                 continue
 
     def hurry(self) -> None:
-        for result in self.queue.jobs("scheduled", limit=2):
+        for result in self.queue.tasks("scheduled", limit=2):
             try:
                 result.run_now()
             except NotScheduled:  # it fell due
@@ -88,13 +88,13 @@ class Operator:
 
     def undo(self) -> None:
         if self.purges:
-            self.queue.undo_purge(self.purges.pop(self.chance.randrange(len(self.purges))))
+            self.queue.restore(self.purges.pop(self.chance.randrange(len(self.purges))))
 
     def retry(self) -> None:
         self.queue.retry_failed()
 
     def delete(self) -> None:
-        failed = self.queue.jobs("failed", limit=2)
+        failed = self.queue.tasks("failed", limit=2)
         assert self.queue.delete_failed([result.id for result in failed]) == len(failed)
         gone = {result.id for result in failed}
         self.sent = [result for result in self.sent if result.id not in gone]
@@ -132,7 +132,7 @@ def test_depths_and_pages_are_those_of_raw_reads_whatever_is_done(store: Store, 
         depth = operator.queue.depths()
         assert (depth.ready, depth.scheduled, depth.running, depth.failed) == (ready, scheduled, running, failed)
         for state, count in (("ready", ready), ("scheduled", scheduled), ("running", running), ("failed", failed)):
-            assert len(operator.queue.jobs(state, limit=1_000)) == count, state
+            assert len(operator.queue.tasks(state, limit=1_000)) == count, state
 
 
 @pytest.mark.parametrize("seed", [3, 4])
@@ -144,7 +144,7 @@ def test_in_the_end_every_task_has_run_or_was_stopped(store: Store, seed: int) -
     while operator.purges:
         operator.undo()
     operator.queue.resume()
-    for result in operator.queue.jobs("scheduled", limit=1_000):
+    for result in operator.queue.tasks("scheduled", limit=1_000):
         result.cancel()
     end_all_leases(store)
     while operator.queue.depths().ready:

@@ -1,4 +1,4 @@
-"""Failed and parked tasks: let run again, and deleted, singly and in bulk, in chunks on the server."""
+"""Failed and unregistered tasks: let run again, and deleted, singly and in bulk, in chunks on the server."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def park_many(count: int) -> list[TaskResult]:
 
 def counts(queue: str = "default") -> tuple[int, int, int]:
     depth = get_queue(queue).depths()
-    return depth.ready, depth.failed, depth.parked
+    return depth.ready, depth.failed, depth.unregistered
 
 
 def ids(results: list[TaskResult]) -> list[str]:
@@ -168,7 +168,7 @@ def test_a_task_that_fails_after_the_call_is_not_touched(
 
     assert get_queue("default")._run(with_failures_between()) == 5
 
-    failed = get_queue("default").jobs("failed")
+    failed = get_queue("default").tasks("failed")
     assert {result.id for result in failed} == {result.id for result in late}
 
 
@@ -189,9 +189,9 @@ def test_parked_ones_are_deleted_singly_and_together(store: Store) -> None:
     failed = fail_many(1)
     queue = get_queue("default")
 
-    assert queue.delete_parked([results[2].id, failed[0].id]) == 1
+    assert queue.delete_unregistered([results[2].id, failed[0].id]) == 1
     assert counts() == (0, 1, 3)
-    assert queue.delete_parked() == 3
+    assert queue.delete_unregistered() == 3
     assert counts() == (0, 1, 0)
 
 
@@ -226,7 +226,7 @@ def test_what_runs_by_now_is_neither_deleted_nor_run_twice(store: Store) -> None
     assert result.state == "running"
 
 
-@pytest.mark.parametrize("verb", ["retry_failed", "delete_failed", "delete_parked"])
+@pytest.mark.parametrize("verb", ["retry_failed", "delete_failed", "delete_unregistered"])
 @pytest.mark.parametrize(
     ("given", "text"),
     [
@@ -244,7 +244,7 @@ def test_what_is_no_list_of_ids_is_refused(redis_server: Store, verb: str, given
     assert counts() == (0, 1, 0)
 
 
-@pytest.mark.parametrize("verb", ["retry_failed", "delete_failed", "delete_parked"])
+@pytest.mark.parametrize("verb", ["retry_failed", "delete_failed", "delete_unregistered"])
 def test_no_ids_are_not_all_ids(redis_server: Store, verb: str) -> None:
     fail_many(1)
     park_many(1)
@@ -272,14 +272,14 @@ def test_tasks_that_run_again_can_be_cancelled_and_counted(store: Store) -> None
 
 
 def test_the_async_twins_do_the_same(store: Store) -> None:
-    failed, parked = fail_many(3), park_many(2)
+    failed, unregistered = fail_many(3), park_many(2)
     queue = get_queue("default")
 
     async def act() -> list[int]:
         return [
             await queue.aretry_failed([failed[0].id]),
             await queue.adelete_failed([failed[1].id]),
-            await queue.adelete_parked([parked[0].id]),
+            await queue.adelete_unregistered([unregistered[0].id]),
         ]
 
     assert run_async(act) == [1, 1, 1]

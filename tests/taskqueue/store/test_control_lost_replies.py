@@ -36,10 +36,10 @@ def know_all_scripts() -> None:
     doomed = note.using(queue_name="other", run_after=60).enqueue("never")
     doomed.run_now()
     doomed.cancel()
-    other.undo_purge(other.purge())
+    other.restore(other.purge())
     other.retry_failed()
     other.delete_failed()
-    other.jobs("ready")
+    other.tasks("ready")
 
 
 def lose_reply(proxy: Proxy, script: LuaScript) -> None:
@@ -139,7 +139,7 @@ def test_retrying_counts_each_task_once(queue: Queue, proxy: Proxy, named: bool)
 
 
 @pytest.mark.parametrize("named", [False, True])
-@pytest.mark.parametrize(("verb", "make"), [("delete_failed", fail_many), ("delete_parked", park_many)])
+@pytest.mark.parametrize(("verb", "make"), [("delete_failed", fail_many), ("delete_unregistered", park_many)])
 def test_deleting_counts_each_task_once(
     queue: Queue, proxy: Proxy, verb: str, make: Callable[[int], list[TaskResult]], named: bool
 ) -> None:
@@ -148,7 +148,7 @@ def test_deleting_counts_each_task_once(
 
     assert getattr(queue, verb)(ids if named else None) == 30
 
-    assert (depth().failed, depth().parked) == (0, 0)
+    assert (depth().failed, depth().unregistered) == (0, 0)
 
 
 def test_purging_takes_nothing_that_came_after_it(queue: Queue, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +166,7 @@ def test_purging_takes_nothing_that_came_after_it(queue: Queue, proxy: Proxy, mo
 
     assert purge.count == 5
     assert depth().ready == 1
-    assert get_queue("default").undo_purge(purge) == 5
+    assert get_queue("default").restore(purge) == 5
     work_off()
     assert (noted, depth().ready) == (["new", 0, 1, 2, 3, 4], 0)
 
@@ -180,7 +180,7 @@ def test_undoing_a_purge_counts_each_task_once(
     purge = get_queue("default").purge()
     lose_reply(proxy, control.RESTORE)
 
-    assert queue.undo_purge(purge) == 9
+    assert queue.restore(purge) == 9
 
     work_off()
     assert noted == list(range(9))
@@ -190,7 +190,7 @@ def test_listing(queue: Queue, proxy: Proxy) -> None:
     result = note.enqueue("a")
     lose_reply(proxy, control.LIST_TASKS)
 
-    assert [each.id for each in queue.jobs("ready")] == [result.id]
+    assert [each.id for each in queue.tasks("ready")] == [result.id]
 
 
 def test_operations_of_the_same_words_are_two(redis_server: Store) -> None:

@@ -91,14 +91,14 @@ def test_an_empty_queue_has_nothing_to_purge_and_makes_no_bin(store: Store) -> N
     assert purge.count == 0
     assert keys_of_bins(store) == []
     assert store.raw.exists(queue_key(store, "ghosts")) == 0
-    assert get_queue("default").undo_purge(purge) == 0
+    assert get_queue("default").restore(purge) == 0
 
 
 def test_undoing_brings_all_back_in_its_order(store: Store) -> None:
     results = fill(store)
     purge = get_queue("default").purge()
 
-    assert get_queue("default").undo_purge(purge) == len(results)
+    assert get_queue("default").restore(purge) == len(results)
 
     depth = get_queue("default").depths()
     assert (depth.ready, depth.scheduled) == (len(results) - 1, 1)
@@ -116,7 +116,7 @@ def test_old_ones_stand_before_what_has_come_since(store: Store) -> None:
         note.enqueue(word)
     note.using(priority=5).enqueue("new urgent")
 
-    get_queue("default").undo_purge(purge)
+    get_queue("default").restore(purge)
 
     work_off()
     assert noted == ["old urgent", "new urgent", "old 1", "old 2", "new 1", "new 2"]
@@ -139,7 +139,7 @@ def test_the_order_holds_while_workers_fetch_between_the_chunks(store: Store, mo
         except StopIteration as stop:
             return stop.value
 
-    back = run(connections.client(), with_fetches_between(control.undo_purge("default", purge.id)))
+    back = run(connections.client(), with_fetches_between(control.restore("default", purge.id)))
 
     assert back == 50
     taken += [job.id for job in work_off()]
@@ -153,7 +153,7 @@ def test_undoing_wakes_the_workers(store: Store) -> None:
     with running_worker():
         eventually(lambda: store.raw.exists(base_key(store, "bell", "q:default")) == 0)
 
-        get_queue("default").undo_purge(purge)
+        get_queue("default").restore(purge)
 
         assert result.get(60) == "plain"
 
@@ -163,7 +163,7 @@ def test_undoing_brings_retries_back_with_their_attempts(store: Store) -> None:
     work_off()
     purge = get_queue("default").purge()
 
-    get_queue("default").undo_purge(purge)
+    get_queue("default").restore(purge)
 
     result.refresh()
     assert (result.state, result.attempts, len(result.errors)) == ("retrying", 1, 1)
@@ -176,31 +176,31 @@ def test_a_bin_is_undone_once(store: Store) -> None:
     queue = get_queue("default")
     purge = queue.purge()
 
-    assert queue.undo_purge(purge) == 1
-    assert queue.undo_purge(purge) == 0
+    assert queue.restore(purge) == 1
+    assert queue.restore(purge) == 0
     assert queue.depths().ready == 1
 
 
 def test_a_purge_can_be_undone_by_its_id(store: Store) -> None:
     note.enqueue("a")
 
-    assert get_queue("default").undo_purge(get_queue("default").purge().id) == 1
+    assert get_queue("default").restore(get_queue("default").purge().id) == 1
 
 
 @pytest.mark.parametrize("unheard_of", ["no-such-bin", "a/b", ""])
 def test_a_bin_that_is_none_brings_nothing_back(redis_server: Store, unheard_of: str) -> None:
-    assert get_queue("default").undo_purge(unheard_of) == 0
+    assert get_queue("default").restore(unheard_of) == 0
 
 
 def test_the_bin_of_another_queue_stays_closed(store: Store) -> None:
     note.enqueue("a")
     purge = get_queue("default").purge()
 
-    assert get_queue("mail").undo_purge(purge) == 0
-    assert get_queue("mail").undo_purge(Purge("mail", purge.id, 1)) == 0
+    assert get_queue("mail").restore(purge) == 0
+    assert get_queue("mail").restore(Purge("mail", purge.id, 1)) == 0
 
     assert get_queue("mail").depths().ready == 0
-    assert get_queue("default").undo_purge(purge) == 1
+    assert get_queue("default").restore(purge) == 1
 
 
 def test_two_that_undo_at_once_bring_each_task_back_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,7 +209,7 @@ def test_two_that_undo_at_once_bring_each_task_back_once(store: Store, monkeypat
     queue = get_queue("default")
     purge = queue.purge()
 
-    assert sum(run_together(4, lambda: queue.undo_purge(purge))) == 200
+    assert sum(run_together(4, lambda: queue.restore(purge))) == 200
 
     assert queue.depths().ready == 200
 
@@ -247,7 +247,7 @@ def test_nothing_is_lost_between_senders_purges_and_workers(store: Store) -> Non
     left = queue.depths().ready
     assert len(sent) == 300
     assert len(ran) + sum(purge.count for purge in purges) + left == 300
-    assert sum(queue.undo_purge(purge) for purge in purges) == 300 - len(ran) - left
+    assert sum(queue.restore(purge) for purge in purges) == 300 - len(ran) - left
     ran += [job.id for job in work_off()]
     assert sorted(ran) == sorted(sent)
 
@@ -261,7 +261,7 @@ def test_a_task_that_is_cancelled_in_its_bin_does_not_come_back(store: Store) ->
     for result in results[::2]:
         assert result.cancel() is True
     assert queue.depths().ready == 1
-    assert queue.undo_purge(purge) == len(results) // 2
+    assert queue.restore(purge) == len(results) // 2
 
     assert queue.depths().ready + queue.depths().scheduled == 1 + len(results) // 2
     ran = {job.id for job in work_off()}
@@ -280,7 +280,7 @@ def test_a_task_that_was_cancelled_before_the_purge_is_not_counted(store: Store)
 
     assert purge.count == 3
     assert queue.depths().ready == 0
-    assert queue.undo_purge(purge) == 3
+    assert queue.restore(purge) == 3
     assert queue.depths().ready == 3
     results[4].cancel()
     assert queue.depths().ready == 2
@@ -325,7 +325,7 @@ def test_a_bin_is_kept_for_a_day(store: Store) -> None:
     store.raw.zincrby(bins, -60_001, f"default/{purge.id}")
     assert run(connections.client(), control.empty_bins()) == len(results)
 
-    assert get_queue("default").undo_purge(purge) == 0
+    assert get_queue("default").restore(purge) == 0
 
 
 def test_the_moment_of_the_last_purge_is_kept_for_a_week(store: Store) -> None:
@@ -373,12 +373,12 @@ def test_the_async_twins_do_the_same(store: Store) -> None:
 
     async def act() -> tuple[int, int]:
         purge = await queue.apurge()
-        return purge.count, await queue.aundo_purge(purge)
+        return purge.count, await queue.arestore(purge)
 
     assert run_async(act) == (1, 1)
     assert queue.depths().ready == 1
 
 
 def test_what_is_no_purge_is_refused(redis_server: Store) -> None:
-    with pytest.raises(TypeError, match=r"^purge=5: expected what purge\(\) returned, or its id\.$"):
-        get_queue("default").undo_purge(5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"^purge=5: expected the result of purge\(\), or its id\.$"):
+        get_queue("default").restore(5)  # type: ignore[arg-type]

@@ -248,7 +248,7 @@ def test_who_waits_for_a_server_can_be_stopped(settings: Any, children: Children
 
 
 def test_parked_tasks_go_back_when_a_worker_starts_that_knows_them(redis_server: Store, children: Children) -> None:
-    result = note.enqueue("parked")
+    result = note.enqueue("unregistered")
     unknown = dataclasses.replace(note, name="old.name").enqueue("unknown")
     redis_server.raw.delete(queue_key(redis_server, "ready"))
     for each in (result, unknown):
@@ -257,10 +257,10 @@ def test_parked_tasks_go_back_when_a_worker_starts_that_knows_them(redis_server:
 
     worker = queue_worker(children)
 
-    assert "1 parked tasks of queue default are known now and go back to it." in worker.output
-    assert result.get(60) == "parked"
+    assert "Requeued 1 tasks of queue default whose names are registered now." in worker.output
+    assert result.get(60) == "unregistered"
     unknown.refresh()
-    assert unknown.state == "parked"
+    assert unknown.state == "unregistered"
 
 
 def test_a_poller_tends_until_it_is_stopped(redis_server: Store, children: Children, settings: Any) -> None:

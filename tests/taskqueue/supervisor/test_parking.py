@@ -1,4 +1,4 @@
-"""Tasks of a name that no worker knows are parked and shown, never dropped."""
+"""Tasks of a name that no worker knows are unregistered and shown, never dropped."""
 
 from __future__ import annotations
 
@@ -39,12 +39,15 @@ def test_a_task_of_an_unknown_name_is_parked_and_shown(
     work_off(worker="old:1")
 
     result.refresh()
-    assert (result.state, result.status) == ("parked", TaskResultStatus.READY)
+    assert (result.state, result.status) == ("unregistered", TaskResultStatus.READY)
     assert (result.attempts, result.worker_ids, result.errors) == (0, [], [])
     depth = get_queue("default").depths()
-    assert (depth.parked, depth.ready, depth.running) == (1, 0, 0)
+    assert (depth.unregistered, depth.ready, depth.running) == (1, 0, 0)
     assert store.raw.ttl(base_key(store, "t", result.id)) == -1
-    assert f"Task {result.id} of tests.taskqueue.tasks.add is parked: no such task is registered here." in caplog.text
+    assert (
+        f"Task {result.id} of tests.taskqueue.tasks.add cannot run: this worker has not registered its name."
+        in caplog.text
+    )
 
 
 def test_it_goes_back_when_a_worker_knows_it(
@@ -58,13 +61,13 @@ def test_it_goes_back_when_a_worker_knows_it(
     forget(note)
     unpark(["other", "default"], "default")
 
-    assert "1 parked tasks of queue default are known now and go back to it." in caplog.text
+    assert "Requeued 1 tasks of queue default whose names are registered now." in caplog.text
     depth = get_queue("default").depths()
-    assert (depth.parked, depth.ready) == (1, 1)
+    assert (depth.unregistered, depth.ready) == (1, 1)
     work_off()
     for each in (result, stranger):
         each.refresh()
-    assert (result.return_value, stranger.state) == (5, "parked")
+    assert (result.return_value, stranger.state) == (5, "unregistered")
 
 
 def test_those_that_go_back_come_before_the_new_ones(store: Store, forget: Callable[..., None]) -> None:
@@ -86,12 +89,12 @@ def test_however_many_are_parked_all_that_are_known_go_back(redis_server: Store,
     note.enqueue_many([((number,), {}) for number in range(1_100)])
     forget(note, echo)
     work_off()
-    assert get_queue("default").depths().parked == 1_700
+    assert get_queue("default").depths().unregistered == 1_700
 
     forget(echo)
     unpark(["default"], "default")
 
-    assert get_queue("default").depths().parked == len(strangers)
+    assert get_queue("default").depths().unregistered == len(strangers)
     work_off()
     assert sorted(noted) == list(range(1_100))
 
@@ -133,4 +136,4 @@ def test_what_another_worker_parks_again_meanwhile_is_left_to_the_next_time(
     monkeypatch.setattr(type(client), "execute", execute)
     unpark(["default"], "default")
 
-    assert get_queue("default").depths().parked == 3
+    assert get_queue("default").depths().unregistered == 3

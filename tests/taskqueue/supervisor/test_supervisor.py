@@ -271,12 +271,12 @@ def test_what_an_old_worker_parks_in_a_rolling_deploy_goes_back(redis_server: St
     worker.wait_for("Worker: queues default")
     result = add.enqueue(2, 3)
     assert result.get(60) == 5
-    parked = add.using(run_after=60).enqueue(3, 4)
-    redis_server.raw.zrem(queue_key(redis_server, "sched"), parked.id)
-    redis_server.raw.hset(base_key(redis_server, "t", parked.id), "s", "parked")
-    redis_server.raw.zadd(queue_key(redis_server, "parked"), {parked.id: 1})
+    unregistered = add.using(run_after=60).enqueue(3, 4)
+    redis_server.raw.zrem(queue_key(redis_server, "sched"), unregistered.id)
+    redis_server.raw.hset(base_key(redis_server, "t", unregistered.id), "s", "parked")
+    redis_server.raw.zadd(queue_key(redis_server, "parked"), {unregistered.id: 1})
 
-    assert parked.get(60) == 7
+    assert unregistered.get(60) == 7
 
 
 def test_leases_are_renewed_as_long_as_a_task_runs(redis_server: Store, children: Children) -> None:

@@ -106,7 +106,7 @@ def test_what_would_run_again_is_cancelled(store: Store, outcome: str) -> None:
     assert 590 < store.raw.ttl(base_key(store, "t", result.id)) <= 600
     assert store.raw.llen(base_key(store, "t", result.id, "errors")) == (outcome == "retry")
     depth = get_queue("default").depths()
-    assert (depth.ready, depth.scheduled, depth.running, depth.parked) == (0, 0, 0, 0)
+    assert (depth.ready, depth.scheduled, depth.running, depth.unregistered) == (0, 0, 0, 0)
 
 
 def _failure(result: TaskResult) -> str:

@@ -108,10 +108,10 @@ def test_task_due_in_a_full_millisecond_is_found_by_its_id(redis_server: Store) 
     results[1].cancel()
     results[0].reschedule(due)
     purge = get_queue("default").purge()
-    get_queue("default").undo_purge(purge)
+    get_queue("default").restore(purge)
 
     assert scheduled_order(redis_server) == [result.id for result in [*results[2:], results[0]]]
-    assert [job.id for job in get_queue("default").jobs("scheduled")] == scheduled_order(redis_server)
+    assert [job.id for job in get_queue("default").tasks("scheduled")] == scheduled_order(redis_server)
 
 
 def test_tasks_retried_at_the_same_moment_keep_their_order(redis_server: Store) -> None:
