@@ -208,7 +208,7 @@ def test_commands_that_it_names_can_be_typed(redis_server: Store) -> None:
         timeout=60,
         check=False,
     )
-    assert (done.returncode, done.stdout) == (0, "Brought 1 task back to queue '-odd; $name'.\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "Restored 1 task to queue '-odd; $name'.\n"), done.stderr
 
 
 def test_no_id_is_taken_for_an_option() -> None:
