@@ -26,8 +26,8 @@ from django_redis_components.core.exceptions import ConfigurationError, missing_
 from django_redis_components.core.rates import RateLike
 from django_redis_components.ratelimits import Decision, RateLimit
 from django_redis_components.ratelimits.limiter import Penalty
+from django_redis_components.ratelimits.request_keys import KEY_KINDS, django_request, request_key
 from django_redis_components.ratelimits.responses import add_fields
-from django_redis_components.ratelimits.visitors import WORDS, django_request, visitor
 
 
 class RedisRateThrottle:
@@ -61,8 +61,8 @@ class RedisRateThrottle:
         set_here = {name: getattr(cls, name) for name in ("rate", "key", *_OPTIONS)}
         # A property, say, has no value before the request.
         fixed = {name: value for name, value in set_here.items() if not hasattr(type(value), "__get__")}
-        if fixed.get("key", "ip") not in WORDS:
-            raise ValueError(f"{cls.__name__}.key={cls.key!r}: expected one of {', '.join(map(repr, WORDS))}.")
+        if fixed.get("key", "ip") not in KEY_KINDS:
+            raise ValueError(f"{cls.__name__}.key={cls.key!r}: expected one of {', '.join(map(repr, KEY_KINDS))}.")
         rates = _several(fixed.pop("rate", None)) or ("1/s",)
         RateLimit("checks-the-options", *rates, **{name: fixed[name] for name in _OPTIONS if name in fixed})
 
@@ -73,7 +73,7 @@ class RedisRateThrottle:
         if key is None:
             return True
         limit = self._limit(rates)
-        self.decision = limit.hit_of(django_request(request), key)
+        self.decision = limit.hit(key, request=django_request(request))
         headers = getattr(view, "headers", None)
         if headers is not None:  # the framework's views put these on the response, whatever it is
             add_fields(headers, limit.rates, self.decision)
@@ -93,7 +93,7 @@ class RedisRateThrottle:
 
     def get_key(self, request: Any, view: Any) -> str | None:
         """Whose request it is; None if it is not limited."""
-        return visitor(self.key, request, self.get_ident(request))
+        return request_key(self.key, request, self.get_ident(request))
 
     def get_rates(self) -> tuple[RateLike, ...]:
         """The rates; none if the scope is not limited.

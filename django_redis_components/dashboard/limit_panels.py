@@ -18,8 +18,7 @@ from django_redis_components.dashboard.limit_reading import LimitSnapshot
 from django_redis_components.dashboard.panels import Tile, cost_words
 from django_redis_components.dashboard.rows import NOTHING
 from django_redis_components.dashboard.wording import Moment, number
-from django_redis_components.ratelimits import Decision
-from django_redis_components.ratelimits.registry import Policy
+from django_redis_components.ratelimits import Decision, RateLimitPolicy
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -110,7 +109,7 @@ def verdict(decision: Decision) -> str:
     return _("The next hit is denied; one is allowed in %(time)s.") % {"time": again}
 
 
-def _policy(policy: Policy, chosen: Policy | None) -> PolicyRow:
+def _policy(policy: RateLimitPolicy, chosen: RateLimitPolicy | None) -> PolicyRow:
     away = {
         "open": pgettext("hits while Redis is away", "allowed"),
         "closed": pgettext("hits while Redis is away", "denied"),
@@ -128,7 +127,7 @@ def _policy(policy: Policy, chosen: Policy | None) -> PolicyRow:
     )
 
 
-def _penalty(policy: Policy) -> str:
+def _penalty(policy: RateLimitPolicy) -> str:
     if policy.penalty is None:
         return NOTHING
     denials, seconds = policy.penalty
@@ -151,9 +150,7 @@ def _tiles(decision: Decision) -> Iterable[Tile]:
 def _rates(decision: Decision) -> Iterable[RateRow]:
     for state in decision.states if len(decision.states) > 1 else ():
         rate: Rate = state.rate
-        yield RateRow(
-            str(rate), number(state.remaining), _time(state.retry_us / 1_000_000), _time(state.reset_us / 1_000_000)
-        )
+        yield RateRow(str(rate), number(state.remaining), _time(state.retry_after), _time(state.reset_after))
 
 
 def _time(seconds: float) -> str:
@@ -173,8 +170,8 @@ def _state(snapshot: LimitSnapshot, decision: Decision) -> dict[str, Any]:
             {
                 "rate": str(state.rate),
                 "remaining": state.remaining,
-                "retry_after": state.retry_us / 1_000_000,
-                "reset_after": state.reset_us / 1_000_000,
+                "retry_after": state.retry_after,
+                "reset_after": state.reset_after,
             }
             for state in decision.states
         ],

@@ -13,8 +13,8 @@ from django_redis_components.core.protocol import run
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.counting import Cost, CountingDoor
 from django_redis_components.dashboard.reading import NothingRead
-from django_redis_components.ratelimits import Decision, RateLimit
-from django_redis_components.ratelimits.registry import Policy, known
+from django_redis_components.ratelimits import Decision, RateLimit, RateLimitPolicy
+from django_redis_components.ratelimits.limit import read_flow, registered_limits, reset_flow
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -31,8 +31,8 @@ class LimitSnapshot:
     """
 
     at: datetime
-    policies: list[Policy]
-    chosen: Policy | None
+    policies: list[RateLimitPolicy]
+    chosen: RateLimitPolicy | None
     is_unknown: bool
     key: str
     decision: Decision | None
@@ -51,7 +51,7 @@ def read(chosen: str, key: str) -> LimitSnapshot:
     Raises:
         NothingRead: it could not be read.
     """
-    limits, cost = known(), Cost()
+    limits, cost = registered_limits(), Cost()
     limit = limits.get(chosen)
     decision, address, nodes = None, "", False
     if limit is not None and key:
@@ -75,15 +75,15 @@ def reset(limit: RateLimit, key: str) -> None:
     Raises:
         redis.exceptions.RedisError: the server does not answer.
     """
-    run(clients.client(limit.policy.using), limit.reset_flow(key))
+    run(clients.client(limit.using), reset_flow(limit, key))
 
 
 def _state(limit: RateLimit, key: str, cost: Cost) -> tuple[Decision, str, bool]:
-    address, using = "", limit.policy.using
+    address, using = "", limit.using
     try:
         endpoint = connections.endpoint(using)
         address = str(endpoint)
-        decision = run(CountingDoor(clients.client(using), cost), limit.look_flow(key))
+        decision = run(CountingDoor(clients.client(using), cost), read_flow(limit, key))
     except (RedisError, RedisComponentsError) as exc:
         raise NothingRead(exc, address) from exc
     return decision, address, endpoint.kind == "cluster"

@@ -18,7 +18,7 @@ from django_redis_components.dashboard.audit import Record
 from django_redis_components.dashboard.models import RateLimit as Anchor
 from django_redis_components.dashboard.reading import NothingRead
 from django_redis_components.ratelimits import RateLimit
-from django_redis_components.ratelimits.registry import known
+from django_redis_components.ratelimits.limit import registered_limits
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
@@ -53,7 +53,7 @@ def reset(model_admin: ModelAdmin[Any], request: HttpRequest) -> HttpResponse:
     key = data.get("key", "")
     if not 0 < len(key) <= MAX_KEY:
         return HttpResponseBadRequest("Name what is to be reset: limit, key.", "text/plain")
-    limit = known().get(data.get("limit", ""))
+    limit = registered_limits().get(data.get("limit", ""))
     if limit is None:
         raise Http404("This process does not know the limit.")
     if request.method == "POST":
@@ -89,7 +89,7 @@ def _reset(model_admin: ModelAdmin[Any], request: HttpRequest, limit: RateLimit,
         limit_reading.reset(limit, key)
     except (RedisError, RedisComponentsError) as exc:
         record.ended(f"not known whether it was done, {exc}")
-        outage = outages.outage_of(exc, str(connections.endpoint(limit.policy.using)))
+        outage = outages.outage_of(exc, str(connections.endpoint(limit.using)))
         return views.away(model_admin, request, "html", outage, None)
     record.ended("done")
     messages.success(request, _("Reset: %(key)s") % {"key": key})

@@ -34,19 +34,27 @@ See also: `django_redis_components.semaphores` for a limit of concurrent holders
 
 from __future__ import annotations
 
+from django_redis_components.core.rates import Rate
+from django_redis_components.ratelimits.algorithms import RateState
 from django_redis_components.ratelimits.decision import Decision
 from django_redis_components.ratelimits.decorator import rate_limit
+from django_redis_components.ratelimits.denials import clear_denial_cache
 from django_redis_components.ratelimits.exceptions import RateLimited, RateLimitError
 from django_redis_components.ratelimits.limit import RateLimit
+from django_redis_components.ratelimits.limiter import RateLimitPolicy
 from django_redis_components.ratelimits.middleware import RateLimitMiddleware
 from django_redis_components.ratelimits.signals import rate_limited
 
 __all__ = [
     "Decision",
+    "Rate",
     "RateLimit",
     "RateLimitError",
     "RateLimitMiddleware",
+    "RateLimitPolicy",
     "RateLimited",
+    "RateState",
+    "clear_denial_cache",
     "rate_limit",
     "rate_limited",
 ]

@@ -1,15 +1,15 @@
-"""The three algorithms: what their scripts are asked, and what the replies mean.
+"""The three algorithms: how each builds its script calls and reads the replies.
 
 ==========  ===============================================================================================
-``gcra``    the generic cell rate algorithm, also known as a leaky bucket: the whole limit at once after a
-            pause, then one each period/limit. One short string for each visitor
-``sliding`` never more than the limit in any period, exactly. Memory for each hit of the last period
-``fixed``   a window begins with the first hit and ends a period later. One short string; up to twice the limit
+``gcra``    generic cell rate algorithm (a leaky bucket): after a pause the whole limit at once, then one hit every
+            period / limit. One short string per key
+``sliding`` never more than the limit in any period, exactly. Stores each hit of the last period
+``fixed``   a window starts with the first hit and ends a period later. One short string; up to twice the limit
             around the end of a window
 ==========  ===============================================================================================
 
-The arithmetic of GCRA is exact: the server keeps whole microseconds and a rest in units of 1/limit, and what
-could exceed its 53 bits is calculated here.
+The arithmetic of GCRA is exact: the server stores whole microseconds and a remainder in units of 1/limit. Values that
+could exceed Lua's 53-bit integers are calculated in Python.
 """
 
 from __future__ import annotations
@@ -28,132 +28,154 @@ from django_redis_components.ratelimits.scripts import (
     SLIDING,
 )
 
-#: Most hits that an exact sliding window may count: each is a member of a sorted set, about 90 bytes.
-MAX_SLIDING = 10_000
+#: Maximum limit of an exact sliding window: each hit is a member of a sorted set, about 90 bytes.
+MAX_SLIDING_LIMIT = 10_000
 
 
-class State(NamedTuple):
-    """One rate after a hit.
+class RateState(NamedTuple):
+    """The state of one rate after a hit.
 
     Attributes:
         rate: the rate.
-        remaining: what is left of it now.
-        retry_us: microseconds until the hit that was denied would be allowed by this rate; 0: now.
-        reset_us: microseconds until all of it is there again.
+        remaining: hits left now.
+        retry_after: seconds until this rate would allow the denied hit; 0.0 if it allows it now.
+        reset_after: seconds until the full limit is available.
     """
 
     rate: Rate
     remaining: int
-    retry_us: int
-    reset_us: int
+    retry_after: float
+    reset_after: float
 
 
 class Algorithm(Protocol):
-    """What the room needs of an algorithm."""
+    """The interface of an algorithm: it builds calls and parses replies."""
 
     name: str
-    most: int
+    max_limit: int
 
-    def ask(self, places: Sequence[str], rates: Sequence[Rate], cost: int, common: dict[str, Any]) -> Call: ...
-    def refund(self, places: Sequence[str], rates: Sequence[Rate], cost: int) -> Call: ...
-    def states(self, rates: Sequence[Rate], reply: Sequence[int], cost: int) -> tuple[State, ...]: ...
+    def hit_call(self, rate_keys: Sequence[str], rates: Sequence[Rate], cost: int, common: dict[str, Any]) -> Call: ...
+    def refund_call(self, rate_keys: Sequence[str], rates: Sequence[Rate], cost: int) -> Call: ...
+    def parse_states(self, rates: Sequence[Rate], reply: Sequence[int], cost: int) -> tuple[RateState, ...]: ...
 
 
 class Gcra:
-    """See the table above."""
+    """The generic cell rate algorithm."""
 
     name = "gcra"
-    most = MAX_COUNT
+    max_limit = MAX_COUNT
 
-    def ask(self, places: Sequence[str], rates: Sequence[Rate], cost: int, common: dict[str, Any]) -> Call:
-        """The call that counts; `common` is what every algorithm is asked."""
-        return GCRA(rates=places, numbers=self._numbers(rates, cost), **common)
+    def hit_call(self, rate_keys: Sequence[str], rates: Sequence[Rate], cost: int, common: dict[str, Any]) -> Call:
+        """Return the call that counts a hit; `common` has the arguments that all algorithms share."""
+        return GCRA(rates=rate_keys, numbers=self._numbers(rates, cost), **common)
 
-    def refund(self, places: Sequence[str], rates: Sequence[Rate], cost: int) -> Call:
-        """The call that gives back."""
-        return REFUND_GCRA(rates=places, numbers=self._numbers(rates, cost))
+    def refund_call(self, rate_keys: Sequence[str], rates: Sequence[Rate], cost: int) -> Call:
+        """Return the call that refunds a hit."""
+        return REFUND_GCRA(rates=rate_keys, numbers=self._numbers(rates, cost))
 
-    def states(self, rates: Sequence[Rate], reply: Sequence[int], cost: int) -> tuple[State, ...]:
-        """What a reply says of each rate."""
+    def parse_states(self, rates: Sequence[Rate], reply: Sequence[int], cost: int) -> tuple[RateState, ...]:
+        """Return the state of each rate from the script's reply."""
         states = []
-        for at, rate in enumerate(rates):
+        for index, rate in enumerate(rates):
             limit, period_us = rate.limit, rate.period_us
-            ahead_us, rest = reply[2 * at + 1], reply[2 * at + 2]
-            free = (period_us - ahead_us) * limit - rest
+            ahead_us, remainder = reply[2 * index + 1], reply[2 * index + 2]
+            free = (period_us - ahead_us) * limit - remainder
             missing = cost * period_us - free
             retry_us = -(-missing // limit) if missing > 0 else 0
-            states.append(State(rate, free // period_us, retry_us, ahead_us + (rest > 0)))
+            reset_us = ahead_us + (remainder > 0)
+            states.append(RateState(rate, free // period_us, retry_us / 1_000_000, reset_us / 1_000_000))
         return tuple(states)
 
     def _numbers(self, rates: Sequence[Rate], cost: int) -> tuple[int, ...]:
-        """Limit, period and cost of each rate, as the scripts take them."""
-        made: tuple[int, ...] = ()
+        """Return limit, period and cost of each rate, in the order of the scripts' arguments."""
+        numbers: tuple[int, ...] = ()
         for rate in rates:
-            made += (rate.limit, rate.period_us, *divmod(cost * rate.period_us, rate.limit))
-        return made
+            numbers += (rate.limit, rate.period_us, *divmod(cost * rate.period_us, rate.limit))
+        return numbers
 
 
 class Sliding:
-    """See the table above."""
+    """An exact sliding window."""
 
     name = "sliding"
-    most = MAX_SLIDING
+    max_limit = MAX_SLIDING_LIMIT
 
-    def ask(self, places: Sequence[str], rates: Sequence[Rate], cost: int, common: dict[str, Any]) -> Call:
-        """The call that counts; `common` is what every algorithm is asked."""
-        return SLIDING(logs=places, cost=cost, numbers=_limits_and_periods(rates), **common)
+    def hit_call(self, rate_keys: Sequence[str], rates: Sequence[Rate], cost: int, common: dict[str, Any]) -> Call:
+        """See `Gcra.hit_call`."""
+        return SLIDING(logs=rate_keys, cost=cost, numbers=_limits_and_periods(rates), **common)
 
-    def refund(self, places: Sequence[str], rates: Sequence[Rate], cost: int) -> Call:
-        """The call that gives back."""
-        return REFUND_SLIDING(logs=places, cost=cost)
+    def refund_call(self, rate_keys: Sequence[str], rates: Sequence[Rate], cost: int) -> Call:
+        """See `Gcra.refund_call`."""
+        return REFUND_SLIDING(logs=rate_keys, cost=cost)
 
-    def states(self, rates: Sequence[Rate], reply: Sequence[int], cost: int) -> tuple[State, ...]:
-        """What a reply says of each rate."""
+    def parse_states(self, rates: Sequence[Rate], reply: Sequence[int], cost: int) -> tuple[RateState, ...]:
+        """See `Gcra.parse_states`."""
         states = []
-        for at, rate in enumerate(rates):
-            used, retry_us, reset_us = reply[3 * at + 1 : 3 * at + 4]
-            states.append(State(rate, max(0, rate.limit - used), retry_us, reset_us))
+        for index, rate in enumerate(rates):
+            used, retry_us, reset_us = reply[3 * index + 1 : 3 * index + 4]
+            states.append(RateState(rate, max(0, rate.limit - used), retry_us / 1_000_000, reset_us / 1_000_000))
         return tuple(states)
 
 
 class Fixed:
-    """See the table above."""
+    """Fixed windows; each starts with its first hit."""
 
     name = "fixed"
-    most = MAX_COUNT
+    max_limit = MAX_COUNT
 
-    def ask(self, places: Sequence[str], rates: Sequence[Rate], cost: int, common: dict[str, Any]) -> Call:
-        """The call that counts; `common` is what every algorithm is asked."""
-        return FIXED(rates=places, cost=cost, numbers=_limits_and_periods(rates), **common)
+    def hit_call(self, rate_keys: Sequence[str], rates: Sequence[Rate], cost: int, common: dict[str, Any]) -> Call:
+        """See `Gcra.hit_call`."""
+        return FIXED(rates=rate_keys, cost=cost, numbers=_limits_and_periods(rates), **common)
 
-    def refund(self, places: Sequence[str], rates: Sequence[Rate], cost: int) -> Call:
-        """The call that gives back."""
-        return REFUND_FIXED(rates=places, cost=cost, numbers=_limits_and_periods(rates))
+    def refund_call(self, rate_keys: Sequence[str], rates: Sequence[Rate], cost: int) -> Call:
+        """See `Gcra.refund_call`."""
+        return REFUND_FIXED(rates=rate_keys, cost=cost, numbers=_limits_and_periods(rates))
 
-    def states(self, rates: Sequence[Rate], reply: Sequence[int], cost: int) -> tuple[State, ...]:
-        """What a reply says of each rate."""
+    def parse_states(self, rates: Sequence[Rate], reply: Sequence[int], cost: int) -> tuple[RateState, ...]:
+        """See `Gcra.parse_states`."""
         states = []
-        for at, rate in enumerate(rates):
-            begin_us, used = reply[2 * at + 1], reply[2 * at + 2]
-            left_us = begin_us + rate.period_us
-            retry_us, reset_us = left_us * (used + cost > rate.limit), left_us * (used > 0)
-            states.append(State(rate, max(0, rate.limit - used), retry_us, reset_us))
+        for index, rate in enumerate(rates):
+            start_us, used = reply[2 * index + 1], reply[2 * index + 2]
+            left = (start_us + rate.period_us) / 1_000_000
+            retry_after, reset_after = left * (used + cost > rate.limit), left * (used > 0)
+            states.append(RateState(rate, max(0, rate.limit - used), retry_after, reset_after))
         return tuple(states)
+
+
+class HitRequest:
+    """Builds the script calls for hits of one cost.
+
+    The arguments that hits share are converted once; each hit adds only its keys and its id. All counting scripts take
+    the penalty's key first and the id as their first argument.
+    """
+
+    __slots__ = ("_arguments", "_script", "cost")
+
+    def __init__(self, algorithm: Algorithm, rates: Sequence[Rate], cost: int, denials: int, block_us: int) -> None:
+        common = {"penalty": "", "id": b"", "denials": denials, "block_us": block_us}
+        template = algorithm.hit_call([], rates, cost, common)
+        self._script = template.script
+        self._arguments = tuple(map(str, template.args[1:]))  # strings: integers would be converted for every hit
+        self.cost = cost
+
+    def call(self, penalty_key: str, rate_keys: Sequence[str], hit_id: bytes) -> Call:
+        """Return the call for one hit. With an empty id the script only reads."""
+        return Call(self._script, (penalty_key, *rate_keys), (hit_id, *self._arguments))
 
 
 def _limits_and_periods(rates: Sequence[Rate]) -> tuple[int, ...]:
     return tuple([number for rate in rates for number in (rate.limit, rate.period_us)])
 
 
-#: By name.
+#: Algorithms by name.
 ALGORITHMS: dict[str, Algorithm] = {each.name: each for each in (Gcra(), Sliding(), Fixed())}
 
 
-def algorithm_of(name: Any) -> Algorithm:
-    """The algorithm of this name.
+def algorithm_by_name(name: Any) -> Algorithm:
+    """Return the algorithm with this name.
 
     Raises:
-        ValueError: there is none.
+        ValueError: no algorithm has this name.
     """
     found = ALGORITHMS.get(name) if isinstance(name, str) else None
     if found is None:

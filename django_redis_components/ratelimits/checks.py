@@ -1,4 +1,4 @@
-"""What is wrong with the rate limits of the settings, said at start."""
+"""System checks of the rate limit settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django_redis_components.core import conf
 from django_redis_components.ratelimits.limiter import Limiter
 from django_redis_components.ratelimits.middleware import NAME, RateLimitMiddleware
 
-#: The middleware, as `MIDDLEWARE` names it: by its module, or by the room.
+#: Import paths of the middleware that `MIDDLEWARE` may use.
 PATHS = {
     f"{RateLimitMiddleware.__module__}.{RateLimitMiddleware.__qualname__}",
     f"{__package__}.{RateLimitMiddleware.__qualname__}",
@@ -20,20 +20,21 @@ AUTHENTICATION = "django.contrib.auth.middleware.AuthenticationMiddleware"
 
 
 def check_middleware() -> list[CheckMessage]:
-    """`RateLimitMiddleware` without rates (drc.W050), with wrong ones (drc.E052), or above the users (drc.E050)."""
+    """Report a middleware without rates (drc.W050), with invalid ones (drc.E052), or above the users (drc.E050)."""
     found = list(check_rates())
     middleware = list(django_settings.MIDDLEWARE)
-    mine = [place for place, path in enumerate(middleware) if path in PATHS]
-    if not mine:
+    positions = [position for position, path in enumerate(middleware) if path in PATHS]
+    if not positions:
         return found
-    chosen = conf.settings().ratelimits
-    if not chosen.rates:
-        text = "RateLimitMiddleware is installed, and no rates are set: it limits nothing."
-        hint = 'Set REDIS_COMPONENTS["RATELIMITS"]["RATES"], to ["100/m"] for example.'
+    options = conf.settings().ratelimits
+    if not options.rates:
+        text = "RateLimitMiddleware is installed without rates: it limits nothing."
+        hint = 'Set REDIS_COMPONENTS["RATELIMITS"]["RATES"], for example to ["100/m"].'
         found.append(Warning(text, hint=hint, id="drc.W050"))
-    if chosen.key != "ip" and AUTHENTICATION not in middleware[: mine[0]]:
+    if options.key != "ip" and AUTHENTICATION not in middleware[: positions[0]]:
         text = (
-            f'REDIS_COMPONENTS["RATELIMITS"]["KEY"] = {chosen.key!r}, and RateLimitMiddleware does not know the user.'
+            f'REDIS_COMPONENTS["RATELIMITS"]["KEY"] = {options.key!r} needs the user, '
+            "but RateLimitMiddleware runs before authentication."
         )
         hint = f'Move it below {AUTHENTICATION!r} in MIDDLEWARE, or set "KEY" to "ip".'
         found.append(Error(text, hint=hint, id="drc.E050"))
@@ -41,11 +42,19 @@ def check_middleware() -> list[CheckMessage]:
 
 
 def check_rates() -> Iterator[CheckMessage]:
-    """Rates that the algorithm cannot count, or that stand there twice (drc.E052)."""
-    chosen = conf.settings().ratelimits
-    if not chosen.rates:
+    """Report rates that the algorithm does not accept, and duplicates (drc.E052)."""
+    options = conf.settings().ratelimits
+    if not options.rates:
         return
     try:
-        Limiter(NAME, chosen.rates, chosen.algorithm, chosen.penalty, chosen.on_error, True, chosen.using)
+        Limiter(
+            NAME,
+            options.rates,
+            algorithm=options.algorithm,
+            penalty=options.penalty,
+            on_error=options.on_error,
+            deny_cache=True,
+            using=options.using,
+        )
     except (TypeError, ValueError) as exc:
         yield Error(f'REDIS_COMPONENTS["RATELIMITS"]: {exc}', id="drc.E052")

@@ -1,4 +1,4 @@
-"""The answer to a hit."""
+"""The result of a hit."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import dataclasses
 from collections.abc import Sequence
 
 from django_redis_components.core.rates import Rate
-from django_redis_components.ratelimits.algorithms import State
+from django_redis_components.ratelimits.algorithms import RateState
 
 
-@dataclasses.dataclass(slots=True)  # not frozen: that would take four times as long, and each hit makes one
+@dataclasses.dataclass(slots=True)  # not frozen: that takes four times as long, once per hit
 class Decision:
-    """Whether a hit is allowed. It is true or false as that is: ``if limit.hit(key): …``.
+    """Whether a hit is allowed. Its truth value is `allowed`: ``if limit.hit(key): …``.
 
-    Where a limit has several rates, `limit`, `remaining` and `reset_after` are those of the rate that is nearest to
-    its end; after a denial, of the one that asks for the longest wait.
+    If a limit has several rates, `limit`, `remaining` and `reset_after` belong to the rate with the fewest hits left;
+    after a denial, to the rate with the longest `retry_after`.
 
     Attributes:
-        allowed: whether it is.
-        limit: how many the rate allows.
-        remaining: how many are left of it.
-        retry_after: seconds until this hit would be allowed; 0.0 when it was.
-        reset_after: seconds until all of the rate is there again.
-        blocked: denied by the penalty, whatever the rates say.
-        checked: False when Redis did not answer and `on_error` has decided.
-        states: each rate by itself, when the server was asked; empty when it is blocked or unchecked.
+        allowed: whether the hit is allowed.
+        limit: the hits that the rate allows per period.
+        remaining: the hits left in the rate.
+        retry_after: seconds until this hit would be allowed; 0.0 if it was.
+        reset_after: seconds until the rate's full limit is available.
+        blocked: True if the penalty denied the hit, regardless of the rates.
+        checked: False if Redis did not answer and `on_error` decided.
+        states: the state of each rate when the server decided; empty if blocked or unchecked.
     """
 
     allowed: bool
@@ -34,27 +34,27 @@ class Decision:
     reset_after: float
     blocked: bool = False
     checked: bool = True
-    states: tuple[State, ...] = dataclasses.field(default=(), repr=False)
+    states: tuple[RateState, ...] = dataclasses.field(default=(), repr=False)
 
     def __bool__(self) -> bool:
         return self.allowed
 
 
-def allowed(states: tuple[State, ...]) -> Decision:
-    """The decision that all rates allow."""
-    nearest = states[0] if len(states) == 1 else min(states, key=_nearness)
-    return Decision(True, nearest.rate.limit, nearest.remaining, 0.0, nearest.reset_us / 1_000_000, False, True, states)
+def allowed(states: tuple[RateState, ...]) -> Decision:
+    """Return the decision for a hit that all rates allow."""
+    tightest = states[0] if len(states) == 1 else min(states, key=_headroom)
+    return Decision(True, tightest.rate.limit, tightest.remaining, 0.0, tightest.reset_after, False, True, states)
 
 
-def denied(states: tuple[State, ...]) -> Decision:
-    """The decision that a rate denies."""
-    longest = max(states, key=_wait)
+def denied(states: tuple[RateState, ...]) -> Decision:
+    """Return the decision for a hit that a rate denies."""
+    longest = max(states, key=_retry_after)
     return Decision(
         False,
         longest.rate.limit,
         longest.remaining,
-        longest.retry_us / 1_000_000,
-        longest.reset_us / 1_000_000,
+        longest.retry_after,
+        longest.reset_after,
         False,
         True,
         states,
@@ -62,22 +62,22 @@ def denied(states: tuple[State, ...]) -> Decision:
 
 
 def blocked(rates: Sequence[Rate], left_us: int) -> Decision:
-    """The decision of a penalty."""
+    """Return the decision for a hit during a block."""
     left_s = left_us / 1_000_000
     return Decision(False, rates[0].limit, 0, left_s, left_s, blocked=True)
 
 
 def unchecked(rates: Sequence[Rate], is_allowed: bool, retry_after_s: float) -> Decision:
-    """The decision that is made without Redis."""
+    """Return the decision for a hit that Redis did not check."""
     limit = rates[0].limit
     if is_allowed:
         return Decision(True, limit, limit, 0.0, 0.0, checked=False)
     return Decision(False, limit, 0, retry_after_s, retry_after_s, checked=False)
 
 
-def _nearness(state: State) -> tuple[int, int]:
-    return state.remaining, -state.reset_us
+def _headroom(state: RateState) -> tuple[int, float]:
+    return state.remaining, -state.reset_after
 
 
-def _wait(state: State) -> int:
-    return state.retry_us
+def _retry_after(state: RateState) -> float:
+    return state.retry_after

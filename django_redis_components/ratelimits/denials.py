@@ -1,8 +1,8 @@
-"""Denials that this process knows of: who is denied until a moment is denied without a round trip until then.
+"""An in-process cache of denials: until a denial's `retry_after`, further hits are denied without a round trip.
 
-That is certain unless somebody gives back or resets. When this process does, it forgets; when another does, this
-one denies until the end of what it knows. Times are monotonic and begin before the question was asked, so that a
-denial ends here no later than on the server.
+A cached denial is certain unless a refund or reset happens first. A refund or reset of this process removes the entry;
+one of another process takes effect when the entry expires. Expiry is monotonic time, counted from before the request
+was sent, so that an entry never outlives the denial on the server.
 """
 
 from __future__ import annotations
@@ -14,35 +14,35 @@ import time
 from django_redis_components.core import conf
 from django_redis_components.ratelimits.decision import Decision
 
-#: Visitors that are kept; further ones push out the oldest. About 700 bytes each.
-MAX_VISITORS = 10_000
-#: Different questions (limit and cost) that are kept for a visitor.
-MAX_QUESTIONS = 16
+#: Keys in the cache; the oldest is evicted. About 700 bytes each.
+MAX_KEYS = 10_000
+#: Pairs of limit and cost that are cached for one key.
+MAX_DENIALS_PER_KEY = 16
 
 #: A limit's signature and a cost.
-Question = tuple[str, int]
+LimitAndCost = tuple[str, int]
 
 
 class DenialCache:
-    """A bounded table: visitor -> question -> until when, and the decision."""
+    """A bounded cache: key -> limit and cost -> expiry and decision."""
 
     def __init__(self) -> None:
-        self._visitors: dict[str, dict[Question, tuple[float, Decision]]] = {}
-        self._guard = threading.Lock()
-        #: Counts what was forgotten: an answer that was asked for before is not stored.
+        self._denials: dict[str, dict[LimitAndCost, tuple[float, Decision]]] = {}
+        self._mutex = threading.Lock()
+        #: Incremented by each removal. A denial that was requested before the removal is not stored.
         self.epoch = 0
 
     def __len__(self) -> int:
-        return len(self._visitors)
+        return len(self._denials)
 
-    def find(self, visitor: str, question: Question) -> Decision | None:
-        """The denial that still holds, as it is now; None: ask the server."""
-        questions = self._visitors.get(visitor)
-        found = questions and questions.get(question)
+    def get(self, key: str, limit_and_cost: LimitAndCost) -> Decision | None:
+        """Return the cached denial with its times as of now, or None if there is none."""
+        denials = self._denials.get(key)
+        found = denials and denials.get(limit_and_cost)
         if not found:
             return None
-        until, decision = found
-        left_s = until - time.monotonic()
+        expires_at, decision = found
+        left_s = expires_at - time.monotonic()
         if left_s <= 0:
             return None
         reset_s = decision.reset_after - decision.retry_after + left_s
@@ -57,42 +57,52 @@ class DenialCache:
             decision.states,
         )
 
-    def store(self, visitor: str, question: Question, decision: Decision, asked_at: float, epoch: int) -> None:
-        """Keep a denial.
+    def store(
+        self, key: str, limit_and_cost: LimitAndCost, decision: Decision, requested_at: float, epoch: int
+    ) -> None:
+        """Cache a denial.
 
         Args:
-            asked_at: monotonic seconds, before the question was sent.
-            epoch: `epoch` at that moment.
+            requested_at: monotonic time before the request was sent.
+            epoch: `epoch` at that time.
         """
-        with self._guard:
+        with self._mutex:
             if epoch != self.epoch:
                 return
-            questions = self._visitors.pop(visitor, {})
-            if len(questions) >= MAX_QUESTIONS:
-                questions = {}
-            # A table of its own for each change: `find` reads without the guard.
-            self._visitors[visitor] = {**questions, question: (asked_at + decision.retry_after, decision)}
-            if len(self._visitors) > MAX_VISITORS:
-                del self._visitors[next(iter(self._visitors))]
+            denials = self._denials.pop(key, {})
+            if len(denials) >= MAX_DENIALS_PER_KEY:
+                denials = {}
+            # Replace the dict, never change it: `get` reads without the mutex.
+            self._denials[key] = {**denials, limit_and_cost: (requested_at + decision.retry_after, decision)}
+            if len(self._denials) > MAX_KEYS:
+                del self._denials[next(iter(self._denials))]
 
-    def forget(self, visitor: str) -> None:
-        """Something was given back to the visitor."""
-        with self._guard:
+    def remove(self, key: str) -> None:
+        """Remove the denials of a key after a refund or reset."""
+        with self._mutex:
             self.epoch += 1
-            self._visitors.pop(visitor, None)
-
-    def after_fork(self) -> None:
-        """In a child: a thread of the parent may have held the guard."""
-        self._guard = threading.Lock()
+            self._denials.pop(key, None)
 
     def clear(self) -> None:
-        """Forget all: the settings may point elsewhere now."""
-        with self._guard:
+        """Remove all denials."""
+        with self._mutex:
             self.epoch += 1
-            self._visitors.clear()
+            self._denials.clear()
+
+    def after_fork(self) -> None:
+        """Replace the mutex in a forked child: a thread of the parent may have held it."""
+        self._mutex = threading.Lock()
 
 
 #: The cache of this process.
 DENIALS = DenialCache()
 conf.on_change(DENIALS.clear)
 os.register_at_fork(after_in_child=DENIALS.after_fork)
+
+
+def clear_denial_cache() -> None:
+    """Remove all denials that this process has cached.
+
+    For tests that delete the keys of a limit in Redis: otherwise a cached denial outlives the deleted keys.
+    """
+    DENIALS.clear()

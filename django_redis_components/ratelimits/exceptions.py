@@ -1,4 +1,4 @@
-"""What rate limits raise. Errors of the connection are decided by `on_error`, or are those of `redis.exceptions`."""
+"""Exceptions of rate limits. `on_error` decides on connection errors of hits; other methods raise redis-py's."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from django_redis_components.ratelimits.decision import Decision
 
 
 class RateLimitError(RedisComponentsError):
-    """Root of the errors of rate limits.
+    """Base class of the exceptions of rate limits.
 
     Attributes:
         name: the limit's name.
@@ -19,11 +19,11 @@ class RateLimitError(RedisComponentsError):
 
 
 class RateLimited(RateLimitError):
-    """A function that has a rate limit was called too often.
+    """A call of a function with `@rate_limit` was denied.
 
     Attributes:
-        decision: the answer to the call.
-        retry_after: seconds until it would be allowed.
+        decision: the decision on the call.
+        retry_after: seconds until the call would be allowed.
     """
 
     def __init__(self, name: str, decision: Decision) -> None:

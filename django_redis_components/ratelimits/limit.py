@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import os
+import threading
+import weakref
+from typing import TYPE_CHECKING
 
 from django_redis_components.core import conf
 from django_redis_components.core.client.connections import (
@@ -19,34 +22,37 @@ from django_redis_components.core.rates import Rate, RateLike
 from django_redis_components.core.units import Seconds
 from django_redis_components.ratelimits import signals
 from django_redis_components.ratelimits.decision import Decision
-from django_redis_components.ratelimits.limiter import Limiter, Penalty, VisitorKey
-from django_redis_components.ratelimits.registry import Policy, remember
+from django_redis_components.ratelimits.limiter import Limiter, LimitKey, Penalty, RateLimitPolicy
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest
 
 
 class RateLimit:
-    """At most so many hits in a time, for each key: a visitor, a customer, an address.
+    """Allow a number of hits in a period for each key: a visitor, a customer, an address.
 
-    All is decided by one script on the server's clock, for all rates together. A denied hit counts in none of
-    them. Hits may be repeated after a lost reply: the server knows them again.
+    One script decides on the server's clock, for all rates together. A denied hit counts in no rate. A hit is repeated
+    after a lost reply and counted once: the server recognizes it by its id.
 
-    Each method has an asyncio twin with an ``a`` before its name. An object may be shared by threads and tasks.
+    Each method has an asyncio twin with an ``a`` before its name; the twin of `wait` is `await_`. Threads and tasks may
+    share an object.
 
     Args:
         name: 1 to 200 bytes, without control characters and braces. Limits of one name, algorithm and rate share
             their counts.
         rates: one to eight of "5/m", "100/h", "10/s", "3/2h", (count, seconds or timedelta).
-        algorithm: "gcra" paces evenly after a first burst; "sliding" is exact in any window, for up to 10,000
-            hits; "fixed" has windows that begin with the first hit.
-        penalty: (denials, seconds). Who is denied so many times within any such time is blocked for as long, and
-            hits do not lengthen the block.
-        on_error: what happens to hits while Redis does not answer: "open" lets them through, "closed" denies them.
-            With "open" a hit waits for ``REDIS_COMPONENTS["RATELIMITS"]["TIMEOUT"]`` (0.5 seconds) at most, and slow
-            answers take at most a tenth of the time; with "closed" it waits as any other call.
-        deny_cache: whether this process denies by itself, without asking, while it knows the answer.
-        using: our connection alias.
+        algorithm: "gcra" paces hits evenly after a first burst; "sliding" is exact in any window, for limits up to
+            10,000; "fixed" has windows that start with the first hit.
+        penalty: (denials, seconds). A key that is denied this often within this time is blocked for the same time.
+            Hits do not extend the block.
+        on_error: the decision while Redis does not answer: "open" allows hits, "closed" denies them.
+            With "open" a hit waits for at most ``REDIS_COMPONENTS["RATELIMITS"]["TIMEOUT"]`` (0.5 seconds), and slow
+            answers take at most a tenth of the time; with "closed" it waits as long as any other call.
+        deny_cache: whether this process caches denials and repeats them without a request.
+        using: connection alias.
 
     Raises:
-        TypeError, ValueError: an argument is not of this kind.
+        TypeError, ValueError: an argument is not accepted.
     """
 
     def __init__(
@@ -60,141 +66,155 @@ class RateLimit:
         using: str = "default",
     ) -> None:
         self.name = name
+        self.using = using
         self._limiter = Limiter(name, rates, algorithm, penalty, on_error, deny_cache, using)
-        self._using = using
-        remember(self)
+        with _mutex:
+            _limits.add(self)
 
     def __repr__(self) -> str:
         return f"<RateLimit {self.name!r} of {', '.join(map(str, self.rates))}>"
 
     @property
     def rates(self) -> tuple[Rate, ...]:
-        """The rates, in the order in which they were given."""
+        """The rates, in the given order."""
         return self._limiter.rates
 
     @property
-    def policy(self) -> Policy:
-        """What it was told to be, as text and numbers."""
+    def policy(self) -> RateLimitPolicy:
+        """The configuration, as text and numbers."""
         return self._limiter.policy()
 
-    def look_flow(self, key: VisitorKey) -> Flow[Decision]:
-        """`peek` as a flow that asks the server in any case, and raises what keeps it from an answer."""
-        return self._limiter.look(key)
-
-    def reset_flow(self, key: VisitorKey) -> Flow[None]:
-        """`reset` as a flow."""
-        return self._limiter.reset(key)
-
-    def check_cost(self, cost: int) -> int:
-        """The cost, if a hit may have it.
-
-        Raises:
-            TypeError, ValueError: it may not.
-        """
-        return self._limiter.check_cost(cost)
-
-    def hit(self, key: VisitorKey, cost: int = 1) -> Decision:
+    def hit(self, key: LimitKey, cost: int = 1, *, request: HttpRequest | None = None) -> Decision:
         """Count a hit if all rates allow it.
 
         Args:
-            key: whose hit it is: any text, bytes, or a whole number. It is hashed.
-            cost: how much it uses; at most the lowest limit.
+            key: identifies the caller: any text, bytes, or a whole number. It is hashed.
+            cost: how much the hit uses; at most the lowest limit.
+            request: passed to receivers of `rate_limited`.
 
         Raises:
-            TypeError, ValueError: a key or cost that is not of this kind.
+            TypeError, ValueError: the key or cost is not accepted.
         """
-        return self.hit_of(None, key, cost)
-
-    async def ahit(self, key: VisitorKey, cost: int = 1) -> Decision:
-        """See `hit`."""
-        return await self.ahit_of(None, key, cost)
-
-    def hit_of(self, request: Any, key: VisitorKey, cost: int = 1) -> Decision:
-        """See `hit`; `rate_limited` tells its receivers the request."""
         decision = run(self._client(), self._limiter.hit(key, cost))
         if not decision.allowed:
-            signals.tell(RateLimit, limit=self, key=key, decision=decision, request=request)
+            signals.send(RateLimit, limit=self, key=key, decision=decision, request=request)
         return decision
 
-    async def ahit_of(self, request: Any, key: VisitorKey, cost: int = 1) -> Decision:
-        """See `hit_of`."""
-        decision = await self._adecide(self._limiter.hit(key, cost))
+    async def ahit(self, key: LimitKey, cost: int = 1, *, request: HttpRequest | None = None) -> Decision:
+        """See `hit`."""
+        decision = await self._arun(self._limiter.hit(key, cost))
         if not decision.allowed:
-            await signals.atell(RateLimit, limit=self, key=key, decision=decision, request=request)
+            await signals.asend(RateLimit, limit=self, key=key, decision=decision, request=request)
         return decision
 
-    def peek(self, key: VisitorKey, cost: int = 1) -> Decision:
-        """What `hit` would answer now. Nothing is counted, also not as a denial."""
+    def peek(self, key: LimitKey, cost: int = 1) -> Decision:
+        """Return what `hit` would return now. Neither a hit nor a denial is counted."""
         return run(self._client(), self._limiter.peek(key, cost))
 
-    async def apeek(self, key: VisitorKey, cost: int = 1) -> Decision:
+    async def apeek(self, key: LimitKey, cost: int = 1) -> Decision:
         """See `peek`."""
-        return await self._adecide(self._limiter.peek(key, cost))
+        return await self._arun(self._limiter.peek(key, cost))
 
-    def wait(self, key: VisitorKey, timeout: Seconds, cost: int = 1) -> Decision:
+    def wait(self, key: LimitKey, timeout: Seconds, cost: int = 1) -> Decision:
         """Count a hit as soon as it is allowed.
 
-        Who waits stands in no line: of several, any may be next. Denials do not count towards a penalty.
+        Waiters are not queued: any of several may be next. Denials do not count towards a penalty.
 
         Args:
-            timeout: seconds to wait at most. If that cannot be enough, the denial comes at once.
+            timeout: maximum seconds to wait. If that is too short, the denial is returned at once.
         """
         decision = run(self._client(), self._limiter.wait(key, timeout, cost))
         if not decision.allowed:
-            signals.tell(RateLimit, limit=self, key=key, decision=decision, request=None)
+            signals.send(RateLimit, limit=self, key=key, decision=decision, request=None)
         return decision
 
-    async def await_(self, key: VisitorKey, timeout: Seconds, cost: int = 1) -> Decision:  # noqa: ASYNC109
-        """The twin of `wait`; its name would be a keyword."""
+    async def await_(self, key: LimitKey, timeout: Seconds, cost: int = 1) -> Decision:  # noqa: ASYNC109
+        """See `wait`. The name ``await`` is a keyword."""
         decision = await arun(self._aclient(), self._limiter.wait(key, timeout, cost))
         if not decision.allowed:
-            await signals.atell(RateLimit, limit=self, key=key, decision=decision, request=None)
+            await signals.asend(RateLimit, limit=self, key=key, decision=decision, request=None)
         return decision
 
-    def refund(self, key: VisitorKey, cost: int = 1) -> None:
-        """Give back what a hit has used; never more than was used.
+    def refund(self, key: LimitKey, cost: int = 1) -> None:
+        """Refund a hit; never more than was used.
 
-        It is sent once. After an error of the connection it may have been done: repeating it may give back twice.
+        The refund is sent once. After a connection error it may have been executed; a second call may refund twice.
 
         Raises:
             redis.exceptions.RedisError: the server does not answer.
         """
-        run(client(self._using), self._limiter.refund(key, cost))
+        run(client(self.using), self._limiter.refund(key, cost))
 
-    async def arefund(self, key: VisitorKey, cost: int = 1) -> None:
+    async def arefund(self, key: LimitKey, cost: int = 1) -> None:
         """See `refund`."""
-        await arun(aclient(self._using), self._limiter.refund(key, cost))
+        await arun(aclient(self.using), self._limiter.refund(key, cost))
 
-    def reset(self, key: VisitorKey) -> None:
-        """Forget all that was counted for the key, and a block.
+    def reset(self, key: LimitKey) -> None:
+        """Delete all counts and the block of a key.
 
         Raises:
-            redis.exceptions.RedisError: the server does not answer. It may be called again.
+            redis.exceptions.RedisError: the server does not answer. The call may be repeated.
         """
-        run(client(self._using), self._limiter.reset(key))
+        run(client(self.using), self._limiter.reset(key))
 
-    async def areset(self, key: VisitorKey) -> None:
+    async def areset(self, key: LimitKey) -> None:
         """See `reset`."""
-        await arun(aclient(self._using), self._limiter.reset(key))
+        await arun(aclient(self.using), self._limiter.reset(key))
 
     def _client(self) -> SyncClient:
-        """The client for hits: an impatient one where a hit may go on without an answer."""
-        if not self._limiter.lets_through:
-            return client(self._using)
-        return client_with_timeout(self._using, conf.settings().ratelimits.timeout_s)
+        """Return the client for hits; one with a short timeout if hits are allowed without an answer."""
+        if not self._limiter.fails_open:
+            return client(self.using)
+        return client_with_timeout(self.using, conf.settings().ratelimits.timeout_s)
 
     def _aclient(self) -> AsyncClient:
         """See `_client`."""
-        if not self._limiter.lets_through:
-            return aclient(self._using)
-        return aclient_with_timeout(self._using, conf.settings().ratelimits.timeout_s)
+        if not self._limiter.fails_open:
+            return aclient(self.using)
+        return aclient_with_timeout(self.using, conf.settings().ratelimits.timeout_s)
 
-    async def _adecide(self, flow: Flow[Decision]) -> Decision:
-        """Drive the flow of a hit; one that may go on without an answer does not wait for a free connection either."""
-        if not self._limiter.lets_through:
+    async def _arun(self, flow: Flow[Decision]) -> Decision:
+        """Run the flow of a hit. With "open" the wait for a free connection has a limit too."""
+        if not self._limiter.fails_open:
             return await arun(self._aclient(), flow)
         try:
             async with asyncio.timeout(3 * conf.settings().ratelimits.timeout_s):
                 return await arun(self._aclient(), flow)
         except TimeoutError:
-            return self._limiter.gave_up()
+            return self._limiter.give_up()
+
+
+def read_flow(limit: RateLimit, key: LimitKey) -> Flow[Decision]:
+    """Return the flow of a `peek` that always asks the server and raises its errors."""
+    return limit._limiter.read(key)
+
+
+def reset_flow(limit: RateLimit, key: LimitKey) -> Flow[None]:
+    """Return the flow of `reset`."""
+    return limit._limiter.reset(key)
+
+
+def check_cost(limit: RateLimit, cost: int) -> None:
+    """Raise TypeError or ValueError if no hit of the limit can have this cost."""
+    limit._limiter.check_cost(cost)
+
+
+#: The limits of this process. Weak references: a limit that is created for each request must be freed.
+_limits: weakref.WeakSet[RateLimit] = weakref.WeakSet()
+_mutex = threading.Lock()
+
+
+def registered_limits() -> dict[str, RateLimit]:
+    """Return the limits of this process by the id of their policy, ordered by name; one for each policy."""
+    with _mutex:
+        limits = list(_limits)
+    found = {limit.policy.id: limit for limit in limits}
+    return dict(sorted(found.items(), key=lambda item: (item[1].name, item[0])))
+
+
+def _after_fork() -> None:
+    global _mutex
+    _mutex = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)

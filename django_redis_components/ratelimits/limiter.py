@@ -1,7 +1,8 @@
-"""What a rate limit does, as flows."""
+"""The logic of a rate limit, as flows."""
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 import random
@@ -18,31 +19,60 @@ from django_redis_components.core.protocol import BoundedSlotWait, Command, Flow
 from django_redis_components.core.rates import RateLike, parse_rate
 from django_redis_components.core.units import Seconds, check_flag, to_seconds
 from django_redis_components.ratelimits import decision as decisions
-from django_redis_components.ratelimits.algorithms import algorithm_of
+from django_redis_components.ratelimits.algorithms import HitRequest, algorithm_by_name
 from django_redis_components.ratelimits.decision import Decision
 from django_redis_components.ratelimits.denials import DENIALS
-from django_redis_components.ratelimits.registry import Policy
-from django_redis_components.ratelimits.requests import Question
 
-#: What may happen to hits while Redis is away.
+#: What happens to hits while Redis is unavailable.
 ON_ERROR = ("open", "closed")
-#: Most rates of one limit: each is a key more in every call.
+#: Maximum rates of one limit: each adds a key to every call.
 MAX_RATES = 8
-#: Most denials that a penalty may count: the server keeps the time and the id of each, about 20 bytes.
+#: Maximum denials of a penalty: the server stores the time and the id of each, about 20 bytes.
 MAX_DENIALS = 10_000
-#: Shortest and longest random part of a pause in `wait`, in seconds: those who wait do not all come back at once.
-SCATTER_S = (0.001, 0.005)
-#: Seconds that a hit waits for a Cluster slot that is being moved, before `on_error` decides on it: a page waits too.
-SLOT_WAIT_S = 2.0
+#: Random seconds added to each pause of `wait`, so that waiters do not retry at the same moment.
+WAIT_JITTER_S = (0.001, 0.005)
+#: Seconds that a hit waits for a migrating Cluster slot before `on_error` decides: an HTTP request is waiting for it.
+SLOT_MIGRATION_WAIT_S = 2.0
 
-#: What a visitor's key may be; it is hashed, so that its text matters to nobody.
-VisitorKey = str | bytes | int
-#: How many denials within how many seconds block for so many seconds.
+#: The type of a key; keys are hashed, so any text is accepted.
+LimitKey = str | bytes | int
+#: (denials, seconds): this many denials within this time block the key for the same time.
 Penalty = tuple[int, Seconds]
 
 _log = logging.getLogger("django_redis_components.ratelimits")
 _breakers: dict[str, CircuitBreaker] = {}
 conf.on_change(_breakers.clear)
+
+
+def breaker_for(using: str, *, fails_open: bool) -> CircuitBreaker:
+    """Return the circuit breaker of a connection. Limits that fail closed have their own: they wait longer."""
+    name = using if fails_open else f"{using} (closed)"
+    return _breakers.get(name) or _breakers.setdefault(name, CircuitBreaker())
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RateLimitPolicy:
+    """The configuration of a limit, as text and numbers.
+
+    Attributes:
+        rates: as text, in the given order.
+        penalty: (denials, seconds), or None.
+        on_error: "open" or "closed".
+        using: connection alias.
+    """
+
+    name: str
+    algorithm: str
+    rates: tuple[str, ...]
+    penalty: tuple[int, float] | None
+    on_error: str
+    using: str
+
+    @property
+    def id(self) -> str:
+        """An identifier for links and forms; equal in every process that has such a limit."""
+        text = repr((self.name, self.algorithm, self.rates, self.penalty, self.on_error, self.using))
+        return keys.digest(text)[:16]
 
 
 class Limiter:
@@ -59,186 +89,186 @@ class Limiter:
         using: str,
     ) -> None:
         self.name = keys.validate_name(name, "rate limit name")
-        self.algorithm = algorithm_of(algorithm)
+        self.algorithm = algorithm_by_name(algorithm)
         self.rates = tuple(parse_rate(rate) for rate in rates)
-        self._most_cost = self._check_rates(rates)
-        self._denials, self._block_us = _penalty(penalty)
+        self._max_cost = self._check_rates(rates)
+        self._denials, self._block_us = _parse_penalty(penalty)
         if on_error not in ON_ERROR:
             raise ValueError(f"on_error={on_error!r}: expected one of {', '.join(map(repr, ON_ERROR))}.")
-        self._lets_through = on_error == "open"
+        self.fails_open = on_error == "open"
         self._deny_cache = check_flag(deny_cache, "deny_cache")
         self._using = using
-        self._parts = tuple(f":{self.algorithm.name}:{rate.limit}/{rate.period_us}" for rate in self.rates)
-        self._signature = f"{using}{''.join(self._parts)}:{self._denials}/{self._block_us}"
-        self._of_cost_1 = {denials: self._made(1, denials) for denials in (self._denials, -self._denials)}
+        self._key_suffixes = tuple(f":{self.algorithm.name}:{rate.limit}/{rate.period_us}" for rate in self.rates)
+        self._signature = f"{using}{''.join(self._key_suffixes)}:{self._denials}/{self._block_us}"
+        self._cost_1_requests = {denials: self._hit_request(1, denials) for denials in (self._denials, -self._denials)}
 
-    def hit(self, key: VisitorKey, cost: int) -> Flow[Decision]:
-        """Count a hit if all rates allow it."""
-        return self._ask(self._visitor(key), self.check_cost(cost), None, self._denials)
+    def hit(self, key: LimitKey, cost: int, hit_id: bytes | None = None) -> Flow[Decision]:
+        """Count a hit if all rates allow it.
 
-    def peek(self, key: VisitorKey, cost: int) -> Flow[Decision]:
-        """What a hit would be told."""
-        return self._ask(self._visitor(key), self.check_cost(cost), b"", self._denials)
+        Args:
+            hit_id: 8 bytes that identify a repeated hit; None generates them.
+        """
+        return self._decide(self._base_key(key), self.check_cost(cost), hit_id, self._denials)
 
-    def look(self, key: VisitorKey) -> Flow[Decision]:
-        """What the server says of a key, whatever this process remembers of it, and of the server.
+    def peek(self, key: LimitKey, cost: int) -> Flow[Decision]:
+        """Return what a hit would return."""
+        return self._decide(self._base_key(key), self.check_cost(cost), b"", self._denials)
+
+    def read(self, key: LimitKey) -> Flow[Decision]:
+        """Return what a hit of cost 1 would return, without the cache of denials and the circuit breaker.
 
         Raises:
             redis.exceptions.RedisError: the server does not answer.
         """
-        visitor = self._visitor(key)
-        reply = yield self._of_cost_1[self._denials].call(f"{visitor}:penalty", self._places(visitor), b"")
-        return self._decide(reply, 1)
+        base_key = self._base_key(key)
+        reply = yield self._cost_1_requests[self._denials].call(f"{base_key}:penalty", self._rate_keys(base_key), b"")
+        return self._parse(reply, 1)
 
-    @property
-    def lets_through(self) -> bool:
-        """Whether hits are allowed while Redis is away."""
-        return self._lets_through
-
-    def policy(self) -> Policy:
-        """What it was told to be."""
-        return Policy(
+    def policy(self) -> RateLimitPolicy:
+        """Return the configuration."""
+        return RateLimitPolicy(
             name=self.name,
             algorithm=self.algorithm.name,
             rates=tuple(map(str, self.rates)),
             penalty=(self._denials, self._block_us / 1_000_000) if self._denials else None,
-            on_error="open" if self._lets_through else "closed",
+            on_error="open" if self.fails_open else "closed",
             using=self._using,
         )
 
-    def wait(self, key: VisitorKey, timeout: Seconds, cost: int) -> Flow[Decision]:
-        """Count a hit as soon as it is allowed; the denial, at once, when that is not within the timeout."""
+    def wait(self, key: LimitKey, timeout: Seconds, cost: int) -> Flow[Decision]:
+        """Count a hit as soon as it is allowed; return the denial at once if the timeout is too short for that."""
         deadline = time.monotonic() + to_seconds(timeout, "timeout", zero=True)
-        visitor = self._visitor(key)
+        base_key = self._base_key(key)
         while True:
-            decision = yield from self._ask(visitor, self.check_cost(cost), None, -self._denials)
+            decision = yield from self._decide(base_key, self.check_cost(cost), None, -self._denials)
             if decision.allowed or time.monotonic() + decision.retry_after > deadline:
                 return decision
-            yield Sleep(decision.retry_after + random.uniform(*SCATTER_S))
+            yield Sleep(decision.retry_after + random.uniform(*WAIT_JITTER_S))
 
-    def refund(self, key: VisitorKey, cost: int) -> Flow[None]:
-        """Give back what a hit has used."""
-        visitor = self._visitor(key)
-        call = self.algorithm.refund(self._places(visitor), self.rates, self.check_cost(cost))
+    def refund(self, key: LimitKey, cost: int) -> Flow[None]:
+        """Refund a hit."""
+        base_key = self._base_key(key)
+        call = self.algorithm.refund_call(self._rate_keys(base_key), self.rates, self.check_cost(cost))
         try:
             yield call
         finally:
-            DENIALS.forget(visitor)
+            DENIALS.remove(base_key)
 
-    def reset(self, key: VisitorKey) -> Flow[None]:
-        """Forget all that was counted, and a block."""
-        visitor = self._visitor(key)
+    def reset(self, key: LimitKey) -> Flow[None]:
+        """Delete all counts and the block of a key."""
+        base_key = self._base_key(key)
         try:
-            yield Command("UNLINK", *self._places(visitor), f"{visitor}:penalty", retry=True)
+            yield Command("UNLINK", *self._rate_keys(base_key), f"{base_key}:penalty", retry=True)
         finally:
-            DENIALS.forget(visitor)
+            DENIALS.remove(base_key)
 
-    def _ask(self, visitor: str, cost: int, call_id: bytes | None, denials: int) -> Flow[Decision]:
-        """Ask with this id, or one that is made only when the server is asked."""
+    def give_up(self) -> Decision:
+        """Return the decision for a hit that was not answered in time."""
+        return self._decide_without_redis(
+            breaker_for(self._using, fails_open=self.fails_open), TimeoutError("no answer in time")
+        )
+
+    def check_cost(self, cost: Any) -> int:
+        """Return the cost if a hit may have it.
+
+        Raises:
+            TypeError, ValueError: a hit cannot have this cost.
+        """
+        if isinstance(cost, int) and not isinstance(cost, bool):
+            if 1 <= cost <= self._max_cost:
+                return cost
+            kind: type[Exception] = ValueError
+        else:
+            kind = TypeError
+        why = f"; more than the limit of {self._max_cost} is never allowed" if kind is ValueError and cost > 1 else ""
+        raise kind(f"cost={cost!r}: expected a whole number from 1 to {self._max_cost}{why}.")
+
+    def _decide(self, base_key: str, cost: int, hit_id: bytes | None, denials: int) -> Flow[Decision]:
+        """Decide on a hit with this id. None generates one, but only if a request is sent."""
         if self._deny_cache:
-            known = DENIALS.find(visitor, (self._signature, cost))
-            if known is not None:
-                return known
-        breaker = self._breaker()
+            cached = DENIALS.get(base_key, (self._signature, cost))
+            if cached is not None:
+                return cached
+        breaker = breaker_for(self._using, fails_open=self.fails_open)
         if not breaker.allows_request():
-            return decisions.unchecked(self.rates, self._lets_through, breaker.retry_after_s())
-        asked_at, epoch, waited_s = time.monotonic(), DENIALS.epoch, slots.waited_s()
-        question = self._of_cost_1[denials] if cost == 1 else self._made(cost, denials)
-        call_id = os.urandom(8) if call_id is None else call_id
+            return decisions.unchecked(self.rates, self.fails_open, breaker.retry_after_s())
+        requested_at, epoch, migration_wait_s = time.monotonic(), DENIALS.epoch, slots.waited_s()
+        request = self._cost_1_requests[denials] if cost == 1 else self._hit_request(cost, denials)
+        hit_id = os.urandom(8) if hit_id is None else hit_id
+        call = request.call(f"{base_key}:penalty", self._rate_keys(base_key), hit_id)
         try:
-            reply = yield BoundedSlotWait(
-                SLOT_WAIT_S, question.call(f"{visitor}:penalty", self._places(visitor), call_id)
-            )
+            reply = yield BoundedSlotWait(SLOT_MIGRATION_WAIT_S, call)
         except (RedisError, UnsupportedServer) as exc:
-            return self._without_redis(breaker, exc)
-        if self._lets_through:  # a slot that moved says nothing of how slow the server is for other visitors
-            breaker.record_success(time.monotonic() - asked_at - (slots.waited_s() - waited_s))
+            return self._decide_without_redis(breaker, exc)
+        if self.fails_open:  # a migrating slot is no sign of a slow server
+            breaker.record_success(time.monotonic() - requested_at - (slots.waited_s() - migration_wait_s))
         else:
             breaker.record_success()
-        decision = self._decide(reply, cost)
-        # Before a block, the server must see each denial to count it.
+        decision = self._parse(reply, cost)
+        # The server counts the denials that lead to a block, so those are not cached.
         if not decision.allowed and self._deny_cache and (decision.blocked or not self._denials):
-            DENIALS.store(visitor, (self._signature, cost), decision, asked_at, epoch)
+            DENIALS.store(base_key, (self._signature, cost), decision, requested_at, epoch)
         return decision
 
-    def _breaker(self) -> CircuitBreaker:
-        """The breaker of this connection. Limits that fail closed wait longer for an answer, and have their own."""
-        name = self._using if self._lets_through else f"{self._using} (closed)"
-        return _breakers.get(name) or _breakers.setdefault(name, CircuitBreaker())
-
-    def gave_up(self) -> Decision:
-        """The decision on a hit that was not answered in time."""
-        return self._without_redis(self._breaker(), TimeoutError("no answer in time"))
-
-    def _decide(self, reply: list[int], cost: int) -> Decision:
-        verdict = reply[0]
-        if verdict < 0:
+    def _parse(self, reply: list[int], cost: int) -> Decision:
+        code = reply[0]
+        if code < 0:
             return decisions.blocked(self.rates, reply[1])
-        states = self.algorithm.states(self.rates, reply, cost)
-        return decisions.allowed(states) if verdict else decisions.denied(states)
+        states = self.algorithm.parse_states(self.rates, reply, cost)
+        return decisions.allowed(states) if code else decisions.denied(states)
 
-    def _without_redis(self, breaker: CircuitBreaker, error: Exception) -> Decision:
-        if isinstance(error, ResponseError):  # that was an answer, and came at once
+    def _decide_without_redis(self, breaker: CircuitBreaker, error: Exception) -> Decision:
+        if isinstance(error, ResponseError):  # the server answered, without a delay
             breaker.record_success()
         else:
             breaker.record_failure()
         if breaker.should_log():
-            what = "let through" if self._lets_through else "denied"
-            _log.warning("Redis does not check rate limits, hits are %s: %s", what, error)
-        return decisions.unchecked(self.rates, self._lets_through, breaker.retry_after_s() or PAUSE_S)
+            outcome = "allowed" if self.fails_open else "denied"
+            _log.warning("Redis does not check rate limits, hits are %s: %s", outcome, error)
+        return decisions.unchecked(self.rates, self.fails_open, breaker.retry_after_s() or PAUSE_S)
 
-    def _visitor(self, key: VisitorKey) -> str:
-        """The key of a visitor: what the others begin with. Each visitor has a Cluster slot of its own."""
+    def _base_key(self, key: LimitKey) -> str:
+        """Return the Redis key that all keys of this limit key start with. Each has its own Cluster slot."""
         if isinstance(key, int) and not isinstance(key, bool):
             key = str(key)
         elif not isinstance(key, str | bytes):
             raise TypeError(f"key={key!r}: expected a string, bytes or a whole number.")
         return keys.key("ratelimits", f"{self.name}:{keys.digest(key)}")
 
-    def _places(self, visitor: str) -> list[str]:
-        return [visitor + part for part in self._parts]
+    def _rate_keys(self, base_key: str) -> list[str]:
+        return [base_key + suffix for suffix in self._key_suffixes]
 
-    def check_cost(self, cost: Any) -> int:
-        """The cost, if it is one."""
-        if isinstance(cost, int) and not isinstance(cost, bool):
-            if 1 <= cost <= self._most_cost:
-                return cost
-            kind: type[Exception] = ValueError
-        else:
-            kind = TypeError
-        why = f"; more than the limit of {self._most_cost} is never allowed" if kind is ValueError and cost > 1 else ""
-        raise kind(f"cost={cost!r}: expected a whole number from 1 to {self._most_cost}{why}.")
-
-    def _made(self, cost: int, denials: int) -> Question:
-        return Question(self.algorithm, self.rates, cost, denials, self._block_us)
+    def _hit_request(self, cost: int, denials: int) -> HitRequest:
+        return HitRequest(self.algorithm, self.rates, cost, denials, self._block_us)
 
     def _check_rates(self, given: tuple[RateLike, ...]) -> int:
-        """The most that a hit may cost."""
+        """Return the maximum cost of a hit."""
         if not 1 <= len(self.rates) <= MAX_RATES:
             raise ValueError(f"rates={given!r}: expected 1 to {MAX_RATES} rates, such as '5/m'.")
         if len(set(self.rates)) < len(self.rates):
-            raise ValueError(f"rates={given!r}: the same rate stands there twice.")
+            raise ValueError(f"rates={given!r}: duplicate rate.")
         for rate in self.rates:
-            if rate.limit > self.algorithm.most:
+            if rate.limit > self.algorithm.max_limit:
                 raise ValueError(
-                    f"rate={str(rate)!r}: algorithm={self.algorithm.name!r} counts at most {self.algorithm.most}."
+                    f"rate={str(rate)!r}: algorithm={self.algorithm.name!r} counts at most {self.algorithm.max_limit}."
                 )
         return min(rate.limit for rate in self.rates)
 
 
-def _penalty(penalty: Any) -> tuple[int, int]:
-    """Denials and microseconds of a penalty; zeros for none.
+def _parse_penalty(penalty: Any) -> tuple[int, int]:
+    """Return denials and microseconds of a penalty; zeros for None.
 
     Raises:
-        TypeError, ValueError: it is none.
+        TypeError, ValueError: it is not a penalty.
     """
     if penalty is None:
         return 0, 0
     if not isinstance(penalty, tuple | list) or len(penalty) != 2:
-        raise TypeError(f"penalty={penalty!r}: expected (denials, seconds), as (20, 600), or None.")
+        raise TypeError(f"penalty={penalty!r}: expected (denials, seconds), such as (20, 600), or None.")
     denials, seconds = penalty
+    expected = f"penalty[0]={denials!r}: expected a whole number of denials from 1 to {MAX_DENIALS}."
     if not isinstance(denials, int) or isinstance(denials, bool):
-        raise TypeError(f"the denials of penalty={denials!r}: expected a whole number from 1 to {MAX_DENIALS}.")
+        raise TypeError(expected)
     if not 1 <= denials <= MAX_DENIALS:
-        raise ValueError(f"the denials of penalty={denials!r}: expected a whole number from 1 to {MAX_DENIALS}.")
-    return denials, max(1, round(to_seconds(seconds, "the time of penalty") * 1_000_000))
+        raise ValueError(expected)
+    return denials, max(1, round(to_seconds(seconds, "penalty[1]") * 1_000_000))

@@ -1,4 +1,4 @@
-"""The middleware that limits all requests of a site."""
+"""The middleware that limits the requests of a site."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 
 from django_redis_components.core import conf
 from django_redis_components.ratelimits.limit import RateLimit
-from django_redis_components.ratelimits.responses import describe, too_many_requests
-from django_redis_components.ratelimits.visitors import avisitor, visitor
+from django_redis_components.ratelimits.request_keys import arequest_key, request_key
+from django_redis_components.ratelimits.responses import add_rate_limit_headers, too_many_requests
 
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponseBase
@@ -22,10 +22,10 @@ NAME = "site"
 
 
 class RateLimitMiddleware:
-    """Limits how many requests each visitor makes: `RATES` and `KEY` in ``REDIS_COMPONENTS["RATELIMITS"]``.
+    """Limit the requests of each visitor by `RATES` and `KEY` in ``REDIS_COMPONENTS["RATELIMITS"]``.
 
-    With "ip" it stands near the top, above the session. With "user" and "user_or_ip" it stands below the session and
-    authentication middlewares. Without rates it limits nothing.
+    With "ip", list it near the top, above the session middleware. With "user" and "user_or_ip", list it below the
+    session and authentication middlewares. Without rates nothing is limited.
     """
 
     sync_capable = True
@@ -43,21 +43,21 @@ class RateLimitMiddleware:
         limit = _limit_for(request)
         if limit is None:
             return cast("HttpResponseBase", self.get_response(request))
-        decision = limit.hit_of(request, visitor(conf.settings().ratelimits.key, request))
-        return _described(limit, decision, None if not decision.allowed else self.get_response(request))
+        decision = limit.hit(request_key(conf.settings().ratelimits.key, request), request=request)
+        return _respond(limit, decision, None if not decision.allowed else self.get_response(request))
 
     async def _acall(self, request: HttpRequest) -> HttpResponseBase:
         limit = _limit_for(request)
         if limit is None:
             return cast("HttpResponseBase", await self.get_response(request))
-        decision = await limit.ahit_of(request, await avisitor(conf.settings().ratelimits.key, request))
-        return _described(limit, decision, None if not decision.allowed else await self.get_response(request))
+        decision = await limit.ahit(await arequest_key(conf.settings().ratelimits.key, request), request=request)
+        return _respond(limit, decision, None if not decision.allowed else await self.get_response(request))
 
 
-def _described(limit: RateLimit, decision: Decision, response: HttpResponseBase | None) -> HttpResponseBase:
-    answer = too_many_requests(decision) if response is None else response
-    describe(answer, limit.rates, decision)
-    return answer
+def _respond(limit: RateLimit, decision: Decision, response: HttpResponseBase | None) -> HttpResponseBase:
+    response = too_many_requests(decision) if response is None else response
+    add_rate_limit_headers(response, limit.rates, decision)
+    return response
 
 
 _limits: list[RateLimit] = []
@@ -65,18 +65,18 @@ conf.on_change(_limits.clear)
 
 
 def _limit_for(request: HttpRequest) -> RateLimit | None:
-    chosen = conf.settings().ratelimits
-    if not chosen.rates or request.path.startswith(tuple(chosen.exclude_paths)):
+    options = conf.settings().ratelimits
+    if not options.rates or request.path.startswith(tuple(options.exclude_paths)):
         return None
     if not _limits:
         _limits.append(
             RateLimit(
                 NAME,
-                *chosen.rates,
-                algorithm=chosen.algorithm,
-                penalty=chosen.penalty,
-                on_error=chosen.on_error,
-                using=chosen.using,
+                *options.rates,
+                algorithm=options.algorithm,
+                penalty=options.penalty,
+                on_error=options.on_error,
+                using=options.using,
             )
         )
     return _limits[0]

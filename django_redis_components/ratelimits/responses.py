@@ -1,11 +1,11 @@
-"""What a browser or an API client is told: 429, Retry-After, and the RateLimit header fields of the IETF's draft.
+"""HTTP responses: 429, Retry-After, and the RateLimit header fields of the IETF draft.
 
-    RateLimit-Policy: "5/m";q=5;w=60, "100/h";q=100;w=3600        quota and window, in seconds
-    RateLimit: "5/m";r=3;t=24                                      what remains, and when all of it is there again
-    RateLimit: "5/m";r=0;t=12                                      denied: what remains, and when to come again
+    RateLimit-Policy: "5/m";q=5;w=60, "100/h";q=100;w=3600        quota, window in seconds
+    RateLimit: "5/m";r=3;t=24                                      allowed: remaining, seconds until the full limit
+    RateLimit: "5/m";r=0;t=12                                      denied: remaining, seconds until a retry
 
-(draft-ietf-httpapi-ratelimit-headers-11 of May 2026, whose fields are those of -10; both are lists of structured
-fields.) The policy's name is the rate. Retry-After never lies before the `t` of a rate that denies, as the draft asks.
+(draft-ietf-httpapi-ratelimit-headers-11 of May 2026; the fields are those of -10, lists of structured fields.) The
+policy's name is the rate. As the draft requires, Retry-After is never before the `t` of a rate that denies.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from django.http.response import HttpResponseBase
 from django.utils.translation import ngettext
 
 from django_redis_components.core.rates import Rate
-from django_redis_components.ratelimits.algorithms import State
+from django_redis_components.ratelimits.algorithms import RateState
 from django_redis_components.ratelimits.decision import Decision
 
 
 def too_many_requests(decision: Decision) -> HttpResponse:
-    """The answer to a request that is denied: one line of text."""
+    """Return the response to a denied request: one line of text."""
     seconds = whole_seconds(decision.retry_after)
-    words = ngettext(
+    text = ngettext(
         "Too many requests. Try again in %(seconds)d second.",
         "Too many requests. Try again in %(seconds)d seconds.",
         seconds,
     )
-    return HttpResponse(words % {"seconds": seconds}, content_type="text/plain; charset=utf-8", status=429)
+    return HttpResponse(text % {"seconds": seconds}, content_type="text/plain; charset=utf-8", status=429)
 
 
-def describe(response: HttpResponseBase, rates: Sequence[Rate], decision: Decision) -> None:
-    """Put the header fields on a response. Where there are some of another limit, these are added to them."""
+def add_rate_limit_headers(response: HttpResponseBase, rates: Sequence[Rate], decision: Decision) -> None:
+    """Add the RateLimit fields, and Retry-After to a denial. Fields of other limits are kept."""
     add_fields(response.headers, rates, decision)
     if not decision.allowed:
         response.headers["Retry-After"] = str(whole_seconds(decision.retry_after))
@@ -47,24 +47,24 @@ def add_fields(headers: Any, rates: Sequence[Rate], decision: Decision) -> None:
     if decision.blocked:
         _add(headers, "RateLimit", [f'"{rates[0]}";r=0;t={whole_seconds(decision.retry_after)}'])
     elif decision.checked:
-        _add(headers, "RateLimit", [_service_limit(state, _age_us(decision)) for state in decision.states])
+        _add(headers, "RateLimit", [_service_limit(state, _age(decision)) for state in decision.states])
 
 
 def whole_seconds(seconds: float) -> int:
-    """Rounded up, and never 0: who comes back then is let in."""
+    """Round up, to at least 1: a retry after this time is allowed."""
     return max(1, math.ceil(seconds))
 
 
-def _service_limit(state: State, age_us: int) -> str:
-    window_us = max(0, (state.retry_us or state.reset_us) - age_us)
-    return f'"{state.rate}";r={state.remaining};t={-(-window_us // 1_000_000)}'
+def _service_limit(state: RateState, age_s: float) -> str:
+    left_s = max(0.0, (state.retry_after or state.reset_after) - age_s)
+    return f'"{state.rate}";r={state.remaining};t={math.ceil(round(left_s, 6))}'
 
 
-def _age_us(decision: Decision) -> int:
-    """How long ago the server was asked: a denial from memory has the states of that moment."""
+def _age(decision: Decision) -> float:
+    """Return the seconds since the server decided: a cached denial has the states of that time."""
     if decision.allowed:
-        return 0
-    return max(state.retry_us for state in decision.states) - round(decision.retry_after * 1_000_000)
+        return 0.0
+    return max(state.retry_after for state in decision.states) - decision.retry_after
 
 
 def _window_s(rate: Rate) -> int:
@@ -72,5 +72,5 @@ def _window_s(rate: Rate) -> int:
 
 
 def _add(headers: Any, name: str, items: list[str]) -> None:
-    there = headers.get(name)
-    headers[name] = ", ".join([there, *items] if there else items)
+    present = headers.get(name)
+    headers[name] = ", ".join([present, *items] if present else items)

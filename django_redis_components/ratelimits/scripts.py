@@ -1,10 +1,10 @@
-"""The scripts of this room; what each does, and its keys, stand at the head of its file in ``lua/``."""
+"""The scripts of rate limits. The header of each file in ``lua/`` documents its keys, arguments and replies."""
 
 from __future__ import annotations
 
 from django_redis_components.core.scripts import LuaScript
 
-#: Count a hit, or only look. A repetition is known by its id.
+#: Count a hit, or only read with an empty id. The script recognizes a repeated hit by its id.
 GCRA = LuaScript(
     "ratelimits",
     "gcra",
@@ -26,7 +26,7 @@ FIXED = LuaScript(
     args=("id", "denials", "block_us", "cost", "numbers*"),
     idempotent=True,
 )
-#: Give back. Sent once: a second one would give back again.
+#: Refund. Not idempotent: sent once, because a repetition would refund twice.
 REFUND_GCRA = LuaScript("ratelimits", "refund_gcra", keys=("rates*",), args=("numbers*",))
 REFUND_SLIDING = LuaScript("ratelimits", "refund_sliding", keys=("logs*",), args=("cost",))
 REFUND_FIXED = LuaScript("ratelimits", "refund_fixed", keys=("rates*",), args=("cost", "numbers*"))

@@ -1,8 +1,8 @@
-"""What this room tells receivers in this process. Nobody listening costs one look at a list.
+"""Signals that rate limits send in this process.
 
-`rate_limited` is sent for each denial, also for one that the process knew without asking. `sender` is `RateLimit`;
-`limit` the object, `key` what was limited, `decision` the answer, `request` the request or None. Errors of receivers
-are logged (`django.dispatch`), and the denial stands.
+`rate_limited` is sent for each denial, cached ones included. `sender` is `RateLimit`; `limit` the object, `key` the key
+of the hit, `decision` the decision, `request` the request or None. Exceptions of receivers are logged
+(`django.dispatch`) and do not change the decision.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ logger = logging.getLogger("django_redis_components.ratelimits")
 rate_limited = Signal()
 
 
-def tell(sender: type, **facts: Any) -> None:
-    """Send the signal, if anybody listens; whatever happens is logged."""
+def send(sender: type, **arguments: Any) -> None:
+    """Send `rate_limited` if it has receivers; log exceptions."""
     if rate_limited.receivers:
         try:
-            raise_interruption(rate_limited.send_robust(sender, **facts))
+            raise_interruption(rate_limited.send_robust(sender, **arguments))
         except Interruption:
             raise
         except Exception:
-            logger.exception("The signal of a denial could not be sent.")
+            logger.exception("Cannot send the signal rate_limited.")
 
 
-async def atell(sender: type, **facts: Any) -> None:
-    """See `tell`."""
+async def asend(sender: type, **arguments: Any) -> None:
+    """See `send`."""
     if rate_limited.receivers:
         try:
-            raise_interruption(await rate_limited.asend_robust(sender, **facts))
+            raise_interruption(await rate_limited.asend_robust(sender, **arguments))
         except Interruption:
             raise
         except Exception:
-            logger.exception("The signal of a denial could not be sent.")
+            logger.exception("Cannot send the signal rate_limited.")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from django.http import HttpRequest
 
 from django_redis_components.ratelimits import Decision, RateLimit
-from django_redis_components.ratelimits.visitors import visitor
+from django_redis_components.ratelimits.request_keys import request_key
 
 #: Wrong passwords from one address. An office, or all visitors of this demo, may share one: it is the wider limit.
 BY_ADDRESS = RateLimit("sign-ins from an address", "30/m", "300/h")
@@ -27,7 +27,7 @@ def attempt(request: HttpRequest, name: str) -> Decision:
     """Count a try to sign in; the answer of the limit that denies it, or that of the last one."""
     counted = []
     for limit, key in _limits(request, name):
-        decision = limit.hit_of(request, key)
+        decision = limit.hit(key, request=request)
         if not decision:
             for earlier, its_key in counted:  # what is denied shall count nowhere
                 earlier.refund(its_key)
@@ -43,5 +43,5 @@ def succeeded(request: HttpRequest, name: str) -> None:
 
 
 def _limits(request: HttpRequest, name: str) -> Iterator[tuple[RateLimit, str]]:
-    yield BY_ADDRESS, visitor("ip", request)
+    yield BY_ADDRESS, request_key("ip", request)
     yield BY_NAME, name.strip().casefold()

@@ -101,7 +101,7 @@ def test_a_poller_gives_its_place_up_while_the_slot_moves(cluster: Store, caplog
 def test_a_rate_limit_waits_a_moment_and_then_decides_without_redis(
     cluster: Store, monkeypatch: pytest.MonkeyPatch, on_error: Any, allowed: bool
 ) -> None:
-    monkeypatch.setattr(limiter, "SLOT_WAIT_S", 0.05)
+    monkeypatch.setattr(limiter, "SLOT_MIGRATION_WAIT_S", 0.05)
     limit = RateLimit("slow", "5/m", on_error=on_error)
     limit.hit("me")
     written = cluster.keys()

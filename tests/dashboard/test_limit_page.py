@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from django_redis_components.ratelimits import RateLimit, rate_limit
-from django_redis_components.ratelimits.registry import known
+from django_redis_components.ratelimits.limit import registered_limits
 from tests.dashboard.support import text_of
 from tests.dashboard.test_counting import dump
 from tests.dashboard.test_lock_page import browser
@@ -57,16 +57,16 @@ def test_the_limits_of_the_process_are_a_table(redis_server: Store, viewer: Clie
 def test_a_limit_that_is_not_used_any_more_is_not_shown() -> None:
     limit = RateLimit("for one request", "5/m")
     made = limit.policy.id
-    assert made in known()
+    assert made in registered_limits()
 
     del limit
     gc.collect()
 
-    assert made not in known()
+    assert made not in registered_limits()
 
 
 def test_a_process_without_limits_says_how_to_make_one(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("django_redis_components.dashboard.limit_reading.known", dict)
+    monkeypatch.setattr("django_redis_components.dashboard.limit_reading.registered_limits", dict)
 
     text = text_of(viewer.get(LIMITS).content.decode())
 

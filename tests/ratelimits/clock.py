@@ -1,7 +1,7 @@
-"""The scripts of rate limits on a clock that a test sets: their own text, but for where the time comes from.
+"""The scripts of rate limits on a clock that the test sets: their text, with the source of the time replaced.
 
-Each visitor has its own clock, beside its keys. What the scripts store lives an hour longer, so that the server's own
-clock ends nothing.
+Each limit key has its own clock, stored beside its keys. Stored keys have an hour added to their TTL, so that the
+server's own clock expires none of them.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from django_redis_components.ratelimits import scripts
-from django_redis_components.ratelimits.limit import RateLimit
+from tests.ratelimits.redis_keys import base_key
 from tests.support import Store
 
-#: Where a test's clock begins, in microseconds since 1970.
+#: The start of a test's clock, in microseconds since 1970.
 BEGIN_US = 1_700_000_000_000_000
 
 TIME = 'redis.call("TIME")'
@@ -22,14 +22,14 @@ SET_TIME = '{ string.match(redis.call("GET", string.match(KEYS[1], "^.-}") .. ":
 #: How much longer, in milliseconds, stored keys live in these tests.
 LONGER_MS = 3_600_000
 LIVES = {
-    '"PX", life_ms)': f'"PX", life_ms + {LONGER_MS})',
+    '"PX", ttl_ms)': f'"PX", ttl_ms + {LONGER_MS})',
     "math.ceil(period_us / 1000))": f"math.ceil(period_us / 1000) + {LONGER_MS})",
     "math.ceil(block_us / 1000))": f"math.ceil(block_us / 1000) + {LONGER_MS})",
 }
 
 
 def set_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have all scripts of the room read the clock of `Clock`."""
+    """Make all scripts of rate limits read the time from `Clock`."""
     for name in ("GCRA", "SLIDING", "FIXED", "REFUND_GCRA", "REFUND_FIXED"):
         script = getattr(scripts, name)
         text = script.source
@@ -43,7 +43,7 @@ def set_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def settable(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """See `set_clocks`. Afterwards the scripts are as they were."""
+    """See `set_clocks`. Restores the scripts afterwards."""
     with monkeypatch.context() as patch:
         set_clocks(patch)
         yield
@@ -53,11 +53,11 @@ def settable(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 class Clock:
-    """The clock of one visitor."""
+    """The clock of one limit key."""
 
-    def __init__(self, store: Store, limit: RateLimit, key: str) -> None:
+    def __init__(self, store: Store, name: str, key: str) -> None:
         self._store = store
-        self._key = limit._limiter._visitor(key) + ":clock"
+        self._key = base_key(name, key) + ":clock"
         self.now_us = BEGIN_US
         self.advance(0)
 

@@ -1,6 +1,6 @@
-"""Each algorithm in plain Python, with fractions and lists: what the scripts must answer.
+"""A model of each algorithm in plain Python, with fractions and lists: the scripts must give the same results.
 
-Where the clock went back, no time has passed since the state was written: `as_of` moves its times back as far.
+If the clock went back, no time has passed since the state was written: `as_of` moves its times back by the step.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ import math
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-#: allowed, blocked, and for each rate what remains, when to come again and when it is unused (in microseconds).
-Answer = tuple[bool, bool, list[tuple[int, int, int]]]
+#: allowed, blocked, and for each rate: remaining, microseconds until a retry and until the full limit.
+Outcome = tuple[bool, bool, list[tuple[int, int, int]]]
 
 
 @dataclass
 class Bucket:
-    """One rate by GCRA: the time at which it is unused again, as a fraction of microseconds."""
+    """One rate by GCRA: the time at which the full limit is available, as a fraction of microseconds."""
 
     limit: int
     period_us: int
@@ -32,7 +32,7 @@ class Bucket:
     def take(self, now: int, cost: int) -> None:
         self.free_at, self.written_at = self._after(now, cost), now
 
-    def give_back(self, now: int, cost: int) -> None:
+    def refund(self, now: int, cost: int) -> None:
         self.free_at -= Fraction(cost * self.period_us, self.limit)
         self.written_at = now
         if self.free_at < now:
@@ -50,7 +50,7 @@ class Bucket:
 
 @dataclass
 class Log:
-    """One rate by an exact sliding window: the times of all units."""
+    """One rate by an exact sliding window: the times of all hits."""
 
     limit: int
     period_us: int
@@ -66,7 +66,7 @@ class Log:
     def take(self, now: int, cost: int) -> None:
         self.times = self._live(now) + [now] * cost
 
-    def give_back(self, now: int, cost: int) -> None:
+    def refund(self, now: int, cost: int) -> None:
         self.times = self.times[:-cost]
 
     def state(self, now: int, cost: int) -> tuple[int, int, int]:
@@ -102,7 +102,7 @@ class Window:
             self.begin = now
         self.used, self.written_at = used + cost, now
 
-    def give_back(self, now: int, cost: int) -> None:
+    def refund(self, now: int, cost: int) -> None:
         if self._used(now):
             self.used, self.written_at = max(0, self.used - cost), now
 
@@ -131,7 +131,7 @@ class Model:
         self.denials: list[int] = []
         self.blocked_at: int | None = None
 
-    def ask(self, now: int, cost: int, counts: bool) -> Answer:
+    def decide(self, now: int, cost: int, *, counts: bool) -> Outcome:
         rates = [rate.as_of(now) for rate in self.rates]
         if counts:
             self.rates = rates
@@ -146,10 +146,10 @@ class Model:
         return allowed, False, [rate.state(now, cost) for rate in rates]
 
     def refund(self, now: int, cost: int) -> None:
-        # A refund of a log takes the last units, whatever their time.
+        # A refund of a log removes the last hits, whatever their time.
         self.rates = [rate if isinstance(rate, Log) else rate.as_of(now) for rate in self.rates]
         for rate in self.rates:
-            rate.give_back(now, cost)
+            rate.refund(now, cost)
 
     def _is_blocked(self, now: int, counts: bool) -> bool:
         if self._penalty is None or self.blocked_at is None:

@@ -1,4 +1,4 @@
-"""`@rate_limit` on views, class-based views and functions, and what is wrong with it."""
+"""`@rate_limit` on views, class-based views and functions; its errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support import Store, run_async
 
 
 def get(address: str = "192.0.2.1", user: Any = None, is_async: bool = False) -> Any:
-    """A request of somebody."""
+    """Return a request from this address, by this user."""
     if is_async:
         request: Any = AsyncRequestFactory().get("/", REMOTE_ADDR=address)
         request.META["REMOTE_ADDR"] = address
@@ -39,7 +39,7 @@ def get(address: str = "192.0.2.1", user: Any = None, is_async: bool = False) ->
 def sync_view(**options: Any) -> Callable[[Any], Any]:
     @rate_limit("2/h", "100/d", **options)
     def view(request: HttpRequest, number: int = 0) -> HttpResponse:
-        return HttpResponse("come in")
+        return HttpResponse("page")
 
     return view
 
@@ -47,7 +47,7 @@ def sync_view(**options: Any) -> Callable[[Any], Any]:
 def async_view(**options: Any) -> Callable[[Any], Any]:
     @rate_limit("2/h", "100/d", **options)
     async def view(request: HttpRequest, number: int = 0) -> HttpResponse:
-        return HttpResponse("come in")
+        return HttpResponse("page")
 
     assert inspect.iscoroutinefunction(view)
     return lambda request, *args: run_async(view, request, *args)
@@ -57,7 +57,7 @@ both = pytest.mark.parametrize(("make", "is_async"), [(sync_view, False), (async
 
 
 @both
-def test_a_view_is_limited_by_address(redis_server: Store, make: Any, is_async: bool) -> None:
+def test_view_is_limited_by_address(redis_server: Store, make: Any, is_async: bool) -> None:
     view = make()
 
     answers = [view(get(is_async=is_async)) for _ in range(3)]
@@ -68,7 +68,7 @@ def test_a_view_is_limited_by_address(redis_server: Store, make: Any, is_async: 
 
 
 @both
-def test_answers_have_the_fields_of_the_draft(redis_server: Store, make: Any, is_async: bool) -> None:
+def test_responses_have_the_rate_limit_header_fields(redis_server: Store, make: Any, is_async: bool) -> None:
     view = make()
     first, _, denied = (view(get(is_async=is_async)) for _ in range(3))
 
@@ -85,14 +85,14 @@ def test_answers_have_the_fields_of_the_draft(redis_server: Store, make: Any, is
 @pytest.mark.parametrize(
     ("key", "served"),
     [
-        # the same address: ada twice, bob, and two visitors who are not signed in
+        # the same address: user 1 twice, user 2, and two anonymous requests
         ("ip", [True, False, False, False, False]),
         ("user", [True, False, True, True, False]),
         ("user_or_ip", [True, False, True, True, False]),
     ],
 )
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
-def test_who_a_visitor_is(redis_server: Store, key: str, served: list[bool], is_async: bool) -> None:
+def test_key_option_selects_address_or_user(redis_server: Store, key: str, served: list[bool], is_async: bool) -> None:
     view = (async_view if is_async else sync_view)(key=key, cost=2)
     people = [User(pk=1), User(pk=1), User(pk=2), None, None]
 
@@ -101,7 +101,7 @@ def test_who_a_visitor_is(redis_server: Store, key: str, served: list[bool], is_
     assert [answer.status_code == 200 for answer in answers] == served
 
 
-def test_without_users_there_are_addresses(redis_server: Store) -> None:
+def test_user_or_ip_uses_the_address_without_authentication(redis_server: Store) -> None:
     request = RequestFactory().get("/")
 
     assert sync_view(key="user_or_ip")(request).status_code == 200
@@ -110,7 +110,7 @@ def test_without_users_there_are_addresses(redis_server: Store) -> None:
 
 
 @both
-def test_a_view_may_be_limited_by_its_arguments(redis_server: Store, make: Any, is_async: bool) -> None:
+def test_view_is_limited_by_its_arguments(redis_server: Store, make: Any, is_async: bool) -> None:
     templated, called = make(key="{number}", cost=2, name="t"), make(key=lambda request, n: n % 2, cost=2, name="c")
 
     for view in (templated, called):
@@ -119,7 +119,7 @@ def test_a_view_may_be_limited_by_its_arguments(redis_server: Store, make: Any, 
 
 
 @both
-def test_the_answer_to_who_is_denied_may_be_the_sites_own(redis_server: Store, make: Any, is_async: bool) -> None:
+def test_response_option_makes_the_response_to_a_denied_request(redis_server: Store, make: Any, is_async: bool) -> None:
     def respond(request: HttpRequest, decision: Decision) -> HttpResponse:
         return HttpResponse(f"{request.path} {decision.limit}", status=503)
 
@@ -131,7 +131,7 @@ def test_the_answer_to_who_is_denied_may_be_the_sites_own(redis_server: Store, m
     assert "Retry-After" in denied.headers
 
 
-def test_a_denial_from_memory_tells_its_age(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_header_fields_of_a_cached_denial_count_down(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     view = sync_view()
     for _ in range(3):
         view(get())
@@ -145,7 +145,7 @@ def test_a_denial_from_memory_tells_its_age(redis_server: Store, monkeypatch: py
     assert re.fullmatch(rf'"2/h";r=0;t={retry_after}, "100/d";r=98;t=16\d\d', denied.headers["RateLimit"])
 
 
-def test_two_limits_add_up_their_fields(redis_server: Store) -> None:
+def test_header_fields_of_two_limits_are_joined(redis_server: Store) -> None:
     view = rate_limit("9/m", name="outer")(sync_view())
 
     answer = view(get())
@@ -154,7 +154,7 @@ def test_two_limits_add_up_their_fields(redis_server: Store) -> None:
     assert answer.headers["RateLimit"].endswith(', "9/m";r=8;t=7')
 
 
-def test_a_block_and_a_redis_that_is_away_say_so(own_server: Store) -> None:
+def test_header_fields_during_a_block_and_without_redis(own_server: Store) -> None:
     view = sync_view(cost=2, penalty=(1, 90))
     view(get())
     blocked = view(get())
@@ -167,38 +167,38 @@ def test_a_block_and_a_redis_that_is_away_say_so(own_server: Store) -> None:
     assert "RateLimit" not in unchecked.headers
 
 
-def test_receivers_are_told_the_request(redis_server: Store) -> None:
-    heard: list[Any] = []
+def test_signal_receivers_get_the_request(redis_server: Store) -> None:
+    received: list[Any] = []
 
-    def hear(request: HttpRequest, key: str, **_: Any) -> None:
-        heard.append((request, key))
+    def receive(request: HttpRequest, key: str, **_: Any) -> None:
+        received.append((request, key))
 
-    rate_limited.connect(hear)
+    rate_limited.connect(receive)
     view, request = sync_view(cost=2), get()
     try:
         view(get())
         view(request)
     finally:
-        rate_limited.disconnect(hear)
+        rate_limited.disconnect(receive)
 
-    assert heard == [(request, "ip:192.0.2.1")]
+    assert received == [(request, "ip:192.0.2.1")]
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
-def test_a_class_based_view_is_limited_whatever_the_method(redis_server: Store, is_async: bool) -> None:
+def test_class_based_view_is_limited_for_every_method(redis_server: Store, is_async: bool) -> None:
     if is_async:
 
         @rate_limit("2/h")
         class Page(View):
             async def get(self, request: HttpRequest) -> HttpResponse:
-                return HttpResponse("come in")
+                return HttpResponse("page")
 
     else:
 
         @rate_limit("2/h")
         class Page(View):  # type: ignore[no-redef]
             def get(self, request: HttpRequest) -> HttpResponse:
-                return HttpResponse("come in")
+                return HttpResponse("page")
 
     view = Page.as_view()
     call = (lambda request: run_async(view, request)) if is_async else view
@@ -210,22 +210,22 @@ def test_a_class_based_view_is_limited_whatever_the_method(redis_server: Store, 
     assert [answer.status_code for answer in answers] == [200, 405, 429]
 
 
-def test_template_names_arguments_of_a_method_below_method_decorator(redis_server: Store) -> None:
+def test_key_template_names_arguments_of_a_method_with_method_decorator(redis_server: Store) -> None:
     @method_decorator(rate_limit("1/h", key="{number}"), name="get")
     class Page(View):
         def get(self, request: HttpRequest, number: int) -> HttpResponse:
-            return HttpResponse("come in")
+            return HttpResponse("page")
 
     view = Page.as_view()
 
     assert [view(get(), number=number).status_code for number in (1, 2, 1)] == [200, 200, 429]
 
 
-def test_a_method_of_a_class_based_view_may_be_limited(redis_server: Store) -> None:
+def test_single_method_of_a_class_based_view_is_limited(redis_server: Store) -> None:
     class Page(View):
         @rate_limit("1/h")
         def get(self, request: HttpRequest) -> HttpResponse:
-            return HttpResponse("come in")
+            return HttpResponse("page")
 
         @method_decorator(rate_limit("1/h", name="posts"))
         def post(self, request: HttpRequest) -> HttpResponse:
@@ -239,17 +239,17 @@ def test_a_method_of_a_class_based_view_may_be_limited(redis_server: Store) -> N
     assert [view(post).status_code, view(post).status_code] == [200, 429]
 
 
-def test_a_function_that_is_denied_raises(redis_server: Store) -> None:
+def test_denied_function_raises(redis_server: Store) -> None:
     @rate_limit("1/h", key="{customer_id}")
     def report(customer_id: int) -> str:
         return "done"
 
     assert [report(7), report(customer_id=8)] == ["done", "done"]
-    with pytest.raises(RateLimited, match=r"test_a_function_that_is_denied_raises.<locals>.report' is exceeded"):
+    with pytest.raises(RateLimited, match=r"test_denied_function_raises.<locals>.report' is exceeded"):
         report(7)
 
 
-def test_a_coroutine_function_that_is_denied_raises(redis_server: Store) -> None:
+def test_denied_coroutine_function_raises(redis_server: Store) -> None:
     @rate_limit("1/h", key=None, name="all")
     async def report(customer_id: int) -> str:
         return "done"
@@ -259,7 +259,7 @@ def test_a_coroutine_function_that_is_denied_raises(redis_server: Store) -> None
         run_async(report, 8)
 
 
-def test_functions_of_one_name_share_a_limit(redis_server: Store) -> None:
+def test_functions_with_the_same_name_share_a_limit(redis_server: Store) -> None:
     @rate_limit("1/h", key=None, name="mail")
     def welcome() -> None: ...
 
@@ -271,7 +271,7 @@ def test_functions_of_one_name_share_a_limit(redis_server: Store) -> None:
         remind()
 
 
-def test_a_long_name_is_shortened(redis_server: Store) -> None:
+def test_long_function_name_is_shortened(redis_server: Store) -> None:
     def report() -> str:
         return "done"
 
@@ -280,7 +280,7 @@ def test_a_long_name_is_shortened(redis_server: Store) -> None:
     assert rate_limit("1/h", key=None)(report)() == "done"
 
 
-def test_a_word_needs_a_request(redis_server: Store) -> None:
+def test_key_of_a_request_raises_without_a_request(redis_server: Store) -> None:
     @rate_limit("1/h")
     def report() -> None: ...
 
@@ -302,21 +302,21 @@ KEY = "expected 'ip', 'user', 'user_or_ip', a template over the call's arguments
         (("5/m",), {"on_error": "ajar"}, ValueError, "on_error='ajar': expected one of 'open', 'closed'."),
     ],
 )
-def test_wrong_options_are_refused_before_there_is_a_function(
+def test_invalid_options_raise_before_decoration(
     rates: tuple[Any, ...], options: dict[str, Any], kind: type[Exception], text: str
 ) -> None:
     with pytest.raises(kind, match=f"^{re.escape(text)}"):
         rate_limit(*rates, **options)
 
 
-def test_a_template_of_an_argument_that_is_not_there_is_refused() -> None:
+def test_template_with_an_unknown_argument_raises() -> None:
     def view(request: HttpRequest) -> None: ...
 
     with pytest.raises(ValueError, match="the function takes no argument 'pk'; it has request"):
         rate_limit("5/m", key="{pk}")(view)
 
 
-def test_a_generator_is_refused() -> None:
+def test_generator_function_raises() -> None:
     def stream(request: HttpRequest) -> Any:
         yield b""
 
@@ -324,19 +324,19 @@ def test_a_generator_is_refused() -> None:
         rate_limit("5/m")(stream)
 
 
-def test_a_class_that_is_no_view_is_refused() -> None:
+def test_class_without_dispatch_raises() -> None:
     class Page: ...
 
-    with pytest.raises(TypeError, match=r"Page is no class-based view: it has no dispatch\(\)"):
+    with pytest.raises(TypeError, match=r"Page is not a class-based view: it has no dispatch\(\)"):
         rate_limit("5/m")(Page)  # type: ignore[type-var]
 
 
-def test_a_classmethod_is_refused() -> None:
-    with pytest.raises(TypeError, match="cannot be called: decorate the function below @classmethod"):
+def test_classmethod_raises() -> None:
+    with pytest.raises(TypeError, match="is not callable: put @rate_limit below @classmethod"):
         rate_limit("5/m", key=None)(classmethod(lambda cls: None))
 
 
-def test_a_key_that_must_be_awaited_is_refused() -> None:
+def test_async_key_function_raises() -> None:
     async def key(request: HttpRequest) -> str:
         return ""
 
@@ -344,7 +344,7 @@ def test_a_key_that_must_be_awaited_is_refused() -> None:
         rate_limit("5/m", key=key)(sync_view)
 
 
-def test_the_request_may_be_named(redis_server: Store) -> None:
+def test_request_may_be_a_keyword_argument(redis_server: Store) -> None:
     view = sync_view()
 
     answers = [view(request=get()).status_code for _ in range(3)]
@@ -362,7 +362,7 @@ class Reports:
         return number
 
 
-def test_partials_and_objects_that_can_be_called_are_limited(redis_server: Store) -> None:
+def test_partials_and_callable_objects_are_limited(redis_server: Store) -> None:
     partial = rate_limit("1/h", key=None)(functools.partial(Report.__call__, Report()))
     called = rate_limit("1/h", key=None)(Report())
     awaited = rate_limit("1/h", key=None)(Reports())

@@ -1,4 +1,4 @@
-"""A rate limit on every store."""
+"""A rate limit on every kind of server."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from typing import Any
 
 import pytest
 
-from django_redis_components.ratelimits import Decision, RateLimit, rate_limited
+from django_redis_components.ratelimits import Decision, RateLimit, clear_denial_cache, rate_limited
 from django_redis_components.ratelimits.algorithms import ALGORITHMS
 from django_redis_components.ratelimits.denials import DENIALS
+from tests.ratelimits.redis_keys import base_key
 from tests.support import Store, eventually, run_async
 
 every_algorithm = pytest.mark.parametrize("algorithm", list(ALGORITHMS))
 
-#: Methods that ask the server, and their twins.
-ASKING = {"hit": "ahit", "peek": "apeek", "refund": "arefund", "reset": "areset", "wait": "await_"}
+#: Methods that send requests, and their asyncio twins.
+TWINS = {"hit": "ahit", "peek": "apeek", "refund": "arefund", "reset": "areset", "wait": "await_"}
 
 
 @every_algorithm
-def test_so_many_are_allowed_and_no_more(store: Store, algorithm: str) -> None:
+def test_hits_are_allowed_up_to_the_limit(store: Store, algorithm: str) -> None:
     limit = RateLimit("login", "3/h", algorithm=algorithm)
 
     decisions = [limit.hit("ada") for _ in range(5)]
@@ -33,14 +34,14 @@ def test_so_many_are_allowed_and_no_more(store: Store, algorithm: str) -> None:
 
 
 @every_algorithm
-def test_each_key_has_its_own(store: Store, algorithm: str) -> None:
+def test_keys_are_limited_separately(store: Store, algorithm: str) -> None:
     limit = RateLimit("login", "1/h", algorithm=algorithm)
 
     assert [bool(limit.hit(key)) for key in ("ada", "bob", 7, b"raw", "ada")] == [True, True, True, True, False]
 
 
 @every_algorithm
-def test_several_rates_deny_together_and_write_nothing(store: Store, algorithm: str) -> None:
+def test_hit_denied_by_one_rate_writes_nothing(store: Store, algorithm: str) -> None:
     limit = RateLimit("search", "5/m", "2/h", algorithm=algorithm, deny_cache=False)
     assert limit.hit("ada", 2)
     stored = {key: store.raw.dump(key) for key in [*store.keys()]}
@@ -54,7 +55,7 @@ def test_several_rates_deny_together_and_write_nothing(store: Store, algorithm: 
 
 
 @every_algorithm
-def test_what_is_denied_leaves_the_rest_to_cheaper_hits(store: Store, algorithm: str) -> None:
+def test_denied_hit_leaves_the_remaining_limit_to_cheaper_hits(store: Store, algorithm: str) -> None:
     limit = RateLimit("search", "5/h", algorithm=algorithm)
     limit.hit("ada", 3)
 
@@ -72,7 +73,7 @@ def test_peek_counts_nothing(store: Store, algorithm: str) -> None:
 
 
 @every_algorithm
-def test_a_refund_gives_back_no_more_than_was_used(store: Store, algorithm: str) -> None:
+def test_refund_never_exceeds_what_was_used(store: Store, algorithm: str) -> None:
     limit = RateLimit("login", "5/h", "7/d", algorithm=algorithm)
     limit.hit("ada", 3)
 
@@ -85,7 +86,7 @@ def test_a_refund_gives_back_no_more_than_was_used(store: Store, algorithm: str)
 
 @pytest.mark.contract
 @every_algorithm
-def test_a_reset_forgets_all(store: Store, algorithm: str) -> None:
+def test_reset_deletes_counts_and_block(store: Store, algorithm: str) -> None:
     limit = RateLimit("login", "1/h", "2/d", algorithm=algorithm, penalty=(1, 3600))
     limit.hit("ada")
     assert limit.hit("ada").blocked
@@ -97,7 +98,7 @@ def test_a_reset_forgets_all(store: Store, algorithm: str) -> None:
 
 
 @every_algorithm
-def test_every_key_ends_by_itself(store: Store, algorithm: str) -> None:
+def test_every_key_has_a_ttl(store: Store, algorithm: str) -> None:
     limit = RateLimit("login", "2/h", "5/d", algorithm=algorithm, penalty=(9, 60), deny_cache=False)
     for _ in range(3):
         limit.hit("ada")
@@ -110,14 +111,14 @@ def test_every_key_ends_by_itself(store: Store, algorithm: str) -> None:
 
 
 @every_algorithm
-def test_after_its_time_it_allows_again(store: Store, algorithm: str) -> None:
+def test_limit_allows_again_after_its_period(store: Store, algorithm: str) -> None:
     limit = RateLimit("login", (1, 0.02), algorithm=algorithm)
     limit.hit("ada")
 
     eventually(lambda: bool(limit.hit("ada")))
 
 
-def test_what_is_soon_unused_is_stored_briefly(store: Store) -> None:
+def test_gcra_key_expires_when_the_full_limit_is_available(store: Store) -> None:
     limit = RateLimit("login", "6/m")
 
     limit.hit("ada")
@@ -126,7 +127,7 @@ def test_what_is_soon_unused_is_stored_briefly(store: Store) -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["gcra", "fixed"])
-def test_what_is_unused_at_once_is_kept_for_the_next_hit_all_the_same(store: Store, algorithm: str) -> None:
+def test_key_of_a_fast_rate_is_kept_for_a_second(store: Store, algorithm: str) -> None:
     limit = RateLimit("login", (1_000_000, 1), (1, 0.001), algorithm=algorithm)
 
     limit.hit("ada")
@@ -134,7 +135,7 @@ def test_what_is_unused_at_once_is_kept_for_the_next_hit_all_the_same(store: Sto
     assert all(900 < store.raw.pttl(key) <= 1_001 for key in [*store.keys()])
 
 
-def test_all_keys_of_a_visitor_share_a_slot_and_visitors_do_not(store: Store) -> None:
+def test_redis_keys_of_one_limit_key_share_a_slot_of_their_own(store: Store) -> None:
     limit = RateLimit("login", "5/m", "9/h", penalty=(9, 60))
     limit.hit("ada")
     limit.hit("bob")
@@ -147,7 +148,7 @@ def test_all_keys_of_a_visitor_share_a_slot_and_visitors_do_not(store: Store) ->
 
 
 @pytest.mark.parametrize("key", ["", "{}", "\0\n", "x" * 10_000, "\udc80", "用户", b"\xff", -1])
-def test_no_text_of_a_visitor_is_refused(redis_server: Store, key: Any) -> None:
+def test_any_text_is_accepted_as_a_key(redis_server: Store, key: Any) -> None:
     limit = RateLimit("login", "1/h")
 
     assert [bool(limit.hit(key)), bool(limit.hit(key))] == [True, False]
@@ -155,7 +156,7 @@ def test_no_text_of_a_visitor_is_refused(redis_server: Store, key: Any) -> None:
 
 @pytest.mark.contract
 @every_algorithm
-def test_a_large_cost_counts_whole(store: Store, algorithm: str) -> None:
+def test_large_cost_is_counted_in_full(store: Store, algorithm: str) -> None:
     limit = RateLimit("bytes", "10000/h", algorithm=algorithm)
 
     assert limit.hit("ada", 4_321).remaining == 5_679
@@ -164,7 +165,7 @@ def test_a_large_cost_counts_whole(store: Store, algorithm: str) -> None:
     assert limit.hit("ada", 9_679)
 
 
-def test_denials_lead_to_a_block_that_hits_do_not_lengthen(store: Store) -> None:
+def test_denials_start_a_block_that_hits_do_not_extend(store: Store) -> None:
     limit = RateLimit("login", "1/s", penalty=(3, 3600), deny_cache=False)
     limit.hit("ada", 1)
     denials = []
@@ -182,7 +183,7 @@ def test_denials_lead_to_a_block_that_hits_do_not_lengthen(store: Store) -> None
     assert store.raw.dump(key) == before
 
 
-def test_peeking_and_waiting_are_no_denials(redis_server: Store) -> None:
+def test_denials_of_peek_and_wait_do_not_count_towards_the_penalty(redis_server: Store) -> None:
     limit = RateLimit("login", "1/h", penalty=(1, 3600))
     limit.hit("ada")
 
@@ -193,14 +194,14 @@ def test_peeking_and_waiting_are_no_denials(redis_server: Store) -> None:
 
 
 @every_algorithm
-def test_who_waits_is_let_in_in_time(store: Store, algorithm: str) -> None:
+def test_wait_returns_an_allowed_hit_within_the_timeout(store: Store, algorithm: str) -> None:
     limit = RateLimit("api", (1, 0.02), algorithm=algorithm)
     limit.hit("ada")
 
     assert limit.wait("ada", timeout=10)
 
 
-def test_a_wait_that_cannot_be_enough_is_over_at_once(redis_server: Store) -> None:
+def test_wait_denies_at_once_if_the_timeout_is_too_short(redis_server: Store) -> None:
     limit = RateLimit("api", "1/h")
     limit.hit("ada")
 
@@ -210,8 +211,8 @@ def test_a_wait_that_cannot_be_enough_is_over_at_once(redis_server: Store) -> No
     assert 3000 < decision.retry_after <= 3600
 
 
-def test_every_method_that_asks_has_a_twin_with_the_same_arguments() -> None:
-    for name, twin_name in ASKING.items():
+def test_every_method_has_an_async_twin_with_the_same_arguments() -> None:
+    for name, twin_name in TWINS.items():
         method, twin = getattr(RateLimit, name), getattr(RateLimit, twin_name)
 
         assert inspect.iscoroutinefunction(twin)
@@ -219,7 +220,7 @@ def test_every_method_that_asks_has_a_twin_with_the_same_arguments() -> None:
 
 
 @every_algorithm
-def test_the_twins_do_the_same(store: Store, algorithm: str) -> None:
+def test_async_twins_behave_like_the_sync_methods(store: Store, algorithm: str) -> None:
     async def main() -> None:
         limit = RateLimit("api", "2/h", (2, 0.5), algorithm=algorithm)
         assert (await limit.ahit("ada", 2)).remaining == 0
@@ -233,7 +234,7 @@ def test_the_twins_do_the_same(store: Store, algorithm: str) -> None:
     run_async(main)
 
 
-def test_many_tasks_share_one_object(store: Store) -> None:
+def test_concurrent_tasks_share_one_object(store: Store) -> None:
     async def main() -> int:
         limit = RateLimit("api", "7/h")
         return sum(map(bool, await asyncio.gather(*(limit.ahit("ada") for _ in range(30)))))
@@ -242,7 +243,7 @@ def test_many_tasks_share_one_object(store: Store) -> None:
 
 
 @every_algorithm
-def test_scripts_that_the_server_has_forgotten_are_sent_again(store: Store, algorithm: str) -> None:
+def test_flushed_scripts_are_loaded_again(store: Store, algorithm: str) -> None:
     limit = RateLimit("api", "3/h", algorithm=algorithm, deny_cache=False)
     for _ in range(3):
         store.raw.script_flush()
@@ -254,46 +255,46 @@ def test_scripts_that_the_server_has_forgotten_are_sent_again(store: Store, algo
     assert limit.peek("ada").remaining == 1
 
 
-class Ears:
-    """Receives the signal."""
+class Receiver:
+    """A receiver that fails. It has no `__qualname__`, which Django's error log reads."""
 
     def __init__(self) -> None:
-        self.heard: list[dict[str, Any]] = []
+        self.received: list[dict[str, Any]] = []
 
-    def __call__(self, **facts: Any) -> None:
-        self.heard.append(facts)
-        raise ZeroDivisionError  # and it has no __qualname__, which Django's log of the error wants
+    def __call__(self, **arguments: Any) -> None:
+        self.received.append(arguments)
+        raise ZeroDivisionError
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
-def test_denials_are_told_also_those_from_memory(redis_server: Store, is_async: bool) -> None:
-    limit, ears = RateLimit("api", "1/h"), Ears()
-    rate_limited.connect(ears)
+def test_signal_is_sent_for_every_denial_cached_ones_included(redis_server: Store, is_async: bool) -> None:
+    limit, receiver = RateLimit("api", "1/h"), Receiver()
+    rate_limited.connect(receiver)
     try:
         hit = (lambda: run_async(limit.ahit, "ada")) if is_async else (lambda: limit.hit("ada"))
         decisions = [hit() for _ in range(3)]
         decisions.append(run_async(limit.await_, "ada", 0) if is_async else limit.wait("ada", 0))
     finally:
-        rate_limited.disconnect(ears)
+        rate_limited.disconnect(receiver)
 
     assert [bool(decision) for decision in decisions] == [True, False, False, False]
-    assert [facts["decision"] for facts in ears.heard] == decisions[1:]
-    first = ears.heard[0]
+    assert [arguments["decision"] for arguments in receiver.received] == decisions[1:]
+    first = receiver.received[0]
     assert (first["sender"], first["limit"], first["key"], first["request"]) == (RateLimit, limit, "ada", None)
 
 
-def test_a_decision_is_true_when_it_is_allowed() -> None:
+def test_decision_is_true_if_allowed() -> None:
     assert Decision(True, 1, 0, 0.0, 0.0)
     assert not Decision(False, 1, 1, 1.0, 1.0)
 
 
-def test_it_says_what_it_is() -> None:
+def test_repr_names_the_limit_and_its_rates() -> None:
     limit = RateLimit("api", "5/m", (3, 7200), (1, 0.5), (2, 90), "1/d")
 
     assert repr(limit) == "<RateLimit 'api' of 5/m, 3/2h, 1/0.5s, 2/90s, 1/d>"
 
 
-def test_denials_are_kept_until_they_end(redis_server: Store) -> None:
+def test_denials_are_cached_until_they_expire(redis_server: Store) -> None:
     limit = RateLimit("api", "2/h")
     other = RateLimit("api", "2/h")
     limit.hit("ada", 2)
@@ -306,31 +307,44 @@ def test_denials_are_kept_until_they_end(redis_server: Store) -> None:
     assert [denial.retry_after for denial in denials] == sorted((d.retry_after for d in denials), reverse=True)
 
 
-@pytest.mark.parametrize("give_back", ["refund", "reset"])
-def test_what_this_process_gives_back_is_known_at_once(redis_server: Store, give_back: str) -> None:
+@pytest.mark.parametrize("operation", ["refund", "reset"])
+def test_refund_and_reset_remove_cached_denials_of_this_process(redis_server: Store, operation: str) -> None:
     limit = RateLimit("api", "1/h")
     limit.hit("ada")
     assert not limit.hit("ada")
 
-    getattr(RateLimit("api", "1/h"), give_back)("ada")
+    getattr(RateLimit("api", "1/h"), operation)("ada")
 
     assert limit.hit("ada")
 
 
-def test_a_denial_of_before_a_refund_is_not_kept(redis_server: Store) -> None:
+def test_denial_requested_before_a_refund_is_not_cached(redis_server: Store) -> None:
     limit = RateLimit("api", "1/h")
-    visitor = limit._limiter._visitor("ada")
     limit.hit("ada")
     epoch = DENIALS.epoch
     late = limit.peek("ada")
     limit.refund("ada")
 
-    DENIALS.store(visitor, (limit._limiter._signature, 1), late, time.monotonic(), epoch)
+    key, limit_and_cost = base_key("api", "ada"), ("default:gcra:1/3600000000:0/0", 1)
+    DENIALS.store(key, limit_and_cost, late, time.monotonic(), epoch)
+
+    assert DENIALS.get(key, limit_and_cost) is None
+    assert limit.hit("ada")
+
+
+def test_clear_denial_cache_removes_the_denials_of_this_process(redis_server: Store) -> None:
+    limit = RateLimit("api", "1/h")
+    limit.hit("ada")
+    assert not limit.hit("ada")
+    redis_server.delete_keys()
+    assert not limit.hit("ada")
+
+    clear_denial_cache()
 
     assert limit.hit("ada")
 
 
-def test_a_cheaper_hit_is_asked_for(redis_server: Store) -> None:
+def test_cached_denial_does_not_deny_a_cheaper_hit(redis_server: Store) -> None:
     limit = RateLimit("api", "3/h")
     limit.hit("ada", 1)
     assert not limit.hit("ada", 3)
@@ -338,7 +352,7 @@ def test_a_cheaper_hit_is_asked_for(redis_server: Store) -> None:
     assert limit.hit("ada", 2)
 
 
-def test_with_a_penalty_the_server_counts_each_denial_until_the_block(redis_server: Store) -> None:
+def test_denials_before_a_block_are_counted_by_the_server(redis_server: Store) -> None:
     limit = RateLimit("api", "1/h", penalty=(3, 60))
     limit.hit("ada")
 
@@ -348,7 +362,7 @@ def test_with_a_penalty_the_server_counts_each_denial_until_the_block(redis_serv
     assert denials[3].retry_after < 60
 
 
-def test_without_the_deny_cache_every_hit_asks(redis_server: Store) -> None:
+def test_every_hit_is_sent_without_the_deny_cache(redis_server: Store) -> None:
     limit = RateLimit("api", "1/h", deny_cache=False)
     limit.hit("ada")
     assert not limit.hit("ada")

@@ -1,4 +1,4 @@
-"""Each operation while the reply, and only the reply, is lost."""
+"""Each operation when the request is executed and its reply is lost."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from django_redis_components.core.client.connections import client
 from django_redis_components.core.protocol import run
 from django_redis_components.ratelimits import RateLimit
 from django_redis_components.ratelimits.algorithms import ALGORITHMS
+from django_redis_components.ratelimits.limiter import Limiter
 from tests.support import Proxy, Store, run_async
 
 KEY = b"{api:"
@@ -23,7 +24,7 @@ every_algorithm = pytest.mark.parametrize("algorithm", list(ALGORITHMS))
 
 @pytest.fixture(params=["sync", "async"])
 def do(request: pytest.FixtureRequest) -> Do:
-    """``do(limit, "hit", …)`` calls the method, or its twin in an event loop of its own."""
+    """``do(limit, "hit", …)`` calls the method, or its asyncio twin in a new event loop."""
 
     def call(limit: RateLimit, method: str, *args: Any) -> Any:
         if request.param == "sync":
@@ -33,12 +34,12 @@ def do(request: pytest.FixtureRequest) -> Do:
     return call
 
 
-def ask(flow: Any) -> Any:
+def drive(flow: Any) -> Any:
     return run(client(), flow)
 
 
 @every_algorithm
-def test_a_hit_is_counted_once(proxy: Proxy, redis_server: Store, do: Do, algorithm: str) -> None:
+def test_hit_with_a_lost_reply_is_counted_once(proxy: Proxy, redis_server: Store, do: Do, algorithm: str) -> None:
     limit = RateLimit("api", "5/h", "9/d", algorithm=algorithm, using="proxied")
     proxy.drop_next_reply(after=KEY, times=2)
 
@@ -50,7 +51,7 @@ def test_a_hit_is_counted_once(proxy: Proxy, redis_server: Store, do: Do, algori
 
 
 @every_algorithm
-def test_the_last_hit_that_was_free_is_allowed_and_not_denied_by_itself(
+def test_last_hit_of_a_limit_is_allowed_when_repeated(
     proxy: Proxy, redis_server: Store, do: Do, algorithm: str
 ) -> None:
     limit = RateLimit("api", "1/h", algorithm=algorithm, using="proxied")
@@ -61,14 +62,21 @@ def test_the_last_hit_that_was_free_is_allowed_and_not_denied_by_itself(
     assert proxy.dropped == 1
 
 
-def test_others_may_come_in_between(redis_server: Store) -> None:
-    limiter = RateLimit("api", "100/h")._limiter
-    visitor = limiter._visitor("ada")
+def test_hit_is_recognized_after_up_to_seven_other_hits(redis_server: Store) -> None:
+    limiter = Limiter(
+        "api",
+        ("100/h",),
+        algorithm="gcra",
+        penalty=None,
+        on_error="open",
+        deny_cache=True,
+        using="default",
+    )
     ids = [bytes([number]) * 8 for number in range(9)]
 
-    left = [ask(limiter._ask(visitor, 1, call_id, 0)).remaining for call_id in ids]
-    again = [ask(limiter._ask(visitor, 1, call_id, 0)).remaining for call_id in ids[1:]]
-    forgotten = ask(limiter._ask(visitor, 1, ids[0], 0)).remaining
+    left = [drive(limiter.hit("ada", 1, hit_id)).remaining for hit_id in ids]
+    again = [drive(limiter.hit("ada", 1, hit_id)).remaining for hit_id in ids[1:]]
+    forgotten = drive(limiter.hit("ada", 1, ids[0])).remaining
 
     assert left == list(range(99, 90, -1))
     assert set(again) == {91}
@@ -76,7 +84,7 @@ def test_others_may_come_in_between(redis_server: Store) -> None:
 
 
 @every_algorithm
-def test_a_denial_is_counted_once(proxy: Proxy, redis_server: Store, do: Do, algorithm: str) -> None:
+def test_denial_with_a_lost_reply_is_counted_once(proxy: Proxy, redis_server: Store, do: Do, algorithm: str) -> None:
     limit = RateLimit("api", "1/h", algorithm=algorithm, penalty=(3, 60), using="proxied")
     do(limit, "hit", "ada")
     proxy.drop_next_reply(after=KEY, times=2)
@@ -87,7 +95,7 @@ def test_a_denial_is_counted_once(proxy: Proxy, redis_server: Store, do: Do, alg
     assert [denial.blocked for denial in denials] == [False, False, True]
 
 
-def test_a_peek_and_a_reset_are_repeated(proxy: Proxy, redis_server: Store, do: Do) -> None:
+def test_peek_and_reset_are_repeated(proxy: Proxy, redis_server: Store, do: Do) -> None:
     limit = RateLimit("api", "5/h", using="proxied")
     do(limit, "hit", "ada")
     proxy.drop_next_reply(after=KEY)
@@ -101,10 +109,10 @@ def test_a_peek_and_a_reset_are_repeated(proxy: Proxy, redis_server: Store, do: 
 
 
 @every_algorithm
-def test_a_refund_is_sent_once(proxy: Proxy, redis_server: Store, do: Do, algorithm: str) -> None:
+def test_refund_is_sent_once(proxy: Proxy, redis_server: Store, do: Do, algorithm: str) -> None:
     limit = RateLimit("api", "5/h", algorithm=algorithm, using="proxied")
     do(limit, "hit", "ada", 3)
-    do(limit, "refund", "bob")  # the server knows the script now
+    do(limit, "refund", "bob")  # loads the script
     proxy.drop_next_reply(after=KEY)
 
     with pytest.raises(ConnectionError):

@@ -56,7 +56,7 @@ def configure(settings: Any, store: Store, **options: Any) -> None:
     settings.REDIS_COMPONENTS = components_settings(store) | {"RATELIMITS": options}
 
 
-def test_requests_are_limited(redis_server: Store, settings: Any, site: Site) -> None:
+def test_middleware_limits_requests(redis_server: Store, settings: Any, site: Site) -> None:
     configure(settings, redis_server, RATES=["2/h"])
 
     answers = [site.get() for _ in range(3)]
@@ -66,14 +66,14 @@ def test_requests_are_limited(redis_server: Store, settings: Any, site: Site) ->
     assert int(answers[2].headers["Retry-After"]) > 1700
 
 
-def test_without_rates_nothing_is_limited(redis_server: Store, settings: Any, site: Site) -> None:
+def test_middleware_without_rates_limits_nothing(redis_server: Store, settings: Any, site: Site) -> None:
     configure(settings, redis_server)
 
     assert "RateLimit" not in site.get().headers
     assert redis_server.keys() == []
 
 
-def test_paths_may_be_excluded(redis_server: Store, settings: Any, site: Site) -> None:
+def test_excluded_paths_are_not_limited(redis_server: Store, settings: Any, site: Site) -> None:
     configure(settings, redis_server, RATES=["1/h"], EXCLUDE_PATHS=["/health/"])
 
     answers = [site.get(path) for path in ("/", "/health/live", "/")]
@@ -81,7 +81,7 @@ def test_paths_may_be_excluded(redis_server: Store, settings: Any, site: Site) -
     assert [answer.status_code for answer in answers] == [200, 200, 429]
 
 
-def test_users_may_be_limited(redis_server: Store, settings: Any, site: Site) -> None:
+def test_middleware_limits_users(redis_server: Store, settings: Any, site: Site) -> None:
     configure(settings, redis_server, RATES=["1/h"], KEY="user_or_ip", ALGORITHM="sliding", PENALTY=[1, 60])
 
     answers = [site.get(user=user) for user in (User(pk=1), User(pk=2), None, User(pk=1))]
@@ -90,7 +90,7 @@ def test_users_may_be_limited(redis_server: Store, settings: Any, site: Site) ->
     assert answers[3].headers["Retry-After"] == "60"
 
 
-def test_new_settings_are_heard(redis_server: Store, settings: Any, site: Site) -> None:
+def test_changed_settings_take_effect(redis_server: Store, settings: Any, site: Site) -> None:
     configure(settings, redis_server, RATES=["1/h"])
     site.get()
     configure(settings, redis_server, RATES=["5/h"])
@@ -99,7 +99,7 @@ def test_new_settings_are_heard(redis_server: Store, settings: Any, site: Site) 
 
 
 @pytest.mark.parametrize(("on_error", "status"), [("open", 200), ("closed", 429)])
-def test_redis_may_be_away(settings: Any, site: Site, on_error: str, status: int) -> None:
+def test_on_error_setting_decides_while_redis_is_down(settings: Any, site: Site, on_error: str, status: int) -> None:
     settings.REDIS_COMPONENTS = {
         "CONNECTIONS": {"default": {"URL": "redis://127.0.0.1:1/0", "RETRIES": 0}},
         "RATELIMITS": {"RATES": ["1/h"], "ON_ERROR": on_error},
@@ -112,33 +112,36 @@ PATH = "django_redis_components.ratelimits.RateLimitMiddleware"
 AUTHENTICATION = "django.contrib.auth.middleware.AuthenticationMiddleware"
 
 
-def complaints(settings: Any, store: Store, middleware: list[str], **options: Any) -> list[tuple[str, str]]:
+def check_messages(settings: Any, store: Store, middleware: list[str], **options: Any) -> list[tuple[str, str]]:
     configure(settings, store, **options)
     settings.MIDDLEWARE = middleware
     return [(found.id or "", found.msg) for found in run_checks(tags=["redis_components"])]
 
 
-def test_the_checks_have_nothing_to_say_about_what_works(redis_server: Store, settings: Any) -> None:
-    usual = settings.MIDDLEWARE
+def test_checks_accept_valid_settings(redis_server: Store, settings: Any) -> None:
+    middleware = settings.MIDDLEWARE
 
-    assert complaints(settings, redis_server, usual, KEY="user") == []
-    assert complaints(settings, redis_server, [PATH, *usual], RATES=["5/m"]) == []
-    assert complaints(settings, redis_server, [*usual, PATH], RATES=["5/m"], KEY="user") == []
+    assert check_messages(settings, redis_server, middleware, KEY="user") == []
+    assert check_messages(settings, redis_server, [PATH, *middleware], RATES=["5/m"]) == []
+    assert check_messages(settings, redis_server, [*middleware, PATH], RATES=["5/m"], KEY="user") == []
 
 
-def test_a_middleware_without_rates_is_a_warning(redis_server: Store, settings: Any) -> None:
+def test_check_warns_of_a_middleware_without_rates(redis_server: Store, settings: Any) -> None:
     path = PATH.replace("ratelimits.", "ratelimits.middleware.")
 
-    assert complaints(settings, redis_server, [*settings.MIDDLEWARE, path]) == [
-        ("drc.W050", "RateLimitMiddleware is installed, and no rates are set: it limits nothing.")
+    assert check_messages(settings, redis_server, [*settings.MIDDLEWARE, path]) == [
+        ("drc.W050", "RateLimitMiddleware is installed without rates: it limits nothing.")
     ]
 
 
-def test_a_middleware_that_cannot_know_the_user_is_an_error(redis_server: Store, settings: Any) -> None:
-    text = 'REDIS_COMPONENTS["RATELIMITS"]["KEY"] = \'user\', and RateLimitMiddleware does not know the user.'
+def test_check_reports_a_user_key_above_authentication(redis_server: Store, settings: Any) -> None:
+    text = (
+        'REDIS_COMPONENTS["RATELIMITS"]["KEY"] = \'user\' needs the user, '
+        "but RateLimitMiddleware runs before authentication."
+    )
     middleware = [PATH, *settings.MIDDLEWARE]
 
-    assert complaints(settings, redis_server, middleware, RATES=["5/m"], KEY="user") == [("drc.E050", text)]
+    assert check_messages(settings, redis_server, middleware, RATES=["5/m"], KEY="user") == [("drc.E050", text)]
 
 
 @pytest.mark.parametrize(
@@ -148,25 +151,25 @@ def test_a_middleware_that_cannot_know_the_user_is_an_error(redis_server: Store,
             {"RATES": ["20000/d"], "ALGORITHM": "sliding"},
             "rate='20000/d': algorithm='sliding' counts at most 10000.",
         ),
-        ({"RATES": ["5/m", (5, 60)]}, "rates=('5/m', (5, 60)): the same rate stands there twice."),
+        ({"RATES": ["5/m", (5, 60)]}, "rates=('5/m', (5, 60)): duplicate rate."),
     ],
 )
-def test_rates_that_the_algorithm_cannot_count_are_an_error(
+def test_check_reports_rates_that_the_algorithm_does_not_accept(
     redis_server: Store, settings: Any, options: dict[str, Any], text: str
 ) -> None:
     path = PATH.replace("ratelimits.", "ratelimits.middleware.")
 
-    assert complaints(settings, redis_server, [path], **options) == [
+    assert check_messages(settings, redis_server, [path], **options) == [
         ("drc.E052", f'REDIS_COMPONENTS["RATELIMITS"]: {text}')
     ]
 
 
-def test_a_wrong_rate_in_the_settings_is_an_error(redis_server: Store, settings: Any, site: Site) -> None:
+def test_invalid_rate_in_the_settings_raises(redis_server: Store, settings: Any, site: Site) -> None:
     text = (
         'REDIS_COMPONENTS["RATELIMITS"]["RATES"] = [\'often\']: expected a list of up to eight rates, '
         "such as '10/s', '100/m', '3/2h', or (count, seconds)."
     )
 
-    assert complaints(settings, redis_server, [PATH], RATES=["often"])[0] == ("drc.E001", text)
+    assert check_messages(settings, redis_server, [PATH], RATES=["often"])[0] == ("drc.E001", text)
     with pytest.raises(ImproperlyConfigured, match=re.escape(text)):
         site.get()

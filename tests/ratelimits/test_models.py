@@ -1,6 +1,6 @@
-"""The scripts against plain Python, on a clock that the test sets: any rates, costs and moments.
+"""The scripts against a model in plain Python, on a clock that the test sets: any rates, costs and times.
 
-``RATELIMIT_EXAMPLES`` sets how many random histories are tried; without it the same ones are tried each time.
+``RATELIMIT_EXAMPLES`` sets the number of random histories; without it each run tries the same ones.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from django_redis_components.core.client.connections import client
 from django_redis_components.core.protocol import run
 from django_redis_components.ratelimits import RateLimit, algorithms
+from django_redis_components.ratelimits.limiter import Limiter
 from tests.ratelimits.clock import LONGER_MS, Clock, settable
 from tests.ratelimits.models import Model
 from tests.support import Store
@@ -43,7 +44,7 @@ def rates_of(algorithm: str) -> st.SearchStrategy[list[tuple[int, int]]]:
     return st.lists(st.tuples(limits, PERIODS), min_size=1, max_size=3, unique=True)
 
 
-#: What happens, after how large a part of the first period (below 0: the clock goes back), at what cost.
+#: Operation, time before it as a share of the first period (negative: the clock goes back), cost.
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(["hit"] * 6 + ["repeat", "peek", "refund", "reset"]),
@@ -57,64 +58,69 @@ PENALTIES = st.one_of(st.none(), st.tuples(st.integers(1, 3), st.integers(1, 10*
 
 
 class History:
-    """A limit and its model, side by side."""
+    """A limit and its model, given the same operations."""
 
     def __init__(
         self, store: Store, algorithm: str, rates: list[tuple[int, int]], penalty: tuple[int, int] | None
     ) -> None:
-        said = penalty and (penalty[0], timedelta(microseconds=penalty[1]))
-        self.limit = RateLimit(
+        penalty_option = penalty and (penalty[0], timedelta(microseconds=penalty[1]))
+        durations = [(count, timedelta(microseconds=period_us)) for count, period_us in rates]
+        self.limit = RateLimit("m", *durations, algorithm=algorithm, penalty=penalty_option, deny_cache=False)
+        self.limiter = Limiter(
             "m",
-            *((count, timedelta(microseconds=period_us)) for count, period_us in rates),
+            tuple(durations),
             algorithm=algorithm,
-            penalty=said,
+            penalty=penalty_option,
+            on_error="open",
             deny_cache=False,
+            using="default",
         )
         self.model = Model(algorithm, rates, penalty)
         self.key = str(next(numbers))
-        self.clock = Clock(store, self.limit, self.key)
+        self.clock = Clock(store, "m", self.key)
         self.last: tuple[bytes, int] | None = None
 
-    def ask(self, call_id: bytes, cost: int) -> Any:
-        limiter = self.limit._limiter
-        asked = limiter._ask(limiter._visitor(self.key), cost, call_id, limiter._denials)
-        decision = run(client(), asked)
-        states = [(state.remaining, state.retry_us, state.reset_us) for state in decision.states]
+    def hit(self, hit_id: bytes, cost: int) -> Any:
+        decision = run(client(), self.limiter.hit(self.key, cost, hit_id))
+        states = [
+            (state.remaining, round(state.retry_after * 1_000_000), round(state.reset_after * 1_000_000))
+            for state in decision.states
+        ]
         return decision.allowed, decision.blocked, states
 
     def step(self, act: str, cost: int) -> None:
         now = self.clock.now_us
         if act == "hit":
-            call_id = os.urandom(8)
-            answer = self.ask(call_id, cost)
-            assert comparable(answer) == comparable(self.model.ask(now, cost, True))
-            self.last = (call_id, cost) if answer[0] else None
+            hit_id = os.urandom(8)
+            outcome = self.hit(hit_id, cost)
+            assert comparable(outcome) == comparable(self.model.decide(now, cost, counts=True))
+            self.last = (hit_id, cost) if outcome[0] else None
             return
         if act == "repeat" and self.last is not None:
-            known = [rate.state(now, 1) for rate in self.model.rates]
-            allowed, _, states = self.ask(*self.last)
+            expected = [rate.state(now, 1) for rate in self.model.rates]
+            allowed, _, states = self.hit(*self.last)
             assert allowed
-            assert [(left, reset) for left, _, reset in states] == [(left, reset) for left, _, reset in known]
+            assert [(left, reset) for left, _, reset in states] == [(left, reset) for left, _, reset in expected]
         elif act == "peek":
-            assert comparable(self.ask(b"", cost)) == comparable(self.model.ask(now, cost, False))
+            assert comparable(self.hit(b"", cost)) == comparable(self.model.decide(now, cost, counts=False))
         elif act == "refund":
             self.limit.refund(self.key, cost)
             self.model.refund(now, cost)
-            self.last = None  # who gives back has had the reply
+            self.last = None  # a client that refunds has received the reply
         elif act == "reset":
             self.limit.reset(self.key)
             self.model.reset()
             self.last = None
 
 
-def comparable(answer: Any) -> Any:
-    """What an answer promises: when to come again is part of a denial only."""
-    allowed, blocked, states = answer
+def comparable(outcome: Any) -> Any:
+    """Return the documented part of an outcome: only a denial has a time until a retry."""
+    allowed, blocked, states = outcome
     return allowed, blocked, [(left, 0 if allowed else retry, reset) for left, retry, reset in states]
 
 
 @pytest.mark.parametrize("algorithm", list(algorithms.ALGORITHMS))
-def test_any_history_is_answered_as_the_model_does(redis_server: Store, settable: None, algorithm: str) -> None:
+def test_scripts_match_the_model_for_any_history(redis_server: Store, settable: None, algorithm: str) -> None:
     @histories
     @given(rates_of(algorithm), PENALTIES, STEPS)
     def check(rates: list[tuple[int, int]], penalty: tuple[int, int] | None, steps: list[Any]) -> None:
@@ -123,7 +129,7 @@ def test_any_history_is_answered_as_the_model_does(redis_server: Store, settable
         for act, share, cost in steps:
             passed_us = int(share * rates[0][1])
             if passed_us:
-                history.last = None  # its record may have ended: then a repetition is a hit of its own
+                history.last = None  # its record may have expired: then a repetition counts as a new hit
             history.clock.advance(passed_us)
             history.step(act, (cost - 1) % most + 1)
 
@@ -131,9 +137,9 @@ def test_any_history_is_answered_as_the_model_does(redis_server: Store, settable
 
 
 @pytest.mark.parametrize("algorithm", list(algorithms.ALGORITHMS))
-def test_a_wait_is_long_enough_and_no_longer(redis_server: Store, settable: None, algorithm: str) -> None:
+def test_retry_after_is_exact(redis_server: Store, settable: None, algorithm: str) -> None:
     limit = RateLimit("m", (3, 7), "7/s", algorithm=algorithm, deny_cache=False)
-    clock = Clock(redis_server, limit, "a")
+    clock = Clock(redis_server, "m", "a")
     for _ in range(50):
         decision = limit.hit("a", 2)
         if not decision:
@@ -145,10 +151,10 @@ def test_a_wait_is_long_enough_and_no_longer(redis_server: Store, settable: None
 
 
 @pytest.mark.parametrize(("limit", "period_us"), [(7, 1_000_000), (999_983, 1_000_000), (3, 1), (1_000_000, 7)])
-def test_a_rate_does_not_drift(redis_server: Store, settable: None, limit: int, period_us: int) -> None:
-    """Taken as fast as it allows, n periods let through n times the limit, and the first burst."""
+def test_rate_does_not_drift(redis_server: Store, settable: None, limit: int, period_us: int) -> None:
+    """n periods of hits at the maximum rate allow n times the limit, including the first burst."""
     rate = RateLimit("m", (limit, timedelta(microseconds=period_us)), deny_cache=False)
-    clock = Clock(redis_server, rate, f"{limit}/{period_us}")
+    clock = Clock(redis_server, "m", f"{limit}/{period_us}")
     key, allowed, periods = f"{limit}/{period_us}", 0, 40
     for _ in range(periods):
         while (left := rate.peek(key).remaining) > 0:
@@ -168,7 +174,7 @@ def test_limit_allows_again_after_its_period_when_the_clock_went_back(
     redis_server: Store, settable: None, algorithm: str
 ) -> None:
     limit = RateLimit("m", "2/m", algorithm=algorithm, deny_cache=False)
-    clock = Clock(redis_server, limit, "a")
+    clock = Clock(redis_server, "m", "a")
     limit.hit("a", 2)
 
     clock.advance(-DAY_US)
@@ -185,7 +191,7 @@ def test_unused_part_of_a_limit_stays_usable_when_the_clock_went_back(
     redis_server: Store, settable: None, algorithm: str
 ) -> None:
     limit = RateLimit("m", "5/d", algorithm=algorithm, deny_cache=False)
-    clock = Clock(redis_server, limit, "a")
+    clock = Clock(redis_server, "m", "a")
     limit.hit("a", 2)
 
     clock.advance(-DAY_US)
@@ -198,7 +204,7 @@ def test_first_hit_after_the_clock_went_back_shortens_the_ttl(
     redis_server: Store, settable: None, algorithm: str
 ) -> None:
     limit = RateLimit("m", "1/m", algorithm=algorithm, deny_cache=False, penalty=(9, 60))
-    clock = Clock(redis_server, limit, "a")
+    clock = Clock(redis_server, "m", "a")
     limit.hit("a")
     limit.hit("a")
     clock.advance(-DAY_US)
@@ -215,7 +221,7 @@ def test_first_hit_after_the_clock_went_back_shortens_the_ttl(
 @every_algorithm
 def test_peek_after_the_clock_went_back_writes_nothing(redis_server: Store, settable: None, algorithm: str) -> None:
     limit = RateLimit("m", "1/m", algorithm=algorithm, deny_cache=False)
-    clock = Clock(redis_server, limit, "a")
+    clock = Clock(redis_server, "m", "a")
     limit.hit("a")
     (counter,) = [key for key in [*redis_server.keys()] if not key.endswith(b":clock")]
     before = redis_server.raw.dump(counter)
@@ -229,7 +235,7 @@ def test_peek_after_the_clock_went_back_writes_nothing(redis_server: Store, sett
 @every_algorithm
 def test_block_ends_in_time_when_the_clock_went_back(redis_server: Store, settable: None, algorithm: str) -> None:
     limit = RateLimit("m", "1/s", algorithm=algorithm, deny_cache=False, penalty=(1, 60))
-    clock = Clock(redis_server, limit, "a")
+    clock = Clock(redis_server, "m", "a")
     limit.hit("a")
     assert limit.hit("a").blocked
 
@@ -242,9 +248,9 @@ def test_block_ends_in_time_when_the_clock_went_back(redis_server: Store, settab
     assert not limit.hit("a").blocked
 
 
-def test_denials_within_any_window_of_the_penalty_lead_to_a_block(redis_server: Store, settable: None) -> None:
+def test_denials_within_any_window_of_the_penalty_start_a_block(redis_server: Store, settable: None) -> None:
     limit = RateLimit("m", "1/h", deny_cache=False, penalty=(5, 3))
-    clock = Clock(redis_server, limit, "a")
+    clock = Clock(redis_server, "m", "a")
     limit.hit("a")
     limit.hit("a")  # a first denial long before the others, and within 3 seconds of the next three
     clock.advance(2_700_000)
@@ -258,9 +264,9 @@ def test_denials_within_any_window_of_the_penalty_lead_to_a_block(redis_server: 
     assert denials == [False, False, False, False, True, True, True]
 
 
-def test_denials_further_apart_than_the_penalty_lead_to_no_block(redis_server: Store, settable: None) -> None:
+def test_denials_further_apart_than_the_penalty_start_no_block(redis_server: Store, settable: None) -> None:
     limit = RateLimit("m", "1/h", deny_cache=False, penalty=(3, 2))
-    clock = Clock(redis_server, limit, "a")
+    clock = Clock(redis_server, "m", "a")
     limit.hit("a")
 
     for _ in range(20):
@@ -268,9 +274,9 @@ def test_denials_further_apart_than_the_penalty_lead_to_no_block(redis_server: S
         assert not limit.hit("a").blocked
 
 
-def test_penalty_keeps_no_more_denials_than_it_counts(redis_server: Store, settable: None) -> None:
+def test_penalty_stores_no_more_denials_than_it_counts(redis_server: Store, settable: None) -> None:
     limit = RateLimit("m", "1/h", deny_cache=False, penalty=(5, 60))
-    clock = Clock(redis_server, limit, "a")
+    clock = Clock(redis_server, "m", "a")
     limit.hit("a")
 
     for _ in range(50):

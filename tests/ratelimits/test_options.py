@@ -1,4 +1,4 @@
-"""Every wrong argument, and what is said about it."""
+"""Every invalid argument and its error message."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COUNT = "expected a whole number from 1 to 1000000."
 
 WRONG: list[tuple[tuple[Any, ...], dict[str, Any], type[Exception], str]] = [
     ((), {}, ValueError, "rates=(): expected 1 to 8 rates, such as '5/m'."),
-    (("5/m", "5/60s"), {}, ValueError, "rates=('5/m', '5/60s'): the same rate stands there twice."),
+    (("5/m", "5/60s"), {}, ValueError, "rates=('5/m', '5/60s'): duplicate rate."),
     (("5",), {}, ValueError, f"rate='5': {RATES}"),
     (("5/week",), {}, ValueError, f"rate='5/week': {RATES}"),
     (("5/0h",), {}, ValueError, f"rate='5/0h': {RATES}"),
@@ -42,30 +42,30 @@ WRONG: list[tuple[tuple[Any, ...], dict[str, Any], type[Exception], str]] = [
     ),
     (("5/m",), {"on_error": "ajar"}, ValueError, "on_error='ajar': expected one of 'open', 'closed'."),
     (("5/m",), {"deny_cache": "no"}, TypeError, "deny_cache='no': expected True or False."),
-    (("5/m",), {"penalty": 20}, TypeError, "penalty=20: expected (denials, seconds), as (20, 600), or None."),
+    (("5/m",), {"penalty": 20}, TypeError, "penalty=20: expected (denials, seconds), such as (20, 600), or None."),
     (
         ("5/m",),
         {"penalty": (0, 60)},
         ValueError,
-        "the denials of penalty=0: expected a whole number from 1 to 10000.",
+        "penalty[0]=0: expected a whole number of denials from 1 to 10000.",
     ),
     (
         ("5/m",),
         {"penalty": ("20", 60)},
         TypeError,
-        "the denials of penalty='20': expected a whole number from 1 to 10000.",
+        "penalty[0]='20': expected a whole number of denials from 1 to 10000.",
     ),
     (
         ("5/m",),
         {"penalty": (20, -1)},
         ValueError,
-        "the time of penalty=-1: expected a number of seconds above 0, or a timedelta.",
+        "penalty[1]=-1: expected a number of seconds above 0, or a timedelta.",
     ),
 ]
 
 
 @pytest.mark.parametrize(("rates", "options", "kind", "text"), WRONG, ids=lambda value: str(value)[:30])
-def test_a_wrong_option_is_refused(
+def test_invalid_option_raises(
     rates: tuple[Any, ...], options: dict[str, Any], kind: type[Exception], text: str
 ) -> None:
     with pytest.raises(kind, match=f"^{re.escape(text)}$"):
@@ -80,7 +80,7 @@ def test_a_wrong_option_is_refused(
         (7, TypeError, "rate limit name 7: expected a string, got int."),
     ],
 )
-def test_a_wrong_name_is_refused(name: Any, kind: type[Exception], text: str) -> None:
+def test_invalid_name_raises(name: Any, kind: type[Exception], text: str) -> None:
     with pytest.raises(kind, match=f"^{re.escape(text)}$"):
         RateLimit(name, "5/m")
 
@@ -96,30 +96,30 @@ def test_a_wrong_name_is_refused(name: Any, kind: type[Exception], text: str) ->
         (True, TypeError, "cost=True: expected a whole number from 1 to 5."),
     ],
 )
-def test_a_wrong_cost_is_refused(redis_server: Store, method: str, cost: Any, kind: type[Exception], text: str) -> None:
+def test_invalid_cost_raises(redis_server: Store, method: str, cost: Any, kind: type[Exception], text: str) -> None:
     with pytest.raises(kind, match=f"^{re.escape(text)}$"):
         getattr(RateLimit("api", "5/m", "9/h"), method)("ada", cost)
 
 
 @pytest.mark.parametrize("key", [None, 1.5, True, ("a",)])
-def test_a_wrong_key_is_refused(redis_server: Store, key: Any) -> None:
+def test_invalid_key_raises(redis_server: Store, key: Any) -> None:
     with pytest.raises(TypeError, match=f"^{re.escape(f'key={key!r}: expected a string, bytes or a whole number.')}$"):
         RateLimit("api", "5/m").hit(key)
 
 
-def test_a_wrong_timeout_is_refused(redis_server: Store) -> None:
+def test_invalid_timeout_raises(redis_server: Store) -> None:
     text = "timeout=-1: expected a number of seconds of at least 0, or a timedelta."
     with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
         RateLimit("api", "5/m").wait("ada", -1)
 
 
-def test_an_unknown_connection_is_no_absent_redis(redis_server: Store) -> None:
+def test_unknown_connection_alias_raises(redis_server: Store) -> None:
     with pytest.raises(ConfigurationError, match="has no 'nowhere'"):
         RateLimit("api", "5/m", using="nowhere").hit("ada")
 
 
 @pytest.mark.parametrize(
-    ("given", "rate", "words"),
+    ("given", "rate", "text"),
     [
         ("10/s", Rate(10, 1_000_000), "10/s"),
         (" 5 / min ", Rate(5, 60_000_000), "5/m"),
@@ -132,17 +132,17 @@ def test_an_unknown_connection_is_no_absent_redis(redis_server: Store) -> None:
         ((1, 1e-9), Rate(1, 1), "1/1e-06s"),
     ],
 )
-def test_a_rate_is_read_and_said(given: Any, rate: Rate, words: str) -> None:
+def test_rate_is_parsed_and_formatted(given: Any, rate: Rate, text: str) -> None:
     assert parse_rate(given) == rate
-    assert str(rate) == words
+    assert str(rate) == text
 
 
-def test_an_error_tells_name_and_wait() -> None:
+def test_exception_names_the_limit_and_the_wait() -> None:
     rates = (Rate(5, 60_000_000),)
     error = RateLimited("api", decisions.blocked(rates, 12_345_678))
-    away = RateLimited("api", decisions.unchecked(rates, False, 5.0))
+    unavailable = RateLimited("api", decisions.unchecked(rates, False, 5.0))
 
     assert str(error) == "Rate limit 'api' is exceeded: try again in 12.3 s."
     assert (error.name, error.retry_after, error.decision.blocked) == ("api", 12.345678, True)
     assert isinstance(error, RateLimitError)
-    assert str(away) == "Rate limit 'api' cannot be checked, as Redis does not answer: try again in 5 s."
+    assert str(unavailable) == "Rate limit 'api' cannot be checked, as Redis does not answer: try again in 5 s."

@@ -12,24 +12,25 @@ LIMIT = 20
 #: Hits of each process on each limit.
 HITS = 150
 
-#: When hits were allowed: before they were asked for, and after the answer.
+#: Times of allowed hits: before the call and after it.
 Hits = list[tuple[float, float]]
 
 
-def test_eight_processes_never_exceed(children: Children, redis_server: Store) -> None:
+def test_eight_processes_never_exceed_the_limit(children: Children, redis_server: Store) -> None:
     for algorithm, hits in race(children, 8, 0.05).items():
         assert len(hits) >= LIMIT
         assert excess(hits, algorithm, 0.05) <= 0, algorithm
 
 
-def test_the_excess_is_seen_when_the_guards_are_taken_out(children: Children, redis_server: Store) -> None:
+def test_race_test_fails_when_denials_are_disabled(children: Children, redis_server: Store) -> None:
     for algorithm, hits in race(children, 2, 600.0, broken=True).items():
         assert excess(hits, algorithm, 600.0) > 0, algorithm
 
 
 def race(children: Children, processes: int, period_s: float, broken: bool = False) -> dict[str, Hits]:
-    """What each algorithm has let through."""
-    hitters = [children.call("tests.ratelimits.hitters:hit", LIMIT, period_s, HITS, broken) for _ in range(processes)]
+    """Return the hits that each algorithm allowed."""
+    target = "tests.ratelimits.race_children:hit"
+    hitters = [children.call(target, LIMIT, period_s, HITS, broken) for _ in range(processes)]
     per_process = [json.loads(hitter.wait_for("[", 120)) for hitter in hitters]
     return {
         name: sorted(tuple(hit) for each in per_process for hit in each[place]) for place, name in enumerate(ALGORITHMS)
@@ -37,16 +38,16 @@ def race(children: Children, processes: int, period_s: float, broken: bool = Fal
 
 
 def excess(hits: Hits, algorithm: str, period_s: float) -> float:
-    """How many more hits lie surely within any stretch of time than the algorithm lets through in it."""
+    """Return how many hits in any time span certainly exceed what the algorithm allows in it."""
     most = -float(LIMIT)
-    for first, (asked, _) in enumerate(hits):
-        for number, answered in enumerate(sorted(answered for _, answered in hits[first:]), 1):
-            most = max(most, number - allowed_in((answered - asked) / period_s, algorithm))
+    for first, (called_at, _) in enumerate(hits):
+        for number, returned_at in enumerate(sorted(returned_at for _, returned_at in hits[first:]), 1):
+            most = max(most, number - allowed_in((returned_at - called_at) / period_s, algorithm))
     return most
 
 
 def allowed_in(periods: float, algorithm: str) -> float:
-    """The most that any stretch of so many periods may let through."""
+    """Return the maximum of allowed hits in a time span of this many periods."""
     if algorithm == "gcra":
         return LIMIT + LIMIT * periods + 0.001
     if algorithm == "sliding":

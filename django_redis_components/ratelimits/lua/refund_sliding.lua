@@ -1,7 +1,7 @@
--- Gives back what the latest hits have used, in all rates; never more than was used.
+-- Refund the latest hits in all rates, never more than were used.
 -- Precondition: none.
--- KEYS[1..] logs  zset: unit -> time in microseconds, for each rate
--- ARGV[1] cost  how many units
+-- KEYS[1..] logs  zset: hit -> time in microseconds, for each rate
+-- ARGV[1] cost  hits to refund
 -- Returns 1: done
 -- Cost: O(log limit + cost) for each rate
 local cost = tonumber(ARGV[1])

@@ -156,7 +156,7 @@ def test_rates_and_penalty_may_be_lists(redis_server: Store, settings: Any, kind
         ({"rate": "5/fortnight"}, ValueError, "rate='5/fortnight'"),
         ({"rate": ["5/m", 7]}, TypeError, "rate=7"),
         ({"penalty": 20}, TypeError, "penalty=20"),
-        ({"penalty": [0, 60]}, ValueError, "the denials of penalty=0"),
+        ({"penalty": [0, 60]}, ValueError, "penalty[0]=0"),
         ({"algorithm": "gcar"}, ValueError, "algorithm='gcar'"),
         ({"on_error": "ajar"}, ValueError, "on_error='ajar'"),
         ({"key": "users"}, ValueError, "Throttle.key='users': expected one of 'ip', 'user', 'user_or_ip'."),

@@ -1,40 +1,38 @@
--- The penalty: `most` denials within any `block_us` block for `block_us`. The list at `penalty` holds the last
--- `most` - 1 denials, oldest first, each a time in microseconds and the id of its call; or one item that is a block,
--- with the time at which it began.
--- Expects the locals penalty, id, denials, block_us and now_us.
-local most = math.abs(denials)
+-- The penalty: `denials` denials within any `block_us` start a block of `block_us`. The list at `key` stores the last
+-- `denials` - 1 denials, oldest first, each a time in microseconds and the id of its call; or a single item that is a
+-- block, with its start.
 local DENIAL, BLOCK = ">dc8", ">db"
 local BLOCK_BYTES = 9
 -- Only the newest denials can be repeated calls, as in a record.
 local REPEATABLE = 8
 
-local function keep_list(items)
-  redis.call("DEL", penalty)
-  redis.call("RPUSH", penalty, items)
-  redis.call("PEXPIRE", penalty, math.ceil(block_us / 1000))
+local function replace_list(key, item, block_us)
+  redis.call("DEL", key)
+  redis.call("RPUSH", key, item)
+  redis.call("PEXPIRE", key, math.ceil(block_us / 1000))
 end
 
--- Microseconds until the block ends, nil if there is none; and whether the clock went back since it began. Then the
--- block begins anew.
-local function blocked_us()
-  local item = redis.call("LINDEX", penalty, 0)
+-- Returns the microseconds until the block ends, or nil without one, and whether the clock went back since its start.
+-- If it did, the block starts again.
+local function block_left(key, id, block_us, now_us)
+  local item = redis.call("LINDEX", key, 0)
   if not item or #item ~= BLOCK_BYTES then
     return nil, false
   end
   local ends_us = struct.unpack(BLOCK, item) + block_us
   if ends_us > now_us + block_us then
     if id ~= "" then
-      keep_list(struct.pack(BLOCK, now_us, 1))
+      replace_list(key, struct.pack(BLOCK, now_us, 1), block_us)
     end
     return block_us, true
   end
   return ends_us > now_us and ends_us - now_us or nil, false
 end
 
--- Whether this call was counted before, and whether the stored denials are none to count on: a block that is over, or
--- denials of a time that the clock, set back, has not reached.
-local function stored_denials()
-  local newest = redis.call("LRANGE", penalty, -REPEATABLE, -1)
+-- Returns whether this call is counted already, and whether the list is obsolete: a block that has ended, or denials
+-- of a time that the clock, set back, has not reached.
+local function check_denials(key, id, now_us)
+  local newest = redis.call("LRANGE", key, -REPEATABLE, -1)
   if #newest == 0 then
     return false, false
   end
@@ -50,36 +48,27 @@ local function stored_denials()
   return false, false
 end
 
--- Counts a denial; the microseconds of the block that it begins, or nil.
-local function count_denial()
+-- Counts a denial. Returns the microseconds of the block that it starts, or nil.
+local function count_denial(key, id, denials, block_us, now_us)
   if denials <= 0 or id == "" then
     return nil
   end
-  local repeated, useless = stored_denials()
+  local repeated, obsolete = check_denials(key, id, now_us)
   if repeated then
     return nil
   end
-  local first = most == 1 or (not useless and redis.call("LINDEX", penalty, 1 - most))
-  if first and (most == 1 or struct.unpack(DENIAL, first) > now_us - block_us) then
-    keep_list(struct.pack(BLOCK, now_us, 1))
+  local first = denials == 1 or (not obsolete and redis.call("LINDEX", key, 1 - denials))
+  if first and (denials == 1 or struct.unpack(DENIAL, first) > now_us - block_us) then
+    replace_list(key, struct.pack(BLOCK, now_us, 1), block_us)
     return block_us
   end
   local item = struct.pack(DENIAL, now_us, id)
-  if useless then
-    keep_list(item)
+  if obsolete then
+    replace_list(key, item, block_us)
   else
-    redis.call("RPUSH", penalty, item)
-    redis.call("LTRIM", penalty, 1 - most, -1)
-    redis.call("PEXPIRE", penalty, math.ceil(block_us / 1000))
+    redis.call("RPUSH", key, item)
+    redis.call("LTRIM", key, 1 - denials, -1)
+    redis.call("PEXPIRE", key, math.ceil(block_us / 1000))
   end
   return nil
-end
-
-local left_us, block_went_back
-if most > 0 then
-  left_us, block_went_back = blocked_us()
-end
--- If the clock went back, the script goes on to correct the rates too, and returns this afterwards.
-if left_us and not block_went_back then
-  return { -1, left_us }
 end

@@ -1,4 +1,4 @@
-"""What the children of the race do."""
+"""Child processes of the race test."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from django_redis_components.ratelimits.algorithms import ALGORITHMS
 
 
 def hit(limit: int, period_s: float, times: int, broken: bool = False) -> None:
-    """Hit each algorithm's limit so often, and print when hits were allowed: seconds, before asking and after."""
+    """Hit each algorithm's limit this many times; print when hits were allowed: seconds before and after the call."""
     if broken:
-        _take_the_guards_out()
+        _disable_denials()
     limits = [RateLimit("race", (limit, period_s), algorithm=name, deny_cache=False) for name in ALGORITHMS]
     for each in limits:
         each.hit(f"warm-up of {os.getpid()}")
@@ -22,14 +22,14 @@ def hit(limit: int, period_s: float, times: int, broken: bool = False) -> None:
     for each in limits:
         allowed.append([])
         for _ in range(times):
-            asked = time.time()
+            requested_at = time.time()
             if each.hit("all"):
-                allowed[-1].append((asked, time.time()))
+                allowed[-1].append((requested_at, time.time()))
     print(json.dumps(allowed), flush=True)
 
 
-def _take_the_guards_out() -> None:
-    """Every second hit that is denied is allowed."""
+def _disable_denials() -> None:
+    """Allow every second hit that would be denied."""
     for name in ALGORITHMS:
         script = getattr(scripts, name.upper())
         assert script.source.count("allowed = false") == 1

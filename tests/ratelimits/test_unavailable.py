@@ -1,4 +1,4 @@
-"""Redis away: hits are let through or denied, and only the first one waits for it."""
+"""Redis unavailable: hits are allowed or denied, and only the first one waits for the timeout."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from redis.exceptions import ConnectionError
 
-from django_redis_components.core import circuit_breaker as breaker
-from django_redis_components.core.circuit_breaker import CircuitBreaker
+from django_redis_components.core.circuit_breaker import LOG_EVERY_S, CircuitBreaker
 from django_redis_components.ratelimits import Decision, RateLimit, limiter
 from tests.conftest import components_settings
+from tests.ratelimits.redis_keys import gcra_key
 from tests.support import Proxy, Store, run_async
 from tests.support.pools import close_pools
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize(("on_error", "allowed"), [("open", True), ("closed", False)])
-def test_the_option_decides(own_server: Store, on_error: str, allowed: bool, is_async: bool) -> None:
+def test_on_error_decides_while_redis_is_down(own_server: Store, on_error: str, allowed: bool, is_async: bool) -> None:
     limit = RateLimit("api", "5/m", on_error=on_error)
     own_server.servers[0].kill()
 
@@ -30,10 +30,10 @@ def test_the_option_decides(own_server: Store, on_error: str, allowed: bool, is_
     assert decision.remaining == (5 if allowed else 0)
 
 
-def test_only_the_first_hit_waits(proxy: Proxy, redis_server: Store, settings: Any) -> None:
-    impatient = components_settings(redis_server, proxied=proxy.url)
-    impatient["CONNECTIONS"]["proxied"] |= {"SOCKET_TIMEOUT": 0.2, "RETRIES": 0}
-    settings.REDIS_COMPONENTS = impatient
+def test_no_request_is_sent_for_a_while_after_a_failure(proxy: Proxy, redis_server: Store, settings: Any) -> None:
+    short_timeout = components_settings(redis_server, proxied=proxy.url)
+    short_timeout["CONNECTIONS"]["proxied"] |= {"SOCKET_TIMEOUT": 0.2, "RETRIES": 0}
+    settings.REDIS_COMPONENTS = short_timeout
     limit = RateLimit("api", "5/m", using="proxied")
     assert limit.hit("ada").checked
     proxy.delay(60)
@@ -44,14 +44,12 @@ def test_only_the_first_hit_waits(proxy: Proxy, redis_server: Store, settings: A
     decisions = [limit.hit("ada"), RateLimit("api", "9/m", using="proxied").hit("bob"), limit.peek("ada")]
 
     assert [decision.checked for decision in decisions] == [False, False, False]
-    assert proxy.dropped == 0  # nobody has asked
-    assert RateLimit("api", "5/m").hit("ada").checked  # another connection is another matter
+    assert proxy.dropped == 0  # no request was sent
+    assert RateLimit("api", "5/m").hit("ada").checked  # another connection has its own breaker
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
-def test_hits_of_a_limit_that_fails_open_wait_less_than_one_late_reply_takes(
-    proxy: Proxy, settings: Any, is_async: bool
-) -> None:
+def test_hits_that_fail_open_do_not_wait_for_late_replies(proxy: Proxy, settings: Any, is_async: bool) -> None:
     settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {"RATELIMITS": {"TIMEOUT": 0.2}}
     limit = RateLimit("api", "5/m", using="proxied")
 
@@ -62,14 +60,14 @@ def test_hits_of_a_limit_that_fails_open_wait_less_than_one_late_reply_takes(
 
     limit.hit("ada")
     proxy.delay(0 if is_async else 3)
-    begun = time.monotonic()
+    started = time.monotonic()
     decisions = run_async(hit_at_once) if is_async else [limit.hit(number) for number in range(20)]
 
-    assert time.monotonic() - begun < 3
+    assert time.monotonic() - started < 3
     assert {(decision.allowed, decision.checked) for decision in decisions} == {(True, False)}
 
 
-def test_a_limit_that_fails_closed_waits_for_a_slow_server_and_is_not_paused(proxy: Proxy, settings: Any) -> None:
+def test_limit_that_fails_closed_waits_for_a_slow_server(proxy: Proxy, settings: Any) -> None:
     settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {"RATELIMITS": {"TIMEOUT": 0.01}}
     opened = RateLimit("api", "5/m", using="proxied")
     closed = RateLimit("api", "5/m", on_error="closed", using="proxied")
@@ -80,7 +78,7 @@ def test_a_limit_that_fails_closed_waits_for_a_slow_server_and_is_not_paused(pro
     assert all(closed.hit("ada").checked for _ in range(4))
 
 
-def test_a_late_decision_is_never_read_as_that_of_a_later_hit(proxy: Proxy, settings: Any) -> None:
+def test_late_reply_is_never_read_as_the_reply_of_a_later_hit(proxy: Proxy, settings: Any) -> None:
     settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {"RATELIMITS": {"TIMEOUT": 0.05}}
     limit = RateLimit("api", "1/m", using="proxied", deny_cache=False)
     limit.hit("ada")
@@ -92,20 +90,20 @@ def test_a_late_decision_is_never_read_as_that_of_a_later_hit(proxy: Proxy, sett
     assert [limit.hit("bob").allowed, limit.hit("ada").allowed, limit.hit("eve").allowed] == [True, False, True]
 
 
-def test_it_is_asked_again_after_a_while(own_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_redis_is_tried_again_after_the_pause(own_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     limit = RateLimit("api", "5/m")
     own_server.servers[0].stop()
     assert not limit.hit("ada").checked
     own_server.servers[0].start()
     assert not limit.hit("ada").checked
 
-    limiter._breakers["default"]._paused_until = 1.0  # long ago
+    limiter.breaker_for("default", fails_open=True).record_failure(pause_s=0)
 
     assert limit.hit("ada").checked
     assert limit.hit("ada").checked
 
 
-def test_the_log_gets_one_line(own_server: Store, caplog: pytest.LogCaptureFixture) -> None:
+def test_one_warning_is_logged_for_several_failures(own_server: Store, caplog: pytest.LogCaptureFixture) -> None:
     own_server.servers[0].kill()
     for _ in range(3):
         RateLimit("api", "5/m", on_error="closed").hit("ada")
@@ -115,38 +113,36 @@ def test_the_log_gets_one_line(own_server: Store, caplog: pytest.LogCaptureFixtu
     assert lines[0].startswith("Redis does not check rate limits, hits are denied: ")
 
 
-def test_an_error_that_is_an_answer_keeps_nobody_from_asking(redis_server: Store) -> None:
+def test_error_reply_does_not_open_the_breaker(redis_server: Store) -> None:
     limit = RateLimit("api", "5/m")
-    place = limit._limiter._places(limit._limiter._visitor("ada"))[0]
-    redis_server.raw.lpush(place, "no record")
+    redis_server.raw.lpush(gcra_key("api", "ada", 5, 60), "not a record")
 
     assert not limit.hit("ada").checked
 
     assert limit.hit("bob").checked
 
 
-def test_an_error_that_is_an_answer_ends_the_pause(redis_server: Store) -> None:
+def test_error_reply_closes_the_breaker(redis_server: Store) -> None:
     limit = RateLimit("api", "5/m")
-    place = limit._limiter._places(limit._limiter._visitor("ada"))[0]
-    redis_server.raw.lpush(place, "no record")
+    redis_server.raw.lpush(gcra_key("api", "ada", 5, 60), "not a record")
     limit.hit("bob")
-    limiter._breakers["default"]._paused_until = 1.0  # Redis was away, long ago
+    limiter.breaker_for("default", fails_open=True).record_failure(pause_s=0)
 
     assert not limit.hit("ada").checked
 
     assert limit.hit("bob").checked
 
 
-def test_refund_and_reset_say_that_they_failed(own_server: Store) -> None:
+def test_refund_and_reset_raise_while_redis_is_down(own_server: Store) -> None:
     limit = RateLimit("api", "5/m")
     own_server.servers[0].kill()
 
-    for ask in (limit.refund, limit.reset):
+    for method in (limit.refund, limit.reset):
         with pytest.raises(ConnectionError):
-            ask("ada")
+            method("ada")
 
 
-def test_who_waits_is_told(own_server: Store) -> None:
+def test_wait_returns_the_decision_of_on_error_while_redis_is_down(own_server: Store) -> None:
     own_server.servers[0].kill()
     close_pools()
 
@@ -154,24 +150,24 @@ def test_who_waits_is_told(own_server: Store) -> None:
     assert not RateLimit("api", "5/m", on_error="closed").wait("ada", timeout=0)
 
 
-def test_a_breaker_lets_one_through_after_its_pause() -> None:
-    door = CircuitBreaker()
-    assert (door.allows_request(), door.retry_after_s()) == (True, 0.0)
+def test_breaker_allows_one_try_after_its_pause() -> None:
+    breaker = CircuitBreaker()
+    assert (breaker.allows_request(), breaker.retry_after_s()) == (True, 0.0)
 
-    door.record_failure(60)
-    assert not door.allows_request()
-    assert 0 < door.retry_after_s() <= 60
+    breaker.record_failure(60)
+    assert not breaker.allows_request()
+    assert 0 < breaker.retry_after_s() <= 60
 
-    door.record_failure(0)
-    assert [door.allows_request(60), door.allows_request(60)] == [True, False]
-    door.record_success()
-    assert [door.allows_request(), door.allows_request()] == [True, True]
+    breaker.record_failure(0)
+    assert [breaker.allows_request(60), breaker.allows_request(60)] == [True, False]
+    breaker.record_success()
+    assert [breaker.allows_request(), breaker.allows_request()] == [True, True]
 
 
-def test_a_breaker_lets_a_line_through_each_minute() -> None:
-    door = CircuitBreaker()
+def test_breaker_allows_one_log_line_per_minute() -> None:
+    breaker = CircuitBreaker()
 
-    assert [door.should_log(), door.should_log(), door.should_log(0.0)] == [True, False, False]
-    door.reset()
-    assert door.should_log(0.0)
-    assert door.should_log(breaker.LOG_EVERY_S)
+    assert [breaker.should_log(), breaker.should_log(), breaker.should_log(0.0)] == [True, False, False]
+    breaker.reset()
+    assert breaker.should_log(0.0)
+    assert breaker.should_log(LOG_EVERY_S)
