@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: help demo test docs messages clean
+.PHONY: help demo test docs messages sync clean
 
 help:
 	@echo "make demo   start the example market: site, worker, poller and an embedded Valkey (REDIS_URL uses yours)"
 	@echo "make test   every gate: format, lint, types, architecture, tests, docs, browser"
 	@echo "make docs   build the documentation into .data/site and the public API page docs/api.md; warnings are errors"
+	@echo "make sync   generate the sync client (core/client/_sync) from the async one"
 	@echo "make messages  take new words into the translations, and compile them (needs gettext)"
 	@echo "make clean  remove what was built and cached; .venv and the demo's data stay"
 	@echo ""
@@ -24,6 +25,9 @@ docs: $(VENV)/.installed-test
 	$(BIN)/python docs/_extensions/public_api.py
 	$(BIN)/python -m sphinx -W --keep-going -q -d .data/doctrees -b html docs .data/site
 	@echo "Built .data/site/index.html"
+
+sync: $(VENV)/.installed-test
+	$(BIN)/python tools/generate_sync.py
 
 messages: $(VENV)/.installed-test
 	cd django_redis_components && ../$(BIN)/python -m django makemessages -l zh_Hans --no-wrap --no-location --no-obsolete

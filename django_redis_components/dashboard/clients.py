@@ -58,7 +58,7 @@ def _after_fork() -> None:
     global _guard
     _guard = threading.Lock()
     for each in _clients.values():
-        each.abandon()
+        each.close()
     _clients.clear()
 
 

@@ -10,9 +10,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from django_redis_components.core.client.alinks import AsyncConnection, AsyncConnectionPool
 from django_redis_components.core.client.connections import AsyncClient, SyncClient
-from django_redis_components.core.client.links import SyncConnection, SyncConnectionPool
 from django_redis_components.core.decorators import refuse_awaitable
 from django_redis_components.core.protocol import CommandArgs
 from django_redis_components.transactions.pipes import AsyncPipe, Pipe
@@ -49,8 +47,8 @@ class Watch:
     def perform(self, client: SyncClient) -> Held:
         """Do it, synchronously."""
         slot = _slot(client, self.plan)
-        pool: SyncConnectionPool = client.pool_for(self.marker)
-        link: SyncConnection = pool.acquire()
+        pool = client.pool_for(self.marker)
+        link = pool.acquire()
         try:
             link.request(self._wire())
         except BaseException:
@@ -62,8 +60,8 @@ class Watch:
     async def aperform(self, client: AsyncClient) -> Held:
         """Do it, on the event loop."""
         slot = _slot(client, self.plan)
-        pool: AsyncConnectionPool = await client.pool_for(self.marker)
-        link: AsyncConnection = await pool.acquire()
+        pool = await client.pool_for(self.marker)
+        link = await pool.acquire()
         try:
             await link.request(self._wire())
         except BaseException:

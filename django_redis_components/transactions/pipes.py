@@ -28,9 +28,8 @@ from redis.exceptions import (
     WatchError,
 )
 
-from django_redis_components.core.client.alinks import AsyncConnection
-from django_redis_components.core.client.links import SyncConnection
 from django_redis_components.core.client.retry import AUTHENTICATION_ERRORS
+from django_redis_components.core.client.transport import AsyncConnection, SyncConnection
 from django_redis_components.core.protocol import CommandArgs
 from django_redis_components.transactions.connection_commands import refuse_connection_command, text_of
 

@@ -21,7 +21,7 @@ SHIPPED = {".py", ".lua", ".html", ".txt", ".js", ".css", ".svg", ".mo", ".po", 
 
 
 #: What the source distribution has besides single files, and what is never part of it.
-FOLDERS = (PACKAGE, "benchmarks", "docs", "example_project", "tests")
+FOLDERS = (PACKAGE, "benchmarks", "docs", "example_project", "tests", "tools")
 LEFT_BEHIND = ("__pycache__", "node_modules", "_build", "*.pyc", "*.sqlite3", "*.egg-info")
 
 

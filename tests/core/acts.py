@@ -47,7 +47,7 @@ def fork_with_open_links(name: str) -> list[Any]:
 
 def fork_with_a_link_in_use(name: str) -> list[Any]:
     """Fork while this thread has taken a link; who is asked over it in the parent before, in the child, and after."""
-    link = connections.client().open_connection(name)
+    link = connections.client().pool_for(name).open()
     before = link.request(("CLIENT", "ID"))
     child = in_child(lambda: link.request(("CLIENT", "ID")))
     return [before, child, link.request(("CLIENT", "ID"))]

@@ -54,7 +54,7 @@ def test_host_port_database_and_login_are_those_of_the_cache(settings: Any) -> N
 
     assert (endpoint.kind, endpoint.transport, endpoint.seeds) == ("standalone", "tcp", (Node("h", 7000),))
     assert (endpoint.options["username"], endpoint.options["password"], endpoint.database) == ("me", "pw", 3)
-    assert endpoint.connection(endpoint.seeds[0]).socket_timeout == 5.0
+    assert endpoint.sync_connection(endpoint.seeds[0]).socket_timeout == 5.0
 
 
 def test_a_login_in_the_location_is_taken_over(settings: Any) -> None:
@@ -69,14 +69,14 @@ def test_tls_options_are_taken_over(settings: Any) -> None:
 
     assert endpoint.transport == "tls"
     assert endpoint.options.items() >= pool.items()
-    assert endpoint.connection(endpoint.seeds[0]).check_hostname is False
+    assert endpoint.sync_connection(endpoint.seeds[0]).check_hostname is False
 
 
 def test_a_unix_socket_is_taken_over(settings: Any) -> None:
     endpoint = cached(settings, "unix:///run/redis.sock?db=2", PASSWORD="pw")
 
     assert (endpoint.transport, endpoint.seeds, endpoint.database) == ("unix", (Node("/run/redis.sock", 0),), 2)
-    assert endpoint.connection(endpoint.seeds[0]).path == "/run/redis.sock"
+    assert endpoint.sync_connection(endpoint.seeds[0]).path == "/run/redis.sock"
 
 
 def test_of_several_locations_the_first_is_the_primary(settings: Any) -> None:
@@ -88,7 +88,7 @@ def test_an_option_of_the_sites_own_connection_class_is_left_out(settings: Any) 
     endpoint = cached(settings, "redis://h", CONNECTION_POOL_KWARGS=pool)
 
     assert "colour" not in endpoint.options
-    assert type(endpoint.connection(endpoint.seeds[0])) is Connection
+    assert type(endpoint.sync_connection(endpoint.seeds[0])) is Connection
 
 
 def test_a_sentinel_cache_is_a_sentinel_connection(settings: Any) -> None:

@@ -143,7 +143,7 @@ def round_trip(drive: Driver) -> list[Any]:
     name = key("kinds", "n")
     batch = Batch([Command("RPUSH", name, "ding", "dong"), Command("PEXPIRE", name, 60_000)])
     replies = [drive.ask(batch), drive.ask(Wait(name, 1)), drive.ask(Command("LPOP", name))]
-    link = connections.client().open_connection(name)
+    link = connections.client().pool_for(name).open()
     link.send("ECHO", "hello")
     replies.append(link.read())
     link.close()

@@ -29,14 +29,14 @@ def parsed(url: str, **settings: float) -> Endpoint:
 def test_each_transport_has_its_connection_in_both_worlds(url: str, name: str) -> None:
     endpoint = parsed(url)
 
-    assert type(endpoint.connection(endpoint.seeds[0])) is getattr(sync_connections, name)
-    assert type(endpoint.aconnection(endpoint.seeds[0])) is getattr(async_connections, name)
+    assert type(endpoint.sync_connection(endpoint.seeds[0])) is getattr(sync_connections, name)
+    assert type(endpoint.async_connection(endpoint.seeds[0])) is getattr(async_connections, name)
 
 
 def test_a_connection_has_our_timeouts_and_never_retries_by_itself() -> None:
     endpoint = parsed("redis://me:pw@h:7000/3?socket_timeout=99", socket_timeout_s=1.5, connect_timeout_s=0.5)
 
-    for connection in (endpoint.connection(endpoint.seeds[0]), endpoint.aconnection(endpoint.seeds[0])):
+    for connection in (endpoint.sync_connection(endpoint.seeds[0]), endpoint.async_connection(endpoint.seeds[0])):
         assert (connection.host, connection.port, connection.db) == ("h", 7000, 3)
         assert (connection.username, connection.password) == ("me", "pw")
         assert (connection.socket_timeout, connection.socket_connect_timeout) == (1.5, 0.5)
@@ -47,7 +47,7 @@ def test_a_connection_has_our_timeouts_and_never_retries_by_itself() -> None:
 def test_the_library_is_looked_up_once_and_not_at_each_connection() -> None:
     endpoint = parsed("redis://h")
 
-    one, other = endpoint.connection(endpoint.seeds[0]), endpoint.aconnection(endpoint.seeds[0])
+    one, other = endpoint.sync_connection(endpoint.seeds[0]), endpoint.async_connection(endpoint.seeds[0])
 
     assert one.driver_info is other.driver_info
     assert (one.driver_info.name, one.driver_info.lib_version) == ("redis-py", redis.__version__)
@@ -56,7 +56,7 @@ def test_the_library_is_looked_up_once_and_not_at_each_connection() -> None:
 def test_a_library_name_of_the_site_is_told_instead() -> None:
     endpoint = parsed("redis://h?lib_name=shop&lib_version=7")
 
-    driver = endpoint.connection(endpoint.seeds[0]).driver_info
+    driver = endpoint.sync_connection(endpoint.seeds[0]).driver_info
 
     assert (driver.name, driver.lib_version) == ("shop", "7")
 
@@ -64,7 +64,7 @@ def test_a_library_name_of_the_site_is_told_instead() -> None:
 def test_a_sentinel_gets_its_own_login_and_no_database() -> None:
     endpoint = parsed("redis+sentinel://:pw@a:7000/main/2?sentinel_password=theirs")
 
-    connection = endpoint.connection(endpoint.seeds[0], sentinel=True)
+    connection = endpoint.sync_connection(endpoint.seeds[0], sentinel=True)
 
     assert (connection.password, connection.db) == ("theirs", 0)
 

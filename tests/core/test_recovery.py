@@ -12,6 +12,7 @@ import redis
 from django_redis_components.core.client import connections
 from django_redis_components.core.client import retry as recovery
 from django_redis_components.core.client.connections import SyncClient
+from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.exceptions import NotConnected, UnsupportedServer
 from django_redis_components.core.keys import key
 from django_redis_components.core.protocol import Batch, Command, Flow, Read, Wait
@@ -269,7 +270,7 @@ def test_an_old_redis_is_refused_with_its_version_and_what_is_needed(
     server = start_server(binary=old_redis_binary())
     point(settings, server.url)
 
-    for request in (Read("PING"), Batch([Read("PING")]), Wait("recovery:bell", 1)):
+    for request in (Read("PING"), Batch([Read("PING")]), Wait("recovery:wakeup", 1)):
         with pytest.raises(UnsupportedServer) as caught:
             drive.ask(request)
 
@@ -307,12 +308,12 @@ def test_a_wrong_password_says_where_to_look_and_is_not_tried_again(
     point(settings, url_with(own_server, login) if login else own_server.url)
     text = f"127.0.0.1:{port} (connection 'default') refused the login: {said.partition(' ')[2]}. {LOGIN_HINT}"
 
-    for request in (Read("PING"), Batch([Read("PING")]), Wait("recovery:bell", 1)):
+    for request in (Read("PING"), Batch([Read("PING")]), Wait("recovery:wakeup", 1)):
         with pytest.raises(redis.AuthenticationError) as caught:
             drive.ask(request)
         assert str(caught.value) == text
     with pytest.raises(redis.AuthenticationError, match="refused the login"):
-        connections.client().open_connection("recovery:bell")
+        WakeupListener(connections.client(), ["recovery:wakeup"]).wait(1)
     own_server.raw.execute_command("AUTH", "right")
     own_server.raw.config_set("requirepass", "")
 
@@ -448,4 +449,4 @@ def test_a_slot_that_nobody_serves_is_named_after_the_tries(start_server: Start,
             drive.ask(request)
     assert drive.ask(Wait("away", 0.01)) is None
     with pytest.raises(redis.exceptions.ClusterDownError, match=text):
-        SyncClient(connections.endpoint("default")).open_connection("away")
+        SyncClient(connections.endpoint("default")).pool_for("away").open()

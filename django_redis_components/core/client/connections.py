@@ -1,11 +1,11 @@
-"""Our aliases to clients: built on first use, one for a process, one for an event loop.
+"""The client of each alias in `CONNECTIONS`: one sync client per process, one async client per event loop.
 
     run(connections.client("default"), flow)
     await arun(connections.aclient("default"), flow)
 
-After a fork the child starts without clients; the parent's sockets are never used by it. The
-clients of an event loop close their links when the loop shuts down (`asyncio.run`, an ASGI server,
-`async_to_sync`), or when another loop asks for a client after it was closed without that.
+Clients are made on first use. After a fork the child starts without clients and never uses the parent's sockets. The
+clients of an event loop close their connections when the loop shuts down (`asyncio.run`, an ASGI server,
+`async_to_sync`). If a loop was closed without that, the next loop that needs a client closes them.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import weakref
 from collections.abc import AsyncGenerator
 
 from django_redis_components.core import conf
-from django_redis_components.core.client.aclients import AsyncClient
+from django_redis_components.core.client._async.client import AsyncClient
+from django_redis_components.core.client._sync.client import SyncClient
 from django_redis_components.core.client.caches import from_cache
-from django_redis_components.core.client.clients import SyncClient
 from django_redis_components.core.client.endpoint import Endpoint
-from django_redis_components.core.client.links import close_in_child
+from django_redis_components.core.client.transport import close_in_child
 from django_redis_components.core.client.urls import from_url
 from django_redis_components.core.exceptions import ConfigurationError
 
@@ -40,23 +40,23 @@ __all__ = [
     "endpoint",
 ]
 
-#: What a client is found by: the alias, for an impatient one with its timeout and retries.
-_Name = str | tuple[str, float, int | None]
+#: The key of a client: the alias, or the alias with the timeout and retries of `client_with_timeout`.
+_ClientKey = str | tuple[str, float, int | None]
 
 
 class _LoopClients:
-    """The clients of one event loop, and the settings they were built for."""
+    """The clients of one event loop, and the version of the settings they were made with."""
 
     def __init__(self) -> None:
-        self.clients: dict[_Name, AsyncClient] = {}
+        self.clients: dict[_ClientKey, AsyncClient] = {}
         self.generation = _generation
         self._until_shutdown = self._close_at_shutdown()
-        # Started up to its yield, so that `loop.shutdown_asyncgens` finds it and runs what stands behind.
+        # Run up to its yield, so that `loop.shutdown_asyncgens` finds it and runs its `finally`.
         with contextlib.suppress(StopIteration):
             self._until_shutdown.__anext__().send(None)
 
     def close(self) -> None:
-        """Close the free links of all clients and forget them."""
+        """Close and drop all clients."""
         clients, self.clients = self.clients, {}
         for each in clients.values():
             each.close()
@@ -68,18 +68,18 @@ class _LoopClients:
             self.close()
 
 
-_clients: dict[_Name, SyncClient] = {}
+_clients: dict[_ClientKey, SyncClient] = {}
 _loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopClients] = weakref.WeakKeyDictionary()
-#: Counts the changes of the settings: a loop's clients of an earlier count are closed, by that loop.
+#: Number of changes of the settings. A loop closes its clients that were made before the last change.
 _generation = 0
-#: What a forked child must never destroy: asyncio would unregister the sockets from the parent's epoll.
-_of_the_parent: list[object] = []
-#: Reentrant, because a signal handler or a finalizer may ask for a client while this thread builds one.
-_guard = threading.RLock()
+#: The parent's clients, kept in a forked child: their end would make asyncio remove sockets from the parent's epoll.
+_parent_loops: list[object] = []
+#: Reentrant, because a signal handler or a finalizer may need a client while this thread makes one.
+_lock = threading.RLock()
 
 
 def client(alias: str = "default") -> SyncClient:
-    """The client of an alias in `REDIS_COMPONENTS["CONNECTIONS"]`, for every thread of this process.
+    """Return the client of an alias in `CONNECTIONS`, for all threads of this process.
 
     Raises:
         ConfigurationError: there is no such alias, or its settings are wrong.
@@ -87,23 +87,19 @@ def client(alias: str = "default") -> SyncClient:
     found = _clients.get(alias)
     if found is not None:
         return found
-    with _guard:
+    with _lock:
         if alias not in _clients:
             _clients[alias] = SyncClient(endpoint(alias))
         return _clients[alias]
 
 
 def client_with_timeout(alias: str, timeout_s: float, retries: int | None = None) -> SyncClient:
-    """A client of the same place with connections of its own, for what must not keep a page waiting.
-
-    A reply that comes later than `timeout_s` closes its connection, so that nobody reads it as the answer to something
-    else.
+    """Return a client with shorter timeouts and its own connections, for requests that must not delay a page.
 
     Args:
         alias: as for `client`.
-        timeout_s: seconds for each reply, and for an attempt to connect; shorter settings stay.
-        retries: how often at most something is sent again; None: as the settings have it, and not once `timeout_s` has
-            passed since the first error.
+        timeout_s: seconds for each reply and for each attempt to connect, unless the settings allow less.
+        retries: the most retries; None: as in the settings, but none once `timeout_s` has passed since the first error.
 
     Raises:
         ConfigurationError: there is no such alias, or its settings are wrong.
@@ -112,40 +108,40 @@ def client_with_timeout(alias: str, timeout_s: float, retries: int | None = None
     found = _clients.get(name)
     if found is not None:
         return found
-    with _guard:
+    with _lock:
         if name not in _clients:
-            _clients[name] = SyncClient(_impatient(endpoint(alias), timeout_s, retries))
+            _clients[name] = SyncClient(_with_timeout(endpoint(alias), timeout_s, retries))
         return _clients[name]
 
 
 def aclient(alias: str = "default") -> AsyncClient:
-    """The client of an alias for the running event loop.
+    """Return the client of an alias for the running event loop.
 
     Raises:
         ConfigurationError: there is no such alias, or its settings are wrong.
     """
-    mine = _of_running_loop()
-    found = mine.clients.get(alias)
+    loop_clients = _running_loop_clients()
+    found = loop_clients.clients.get(alias)
     if found is None:
-        found = mine.clients[alias] = AsyncClient(endpoint(alias))
+        found = loop_clients.clients[alias] = AsyncClient(endpoint(alias))
     return found
 
 
 def aclient_with_timeout(alias: str, timeout_s: float, retries: int | None = None) -> AsyncClient:
-    """See `client_with_timeout`; for the running event loop."""
-    mine, name = _of_running_loop(), (alias, timeout_s, retries)
-    found = mine.clients.get(name)
+    """Return a client with shorter timeouts for the running event loop; see `client_with_timeout`."""
+    loop_clients, name = _running_loop_clients(), (alias, timeout_s, retries)
+    found = loop_clients.clients.get(name)
     if found is None:
-        found = mine.clients[name] = AsyncClient(_impatient(endpoint(alias), timeout_s, retries))
+        found = loop_clients.clients[name] = AsyncClient(_with_timeout(endpoint(alias), timeout_s, retries))
     return found
 
 
 def endpoint(alias: str) -> Endpoint:
-    """What the alias points at; found without opening a connection.
+    """Return the endpoint of an alias, without opening a connection.
 
     Raises:
         ConfigurationError: there is no such alias, or its settings are wrong.
-        TypeError: the alias is no text.
+        TypeError: the alias is not a string.
     """
     if not isinstance(alias, str):
         raise TypeError(f"using={alias!r}: expected the name of a connection.")
@@ -161,22 +157,22 @@ def endpoint(alias: str) -> Endpoint:
 
 
 def close_all() -> None:
-    """Close the free links of this process's clients and forget them."""
-    with _guard:
-        gone = list(_clients.values())
+    """Close and drop the sync clients of this process."""
+    with _lock:
+        clients = list(_clients.values())
         _clients.clear()
-    for each in gone:
+    for each in clients:
         each.close()
 
 
 async def aclose_all() -> None:
-    """Close the free links of the running loop's clients and forget them."""
-    mine = _loops.get(asyncio.get_running_loop())
-    if mine is not None:
-        mine.close()
+    """Close and drop the clients of the running event loop."""
+    loop_clients = _loops.get(asyncio.get_running_loop())
+    if loop_clients is not None:
+        loop_clients.close()
 
 
-def _impatient(endpoint: Endpoint, timeout_s: float, retries: int | None) -> Endpoint:
+def _with_timeout(endpoint: Endpoint, timeout_s: float, retries: int | None) -> Endpoint:
     settings = dataclasses.replace(
         endpoint.settings,
         connect_timeout_s=min(endpoint.settings.connect_timeout_s, timeout_s),
@@ -186,17 +182,17 @@ def _impatient(endpoint: Endpoint, timeout_s: float, retries: int | None) -> End
     return dataclasses.replace(endpoint, settings=settings)
 
 
-def _of_running_loop() -> _LoopClients:
+def _running_loop_clients() -> _LoopClients:
     loop = asyncio.get_running_loop()
-    mine = _loops.get(loop)
-    if mine is None:
-        with _guard:
+    loop_clients = _loops.get(loop)
+    if loop_clients is None:
+        with _lock:
             _close_ended_loops()
-            mine = _loops[loop] = _LoopClients()
-    elif mine.generation != _generation:
-        mine.close()
-        mine.generation = _generation
-    return mine
+            loop_clients = _loops[loop] = _LoopClients()
+    elif loop_clients.generation != _generation:
+        loop_clients.close()
+        loop_clients.generation = _generation
+    return loop_clients
 
 
 def _close_ended_loops() -> None:
@@ -211,12 +207,12 @@ def _on_change() -> None:
 
 
 def _after_fork() -> None:
-    global _guard
-    _guard = threading.RLock()
+    global _lock
+    _lock = threading.RLock()
     for each in _clients.values():
-        each.abandon()
+        each.close()
     _clients.clear()
-    _of_the_parent.append(dict(_loops))
+    _parent_loops.append(dict(_loops))
     _loops.clear()
     close_in_child()
 

@@ -1,6 +1,6 @@
-"""What a connection setting points at: the kind of deployment, and how to connect to a node of it.
+"""The deployment that a connection setting names, and how to connect to its nodes.
 
-`urls` and `caches` make endpoints; nothing here reads a setting or opens a connection.
+`urls` and `caches` make endpoints. This module reads no setting and opens no connection.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from redis.retry import Retry
 
 from django_redis_components.core.sections import ConnectionSettings
 
-#: Names of this machine, which are one place when databases are compared.
+#: Names of this machine, which are equal when databases are compared.
 _LOOPBACK = {"localhost", "127.0.0.1", "::1", "0.0.0.0", ""}  # noqa: S104 - compared, not bound
-#: Keyword arguments that belong to redis-py's pools, not to a connection, or that this package owns.
-_NOT_OURS = {
+#: Options of redis-py's pools, and those of its connections that this package sets itself.
+_IGNORED_OPTIONS = {
     "retry", "retry_on_timeout", "retry_on_error", "parser_class", "decode_responses", "protocol", "encoder_class",
     "socket_timeout", "socket_connect_timeout", "max_connections", "connection_class", "connection_pool",
     "health_check_interval", "client_name", "timeout", "legacy_responses", "event_dispatcher",
@@ -44,17 +44,17 @@ class Node(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Endpoint:
-    """Where to connect and how.
+    """Where and how to connect.
 
     Attributes:
         kind: "standalone", "sentinel" or "cluster".
         seeds: the node, the Sentinels, or the Cluster nodes to ask first.
-        service: name of the master that the Sentinels watch.
+        service: name of the master that the Sentinels monitor.
         transport: "tcp", "tls" or "unix".
         options: keyword arguments for a connection to a node (database, credentials, TLS).
-        sentinel_options: the same for a Sentinel.
-        settings: patience of the clients.
-        alias: our name for it, for errors.
+        sentinel_options: keyword arguments for a connection to a Sentinel.
+        settings: timeouts and retries.
+        alias: the key in `CONNECTIONS`, for errors.
     """
 
     kind: str
@@ -74,35 +74,35 @@ class Endpoint:
 
     @property
     def database(self) -> int:
-        """Number of the database."""
+        """The number of the database."""
         return int(self.options.get("db") or 0)
 
-    def connection(self, node: Node, *, sentinel: bool = False) -> Any:
-        """A redis-py connection to the node, not yet open. It never retries by itself."""
+    def sync_connection(self, node: Node, *, sentinel: bool = False) -> Any:
+        """Return a connection of redis-py to the node, not yet open. It never retries by itself."""
         return self._make(sync_connections, Retry(NoBackoff(), 0), node, sentinel)
 
-    def aconnection(self, node: Node, *, sentinel: bool = False) -> Any:
-        """The same for asyncio."""
+    def async_connection(self, node: Node, *, sentinel: bool = False) -> Any:
+        """Return a connection of redis-py's asyncio client; see `sync_connection`."""
         return self._make(async_connections, AsyncRetry(NoBackoff(), 0), node, sentinel)
 
     def validate(self) -> None:
-        """Let redis-py look at the options, without connecting.
+        """Check the options with redis-py, without connecting.
 
         Raises:
-            ValueError: it does not accept them.
+            ValueError: redis-py does not accept them.
         """
         try:
-            self.connection(self.seeds[0])
+            self.sync_connection(self.seeds[0])
             if self.kind == "sentinel":
-                self.connection(self.seeds[0], sentinel=True)
+                self.sync_connection(self.seeds[0], sentinel=True)
         except (RedisError, TypeError) as exc:
             raise ValueError(str(exc)) from exc
 
     def same_database(self, other: Endpoint) -> bool:
-        """Whether both surely stand in one database. Names are compared as written, never resolved."""
-        return not self._places().isdisjoint(other._places())
+        """Return whether both are certainly the same database. Host names are compared as written, never resolved."""
+        return not self._addresses().isdisjoint(other._addresses())
 
-    def _places(self) -> set[tuple[str, str, int, int]]:
+    def _addresses(self) -> set[tuple[str, str, int, int]]:
         return {
             (self.service, "" if seed.host.lower() in _LOOPBACK else seed.host.lower(), seed.port, self.database)
             for seed in self.seeds
@@ -116,7 +116,7 @@ class Endpoint:
             options.update(host=node.host, port=node.port)
         name, version = options.pop("lib_name", "redis-py"), options.pop("lib_version", "")
         options.setdefault("driver_info", _driver(name, version))
-        return _kind(module, self.transport)(
+        return _connection_class(module, self.transport)(
             **options,
             retry=retry,
             protocol=2,
@@ -126,30 +126,30 @@ class Endpoint:
         )
 
 
-def own_options(given: dict[str, Any]) -> dict[str, Any]:
-    """What of a pool's options is for a connection, and is not decided by this package."""
-    return {name: value for name, value in given.items() if name not in _NOT_OURS and value is not None}
+def own_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Return those options of a pool that are for a connection and are not set by this package."""
+    return {name: value for name, value in options.items() if name not in _IGNORED_OPTIONS and value is not None}
 
 
 @functools.cache
 def known_options(transport: str) -> frozenset[str]:
-    """The options that redis-py's connection over this transport takes."""
+    """Return the options that redis-py's connection takes for this transport."""
     known: set[str] = set()
-    for kind in _kind(sync_connections, transport).__mro__[:-1]:
+    for kind in _connection_class(sync_connections, transport).__mro__[:-1]:
         known.update(inspect.signature(kind.__init__).parameters)
     return frozenset(known - {"self", "args", "kwargs", "host", "port", "path"})
 
 
-def _kind(module: Any, transport: str) -> Any:
+def _connection_class(module: Any, transport: str) -> Any:
     kinds = {"unix": "UnixDomainSocketConnection", "tls": "SSLConnection", "tcp": "Connection"}
     return getattr(module, kinds[transport])
 
 
 @functools.cache
 def _driver(name: str, version: str) -> DriverInfo:
-    """What a connection tells the server of its library.
+    """Return the name and version of the library, as sent to the server.
 
-    redis-py would search the installed packages for its version at each connection: 0.4 ms of file reads, which
-    also stop an event loop, and in whose finalizers (`ZipFile.__del__`) a Ctrl-C is lost.
+    redis-py would look its version up in the installed packages for each connection: 0.4 ms of file reads, which block
+    the event loop, and in whose finalizers (`ZipFile.__del__`) a Ctrl-C is lost.
     """
     return DriverInfo(name, version) if version else DriverInfo(name)

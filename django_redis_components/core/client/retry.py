@@ -1,15 +1,15 @@
-"""What is sent again after an error, and what never is.
+"""What is sent again after an error.
 
-The server refused (NOSCRIPT, MOVED, READONLY, LOADING, CLUSTERDOWN) or could not be reached: nothing ran, so the
-request is sent again, to the right place. The reply was lost (connection, timeout): the request may have run, so it is
-sent again only if it is marked as safe to repeat. Everything else is the caller's.
+- The server refused the request (NOSCRIPT, MOVED, READONLY, LOADING, CLUSTERDOWN) or could not be reached: nothing was
+  executed. The request is sent again, to the right node.
+- The reply was lost (connection, timeout): the request may have been executed. It is sent again only if it is
+  idempotent.
+- ASK and TRYAGAIN: the slot of the request is being moved (`slot_migration`), nothing was executed. The request is sent
+  again after a pause, for as long as `SLOT_MIGRATION_TIMEOUT` or the caller allows. This uses no retry.
+- All other errors are raised.
 
-Bounds: `RETRIES` repetitions after a pause, `MAX_REDIRECTS` tries at once more in all, and no new try once
-`SOCKET_TIMEOUT` has passed since the first error. A batch has these bounds as a whole, not for
-each of its requests.
-
-ASK and TRYAGAIN mean that the slot of the request is being moved (`slots`): nothing ran, and the request is sent again
-after a pause, for as long as `SLOT_MIGRATION_TIMEOUT` or the caller allows. That uses none of the bounds above.
+Limits: `RETRIES` retries after a pause, `MAX_REDIRECTS` further ones without a pause, and none once `SOCKET_TIMEOUT`
+has passed since the first error. They hold for a batch as a whole, not for each of its requests.
 """
 
 from __future__ import annotations
@@ -40,75 +40,75 @@ from redis.exceptions import (
 
 from django_redis_components.core.client import slot_migration as slots
 from django_redis_components.core.client.endpoint import Node
-from django_redis_components.core.client.topology import Ask, Cluster, Topology
+from django_redis_components.core.client.topology import Cluster, NodeQuery, Topology
 from django_redis_components.core.exceptions import NotConnected, SlotMigrating
 from django_redis_components.core.protocol import Call, Command, CommandArgs
 from django_redis_components.core.sections import ConnectionSettings
 
-#: Seconds of the first pause before a repetition; each further one doubles, with full jitter.
+#: Longest first pause before a retry, in seconds; it doubles for each further retry, with full jitter.
 BACKOFF_BASE_S = 0.02
-#: Longest pause between two tries, in seconds.
+#: Longest pause before a retry, in seconds.
 BACKOFF_CAP_S = 0.5
-#: Tries for MOVED and NOSCRIPT on top of the repetitions. A script that meets a slot that has moved needs three.
-#: Nodes that send a request further, from one to the other, do not agree yet: then it waits, as for any repetition.
+#: Retries without a pause, for MOVED and NOSCRIPT. A script whose slot has moved needs three. Nodes that redirect to
+#: each other do not agree yet: then the request pauses, as before any other retry.
 MAX_REDIRECTS = 5
-#: Nothing was run, and another node, or the same one soon, will.
+#: Errors that mean that nothing was executed, and that another node, or the same one soon, will execute the request.
 NOT_EXECUTED_ERRORS = (BusyLoadingError, ReadOnlyError, ClusterDownError, MasterDownError, TryAgainError, NotConnected)
-#: Errors of the connection that a repetition cannot mend.
+#: redis-py's connection errors that a retry does not resolve.
 AUTHENTICATION_ERRORS = (AuthenticationError, AuthorizationError)
-#: What a blocked client is told when its master becomes a replica.
+#: The error reply to a blocked client whose primary becomes a replica.
 _UNBLOCKED = "UNBLOCKED"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Attempt:
-    """Send these to this node in one round trip. The reply is the list of replies, errors of the server among them."""
+class SendCommands:
+    """Send commands to a node in one round trip. The reply is the list of replies, error replies among them."""
 
     node: Node
-    wires: Sequence[CommandArgs]
+    commands: Sequence[CommandArgs]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Pause:
+class Backoff:
     """Wait, in seconds."""
 
     seconds: float
 
 
-Recovery = Generator[Attempt | Pause | Ask, Any, Any]
+Steps = Generator[SendCommands | Backoff | NodeQuery, Any, Any]
 
 
-def send(requests: Sequence[Call | Command], topology: Topology, settings: ConnectionSettings) -> Recovery:
-    """All it takes to have requests answered; the value is the list of replies, with errors in their places."""
-    works = [_Work(request) for request in requests]
-    yield from _send(works, topology)
-    yield from _settle(works, topology, settings)
-    return [_outcome(work, topology) for work in works]
+def send(requests: Sequence[Call | Command], topology: Topology, settings: ConnectionSettings) -> Steps:
+    """Send requests, with retries. The value is the list of replies, errors among them."""
+    pending = [_PendingRequest(request) for request in requests]
+    yield from _send(pending, topology)
+    yield from _retry(pending, topology, settings)
+    return [_outcome(each, topology) for each in pending]
 
 
-def recover(request: Call | Command, error: RedisError, topology: Topology, settings: ConnectionSettings) -> Recovery:
-    """Go on after the first error of a request; the value is the reply.
+def recover(request: Call | Command, error: RedisError, topology: Topology, settings: ConnectionSettings) -> Steps:
+    """Continue after the first error of a request. The value is the reply.
 
     Raises:
-        RedisError: the last error, when there is no way on or the bounds are reached.
+        RedisError: the last error, if no retry is allowed or left.
     """
-    work = _Work(request, error)
-    yield from _settle([work], topology, settings)
-    reply = _outcome(work, topology)
+    pending = _PendingRequest(request, error)
+    yield from _retry([pending], topology, settings)
+    reply = _outcome(pending, topology)
     if isinstance(reply, RedisError):
         raise reply
     return reply
 
 
 def is_transient(error: RedisError, topology: Topology) -> bool:
-    """Whether the error is of the connection or of the moment, so that asking again later may succeed."""
+    """Return whether the same request may succeed later."""
     if isinstance(error, AskError):
         return topology.redirects
     return isinstance(error, NOT_EXECUTED_ERRORS) or _is_lost(error) or _is_unblocked(error)
 
 
-def pause_after_wait(error: RedisError, topology: Topology) -> float:
-    """Seconds to pause after a blocking wait that ended with a passing error, before its caller asks again."""
+def pause_after_wait_s(error: RedisError, topology: Topology) -> float:
+    """Return the seconds to pause after a blocking wait that failed with a transient error."""
     if slots.is_migrating(error):
         return slots.pause_s()
     topology.forget()
@@ -116,176 +116,179 @@ def pause_after_wait(error: RedisError, topology: Topology) -> float:
 
 
 @dataclasses.dataclass(slots=True, eq=False)
-class _Work:
-    """A request on its way: its reply or last error, and how it is sent the next time."""
+class _PendingRequest:
+    """A request, its reply or last error, and how it is sent next."""
 
     request: Call | Command
     reply: Any = None
     node: Node | None = None
-    with_text: bool = False
-    text_sent: bool = False
+    with_source: bool = False
+    source_sent: bool = False
     redirects: int = 0
-    #: Since when it waits for its slot, by the monotonic clock; 0: it has not met a moving slot.
+    #: Since when it waits for its slot, by the monotonic clock; 0: its slot was not being moved.
     waits_since: float = 0.0
 
 
-class _Way(enum.Enum):
-    END = enum.auto()
+class _Retry(enum.Enum):
+    NEVER = enum.auto()
     AT_ONCE = enum.auto()
-    LATER = enum.auto()
-    #: The slot is being moved.
-    SLOT = enum.auto()
+    AFTER_BACKOFF = enum.auto()
+    AFTER_SLOT_MOVED = enum.auto()
 
 
-class _Bounds:
-    """How long the works of one request or batch are tried."""
+class _RetryLimits:
+    """How often and how long one request or batch is retried."""
 
     def __init__(self, settings: ConnectionSettings) -> None:
         self._settings = settings
-        self._tries = settings.retries + MAX_REDIRECTS
+        self._retries_left = settings.retries + MAX_REDIRECTS
         self._pauses = 0
         self._deadline = time.monotonic() + settings.socket_timeout_s
-        self._slots_until: float | None = None
+        self._slot_deadline: float | None = None
 
-    def next(self, ways: Sequence[tuple[_Work, _Way]]) -> tuple[list[_Work], float]:
-        """Those works that are sent again, and the pause before that, in seconds."""
-        left_s = self._slot_wait_s(ways)
-        going = {_Way.SLOT} if left_s > 0 else set()
-        if self._tries > 0 and time.monotonic() <= self._deadline:
-            going |= {_Way.AT_ONCE, _Way.LATER} if self._pauses < self._settings.retries else {_Way.AT_ONCE}
-        met = {way for _, way in ways} & going
+    def next(self, failed: Sequence[tuple[_PendingRequest, _Retry]]) -> tuple[list[_PendingRequest], float]:
+        """Return the requests that are sent again, and the pause before that in seconds."""
+        slot_wait_left_s = self._slot_wait_left_s(failed)
+        allowed = {_Retry.AFTER_SLOT_MOVED} if slot_wait_left_s > 0 else set()
+        if self._retries_left > 0 and time.monotonic() <= self._deadline:
+            allowed |= {_Retry.AT_ONCE}
+            allowed |= {_Retry.AFTER_BACKOFF} if self._pauses < self._settings.retries else set()
+        used = {when for _, when in failed} & allowed
         pause_s = 0.0
-        if met - {_Way.SLOT}:
-            self._tries -= 1
-        if _Way.LATER in met:
+        if used - {_Retry.AFTER_SLOT_MOVED}:
+            self._retries_left -= 1
+        if _Retry.AFTER_BACKOFF in used:
             pause_s = random.uniform(0, min(BACKOFF_CAP_S, BACKOFF_BASE_S * 2**self._pauses))
             self._pauses += 1
-        if _Way.SLOT in met:
-            pause_s = min(slots.pause_s(), left_s)
-            slots.note_wait(pause_s)
-            self._deadline = time.monotonic() + pause_s + self._settings.socket_timeout_s  # begins after the wait
-        return [work for work, way in ways if way in going], pause_s
+        if _Retry.AFTER_SLOT_MOVED in used:
+            pause_s = min(slots.pause_s(), slot_wait_left_s)
+            slots.record_wait(pause_s)
+            self._deadline = time.monotonic() + pause_s + self._settings.socket_timeout_s  # starts after the wait
+        return [pending for pending, when in failed if when in allowed], pause_s
 
-    def _slot_wait_s(self, ways: Sequence[tuple[_Work, _Way]]) -> float:
-        """Seconds for which moving slots may still be waited for."""
-        if all(way is not _Way.SLOT for _, way in ways):
+    def _slot_wait_left_s(self, failed: Sequence[tuple[_PendingRequest, _Retry]]) -> float:
+        """Return the seconds that requests may still wait for slots that are being moved."""
+        if all(when is not _Retry.AFTER_SLOT_MOVED for _, when in failed):
             return 0.0
-        if self._slots_until is None:
-            self._slots_until = slots.give_up_at(self._settings.slot_migration_timeout_s)
-        return self._slots_until - time.monotonic()
+        if self._slot_deadline is None:
+            self._slot_deadline = slots.give_up_at(self._settings.slot_migration_timeout_s)
+        return self._slot_deadline - time.monotonic()
 
 
-def _settle(works: Sequence[_Work], topology: Topology, settings: ConnectionSettings) -> Recovery:
-    bounds = _Bounds(settings)
+def _retry(pending: Sequence[_PendingRequest], topology: Topology, settings: ConnectionSettings) -> Steps:
+    limits = _RetryLimits(settings)
     while True:
-        ways = [(work, _way(work, topology)) for work in works if isinstance(work.reply, RedisError)]
-        works, pause_s = bounds.next(ways)
-        if not works:
+        failed = [(each, _when(each, topology)) for each in pending if isinstance(each.reply, RedisError)]
+        pending, pause_s = limits.next(failed)
+        if not pending:
             return
-        waited = [work for work in works if work.waits_since]
-        _log_waits(waited, topology, settings)
+        waiting = [each for each in pending if each.waits_since]
+        _log_slot_waits(waiting, topology, settings)
         if pause_s:
-            yield Pause(pause_s)
-        yield from _send(works, topology)
-        _log_waits(waited, topology, settings)
+            yield Backoff(pause_s)
+        yield from _send(pending, topology)
+        _log_slot_waits(waiting, topology, settings)
 
 
-def _log_waits(waited: Sequence[_Work], topology: Topology, settings: ConnectionSettings) -> None:
-    """Log which slots are waited for, and of which no request is refused any more."""
+def _log_slot_waits(waiting: Sequence[_PendingRequest], topology: Topology, settings: ConnectionSettings) -> None:
+    """Log the slots that requests wait for, and those that they no longer wait for."""
     if not isinstance(topology, Cluster):
         return
-    for work in waited:
-        if slots.is_migrating(work.reply):
+    for each in waiting:
+        if slots.is_migrating(each.reply):
             timeout_s = settings.slot_migration_timeout_s
-            topology.slot_waits.begin(slots.slot_of(work.request.key), topology, timeout_s)
-        elif not isinstance(work.reply, AskError) and not _is_lost(work.reply):
-            topology.slot_waits.end(slots.slot_of(work.request.key))
+            topology.slot_waits.begin(slots.slot_of(each.request.key), topology, timeout_s)
+        elif not isinstance(each.reply, AskError) and not _is_lost(each.reply):
+            topology.slot_waits.end(slots.slot_of(each.request.key))
 
 
-def _way(work: _Work, topology: Topology) -> _Way:
-    """Decide how to go on after the work's error."""
-    error, work.node = work.reply, None
+def _when(pending: _PendingRequest, topology: Topology) -> _Retry:
+    """Decide when to send a failed request again, and to which node."""
+    error, pending.node = pending.reply, None
     if isinstance(error, NoScriptError):
-        work.with_text = isinstance(work.request, Call) and not work.text_sent
-        return _Way.AT_ONCE if work.with_text else _Way.END
+        pending.with_source = isinstance(pending.request, Call) and not pending.source_sent
+        return _Retry.AT_ONCE if pending.with_source else _Retry.NEVER
     if topology.redirects and slots.is_migrating(error):
-        work.waits_since = work.waits_since or time.monotonic()
-        return _Way.SLOT
-    if isinstance(error, AskError):  # MOVED, or ASK of a node that was taken for a server of its own
+        pending.waits_since = pending.waits_since or time.monotonic()
+        return _Retry.AFTER_SLOT_MOVED
+    if isinstance(error, AskError):  # MOVED, or ASK of a node that was taken for a standalone server
         if not topology.redirects:
-            return _Way.END
-        work.node = Node(error.host, error.port)
+            return _Retry.NEVER
+        pending.node = Node(error.host, error.port)
         topology.forget()
-        work.redirects += 1
-        return _Way.AT_ONCE if work.redirects < MAX_REDIRECTS else _Way.LATER
+        pending.redirects += 1
+        return _Retry.AT_ONCE if pending.redirects < MAX_REDIRECTS else _Retry.AFTER_BACKOFF
     if isinstance(error, NOT_EXECUTED_ERRORS) or _is_lost(error):
         topology.forget()
-        return _Way.LATER if _may_repeat(work.request, error) else _Way.END
-    return _Way.END
+        return _Retry.AFTER_BACKOFF if _may_retry(pending.request, error) else _Retry.NEVER
+    return _Retry.NEVER
 
 
-def _may_repeat(request: Call | Command, error: RedisError) -> bool:
-    """Whether the request is safe to send again, and its caller still waits for it."""
+def _may_retry(request: Call | Command, error: RedisError) -> bool:
+    """Return whether the request is safe to send again, and its caller still waits for it."""
     if time.monotonic() > getattr(request, "give_up_at", math.inf):
         return False
     return isinstance(error, NOT_EXECUTED_ERRORS) or request.retry
 
 
-def _send(works: Sequence[_Work], topology: Topology) -> Recovery:
-    works = yield from _located(works, topology)
-    groups: dict[Node, list[_Work]] = {}
-    for work in works:
-        node = work.node or topology.locate(work.request.key)
+def _send(pending: Sequence[_PendingRequest], topology: Topology) -> Steps:
+    pending = yield from _with_known_node(pending, topology)
+    groups: dict[Node, list[_PendingRequest]] = {}
+    for each in pending:
+        node = each.node or topology.locate(each.request.key)
         if node is None:
-            work.reply = ClusterDownError(f"No node of the cluster serves the slot of {work.request.key!r}.")
+            each.reply = ClusterDownError(f"No node of the cluster serves the slot of {each.request.key!r}.")
         else:
-            groups.setdefault(node, []).append(work)
+            groups.setdefault(node, []).append(each)
     for node, group in groups.items():
         try:
-            replies = yield Attempt(node, _wires(group, topology.redirects))
+            replies = yield SendCommands(node, _commands(group, topology.redirects))
         except RedisError as exc:
             replies = [exc] * len(group)
-        for work, reply in zip(group, replies, strict=True):
-            work.reply = reply
+        for each, reply in zip(group, replies, strict=True):
+            each.reply = reply
 
 
-def _located(works: Sequence[_Work], topology: Topology) -> Generator[Attempt | Pause | Ask, Any, Sequence[_Work]]:
-    """Those works whose node is known, after asking for the nodes if need be."""
-    unknown = [work for work in works if not work.node and topology.locate(work.request.key) is None]
+def _with_known_node(
+    pending: Sequence[_PendingRequest], topology: Topology
+) -> Generator[SendCommands | Backoff | NodeQuery, Any, Sequence[_PendingRequest]]:
+    """Discover the nodes if one is unknown. Return the requests whose node is known; the others get the error."""
+    unknown = [each for each in pending if not each.node and topology.locate(each.request.key) is None]
     if not unknown:
-        return works
+        return pending
     try:
         yield from topology.discover()
     except RedisError as exc:
-        for work in unknown:
-            work.reply = exc
-        return [work for work in works if work not in unknown]
-    return works
+        for each in unknown:
+            each.reply = exc
+        return [each for each in pending if each not in unknown]
+    return pending
 
 
-def _wires(group: Sequence[_Work], cluster: bool) -> list[CommandArgs]:
-    """What is sent. A script's text goes with its first call alone: the server has it for those behind."""
+def _commands(group: Sequence[_PendingRequest], in_cluster: bool) -> list[CommandArgs]:
+    """Return what is sent. Only the first call of a script carries its source: the later ones find it loaded."""
     sent: set[int] = set()
-    wires = []
-    for work in group:
-        request = work.request
-        if work.with_text and isinstance(request, Call) and id(request.script) not in sent:
+    commands = []
+    for each in group:
+        request = each.request
+        if each.with_source and isinstance(request, Call) and id(request.script) not in sent:
             sent.add(id(request.script))
-            work.text_sent = True
-            wires.append(request.eval_args(cluster))
+            each.source_sent = True
+            commands.append(request.eval_args(in_cluster))
         else:
-            wires.append(request.command_args(cluster))
-    return wires
+            commands.append(request.command_args(in_cluster))
+    return commands
 
 
-def _outcome(work: _Work, topology: Topology) -> Any:
-    """The reply, or the last error in words."""
-    error = work.reply
+def _outcome(pending: _PendingRequest, topology: Topology) -> Any:
+    """Return the reply, or the last error with an explanation."""
+    error = pending.reply
     if isinstance(topology, Cluster) and slots.is_migrating(error):
-        return SlotMigrating(slots.slot_of(work.request.key), time.monotonic() - work.waits_since, str(topology))
+        slot = slots.slot_of(pending.request.key)
+        return SlotMigrating(slot, time.monotonic() - pending.waits_since, str(topology))
     if isinstance(error, AskError) and topology.redirects:
         return ClusterDownError(
-            f"The nodes of the cluster do not agree on who serves the slot of {work.request.key!r}: "
+            f"The nodes of the cluster do not agree on who serves the slot of {pending.request.key!r}: "
             f"the last one asked named {error.host}:{error.port}."
         )
     return error

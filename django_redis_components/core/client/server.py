@@ -1,4 +1,4 @@
-"""What the server is, read once for each client, and what follows from it."""
+"""The server's product and version, and errors explained with the settings they come from."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from django_redis_components.core.client.endpoint import Endpoint
 from django_redis_components.core.exceptions import UnsupportedServer
 from django_redis_components.core.sections import ConnectionSettings
 
-#: Oldest versions that have every command used here (SET NX GET, EXPIRE GT, BITCOUNT BIT).
-LEAST = {"Redis": (7, 0, 0), "Valkey": (7, 2, 0)}
-#: Share of the socket timeout that a blocking command may last, so that its reply arrives in time.
-BLOCK_SHARE = 0.8
-#: Seconds that an idle server may end a blocking command after its time (it looks ten times a second).
-BLOCK_LATE_S = 0.15
+#: Oldest versions that have all commands used here (SET NX GET, EXPIRE GT, BITCOUNT BIT).
+MINIMUM_VERSIONS = {"Redis": (7, 0, 0), "Valkey": (7, 2, 0)}
+#: Longest timeout of a blocking command, as a share of the socket timeout, so that its reply arrives in time.
+BLOCKING_SHARE = 0.8
+#: Seconds by which an idle server may end a blocking command too late: it checks ten times a second.
+BLOCKING_DELAY_S = 0.15
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +32,7 @@ class ServerInfo:
 
 
 def parse_info(reply: Any) -> ServerInfo:
-    """Read INFO server. Valkey reports redis_version 7.2.4 for compatibility, and its own beside it."""
+    """Parse INFO server. Valkey reports redis_version 7.2.4 for compatibility, and its own version as well."""
     text = reply.decode() if isinstance(reply, bytes) else str(reply)
     fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
     product = "Valkey" if "valkey_version" in fields else "Redis"
@@ -41,29 +41,33 @@ def parse_info(reply: Any) -> ServerInfo:
 
 
 def require_supported(info: ServerInfo, address: str) -> None:
-    """Raise UnsupportedServer if the server is too old; an unknown product is believed."""
-    least = LEAST.get(info.product)
-    if least is not None and info.version < least:
+    """Check the server's version. Unknown products are accepted.
+
+    Raises:
+        UnsupportedServer: the server is too old.
+    """
+    minimum = MINIMUM_VERSIONS.get(info.product)
+    if minimum is not None and info.version < minimum:
         raise UnsupportedServer(str(info), address)
 
 
-def explained(error: RedisError, endpoint: Endpoint) -> RedisError:
-    """The same error, with what to do about it when the settings are what is wrong."""
-    place = f'REDIS_COMPONENTS["CONNECTIONS"]["{endpoint.alias}"]'
-    if place in str(error):
+def explain_error(error: RedisError, endpoint: Endpoint) -> RedisError:
+    """Return the error; if wrong settings cause it, with the setting to change."""
+    setting = f'REDIS_COMPONENTS["CONNECTIONS"]["{endpoint.alias}"]'
+    if setting in str(error):
         return error
     if isinstance(error, AuthenticationError):
-        said = str(error).rstrip(".")
-        return AuthenticationError(f"{endpoint} refused the login: {said}. Check user name and password in {place}.")
+        text = str(error).rstrip(".")
+        return AuthenticationError(f"{endpoint} refused the login: {text}. Check user name and password in {setting}.")
     if isinstance(error, AskError) and endpoint.kind != "cluster":
-        return ResponseError(f"{endpoint} is a node of a Cluster: use a redis+cluster:// URL in {place}.")
+        return ResponseError(f"{endpoint} is a node of a Cluster: use a redis+cluster:// URL in {setting}.")
     return error
 
 
-def block_slice(settings: ConnectionSettings, seconds: float) -> float:
-    """How long one blocking command may last: so that its reply arrives in time, and never 0 (for ever)."""
+def blocking_timeout_s(settings: ConnectionSettings) -> float:
+    """Return the timeout of a blocking command: its reply arrives before the socket timeout. Never 0 (forever)."""
     timeout_s = settings.socket_timeout_s
-    return max(0.001, min(seconds, timeout_s * BLOCK_SHARE, timeout_s - BLOCK_LATE_S))
+    return max(0.001, min(timeout_s * BLOCKING_SHARE, timeout_s - BLOCKING_DELAY_S))
 
 
 def _numbers(version: str) -> tuple[int, ...]:

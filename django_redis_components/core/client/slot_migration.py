@@ -1,11 +1,11 @@
-"""Cluster slots that are being moved: which errors say so, how long requests wait, and what the log says.
+"""Cluster slots that are being moved to another node: how long requests wait, and what is logged.
 
 While a slot moves, some of its keys are on the source node and some on the target. The source answers ASK or
 TRYAGAIN for keys that it does not have. ASKING is never sent: a script would run on the target with half of its keys.
 The client asks the source again until the slot has moved, which uses no retry.
 
-A script that derives keys gets a guard key (`scripts`): a key of the slot that never exists. Without it a script whose
-declared keys are still on the source would run there, and fail midway at a derived key that has moved.
+A script that derives keys gets a guard key (`scripts`): a key of the slot that never exists. Without it, a script whose
+declared keys are still on the source would run there and fail midway at a derived key that has moved.
 """
 
 from __future__ import annotations
@@ -21,37 +21,37 @@ from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 from redis.exceptions import AskError, MovedError, TryAgainError
 
 #: Shortest and longest pause before a request for a moving slot is sent again, in seconds. Shorter: more load on a
-#: node that is busy with moving keys. Longer: requests go on later than they could.
+#: node that is busy moving keys. Longer: requests continue later than they could.
 PAUSE_S = (0.05, 0.5)
 #: Seconds after which a slot that is still being moved is logged again.
 LOG_AGAIN_S = 60.0
 
 _log = logging.getLogger(__name__)
 _waited_s: contextvars.ContextVar[float] = contextvars.ContextVar("slot_waited_s", default=0.0)
-#: The limits of the blocks that this thread or task is in: the innermost, and those around it. Held weakly: Ctrl-C or a
-#: soft time limit may interrupt `__enter__` and `__exit__`, and then only the end of the object ends its limit.
+#: The limits of the `with` blocks around this point: the innermost one, and those around it. The references are weak:
+#: Ctrl-C or a soft time limit may interrupt `__enter__` or `__exit__`; then the limit ends with its object.
 _limits: contextvars.ContextVar[_Limits | None] = contextvars.ContextVar("slot_wait_limits", default=None)
 
 
 def slot_of(key: object) -> int:
-    """The Cluster slot of a key."""
+    """Return the Cluster slot of a key."""
     return int(key_slot(key if isinstance(key, bytes) else str(key).encode(), REDIS_CLUSTER_HASH_SLOTS))
 
 
 def is_migrating(error: object) -> bool:
-    """Whether a node of a Cluster refused a request because its slot is being moved. Nothing was executed."""
+    """Return whether a node refused a request because its slot is being moved. Nothing was executed."""
     return isinstance(error, TryAgainError) or (isinstance(error, AskError) and not isinstance(error, MovedError))
 
 
 def pause_s() -> float:
-    """Seconds until a request for a moving slot is sent again."""
+    """Return the seconds until a request for a moving slot is sent again."""
     return random.uniform(*PAUSE_S)
 
 
 class slot_wait_limit:  # noqa: N801 - a context manager, used as a function
-    """Within this block, requests of this thread or task wait at most so many seconds for a moving slot, in all.
+    """Limit how long the requests of a `with` block, in total, wait for slots that are being moved.
 
-    For callers that have something else to do meanwhile, or a time limit of their own.
+    For callers with other work to do, or with a time limit.
     """
 
     __slots__ = ("__weakref__", "_before", "_seconds", "give_up_at")
@@ -59,23 +59,25 @@ class slot_wait_limit:  # noqa: N801 - a context manager, used as a function
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._before: _Limits | None = None
-        #: Until when requests of this block wait (monotonic seconds).
+        #: When requests of this block stop waiting, by the monotonic clock.
         self.give_up_at = math.inf
 
     def __enter__(self) -> None:
-        self._before = _limits_in_force()
+        self._before = _current_limits()
         self.give_up_at = min(_give_up_at(self._before), time.monotonic() + self._seconds)
         _limits.set((weakref.ref(self), self._before))
 
     def __exit__(self, *_: object) -> None:
-        _limits.set(self._before)  # `reset` would refuse in the context of a collector that closes a coroutine
+        _limits.set(
+            self._before
+        )  # `reset` fails in another context, such as that of a garbage collector that closes a coroutine
 
 
 _Limits = tuple["weakref.ref[slot_wait_limit]", "_Limits | None"]
 
 
-def _limits_in_force() -> _Limits | None:
-    """The innermost limit whose block has not ended, and those around it."""
+def _current_limits() -> _Limits | None:
+    """Return the innermost limit whose block has not ended, and those around it."""
     limits = _limits.get()
     while limits is not None and limits[0]() is None:
         limits = limits[1]
@@ -88,29 +90,29 @@ def _give_up_at(limits: _Limits | None) -> float:
 
 
 def give_up_at(timeout_s: float) -> float:
-    """Until when a request that meets a moving slot now waits for it, by the monotonic clock."""
-    return min(_give_up_at(_limits_in_force()), time.monotonic() + timeout_s)
+    """Return when a request whose slot is moving now stops waiting for it, by the monotonic clock."""
+    return min(_give_up_at(_current_limits()), time.monotonic() + timeout_s)
 
 
-def note_wait(seconds: float) -> None:
-    """The request of this thread or task is about to wait so long for a moving slot."""
+def record_wait(seconds: float) -> None:
+    """Add to the time that requests of this thread or task have waited for moving slots."""
     _waited_s.set(_waited_s.get() + seconds)
 
 
 def waited_s() -> float:
-    """Seconds that requests of this thread or task have waited for moving slots: no sign of a slow server."""
+    """Return the seconds that requests of this thread or task have waited for moving slots, not for a slow server."""
     return _waited_s.get()
 
 
 class SlotWaits:
-    """Logs which slots are waited for: a warning when it begins, an info when the requests went on."""
+    """Logs a warning when requests start to wait for a slot, and an info when they continue."""
 
     def __init__(self) -> None:
-        #: Slot -> when it was first waited for, and when that was last logged (monotonic).
+        #: Slot -> start of the wait, and when it was last logged, by the monotonic clock.
         self._waits: dict[int, tuple[float, float]] = {}
 
     def begin(self, slot: int, where: object, timeout_s: float) -> None:
-        """A request waits for this slot."""
+        """Log that requests wait for this slot, unless that was logged in the last `LOG_AGAIN_S`."""
         now = time.monotonic()
         before = self._waits.get(slot)
         if before is not None and now < before[1] + LOG_AGAIN_S:
@@ -122,7 +124,7 @@ class SlotWaits:
         )  # fmt: skip
 
     def end(self, slot: int) -> None:
-        """A request for this slot that had waited was answered."""
+        """Log that requests for this slot are executed again."""
         waited = self._waits.pop(slot, None)
         if waited is not None:
             _log.info(

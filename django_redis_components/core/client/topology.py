@@ -1,8 +1,7 @@
-"""Which node holds a key, and how that is found out.
+"""Which node serves a key.
 
-`discover` is a generator that yields `Ask(node, command)` and receives the reply or the error, so
-that the synchronous and the asyncio client share it. Redis Cluster specification: CLUSTER SLOTS,
-MOVED, ASK. Sentinel: the clients' guideline (ask the Sentinels for the master's address).
+`discover` is a generator that yields a `NodeQuery` and receives its reply or error, so that the sync and the async
+client share it. See the Redis Cluster specification (CLUSTER SLOTS, MOVED, ASK) and Sentinel's guidelines for clients.
 """
 
 from __future__ import annotations
@@ -20,79 +19,79 @@ from django_redis_components.core.exceptions import NotConnected
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Ask:
-    """A question to one node on a connection of its own."""
+class NodeQuery:
+    """A command to a given node or Sentinel."""
 
     node: Node
-    wire: tuple[Any, ...]
+    args: tuple[Any, ...]
     sentinel: bool = False
 
 
-Discovery = Generator[Ask, Any, None]
-#: Most keys that are tried to find one on each master: enough for one that has a thousandth of the slots.
-MAX_TRIES = 20_000
+Discovery = Generator[NodeQuery, Any, None]
+#: Keys tried to find one on each primary: enough to find a primary that serves a thousandth of the slots.
+MAX_KEYS_TRIED = 20_000
 
 
 class Standalone:
     """One server."""
 
-    #: Whether this is a Cluster: MOVED is followed, and ASK means that a slot is being moved.
+    #: Whether MOVED is followed, and ASK means that a slot is being moved.
     redirects = False
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._node = endpoint.seeds[0]
 
     def locate(self, _: Any) -> Node | None:
-        """The server."""
+        """Return the server."""
         return self._node
 
     def key_per_primary(self) -> list[str]:
-        """Any key."""
+        """Return any key."""
         return ["0"]
 
     def forget(self) -> None:
-        """Nothing to forget."""
+        """Do nothing: the node never changes."""
 
     def discover(self) -> Discovery:
-        """Nothing to find out."""
+        """Ask nothing: the node is configured."""
         yield from ()
 
 
 class Sentinel:
-    """The master that the Sentinels name; asked again after each lost connection."""
+    """The primary that the Sentinels name. They are asked again after each lost connection."""
 
-    #: Whether this is a Cluster: MOVED is followed, and ASK means that a slot is being moved.
+    #: Whether MOVED is followed, and ASK means that a slot is being moved.
     redirects = False
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._sentinels = endpoint.seeds
-        self._master: Node | None = None
+        self._primary: Node | None = None
 
     def locate(self, _: Any) -> Node | None:
-        """The master, once known."""
-        return self._master
+        """Return the primary; None before the Sentinels were asked."""
+        return self._primary
 
     def key_per_primary(self) -> list[str]:
-        """Any key."""
+        """Return any key."""
         return ["0"]
 
     def forget(self) -> None:
-        """Have the Sentinels asked before the next request."""
-        self._master = None
+        """Ask the Sentinels again before the next request."""
+        self._primary = None
 
     def discover(self) -> Discovery:
-        """Ask the Sentinels, the one that answered last first, until one names the master."""
+        """Ask the Sentinels until one names the primary; the one that answered last time comes first."""
         command = ("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._endpoint.service)
         problems = []
         for sentinel in self._sentinels:
             try:
-                reply = yield Ask(sentinel, command, sentinel=True)
+                reply = yield NodeQuery(sentinel, command, sentinel=True)
             except RedisError as exc:
                 problems.append(f"{sentinel}: {exc}")
                 continue
             if reply:
-                self._master = Node(_text(reply[0]), int(reply[1]))
+                self._primary = Node(_text(reply[0]), int(reply[1]))
                 self._sentinels = tuple(dict.fromkeys((sentinel, *self._endpoint.seeds)))
                 return
             problems.append(f"{sentinel} knows no master {self._endpoint.service!r}")
@@ -100,23 +99,23 @@ class Sentinel:
 
 
 class Cluster:
-    """Slots to nodes, as CLUSTER SLOTS tells."""
+    """The primary of each slot, as reported by CLUSTER SLOTS."""
 
-    #: Whether this is a Cluster: MOVED is followed, and ASK means that a slot is being moved.
+    #: Whether MOVED is followed, and ASK means that a slot is being moved.
     redirects = True
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        #: Last slots of the ranges in order, and their masters: one object, so that threads see both or neither.
+        #: Last slots of the ranges in order, and their primaries. One object, so that threads see both or neither.
         self._ranges: tuple[list[int], list[Node]] | None = None
-        self._masters: tuple[Node, ...] = ()
+        self._primaries: tuple[Node, ...] = ()
         self.slot_waits = SlotWaits()
 
     def __str__(self) -> str:
         return str(self._endpoint)
 
     def locate(self, key: Any) -> Node | None:
-        """The master of the key's slot; any master without a key; None if the slots are not known, or not served."""
+        """Return the primary of the key's slot, or any without a key; None if the slot is unknown or not served."""
         ranges = self._ranges
         if ranges is None:
             return None
@@ -127,43 +126,43 @@ class Cluster:
         return nodes[at] if at < len(nodes) else None
 
     def nodes(self) -> list[Node]:
-        """The masters."""
-        return list(self._masters)
+        """Return the primaries."""
+        return list(self._primaries)
 
     def key_per_primary(self) -> list[str]:
-        """A key on each master that serves more than a few slots."""
+        """Return one key of each primary that serves more than a few slots."""
         found: dict[Node, str] = {}
-        for number in range(MAX_TRIES):
+        for number in range(MAX_KEYS_TRIED):
             node = self.locate(str(number))
             if node is not None:
                 found.setdefault(node, str(number))
-            if len(found) >= len(self._masters):
+            if len(found) >= len(self._primaries):
                 break
         return list(found.values())
 
     def forget(self) -> None:
-        """Have the slots asked for before the next request."""
+        """Read the slots again before the next request."""
         self._ranges = None
 
     def discover(self) -> Discovery:
-        """Ask the masters known so far, then the seeds, for the slots."""
+        """Read the slots from the primaries known so far, then from the seeds, until one answers."""
         problems = []
-        for node in dict.fromkeys((*self._masters, *self._endpoint.seeds)):
+        for node in dict.fromkeys((*self._primaries, *self._endpoint.seeds)):
             try:
-                reply = yield Ask(node, ("CLUSTER", "SLOTS"))
+                reply = yield NodeQuery(node, ("CLUSTER", "SLOTS"))
             except RedisError as exc:
                 problems.append(f"{node}: {exc}")
                 continue
-            ranges = sorted((int(row[1]), self._master(row[2], node)) for row in reply)
+            ranges = sorted((int(row[1]), self._primary(row[2], node)) for row in reply)
             if ranges:
-                self._masters = tuple(dict.fromkeys(master for _, master in ranges))
-                self._ranges = [end for end, _ in ranges], [master for _, master in ranges]
+                self._primaries = tuple(dict.fromkeys(primary for _, primary in ranges))
+                self._ranges = [end for end, _ in ranges], [primary for _, primary in ranges]
                 return
             problems.append(f"{node} knows no slots")
         raise NotConnected(f"No node of the cluster {self._endpoint} answered: {'; '.join(problems)}")
 
     @staticmethod
-    def _master(row: Any, asked: Node) -> Node:
+    def _primary(row: Any, asked: Node) -> Node:
         host = _text(row[0]) if row[0] else ""
         return Node(host if host and host != "?" else asked.host, int(row[1]))
 
@@ -172,7 +171,7 @@ Topology = Standalone | Sentinel | Cluster
 
 
 def topology_of(endpoint: Endpoint) -> Topology:
-    """The topology for an endpoint's kind."""
+    """Return the topology for an endpoint's kind."""
     kinds: dict[str, type[Topology]] = {"standalone": Standalone, "sentinel": Sentinel, "cluster": Cluster}
     return kinds[endpoint.kind](endpoint)
 

@@ -1,4 +1,4 @@
-"""Wires: what a command is on the socket, also while a signal arrives."""
+"""Encoding of commands, also while a signal arrives."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import signal
 
 import pytest
 
-from django_redis_components.core.client.commands import pack, pack_many
+from django_redis_components.core.client.transport import pack, pack_many
 from tests.support.processes import UNMEASURED, Children
 
-#: Hundreds are enough to meet the moment for certain.
+#: A few hundred are enough to interrupt the encoding for certain.
 ROUNDS = 5_000
 
 
@@ -34,16 +34,16 @@ class Size(enum.IntEnum):
         ("", b""),
     ],
 )
-def test_each_part_is_sent_as_its_text(part: object, sent: bytes) -> None:
+def test_part_is_encoded_as_its_text(part: object, sent: bytes) -> None:
     assert pack(("SET", part)) == b"*2\r\n$3\r\nSET\r\n$%d\r\n%s\r\n" % (len(sent), sent)
 
 
-def test_commands_of_a_batch_follow_each_other() -> None:
+def test_commands_of_a_batch_are_concatenated() -> None:
     assert pack_many([("PING",), ("GET", "a")]) == b"*1\r\n$4\r\nPING\r\n*2\r\n$3\r\nGET\r\n$1\r\na\r\n"
 
 
-def interrupted_again_and_again() -> int:
-    """How often Ctrl-C met the packing of numbers."""
+def interruptions_while_packing() -> int:
+    """Count how often Ctrl-C interrupted the packing of numbers."""
     met = 0
 
     def interrupt(*_: object) -> None:
@@ -62,8 +62,8 @@ def interrupted_again_and_again() -> int:
     return met
 
 
-def test_an_interruption_at_any_moment_of_it_is_an_exception_and_no_crash(children: Children) -> None:
-    child = children.call("tests.core.test_wires:interrupted_again_and_again", env=UNMEASURED)
+def test_interruption_while_packing_is_an_exception_and_no_crash(children: Children) -> None:
+    child = children.call("tests.core.test_transport:interruptions_while_packing", env=UNMEASURED)
 
     met = child.result()
 

@@ -1,18 +1,21 @@
-"""Held connections: reused, looked at when they have rested, closed after what makes them unsure."""
+"""Connection pools: connections are reused, checked after a pause, and closed when their state is unknown."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from functools import partial
 from typing import Any
 
 import pytest
 import redis
 
-from django_redis_components.core.client import alinks, connections, links
-from django_redis_components.core.client.alinks import AsyncConnection
-from django_redis_components.core.client.connections import AsyncClient, SyncClient
-from django_redis_components.core.client.links import SyncConnection
+from django_redis_components.core.client import connections
+from django_redis_components.core.client._async import client as async_client
+from django_redis_components.core.client._async import pool as async_pool
+from django_redis_components.core.client._sync import pool as sync_pool
+from django_redis_components.core.client.connections import AsyncClient
+from django_redis_components.core.client.transport import AsyncConnection, SyncConnection
 from django_redis_components.core.exceptions import NotConnected
 from django_redis_components.core.keys import key
 from django_redis_components.core.protocol import Batch, Command, Flow, Read, Sleep
@@ -20,71 +23,71 @@ from tests.conftest import components_settings
 from tests.core.conftest import Driver
 from tests.support import Proxy, Store, eventually, run_async, run_together
 
-WHO = Read("CLIENT", "ID", key=None)
+CONNECTION_ID = Read("CLIENT", "ID", key=None)
 
 
 @pytest.fixture
-def no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every free link is looked at before it is used."""
-    monkeypatch.setattr(links, "STALE_AFTER_S", -1.0)
-    monkeypatch.setattr(alinks, "STALE_AFTER_S", -1.0)
+def always_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every free connection is checked before it is used."""
+    monkeypatch.setattr(sync_pool, "STALE_AFTER_S", -1.0)
+    monkeypatch.setattr(async_pool, "STALE_AFTER_S", -1.0)
 
 
-def connected(store: Store) -> set[bytes]:
+def client_ids(store: Store) -> set[bytes]:
     """The ids of the server's clients."""
     return {client["id"] for client in store.raw.client_list()}
 
 
-def opened(store: Store, at_rest: set[bytes]) -> int:
-    """How many clients the server has which it did not have then. Those may still be leaving, from an earlier test."""
-    return len(connected(store) - at_rest)
+def new_clients(store: Store, before: set[bytes]) -> int:
+    """How many clients have connected since then. Those of an earlier test may still disconnect meanwhile."""
+    return len(client_ids(store) - before)
 
 
-def both_ids(between: Any) -> Flow[tuple[int, int]]:
-    """The connection before and after a request."""
-    before = yield WHO
+def ids_around(request: Any) -> Flow[tuple[int, int]]:
+    """The ids of the connections used before and after a request."""
+    before = yield CONNECTION_ID
     with contextlib.suppress(redis.ResponseError):
-        yield between
-    return before, (yield WHO)
+        yield request
+    return before, (yield CONNECTION_ID)
 
 
 @pytest.mark.parametrize(
-    "between",
+    "request_between",
     [
         Read("PING"),
         Command("HSET", "x"),
         Batch([Command("HSET", "x"), Read("PING")]),
         Batch([Read("PING"), Command("HSET", "x")], return_exceptions=True),
     ],
-    ids=["an answer", "an error", "a batch with an error", "a batch that holds its error"],
+    ids=["reply", "error reply", "batch with an error reply", "batch that returns its error reply"],
 )
-def test_a_link_is_used_again_after_an_answer_and_after_an_error(
-    redis_server: Store, drive: Driver, between: Any
+def test_connection_is_reused_after_a_reply_and_after_an_error_reply(
+    redis_server: Store, drive: Driver, request_between: Any
 ) -> None:
-    before, after = drive(both_ids(between))
+    before, after = drive(ids_around(request_between))
 
     assert before == after
 
 
-def test_a_link_is_used_again_after_what_could_not_be_sent(redis_server: Store, drive: Driver) -> None:
+def test_connection_is_reused_after_a_command_that_cannot_be_encoded(redis_server: Store, drive: Driver) -> None:
     def flow(bad: Any) -> Flow[tuple[int, int]]:
-        before = yield WHO
+        before = yield CONNECTION_ID
         with pytest.raises(redis.DataError):
             yield bad
-        return before, (yield WHO)
+        return before, (yield CONNECTION_ID)
 
     for bad in (Command("SET", "x", None), Batch([Read("PING"), Command("SET", "x", None)])):
         before, after = drive(flow(bad))
         assert before == after
 
 
-def test_a_link_whose_reply_was_lost_is_closed(redis_server: Store, proxy: Proxy, drive: Driver) -> None:
+def test_connection_is_closed_when_its_reply_was_lost(redis_server: Store, proxy: Proxy, drive: Driver) -> None:
     def flow() -> Flow[tuple[int, int]]:
-        before = yield WHO
+        before = yield CONNECTION_ID
         proxy.drop_next_reply(after=b"INCR")
         with pytest.raises(redis.ConnectionError):
             yield Command("INCR", key("l", "n"))
-        return before, (yield WHO)
+        return before, (yield CONNECTION_ID)
 
     before, after = drive(flow(), "proxied")
 
@@ -92,14 +95,14 @@ def test_a_link_whose_reply_was_lost_is_closed(redis_server: Store, proxy: Proxy
 
 
 @pytest.mark.parametrize("pause_s", [0, 0.02], ids=["at once", "after the loop has read its end"])
-def test_a_link_that_the_server_closed_is_replaced_without_an_error(
-    redis_server: Store, drive: Driver, no_rest: None, pause_s: float
+def test_connection_closed_by_the_server_is_replaced_without_an_error(
+    redis_server: Store, drive: Driver, always_checked: None, pause_s: float
 ) -> None:
     def flow() -> Flow[list[Any]]:
-        before = yield WHO
+        before = yield CONNECTION_ID
         redis_server.raw.execute_command("CLIENT", "KILL", "ID", before)
         yield Sleep(pause_s)
-        return [before, (yield Command("INCR", key("l", "n"))), (yield WHO)]
+        return [before, (yield Command("INCR", key("l", "n"))), (yield CONNECTION_ID)]
 
     before, counted, after = drive(flow())
 
@@ -107,7 +110,9 @@ def test_a_link_that_the_server_closed_is_replaced_without_an_error(
     assert before != after
 
 
-def test_a_link_of_a_server_that_was_started_anew_is_replaced(own_server: Store, drive: Driver, no_rest: None) -> None:
+def test_connection_is_replaced_after_a_restart_of_the_server(
+    own_server: Store, drive: Driver, always_checked: None
+) -> None:
     def flow() -> Flow[int]:
         yield Command("SET", key("l", "n"), 1)
         own_server.servers[0].stop()
@@ -117,20 +122,19 @@ def test_a_link_of_a_server_that_was_started_anew_is_replaced(own_server: Store,
     assert drive(flow()) == 2
 
 
-def test_a_link_on_which_nobody_asked_for_what_came_is_replaced(redis_server: Store, no_rest: None) -> None:
-    client = connections.client()
-    first = client.execute(WHO)
-    pool = client._pool(client._locate(None))
-    link = pool.acquire()
-    link.send("PING")
-    eventually(link.readable)
-    pool.release(link)
+def test_connection_with_an_unread_reply_is_replaced(redis_server: Store, always_checked: None) -> None:
+    pool = connections.client().pool_for("any")
+    connection = pool.acquire()
+    first = connection.request(CONNECTION_ID.args)
+    connection.send("PING")
+    eventually(connection.is_readable)
+    pool.release(connection)
 
-    assert client.execute(Read("ECHO", "hello")) == b"hello"
-    assert client.execute(WHO) != first
+    assert pool.request(("ECHO", "hello")) == b"hello"
+    assert pool.request(CONNECTION_ID.args) != first
 
 
-def test_threads_have_a_link_each_and_never_see_each_others_replies(store: Store) -> None:
+def test_threads_never_receive_the_replies_of_other_threads(store: Store) -> None:
     client = connections.client()
 
     def work(number: int) -> int:
@@ -144,35 +148,37 @@ def test_threads_have_a_link_each_and_never_see_each_others_replies(store: Store
     assert run_together(16, work) == list(range(16))
 
 
-def test_no_more_free_links_are_kept_than_the_limit(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(links, "MAX_FREE", 2)
-    at_rest = connected(redis_server)
-    pool = connections.client()._pool(connections.client()._locate(None))
-    taken = [pool.acquire() for _ in range(5)]
-    assert opened(redis_server, at_rest) == 5
-
-    for link in taken:
-        pool.release(link)
-
-    eventually(lambda: opened(redis_server, at_rest) == 2)
-
-
-def test_no_more_free_links_of_a_loop_are_kept_than_the_limit(
+def test_pool_of_threads_keeps_at_most_max_free_connections(
     redis_server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(alinks, "MAX_FREE", 2)
-    at_rest = connected(redis_server)
+    monkeypatch.setattr(sync_pool, "MAX_FREE", 2)
+    before = client_ids(redis_server)
+    pool = connections.client().pool_for("any")
+    acquired = [pool.acquire() for _ in range(5)]
+    assert new_clients(redis_server, before) == 5
+
+    for connection in acquired:
+        pool.release(connection)
+
+    eventually(lambda: new_clients(redis_server, before) == 2)
+
+
+def test_pool_of_an_event_loop_keeps_at_most_max_free_connections(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(async_pool, "MAX_FREE", 2)
+    before = client_ids(redis_server)
 
     async def main() -> int:
         client = connections.aclient()
         await asyncio.gather(*(client.execute(Read("ECHO", number)) for number in range(10)))
-        await asyncio.to_thread(eventually, lambda: opened(redis_server, at_rest) <= 2)
-        return opened(redis_server, at_rest)
+        await asyncio.to_thread(eventually, lambda: new_clients(redis_server, before) <= 2)
+        return new_clients(redis_server, before)
 
     assert run_async(main) == 2
 
 
-def test_tasks_of_a_loop_share_a_limited_number_of_links(redis_server: Store) -> None:
+def test_tasks_of_an_event_loop_share_a_limited_number_of_connections(redis_server: Store) -> None:
     at_start = redis_server.raw.info("stats")["total_connections_received"]
 
     async def main() -> list[Any]:
@@ -183,33 +189,33 @@ def test_tasks_of_a_loop_share_a_limited_number_of_links(redis_server: Store) ->
 
     assert replies == [str(number).encode() for number in range(300)]
     received = redis_server.raw.info("stats")["total_connections_received"] - at_start
-    assert received <= alinks.MAX_IN_USE
+    assert received <= async_client.MAX_REQUESTS
 
 
-def test_blocking_waits_of_tasks_do_not_hold_up_other_requests(
+def test_blocking_waits_do_not_count_towards_the_limit_of_requests(
     redis_server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bell = key("l", "bell")
+    wakeup = key("l", "wakeup")
 
     async def main() -> list[Any]:
         client = connections.aclient()
-        waits = [asyncio.ensure_future(client.wait(bell, 60)) for _ in range(alinks.MAX_IN_USE + 6)]
+        waits = [asyncio.ensure_future(client.wait(wakeup, 60)) for _ in range(async_client.MAX_REQUESTS + 6)]
         await asyncio.to_thread(eventually, lambda: redis_server.raw.info("clients")["blocked_clients"] == len(waits))
-        await client.execute(Command("RPUSH", bell, *range(len(waits))))
-        return sorted(int(rung) for rung in await asyncio.gather(*waits) if rung)
+        await client.execute(Command("RPUSH", wakeup, *range(len(waits))))
+        return sorted(int(element) for element in await asyncio.gather(*waits) if element)
 
-    assert run_async(main) == list(range(alinks.MAX_IN_USE + 6))
+    assert run_async(main) == list(range(async_client.MAX_REQUESTS + 6))
 
 
-def test_a_cancelled_request_closes_its_link_and_frees_its_turn(
+def test_cancelled_request_closes_its_connection_and_lets_the_next_request_start(
     proxy: Proxy, redis_server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("django_redis_components.core.client.aclients.MAX_IN_USE", 1)
+    monkeypatch.setattr(async_client, "MAX_REQUESTS", 1)
     sent = key("l", "sent")
 
     async def main() -> list[int]:
         client = connections.aclient("proxied")
-        ids = [await client.execute(WHO)]
+        ids = [await client.execute(CONNECTION_ID)]
         for number, send in enumerate((client.execute, lambda command: client.execute_many([command]))):
             proxy.delay(60)  # of this connection: the next one is made without
             task = asyncio.ensure_future(send(Command("RPUSH", sent, number)))
@@ -218,34 +224,34 @@ def test_a_cancelled_request_closes_its_link_and_frees_its_turn(
             with pytest.raises(asyncio.CancelledError):
                 await task
             proxy.delay(0)
-            ids.append(await client.execute(WHO))
+            ids.append(await client.execute(CONNECTION_ID))
         return ids
 
     assert len(set(run_async(main, timeout_s=90))) == 3
 
 
-def test_a_cancelled_connect_leaves_nothing_open(proxy: Proxy, redis_server: Store, settings: Any) -> None:
+def test_cancelled_connect_closes_its_socket(proxy: Proxy, redis_server: Store, settings: Any) -> None:
     patient = components_settings(redis_server, proxied=proxy.url)
     patient["CONNECTIONS"]["proxied"] |= {"SOCKET_TIMEOUT": 60, "CONNECT_TIMEOUT": 60}  # no timeout before the cancel
     settings.REDIS_COMPONENTS = patient
-    at_rest = connected(redis_server)
+    before = client_ids(redis_server)
 
     async def main() -> None:
         proxy.delay(60)
         task = asyncio.ensure_future(connections.aclient("proxied").execute(Read("PING")))
-        await asyncio.to_thread(eventually, lambda: opened(redis_server, at_rest) == 1)
+        await asyncio.to_thread(eventually, lambda: new_clients(redis_server, before) == 1)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
     run_async(main, timeout_s=90)
-    eventually(lambda: opened(redis_server, at_rest) == 0)
+    eventually(lambda: new_clients(redis_server, before) == 0)
 
 
-def test_a_cancellation_is_not_lost_at_any_step_of_connecting(redis_server: Store) -> None:
+def test_no_cancellation_is_lost_while_connecting(redis_server: Store) -> None:
     async def cancelled_after(steps: int) -> bool:
         client = AsyncClient(connections.endpoint("default"))
-        task = asyncio.ensure_future(client.wait(key("l", "bell"), 3))
+        task = asyncio.ensure_future(client.wait(key("l", "wakeup"), 3))
         for _ in range(steps):
             await asyncio.sleep(0)
         task.cancel()
@@ -259,24 +265,23 @@ def test_a_cancellation_is_not_lost_at_any_step_of_connecting(redis_server: Stor
     assert run_async(main) == []
 
 
-def test_closing_a_client_closes_its_links_also_those_in_use_later(redis_server: Store) -> None:
-    at_rest = connected(redis_server)
+def test_closing_a_client_closes_its_connections_and_those_in_use_when_they_are_released(redis_server: Store) -> None:
+    before = client_ids(redis_server)
     client = connections.client()
-    client.execute(WHO)
-    pool = client._pool(client._locate(None))
+    client.execute(CONNECTION_ID)
+    pool = client.pool_for("any")
     used = pool.acquire()
-    pool.release(pool.acquire())
-    assert opened(redis_server, at_rest) == 2
+    assert new_clients(redis_server, before) == 2
 
     connections.close_all()
-    eventually(lambda: opened(redis_server, at_rest) == 1)
+    eventually(lambda: new_clients(redis_server, before) == 1)
     pool.release(used)
 
-    eventually(lambda: opened(redis_server, at_rest) == 0)
+    eventually(lambda: new_clients(redis_server, before) == 0)
 
 
-def test_a_link_that_fails_its_greeting_is_closed(redis_server: Store) -> None:
-    at_rest = connected(redis_server)
+def test_connection_is_closed_when_its_first_check_fails(redis_server: Store) -> None:
+    before = client_ids(redis_server)
     endpoint = connections.endpoint("default")
 
     def refuse(_: object) -> None:
@@ -287,21 +292,25 @@ def test_a_link_that_fails_its_greeting_is_closed(redis_server: Store) -> None:
 
     async def main() -> None:
         with pytest.raises(KeyboardInterrupt):
-            await alinks.AsyncConnectionPool(lambda: endpoint.aconnection(endpoint.seeds[0]), arefuse).open()
+            await async_pool.AsyncConnectionPool(
+                partial(endpoint.async_connection, endpoint.seeds[0]), arefuse, max_requests=1
+            ).open()
 
     with pytest.raises(KeyboardInterrupt):
-        links.SyncConnectionPool(lambda: endpoint.connection(endpoint.seeds[0]), refuse).open()
+        sync_pool.SyncConnectionPool(
+            partial(endpoint.sync_connection, endpoint.seeds[0]), refuse, max_requests=1
+        ).open()
     run_async(main)
 
-    eventually(lambda: opened(redis_server, at_rest) == 0)
+    eventually(lambda: new_clients(redis_server, before) == 0)
 
 
-def test_a_node_that_does_not_listen_is_not_connected(drive: Driver) -> None:
+def test_not_connected_is_raised_when_no_server_listens(drive: Driver) -> None:
     with pytest.raises(NotConnected, match=r"^Error 111 connecting to 127\.0\.0\.1:1\..*[Cc]onnect"):
         drive.ask(Read("PING"))
 
 
-def test_a_connection_that_ends_in_the_handshake_names_its_address(proxy: Proxy, settings: Any, drive: Driver) -> None:
+def test_error_during_the_handshake_names_the_address(proxy: Proxy, settings: Any, drive: Driver) -> None:
     settings.REDIS_COMPONENTS = {
         "CONNECTIONS": {"default": {"URL": proxy.url, "SOCKET_TIMEOUT": 0.05, "RETRIES": 0}},
     }
@@ -311,9 +320,7 @@ def test_a_connection_that_ends_in_the_handshake_names_its_address(proxy: Proxy,
         drive.ask(Read("PING"))
 
 
-def test_a_reply_that_does_not_come_in_time_says_from_where_and_how_long(
-    proxy: Proxy, settings: Any, drive: Driver
-) -> None:
+def test_timeout_names_the_address_and_the_limit(proxy: Proxy, settings: Any, drive: Driver) -> None:
     settings.REDIS_COMPONENTS = {
         "CONNECTIONS": {"default": {"URL": proxy.url, "SOCKET_TIMEOUT": 0.5}},
     }
@@ -329,7 +336,7 @@ def test_a_reply_that_does_not_come_in_time_says_from_where_and_how_long(
     assert str(caught.value) == f"127.0.0.1:{proxy.port} did not answer within 0.5 s."
 
 
-def test_a_connection_that_ends_says_from_where(proxy: Proxy, drive: Driver) -> None:
+def test_lost_connection_names_the_address(proxy: Proxy, drive: Driver) -> None:
     proxy.drop_next_reply(after=b"INCR")
 
     with pytest.raises(redis.ConnectionError) as caught:
@@ -338,24 +345,24 @@ def test_a_connection_that_ends_says_from_where(proxy: Proxy, drive: Driver) -> 
     assert str(caught.value) == f"127.0.0.1:{proxy.port}: Connection closed by server."
 
 
-def test_a_link_of_ones_own_sends_reads_and_raises(redis_server: Store, proxy: Proxy) -> None:
-    link: SyncConnection = SyncClient(connections.endpoint("proxied")).open_connection("any")
+def test_connection_of_the_caller_sends_reads_and_raises(redis_server: Store, proxy: Proxy) -> None:
+    connection = connections.client("proxied").pool_for("any").open()
 
-    link.send("ECHO", "hello")
-    assert link.readable(1)
-    assert link.read() == b"hello"
-    link.send("HSET", "x")
+    connection.send("ECHO", "hello")
+    assert connection.is_readable(1)
+    assert connection.read() == b"hello"
+    connection.send("HSET", "x")
     with pytest.raises(redis.ResponseError, match="'hset'"):
-        link.read()
-    link.send("BLPOP", key("l", "nothing"), 5)
+        connection.read()
+    connection.send("BLPOP", key("l", "nothing"), 5)
     proxy.cut()
     with pytest.raises(redis.ConnectionError, match=rf"^127\.0\.0\.1:{proxy.port}: "):
-        link.read()
+        connection.read()
     with pytest.raises(redis.ConnectionError, match=rf"^127\.0\.0\.1:{proxy.port}: "):
-        send_until_it_fails(link)
-    link.close()
+        send_until_it_fails(connection)
+    connection.close()
 
 
-def send_until_it_fails(link: SyncConnection) -> None:
+def send_until_it_fails(connection: SyncConnection) -> None:
     for _ in range(1000):
-        link.send("PING")
+        connection.send("PING")

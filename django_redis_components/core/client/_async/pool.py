@@ -1,0 +1,118 @@
+"""The free connections to one node.
+
+A free connection waits in a deque, whose `pop` and `append` are atomic in CPython, so a request takes no lock. The last
+one released is the first one acquired, so there are about as many connections as requests at the same time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from redis.exceptions import DataError, RedisError, ResponseError
+
+from django_redis_components.core.client.transport import AsyncConnection, async_request_limit
+from django_redis_components.core.protocol import CommandArgs
+
+#: Free connections kept for each node; further ones are closed when they are released.
+MAX_FREE = 64
+#: Seconds after which a free connection is checked before use: the server may have closed it.
+STALE_AFTER_S = 0.05
+
+
+class AsyncConnectionPool:
+    """The free connections to one node."""
+
+    def __init__(
+        self,
+        make_connection: Callable[[], Any],
+        on_open: Callable[[AsyncConnection], Awaitable[None]],
+        *,
+        max_requests: int | None,
+    ) -> None:
+        """
+        Args:
+            make_connection: makes a connection of redis-py.
+            on_open: called with each new connection before its first use.
+            max_requests: how many requests a pool of an event loop sends at the same time; None: any number.
+        """
+        self._make_connection = make_connection
+        self._on_open = on_open
+        self._free: deque[AsyncConnection] = deque()
+        self._is_closed = False
+        self._request_limit = async_request_limit(max_requests)
+
+    async def acquire(self) -> AsyncConnection:
+        """Return a free connection, or a new one. It is open as far as can be known without a round trip."""
+        while True:
+            try:
+                connection = self._free.pop()
+            except IndexError:
+                return await self.open()
+            if time.monotonic() - connection.released_at < STALE_AFTER_S or not await connection.is_stale():
+                return connection
+            connection.close()
+
+    async def open(self) -> AsyncConnection:
+        """Return a new connection, which belongs to the caller.
+
+        Raises:
+            NotConnected: the node does not answer.
+        """
+        connection = AsyncConnection(self._make_connection())
+        try:
+            await connection.connect()
+            await self._on_open(connection)
+        except RedisError as exc:
+            connection.close()
+            raise connection.connect_error(exc) from exc
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def release(self, connection: AsyncConnection) -> None:
+        """Put a connection back. All its replies must have been read."""
+        if self._is_closed or len(self._free) >= MAX_FREE:
+            connection.close()
+            return
+        connection.released_at = time.monotonic()
+        self._free.append(connection)
+
+    async def request(self, args: CommandArgs) -> Any:
+        """Send one command and return its reply. An error reply is raised and keeps the connection."""
+        async with self._request_limit:
+            connection = await self.acquire()
+            try:
+                reply = await connection.request(args)
+            except (ResponseError, DataError):  # a reply, or nothing was sent
+                self.release(connection)
+                raise
+            except BaseException:
+                connection.close()
+                raise
+            self.release(connection)
+            return reply
+
+    async def request_many(self, commands: Sequence[CommandArgs]) -> list[Any]:
+        """Send several commands in one round trip and return their replies, error replies among them."""
+        async with self._request_limit:
+            connection = await self.acquire()
+            try:
+                replies = await connection.request_many(commands)
+            except DataError:
+                self.release(connection)
+                raise
+            except BaseException:
+                connection.close()
+                raise
+            self.release(connection)
+            return replies
+
+    def close(self) -> None:
+        """Close the free connections, and those in use when they are released."""
+        self._is_closed = True
+        while self._free:
+            self._free.pop().close()

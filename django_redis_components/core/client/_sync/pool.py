@@ -1,0 +1,119 @@
+# Generated from _async/pool.py by tools/generate_sync.py. Do not edit: change the async module and run `make sync`.
+"""The free connections to one node.
+
+A free connection waits in a deque, whose `pop` and `append` are atomic in CPython, so a request takes no lock. The last
+one released is the first one acquired, so there are about as many connections as requests at the same time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from redis.exceptions import DataError, RedisError, ResponseError
+
+from django_redis_components.core.client.transport import SyncConnection, sync_request_limit
+from django_redis_components.core.protocol import CommandArgs
+
+#: Free connections kept for each node; further ones are closed when they are released.
+MAX_FREE = 64
+#: Seconds after which a free connection is checked before use: the server may have closed it.
+STALE_AFTER_S = 0.05
+
+
+class SyncConnectionPool:
+    """The free connections to one node."""
+
+    def __init__(
+        self,
+        make_connection: Callable[[], Any],
+        on_open: Callable[[SyncConnection], None],
+        *,
+        max_requests: int | None,
+    ) -> None:
+        """
+        Args:
+            make_connection: makes a connection of redis-py.
+            on_open: called with each new connection before its first use.
+            max_requests: how many requests a pool of an event loop sends at the same time; None: any number.
+        """
+        self._make_connection = make_connection
+        self._on_open = on_open
+        self._free: deque[SyncConnection] = deque()
+        self._is_closed = False
+        self._request_limit = sync_request_limit(max_requests)
+
+    def acquire(self) -> SyncConnection:
+        """Return a free connection, or a new one. It is open as far as can be known without a round trip."""
+        while True:
+            try:
+                connection = self._free.pop()
+            except IndexError:
+                return self.open()
+            if time.monotonic() - connection.released_at < STALE_AFTER_S or not connection.is_stale():
+                return connection
+            connection.close()
+
+    def open(self) -> SyncConnection:
+        """Return a new connection, which belongs to the caller.
+
+        Raises:
+            NotConnected: the node does not answer.
+        """
+        connection = SyncConnection(self._make_connection())
+        try:
+            connection.connect()
+            self._on_open(connection)
+        except RedisError as exc:
+            connection.close()
+            raise connection.connect_error(exc) from exc
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def release(self, connection: SyncConnection) -> None:
+        """Put a connection back. All its replies must have been read."""
+        if self._is_closed or len(self._free) >= MAX_FREE:
+            connection.close()
+            return
+        connection.released_at = time.monotonic()
+        self._free.append(connection)
+
+    def request(self, args: CommandArgs) -> Any:
+        """Send one command and return its reply. An error reply is raised and keeps the connection."""
+        with self._request_limit:
+            connection = self.acquire()
+            try:
+                reply = connection.request(args)
+            except (ResponseError, DataError):  # a reply, or nothing was sent
+                self.release(connection)
+                raise
+            except BaseException:
+                connection.close()
+                raise
+            self.release(connection)
+            return reply
+
+    def request_many(self, commands: Sequence[CommandArgs]) -> list[Any]:
+        """Send several commands in one round trip and return their replies, error replies among them."""
+        with self._request_limit:
+            connection = self.acquire()
+            try:
+                replies = connection.request_many(commands)
+            except DataError:
+                self.release(connection)
+                raise
+            except BaseException:
+                connection.close()
+                raise
+            self.release(connection)
+            return replies
+
+    def close(self) -> None:
+        """Close the free connections, and those in use when they are released."""
+        self._is_closed = True
+        while self._free:
+            self._free.pop().close()
