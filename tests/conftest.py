@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import sys
 import weakref
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -65,6 +66,18 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("django_db") is None:
         for connection in databases.all(initialized_only=True):
             connection.close()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Fail a test that leaves an exception behind as "being handled": every later exception would name it as its cause.
+
+    A trace function that raises at the first instructions of an ``except`` block can do this to its thread.
+    """
+    if (error := sys.exc_info()[1]) is not None:
+        pytest.fail(
+            f"{item.nodeid} left {error!r} in sys.exc_info(); run what it interrupts in a thread.", pytrace=False
+        )
 
 
 @pytest.hookimpl(wrapper=True)

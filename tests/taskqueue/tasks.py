@@ -9,6 +9,8 @@ import re
 import signal
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -68,6 +70,29 @@ def echo(*args: Any, **kwargs: Any) -> Any:
 @task
 def note(what: Any) -> Any:
     """Leave a word in this process."""
+    noted.append(what)
+    return what
+
+
+#: Open unless a test has closed it with `closed_gate`.
+_gate = threading.Event()
+_gate.set()
+
+
+@contextmanager
+def closed_gate() -> Iterator[threading.Event]:
+    """Block `note_behind_gate` in this process until the test sets the event."""
+    _gate.clear()
+    try:
+        yield _gate
+    finally:
+        _gate.set()
+
+
+@task
+def note_behind_gate(what: Any) -> Any:
+    """As `note`, once the gate is open; needs no Redis meanwhile."""
+    _gate.wait(60)
     noted.append(what)
     return what
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -71,6 +72,8 @@ class Fetcher:
         self._refused = RefusedOutcomes()
         #: Outcomes under way, by lane; and the last error that concerned all outcomes, until some have arrived.
         self._sending: dict[str, int] = {}
+        #: Held while acks move from one to the other: an ack that neither counts would look delivered.
+        self._counting = threading.Lock()
         self._refusal: BaseException | None = None
         self._requests: dict[str, int] = {}
         self._due_at = 0.0
@@ -104,7 +107,8 @@ class Fetcher:
 
     def undelivered(self) -> int:
         """Acks that wait to be sent, or are under way; without those that were refused alone."""
-        return len(self._acks) + sum(list(self._sending.values()))
+        with self._counting:
+            return len(self._acks) + sum(list(self._sending.values()))
 
     def seconds_to_retry(self) -> float | None:
         """Seconds until an outcome that was refused is tried again; None without any."""
@@ -156,10 +160,11 @@ class Fetcher:
             self._asking.discard(lane)
 
     def _fetch(self, lane: str, want: int) -> list[Job]:
-        acks = self._take_acks()
+        with self._counting:
+            acks = self._take_acks()
+            self._sending[lane] = len(acks)
         if want and not acks and self._refusal is not None and self.undelivered():
             raise self._refusal  # what more is run has an outcome too, which cannot be sent either
-        self._sending[lane] = len(acks)
         sent_at = time.monotonic()
         try:
             if acks:

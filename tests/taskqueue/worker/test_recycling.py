@@ -141,7 +141,7 @@ def test_no_more_than_twice_the_processes_live_at_a_time(redis_server: Store, ch
     held.let_go()
 
     assert [result.get(60) for result in results] == ["a"] * 3
-    assert f"Worker process {second} is replaced: 1 tasks run (--max-tasks 1)." in worker.output
+    worker.wait_for(f"Worker process {second} is replaced: 1 tasks run (--max-tasks 1).")
 
 
 def test_a_process_that_has_grown_is_replaced(redis_server: Store, children: Children) -> None:

@@ -18,7 +18,7 @@ from tests.conftest import components_settings
 from tests.support import Store, eventually
 from tests.support.pools import close_pools
 from tests.taskqueue.support import base_key, new_fetcher, running_worker, taskqueue_settings, work_off
-from tests.taskqueue.tasks import echo, note, text_of
+from tests.taskqueue.tasks import closed_gate, echo, note, note_behind_gate, text_of
 
 MIB = 1_048_576
 
@@ -166,10 +166,11 @@ def test_worker_sends_a_refused_outcome_as_a_failure(full_server: Store, setting
 def test_server_that_refuses_all_outcomes_loses_none_and_is_not_said_to_be_away(
     full_server: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
-    results = note.enqueue_many([((number,), {}) for number in range(30)])
-    with running_worker(threads=4) as worker:
+    with running_worker(threads=4) as worker, closed_gate() as gate:
+        results = note_behind_gate.enqueue_many([((number,), {}) for number in range(30)])
+        eventually(lambda: worker.busy() == 4)
         fill(full_server)
-        eventually(lambda: worker.fetcher.unsent() or "Redis refuses" in caplog.text)
+        gate.set()
         eventually(lambda: "Redis rejected the request (OutOfMemoryError: " in caplog.text)
         before = full_server.raw.info("stats")["total_commands_processed"]
         eventually(lambda: full_server.raw.info("stats")["total_commands_processed"] > before + 30)
