@@ -15,12 +15,12 @@ every timeout of a Django cache: values that were loaded together do not expire 
 
 Keys, all in the slot of ``{name}``:
 
-=========================================  ======  ==============================================================
-``drc:expiry:{name}``                      hash    body, computing time, expiry time; TTL: `timeout` less jitter
-``drc:expiry:{name}:flight``               hash    computing caller, end of its lease, waiters; ten times `lease`
-``drc:expiry:{name}:flight:bell:<token>``  list    wakeup key of the waiters; 2 s
-``drc:expiry:{name}:flight:void:<token>``  string  the call was interrupted, a late request is rejected; 5 s
-=========================================  ======  ==============================================================
+=============================================  ======  ==============================================================
+``drc:expiry:{name}``                          hash    body, computing time, expiry time; TTL: `timeout` less jitter
+``drc:expiry:{name}:lease``                    hash    computing caller, end of its lease, waiters; ten times `lease`
+``drc:expiry:{name}:lease:wakeup:<token>``     list    wakeup key of the waiters; 2 s
+``drc:expiry:{name}:lease:cancelled:<token>``  string  the call was interrupted, a late request is rejected; 5 s
+=============================================  ======  ==============================================================
 
 Example::
 

@@ -1,4 +1,4 @@
-"""django-redis' cache with timeouts that differ a little: what was cached together does not expire together.
+"""A cache backend of django-redis with jittered timeouts, so that values cached together do not expire together.
 
     CACHES = {
         "default": {
@@ -8,8 +8,8 @@
         }
     }
 
-``OPTIONS["SPREAD"]`` is the share by which a timeout may be shorter, 0.1 unless given. Values are JSON unless
-``OPTIONS["SERIALIZER"]`` says otherwise; a pickle serializer is the check error drc.E060.
+``OPTIONS["SPREAD"]`` is the share by which a timeout may be shortened (0.1). Values are JSON unless
+``OPTIONS["SERIALIZER"]`` names another serializer; a pickle serializer is the check error drc.E060.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from django_redis_components.core.exceptions import ConfigurationError
-from django_redis_components.expiry.jitter import checked_spread, shortened
+from django_redis_components.expiry.jitter import check_spread, shorten
 
-#: What makes bytes of values when the site does not say; django-redis itself would take pickle.
+#: The default serializer. The default of django-redis is pickle.
 JSON_SERIALIZER = "django_redis.serializers.json.JSONSerializer"
 
 
 class JitteredRedisCache(RedisCache):  # type: ignore[misc, unused-ignore]
-    """`django_redis.cache.RedisCache`, but each timeout is shortened by a random share.
+    """`django_redis.cache.RedisCache` with timeouts shortened by a random share.
 
-    That goes for `set`, `add`, `set_many`, `touch` and `get_or_set` and their asyncio twins, and for the
-    default timeout; not for `expire` and `pexpire`, which are asked for by somebody who wants it exactly.
+    This applies to `set`, `add`, `set_many`, `touch` and `get_or_set`, their asyncio twins, and the default timeout;
+    not to `expire` and `pexpire`, whose callers need an exact time.
     """
 
     def __init__(self, server: str, params: dict[str, Any]) -> None:
         options = {"SERIALIZER": JSON_SERIALIZER} | params.get("OPTIONS", {})
         super().__init__(server, params | {"OPTIONS": options})
         try:
-            self._spread = checked_spread(options.get("SPREAD", 0.1))
+            self._spread = check_spread(options.get("SPREAD", 0.1))
         except (TypeError, ValueError) as exc:
             raise ConfigurationError(f'CACHES, OPTIONS["SPREAD"]: {exc}') from None
 
@@ -51,17 +51,17 @@ class JitteredRedisCache(RedisCache):  # type: ignore[misc, unused-ignore]
         return super().set(key, value, self._jittered(timeout), *args, **kwargs)
 
     def add(self, key: Any, value: Any, timeout: Any = DEFAULT_TIMEOUT, *args: Any, **kwargs: Any) -> Any:
-        """See Django; `get_or_set` comes by here."""
+        """See Django; `get_or_set` calls this."""
         return super().add(key, value, self._jittered(timeout), *args, **kwargs)
 
     @omit_exception  # type: ignore[untyped-decorator, unused-ignore]
     def set_many(
         self, data: Mapping[Any, Any], timeout: Any = DEFAULT_TIMEOUT, version: int | None = None, client: Any = None
     ) -> list[Any]:
-        """See Django. Each key has a timeout of its own, and all go in one round trip as with django-redis."""
+        """See Django. Each key gets its own timeout; all are sent in one round trip."""
         try:
             pipe = (client or self.client.get_client(write=True)).pipeline()
-        except NotImplementedError:  # ShardClient, whose keys go to many servers
+        except NotImplementedError:  # ShardClient: its keys are on several servers
             for key, value in data.items():
                 self.set(key, value, timeout, version=version)
             return []
@@ -78,9 +78,9 @@ class JitteredRedisCache(RedisCache):  # type: ignore[misc, unused-ignore]
         return super().touch(key, self._jittered(timeout), *args, **kwargs)
 
     def _jittered(self, timeout: Any) -> Any:
-        """Numbers above 0 are shortened; None (for ever), 0 and below (not at all) mean what they mean."""
+        """Shorten positive numbers; None (no expiry) and 0 or less (expire at once) have Django's meaning."""
         if timeout is DEFAULT_TIMEOUT:
             timeout = self.default_timeout
         if timeout is None or timeout <= 0:
             return timeout
-        return max(0.001, shortened(timeout, self._spread))
+        return max(0.001, shorten(timeout, self._spread))

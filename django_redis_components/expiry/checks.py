@@ -1,4 +1,4 @@
-"""System checks of this room."""
+"""System checks of expiry."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from django.utils.module_loading import import_string
 
 from django_redis_components.expiry.cache import JSON_SERIALIZER, JitteredRedisCache
 
-#: What unpickles, and so runs whatever somebody has written into Redis.
+#: Unpickling executes code that any writer to Redis can provide.
 _PICKLE = "django_redis.serializers.pickle.PickleSerializer"
 
 
 def check_serializers() -> Iterator[CheckMessage]:
-    """Our caches with a pickle serializer (drc.E060)."""
+    """Report caches of this package with a pickle serializer (drc.E060)."""
     caches: dict[str, Any] = settings.CACHES
-    for name, given in caches.items():
-        serializer = given.get("OPTIONS", {}).get("SERIALIZER", JSON_SERIALIZER)
-        if _is_a(given.get("BACKEND"), JitteredRedisCache) and _is_a(serializer, import_string(_PICKLE)):
+    for name, config in caches.items():
+        serializer = config.get("OPTIONS", {}).get("SERIALIZER", JSON_SERIALIZER)
+        if _is_a(config.get("BACKEND"), JitteredRedisCache) and _is_a(serializer, import_string(_PICKLE)):
             yield Error(
-                f'CACHES["{name}"]["OPTIONS"]["SERIALIZER"] = {serializer!r} unpickles what stands in Redis: '
-                "whoever can write there can run code here.",
-                hint=f"Leave it out, which means {JSON_SERIALIZER}.",
+                f'CACHES["{name}"]["OPTIONS"]["SERIALIZER"] = {serializer!r} unpickles values from Redis: '
+                "any client that can write to Redis can run code in this process.",
+                hint=f"Remove it to use {JSON_SERIALIZER}.",
                 id="drc.E060",
             )
 
 
 def _is_a(path: object, parent: type) -> bool:
-    """Whether a dotted path leads to the class or one made of it; what cannot be imported, Django tells."""
+    """Return whether a dotted path names the class or a subclass. Django reports import errors."""
     try:
         found = import_string(path) if isinstance(path, str) else path
     except ImportError:

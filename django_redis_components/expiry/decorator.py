@@ -13,9 +13,9 @@ from django_redis_components.core.decorators import function_name, is_async
 from django_redis_components.core.name_templates import NameTemplate
 from django_redis_components.core.protocol import arun, run
 from django_redis_components.core.units import Seconds, to_ms
-from django_redis_components.expiry.jitter import checked_spread
-from django_redis_components.expiry.options import Recipe, check_callable, eagerness_of, to_json
-from django_redis_components.expiry.single_flight import Flight
+from django_redis_components.expiry.jitter import check_spread
+from django_redis_components.expiry.options import CacheOptions, check_callable, parse_early, to_json
+from django_redis_components.expiry.single_flight import CachedCall
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
@@ -23,9 +23,9 @@ R = TypeVar("R")
 
 
 class CachedFunction(Protocol[P, R_co]):
-    """A function whose values are kept."""
+    """A function whose return values are cached."""
 
-    #: Remove the value of a call with these arguments; whether there was one. A method needs its object too.
+    #: Remove the value of these arguments; return whether there was one. For a method, pass its object first.
     forget: Callable[P, bool]
     #: The asyncio twin of `forget`.
     aforget: Callable[P, Awaitable[bool]]
@@ -36,65 +36,65 @@ class CachedFunction(Protocol[P, R_co]):
 def cached(
     key: str | Callable[..., str],
     timeout: Seconds,
-    early: bool | float = True,
     *,
+    early: bool | float = True,
     lease: Seconds = 10.0,
     spread: float = 0.1,
     dumps: Callable[[Any], str | bytes] = to_json,
     loads: Callable[[bytes], Any] = json.loads,
     using: str = "default",
 ) -> Callable[[Callable[P, R]], CachedFunction[P, R]]:
-    """Keep what a function, or a coroutine function, returns; among all processes one computes at a time.
+    """Cache what a function, or a coroutine function, returns; among all processes one caller computes at a time.
 
-    What a call returns is always what `loads` makes of what `dumps` made, also for the one who computed: a
-    tuple comes back as a list. None is a value like any other. An error is the caller's, and is not kept.
+    Every caller, including the one that computed, gets ``loads(dumps(value))``: a tuple becomes a list. None is a
+    value like any other. Exceptions are raised in the call that computed, and not cached.
 
     Args:
-        key: the name of the value; a template over the call's arguments (``"report:{customer.pk}"``); or a
-            function of them.
-        timeout: seconds that a value is used at most.
-        early: whether one caller computes the next value before the end of the last, the likelier the
-            longer it takes (XFetch); a number above 1 does it earlier, below 1 later.
-        lease: seconds that others wait for one who computes and may be dead. Nobody waits longer than
-            twice that; then it computes for itself.
-        spread: the share by which `timeout` may be shorter, drawn anew for each value (`jitter`).
-        dumps: makes text or bytes of a value; JSON unless you say otherwise.
-        loads: the way back, from bytes.
-        using: our connection alias.
+        key: the name of the value: a constant, a template over the call's arguments (``"report:{customer.pk}"``), or
+            a function of them.
+        timeout: maximum age of a value in seconds.
+        early: whether one caller recomputes a value before it expires; more likely the longer computing takes
+            (XFetch). A number above 1 recomputes earlier, below 1 later.
+        lease: seconds that callers wait for the computing caller, which may be dead. A caller that has waited twice
+            that long computes for itself.
+        spread: the share by which `timeout` may be shortened, drawn for each value (see `jitter`).
+        dumps: serializes a value to text or bytes; JSON by default.
+        loads: deserializes bytes.
+        using: connection alias.
 
     Raises:
-        TypeError, ValueError: an argument is not of its kind, or the template names an argument that the
-            function does not take. All this is told when the function is decorated.
+        TypeError, ValueError: an argument is not accepted, or the template names an argument that the function does
+            not take. Raised when the function is decorated.
     """
-    ttl_ms, lease_ms, eagerness = to_ms(timeout, "timeout"), to_ms(lease, "lease"), eagerness_of(early)
-    share = checked_spread(spread)
+    ttl_ms, lease_ms, eagerness = to_ms(timeout, "timeout"), to_ms(lease, "lease"), parse_early(early)
+    share = check_spread(spread)
     check_callable(dumps, "dumps")
     check_callable(loads, "loads")
 
     def decorate(func: Callable[P, R]) -> CachedFunction[P, R]:
         if inspect.isgeneratorfunction(func) or inspect.isasyncgenfunction(func):
-            raise TypeError(f"{function_name(func)}() is a generator: what it yields cannot be kept.")
-        named = NameTemplate(key, func, "cache key")
-        return _decorated(func, Recipe(func, named, ttl_ms, lease_ms, eagerness, dumps, loads, share, using))
+            raise TypeError(f"{function_name(func)}() is a generator function: what it yields cannot be cached.")
+        template = NameTemplate(key, func, "cache key")
+        return _wrap(func, CacheOptions(func, template, ttl_ms, lease_ms, eagerness, dumps, loads, share, using))
 
     return decorate
 
 
-def _decorated(func: Callable[P, R], recipe: Recipe) -> CachedFunction[P, R]:
+def _wrap(func: Callable[P, R], options: CacheOptions) -> CachedFunction[P, R]:
     @functools.wraps(func)
     def sync(*args: Any, **kwargs: Any) -> Any:
-        return recipe.loads(run(client(recipe.using), Flight(recipe, args, kwargs).fetch()))
+        return options.loads(run(client(options.using), CachedCall(options, args, kwargs).fetch()))
 
     @functools.wraps(func)
     async def asynchronous(*args: Any, **kwargs: Any) -> Any:
-        return recipe.loads(await arun(aclient(recipe.using), Flight(recipe, args, kwargs).fetch()))
+        return options.loads(await arun(aclient(options.using), CachedCall(options, args, kwargs).fetch()))
 
     def forget(*args: Any, **kwargs: Any) -> bool:
-        return bool(run(client(recipe.using), Flight(recipe, args, kwargs).forget()))
+        return bool(run(client(options.using), CachedCall(options, args, kwargs).forget()))
 
     async def aforget(*args: Any, **kwargs: Any) -> bool:
-        return bool(await arun(aclient(recipe.using), Flight(recipe, args, kwargs).forget()))
+        return bool(await arun(aclient(options.using), CachedCall(options, args, kwargs).forget()))
 
-    chosen: Any = asynchronous if is_async(func) else sync
-    chosen.forget, chosen.aforget = forget, aforget
-    return cast("CachedFunction[P, R]", chosen)
+    wrapper: Any = asynchronous if is_async(func) else sync
+    wrapper.forget, wrapper.aforget = forget, aforget
+    return cast("CachedFunction[P, R]", wrapper)

@@ -1,4 +1,4 @@
-"""Durations that differ a little, so that what was written together does not end together."""
+"""Jittered durations, so that values written together do not expire together."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from django_redis_components.core.units import Seconds, to_seconds
 
 
 def jitter(seconds: Seconds, spread: float = 0.1, *, key: str | None = None) -> float:
-    """A duration between ``seconds * (1 - spread)`` and ``seconds``, in seconds. Never longer than asked for.
+    """Return a random duration between ``seconds * (1 - spread)`` and ``seconds``, in seconds.
 
     Args:
-        seconds: the longest.
-        spread: the share by which it may be shorter, from 0 to below 1.
-        key: the same key always gets the same duration; None draws one.
+        seconds: the maximum.
+        spread: the share by which it may be shortened, from 0 to below 1.
+        key: the same key always gets the same duration; None draws a random one.
 
     Raises:
-        TypeError, ValueError: an argument is not of its kind.
+        TypeError, ValueError: an argument is not accepted.
     """
-    return shortened(to_seconds(seconds, "seconds"), checked_spread(spread), key)
+    return shorten(to_seconds(seconds, "seconds"), check_spread(spread), key)
 
 
-def shortened(seconds: float, spread: float, key: str | None = None) -> float:
-    """`jitter` of what was checked already."""
+def shorten(seconds: float, spread: float, key: str | None = None) -> float:
+    """Return the jittered duration; the arguments are checked already."""
     share = random.random() if key is None else int(digest(key)[:13], 16) / 16**13
     return seconds * (1 - spread * share)
 
 
-def checked_spread(spread: object) -> float:
-    """The spread, if it is one.
+def check_spread(spread: object) -> float:
+    """Return the spread if it is valid.
 
     Raises:
         TypeError: it is not a number.
-        ValueError: it is below 0, or 1 and above.
+        ValueError: it is below 0, or at least 1.
     """
     if not isinstance(spread, int | float) or isinstance(spread, bool):
         raise TypeError(f"spread={spread!r}: expected a number from 0 to below 1.")

@@ -1,4 +1,4 @@
-"""What `@cached` was told, checked; and how values become bytes."""
+"""The options of `@cached`, and serialization of values."""
 
 from __future__ import annotations
 
@@ -13,45 +13,46 @@ from django_redis_components.core.name_templates import NameTemplate
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Recipe:
-    """How the values of one function are computed and kept."""
+class CacheOptions:
+    """How the values of one function are computed and cached."""
 
     func: Callable[..., Any]
     name: NameTemplate
     ttl_ms: int
     lease_ms: int
-    #: 0 never computes early; above 1 earlier than what is best for a site that knows nothing more.
+    #: XFetch's beta. 0 never computes early; 1 is optimal without knowledge of the load; above 1 is earlier.
     eagerness: float
     dumps: Callable[[Any], str | bytes]
     loads: Callable[[bytes], Any]
     spread: float
     using: str
 
-    def body(self, value: Any) -> bytes:
-        """What is stored.
+    def serialize(self, value: Any) -> bytes:
+        """Return the serialized value.
 
         Raises:
-            TypeError: `dumps` does not accept the value, or made no text of it, or text that is not UTF-8.
+            TypeError: `dumps` does not accept the value, or does not return bytes or text that UTF-8 can encode.
         """
         try:
             body = self.dumps(value)
             encoded = body.encode() if isinstance(body, str) else body
         except (TypeError, ValueError) as exc:  # UnicodeEncodeError is a ValueError
             raise TypeError(
-                f"{function_name(self.func)}() returned what cannot be stored: {exc}. Give @cached dumps= and loads=."
+                f"{function_name(self.func)}() returned a value that cannot be stored: {exc}. "
+                "Pass dumps= and loads= to @cached."
             ) from exc
         if not isinstance(encoded, bytes):
-            raise TypeError(f"dumps={self.dumps!r} made {type(body).__name__}: expected str or bytes.")
+            raise TypeError(f"dumps={self.dumps!r} returned {type(body).__name__}: expected str or bytes.")
         return encoded
 
 
 def to_json(value: Any) -> str:
-    """JSON without what other readers could not read."""
+    """Return standard JSON: NaN and Infinity are rejected."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-def eagerness_of(early: object) -> float:
-    """The factor of XFetch.
+def parse_early(early: object) -> float:
+    """Return the factor of XFetch.
 
     Raises:
         TypeError: neither a bool nor a number.
@@ -67,10 +68,10 @@ def eagerness_of(early: object) -> float:
 
 
 def check_callable(value: object, what: str) -> None:
-    """Refuse what cannot be called.
+    """Raise unless the value is a synchronous callable.
 
     Raises:
-        TypeError: it cannot be called, or is a coroutine function.
+        TypeError: it is not callable, or is a coroutine function.
     """
     if not callable(value):
         raise TypeError(f"{what}={value!r}: expected a callable.")

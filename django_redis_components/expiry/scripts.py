@@ -1,4 +1,4 @@
-"""The scripts of this room; what each does, and its keys, stand at the head of its file in ``lua/``."""
+"""The scripts of expiry. The header of each file in ``lua/`` documents its keys, arguments and replies."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from enum import IntEnum
 from django_redis_components.core.scripts import LuaScript
 
 
-class Found(IntEnum):
-    """The first part of the reply of FETCH."""
+class FetchResult(IntEnum):
+    """The first item of the reply of FETCH."""
 
     WAIT = 0
     HIT = 1
@@ -16,13 +16,13 @@ class Found(IntEnum):
     MISS = 3
 
 
-#: Read, or be the one who computes, or wait.
-FETCH = LuaScript("expiry", "fetch", keys=("value", "flight"), args=("token", "lease_ms", "eagerness"), idempotent=True)
-#: Keep what was computed. Repeated after a lost reply it is refused, and nothing is changed.
+#: Read the value, or take the lease to compute it, or register as a waiter.
+FETCH = LuaScript("expiry", "fetch", keys=("value", "lease"), args=("token", "lease_ms", "eagerness"), idempotent=True)
+#: Store a computed value. A repetition after a lost reply changes nothing.
 STORE = LuaScript(
-    "expiry", "store", keys=("value", "flight"), args=("token", "body", "ttl_ms", "delta_ms"), idempotent=True
+    "expiry", "store", keys=("value", "lease"), args=("token", "body", "ttl_ms", "compute_ms"), idempotent=True
 )
-#: Let another compute.
-ABANDON = LuaScript("expiry", "abandon", keys=("flight",), args=("token", "void_ms"), idempotent=True)
+#: Release the lease without a value.
+ABANDON = LuaScript("expiry", "abandon", keys=("lease",), args=("token", "cancel_ms"), idempotent=True)
 #: Remove a value.
-FORGET = LuaScript("expiry", "forget", keys=("value", "flight"), idempotent=True)
+FORGET = LuaScript("expiry", "forget", keys=("value", "lease"), idempotent=True)

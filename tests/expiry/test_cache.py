@@ -1,4 +1,4 @@
-"""`JitteredRedisCache`: Django's cache, whose timeouts differ a little."""
+"""`JitteredRedisCache`: Django's cache with jittered timeouts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def configure(settings: Any, url: str, prefix: str = "", **options: Any) -> None
 
 
 def spread_of(cache: Any, keys: Any) -> tuple[float, float]:
-    """The shortest and the longest time to live, in seconds."""
+    """Return the minimum and maximum TTL in seconds."""
     ttls = [cache.pttl(key) / 1_000 for key in keys]
     return min(ttls), max(ttls)
 
@@ -42,35 +42,35 @@ def assert_spread(cache: Any, keys: Any, longest: float) -> None:
 KEYS = [f"k{number}" for number in range(60)]
 
 
-def test_set(cache: Any) -> None:
+def test_set_jitters_the_timeout(cache: Any) -> None:
     for key in KEYS:
         assert cache.set(key, 1, 1_000)
 
     assert_spread(cache, KEYS, 1_000)
 
 
-def test_the_default_timeout(cache: Any) -> None:
+def test_default_timeout_is_jittered(cache: Any) -> None:
     for key in KEYS:
         cache.set(key, 1)
 
     assert_spread(cache, KEYS, 1_000)
 
 
-def test_add(cache: Any) -> None:
+def test_add_jitters_the_timeout(cache: Any) -> None:
     assert all(cache.add(key, 1, timeout=1_000) for key in KEYS)
     assert not cache.add("k1", 2)
 
     assert_spread(cache, KEYS, 1_000)
 
 
-def test_set_many_gives_each_key_its_own(cache: Any) -> None:
+def test_set_many_jitters_each_key_separately(cache: Any) -> None:
     assert cache.set_many(dict.fromkeys(KEYS, 1), 1_000) == []
 
     assert_spread(cache, KEYS, 1_000)
     assert cache.get_many(KEYS) == dict.fromkeys(KEYS, 1)
 
 
-def test_touch(cache: Any) -> None:
+def test_touch_jitters_the_timeout(cache: Any) -> None:
     cache.set_many(dict.fromkeys(KEYS, 1), 10)
 
     assert all(cache.touch(key, 1_000) for key in KEYS)
@@ -78,13 +78,13 @@ def test_touch(cache: Any) -> None:
     assert_spread(cache, KEYS, 1_000)
 
 
-def test_get_or_set(cache: Any) -> None:
+def test_get_or_set_jitters_the_timeout(cache: Any) -> None:
     assert [cache.get_or_set(key, lambda: 7, 1_000) for key in KEYS] == [7] * 60
 
     assert_spread(cache, KEYS, 1_000)
 
 
-def test_the_asyncio_twins(cache: Any) -> None:
+def test_async_twins_jitter_the_timeout(cache: Any) -> None:
     async def act() -> None:
         for key in KEYS[:20]:
             await cache.aset(key, 1, 1_000)
@@ -102,7 +102,7 @@ def test_the_asyncio_twins(cache: Any) -> None:
 
 
 @pytest.mark.parametrize("timeout", [0, -1])
-def test_zero_and_below_still_mean_not_at_all(cache: Any, timeout: int) -> None:
+def test_timeout_of_zero_or_less_expires_at_once(cache: Any, timeout: int) -> None:
     cache.set("k", 1)
 
     cache.set("k", 2, timeout)
@@ -111,7 +111,7 @@ def test_zero_and_below_still_mean_not_at_all(cache: Any, timeout: int) -> None:
     assert cache.get("k") is cache.get("j") is None
 
 
-def test_none_still_means_for_ever(cache: Any) -> None:
+def test_timeout_of_none_never_expires(cache: Any) -> None:
     cache.set("k", 1, None)
     cache.set_many({"j": 1}, None)
     cache.set("t", 1, 100)
@@ -120,27 +120,27 @@ def test_none_still_means_for_ever(cache: Any) -> None:
     assert [cache.ttl(key) for key in ("k", "j", "t")] == [None, None, None]
 
 
-def test_a_timeout_of_a_hundred_years_is_djangos_business(cache: Any) -> None:
+def test_timeout_of_a_hundred_years_is_accepted(cache: Any) -> None:
     cache.set("k", 1, 100 * 365 * 86_400)
 
     assert cache.ttl("k") > 49 * 365 * 86_400
 
 
-def test_values_are_json_unless_the_site_says_otherwise(cache: Any, redis_server: Store) -> None:
+def test_values_are_json_by_default(cache: Any, redis_server: Store) -> None:
     cache.set("k", {"a": [1, "ü"]})
 
     assert cache.get("k") == {"a": [1, "ü"]}
     assert redis_server.raw.get(cache.make_key("k")) == b'{"a": [1, "\\u00fc"]}'
 
 
-def test_a_server_that_is_away_is_ignored_where_the_site_says_so(settings: Any) -> None:
+def test_unavailable_server_is_ignored_with_ignore_exceptions(settings: Any) -> None:
     configure(settings, "redis://127.0.0.1:1/0", IGNORE_EXCEPTIONS=True)
 
     assert caches["jittered"].set_many({"a": 1}) is None
     assert caches["jittered"].set("a", 1) is None
 
 
-def test_many_servers_are_written_to_one_by_one(redis_server: Store, settings: Any) -> None:
+def test_set_many_works_with_several_servers(redis_server: Store, settings: Any) -> None:
     configure(settings, redis_server.url, redis_server.prefix, CLIENT_CLASS="django_redis.client.ShardClient")
     settings.CACHES["jittered"]["LOCATION"] = [redis_server.url, redis_server.url]
 
@@ -150,7 +150,7 @@ def test_many_servers_are_written_to_one_by_one(redis_server: Store, settings: A
 
 
 @pytest.mark.parametrize("spread", [1, -0.1, "much"])
-def test_a_wrong_spread_is_named(settings: Any, spread: Any) -> None:
+def test_invalid_spread_raises(settings: Any, spread: Any) -> None:
     configure(settings, "redis://127.0.0.1:1/0", SPREAD=spread)
 
     with pytest.raises(ConfigurationError) as raised:
@@ -158,19 +158,19 @@ def test_a_wrong_spread_is_named(settings: Any, spread: Any) -> None:
     assert str(raised.value) == f'CACHES, OPTIONS["SPREAD"]: spread={spread!r}: expected a number from 0 to below 1.'
 
 
-def test_a_pickle_serializer_is_a_check_error(redis_server: Store, settings: Any) -> None:
+def test_check_reports_a_pickle_serializer(redis_server: Store, settings: Any) -> None:
     serializer = "django_redis.serializers.pickle.PickleSerializer"
     configure(settings, redis_server.url, SERIALIZER=serializer)
 
     (found,) = [message for message in run_checks() if message.id == "drc.E060"]
     assert found.msg == (
-        f'CACHES["jittered"]["OPTIONS"]["SERIALIZER"] = {serializer!r} unpickles what stands in Redis: '
-        "whoever can write there can run code here."
+        f'CACHES["jittered"]["OPTIONS"]["SERIALIZER"] = {serializer!r} unpickles values from Redis: '
+        "any client that can write to Redis can run code in this process."
     )
-    assert found.hint == "Leave it out, which means django_redis.serializers.json.JSONSerializer."
+    assert found.hint == "Remove it to use django_redis.serializers.json.JSONSerializer."
 
 
-def test_what_cannot_be_imported_is_left_to_django(redis_server: Store, settings: Any) -> None:
+def test_check_ignores_a_serializer_that_cannot_be_imported(redis_server: Store, settings: Any) -> None:
     configure(settings, redis_server.url, SERIALIZER="nowhere.Serializer")
 
     assert [message for message in run_checks() if message.id == "drc.E060"] == []

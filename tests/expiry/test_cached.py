@@ -1,4 +1,4 @@
-"""`@cached`: what is kept, for whom, and for how long."""
+"""`@cached`: values, arguments and expiry."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from asgiref.sync import sync_to_async
 
 from django_redis_components.expiry import cached
 from django_redis_components.expiry.scripts import FETCH, STORE
-from tests.expiry.reports import doomed
+from tests.expiry.cached_functions import doomed
 from tests.support import Proxy, Store, eventually, run_async, run_together
 from tests.support.processes import Children
 
@@ -31,11 +31,11 @@ def counting(key: str = "n:{n}", timeout: float = 60, **options: Any) -> tuple[A
 
 
 def waiters(store: Store, name: str) -> int:
-    """How many wait for who computes."""
-    return int(store.raw.hget(f"{store.prefix}:expiry:{{{name}}}:flight", "waiters") or 0)
+    """Return the number of waiters of a lease."""
+    return int(store.raw.hget(f"{store.prefix}:expiry:{{{name}}}:lease", "waiters") or 0)
 
 
-def test_a_value_is_computed_once_and_kept_for_its_arguments(store: Store) -> None:
+def test_value_is_computed_once_for_its_arguments(store: Store) -> None:
     squared, calls = counting()
 
     assert [squared(3), squared(n=3), squared(4), squared(3)] == [9, 9, 16, 9]
@@ -43,7 +43,7 @@ def test_a_value_is_computed_once_and_kept_for_its_arguments(store: Store) -> No
     assert calls == [3, 4]
 
 
-def test_200_threads_at_once_compute_once(store: Store) -> None:
+def test_200_concurrent_threads_compute_once(store: Store) -> None:
     calls = []
 
     @cached("slow", 60)
@@ -57,7 +57,7 @@ def test_200_threads_at_once_compute_once(store: Store) -> None:
 
 
 def test_200_threads_in_four_processes_compute_once(redis_server: Store, children: Children) -> None:
-    started = [children.call("tests.expiry.reports:ask_together", 50, 2026) for _ in range(4)]
+    started = [children.call("tests.expiry.cached_functions:call_concurrently", 50, 2026) for _ in range(4)]
 
     answers = [child.result(60) for child in started]
 
@@ -65,7 +65,7 @@ def test_200_threads_in_four_processes_compute_once(redis_server: Store, childre
     assert redis_server.raw.get(f"{redis_server.prefix}:count:computed") == b"1"
 
 
-def test_200_tasks_at_once_compute_once(store: Store) -> None:
+def test_200_concurrent_tasks_compute_once(store: Store) -> None:
     calls = []
 
     @cached("slow", 60)
@@ -82,23 +82,23 @@ def test_200_tasks_at_once_compute_once(store: Store) -> None:
     assert len(calls) == 1
 
 
-def test_who_computes_and_dies_holds_the_others_up_for_its_lease_only(redis_server: Store, children: Children) -> None:
-    child = children.call("tests.expiry.reports:doomed")
+def test_waiters_wait_for_a_dead_caller_only_until_its_lease_expires(redis_server: Store, children: Children) -> None:
+    child = children.call("tests.expiry.cached_functions:doomed")
     assert child.wait() == -9
-    flight = f"{redis_server.prefix}:expiry:{{doomed}}:flight"
-    assert redis_server.raw.exists(flight)
+    lease = f"{redis_server.prefix}:expiry:{{doomed}}:lease"
+    assert redis_server.raw.exists(lease)
 
     assert doomed() == "computed by the next"
 
-    assert not redis_server.raw.exists(flight)
+    assert not redis_server.raw.exists(lease)
     assert doomed() == "computed by the next"
     assert redis_server.raw.get(f"{redis_server.prefix}:count:doomed") == b"2"
 
 
-def test_nobody_waits_longer_than_two_leases(redis_server: Store) -> None:
-    """Each who took it on died: the caller computes for itself, and takes nothing from who computes by then."""
+def test_no_caller_waits_longer_than_two_leases(redis_server: Store) -> None:
+    """Every holder died: the caller computes for itself, and does not take the lease of another holder."""
     squared, calls = counting("stuck", lease=0.1, early=False)
-    stuck = f"{redis_server.prefix}:expiry:{{stuck}}:flight"
+    stuck = f"{redis_server.prefix}:expiry:{{stuck}}:lease"
     redis_server.raw.hset(stuck, mapping={"token": "dead", "until_ms": 2**52})
 
     assert squared(3) == 9
@@ -107,7 +107,7 @@ def test_nobody_waits_longer_than_two_leases(redis_server: Store) -> None:
     assert redis_server.raw.hget(stuck, "token") == b"dead"
 
 
-def test_an_error_is_the_callers_and_is_not_kept(store: Store) -> None:
+def test_exception_is_raised_in_the_computing_call_and_not_cached(store: Store) -> None:
     calls = []
 
     @cached("fails", 60)
@@ -125,7 +125,7 @@ def test_an_error_is_the_callers_and_is_not_kept(store: Store) -> None:
 
 
 @pytest.mark.contract
-def test_who_waits_for_one_who_fails_computes_next(store: Store) -> None:
+def test_waiter_computes_next_after_a_failure(store: Store) -> None:
     calls = []
 
     @cached("fails", 60)
@@ -146,7 +146,7 @@ def test_who_waits_for_one_who_fails_computes_next(store: Store) -> None:
     assert len(calls) == 2
 
 
-def test_none_is_a_value(store: Store) -> None:
+def test_none_is_cached(store: Store) -> None:
     calls: list[int] = []
 
     @cached("nothing", 60)
@@ -157,7 +157,7 @@ def test_none_is_a_value(store: Store) -> None:
     assert len(calls) == 1
 
 
-def test_what_comes_back_is_the_same_for_who_computed_and_who_read(redis_server: Store) -> None:
+def test_computing_caller_and_reader_get_the_same_value(redis_server: Store) -> None:
     @cached("pair", 60)
     def pair() -> Any:
         return {"ü": (1, None, True)}
@@ -165,7 +165,7 @@ def test_what_comes_back_is_the_same_for_who_computed_and_who_read(redis_server:
     assert pair() == pair() == {"ü": [1, None, True]}
 
 
-def test_bytes_are_left_as_they_are(store: Store) -> None:
+def test_bytes_are_stored_unchanged(store: Store) -> None:
     @cached("raw", 60, dumps=bytes, loads=bytes)
     def raw() -> bytes:
         return bytes(range(256))
@@ -173,7 +173,7 @@ def test_bytes_are_left_as_they_are(store: Store) -> None:
     assert raw() == raw() == bytes(range(256))
 
 
-def test_a_way_of_ones_own_to_bytes_and_back(redis_server: Store) -> None:
+def test_custom_dumps_and_loads_are_used(redis_server: Store) -> None:
     @cached("coded", 60, dumps=base64.b64encode, loads=base64.b64decode)
     def coded() -> bytes:
         return b"\x00\xff"
@@ -182,30 +182,30 @@ def test_a_way_of_ones_own_to_bytes_and_back(redis_server: Store) -> None:
     assert redis_server.raw.hget(f"{redis_server.prefix}:expiry:{{coded}}", "body") == b"AP8="
 
 
-def test_a_value_ends(store: Store) -> None:
+def test_value_expires(store: Store) -> None:
     squared, calls = counting(timeout=0.05, early=False)
     squared(3)
 
     eventually(lambda: squared(3) and len(calls) == 2)
 
 
-def test_its_keys_have_a_time_to_live(store: Store) -> None:
+def test_keys_have_a_ttl(store: Store) -> None:
     squared, _ = counting("n", 60, lease=2)
-    flights = []
+    leases = []
 
     @cached("other", 60, lease=2)
     def other() -> None:
-        flights.append(store.raw.pttl(f"{store.prefix}:expiry:{{other}}:flight"))
+        leases.append(store.raw.pttl(f"{store.prefix}:expiry:{{other}}:lease"))
 
     squared(3)
     other()
 
     assert 45_000 < store.raw.pttl(f"{store.prefix}:expiry:{{n}}") <= 60_000
-    assert 10_000 < flights[0] <= 20_000
+    assert 10_000 < leases[0] <= 20_000
     assert sorted(store.keys()) == sorted(f"{store.prefix}:expiry:{{{name}}}".encode() for name in ("n", "other"))
 
 
-def test_values_that_are_kept_together_do_not_end_together(redis_server: Store) -> None:
+def test_values_stored_together_do_not_expire_together(redis_server: Store) -> None:
     spread, _ = counting("spread:{n}", 1_000, spread=0.5)
     exact, _ = counting("exact:{n}", 1_000, spread=0)
     for n in range(60):
@@ -233,20 +233,20 @@ def test_forget_removes_the_value_of_these_arguments(store: Store) -> None:
 
 
 @pytest.mark.contract
-def test_what_is_computed_of_older_data_is_not_kept_after_forget(store: Store) -> None:
+def test_value_computed_before_forget_is_not_stored(store: Store) -> None:
     versions = iter(("old", "new"))
 
     @cached("page", 60)
     def page() -> str:
         version = next(versions)
         if version == "old":
-            page.forget()  # somebody saves, while this is rendered
+            page.forget()  # the data is saved during the rendering
         return version
 
     assert [page(), page(), page()] == ["old", "new", "new"]
 
 
-def test_the_twin_of_forget(redis_server: Store) -> None:
+def test_aforget_removes_the_value(redis_server: Store) -> None:
     @cached("twin:{n}", 60)
     async def twin(n: int) -> int:
         return n
@@ -257,7 +257,7 @@ def test_the_twin_of_forget(redis_server: Store) -> None:
     assert run_async(act) == [5, 5, True, False]
 
 
-def test_a_cancelled_task_lets_the_next_one_compute_at_once(redis_server: Store) -> None:
+def test_waiter_computes_at_once_after_a_cancellation(redis_server: Store) -> None:
     begun: list[int] = []
     is_computing = asyncio.Event()
 
@@ -275,13 +275,13 @@ def test_a_cancelled_task_lets_the_next_one_compute_at_once(redis_server: Store)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert not redis_server.raw.exists(f"{redis_server.prefix}:expiry:{{slow}}:flight")
+        assert not redis_server.raw.exists(f"{redis_server.prefix}:expiry:{{slow}}:lease")
         return await slow()
 
     assert run_async(act) == 7
 
 
-def test_methods_have_their_objects_in_the_key(redis_server: Store) -> None:
+def test_key_template_of_a_method_includes_its_object(redis_server: Store) -> None:
     class Customer:
         def __init__(self, pk: int) -> None:
             self.pk = pk
@@ -294,7 +294,7 @@ def test_methods_have_their_objects_in_the_key(redis_server: Store) -> None:
     assert Customer.total.forget(Customer(2), 10)
 
 
-def test_one_caller_computes_early_and_the_others_do_not_wait(store: Store) -> None:
+def test_one_caller_recomputes_early_while_others_use_the_old_value(store: Store) -> None:
     """Eagerness beyond all measure: every reader finds the value due, and one of them renews it."""
     calls = []
     gate = threading.Event()
@@ -317,7 +317,7 @@ def test_one_caller_computes_early_and_the_others_do_not_wait(store: Store) -> N
     assert len(calls) == 2
 
 
-def test_without_early_nobody_computes_before_the_end(store: Store) -> None:
+def test_value_is_not_recomputed_early_without_early(store: Store) -> None:
     squared, calls = counting(early=False)
 
     for _ in range(50):
@@ -325,24 +325,24 @@ def test_without_early_nobody_computes_before_the_end(store: Store) -> None:
     assert calls == [3]
 
 
-def test_the_likelihood_of_an_early_computation_is_that_of_xfetch(redis_server: Store) -> None:
+def test_probability_of_early_recomputation_follows_xfetch(redis_server: Store) -> None:
     """Ten seconds before the end, of a value that took ten: e to the power of -1, by the number that is drawn."""
     time_s, time_us = redis_server.raw.time()
     now_ms = time_s * 1_000 + time_us // 1_000
-    value, flight = (f"{redis_server.prefix}:{{x}}:{part}" for part in ("value", "flight"))
-    redis_server.raw.hset(value, mapping={"body": "1", "delta_ms": 100_000, "until_ms": now_ms + 100_000})
+    value, lease = (f"{redis_server.prefix}:{{x}}:{part}" for part in ("value", "lease"))
+    redis_server.raw.hset(value, mapping={"body": "1", "compute_ms": 100_000, "until_ms": now_ms + 100_000})
 
     def state(eagerness: float) -> int:
         from django_redis_components.core.client import connections
 
-        redis_server.raw.delete(flight)
-        call = FETCH(value=value, flight=flight, token="t", lease_ms=1_000, eagerness=str(eagerness))
+        redis_server.raw.delete(lease)
+        call = FETCH(value=value, lease=lease, token="t", lease_ms=1_000, eagerness=str(eagerness))
         return int(connections.client().execute(call)[0])
 
     assert [state(0.2), state(0.5), state(1.1)] == [1, 1, 2]
 
 
-def test_when_the_early_computation_fails_the_good_value_is_used_and_the_failure_logged(
+def test_failed_early_recomputation_returns_the_valid_value_and_logs(
     redis_server: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     calls = []
@@ -358,12 +358,12 @@ def test_when_the_early_computation_fails_the_good_value_is_used_and_the_failure
         assert [fragile(), fragile()] == ["good", "good"]
 
     assert len(calls) == 2
-    assert "Computing 'fragile' early failed; the value that is still good is used." in caplog.text
+    assert "Cannot recompute 'fragile' early; using the value that is still valid." in caplog.text
     assert "the source is away" in caplog.text
 
 
-@pytest.mark.parametrize("part", [b"t:lost", b"flight"], ids=["any", "flight"])
-def test_a_lost_reply_changes_nothing(proxy: Proxy, redis_server: Store, part: bytes) -> None:
+@pytest.mark.parametrize("part", [b"t:lost", b"lease"], ids=["any", "lease"])
+def test_call_succeeds_when_a_reply_is_lost(proxy: Proxy, redis_server: Store, part: bytes) -> None:
     squared, calls = counting("lost", using="proxied")
     proxy.drop_next_reply(b"lost", times=3)
 
@@ -373,7 +373,7 @@ def test_a_lost_reply_changes_nothing(proxy: Proxy, redis_server: Store, part: b
     assert calls == [3]
 
 
-def test_a_value_that_cannot_be_stored_is_returned_all_the_same(
+def test_value_that_cannot_be_stored_is_returned(
     proxy: Proxy, redis_server: Store, settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     @cached("away", 60, using="proxied")
@@ -385,10 +385,12 @@ def test_a_value_that_cannot_be_stored_is_returned_all_the_same(
     with caplog.at_level(logging.WARNING, "django_redis_components.expiry"):
         assert away() == 7
 
-    assert "The value of 'away' was computed, and could not be stored: " in caplog.text
+    assert "The value of 'away' was computed but cannot be stored: " in caplog.text
 
 
-def test_an_error_while_the_server_is_away_is_the_functions(proxy: Proxy, caplog: pytest.LogCaptureFixture) -> None:
+def test_exception_of_the_function_is_raised_while_redis_is_down(
+    proxy: Proxy, caplog: pytest.LogCaptureFixture
+) -> None:
     @cached("away", 60, using="proxied")
     def away() -> int:
         proxy.stop_accepting()
@@ -398,10 +400,10 @@ def test_an_error_while_the_server_is_away_is_the_functions(proxy: Proxy, caplog
     with caplog.at_level(logging.WARNING, "django_redis_components.expiry"), pytest.raises(LookupError):
         away()
 
-    assert "Others wait for 'away' until the lease ends: " in caplog.text
+    assert "Waiters for 'away' wait until the lease expires: " in caplog.text
 
 
-def test_scripts_that_the_server_has_forgotten_are_sent_again(store: Store) -> None:
+def test_flushed_scripts_are_loaded_again(store: Store) -> None:
     squared, calls = counting()
     for n in range(3):
         store.raw.script_flush()
@@ -413,7 +415,7 @@ def test_scripts_that_the_server_has_forgotten_are_sent_again(store: Store) -> N
     assert STORE.idempotent
 
 
-def test_scripts_that_are_forgotten_while_a_value_is_computed_are_sent_again(store: Store) -> None:
+def test_scripts_flushed_during_a_computation_are_loaded_again(store: Store) -> None:
     calls: list[int] = []
 
     @cached("fragile", 60)
@@ -432,7 +434,7 @@ def test_scripts_that_are_forgotten_while_a_value_is_computed_are_sent_again(sto
     assert fragile() == 3
 
 
-def test_a_value_without_json_is_named(redis_server: Store) -> None:
+def test_value_without_json_representation_raises(redis_server: Store) -> None:
     @cached("thing", 60)
     def thing() -> object:
         return {1, 2}
@@ -440,18 +442,18 @@ def test_a_value_without_json_is_named(redis_server: Store) -> None:
     with pytest.raises(TypeError) as raised:
         thing()
     assert str(raised.value) == (
-        "test_a_value_without_json_is_named.<locals>.thing() returned what cannot be stored: Object of type set is "
-        "not JSON serializable. Give @cached dumps= and loads=."
+        "test_value_without_json_representation_raises.<locals>.thing() returned a value that cannot be stored: "
+        "Object of type set is not JSON serializable. Pass dumps= and loads= to @cached."
     )
     assert redis_server.keys() == []
 
 
-def test_dumps_must_make_text_or_bytes(redis_server: Store) -> None:
+def test_dumps_must_return_text_or_bytes(redis_server: Store) -> None:
     @cached("thing", 60, dumps=len, loads=bytes)
     def thing() -> str:
         return "abc"
 
-    with pytest.raises(TypeError, match=r"^dumps=<built-in function len> made int: expected str or bytes\.$"):
+    with pytest.raises(TypeError, match=r"^dumps=<built-in function len> returned int: expected str or bytes\.$"):
         thing()
 
 
@@ -461,8 +463,6 @@ def test_dumps_must_make_text_or_bytes(redis_server: Store) -> None:
         (("k", 0), ValueError, "timeout=0: expected a number of seconds above 0, or a timedelta."),
         (("k", -5), ValueError, "timeout=-5: expected a number of seconds above 0, or a timedelta."),
         (("k", None), TypeError, "timeout=None: expected a number of seconds above 0, or a timedelta."),
-        (("k", 60, "yes"), TypeError, "early='yes': expected True, False or a number above 0."),
-        (("k", 60, 0), ValueError, "early=0: expected True, False or a number above 0."),
         ((7, 60), TypeError, "cache key 7: expected a string, a template or a callable."),
         (
             ("k:{m}", 60),
@@ -472,9 +472,7 @@ def test_dumps_must_make_text_or_bytes(redis_server: Store) -> None:
         (("", 60), ValueError, "cache key is empty: expected 1 to 200 bytes of text."),
     ],
 )
-def test_a_wrong_argument_is_named_when_the_function_is_decorated(
-    arguments: Any, error: type[Exception], message: str
-) -> None:
+def test_invalid_argument_raises_at_decoration(arguments: Any, error: type[Exception], message: str) -> None:
     def func(n: int) -> int:
         return n
 
@@ -488,27 +486,29 @@ def test_a_wrong_argument_is_named_when_the_function_is_decorated(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"early": "yes"}, "early='yes': expected True, False or a number above 0."),
+        ({"early": 0}, "early=0: expected True, False or a number above 0."),
         ({"spread": 1}, "spread=1: expected a number from 0 to below 1."),
         ({"lease": 0}, "lease=0: expected a number of seconds above 0, or a timedelta."),
         ({"dumps": None}, "dumps=None: expected a callable."),
         ({"loads": "json"}, "loads='json': expected a callable."),
     ],
 )
-def test_a_wrong_option_is_named(options: Any, message: str) -> None:
+def test_invalid_option_raises(options: Any, message: str) -> None:
     with pytest.raises((TypeError, ValueError)) as raised:
         cached("k", 60, **options)
     assert str(raised.value) == message
 
 
-def test_a_generator_is_refused() -> None:
+def test_generator_function_raises() -> None:
     def numbers() -> Any:
         yield 1
 
-    with pytest.raises(TypeError, match=r"numbers\(\) is a generator: what it yields cannot be kept\.$"):
+    with pytest.raises(TypeError, match=r"numbers\(\) is a generator function: what it yields cannot be cached\.$"):
         cached("k", 60)(numbers)
 
 
-def test_a_key_that_is_no_name_is_refused_in_the_call(redis_server: Store) -> None:
+def test_invalid_key_raises_in_the_call(redis_server: Store) -> None:
     @cached("k:{text}", 60)
     def func(text: str) -> str:
         return text
@@ -522,20 +522,20 @@ class Report:
         return 7
 
 
-def test_what_must_be_awaited_is_awaited_whatever_its_kind(redis_server: Store) -> None:
+def test_every_kind_of_coroutine_function_is_awaited(redis_server: Store) -> None:
     threaded = cached("threaded", 60)(sync_to_async(lambda: 5))
     called = cached("called", 60)(Report())
 
     assert [run_async(function) for function in (threaded, threaded, called)] == [5, 5, 7]
 
 
-def test_a_function_that_returns_what_must_be_awaited_is_named(redis_server: Store) -> None:
+def test_function_that_returns_an_awaitable_raises(redis_server: Store) -> None:
     report = Report()
 
     def later() -> Any:
         return report()
 
-    with pytest.raises(TypeError, match=r"later\(\) must be awaited: what it returns cannot be kept"):
+    with pytest.raises(TypeError, match=r"later\(\) must be awaited: an awaitable cannot be cached"):
         cached("later", 60)(later)()
 
     assert waiters(redis_server, "later") == 0

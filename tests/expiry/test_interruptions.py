@@ -1,4 +1,4 @@
-"""A call of a cached function that ends without a value leaves nothing that others wait for."""
+"""A call of a cached function that ends without a value leaves no lease behind."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from tests.support import Proxy, Store, run_async, run_together
 PACKAGE = str(Path(django_redis_components.__file__).parent)
 
 
-def flights(store: Store) -> list[bytes]:
-    """The calls that others would wait for."""
+def leases(store: Store) -> list[bytes]:
+    """Return the keys of leases, which other callers would wait for."""
     keys = store.keys()
-    return [key for key in keys if key.endswith(b":flight")]
+    return [key for key in keys if key.endswith(b":lease")]
 
 
 class InterruptAt:
@@ -58,7 +58,7 @@ class InterruptAt:
         return self._trace
 
 
-def test_keyboard_interrupt_at_any_instruction_leaves_no_flight(redis_server: Store) -> None:
+def test_keyboard_interrupt_at_any_instruction_leaves_no_lease(redis_server: Store) -> None:
     @cached("interrupted:{n}", 60, early=False)
     def value(n: int) -> int:
         return n
@@ -72,7 +72,7 @@ def test_keyboard_interrupt_at_any_instruction_leaves_no_flight(redis_server: St
                     value(n)
                 except KeyboardInterrupt:
                     assert interrupt.was_raised
-            assert flights(redis_server) == [], f"interrupted at instruction {n}: {interrupt.where}"
+            assert leases(redis_server) == [], f"interrupted at instruction {n}: {interrupt.where}"
             redis_server.raw.delete(f"{redis_server.prefix}:expiry:{{interrupted:{n}}}")
             if not interrupt.was_raised:
                 break
@@ -85,7 +85,7 @@ def test_keyboard_interrupt_at_any_instruction_leaves_no_flight(redis_server: St
 
 
 @pytest.mark.parametrize("early", [False, 1e9], ids=["missing", "early"])
-def test_cancellation_at_any_time_leaves_no_flight(redis_server: Store, early: float | bool) -> None:
+def test_cancellation_at_any_time_leaves_no_lease(redis_server: Store, early: float | bool) -> None:
     @cached("cancelled:{n}", 60, early=early)
     async def value(n: int) -> int:
         await asyncio.sleep(0)
@@ -101,27 +101,27 @@ def test_cancellation_at_any_time_leaves_no_flight(redis_server: Store, early: f
             was_late = task.done()
             task.cancel()
             await asyncio.wait([task])
-            assert flights(redis_server) == [], f"cancelled after {steps} steps"
+            assert leases(redis_server) == [], f"cancelled after {steps} steps"
             if was_late and steps > 50:
                 return
 
     run_async(cancel_at_each_step)
 
 
-def test_fetch_that_arrives_after_its_caller_gave_up_takes_nothing(store: Store) -> None:
-    value, flight = (f"{store.prefix}:expiry:{{late}}{part}" for part in ("", ":flight"))
+def test_fetch_after_its_cancellation_takes_no_lease(store: Store) -> None:
+    value, lease = (f"{store.prefix}:expiry:{{late}}{part}" for part in ("", ":lease"))
     client = connections.client()
 
-    assert client.execute(ABANDON(flight=flight, token="t", void_ms=5_000)) == 0
-    reply = client.execute(FETCH(value=value, flight=flight, token="t", lease_ms=1_000, eagerness=""))
+    assert client.execute(ABANDON(lease=lease, token="t", cancel_ms=5_000)) == 0
+    reply = client.execute(FETCH(value=value, lease=lease, token="t", lease_ms=1_000, eagerness=""))
 
     assert reply == [0, b"", 0]
-    assert flights(store) == []
-    assert 0 < store.raw.pttl(f"{flight}:void:t") <= 5_000
-    assert client.execute(FETCH(value=value, flight=flight, token="u", lease_ms=1_000, eagerness=""))[0] == 3
+    assert leases(store) == []
+    assert 0 < store.raw.pttl(f"{lease}:cancelled:t") <= 5_000
+    assert client.execute(FETCH(value=value, lease=lease, token="u", lease_ms=1_000, eagerness=""))[0] == 3
 
 
-def test_interruption_while_the_fetch_hangs_leaves_no_flight(proxy: Proxy, redis_server: Store) -> None:
+def test_interruption_during_fetch_leaves_no_lease(proxy: Proxy, redis_server: Store) -> None:
     @cached("hanging", 60, using="proxied")
     async def value() -> int:
         return 7
@@ -136,10 +136,10 @@ def test_interruption_while_the_fetch_hangs_leaves_no_flight(proxy: Proxy, redis
 
     run_async(cancel)
 
-    assert flights(redis_server) == []
+    assert leases(redis_server) == []
 
 
-def test_cancellation_while_a_failed_call_gives_up_leaves_no_flight(proxy: Proxy, redis_server: Store) -> None:
+def test_cancellation_during_abandon_leaves_no_lease(proxy: Proxy, redis_server: Store) -> None:
     @cached("failing", 60, using="proxied")
     async def value() -> int:
         proxy.delay(0.2)
@@ -152,7 +152,10 @@ def test_cancellation_while_a_failed_call_gives_up_leaves_no_flight(proxy: Proxy
 
     run_async(cancel)
 
-    assert flights(redis_server) == []
+    assert leases(redis_server) == []
+
+
+CANNOT_BE_STORED = "returned a value that cannot be stored: 'utf-8' codec can't encode"
 
 
 def surrogate() -> str:
@@ -164,19 +167,19 @@ async def asurrogate() -> str:
 
 
 @pytest.mark.parametrize("dumps", [None, str], ids=["json", "own"])
-def test_value_with_a_lone_surrogate_is_refused_and_leaves_no_flight(redis_server: Store, dumps: Any) -> None:
+def test_value_with_a_lone_surrogate_raises_and_leaves_no_lease(redis_server: Store, dumps: Any) -> None:
     options = {"dumps": dumps, "loads": bytes} if dumps else {}
     waited = cached("awaited", 60, **options)(asurrogate)
 
-    with pytest.raises(TypeError, match=r"^surrogate\(\) returned what cannot be stored: 'utf-8' codec can't encode"):
+    with pytest.raises(TypeError, match=rf"^surrogate\(\) {CANNOT_BE_STORED}"):
         cached("called", 60, **options)(surrogate)()
-    with pytest.raises(TypeError, match=r"^asurrogate\(\) returned what cannot be stored: 'utf-8' codec can't encode"):
+    with pytest.raises(TypeError, match=rf"^asurrogate\(\) {CANNOT_BE_STORED}"):
         run_async(waited)
 
     assert redis_server.keys() == []
 
 
-def test_those_who_wait_for_a_value_that_cannot_be_stored_compute_next(redis_server: Store) -> None:
+def test_waiter_computes_next_after_a_value_that_cannot_be_stored(redis_server: Store) -> None:
     answers = iter(("\ud800", "good"))
 
     @cached("second", 60, lease=60)
@@ -192,7 +195,7 @@ def test_those_who_wait_for_a_value_that_cannot_be_stored_compute_next(redis_ser
     assert sorted(run_together(3, ask)) == ["good", "good", "refused"]
 
 
-def test_early_value_that_cannot_be_stored_leaves_the_good_one(redis_server: Store) -> None:
+def test_early_value_that_cannot_be_stored_keeps_the_valid_one(redis_server: Store) -> None:
     answers = iter(("good", "\ud800"))
 
     @cached("early", 60, early=1e9)
@@ -200,11 +203,11 @@ def test_early_value_that_cannot_be_stored_leaves_the_good_one(redis_server: Sto
         return next(answers)
 
     assert [value(), value()] == ["good", "good"]
-    assert flights(redis_server) == []
+    assert leases(redis_server) == []
 
 
 @pytest.mark.parametrize("setting", [("maxmemory", 1), ("proto-max-bulk-len", 1_048_576)], ids=lambda s: s[0])
-def test_value_that_the_server_refuses_is_returned_and_leaves_no_flight(
+def test_value_rejected_by_the_server_is_returned_and_leaves_no_lease(
     own_server: Store, caplog: pytest.LogCaptureFixture, setting: tuple[str, int]
 ) -> None:
     @cached("large", 60)
@@ -215,19 +218,19 @@ def test_value_that_the_server_refuses_is_returned_and_leaves_no_flight(
     with caplog.at_level(logging.WARNING, "django_redis_components.expiry"):
         assert len(value()) == 2_000_000
 
-    assert "The value of 'large' was computed, and could not be stored: " in caplog.text
-    assert flights(own_server) == []
+    assert "The value of 'large' was computed but cannot be stored: " in caplog.text
+    assert leases(own_server) == []
 
 
 def test_waiters_are_woken_when_the_server_has_no_memory_left(own_server: Store) -> None:
     """RPUSH is refused at maxmemory, unless the script has written before."""
-    flight = f"{own_server.prefix}:expiry:{{full}}:flight"
-    own_server.raw.hset(flight, mapping={"token": "t", "until_ms": 2**52, "waiters": 1})
+    lease = f"{own_server.prefix}:expiry:{{full}}:lease"
+    own_server.raw.hset(lease, mapping={"token": "t", "until_ms": 2**52, "waiters": 1})
     own_server.raw.config_set("maxmemory", 1)
 
-    assert connections.client().execute(ABANDON(flight=flight, token="t", void_ms=0)) == 1
+    assert connections.client().execute(ABANDON(lease=lease, token="t", cancel_ms=0)) == 1
 
-    assert own_server.raw.lrange(f"{flight}:bell:t", 0, -1) == [b"1"]
+    assert own_server.raw.lrange(f"{lease}:wakeup:t", 0, -1) == [b"1"]
 
 
 def raise_stop(*_: object) -> Any:
@@ -243,7 +246,7 @@ def raise_stop(*_: object) -> Any:
     ],
     ids=["function", "dumps", "loads"],
 )
-def test_stop_iteration_of_the_sites_code_reaches_the_caller(
+def test_stop_iteration_of_the_function_reaches_the_caller(
     redis_server: Store, func: Callable[[], Any], options: Any
 ) -> None:
     value = cached("stopped", 60, **options)(func)
@@ -252,7 +255,7 @@ def test_stop_iteration_of_the_sites_code_reaches_the_caller(
         with pytest.raises(StopIteration, match="empty") as caught:
             value()
         assert isinstance(caught.value.__cause__, LookupError)
-    assert flights(redis_server) == []
+    assert leases(redis_server) == []
 
 
 def test_stop_async_iteration_of_a_coroutine_function_reaches_the_caller(redis_server: Store) -> None:
@@ -262,10 +265,10 @@ def test_stop_async_iteration_of_a_coroutine_function_reaches_the_caller(redis_s
 
     with pytest.raises(StopAsyncIteration, match="empty"):
         run_async(value)
-    assert flights(redis_server) == []
+    assert leases(redis_server) == []
 
 
-def test_stop_iteration_of_an_early_computation_leaves_the_good_value(
+def test_stop_iteration_of_an_early_recomputation_keeps_the_valid_value(
     redis_server: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     answers = iter(("good",))
@@ -275,4 +278,4 @@ def test_stop_iteration_of_an_early_computation_leaves_the_good_value(
         assert [value(), value()] == ["good", "good"]
 
     assert "StopIteration" in caplog.text
-    assert flights(redis_server) == []
+    assert leases(redis_server) == []

@@ -1,4 +1,4 @@
-"""Durations that differ, within bounds."""
+"""Jittered durations and their bounds."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import pytest
 from django_redis_components.expiry import jitter
 
 
-def test_it_is_at_most_what_was_asked_for_and_at_least_its_share_less() -> None:
+def test_jitter_stays_between_its_bounds() -> None:
     drawn = [jitter(100, 0.2) for _ in range(1_000)]
 
     assert 80 <= min(drawn) < 84
     assert 96 < max(drawn) <= 100
 
 
-def test_a_tenth_unless_told_otherwise() -> None:
+def test_default_spread_is_a_tenth() -> None:
     assert all(54 <= jitter(timedelta(minutes=1)) <= 60 for _ in range(100))
 
 
-def test_no_spread_is_no_jitter() -> None:
+def test_spread_of_zero_returns_the_duration() -> None:
     assert jitter(60, 0) == 60
 
 
-def test_a_key_always_gets_the_same_and_keys_differ() -> None:
+def test_jitter_is_constant_per_key_and_differs_between_keys() -> None:
     assert jitter(60, key="a") == jitter(60, key="a")
     shares = sorted(jitter(60, key=str(number)) for number in range(1_000))
     assert 54 <= shares[0] < 54.1
@@ -44,7 +44,7 @@ def test_a_key_always_gets_the_same_and_keys_differ() -> None:
         ((60, True), TypeError, "spread=True: expected a number from 0 to below 1."),
     ],
 )
-def test_a_wrong_argument_is_named(arguments: Any, error: type[Exception], message: str) -> None:
+def test_invalid_argument_raises(arguments: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error) as raised:
         jitter(*arguments)
     assert str(raised.value) == message

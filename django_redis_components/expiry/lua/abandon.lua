@@ -1,20 +1,20 @@
--- Ends a flight without a value: one of the waiters computes next.
+-- Release the lease without a value: one of the waiters computes next.
 -- Precondition: none.
--- KEYS[1] flight  hash: token, until_ms, waiters
+-- KEYS[1] lease  hash: token, until_ms, waiters
 -- ARGV[1] token  text
--- ARGV[2] void_ms  milliseconds in which a FETCH of this token that arrives later is refused; 0: none is on its way
--- DERIVED <flight>:bell:<token>, <flight>:void:<token>
--- Returns 1: ended
--- Returns 0: another token computes now, or none
+-- ARGV[2] cancel_ms  milliseconds, how long a later FETCH of this token is rejected; 0: none is pending
+-- DERIVED <lease>:wakeup:<token>, <lease>:cancelled:<token>
+-- Returns 1: released
+-- Returns 0: this token has no lease
 -- Cost: O(waiters)
-local flight, token, void_ms = KEYS[1], ARGV[1], tonumber(ARGV[2])
--- @include end_flight
+local lease, token, cancel_ms = KEYS[1], ARGV[1], tonumber(ARGV[2])
+-- @include end_lease
 
-local is_ours = redis.call("HGET", flight, "token") == token
-if is_ours then
-  end_flight(flight, token)
+local is_holder = redis.call("HGET", lease, "token") == token
+if is_holder then
+  end_lease(lease, token)
 end
-if void_ms > 0 then
-  redis.call("SET", flight .. ":void:" .. token, "", "PX", void_ms)
+if cancel_ms > 0 then
+  redis.call("SET", lease .. ":cancelled:" .. token, "", "PX", cancel_ms)
 end
-return is_ours and 1 or 0
+return is_holder and 1 or 0

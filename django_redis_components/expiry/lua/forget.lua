@@ -1,16 +1,16 @@
--- Removes a value. What is being computed of older data is not kept either.
+-- Remove a value, and reject one that is being computed from older data.
 -- Precondition: none.
--- KEYS[1] value  hash: body, delta_ms, until_ms
--- KEYS[2] flight  hash: token, until_ms, waiters
--- DERIVED <flight>:bell:<token>
--- Returns 1: there was one
--- Returns 0: there was none
+-- KEYS[1] value  hash: body, compute_ms, until_ms
+-- KEYS[2] lease  hash: token, until_ms, waiters
+-- DERIVED <lease>:wakeup:<token>
+-- Returns 1: removed
+-- Returns 0: no value
 -- Cost: O(waiters)
-local value, flight = KEYS[1], KEYS[2]
--- @include end_flight
+local value, lease = KEYS[1], KEYS[2]
+-- @include end_lease
 
-local token = redis.call("HGET", flight, "token")
+local token = redis.call("HGET", lease, "token")
 if token then
-  end_flight(flight, token)
+  end_lease(lease, token)
 end
 return redis.call("DEL", value)

@@ -100,7 +100,7 @@ def test_soft_limit_ends_an_early_recomputation(redis_server: Store) -> None:
     assert value() == 1
     with pytest.raises(SoftTimeLimitExceeded):
         value()
-    assert [key for key in redis_server.keys() if key.endswith(b":flight")] == []  # noqa: SIM118
+    assert [key for key in redis_server.keys() if key.endswith(b":lease")] == []  # noqa: SIM118
 
 
 def test_soft_limit_in_a_receiver_ends_the_task_that_sent_the_signal(redis_server: Store) -> None:

@@ -1,4 +1,4 @@
-"""Cached functions for the processes of the tests."""
+"""Cached functions for child processes of the tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from django_redis_components.expiry import cached
 
 
 def count(what: str) -> int:
-    """One more of these, over all processes."""
+    """Increment a counter that all processes share."""
     entries = settings.REDIS_COMPONENTS
     with redis.Redis.from_url(entries["CONNECTIONS"]["default"]["URL"]) as raw:
         return int(raw.incr(f"{entries['PREFIX']}:count:{what}"))
@@ -22,32 +22,32 @@ def count(what: str) -> int:
 
 @cached("report:{year}", timeout=60, early=False)
 def report(year: int) -> dict[str, int]:
-    """Slow enough that all who ask at once ask while it is computed."""
+    """Slow enough that concurrent callers call during the computation."""
     count("computed")
     time.sleep(0.05)
     return {"year": year}
 
 
-def ask_together(threads: int, year: int) -> list[int]:
-    """The answers of so many threads."""
+def call_concurrently(threads: int, year: int) -> list[int]:
+    """Return the results of this many threads."""
     barrier = threading.Barrier(threads)
-    answers = []
+    results = []
 
-    def ask() -> None:
+    def call() -> None:
         barrier.wait()
-        answers.append(report(year)["year"])
+        results.append(report(year)["year"])
 
-    started = [threading.Thread(target=ask) for _ in range(threads)]
+    started = [threading.Thread(target=call) for _ in range(threads)]
     for thread in started:
         thread.start()
     for thread in started:
         thread.join()
-    return answers
+    return results
 
 
 @cached("doomed", timeout=60, early=False, lease=0.5)
 def doomed() -> str:
-    """Its first computer dies."""
+    """The first caller dies while it computes."""
     if count("doomed") == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     return "computed by the next"
