@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import fcntl
+import functools
 import importlib.util
 import os
 import random
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Self
@@ -23,6 +26,9 @@ from typing import Self
 #: Ports are picked here: below the range that Linux hands out to outgoing connections (32768 and up). A client
 #: that retries a closed port of that range on loopback can end up connected to itself.
 PORT_RANGE = (20_000, 30_000)
+
+#: The ports that this process has chosen.
+_reserved: set[int] = set()
 
 #: Seconds between two looks at a server that is starting or stopping.
 POLL_S = 0.02
@@ -65,13 +71,36 @@ def _existing(path: Path, otherwise: str) -> Path:
 
 
 def free_port() -> int:
-    """A loopback port that nobody listens on now, chosen at random so that parallel runs seldom meet."""
-    for _ in range(200):
+    """Choose a loopback port that nothing listens on, and reserve it for this process until it exits.
+
+    A server that is stopped and started again finds its port free: parallel test runs and demos choose other ones.
+    """
+    for _ in range(1_000):
         port = random.randrange(*PORT_RANGE)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
+        if _reserve(port):
+            with socket.socket() as probe, contextlib.suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                return port
     raise ServerError(f"no free port between {PORT_RANGE[0]} and {PORT_RANGE[1]}")
+
+
+def _reserve(port: int) -> bool:
+    """Lock the port's byte of a shared file. The system drops the locks of a process that exits."""
+    if port in _reserved:  # locks of one process do not exclude each other
+        return False
+    try:
+        fcntl.lockf(_port_locks(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+    except BlockingIOError:
+        return False
+    _reserved.add(port)
+    return True
+
+
+@functools.cache
+def _port_locks() -> int:
+    """The file of the locks. It stays open: closing it would drop them all."""
+    path = Path(tempfile.gettempdir()) / f"django-redis-components-ports-{os.getuid()}"
+    return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
 
 
 class LocalServer:

@@ -6,8 +6,10 @@ import pytest
 import redis
 from django.conf import settings
 
+from example_project import localserver
 from example_project.localserver import LocalServer, old_redis_binary
 from tests.support import Store
+from tests.support.processes import Children
 from tests.support.stores import Stores
 
 
@@ -65,6 +67,20 @@ def test_a_stopped_server_keeps_address_and_data(own_server: Store) -> None:
     assert own_server.raw.get(f"{own_server.prefix}:k") == b"kept"
     assert server.url == before[0]
     assert server.pid != before[1]
+
+
+def choose_only(port: int) -> str:
+    localserver.PORT_RANGE = (port, port + 1)
+    try:
+        return str(localserver.free_port())
+    except localserver.ServerError as exc:
+        return str(exc)
+
+
+def test_port_of_a_stopped_server_is_not_chosen_by_another_process(children: Children) -> None:
+    port = localserver.free_port()
+
+    assert children.call(f"{__name__}:choose_only", port).result() == f"no free port between {port} and {port + 1}"
 
 
 def test_the_old_redis_is_a_real_redis_6(stores: Stores) -> None:
