@@ -1,79 +1,79 @@
-"""A circuit breaker: after Redis has failed or was slow it is left alone for a while, so that not every request waits.
+"""A circuit breaker: after Redis has failed or was slow, requests skip it for a while instead of waiting for it.
 
-Slow answers use up a budget: up to `BURST_S` at once, and `SLOW_SHARE` of the time in the long run. The caller bounds a
-single answer by a short timeout (`connections.client_with_timeout`).
+Slow replies use up a budget of `BURST_S` seconds, refilled with `SLOW_SHARE` seconds per second. A single reply is
+limited by the timeout of the client (`connections.client_with_timeout`).
 
-Every process has its own. It takes no lock: two threads may both try after a pause, which does no harm.
+Each process has its own state. It takes no lock: after a pause two threads may both try, which is harmless.
 """
 
 from __future__ import annotations
 
 import time
 
-#: Seconds for which Redis is left alone after it has failed.
+#: Seconds for which Redis is skipped after a failure.
 PAUSE_S = 5.0
-#: Seconds between two lines in the log.
+#: Seconds between two log lines.
 LOG_EVERY_S = 60.0
-#: Seconds from which an answer is slow. Faster ones are never counted: they cost a page little, however many there are.
+#: A reply that takes longer, in seconds, is slow. Faster ones use none of the budget.
 SLOW_S = 0.1
-#: Share of the time that slow answers may take in one process. Raising it makes pages slower while Redis is.
+#: Seconds of slow replies allowed per second, in one process. Raising it makes pages slower while Redis is slow.
 SLOW_SHARE = 0.1
-#: Seconds of slow answers that need no pause, as a server needs them that forks for its snapshot.
+#: Seconds of slow replies allowed at once, such as while the server forks for a snapshot.
 BURST_S = 0.5
 
 
 class CircuitBreaker:
-    """Lets one try reach a Redis that has failed, while the other requests go on without it."""
+    """Lets single requests reach a Redis that has failed, while the others skip it."""
 
-    __slots__ = ("_paused_until", "_silent_until", "_slow_at", "_slow_s")
+    __slots__ = ("_next_log_at", "_open_until", "_slow_at", "_slow_s")
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        """Forget failures: the settings may point elsewhere now."""
-        self._paused_until = 0.0
-        self._silent_until = 0.0
+        """Forget all failures, after a change of the settings."""
+        self._open_until = 0.0
+        self._next_log_at = 0.0
         self._slow_s = self._slow_at = 0.0
 
     def allows_request(self, pause_s: float = PAUSE_S) -> bool:
-        """Whether to ask. After a failure, one caller is let through every `pause_s` seconds."""
-        if not self._paused_until:
+        """Return whether to send a request. After a failure, one request per `pause_s` is allowed."""
+        if not self._open_until:
             return True
         now = time.monotonic()
-        if now < self._paused_until:
+        if now < self._open_until:
             return False
-        self._paused_until = now + pause_s
+        self._open_until = now + pause_s
         return True
 
     def record_failure(self, pause_s: float = PAUSE_S) -> None:
-        """Redis did not answer: nobody asks for `pause_s` seconds."""
-        self._paused_until = time.monotonic() + pause_s
+        """Record a failed request: no request is allowed for `pause_s` seconds."""
+        self._open_until = time.monotonic() + pause_s
 
     def record_success(self, took_s: float = 0.0) -> None:
-        """Redis has answered.
+        """Record a reply.
 
         Args:
-            took_s: how long the caller waited for it. What is slow uses up the budget, and then nobody asks for so
-                long that slow answers take `SLOW_SHARE` of the time; at most `PAUSE_S`.
+            took_s: how long the caller waited for it. If the budget for slow replies is used up, no request is allowed
+                until it has recovered, for at most `PAUSE_S`.
         """
-        self._paused_until = 0.0
+        self._open_until = 0.0
         if took_s < SLOW_S:
             return
         now = time.monotonic()
         left_s = max(0.0, self._slow_s - (now - self._slow_at) * SLOW_SHARE)
         self._slow_s, self._slow_at = min(left_s + took_s, BURST_S + PAUSE_S * SLOW_SHARE), now
         if self._slow_s > BURST_S:
-            self._paused_until = now + (self._slow_s - BURST_S) / SLOW_SHARE
+            self._open_until = now + (self._slow_s - BURST_S) / SLOW_SHARE
 
     def retry_after_s(self) -> float:
-        """Seconds until the next try."""
-        return max(0.0, self._paused_until - time.monotonic()) if self._paused_until else 0.0
+        """Return the seconds until a request is allowed again."""
+        return max(0.0, self._open_until - time.monotonic()) if self._open_until else 0.0
 
     def should_log(self, every_s: float = LOG_EVERY_S) -> bool:
-        """Whether to write a line now: once in `every_s` seconds."""
+        """Return whether to log now: once per `every_s` seconds."""
         now = time.monotonic()
-        if now < self._silent_until:
+        if now < self._next_log_at:
             return False
-        self._silent_until = now + every_s
+        self._next_log_at = now + every_s
         return True

@@ -1,4 +1,4 @@
-"""The address of a visitor, behind proxies that the site trusts."""
+"""The IP address of a visitor, behind trusted proxies."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from django_redis_components.core import conf
 if TYPE_CHECKING:
     from django.http import HttpRequest
 
-#: How many leading bits of an IPv6 address belong to one customer: whoever has one address has at least all of these.
-IPV6_BITS = 64
+#: Prefix length of an IPv6 network. Providers assign at least a /64 to each customer.
+IPV6_PREFIX = 64
 
-#: What `REMOTE_ADDR` is when the server, or the proxy in front of it, listens on a Unix socket.
+#: Values of `REMOTE_ADDR` when the server, or the proxy in front of it, listens on a Unix socket.
 NO_ADDRESS = ("", "unix:")
 
 _log = logging.getLogger("django_redis_components.addresses")
 
-#: Whether the missing address was logged. One line in a process is enough: each request would write it.
+#: Not empty once a missing address was logged: one line per process, not one per request.
 _logged: list[bool] = []
 conf.on_change(_logged.clear)
 
@@ -29,14 +29,14 @@ _WITH_PORT = re.compile(r"\[(.+)\](?::\d+)?|([\d.]+):\d+")
 
 
 def client_address(request: HttpRequest, trusted_proxies: int | None = None) -> str:
-    """The visitor's address: what the outermost trusted proxy saw.
+    """Return the visitor's address, as seen by the outermost trusted proxy.
 
-    Each proxy appends the address it was called from to ``X-Forwarded-For``. What stands further to
-    the left was sent by the visitor, and may be anything. `META` is read at each call: a middleware may change it,
-    and `request.headers` keeps what it was at its first use. If there is no address, a warning is logged once.
+    Each proxy appends the address of its client to ``X-Forwarded-For``. The entries further to the left come from the
+    visitor and cannot be trusted. `META` is read on each call, because a middleware may change it and `request.headers`
+    is cached. Without an address, a warning is logged once.
 
     Args:
-        trusted_proxies: how many proxies in front of the site are its own; None: `TRUSTED_PROXIES`.
+        trusted_proxies: number of proxies in front of the site that it trusts; None: `TRUSTED_PROXIES`.
     """
     proxies = conf.settings().trusted_proxies if trusted_proxies is None else trusted_proxies
     remote: str = request.META.get("REMOTE_ADDR") or ""
@@ -58,9 +58,9 @@ def client_address(request: HttpRequest, trusted_proxies: int | None = None) -> 
 
 
 def client_network(address: str) -> str:
-    """What an address is limited by: an IPv4 address itself, the first 64 bits of an IPv6 address.
+    """Return the network that counts as one visitor: an IPv4 address, or the /64 of an IPv6 address.
 
-    Other text, which only a proxy can have written, is returned as it is.
+    Text that is not an address, which only a proxy can have sent, is returned unchanged.
     """
     found = _WITH_PORT.fullmatch(address)
     bare = (found[1] or found[2]) if found else address
@@ -72,4 +72,4 @@ def client_network(address: str) -> str:
         return str(parsed)
     if parsed.ipv4_mapped is not None:
         return str(parsed.ipv4_mapped)
-    return str(ipaddress.ip_network((parsed, IPV6_BITS), strict=False))
+    return str(ipaddress.ip_network((parsed, IPV6_PREFIX), strict=False))

@@ -1,4 +1,4 @@
-"""Decorating a function with something that is entered before each call and left after it."""
+"""Decorators that run each call of a function inside a context manager."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from asgiref.sync import iscoroutinefunction
 
 from django_redis_components.core.exceptions import RedisComponentsError, TryLater
 
-#: What a decorated call does when somebody else is in: wait, tell the caller, return None, or be put off.
+#: What a decorated call does on a conflict: wait, raise, return None, or have its task run again later.
 CONFLICTS = ("wait", "raise", "skip", "delay")
 
 P = ParamSpec("P")
@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 
 class DualContextManager(Protocol):
-    """A context manager for `with` and `async with`; entering raises when it is refused."""
+    """A context manager for `with` and `async with`."""
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *exc_info: Any) -> None: ...
@@ -28,29 +28,29 @@ class DualContextManager(Protocol):
 
 
 def check_conflict(on_conflict: object) -> None:
-    """Refuse an unknown `on_conflict`.
+    """Validate `on_conflict`.
 
     Raises:
-        ValueError: it is none of the four answers.
+        ValueError: it is not one of `CONFLICTS`.
     """
     if on_conflict not in CONFLICTS:
         raise ValueError(f"on_conflict={on_conflict!r}: expected one of {', '.join(map(repr, CONFLICTS))}.")
 
 
 def function_name(func: Callable[..., Any]) -> str:
-    """What a function is called in errors. A partial and an object that can be called have no name."""
+    """Return the name of a function for errors. Partials and callable objects have no name: return their repr."""
     return getattr(func, "__qualname__", None) or repr(func)
 
 
 def is_async(func: Callable[..., Any]) -> bool:
-    """Whether a call of it must be awaited, by its kind: also of an object whose `__call__` is `async def`."""
+    """Return whether a call must be awaited, also for an object whose `__call__` is `async def`."""
     return iscoroutinefunction(func) or iscoroutinefunction(getattr(func, "__call__", None))  # noqa: B004
 
 
 def without_stop_iteration(func: Callable[P, R]) -> Callable[P, R]:
-    """The function for `sync_to_async`, with a RuntimeError in place of StopIteration, as of a coroutine.
+    """Wrap a function for `sync_to_async`: it raises RuntimeError instead of StopIteration, as a coroutine does.
 
-    A future cannot hold StopIteration: on Python 3.11 whoever awaits it waits for ever.
+    A future cannot hold StopIteration: on Python 3.11 awaiting it would never return.
     """
 
     @functools.wraps(func)
@@ -64,47 +64,49 @@ def without_stop_iteration(func: Callable[P, R]) -> Callable[P, R]:
 
 
 def refuse_coroutine_function(func: object, what: str) -> None:
-    """Refuse a callback of the site that nobody awaits: it would never run, and what it returns would count as true.
+    """Raise for a callback that is a coroutine function: it would never be awaited.
 
     Args:
-        func: the callback; None for none.
+        func: the callback, or None.
         what: the argument's name, for the error.
 
     Raises:
         TypeError: it is a coroutine function.
     """
     if callable(func) and is_async(func):
-        raise TypeError(f"{what}={func!r} is a coroutine function, and would not be awaited: give a plain function.")
+        raise TypeError(
+            f"{what}={func!r} is a coroutine function, which would not be awaited: pass a regular function."
+        )
 
 
 def refuse_awaitable(value: object, func: Callable[..., Any], why: str) -> None:
-    """Refuse what a function returned to a caller who cannot wait for it.
+    """Raise for a return value that the caller cannot await.
 
     Raises:
-        TypeError: it must be awaited.
+        TypeError: the value is awaitable.
     """
     if not inspect.isawaitable(value):
         return
     if inspect.iscoroutine(value):
-        value.close()  # or Python warns that nobody awaited it
+        value.close()  # or Python warns that it was never awaited
     raise TypeError(f"{function_name(func)}() must be awaited: {why}.")
 
 
 def run_in_context(
     func: Callable[P, R],
     make: Callable[[tuple[Any, ...], dict[str, Any]], DualContextManager],
-    refused: type[RedisComponentsError],
+    conflict_error: type[RedisComponentsError],
     on_conflict: str,
 ) -> Callable[P, R]:
-    """The function within a guard; a coroutine function stays one.
+    """Wrap a function so that each call runs inside a context manager. A coroutine function stays one.
 
     Args:
-        make: the guard for a call with these arguments.
-        refused: what entering raises when somebody else is in.
-        on_conflict: what is then done: "skip" returns None, "delay" raises TryLater, else `refused` is raised.
+        make: returns the context manager for the arguments of a call.
+        conflict_error: what entering it raises on a conflict.
+        on_conflict: "skip" returns None, "delay" raises TryLater; otherwise `conflict_error` is raised.
 
     Raises:
-        TypeError: a generator function, whose body runs after its call.
+        TypeError: the function is a generator function, whose body runs after the call.
     """
     if inspect.isgeneratorfunction(func) or inspect.isasyncgenfunction(func):
         raise TypeError(
@@ -115,13 +117,13 @@ def run_in_context(
     def sync(*args: P.args, **kwargs: P.kwargs) -> R | None:
         has_entered = False
         try:
-            with make(args, kwargs):  # not by an ExitStack: see `core.blocks`
+            with make(args, kwargs):  # not an ExitStack: see `leasing.context_managers`
                 has_entered = True
                 return func(*args, **kwargs)
-        except refused as exc:
+        except conflict_error as exc:
             if has_entered:
                 raise
-            _refuse(exc, on_conflict)
+            _raise_conflict(exc, on_conflict)
             return None
 
     @functools.wraps(func)
@@ -131,16 +133,16 @@ def run_in_context(
             async with make(args, kwargs):
                 has_entered = True
                 return await cast(Any, func)(*args, **kwargs)
-        except refused as exc:
+        except conflict_error as exc:
             if has_entered:
                 raise
-            _refuse(exc, on_conflict)
+            _raise_conflict(exc, on_conflict)
             return None
 
     return cast("Callable[P, R]", asynchronous if is_async(func) else sync)
 
 
-def _refuse(error: RedisComponentsError, on_conflict: str) -> None:
+def _raise_conflict(error: RedisComponentsError, on_conflict: str) -> None:
     if on_conflict == "delay":
         raise TryLater(str(error)) from error
     if on_conflict != "skip":

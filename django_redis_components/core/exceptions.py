@@ -1,4 +1,4 @@
-"""The root of the errors of all operations, the root of interruptions, and the errors of `core`."""
+"""The root of all errors, the root of interruptions, and the errors of `core`."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from redis.exceptions import ConnectionError, TryAgainError
 
 
 class RedisComponentsError(Exception):
-    """Root of all errors of operations. See `Interruption` for what is none."""
+    """Root of all errors of operations. Interruptions have another root: `Interruption`."""
 
 
 class Interruption(Exception):
-    """Raised in running code from outside, wherever it is just then: a soft time limit.
+    """Raised in running code from outside, at any instruction: a soft time limit.
 
-    It is the outcome of no operation, so it is no `RedisComponentsError`: whoever handles the error of a lock must not
-    take this for one. An `except Exception` that goes on after errors lets it pass.
+    It is not the outcome of an operation, so it is not a `RedisComponentsError`: a handler for the errors of a lock
+    must not catch it. An `except Exception` that continues after errors must raise it again.
     """
 
 
 def raise_interruption(responses: Iterable[tuple[object, object]]) -> None:
-    """Raise the interruption that Django's `send_robust` has caught of a receiver.
+    """Raise the interruption that Django's `send_robust` caught in a receiver, if any.
 
     Args:
-        responses: what `send_robust` returned.
+        responses: the return value of `send_robust`.
     """
     for _, response in responses:
         if isinstance(response, Interruption):
@@ -32,59 +32,58 @@ def raise_interruption(responses: Iterable[tuple[object, object]]) -> None:
 
 
 class ConfigurationError(RedisComponentsError, ImproperlyConfigured):
-    """A setting in `REDIS_COMPONENTS` is unknown or has a value that is not accepted."""
+    """A setting in `REDIS_COMPONENTS` is unknown or has an invalid value."""
 
 
 class NotConnected(ConnectionError):
-    """No connection could be made, so nothing was sent: redis-py's `ConnectionError`, told apart from a lost reply."""
+    """No connection could be opened, so nothing was sent. A lost reply raises redis-py's `ConnectionError` itself."""
 
 
 class SlotMigrating(RedisComponentsError, TryAgainError):
     """The Cluster slot of the request's keys is being moved to another node, for longer than the request may wait.
 
-    Nothing was executed: the request may be made again. See ``SLOT_MIGRATION_TIMEOUT``.
+    Nothing was executed: the request may be sent again. See ``SLOT_MIGRATION_TIMEOUT``.
 
     Attributes:
-        slot: its number.
-        waited_s: seconds that the request has waited.
+        slot: the number of the slot.
+        waited_s: how long the request has waited, in seconds.
     """
 
     def __init__(self, slot: int, waited_s: float, where: str) -> None:
         waited = f"; waited for {waited_s:.1f} s" if waited_s >= 0.05 else ""
         super().__init__(
             f"Slot {slot} of the Cluster {where} is being moved to another node{waited}. "
-            "Nothing was executed: try again when it has moved."
+            "Nothing was executed: try again later."
         )
         self.slot = slot
         self.waited_s = waited_s
 
 
 class UnsupportedServer(RedisComponentsError):
-    """The server is older than what this package needs.
+    """The server is older than the oldest supported version.
 
     Attributes:
-        found: product and version as the server reports them, such as ``"Redis 6.2.14"``.
-        address: where, without credentials.
+        found: product and version of the server, such as ``"Redis 6.2.14"``.
+        address: its address, without credentials.
     """
 
     def __init__(self, found: str, address: str) -> None:
-        super().__init__(f"{found} at {address} is too old: Redis 7.0 or Valkey 7.2 is the least that works.")
+        super().__init__(f"{found} at {address} is too old: expected at least Redis 7.0 or Valkey 7.2.")
         self.found = found
         self.address = address
 
 
 class TryLater(RedisComponentsError):
-    """Asks the task executor to put the running task off (``on_conflict="delay"``).
+    """Asks the worker to run the current task again later (``on_conflict="delay"``). Outside a task it is an error.
 
-    It lives here so that locks and semaphores need not know the queue. Outside a task nobody
-    catches it, and it reaches the caller as the error that it then is.
+    It is defined here because locks and semaphores do not import the task queue.
 
     Attributes:
-        delay_s: seconds until the next try, or None for the executor's own choice.
+        delay_s: seconds until the next run; None: the worker decides.
     """
 
     def __init__(self, reason: str, delay_s: float | None = None) -> None:
-        super().__init__(f'{reason} (on_conflict="delay" puts a running task off; outside a task it is an error)')
+        super().__init__(f'{reason} (on_conflict="delay" runs a task again later; outside a task it is an error)')
         self.reason = reason
         self.delay_s = delay_s
 

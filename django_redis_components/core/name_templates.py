@@ -1,9 +1,9 @@
-"""Names of decorated calls: a constant, a template over the call's arguments, or a function of them.
+"""The name for each call of a decorated function: a constant, a template over its arguments, or a function of them.
 
     NameTemplate("order:{order.pk}", func, "lock name").format(args, kwargs)
 
-Attributes, items and format specifications work as in `str.format`; defaults count. What is wrong with
-a template is told when the function is decorated, not at its first call.
+Attributes, items and format specifications work as in `str.format`, and default arguments are applied. Errors in a
+template are raised when the function is decorated, not at its first call.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ _ROOT = re.compile(r"[^.\[]*")
 
 
 class NameTemplate:
-    """The name that a call of `func` has."""
+    """Makes the name for a call of a function from the arguments of the call."""
 
     def __init__(self, name: str | Callable[..., str], func: Callable[..., Any], what: str) -> None:
-        """Check the name against the function's parameters.
+        """Validate the name against the function's parameters.
 
         Args:
             name: the constant, the template, or the function.
             func: the decorated function.
-            what: what is named, for errors ("lock name").
+            what: what the name is for, in errors ("lock name").
 
         Raises:
-            TypeError: neither a string nor callable, or what is decorated is no function.
-            ValueError: not a template, or it needs an argument that `func` does not take.
+            TypeError: the name is neither a string nor callable, or `func` is not callable.
+            ValueError: the template is invalid, or names an argument that `func` does not have.
         """
         if not callable(func):
-            raise TypeError(f"{func!r} is no function: write the {what} in parentheses behind the decorator.")
+            raise TypeError(f"{func!r} is not a function: pass the {what} to the decorator, in parentheses.")
         self._given = name
         self._signature = inspect.signature(_unwrapped(func))
         self._is_template = False
-        #: The arguments that the template names.
+        #: The arguments used by the template.
         self._roots: frozenset[str] = frozenset()
         if isinstance(name, str):
             self._where = f"{what} {name!r} of {function_name(func)}()"
@@ -51,17 +51,16 @@ class NameTemplate:
         refuse_coroutine_function(name, what)
 
     def format(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-        """The name for a call with these arguments; not yet validated.
+        """Return the name for a call with these arguments, not yet validated.
 
         Raises:
-            TypeError: the arguments do not fit the function.
-            ValueError: an argument of ``**kwargs`` that the template needs is missing, or one has no such attribute
-                or item.
+            TypeError: the arguments do not match the function's signature.
+            ValueError: the template uses an argument of ``**kwargs``, an attribute or an item that does not exist.
         """
         if not isinstance(self._given, str):
             name: Any = self._given(*args, **kwargs)
             if not isinstance(name, str):
-                refuse_awaitable(name, self._given, "the name is needed at once")
+                refuse_awaitable(name, self._given, "the name is needed before the call")
             return cast(str, name)
         if not self._is_template:
             return self._given
@@ -97,17 +96,17 @@ class NameTemplate:
             raise ValueError(f"{self._where}: name the argument, as in {{{next(iter(parameters), 'order_id')}}}.")
         takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
         if field not in parameters and not takes_any:
-            there = ", ".join(parameters) or "no arguments"
-            raise ValueError(f"{self._where}: the function takes no argument {field!r}; it has {there}.")
+            existing = ", ".join(parameters) or "no arguments"
+            raise ValueError(f"{self._where}: the function takes no argument {field!r}; it has {existing}.")
 
 
 def _unwrapped(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Django's `method_decorator` gives a partial of a bound method whose ``__wrapped__`` takes ``self`` too."""
+    """Django's `method_decorator` passes a partial of a bound method whose ``__wrapped__`` takes ``self`` as well."""
     return functools.partial(func.func, *func.args, **func.keywords) if isinstance(func, functools.partial) else func
 
 
 def _fields(template: str) -> Iterator[str]:
-    """The arguments that a template names, also those within a format specification."""
+    """Yield the arguments used by a template, including those in format specifications."""
     for _, field, specification, _ in string.Formatter().parse(template):
         if field is not None:
             root = _ROOT.match(field)

@@ -1,20 +1,20 @@
-"""What the names of things may be: of locks, queues, indexes, sites."""
+"""Validation of names: of locks, queues, indexes, sites."""
 
 from __future__ import annotations
 
 import re
 
-#: Longest name in UTF-8 bytes. Longer ones cost memory in every key that is made of them.
+#: Longest name in UTF-8 bytes. Each key contains the name, so longer ones cost memory.
 MAX_NAME_BYTES = 200
-_REFUSED = re.compile(r"[\x00-\x1f\x7f-\x9f{}]")
+_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f{}]")
 
 
 def validate_name(name: object, what: str = "name") -> str:
-    """Return the name if it may be part of a key.
+    """Return the name if it is valid in a key.
 
     Args:
         name: the name.
-        what: what it names, for the error ("lock name").
+        what: what the name is for, in errors ("lock name").
 
     Raises:
         TypeError: not a string.
@@ -30,7 +30,7 @@ def validate_name(name: object, what: str = "name") -> str:
         raise ValueError(f"{what} {name!r}: expected text that UTF-8 can encode.") from None
     if size > MAX_NAME_BYTES:
         raise ValueError(f"{what} {name[:40]!r}… has {size} bytes: expected at most {MAX_NAME_BYTES}.")
-    found = _REFUSED.search(name)
+    found = _FORBIDDEN.search(name)
     if found is None:
         return name
     if found[0] in "{}":

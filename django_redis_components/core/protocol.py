@@ -1,8 +1,7 @@
-"""One protocol, two drivers: an operation's logic is a generator, and knows no socket.
+"""Operations as generators (sans-I/O), with a sync and an async driver.
 
-A flow yields what it wants and receives the reply. `run` drives it over a `Client`, `arun` over an
-`AsyncClient`. An error of the request is thrown into the flow at its yield. In the way of httpx's
-auth flows and of h11.
+A flow yields requests and receives their replies; it knows no socket. `run` drives it with a `SyncClient`, `arun` with
+an `AsyncClient`. An error is thrown into the flow at its yield. httpx's auth flows and h11 work the same way.
 
     def _acquire(self, token):
         reply = yield ACQUIRE(lock=self._key, token=token, ttl_ms=self._ttl_ms)
@@ -11,8 +10,8 @@ auth flows and of h11.
     def acquire(self, token): return run(connections.client(self._using), self._acquire(token))
     async def aacquire(self, token): return await arun(connections.aclient(self._using), self._acquire(token))
 
-Cancelled while it waits, a flow may catch the exception, yield what tidies up, and raise again;
-`arun` shields that part from further cancellation, and does not return before it has ended.
+A flow that is cancelled while it waits may catch the exception, yield requests that clean up, and raise it again.
+`arun` shields these requests from further cancellation and returns after they have finished.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ from typing import Any, Protocol, TypeVar
 
 from django_redis_components.core.client.slot_migration import slot_wait_limit
 
-#: A command as it goes to the server: str, bytes, int and float parts.
+#: A command, or a part of one, as it is sent: str, bytes, int and float.
 CommandArgs = tuple[Any, ...]
 T = TypeVar("T")
 
 
 class Script(Protocol):
-    """What a call needs of a script (`scripts.LuaScript`)."""
+    """What a `Call` needs of a script; see `scripts.LuaScript`."""
 
     idempotent: bool
 
@@ -44,7 +43,7 @@ class Script(Protocol):
 
 @dataclasses.dataclass(slots=True)
 class Call:
-    """A script with its keys and arguments. Sent again after a lost reply only if it is idempotent."""
+    """A script with its keys and arguments. It is retried after a lost reply only if the script is idempotent."""
 
     script: Script
     keys: CommandArgs
@@ -52,34 +51,34 @@ class Call:
 
     @property
     def key(self) -> Any:
-        """The key that decides on the node; None for any node."""
+        """The key that selects the node; None for any node."""
         return self.keys[0] if self.keys else None
 
     @property
     def retry(self) -> bool:
-        """Whether a lost reply may be answered by sending it again."""
+        """Whether the call may be sent again after a lost reply."""
         return self.script.idempotent
 
     def command_args(self, cluster: bool = False) -> CommandArgs:
-        """What is sent."""
+        """Return the EVALSHA command."""
         return self.script.evalsha_args(self.script.cluster_keys(self.keys) if cluster else self.keys, self.args)
 
     def eval_args(self, cluster: bool = False) -> CommandArgs:
-        """What is sent when the server does not have the script."""
+        """Return the EVAL command, for a server that has not loaded the script."""
         return self.script.eval_args(self.script.cluster_keys(self.keys) if cluster else self.keys, self.args)
 
     def perform(self, client: SyncClientProtocol) -> Any:
-        """Do it, synchronously."""
+        """Execute the request in this thread."""
         return client.execute(self)
 
     async def aperform(self, client: AsyncClientProtocol) -> Any:
-        """Do it, on the event loop."""
+        """Execute the request on the event loop."""
         return await client.execute(self)
 
 
 @dataclasses.dataclass(slots=True, init=False)
 class Command:
-    """A plain command: ``Command("ZCARD", key)``. `retry=True` for reads and absolute writes only."""
+    """A plain command: ``Command("ZCARD", key)``. Set `retry` for reads and idempotent writes only."""
 
     args: CommandArgs
     key: Any
@@ -91,46 +90,46 @@ class Command:
         self.retry = retry
 
     def command_args(self, cluster: bool = False) -> CommandArgs:
-        """What is sent."""
+        """Return the command."""
         return self.args
 
     def perform(self, client: SyncClientProtocol) -> Any:
-        """Do it, synchronously."""
+        """Execute the request in this thread."""
         return client.execute(self)
 
     async def aperform(self, client: AsyncClientProtocol) -> Any:
-        """Do it, on the event loop."""
+        """Execute the request on the event loop."""
         return await client.execute(self)
 
 
-def Read(*args: Any, key: Any = None) -> Command:  # noqa: N802 - a kind of Command, named as one
-    """A command that only reads: sent again after a lost reply."""
+def Read(*args: Any, key: Any = None) -> Command:  # noqa: N802 - makes a Command
+    """Return a command that only reads: it is retried after a lost reply."""
     return Command(*args, key=key, retry=True)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Batch:
-    """Calls and commands in one round trip for each node; not atomic.
+    """Calls and commands in one round trip per node; not atomic.
 
-    The reply is the list of replies in order. The first error is raised once all are read, or
-    stands in the list with `return_exceptions=True`.
+    The reply is the list of replies, in order. The first error is raised after all replies were read. With
+    `return_exceptions=True` errors are items of the list instead.
     """
 
     requests: Sequence[Call | Command]
     return_exceptions: bool = False
 
     def perform(self, client: SyncClientProtocol) -> list[Any]:
-        """Do it, synchronously."""
-        return checked(client.execute_many(self.requests), self.return_exceptions)
+        """Execute the request in this thread."""
+        return _raise_first_error(client.execute_many(self.requests), self.return_exceptions)
 
     async def aperform(self, client: AsyncClientProtocol) -> list[Any]:
-        """Do it, on the event loop."""
-        return checked(await client.execute_many(self.requests), self.return_exceptions)
+        """Execute the request on the event loop."""
+        return _raise_first_error(await client.execute_many(self.requests), self.return_exceptions)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sleep:
-    """A pause, in seconds; none if they are negative."""
+    """A pause in seconds; none if negative."""
 
     seconds: float
 
@@ -184,9 +183,9 @@ class BlockingPop:
 class Wait:
     """Wait for a wakeup (an element in a list) for at most some seconds.
 
-    The reply is the element, or None. A wakeup is a hint and may be lost: a waiter asks for the state again
-    after it. The wait ends on time, by a timer of this process; it may end earlier, to stay below the socket
-    timeout. With a `BlockingPop` several waits share one blocking command.
+    The reply is the element, or None. A wakeup is a hint and may be lost: the waiter reads the state again after each
+    wait. A timer of this process ends the wait on time; it may end earlier, to stay below the socket timeout. With a
+    `BlockingPop` several waits share one blocking command.
     """
 
     wakeup: str | BlockingPop
@@ -203,7 +202,7 @@ class Wait:
 
 @dataclasses.dataclass(slots=True)  # not frozen: each hit of a rate limit makes one
 class BoundedSlotWait:
-    """A request whose caller has little time: it waits at most so many seconds for a Cluster slot that is being moved.
+    """A request that waits at most so many seconds for a Cluster slot that is being moved.
 
     The reply is that of the request.
     """
@@ -212,12 +211,12 @@ class BoundedSlotWait:
     request: Call | Command | Batch
 
     def perform(self, client: SyncClientProtocol) -> Any:
-        """Do it, synchronously."""
+        """Execute the request in this thread."""
         with slot_wait_limit(self.seconds):
             return self.request.perform(client)
 
     async def aperform(self, client: AsyncClientProtocol) -> Any:
-        """Do it, on the event loop."""
+        """Execute the request on the event loop."""
         with slot_wait_limit(self.seconds):
             return await self.request.aperform(client)
 
@@ -227,7 +226,7 @@ Flow = Generator[Request, Any, T]
 
 
 class SyncClientProtocol(Protocol):
-    """What `run` needs of a client."""
+    """What `run` needs of a client; see `client.connections`."""
 
     def execute(self, request: Call | Command) -> Any: ...
     def execute_many(self, requests: Sequence[Call | Command]) -> list[Any]: ...
@@ -235,27 +234,27 @@ class SyncClientProtocol(Protocol):
 
 
 class AsyncClientProtocol(Protocol):
-    """What `arun` needs of a client."""
+    """What `arun` needs of a client; see `client.connections`."""
 
     async def execute(self, request: Call | Command) -> Any: ...
     async def execute_many(self, requests: Sequence[Call | Command]) -> list[Any]: ...
     async def wait(self, wakeup: str | BlockingPop, seconds: float) -> bytes | None: ...
 
 
-def checked(replies: list[Any], errors: bool) -> list[Any]:
-    """The replies of a batch; raises the first error unless `errors` allows them in the list."""
-    if not errors:
+def _raise_first_error(replies: list[Any], return_exceptions: bool) -> list[Any]:
+    """Return the replies of a batch. Raise the first error, unless exceptions are returned."""
+    if not return_exceptions:
         for reply in replies:
             if isinstance(reply, Exception):
                 raise reply
     return replies
 
 
-class _CarriedStopIteration(Exception):
-    """Carries the StopIteration of a request (the site's function raised it) through a flow.
+class _WrappedStopIteration(Exception):
+    """Carries a StopIteration that the site's function raised through a flow.
 
-    A generator cannot raise StopIteration itself: Python turns it into a RuntimeError (PEP 479). `arun` has no use for
-    it, because a coroutine cannot raise StopIteration either.
+    A generator cannot raise StopIteration: Python turns it into a RuntimeError (PEP 479). `arun` does not need this
+    class, because a coroutine cannot raise StopIteration either.
     """
 
     def __init__(self, error: StopIteration) -> None:
@@ -264,7 +263,7 @@ class _CarriedStopIteration(Exception):
 
 
 def run(client: SyncClientProtocol, flow: Flow[T]) -> T:
-    """Drive a flow to its end in this thread and return its value.
+    """Run a flow in this thread and return its value.
 
     An interruption (Ctrl-C, a soft time limit) between two requests is thrown into the flow too.
     """
@@ -275,39 +274,39 @@ def run(client: SyncClientProtocol, flow: Flow[T]) -> T:
     except StopIteration as stop:
         value: T = stop.value
         return value
-    except _CarriedStopIteration as carried:
-        raise carried.error from carried.error.__cause__
+    except _WrappedStopIteration as wrapped:
+        raise wrapped.error from wrapped.error.__cause__
     except BaseException as exc:
-        if inspect.getgeneratorstate(flow) == inspect.GEN_CLOSED:  # it has ended with this error
+        if inspect.getgeneratorstate(flow) == inspect.GEN_CLOSED:  # it raised this error
             raise
         return run(client, _resumed(flow, exc))
 
 
 def _advance(client: SyncClientProtocol, flow: Flow[T], request: Request) -> Request:
-    """Perform a request, and return the next one.
+    """Perform a request and return the flow's next one.
 
-    A function, because CPython does not guard the first instruction of a `try` within a `try`: a Ctrl-C there would
-    not reach the flow.
+    This is a function because CPython does not protect the first instruction of a `try` inside a `try`: a Ctrl-C there
+    would not reach the flow.
     """
     try:
         reply = request.perform(client)
     except StopIteration as exc:
-        return flow.throw(_CarriedStopIteration(exc))
+        return flow.throw(_WrappedStopIteration(exc))
     except BaseException as exc:  # noqa: BLE001 - the flow decides
         return flow.throw(exc)
     return flow.send(reply)
 
 
 async def arun(client: AsyncClientProtocol, flow: Flow[T]) -> T:
-    """Drive a flow to its end on the running event loop and return its value."""
+    """Run a flow on the running event loop and return its value."""
     try:
         request = next(flow)
         while True:
             try:
                 reply = await request.aperform(client)
             except asyncio.CancelledError as exc:
-                return await _tidy_up(client, flow, exc)
-            except GeneratorExit:  # the loop is gone: what would tidy up cannot be awaited any more
+                return await _clean_up(client, flow, exc)
+            except GeneratorExit:  # the loop has ended: nothing that cleans up can be awaited
                 with contextlib.suppress(RuntimeError):  # "generator ignored GeneratorExit"
                     flow.close()
                 raise
@@ -326,8 +325,8 @@ async def arun(client: AsyncClientProtocol, flow: Flow[T]) -> T:
         return await arun(client, _resumed(flow, exc))
 
 
-async def _tidy_up(client: AsyncClientProtocol, flow: Flow[T], error: BaseException) -> T:
-    """Finish a cancelled flow in a task of its own, which a further cancellation of this one does not reach."""
+async def _clean_up(client: AsyncClientProtocol, flow: Flow[T], error: BaseException) -> T:
+    """Finish a cancelled flow in a separate task, which further cancellations of this task do not reach."""
     task = asyncio.ensure_future(arun(client, _resumed(flow, error)))
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
@@ -336,13 +335,13 @@ async def _tidy_up(client: AsyncClientProtocol, flow: Flow[T], error: BaseExcept
         except asyncio.CancelledError as exc:
             cancelled = exc
     value = task.result()
-    if cancelled is not None:  # the flow has caught the first one and returned; this one stays
+    if cancelled is not None:  # the flow caught the first cancellation and returned; raise the second
         raise cancelled
     return value
 
 
 def _resumed(flow: Flow[T], error: BaseException) -> Flow[T]:
-    """The flow from an error on that came to it, as a flow that has not begun."""
+    """Return a new flow that throws an error into the given one and continues it."""
     try:
         request = flow.throw(error)
         while True:

@@ -1,4 +1,4 @@
-"""Rates in words: so many in a time.
+"""Rates: a number of requests per period.
 
 parse_rate("5/m")    parse_rate("100/h")    parse_rate("3/2h")    parse_rate((5, timedelta(minutes=2)))
 """
@@ -12,33 +12,33 @@ from typing import Any
 
 from django_redis_components.core.units import Seconds, to_seconds
 
-#: What a rate may be: words, or a count and a time.
+#: A rate: text, or a count and a period.
 RateLike = str | tuple[int, Seconds]
 
-#: Most that a rate may count.
+#: The highest limit of a rate.
 MAX_COUNT = 1_000_000
-#: Seconds in the units of a rate.
+#: Seconds of each unit.
 UNITS = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3_600, "hour": 3_600}
 UNITS |= {"d": 86_400, "day": 86_400}
 
-_WORDS = re.compile(r"([0-9]+)\s*/\s*([1-9][0-9]*|)\s*([a-z]+)")
+_PATTERN = re.compile(r"([0-9]+)\s*/\s*([1-9][0-9]*|)\s*([a-z]+)")
 _ACCEPTED = "expected a count and a unit, as '10/s', '10/m', '100/h', '3/2h' or '1000/d', or (count, seconds)"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rate:
-    """So many in a time.
+    """A limit per period.
 
     Attributes:
-        limit: how many.
-        period_us: in how many microseconds.
+        limit: the number of requests.
+        period_us: the period in microseconds.
     """
 
     limit: int
     period_us: int
 
     def __str__(self) -> str:
-        """In the shortest words: "5/m", "3/2h", "10/1.5s"."""
+        """Return the shortest text: "5/m", "3/2h", "10/1.5s"."""
         for unit, seconds in (("d", 86_400), ("h", 3_600), ("m", 60)):
             count, rest = divmod(self.period_us, seconds * 1_000_000)
             if not rest:
@@ -48,18 +48,18 @@ class Rate:
 
 
 def parse_rate(value: Any, what: str = "rate") -> Rate:
-    """What a rate says.
+    """Parse a rate.
 
     Args:
         value: "10/s", "5/m", "100/h", "3/2h", "1000/d", or (count, seconds or timedelta).
         what: the argument's name, for the error.
 
     Raises:
-        TypeError: neither words nor a pair, or its count is not a whole number.
-        ValueError: not these words; nothing, or too much, is counted; a time that is not accepted.
+        TypeError: neither a string nor a pair, or the count is not an integer.
+        ValueError: the text is not understood, or the count or the period is out of range.
     """
     if isinstance(value, str):
-        found = _WORDS.fullmatch(value.strip())
+        found = _PATTERN.fullmatch(value.strip())
         if found is None or found[3] not in UNITS:
             raise ValueError(f"{what}={value!r}: {_ACCEPTED}.")
         count, times = int(found[1]), found[2]

@@ -1,6 +1,6 @@
-"""The names that decorators of this process use, so that somebody who looks for them need not guess.
+"""The lock and semaphore names that decorators use in this process, for the dashboard.
 
-A process knows what its own modules declare, from their import on; nothing is asked of Redis.
+Only names from modules that this process has imported are known. Redis is not asked.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-#: Most names that are kept: a decorator may stand within a function that is called again and again.
-MAX_DECLARED = 1_000
+#: Most names kept. A decorator inside a function is applied again at each call of the function.
+MAX_NAMES = 1_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -18,32 +18,32 @@ class DeclaredName:
     """A name that a decorator uses.
 
     Attributes:
-        room: "locks" or "semaphores".
-        name: the name, or the template of it; "" if a function makes it.
-        function: what is decorated, with its module.
-        using: our connection alias.
-        is_exact: whether the name is one, and no template.
+        component: "locks" or "semaphores".
+        name: the name or its template; "" if a function makes it.
+        function: module and name of the decorated function.
+        using: the connection alias.
+        is_exact: whether it is a name and not a template.
     """
 
-    room: str
+    component: str
     name: str
     function: str
     using: str
     is_exact: bool
 
 
-_declared: dict[DeclaredName, None] = {}
+_names: dict[DeclaredName, None] = {}
 
 
-def register_name(room: str, name: str | Callable[..., str], func: Callable[..., Any], using: str) -> None:
-    """Note what a decorator uses."""
-    if len(_declared) < MAX_DECLARED:
+def register_name(component: str, name: str | Callable[..., str], func: Callable[..., Any], using: str) -> None:
+    """Record the name that a decorator uses."""
+    if len(_names) < MAX_NAMES:
         text = name if isinstance(name, str) else ""
         is_exact = bool(text) and "{" not in text and "}" not in text
         named = func if hasattr(func, "__qualname__") else type(func)
-        _declared[DeclaredName(room, text, f"{named.__module__}.{named.__qualname__}", using, is_exact)] = None
+        _names[DeclaredName(component, text, f"{named.__module__}.{named.__qualname__}", using, is_exact)] = None
 
 
 def registered_names() -> list[DeclaredName]:
-    """What was noted, in order of name."""
-    return sorted(_declared.copy(), key=lambda each: (each.name, each.room, each.function, each.using))
+    """Return the recorded names, sorted."""
+    return sorted(_names.copy(), key=lambda each: (each.name, each.component, each.function, each.using))

@@ -1,7 +1,6 @@
-"""Arguments and return values are JSON and nothing else, and a refusal names the place.
+"""JSON serialization of arguments and return values. Errors name the path of the value.
 
-Tuples become lists. Dict keys must be strings; NaN and infinities are refused, because other JSON
-readers refuse them.
+Tuples become lists. Dict keys must be strings. NaN and infinities are rejected, because they are not JSON.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ from django.utils.datastructures import MultiValueDict
 
 _SCALARS = (str, int, bool, type(None))
 _LISTS = (list, tuple)
-#: Types of which a value is carried as it is. Most values are of these, so they are looked for first.
+#: Types that need no conversion. Most values have one of these, so they are checked first.
 _PLAIN = frozenset(_SCALARS)
 _encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False)
-#: What `JSONEncoder.encode` makes anew at each call, and which takes half of the time of a short one. Not in PyPy.
+#: `JSONEncoder.encode` makes this for each call, which is half of the time of a short one. PyPy does not have it.
 _make = getattr(json.encoder, "c_make_encoder", None)
 _chunks = (
     _make(None, _encoder.default, json.encoder.encode_basestring, None, ":", ",", False, False, False)
@@ -26,20 +25,19 @@ _chunks = (
 )
 _dump_ascii = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), allow_nan=False, check_circular=False).encode
 _load = json.JSONDecoder().decode
-#: Deepest nesting of lists and dicts that is carried.
+#: The deepest nesting of lists and dicts.
 MAX_DEPTH = 100
 
 
 def normalise(value: Any, path: str = "", depth: int = 0) -> Any:
-    """A copy of the value as JSON will give it back.
+    """Return a copy of the value as decoding its JSON would return it.
 
     Args:
-        path: where the value stands, for the error: ``args[0]["when"]``.
+        path: the path of the value, for errors: ``args[0]["when"]``.
 
     Raises:
-        TypeError: the value, or one inside it, is not JSON, or would lose something; the message names the path and
-            the type.
-        ValueError: NaN, an infinity, or nested too deep (a cycle, perhaps).
+        TypeError: the value, or one inside it, is not JSON or would lose data; the message names path and type.
+        ValueError: NaN, an infinity, or nested too deeply (perhaps a cycle).
     """
     if isinstance(value, _SCALARS):
         return value
@@ -68,15 +66,15 @@ def normalise(value: Any, path: str = "", depth: int = 0) -> Any:
 
 
 def several_values(value: MultiValueDict[Any, Any], path: str) -> TypeError:
-    """The error for a form's data: of the values of a name all but the last would be lost on the way."""
+    """Return the error for form data: only the last value of each name would be sent."""
     return TypeError(
-        f"{path or 'value'} is a {type(value).__name__}, of which only the last value of each name would arrive."
-        " Send value.dict() if that is meant, or dict(value.lists()) for all values."
+        f"{path or 'value'} is a {type(value).__name__}, of which only the last value of each name would be sent."
+        " Pass value.dict() for that, or dict(value.lists()) for all values."
     )
 
 
 def encode(value: Any) -> bytes:
-    """Normalised data as compact UTF-8; lone surrogates are escaped."""
+    """Return normalised data as compact JSON in UTF-8. Lone surrogates are escaped."""
     try:
         return ("".join(_chunks(value, 0)) if _chunks else _encoder.encode(value)).encode()
     except UnicodeEncodeError:
@@ -84,7 +82,7 @@ def encode(value: Any) -> bytes:
 
 
 def decode(data: bytes) -> Any:
-    """The data again."""
+    """Return the data of a JSON text."""
     return _load(data.decode())
 
 

@@ -1,19 +1,19 @@
-"""Seconds in, milliseconds out: the only place where a public duration changes its unit."""
+"""Conversion of public durations, in seconds, to milliseconds."""
 
 from __future__ import annotations
 
 import math
 from datetime import timedelta
 
-#: What a public duration may be: seconds as a number, or a timedelta.
+#: A public duration: a number of seconds, or a timedelta.
 Seconds = int | float | timedelta
 
-#: The longest duration accepted, ten years in milliseconds. Above it a TTL is surely a mistake of unit.
+#: The longest duration accepted: ten years, in milliseconds. A longer one is most likely in the wrong unit.
 MAX_MS = 10 * 366 * 86_400 * 1_000
 
 
 def to_seconds(value: Seconds, what: str, *, zero: bool = False) -> float:
-    """Check a public duration and return it in seconds.
+    """Validate a public duration and return it in seconds.
 
     Args:
         value: seconds, or a timedelta.
@@ -22,7 +22,7 @@ def to_seconds(value: Seconds, what: str, *, zero: bool = False) -> float:
 
     Raises:
         TypeError: not a number or timedelta (a bool is not a number of seconds).
-        ValueError: negative, zero where that makes no sense, not finite, or above ten years.
+        ValueError: negative, zero where `zero` is False, not finite, or above ten years.
     """
     accepted = f"a number of seconds {'of at least 0' if zero else 'above 0'}, or a timedelta"
     if isinstance(value, timedelta):
@@ -39,18 +39,18 @@ def to_seconds(value: Seconds, what: str, *, zero: bool = False) -> float:
 
 
 def to_ms(value: Seconds, what: str, *, zero: bool = False) -> int:
-    """Check a public duration and return it in whole milliseconds, rounded up: never 0 for a duration above 0."""
+    """Validate a public duration and return it in milliseconds, rounded up: never 0 for a duration above 0."""
     seconds = to_seconds(value, what, zero=zero)
-    # 2.007 * 1_000 is 2007.0000000000002: rounded up as it stands, it would last a millisecond longer.
+    # 2.007 * 1_000 is 2007.0000000000002, which would be rounded up to 2008.
     whole_us = round(seconds * 1_000_000)
     return max(-(-whole_us // 1_000), 1 if seconds else 0)
 
 
 def check_flag(value: object, what: str) -> bool:
-    """Check a public option that is either on or off.
+    """Validate a boolean option.
 
     Raises:
-        TypeError: neither True nor False. "no" would count as a yes.
+        TypeError: neither True nor False. The string "no" would be true.
     """
     if isinstance(value, bool):
         return value
@@ -58,7 +58,7 @@ def check_flag(value: object, what: str) -> bool:
 
 
 def from_ms(ms: int) -> float:
-    """Milliseconds as seconds."""
+    """Return milliseconds as seconds."""
     return ms / 1_000
 
 

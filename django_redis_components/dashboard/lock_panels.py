@@ -225,6 +225,6 @@ def _connections(question: Question) -> list[Link]:
 
 def _declared(snapshot: LockSnapshot) -> Iterable[DeclaredRow]:
     for each in snapshot.declared:
-        kind = kind_words("semaphore" if each.room == "semaphores" else "lock")
+        kind = kind_words("semaphore" if each.component == "semaphores" else "lock")
         lookup = urlencode({"using": each.using, "name": each.name}) if each.is_exact else ""
         yield DeclaredRow(each.name or _("made by a function"), kind, each.function, lookup)

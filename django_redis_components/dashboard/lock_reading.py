@@ -166,7 +166,7 @@ def _read(question: Question, anchors: list[str]) -> Flow[tuple[list[Thing], Sli
 def _declared_places(using: str) -> list[Place]:
     kinds = {"locks": "lock", "semaphores": "semaphore"}
     exact = (each for each in registered_names() if each.is_exact and each.using == using)
-    return list(dict.fromkeys(Place(each.name, kinds[each.room]) for each in exact))[:DECLARED]
+    return list(dict.fromkeys(Place(each.name, kinds[each.component]) for each in exact))[:DECLARED]
 
 
 def _things(places: list[Place]) -> Flow[list[Thing]]:

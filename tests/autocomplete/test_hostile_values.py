@@ -132,7 +132,7 @@ def test_register_refuses_a_coroutine_function_as_a_callback(name: str) -> None:
             return False
 
     for refused in (callback, Callback()):
-        with pytest.raises(TypeError, match=rf"^{name}=.* is a coroutine function, and would not be awaited: .*\.$"):
+        with pytest.raises(TypeError, match=rf"^{name}=.* is a coroutine function, which would not be awaited: .*\.$"):
             register("contacts", **{name: refused})
 
 

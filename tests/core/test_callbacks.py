@@ -59,14 +59,14 @@ USES: dict[str, Callable[[Any], object]] = {
 @pytest.mark.parametrize("callback", [coroutine_function, Callback(), partial(coroutine_function)], ids=["f", "o", "p"])
 @pytest.mark.parametrize("use", USES)
 def test_a_coroutine_function_is_refused_as_a_callback(use: str, callback: Any) -> None:
-    with pytest.raises((TypeError, InvalidTask), match=" is a coroutine function, and would not be awaited: "):
+    with pytest.raises((TypeError, InvalidTask), match=" is a coroutine function, which would not be awaited: "):
         USES[use](callback)
 
 
 def test_a_name_that_must_be_awaited_is_refused_at_the_call() -> None:
     charge = decorated(lock(lambda customer_id=1: coroutine_function()))
 
-    with pytest.raises(TypeError, match=r"must be awaited: the name is needed at once\.$"):
+    with pytest.raises(TypeError, match=r"must be awaited: the name is needed before the call\.$"):
         charge()
 
 

@@ -153,6 +153,6 @@ def test_a_slot_that_moves_for_long_is_logged_again(
 
 def test_the_error_says_how_long_was_waited_if_it_was() -> None:
     assert str(SlotMigrating(7, 0.0, "c")) == (
-        "Slot 7 of the Cluster c is being moved to another node. Nothing was executed: try again when it has moved."
+        "Slot 7 of the Cluster c is being moved to another node. Nothing was executed: try again later."
     )
     assert "to another node; waited for 2.5 s. Nothing" in str(SlotMigrating(7, 2.5, "c"))

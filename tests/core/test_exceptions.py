@@ -28,6 +28,6 @@ def test_a_task_that_is_put_off_says_what_that_means_outside_a_task() -> None:
 
     assert (signal.reason, signal.delay_s) == ("the lock is held", 2.5)
     assert str(signal) == (
-        'the lock is held (on_conflict="delay" puts a running task off; outside a task it is an error)'
+        'the lock is held (on_conflict="delay" runs a task again later; outside a task it is an error)'
     )
     assert TryLater("held").delay_s is None

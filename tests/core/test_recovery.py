@@ -276,7 +276,7 @@ def test_an_old_redis_is_refused_with_its_version_and_what_is_needed(
 
         assert str(caught.value) == (
             f"Redis 6.2.14 at 127.0.0.1:{server.port} (connection 'default') is too old: "
-            "Redis 7.0 or Valkey 7.2 is the least that works."
+            "expected at least Redis 7.0 or Valkey 7.2."
         )
         assert caught.value.found == "Redis 6.2.14"
         assert caught.value.address == f"127.0.0.1:{server.port} (connection 'default')"

@@ -176,7 +176,7 @@ def test_a_move_that_takes_too_long_is_an_error_that_says_that_nothing_was_execu
             assert str(caught.value).startswith(f"Slot {slot_of(name)} of the Cluster 127.0.0.1:")
             assert str(caught.value).endswith(
                 f"is being moved to another node; waited for {caught.value.waited_s:.1f} s. "
-                "Nothing was executed: try again when it has moved."
+                "Nothing was executed: try again later."
             )
     assert cluster.raw.exists(name) == 0
 

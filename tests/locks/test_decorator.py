@@ -287,7 +287,7 @@ def test_a_decorator_without_its_name_says_so_at_the_call() -> None:
     @lock
     def pay(order_id: int) -> None: ...
 
-    with pytest.raises(TypeError, match=r"^7 is no function: write the lock name in parentheses behind the decorator"):
+    with pytest.raises(TypeError, match=r"^7 is not a function: pass the lock name to the decorator, in parentheses"):
         pay(7)
 
 

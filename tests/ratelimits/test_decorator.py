@@ -340,7 +340,7 @@ def test_async_key_function_raises() -> None:
     async def key(request: HttpRequest) -> str:
         return ""
 
-    with pytest.raises(TypeError, match="is a coroutine function, and would not be awaited"):
+    with pytest.raises(TypeError, match="is a coroutine function, which would not be awaited"):
         rate_limit("5/m", key=key)(sync_view)
 
 

@@ -83,10 +83,7 @@ def test_a_kind_of_int_arrives_as_an_int(redis_server: Store) -> None:
 
 HINT = ": expected JSON (str, int, float, bool, None, and lists and dicts of these). Send an id or a string instead."
 LAZY = "<locals>.__proxy__"
-FORM = (
-    " the last value of each name would arrive."
-    " Send value.dict() if that is meant, or dict(value.lists()) for all values."
-)
+FORM = " the last value of each name would be sent. Pass value.dict() for that, or dict(value.lists()) for all values."
 REFUSED = {
     "datetime": (([datetime(2026, 1, 1, tzinfo=UTC)],), TypeError, "args[0][0] is a datetime.datetime" + HINT),
     "Decimal": ((1, {"price": Decimal("1.5")}), TypeError, "args[1]['price'] is a decimal.Decimal" + HINT),

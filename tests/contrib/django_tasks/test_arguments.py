@@ -108,8 +108,8 @@ def test_what_json_cannot_carry_is_refused_with_its_place(redis_server: Store, v
             [QueryDict("size=1&size=2")],
             TypeError,
             (
-                "args[0]['x'][0] is a QueryDict, of which only the last value of each name would arrive."
-                " Send value.dict() if that is meant, or dict(value.lists()) for all values."
+                "args[0]['x'][0] is a QueryDict, of which only the last value of each name would be sent."
+                " Pass value.dict() for that, or dict(value.lists()) for all values."
             ),
         ),
     ],

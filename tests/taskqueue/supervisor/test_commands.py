@@ -193,7 +193,7 @@ def test_an_old_server_ends_it(stores: Stores, settings: Any, signals: None, nam
             call_command(name)
 
         assert str(raised.value).startswith("Redis 6.")
-        assert str(raised.value).endswith(" is too old: Redis 7.0 or Valkey 7.2 is the least that works.")
+        assert str(raised.value).endswith(" is too old: expected at least Redis 7.0 or Valkey 7.2.")
     finally:
         server.kill()
 
