@@ -1,4 +1,4 @@
-# Needs Python 3.11 or newer with venv, make and a shell. Another Python: make test PYTHON=python3.13
+# Needs Python 3.11 or newer with venv, make and a shell. To choose the Python: make test PYTHON=python3.13
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
@@ -6,20 +6,20 @@ BIN = $(VENV)/bin
 .PHONY: help demo test docs messages sync clean
 
 help:
-	@echo "make demo   start the example market: site, worker, poller and an embedded Valkey (REDIS_URL uses yours)"
-	@echo "make test   every gate: format, lint, types, architecture, tests, docs, browser"
-	@echo "make docs   build the documentation into .data/site and the public API page docs/api.md; warnings are errors"
+	@echo "make demo   start the example shop: site, worker, poller and an embedded Valkey (or the server of REDIS_URL)"
+	@echo "make test   run all checks: format, lint, types, architecture, tests, docs, browser, coverage"
+	@echo "make docs   build docs/api.md and the documentation in .data/site; warnings are errors"
 	@echo "make sync   generate the sync client (core/client/_sync) from the async one"
-	@echo "make messages  take new words into the translations, and compile them (needs gettext)"
-	@echo "make clean  remove what was built and cached; .venv and the demo's data stay"
+	@echo "make messages  update and compile the translations (needs gettext)"
+	@echo "make clean  remove build results and caches; keep .venv and the data of the demo"
 	@echo ""
-	@echo "PYTHON=...  the Python that $(VENV) is made with, 3.11 or newer (now: $(PYTHON))"
+	@echo "PYTHON=...  the Python for $(VENV), 3.11 or newer (now: $(PYTHON))"
 
 demo: $(VENV)/.installed-demo
 	@exec $(BIN)/python manage.py demo
 
 test: $(VENV)/.installed-test
-	@exec $(BIN)/python -m tests.gate
+	@exec $(BIN)/python -m tests.run_checks
 
 docs: $(VENV)/.installed-test
 	$(BIN)/python docs/_extensions/public_api.py

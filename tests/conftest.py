@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import signal
 import sys
 import weakref
 from collections.abc import Generator, Iterator
@@ -41,6 +42,18 @@ TESTS = Path(__file__).parent
 #: A test that asks for one of these is marked ``redis``.
 REDIS_FIXTURES = {"store", "redis_server", "own_server", "sentinel_server", "proxy"}
 
+#: Directories whose tests all depend on the version of Python or Django; other files are marked one by one.
+INTEGRATION = [TESTS / name for name in ("architecture", "contrib", "dashboard", "ground", "testing")]
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C interrupt the processes that tests start.
+
+    A shell starts background jobs with SIGINT ignored, and children would inherit that.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
@@ -50,6 +63,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("redis")
         if TESTS / "browser" in item.path.parents:
             item.add_marker("browser")
+        if any(folder in item.path.parents for folder in INTEGRATION):
+            item.add_marker("integration")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

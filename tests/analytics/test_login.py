@@ -15,7 +15,11 @@ from django_redis_components.analytics import SignIns, receivers
 from django_redis_components.analytics import safeguard as guard
 from tests.support import Store, run_async
 
-pytestmark = [pytest.mark.urls("tests.analytics.urls"), pytest.mark.django_db(transaction=True)]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.urls("tests.analytics.urls"),
+    pytest.mark.django_db(transaction=True),
+]
 
 
 @pytest.fixture

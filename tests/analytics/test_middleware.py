@@ -19,7 +19,7 @@ from django_redis_components.analytics.dates import site_date
 from django_redis_components.core.client import connections
 from tests.support import Proxy, Store, eventually, run_async
 
-pytestmark = pytest.mark.urls("tests.analytics.urls")
+pytestmark = [pytest.mark.integration, pytest.mark.urls("tests.analytics.urls")]
 
 MIDDLEWARE = "django_redis_components.analytics.AnalyticsMiddleware"
 AUTHENTICATED = [

@@ -14,6 +14,8 @@ from django_redis_components.analytics import SignIns
 from tests.analytics.signing import DAY, EPOCH, base, days_from, sign_in_on
 from tests.support import Proxy, Store, run_async, run_together
 
+pytestmark = pytest.mark.integration
+
 
 def test_the_first_sign_in_of_a_day_is_told_so(store: Store) -> None:
     sign_ins = SignIns("site")

@@ -22,6 +22,8 @@ from django_redis_components.autocomplete.registry import read_scope
 from django_redis_components.core.exceptions import ConfigurationError
 from tests.support import Proxy, Store
 
+pytestmark = pytest.mark.integration
+
 
 class LetterForm(forms.Form):
     to = AutocompleteField("contacts")

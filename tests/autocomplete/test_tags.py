@@ -8,6 +8,8 @@ from django.template import Context, Engine, TemplateSyntaxError
 from django_redis_components.autocomplete import PrefixIndex, Suggestion, UnknownIndex, register
 from tests.support import Store
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.fixture(autouse=True)
 def _contacts() -> None:

@@ -16,6 +16,8 @@ from django_redis_components.autocomplete.registry import sign_scope
 from tests.conftest import components_settings
 from tests.support import Proxy, Store
 
+pytestmark = pytest.mark.integration
+
 URL = "/redis/autocomplete/contacts/"
 
 

@@ -10,6 +10,8 @@ from django_redis_components.core.client.connections import aclient, client
 from django_redis_components.core.protocol import BlockingPop
 from tests.support import Store, eventually, run_async
 
+pytestmark = pytest.mark.integration
+
 
 def blocked_clients(store: Store) -> int:
     return int(store.raw.info("clients")["blocked_clients"])

@@ -14,6 +14,8 @@ from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.protocol import Command
 from tests.support import Store
 
+pytestmark = pytest.mark.integration
+
 BACKEND = "django_redis.cache.RedisCache"
 WHERE = 'REDIS_COMPONENTS["CONNECTIONS"]["default"]["CACHE"] = \'pages\''
 

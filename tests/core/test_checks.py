@@ -13,6 +13,8 @@ from django.core.checks import CheckMessage, run_checks
 from django_redis_components import checks
 from django_redis_components.taskqueue import registry, task
 
+pytestmark = pytest.mark.integration
+
 DJANGO_REDIS = "django_redis.cache.RedisCache"
 DJANGOS_OWN = "django.core.cache.backends.redis.RedisCache"
 

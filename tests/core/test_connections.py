@@ -24,6 +24,8 @@ from tests.support import Store, eventually, run_async, run_together
 from tests.support.absence import absent
 from tests.support.processes import Children
 
+pytestmark = pytest.mark.integration
+
 Start = Callable[..., LocalServer]
 WHO = Read("CLIENT", "ID", key=None)
 

@@ -16,6 +16,8 @@ from django_redis_components.core.protocol import Batch, Command, Flow, Read, Sl
 from tests.core.conftest import Driver
 from tests.support import Proxy, Store, eventually, run_async
 
+pytestmark = pytest.mark.integration
+
 
 def one(request: Any) -> Flow[Any]:
     return (yield request)

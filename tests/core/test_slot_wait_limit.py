@@ -13,6 +13,8 @@ import pytest
 from django_redis_components.core.client import slot_migration as slots
 from django_redis_components.core.client.slot_migration import give_up_at, slot_wait_limit
 
+pytestmark = pytest.mark.integration
+
 
 def limit_s() -> float:
     """Seconds that a request may wait now, which without a limit are a thousand."""

@@ -13,6 +13,8 @@ from tests.support import eventually, run_together
 from tests.support.demo import Demo, Reply, demo_environment
 from tests.support.processes import Children
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.fixture
 def list_item(demo: Demo, children: Children):

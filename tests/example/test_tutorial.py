@@ -12,6 +12,8 @@ import pytest
 
 from tests.support import Store
 
+pytestmark = pytest.mark.integration
+
 ROOT = Path(__file__).resolve().parents[2]
 TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text()
 

@@ -12,6 +12,8 @@ from django.core.checks import run_checks
 from django_redis_components.core.exceptions import ConfigurationError
 from tests.support import Store, run_async
 
+pytestmark = pytest.mark.integration
+
 BACKEND = "django_redis_components.expiry.cache.JitteredRedisCache"
 
 

@@ -19,6 +19,8 @@ from django_redis_components.expiry import cached
 from django_redis_components.expiry.scripts import ABANDON, FETCH
 from tests.support import Proxy, Store, run_async, run_together
 
+pytestmark = pytest.mark.integration
+
 PACKAGE = str(Path(django_redis_components.__file__).parent)
 
 

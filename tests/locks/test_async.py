@@ -12,6 +12,8 @@ from asgiref.sync import iscoroutinefunction
 from django_redis_components.locks import Lock, LockNotAcquired, LockNotOwned
 from tests.support import Store, eventually, run_async
 
+pytestmark = pytest.mark.integration
+
 #: Methods that ask the server.
 ASKING = ["acquire", "release", "extend", "reacquire", "owned", "locked"]
 

@@ -15,6 +15,8 @@ from django_redis_components.core.exceptions import TryLater
 from django_redis_components.locks import Lock, LockNotAcquired, lock
 from tests.support import Store, run_async
 
+pytestmark = pytest.mark.integration
+
 
 def test_a_decorated_function_runs_under_the_lock(store: Store) -> None:
     @lock("door")

@@ -18,6 +18,8 @@ from django_redis_components.locks import FencedModel, StaleFence, afenced_updat
 from tests.support import eventually, run_together
 from tests.support.postgres import Postgres
 
+pytestmark = pytest.mark.integration
+
 ALIAS = "fenced_querysets"
 
 with isolate_apps("tests.locks"):

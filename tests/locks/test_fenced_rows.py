@@ -14,6 +14,8 @@ from django.test.utils import isolate_apps
 from django_redis_components.locks import FencedModel, Lock, LockError, StaleFence, afenced_update, fenced_update
 from tests.support import Store, eventually, run_together
 
+pytestmark = pytest.mark.integration
+
 with isolate_apps("tests.locks"):
 
     class Account(FencedModel):

@@ -17,6 +17,8 @@ from django_redis_components.locks import FencedModel, Lock, StaleFence, afenced
 from tests.support import Store, eventually, run_together
 from tests.support.postgres import Postgres
 
+pytestmark = pytest.mark.integration
+
 PG = "fenced_postgres"
 
 with isolate_apps("tests.locks"):

@@ -24,6 +24,8 @@ from django_redis_components.locks import Lock, LockNotOwned, MultiLock, ReadWri
 from django_redis_components.semaphores import Semaphore, semaphore
 from tests.support import Store, eventually, run_async
 
+pytestmark = pytest.mark.integration
+
 #: Where interruptions come: at lines and calls; with INTERRUPT_OPCODES=1 at each instruction.
 OPCODES = bool(os.environ.get("INTERRUPT_OPCODES"))
 #: Whether all kinds are interrupted at all points, which takes minutes.

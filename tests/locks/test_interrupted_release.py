@@ -11,6 +11,8 @@ from django_redis_components.taskqueue import SoftTimeLimitExceeded
 from tests.locks.steps import Steps
 from tests.support import Store
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
 def test_an_interrupted_release_is_sent_again(store: Store, interruption: type[BaseException]) -> None:

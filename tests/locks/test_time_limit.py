@@ -20,6 +20,8 @@ from tests.conftest import components_settings
 from tests.locks.steps import Steps
 from tests.support import Store, eventually, run_async
 
+pytestmark = pytest.mark.integration
+
 Make = Callable[..., Any]
 MAKES: dict[str, Make] = {
     "lock": lambda **options: Lock("door", **options),

@@ -19,6 +19,8 @@ from django.views import View
 from django_redis_components.ratelimits import Decision, RateLimited, rate_limit, rate_limited
 from tests.support import Store, run_async
 
+pytestmark = pytest.mark.integration
+
 
 def get(address: str = "192.0.2.1", user: Any = None, is_async: bool = False) -> Any:
     """Return a request from this address, by this user."""

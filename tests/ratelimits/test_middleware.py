@@ -16,6 +16,8 @@ from django_redis_components.ratelimits import RateLimitMiddleware
 from tests.conftest import components_settings
 from tests.support import Store, run_async
 
+pytestmark = pytest.mark.integration
+
 
 class Site:
     """A site with the middleware: ``site.get(path, user)`` gives the response."""

@@ -11,6 +11,8 @@ from asgiref.sync import iscoroutinefunction
 from django_redis_components.semaphores import Semaphore, SemaphoreFull
 from tests.support import Store, run_async
 
+pytestmark = pytest.mark.integration
+
 #: Methods that ask the server.
 ASKING = ["acquire", "release", "refresh", "available", "holders", "set_limit", "limit_in_force"]
 

@@ -11,6 +11,8 @@ from django_redis_components.core.exceptions import TryLater
 from django_redis_components.semaphores import Semaphore, SemaphoreFull, semaphore
 from tests.support import Store, run_async
 
+pytestmark = pytest.mark.integration
+
 
 def test_a_decorated_function_runs_with_a_permit(store: Store) -> None:
     @semaphore("pool", limit=3)

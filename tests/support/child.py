@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import signal
 import sys
 
 
@@ -21,8 +20,6 @@ def say(*words: object) -> None:
 def main() -> None:
     import django
 
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # inherited: the tests run in the background of a shell
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
     django.setup()
     module_name, _, function_name = sys.argv[1].partition(":")

@@ -18,6 +18,8 @@ from tests.support import Store, run_async
 from tests.taskqueue.support import work_off
 from tests.taskqueue.tasks import add, echo, return_what_is_not_json
 
+pytestmark = pytest.mark.integration
+
 CARRIED = {
     "an integer beyond a double": 12345678901234567,
     "all digits of pi": 3.141592653589793,

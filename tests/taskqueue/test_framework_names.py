@@ -17,6 +17,8 @@ from tests.support import Store, run_async
 from tests.taskqueue.support import work_off
 from tests.taskqueue.tasks import add, add_async, fail
 
+pytestmark = pytest.mark.integration
+
 FrameworkTask: Any = import_string("django.tasks.Task" if django.VERSION >= (6, 0) else "django_tasks.base.Task")
 
 

@@ -18,6 +18,8 @@ from tests.support.processes import Children
 from tests.taskqueue.support import SITE, new_fetcher, queue_worker, running_worker, work_off
 from tests.taskqueue.tasks import add, come_back, fail, fail_thrice, leave_word, leave_word_async, note
 
+pytestmark = pytest.mark.integration
+
 QUEUE = "django_redis_components.taskqueue"
 
 

@@ -17,6 +17,8 @@ from tests.taskqueue import tasks
 from tests.taskqueue.support import new_fetcher, running_worker, work_off, work_until_finished
 from tests.taskqueue.tasks import add, add_async, come_back, fail, fail_thrice, return_what_is_not_json, tell
 
+pytestmark = pytest.mark.integration
+
 NAMES = ("task_enqueued", "task_started", "task_retrying", "task_finished")
 Heard = list[tuple[Any, ...]]
 

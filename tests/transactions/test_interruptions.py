@@ -14,6 +14,8 @@ from redis.exceptions import RedisError, ResponseError
 from django_redis_components.transactions import aatomic_update, atomic_update
 from tests.support import Proxy, Store, run_async
 
+pytestmark = pytest.mark.integration
+
 
 class TimeIsUp(Exception):
     """Raised by a signal handler, as a soft time limit is."""

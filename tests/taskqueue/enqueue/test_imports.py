@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import sys
 
+import pytest
+
 from tests.support import Store
 from tests.support.processes import Children
+
+pytestmark = pytest.mark.integration
 
 #: Parts of the queue that only workers, supervisors and pollers need.
 WORKERS_ONLY = tuple(f"django_redis_components.taskqueue.{name}" for name in ("worker", "supervisor", "forks"))

@@ -18,6 +18,8 @@ from tests.support.processes import ROOT, child_environment
 from tests.taskqueue.support import taskqueue_settings
 from tests.taskqueue.tasks import add
 
+pytestmark = pytest.mark.integration
+
 database = pytest.mark.django_db(transaction=True)
 
 

@@ -17,6 +17,8 @@ from tests.support.pools import aclose_pools
 from tests.taskqueue.support import taskqueue_settings
 from tests.taskqueue.tasks import add, note
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.fixture(autouse=True)
 def _three_databases(monkeypatch: pytest.MonkeyPatch, django_db_blocker: Any, tmp_path: Path) -> Iterator[None]:

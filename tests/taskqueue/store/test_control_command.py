@@ -20,6 +20,8 @@ from tests.taskqueue.support import base_key, fall_due, new_fetcher, recover, wo
 from tests.taskqueue.tasks import fail, fail_thrice, note
 from tests.taskqueue.worker.test_leases import renew
 
+pytestmark = pytest.mark.integration
+
 
 def queues(*words: str) -> str:
     """Run the command here; the value is its standard output."""

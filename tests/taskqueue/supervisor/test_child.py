@@ -19,6 +19,8 @@ from django_redis_components.taskqueue.worker.process import _Beats
 from django_redis_components.taskqueue.worker.worker import Worker
 from tests.support import eventually
 
+pytestmark = pytest.mark.integration
+
 
 class Process:
     """A child process of ours, with the worker's ends of the pipes in the test's hands."""

@@ -30,6 +30,8 @@ from tests.taskqueue.support import (
 )
 from tests.taskqueue.tasks import add, note
 
+pytestmark = pytest.mark.integration
+
 COMMANDS = ["runworker", "runpoller"]
 
 

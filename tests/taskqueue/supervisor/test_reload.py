@@ -19,6 +19,8 @@ from tests.support import Store, eventually
 from tests.support.processes import Child, Children
 from tests.taskqueue.support import Held, is_running, processes_of, taskqueue_settings
 
+pytestmark = pytest.mark.integration
+
 TASKS = """
 from django_redis_components.taskqueue import task
 from tests.taskqueue.tasks import hold

@@ -30,6 +30,8 @@ from tests.taskqueue.support import (
 )
 from tests.taskqueue.tasks import add, add_async, hold, kill_the_process
 
+pytestmark = pytest.mark.integration
+
 #: Seconds that a lease lives in these tests.
 LEASE_S = 1.5
 

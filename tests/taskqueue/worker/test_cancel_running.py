@@ -35,6 +35,8 @@ from tests.taskqueue.support import (
 )
 from tests.taskqueue.tasks import add, fail, give_up, hold, hold_async, note, query
 
+pytestmark = pytest.mark.integration
+
 #: An error as it is kept.
 ERROR = b'{"exception_class_path": "builtins.LookupError", "message": "", "traceback": ""}'
 #: A worker's id: its supervisor's, and its own.

@@ -31,6 +31,8 @@ from tests.taskqueue.tasks import (
     whereabouts_async,
 )
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.fixture(autouse=True)
 def _nobody_looks_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from tests.support.processes import Children
 from tests.taskqueue.support import queue_worker, work_off
 from tests.taskqueue.tasks import note, noted, query
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
 
 
 @pytest.fixture

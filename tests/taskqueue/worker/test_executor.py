@@ -15,6 +15,8 @@ from tests.support import Store
 from tests.taskqueue.support import work_off
 from tests.taskqueue.tasks import add, come_back, fail, note
 
+pytestmark = pytest.mark.integration
+
 
 @dataclasses.dataclass
 class Watcher:

@@ -15,6 +15,8 @@ from tests.support.processes import Children
 from tests.taskqueue.forking import tasks
 from tests.taskqueue.support import is_running, taskqueue_settings
 
+pytestmark = pytest.mark.integration
+
 #: Seconds that a task has to end.
 WAIT_S = 60
 #: How the task's function ends in the child, and the exit code.

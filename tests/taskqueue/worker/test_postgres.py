@@ -12,6 +12,8 @@ from tests.support.processes import Children
 from tests.taskqueue.support import Held, queue_worker
 from tests.taskqueue.tasks import query, query_after
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[Postgres]:

@@ -22,6 +22,8 @@ from django_redis_components.taskqueue.worker import interruption as runs
 from django_redis_components.taskqueue.worker.interruption import CoroutineRun, Run, ThreadRun
 from tests.support import Store
 
+pytestmark = pytest.mark.integration
+
 JOB = Job("id", "token", "name", b"[[],{}]", "default", 0, 0, 0, 0, 0)
 
 

@@ -23,6 +23,8 @@ from django_redis_components.taskqueue.worker.interruption import ThreadRun
 from django_redis_components.transactions import atomic_update
 from tests.support import Store, eventually
 
+pytestmark = pytest.mark.integration
+
 JOB = Job("id", "token", "name", b"[[],{}]", "default", 0, 0, 0, 0, 0)
 #: Seconds of a lease: none ends by itself during a test.
 LONG_S = 600

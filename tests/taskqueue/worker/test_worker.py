@@ -16,6 +16,8 @@ from tests.support import Proxy, Store, eventually, run_together
 from tests.taskqueue.support import Held, base_key, end_lease, queue_key, recover, running_worker, work_off
 from tests.taskqueue.tasks import add, hold, hold_async, note, noted
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.fixture(autouse=True)
 def _nobody_looks_again(monkeypatch: pytest.MonkeyPatch) -> None:

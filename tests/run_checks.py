@@ -1,0 +1,153 @@
+"""Run all checks, as ``make test`` does: ``python -m tests.run_checks``. Arguments select steps: ``lint types``.
+
+Every step runs, also after a failure; a table at the end shows the result and the duration of each. A test that
+needs a program which is not installed is skipped and reported; with ``CI=true`` it fails.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.support.axe import install_axe
+
+ROOT = Path(__file__).resolve().parents[1]
+
+#: Directory of the coverage data of all steps and of the processes that they start.
+COVERAGE_DIR = ROOT / ".data" / "coverage"
+
+PYTHON = (sys.executable, "-m")
+#: Imports many modules and runs little: coverage would only slow it down.
+PYTEST = (*PYTHON, "pytest", "-q")
+MEASURED_PYTEST = (*PYTHON, "coverage", "run", "-m", "pytest", "-q")
+
+#: Tests wait for servers and processes most of their time: three processes keep two cores busy.
+PARALLEL = ("-n", "3")
+
+#: The slowest tests of a step, at its end.
+DURATIONS = "--durations=25"
+
+#: The steps in order: name, commands.
+STEPS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "format": ((*PYTHON, "ruff", "format", "--check", "."),),
+    "lint": ((*PYTHON, "ruff", "check", "."),),
+    "types": ((*PYTHON, "mypy"),),
+    "architecture": ((*PYTEST, "tests/architecture", "-m", "not docs"),),
+    "tests": (
+        (
+            *MEASURED_PYTEST,
+            *PARALLEL,
+            DURATIONS,
+            "tests",
+            "--ignore=tests/architecture",
+            "--ignore=tests/browser",
+            "-m",
+            "not docs",
+        ),
+    ),
+    "docs": (
+        (*MEASURED_PYTEST, "tests", "-m", "docs"),
+        (*PYTHON, "sphinx", "-W", "--keep-going", "-q", "-d", ".data/doctrees", "-b", "html", "docs", ".data/site"),
+    ),
+    "browser": ((*MEASURED_PYTEST, "tests/browser"),),
+    "coverage": ((*PYTHON, "coverage", "combine", "-q"), (*PYTHON, "coverage", "report")),
+}
+
+#: Whether a skipped test fails.
+IN_CI = os.environ.get("CI", "").lower() == "true"
+
+#: pytest's exit code for "no test was collected".
+NOTHING_COLLECTED = 5
+
+
+@dataclass
+class StepResult:
+    """The result of a step.
+
+    Attributes:
+        last_line: the last line of its output, which is the summary of most tools.
+        warnings: lines that the table repeats: what was not tested.
+    """
+
+    name: str
+    passed: bool
+    seconds: float
+    last_line: str = ""
+    warnings: list[str] = field(default_factory=list)
+
+
+def main(names: list[str]) -> int:
+    """Run the named steps, or all; return the exit code."""
+    unknown = set(names) - set(STEPS)
+    if unknown:
+        print(f"Unknown step {', '.join(sorted(unknown))}. Steps: {', '.join(STEPS)}.")
+        return 2
+    _delete_coverage_data()
+    results = [_run_step(name) for name in STEPS if not names or name in names]
+    _print_table(results)
+    return 0 if all(result.passed for result in results) else 1
+
+
+def _delete_coverage_data() -> None:
+    COVERAGE_DIR.mkdir(parents=True, exist_ok=True)
+    for path in COVERAGE_DIR.iterdir():
+        path.unlink()
+
+
+def _run_step(name: str) -> StepResult:
+    print(f"\n=== {name}", flush=True)
+    started = time.monotonic()
+    result = StepResult(name, True, 0.0)
+    if name == "browser" and (problem := install_axe()):
+        result.warnings.append(f"!!! NOT TESTED: accessibility ({problem})")
+        result.passed = not IN_CI
+    for command in STEPS[name]:
+        code = _run_command(command, result)
+        result.passed &= code == 0 or (code == NOTHING_COLLECTED and "pytest" in command and not IN_CI)
+        if code:
+            break
+    result.seconds = time.monotonic() - started
+    return result
+
+
+def _run_command(command: tuple[str, ...], result: StepResult) -> int:
+    """Run a command, pass its output through, and keep its last line and its warnings."""
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    with process:
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                print(line, end="", flush=True)
+                if line.strip():
+                    result.last_line = line.strip()
+                if line.startswith("!!!"):
+                    result.warnings.append(line.strip())
+        except KeyboardInterrupt:
+            process.wait()  # it received the signal too, and is stopping its servers
+            raise
+    return process.returncode
+
+
+def _print_table(results: list[StepResult]) -> None:
+    print("\n" + "=" * 100)
+    for result in results:
+        verdict = "ok    " if result.passed else "FAILED"
+        print(f"{verdict}  {result.name:<13} {result.seconds:7.1f} s   {result.last_line[:68]}")
+    print("=" * 100)
+    for result in results:
+        for line in result.warnings:
+            print(line)
+    total_s = sum(result.seconds for result in results)
+    failed = [result.name for result in results if not result.passed]
+    print(f"{'FAILED: ' + ', '.join(failed) if failed else 'All passed'} in {total_s:.0f} s")
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)
