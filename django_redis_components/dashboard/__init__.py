@@ -1,18 +1,17 @@
-"""The dashboard: admin pages that show the state of queues, workers, visitors, locks and rate limits.
+"""The dashboard: admin pages for task queues, workers, visitors, locks, semaphores and rate limits.
 
 Guarantees:
 
-- The overview takes at most three round trips and 200 commands, the page on locks ten round trips. The footer
+- The overview takes at most 3 round trips and 200 commands, the page of locks at most 10 round trips. The footer
   shows the numbers.
-- A change asks for confirmation, compares the state that was shown with the current one, and is written to the
-  admin's log.
-- Opening a page writes nothing to Redis: no key is created, changed or deleted.
+- A change requires a confirmation, is compared with the current state, and is written to the admin's log.
+- Viewing a page writes nothing to Redis: no key is created, changed or deleted.
 - Pages read counts, heads of lists and bounded ranges only, never data that grows with the load.
-- While Redis is unavailable the page returns 503 and says so, without a traceback: a connection is given up
-  after 1 s, a reply after 2 s. The rest of the admin does not use Redis.
-- Users without a permission see neither the menu entry nor the page: ``view_overview``, ``view_lock``,
-  ``view_ratelimit``.
-- Data from Redis is shown as escaped text, and never imported, unpickled or run.
+- While Redis is unavailable a page returns 503 with the cause, without a traceback. The timeouts are 1 s to connect
+  and 2 s per reply. The rest of the admin does not use Redis.
+- Users without the permission (``view_overview``, ``view_lock``, ``view_ratelimit``) see neither the menu entry nor
+  the page.
+- Data from Redis is shown as escaped text. It is never imported, unpickled or executed.
 
 Keys: none. The dashboard reads the keys of `taskqueue`, `analytics`, `locks`, `semaphores` and `ratelimits`.
 
@@ -21,31 +20,23 @@ It is registered in the default admin site. For another site::
     from django_redis_components.dashboard.admin import register
     register(my_admin_site)
 
-The modules, each importing only those before it:
+Each page has a package (`overview`, `queues`, `locks`, `limits`) with the same modules: `snapshot` reads the data,
+`page` formats it for the template, `data` for JSON, `views` responds. Shared modules:
 
-=============  ============================================================================
-models         the models of permissions and admin entries; no tables, no migration
-clients        separate connections with short timeouts
-scanning       a bounded part of the keyspace, and the position to continue from
-counting       counts commands and round trips, and allows only bounded reads
-together       several flows in one round trip
-reading        the snapshot: all data of the page, at one moment
-health         problems and their remedies
-outages        the reason for which Redis is unavailable, as text
-wording        formats of numbers, ages and times
-charts         the geometry of a bar chart
-figures        the snapshot as JSON
-rows           the rows of the two tables
-pace           throughput of queues: rows, sparklines, charts
-panels         the snapshot for the template
-queue_reading  the snapshot of one queue
-queue_panels   the snapshot of one queue for the template
-views          page, fragment, JSON, and the page for an outage of Redis
-audit          entries in the admin's log
-lock_…         places, reading, figures, panels, verbs, views: held locks and their release
-limit_…        reading, panels, views: rate limits, the state of a key, its reset
-admin          the `ModelAdmin` classes, and `register`
-=============  ============================================================================
+==============  ===========================================================================
+models          unmanaged models: permissions and entries in the admin
+admin           the `ModelAdmin` classes, and `register`
+responses       full page, fragment, JSON, and 503 during an outage
+clients         Redis clients with short timeouts
+bounded_client  rejects writes and unbounded reads; counts commands and round trips
+gather          runs several flows in one round trip
+outages         causes of outages and their remedies
+formats         numbers, durations and times in the active language
+elements        table cells, tiles, links
+charts          geometry of bar charts
+json_data       JSON that several pages share
+audit           entries in the admin's log
+==============  ===========================================================================
 
 See also: docs/components/dashboard.md; ``DASHBOARD`` in `core.sections` for the settings.
 """

@@ -1,4 +1,4 @@
-"""The dashboard as `ModelAdmin`s: entries, permissions, URLs."""
+"""The `ModelAdmin` classes of the dashboard: entries in the admin, permissions, URLs."""
 
 from __future__ import annotations
 
@@ -16,74 +16,78 @@ from django.views.decorators.http import require_http_methods
 
 from django_redis_components.core import keys
 from django_redis_components.core.exceptions import ConfigurationError
-from django_redis_components.dashboard import limit_views, lock_views, views
+from django_redis_components.dashboard import responses
+from django_redis_components.dashboard.limits import views as limit_views
+from django_redis_components.dashboard.locks import views as lock_views
 from django_redis_components.dashboard.models import Lock, Overview, Queues, RateLimit
+from django_redis_components.dashboard.overview import views as overview_views
+from django_redis_components.dashboard.queues import views as queue_views
 
 if TYPE_CHECKING:
     _ModelAdmin = admin.ModelAdmin[Any]
 else:
     _ModelAdmin = admin.ModelAdmin
 
-#: A view of this class, with the request first.
+#: A view method, bound.
 View = Callable[..., HttpResponse]
-#: What a page answers to, and what a form does.
-READS, ASKS = ("GET", "HEAD"), ("GET", "HEAD", "POST")
+#: Methods that pages accept, and those that forms accept.
+PAGE_METHODS, FORM_METHODS = ("GET", "HEAD"), ("GET", "HEAD", "POST")
 
 
-class AnchorAdmin(_ModelAdmin):
-    """URLs of a model without a table. None of `ModelAdmin` is inherited.
+class UnmanagedAdmin(_ModelAdmin):
+    """URLs and permissions of a model without a table. No view of `ModelAdmin` is used.
 
     Attributes:
-        viewing: the permission for its pages.
-        home: the model whose page the admin's links to single objects lead to.
+        view_permission: codename of the permission to view its pages.
+        home: name of the model to whose page the admin's links to objects redirect.
     """
 
-    viewing = "view_overview"
+    view_permission = "view_overview"
     home = "overview"
 
-    def refuse(self, request: HttpRequest, **_: Any) -> HttpResponse:
-        """Nothing can be added or deleted, by nobody."""
+    def deny_view(self, request: HttpRequest, **_: Any) -> HttpResponse:
+        """Respond with 403: objects cannot be added or deleted."""
         raise PermissionDenied
 
-    def to_home(self, request: HttpRequest, **_: Any) -> HttpResponse:
-        """Where there is nothing to see: the admin's links to single objects, as in "Recent actions", lead here."""
+    def redirect_to_home(self, request: HttpRequest, **_: Any) -> HttpResponse:
+        """Redirect the admin's links to objects, for example in "Recent actions", to the page."""
         name = f"admin:{self.opts.app_label}_{self.home}_changelist"
         return HttpResponseRedirect(reverse(name, current_app=self.admin_site.name))
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Whether the user has the permission for its pages."""
-        return request.user.has_perm(f"{self.opts.app_label}.{self.viewing}")
+        """Return whether the user may view its pages."""
+        return request.user.has_perm(f"{self.opts.app_label}.{self.view_permission}")
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Never."""
+        """Return False."""
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Never."""
+        """Return False."""
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Never."""
+        """Return False."""
         return False
 
-    def _wrapped(self, view: View, methods: tuple[str, ...] = READS, also: str = "") -> View:
-        """The view behind the site's login, for those with the permission.
+    def _guard(self, view: View, methods: tuple[str, ...] = PAGE_METHODS, permission: str = "") -> View:
+        """Return the view behind the site's login and the permission checks.
 
         Args:
-            methods: what it answers to.
-            also: a further permission that it needs.
+            methods: HTTP methods that it accepts.
+            permission: a further permission that it requires.
 
-        `login_url` is where Django's LoginRequiredMiddleware sends who is not signed in; without it
-        that would be the site's LOGIN_URL and not the admin's.
+        Django's LoginRequiredMiddleware redirects to `login_url` of the view; the default would be the
+        site's LOGIN_URL, not the admin's.
         """
 
         def permitted(request: HttpRequest, **kwargs: Any) -> HttpResponse:
-            if not self.has_view_permission(request) or (also and not request.user.has_perm(also)):
+            if not self.has_view_permission(request) or (permission and not request.user.has_perm(permission)):
                 raise PermissionDenied
             try:
                 return view(request, **kwargs)
             except ConfigurationError as exc:
-                return views.wrongly_set(self, request, exc)
+                return responses.misconfigured_response(self, request, exc)
 
         guarded = self.admin_site.admin_view(require_http_methods(methods)(permitted))
 
@@ -96,112 +100,116 @@ class AnchorAdmin(_ModelAdmin):
         return wrapper
 
 
-class PageAdmin(AnchorAdmin):
-    """A page with an entry in the admin's index."""
+class PageAdmin(UnmanagedAdmin):
+    """A page that is listed in the admin's index."""
 
     def get_urls(self) -> list[URLPattern]:
-        """The page, and what leads to it."""
+        """Return the URLs of the page, of its actions, and redirects."""
         name = f"{self.opts.app_label}_{self.opts.model_name}"
         return [
-            path("", self._wrapped(self.changelist_view), name=f"{name}_changelist"),
-            path("add/", self._wrapped(self.refuse), name=f"{name}_add"),
-            *self.verb_urls(name),
-            path("<path:object_id>/history/", self._wrapped(self.to_home), name=f"{name}_history"),
-            path("<path:object_id>/delete/", self._wrapped(self.refuse), name=f"{name}_delete"),
-            path("<path:object_id>/change/", self._wrapped(self.to_home), name=f"{name}_change"),
-            path("<path:object_id>/", self._wrapped(self.to_home)),
+            path("", self._guard(self.changelist_view), name=f"{name}_changelist"),
+            path("add/", self._guard(self.deny_view), name=f"{name}_add"),
+            *self.action_urls(name),
+            path("<path:object_id>/history/", self._guard(self.redirect_to_home), name=f"{name}_history"),
+            path("<path:object_id>/delete/", self._guard(self.deny_view), name=f"{name}_delete"),
+            path("<path:object_id>/change/", self._guard(self.redirect_to_home), name=f"{name}_change"),
+            path("<path:object_id>/", self._guard(self.redirect_to_home)),
         ]
 
-    def verb_urls(self, name: str) -> list[URLPattern]:
-        """The URLs of what can be done on the page."""
+    def action_urls(self, name: str) -> list[URLPattern]:
+        """Return the URLs of the page's actions."""
         return []
 
     def has_module_permission(self, request: HttpRequest) -> bool:
-        """The entry is shown to those who may view the page."""
+        """Return whether the user sees the entry in the index."""
         return self.has_view_permission(request)
 
 
 class OverviewAdmin(PageAdmin):
-    """The page of everything."""
+    """The overview page."""
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """The overview."""
-        return views.overview(self, request, extra_context)
+        """Show the overview."""
+        return overview_views.overview(self, request, extra_context)
 
 
 class LockAdmin(PageAdmin):
     """The page of locks and semaphores."""
 
-    viewing, home = "view_lock", "lock"
+    view_permission, home = "view_lock", "lock"
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """What is held."""
-        return lock_views.page(self, request, extra_context)
+        """Show held locks and permits."""
+        return lock_views.locks(self, request, extra_context)
 
-    def verb_urls(self, name: str) -> list[URLPattern]:
-        """A release."""
-        view = self._wrapped(self.release_view, ASKS, lock_views.MAY_RELEASE)
+    def action_urls(self, name: str) -> list[URLPattern]:
+        """Return the URL of the release."""
+        view = self._guard(self.release_view, FORM_METHODS, lock_views.RELEASE_PERMISSION)
         return [path("release/", view, name=f"{name}_release")]
 
     def release_view(self, request: HttpRequest) -> HttpResponse:
-        """Asks before a release, or does it."""
+        """Confirm or execute a release."""
         return lock_views.release(self, request)
 
 
 class RateLimitAdmin(PageAdmin):
     """The page of rate limits."""
 
-    viewing, home = "view_ratelimit", "ratelimit"
+    view_permission, home = "view_ratelimit", "ratelimit"
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """The limits, and the state of a key."""
-        return limit_views.page(self, request, extra_context)
+        """Show the limits and the state of a key."""
+        return limit_views.limits(self, request, extra_context)
 
-    def verb_urls(self, name: str) -> list[URLPattern]:
-        """A reset."""
-        return [path("reset/", self._wrapped(self.reset_view, ASKS, limit_views.MAY_RESET), name=f"{name}_reset")]
+    def action_urls(self, name: str) -> list[URLPattern]:
+        """Return the URL of the reset."""
+        return [
+            path(
+                "reset/", self._guard(self.reset_view, FORM_METHODS, limit_views.RESET_PERMISSION), name=f"{name}_reset"
+            )
+        ]
 
     def reset_view(self, request: HttpRequest) -> HttpResponse:
-        """Asks before a reset, or does it."""
+        """Confirm or execute a reset."""
         return limit_views.reset(self, request)
 
 
-class QueuesAdmin(AnchorAdmin):
-    """The pages of single queues: ``queues/<name>/``. They have no entry in the index; the overview leads there."""
+class QueuesAdmin(UnmanagedAdmin):
+    """The pages of queues, ``queues/<name>/``. They are linked from the overview, not from the admin's index."""
 
     def get_urls(self) -> list[URLPattern]:
-        """A name stands in a URL as `quote` writes it, so that ``_`` begins no name: the other URLs begin so."""
+        """Return the URLs. `quote` escapes ``_`` in queue names, so no name clashes with the prefix ``_add``."""
         name = f"{self.opts.app_label}_{self.opts.model_name}"
         return [
-            path("", self._wrapped(self.to_home), name=f"{name}_changelist"),
-            path("_add/", self._wrapped(self.refuse), name=f"{name}_add"),
-            path("_history/<path:object_id>/", self._wrapped(self.to_home), name=f"{name}_history"),
-            path("_delete/<path:object_id>/", self._wrapped(self.refuse), name=f"{name}_delete"),
-            path("<path:object_id>/", self._wrapped(self.queue_view), name=f"{name}_change"),
+            path("", self._guard(self.redirect_to_home), name=f"{name}_changelist"),
+            path("_add/", self._guard(self.deny_view), name=f"{name}_add"),
+            path("_history/<path:object_id>/", self._guard(self.redirect_to_home), name=f"{name}_history"),
+            path("_delete/<path:object_id>/", self._guard(self.deny_view), name=f"{name}_delete"),
+            path("<path:object_id>/", self._guard(self.queue_view), name=f"{name}_change"),
         ]
 
     def queue_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """The page of a queue; 404 for what cannot be the name of one."""
+        """Show the page of a queue; 404 for an invalid name."""
         try:
             name = keys.validate_name(unquote(object_id), "queue name")
         except ValueError as exc:
             raise Http404(str(exc)) from exc
-        return views.queue(self, request, name)
+        return queue_views.queue(self, request, name)
 
     def has_module_permission(self, request: HttpRequest) -> bool:
-        """No entry in the index."""
+        """Return False: no entry in the index."""
         return False
 
 
 def register(site: admin.AdminSite) -> None:
-    """Put the dashboard into an admin site. Doing it twice is no error."""
+    """Register the dashboard in an admin site. Registering it again has no effect."""
     for model, model_admin in ADMINS.items():
         if not site.is_registered(model):
             site.register(model, model_admin)
 
 
-#: The pages, in the order of the tabs.
-ADMINS: dict[type[Model], type[AnchorAdmin]] = {
+#: Models and their admins, in the order of the tabs.
+ADMINS: dict[type[Model], type[UnmanagedAdmin]] = {
     Overview: OverviewAdmin,
     Queues: QueuesAdmin,
     Lock: LockAdmin,

@@ -1,4 +1,4 @@
-"""Who changed what from the dashboard: written into the admin's log before it is done, and its outcome after."""
+"""Entries in the admin's log for changes made in the dashboard."""
 
 from __future__ import annotations
 
@@ -15,26 +15,30 @@ from django_redis_components.core.text import one_line
 logger = logging.getLogger("django_redis_components.dashboard")
 
 
-class Record:
-    """An entry in the log. It is made before the deed, so that no deed is without one."""
+class AuditEntry:
+    """An entry in the admin's log, saved before the action, so that no action is unlogged."""
 
-    def __init__(self, request: HttpRequest, anchor: type[Model], name: str, deed: str) -> None:
-        """Args: deed: what was asked for, in English: the log may be read in any language."""
-        self._deed = deed
+    def __init__(self, request: HttpRequest, model: type[Model], name: str, action: str) -> None:
+        """Save the entry.
+
+        Args:
+            action: what was requested, in English: readers of the log may use any language.
+        """
+        self._action = action
         user: Any = request.user
         self._user = str(user)
         self._entry = LogEntry.objects.create(
             user_id=user.pk,
-            content_type_id=ContentType.objects.get_for_model(anchor).pk,
+            content_type_id=ContentType.objects.get_for_model(model).pk,
             object_id=name,
             object_repr=name[:200],
             action_flag=CHANGE,
-            change_message=f"{deed}: asked.",
+            change_message=f"{action}: requested.",
         )
 
-    def ended(self, outcome: str) -> None:
-        """Note how it ended."""
-        self._entry.change_message = f"{self._deed}: {outcome}."
+    def finish(self, outcome: str) -> None:
+        """Record the outcome."""
+        self._entry.change_message = f"{self._action}: {outcome}."
         self._entry.save(update_fields=["change_message"])
-        # The site's users choose what `__str__` of them returns; the server, what its errors say.
-        logger.warning("%s by %s: %s", *map(one_line, (self._deed, self._user, outcome)))
+        # User names and server errors are untrusted: a line break would forge a log line.
+        logger.warning("%s by %s: %s", *map(one_line, (self._action, self._user, outcome)))

@@ -1,4 +1,4 @@
-"""The geometry of a bar chart: numbers in, rectangles and lines out. No colour, no style."""
+"""Geometry of bar charts: coordinates of bars, lines and labels, without colours."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from datetime import date, datetime
 
 from django.utils.translation import gettext as _
 
-from django_redis_components.dashboard import wording
+from django_redis_components.dashboard import formats
 
-#: What puts the begin of a bar's time into words.
+#: Formats the start of an interval.
 Clock = Callable[[datetime], str]
-#: Size of the drawing in its own units; the page scales it.
+#: Size in SVG units; the page scales it.
 WIDTH, HEIGHT = 600, 200
-#: Room for the numbers at the left, the days below, and half a line above.
+#: Margins for the value labels, the time labels, and half a line of text.
 LEFT, BOTTOM, TOP = 52, 28, 12
-#: Share of a day's width that its bar takes.
+#: Width of a bar relative to its interval.
 BAR_SHARE = 0.72
-#: Days between two days that are named on the axis, counted back from the last.
+#: Days between two labels on the axis, counted back from the last day.
 LABEL_EVERY = 7
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Bar:
-    """One day. Coordinates are texts, so that no locale writes a comma into the SVG."""
+    """A bar. Coordinates are strings, because a localized number could contain a comma."""
 
     x: str
     y: str
@@ -35,8 +35,8 @@ class Bar:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Mark:
-    """A label of an axis, and where it stands; `minor` ones are left out on narrow screens."""
+class AxisLabel:
+    """A label of an axis. Narrow screens hide `minor` labels."""
 
     at: str
     text: str
@@ -45,8 +45,8 @@ class Mark:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Row:
-    """One line of the table."""
+class ChartRow:
+    """A row of the chart's table."""
 
     iso: str
     day: str
@@ -57,13 +57,13 @@ class Row:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Chart:
-    """What the template draws.
+    """A bar chart, as the template draws it.
 
     Attributes:
-        finding: what the chart shows, in a sentence.
-        lines: the marks of the value axis; days: those of the time axis.
-        rows: the same numbers for the table, newest first.
-        bad_bars: parts of the bars that are marked.
+        finding: the text alternative.
+        lines: labels of the value axis; days: labels of the time axis.
+        rows: the data as a table, newest first.
+        bad_bars: the highlighted parts of the bars.
     """
 
     view_box: str
@@ -74,15 +74,15 @@ class Chart:
     label_y: str
     finding: str
     bars: list[Bar]
-    lines: list[Mark]
-    days: list[Mark]
-    rows: list[Row]
+    lines: list[AxisLabel]
+    days: list[AxisLabel]
+    rows: list[ChartRow]
     bad_bars: list[Bar]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Point:
-    """A value and its time: as a machine reads it, in full, and short for the axis; `bad` is a part of the value."""
+    """A value and its time: in ISO 8601, in full, and short for the axis. `bad` is the highlighted part."""
 
     iso: str
     day: str
@@ -91,23 +91,23 @@ class Point:
     bad: int = 0
 
 
-def bar_chart(values: Mapping[date, int]) -> Chart:
-    """The chart of values by day, in order. The last day is open: it is still being counted."""
+def daily_chart(values: Mapping[date, int]) -> Chart:
+    """Return the chart of values per day, in order. The last day is incomplete."""
     points = [
-        Point(day.isoformat(), wording.day_long(day), wording.day_short(day), value) for day, value in values.items()
+        Point(day.isoformat(), formats.day_long(day), formats.day_short(day), value) for day, value in values.items()
     ]
-    return chart_of(points, finding(values), LABEL_EVERY)
+    return bar_chart(points, daily_finding(values), LABEL_EVERY)
 
 
-def chart_of(points: Sequence[Point], found: str, label_every: int) -> Chart:
-    """The chart of points in order; one of every `label_every` is named on the axis, counted back from the last."""
+def bar_chart(points: Sequence[Point], finding: str, label_every: int) -> Chart:
+    """Return the chart of points in order, with a label at every `label_every`-th point, counted back from the last."""
     highest = max(point.value for point in points)
     every = tick(highest)
     top = -(-highest // every) * every
     step = (WIDTH - LEFT) / len(points)
     last = len(points) - 1
     rows = [
-        Row(point.iso, point.day, wording.number(point.value), at == last, wording.number(point.bad))
+        ChartRow(point.iso, point.day, formats.number(point.value), at == last, formats.number(point.bad))
         for at, point in enumerate(points)
     ]
     return Chart(
@@ -117,7 +117,7 @@ def chart_of(points: Sequence[Point], found: str, label_every: int) -> Chart:
         base=_at(_y(0, top)),
         label_x=str(LEFT - 8),
         label_y=str(HEIGHT - 8),
-        finding=found,
+        finding=finding,
         bars=[_bar(at, point.value, step, top, rows[at]) for at, point in enumerate(points) if point.value],
         lines=[_line(value, top) for value in range(0, top + 1, every)],
         days=[
@@ -130,27 +130,27 @@ def chart_of(points: Sequence[Point], found: str, label_every: int) -> Chart:
     )
 
 
-def finding(values: Mapping[date, int]) -> str:
-    """What a chart shows, in words."""
+def daily_finding(values: Mapping[date, int]) -> str:
+    """Return the text alternative of a daily chart."""
     peak_day = max(values, key=lambda day: values[day])
     today = list(values.values())[-1]
-    return _("Most: %(most)s on %(day)s. Today until now: %(today)s.") % {
-        "most": wording.number(values[peak_day]),
-        "day": wording.day_long(peak_day),
-        "today": wording.number(today),
+    return _("Peak: %(peak)s (%(day)s) · Today so far: %(today)s") % {
+        "peak": formats.number(values[peak_day]),
+        "day": formats.day_long(peak_day),
+        "today": formats.number(today),
     }
 
 
 def tick(highest: int) -> int:
-    """The distance of the value axis's lines, so that there are two to four: 1, 2 or 5 times a power of ten."""
+    """Return the distance of the grid lines: 1, 2 or 5 times a power of ten, for two to four lines."""
     power = 1
     while power * 20 < highest:
         power *= 10
     return next(factor * power for factor in (1, 2, 5) if factor * power * 4 >= highest)
 
 
-def _bar(at: int, value: int, step: float, top: int, row: Row) -> Bar:
-    y = min(_y(value, top), _y(0, top) - 1)  # a bar of one among millions can still be seen
+def _bar(at: int, value: int, step: float, top: int, row: ChartRow) -> Bar:
+    y = min(_y(value, top), _y(0, top) - 1)  # at least one unit, so that a small value is visible
     return Bar(
         x=_at(LEFT + step * at + step * (1 - BAR_SHARE) / 2),
         y=_at(y),
@@ -161,15 +161,15 @@ def _bar(at: int, value: int, step: float, top: int, row: Row) -> Bar:
     )
 
 
-def _line(value: int, top: int) -> Mark:
-    return Mark(_at(_y(value, top)), wording.short_number(value))
+def _line(value: int, top: int) -> AxisLabel:
+    return AxisLabel(_at(_y(value, top)), formats.short_number(value))
 
 
-def _day(at: int, text: str, step: float, last: int, label_every: int) -> Mark:
-    """The last label ends with the axis: centred below its bar it would stand out of the drawing."""
+def _day(at: int, text: str, step: float, last: int, label_every: int) -> AxisLabel:
+    """Return a label of the time axis. The last one is right-aligned; centred, it would be clipped."""
     if at == last:
-        return Mark(str(WIDTH), text, last=True)
-    return Mark(_at(LEFT + step * (at + 0.5)), text, minor=(last - at) % (label_every * 2) != 0)
+        return AxisLabel(str(WIDTH), text, last=True)
+    return AxisLabel(_at(LEFT + step * (at + 0.5)), text, minor=(last - at) % (label_every * 2) != 0)
 
 
 def _y(value: float, top: int) -> float:

@@ -1,4 +1,4 @@
-"""The dashboard's own clients: a page gives up early where a worker would be patient."""
+"""Clients of the dashboard, with shorter timeouts than those of workers, so that a page fails fast."""
 
 from __future__ import annotations
 
@@ -11,52 +11,52 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.client.endpoint import Endpoint
 
-#: Seconds until an attempt to connect is given up. Raising it makes the page for "Redis is away" later.
+#: Connect timeout in seconds. A longer one delays the page that reports an outage.
 CONNECT_S = 1.0
-#: Seconds until a reply is given up.
+#: Read timeout in seconds.
 READ_S = 2.0
 
 _clients: dict[str, SyncClient] = {}
-_guard = threading.Lock()
+_lock = threading.Lock()
 
 
 def client(alias: str) -> SyncClient:
-    """The dashboard's client of a connection, for every thread of this process.
+    """Return the dashboard's client of a connection, shared by all threads.
 
     Raises:
-        ConfigurationError: there is no such alias, or its settings are wrong.
+        ConfigurationError: the alias is unknown or misconfigured.
     """
-    with _guard:
+    with _lock:
         found = _clients.get(alias)
         if found is None:
-            found = _clients[alias] = SyncClient(_impatient(connections.endpoint(alias)))
+            found = _clients[alias] = SyncClient(_with_short_timeouts(connections.endpoint(alias)))
         return found
 
 
 def close_all() -> None:
-    """Close the free links, and forget the clients."""
-    with _guard:
-        gone = list(_clients.values())
+    """Close idle connections and drop the clients."""
+    with _lock:
+        dropped = list(_clients.values())
         _clients.clear()
-    for each in gone:
+    for each in dropped:
         each.close()
 
 
-def _impatient(endpoint: Endpoint) -> Endpoint:
-    """The same place with short timeouts, and one try: the page that says so comes sooner, and asks again."""
-    patience = dataclasses.replace(
+def _with_short_timeouts(endpoint: Endpoint) -> Endpoint:
+    """Return the endpoint with short timeouts and without retries: the page itself retries on refresh."""
+    settings = dataclasses.replace(
         endpoint.settings,
         connect_timeout_s=min(endpoint.settings.connect_timeout_s, CONNECT_S),
         socket_timeout_s=min(endpoint.settings.socket_timeout_s, READ_S),
         retries=0,
         slot_migration_timeout_s=min(endpoint.settings.slot_migration_timeout_s, READ_S),
     )
-    return dataclasses.replace(endpoint, settings=patience)
+    return dataclasses.replace(endpoint, settings=settings)
 
 
 def _after_fork() -> None:
-    global _guard
-    _guard = threading.Lock()
+    global _lock
+    _lock = threading.Lock()
     for each in _clients.values():
         each.close()
     _clients.clear()

@@ -1,4 +1,4 @@
-"""The anchors of the dashboard in the admin: they have permissions and entries, and no tables."""
+"""Unmanaged models of the dashboard: they provide permissions and entries in the admin, and have no tables."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 
-class NoRows(models.Manager[Any]):
-    """Finds nothing, and asks no database: ``dumpdata`` and others that go through all models pass."""
+class EmptyManager(models.Manager[Any]):
+    """Returns empty querysets without a query, for commands that read all models, as ``dumpdata`` does."""
 
     def get_queryset(self) -> models.QuerySet[Any]:
-        """An empty queryset."""
+        """Return an empty queryset."""
         return super().get_queryset().none()
 
 
-class Anchor(models.Model):
-    """What all of them share: ``manage.py migrate`` makes content types and permissions, and nothing else."""
+class UnmanagedModel(models.Model):
+    """Base of the models: ``manage.py migrate`` creates their content types and permissions only."""
 
-    objects = NoRows()
+    objects = EmptyManager()
 
     class Meta:
         abstract = True
@@ -32,40 +32,40 @@ class Anchor(models.Model):
         return str(self._meta.verbose_name)
 
 
-class Overview(Anchor):
-    """The page of everything."""
+class Overview(UnmanagedModel):
+    """The overview page."""
 
-    class Meta(Anchor.Meta):
+    class Meta(UnmanagedModel.Meta):
         abstract = False
         verbose_name = _("Redis operations overview")
         verbose_name_plural = _("Redis operations")
 
 
-class Queues(Anchor):
-    """Where the pages of single queues stand. Who may view the overview may view them: no permission of its own."""
+class Queues(UnmanagedModel):
+    """The pages of queues. They require the permission of the overview."""
 
-    class Meta(Anchor.Meta):
+    class Meta(UnmanagedModel.Meta):
         abstract = False
         default_permissions: ClassVar[tuple[str, ...]] = ()
         verbose_name = _("task queue")
         verbose_name_plural = _("task queues")
 
 
-class Lock(Anchor):
-    """The page of locks and semaphores. Who may view it may not yet release what others hold."""
+class Lock(UnmanagedModel):
+    """The page of locks and semaphores. A release requires a permission of its own."""
 
-    class Meta(Anchor.Meta):
+    class Meta(UnmanagedModel.Meta):
         abstract = False
         verbose_name = _("lock or semaphore")
         verbose_name_plural = _("Locks and semaphores")
-        permissions = (("release_lock", "Can release locks and permits of others"),)
+        permissions = (("release_lock", "Can release locks and permits of other holders"),)
 
 
-class RateLimit(Anchor):
-    """The page of rate limits. Who may view it may not yet forget what was counted."""
+class RateLimit(UnmanagedModel):
+    """The page of rate limits. A reset requires a permission of its own."""
 
-    class Meta(Anchor.Meta):
+    class Meta(UnmanagedModel.Meta):
         abstract = False
         verbose_name = _("rate limit")
         verbose_name_plural = _("Rate limits")
-        permissions = (("reset_ratelimit", "Can reset rate limits of a key"),)
+        permissions = (("reset_ratelimit", "Can reset rate limit counters"),)

@@ -1,4 +1,4 @@
-"""Why Redis does not answer, in words that say what to do."""
+"""Outages: the cause for which Redis cannot be read, and the remedy."""
 
 from __future__ import annotations
 
@@ -17,23 +17,28 @@ from redis.exceptions import (
     TimeoutError,
 )
 
-from django_redis_components.core.exceptions import ConfigurationError, NotConnected, UnsupportedServer
+from django_redis_components.core.exceptions import (
+    ConfigurationError,
+    NotConnected,
+    RedisComponentsError,
+    UnsupportedServer,
+)
 from django_redis_components.dashboard.clients import READ_S
 
-#: Seconds after which a browser may ask again.
+#: Seconds after which a client may retry.
 RETRY_AFTER_S = 5
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Outage:
-    """What is wrong.
+    """The cause of an outage.
 
     Attributes:
-        code: a word for programs: "unreachable", "timeout", "login", …
-        title: one sentence.
+        code: for programs: "unreachable", "timeout", "login", …
+        title: what is wrong, in one sentence.
         advice: what to do.
-        address: where, without credentials; "" if that is not known.
-        detail: what the server or the connection said, in its own words.
+        address: of the server, without credentials; "" if unknown.
+        detail: the text of the error.
     """
 
     code: str
@@ -43,22 +48,36 @@ class Outage:
     detail: str
 
 
+class SnapshotFailed(RedisComponentsError):
+    """The data of a page could not be read.
+
+    Attributes:
+        error: the cause.
+        address: of the server, without credentials; "" if unknown.
+    """
+
+    def __init__(self, error: Exception, address: str) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.address = address
+
+
 def outage_of(error: Exception, address: str) -> Outage:
-    """The outage behind an error, in the active language."""
-    code, title, advice = _words(error)
+    """Return the outage that caused an error, in the active language."""
+    code, title, advice = _describe(error)
     return Outage(code, title, advice, address, str(error))
 
 
-def _words(error: Exception) -> tuple[str, str, str]:
-    for kinds, code in _KINDS:
+def _describe(error: Exception) -> tuple[str, str, str]:
+    for kinds, code in _CODES:
         if isinstance(error, kinds):
             return (code, *_TEXTS[code]())
     code = "error" if isinstance(error, RedisError) else "bug"
     return (code, *_TEXTS[code]())
 
 
-#: Errors to codes; the first that fits counts, so that a kind stands before what it is a kind of.
-_KINDS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], str], ...] = (
+#: Codes by exception class; the first match wins, so subclasses come before their base class.
+_CODES: tuple[tuple[type[Exception] | tuple[type[Exception], ...], str], ...] = (
     (ConfigurationError, "settings"),
     (UnsupportedServer, "too_old"),
     ((AuthenticationError, AuthorizationError), "login"),
@@ -72,43 +91,43 @@ _KINDS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], str], ...] = 
 
 _TEXTS = {
     "settings": lambda: (
-        _("The settings of the connection are wrong."),
-        _("Correct REDIS_COMPONENTS in the settings of the site. The command “manage.py check” lists every mistake."),
+        _("The connection is misconfigured."),
+        _("Correct REDIS_COMPONENTS in the site’s settings. “manage.py check” lists every error."),
     ),
     "too_old": lambda: (
-        _("The server is too old."),
-        _("Redis 7.0 or Valkey 7.2 is the least that works."),
+        _("The Redis server is too old."),
+        _("Redis 7.0 or Valkey 7.2 is required."),
     ),
     "login": lambda: (
-        _("Redis has refused the login."),
-        _("Check user name and password of the connection in REDIS_COMPONENTS."),
+        _("Redis authentication failed."),
+        _("Check the connection’s username and password in REDIS_COMPONENTS."),
     ),
     "permission": lambda: (
-        _("The user of the connection may not read this."),
-        _("Give the user in Redis’s ACL the commands that the message names."),
+        _("The Redis user lacks a permission."),
+        _("Grant the command named in the message in the user’s ACL."),
     ),
     "loading": lambda: (
-        _("Redis has just started and is loading its data."),
-        _("Nothing needs to be done: the page comes back when the data is loaded."),
+        _("Redis is loading its dataset."),
+        _("No action is needed. This page recovers when loading completes."),
     ),
     "cluster": lambda: (
-        _("The Cluster has no node for a part of its keys."),
-        _("See that all its masters run, or that their replicas have taken over."),
+        _("The cluster is down: some hash slots have no node."),
+        _("Check that every primary is running, or that a replica has taken over."),
     ),
     "unreachable": lambda: (
-        _("Redis cannot be reached."),
-        _("See that the server runs, and that this machine may connect to it."),
+        _("Cannot connect to Redis."),
+        _("Check that the server is running and accepts connections from this host."),
     ),
     "timeout": lambda: (
-        _("Redis did not answer within %(seconds)d seconds.") % {"seconds": READ_S},
-        _("The server, or the way to it, is overloaded or blocked. Its slow log names commands that took long."),
+        _("Redis did not reply within %(seconds)d seconds.") % {"seconds": READ_S},
+        _("The server or the network is overloaded or blocked. Check SLOWLOG for slow commands."),
     ),
     "bug": lambda: (
-        _("An error in this site kept it from being read."),
-        _("The site’s log has the whole of it."),
+        _("An internal error occurred."),
+        _("The site’s log has the traceback."),
     ),
     "error": lambda: (
-        _("Redis has answered with an error."),
-        _("The message is the server’s own."),
+        _("Redis returned an error."),
+        _("Check the server’s message."),
     ),
 }

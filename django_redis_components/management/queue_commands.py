@@ -16,7 +16,7 @@ from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.queue import Queue, get_queue
 from django_redis_components.taskqueue.schedules import status as timetable
 from django_redis_components.taskqueue.stats import metrics
-from django_redis_components.taskqueue.stats import overview as inspect
+from django_redis_components.taskqueue.stats import overview as stats
 from django_redis_components.taskqueue.store import queues as control
 from django_redis_components.taskqueue.store.fields import base_key
 
@@ -55,13 +55,13 @@ class Desk:
     def status(self, names: Sequence[str] = ()) -> Answer:
         """Depths of these queues, or of all, and what they have done in the last hour, with workers and poller."""
         wanted = [self._queue(name).name for name in names]
-        overview = self._run(inspect.overview())
+        overview = self._run(stats.read_overview())
         queues, done = overview.queues, overview.metrics
         if wanted:
-            queues = self._run(inspect.depths(*wanted))
-            done = self._run(metrics.lately(wanted, inspect.OVERVIEW_MINUTES))
+            queues = self._run(stats.read_depths(*wanted))
+            done = self._run(metrics.read_recent(wanted, stats.OVERVIEW_MINUTES))
         lease_s = conf.settings().taskqueue.lease_s
-        workers = sum(worker.seen_s <= lease_s for worker in overview.workers)
+        workers = sum(worker.heartbeat_age <= lease_s for worker in overview.workers)
         data = {
             "at": overview.at,
             "queues": [

@@ -14,7 +14,7 @@ from django_redis_components.core import serialization as arguments
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.schedules.status import Timetable
 from django_redis_components.taskqueue.stats.metrics import Metrics
-from django_redis_components.taskqueue.stats.overview import Pause, QueueDepth
+from django_redis_components.taskqueue.stats.overview import QueueDepth, QueuePause
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ def of_queues(queues: Sequence[QueueDepth], done: Mapping[str, Metrics], now: da
         (
             queue.name,
             *(f"{getattr(queue, state.lower()):,}" for state in counts),
-            "" if queue.oldest_age_s is None else age(queue.oldest_age_s),
+            "" if queue.oldest_age is None else age(queue.oldest_age),
             "" if queue.next_due_at is None else _until(queue.next_due_at, now),
             *_pace(done.get(queue.name)),
             "" if queue.paused is None else _pause(queue.paused),
@@ -52,8 +52,8 @@ def pace_of(metrics: Metrics | None) -> dict[str, Any] | None:
         "finished": metrics.totals.finished,
         "failed": metrics.totals.failed,
         "per_minute": round(metrics.per_minute(), 3),
-        "waited_p95_s": metrics.waited.p95,
-        "ran_p95_s": metrics.ran.p95,
+        "waited_p95_s": metrics.wait_time.p95,
+        "ran_p95_s": metrics.run_time.p95,
     }
 
 
@@ -61,7 +61,7 @@ def _pace(metrics: Metrics | None) -> tuple[str, str, str]:
     """Finished in a minute, and what 95 % of the tasks waited and ran; empty where nothing has finished."""
     if metrics is None or not metrics.totals.finished:
         return "", "", ""
-    return _rate(metrics.per_minute()), short(metrics.waited.p95), short(metrics.ran.p95)
+    return _rate(metrics.per_minute()), short(metrics.wait_time.p95), short(metrics.run_time.p95)
 
 
 def _rate(per_minute: float) -> str:
@@ -175,7 +175,7 @@ def _until(moment: datetime, now: datetime) -> str:
     return f"in {age((moment - now).total_seconds())}" if moment > now else "now"
 
 
-def _pause(pause: Pause) -> str:
+def _pause(pause: QueuePause) -> str:
     since = f"since {clock(pause.at)}"
     until = f"until {clock(pause.until)}" if pause.until else ""
     author = f"by {pause.author}" if pause.author else ""

@@ -108,8 +108,8 @@ from django_redis_components.taskqueue.retry import exponential
 from django_redis_components.taskqueue.schedules.schedule import cron, every
 from django_redis_components.taskqueue.schedules.status import ScheduleInfo, aschedules, schedules
 from django_redis_components.taskqueue.stats.errors import ErrorGroup
-from django_redis_components.taskqueue.stats.histogram import Spread
-from django_redis_components.taskqueue.stats.metrics import Counts, Metrics, Span, TaskMetrics
+from django_redis_components.taskqueue.stats.histogram import Histogram
+from django_redis_components.taskqueue.stats.metrics import Counts, Interval, Metrics, TaskMetrics
 from django_redis_components.taskqueue.task import Task
 from django_redis_components.taskqueue.unique import Unique
 
@@ -119,6 +119,8 @@ __all__ = [
     "ErrorGroup",
     "FlowDoesNotExist",
     "FlowResult",
+    "Histogram",
+    "Interval",
     "InvalidTask",
     "LeaseLost",
     "Metrics",
@@ -135,8 +137,6 @@ __all__ = [
     "ScheduleInfo",
     "Signature",
     "SoftTimeLimitExceeded",
-    "Span",
-    "Spread",
     "Task",
     "TaskCancelled",
     "TaskContext",

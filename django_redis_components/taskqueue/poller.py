@@ -170,7 +170,7 @@ class Poller:
                     failed_limit=self._failed_limit,
                     lost_error=_lost_error(),
                     max_deliveries=MAX_DELIVERIES,
-                    lost_note=fingerprints.LOST,
+                    lost_note=fingerprints.WORKER_LOST,
                     first=first,
                 )
             )

@@ -15,7 +15,7 @@ from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.options import check_queue, check_whole
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.stats import errors, metrics
-from django_redis_components.taskqueue.stats import overview as inspect
+from django_redis_components.taskqueue.stats import overview as stats
 from django_redis_components.taskqueue.stats.errors import ErrorGroup
 from django_redis_components.taskqueue.stats.metrics import Metrics
 from django_redis_components.taskqueue.store import queues as control
@@ -61,13 +61,13 @@ class Queue:
     def __repr__(self) -> str:
         return f"<Queue {self.name}>"
 
-    def depths(self) -> inspect.QueueDepth:
+    def depths(self) -> stats.QueueDepth:
         """Return the number of tasks in each state, and whether the queue is paused, in one round trip."""
-        return self._run(inspect.depths(self.name))[0]
+        return self._run(stats.read_depths(self.name))[0]
 
-    async def adepths(self) -> inspect.QueueDepth:
+    async def adepths(self) -> stats.QueueDepth:
         """See `depths`."""
-        return (await self._arun(inspect.depths(self.name)))[0]
+        return (await self._arun(stats.read_depths(self.name)))[0]
 
     def metrics(self, minutes: int = 60) -> Metrics:
         """Return metrics per minute, for the queue and by task name, in one round trip.
@@ -195,15 +195,15 @@ class Queue:
 
     def _minutes(self, count: int) -> Flow[Metrics]:
         check_whole("minutes", count, 1, metrics.MAX_MINUTES)
-        return metrics.minutes(self.name, count)
+        return metrics.read_minutes(self.name, count)
 
     def _hours(self, count: int) -> Flow[Metrics]:
         check_whole("hours", count, 1, metrics.MAX_HOURS)
-        return metrics.hours(self.name, count)
+        return metrics.read_hours(self.name, count)
 
     def _errors(self, limit: int) -> Flow[list[ErrorGroup]]:
         check_whole("limit", limit, 1, errors.MAX_ERRORS)
-        return errors.errors(self.name, limit)
+        return errors.read_errors(self.name, limit)
 
     def _page(self, state: str, limit: int, offset: int) -> Flow[list[control.Row]]:
         if state not in control.LISTED:

@@ -20,7 +20,7 @@ from django_redis_components.taskqueue import forks, registry
 from django_redis_components.taskqueue.options import check_queue
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.schedules import schedule as declared
-from django_redis_components.taskqueue.stats.overview import policy_of
+from django_redis_components.taskqueue.stats.overview import eviction_policy_of
 from django_redis_components.taskqueue.store.fields import base_key
 from django_redis_components.taskqueue.store.unregistered import unpark
 from django_redis_components.taskqueue.supervisor.autoreload import Watched
@@ -154,7 +154,7 @@ def _warn_of_eviction(using: str) -> None:
         info = connections.client(using).execute(Command("INFO", "memory", key=base_key(), retry=True))
     except NoPermissionError:  # it answers, and that is what matters; its policy stays unknown
         return
-    policy = policy_of(info)
+    policy = eviction_policy_of(info)
     if policy not in (None, "noeviction"):
         logger.warning(EVICTION_WARNING, policy)
 

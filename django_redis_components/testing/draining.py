@@ -13,7 +13,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Batch, Flow, Read, run
 from django_redis_components.core.units import Seconds, to_seconds
 from django_redis_components.taskqueue import NotScheduled, TaskResult, registry
-from django_redis_components.taskqueue.stats import overview as inspect
+from django_redis_components.taskqueue.stats import overview as stats
 from django_redis_components.taskqueue.store import queues as control
 from django_redis_components.taskqueue.store import tasks as store
 from django_redis_components.taskqueue.store.fields import base_key
@@ -51,7 +51,7 @@ def drain(
     """
     client = connections.client(using)
     names = [keys.validate_name(queue, "queue name") for queue in queues] or [
-        depth.name for depth in run(client, inspect.depths())
+        depth.name for depth in run(client, stats.read_depths())
     ]
     until_ms = run(client, _horizon(advance))
     worker = Fetcher(client, f"drain:{os.getpid()}:{secrets.token_hex(4)}", names)

@@ -30,7 +30,7 @@ def test_every_room_and_door_has_a_floor() -> None:
         ("locks.lock", "from django_redis_components import semaphores"),
         ("locks.lock", "def late():\n    import django_redis_components.taskqueue"),
         ("locks", "from .. import taskqueue"),
-        ("taskqueue.worker", "import_module('django_redis_components.dashboard.panels')"),
+        ("taskqueue.worker", "import_module('django_redis_components.dashboard.overview.page')"),
     ],
 )
 def test_a_planted_violation_is_found(importer: str, statement: str) -> None:

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
 from django_redis_components.analytics import SignIns, UniqueVisitors
-from django_redis_components.dashboard import views
+from django_redis_components.dashboard import responses
 from tests.browser.conftest import Complaints
 from tests.dashboard.support import URL, write_poller, write_queue, write_schedule, write_worker
 from tests.dashboard.test_queue_page import write_error, write_past
@@ -30,7 +30,7 @@ def site(live_server: Any, redis_server: Store, monkeypatch: pytest.MonkeyPatch)
 
 
 def ready_site(live_server: Any, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(views, "REFRESH_S", REFRESH_S)
+    monkeypatch.setattr(responses, "REFRESH_S", REFRESH_S)
     User.objects.create_superuser("admin", password="secret")
     return live_server.url
 
@@ -150,14 +150,14 @@ def test_a_new_queue_and_what_is_wrong_with_it_appear_and_are_announced(
 ) -> None:
     write_poller(redis_server)
     sign_in(page, site)
-    expect(page.locator("[data-drc-headline]")).to_have_text("No problems. No task has been sent yet.")
-    assert page.locator("[data-drc-said]").text_content() == ""
+    expect(page.locator("[data-drc-headline]")).to_have_text("No problems. No tasks have been enqueued yet.")
+    assert page.locator("[data-drc-status]").text_content() == ""
 
     write_queue(redis_server, "<img src=x>", ready=2)
 
     expect(cell(page, "<img src=x>", READY)).to_have_text("2")
-    expect(page.locator("[data-drc-said]")).to_have_text("1 problem")
-    assert page.locator("[data-drc-said]").get_attribute("role") == "status"
+    expect(page.locator("[data-drc-status]")).to_have_text("1 problem")
+    assert page.locator("[data-drc-status]").get_attribute("role") == "status"
     assert page.locator(".drc-health li").count() == 1
     assert page.locator(".drc-dashboard img").count() == 0
 
@@ -227,12 +227,12 @@ def test_redis_goes_away_and_comes_back(
 
     own_server.servers[0].kill()
 
-    said = page.locator("[data-drc-said]")
-    expect(said).to_have_text("Redis cannot be reached. These figures are old; trying again.")
+    said = page.locator("[data-drc-status]")
+    expect(said).to_have_text("Cannot connect to Redis. The data is stale; retrying.")
     expect(page.locator("[data-drc-dashboard]")).to_have_class("drc-dashboard drc-stale")
     expect(cell(page, "mail", FAILED)).to_have_text("3")
     page.reload()
-    expect(page.locator("h2").first).to_have_text("Redis cannot be reached.")
+    expect(page.locator("h2").first).to_have_text("Cannot connect to Redis.")
     assert violations(page) == []
 
     own_server.servers[0].start()
@@ -250,7 +250,9 @@ def test_redis_comes_back_under_an_open_page(
 
     own_server.servers[0].start()
 
-    expect(page.locator("[data-drc-said]")).to_have_text("Redis is back. No problems. No task has been sent yet.")
+    expect(page.locator("[data-drc-status]")).to_have_text(
+        "Redis is available again. No problems. No tasks have been enqueued yet."
+    )
     expect(page.locator(".drc-stale")).to_have_count(0)
 
 
@@ -259,7 +261,7 @@ def test_who_is_signed_out_is_told_and_asks_no_more(site: str, redis_server: Sto
 
     page.context.clear_cookies()
 
-    expect(page.locator("[data-drc-said]")).to_have_text("You are signed out. Reload the page to sign in.")
+    expect(page.locator("[data-drc-status]")).to_have_text("You are signed out. Reload the page to sign in.")
     asked = requests_of(page)
     page.wait_for_timeout(REFRESH_S * 1_000 * 4)
     assert asked == []

@@ -91,7 +91,7 @@ def test_what_is_held_changes_in_place_and_a_name_that_is_being_typed_stays(
 ) -> None:
     sign_in(page, site)
     page.goto(site + LOCKS)
-    expect(page.locator("[data-drc-live=held]")).to_contain_text("Nothing is held.")
+    expect(page.locator("[data-drc-live=held]")).to_contain_text("No locks or semaphores are held.")
     page.locator("input[name=name]").fill("half a na")
 
     Lock("stock:42").acquire()

@@ -92,7 +92,7 @@ def queue_rows(page: Page) -> dict[str, dict[str, int]]:
 def day_rows(page: Page, panel: str) -> dict[str, int]:
     """Day to number, from the table below a chart."""
     section = page.locator(f"section[aria-labelledby={panel}]")
-    section.get_by_text("The same as a table").click()
+    section.get_by_text("Show data").click()
     rows = section.locator("tbody tr")
     expect(rows).to_have_count(DAYS)
     return {

@@ -18,7 +18,7 @@ from tests.support import Store
 from tests.support.csp import POLICY
 
 PACKAGE = Path(django_redis_components.__file__).parent
-TEMPLATES = sorted((PACKAGE / "templates" / "django_redis_components" / "dashboard").glob("*.html"))
+TEMPLATES = sorted((PACKAGE / "templates" / "django_redis_components" / "dashboard").rglob("*.html"))
 SCRIPT = PACKAGE / "static" / "django_redis_components" / "dashboard.js"
 SHEET = SCRIPT.with_suffix(".css")
 
@@ -26,7 +26,7 @@ SHEET = SCRIPT.with_suffix(".css")
 MAX_SCRIPT = 8_000
 
 
-@pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: path.name)
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_no_template_has_anything_inline(template: Path) -> None:
     text = template.read_text()
 

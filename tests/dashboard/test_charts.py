@@ -7,7 +7,7 @@ from datetime import date, timedelta
 import pytest
 from django.utils import translation
 
-from django_redis_components.dashboard.charts import HEIGHT, LEFT, WIDTH, bar_chart, finding, tick
+from django_redis_components.dashboard.charts import HEIGHT, LEFT, WIDTH, daily_chart, daily_finding, tick
 
 LAST = date(2026, 11, 21)
 
@@ -26,7 +26,7 @@ def test_the_lines_of_the_value_axis_are_round_numbers(highest: int, distance: i
 
 
 def test_bars_stand_on_the_base_and_reach_their_value() -> None:
-    chart = bar_chart(days(2, 0, 4, 1))
+    chart = daily_chart(days(2, 0, 4, 1))
 
     base = float(chart.base)
     heights = [float(bar.height) for bar in chart.bars]
@@ -36,20 +36,20 @@ def test_bars_stand_on_the_base_and_reach_their_value() -> None:
 
 
 def test_a_day_without_anybody_has_no_bar_but_a_row() -> None:
-    chart = bar_chart(days(2, 0, 4))
+    chart = daily_chart(days(2, 0, 4))
 
     assert len(chart.bars) == 2
     assert [row.value for row in chart.rows] == ["4", "0", "2"]
 
 
 def test_one_among_a_million_can_be_seen() -> None:
-    chart = bar_chart(days(1_000_000, 1))
+    chart = daily_chart(days(1_000_000, 1))
 
     assert float(chart.bars[1].height) >= 1
 
 
 def test_everything_stands_within_the_drawing() -> None:
-    chart = bar_chart(days(*range(30)))
+    chart = daily_chart(days(*range(30)))
 
     assert all(
         float(bar.x) >= LEFT and float(bar.x) + float(bar.width) <= WIDTH and float(bar.y) >= 0 for bar in chart.bars
@@ -59,7 +59,7 @@ def test_everything_stands_within_the_drawing() -> None:
 
 
 def test_only_the_last_day_is_open() -> None:
-    chart = bar_chart(days(1, 2, 3))
+    chart = daily_chart(days(1, 2, 3))
 
     assert [bar.open for bar in chart.bars] == [False, False, True]
     assert [row.open for row in chart.rows] == [True, False, False]
@@ -67,7 +67,7 @@ def test_only_the_last_day_is_open() -> None:
 
 def test_every_seventh_day_is_named_and_every_other_of_them_on_narrow_screens() -> None:
     with translation.override("en"):
-        chart = bar_chart(days(*range(30)))
+        chart = daily_chart(days(*range(30)))
 
     assert [(day.text, day.minor, day.last) for day in chart.days] == [
         ("Oct 24", False, False),
@@ -81,11 +81,11 @@ def test_every_seventh_day_is_named_and_every_other_of_them_on_narrow_screens() 
 @pytest.mark.parametrize("language", ["en", "de", "zh-hans", "ar"])
 def test_no_language_writes_a_comma_into_a_coordinate(language: str) -> None:
     with translation.override(language):
-        chart = bar_chart(days(*range(1_000, 1_030)))
+        chart = daily_chart(days(*range(1_000, 1_030)))
 
     assert all("," not in text for bar in chart.bars for text in (bar.x, bar.y, bar.width, bar.height))
 
 
 def test_the_finding_names_the_peak_and_today() -> None:
     with translation.override("en"):
-        assert finding(days(3, 1_204, 7)) == "Most: 1,204 on Nov. 20, 2026. Today until now: 7."
+        assert daily_finding(days(3, 1_204, 7)) == "Peak: 1,204 (Nov. 20, 2026) · Today so far: 7"

@@ -13,9 +13,9 @@ from django.test import Client
 from django_redis_components.ratelimits import RateLimit, rate_limit
 from django_redis_components.ratelimits.limit import registered_limits
 from tests.dashboard.support import text_of
-from tests.dashboard.test_counting import dump
+from tests.dashboard.test_bounded_client import dump
 from tests.dashboard.test_lock_page import browser
-from tests.dashboard.test_page import HOSTILE, Page
+from tests.dashboard.test_overview_page import HOSTILE, Page
 from tests.support import Store
 
 pytestmark = pytest.mark.django_db
@@ -47,10 +47,10 @@ def test_the_limits_of_the_process_are_a_table(redis_server: Store, viewer: Clie
 
     text = text_of(viewer.get(LIMITS).content.decode())
 
-    assert "login gcra 5/m, 50/d 20 denials within 10 min 0 s block for as long denied default" in text
-    assert "report fixed 10/s – allowed default" in text
+    assert "login gcra 5/m, 50/d 10 min 0 s block after 20 denials in 10 min 0 s deny default" in text
+    assert "report fixed 10/s – allow default" in text
     assert "checks-the-options" not in text
-    assert "How many hits were allowed or denied is not counted." in text
+    assert "Allowed and denied hits are not counted." in text
     assert login.policy.id in {each["id"] for each in viewer.get(LIMITS, {"format": "json"}).json()["limits"]}
 
 
@@ -66,11 +66,11 @@ def test_a_limit_that_is_not_used_any_more_is_not_shown() -> None:
 
 
 def test_a_process_without_limits_says_how_to_make_one(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("django_redis_components.dashboard.limit_reading.registered_limits", dict)
+    monkeypatch.setattr("django_redis_components.dashboard.limits.snapshot.registered_limits", dict)
 
     text = text_of(viewer.get(LIMITS).content.decode())
 
-    assert 'This process has made none yet. A decorator makes one: @rate_limit("5/m")' in text
+    assert 'No limits are registered in this process. Add a decorator: @rate_limit("5/m")' in text
 
 
 @pytest.mark.parametrize("algorithm", ["gcra", "sliding", "fixed"])
@@ -85,7 +85,7 @@ def test_the_state_of_a_key_is_read_and_not_changed(algorithm: str, store: Store
 
     assert (found["allowed"], found["remaining"]) == (True, 1)
     assert [(rate["rate"], rate["remaining"]) for rate in found["rates"]] == [("3/m", 1), ("4/h", 2)]
-    assert re.search(r"login : ada The next hit is allowed\. Left 1 of 3 Allowed again in now All of it there", text)
+    assert re.search(r"login : ada The next hit is allowed\. Remaining 1 of 3 Retry in now Resets in", text)
     assert "1 command · 1 round trip" in text
     assert dump(store) == before
 
@@ -100,8 +100,8 @@ def test_a_denial_and_a_block_are_told_in_words(redis_server: Store, viewer: Cli
     denied = text_of(viewer.get(LIMITS, {"limit": limit.policy.id, "key": "ada"}).content.decode())
     blocked = text_of(viewer.get(LIMITS, {"limit": strict.policy.id, "key": "ada"}).content.decode())
 
-    assert re.search(r"The next hit is denied; one is allowed in 59 min \d+ s\.", denied)
-    assert re.search(r"Blocked by the penalty for 9 min \d+ s more\.", blocked)
+    assert re.search(r"The next hit is denied\. Retry in 59 min \d+ s\.", denied)
+    assert re.search(r"Blocked by the penalty\. The block ends in 9 min \d+ s\.", blocked)
 
 
 def test_the_page_asks_the_server_and_not_the_memory_of_the_process(redis_server: Store, viewer: Client) -> None:
@@ -117,7 +117,7 @@ def test_the_page_asks_the_server_and_not_the_memory_of_the_process(redis_server
 def test_a_limit_that_this_process_does_not_know_is_told(redis_server: Store, operator: Client) -> None:
     text = text_of(operator.get(LIMITS, {"limit": "f" * 16, "key": "ada"}).content.decode())
 
-    assert "This process does not know this limit." in text
+    assert "This limit is not registered in this process." in text
     assert operator.get(RESET, {"limit": "f" * 16, "key": "ada"}).status_code == 404
     assert operator.post(RESET, {"limit": "f" * 16, "key": "ada"}).status_code == 404
 
@@ -139,7 +139,7 @@ def test_a_key_is_reset_and_the_log_says_who_did_it(store: Store, operator: Clie
     assert "The next hit is allowed." in text
     assert limit.hit("ada")
     [entry] = LogEntry.objects.all()
-    assert entry.change_message == "Reset of rate limit 'login' for key 'ada': done."
+    assert entry.change_message == "Reset rate limit 'login' for key 'ada': done."
     assert operator.get(entry.get_admin_url(), follow=True).redirect_chain == [(LIMITS, 302)]
 
 
@@ -187,7 +187,7 @@ def test_a_form_that_names_no_key_is_refused_in_words(key: str, redis_server: St
     response = operator.post(RESET, {"limit": limit.policy.id, "key": key})
 
     assert (response.status_code, response["Content-Type"]) == (400, "text/plain")
-    assert response.content.decode() == "Name what is to be reset: limit, key."
+    assert response.content.decode() == "Required: limit, and key of at most 1000 characters."
     if key:
         assert operator.get(LIMITS, {"limit": limit.policy.id, "key": key}).status_code == 400
 
@@ -214,6 +214,6 @@ def test_every_page_says_that_redis_is_away(settings, operator: Client) -> None:
     answers = [operator.get(LIMITS, asked), operator.get(RESET, asked), operator.post(RESET, asked)]
 
     assert [answer.status_code for answer in answers] == [503] * 3
-    assert all("Redis cannot be reached." in answer.content.decode() for answer in answers)
+    assert all("Cannot connect to Redis." in answer.content.decode() for answer in answers)
     assert operator.get(LIMITS).status_code == 200  # the table needs no Redis
-    assert "not known whether it was done" in LogEntry.objects.get().change_message
+    assert "outcome unknown" in LogEntry.objects.get().change_message

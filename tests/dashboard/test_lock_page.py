@@ -12,14 +12,14 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 
 from django_redis_components.core import registry as declared
-from django_redis_components.dashboard import lock_reading, scanning
-from django_redis_components.dashboard.lock_places import place_of
+from django_redis_components.dashboard.locks import scan, snapshot
+from django_redis_components.dashboard.locks.resources import resource_of_key
 from django_redis_components.locks import Lock, MultiLock, ReadWriteLock, lock
 from django_redis_components.locks.lock_scripts import PlainScripts
 from django_redis_components.semaphores import Semaphore, semaphore
 from tests.dashboard.support import text_of
-from tests.dashboard.test_counting import dump
-from tests.dashboard.test_page import HOSTILE, Page
+from tests.dashboard.test_bounded_client import dump
+from tests.dashboard.test_overview_page import HOSTILE, Page
 from tests.support import Store
 
 pytestmark = pytest.mark.django_db
@@ -106,8 +106,8 @@ def test_who_is_waited_for_comes_first(redis_server: Store, viewer: Client) -> N
 
     text = text_of(viewer.get(LOCKS).content.decode())
 
-    assert re.search(r"Fencing token b lock 1 (under 1 s|\d s) in \d\d s \w{32} \d{16} [ac] lock", text)
-    assert re.search(r"Keys looked through: all [\d,]+\.", text)
+    assert re.search(r"Fencing token b lock 1 (&lt; 1 s|\d s) \d\d s \w{32} \d{16} [ac] lock", text)
+    assert re.search(r"Scanned all [\d,]+ keys\.", text)
 
 
 def test_a_name_is_looked_up_without_looking_through_keys(store: Store, viewer: Client) -> None:
@@ -115,7 +115,7 @@ def test_a_name_is_looked_up_without_looking_through_keys(store: Store, viewer: 
 
     found = viewer.get(LOCKS, {"format": "json", "name": "stock:42"}).json()
 
-    assert found["looked_through"] is None
+    assert found["scanned"] is None
     assert found["cost"]["round_trips"] == 1
     assert [(thing["kind"], thing["held"]) for thing in found["held"]] == [
         ("lock", 1),
@@ -123,7 +123,7 @@ def test_a_name_is_looked_up_without_looking_through_keys(store: Store, viewer: 
         ("semaphore", 0),
     ]
     text = text_of(viewer.get(LOCKS, {"name": "stock:42"}).content.decode())
-    assert "read-write lock 0 – – nobody –" in text
+    assert "read-write lock 0 – – free –" in text
 
 
 def test_a_name_of_a_group_is_looked_up_with_its_group(store: Store, viewer: Client) -> None:
@@ -141,7 +141,7 @@ def test_a_name_of_a_group_is_looked_up_with_its_group(store: Store, viewer: Cli
 def test_what_cannot_be_a_name_is_said(redis_server: Store, viewer: Client) -> None:
     text = text_of(viewer.get(LOCKS, {"name": "a{b"}).content.decode())
 
-    assert "Nothing can have this name: name &#x27;a{b&#x27;: braces are not accepted" in text
+    assert "Invalid name: name &#x27;a{b&#x27;: braces are not accepted" in text
 
 
 def test_what_decorators_use_is_shown_and_read(redis_server: Store, viewer: Client) -> None:
@@ -160,15 +160,15 @@ def test_what_decorators_use_is_shown_and_read(redis_server: Store, viewer: Clie
     assert nightly() == 1
     text = text_of(viewer.get(LOCKS).content.decode())
     assert "api:{customer} semaphore tests.dashboard.test_lock_page.test_what_decorators_use" in text
-    assert "made by a function lock" in text
+    assert "computed by a function lock" in text
     assert "nightly lock tests.dashboard" in text
 
 
 def test_a_part_of_the_keys_is_looked_through_and_a_link_goes_on(
     store: Store, viewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scanning, "COUNT", 20)
-    monkeypatch.setattr(scanning, "MAX_ROUNDS", 2)
+    monkeypatch.setattr(scan, "COUNT", 20)
+    monkeypatch.setattr(scan, "MAX_ROUNDS", 2)
     for number in range(300):
         store.raw.set(f"{store.prefix}:other:{number}", 1)
     held = {f"lock-{number}" for number in range(5)}
@@ -181,11 +181,11 @@ def test_a_part_of_the_keys_is_looked_through_and_a_link_goes_on(
         found |= {thing["name"] for thing in got["held"]}
         pages += 1
         scans = max(scans, got["cost"]["commands"])
-        if not got["go_on"]:
+        if not got["next"]:
             break
         text = text_of(viewer.get(LOCKS, query).content.decode())
-        assert re.search(r"Keys looked through for this page: about [\d,]+ of [\d,]+\. .*Go on", text)
-        query = {"at": got["go_on"]}
+        assert re.search(r"Scanned about [\d,]+ of [\d,]+ keys\. .*Continue the scan", text)
+        query = {"at": got["next"]}
 
     assert found == held
     assert pages > 2
@@ -195,14 +195,14 @@ def test_a_part_of_the_keys_is_looked_through_and_a_link_goes_on(
 def test_more_than_a_page_holds_is_shown_on_the_next(
     redis_server: Store, viewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lock_reading, "SHOWN", 3)
+    monkeypatch.setattr(snapshot, "MAX_SHOWN", 3)
     for number in range(5):
         Lock(f"lock-{number}").acquire()
 
     text = text_of(viewer.get(LOCKS).content.decode())
     rest = held_by(viewer, skip="3")
 
-    assert "2 more of these keys" in text
+    assert "Show 2 more" in text
     assert set(rest) == {"lock lock-3", "lock lock-4"}
     assert viewer.get(LOCKS, {"format": "json"}).json()["not_shown"] == 2
 
@@ -231,9 +231,9 @@ def test_keys_of_other_kinds_are_no_places(settings) -> None:
         "search:{a}",
         "locks:{\n}",
     ):
-        assert place_of(f"{prefix}:{key}") is None, key
-    assert place_of(f"{prefix}:locks:{{g}}:group:held:a:b").name == "a:b"
-    assert place_of("other:locks:{a}") is None
+        assert resource_of_key(f"{prefix}:{key}") is None, key
+    assert resource_of_key(f"{prefix}:locks:{{g}}:group:held:a:b").name == "a:b"
+    assert resource_of_key("other:locks:{a}") is None
 
 
 def test_a_key_of_another_kind_is_told_and_the_others_are_shown(redis_server: Store, viewer: Client) -> None:
@@ -343,9 +343,7 @@ def test_a_holder_is_released_and_the_log_says_who_did_it(kind: str, store: Stor
         assert not held.owned()
     [entry] = LogEntry.objects.all()
     assert (entry.object_repr, entry.user.username) == ("it", "view_lock-release_lock")
-    assert re.fullmatch(
-        r"Release of \w+ 'it'.* on connection 'default' from holder '[^']+': done\.", entry.change_message
-    )
+    assert re.fullmatch(r"Release \w+ 'it'.* on connection 'default' from holder '[^']+': done\.", entry.change_message)
     assert operator.get(entry.get_admin_url(), follow=True).redirect_chain == [(LOCKS, 302)]
 
 
@@ -371,11 +369,11 @@ def test_a_lock_that_was_taken_anew_is_not_released(store: Store, operator: Clie
     late = operator.get(link)
     done = operator.post(RELEASE, asked, follow=True)
 
-    assert "This holder does not have it any more." in late.content.decode()
+    assert "This holder no longer holds it." in late.content.decode()
     assert '<form method="post" class="drc-form"' not in late.content.decode()
-    assert "Not released: a. This holder did not have it any more." in text_of(done.content.decode())
+    assert "Not released: a. The holder no longer held it." in text_of(done.content.decode())
     assert new.owned()
-    assert LogEntry.objects.get().change_message.endswith(": refused, since this holder did not have it any more.")
+    assert LogEntry.objects.get().change_message.endswith(": refused, the holder no longer held it.")
 
 
 @pytest.mark.parametrize(
@@ -399,7 +397,7 @@ def test_a_form_that_names_nothing_is_refused_in_words(
     response = operator.post(RELEASE, {"kind": "lock", "name": "a", "token": held.token, **wrong})
 
     assert (response.status_code, response["Content-Type"]) == (400, "text/plain")
-    assert response.content.decode() == "Name what is to be released: using, kind, name, group, token."
+    assert response.content.decode() == "Required: using, kind, name, token, and group for kind=group."
     assert held.owned()
 
 
@@ -427,9 +425,9 @@ def test_every_page_says_that_redis_is_away(settings, operator: Client) -> None:
     ]
 
     assert [answer.status_code for answer in answers] == [503] * 5
-    assert all("Redis cannot be reached." in answer.content.decode() for answer in answers)
+    assert all("Cannot connect to Redis." in answer.content.decode() for answer in answers)
     assert operator.get(LOCKS, {"format": "json"}).json()["error"]["code"] == "unreachable"
-    assert "not known whether it was done" in LogEntry.objects.get().change_message
+    assert "outcome unknown" in LogEntry.objects.get().change_message
 
 
 def test_another_connection_is_chosen_by_a_link(redis_server: Store, settings, viewer: Client) -> None:

@@ -22,8 +22,9 @@ from redis.exceptions import (
 )
 
 from django_redis_components.core.exceptions import ConfigurationError, NotConnected, UnsupportedServer
-from django_redis_components.dashboard import clients, reading
+from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.outages import outage_of
+from django_redis_components.dashboard.overview import snapshot
 from example_project.localserver import LocalServer, ServerError, free_port, old_redis_binary
 from tests.dashboard.support import URL, client_of, text_of, write_queue
 from tests.support import Store, absent
@@ -59,8 +60,8 @@ def test_nobody_listens(settings, viewer: Client) -> None:
 
     text = away(viewer)
 
-    assert "Redis cannot be reached." in text
-    assert "See that the server runs, and that this machine may connect to it." in text
+    assert "Cannot connect to Redis." in text
+    assert "Check that the server is running and accepts connections from this host." in text
     assert f"127.0.0.1:{port} (connection &#x27;default&#x27;)" in text
     assert "secret" not in text
     assert "somebody" not in text
@@ -71,8 +72,8 @@ def test_a_wrong_password(redis_server: Store, settings, viewer: Client) -> None
 
     text = away(viewer)
 
-    assert "Redis has refused the login." in text
-    assert "Check user name and password of the connection in REDIS_COMPONENTS." in text
+    assert "Redis authentication failed." in text
+    assert "Check the connection’s username and password in REDIS_COMPONENTS." in text
     assert "wrong-secret" not in text
 
 
@@ -89,7 +90,7 @@ def test_a_server_that_is_too_old(tmp_path: Path, settings, viewer: Client) -> N
     finally:
         server.kill()
 
-    assert "The server is too old. Redis 7.0 or Valkey 7.2 is the least that works." in text
+    assert "The Redis server is too old. Redis 7.0 or Valkey 7.2 is required." in text
     assert "Redis 6.2" in text
 
 
@@ -108,7 +109,7 @@ def test_a_server_that_does_not_answer(settings, viewer: Client, monkeypatch) ->
         use(settings, url)
         text = away(viewer)
 
-    assert "Redis cannot be reached." in text
+    assert "Cannot connect to Redis." in text
     assert "Timeout reading from" in text
 
 
@@ -124,8 +125,8 @@ def test_a_server_that_stops_answering(own_server: Store, viewer: Client, monkey
     finally:
         os.kill(pid, signal.SIGCONT)
 
-    assert (error["code"], error["title"]) == ("timeout", "Redis did not answer within 2 seconds.")
-    assert "Redis cannot be reached." in text  # a new connection is not even greeted
+    assert (error["code"], error["title"]) == ("timeout", "Redis did not reply within 2 seconds.")
+    assert "Cannot connect to Redis." in text  # a new connection is not even greeted
     assert viewer.get(URL).status_code == 200
 
 
@@ -134,7 +135,7 @@ def test_the_page_comes_back_with_the_server(own_server: Store, viewer: Client) 
     assert "mail 2" in text_of(viewer.get(URL).content.decode())
 
     own_server.servers[0].kill()
-    assert "Redis cannot be reached." in away(viewer)
+    assert "Cannot connect to Redis." in away(viewer)
     own_server.servers[0].start()
 
     assert "mail 2" in text_of(viewer.get(URL).content.decode())
@@ -150,12 +151,12 @@ def test_a_fork_does_not_use_its_parents_connections(redis_server: Store, childr
 
 def read_beside_a_fork() -> list[object]:
     """Called in a process of its own: what parent and child read, and whether the child's client is another."""
-    before = reading.read()
+    before = snapshot.read()
     mine = clients.client("default")
     out, into = os.pipe()
     pid = os.fork()
     if pid == 0:
-        depth = reading.read().queues.queues[0].ready
+        depth = snapshot.read().queues.queues[0].ready
         os.write(into, f"child {depth} {clients.client('default') is not mine}".encode())
         os._exit(0)
     os.waitpid(pid, 0)
@@ -176,7 +177,7 @@ def test_wrong_settings_are_said(settings, viewer: Client) -> None:
 
     text = away(viewer)
 
-    assert "The settings of the connection are wrong." in text
+    assert "The connection is misconfigured." in text
     assert "Did you mean &quot;CONNECTIONS&quot;?" in text
 
 
@@ -215,7 +216,7 @@ def test_programs_get_the_reason_too(settings, viewer: Client) -> None:
     response = viewer.get(URL, {"format": "json"})
 
     error = response.json()["error"]
-    assert (error["code"], error["title"]) == ("unreachable", "Redis cannot be reached.")
+    assert (error["code"], error["title"]) == ("unreachable", "Cannot connect to Redis.")
     assert error["address"] == f"127.0.0.1:{port} (connection 'default')"
     assert b"secret" not in response.content
 

@@ -40,9 +40,9 @@ def test_schedules_are_a_table(store: Store, viewer: Client) -> None:
 
     text = page_text(viewer)
 
-    assert "Periodic tasks Schedule State Times Next Last sent Last task Queue" in text
+    assert "Periodic tasks Name State Schedule Next run Last enqueued Last task Queue" in text
     assert re.search(rf"tests\.note on at chosen moments in 1 h 0 min \d\d:\d\d:\d\d {task_id} default", text)
-    assert "late late at chosen moments now – – default" in text
+    assert "late overdue at chosen moments now – – default" in text
     assert "off off at chosen moments – – – default" in text
 
 
@@ -53,8 +53,8 @@ def test_a_schedule_that_is_late_is_a_problem(redis_server: Store, viewer: Clien
         each for each in viewer.get(URL, {"format": "json"}).json()["problems"] if each["code"] == "schedule_late"
     ]
 
-    assert re.fullmatch(r"Schedule late: its time was 1 min \d+ s ago, and no poller has sent it\.", problem["text"])
-    assert problem["advice"] == "Start a poller, or a worker without --no-poller, whose code has it:"
+    assert re.fullmatch(r"Schedule late is 1 min \d+ s overdue: no poller has enqueued its task\.", problem["text"])
+    assert problem["advice"] == "Start a poller, or a worker without --no-poller, with the code that declares it:"
     assert problem["command"] == "python manage.py runpoller"
 
 
@@ -62,8 +62,8 @@ def test_a_schedule_that_has_left_the_code_is_no_problem(redis_server: Store, vi
     now_ms, _ = fill(redis_server)
     redis_server.raw.zadd(base_key(redis_server, "schedules"), {"late": now_ms - 10 * 60_000})
 
-    assert "late not in the code any more at chosen moments now – – default" in page_text(viewer)
-    assert "no poller has sent it" not in page_text(viewer)
+    assert "late not declared at chosen moments now – – default" in page_text(viewer)
+    assert "no poller has enqueued" not in page_text(viewer)
 
 
 def test_the_figures_tell_of_them(store: Store, viewer: Client) -> None:
@@ -77,7 +77,7 @@ def test_the_figures_tell_of_them(store: Store, viewer: Client) -> None:
 
 
 def test_without_schedules_the_page_says_how_to_make_one(redis_server: Store, viewer: Client) -> None:
-    shown = 'Periodic tasks None. A line above a task makes one of it: @cron("0 3 * * *")'
+    shown = "Periodic tasks No schedules yet. Add a line above a task: @every(60)"
     assert shown in page_text(viewer)
 
 
@@ -96,8 +96,8 @@ def test_schedules_that_cannot_be_read_do_not_fail_the_page(redis_server: Store,
 
     text = page_text(viewer)
 
-    assert "The part “periodic tasks” could not be read" in text
-    assert "Periodic tasks Could not be read; the reason stands above." in text
+    assert "Cannot read periodic tasks" in text
+    assert "Periodic tasks Unavailable: see the message above." in text
 
 
 def test_in_chinese(redis_server: Store, viewer: Client) -> None:
@@ -105,5 +105,5 @@ def test_in_chinese(redis_server: Store, viewer: Client) -> None:
 
     html = viewer.get(URL, headers={"Accept-Language": "zh-hans"}).content.decode()
 
-    for words in ("周期任务", "计划 late：应在 1 分", "没有轮询进程发送它。", "上次发送", "已延误", "停用"):
+    for words in ("周期任务", "计划 late 已逾期 1 分", "没有轮询进程将其任务入队。", "上次入队", "已逾期", "停用"):
         assert words in html

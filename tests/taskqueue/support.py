@@ -177,7 +177,7 @@ def recover(*, max_deliveries: int = MAX_DELIVERIES) -> list[tuple[str, str, str
         failed_limit=settings.failed_limit,
         lost_error=lost_error(),
         max_deliveries=max_deliveries,
-        lost_note=fingerprints.LOST,
+        lost_note=fingerprints.WORKER_LOST,
         first=0,
     )
     found = [word.decode() for word in connections.client().execute(call)[3]]

@@ -1,6 +1,6 @@
-/* Keeps an open dashboard up to date. Without it the page is whole, and "Refresh" is a link.
-   It asks for the page's own fragment and patches what differs, text by text: nothing that is
-   focused, selected or unfolded is replaced. It stops while the page is hidden or paused. */
+/* Refreshes an open dashboard page. Without JavaScript the page is complete, and "Refresh" is a link.
+   It fetches the page's fragment and patches changed nodes in place, so that focus, selection and
+   open details survive. It stops while the page is hidden or paused. */
 (() => {
     "use strict";
 
@@ -8,37 +8,37 @@
     if (!root) {
         return;
     }
-    const said = root.querySelector("[data-drc-said]");
+    const status = root.querySelector("[data-drc-status]");
     const pause = root.querySelector("[data-drc-pause]");
     const texts = root.dataset;
     const refreshMs = Number(texts.refreshS) * 1000;
-    const longestMs = 60000;
-    const remembered = "drc-dashboard-paused";
+    const maxWaitMs = 60000;
+    const storageKey = "drc-dashboard-paused";
     let timer = 0;
     let waitMs = refreshMs;
-    let asking = null;
-    let paused = recall();
+    let request = null;
+    let paused = loadPaused();
 
-    function recall() {
+    function loadPaused() {
         try {
-            return localStorage.getItem(remembered) === "1";
+            return localStorage.getItem(storageKey) === "1";
         } catch {
             return false;
         }
     }
 
-    function remember() {
+    function savePaused() {
         try {
-            localStorage.setItem(remembered, paused ? "1" : "0");
+            localStorage.setItem(storageKey, paused ? "1" : "0");
         } catch {
-            // Private windows may refuse; the button works all the same.
+            // A private window may refuse storage. The button still works.
         }
     }
 
-    /** Tells a screen reader, politely and once. */
-    function say(text) {
-        if (said.textContent !== text) {
-            said.textContent = text;
+    /** Set the live region's text, once per change. */
+    function announce(text) {
+        if (status.textContent !== text) {
+            status.textContent = text;
         }
     }
 
@@ -60,7 +60,7 @@
         }
     }
 
-    /** Make one node like another. What has another shape is replaced, unless the focus is in it. */
+    /** Patch one node to equal another. A node of another shape is replaced, unless it has the focus. */
     function patch(old, fresh) {
         if (old.isEqualNode(fresh)) {
             return;
@@ -91,23 +91,23 @@
         }
         if (root.classList.contains("drc-stale")) {
             root.classList.remove("drc-stale");
-            say(`${texts.textBack} ${headline()}`);
+            announce(`${texts.textBack} ${headline()}`);
         } else if (headline() !== before) {
-            say(headline());
+            announce(headline());
         }
     }
 
-    function grow(text) {
+    function markStale(text) {
         root.classList.add("drc-stale");
-        say(text);
-        waitMs = Math.min(waitMs * 2, longestMs);
+        announce(text);
+        waitMs = Math.min(waitMs * 2, maxWaitMs);
     }
 
-    async function take(response) {
+    async function handle(response) {
         if (response.redirected || response.status === 403) {
             paused = true;
-            label();
-            say(texts.textSignedOut || "");
+            updateButton();
+            announce(texts.textSignedOut || "");
         } else if (response.ok) {
             if ("drcOutage" in texts) {
                 location.reload();
@@ -116,52 +116,52 @@
             waitMs = refreshMs;
             show(await response.text());
         } else if (response.status === 503 && "drcOutage" in texts) {
-            waitMs = Math.min(waitMs * 2, longestMs);
+            waitMs = Math.min(waitMs * 2, maxWaitMs);
         } else if (response.status === 503) {
             const page = new DOMParser().parseFromString(await response.text(), "text/html");
             const words = page.querySelector("[data-drc-headline]");
-            grow(`${words ? words.textContent : ""} ${texts.textAway}`.trim());
+            markStale(`${words ? words.textContent : ""} ${texts.textAway}`.trim());
         } else {
-            grow(texts.textUnanswered);
+            markStale(texts.textUnanswered);
         }
     }
 
-    async function ask() {
-        asking = new AbortController();
-        const { signal } = asking;
-        const limit = setTimeout(() => asking && asking.abort("late"), 20000);
+    async function refresh() {
+        request = new AbortController();
+        const { signal } = request;
+        const limit = setTimeout(() => request && request.abort("late"), 20000);
         try {
             const url = new URL(location.href);
             url.hash = "";
             url.searchParams.set("format", "fragment");
-            await take(await fetch(url, { signal, cache: "no-store" }));
+            await handle(await fetch(url, { signal, cache: "no-store" }));
         } catch {
             if (!signal.aborted || signal.reason === "late") {
-                grow(texts.textUnanswered || "");
+                markStale(texts.textUnanswered || "");
             }
         } finally {
             clearTimeout(limit);
-            asking = null;
-            plan();
+            request = null;
+            schedule();
         }
     }
 
-    /** One request at a time: the next is planned when the last has ended. */
-    function plan() {
+    /** Schedule the next refresh. At most one request runs at a time. */
+    function schedule() {
         clearTimeout(timer);
-        if (!paused && !document.hidden && !asking) {
-            timer = setTimeout(ask, waitMs);
+        if (!paused && !document.hidden && !request) {
+            timer = setTimeout(refresh, waitMs);
         }
     }
 
     function stop() {
         clearTimeout(timer);
-        if (asking) {
-            asking.abort("stop");
+        if (request) {
+            request.abort("stop");
         }
     }
 
-    function label() {
+    function updateButton() {
         const other = pause.dataset.textResume;
         if (paused !== (pause.dataset.paused === "1")) {
             pause.dataset.textResume = pause.textContent;
@@ -172,25 +172,25 @@
 
     pause.addEventListener("click", () => {
         paused = !paused;
-        remember();
-        label();
+        savePaused();
+        updateButton();
         if (paused) {
             stop();
-        } else if (!asking) {
-            ask();
+        } else if (!request) {
+            refresh();
         }
     });
 
     document.addEventListener("visibilitychange", () => {
         if (document.hidden) {
             stop();
-        } else if (!paused && !asking) {
+        } else if (!paused && !request) {
             clearTimeout(timer);
-            ask();
+            refresh();
         }
     });
 
     pause.hidden = false;
-    label();
-    plan();
+    updateButton();
+    schedule();
 })();

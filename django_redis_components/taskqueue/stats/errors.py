@@ -1,4 +1,4 @@
-"""The errors of a queue's tasks, each kind once: how often, since when, and which tasks."""
+"""Error groups of a queue: identical failures counted once, with the latest task ids."""
 
 from __future__ import annotations
 
@@ -6,72 +6,66 @@ import dataclasses
 from datetime import UTC, datetime
 from typing import Any
 
-from django_redis_components.core import serialization as arguments
-from django_redis_components.core.protocol import Flow
+from django_redis_components.core import serialization
+from django_redis_components.core.protocol import Call, Flow
 from django_redis_components.taskqueue.store.fields import base_key
 from django_redis_components.taskqueue.store.scripts import ERROR_GROUPS
 
-#: Most kinds of errors that a queue keeps; those that came last stay.
+#: Most error groups that a queue keeps; the oldest are dropped first.
 MAX_ERRORS = 100
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ErrorGroup:
-    """Failures that are the same error.
+    """Failures with the same class, location and normalized message.
 
     Attributes:
-        fingerprint: of class, place and message.
-        exception_class_path: the exception's class; never imported.
-        place: the function of the site that raised it, as ``module.function``; "" where nothing was raised.
-        message: its text without the particulars: ``'…'`` for what stood in quotes, ``#`` for numbers.
-        times: how often, as long as it has been kept.
-        final: how many of them were a task's last attempt.
-        first_at, last_at: when.
-        task_ids: the last ten tasks, newest first; their records may have expired.
+        fingerprint: hash of class, location and message.
+        exception_class_path: dotted path of the exception's class; never imported.
+        location: function of the site that raised it, as ``module.function``; "" if nothing was raised.
+        message: the text without variable parts: ``'…'`` for quoted text, ``#`` for numbers.
+        count: failures since the group was created.
+        final: failures that were the last attempt of their task.
+        first_at, last_at: when the first and the latest failure occurred.
+        task_ids: ids of the last ten tasks, newest first; their records may have expired.
     """
 
     fingerprint: str
     exception_class_path: str
-    place: str
+    location: str
     message: str
-    times: int
+    count: int
     final: int
     first_at: datetime
     last_at: datetime
     task_ids: list[str]
 
 
-def errors(queue: str, limit: int) -> Flow[list[ErrorGroup]]:
-    """The errors that came last, newest first."""
-    rows = yield asking(queue, limit)
-    return told(rows)
+def read_errors(queue: str, limit: int) -> Flow[list[ErrorGroup]]:
+    """Read the latest error groups of a queue, newest first."""
+    return [_parse(row) for row in (yield errors_request(queue, limit))]
 
 
-def asking(queue: str, limit: int) -> Any:
-    """The request for the errors of a queue; `told` reads its reply."""
+def errors_request(queue: str, limit: int) -> Call:
+    """Return the request for the error groups of a queue."""
     return ERROR_GROUPS(base=base_key(), queue=queue, limit=limit)
 
 
-def told(rows: Any) -> list[ErrorGroup]:
-    """What `asking` was answered."""
-    return [_group(row) for row in rows]
-
-
-def _group(row: Any) -> ErrorGroup:
-    fingerprint, times, final, first_ms, last_ms, data, ids = row
-    about = arguments.decode(data)
+def _parse(row: Any) -> ErrorGroup:
+    fingerprint, count, final, first_ms, last_ms, data, ids = row
+    error = serialization.decode(data)
     return ErrorGroup(
         fingerprint=fingerprint.decode(),
-        exception_class_path=about["class"],
-        place=about["place"],
-        message=about["text"],
-        times=int(times),
+        exception_class_path=error["class"],
+        location=error["location"],
+        message=error["text"],
+        count=int(count),
         final=int(final),
-        first_at=_moment(first_ms),
-        last_at=_moment(last_ms),
+        first_at=_time(first_ms),
+        last_at=_time(last_ms),
         task_ids=ids.decode().split(),
     )
 
 
-def _moment(ms: bytes) -> datetime:
+def _time(ms: bytes) -> datetime:
     return datetime.fromtimestamp(int(ms) / 1_000, UTC)

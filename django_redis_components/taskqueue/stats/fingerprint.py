@@ -1,7 +1,6 @@
-"""Which failures are the same error: the exception's class, where it was raised, and its text without the particulars.
+"""Fingerprints of failures: exception class, location, and message without variable parts.
 
-A thousand failures are a handful of errors. The fingerprint is made where the exception is, in the worker; Redis
-counts by it and never looks into it.
+The worker computes the fingerprint where it has the exception. Redis counts by it and never parses it.
 """
 
 from __future__ import annotations
@@ -13,57 +12,58 @@ import types
 from functools import lru_cache
 from hashlib import blake2b
 
-from django_redis_components.core import serialization as arguments
+from django_redis_components.core import serialization
 from django_redis_components.taskqueue.exceptions import WorkerLost
 
-#: Characters of an exception's text that tell errors apart; particulars among them do not.
+#: Characters of the message that are kept.
 MAX_TEXT = 300
-#: Characters of the place and of the class that are kept.
+#: Characters of the location and of the class path that are kept.
 MAX_NAME = 200
-#: What differs from one failure to the next of the same error, and what stands for it.
-_PARTICULARS = (
+#: Variable parts of messages, and their placeholders.
+_VARIABLE_PARTS = (
     (re.compile(r"'[^']*'|\"[^\"]*\"|‘[^’]*’|“[^”]*”"), "'…'"),
     (re.compile(r"\S+@\S+"), "…@…"),
     (re.compile(r"\b(?:[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|0x[0-9a-fA-F]+|[0-9a-fA-F]{8,})\b"), "#"),
     (re.compile(r"\d+(?:[.,:]\d+)*"), "#"),
 )
-#: Folders of what is not the site's own code.
+#: Folders of the standard library and of installed packages.
 _LIBRARIES = tuple(
     {*site.getsitepackages(), *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))}
 )
-_OURS = "django_redis_components."
+_PACKAGE = "django_redis_components."
 
 
-def of(exc: BaseException) -> str:
-    """Fingerprint and what it stands for, as the note of an ack has them."""
+def fingerprint(exc: BaseException) -> str:
+    """Return the fingerprint and the JSON of class, location and text, separated by a space."""
     kind = type(exc)
-    return _note(f"{kind.__module__}.{kind.__qualname__}"[:MAX_NAME], place_of(exc.__traceback__), plain(_text(exc)))
+    path = f"{kind.__module__}.{kind.__qualname__}"[:MAX_NAME]
+    return _fingerprint(path, location_of(exc.__traceback__), normalize(_text(exc)))
 
 
-def place_of(trace: types.TracebackType | None) -> str:
-    """The function that raised: the innermost one of the site's own code, else the innermost one; "" for none."""
+def location_of(trace: types.TracebackType | None) -> str:
+    """Return the innermost function of the site's own code, else the innermost function; "" without a traceback."""
     last = own = ""
     while trace is not None:
         frame = trace.tb_frame
         module = frame.f_globals.get("__name__")
         last = f"{module}.{frame.f_code.co_qualname}"
-        if not str(module).startswith(_OURS) and not _is_library(frame.f_code.co_filename):
+        if not str(module).startswith(_PACKAGE) and not _is_library(frame.f_code.co_filename):
             own = last
         trace = trace.tb_next
     return (own or last)[:MAX_NAME]
 
 
-def plain(text: str) -> str:
-    """A text without what differs from one failure to the next: quoted words, numbers, addresses."""
+def normalize(text: str) -> str:
+    """Return the first line of a text with quoted words, numbers and addresses replaced by placeholders."""
     line = text.strip().partition("\n")[0][:MAX_TEXT]
-    for pattern, stands_for in _PARTICULARS:
-        line = pattern.sub(stands_for, line)
+    for pattern, placeholder in _VARIABLE_PARTS:
+        line = pattern.sub(placeholder, line)
     return line
 
 
-def _note(kind: str, place: str, text: str) -> str:
-    about = arguments.encode({"class": kind, "place": place, "text": text}).decode()
-    return f"{blake2b(about.encode(), digest_size=8).hexdigest()} {about}"
+def _fingerprint(kind: str, location: str, text: str) -> str:
+    error = serialization.encode({"class": kind, "location": location, "text": text}).decode()
+    return f"{blake2b(error.encode(), digest_size=8).hexdigest()} {error}"
 
 
 @lru_cache(maxsize=4_096)
@@ -74,9 +74,9 @@ def _is_library(path: str) -> bool:
 def _text(exc: BaseException) -> str:
     try:
         return str(exc)
-    except BaseException:  # noqa: BLE001 - the site's own __str__; SystemExit would end the thread
+    except BaseException:  # noqa: BLE001 - __str__ is the site's code; a SystemExit in it would end the thread
         return ""
 
 
-#: The note of tasks whose workers died too often: nothing was raised.
-LOST = _note(f"{WorkerLost.__module__}.{WorkerLost.__qualname__}", "", "")
+#: Fingerprint of tasks that exceeded `max_deliveries`: no exception was raised.
+WORKER_LOST = _fingerprint(f"{WorkerLost.__module__}.{WorkerLost.__qualname__}", "", "")

@@ -1,58 +1,62 @@
-"""How times are spread: counts in buckets, and the quantiles that follow from them."""
+"""Histograms of durations and their quantiles."""
 
 from __future__ import annotations
 
 import dataclasses
 
-#: Buckets: under 1 ms, then two for each doubling, the last one without an end (from about 2.3 hours on).
+#: Buckets: below 1 ms, then two per doubling. The last one has no upper bound (from about 2.3 hours).
 BUCKETS = 48
-#: Where the second bucket begins, in seconds.
+#: Lower bound of the second bucket, in seconds.
 FIRST_S = 0.001
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Spread:
-    """Times by bucket. A quantile is right to the bucket that it falls into, whose ends are a factor of 1.41 apart."""
+class Histogram:
+    """Durations counted by bucket. The bounds of a bucket differ by a factor of 1.41, which limits the precision."""
 
     buckets: tuple[int, ...]
 
     @property
     def count(self) -> int:
-        """How many times there are."""
+        """Number of durations."""
         return sum(self.buckets)
 
     @property
     def p50(self) -> float | None:
-        """Half of the times were shorter, in seconds; None without any."""
+        """The median in seconds; None if empty."""
         return self.quantile(0.5)
 
     @property
     def p95(self) -> float | None:
-        """95 % of the times were shorter, in seconds; None without any."""
+        """The 95th percentile in seconds; None if empty."""
         return self.quantile(0.95)
 
     @property
     def p99(self) -> float | None:
-        """99 % of the times were shorter, in seconds; None without any."""
+        """The 99th percentile in seconds; None if empty."""
         return self.quantile(0.99)
 
     def quantile(self, share: float) -> float | None:
-        """The time that this share (0 to 1) of all was shorter than, in seconds, as if each bucket were filled evenly.
+        """Return a quantile in seconds, interpolated within its bucket.
 
-        Times in the last bucket are told by its begin. None without any times.
+        Args:
+            share: from 0 to 1.
+
+        Returns:
+            The quantile; the lower bound for the last bucket; None if empty.
         """
         rank = share * self.count
         below = 0
         for at, count in enumerate(self.buckets):
             if count and below + count >= rank:
-                begin_s, end_s = ends_of(at)
-                return begin_s + (end_s - begin_s) * (rank - below) / count
+                low_s, high_s = bounds_of(at)
+                return low_s + (high_s - low_s) * (rank - below) / count
             below += count
         return None
 
 
-def ends_of(bucket: int) -> tuple[float, float]:
-    """Where a bucket begins and ends, in seconds; the last one has no end, and is told by its begin."""
-    begin_s = FIRST_S * 2 ** ((bucket - 1) / 2) if bucket else 0.0
-    last = bucket == BUCKETS - 1
-    return begin_s, begin_s if last else FIRST_S * 2 ** (bucket / 2)
+def bounds_of(bucket: int) -> tuple[float, float]:
+    """Return the bounds of a bucket in seconds; for the last one both are the lower bound."""
+    low_s = FIRST_S * 2 ** ((bucket - 1) / 2) if bucket else 0.0
+    is_last = bucket == BUCKETS - 1
+    return low_s, low_s if is_last else FIRST_S * 2 ** (bucket / 2)

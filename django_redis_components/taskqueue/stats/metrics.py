@@ -1,7 +1,7 @@
-"""What a queue has done: counters and times of its latest minutes and hours, by task name too, and its errors.
+"""Metrics of queues: counters and histograms per minute and per hour, in total and by task name.
 
-The scripts that settle tasks write them; see ``lua/shared/tally.lua``. A set of counters is a string of 104
-unsigned 32-bit numbers: 8 events, 48 buckets of waiting, 48 of running.
+The scripts that finish tasks write them. A counter set is a string of 104 unsigned 32-bit integers: 8 events, then
+48 buckets of the wait time, then 48 buckets of the run time.
 """
 
 from __future__ import annotations
@@ -13,33 +13,33 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django_redis_components.core.protocol import Batch, Call, Flow
-from django_redis_components.taskqueue.stats.histogram import BUCKETS, Spread
+from django_redis_components.taskqueue.stats.histogram import BUCKETS, Histogram
 from django_redis_components.taskqueue.store.fields import base_key
 from django_redis_components.taskqueue.store.scripts import READ_COUNTERS, TASK_COUNTERS
 
-#: Minutes and hours that are kept; older ones cannot be asked for.
+#: Minutes and hours that are kept.
 MAX_MINUTES, MAX_HOURS = 180, 336
-#: Most queues whose counters are read at once.
+#: Most queues whose counters one request reads.
 MAX_QUEUES = 50
-#: Seconds in a step, by its name in the keys.
+#: Length of a step in seconds, by its name in the keys.
 STEPS_S = {"min": 60, "hour": 3_600}
-#: The events that are counted, in the order of their counters.
+#: The counted events, in the order of their counters.
 EVENTS = ("succeeded", "failed", "retried", "put_off", "recovered", "cancelled", "expired", "unregistered")
-#: Counters in one set.
+#: Integers in one counter set.
 SIZE = len(EVENTS) + 2 * BUCKETS
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Counts:
-    """How often what happened.
+    """Counts of events.
 
     Attributes:
-        succeeded, failed: tasks that have finished; failed ones will not be tried again.
-        retried: runs that raised and are tried again.
-        put_off: runs that ended with the wish to come back later.
-        recovered: runs whose worker died, or lost its lease.
-        cancelled, expired: tasks that finished without having run.
-        unregistered: tasks whose name the worker did not know.
+        succeeded, failed: tasks that finished; a failed one is not retried.
+        retried: runs that raised and are retried.
+        put_off: runs that rescheduled themselves.
+        recovered: runs whose worker crashed or lost its lease.
+        cancelled, expired: tasks that finished without a run.
+        unregistered: tasks whose name was not registered in the worker.
     """
 
     succeeded: int = 0
@@ -53,13 +53,13 @@ class Counts:
 
     @property
     def finished(self) -> int:
-        """Tasks that have run for the last time."""
+        """Tasks that succeeded or failed."""
         return self.succeeded + self.failed
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Span:
-    """One minute, or hour, from `at` on."""
+class Interval:
+    """One minute or hour, starting at `at`."""
 
     at: datetime
     counts: Counts
@@ -67,146 +67,144 @@ class Span:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TaskMetrics:
-    """One task's share. `name` is "" for all tasks beyond the first 30 names of an hour."""
+    """Metrics of one task name. `name` is "" for all tasks after the first 30 names of an hour."""
 
     name: str
     totals: Counts
-    waited: Spread
-    ran: Spread
+    wait_time: Histogram
+    run_time: Histogram
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Metrics:
-    """What a queue has done lately, on the server's clock.
+    """Recent metrics of a queue, by the server's clock.
 
     Attributes:
-        at: when it was read.
-        step_s: seconds of each span.
-        spans: oldest first, empty ones too; the last one has not ended.
-        totals: all spans together.
-        waited: from being ready (sent, fallen due, or handed back) to a worker's lease.
-        ran: the function, from its begin to its end.
-        tasks: by task name, busiest first; minutes only.
+        at: when they were read.
+        step: length of an interval in seconds.
+        intervals: oldest first, including empty ones; the last one is incomplete.
+        totals: the sum of all intervals.
+        wait_time: from ready (enqueued, due, or requeued) to the worker's lease.
+        run_time: of the task function.
+        tasks: by task name, most finished first; only for minutes.
     """
 
     queue: str
     at: datetime
-    step_s: int
-    spans: list[Span]
+    step: int
+    intervals: list[Interval]
     totals: Counts
-    waited: Spread
-    ran: Spread
+    wait_time: Histogram
+    run_time: Histogram
     tasks: list[TaskMetrics]
 
     def per_minute(self) -> float:
-        """Tasks finished in a minute, on the average of the spans; the time that has passed of the last one counts."""
-        since_s = self.at.timestamp() - self.spans[0].at.timestamp()
-        return self.totals.finished * 60 / max(since_s, 1.0)
+        """Return the finished tasks per minute, averaged over the elapsed time."""
+        elapsed_s = self.at.timestamp() - self.intervals[0].at.timestamp()
+        return self.totals.finished * 60 / max(elapsed_s, 1.0)
 
 
-class Counters:
-    """A set of counters that others are added to."""
+class CounterSet:
+    """A mutable sum of counter sets."""
 
     def __init__(self) -> None:
         self._numbers = [0] * SIZE
 
     def add(self, data: bytes, at: int = 0) -> None:
-        """Add the set at that position of a string; what the string lacks is zero."""
-        for index, number in enumerate(numbers_of(data, at)):
+        """Add the set at a position of a string; missing integers are zero."""
+        for index, number in enumerate(_integers_of(data, at)):
             if number:
                 self._numbers[index] += number
 
-    def add_others(self, others: Iterable[Counters], sign: int) -> None:
-        """Add, or take away, other sets."""
+    def subtract(self, others: Iterable[CounterSet]) -> None:
+        """Subtract other sets."""
         for other in others:
             self._numbers = [
-                max(0, mine + sign * theirs)  # counters that have stopped at their highest value do not add up
+                max(0, mine - theirs)  # counters saturate, so parts may exceed the sum
                 for mine, theirs in zip(self._numbers, other._numbers, strict=True)
             ]
 
     def counts(self) -> Counts:
-        """The events."""
+        """Return the counts of events."""
         return Counts(*self._numbers[: len(EVENTS)])
 
-    def waited(self) -> Spread:
-        """The times of waiting."""
-        return Spread(tuple(self._numbers[len(EVENTS) : len(EVENTS) + BUCKETS]))
+    def wait_time(self) -> Histogram:
+        """Return the histogram of wait times."""
+        return Histogram(tuple(self._numbers[len(EVENTS) : len(EVENTS) + BUCKETS]))
 
-    def ran(self) -> Spread:
-        """The times of running."""
-        return Spread(tuple(self._numbers[len(EVENTS) + BUCKETS :]))
+    def run_time(self) -> Histogram:
+        """Return the histogram of run times."""
+        return Histogram(tuple(self._numbers[len(EVENTS) + BUCKETS :]))
 
 
-def numbers_of(data: bytes, at: int = 0) -> tuple[int, ...]:
-    """The numbers of the set at that position, as many as the string has."""
+def _integers_of(data: bytes, at: int = 0) -> tuple[int, ...]:
+    """Return the integers of the set at a position, as many as the string has."""
     part = data[at * SIZE * 4 : (at + 1) * SIZE * 4]
     return struct.unpack_from(f">{len(part) // 4}I", part)
 
 
-def minutes(queue: str, count: int) -> Flow[Metrics]:
-    """The latest minutes of a queue, with its tasks by name, in one round trip."""
+def read_minutes(queue: str, count: int) -> Flow[Metrics]:
+    """Read the latest minutes of a queue, in total and by task name, in one round trip."""
     base = base_key()
-    (now_us, [row]), pieces = yield Batch(
-        [READ_COUNTERS(base=base, step="min", count=count, whole=count, queues=(queue,)), _breakdown(queue, count)]
+    (now_us, [row]), by_task = yield Batch(
+        [
+            READ_COUNTERS(base=base, step="min", count=count, whole=count, queues=(queue,)),
+            TASK_COUNTERS(base=base, queue=queue, count=count),
+        ]
     )
-    return dataclasses.replace(_metrics(row, now_us, "min", count), tasks=_tasks(pieces))
+    return dataclasses.replace(_metrics(row, now_us, "min", count), tasks=_tasks(by_task))
 
 
-def hours(queue: str, count: int) -> Flow[Metrics]:
-    """The latest hours of a queue."""
+def read_hours(queue: str, count: int) -> Flow[Metrics]:
+    """Read the latest hours of a queue."""
     now_us, [row] = yield READ_COUNTERS(base=base_key(), step="hour", count=count, whole=count, queues=(queue,))
     return _metrics(row, now_us, "hour", count)
 
 
-def lately(queues: Sequence[str], count: int) -> Flow[dict[str, Metrics]]:
-    """The latest minutes of these queues, the first 50 of them, by queue; not by task."""
-    asked = queues[:MAX_QUEUES]
-    return measured((yield measuring(asked, count)), count)
+def read_recent(queues: Sequence[str], count: int) -> Flow[dict[str, Metrics]]:
+    """Read the latest minutes of the first 50 of these queues; not by task name."""
+    return parse_recent((yield recent_request(queues[:MAX_QUEUES], count)), count)
 
 
-def measuring(queues: Sequence[str | bytes], count: int) -> Call:
-    """The request for the latest minutes of some queues; `measured` reads its reply."""
+def recent_request(queues: Sequence[str | bytes], count: int) -> Call:
+    """Return the request for the latest minutes of queues; `parse_recent` parses its reply."""
     return READ_COUNTERS(base=base_key(), step="min", count=count, whole=count, queues=queues)
 
 
-def measured(reply: Any, count: int) -> dict[str, Metrics]:
-    """What `measuring` was answered, by queue."""
+def parse_recent(reply: Any, count: int) -> dict[str, Metrics]:
+    """Return the metrics by queue from the reply to `recent_request`."""
     now_us, rows = reply
     return {row[0].decode(): _metrics(row, now_us, "min", count) for row in rows}
-
-
-def _breakdown(queue: str, count: int) -> Call:
-    return TASK_COUNTERS(base=base_key(), queue=queue, count=count)
 
 
 def _metrics(row: Sequence[Any], now_us: int, step: str, count: int) -> Metrics:
     step_s = STEPS_S[step]
     latest = now_us // 1_000_000 // step_s
     found = dict(zip(row[1::2], row[2::2], strict=True))
-    together = Counters()
-    spans = []
+    total = CounterSet()
+    intervals = []
     for ago in range(count - 1, -1, -1):
         data = found.get(ago, b"")
-        together.add(data)
-        counts = Counts(*numbers_of(data)[: len(EVENTS)]) if data else Counts()
-        spans.append(Span(datetime.fromtimestamp((latest - ago) * step_s, UTC), counts))
+        total.add(data)
+        counts = Counts(*_integers_of(data)[: len(EVENTS)]) if data else Counts()
+        intervals.append(Interval(datetime.fromtimestamp((latest - ago) * step_s, UTC), counts))
     at = datetime.fromtimestamp(now_us / 1e6, UTC)
-    totals, waited, ran = together.counts(), together.waited(), together.ran()
-    return Metrics(row[0].decode(), at, step_s, spans, totals, waited, ran, [])
+    wait_time, run_time = total.wait_time(), total.run_time()
+    return Metrics(row[0].decode(), at, step_s, intervals, total.counts(), wait_time, run_time, [])
 
 
-def _tasks(pieces: Any) -> list[TaskMetrics]:
-    """Names have other slots in another hour: the sets of one name are added up."""
-    slots = {hour: _names(names) for hour, names in _pairs(pieces[0])}
-    found: dict[str, Counters] = {}
-    rest = Counters()
-    for hour, data in _pairs(pieces[1]):
+def _tasks(by_task: Any) -> list[TaskMetrics]:
+    """Return the metrics by task name. A name has a different slot in each hour, so its sets are summed."""
+    slots = {hour: _names(names) for hour, names in _pairs(by_task[0])}
+    found: dict[str, CounterSet] = {}
+    rest = CounterSet()
+    for hour, data in _pairs(by_task[1]):
         rest.add(data)
         for slot, name in slots[hour].items():
-            found.setdefault(name, Counters()).add(data, slot)
-    rest.add_others(found.values(), -1)
+            found.setdefault(name, CounterSet()).add(data, slot)
+    rest.subtract(found.values())
     found[""] = rest
-    tasks = [TaskMetrics(name, each.counts(), each.waited(), each.ran()) for name, each in found.items()]
+    tasks = [TaskMetrics(name, each.counts(), each.wait_time(), each.run_time()) for name, each in found.items()]
     tasks = [each for each in tasks if any(dataclasses.astuple(each.totals))]
     return sorted(tasks, key=lambda each: (not each.name, -each.totals.finished, each.name))
 

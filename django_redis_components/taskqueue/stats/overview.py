@@ -1,4 +1,4 @@
-"""Bounded reads about queues, workers and the poller, for the dashboard and for `get_queue`."""
+"""Depths of queues, workers and the poller, in bounded reads: for the dashboard, `get_queue` and `manage.py queues`."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from django_redis_components.taskqueue.store.scripts import QUEUE_STATS
 
 logger = logging.getLogger("django_redis_components.taskqueue")
 
-#: Most workers that are read at once.
+#: Most workers that one request reads.
 MAX_WORKERS = 200
-#: Minutes of the past that the overview tells of.
+#: Minutes of metrics in the overview.
 OVERVIEW_MINUTES = 60
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Pause:
-    """Why, by whom and since when a queue is paused; `until` is None if it does not resume by itself."""
+class QueuePause:
+    """The pause of a queue. `until` is None if the queue stays paused until it is resumed."""
 
     reason: str
     author: str
@@ -37,19 +37,19 @@ class Pause:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class QueueDepth:
-    """How many tasks of a queue are in which state.
+    """Numbers of tasks of a queue by state.
 
     Attributes:
-        ready: waiting for a worker, those that have fallen due included.
-        scheduled: waiting for their time, retries included.
-        running: leased to a worker.
-        failed: failed for good and kept.
-        unregistered: of a name that no worker has known.
-        oldest_age_s: how long the oldest task that waits for a worker has waited, in seconds; None if none waits.
-        next_due_at: when the next scheduled task falls due; None if none is scheduled.
+        ready: tasks that a worker can fetch, including scheduled tasks that are due.
+        scheduled: tasks with a future run time, including retries.
+        running: tasks leased to a worker.
+        failed: failed tasks that are kept.
+        unregistered: tasks whose name no worker has registered.
+        oldest_age: age of the oldest ready task in seconds; None if none is ready.
+        next_due_at: run time of the next scheduled task; None if none is scheduled.
         paused: the pause, or None.
-        limited: how many of the ready and scheduled ones wait for a limit.
-        waiting: waiting for other tasks of their flows.
+        limited: ready and scheduled tasks that a concurrency or rate limit holds back.
+        waiting: tasks that depend on unfinished tasks of their flow.
     """
 
     name: str
@@ -58,23 +58,24 @@ class QueueDepth:
     running: int
     failed: int
     unregistered: int
-    oldest_age_s: float | None
+    oldest_age: float | None
     next_due_at: datetime | None
-    paused: Pause | None = None
+    paused: QueuePause | None = None
     limited: int = 0
     waiting: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WorkerInfo:
-    """A worker process: what it last said of itself, and how long ago, in seconds.
+    """A worker process, as of its last heartbeat.
 
     Attributes:
-        state: working, quiet (it fetches nothing more) or leaving (it is being replaced).
+        heartbeat_age: seconds since the last heartbeat.
+        state: working, quiet (it fetches no more tasks) or leaving (it is being replaced).
     """
 
     id: str
-    seen_s: float
+    heartbeat_age: float
     host: str
     pid: int
     queues: tuple[str, ...]
@@ -86,13 +87,13 @@ class WorkerInfo:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Overview:
+class TaskQueueOverview:
     """All queues, workers and the poller at one moment.
 
     Attributes:
         poller: id of the active poller, or None.
         eviction_policy: the server's maxmemory-policy; None if it may not be read.
-        metrics: what the first 50 queues have done in the last hour, by name.
+        metrics: of the first 50 queues in the last hour, by queue name.
     """
 
     at: datetime
@@ -104,47 +105,47 @@ class Overview:
 
     @property
     def evicts(self) -> bool:
-        """Whether the server may drop tasks when its memory is full."""
+        """Whether the server may evict tasks when its memory is full."""
         return self.eviction_policy not in (None, "noeviction")
 
 
-def depths(*names: str) -> Flow[list[QueueDepth]]:
-    """Depths of these queues, or of all that are known (200 at most) and those that the settings name."""
-    now_us, rows = yield QUEUE_STATS(base=base_key(), known=0, queues=names) if names else _survey()
-    return [_depth(row, now_us) for row in _of_queues(rows)]
+def read_depths(*names: str) -> Flow[list[QueueDepth]]:
+    """Read the depths of these queues, or of all known queues (at most 200) and those in the settings."""
+    now_us, rows = yield QUEUE_STATS(base=base_key(), known=0, queues=names) if names else _all_depths_request()
+    return [_depth(row, now_us) for row in _valid_rows(rows)]
 
 
-def overview() -> Flow[Overview]:
-    """Everything the dashboard's first page shows of the queue, in two round trips."""
+def read_overview() -> Flow[TaskQueueOverview]:
+    """Read queues, workers, poller and metrics in two round trips."""
     base = base_key()
-    survey, seen, poller, info = yield Batch(
+    depths, heartbeats, poller, info = yield Batch(
         [
-            _survey(),
+            _all_depths_request(),
             Read("ZREVRANGE", f"{base}:workers", 0, MAX_WORKERS - 1, "WITHSCORES"),
             Read("GET", f"{base}:poller"),
             Command("INFO", "memory", key=base, retry=True),
         ],
         return_exceptions=True,
     )
-    for reply in (survey, seen, poller):
+    for reply in (depths, heartbeats, poller):
         if isinstance(reply, RedisError):
             raise reply
-    now_us, rows = survey[0], _of_queues(survey[1])
-    beats = {worker.decode(): float(ms) for worker, ms in zip(seen[::2], seen[1::2], strict=True)}
-    said, done = yield from _more(beats, [row[0] for row in rows[: metrics.MAX_QUEUES]])
-    workers = [_worker(worker, beats[worker], text, now_us) for worker, text in zip(beats, said, strict=True)]
-    return Overview(
+    now_us, rows = depths[0], _valid_rows(depths[1])
+    seen_ms = {worker.decode(): float(ms) for worker, ms in zip(heartbeats[::2], heartbeats[1::2], strict=True)}
+    reports, recent = yield from _read_details(seen_ms, [row[0] for row in rows[: metrics.MAX_QUEUES]])
+    found = zip(seen_ms.items(), reports, strict=True)
+    return TaskQueueOverview(
         at=datetime.fromtimestamp(now_us / 1e6, UTC),
         queues=[_depth(row, now_us) for row in rows],
-        workers=workers,
+        workers=[_worker(worker, at_ms, report, now_us) for (worker, at_ms), report in found],
         poller=poller.decode() if poller else None,
-        eviction_policy=policy_of(info),
-        metrics=done,
+        eviction_policy=eviction_policy_of(info),
+        metrics=recent,
     )
 
 
-def _of_queues(rows: list[Any]) -> list[Any]:
-    """The rows whose name a queue can have. Another client may have written any member into the index."""
+def _valid_rows(rows: list[Any]) -> list[Any]:
+    """Return the rows with a valid queue name: another client may have written to the index."""
     found = []
     for row in rows:
         try:
@@ -156,25 +157,27 @@ def _of_queues(rows: list[Any]) -> list[Any]:
     return found
 
 
-def _survey() -> Call:
-    """All queues. Those of the settings are there before their first task."""
+def _all_depths_request() -> Call:
+    """Return the request for the depths of all queues, including those in the settings without tasks."""
     return QUEUE_STATS(base=base_key(), known=1, queues=conf.settings().taskqueue.queues or ())
 
 
-def _more(workers: Collection[str], queues: list[bytes]) -> Flow[tuple[list[bytes | None], dict[str, metrics.Metrics]]]:
-    """What these workers say of themselves, and what these queues have done in the last hour."""
-    asked: list[Call | Command] = []
+def _read_details(
+    workers: Collection[str], queues: list[bytes]
+) -> Flow[tuple[list[bytes | None], dict[str, metrics.Metrics]]]:
+    """Read the reports of workers and the recent metrics of queues."""
+    requests: list[Call | Command] = []
     if workers:
-        asked.append(Read("MGET", *[f"{base_key()}:worker:{worker}" for worker in workers]))
+        requests.append(Read("MGET", *[f"{base_key()}:worker:{worker}" for worker in workers]))
     if queues:
-        asked.append(metrics.measuring(queues, OVERVIEW_MINUTES))
-    replies = (yield Batch(asked)) if asked else []
-    said = replies[0] if workers else []
-    return said, metrics.measured(replies[-1], OVERVIEW_MINUTES) if queues else {}
+        requests.append(metrics.recent_request(queues, OVERVIEW_MINUTES))
+    replies = (yield Batch(requests)) if requests else []
+    reports = replies[0] if workers else []
+    return reports, metrics.parse_recent(replies[-1], OVERVIEW_MINUTES) if queues else {}
 
 
-def policy_of(info: Any) -> str | None:
-    """The maxmemory-policy in a reply of INFO memory, or None."""
+def eviction_policy_of(info: Any) -> str | None:
+    """Return the maxmemory-policy from a reply to INFO memory, or None."""
     if not isinstance(info, bytes):
         return None
     for line in info.decode().splitlines():
@@ -200,40 +203,40 @@ def _depth(row: Any, now_us: int) -> QueueDepth:
     )
 
 
-def pause_of(stored: bytes) -> Pause | None:
-    """A pause as it is stored, ``until_ms|since_ms|JSON``; None for an empty one."""
+def pause_of(stored: bytes) -> QueuePause | None:
+    """Parse a stored pause, ``until_ms|since_ms|JSON``; None for an empty one."""
     if not stored:
         return None
     until_ms, since_ms, text = stored.decode().split("|", 2)
     note = json.loads(text)
     until = _moment(int(until_ms)) if int(until_ms) else None
-    return Pause(note["reason"], note["author"], _moment(int(since_ms)), until)
+    return QueuePause(note["reason"], note["author"], _moment(int(since_ms)), until)
 
 
 def _moment(ms: int) -> datetime:
     return datetime.fromtimestamp(ms // 1_000, UTC).replace(microsecond=ms % 1_000 * 1_000)
 
 
-def _worker(worker: str, beat_ms: float, text: bytes | None, now_us: int) -> WorkerInfo:
-    seen_s = max(0.0, now_us / 1e6 - beat_ms / 1e3)
+def _worker(worker: str, seen_ms: float, report: bytes | None, now_us: int) -> WorkerInfo:
+    heartbeat_age = max(0.0, now_us / 1e6 - seen_ms / 1e3)
     try:
-        return _told(worker, seen_s, json.loads(text or "{}"))
+        return _worker_info(worker, heartbeat_age, json.loads(report or "{}"))
     except (ValueError, TypeError, AttributeError, OverflowError, OSError, RecursionError):
-        # Somebody else wrote the key.
-        return _told(worker, seen_s, {})
+        # Another client wrote the key.
+        return _worker_info(worker, heartbeat_age, {})
 
 
-def _told(worker: str, seen_s: float, said: dict[str, Any]) -> WorkerInfo:
-    started = said.get("started_at")
+def _worker_info(worker: str, heartbeat_age: float, report: dict[str, Any]) -> WorkerInfo:
+    started = report.get("started_at")
     return WorkerInfo(
         id=worker,
-        seen_s=seen_s,
-        host=str(said.get("host") or worker.partition(":")[0]),
-        pid=int(said.get("pid", 0)),
-        queues=tuple(map(str, said.get("queues", ()))),
-        threads=int(said.get("threads", 0)),
-        busy=int(said.get("busy", 0)),
-        finished=int(said.get("finished", 0)),
+        heartbeat_age=heartbeat_age,
+        host=str(report.get("host") or worker.partition(":")[0]),
+        pid=int(report.get("pid", 0)),
+        queues=tuple(map(str, report.get("queues", ()))),
+        threads=int(report.get("threads", 0)),
+        busy=int(report.get("busy", 0)),
+        finished=int(report.get("finished", 0)),
         started_at=datetime.fromtimestamp(started, UTC) if started else None,
-        state=str(said.get("state") or "working"),
+        state=str(report.get("state") or "working"),
     )

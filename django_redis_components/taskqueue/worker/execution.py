@@ -217,7 +217,7 @@ def killed(task_id: str, token: str, hard_s: float, retry_ms: int | None) -> Ack
     payload = arguments.encode(describe(exc))
     ttl_ms = to_ms(conf.settings().taskqueue.failed_ttl_s, "failed_ttl")
     outcome = "fail" if retry_ms is None else "retry"
-    ack = Ack(task_id, token, outcome, payload, retry_ms or 0, ttl_ms, fingerprints.of(exc))
+    ack = Ack(task_id, token, outcome, payload, retry_ms or 0, ttl_ms, fingerprints.fingerprint(exc))
     return ack.after(round(hard_s * 1_000_000))
 
 
@@ -260,10 +260,12 @@ def _failed(job: Job, task: Any, options: Mapping[str, Any], exc: BaseException,
         level, shown = (logging.INFO, None) if told else (logging.ERROR, exc)
         said, extra = "Task %s of %s failed (attempt %d of %d).", logs.facts(job, "failed")
         logger.log(level, said, job.id, job.name, attempt, allowed, exc_info=shown, extra=extra)
-        return Ack(job.id, job.token, "fail", payload, ttl_ms=ttl_ms, note=fingerprints.of(exc))
+        return Ack(job.id, job.token, "fail", payload, ttl_ms=ttl_ms, note=fingerprints.fingerprint(exc))
     said, extra = "Task %s of %s raised %r (attempt %d of %d); again in %.3g s.", logs.facts(job, "retrying")
     logger.warning(said, job.id, job.name, exc, attempt, allowed, delay_s, extra=extra)
-    return Ack(job.id, job.token, "retry", payload, to_ms(delay_s, "backoff", zero=True), ttl_ms, fingerprints.of(exc))
+    return Ack(
+        job.id, job.token, "retry", payload, to_ms(delay_s, "backoff", zero=True), ttl_ms, fingerprints.fingerprint(exc)
+    )
 
 
 def _retry_if_killed_ms(job: Job, task: Any, options: Mapping[str, Any]) -> int | None:

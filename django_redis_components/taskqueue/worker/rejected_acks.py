@@ -108,7 +108,7 @@ def replaced(ack: Ack, exc: RedisError) -> Ack:
         {"exception_class_path": f"{kind.__module__}.{kind.__qualname__}", "message": str(refused), "traceback": ""}
     )
     ran_us = ack.note.partition(" ")[0]
-    note = f"{ran_us} {fingerprints.of(refused)}"
+    note = f"{ran_us} {fingerprints.fingerprint(refused)}"
     if ack.outcome in ("fail", "retry"):
         return ack._replace(payload=payload, note=note)
     ttl_ms = to_ms(conf.settings().taskqueue.failed_ttl_s, "failed_ttl")

@@ -43,7 +43,7 @@ def settle_with(*fingerprints_: str) -> list[str]:
     worker = new_fetcher(worker=f"here:{results[0].id}")
     jobs = worker.fetch("0", len(results))
     acks = [
-        Ack(job.id, job.token, "fail", b"{}", ttl_ms=60_000, note=f'5 {each} {{"class":"E","place":"p","text":"t"}}')
+        Ack(job.id, job.token, "fail", b"{}", ttl_ms=60_000, note=f'5 {each} {{"class":"E","location":"p","text":"t"}}')
         for job, each in zip(jobs, fingerprints_, strict=True)
     ]
     settle_now(worker, *acks)
@@ -56,8 +56,8 @@ def test_failures_of_one_error_are_one(store: Store) -> None:
 
     [group] = errors()
 
-    assert (group.exception_class_path, group.place) == ("builtins.LookupError", "tests.taskqueue.tasks.fail")
-    assert (group.message, group.times, group.final) == ("user # has no '…'", 3, 3)
+    assert (group.exception_class_path, group.location) == ("builtins.LookupError", "tests.taskqueue.tasks.fail")
+    assert (group.message, group.count, group.final) == ("user # has no '…'", 3, 3)
     assert group.task_ids == [result.id for result in reversed(results)]
     assert timedelta(0) <= group.last_at - group.first_at < timedelta(minutes=1)
 
@@ -70,7 +70,7 @@ def test_failures_in_one_batch_are_one(store: Store) -> None:
 
     [group] = errors()
 
-    assert (group.times, group.final) == (25, 25)
+    assert (group.count, group.final) == (25, 25)
     assert group.task_ids == [job.id for job in reversed(jobs)][:10]
 
 
@@ -81,7 +81,9 @@ def test_other_texts_places_and_classes_are_other_errors(store: Store) -> None:
     fail_without_text.enqueue()
     work_off()
 
-    assert {(group.exception_class_path.rpartition(".")[2], group.place.rpartition(".")[2]) for group in errors()} == {
+    assert {
+        (group.exception_class_path.rpartition(".")[2], group.location.rpartition(".")[2]) for group in errors()
+    } == {
         ("LookupError", "fail"),
         ("LookupError", "fail_thrice"),
         ("BrokenTextError", "fail_without_text"),
@@ -104,7 +106,7 @@ def test_attempts_that_are_tried_again_are_counted_and_are_not_final(store: Stor
 
     [group] = errors()
 
-    assert (group.times, group.final, len(group.task_ids)) == (3, 1, 1)
+    assert (group.count, group.final, len(group.task_ids)) == (3, 1, 1)
 
 
 @pytest.mark.contract
@@ -117,7 +119,7 @@ def test_a_task_that_lost_its_workers_is_an_error_of_its_own(store: Store) -> No
     [group] = errors()
 
     assert group.exception_class_path == "django_redis_components.taskqueue.exceptions.WorkerLost"
-    assert (group.place, group.message, group.times, group.final) == ("", "", 1, 1)
+    assert (group.location, group.message, group.count, group.final) == ("", "", 1, 1)
     assert group.task_ids == [result.id]
 
 
@@ -183,23 +185,23 @@ def test_of_many_errors_the_last_hundred_are_kept(redis_server: Store) -> None:
     ],
 )
 def test_the_particulars_of_a_text_are_left_out(text: str, expected: str) -> None:
-    assert fingerprints.plain(text) == expected
+    assert fingerprints.normalize(text) == expected
 
 
 def test_a_fingerprint_is_the_same_in_each_process_and_says_what_it_is_of() -> None:
-    one, two = fingerprints.of(failing("no 1")), fingerprints.of(failing("no 2"))
+    one, two = fingerprints.fingerprint(failing("no 1")), fingerprints.fingerprint(failing("no 2"))
 
     assert one == two
     printed, _, about = one.partition(" ")
     assert len(printed) == 16
-    assert json.loads(about) == {"class": "builtins.LookupError", "place": f"{__name__}.failing", "text": "no #"}
+    assert json.loads(about) == {"class": "builtins.LookupError", "location": f"{__name__}.failing", "text": "no #"}
 
 
 def test_the_place_is_the_innermost_of_the_sites_own_code() -> None:
     with pytest.raises(json.JSONDecodeError) as caught:
         json.loads("{")
 
-    assert json.loads(fingerprints.of(caught.value).partition(" ")[2])["place"] == (
+    assert json.loads(fingerprints.fingerprint(caught.value).partition(" ")[2])["location"] == (
         f"{__name__}.test_the_place_is_the_innermost_of_the_sites_own_code"
     )
 
@@ -210,11 +212,11 @@ def test_what_was_raised_outside_of_the_sites_code_has_its_own_place(redis_serve
 
     [group] = errors()
 
-    assert group.place == "django_redis_components.core.serialization.normalise"
+    assert group.location == "django_redis_components.core.serialization.normalise"
 
 
 def test_what_was_not_raised_has_no_place() -> None:
-    assert fingerprints.place_of(None) == ""
+    assert fingerprints.location_of(None) == ""
 
 
 def test_a_text_that_no_utf8_can_carry_is_an_error_all_the_same(store: Store) -> None:

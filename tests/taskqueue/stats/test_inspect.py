@@ -15,8 +15,8 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Command, arun, run
 from django_redis_components.taskqueue import get_queue, registry
 from django_redis_components.taskqueue.poller import Poller
-from django_redis_components.taskqueue.stats import overview as inspect
-from django_redis_components.taskqueue.stats.overview import Overview, QueueDepth
+from django_redis_components.taskqueue.stats import overview as stats
+from django_redis_components.taskqueue.stats.overview import QueueDepth
 from django_redis_components.taskqueue.worker.execution import execute
 from tests.support import Store, run_async
 from tests.taskqueue.support import (
@@ -37,8 +37,8 @@ from tests.taskqueue.worker.test_leases import renew
 QUEUES = ("high", "default", "low")
 
 
-def overview() -> Overview:
-    return run(connections.client(), inspect.overview())
+def overview() -> stats.TaskQueueOverview:
+    return run(connections.client(), stats.read_overview())
 
 
 def send(store: Store, chance: random.Random, queue: str) -> None:
@@ -139,7 +139,7 @@ def test_an_empty_queue_has_nothing_to_show(store: Store) -> None:
 
     assert shown(get_queue("default").depths()) == shown(empty)
     depth = get_queue("default").depths()
-    assert (depth.oldest_age_s, depth.next_due_at) == (None, None)
+    assert (depth.oldest_age, depth.next_due_at) == (None, None)
     found = overview()
     assert (found.queues, found.workers, found.poller) == ([], [], None)
     assert repr(get_queue("default")) == "<Queue default>"
@@ -149,7 +149,7 @@ def test_the_async_twin_reads_the_same(store: Store) -> None:
     add.enqueue(1, 2)
 
     async def read() -> Any:
-        return await get_queue("default").adepths(), await arun(connections.aclient(), inspect.overview())
+        return await get_queue("default").adepths(), await arun(connections.aclient(), stats.read_overview())
 
     depth, found = run_async(read)
 
@@ -174,7 +174,7 @@ def test_the_age_is_that_of_the_task_that_waits_longest(store: Store, part: str)
         note.enqueue("new")
     note.using(priority=1).enqueue("new")
 
-    age_s = get_queue("default").depths().oldest_age_s
+    age_s = get_queue("default").depths().oldest_age
 
     assert age_s is not None
     assert 50 <= age_s < 70
@@ -202,8 +202,8 @@ def test_workers_tell_what_they_do(store: Store) -> None:
     assert (talker.id, talker.host, talker.pid, talker.queues, talker.threads) == ("h:1", "h", 7, ("a", "b"), 8)
     assert (talker.busy, talker.finished) == (3, 99)
     assert talker.started_at == datetime.fromtimestamp(1e9, UTC)
-    assert 5 <= talker.seen_s < 25
-    assert 0 <= plain.seen_s < 20
+    assert 5 <= talker.heartbeat_age < 25
+    assert 0 <= plain.heartbeat_age < 20
     assert (silent.id, silent.host, silent.pid, silent.queues, silent.started_at) == ("silent:2", "silent", 0, (), None)
 
 
@@ -226,7 +226,7 @@ def test_the_overview_is_two_round_trips(redis_server: Store) -> None:
             trips.append(len(requests))
             return connections.client().execute_many(requests)
 
-    run(Counting(), inspect.overview())  # type: ignore[arg-type]
+    run(Counting(), stats.read_overview())  # type: ignore[arg-type]
 
     assert trips == [4, 1]
 
@@ -252,8 +252,8 @@ def test_a_policy_that_may_not_be_read_is_unknown(own_server: Store, settings: A
 
 
 def test_a_reply_without_a_policy_has_none() -> None:
-    assert inspect.policy_of(b"# Memory\r\nused_memory:1\r\n") is None
-    assert inspect.policy_of(redis.exceptions.ResponseError("NOPERM")) is None
+    assert stats.eviction_policy_of(b"# Memory\r\nused_memory:1\r\n") is None
+    assert stats.eviction_policy_of(redis.exceptions.ResponseError("NOPERM")) is None
 
 
 @pytest.mark.contract
@@ -281,7 +281,7 @@ def test_queues_of_the_settings_are_shown_before_their_first_task(store: Store, 
     seen = [(row.name, row.ready) for row in overview().queues]
 
     assert sorted(seen) == [("default", 0), ("high", 1), ("low", 1)]
-    assert seen == [(row.name, row.ready) for row in run(connections.client(), inspect.depths())]
+    assert seen == [(row.name, row.ready) for row in run(connections.client(), stats.read_depths())]
 
 
 def test_nothing_is_written_by_looking(store: Store) -> None:

@@ -91,8 +91,8 @@ def test_tasks_are_told_by_name_busiest_first(store: Store) -> None:
         (ADD, 3, 0),
         (FAIL, 0, 1),
     ]
-    assert [each.ran.count for each in found.tasks] == [3, 1]
-    assert (found.waited.count, found.ran.count) == (4, 4)
+    assert [each.run_time.count for each in found.tasks] == [3, 1]
+    assert (found.wait_time.count, found.run_time.count) == (4, 4)
 
 
 def test_queues_are_counted_apart(store: Store) -> None:
@@ -106,8 +106,8 @@ def test_queues_are_counted_apart(store: Store) -> None:
 def test_a_queue_that_has_done_nothing_has_empty_minutes(store: Store) -> None:
     found = get_queue("never").metrics(minutes=7)
 
-    assert (len(found.spans), found.totals, found.tasks) == (7, metrics.Counts(), [])
-    assert (found.waited.p95, found.ran.p50, found.per_minute()) == (None, None, 0.0)
+    assert (len(found.intervals), found.totals, found.tasks) == (7, metrics.Counts(), [])
+    assert (found.wait_time.p95, found.run_time.p50, found.per_minute()) == (None, None, 0.0)
 
 
 def test_minutes_are_in_order_and_end_now(redis_server: Store) -> None:
@@ -117,16 +117,16 @@ def test_minutes_are_in_order_and_end_now(redis_server: Store) -> None:
 
     found = get_queue("default").metrics(minutes=4)
 
-    assert [span.counts.finished for span in found.spans] == [0, 33, 0, 1]
-    assert found.spans[-1].at <= found.at < found.spans[-1].at + timedelta(minutes=1)
-    assert [span.at - found.spans[0].at for span in found.spans] == [timedelta(minutes=at) for at in range(4)]
-    assert (found.totals.succeeded, found.totals.failed, found.step_s) == (31, 3, 60)
+    assert [span.counts.finished for span in found.intervals] == [0, 33, 0, 1]
+    assert found.intervals[-1].at <= found.at < found.intervals[-1].at + timedelta(minutes=1)
+    assert [span.at - found.intervals[0].at for span in found.intervals] == [timedelta(minutes=at) for at in range(4)]
+    assert (found.totals.succeeded, found.totals.failed, found.step) == (31, 3, 60)
 
 
 def test_the_rate_is_that_of_the_time_that_has_passed() -> None:
     begin = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
-    spans = [metrics.Span(begin + timedelta(minutes=at), metrics.Counts()) for at in range(3)]
-    empty = metrics.Spread((0,) * metrics.BUCKETS)
+    spans = [metrics.Interval(begin + timedelta(minutes=at), metrics.Counts()) for at in range(3)]
+    empty = metrics.Histogram((0,) * metrics.BUCKETS)
 
     found = Metrics("q", begin + timedelta(seconds=150), 60, spans, metrics.Counts(200, 50), empty, empty, [])
 
@@ -146,7 +146,7 @@ def test_waiting_counts_from_when_a_task_was_ready(store: Store) -> None:
     settle_now(worker, *[execute(jobs[each.id]) for each in (late, sent)])
     work_off()
 
-    waited = get_queue("default").metrics().waited
+    waited = get_queue("default").metrics().wait_time
 
     assert waited.count == 3
     assert waited.quantile(1) == pytest.approx(60, rel=0.42)
@@ -161,7 +161,7 @@ def test_running_is_what_the_worker_has_measured(store: Store) -> None:
         [job] = worker.fetch("0", 1)
         settle_now(worker, Ack(job.id, job.token, "ok", b"1", ttl_ms=600_000, note=str(ran_us)))
 
-    ran = get_queue("default").metrics().ran
+    ran = get_queue("default").metrics().run_time
 
     assert ran.count == 5
     assert ran.quantile(0.2) <= 0.001
@@ -193,7 +193,7 @@ def test_a_lost_reply_counts_nothing_twice(proxy: Proxy, redis_server: Store) ->
     assert proxy.dropped == 2
 
     assert totals() == {"succeeded": 3}
-    assert get_queue("default").metrics().tasks[0].ran.count == 3
+    assert get_queue("default").metrics().tasks[0].run_time.count == 3
 
 
 def test_a_late_finisher_counts_nothing(store: Store) -> None:
@@ -224,7 +224,7 @@ def test_workers_that_count_at_the_same_time_lose_nothing(redis_server: Store) -
     run_together(4, lambda number: work_off(worker=f"w{number}"))
 
     assert totals() == {"succeeded": 200}
-    assert get_queue("default").metrics().waited.count == 200
+    assert get_queue("default").metrics().wait_time.count == 200
 
 
 def test_a_batch_costs_the_server_a_handful_of_commands_more(redis_server: Store) -> None:
@@ -306,8 +306,8 @@ def test_minutes_become_hours_once(store: Store) -> None:
         recover()
 
     found = get_queue("default").history(hours=3)
-    assert (found.totals.succeeded, found.totals.failed, found.step_s) == (60, 3, 3_600)
-    assert len(found.spans) == 3
+    assert (found.totals.succeeded, found.totals.failed, found.step) == (60, 3, 3_600)
+    assert len(found.intervals) == 3
     for hour in set(hour_of.values()):
         assert 335 * 3_600 < store.raw.ttl(queue_key(store, f"hour:{hour}")) <= 337 * 3_600
 
@@ -349,9 +349,9 @@ def test_after_a_random_workload_the_parts_make_up_the_whole(seed: int, redis_se
         assert tuple(map(sum, zip(*parts, strict=True))) == dataclasses.astuple(found.totals)
         ran = found.totals.succeeded + found.totals.failed + found.totals.retried + found.totals.put_off
         lost = found.totals.failed - len([each for each in get_queue(queue).tasks("failed") if each.errors])
-        assert found.ran.count <= ran - max(0, lost)
-        assert found.waited.count == found.ran.count > 0
-        assert [sum(getattr(span.counts, event) for span in found.spans) for event in metrics.EVENTS] == list(
+        assert found.run_time.count <= ran - max(0, lost)
+        assert found.wait_time.count == found.run_time.count > 0
+        assert [sum(getattr(span.counts, event) for span in found.intervals) for event in metrics.EVENTS] == list(
             dataclasses.astuple(found.totals)
         )
 
@@ -366,7 +366,7 @@ def test_the_async_twins(store: Store) -> None:
 
     minutes, hours, errors = run_async(read)
 
-    assert (minutes.totals.failed, len(minutes.spans), len(hours.spans), len(errors)) == (1, 5, 2, 1)
+    assert (minutes.totals.failed, len(minutes.intervals), len(hours.intervals), len(errors)) == (1, 5, 2, 1)
 
 
 @pytest.mark.parametrize(
@@ -389,7 +389,7 @@ def test_what_comes_after_a_failure_in_its_flow_has_failed_too(store: Store) -> 
     work_off()
 
     assert totals() == {"failed": 3}
-    assert get_queue("default").metrics().ran.count == 1
+    assert get_queue("default").metrics().run_time.count == 1
 
 
 def test_a_unique_task_whose_place_was_taken_while_it_lay_in_a_bin_is_cancelled(store: Store) -> None:

@@ -165,7 +165,7 @@ def test_status_as_json_has_all_that_the_table_has(store: Store) -> None:
     assert counts == {"ready": 1_232, "scheduled": 1, "running": 2, "failed": 0, "unregistered": 0}
     assert (mail["paused"]["reason"], mail["paused"]["author"]) == ("why", "ada")
     assert mail["paused"]["until"].endswith("Z")
-    assert mail["oldest_age_s"] >= 0
+    assert mail["oldest_age"] >= 0
     assert sorted(found) == ["at", "poller", "queues", "workers"]
 
 

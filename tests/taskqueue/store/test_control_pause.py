@@ -10,7 +10,7 @@ import pytest
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue import get_queue
-from django_redis_components.taskqueue.stats import overview as inspect
+from django_redis_components.taskqueue.stats import overview as stats
 from django_redis_components.taskqueue.store.scripts import MAINTAIN
 from django_redis_components.taskqueue.worker import job_source as supply
 from tests.support import Store, eventually, run_async, run_together
@@ -116,7 +116,7 @@ def test_a_queue_that_is_paused_before_its_first_task_is_shown(store: Store) -> 
 
     get_queue("new").pause("not yet")
 
-    shown = run(connections.client(), inspect.overview()).queues
+    shown = run(connections.client(), stats.read_overview()).queues
     assert [(each.name, each.paused is not None) for each in shown] == [("default", True), ("new", True)]
 
 

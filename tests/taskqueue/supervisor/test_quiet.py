@@ -10,7 +10,7 @@ import pytest
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
-from django_redis_components.taskqueue.stats import overview as inspect
+from django_redis_components.taskqueue.stats import overview as stats
 from tests.support import Store, eventually
 from tests.support.processes import Children
 from tests.taskqueue.support import SITE, Held, is_running, processes_of, queue_worker, taskqueue_settings
@@ -23,7 +23,7 @@ def _short_lease(redis_server: Store, settings: Any) -> None:
 
 
 def states() -> list[str]:
-    return [worker.state for worker in run(connections.client(), inspect.overview()).workers]
+    return [worker.state for worker in run(connections.client(), stats.read_overview()).workers]
 
 
 def test_a_quiet_worker_finishes_what_runs_and_fetches_nothing_more(redis_server: Store, children: Children) -> None:
@@ -98,7 +98,7 @@ def test_a_burst_that_is_quiet_waits_to_be_stopped(redis_server: Store, children
     held.let_go()
 
     assert running.get(60) == "a"
-    eventually(lambda: [each.busy for each in run(connections.client(), inspect.overview()).workers] == [0])
+    eventually(lambda: [each.busy for each in run(connections.client(), stats.read_overview()).workers] == [0])
     assert worker.returncode is None
     worker.terminate()
     assert worker.wait() == 0

@@ -13,7 +13,7 @@ import pytest
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue import TaskFailed, get_queue
-from django_redis_components.taskqueue.stats import overview as inspect
+from django_redis_components.taskqueue.stats import overview as stats
 from tests.support import Proxy, Store, eventually
 from tests.support.processes import Children
 from tests.taskqueue.support import (
@@ -41,8 +41,8 @@ def _short_lease(redis_server: Store, settings: Any) -> None:
     taskqueue_settings(settings, LEASE=LEASE_S, GRACE=20)
 
 
-def workers() -> list[inspect.WorkerInfo]:
-    return run(connections.client(), inspect.overview()).workers
+def workers() -> list[stats.WorkerInfo]:
+    return run(connections.client(), stats.read_overview()).workers
 
 
 def test_a_worker_runs_tasks_and_stops_when_asked(redis_server: Store, children: Children) -> None:
@@ -71,16 +71,16 @@ def test_a_worker_tells_what_it_is_and_leaves_the_list_when_it_ends(redis_server
     assert (info.pid, info.threads, info.queues, info.busy) == (pid, 3, ("default", "mail"), 1)
     assert len(workers()) == 2
     assert info.started_at is not None
-    assert 0 <= info.seen_s < LEASE_S
+    assert 0 <= info.heartbeat_age < LEASE_S
     held.let_go()
     assert result.get(60) == "a"
     eventually(lambda: [each.finished for each in workers() if each.id == info.id] == [1])
-    assert run(connections.client(), inspect.overview()).poller
+    assert run(connections.client(), stats.read_overview()).poller
 
     worker.terminate()
     assert worker.wait() == 0
 
-    overview = run(connections.client(), inspect.overview())
+    overview = run(connections.client(), stats.read_overview())
     assert (overview.workers, overview.poller) == ([], None)
     assert redis_server.raw.exists(base_key(redis_server, "worker", info.id)) == 0
 

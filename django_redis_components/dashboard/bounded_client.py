@@ -1,0 +1,107 @@
+"""A client for the pages: it counts commands and round trips, and rejects writes and unbounded reads."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.protocol import BlockingPop, Call, Command, SyncClientProtocol
+from django_redis_components.dashboard.locks import scan
+from django_redis_components.locks.scripts import INSPECT, INSPECT_RW
+from django_redis_components.ratelimits.scripts import FIXED, GCRA, SLIDING
+from django_redis_components.semaphores.scripts import INSPECT as INSPECT_PERMITS
+from django_redis_components.taskqueue.store.scripts import (
+    ERROR_GROUPS,
+    LIST_SCHEDULES,
+    QUEUE_STATS,
+    READ_COUNTERS,
+    TASK_COUNTERS,
+)
+
+#: Most commands that one page may send.
+MAX_COMMANDS = 200
+#: Most round trips of the overview: two for the task queue, a third if analytics uses another connection.
+MAX_ROUND_TRIPS = 3
+#: Commands whose cost is constant, or grows only with the number of their keys.
+BOUNDED_COMMANDS = {"BITCOUNT", "DBSIZE", "GET", "INFO", "LINDEX", "LLEN", "MGET", "PFCOUNT", "PTTL", "ZCARD", "ZCOUNT"}
+#: Commands bounded by their last rank (index 3). A negative rank would read the whole key.
+RANGE_COMMANDS = {"LRANGE", "ZRANGE", "ZREVRANGE"}
+#: Scripts that only read, and read a bounded amount.
+READ_SCRIPTS = {
+    TASK_COUNTERS,
+    ERROR_GROUPS,
+    INSPECT,
+    INSPECT_PERMITS,
+    INSPECT_RW,
+    READ_COUNTERS,
+    LIST_SCHEDULES,
+    QUEUE_STATS,
+}
+#: Scripts that only read if their first argument, the call id, is empty.
+PEEK_SCRIPTS = {FIXED, GCRA, SLIDING}
+
+
+class UnboundedRead(RedisComponentsError):
+    """A page tried to send a write, an unbounded command or an unknown script."""
+
+
+@dataclasses.dataclass(slots=True)
+class Cost:
+    """The cost of reading a page: commands, round trips, and seconds spent waiting for Redis."""
+
+    commands: int = 0
+    round_trips: int = 0
+    seconds: float = 0.0
+
+
+class BoundedClient:
+    """A client for `protocol.run` that counts, and checks each request."""
+
+    def __init__(self, client: SyncClientProtocol, cost: Cost) -> None:
+        self._client = client
+        self._cost = cost
+
+    def execute(self, request: Call | Command) -> Any:
+        """Send one request."""
+        reply = self._send([request])[0]
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    def execute_many(self, requests: Sequence[Call | Command]) -> list[Any]:
+        """Send requests in one round trip (on Cluster: one per node)."""
+        return self._send(requests)
+
+    def wait(self, wakeup: str | BlockingPop, seconds: float) -> bytes | None:
+        """Raise UnboundedRead: a page must not block."""
+        raise UnboundedRead(f"A page must not block on {wakeup!r}.")
+
+    def _send(self, requests: Sequence[Call | Command]) -> list[Any]:
+        for request in requests:
+            ensure_bounded(request)
+        self._cost.commands += len(requests)
+        self._cost.round_trips += 1
+        started = time.perf_counter()
+        try:
+            return self._client.execute_many(requests)
+        finally:
+            self._cost.seconds += time.perf_counter() - started
+
+
+def ensure_bounded(request: Call | Command) -> None:
+    """Raise UnboundedRead unless the request is on the list of bounded reads."""
+    if isinstance(request, Call):
+        allowed = request.script in READ_SCRIPTS or (request.script in PEEK_SCRIPTS and request.args[0] == b"")
+    elif request.args[0] == "SCAN":
+        allowed = request.args[4:5] == ("COUNT",) and request.args[5] <= scan.COUNT
+    elif request.args[0] in RANGE_COMMANDS:
+        allowed = int(request.args[3]) >= 0
+    else:
+        allowed = request.args[0] in BOUNDED_COMMANDS
+    if not allowed:
+        raise UnboundedRead(
+            f"A page must not send {request.command_args()[:4]!r}: it is not on the list of bounded reads."
+        )

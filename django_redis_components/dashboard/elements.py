@@ -1,0 +1,77 @@
+"""Elements that several pages show: table cells, tiles, links, the note of a pause, the cost line."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import datetime
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from django_redis_components.dashboard import formats
+from django_redis_components.dashboard.bounded_client import Cost
+from django_redis_components.dashboard.formats import Timestamp, number
+from django_redis_components.taskqueue.stats.overview import QueuePause
+
+#: Text of a cell without a value.
+NO_VALUE = "–"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Cell:
+    """A value in a table.
+
+    Attributes:
+        kind: CSS class: "zero" for a muted value, "alarming" for a highlighted one, or "".
+        at: the time that the text refers to, or None.
+    """
+
+    text: str
+    kind: str = ""
+    at: Timestamp | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tile:
+    """A key figure: label, value, and a short note."""
+
+    label: str
+    value: str
+    note: str = ""
+    alarming: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Link:
+    """A link to the same page with another query string."""
+
+    label: str
+    query: str
+    is_current: bool = False
+
+
+def count_cell(value: int, *, alarming: bool = False) -> Cell:
+    """Return the cell of a count; zero is muted."""
+    return Cell(number(value), "alarming" if alarming else "" if value else "zero")
+
+
+def pause_note(pause: QueuePause, now: datetime) -> str:
+    """Return since when, by whom, until when and why a queue is paused."""
+    parts = [_("Paused %(age)s ago") % {"age": formats.age((now - pause.at).total_seconds())}]
+    if pause.author:
+        parts.append(_("by %(author)s") % {"author": pause.author})
+    if pause.until:
+        parts.append(_("until %(time)s") % {"time": formats.timestamp(pause.until, now).text})
+    return " ".join(parts) + (f": {pause.reason}." if pause.reason else ".")
+
+
+def cost_note(cost: Cost, *, per_node: bool) -> str:
+    """Return the cost of a page: commands, round trips (to each node on Cluster) and time."""
+    trips = ngettext("%(count)d round trip", "%(count)d round trips", cost.round_trips) % {"count": cost.round_trips}
+    return " · ".join(
+        [
+            ngettext("%(count)d command", "%(count)d commands", cost.commands) % {"count": cost.commands},
+            _("%(trips)s per node") % {"trips": trips} if per_node else trips,
+            _("%(ms)s ms") % {"ms": formats.decimal(cost.seconds * 1_000)},
+        ]
+    )

@@ -1,0 +1,1 @@
+"""The page of locks and semaphores: scan, look-up, release."""

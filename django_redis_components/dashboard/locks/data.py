@@ -1,0 +1,48 @@
+"""The page of locks and semaphores as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+from django_redis_components.core import conf
+from django_redis_components.dashboard.json_data import cost_data, time_data
+from django_redis_components.dashboard.locks.scan import cursors_to_text
+from django_redis_components.dashboard.locks.snapshot import HolderState, LockSnapshot, ResourceState
+
+
+def lock_data(snapshot: LockSnapshot) -> dict[str, Any]:
+    """Return a snapshot. ``next`` is the value of ``?at=`` that continues the scan, "" at the end."""
+    scan = snapshot.scan
+    return {
+        "at": time_data(snapshot.at),
+        "environment": conf.settings().dashboard.environment,
+        "address": snapshot.address,
+        "using": snapshot.query.using,
+        "held": [_state(state) for state in snapshot.states],
+        "scanned": scan.scanned if scan else None,
+        "keys": scan.total if scan else None,
+        "not_shown": snapshot.not_shown,
+        "next": cursors_to_text(scan.cursors) if scan else "",
+        "declared": [dataclasses.asdict(each) for each in snapshot.declared],
+        "problem": snapshot.problem,
+        "cost": cost_data(snapshot.cost),
+    }
+
+
+def _state(state: ResourceState) -> dict[str, Any]:
+    return {
+        **dataclasses.asdict(state.resource),
+        "holders": [_holder(holder) for holder in state.holders],
+        "held": state.held,
+        "limit": state.limit,
+        "waiting": state.waiters,
+        "fencing_token": state.fencing_token,
+        "error": state.error,
+    }
+
+
+def _holder(holder: HolderState) -> dict[str, Any]:
+    remaining_s = None if math.isinf(holder.remaining_s) else holder.remaining_s
+    return {**dataclasses.asdict(holder), "remaining_s": remaining_s}

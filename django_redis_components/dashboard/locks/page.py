@@ -1,0 +1,233 @@
+"""The template context of the page of locks and semaphores, formatted in the active language."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable
+from urllib.parse import urlencode
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext, pgettext
+
+from django_redis_components.core import conf
+from django_redis_components.dashboard import formats
+from django_redis_components.dashboard.elements import NO_VALUE, Link, cost_note
+from django_redis_components.dashboard.formats import Timestamp, number
+from django_redis_components.dashboard.locks import scan
+from django_redis_components.dashboard.locks.resources import Resource
+from django_redis_components.dashboard.locks.snapshot import HolderState, LockQuery, LockSnapshot, ResourceState
+
+#: Most holders of one resource with a row of their own.
+MAX_HOLDER_ROWS = 20
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LockRow:
+    """A holder of a resource, or a free resource.
+
+    Attributes:
+        token: identifies the holder; "" if the resource is free.
+        release: query string of the link to its release; "" without a holder.
+        error: why the resource could not be read, or "".
+        more: number of holders that are not shown, as text; only on the last row of a resource.
+    """
+
+    name: str
+    group: str
+    kind: str
+    waiters: str
+    has_waiters: bool
+    fencing_token: str
+    token: str = ""
+    held_for: str = NO_VALUE
+    expires_in: str = NO_VALUE
+    release: str = ""
+    error: str = ""
+    more: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeclaredRow:
+    """The name of a decorator. `lookup` queries its state; "" if the name depends on the call."""
+
+    name: str
+    kind: str
+    function: str
+    lookup: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LockPage:
+    """The content of the page."""
+
+    rows: list[LockRow]
+    empty: str
+    scanned: str
+    links: list[Link]
+    connections: list[Link]
+    declared: list[DeclaredRow]
+    name: str
+    group: str
+    using: str
+    problem: str
+    read_at: Timestamp
+    zone: str
+    cost: str
+
+
+def build_page(snapshot: LockSnapshot) -> LockPage:
+    """Return the page of a snapshot."""
+    query = snapshot.query
+    return LockPage(
+        rows=[row for state in _sorted(snapshot.states) for row in _rows(state, query.using)],
+        empty=_empty_text(snapshot),
+        scanned=_scanned_text(snapshot),
+        links=[*_links(snapshot)],
+        connections=_connection_links(query),
+        declared=[*_declared_rows(snapshot)],
+        name=query.name,
+        group=query.group,
+        using=query.using,
+        problem=snapshot.problem,
+        read_at=formats.timestamp(snapshot.at, snapshot.at),
+        zone=formats.zone(),
+        cost=cost_note(snapshot.cost, per_node=snapshot.is_cluster),
+    )
+
+
+def kind_label(kind: str, role: str = "") -> str:
+    """Return the label of a kind of resource, and of the holder's role."""
+    labels = {
+        "lock": _("lock"),
+        "readwrite": _("read-write lock"),
+        "group": _("group lock"),
+        "semaphore": _("semaphore"),
+        "writer": _("read-write lock, writer"),
+        "reader": _("read-write lock, reader"),
+    }
+    return labels.get(role) or labels[kind]
+
+
+def time_left(seconds: float) -> str:
+    """Format the time until a lease expires."""
+    return pgettext("a lease expires", "never") if math.isinf(seconds) else formats.age(seconds)
+
+
+def release_query(resource: Resource, token: str, using: str) -> str:
+    """Return the query string of the link to a release."""
+    query = {
+        "using": using,
+        "kind": resource.kind,
+        "group": resource.group,
+        "name": resource.name,
+        "token": token,
+    }
+    return urlencode({name: value for name, value in query.items() if value})
+
+
+def _sorted(states: list[ResourceState]) -> list[ResourceState]:
+    """Sort resources: errors, then by number of waiters, then by time held."""
+
+    def order(state: ResourceState) -> tuple[bool, int, float, Resource]:
+        oldest = max((holder.age_s or 0.0 for holder in state.holders), default=0.0)
+        return not state.error, -state.waiters, -oldest, state.resource
+
+    return sorted(states, key=order)
+
+
+def _rows(state: ResourceState, using: str) -> Iterable[LockRow]:
+    if state.error or not state.holders:
+        yield dataclasses.replace(_free_row(state), error=state.error)
+    shown = state.holders[:MAX_HOLDER_ROWS]
+    for at, holder in enumerate(shown, 1):
+        yield _holder_row(state, holder, using, _more_text(state) if at == len(shown) else "")
+
+
+def _free_row(state: ResourceState, role: str = "") -> LockRow:
+    return LockRow(
+        name=state.resource.name,
+        group=state.resource.group,
+        kind=_kind_text(state, role),
+        waiters=number(state.waiters),
+        has_waiters=state.waiters > 0,
+        fencing_token=str(state.fencing_token or NO_VALUE),
+    )
+
+
+def _holder_row(state: ResourceState, holder: HolderState, using: str, more: str) -> LockRow:
+    return dataclasses.replace(
+        _free_row(state, holder.role),
+        token=holder.token,
+        held_for=NO_VALUE if holder.age_s is None else formats.age(holder.age_s),
+        expires_in=time_left(holder.remaining_s),
+        release=release_query(state.resource, holder.token, using),
+        more=more,
+    )
+
+
+def _kind_text(state: ResourceState, role: str) -> str:
+    if state.resource.kind != "semaphore":
+        return kind_label(state.resource.kind, role)
+    if state.limit is None:
+        return _("semaphore, %(held)s held") % {"held": number(state.held)}
+    return _("semaphore, %(held)s of %(limit)s held") % {"held": number(state.held), "limit": number(state.limit)}
+
+
+def _more_text(state: ResourceState) -> str:
+    shown = sum(holder.permits for holder in state.holders[:MAX_HOLDER_ROWS])
+    rest = state.held - shown
+    return ngettext("and %(count)s more", "and %(count)s more", rest) % {"count": number(rest)} if rest > 0 else ""
+
+
+def _empty_text(snapshot: LockSnapshot) -> str:
+    if snapshot.scan is None:
+        return ""
+    if snapshot.scan.cursors:
+        return _("No held locks or semaphores among the scanned keys.")
+    if snapshot.query.cursors:
+        return _("No held locks or semaphores among the remaining keys.")
+    return _("No locks or semaphores are held.")
+
+
+def _scanned_text(snapshot: LockSnapshot) -> str:
+    """Return how much of the keyspace was scanned."""
+    found = snapshot.scan
+    if found is None:
+        return ""
+    if not found.cursors and not snapshot.query.cursors:
+        return _("Scanned all %(total)s keys.") % {"total": number(found.total)}
+    counts = {"scanned": number(found.scanned), "total": number(found.total)}
+    if found.cursors:
+        return _("Scanned about %(scanned)s of %(total)s keys.") % counts
+    return _("Scanned the last keys, about %(scanned)s of %(total)s.") % counts
+
+
+def _links(snapshot: LockSnapshot) -> Iterable[Link]:
+    query, found = snapshot.query, snapshot.scan
+    if found is None or query.cursors or query.skip:
+        yield Link(_("Start over"), urlencode({"using": query.using}))
+    if found is None:
+        return
+    if snapshot.not_shown:
+        skip = len(found.found) - snapshot.not_shown
+        more = {"using": query.using, "skip": skip, "at": scan.cursors_to_text(query.cursors)}
+        label = ngettext("Show %(count)s more", "Show %(count)s more", snapshot.not_shown)
+        more = {name: value for name, value in more.items() if value}
+        yield Link(label % {"count": number(snapshot.not_shown)}, urlencode(more))
+    if found.cursors:
+        at = scan.cursors_to_text(found.cursors)
+        yield Link(_("Continue the scan"), urlencode({"using": query.using, "at": at}))
+
+
+def _connection_links(query: LockQuery) -> list[Link]:
+    """Return links to the connections, if there are several."""
+    names = sorted(conf.settings().connections)
+    return [Link(name, urlencode({"using": name}), name == query.using) for name in names] if names[1:] else []
+
+
+def _declared_rows(snapshot: LockSnapshot) -> Iterable[DeclaredRow]:
+    for each in snapshot.declared:
+        kind = kind_label("semaphore" if each.component == "semaphores" else "lock")
+        lookup = urlencode({"using": each.using, "name": each.name}) if each.is_exact else ""
+        yield DeclaredRow(each.name or _("computed by a function"), kind, each.function, lookup)

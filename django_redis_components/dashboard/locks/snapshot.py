@@ -1,0 +1,237 @@
+"""The data of the page of locks: held resources found by a scan, by name, and by the names of decorators."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, datetime
+
+from redis.exceptions import NoPermissionError, RedisError, ResponseError
+
+from django_redis_components.core import conf
+from django_redis_components.core.client import connections
+from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.protocol import Flow, run
+from django_redis_components.core.registry import DeclaredName, registered_names
+from django_redis_components.dashboard import clients
+from django_redis_components.dashboard.bounded_client import BoundedClient, Cost
+from django_redis_components.dashboard.gather import Outcome, gather
+from django_redis_components.dashboard.locks import scan
+from django_redis_components.dashboard.locks.resources import Resource, resource_of_key, resources_named
+from django_redis_components.dashboard.locks.scan import ScanCursor, ScanResult
+from django_redis_components.dashboard.outages import SnapshotFailed
+from django_redis_components.locks.group import group_keys
+from django_redis_components.locks.lock_scripts import PlainScripts
+from django_redis_components.locks.state import LockState, inspect, inspect_keys, inspect_readwrite
+from django_redis_components.semaphores import state as semaphores
+
+#: Most scanned resources whose state one page reads: one command each.
+MAX_SHOWN = 100
+#: Most names of decorators whose state each page reads.
+MAX_DECLARED = 30
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HolderState:
+    """A holder of a resource.
+
+    Attributes:
+        token: identifies it on the server.
+        role: "holder", "writer", "reader" or "permit".
+        remaining_s: seconds until the lease expires; infinite for a key without TTL.
+        age_s: seconds since it acquired; None if not stored.
+        permits: number of permits that it holds.
+    """
+
+    token: str
+    role: str
+    remaining_s: float
+    age_s: float | None = None
+    permits: int = 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ResourceState:
+    """A resource and its holders.
+
+    Attributes:
+        holders: at most 100.
+        held: number of holders, or of held permits.
+        limit: most holders; None if unknown.
+        waiters: live waiters; for a name of a group at most 100.
+        fencing_token: of the last acquire; None if there is none.
+        error: why it could not be read, or "".
+    """
+
+    resource: Resource
+    holders: tuple[HolderState, ...] = ()
+    held: int = 0
+    limit: int | None = 1
+    waiters: int = 0
+    fencing_token: int | None = None
+    error: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LockQuery:
+    """The query of a page.
+
+    Attributes:
+        using: connection alias.
+        name, group: show only this name; "" scans keys.
+        cursors: where to continue the scan; () starts a new one.
+        skip: number of scanned resources that earlier pages have shown.
+    """
+
+    using: str
+    name: str = ""
+    group: str = ""
+    cursors: tuple[ScanCursor, ...] = ()
+    skip: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LockSnapshot:
+    """The result of a query.
+
+    Attributes:
+        states: resources with holders or waiters; with a name also free ones.
+        scan: the result of the scan; None for a query by name.
+        not_shown: number of scanned resources after those on this page.
+        declared: names of this process's decorators.
+        problem: why the name in the query is invalid, or "".
+        is_cluster: whether each round trip goes to several nodes.
+    """
+
+    at: datetime
+    query: LockQuery
+    states: list[ResourceState]
+    scan: ScanResult[Resource] | None
+    not_shown: int
+    declared: list[DeclaredName]
+    problem: str
+    cost: Cost
+    address: str
+    is_cluster: bool
+
+
+def read(query: LockQuery) -> LockSnapshot:
+    """Read the result of a query: by name in one round trip, by scan in at most ten.
+
+    Raises:
+        SnapshotFailed: Redis cannot be read.
+    """
+    cost, address = Cost(), ""
+    try:
+        endpoint = connections.endpoint(query.using)
+        address = str(endpoint)
+        client = clients.client(query.using)
+        states, found, problem = run(BoundedClient(client, cost), _read(query, client.key_per_primary()))
+    except (RedisError, RedisComponentsError) as exc:
+        raise SnapshotFailed(exc, address) from exc
+    return LockSnapshot(
+        at=datetime.now(UTC),
+        query=query,
+        states=states,
+        scan=found,
+        not_shown=max(0, len(found.found) - query.skip - MAX_SHOWN) if found else 0,
+        declared=[each for each in registered_names() if each.using == query.using],
+        problem=problem,
+        cost=cost,
+        address=address,
+        is_cluster=endpoint.kind == "cluster",
+    )
+
+
+def read_one(resource: Resource, using: str) -> ResourceState:
+    """Read the state of one resource.
+
+    Raises:
+        SnapshotFailed: Redis cannot be read.
+    """
+    address = ""
+    try:
+        address = str(connections.endpoint(using))
+        [state] = run(BoundedClient(clients.client(using), Cost()), _states([resource]))
+    except (RedisError, RedisComponentsError) as exc:
+        raise SnapshotFailed(exc, address) from exc
+    return state
+
+
+def _read(query: LockQuery, anchors: list[str]) -> Flow[tuple[list[ResourceState], ScanResult[Resource] | None, str]]:
+    if query.name:
+        try:
+            named = resources_named(query.name, query.group)
+        except ValueError as exc:
+            return [], None, str(exc)
+        return (yield from _states(named)), None, ""
+    cursors = query.cursors or tuple(ScanCursor(anchor, 0) for anchor in anchors)
+    pattern = f"{scan.escape_glob(conf.settings().prefix)}:[ls]*:{{*"
+    result = yield from scan.scan_keys(pattern, resource_of_key, cursors, anchors, query.skip + MAX_SHOWN)
+    shown = result.found[query.skip : query.skip + MAX_SHOWN]
+    states = yield from _states(list(dict.fromkeys(shown + _declared_resources(query.using))))
+    return [each for each in states if each.held or each.waiters or each.error], result, ""
+
+
+def _declared_resources(using: str) -> list[Resource]:
+    kinds = {"locks": "lock", "semaphores": "semaphore"}
+    exact = (each for each in registered_names() if each.is_exact and each.using == using)
+    return list(dict.fromkeys(Resource(each.name, kinds[each.component]) for each in exact))[:MAX_DECLARED]
+
+
+def _states(resources: list[Resource]) -> Flow[list[ResourceState]]:
+    """Read all states in one round trip."""
+    outcomes = yield from gather([_READERS[resource.kind](resource) for resource in resources])
+    return [_state_or_error(resource, outcome) for resource, outcome in zip(resources, outcomes, strict=True)]
+
+
+def _state_or_error(resource: Resource, outcome: Outcome) -> ResourceState:
+    """Return the state; with the error if the key has another type. Raise other errors."""
+    error = outcome.error
+    if error is None:
+        state: ResourceState = outcome.value
+        return state
+    if isinstance(error, ResponseError | ValueError) and not isinstance(error, NoPermissionError):
+        return ResourceState(resource, error=str(error))
+    raise error
+
+
+def _read_lock(resource: Resource) -> Flow[ResourceState]:
+    state: LockState = yield from inspect(PlainScripts(resource.name, 1.0))
+    return _lock_state(resource, state)
+
+
+def _read_group_name(resource: Resource) -> Flow[ResourceState]:
+    """Read a name of a group. Its waiters are counted by themselves: their heartbeat keys belong to the group."""
+    state: LockState = yield from inspect_keys(group_keys(resource.name, resource.group))
+    return dataclasses.replace(_lock_state(resource, state), waiters=len(state.waiters))
+
+
+def _lock_state(resource: Resource, state: LockState) -> ResourceState:
+    holders = (HolderState(state.holder, "holder", state.remaining, state.age or None),) if state.holder else ()
+    return ResourceState(resource, holders, len(holders), 1, state.waiting, state.fencing_token)
+
+
+def _read_readwrite(resource: Resource) -> Flow[ResourceState]:
+    state = yield from inspect_readwrite(resource.name)
+    holders = [HolderState(token, "reader", remaining_s) for token, remaining_s in state.readers.items()]
+    if state.writer is not None:
+        holders.insert(0, HolderState(state.writer, "writer", state.remaining))
+    held = state.reading + (state.writer is not None)
+    return ResourceState(resource, tuple(holders), held, None, state.waiting, state.fencing_token)
+
+
+def _read_semaphore(resource: Resource) -> Flow[ResourceState]:
+    state = yield from semaphores.inspect(resource.name)
+    holders = [
+        HolderState(permit, "permit", remaining_s, permits=semaphores.permits_of(permit)[0])
+        for permit, remaining_s in state.permits.items()
+    ]
+    return ResourceState(resource, tuple(holders), state.held, state.limit, state.waiting)
+
+
+_READERS = {
+    "lock": _read_lock,
+    "readwrite": _read_readwrite,
+    "group": _read_group_name,
+    "semaphore": _read_semaphore,
+}

@@ -1,0 +1,143 @@
+"""The views of locks and semaphores: the page, and a release with its confirmation."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseRedirect, QueryDict
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from redis.exceptions import RedisError
+
+from django_redis_components.core import conf
+from django_redis_components.core.client import connections
+from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.dashboard import outages, responses
+from django_redis_components.dashboard.audit import AuditEntry
+from django_redis_components.dashboard.locks import data, page, scan
+from django_redis_components.dashboard.locks import release as releasing
+from django_redis_components.dashboard.locks.resources import Resource, resource_from_form
+from django_redis_components.dashboard.locks.snapshot import LockQuery, ResourceState, read, read_one
+from django_redis_components.dashboard.models import Lock
+from django_redis_components.dashboard.outages import SnapshotFailed
+
+if TYPE_CHECKING:
+    from django.contrib.admin import ModelAdmin
+
+#: Permission to release locks and permits of other holders.
+RELEASE_PERMISSION = "django_redis_components.release_lock"
+_TEMPLATES = responses.Templates("locks/page.html", "locks/fragment.html")
+
+
+def locks(model_admin: ModelAdmin[Any], request: HttpRequest, extra: dict[str, Any] | None = None) -> HttpResponse:
+    """Respond with the page of locks. The caller has checked the permission."""
+    query = _query(request.GET)
+    if query is None:
+        return HttpResponseBadRequest("using: unknown connection alias.", "text/plain")
+    context = {
+        "title": _("Locks and semaphores"),
+        "may_release": request.user.has_perm(RELEASE_PERMISSION),
+        "release_url": responses.url_of(model_admin, "release"),
+        "page_url": responses.url_of(model_admin, "changelist"),
+        **(extra or {}),
+    }
+    return responses.snapshot_response(
+        model_admin, request, partial(read, query), data.lock_data, page.build_page, _TEMPLATES, context
+    )
+
+
+def release(model_admin: ModelAdmin[Any], request: HttpRequest) -> HttpResponse:
+    """Ask for confirmation of a release (GET), or release (POST). The caller has checked the permission."""
+    form = request.POST if request.method == "POST" else request.GET
+    resource, token, using = resource_from_form(form.dict()), form.get("token", ""), _using(form)
+    if resource is None or using is None or not 0 < len(token) <= releasing.MAX_TOKEN:
+        return HttpResponseBadRequest("Required: using, kind, name, token, and group for kind=group.", "text/plain")
+    if request.method == "POST":
+        return _release(model_admin, request, resource, token, using)
+    try:
+        state = read_one(resource, using)
+    except SnapshotFailed as exc:
+        outage = outages.outage_of(exc.error, exc.address)
+        return responses.outage_response(model_admin, request, outage, {"title": _("Release")})
+    return _confirm(model_admin, request, state, token, using)
+
+
+def _confirm(
+    model_admin: ModelAdmin[Any], request: HttpRequest, state: ResourceState, token: str, using: str
+) -> HttpResponse:
+    resource = state.resource
+    holder = next((each for each in state.holders if each.token == token), None)
+    kind = page.kind_label(resource.kind, holder.role if holder else "")
+    facts = [(_("Name"), resource.name), (_("Group"), resource.group), (_("Kind"), kind), (_("Holder"), token)]
+    if holder is not None:
+        facts += [(_("Lease expires in"), page.time_left(holder.remaining_s)), (_("Waiters"), str(state.waiters))]
+    context = {
+        "title": _("Release %(name)s") % {"name": resource.name},
+        "facts": [(label, value) for label, value in facts if value],
+        "is_possible": holder is not None,
+        "impossible": _("This holder no longer holds it. There is nothing to release."),
+        "warnings": [
+            _("The holder is not stopped. It keeps running, alongside the next holder."),
+            _("The holder notices at its next renewal, extend or release. Until then only fenced writes are rejected."),
+            _("If another holder has acquired it before you confirm, nothing is released."),
+        ],
+        "button": _("Release"),
+        "fields": _fields(resource, token, using),
+        "back": _back(model_admin, resource, using),
+    }
+    return responses.page_response(model_admin, request, "confirm.html", context)
+
+
+def _release(
+    model_admin: ModelAdmin[Any], request: HttpRequest, resource: Resource, token: str, using: str
+) -> HttpResponse:
+    group = f" of group {resource.group!r}" if resource.group else ""
+    action = f"Release {resource.kind} {resource.name!r}{group} on connection {using!r} from holder {token!r}"
+    entry = AuditEntry(request, Lock, resource.name, action)
+    try:
+        is_released = releasing.release(resource, token, using)
+    except (RedisError, RedisComponentsError) as exc:
+        entry.finish(f"outcome unknown, {exc}")
+        outage = outages.outage_of(exc, str(connections.endpoint(using)))
+        return responses.outage_response(model_admin, request, outage, {"title": _("Release")})
+    entry.finish("done" if is_released else "refused, the holder no longer held it")
+    name = {"name": resource.name}
+    if is_released:
+        messages.success(request, _("Released: %(name)s") % name)
+    else:
+        messages.warning(request, _("Not released: %(name)s. The holder no longer held it.") % name)
+    return HttpResponseRedirect(_back(model_admin, resource, using))
+
+
+def _query(form: QueryDict) -> LockQuery | None:
+    using = _using(form)
+    if using is None:
+        return None
+    skip = form.get("skip", "")
+    return LockQuery(
+        using=using,
+        name=form.get("name", "").strip(),
+        group=form.get("group", "").strip(),
+        cursors=scan.cursors_from_text(form.get("at", "")),
+        skip=int(skip) if skip.isascii() and skip.isdigit() and len(skip) < 7 else 0,
+    )
+
+
+def _using(form: QueryDict) -> str | None:
+    """Return the connection alias; None if the request names an unknown one."""
+    settings, using = conf.settings(), form.get("using")
+    if not using:
+        return settings.dashboard.using
+    return using if using in settings.connections else None
+
+
+def _fields(resource: Resource, token: str, using: str) -> dict[str, str]:
+    return {"using": using, "kind": resource.kind, "group": resource.group, "name": resource.name, "token": token}
+
+
+def _back(model_admin: ModelAdmin[Any], resource: Resource, using: str) -> str:
+    query = {"using": using, "name": resource.name, "group": resource.group}
+    lookup = urlencode({name: value for name, value in query.items() if value})
+    return f"{responses.url_of(model_admin, 'changelist')}?{lookup}"

@@ -1,0 +1,159 @@
+"""The template context of the overview, formatted in the active language."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from datetime import date
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext, pgettext
+
+from django_redis_components.core import conf
+from django_redis_components.dashboard import charts, formats
+from django_redis_components.dashboard.elements import Tile, cost_note
+from django_redis_components.dashboard.formats import Timestamp, number
+from django_redis_components.dashboard.overview.problems import Problem, find_problems, is_alive
+from django_redis_components.dashboard.overview.rows import (
+    QueueRow,
+    ScheduleRow,
+    ThroughputRow,
+    WorkerRow,
+    queue_row,
+    schedule_row,
+    throughput_row,
+    total_row,
+    worker_row,
+)
+from django_redis_components.dashboard.overview.snapshot import DailySignIns, DailyVisitors, OverviewSnapshot
+from django_redis_components.taskqueue.stats.overview import TaskQueueOverview
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DailyPanel:
+    """A panel with daily counts. `chart` is None if all counts are zero."""
+
+    id: str
+    name: str
+    chart: charts.Chart | None
+    today: str
+    range_label: str
+    range: str
+    note: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OverviewPage:
+    """The content of the page. A part that could not be read is None."""
+
+    headline: str
+    problems: list[Problem]
+    tiles: list[Tile]
+    queues: list[QueueRow] | None
+    total: QueueRow | None
+    throughput: list[ThroughputRow]
+    schedules: list[ScheduleRow] | None
+    workers: list[WorkerRow] | None
+    poller: str | None
+    poller_missing: bool
+    visitors: DailyPanel | None
+    sign_ins: DailyPanel | None
+    read_at: Timestamp
+    zone: str
+    cost: str
+
+
+def build_page(snapshot: OverviewSnapshot) -> OverviewPage:
+    """Return the page of a snapshot."""
+    found = find_problems(snapshot)
+    overview = snapshot.queues
+    return OverviewPage(
+        headline=_headline(found, overview),
+        problems=found,
+        tiles=[*_tiles(snapshot)],
+        queues=[queue_row(queue, overview) for queue in overview.queues] if overview else None,
+        total=total_row(overview) if overview and len(overview.queues) > 1 else None,
+        throughput=_throughput(overview) if overview else [],
+        schedules=_schedules(snapshot),
+        workers=[worker_row(worker, snapshot.at) for worker in overview.workers] if overview else None,
+        poller=overview.poller if overview else None,
+        poller_missing=any(problem.code == "poller_missing" for problem in found),
+        visitors=_visitors(snapshot.visitors) if snapshot.visitors else None,
+        sign_ins=_sign_ins(snapshot.sign_ins) if snapshot.sign_ins else None,
+        read_at=formats.timestamp(snapshot.at, snapshot.at),
+        zone=formats.zone(),
+        cost=cost_note(snapshot.cost, per_node=snapshot.is_cluster),
+    )
+
+
+def _throughput(overview: TaskQueueOverview) -> list[ThroughputRow]:
+    metrics = overview.metrics
+    return [throughput_row(queue, metrics[queue.name]) for queue in overview.queues if queue.name in metrics]
+
+
+def _schedules(snapshot: OverviewSnapshot) -> list[ScheduleRow] | None:
+    if snapshot.schedules is None:
+        return None
+    return [schedule_row(each, snapshot.at) for each in snapshot.schedules.schedules]
+
+
+def _headline(found: list[Problem], overview: TaskQueueOverview | None) -> str:
+    if found:
+        return ngettext("%(count)d problem", "%(count)d problems", len(found)) % {"count": len(found)}
+    if overview and not overview.queues and not overview.workers:
+        return _("No problems. No tasks have been enqueued yet.")
+    return _("No problems")
+
+
+def _tiles(snapshot: OverviewSnapshot) -> Iterable[Tile]:
+    overview = snapshot.queues
+    if overview is not None:
+        queues = overview.queues
+        oldest = max((queue.oldest_age or 0.0 for queue in queues if queue.ready), default=None)
+        note = "" if oldest is None else _("oldest %(age)s") % {"age": formats.age(oldest)}
+        yield Tile(pgettext("tasks", "Ready"), number(sum(queue.ready for queue in queues)), note)
+        yield Tile(pgettext("tasks", "Scheduled"), number(sum(queue.scheduled for queue in queues)))
+        yield Tile(pgettext("tasks", "Running"), number(sum(queue.running for queue in queues)))
+        yield Tile(pgettext("tasks", "Failed"), number(sum(queue.failed for queue in queues)))
+        yield _workers_tile(overview)
+    if snapshot.visitors is not None:
+        yield Tile(_("Visitors today"), number(list(snapshot.visitors.days.values())[-1]), _("estimated"))
+    if snapshot.sign_ins is not None:
+        yield Tile(_("Sign-ins today"), number(list(snapshot.sign_ins.days.values())[-1]))
+
+
+def _workers_tile(overview: TaskQueueOverview) -> Tile:
+    lost = sum(1 for worker in overview.workers if not is_alive(worker))
+    note = ngettext("%(count)d lost", "%(count)d lost", lost) % {"count": lost} if lost else ""
+    return Tile(_("Live workers"), number(len(overview.workers) - lost), note, alarming=lost > 0)
+
+
+def _visitors(visitors: DailyVisitors) -> DailyPanel:
+    days = {"days": len(visitors.days)}
+    note = _("HyperLogLog estimates, standard error ±%(error)s.") % {"error": formats.percent(visitors.range.error)}
+    if visitors.range.exact_range:
+        label = _("Unique visitors, %(days)d days") % days
+    else:
+        label = _("Daily visitors, sum of %(days)d days") % days
+        policy = _("Returning visitors count once per day: ids rotate daily (VISITOR_IDENTITY “%(policy)s”).")
+        note = f"{note} {policy % {'policy': conf.settings().analytics.visitor_identity}}"
+    return _daily_panel("visitors", visitors.name, visitors.days, label, int(visitors.range), note)
+
+
+def _sign_ins(sign_ins: DailySignIns) -> DailyPanel:
+    label = _("Sign-ins, %(days)d days") % {"days": len(sign_ins.days)}
+    note = _("Each user counts once per day.")
+    return _daily_panel("sign-ins", sign_ins.name, sign_ins.days, label, sum(sign_ins.days.values()), note)
+
+
+def _daily_panel(panel: str, name: str, counts: Mapping[date, int], label: str, total: int, note: str) -> DailyPanel:
+    zone = _("Dates are in %(zone)s.") % {"zone": formats.days_zone()}
+    return DailyPanel(
+        id=panel,
+        name=name,
+        chart=charts.daily_chart(counts) if any(counts.values()) else None,
+        today=number(list(counts.values())[-1]),
+        range_label=label,
+        range=number(total),
+        note=f"{note} {zone}",
+    )

@@ -1,0 +1,204 @@
+"""Problems shown on the overview, most severe first, each with a remedy."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from collections.abc import Iterator
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from django_redis_components.core import conf
+from django_redis_components.dashboard import formats
+from django_redis_components.dashboard.elements import pause_note
+from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.outages import outage_of
+from django_redis_components.dashboard.overview.snapshot import OverviewSnapshot
+from django_redis_components.taskqueue.schedules.status import Timetable
+from django_redis_components.taskqueue.stats.overview import QueueDepth, TaskQueueOverview, WorkerInfo
+
+#: Most problems of one kind that are listed individually.
+MAX_OF_A_KIND = 5
+#: Most queues, and workers, that a snapshot contains.
+MAX_LISTED = 200
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Problem:
+    """A problem and its remedy.
+
+    Attributes:
+        code: for programs: "no_worker", "poller_missing", …
+        text: what is wrong, in one sentence.
+        advice: what to do.
+        command: a command that does it, or "".
+    """
+
+    code: str
+    text: str
+    advice: str
+    command: str = ""
+
+
+def find_problems(snapshot: OverviewSnapshot) -> list[Problem]:
+    """Return the problems in a snapshot, most severe first, in the active language."""
+    found = [*_unread_parts(snapshot)]
+    if snapshot.schedules is not None:
+        found.extend(_truncate(list(_overdue_schedules(snapshot.schedules))))
+    if snapshot.queues is not None:
+        for check in _CHECKS:
+            found.extend(_truncate(list(check(snapshot.queues))))
+    return found
+
+
+def is_alive(worker: WorkerInfo) -> bool:
+    """Return whether a worker has sent a heartbeat within the duration of a lease."""
+    return worker.heartbeat_age <= conf.settings().taskqueue.lease_s
+
+
+def live_workers(queue: str, overview: TaskQueueOverview) -> int:
+    """Return how many live workers serve a queue."""
+    return sum(1 for worker in overview.workers if queue in worker.queues and is_alive(worker))
+
+
+def worker_command(queue: str) -> str:
+    """Return the command that starts a worker for a queue, quoted for a shell."""
+    dashes = "-- " if queue.startswith("-") else ""
+    return f"python manage.py runworker {dashes}{shlex.quote(queue)}"
+
+
+def worker_name(worker: WorkerInfo) -> str:
+    """Return the host and the process id of a worker, or its id without a valid heartbeat."""
+    return f"{worker.host} ({worker.pid})" if worker.pid else worker.id
+
+
+def _unread_parts(snapshot: OverviewSnapshot) -> Iterator[Problem]:
+    parts = {
+        "queues": _("queues and workers"),
+        "schedules": _("periodic tasks"),
+        "visitors": _("visitors"),
+        "sign_ins": _("sign-ins"),
+    }
+    for name, error in snapshot.errors.items():
+        outage = outage_of(error, snapshot.address)
+        text = _("Cannot read %(part)s: %(reason)s") % {"part": parts[name], "reason": outage.title}
+        yield Problem("unread", text, f"{outage.advice} ({outage.detail})")
+
+
+def _overdue_schedules(timetable: Timetable) -> Iterator[Problem]:
+    for schedule in timetable.schedules:
+        if schedule.state == "late" and schedule.next_at:
+            text = _("Schedule %(schedule)s is %(age)s overdue: no poller has enqueued its task.") % {
+                "schedule": schedule.name,
+                "age": formats.age((timetable.at - schedule.next_at).total_seconds()),
+            }
+            advice = _("Start a poller, or a worker without --no-poller, with the code that declares it:")
+            yield Problem("schedule_late", text, advice, "python manage.py runpoller")
+
+
+def _queues_without_worker(overview: TaskQueueOverview) -> Iterator[Problem]:
+    for queue in overview.queues:
+        if queue.ready and not queue.paused and not live_workers(queue.name, overview):
+            text = ngettext(
+                "Queue %(queue)s has %(count)s ready task and no live worker. Oldest: %(age)s.",
+                "Queue %(queue)s has %(count)s ready tasks and no live worker. Oldest: %(age)s.",
+                queue.ready,
+            ) % {"queue": queue.name, "count": number(queue.ready), "age": formats.age(queue.oldest_age or 0.0)}
+            yield Problem("no_worker", text, _("Start a worker:"), worker_command(queue.name))
+
+
+def _eviction(overview: TaskQueueOverview) -> Iterator[Problem]:
+    if overview.evicts:
+        text = _("Redis may evict tasks when its memory is full: maxmemory-policy is %(policy)s.")
+        advice = _("Set maxmemory-policy to noeviction, or use a separate server for the task queue.")
+        yield Problem("evicts", text % {"policy": overview.eviction_policy}, advice)
+
+
+def _missing_poller(overview: TaskQueueOverview) -> Iterator[Problem]:
+    if overview.poller is None and (overview.queues or overview.workers):
+        yield Problem(
+            "poller_missing",
+            _("No poller is active: tasks of crashed workers are not recovered."),
+            _("Start a poller, or a worker without --no-poller:"),
+            "python manage.py runpoller",
+        )
+
+
+def _late_queues(overview: TaskQueueOverview) -> Iterator[Problem]:
+    for queue in overview.queues:
+        if _is_late(queue) and not queue.paused and live_workers(queue.name, overview):
+            text = _("Queue %(queue)s is behind: its oldest task has waited for %(age)s.") % {
+                "queue": queue.name,
+                "age": formats.age(queue.oldest_age or 0.0),
+            }
+            advice = _("It has too few workers, or long tasks occupy them. Add a worker:")
+            yield Problem("late", text, advice, worker_command(queue.name))
+
+
+def _is_late(queue: QueueDepth) -> bool:
+    return queue.oldest_age is not None and queue.oldest_age > conf.settings().dashboard.late_after_s
+
+
+def _lost_workers(overview: TaskQueueOverview) -> Iterator[Problem]:
+    for worker in overview.workers:
+        if not is_alive(worker):
+            text = _("Worker %(worker)s is lost. Last heartbeat: %(age)s ago.") % {
+                "worker": worker_name(worker),
+                "age": formats.age(worker.heartbeat_age),
+            }
+            advice = _("The poller requeues its running tasks. Check the worker’s log, then restart it.")
+            yield Problem("worker_lost", text, advice)
+
+
+def _unregistered_tasks(overview: TaskQueueOverview) -> Iterator[Problem]:
+    for queue in overview.queues:
+        if queue.unregistered:
+            text = ngettext(
+                "Queue %(queue)s has %(count)s task with an unregistered name.",
+                "Queue %(queue)s has %(count)s tasks with unregistered names.",
+                queue.unregistered,
+            ) % {"queue": queue.name, "count": number(queue.unregistered)}
+            advice = _("They are requeued when a worker that registers the names starts:")
+            yield Problem("unregistered", text, advice, worker_command(queue.name))
+
+
+def _paused_queues(overview: TaskQueueOverview) -> Iterator[Problem]:
+    for queue in overview.queues:
+        if queue.paused and queue.ready:
+            text = ngettext(
+                "Queue %(queue)s is paused and has %(count)s ready task.",
+                "Queue %(queue)s is paused and has %(count)s ready tasks.",
+                queue.ready,
+            ) % {"queue": queue.name, "count": number(queue.ready)}
+            advice = " ".join([pause_note(queue.paused, overview.at), _("Resume it:")])
+            yield Problem("paused", text, advice, f"get_queue({queue.name!r}).resume()")
+
+
+def _truncation(overview: TaskQueueOverview) -> Iterator[Problem]:
+    for rows, what in ((overview.queues, _("queues")), (overview.workers, _("workers"))):
+        if len(rows) >= MAX_LISTED:
+            text = _("Only the first %(count)d %(what)s are shown.") % {"count": MAX_LISTED, "what": what}
+            yield Problem("cut_off", text, _("Read a queue by its name: get_queue(name).depths()"))
+
+
+def _truncate(found: list[Problem]) -> list[Problem]:
+    """Return the first problems of a kind, and the number of the others."""
+    rest = len(found) - MAX_OF_A_KIND
+    if rest <= 0:
+        return found
+    text = ngettext("%(count)d more of this kind.", "%(count)d more of this kind.", rest) % {"count": rest}
+    return [*found[:MAX_OF_A_KIND], Problem(found[0].code, text, "")]
+
+
+#: Checks of the task queue, most severe first.
+_CHECKS = (
+    _queues_without_worker,
+    _eviction,
+    _missing_poller,
+    _late_queues,
+    _lost_workers,
+    _unregistered_tasks,
+    _paused_queues,
+    _truncation,
+)

@@ -1,0 +1,1 @@
+"""The page of one queue: depths, throughput, wait and run times, errors."""

@@ -1,0 +1,124 @@
+"""The template context of one queue's page, formatted in the active language."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from datetime import datetime
+
+from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
+
+from django_redis_components.dashboard import charts, formats
+from django_redis_components.dashboard.elements import Tile, cost_note, pause_note
+from django_redis_components.dashboard.formats import Timestamp, number
+from django_redis_components.dashboard.queues.snapshot import QueueSnapshot
+from django_redis_components.dashboard.queues.throughput import (
+    TaskRow,
+    drain_time,
+    hours_chart,
+    minutes_chart,
+    quantile_text,
+    task_row,
+)
+from django_redis_components.taskqueue import ErrorGroup
+from django_redis_components.taskqueue.stats.overview import QueueDepth
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ErrorRow:
+    """An error group. `task_id` is its latest task."""
+
+    kind: str
+    message: str
+    location: str
+    count: str
+    final: str
+    first: Timestamp
+    last: Timestamp
+    task_id: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ThroughputPanel:
+    """A panel with a chart of minutes or hours. `chart` is None without finished tasks."""
+
+    id: str
+    title: str
+    header: str
+    chart: charts.Chart | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class QueuePage:
+    """The content of the page."""
+
+    name: str
+    paused: str
+    tiles: list[Tile]
+    throughput: list[Tile]
+    charts: list[ThroughputPanel]
+    tasks: list[TaskRow]
+    errors: list[ErrorRow]
+    read_at: Timestamp
+    zone: str
+    cost: str
+
+
+def build_page(snapshot: QueueSnapshot) -> QueuePage:
+    """Return the page of a snapshot."""
+    depth, at = snapshot.depth, snapshot.at
+    return QueuePage(
+        name=depth.name,
+        paused=pause_note(depth.paused, at) if depth.paused else "",
+        tiles=[*_depth_tiles(depth)],
+        throughput=[*_throughput_tiles(snapshot)],
+        charts=[*_charts(snapshot)],
+        tasks=[task_row(task) for task in snapshot.minutes.tasks],
+        errors=[_error_row(group, at) for group in snapshot.errors],
+        read_at=formats.timestamp(at, at),
+        zone=formats.zone(),
+        cost=cost_note(snapshot.cost, per_node=snapshot.is_cluster),
+    )
+
+
+def _charts(snapshot: QueueSnapshot) -> Iterable[ThroughputPanel]:
+    minutes, hours = minutes_chart(snapshot.minutes), hours_chart(snapshot.hours)
+    yield ThroughputPanel("minutes", _("Throughput per minute, last hour"), _("Minute"), minutes)
+    yield ThroughputPanel("hours", _("Throughput per hour, last 24 hours"), _("Hour"), hours)
+
+
+def _depth_tiles(depth: QueueDepth) -> Iterable[Tile]:
+    oldest = "" if depth.oldest_age is None else _("oldest %(age)s") % {"age": formats.age(depth.oldest_age)}
+    limited = _("of ready and scheduled") if depth.limited else ""
+    waiting = _("for other tasks of their flow") if depth.waiting else ""
+    yield Tile(pgettext("tasks", "Ready"), number(depth.ready), oldest)
+    yield Tile(pgettext("tasks", "Scheduled"), number(depth.scheduled))
+    yield Tile(pgettext("tasks", "Limited"), number(depth.limited), limited)
+    yield Tile(pgettext("tasks", "Waiting"), number(depth.waiting), waiting)
+    yield Tile(pgettext("tasks", "Running"), number(depth.running))
+    yield Tile(pgettext("tasks", "Failed"), number(depth.failed))
+    yield Tile(pgettext("tasks", "Unregistered"), number(depth.unregistered))
+
+
+def _throughput_tiles(snapshot: QueueSnapshot) -> Iterable[Tile]:
+    metrics = snapshot.minutes
+    yield Tile(_("Throughput"), formats.decimal(metrics.per_minute()), _("per minute, last hour"))
+    for label, histogram in ((_("Wait p50"), metrics.wait_time), (_("Run time p50"), metrics.run_time)):
+        quantiles = {"p95": quantile_text(histogram.p95), "p99": quantile_text(histogram.p99)}
+        note = _("p95 %(p95)s, p99 %(p99)s") % quantiles if histogram.count else ""
+        yield Tile(label, quantile_text(histogram.p50), note)
+    yield Tile(_("ETA"), drain_time(snapshot.depth, metrics), _("without new tasks"))
+
+
+def _error_row(group: ErrorGroup, at: datetime) -> ErrorRow:
+    return ErrorRow(
+        kind=group.exception_class_path.removeprefix("builtins."),
+        message=group.message,
+        location=group.location,
+        count=number(group.count),
+        final=number(group.final),
+        first=formats.timestamp(group.first_at, at),
+        last=formats.timestamp(group.last_at, at),
+        task_id=group.task_ids[0] if group.task_ids else "",
+    )

@@ -1,0 +1,139 @@
+"""Throughput of a queue: sparkline, charts, quantiles, and the time to drain the queue."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from datetime import datetime
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext, pgettext
+
+from django_redis_components.dashboard import charts, formats
+from django_redis_components.dashboard.elements import NO_VALUE, Cell, count_cell
+from django_redis_components.dashboard.formats import number
+from django_redis_components.taskqueue import Histogram, Interval, Metrics, TaskMetrics
+from django_redis_components.taskqueue.stats.overview import QueueDepth
+
+#: Size of a sparkline in SVG units: two per minute.
+SPARK_WIDTH, SPARK_HEIGHT = 120, 24
+#: Intervals between two labels on the axis: minutes, and hours.
+MINUTES_PER_LABEL, HOURS_PER_LABEL = 10, 4
+#: Lower bound of a histogram's last bucket in seconds; it has no upper bound.
+LAST_BUCKET_S = 8_388.0
+#: Longest drain time that is shown, in seconds.
+MAX_DRAIN_S = 30 * 86_400
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Sparkline:
+    """A small chart of minutes: SVG paths of finished and of failed tasks, and a text alternative."""
+
+    view_box: str
+    finished: str
+    failed: str
+    finding: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TaskRow:
+    """The metrics of one task name in the last hour."""
+
+    name: str
+    cells: list[Cell]
+
+
+def task_row(task: TaskMetrics) -> TaskRow:
+    """Return the row of a task name."""
+    totals = task.totals
+    counts = [count_cell(totals.finished), count_cell(totals.failed, alarming=totals.failed > 0)]
+    quantiles = [*quantile_cells(task.wait_time), *quantile_cells(task.run_time)]
+    return TaskRow(task.name or _("Other tasks"), [*counts, count_cell(totals.retried), *quantiles])
+
+
+def sparkline(intervals: Sequence[Interval]) -> Sparkline:
+    """Return the sparkline of intervals."""
+    top = max(max(interval.counts.finished for interval in intervals), 1)
+    return Sparkline(
+        f"0 0 {SPARK_WIDTH} {SPARK_HEIGHT}",
+        _path([interval.counts.finished for interval in intervals], top),
+        _path([interval.counts.failed for interval in intervals], top),
+        finding(intervals, formats.clock_short),
+    )
+
+
+def finding(intervals: Sequence[Interval], clock: charts.Clock) -> str:
+    """Return the text alternative of a throughput chart."""
+    peak = max(intervals, key=lambda interval: interval.counts.finished)
+    if not peak.counts.finished:
+        return _("No finished tasks.")
+    failed = sum(interval.counts.failed for interval in intervals)
+    peak_text = _("Peak: %(peak)s (%(time)s)") % {"peak": number(peak.counts.finished), "time": clock(peak.at)}
+    failed_text = ngettext("%(count)s failed", "%(count)s failed", failed) % {"count": number(failed)}
+    return f"{peak_text} · {failed_text}"
+
+
+def minutes_chart(metrics: Metrics) -> charts.Chart | None:
+    """Return the chart of minutes; None without finished tasks."""
+    return _chart(metrics, formats.clock_short, MINUTES_PER_LABEL)
+
+
+def hours_chart(metrics: Metrics) -> charts.Chart | None:
+    """Return the chart of hours; None without finished tasks."""
+    return _chart(metrics, _day_and_clock, HOURS_PER_LABEL)
+
+
+def quantile_cells(histogram: Histogram) -> list[Cell]:
+    """Return the cells of p50 and p95."""
+    return [Cell(quantile_text(histogram.p50)), Cell(quantile_text(histogram.p95))]
+
+
+def quantile_text(seconds: float | None) -> str:
+    """Format a quantile."""
+    if seconds is None:
+        return NO_VALUE
+    text = formats.duration(seconds)
+    return _("over %(age)s") % {"age": text} if seconds >= LAST_BUCKET_S else text
+
+
+def drain_time(queue: QueueDepth, metrics: Metrics) -> str:
+    """Format the time until the queue is empty, at the throughput of the last hour and without new tasks."""
+    rate = metrics.per_minute()
+    if not queue.ready or not rate or queue.paused:
+        return NO_VALUE
+    seconds = queue.ready / rate * 60
+    return _("over 30 days") if seconds > MAX_DRAIN_S else formats.age(seconds)
+
+
+def _path(values: Sequence[int], top: int) -> str:
+    """Return bars as one SVG path; a value above zero has at least one unit of height."""
+    width = SPARK_WIDTH / len(values)
+    parts = []
+    for at, value in enumerate(values):
+        if value:
+            y = min(SPARK_HEIGHT * (1 - value / top), SPARK_HEIGHT - 1)
+            parts.append(f"M{at * width:.4g},{SPARK_HEIGHT}V{y:.1f}h{width * 0.8:.2g}V{SPARK_HEIGHT}z")
+    return "".join(parts)
+
+
+def _chart(metrics: Metrics, clock: charts.Clock, per_label: int) -> charts.Chart | None:
+    if not metrics.totals.finished:
+        return None
+    points = [
+        charts.Point(
+            interval.at.isoformat(timespec="minutes"),
+            clock(interval.at),
+            formats.clock_short(interval.at),
+            interval.counts.finished,
+            interval.counts.failed,
+        )
+        for interval in metrics.intervals
+    ]
+    return charts.bar_chart(points, finding(metrics.intervals, clock), per_label)
+
+
+def _day_and_clock(at: datetime) -> str:
+    return pgettext("a day and the time of day", "%(day)s, %(time)s") % {
+        "day": formats.day_short(formats.local(at).date()),
+        "time": formats.clock_short(at),
+    }

@@ -1,0 +1,120 @@
+"""Flows side by side: one round trip for what they want at the same time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from redis.exceptions import ResponseError
+
+from django_redis_components.core.protocol import Batch, Command, Flow, Read, Sleep, run
+from django_redis_components.dashboard.gather import gather
+
+
+class Recorder:
+    """A door that answers each command with its name, and "FAIL" with an error."""
+
+    def __init__(self) -> None:
+        self.sent: list[list[str]] = []
+
+    def execute(self, request: Command) -> Any:
+        raise AssertionError("nothing is sent alone")
+
+    def execute_many(self, requests: list[Command]) -> list[Any]:
+        self.sent.append([request.args[0] for request in requests])
+        if "LOST" in self.sent[-1]:
+            raise ResponseError("all of it")
+        return [ResponseError("no") if name == "FAIL" else name.lower() for name in self.sent[-1]]
+
+    def wait(self, bell: str, seconds: float) -> None:
+        raise AssertionError("nobody waits")
+
+
+def one(*names: str) -> Flow[list[Any]]:
+    replies = []
+    for name in names:
+        replies.append((yield Read(name, "k")))
+    return replies
+
+
+def many(*names: str, errors: bool = False) -> Flow[list[Any]]:
+    return (yield Batch([Read(name, "k") for name in names], return_exceptions=errors))
+
+
+def nothing() -> Flow[str]:
+    yield from ()
+    return "at once"
+
+
+def careful(name: str) -> Flow[str]:
+    try:
+        yield Read(name, "k")
+    except ResponseError as exc:
+        return f"caught {exc}"
+    return "well"
+
+
+def drive(*flows: Flow[Any]) -> tuple[list[Any], list[list[str]]]:
+    door = Recorder()
+    outcomes = run(door, gather(flows))
+    return [outcome.error or outcome.value for outcome in outcomes], door.sent
+
+
+def test_what_is_wanted_at_the_same_time_goes_together() -> None:
+    values, sent = drive(one("A", "B"), many("C", "D"), nothing())
+
+    assert values == [["a", "b"], ["c", "d"], "at once"]
+    assert sent == [["A", "C", "D"], ["B"]]
+
+
+def test_no_flow_asks_for_nothing() -> None:
+    assert drive() == ([], [])
+
+
+def test_the_error_of_one_does_not_touch_the_others() -> None:
+    values, sent = drive(one("A", "FAIL", "B"), many("FAIL", "C"), one("D", "E", "F"), careful("FAIL"))
+
+    assert [str(values[0]), str(values[1])] == ["no", "no"]
+    assert values[2:] == [["d", "e", "f"], "caught no"]
+    assert sent == [["A", "FAIL", "C", "D", "FAIL"], ["FAIL", "E"], ["F"]]
+
+
+def test_a_flow_that_takes_errors_in_its_list_gets_them_there() -> None:
+    values, _ = drive(many("FAIL", "C", errors=True))
+
+    assert (str(values[0][0]), values[0][1]) == ("no", "c")
+
+
+def test_each_flow_meets_the_error_of_the_whole_round_trip() -> None:
+    values, _ = drive(one("LOST"), one("A"), careful("B"))
+
+    assert [str(value) for value in values] == ["all of it", "all of it", "caught all of it"]
+
+
+def test_a_flow_that_breaks_by_itself_is_kept_apart() -> None:
+    def broken() -> Flow[None]:
+        yield Read("A", "k")
+        raise KeyError("mine")
+
+    values, _ = drive(broken(), one("B"))
+
+    assert isinstance(values[0], KeyError)
+    assert values[1] == ["b"]
+
+
+def test_flows_nest() -> None:
+    def outer() -> Flow[list[Any]]:
+        return [outcome.value for outcome in (yield from gather([one("A"), one("B")]))]
+
+    values, sent = drive(outer(), one("C"))
+
+    assert values == [[["a"], ["b"]], ["c"]]
+    assert sent == [["A", "B", "C"]]
+
+
+def test_a_flow_may_not_sleep_beside_others() -> None:
+    def sleeper() -> Flow[None]:
+        yield Sleep(0)
+
+    with pytest.raises(TypeError, match="may only yield Call, Command and Batch"):
+        drive(sleeper())

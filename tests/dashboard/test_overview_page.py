@@ -1,0 +1,291 @@
+"""What a reader sees: every figure in words, nothing of Redis as markup, in the reader's language and zone."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import timedelta
+from html.parser import HTMLParser
+
+import pytest
+from django.test import Client
+
+from django_redis_components.analytics import SignIns, UniqueVisitors
+from django_redis_components.analytics.dates import site_date
+from tests.dashboard.support import (
+    URL,
+    client_of,
+    page_text,
+    text_of,
+    write_poller,
+    write_queue,
+    write_worker,
+)
+from tests.support import Store
+
+pytestmark = pytest.mark.django_db
+
+#: Names as somebody with bad intentions would choose them.
+HOSTILE = [
+    "<b>bold</b>",
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "{{ 7|add:7 }}",
+    "a&amp;b",
+    "\u202eevil",
+]
+
+SIGN_INS_OFF = {"ANALYTICS": {"SIGN_IN_ON_LOGIN": False}}
+
+
+class Page(HTMLParser):
+    """The tags of a page with their attributes."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+@pytest.fixture
+def viewer() -> Client:
+    return client_of("staff with the permission")
+
+
+def fill(store: Store) -> None:
+    write_queue(store, "mail", ready=1_284, age_s=75, scheduled=2, running=3, failed=4, unregistered=5)
+    write_queue(store, "high", running=1)
+    write_worker(store, "web-1:a", queues=["high", "mail"], busy=2, finished=12_345, started_at=1_790_000_000)
+    write_worker(store, "web-2:b", seen_s=100)
+    write_poller(store)
+    today = site_date()
+    for ago in range(30):
+        UniqueVisitors("default").add(*range(ago + 1), at=today - timedelta(days=ago))
+        SignIns("default").sign_in(500 + ago, today - timedelta(days=ago))
+
+
+def test_the_queues_are_a_table(redis_server: Store, viewer: Client) -> None:
+    fill(redis_server)
+
+    text = page_text(viewer)
+
+    assert re.search(r"mail 1,284 1 min \d+ s 2 in \d+ s 0 0 3 4 5 1", text)
+    assert re.search(r"All queues 1,284 1 min \d+ s 2 in \d+ s 0 0 4 4 5 1", text)
+
+
+def test_workers_are_alive_or_lost_in_words(redis_server: Store, viewer: Client) -> None:
+    fill(redis_server)
+
+    text = page_text(viewer)
+
+    assert re.search(r"web-1 \(7\) alive (\d+ s|&lt; 1 s) ago high, mail 2 of 8 12,345 Sept. 21, 2026 16:13:20", text)
+    assert re.search(r"web-2 \(7\) lost 1 min \d+ s ago default", text)
+    assert "Poller: active here:1:abc" in text
+    assert "Live workers 1 1 lost" in text
+
+
+def test_a_missing_poller_is_said_where_pollers_stand(redis_server: Store, viewer: Client) -> None:
+    write_queue(redis_server, "mail")
+
+    assert "Poller: missing Start a poller, or a worker without --no-poller: python manage.py runpoller" in page_text(
+        viewer
+    )
+
+
+def test_visitors_and_sign_ins_are_charts_with_their_tables(redis_server: Store, viewer: Client) -> None:
+    fill(redis_server)
+
+    html = viewer.get(URL).content.decode()
+
+    page, text = Page(html), text_of(html)
+    charts = [svg for svg in page.all("svg") if svg.get("class") == "drc-chart"]
+    ids = {attributes["id"] for _, attributes in page.tags if attributes.get("id")}
+    assert len(charts) == len(page.all("figure")) == 2
+    assert all(set(svg["aria-labelledby"].split()) <= ids for svg in charts)
+    assert len(page.all("rect")) == 60
+    assert text.count("Peak: ") == 4  # in each chart's desc, and below it
+    assert re.search(r"Visitors by day Peak: \d+ \(\w+\.? \d+, \d{4}\) · Today so far: 1", text)
+    assert len(page.all("details")) == 2
+    assert html.count('<tr><th scope="row"><time datetime=') == 60
+    assert "HyperLogLog estimates, standard error ±0.81 %." in text
+    assert "Daily visitors, sum of 30 days" in text
+    assert "ids rotate daily (VISITOR_IDENTITY “hash”)" in text
+
+
+def test_the_footer_says_what_the_page_cost(redis_server: Store, viewer: Client) -> None:
+    fill(redis_server)
+
+    assert re.search(
+        r"97 commands · 2 round trips · [\d.]+ ms · read at \d\d:\d\d:\d\d \(Europe/Berlin\)", page_text(viewer)
+    )
+
+
+def test_on_a_cluster_round_trips_are_those_to_each_node(store: Store, viewer: Client) -> None:
+    words = "1 round trip per node" in page_text(viewer)
+
+    assert words == store.is_cluster
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_names_are_text_wherever_they_stand(name: str, redis_server: Store, viewer: Client) -> None:
+    clean = Page(viewer.get(URL).content.decode())
+    write_queue(redis_server, name.replace("{", "(").replace("}", ")"), ready=1, unregistered=1)
+    write_worker(redis_server, f"{name}:1", host=name, queues=[name], pid=3)
+    write_worker(redis_server, f"{name}:2", host=name, pid=4, seen_s=90)
+    redis_server.raw.set(f"{redis_server.prefix}:taskqueue:{{default}}:poller", name)
+
+    response = viewer.get(URL)
+    fragment = viewer.get(URL, {"format": "fragment"})
+
+    page = Page(response.content.decode())
+    for tag in ("b", "script", "img"):
+        assert len(page.all(tag)) == len(clean.all(tag)), tag
+    assert not any(word.startswith("on") for _, attributes in page.tags for word in attributes)
+    assert len(Page(fragment.content.decode()).all("script")) == 0
+    assert [worker["host"] for worker in viewer.get(URL, {"format": "json"}).json()["workers"]] == [name, name]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "not JSON",
+        "[]",
+        "7",
+        '"text"',
+        '{"queues": 7}',
+        '{"pid": "<b>"}',
+        '{"pid": [1]}',
+        '{"started_at": 1e300}',
+        '{"started_at": "yesterday"}',
+        '{"busy": null}',
+        '{"host": {"a": 1}, "queues": [1, null]}',
+        "[" * 100_000,
+    ],
+    ids=lambda said: said[:24],
+)
+def test_a_worker_who_says_nonsense_is_shown_all_the_same(said: str, redis_server: Store, viewer: Client) -> None:
+    write_worker(redis_server, "web-1:a", said=said)
+    write_worker(redis_server, "web-2:b")
+    write_poller(redis_server)
+
+    found = viewer.get(URL, {"format": "json"}).json()
+
+    assert found["errors"] == {}
+    assert {worker["id"] for worker in found["workers"]} == {"web-1:a", "web-2:b"}
+    assert viewer.get(URL).status_code == 200
+
+
+def test_a_worker_whose_words_are_gone_is_shown_by_its_id(redis_server: Store, viewer: Client) -> None:
+    write_worker(redis_server, "web-1:a")
+    redis_server.raw.delete(f"{redis_server.prefix}:taskqueue:{{default}}:worker:web-1:a")
+
+    assert "web-1:a alive" in page_text(viewer)
+
+
+def test_an_empty_site_says_what_to_do(redis_server: Store, viewer: Client, settings) -> None:
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, **SIGN_INS_OFF}
+    redis_server.delete_keys()
+
+    text = page_text(viewer)
+
+    assert "No problems. No tasks have been enqueued yet." in text
+    assert "Poller: none yet" in text
+    assert "No queues yet. A queue appears when its first task is enqueued: send_mail_task.enqueue(…)" in text
+    assert "No worker in the last 10 minutes. Start one: python manage.py runworker default" in text
+    assert (
+        "No visitors in 30 days. To count visitors, append this to MIDDLEWARE: "
+        "django_redis_components.analytics.AnalyticsMiddleware"
+    ) in text
+    assert "No sign-ins in 30 days. Logins are counted automatically. To count others:" in text
+
+
+def test_the_environment_is_named(redis_server: Store, viewer: Client, settings) -> None:
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "DASHBOARD": {"ENVIRONMENT": "<i>Staging</i>"}}
+
+    assert '<strong class="drc-environment">&lt;i&gt;Staging&lt;/i&gt;</strong>' in viewer.get(URL).content.decode()
+
+
+def test_the_fragment_is_the_page_without_its_frame(redis_server: Store, viewer: Client) -> None:
+    fill(redis_server)
+    html = viewer.get(URL).content.decode()
+
+    fragment = viewer.get(URL, {"format": "fragment"}).content.decode()
+
+    regions = re.findall(r'data-drc-live="([\w-]+)"', fragment)
+    assert regions == re.findall(r'data-drc-live="([\w-]+)"', html)
+    assert regions == [
+        "health",
+        "tiles",
+        "queues",
+        "throughput",
+        "schedules",
+        "workers",
+        "visitors",
+        "sign-ins",
+        "footer",
+    ]
+    assert "<html" not in fragment
+    assert viewer.get(URL, {"format": "fragment"})["Cache-Control"].startswith("max-age=0, no-cache, no-store")
+
+
+def test_an_unknown_format_is_refused_in_words(redis_server: Store, viewer: Client) -> None:
+    response = viewer.get(URL, {"format": "<xml>" * 20})
+
+    assert (response.status_code, response["Content-Type"]) == (400, "text/plain")
+    cut = "<xml>" * 8
+    assert response.content.decode() == f"format='{cut}': expected one of html, fragment, json."
+
+
+def test_a_head_request_is_answered(redis_server: Store, viewer: Client) -> None:
+    response = viewer.head(URL)
+
+    assert (response.status_code, response.content) == (200, b"")
+
+
+@pytest.mark.parametrize("use_tz", [True, False])
+def test_it_works_with_and_without_time_zones(use_tz: bool, redis_server: Store, viewer: Client, settings) -> None:
+    settings.USE_TZ = use_tz
+    fill(redis_server)
+
+    text = page_text(viewer)
+
+    assert "(Europe/Berlin)" in text
+    assert "Dates are in Europe/Berlin." in text
+    assert json.loads(viewer.get(URL, {"format": "json"}).content)["at"].endswith("+00:00")
+
+
+def test_the_breadcrumbs_have_the_form_of_this_admin(redis_server: Store, viewer: Client) -> None:
+    html = viewer.get(URL).content.decode()
+
+    theirs = re.search(r'<(\w+) class="breadcrumbs">', client_of("superuser").get("/admin/auth/user/").content.decode())
+    assert re.findall(r'<(\w+) class="breadcrumbs">', html) == [theirs[1]]
+    assert 'href="/admin/django_redis_components/"' in html
+
+
+def test_simplified_chinese(redis_server: Store, settings) -> None:
+    viewer = client_of("staff with the permission")
+    fill(redis_server)
+
+    html = viewer.get(URL, headers={"Accept-Language": "zh-hans"}).content.decode()
+
+    text = text_of(html)
+    assert "<h1>Redis 运维</h1>" in html
+    assert "首页 Redis 组件 Redis 运维" in text.replace("&rsaquo; ", "")
+    assert re.search(r"工作进程 web-2 \(7\) 已失联。最后一次心跳：1 分 \d+ 秒前。", text)
+    assert "HyperLogLog 估计值，标准误差 ±0.81%。" in text
+    assert re.search(r"97 条命令 · 2 次往返 · [\d.]+ 毫秒 · 读取于", text)
+
+
+def test_the_outage_is_said_in_chinese(settings) -> None:
+    viewer = client_of("staff with the permission")
+    settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": "redis://127.0.0.1:1/0"}}}
+
+    text = text_of(viewer.get(URL, headers={"Accept-Language": "zh-hans"}).content.decode())
+
+    assert "无法连接 Redis。 请确认服务器正在运行，并接受来自本机的连接。" in text

@@ -1,0 +1,266 @@
+"""What is wrong is said in words, with what to do, worst first."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from django_redis_components.taskqueue import get_queue
+from django_redis_components.taskqueue.store.fields import base_key
+from tests.dashboard.support import URL, client_of, page_text, text_of, write_poller, write_queue, write_worker
+from tests.support import Store
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def viewer() -> Client:
+    return client_of("staff with the permission")
+
+
+def problems(client: Client) -> list[dict[str, str]]:
+    return client.get(URL, {"format": "json"}).json()["problems"]
+
+
+def sentences(client: Client) -> list[str]:
+    return [" ".join(filter(None, (each["text"], each["advice"], each["command"]))) for each in problems(client)]
+
+
+def test_a_site_at_work_has_no_problems(redis_server: Store, viewer: Client) -> None:
+    write_queue(redis_server, "default", ready=3, age_s=2, failed=4)
+    write_worker(redis_server, "here:a", seen_s=1)
+    write_poller(redis_server)
+
+    assert problems(viewer) == []
+    assert "No problems" in page_text(viewer)
+
+
+def test_ready_tasks_without_a_worker(redis_server: Store, viewer: Client) -> None:
+    write_queue(redis_server, "mail", ready=2, age_s=3_700)
+    write_worker(redis_server, "here:a", queues=["default"])
+    write_worker(redis_server, "gone:b", queues=["mail"], seen_s=50)
+    write_poller(redis_server)
+
+    first = sentences(viewer)[0]
+
+    assert first == (
+        "Queue mail has 2 ready tasks and no live worker. Oldest: 1 h 1 min. "
+        "Start a worker: python manage.py runworker mail"
+    )
+
+
+def test_one_ready_task_without_a_worker(redis_server: Store, viewer: Client) -> None:
+    write_queue(redis_server, "mail", ready=1, age_s=65)
+    write_poller(redis_server)
+
+    assert problems(viewer)[0]["text"].startswith("Queue mail has 1 ready task and no live worker. Oldest: 1 min")
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("a b", "python manage.py runworker 'a b'"),
+        ("$(rm -rf x)", "python manage.py runworker '$(rm -rf x)'"),
+        ("--help", "python manage.py runworker -- --help"),
+        ("it's", """python manage.py runworker 'it'"'"'s'"""),
+    ],
+)
+def test_a_command_to_copy_is_quoted(name: str, command: str, redis_server: Store, viewer: Client) -> None:
+    write_queue(redis_server, name, ready=1)
+    write_poller(redis_server)
+
+    assert problems(viewer)[0]["command"] == command
+
+
+def test_a_server_that_evicts(own_server: Store, viewer: Client) -> None:
+    own_server.raw.config_set("maxmemory-policy", "allkeys-lru")
+
+    assert sentences(viewer) == [
+        (
+            "Redis may evict tasks when its memory is full: maxmemory-policy is allkeys-lru. "
+            "Set maxmemory-policy to noeviction, or use a separate server for the task queue."
+        )
+    ]
+
+
+def test_no_poller(redis_server: Store, viewer: Client) -> None:
+    write_worker(redis_server, "here:a")
+
+    assert sentences(viewer) == [
+        (
+            "No poller is active: tasks of crashed workers are not recovered. "
+            "Start a poller, or a worker without --no-poller: python manage.py runpoller"
+        )
+    ]
+
+
+def test_a_queue_that_is_late(redis_server: Store, viewer: Client) -> None:
+    write_queue(redis_server, "default", ready=1, age_s=302)
+    write_queue(redis_server, "high", ready=1, age_s=250)
+    write_worker(redis_server, "here:a", queues=["default", "high"])
+    write_poller(redis_server)
+
+    [found] = problems(viewer)
+
+    assert found["code"] == "late"
+    assert found["text"].startswith("Queue default is behind: its oldest task has waited for 5 min")
+    assert found["advice"] == "It has too few workers, or long tasks occupy them. Add a worker:"
+
+
+def test_a_site_may_say_what_is_late(redis_server: Store, viewer: Client, settings) -> None:
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "DASHBOARD": {"LATE_AFTER": 7_200}}
+    write_queue(redis_server, "default", ready=1, age_s=7_000)
+    write_worker(redis_server, "here:a")
+    write_poller(redis_server)
+
+    assert problems(viewer) == []
+
+
+def test_a_worker_that_is_lost(redis_server: Store, viewer: Client) -> None:
+    write_worker(redis_server, "web-3:a", seen_s=125, pid=99)
+    write_poller(redis_server)
+
+    [found] = problems(viewer)
+
+    assert found["text"].startswith("Worker web-3 (99) is lost. Last heartbeat: 2 min")
+    assert found["advice"] == "The poller requeues its running tasks. Check the worker’s log, then restart it."
+
+
+@pytest.mark.parametrize(("lease_s", "lost"), [(15, True), (60, False)])
+def test_the_life_of_a_lease_decides_who_is_lost(
+    lease_s: int, lost: bool, redis_server: Store, viewer: Client, settings
+) -> None:
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "TASKQUEUE": {"LEASE": lease_s}}
+    write_worker(redis_server, "web-3:a", seen_s=30)
+    write_poller(redis_server)
+
+    assert bool(problems(viewer)) == lost
+
+
+def test_unregistered_tasks(redis_server: Store, viewer: Client) -> None:
+    write_queue(redis_server, "mail", unregistered=1)
+    write_queue(redis_server, "news", unregistered=2)
+    write_poller(redis_server)
+
+    assert sentences(viewer) == [
+        (
+            "Queue mail has 1 task with an unregistered name. They are requeued when "
+            "a worker that registers the names starts: python manage.py runworker mail"
+        ),
+        (
+            "Queue news has 2 tasks with unregistered names. They are requeued when "
+            "a worker that registers the names starts: python manage.py runworker news"
+        ),
+    ]
+
+
+def test_a_paused_queue_is_neither_unserved_nor_late(redis_server: Store, viewer: Client) -> None:
+    write_queue(redis_server, "mail", ready=3, age_s=4_000)
+    write_poller(redis_server)
+    get_queue("mail").pause("<b>no</b> mail")
+
+    [found] = problems(viewer)
+
+    assert found["text"] == "Queue mail is paused and has 3 ready tasks."
+    assert found["advice"].endswith("ago: <b>no</b> mail. Resume it:")
+    assert found["command"] == "get_queue('mail').resume()"
+
+
+def test_who_paused_and_until_when_is_said(redis_server: Store, viewer: Client) -> None:
+    write_queue(redis_server, "mail", ready=1)
+    write_poller(redis_server)
+    get_queue("mail").pause("", author="anna", until=3_600)
+
+    [found] = problems(viewer)
+
+    assert found["text"] == "Queue mail is paused and has 1 ready task."
+    assert re.fullmatch(r"Paused .* ago by anna until [\w ,.]*\d\d:\d\d:\d\d\. Resume it:", found["advice"])
+
+
+def test_a_pause_without_waiting_tasks_is_no_problem(redis_server: Store, viewer: Client) -> None:
+    write_queue(redis_server, "mail", failed=1)
+    write_poller(redis_server)
+    get_queue("mail").pause("night")
+
+    assert problems(viewer) == []
+    assert "mail paused" in page_text(viewer)
+
+
+def test_many_of_a_kind_are_summed_up(redis_server: Store, viewer: Client) -> None:
+    for number in range(9):
+        write_queue(redis_server, f"queue-{number}", ready=1)
+    write_poller(redis_server)
+
+    found = problems(viewer)
+
+    assert [each["code"] for each in found] == ["no_worker"] * 6
+    assert found[5]["text"] == "4 more of this kind."
+
+
+def test_what_is_cut_off_is_said(redis_server: Store, viewer: Client) -> None:
+    redis_server.raw.zadd(f"{base_key()}:queues", {f"queue-{number}": number for number in range(230)})
+    write_poller(redis_server)
+
+    assert problems(viewer)[-1]["text"] == "Only the first 200 queues are shown."
+
+
+def test_a_part_that_cannot_be_read_does_not_fail_the_page(redis_server: Store, viewer: Client) -> None:
+    redis_server.raw.lpush(f"{redis_server.prefix}:analytics:{{default}}:uv:{timezone.localdate():%Y%m%d}", "no sketch")
+    write_queue(redis_server, "mail", failed=3)
+    write_poller(redis_server)
+
+    response = viewer.get(URL)
+
+    text = text_of(response.content.decode())
+    assert response.status_code == 200
+    assert "Cannot read visitors: Redis returned an error." in text
+    assert "WRONGTYPE" in text
+    assert "Unavailable: see the message above." in text
+    assert "mail 0" in text
+    found = viewer.get(URL, {"format": "json"}).json()
+    assert (found["visitors"], list(found["errors"])) == (None, ["visitors"])
+
+
+def test_queues_that_cannot_be_read_do_not_fail_the_page(redis_server: Store, viewer: Client) -> None:
+    redis_server.raw.lpush(f"{base_key()}:queues", "no zset")
+
+    text = page_text(viewer)
+
+    assert "Cannot read queues and workers: Redis returned an error." in text
+    assert text.count("Unavailable: see the message above.") == 3
+    assert "Ready" not in text
+    found = viewer.get(URL, {"format": "json"}).json()
+    assert (found["queues"], found["workers"], found["poller"], found["eviction_policy"]) == (None, None, None, None)
+    assert found["sign_ins"]["today"] == 1
+
+
+def test_a_name_in_the_settings_that_is_none_fails_its_part_alone(
+    redis_server: Store, viewer: Client, settings
+) -> None:
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "DASHBOARD": {"VISITORS": "a{b}"}}
+
+    text = page_text(viewer)
+
+    assert "Cannot read visitors: An internal error occurred." in text
+    assert "braces are not accepted" in text
+
+
+def test_worst_stands_first(own_server: Store, viewer: Client) -> None:
+    own_server.raw.config_set("maxmemory-policy", "volatile-lru")
+    write_queue(own_server, "default", ready=1, age_s=900, unregistered=1)
+    write_queue(own_server, "mail", ready=1)
+    write_worker(own_server, "here:a")
+    write_worker(own_server, "gone:b", seen_s=70)
+
+    assert [each["code"] for each in problems(viewer)] == [
+        "no_worker",
+        "evicts",
+        "poller_missing",
+        "late",
+        "worker_lost",
+        "unregistered",
+    ]
+    assert "6 problems" in page_text(viewer)
