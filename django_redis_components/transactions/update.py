@@ -1,4 +1,4 @@
-"""`atomic_update` and its twin."""
+"""`atomic_update` and its asyncio twin."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TypeVar, overload
 from django_redis_components.core.client.connections import aclient, client
 from django_redis_components.core.protocol import arun, run
 from django_redis_components.core.units import Seconds
-from django_redis_components.transactions.flow import Update
+from django_redis_components.transactions.flow import Transaction
+from django_redis_components.transactions.options import parse_options, refuse_coroutine
 from django_redis_components.transactions.pipes import AsyncPipe, Pipe
-from django_redis_components.transactions.settings import planned, refuse_coroutine
 
 T = TypeVar("T")
 
@@ -18,39 +18,38 @@ T = TypeVar("T")
 def atomic_update(
     func: Callable[[Pipe], T],
     *keys: str | bytes,
-    attempts: int = 16,
-    deadline: Seconds = 5.0,
+    max_attempts: int = 16,
+    timeout: Seconds = 5.0,
     lock_after: int | None = None,
     using: str = "default",
 ) -> T:
-    """Read, decide and write as if nobody else were there: WATCH, `func`, MULTI, EXEC.
+    """Read, decide and write atomically: WATCH, `func`, MULTI, EXEC.
 
-    `func` reads with the pipe, calls ``pipe.multi()`` and queues its writes. If somebody else changes one
-    of the keys meanwhile, nothing is written and `func` is called again: it must not do anything else that
-    may not be done twice.
+    `func` reads with the pipe, calls ``pipe.multi()`` and queues its writes. If another client changes a watched key
+    meanwhile, nothing is written and `func` is called again: its other side effects must be idempotent.
 
     Args:
-        func: takes the pipe, which is redis-py's. Replies to reads are bytes.
-        keys: what is watched, as it stands in Redis; on a Cluster, all in one slot.
-        attempts: how often `func` is called at most.
-        deadline: seconds after which no new attempt begins.
-        lock_after: after so many conflicts stand in line for a lock of these keys; None never.
-        using: our connection alias.
+        func: takes a pipe of redis-py. Replies to reads are bytes.
+        keys: full names of the keys to watch; on a Cluster, all in one slot.
+        max_attempts: maximum number of calls of `func`.
+        timeout: seconds after which no attempt starts.
+        lock_after: number of conflicts after which the caller acquires a lock of these keys; None never does.
+        using: connection alias.
 
     Returns:
-        What `func` returned in the attempt that was executed. (Not the replies to its writes: those
-        may be lost, while it is known that they were executed.)
+        The return value of `func` in the attempt that was executed. (Not the replies to its writes: a lost reply to
+        EXEC loses them.)
 
     Raises:
-        TooMuchContention: attempts or deadline are used up; nothing was written.
-        OutcomeUnknown: the reply to EXEC was lost, and the server did not answer until the deadline.
-        redis.exceptions.RedisError: what the server said of a command, or the last error of the
-            connection. An error of a queued command on a wrong type does not undo the others.
-        TypeError, ValueError: an argument is not of its kind, or the keys lie in several slots.
+        TooMuchContention: `max_attempts` or `timeout` is exhausted; nothing was written.
+        OutcomeUnknown: the reply to EXEC was lost, and the server did not answer within the timeout.
+        redis.exceptions.RedisError: an error reply to a command, or the last error of the connection. A queued command
+            that fails does not undo the others.
+        TypeError, ValueError: an argument is not accepted, or the keys are in different slots.
     """
-    plan = planned(func, keys, attempts, deadline, lock_after, using)
+    options = parse_options(func, keys, max_attempts, timeout, lock_after, using)
     refuse_coroutine(func)
-    value: T = run(client(using), Update(plan, func).run())
+    value: T = run(client(using), Transaction(options, func).run())
     return value
 
 
@@ -58,8 +57,8 @@ def atomic_update(
 async def aatomic_update(
     func: Callable[[AsyncPipe], Awaitable[T]],
     *keys: str | bytes,
-    attempts: int = 16,
-    deadline: Seconds = 5.0,
+    max_attempts: int = 16,
+    timeout: Seconds = 5.0,  # noqa: ASYNC109
     lock_after: int | None = None,
     using: str = "default",
 ) -> T: ...
@@ -67,20 +66,20 @@ async def aatomic_update(
 async def aatomic_update(
     func: Callable[[AsyncPipe], T],
     *keys: str | bytes,
-    attempts: int = 16,
-    deadline: Seconds = 5.0,
+    max_attempts: int = 16,
+    timeout: Seconds = 5.0,  # noqa: ASYNC109
     lock_after: int | None = None,
     using: str = "default",
 ) -> T: ...
 async def aatomic_update(
     func: Callable[[AsyncPipe], Awaitable[T] | T],
     *keys: str | bytes,
-    attempts: int = 16,
-    deadline: Seconds = 5.0,
+    max_attempts: int = 16,
+    timeout: Seconds = 5.0,  # noqa: ASYNC109
     lock_after: int | None = None,
     using: str = "default",
 ) -> T:
     """See `atomic_update`. `func` is a coroutine function: reads are awaited, queued writes are not."""
-    plan = planned(func, keys, attempts, deadline, lock_after, using)
-    value: T = await arun(aclient(using), Update(plan, func).run())
+    options = parse_options(func, keys, max_attempts, timeout, lock_after, using)
+    value: T = await arun(aclient(using), Transaction(options, func).run())
     return value

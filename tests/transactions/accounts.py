@@ -1,4 +1,4 @@
-"""The account that is doubled: what the processes of the tests do."""
+"""Functions that child processes of the tests run on accounts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django_redis_components.transactions import atomic_update
 
 
 def double(key: str) -> Any:
-    """Doubles the balance at `key`: the function that is tried again whenever somebody else was faster."""
+    """Return a function that doubles the balance at `key`."""
 
     def attempt(pipe: Any) -> int:
         balance = int(pipe.get(key))
@@ -22,15 +22,15 @@ def double(key: str) -> Any:
 
 
 def double_account(key: str, times: int, options: dict[str, Any]) -> int:
-    """Double it so many times, and return the balance after the last one."""
+    """Double the balance this many times; return the last balance."""
     balance = 0
     for _ in range(times):
-        balance = atomic_update(double(key), key, attempts=10_000, deadline=60, **options)
+        balance = atomic_update(double(key), key, max_attempts=10_000, timeout=60, **options)
     return balance
 
 
 def transfer(source: str, target: str, amount: int, times: int) -> int:
-    """Move gold from one account to the other; returns how often there was enough."""
+    """Transfer between two accounts; return the number of transfers with sufficient funds."""
 
     def attempt(pipe: Any) -> bool:
         left = int(pipe.get(source) or 0)
@@ -41,11 +41,13 @@ def transfer(source: str, target: str, amount: int, times: int) -> int:
         pipe.incrby(target, amount)
         return True
 
-    return sum(atomic_update(attempt, source, target, attempts=10_000, deadline=60, lock_after=3) for _ in range(times))
+    return sum(
+        atomic_update(attempt, source, target, max_attempts=10_000, timeout=60, lock_after=3) for _ in range(times)
+    )
 
 
 def die_before_exec(key: str) -> None:
-    """kill -9 of itself with the keys watched and a write queued."""
+    """Kill this process with SIGKILL while keys are watched and a write is queued."""
 
     def attempt(pipe: Any) -> None:
         pipe.get(key)

@@ -1,4 +1,4 @@
-"""A Cluster of which no node answers: the error is that of the connection, and the next call looks again."""
+"""A Cluster without a reachable node: a connection error is raised, and the next call tries again."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tests.transactions.accounts import double
 NOWHERE = {"PREFIX": "nowhere", "CONNECTIONS": {"default": {"URL": "redis+cluster://127.0.0.1:1"}}}
 
 
-def test_no_node_of_the_cluster_answers(settings: Any) -> None:
+def test_connection_error_is_raised_when_no_cluster_node_answers(settings: Any) -> None:
     settings.REDIS_COMPONENTS = NOWHERE
 
     with pytest.raises(NotConnected, match="No node of the cluster"):
-        atomic_update(double("account"), "account", attempts=2)
+        atomic_update(double("account"), "account", max_attempts=2)
 
 
-def test_no_node_of_the_cluster_answers_the_twin(settings: Any) -> None:
+def test_async_connection_error_is_raised_when_no_cluster_node_answers(settings: Any) -> None:
     settings.REDIS_COMPONENTS = NOWHERE
 
     with pytest.raises(NotConnected, match="No node of the cluster"):
-        run_async(lambda: aatomic_update(double("account"), "account", attempts=2))
+        run_async(lambda: aatomic_update(double("account"), "account", max_attempts=2))

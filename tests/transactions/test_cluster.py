@@ -1,4 +1,4 @@
-"""On a Cluster all keys lie in one slot, or an error says so."""
+"""On a Cluster, all keys of a transaction must be in one slot."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tests.transactions.accounts import double
 pytestmark = pytest.mark.parametrize("store", ["cluster"], indirect=True)
 
 
-def test_keys_in_several_slots_are_refused_at_the_door(store: Store) -> None:
+def test_keys_in_several_slots_raise(store: Store) -> None:
     expected = (
-        "keys 'a' and 'b' lie in different slots of the Cluster: give them one hash tag, as in "
+        "keys 'a' and 'b' are in different Cluster slots: give them the same hash tag, such as "
         "'stock:{42}' and 'sold:{42}'."
     )
     with pytest.raises(ValueError, match="keys 'a' and 'b'") as raised:
@@ -31,18 +31,18 @@ def test_keys_in_several_slots_are_refused_at_the_door(store: Store) -> None:
 
 
 @pytest.mark.parametrize("queued", [False, True], ids=["at once", "queued"])
-def test_a_command_on_another_node_says_what_to_do(store: Store, queued: bool) -> None:
+def test_command_on_a_key_of_another_slot_raises(store: Store, queued: bool) -> None:
     def far(pipe: Any) -> None:
         if queued:
             pipe.multi()
         for number in range(50):
             pipe.get(f"elsewhere:{number}")
 
-    with pytest.raises(ClusterCrossSlotError, match="lies in another slot of the Cluster than the watched keys"):
+    with pytest.raises(ClusterCrossSlotError, match="is in another Cluster slot than the watched keys"):
         atomic_update(far, f"{{{store.prefix}}}:here")
 
 
-def test_keys_of_one_tag_are_fine_wherever_they_lie(store: Store) -> None:
+def test_keys_with_one_hash_tag_are_accepted(store: Store) -> None:
     for number in range(12):
         tag = f"{store.prefix}:{number}"
         key = f"account:{{{tag}}}"
@@ -53,7 +53,7 @@ def test_keys_of_one_tag_are_fine_wherever_they_lie(store: Store) -> None:
 
 
 class Mover:
-    """Doubles a balance; its slot begins to move while it is read."""
+    """Doubles a balance whose slot starts to migrate during the read."""
 
     def __init__(self, key: str, move: Move, *, carry: bool) -> None:
         self.key, self.move, self.carry = key, move, carry
@@ -79,20 +79,20 @@ class Mover:
 
 
 @pytest.mark.parametrize("carry", [False, True], ids=["before the keys", "and the keys are gone"])
-def test_a_slot_that_begins_to_move_in_a_transaction_is_waited_for(store: Store, carry: bool) -> None:
+def test_transaction_waits_for_a_slot_that_starts_to_migrate(store: Store, carry: bool) -> None:
     key = f"{store.prefix}:{{account}}"
     store.raw.set(key, 5, px=60_000)
 
     with moving(store, key) as move:
         double_it = Mover(key, move, carry=carry)
-        assert atomic_update(double_it, key, attempts=2, deadline=30) == 10
+        assert atomic_update(double_it, key, max_attempts=2, timeout=30) == 10
         double_it.later.join()
 
         assert store.raw.get(key) == b"10"
         assert double_it.calls == 2
 
 
-def test_a_slot_that_moves_is_waited_for_without_using_attempts(store: Store) -> None:
+def test_waiting_for_a_migrating_slot_uses_no_attempt(store: Store) -> None:
     key = f"{store.prefix}:{{account}}"
     store.raw.set(key, 5, px=60_000)
 
@@ -101,20 +101,20 @@ def test_a_slot_that_moves_is_waited_for_without_using_attempts(store: Store) ->
         later = threading.Timer(0.2, move.finish)
         later.start()
 
-        assert atomic_update(double(key), key, attempts=1, deadline=30) == 10
+        assert atomic_update(double(key), key, max_attempts=1, timeout=30) == 10
         later.join()
 
 
 @pytest.mark.parametrize("attempts", [1, 5])
-def test_a_slot_that_moves_for_longer_than_the_deadline_is_an_error(store: Store, attempts: int) -> None:
+def test_slot_that_migrates_longer_than_the_timeout_raises(store: Store, attempts: int) -> None:
     key = f"{store.prefix}:{{account}}"
     store.raw.set(key, 5, px=60_000)
 
     with moving(store, key) as move:
         move.begin()
         with pytest.raises(SlotMigrating, match="Nothing was executed"):
-            atomic_update(double(key), key, attempts=attempts, deadline=0.2)
+            atomic_update(double(key), key, max_attempts=attempts, timeout=0.2)
         with pytest.raises(SlotMigrating, match="Nothing was executed"):
-            run_async(lambda: aatomic_update(double(key), key, attempts=attempts, deadline=0.2))
+            run_async(lambda: aatomic_update(double(key), key, max_attempts=attempts, timeout=0.2))
 
     assert store.raw.get(key) == b"5"

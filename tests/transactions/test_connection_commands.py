@@ -1,4 +1,4 @@
-"""Commands that would change the connection of a transaction are refused, and the connection stays as it was."""
+"""Commands that would change the connection of a transaction raise and leave it unchanged."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ COMMANDS = [
 
 
 def spellings(command: str) -> list[tuple[Any, ...]]:
-    """The ways to name it in `execute_command`."""
+    """Return the ways to pass the command to `execute_command`."""
     words = tuple(command.split())
     encoded = tuple(word.encode() for word in words)
     return [words, encoded, (command,), (" ".join(words[:2]), *words[2:]), ("", *words)]
 
 
 def refused(command: str) -> str:
-    """How the error begins."""
+    """Return a pattern for the start of the error."""
     name = " ".join(command.upper().split()[: 2 if command.upper().startswith(("CLIENT", "SCRIPT")) else 1])
-    return rf"^{name} is refused|^'' is no name of a command"
+    return rf"^{name} is not allowed|^'' is not a command name"
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def key(redis_server: Store) -> str:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_queued_command_that_changes_the_connection_is_refused(redis_server: Store, key: str, command: str) -> None:
+def test_queued_command_that_changes_the_connection_raises(redis_server: Store, key: str, command: str) -> None:
     def queue(pipe: Any, words: tuple[Any, ...]) -> None:
         pipe.multi()
         pipe.set(key, 1)
@@ -56,13 +56,13 @@ def test_queued_command_that_changes_the_connection_is_refused(redis_server: Sto
 
 
 @pytest.mark.parametrize("command", [each for each in COMMANDS if each != "WATCH a"])
-def test_command_before_multi_that_changes_the_connection_is_refused(key: str, command: str) -> None:
+def test_command_before_multi_that_changes_the_connection_raises(key: str, command: str) -> None:
     for words in spellings(command):
         with pytest.raises(RedisError, match=refused(command)):
             atomic_update(lambda pipe, words=words: pipe.execute_command(*words), key)
 
 
-def test_the_pipe_of_the_twin_refuses_the_same_commands(redis_server: Store, key: str) -> None:
+def test_async_pipe_rejects_the_same_connection_commands(redis_server: Store, key: str) -> None:
     async def send(pipe: Any, words: list[str]) -> None:
         await pipe.execute_command(*words)
 
@@ -96,29 +96,29 @@ METHODS: list[Callable[[Any], object]] = [
 
 
 @pytest.mark.parametrize("method", range(len(METHODS)))
-def test_methods_of_redis_py_that_change_the_connection_are_refused(key: str, method: int) -> None:
+def test_methods_of_redis_py_that_change_the_connection_raise(key: str, method: int) -> None:
     def queue(pipe: Any) -> None:
         pipe.multi()
         METHODS[method](pipe)
 
-    with pytest.raises(RedisError, match="is refused in atomic_update"):
+    with pytest.raises(RedisError, match="is not allowed in atomic_update"):
         atomic_update(queue, key)
 
 
-def test_the_error_says_why_and_what_to_do(key: str) -> None:
+def test_error_says_why_and_what_to_do(key: str) -> None:
     with pytest.raises(RedisError) as caught:
         atomic_update(lambda pipe: (pipe.multi(), pipe.select(1)), key)
 
     assert str(caught.value) == (
-        "SELECT is refused in atomic_update(): it changes the connection, which others use afterwards. "
-        "Set the database, user or name in the URL of the connection; for the rest take a client of your own."
+        "SELECT is not allowed in atomic_update(): it changes a connection that returns to the pool. "
+        "Set the database, user or name in the URL of the connection; otherwise use a separate client."
     )
     with pytest.raises(RedisError) as caught:
         atomic_update(lambda pipe: (pipe.multi(), pipe.execute_command("EXEC")), key)
-    assert str(caught.value) == "EXEC is refused: atomic_update() sends MULTI, EXEC and the rest by itself."
+    assert str(caught.value) == "EXEC is not allowed: atomic_update() sends WATCH, MULTI and EXEC itself."
 
 
-def test_after_a_refusal_the_connection_is_as_before(redis_server: Store, key: str) -> None:
+def test_connection_is_unchanged_after_a_rejected_command(redis_server: Store, key: str) -> None:
     def where(pipe: Any) -> tuple[Any, Any]:
         pipe.multi()
         pipe.client_id()
@@ -135,11 +135,11 @@ def test_after_a_refusal_the_connection_is_as_before(redis_server: Store, key: s
 
 
 @pytest.mark.parametrize("name", ["client", "keyspace_notifications", "lock", "monitor", "pipeline", "pubsub"])
-def test_methods_that_would_use_another_connection_are_refused(key: str, name: str) -> None:
+def test_methods_that_would_use_another_connection_raise(key: str, name: str) -> None:
     async def call(pipe: Any) -> None:
         getattr(pipe, name)()
 
-    with pytest.raises(RedisError, match=rf"^{name}\(\) is refused: it would use another connection than the pipe's"):
+    with pytest.raises(RedisError, match=rf"^{name}\(\) is not allowed: it would not use the connection of the pipe"):
         atomic_update(lambda pipe: getattr(pipe, name)(), key)
-    with pytest.raises(RedisError, match=rf"^{name}\(\) is refused: it would use another connection than the pipe's"):
+    with pytest.raises(RedisError, match=rf"^{name}\(\) is not allowed: it would not use the connection of the pipe"):
         run_async(lambda: aatomic_update(call, key))

@@ -1,4 +1,4 @@
-"""After some conflicts one stands in line instead of racing."""
+"""`lock_after`: callers acquire a lock after a number of conflicts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from django_redis_components.locks import Lock
 from django_redis_components.transactions import TooMuchContention, aatomic_update, atomic_update
-from django_redis_components.transactions.settings import planned
+from django_redis_components.transactions.options import parse_options
 from tests.support import Store, run_async
 from tests.support.pools import aclose_pools
 from tests.transactions.accounts import double
@@ -27,10 +27,10 @@ def account(redis_server: Store) -> str:
 
 
 def the_lock(*keys: str) -> Lock:
-    return Lock(planned(double("k"), keys, 1, 1, None, "default").lock_name, blocking=False)
+    return Lock(parse_options(double("k"), keys, 1, 1, None, "default").lock_name, blocking=False)
 
 
-def test_the_lock_is_taken_after_so_many_conflicts_and_given_back(redis_server: Store, account: str) -> None:
+def test_lock_is_acquired_after_lock_after_conflicts_and_released(redis_server: Store, account: str) -> None:
     held = []
 
     def attempt(pipe: Any) -> int:
@@ -48,12 +48,12 @@ def test_the_lock_is_taken_after_so_many_conflicts_and_given_back(redis_server: 
     assert not the_lock(account).locked()
 
 
-def test_a_lock_that_others_hold_ends_the_wait_at_the_deadline(redis_server: Store, account: str) -> None:
+def test_wait_for_the_lock_ends_at_the_timeout(redis_server: Store, account: str) -> None:
     lock = the_lock(account)
     assert lock.acquire()
 
-    with pytest.raises(TooMuchContention, match="its lock was held by others until the deadline") as raised:
-        atomic_update(double(account), account, lock_after=0, deadline=0.1)
+    with pytest.raises(TooMuchContention, match="the lock was not acquired within the timeout") as raised:
+        atomic_update(double(account), account, lock_after=0, timeout=0.1)
 
     assert raised.value.attempts == 0
     assert str(raised.value).endswith(" s).")
@@ -62,18 +62,18 @@ def test_a_lock_that_others_hold_ends_the_wait_at_the_deadline(redis_server: Sto
     assert redis_server.raw.get(account) == b"5"
 
 
-def test_an_error_of_the_function_gives_the_lock_back(redis_server: Store, account: str) -> None:
+def test_exception_of_the_function_releases_the_lock(redis_server: Store, account: str) -> None:
     with pytest.raises(ZeroDivisionError):
         atomic_update(lambda pipe: 1 / 0, account, lock_after=0)
 
     assert not the_lock(account).locked()
 
 
-def test_the_order_of_the_keys_does_not_make_another_lock() -> None:
+def test_lock_name_does_not_depend_on_the_order_of_keys() -> None:
     assert the_lock("a", "b").name == the_lock("b", "a").name != the_lock("a").name
 
 
-def test_the_twin_takes_it_and_gives_it_back(redis_server: Store, account: str) -> None:
+def test_async_update_acquires_and_releases_the_lock(redis_server: Store, account: str) -> None:
     held = []
 
     async def attempt(pipe: Any) -> int:
@@ -89,7 +89,7 @@ def test_the_twin_takes_it_and_gives_it_back(redis_server: Store, account: str) 
     assert not the_lock(account).locked()
 
 
-def test_a_lease_that_ended_meanwhile_does_not_undo_the_success(redis_server: Store, account: str) -> None:
+def test_expired_lease_does_not_change_the_outcome(redis_server: Store, account: str) -> None:
     def attempt(pipe: Any) -> int:
         balance = int(pipe.get(account))
         pipe.multi()
@@ -100,7 +100,7 @@ def test_a_lease_that_ended_meanwhile_does_not_undo_the_success(redis_server: St
     assert atomic_update(attempt, account, lock_after=0) == 10
 
 
-def test_scripts_that_are_forgotten_in_the_middle_are_sent_again(store: Store) -> None:
+def test_scripts_flushed_during_an_update_are_loaded_again(store: Store) -> None:
     account = f"{store.prefix}:forgotten"
     seen: list[bytes | None] = []
 
@@ -121,7 +121,7 @@ def test_scripts_that_are_forgotten_in_the_middle_are_sent_again(store: Store) -
 
 @types.coroutine
 def cancelled_at(number: int, coroutine: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
-    """Cancel the running task when it awaits for the so manieth time, counted from 0."""
+    """Cancel the running task at the nth await, counted from 0."""
     steps = coroutine.__await__()
     resume: Callable[[], Any] = functools.partial(next, steps)
     for count in itertools.count():

@@ -1,4 +1,4 @@
-"""What a function does with its pipe never leaves a connection in the pool on which a reply is still to come."""
+"""An interrupted function never leaves a connection with an outstanding reply in the pool."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.integration
 
 
 class TimeIsUp(Exception):
-    """Raised by a signal handler, as a soft time limit is."""
+    """Raised by a signal handler, like a soft time limit."""
 
 
 @contextmanager
@@ -46,9 +46,7 @@ def keys(redis_server: Store) -> tuple[str, str]:
     return one, two
 
 
-def test_read_that_an_exception_of_a_signal_interrupts_leaves_no_reply_behind(
-    proxy: Proxy, keys: tuple[str, str]
-) -> None:
+def test_read_interrupted_by_a_signal_leaves_no_reply_behind(proxy: Proxy, keys: tuple[str, str]) -> None:
     one, two = keys
 
     def slow(pipe: Any) -> None:
@@ -63,7 +61,7 @@ def test_read_that_an_exception_of_a_signal_interrupts_leaves_no_reply_behind(
     assert atomic_update(lambda pipe: pipe.get(two), one, using="proxied") == b"2"
 
 
-def test_function_that_goes_on_after_an_interrupted_read_is_called_again(proxy: Proxy, keys: tuple[str, str]) -> None:
+def test_function_that_catches_an_interrupted_read_is_called_again(proxy: Proxy, keys: tuple[str, str]) -> None:
     one, two = keys
     calls = []
 
@@ -82,9 +80,7 @@ def test_function_that_goes_on_after_an_interrupted_read_is_called_again(proxy: 
     assert len(calls) == 2
 
 
-def test_coroutine_function_that_goes_on_after_a_cancelled_read_is_called_again(
-    proxy: Proxy, keys: tuple[str, str]
-) -> None:
+def test_coroutine_function_that_catches_a_cancelled_read_is_called_again(proxy: Proxy, keys: tuple[str, str]) -> None:
     one, two = keys
     calls = []
 
@@ -102,14 +98,14 @@ def test_coroutine_function_that_goes_on_after_a_cancelled_read_is_called_again(
     assert len(calls) == 2
 
 
-def test_reads_of_several_tasks_get_their_own_replies(keys: tuple[str, str]) -> None:
+def test_concurrent_reads_of_tasks_get_their_own_replies(keys: tuple[str, str]) -> None:
     async def read(pipe: Any) -> Any:
         return await asyncio.gather(*(pipe.get(key) for key in keys * 20))
 
     assert run_async(lambda: aatomic_update(read, *keys)) == [b"1", b"2"] * 20
 
 
-def test_task_that_the_function_did_not_await_takes_no_reply_of_others(proxy: Proxy, keys: tuple[str, str]) -> None:
+def test_task_that_was_not_awaited_reads_no_foreign_reply(proxy: Proxy, keys: tuple[str, str]) -> None:
     one, two = keys
     left: list[asyncio.Task[Any]] = []
 
@@ -135,7 +131,7 @@ def test_task_that_the_function_did_not_await_takes_no_reply_of_others(proxy: Pr
     assert all(each == b"1" or "after its attempt had ended" in str(each) for each in late)
 
 
-def test_pipe_is_refused_after_its_attempt_has_ended(keys: tuple[str, str]) -> None:
+def test_pipe_raises_after_its_attempt_has_ended(keys: tuple[str, str]) -> None:
     kept: list[Any] = []
 
     async def keep(pipe: Any) -> None:
@@ -150,8 +146,8 @@ def test_pipe_is_refused_after_its_attempt_has_ended(keys: tuple[str, str]) -> N
     with pytest.raises(RedisError) as caught:
         kept.pop().get(keys[0])
     assert str(caught.value) == (
-        "The pipe was used after its attempt had ended. Read everything within the function, also what is read lazily "
-        "(scan_iter), and await all tasks that use the pipe."
+        "The pipe was used after its attempt had ended. Read everything within the function, lazy iterators "
+        "(scan_iter) included, and await all tasks that use the pipe."
     )
     with pytest.raises(LookupError):
         atomic_update(lambda pipe: (kept.append(pipe), {}["missing"]), *keys)

@@ -1,4 +1,4 @@
-"""A lost connection is a conflict before EXEC, and at EXEC a question with an answer: never a second run."""
+"""A lost connection: before EXEC a conflict; at EXEC resolved by the marker, never executed twice."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ async def adouble(pipe: Any, account: str) -> int:
     return balance * 2
 
 
-def test_a_lost_reply_to_exec_is_resolved_and_not_run_again(proxy: Proxy, redis_server: Store, account: str) -> None:
+def test_lost_reply_to_exec_is_resolved_without_a_second_execution(
+    proxy: Proxy, redis_server: Store, account: str
+) -> None:
     proxy.drop_next_reply(b"EXEC")
 
     assert atomic_update(double(account), account, using="proxied") == 10
@@ -38,8 +40,8 @@ def test_a_lost_reply_to_exec_is_resolved_and_not_run_again(proxy: Proxy, redis_
     assert redis_server.raw.get(account) == b"10"
 
 
-def test_redis_py_itself_would_have_run_it_twice(proxy: Proxy, redis_server: Store, account: str) -> None:
-    """Why this room does not use its `transaction`: a lost reply to EXEC is a WatchError there."""
+def test_redis_py_would_execute_it_twice(proxy: Proxy, redis_server: Store, account: str) -> None:
+    """Why `transaction` of redis-py is not used: it raises WatchError after a lost reply to EXEC."""
     client = redis.Redis.from_url(proxy.url)
     proxy.drop_next_reply(b"EXEC")
 
@@ -49,7 +51,7 @@ def test_redis_py_itself_would_have_run_it_twice(proxy: Proxy, redis_server: Sto
     client.close()
 
 
-def test_the_twin_resolves_it_as_well(proxy: Proxy, redis_server: Store, account: str) -> None:
+def test_async_update_resolves_a_lost_reply_to_exec(proxy: Proxy, redis_server: Store, account: str) -> None:
     proxy.drop_next_reply(b"EXEC")
 
     assert run_async(lambda: aatomic_update(lambda pipe: adouble(pipe, account), account, using="proxied")) == 10
@@ -58,7 +60,7 @@ def test_the_twin_resolves_it_as_well(proxy: Proxy, redis_server: Store, account
     assert redis_server.raw.get(account) == b"10"
 
 
-def test_the_answer_to_the_question_may_be_lost_too(proxy: Proxy, redis_server: Store, account: str) -> None:
+def test_lost_reply_to_the_marker_request_is_repeated(proxy: Proxy, redis_server: Store, account: str) -> None:
     proxy.drop_next_reply(account.encode() + b"}:done:", times=3)  # WATCH, EXEC, and the question
 
     assert atomic_update(double(account), account, using="proxied") == 10
@@ -67,8 +69,8 @@ def test_the_answer_to_the_question_may_be_lost_too(proxy: Proxy, redis_server: 
     assert redis_server.raw.get(account) == b"10"
 
 
-def test_an_exec_that_was_not_run_can_never_be_run_later(redis_server: Store, account: str) -> None:
-    """The EXEC is still under way when its outcome is asked for: the answer makes it void."""
+def test_delayed_exec_is_not_executed_after_its_resolution(redis_server: Store, account: str) -> None:
+    """The EXEC arrives after its resolution, which has made it void."""
     marker = f"{redis_server.prefix}:marker"
     late = redis.Redis.from_url(redis_server.url, single_connection_client=True)
     late.execute_command("WATCH", account, marker)
@@ -85,7 +87,7 @@ def test_an_exec_that_was_not_run_can_never_be_run_later(redis_server: Store, ac
 
 
 @pytest.mark.parametrize("catches", [False, True], ids=["raised", "caught"])
-def test_a_connection_that_is_lost_while_watching_is_a_conflict(
+def test_connection_lost_while_watching_is_a_conflict(
     proxy: Proxy, redis_server: Store, account: str, catches: bool
 ) -> None:
     calls = []
@@ -100,7 +102,7 @@ def test_a_connection_that_is_lost_while_watching_is_a_conflict(
         except redis.WatchError:
             if not catches:
                 raise
-            with pytest.raises(redis.WatchError, match=r"^The keys are watched no longer: "):
+            with pytest.raises(redis.WatchError, match=r"^The keys are not watched any more: "):
                 pipe.get(account)
             balance = 0
         pipe.multi()
@@ -113,9 +115,7 @@ def test_a_connection_that_is_lost_while_watching_is_a_conflict(
     assert redis_server.raw.get(account) == b"14"
 
 
-def test_a_connection_that_is_lost_between_the_read_and_exec_writes_nothing_twice(
-    proxy: Proxy, redis_server: Store, account: str
-) -> None:
+def test_connection_lost_between_read_and_exec_writes_once(proxy: Proxy, redis_server: Store, account: str) -> None:
     calls = []
 
     def attempt(pipe: Any) -> int:
@@ -131,9 +131,7 @@ def test_a_connection_that_is_lost_between_the_read_and_exec_writes_nothing_twic
     assert redis_server.raw.get(account) == b"10"
 
 
-def test_an_error_of_the_function_is_the_one_that_is_raised_also_when_the_connection_is_lost(
-    proxy: Proxy, account: str
-) -> None:
+def test_exception_of_the_function_is_raised_even_if_the_connection_is_lost(proxy: Proxy, account: str) -> None:
     def attempt(pipe: Any) -> None:
         pipe.get(account)
         proxy.cut()
@@ -143,14 +141,14 @@ def test_an_error_of_the_function_is_the_one_that_is_raised_also_when_the_connec
         atomic_update(attempt, account, using="proxied")
 
 
-def test_a_lost_reply_to_what_was_only_read_is_asked_again(proxy: Proxy, account: str) -> None:
+def test_read_only_transaction_is_repeated_after_a_lost_reply(proxy: Proxy, account: str) -> None:
     proxy.drop_next_reply(b"EXEC")
 
     assert atomic_update(lambda pipe: int(pipe.get(account)), account, using="proxied") == 5
     assert proxy.dropped == 1
 
 
-def test_no_answer_until_the_deadline_is_an_error_that_names_the_marker(
+def test_outcome_unknown_is_raised_with_the_marker_at_the_timeout(
     proxy: Proxy, redis_server: Store, account: str, settings: Any
 ) -> None:
     settings.REDIS_COMPONENTS["CONNECTIONS"]["proxied"] |= {"RETRIES": 0}
@@ -163,15 +161,18 @@ def test_no_answer_until_the_deadline_is_an_error_that_names_the_marker(
         proxy.stop_accepting()
 
     with pytest.raises(OutcomeUnknown) as raised:
-        atomic_update(attempt, account, using="proxied", deadline=0.2)
+        atomic_update(attempt, account, using="proxied", timeout=0.2)
 
-    assert str(raised.value) == (f"Transaction on {account}: the reply to EXEC was lost, and so is whether it was run.")
+    assert str(raised.value) == (
+        f"Transaction on {account}: the reply to EXEC was lost, so it may have been executed. "
+        "Check the data before calling again."
+    )
     assert redis_server.raw.get(raised.value.marker) == b"done"
     assert redis_server.raw.get(account) == b"6"
     assert raised.value.attempts == 1
 
 
-def test_an_answer_that_comes_after_the_life_of_the_marker_decides_nothing(
+def test_reply_after_the_ttl_of_the_marker_decides_nothing(
     proxy: Proxy, redis_server: Store, account: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(flow, "MARKER_TTL_MS", 1)
@@ -183,15 +184,15 @@ def test_an_answer_that_comes_after_the_life_of_the_marker_decides_nothing(
     assert redis_server.raw.get(account) == b"10"
 
 
-def test_without_a_server_the_error_is_that_of_the_connection(proxy: Proxy, account: str) -> None:
+def test_connection_error_is_raised_while_redis_is_down(proxy: Proxy, account: str) -> None:
     proxy.stop_accepting()
     proxy.cut()
 
     with pytest.raises(ConnectionError):
-        atomic_update(double(account), account, using="proxied", attempts=2)
+        atomic_update(double(account), account, using="proxied", max_attempts=2)
 
 
-def test_processes_over_a_line_that_loses_replies_still_count_exactly(
+def test_concurrent_processes_with_lost_replies_count_exactly(
     proxy: Proxy, redis_server: Store, account: str, children: Children
 ) -> None:
     proxy.drop_random(0.05)
@@ -207,7 +208,7 @@ def test_processes_over_a_line_that_loses_replies_still_count_exactly(
     assert int(redis_server.raw.get(account)) == 5 * 2**40
 
 
-def test_a_cancelled_task_has_written_all_or_nothing_and_leaves_no_watch(redis_server: Store, account: str) -> None:
+def test_cancelled_task_writes_all_or_nothing_and_leaves_no_watch(redis_server: Store, account: str) -> None:
     async def cancelled_in_the_function() -> None:
         begun = asyncio.Event()
 

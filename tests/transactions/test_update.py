@@ -1,4 +1,4 @@
-"""What is read, decided and written as one; alone, and against others."""
+"""`atomic_update` alone and with concurrent writers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def account(store: Store) -> str:
 
 
 def interfering(store: Store, key: str, times: int) -> Any:
-    """`double`, but the first so many attempts are overtaken by somebody who adds 1 after the read."""
+    """Return `double` with conflicts: in the first attempts another client adds 1 after the read."""
     left = iter(range(times))
 
     def attempt(pipe: Any) -> int:
@@ -38,13 +38,13 @@ def interfering(store: Store, key: str, times: int) -> Any:
     return attempt
 
 
-def test_the_account_is_doubled(store: Store, account: str) -> None:
+def test_update_returns_the_function_value(store: Store, account: str) -> None:
     assert atomic_update(double(account), account) == 10
 
     assert store.raw.get(account) == b"10"
 
 
-def test_processes_that_double_one_account_lose_nothing(store: Store, account: str, children: Children) -> None:
+def test_concurrent_processes_lose_no_update(store: Store, account: str, children: Children) -> None:
     started = [
         children.call("tests.transactions.accounts:double_account", account, 20, options)
         for options in ({}, {}, {"lock_after": 2}, {"lock_after": 0})
@@ -55,7 +55,7 @@ def test_processes_that_double_one_account_lose_nothing(store: Store, account: s
     assert int(store.raw.get(account)) == max(balances) == 5 * 2**80
 
 
-def test_gold_that_is_moved_back_and_forth_stays_the_same_sum(store: Store, children: Children) -> None:
+def test_concurrent_transfers_keep_the_sum(store: Store, children: Children) -> None:
     mine, yours = f"{{{store.prefix}:a}}:mine", f"{{{store.prefix}:a}}:yours"
     store.raw.set(mine, 40)
     store.raw.set(yours, 40)
@@ -74,38 +74,38 @@ def test_gold_that_is_moved_back_and_forth_stays_the_same_sum(store: Store, chil
     store.raw.delete(yours)
 
 
-def test_threads_share_the_function(account: str, store: Store) -> None:
+def test_threads_share_a_function(account: str, store: Store) -> None:
     run_together(8, double_account, account, 3, {})
 
     assert int(store.raw.get(account)) == 5 * 2**24
 
 
-def test_a_change_by_another_is_met_with_another_attempt(store: Store, account: str) -> None:
+def test_conflict_causes_another_attempt(store: Store, account: str) -> None:
     assert atomic_update(interfering(store, account, 3), account) == 16
 
     assert store.raw.get(account) == b"16"
 
 
-def test_after_all_attempts_nothing_is_written_and_the_error_tells(store: Store, account: str) -> None:
+def test_too_much_contention_is_raised_after_max_attempts(store: Store, account: str) -> None:
     with pytest.raises(TooMuchContention) as raised:
-        atomic_update(interfering(store, account, 99), account, attempts=3)
+        atomic_update(interfering(store, account, 99), account, max_attempts=3)
 
     assert raised.value.attempts == 3
     assert raised.value.keys == (account,)
-    assert str(raised.value).startswith(f"Transaction on {account} gave up: all attempts met a change by others (3 a")
-    assert f"(3 attempts in {raised.value.elapsed_s:.3f} s)." in str(raised.value)
+    assert str(raised.value).startswith(f"Transaction on {account} gave up: every attempt had a conflict (3 a")
+    assert f"(3 attempts in {raised.value.elapsed:.3f} s)." in str(raised.value)
     assert store.raw.get(account) == b"8"
 
 
-def test_no_attempt_begins_after_the_deadline(store: Store, account: str) -> None:
-    with pytest.raises(TooMuchContention, match="others changed the keys until the deadline") as raised:
-        atomic_update(interfering(store, account, 10**6), account, attempts=10**6, deadline=0.1)
+def test_no_attempt_starts_after_the_timeout(store: Store, account: str) -> None:
+    with pytest.raises(TooMuchContention, match="conflicts until the timeout") as raised:
+        atomic_update(interfering(store, account, 10**6), account, max_attempts=10**6, timeout=0.1)
 
-    assert raised.value.elapsed_s >= 0.1
+    assert raised.value.elapsed >= 0.1
     assert raised.value.attempts == int(store.raw.get(account)) - 5
 
 
-def test_an_error_of_the_function_writes_nothing_and_leaves_the_connection_usable(store: Store, account: str) -> None:
+def test_exception_of_the_function_writes_nothing_and_keeps_the_connection_usable(store: Store, account: str) -> None:
     def refuse(pipe: Any) -> None:
         pipe.get(account)
         pipe.multi()
@@ -137,7 +137,7 @@ def test_stop_iteration_of_the_function_reaches_the_caller_and_nothing_is_writte
     assert store.raw.get(account) == b"5"
 
 
-def test_what_is_only_read_is_of_one_moment(store: Store, account: str) -> None:
+def test_read_only_function_sees_one_consistent_state(store: Store, account: str) -> None:
     twice = f"{store.prefix}:{{{account}}}"
     store.raw.set(twice, 10)
     calls = []
@@ -154,7 +154,7 @@ def test_what_is_only_read_is_of_one_moment(store: Store, account: str) -> None:
     assert calls == [5, 6]
 
 
-def test_keys_that_are_found_while_reading_are_watched_too(store: Store, account: str) -> None:
+def test_further_keys_can_be_watched_while_reading(store: Store, account: str) -> None:
     other = f"{{{account}}}:other"
     store.raw.set(other, 1)
     calls = []
@@ -174,7 +174,7 @@ def test_keys_that_are_found_while_reading_are_watched_too(store: Store, account
     store.raw.delete(other)
 
 
-def test_replies_are_those_of_redis_py(store: Store, account: str) -> None:
+def test_replies_are_parsed_as_by_redis_py(store: Store, account: str) -> None:
     hashed = f"{{{account}}}:hash"
     store.raw.hset(hashed, mapping={"a": 1, "b": 2})
 
@@ -189,7 +189,7 @@ def test_replies_are_those_of_redis_py(store: Store, account: str) -> None:
     store.raw.delete(hashed)
 
 
-def test_scripts_of_the_site_can_be_queued(store: Store, account: str) -> None:
+def test_registered_scripts_can_be_queued(store: Store, account: str) -> None:
     text = "return redis.call('INCRBY', KEYS[1], ARGV[1])"
     script = redis.Redis().register_script(text)
 
@@ -202,7 +202,7 @@ def test_scripts_of_the_site_can_be_queued(store: Store, account: str) -> None:
     assert store.raw.get(account) == b"12"
 
 
-def test_an_error_of_a_queued_command_is_raised(store: Store, account: str) -> None:
+def test_error_of_a_queued_command_is_raised(store: Store, account: str) -> None:
     def wrong_type(pipe: Any) -> None:
         pipe.multi()
         pipe.lpush(account, 1)
@@ -211,7 +211,7 @@ def test_an_error_of_a_queued_command_is_raised(store: Store, account: str) -> N
         atomic_update(wrong_type, account)
 
 
-def test_a_command_that_the_server_does_not_accept_is_raised_and_nothing_runs(store: Store, account: str) -> None:
+def test_command_rejected_by_the_server_raises_and_nothing_is_executed(store: Store, account: str) -> None:
     def nonsense(pipe: Any) -> None:
         pipe.multi()
         pipe.set(account, 0)
@@ -222,7 +222,7 @@ def test_a_command_that_the_server_does_not_accept_is_raised_and_nothing_runs(st
     assert store.raw.get(account) == b"5"
 
 
-def test_who_dies_before_exec_has_written_nothing(store: Store, account: str, children: Children) -> None:
+def test_process_that_dies_before_exec_writes_nothing(store: Store, account: str, children: Children) -> None:
     child = children.call("tests.transactions.accounts:die_before_exec", account)
 
     assert child.wait() == -9
@@ -230,7 +230,7 @@ def test_who_dies_before_exec_has_written_nothing(store: Store, account: str, ch
     assert atomic_update(double(account), account) == 10
 
 
-def test_the_marker_has_a_time_to_live_and_a_place_in_the_slot_of_the_key(store: Store, account: str) -> None:
+def test_marker_has_a_ttl_and_the_slot_of_the_key(store: Store, account: str) -> None:
     atomic_update(double(account), account)
 
     (marker,) = set(store.keys()) - {account.encode()}
@@ -240,7 +240,7 @@ def test_the_marker_has_a_time_to_live_and_a_place_in_the_slot_of_the_key(store:
 
 
 @pytest.mark.parametrize("coroutine", [True, False], ids=["coroutine", "function"])
-def test_the_twin_does_the_same(store: Store, account: str, coroutine: bool) -> None:
+def test_async_update_behaves_like_the_sync_one(store: Store, account: str, coroutine: bool) -> None:
     calls = []
 
     async def attempt(pipe: Any) -> int:
@@ -261,7 +261,7 @@ def test_the_twin_does_the_same(store: Store, account: str, coroutine: bool) -> 
     assert store.raw.get(account) == b"12"
 
 
-def test_tasks_of_one_loop_lose_nothing(store: Store, account: str) -> None:
+def test_concurrent_tasks_lose_no_update(store: Store, account: str) -> None:
     async def attempt(pipe: Any) -> None:
         balance = int(await pipe.get(account))
         pipe.multi()
@@ -271,7 +271,7 @@ def test_tasks_of_one_loop_lose_nothing(store: Store, account: str) -> None:
         import asyncio
 
         await asyncio.gather(
-            *(aatomic_update(attempt, account, attempts=10_000, deadline=60, lock_after=2) for _ in range(20))
+            *(aatomic_update(attempt, account, max_attempts=10_000, timeout=60, lock_after=2) for _ in range(20))
         )
 
     run_async(all_together)
@@ -279,7 +279,7 @@ def test_tasks_of_one_loop_lose_nothing(store: Store, account: str) -> None:
     assert int(store.raw.get(account)) == 5 * 2**20
 
 
-def test_a_coroutine_function_that_raises_gives_its_connection_back(store: Store, account: str) -> None:
+def test_coroutine_function_that_raises_releases_its_connection(store: Store, account: str) -> None:
     async def refuse(pipe: Any) -> None:
         await pipe.get(account)
         raise LookupError("not for sale")
@@ -292,7 +292,7 @@ def test_a_coroutine_function_that_raises_gives_its_connection_back(store: Store
     run_async(twice)
 
 
-def test_a_script_can_be_queued_by_a_coroutine(store: Store, account: str) -> None:
+def test_registered_script_can_be_queued_by_a_coroutine_function(store: Store, account: str) -> None:
     script = redis.asyncio.Redis().register_script("return redis.call('INCRBY', KEYS[1], ARGV[1])")
 
     async def add(pipe: Any) -> None:
@@ -304,7 +304,7 @@ def test_a_script_can_be_queued_by_a_coroutine(store: Store, account: str) -> No
     assert store.raw.get(account) == b"12"
 
 
-def test_a_watch_error_of_the_function_itself_is_a_conflict(redis_server: Store) -> None:
+def test_watch_error_raised_by_the_function_is_a_conflict(redis_server: Store) -> None:
     calls = []
 
     def undecided(pipe: Any) -> str:
@@ -320,15 +320,21 @@ def test_a_watch_error_of_the_function_itself_is_a_conflict(redis_server: Store)
 @pytest.mark.parametrize(
     ("act", "message"),
     [
-        (lambda pipe, key: pipe.set(key, 1), r"^SET before multi\(\) would run at once, outside the transaction"),
+        (lambda pipe, key: pipe.set(key, 1), r"^SET before multi\(\) would be executed outside the transaction"),
         (lambda pipe, key: pipe.execute_command("del", key), r"^DEL before multi\(\)"),
-        (lambda pipe, key: pipe.unwatch(), r"^unwatch\(\) would let the transaction overwrite what others"),
-        (lambda pipe, key: pipe.execute(), r"^execute\(\) is called for you, when the function has returned\.$"),
-        (lambda pipe, key: pipe.discard(), r"^discard\(\) is not needed: raise, and nothing that was queued is sent"),
+        (
+            lambda pipe, key: pipe.unwatch(),
+            r"^unwatch\(\) would let the transaction overwrite changes of other clients",
+        ),
+        (
+            lambda pipe, key: pipe.execute(),
+            r"^execute\(\) is not allowed: the transaction is sent after the function has returned\.$",
+        ),
+        (lambda pipe, key: pipe.discard(), r"^discard\(\) is not allowed: raise an exception to abort"),
     ],
     ids=["set", "del", "unwatch", "execute", "discard"],
 )
-def test_what_would_break_the_transaction_is_refused(redis_server: Store, act: Any, message: str) -> None:
+def test_methods_that_would_break_the_transaction_raise(redis_server: Store, act: Any, message: str) -> None:
     key = f"{redis_server.prefix}:x"
 
     with pytest.raises(RedisError, match=message):
@@ -336,7 +342,7 @@ def test_what_would_break_the_transaction_is_refused(redis_server: Store, act: A
     assert not redis_server.raw.exists(key)
 
 
-def test_the_pipe_of_the_twin_refuses_the_same(redis_server: Store) -> None:
+def test_async_pipe_rejects_the_same_methods(redis_server: Store) -> None:
     key = f"{redis_server.prefix}:x"
 
     async def write(pipe: Any) -> None:
@@ -348,7 +354,7 @@ def test_the_pipe_of_the_twin_refuses_the_same(redis_server: Store) -> None:
 
     with pytest.raises(RedisError, match=r"^SET before multi\(\)"):
         run_async(lambda: aatomic_update(write, key))
-    with pytest.raises(RedisError, match=r"^execute\(\) is called for you"):
+    with pytest.raises(RedisError, match=r"^execute\(\) is not allowed"):
         run_async(lambda: aatomic_update(execute, key))
 
 
@@ -362,21 +368,21 @@ async def _coroutine(pipe: Any) -> None: ...
         (lambda: atomic_update(double("k")), ValueError, "no keys: expected at least one key to watch."),
         (lambda: atomic_update(double("k"), 7), TypeError, "key 7: expected str or bytes, got int."),
         (lambda: atomic_update(double("k"), ""), ValueError, "key '' is empty."),
-        (lambda: atomic_update(double("k"), b"\xff"), ValueError, "key b'\\xff': expected text that is UTF-8."),
+        (lambda: atomic_update(double("k"), b"\xff"), ValueError, "key b'\\xff': expected UTF-8."),
         (
             lambda: atomic_update(double("k"), "a}b"),
             ValueError,
             "key 'a}b': braces mark the Cluster slot; expected a pair with text between, or none.",
         ),
         (
-            lambda: atomic_update(double("k"), "k", attempts=0),
+            lambda: atomic_update(double("k"), "k", max_attempts=0),
             ValueError,
-            "attempts=0: expected a whole number of at least 1.",
+            "max_attempts=0: expected a whole number of at least 1.",
         ),
         (
-            lambda: atomic_update(double("k"), "k", attempts=1.5),
+            lambda: atomic_update(double("k"), "k", max_attempts=1.5),
             TypeError,
-            "attempts=1.5: expected a whole number of at least 1.",
+            "max_attempts=1.5: expected a whole number of at least 1.",
         ),
         (
             lambda: atomic_update(double("k"), "k", lock_after=-1),
@@ -389,9 +395,9 @@ async def _coroutine(pipe: Any) -> None: ...
             "lock_after=True: expected a whole number of at least 0.",
         ),
         (
-            lambda: atomic_update(double("k"), "k", deadline=0),
+            lambda: atomic_update(double("k"), "k", timeout=0),
             ValueError,
-            "deadline=0: expected a number of seconds above 0, or a timedelta.",
+            "timeout=0: expected a number of seconds above 0, or a timedelta.",
         ),
         (
             lambda: atomic_update(_coroutine, "k"),
@@ -400,7 +406,7 @@ async def _coroutine(pipe: Any) -> None: ...
         ),
     ],
 )
-def test_a_wrong_argument_is_named(call: Any, error: type[Exception], message: str) -> None:
+def test_invalid_argument_raises(call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error) as raised:
         call()
 
@@ -420,12 +426,12 @@ class Doubling:
 
 
 @pytest.mark.parametrize("func", [Doubling(), functools.partial(Doubling.__call__, Doubling())])
-def test_whatever_must_be_awaited_is_refused(redis_server: Store, func: Any) -> None:
+def test_every_kind_of_coroutine_function_raises(redis_server: Store, func: Any) -> None:
     with pytest.raises(TypeError, match=r"is a coroutine function: use aatomic_update\(\)"):
         atomic_update(func, "account")
 
 
-def test_a_function_that_returns_what_must_be_awaited_writes_nothing(store: Store, account: str) -> None:
+def test_function_that_returns_an_awaitable_raises_and_writes_nothing(store: Store, account: str) -> None:
     doubling, before = Doubling(), store.raw.get(account)
 
     def write(pipe: Any) -> Any:

@@ -1,6 +1,6 @@
-"""What the flow of a transaction yields beside commands: the requests on its own connection, and the site's code.
+"""The steps of a transaction's flow: requests on its own connection, and the call of the user's function.
 
-The connection is held from WATCH to EXEC and never repaired: a watch dies with it.
+The connection is reserved from WATCH to EXEC and never reconnected: the watch is lost with it.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 from django_redis_components.core.client.connections import AsyncClient, SyncClient
 from django_redis_components.core.decorators import refuse_awaitable
 from django_redis_components.core.protocol import CommandArgs
+from django_redis_components.transactions.options import UpdateOptions
 from django_redis_components.transactions.pipes import AsyncPipe, Pipe
-from django_redis_components.transactions.settings import Plan
 
 
 @dataclasses.dataclass(slots=True)
-class Held:
+class WatchedConnection:
     """A connection from WATCH to EXEC."""
 
     client: Any
@@ -26,64 +26,64 @@ class Held:
     link: Any
     pipe: Any
 
-    def give_back(self) -> None:
-        """Nothing is watched on it any more, and all replies are read."""
+    def release(self) -> None:
+        """Return it to the pool: nothing is watched, and all replies are read."""
         self.pool.release(self.link)
 
     def close(self, *, distrust: bool = False) -> None:
-        """Its state is not known."""
+        """Close it: its state is unknown."""
         self.link.close()
         if distrust:
             self.client.reset_topology()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Watch:
-    """Take a connection and watch the keys on it. The reply is a `Held`."""
+class OpenWatch:
+    """Reserve a connection and watch the keys on it. The reply is a `WatchedConnection`."""
 
-    plan: Plan
+    options: UpdateOptions
     marker: str
 
-    def perform(self, client: SyncClient) -> Held:
-        """Do it, synchronously."""
-        slot = _slot(client, self.plan)
+    def perform(self, client: SyncClient) -> WatchedConnection:
+        """Run the step synchronously."""
+        slot = _slot(client, self.options)
         pool = client.pool_for(self.marker)
         link = pool.acquire()
         try:
-            link.request(self._wire())
+            link.request(self._command_args())
         except BaseException:
             link.close()
             client.reset_topology()
             raise
-        return Held(client, pool, link, Pipe(link, slot))
+        return WatchedConnection(client, pool, link, Pipe(link, slot))
 
-    async def aperform(self, client: AsyncClient) -> Held:
-        """Do it, on the event loop."""
-        slot = _slot(client, self.plan)
+    async def aperform(self, client: AsyncClient) -> WatchedConnection:
+        """Run the step on the event loop."""
+        slot = _slot(client, self.options)
         pool = await client.pool_for(self.marker)
         link = await pool.acquire()
         try:
-            await link.request(self._wire())
+            await link.request(self._command_args())
         except BaseException:
             link.close()
             client.reset_topology()
             raise
-        return Held(client, pool, link, AsyncPipe(link, slot))
+        return WatchedConnection(client, pool, link, AsyncPipe(link, slot))
 
-    def _wire(self) -> CommandArgs:
-        return ("WATCH", *self.plan.keys, self.marker)
+    def _command_args(self) -> CommandArgs:
+        return ("WATCH", *self.options.keys, self.marker)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Body:
-    """Call the site's function with the pipe. The reply is what it returned."""
+class CallFunction:
+    """Call the user's function with the pipe. The reply is its return value."""
 
     func: Callable[..., Any]
-    held: Held
+    connection: WatchedConnection
 
     def perform(self, _: SyncClient) -> Any:
-        """Do it, synchronously."""
-        pipe: Pipe = self.held.pipe
+        """Run the step synchronously."""
+        pipe: Pipe = self.connection.pipe
         try:
             value = self.func(pipe)
             refuse_awaitable(value, self.func, "use aatomic_update()")
@@ -94,8 +94,8 @@ class Body:
         return value
 
     async def aperform(self, _: AsyncClient) -> Any:
-        """Do it, on the event loop."""
-        pipe: AsyncPipe = self.held.pipe
+        """Run the step on the event loop."""
+        pipe: AsyncPipe = self.connection.pipe
         try:
             value = self.func(pipe)
             if inspect.isawaitable(value):
@@ -108,22 +108,22 @@ class Body:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Send:
-    """Send commands in one go on the held connection. The reply is the list of replies, errors among them."""
+class SendCommands:
+    """Send commands in one round trip on the watched connection. The reply is the list of replies, errors included."""
 
-    held: Held
-    wires: list[CommandArgs]
+    connection: WatchedConnection
+    commands: list[CommandArgs]
 
     def perform(self, _: SyncClient) -> list[Any]:
-        """Do it, synchronously."""
-        replies: list[Any] = self.held.link.request_many(self.wires)
+        """Run the step synchronously."""
+        replies: list[Any] = self.connection.link.request_many(self.commands)
         return replies
 
     async def aperform(self, _: AsyncClient) -> list[Any]:
-        """Do it, on the event loop."""
-        replies: list[Any] = await self.held.link.request_many(self.wires)
+        """Run the step on the event loop."""
+        replies: list[Any] = await self.connection.link.request_many(self.commands)
         return replies
 
 
-def _slot(client: SyncClient | AsyncClient, plan: Plan) -> int:
-    return plan.slot() if client.endpoint.kind == "cluster" else 0
+def _slot(client: SyncClient | AsyncClient, options: UpdateOptions) -> int:
+    return options.slot() if client.endpoint.kind == "cluster" else 0

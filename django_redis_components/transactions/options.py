@@ -1,4 +1,4 @@
-"""What a call of `atomic_update` asks for, checked."""
+"""The options of `atomic_update`."""
 
 from __future__ import annotations
 
@@ -13,84 +13,84 @@ from django_redis_components.core.client.slot_migration import slot_of
 from django_redis_components.core.decorators import function_name, is_async
 from django_redis_components.core.units import Seconds, to_seconds
 
-#: What decides on the slot of a key: the text in its first braces, if there is any.
+#: The hash tag of a key: the text in its first braces.
 _TAG = re.compile(r"\{([^}]+)\}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Plan:
-    """The keys to watch and the bounds of trying."""
+class UpdateOptions:
+    """The keys to watch and the bounds of the attempts."""
 
     keys: tuple[str, ...]
-    attempts: int
-    deadline_s: float
+    max_attempts: int
+    timeout_s: float
     lock_after: int | None
     using: str
 
     @property
     def lock_name(self) -> str:
-        """The lock of those who change the same keys."""
+        """The name of the lock that all writers of these keys share."""
         return f"transactions:{own_keys.digest(' '.join(sorted(self.keys)))}"
 
     def new_marker(self) -> str:
-        """A key in the slot of the watched ones, by which one EXEC is known."""
+        """Return a key in the slot of the watched keys that identifies one EXEC."""
         return own_keys.key("transactions", _tag_of(self.keys[0]), "done", secrets.token_hex(8))
 
     def slot(self) -> int:
-        """The Cluster slot of the keys.
+        """Return the Cluster slot of the keys.
 
         Raises:
-            ValueError: they lie in several.
+            ValueError: they are in different slots.
         """
         first, *others = self.keys
         for other in others:
             if slot_of(other) != slot_of(first):
                 raise ValueError(
-                    f"keys {first!r} and {other!r} lie in different slots of the Cluster: give them one hash tag, "
-                    "as in 'stock:{42}' and 'sold:{42}'."
+                    f"keys {first!r} and {other!r} are in different Cluster slots: give them the same hash tag, "
+                    "such as 'stock:{42}' and 'sold:{42}'."
                 )
         return slot_of(first)
 
 
-def planned(
+def parse_options(
     func: Callable[..., Any],
     keys: tuple[str | bytes, ...],
-    attempts: int,
-    deadline: Seconds,
+    max_attempts: int,
+    timeout: Seconds,
     lock_after: int | None,
     using: str,
-) -> Plan:
+) -> UpdateOptions:
     """Check the arguments of a call.
 
     Raises:
-        TypeError, ValueError: one of them is not of its kind.
+        TypeError, ValueError: an argument is not accepted.
     """
     if not callable(func):
         raise TypeError(f"func={func!r}: expected a callable that takes the pipe.")
     if not keys:
         raise ValueError("no keys: expected at least one key to watch.")
-    _check_count(attempts, "attempts", 1)
+    _check_count(max_attempts, "max_attempts", 1)
     if lock_after is not None:
         _check_count(lock_after, "lock_after", 0)
     watched = tuple(_key(each) for each in keys)
-    return Plan(watched, attempts, to_seconds(deadline, "deadline"), lock_after, using)
+    return UpdateOptions(watched, max_attempts, to_seconds(timeout, "timeout"), lock_after, using)
 
 
 def refuse_coroutine(func: Callable[..., Any]) -> None:
-    """Refuse what only the twin can run.
+    """Raise for a function that needs `aatomic_update`.
 
     Raises:
-        TypeError: a coroutine function.
+        TypeError: it is a coroutine function.
     """
     if is_async(func):
         raise TypeError(f"{function_name(func)}() is a coroutine function: use aatomic_update().")
 
 
-def _check_count(value: object, what: str, least: int) -> None:
+def _check_count(value: object, name: str, minimum: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{what}={value!r}: expected a whole number of at least {least}.")
-    if value < least:
-        raise ValueError(f"{what}={value!r}: expected a whole number of at least {least}.")
+        raise TypeError(f"{name}={value!r}: expected a whole number of at least {minimum}.")
+    if value < minimum:
+        raise ValueError(f"{name}={value!r}: expected a whole number of at least {minimum}.")
 
 
 def _key(key: object) -> str:
@@ -102,7 +102,7 @@ def _key(key: object) -> str:
         text = key.decode() if isinstance(key, bytes) else key
         text.encode()
     except UnicodeError:
-        raise ValueError(f"key {key!r}: expected text that is UTF-8.") from None
+        raise ValueError(f"key {key!r}: expected UTF-8.") from None
     if slot_of(f"{{{_tag_of(text)}}}") != slot_of(text):
         raise ValueError(f"key {key!r}: braces mark the Cluster slot; expected a pair with text between, or none.")
     return text
