@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from urllib.parse import urlencode
 
 import pytest
@@ -11,7 +10,7 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
-from django_redis_components.core import registry as declared
+from django_redis_components.core.registry import registered_names
 from django_redis_components.dashboard.locks import scan, snapshot
 from django_redis_components.dashboard.locks.resources import resource_of_key
 from django_redis_components.locks import Lock, MultiLock, ReadWriteLock, lock
@@ -48,9 +47,11 @@ def operator() -> Client:
 
 
 @pytest.fixture(autouse=True)
-def nothing_declared(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(declared, "_declared", {})
-    return
+def only_names_of_the_test(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """The page shows the names of decorators inside the test, not those of other modules."""
+    scope = f"{__name__}.{request.node.originalname}."
+    own = lambda: [each for each in registered_names() if each.function.startswith(scope)]  # noqa: E731
+    monkeypatch.setattr(snapshot, "registered_names", own)
 
 
 def wait_in_line(store: Store, name: str, token: str = "waiter") -> None:
