@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from urllib.parse import urlencode
 
 import pytest
@@ -19,7 +20,7 @@ from django_redis_components.semaphores import Semaphore, semaphore
 from tests.dashboard.support import text_of
 from tests.dashboard.test_bounded_client import dump
 from tests.dashboard.test_overview_page import HOSTILE, Page
-from tests.support import Store
+from tests.support import Store, eventually
 
 pytestmark = pytest.mark.django_db
 
@@ -127,16 +128,18 @@ def test_a_name_is_looked_up_without_looking_through_keys(store: Store, viewer: 
     assert "read-write lock 0 – – free –" in text
 
 
-def test_a_name_of_a_group_is_looked_up_with_its_group(store: Store, viewer: Client) -> None:
+def test_lookup_of_a_group_name_needs_the_group(store: Store, viewer: Client) -> None:
     held = MultiLock("a", "b", group="accounts")
     held.acquire()
-    other = MultiLock("b", "c", group="accounts", blocking=False)
-    run_call(other._holder._calls._ask("waiter", True))
+    waiter = threading.Thread(target=lambda: MultiLock("b", "c", group="accounts").acquire(blocking_timeout=30))
+    waiter.start()
 
+    eventually(lambda: held_by(viewer, name="b", group="accounts")["group b"]["waiting"] == 1)
     found = held_by(viewer, name="b", group="accounts")
 
     assert found["group b"]["holders"][0]["token"] == held.token
-    assert found["group b"]["waiting"] == 1
+    held.release()
+    waiter.join(30)
 
 
 def test_what_cannot_be_a_name_is_said(redis_server: Store, viewer: Client) -> None:
