@@ -74,7 +74,6 @@ See also: `signals`, `logs`, and `django_redis_components.locks` for ``@lock(…
 from __future__ import annotations
 
 from django_redis_components.taskqueue.context import TaskContext
-from django_redis_components.taskqueue.decorator import task
 from django_redis_components.taskqueue.exceptions import (
     FlowDoesNotExist,
     InvalidTask,
@@ -110,7 +109,7 @@ from django_redis_components.taskqueue.schedules.status import ScheduleInfo, asc
 from django_redis_components.taskqueue.stats.errors import ErrorGroup
 from django_redis_components.taskqueue.stats.histogram import Histogram
 from django_redis_components.taskqueue.stats.metrics import Counts, Interval, Metrics, TaskMetrics
-from django_redis_components.taskqueue.task import Task
+from django_redis_components.taskqueue.task import Task, task
 from django_redis_components.taskqueue.unique import Unique
 
 __all__ = [

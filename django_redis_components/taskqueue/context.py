@@ -1,4 +1,4 @@
-"""What a task is told of its own run, and what it tells while it runs: the first argument with `takes_context`."""
+"""The context of a run: what a task reports while it runs, and what observes the run in the worker."""
 
 from __future__ import annotations
 
@@ -6,29 +6,128 @@ import logging
 import time
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, Protocol
 
 from redis.exceptions import RedisError
 
+from django_redis_components.core import serialization
 from django_redis_components.core.client import connections
 from django_redis_components.core.client.slot_migration import slot_wait_limit
 from django_redis_components.core.protocol import Flow, arun, run
-from django_redis_components.taskqueue.exceptions import LeaseLost
+from django_redis_components.taskqueue import logs, signals
+from django_redis_components.taskqueue.exceptions import LeaseLost, TaskQueueError
+from django_redis_components.taskqueue.failure import describe
 from django_redis_components.taskqueue.record import Progress, check_metadata, check_progress, encode_metadata
 from django_redis_components.taskqueue.result import TaskResult
-from django_redis_components.taskqueue.run_observer import current_run
 from django_redis_components.taskqueue.store import tasks as store
 from django_redis_components.taskqueue.store.fields import base_key
+from django_redis_components.taskqueue.store.job import Job
 from django_redis_components.taskqueue.store.scripts import SAVE_METADATA
 
 logger = logging.getLogger("django_redis_components.taskqueue")
 
-#: Writes of progress that may follow each other at once.
+#: Progress writes that may follow each other without a pause.
 BURST = 3
-#: Seconds in which one more may be written.
+#: Seconds in which one more write is allowed.
 REFILL_S = 0.5
-#: Seconds that progress waits for a Cluster slot that is being moved; what is not written goes with the next.
+#: Seconds that a progress write waits for a Cluster slot that is being migrated; the next write includes it.
 SLOT_WAIT_S = 1.0
+
+
+class RunObserver(Protocol):
+    """Takes part in the run of a task, beside its function.
+
+    Attributes:
+        args: positional arguments for the function; a context may be inserted before them.
+        logs_failure: whether `on_finish` logs failures itself.
+    """
+
+    args: list[Any]
+    logs_failure: bool
+
+    def convert(self, value: Any) -> Any:
+        """Return what is stored as the function's return value.
+
+        Raises:
+            TypeError: the value cannot be stored; the task fails.
+        """
+        ...
+
+    def on_finish(self, outcome: str, exc: BaseException | None) -> None:
+        """Called with the outcome (`store.job.Ack`) before Redis has it; within the except block of an exception."""
+        ...
+
+
+def observer_for(
+    task: Any, job: Job, args: list[Any], kwargs: dict[str, Any], options: dict[str, Any]
+) -> RunObserver | None:
+    """Return the observer of a run that is about to start, or None if it needs none.
+
+    Args:
+        options: those that were sent beside the arguments.
+    """
+    if task.run_observer is not None:
+        found: RunObserver | None = task.run_observer(task, job, args, kwargs, options)
+        return found
+    if task.takes_context or signals.has_worker_receivers():
+        return ContextObserver(task, job, args)
+    return None
+
+
+class ContextObserver:
+    """Creates the context of a run, and sends the signals around it.
+
+    Attributes:
+        args: positional arguments for the function.
+    """
+
+    __slots__ = ("_context", "_job", "_payload", "_result", "args")
+    logs_failure = False
+
+    def __init__(self, task: Any, job: Job, args: list[Any]) -> None:
+        """
+        Args:
+            task: the registered `task.Task`.
+        """
+        ran_before = job.attempts or job.deliveries
+        found = read_record(job, task.connection) if task.takes_context or ran_before else None
+        fields, failures = found or (record_from_job(job), [])
+        self._result: TaskResult = TaskResult(task, job.name, job.id, task.connection, fields, failures)
+        self._job = job
+        self._payload = b""
+        self._context: TaskContext | None = None
+        self.args = args
+        if task.takes_context:
+            metadata = self._result.metadata if found else None
+            self._context = TaskContext(self._result, job.attempts + job.deliveries + 1, job.token, metadata)
+            self.args = [self._context, *args]
+        with logs.about(job):
+            signals.send(signals.task_started, self._result)
+
+    def convert(self, value: Any) -> Any:
+        """Encode the value for the receivers of `task_finished`; return it unchanged."""
+        if signals.task_finished.receivers:
+            self._payload = serialization.encode(serialization.normalise(value, "the return value"))
+        return value
+
+    def on_finish(self, outcome: str, exc: BaseException | None) -> None:
+        """Write pending progress, and send the signal of the outcome."""
+        with logs.about(self._job):
+            if self._context is not None:
+                self._context._flush()
+            if outcome == "ok":
+                self._send_finished(b"successful", self._payload)
+            elif outcome == "fail" and exc is not None:
+                self._send_finished(b"failed", b"", exc)
+            elif outcome == "retry" and signals.task_retrying.receivers:
+                self._result._add_run({"s": b"retrying"}, _failures(exc))
+                signals.send(signals.task_retrying, self._result, exception=exc)
+
+    def _send_finished(self, state: bytes, payload: bytes, exc: BaseException | None = None) -> None:
+        if signals.task_finished.receivers:
+            finished_us = str(time.time_ns() // 1_000).encode()
+            self._result._add_run({"s": state, "r": payload, "F": finished_us}, _failures(exc))
+            signals.send(signals.task_finished, self._result)
 
 
 class TaskContext:
@@ -36,14 +135,14 @@ class TaskContext:
 
     Attributes:
         task_result: the result, as it was when the run began.
-        attempt: which run it is, from 1; exceptions and deaths of workers count.
+        attempt: the number of this run, from 1; exceptions and lost workers count.
     """
 
     def __init__(self, task_result: TaskResult, attempt: int, token: str, metadata: dict[str, Any] | None) -> None:
         """
         Args:
             token: of the lease.
-            metadata: what stands in Redis; None if it could not be read.
+            metadata: the stored metadata; None if it could not be read.
         """
         self.task_result = task_result
         self.attempt = attempt
@@ -51,106 +150,106 @@ class TaskContext:
         self._metadata = metadata
         self._saved = dict(metadata or {})
         self._progress = task_result.progress
-        self._pace = _Pace()
+        self._limiter = _WriteLimiter()
         self._is_pending = False
         self._is_lost = False
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """The task's metadata. Change it, and `save_metadata()`; the next attempt finds it again."""
+        """The task's metadata. Change it and call `save_metadata()`; the next attempt receives it."""
         if self._metadata is None:
-            self._take(run(self._client(), store.read(self.task_result.id)))
+            self._load(run(self._client(), store.read(self.task_result.id)))
         found: dict[str, Any] = self._metadata or {}
         self._metadata = found
         return found
 
     def save_metadata(self) -> None:
-        """Write `metadata`, for others to read as `TaskResult.metadata`.
+        """Save `metadata`; `TaskResult.metadata` returns it.
 
         Raises:
             TypeError, ValueError: it is not JSON, or larger than 64 KiB.
-            LeaseLost: the task is not this worker's any more, and runs again elsewhere, perhaps.
+            LeaseLost: the run has lost its lease; the task may be running on another worker.
             redis.exceptions.RedisError: Redis did not answer.
         """
         plain = check_metadata(self.metadata)
-        self._has_saved(plain, kept=run(self._client(), self._save(plain)))
+        self._set_saved(plain, is_leased=run(self._client(), self._save(plain)))
 
     async def asave_metadata(self) -> None:
         """See `save_metadata`."""
         plain = check_metadata(self.metadata)
-        kept = await arun(connections.aclient(self.task_result.using), self._save(plain))
-        self._has_saved(plain, kept=kept)
+        is_leased = await arun(connections.aclient(self.task_result.using), self._save(plain))
+        self._set_saved(plain, is_leased=is_leased)
 
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
-        """Tell how far it is, for others to read as `TaskResult.progress`.
+        """Report progress; `TaskResult.progress` returns it.
 
-        Call it as often as you like: about two a second are written, and the last one when the task
-        ends at the latest. It never fails the task: trouble with Redis is logged.
+        It may be called any number of times: about two calls per second are written, and the last one at the latest
+        when the run finishes. Errors of Redis are logged and never fail the task.
 
         Raises:
             TypeError, ValueError: an argument is not accepted.
         """
-        if self._noted(check_progress(done, total, note)):
-            self.flush()
+        if self._set_progress(check_progress(done, total, note)):
+            self._flush()
 
     async def aprogress(self, done: float, total: float | None = None, note: str = "") -> None:
         """See `progress`."""
-        if self._noted(check_progress(done, total, note)):
+        if self._set_progress(check_progress(done, total, note)):
             try:
                 with slot_wait_limit(SLOT_WAIT_S):
-                    kept = await arun(connections.aclient(self.task_result.using), self._save())
+                    is_leased = await arun(connections.aclient(self.task_result.using), self._save())
             # Tested; but Python 3.11 stops tracing a frame that an error reaches through nested generators.
             except RedisError as exc:  # pragma: no cover
-                self._unwritten(exc)
+                self._log_failed_write(exc)
             else:
-                self._written(kept=kept)
+                self._set_written(is_leased=is_leased)
 
     def cancelled(self) -> bool:
-        """Whether somebody wants the task to end. Ask in the function's own thread, or in its coroutine."""
-        current = current_run.get(None)
+        """Whether cancellation was requested. Must be called in the function's own thread, or in its coroutine."""
+        current = logs.current_run.get(None)
         return current is not None and current.cancel_asked
 
-    def flush(self) -> None:
-        """Write the progress that waits for its turn."""
+    def _flush(self) -> None:
+        """Write pending progress."""
         if not self._is_pending or self._is_lost:
             return
         try:
             with slot_wait_limit(SLOT_WAIT_S):
-                kept = run(self._client(), self._save())
+                is_leased = run(self._client(), self._save())
         except RedisError as exc:
-            self._unwritten(exc)
+            self._log_failed_write(exc)
         else:
-            self._written(kept=kept)
+            self._set_written(is_leased=is_leased)
 
-    def _noted(self, progress: Progress) -> bool:
-        """Whether it is to be written now."""
+    def _set_progress(self, progress: Progress) -> bool:
+        """Set the progress; whether it should be written now."""
         self._progress, self._is_pending = progress, True
-        return not self._is_lost and self._pace.allows()
+        return not self._is_lost and self._limiter.allows()
 
     def _save(self, metadata: dict[str, Any] | None = None) -> Flow[bool]:
-        """Write progress and this metadata, or what was saved before."""
+        """Write progress with this metadata, or with the metadata saved last; whether the run still has its lease."""
         if self._metadata is None:
-            self._take((yield from store.read(self.task_result.id)))
+            self._load((yield from store.read(self.task_result.id)))
         text = encode_metadata(self._saved if metadata is None else metadata, self._progress)
         return (yield from _save(self.task_result.id, self._token, text))
 
-    def _has_saved(self, metadata: dict[str, Any], *, kept: bool) -> None:
-        if not kept:
+    def _set_saved(self, metadata: dict[str, Any], *, is_leased: bool) -> None:
+        if not is_leased:
             self._is_lost = True
             raise LeaseLost(self.task_result.id)
         self._saved, self._is_pending = metadata, False
 
-    def _written(self, *, kept: bool) -> None:
+    def _set_written(self, *, is_leased: bool) -> None:
         self._is_pending = False
-        if not kept:
+        if not is_leased:
             self._is_lost = True
-            logger.warning("The progress of task %s was not kept: its lease is lost.", self.task_result.id)
+            logger.warning("The progress of task %s was discarded: the run has lost its lease.", self.task_result.id)
 
-    def _unwritten(self, exc: RedisError) -> None:
+    def _log_failed_write(self, exc: RedisError) -> None:
         logger.warning("The progress of task %s could not be written (%s).", self.task_result.id, exc)
 
-    def _take(self, found: tuple[store.Fields, list[bytes]]) -> None:
-        self.task_result._load(*found)
+    def _load(self, record: tuple[store.Fields, list[bytes]]) -> None:
+        self.task_result._load(*record)
         self._metadata = self.task_result.metadata
         self._saved = dict(self._metadata)
 
@@ -158,33 +257,61 @@ class TaskContext:
         return connections.client(self.task_result.using)
 
 
-def _save(task_id: str, token: str, text: bytes) -> Flow[bool]:
-    """Write the metadata field if the task is still leased under this token; whether it was."""
-    saved = yield SAVE_METADATA(base=base_key(), id=task_id, token=token, text=text)
-    return bool(saved)
+class _WriteLimiter:
+    """A token bucket for writes."""
+
+    def __init__(self) -> None:
+        self._tokens = float(BURST)
+        self._refilled_at = time.monotonic()
+
+    def allows(self) -> bool:
+        """Take a token; whether there was one."""
+        now = time.monotonic()
+        self._tokens = min(float(BURST), self._tokens + (now - self._refilled_at) / REFILL_S)
+        self._refilled_at = now
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
 
 
 @lru_cache(maxsize=1_024)
 def without_context(func: Callable[..., Any]) -> Callable[..., Any]:
-    """The function as callers call it: the context is there already."""
-    called = partial(func, None)
-    called.__qualname__ = func.__qualname__  # type: ignore[attr-defined]
-    return called
+    """The function without its first parameter, the context."""
+    without = partial(func, None)
+    without.__qualname__ = func.__qualname__  # type: ignore[attr-defined]
+    return without
 
 
-class _Pace:
-    """A bucket of writes that refills with time."""
+def read_record(job: Job, using: str) -> tuple[store.Fields, list[bytes]] | None:
+    """The record and the failures of a job that is about to run; None if Redis cannot be read."""
+    try:
+        return run(connections.client(using), store.read(job.id))
+    except (RedisError, TaskQueueError) as exc:
+        text = "The earlier attempts of task %s of %s cannot be read (%s)."
+        logger.warning(text, job.id, job.name, exc, extra=logs.facts(job))
+        return None
 
-    def __init__(self) -> None:
-        self._left = float(BURST)
-        self._seen_at = time.monotonic()
 
-    def allows(self) -> bool:
-        """Whether one may be written now; it is counted then."""
-        now = time.monotonic()
-        self._left = min(float(BURST), self._left + (now - self._seen_at) / REFILL_S)
-        self._seen_at = now
-        if self._left < 1:
-            return False
-        self._left -= 1
-        return True
+def record_from_job(job: Job) -> store.Fields:
+    """A record made from the job alone: the number of earlier runs is known, their workers are not."""
+    return {
+        "q": job.queue.encode(),
+        "b": job.body,
+        "s": b"running",
+        "e": str(job.enqueued_us).encode(),
+        "f": str(job.started_us).encode(),
+        "l": str(job.leased_us).encode(),
+        "L": job.token.encode(),
+        "w": b",".join([b"unknown"] * (job.attempts + job.deliveries)),
+    }
+
+
+def _save(task_id: str, token: str, text: bytes) -> Flow[bool]:
+    """Write the metadata field if the task is still leased under this token; whether it was."""
+    is_leased = yield SAVE_METADATA(base=base_key(), id=task_id, token=token, text=text)
+    return bool(is_leased)
+
+
+def _failures(exc: BaseException | None) -> list[bytes]:
+    return [] if exc is None else [serialization.encode(describe(exc))]

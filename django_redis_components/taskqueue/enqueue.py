@@ -1,63 +1,92 @@
-"""What happens when tasks are sent: their results learn of it, and receivers of `task_enqueued` too."""
+"""Enqueue tasks: build the message of a call, send it at once or on commit, and report the outcome."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
+from django.core.exceptions import ImproperlyConfigured
+from django.db import DEFAULT_DB_ALIAS, transaction
+from django.db import connections as databases
 from redis.exceptions import RedisError, ResponseError
 
+from django_redis_components.core import conf, serialization
 from django_redis_components.core.client import connections
 from django_redis_components.core.decorators import without_stop_iteration
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import arun, run
-from django_redis_components.taskqueue import signals
-from django_redis_components.taskqueue.exceptions import PartiallyEnqueued
+from django_redis_components.taskqueue import limits, signals
+from django_redis_components.taskqueue.exceptions import InvalidTask, PartiallyEnqueued
+from django_redis_components.taskqueue.options import MAX_DELIVERIES, check_queue, options_to_send
+from django_redis_components.taskqueue.record import encode_metadata
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.store import tasks as store
-from django_redis_components.taskqueue.store.messages import Message, call_for, first_part
+from django_redis_components.taskqueue.store.messages import Message, call_for, check_size, first_part
+from django_redis_components.taskqueue.unique import claim_of
 
-#: Called in tests when tasks were sent and receivers of `task_enqueued` have been called: `testing.inline` runs them.
+if TYPE_CHECKING:
+    from django_redis_components.taskqueue.task import Task
+
+#: Set by `testing.inline`: called after tasks were enqueued and the receivers of `task_enqueued` have run.
 test_hook: Callable[[], None] | None = None
 
-#: Results of tasks that are to be sent, and the messages that send them.
+#: Results of tasks, each with the message that enqueues it.
 Prepared = Sequence[tuple[TaskResult, Message]]
 
 
-def accepted(result: TaskResult, reply: store.Reply) -> TaskResult:
-    """Note that Redis accepted a task."""
-    result._set_accepted(reply, result.task.options)
-    if signals.task_enqueued.receivers and not result.is_duplicate:
-        signals.tell(signals.task_enqueued, result)
-    return result
+def prepare(
+    task: Task[..., Any, Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    *,
+    task_id: str = "",
+    body_options: Mapping[str, Any] | None = None,
+    gets_result: bool = False,
+) -> tuple[TaskResult, Message]:
+    """Validate a call, and build its result and the message that enqueues it.
 
+    Args:
+        task_id: empty for a new id.
+        body_options: sent to the worker beside the arguments.
+        gets_result: whether the worker inserts the result of an earlier task before the arguments.
 
-async def aaccepted(result: TaskResult, reply: store.Reply) -> TaskResult:
-    """See `accepted`."""
-    result._set_accepted(reply, result.task.options)
-    if not result.is_duplicate:
-        await signals.atell(signals.task_enqueued, result)
-    return result
-
-
-def sent() -> None:
-    """Call the hook of a test, when the results of all tasks that a call sends have been noted."""
-    if test_hook is not None:
-        test_hook()
-
-
-async def asent() -> None:
-    """See `sent`. Tasks may run in the hook: it is called in the thread that Django keeps for that."""
-    if test_hook is not None:
-        run_in_the_test = without_stop_iteration(test_hook)
-        await sync_to_async(run_in_the_test)()
+    Raises:
+        TypeError, ValueError: the function does not accept these arguments, or one of them is not JSON.
+        InvalidTask: the arguments are too large.
+        UnknownQueue: the site declares its queues, and the task's queue is not one of them.
+    """
+    options = task.options
+    settings = conf.settings().taskqueue
+    if settings.queues is not None:
+        check_queue(options.queue_name)
+    task._check_arguments(args, kwargs, gets_result=gets_result)
+    sent: list[Any] = [
+        serialization.normalise(args, "args"),
+        serialization.normalise(kwargs, "kwargs") if kwargs else {},
+    ]
+    extra = {**task._body_options, **(body_options or {})}
+    if task.overrides or extra:
+        extra = options_to_send(options, task.overrides) | extra
+        if extra:
+            sent.append(extra)
+    body = serialization.encode(sent)
+    if len(body) > settings.max_body_bytes:
+        check_size(task.name, body)
+    message = Message(task_id or store.new_id(), task.name, options.queue_name, body)
+    fields = {"q": options.queue_name.encode(), "b": body}
+    if not options.are_plain:
+        _set_options(message, task, *sent[:2])
+        if options.metadata is not None:
+            fields["m"] = encode_metadata(options.metadata)
+    return TaskResult(task, task.name, message.id, task.connection, fields), message
 
 
 def send_one(result: TaskResult, using: str, message: Message) -> TaskResult:
-    """Send one task. It is the most frequent call: one request with nothing to tidy up needs no flow."""
+    """Enqueue one task. This is the most frequent call, so it skips the flow drivers."""
     reply = connections.client(using).execute(call_for(message))
-    accepted(result, reply[0] if message.is_plain else reply)
+    set_accepted(result, reply[0] if message.is_plain else reply)
     if test_hook is not None:
         test_hook()
     return result
@@ -65,17 +94,17 @@ def send_one(result: TaskResult, using: str, message: Message) -> TaskResult:
 
 async def asend_one(result: TaskResult, using: str, message: Message) -> TaskResult:
     """See `send_one`."""
-    await aaccepted(result, await arun(connections.aclient(using), store.send(message)))
-    await asent()
+    await aset_accepted(result, await arun(connections.aclient(using), store.send(message)))
+    await arun_test_hook()
     return result
 
 
 def send_many(prepared: Prepared, using: str) -> list[TaskResult]:
-    """Send many calls of a task.
+    """Enqueue many tasks.
 
     Raises:
-        PartiallyEnqueued: Redis failed, and some tasks are, or may be, accepted.
-        redis.exceptions.RedisError: Redis failed at the only part, or accepted nothing.
+        PartiallyEnqueued: Redis failed after it had accepted some tasks, or may have accepted some.
+        redis.exceptions.RedisError: Redis failed at the only part, or refused the first one.
     """
     replies: list[store.Reply] = []
     error: Exception | None = None
@@ -84,10 +113,10 @@ def send_many(prepared: Prepared, using: str) -> list[TaskResult]:
     except (RedisError, RedisComponentsError) as exc:
         error = exc
     for (result, _), reply in zip(prepared, replies, strict=False):
-        accepted(result, reply)
+        set_accepted(result, reply)
     if error is not None:
         raise _failure(prepared, using, len(replies), error) from error
-    sent()
+    run_test_hook()
     return [result for result, _ in prepared]
 
 
@@ -100,17 +129,98 @@ async def asend_many(prepared: Prepared, using: str) -> list[TaskResult]:
     except (RedisError, RedisComponentsError) as exc:
         error = exc
     for (result, _), reply in zip(prepared, replies, strict=False):
-        await aaccepted(result, reply)
+        await aset_accepted(result, reply)
     if error is not None:
         raise _failure(prepared, using, len(replies), error) from error
-    await asent()
+    await arun_test_hook()
     return [result for result, _ in prepared]
 
 
+def set_accepted(result: TaskResult, reply: store.Reply) -> None:
+    """Record that Redis accepted a task, and send `task_enqueued`."""
+    result._set_accepted(reply, result.task.options)
+    if signals.task_enqueued.receivers and not result.is_duplicate:
+        signals.send(signals.task_enqueued, result)
+
+
+async def aset_accepted(result: TaskResult, reply: store.Reply) -> None:
+    """See `set_accepted`."""
+    result._set_accepted(reply, result.task.options)
+    if not result.is_duplicate:
+        await signals.asend(signals.task_enqueued, result)
+
+
+def run_test_hook() -> None:
+    """Call the test hook, after the results of all tasks of a call are set."""
+    if test_hook is not None:
+        test_hook()
+
+
+async def arun_test_hook() -> None:
+    """See `run_test_hook`. The hook may run tasks, so it is called in Django's thread for synchronous code."""
+    if test_hook is not None:
+        run_in_the_test = without_stop_iteration(test_hook)
+        await sync_to_async(run_in_the_test)()
+
+
+def send_on_commit(send: Callable[[], object], database: str | None = None) -> bool:
+    """Call `send` when the surrounding transaction commits; False without a transaction or database.
+
+    Args:
+        database: alias of the database whose commit is awaited. None: the default database if it is in a
+            transaction, else the one that is.
+
+    Raises:
+        InvalidTask: several databases are in a transaction, and `database` is None.
+        django.utils.connection.ConnectionDoesNotExist: there is no such database.
+    """
+    alias = _database_in_transaction() if database is None else database
+    if alias is None or not transaction.get_connection(alias).in_atomic_block:
+        return False
+    transaction.on_commit(send, using=alias)
+    return True
+
+
+def _database_in_transaction() -> str | None:
+    """Alias of the database that is in a transaction in this thread."""
+    try:
+        found = [each.alias for each in databases.all(initialized_only=True) if each.in_atomic_block]
+    except ImproperlyConfigured:  # a site without a database
+        return None
+    if DEFAULT_DB_ALIAS in found:
+        return DEFAULT_DB_ALIAS
+    if len(found) > 1:
+        names = ", ".join(map(repr, sorted(found)))
+        raise InvalidTask(
+            f"Several databases are in a transaction ({names}). Choose the one whose commit sends the task:"
+            f" using(database={min(found)!r})."
+        )
+    return found[0] if found else None
+
+
+def _set_options(message: Message, task: Task[..., Any, Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Add the task's options to the message."""
+    options = task.options
+    message.priority = options.priority
+    if options.max_deliveries != MAX_DELIVERIES:
+        message.extra += ("D", options.max_deliveries)
+    if options.concurrency or options.rate:
+        func = task._enqueue_func
+        message.extra += limits.fields(task.name, func, args, kwargs, options.concurrency, options.rate)
+    if options.metadata is not None:
+        message.extra += ("m", encode_metadata(options.metadata))
+    if options.run_after is not None:
+        message.due = options.due()
+    if options.expires is not None:
+        message.expires = options.expiry()
+    if options.unique is not None:
+        message.unique = claim_of(options.unique, task.name, task._enqueue_func, args, kwargs)
+
+
 def _failure(prepared: Prepared, using: str, count: int, error: Exception) -> Exception:
-    """What `send_many` raises when so many tasks are known to be accepted."""
+    """The error of `send_many` after `count` tasks were accepted."""
     rest = prepared[count:]
-    # What the server answered was not executed; what it did not answer may have been.
+    # A part that the server answered with an error was not executed; one without an answer may have been.
     part = 0 if isinstance(error, ResponseError) else first_part([message for _, message in rest])
     if not count and part in (0, len(prepared)):
         return error

@@ -1,7 +1,7 @@
-"""Log records that say which task they are of.
+"""Log filters and formatters that add the current task to log records.
 
-The queue's own records about a run carry `task_id`, `task_name`, `queue`, `attempt`, `outcome` and `duration`
-(seconds). `TaskFilter` on a handler gives the first four to whatever is logged while a task runs:
+The queue's own records about a run have `task_id`, `task_name`, `queue`, `attempt`, `outcome` and `duration`
+(seconds). `TaskFilter` on a handler adds the first four to every record that is logged while a task runs:
 
     LOGGING = {
         "version": 1,
@@ -21,32 +21,46 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
-from django_redis_components.taskqueue.run_observer import current_run
 from django_redis_components.taskqueue.store.job import Job
 
-#: What the filter gives to a record.
+#: Attributes that the filter adds to a record.
 FIELDS = ("task_id", "task_name", "queue", "attempt")
-#: What each record has by itself; the rest was given to it.
+#: Attributes that every record has.
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
-#: The job whose run is about to begin, or has just ended, in this thread.
+
+class CurrentRun(Protocol):
+    """The run in which the current code executes.
+
+    Attributes:
+        job: the leased task.
+        cancel_asked: whether cancellation was requested.
+    """
+
+    job: Job
+    cancel_asked: bool
+
+
+#: Set while a task's function runs, also in threads that `sync_to_async` uses for a coroutine.
+current_run: ContextVar[CurrentRun] = ContextVar("django_redis_components.taskqueue.run")
+#: The job whose run is about to start, or has just finished, in this thread.
 _about: ContextVar[Job | None] = ContextVar("django_redis_components.taskqueue.logs", default=None)
 
 
 def facts(job: Job, outcome: str = "") -> dict[str, Any]:
-    """The `extra` of a record about a run."""
-    said = {"task_id": job.id, "task_name": job.name, "queue": job.queue, "attempt": job.attempts + job.deliveries + 1}
+    """The `extra` of a log record about a run."""
+    extra = {"task_id": job.id, "task_name": job.name, "queue": job.queue, "attempt": job.attempts + job.deliveries + 1}
     if outcome:
-        said["outcome"] = outcome
-        said["duration"] = round(time.perf_counter() - job.began, 6) if job.began else 0.0
-    return said
+        extra["outcome"] = outcome
+        extra["duration"] = round(time.perf_counter() - job.began, 6) if job.began else 0.0
+    return extra
 
 
 @contextmanager
 def about(job: Job) -> Iterator[None]:
-    """What is logged within belongs to this job, though its function does not run."""
+    """Attribute log records to this job outside of its function."""
     before = _about.set(job)
     try:
         yield
@@ -55,21 +69,21 @@ def about(job: Job) -> Iterator[None]:
 
 
 class TaskFilter(logging.Filter):
-    """Lets every record through, and tells it which task it is of; outside of tasks the fields are empty."""
+    """Adds the task to every record; outside of tasks the attributes are empty. Drops nothing."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Fill in what the record does not say itself."""
+        """Set the attributes that the record does not have."""
         run = current_run.get(None)
         job = _about.get() or (run.job if run else None)
-        said = facts(job) if job else dict.fromkeys(FIELDS, "")
+        values = facts(job) if job else dict.fromkeys(FIELDS, "")
         for name in FIELDS:
             if not hasattr(record, name):
-                setattr(record, name, said[name])
+                setattr(record, name, values[name])
         return True
 
 
 class TextFormatter(logging.Formatter):
-    """One line for people. A record that does not name its task in words gets its id and name at the end."""
+    """One line of text. The task's id and name are appended unless the message has the id."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(process)d %(message)s")
@@ -84,20 +98,20 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One line of JSON for programs, with all that the record was given."""
+    """One line of JSON with all extra attributes of the record."""
 
     def format(self, record: logging.LogRecord) -> str:
         """See `logging.Formatter`."""
-        said: dict[str, Any] = {
+        data: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
             "logger": record.name,
             "process": record.process,
             "message": record.getMessage(),
         }
-        said |= {name: value for name, value in vars(record).items() if name not in _OWN and value != ""}
+        data |= {name: value for name, value in vars(record).items() if name not in _OWN and value != ""}
         if record.exc_info:
-            said["exception"] = self.formatException(record.exc_info)
+            data["exception"] = self.formatException(record.exc_info)
         if record.stack_info:
-            said["stack"] = self.formatStack(record.stack_info)
-        return json.dumps(said, ensure_ascii=False, default=str)
+            data["stack"] = self.formatStack(record.stack_info)
+        return json.dumps(data, ensure_ascii=False, default=str)

@@ -1,4 +1,4 @@
-"""What a task may be told, checked when it is told."""
+"""Options of tasks: queue, priority, attempts, time limits, …; validated when they are set."""
 
 from __future__ import annotations
 
@@ -6,43 +6,56 @@ import dataclasses
 import difflib
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 from django.conf import settings as django_settings
 from django.utils import timezone
 
 from django_redis_components.core import conf, keys
 from django_redis_components.core.units import Seconds, to_ms, to_seconds
-from django_redis_components.taskqueue import limits
-from django_redis_components.taskqueue import retry as backoffs
-from django_redis_components.taskqueue import time_limits as timeouts
+from django_redis_components.taskqueue import limits, retry
 from django_redis_components.taskqueue.exceptions import InvalidTask, UnknownQueue
 from django_redis_components.taskqueue.record import check_metadata
 from django_redis_components.taskqueue.unique import Unique, check_key, unique_of
 
-#: Seconds for which a result is kept, unless the task says otherwise.
+#: Default of `result_ttl`, in seconds.
 RESULT_TTL_S = 600
-#: Largest absolute priority, as in Django's Tasks.
+#: Largest absolute priority, as in Django's Tasks framework.
 MAX_PRIORITY = 100
-#: What an error says of it.
-_BEFORE_LAST = "a date up to December 30, 9999"
-#: Options that a worker needs to know when they differ from the decorator's.
-_TRAVELLING = ("max_attempts", "backoff", "timeout", "result_ttl")
-#: The last moment that is accepted: every time zone can show it as a `datetime`, with a day to spare.
+#: Options that are sent with the task when they differ from the decorator's.
+_SENT_OPTIONS = ("max_attempts", "backoff", "timeout", "result_ttl")
+#: The latest time that is accepted: a valid `datetime` in every time zone.
 LAST_MOMENT = datetime(9999, 12, 30, tzinfo=UTC)
-#: Deaths of workers after which a task is given up, unless the task says otherwise.
+_BEFORE_LAST = "a date up to December 30, 9999"
+#: Default of `max_deliveries`: lost workers after which a task fails.
 MAX_DELIVERIES = 3
+#: The `timeout` option: the soft limit; or the soft and the hard limit, one of which may be None.
+Timeout = Seconds | tuple[Seconds | None, Seconds | None]
+
+
+class TimeLimits(NamedTuple):
+    """Time limits of a run, in seconds from its start.
+
+    Attributes:
+        soft_s: after this time an exception is raised in the task.
+        hard_s: after this time the process of the task is killed.
+        retry_ms: delay before the retry of a killed task; None if it fails.
+    """
+
+    soft_s: float | None
+    hard_s: float | None
+    retry_ms: int | None = None
 
 
 class DeclaredOptions(TypedDict, total=False):
-    """What `@task` takes, for type checkers and editors; what it means is told at `TaskOptions`."""
+    """Options of `@task`, for type checkers; see `TaskOptions`."""
 
     queue_name: str
     priority: int
     max_attempts: int
     max_deliveries: int
-    backoff: backoffs.Backoff | None
-    timeout: timeouts.Timeout | None
+    backoff: retry.Backoff | None
+    timeout: Timeout | None
     concurrency: int | limits.Concurrency | None
     rate: str | tuple[int, Seconds] | limits.Rate | None
     result_ttl: Seconds
@@ -52,7 +65,7 @@ class DeclaredOptions(TypedDict, total=False):
 
 
 class SendingOptions(DeclaredOptions, total=False):
-    """What `using` takes: those, and what belongs to one sending."""
+    """Options of `using`: those of `@task`, and those of one call."""
 
     run_after: datetime | Seconds | None
     metadata: dict[str, Any] | None
@@ -63,22 +76,22 @@ class TaskOptions:
     """Options of `@task` and of `using`.
 
     Attributes:
-        queue_name: the queue it is sent to.
+        queue_name: the queue that the task is enqueued on.
         priority: -100 to 100 within the queue; higher first.
-        max_attempts: exceptions after which it has failed.
-        max_deliveries: deaths of workers after which it has failed.
-        backoff: see `backoff`.
-        timeout: seconds that a run may take, or (soft, hard); see `timeouts`.
-        concurrency: how many run at once over all workers; a number or a `limits.Concurrency`.
-        rate: how many start in a time over all workers; "10/m", (10, 60), or a `limits.Rate`.
-        result_ttl: seconds for which the result of a success is kept.
-        unique: True (until it has finished), "finished", "started", a duration, or a `Unique`; None for none.
-        expires: a datetime, or seconds or a timedelta from when it is accepted, or from when it falls due if that is
-            later: a task that has not begun by then is not run.
-        database: alias of the database whose commit is waited for; None: the default one if it is in a transaction,
-            else the one that is.
+        max_attempts: the task fails after this many exceptions.
+        max_deliveries: the task fails after this many lost workers.
+        backoff: delay between attempts; see `retry`.
+        timeout: seconds that a run may take, or (soft, hard).
+        concurrency: maximum number of tasks that run at once on all workers: a number or a `Concurrency`.
+        rate: maximum number of tasks that start in a period on all workers: "10/m", (10, 60), or a `Rate`.
+        result_ttl: seconds for which the result of a successful task is kept.
+        unique: True (until it has finished), "finished", "started", a duration, or a `Unique`; None: not unique.
+        expires: the task does not run unless it has started by then: a datetime, or seconds or a timedelta from when
+            it is accepted or, if later, from when it is due.
+        database: alias of the database whose commit is awaited; None: the default database if it is in a
+            transaction, else the one that is.
         run_after: a datetime, or seconds or a timedelta from now; `using` only.
-        metadata: a dict of JSON values, to be read at the result and in the task's context; `using` only.
+        metadata: a dict of JSON values, readable from the result and the task's context; `using` only.
     """
 
     queue_name: str = "default"
@@ -86,7 +99,7 @@ class TaskOptions:
     max_attempts: int = 1
     max_deliveries: int = MAX_DELIVERIES
     backoff: Any = None
-    timeout: timeouts.Timeout | None = None
+    timeout: Timeout | None = None
     concurrency: Any = None
     rate: Any = None
     result_ttl: Seconds = RESULT_TTL_S
@@ -102,8 +115,8 @@ class TaskOptions:
             check_whole("priority", self.priority, -MAX_PRIORITY, MAX_PRIORITY)
             check_whole("max_attempts", self.max_attempts, 1, 1_000_000)
             check_whole("max_deliveries", self.max_deliveries, 1, 1_000)
-            backoffs.validate(self.backoff)
-            timeouts.validate(self.timeout)
+            retry.validate(self.backoff)
+            check_timeout(self.timeout)
             object.__setattr__(self, "concurrency", limits.concurrency_of(self.concurrency))
             object.__setattr__(self, "rate", limits.rate_of(self.rate))
             to_ms(self.result_ttl, "result_ttl")
@@ -120,7 +133,7 @@ class TaskOptions:
 
     @property
     def are_plain(self) -> bool:
-        """Whether a task is due at once, and has no priority, key, limit or other mark of its own."""
+        """Whether the task is due at once and has no priority, unique key, limit, expiry or metadata."""
         return (
             self.priority == 0
             and self.run_after is None
@@ -133,7 +146,7 @@ class TaskOptions:
         )
 
     def _check_expiry(self) -> None:
-        """An expiry counts from `run_after`: both together must be a date that can be shown."""
+        """An expiry counts from `run_after`: the sum must not pass LAST_MOMENT."""
         if isinstance(self.run_after, datetime) and self.expires is not None and not isinstance(self.expires, datetime):
             expires_ms = to_ms(self.expires, "expires")
             if _ms_of(self.run_after) + expires_ms > _ms_of(LAST_MOMENT):
@@ -142,15 +155,15 @@ class TaskOptions:
                 )
 
     def due(self) -> str:
-        """When it may start, as the enqueue script takes it."""
+        """The argument `due` of the enqueue script."""
         return when(self.run_after, "run_after")
 
     def expiry(self) -> str:
-        """When it is not begun any more, and for how long its record is kept then, as the enqueue script takes it."""
+        """The argument `expires` of the enqueue script: the time, and how long an expired task's record is kept."""
         return f"{when(self.expires, 'expires')} {to_ms(self.result_ttl, 'result_ttl')}"
 
     def due_ms(self, accepted_us: int) -> int | None:
-        """When a task accepted then falls due, in milliseconds since the epoch; None if it was due at once."""
+        """When a task that was accepted at this time is due, in milliseconds since the epoch; None: at once."""
         if self.run_after is None:
             return None
         due, accepted_ms = self.due(), accepted_us // 1_000
@@ -160,7 +173,7 @@ class TaskOptions:
         return due_ms if due_ms > accepted_ms and due != "+0" else None
 
     def expiry_ms(self, accepted_us: int) -> int | None:
-        """When a task accepted then is not begun any more, in milliseconds since the epoch; None: it never expires."""
+        """When a task that was accepted at this time expires, in milliseconds since the epoch; None: never."""
         if self.expires is None:
             return None
         at = when(self.expires, "expires")
@@ -170,7 +183,7 @@ class TaskOptions:
 
 
 def when(moment: datetime | Seconds | None, what: str) -> str:
-    """A moment as the scripts take it: empty for None, "+ms" from the server's now, or ms since the epoch."""
+    """A time as scripts take it: empty for None, "+ms" from the server's clock, or ms since the epoch."""
     if moment is None:
         return ""
     if isinstance(moment, datetime):
@@ -179,15 +192,15 @@ def when(moment: datetime | Seconds | None, what: str) -> str:
 
 
 def check_moment(value: Any, what: str, *, zero: bool = True) -> None:
-    """Refuse what is no moment.
+    """Validate a time.
 
     Args:
         zero: whether a duration of 0 is accepted.
 
     Raises:
-        TypeError: neither None, nor a datetime, a number of seconds or a timedelta.
-        ValueError: a naive datetime while USE_TZ is on, a datetime that no page could show in each time zone, or a
-            duration below 0 or above ten years.
+        TypeError: it is not None, a datetime, a number of seconds or a timedelta.
+        ValueError: it is a naive datetime while USE_TZ is on, a datetime after LAST_MOMENT, or a duration below 0
+            or above ten years.
     """
     if value is None:
         return
@@ -203,7 +216,7 @@ def check_moment(value: Any, what: str, *, zero: bool = True) -> None:
 
 
 def check_whole(name: str, value: Any, low: int, high: int) -> None:
-    """Raise TypeError or ValueError when a value is no whole number within these bounds."""
+    """Raise TypeError or ValueError unless the value is a whole number from `low` to `high`."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"{name}={value!r}: expected a whole number from {low} to {high}.")
     if not low <= value <= high:
@@ -211,25 +224,26 @@ def check_whole(name: str, value: Any, low: int, high: int) -> None:
 
 
 def check_queue(name: str) -> None:
-    """Raise UnknownQueue when the site declares its queues and this is none of them."""
+    """Raise UnknownQueue if the site declares its queues and this is not one of them."""
     declared = conf.settings().taskqueue.queues
     if declared is None or name in declared:
         return
     near = difflib.get_close_matches(name, declared, n=1)
-    raise UnknownQueue(name, f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(declared)}.")
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise UnknownQueue(name, f"Declared queues: {', '.join(declared)}.{hint}")
 
 
 def _ms_of(moment: datetime) -> int:
-    """Milliseconds since the epoch, rounded up: a task never starts before its time."""
+    """Milliseconds since the epoch, rounded up: a task never starts early."""
     aware = timezone.make_aware(moment) if timezone.is_naive(moment) else moment
     return -(-round(aware.timestamp() * 1_000_000) // 1_000)
 
 
 def chosen_options(func: Callable[..., Any], base: TaskOptions, given: Mapping[str, Any]) -> TaskOptions:
-    """Options with those that were given in their places.
+    """Return `base` with the given options replaced.
 
     Args:
-        func: as those call it who enqueue it.
+        func: the task's function with the parameters of `enqueue`.
 
     Raises:
         InvalidTask: an option is unknown or has a value that is not accepted.
@@ -237,20 +251,20 @@ def chosen_options(func: Callable[..., Any], base: TaskOptions, given: Mapping[s
     known = {field.name for field in dataclasses.fields(TaskOptions)}
     unknown = sorted(set(given) - known)
     if unknown:
-        raise InvalidTask(f"Unknown option {', '.join(unknown)}. Known are {', '.join(sorted(known))}.")
+        raise InvalidTask(f"Unknown option: {', '.join(unknown)}. Options: {', '.join(sorted(known))}.")
     chosen = dataclasses.replace(base, **dict(given))
     check_keys(func, chosen)
     return chosen
 
 
 def check_keys(func: Callable[..., Any], options: TaskOptions) -> None:
-    """Refuse limits and a uniqueness whose keys the function's arguments cannot make.
+    """Validate the key templates of limits and uniqueness against the function's parameters.
 
     Args:
-        func: as those call it who enqueue it.
+        func: the task's function with the parameters of `enqueue`.
 
     Raises:
-        InvalidTask: a template names an argument that the function does not take.
+        InvalidTask: a template names an argument that the function does not have.
     """
     try:
         if options.unique is not None:
@@ -260,23 +274,60 @@ def check_keys(func: Callable[..., Any], options: TaskOptions) -> None:
         raise InvalidTask(str(exc)) from exc
 
 
-def travelling_options(options: TaskOptions, changed: frozenset[str]) -> dict[str, Any]:
-    """What goes with the arguments, as JSON: those options that the worker would not know by itself.
+def options_to_send(options: TaskOptions, overrides: frozenset[str]) -> dict[str, Any]:
+    """The options that are sent with the arguments, as JSON: those that the worker cannot take from the decorator.
 
     Args:
-        changed: names of the options that differ from the decorator's.
+        overrides: names of the options that differ from the decorator's.
     """
-    return _plain({name: getattr(options, name) for name in _TRAVELLING if name in changed})
+    return _plain({name: getattr(options, name) for name in _SENT_OPTIONS if name in overrides})
 
 
-def _plain(travelling: dict[str, Any]) -> dict[str, Any]:
-    plain = dict(travelling)
+def _plain(options: dict[str, Any]) -> dict[str, Any]:
+    plain = dict(options)
     if "result_ttl" in plain:
         plain["result_ttl"] = to_ms(plain["result_ttl"], "result_ttl") / 1_000
     if "timeout" in plain:
-        plain["timeout"] = timeouts.plain(plain["timeout"])
+        plain["timeout"] = _plain_timeout(plain["timeout"])
     if plain.get("backoff") is not None:
         given = plain["backoff"]
         listed = given if isinstance(given, list | tuple) else [given]
         plain["backoff"] = [to_ms(item, "backoff", zero=True) / 1_000 for item in listed]
     return plain
+
+
+def check_timeout(timeout: Any) -> None:
+    """Raise TypeError or ValueError unless the option `timeout` can be used."""
+    if timeout is not None:
+        _timeout_seconds(timeout)
+
+
+def time_limits_of(timeout: Any) -> TimeLimits | None:
+    """The time limits of a run in this worker; None without any."""
+    if timeout is None:
+        return None
+    soft_s, hard_s = _timeout_seconds(timeout)
+    if not isinstance(timeout, list | tuple) and soft_s is not None:
+        hard_s = soft_s + conf.settings().taskqueue.timeout_grace_s
+    return TimeLimits(soft_s, hard_s)
+
+
+def _plain_timeout(timeout: Any) -> Any:
+    """The option `timeout` as JSON."""
+    if timeout is None:
+        return None
+    soft_s, hard_s = _timeout_seconds(timeout)
+    return [soft_s, hard_s] if isinstance(timeout, list | tuple) else soft_s
+
+
+def _timeout_seconds(timeout: Any) -> tuple[float | None, float | None]:
+    if not isinstance(timeout, list | tuple):
+        return to_seconds(timeout, "timeout"), None
+    if len(timeout) != 2 or timeout[0] is timeout[1] is None:
+        raise ValueError(f"timeout={timeout!r}: expected seconds, or (soft, hard), one of which may be None.")
+    soft_s, hard_s = (
+        None if value is None else to_seconds(value, f"timeout[{index}]") for index, value in enumerate(timeout)
+    )
+    if soft_s is not None and hard_s is not None and hard_s <= soft_s:
+        raise ValueError(f"timeout={timeout!r}: the hard limit must be longer than the soft one.")
+    return soft_s, hard_s

@@ -1,20 +1,20 @@
-"""What the queue tells receivers in this process. Nobody listening costs one look at a list.
+"""Signals of the task queue, sent in the process where the event occurs. Without receivers they cost nothing.
 
-`sender` is the task as `@task` made it, so that a receiver can be connected for one task; `task_result`
-is its `TaskResult`. Errors of receivers are logged (`django.dispatch`) and change nothing about the task.
+`sender` is the task as created by `@task`, so that a receiver can be connected for one task; `task_result`
+is its `TaskResult`. Errors of receivers are logged (`django.dispatch`) and do not affect the task.
 
 ===============  ====================================================================================
-signal           when and where
+signal           sent when
 ===============  ====================================================================================
-task_enqueued    Redis has accepted it; in the process that sent it
+task_enqueued    Redis has accepted the task; sent in the process that enqueued it
 task_started     a worker is about to call the function
-task_retrying    it raised an exception and will be tried again; `exception`
-task_finished    it has succeeded or failed. Sent before Redis has the outcome, within the except block
-                 of a failure. Not sent when a task ends without having run to its end here: when it is
-                 cancelled, expires, or is given up because its workers died.
+task_retrying    the function raised an exception and will be retried; has the argument `exception`
+task_finished    the task has succeeded or failed. Sent before Redis has the outcome, within the except
+                 block of a failure. Not sent for tasks that were cancelled, have expired, or failed
+                 because their workers died.
 ===============  ====================================================================================
 
-Tasks of Django's framework send the framework's signals instead.
+Tasks of Django's Tasks framework send the signals of the framework instead.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ task_retrying = Signal()
 task_finished = Signal()
 
 
-def heard_in_workers() -> bool:
-    """Whether anybody listens to what happens in a worker."""
+def has_worker_receivers() -> bool:
+    """Whether a signal that workers send has receivers."""
     return bool(task_started.receivers or task_retrying.receivers or task_finished.receivers)
 
 
-def tell(signal: Signal, result: Any, **more: Any) -> None:
-    """Send a signal, if anybody listens; whatever happens is logged."""
+def send(signal: Signal, result: Any, **more: Any) -> None:
+    """Send a signal if it has receivers. Errors are logged."""
     if signal.receivers:
         try:
             raise_interruption(signal.send_robust(_sender(result), task_result=result, **more))
@@ -51,8 +51,8 @@ def tell(signal: Signal, result: Any, **more: Any) -> None:
             logger.exception("A signal of task %s could not be sent.", result.id)
 
 
-async def atell(signal: Signal, result: Any, **more: Any) -> None:
-    """See `tell`."""
+async def asend(signal: Signal, result: Any, **more: Any) -> None:
+    """See `send`."""
     if signal.receivers:
         try:
             raise_interruption(await signal.asend_robust(_sender(result), task_result=result, **more))
@@ -63,5 +63,5 @@ async def atell(signal: Signal, result: Any, **more: Any) -> None:
 
 
 def _sender(result: Any) -> Any:
-    """The task as it was made: `using` has made copies."""
+    """The registered task: `using` returns copies."""
     return registry.find(result.name) or result.task

@@ -1,295 +1,380 @@
-"""A registered function with its options: sent, called, and asked for its results."""
+"""`@task` and `Task`: a registered function with its options, which can be enqueued."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+import inspect
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
-from typing import Any, Generic, ParamSpec, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, Literal, ParamSpec, Unpack, overload
 
-from asgiref.sync import sync_to_async
+from asgiref.sync import async_to_sync, sync_to_async
 
 from django_redis_components.core import conf
-from django_redis_components.core import serialization as arguments
 from django_redis_components.core.client import connections
+from django_redis_components.core.decorators import without_stop_iteration
 from django_redis_components.core.protocol import arun, run
-from django_redis_components.taskqueue import limits, signals
+from django_redis_components.core.units import Seconds
+from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.call_signature import signature_of
-from django_redis_components.taskqueue.context import without_context
-from django_redis_components.taskqueue.enqueue import asend_many, asend_one, send_many, send_one
+from django_redis_components.taskqueue.context import RunObserver, TaskContext, without_context
+from django_redis_components.taskqueue.enqueue import asend_many, asend_one, prepare, send_many, send_one
+from django_redis_components.taskqueue.enqueue import send_on_commit as _send_on_commit
 from django_redis_components.taskqueue.exceptions import InvalidTask, TaskResultMismatch
-from django_redis_components.taskqueue.flows import parents
 from django_redis_components.taskqueue.flows.signature import Signature
-from django_redis_components.taskqueue.framework import FrameworkNames
-from django_redis_components.taskqueue.on_commit import in_transaction as _in_transaction
-from django_redis_components.taskqueue.options import (
-    MAX_DELIVERIES,
-    SendingOptions,
-    TaskOptions,
-    check_queue,
-    chosen_options,
-    travelling_options,
-)
-from django_redis_components.taskqueue.record import encode_metadata
+from django_redis_components.taskqueue.options import DeclaredOptions, SendingOptions, TaskOptions, chosen_options
 from django_redis_components.taskqueue.result import TaskResult
-from django_redis_components.taskqueue.run_observer import Attempt
 from django_redis_components.taskqueue.store import tasks as store
-from django_redis_components.taskqueue.store.job import Job
-from django_redis_components.taskqueue.store.messages import Message, check_size
-from django_redis_components.taskqueue.task_run import ObservedAttempt
-from django_redis_components.taskqueue.unique import claim_of
+from django_redis_components.taskqueue.store.messages import Message
 
 P = ParamSpec("P")
-R = TypeVar("R")
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    R = TypeVar("R")
+    V = TypeVar("V", default=Any)
+else:  # a type variable has no default before Python 3.13
+    from typing import TypeVar
+
+    R = TypeVar("R")
+    V = TypeVar("V")
+
+#: Methods of tasks in Celery, RQ, Dramatiq, Huey and others, and what replaces them here.
+_OTHER_QUEUES = {
+    "delay": "enqueue(…)",
+    "delay_on_commit": "enqueue_on_commit(…)",
+    "apply_async": "using(…).enqueue(…)",
+    "apply_async_on_commit": "using(…).enqueue_on_commit(…)",
+    "apply": "call(…)",
+    "signature": "s(…)",
+    "subtask": "s(…)",
+    "AsyncResult": "get_result(id)",
+    "perform_async": "enqueue(…)",
+    "perform_later": "enqueue(…)",
+    "perform_in": "using(run_after=…).enqueue(…)",
+    "perform_at": "using(run_after=…).enqueue(…)",
+    "send": "enqueue(…)",
+    "send_with_options": "using(…).enqueue(…)",
+    "message": "s(…)",
+    "schedule": "using(run_after=…).enqueue(…)",
+    "enqueue_in": "using(run_after=…).enqueue(…)",
+    "enqueue_at": "using(run_after=…).enqueue(…)",
+    "call_local": "call(…)",
+    "defer": "enqueue(…)",
+    "kiq": "enqueue(…)",
+    "configure": "using(…)",
+    "set": "using(…)",
+    "map": "enqueue_many([((…,), {}), …])",
+}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Task(FrameworkNames, Generic[P, R]):
-    """A registered function with its options. Immutable; `using` makes a copy.
+class Task(Generic[P, R, V]):
+    """A registered function with its options. Immutable: `using` returns a copy.
+
+    ``Task[P, R, V]``: the function has the parameters P and returns R; a result's `get` returns V. V differs from R
+    for coroutine functions.
 
     Attributes:
         func: the function.
-        name: dotted path, under which workers know it.
+        name: its dotted path, under which workers find it.
         options: see `options.TaskOptions`.
-        connection: alias of the connection that it is sent over.
-        changed: names of the options that `using` has set.
-        takes_context: whether workers give the function a `context.TaskContext` first.
+        connection: alias of the connection that it is enqueued over.
+        overrides: names of the options that were set by `using`.
+        takes_context: whether workers pass a `TaskContext` as the first argument.
     """
 
     func: Callable[P, R]
     name: str
     options: TaskOptions
     connection: str = "default"
-    changed: frozenset[str] = frozenset()
+    overrides: frozenset[str] = frozenset()
     takes_context: bool = False
 
+    #: Creates the observer of each run in a worker, or returns None; see `context.observer_for`.
+    run_observer: ClassVar[Callable[..., RunObserver | None] | None] = None
+
     @property
-    def called(self) -> Callable[..., Any]:
-        """The function as those call it who enqueue it: without a context."""
-        return without_context(self.func) if self.takes_context else self.func
+    def queue_name(self) -> str:
+        """The queue that it is enqueued on."""
+        return self.options.queue_name
+
+    @property
+    def priority(self) -> int:
+        """-100 to 100 within the queue; higher first."""
+        return self.options.priority
+
+    @property
+    def run_after(self) -> datetime | Seconds | None:
+        """When it may start, as given to `using`; None: at once."""
+        return self.options.run_after
+
+    @property
+    def module_path(self) -> str:
+        """Dotted path of the function; the same as `name`."""
+        return self.name
 
     def __repr__(self) -> str:
-        """Short: it stands in errors and logs."""
         return f"<Task {self.name}>"
 
     def __hash__(self) -> int:
-        """By name: an option may be a list, and signals hash their sender."""
+        """Hash the name: an option may be a list, and signals hash their sender."""
         return hash(self.name)
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Name the replacement for a method of another task queue."""
+            text = f"'Task' object has no attribute {name!r}"
+            if name in _OTHER_QUEUES:
+                function = self.name.rpartition(".")[2]
+                text = f"{text}. Use {function}.{_OTHER_QUEUES[name]}."
+            raise AttributeError(text, name=name)
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function here and now."""
+        """Call the function in this process."""
         return self.func(*args, **kwargs)
 
-    def using(self, **options: Unpack[SendingOptions]) -> Task[P, R]:
-        """The same task with other options: queue_name, priority, run_after, max_attempts, ….
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function in this process and return its value; a coroutine function runs in an event loop."""
+        if inspect.iscoroutinefunction(self.func):
+            return async_to_sync(self.func)(*args, **kwargs)
+        return self.func(*args, **kwargs)
+
+    async def acall(self, *args: Any, **kwargs: Any) -> Any:
+        """See `call`. A function that is not a coroutine function runs in Django's thread for synchronous code."""
+        if inspect.iscoroutinefunction(self.func):
+            return await self.func(*args, **kwargs)
+        called_here = without_stop_iteration(self.func)
+        return await sync_to_async(called_here)(*args, **kwargs)
+
+    def using(self, **options: Unpack[SendingOptions]) -> Task[P, R, V]:
+        """Return the task with other options: queue_name, priority, run_after, max_attempts, ….
 
         Raises:
-            InvalidTask: an option is unknown or has a value that is not accepted.
+            InvalidTask: an option is unknown, or its value is not accepted.
         """
         if callable(options.get("backoff")):
             raise InvalidTask(
                 f"backoff={options['backoff']!r}: using() takes seconds or a list; @task takes a callable."
             )
-        changed = self.changed | frozenset(options)
-        return dataclasses.replace(self, options=chosen_options(self.called, self.options, options), changed=changed)
+        overrides = self.overrides | frozenset(options)
+        chosen = chosen_options(self._enqueue_func, self.options, options)
+        return dataclasses.replace(self, options=chosen, overrides=overrides)
 
-    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> TaskResult:
-        """Send it. With TASKQUEUE["ENQUEUE_ON_COMMIT"] it is sent when the transaction commits.
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> TaskResult[V]:
+        """Enqueue a call. With TASKQUEUE["ENQUEUE_ON_COMMIT"] it is sent when the transaction commits.
 
         Raises:
-            TypeError: the function does not take these arguments, or one is not JSON; the message names the parameter
-                or the place.
-            UnknownQueue: the site declares its queues, and this is none of them.
-            redis.exceptions.RedisError: Redis did not answer, asked again and again; it may have accepted the task
-                nevertheless. To call this again is to send another one, unless it is unique.
+            TypeError: the function does not accept these arguments, or one is not JSON; the message names the
+                parameter or the path.
+            UnknownQueue: the site declares its queues, and this is not one of them.
+            redis.exceptions.RedisError: Redis did not answer any of the attempts; it may have accepted the task.
+                Calling this again enqueues another task, unless the task is unique.
         """
         if conf.settings().taskqueue.enqueue_on_commit:
             return self.enqueue_on_commit(*args, **kwargs)
-        result, message = self._prepared(args, kwargs)
+        result, message = prepare(self, args, kwargs)
         return send_one(result, self.connection, message)
 
-    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> TaskResult:
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> TaskResult[V]:
         """See `enqueue`."""
         if conf.settings().taskqueue.enqueue_on_commit:
             return await self.aenqueue_on_commit(*args, **kwargs)
-        result, message = self._prepared(args, kwargs)
+        result, message = prepare(self, args, kwargs)
         return await asend_one(result, self.connection, message)
 
-    def enqueue_many(self, calls: Iterable[tuple[Sequence[Any], dict[str, Any]]]) -> list[TaskResult]:
-        """Send it once for each (args, kwargs).
+    def enqueue_many(self, calls: Iterable[tuple[Sequence[Any], Mapping[str, Any]]]) -> list[TaskResult[V]]:
+        """Enqueue a call for each (args, kwargs).
 
-        The calls go in parts of 500, or fewer with more than 1 MiB of arguments. A part is accepted whole or not at
-        all; the parts are accepted one after the other. TASKQUEUE["ENQUEUE_ON_COMMIT"] holds here too.
+        The calls are sent in parts of 500, or fewer with more than 1 MiB of arguments. Each part is accepted as a
+        whole or not at all. TASKQUEUE["ENQUEUE_ON_COMMIT"] applies.
 
         Args:
             calls: pairs of a tuple (or list) and a dict.
 
         Raises:
-            TypeError: one of them is no such pair, or its arguments are not accepted (see `enqueue`); the message
-                names its index, and none is sent.
-            PartiallyEnqueued: Redis failed after it had accepted a part, or perhaps had; it carries the results, and
-                `resend` sends the others under the same ids.
-            redis.exceptions.RedisError: Redis failed. There was only one part, as with `enqueue`; or it refused the
-                first one, and none is accepted.
+            TypeError: an item is not such a pair, or its arguments are not accepted (see `enqueue`); the message
+                names its index, and nothing is enqueued.
+            PartiallyEnqueued: Redis failed after it had accepted a part, or may have. The error has the results;
+                its `resend` sends the other tasks under the same ids.
+            redis.exceptions.RedisError: Redis failed at the only part, as with `enqueue`, or refused the first one.
         """
-        prepared = self._prepared_many(calls)
+        prepared = self._prepare_many(calls)
         send = partial(send_many, prepared, self.connection)
-        if not (conf.settings().taskqueue.enqueue_on_commit and _in_transaction(send, self.options.database)):
+        if not (conf.settings().taskqueue.enqueue_on_commit and _send_on_commit(send, self.options.database)):
             send()
         return [result for result, _ in prepared]
 
-    async def aenqueue_many(self, calls: Iterable[tuple[Sequence[Any], dict[str, Any]]]) -> list[TaskResult]:
+    async def aenqueue_many(self, calls: Iterable[tuple[Sequence[Any], Mapping[str, Any]]]) -> list[TaskResult[V]]:
         """See `enqueue_many`."""
-        prepared = self._prepared_many(calls)
+        prepared = self._prepare_many(calls)
         if conf.settings().taskqueue.enqueue_on_commit:
             send = partial(send_many, prepared, self.connection)
-            if await sync_to_async(_in_transaction)(send, self.options.database):
+            if await sync_to_async(_send_on_commit)(send, self.options.database):
                 return [result for result, _ in prepared]
         return await asend_many(prepared, self.connection)
 
-    def enqueue_on_commit(self, *args: P.args, **kwargs: P.kwargs) -> TaskResult:
-        """Send it when the surrounding transaction commits; never if it is rolled back.
+    def enqueue_on_commit(self, *args: P.args, **kwargs: P.kwargs) -> TaskResult[V]:
+        """Enqueue a call when the surrounding transaction commits, or never if it is rolled back.
 
-        The result's id is real at once; `enqueued_at` is None until the task is sent. Without a
-        transaction, or without a database, it is sent at once. With several databases the option `database`
-        says whose transaction is meant.
+        The result's id is final at once; `enqueued_at` is None until the task is sent. Without a transaction, or
+        without a database, the task is sent at once. With several databases the option `database` names the one
+        whose commit is awaited.
         """
-        result, message = self._prepared(args, kwargs)
+        result, message = prepare(self, args, kwargs)
         send = partial(send_one, result, self.connection, message)
-        if not _in_transaction(send, self.options.database):
+        if not _send_on_commit(send, self.options.database):
             send()
         return result
 
-    async def aenqueue_on_commit(self, *args: P.args, **kwargs: P.kwargs) -> TaskResult:
-        """See `enqueue_on_commit`. Django's transactions live on a thread of their own; it is asked there."""
-        result, message = self._prepared(args, kwargs)
+    async def aenqueue_on_commit(self, *args: P.args, **kwargs: P.kwargs) -> TaskResult[V]:
+        """See `enqueue_on_commit`. Transactions belong to Django's thread for synchronous code; it is asked there."""
+        result, message = prepare(self, args, kwargs)
         send = partial(send_one, result, self.connection, message)
-        if await sync_to_async(_in_transaction)(send, self.options.database):
+        if await sync_to_async(_send_on_commit)(send, self.options.database):
             return result
         return await asend_one(result, self.connection, message)
 
     def s(self, *args: Any, **kwargs: Any) -> Signature:
-        """A call of this task in a flow (`chain`, `group`): what came before it is put before the arguments."""
+        """Return a call for `chain` or `group`; the result of the task before it is inserted before the arguments."""
         return Signature(self, args, kwargs)
 
     def si(self, *args: P.args, **kwargs: P.kwargs) -> Signature:
-        """A call of this task in a flow that gets these arguments only, whatever came before it."""
+        """Return a call for `chain` or `group` that gets these arguments only."""
         return Signature(self, args, kwargs, immutable=True)
 
-    def message_in_flow(
-        self, args: Sequence[Any], kwargs: dict[str, Any], also: dict[str, Any]
-    ) -> tuple[TaskResult, Message]:
-        """The result of a task that is about to be sent as part of a flow, and the message that would send it alone.
-
-        Args:
-            also: what `parents` reads: whose results go before the arguments.
-        """
-        return self._prepared(args, kwargs, also)
-
-    def get_result(self, task_id: str) -> TaskResult:
-        """The result of an earlier `enqueue` of this task.
+    def get_result(self, task_id: str) -> TaskResult[V]:
+        """Return the result of an earlier call of this task.
 
         Raises:
-            TaskResultDoesNotExist: no such task, or its result has expired.
-            TaskResultMismatch: the id is that of another task.
+            TaskResultDoesNotExist: no task has this id, or its result has expired.
+            TaskResultMismatch: the id belongs to another task.
         """
-        return self._mine(task_id, run(connections.client(self.connection), store.read(task_id)))
+        return self._result_of(task_id, run(connections.client(self.connection), store.read(task_id)))
 
-    async def aget_result(self, task_id: str) -> TaskResult:
+    async def aget_result(self, task_id: str) -> TaskResult[V]:
         """See `get_result`."""
-        return self._mine(task_id, await arun(connections.aclient(self.connection), store.read(task_id)))
+        return self._result_of(task_id, await arun(connections.aclient(self.connection), store.read(task_id)))
 
-    def message(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Message:
-        """What `enqueue` would send."""
-        return self._prepared(args, kwargs)[1]
+    @property
+    def _enqueue_func(self) -> Callable[..., Any]:
+        """The function with the parameters of `enqueue`: without the context."""
+        return without_context(self.func) if self.takes_context else self.func
 
-    def check_arguments(self, args: Sequence[Any], kwargs: dict[str, Any], *, gets_result: bool = False) -> None:
-        """Refuse arguments that the function does not take.
+    @property
+    def _body_options(self) -> Mapping[str, Any]:
+        """What each message of a subclass carries beside the arguments."""
+        return {}
+
+    def _check_arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any], *, gets_result: bool = False) -> None:
+        """Raise TypeError, naming the parameter, if the function does not accept these arguments.
 
         Args:
-            gets_result: whether the worker puts the result of an earlier task before them, as in a flow.
-
-        Raises:
-            TypeError: the message names the parameter.
+            gets_result: whether the worker inserts the result of an earlier task before them.
         """
         signature = signature_of(self.func, self.takes_context + gets_result)
         if signature is not None:
             signature.check(self.name, args, kwargs)
 
-    def begin(self, job: Job, args: list[Any], kwargs: dict[str, Any], travelled: dict[str, Any]) -> Attempt | None:
-        """Called by the worker before each run; None when nobody but the function takes part in it.
-
-        Args:
-            travelled: what was sent beside the arguments.
-        """
-        if self.takes_context or signals.heard_in_workers():
-            return ObservedAttempt(self, job, args)
-        return None
-
-    def _mine(self, task_id: str, found: tuple[store.Fields, list[bytes]]) -> TaskResult:
-        fields, failures = found
+    def _result_of(self, task_id: str, record: tuple[store.Fields, list[bytes]]) -> TaskResult[V]:
+        fields, failures = record
         name = fields["n"].decode()
         if name != self.name:
-            raise TaskResultMismatch(f"Task {task_id} is one of {name}, not of {self.name}.")
+            raise TaskResultMismatch(f"Task {task_id} is a {name}, not a {self.name}.")
         return TaskResult(self, name, task_id, self.connection, fields, failures)
 
-    def _prepared_many(self, calls: Iterable[tuple[Sequence[Any], dict[str, Any]]]) -> list[tuple[TaskResult, Message]]:
-        pairs = [_pair(number, call) for number, call in enumerate(calls)]
-        prepared: list[tuple[TaskResult, Message]] = []
+    def _prepare_many(
+        self, calls: Iterable[tuple[Sequence[Any], Mapping[str, Any]]]
+    ) -> list[tuple[TaskResult[V], Message]]:
+        pairs = [_check_pair(number, call) for number, call in enumerate(calls)]
+        prepared: list[tuple[TaskResult[V], Message]] = []
         for (args, kwargs), task_id in zip(pairs, store.new_ids(len(pairs)), strict=True):
             try:
-                prepared.append(self._prepared(args, kwargs, None, task_id))
+                prepared.append(prepare(self, args, kwargs, task_id=task_id))
             except (TypeError, ValueError) as exc:
                 if type(exc) not in (TypeError, ValueError):
-                    raise  # of a subclass it is not known how it is made
+                    raise  # a subclass may need other arguments
                 raise type(exc)(f"calls[{len(prepared)}]: {exc}") from exc
         return prepared
 
-    def _prepared(
-        self, args: Sequence[Any], kwargs: dict[str, Any], also: dict[str, Any] | None = None, task_id: str = ""
-    ) -> tuple[TaskResult, Message]:
-        """Args: also: what a subclass has travel beside the options; task_id: empty for a new one."""
-        options = self.options
-        settings = conf.settings().taskqueue
-        if settings.queues is not None:
-            check_queue(options.queue_name)
-        self.check_arguments(args, kwargs, gets_result=also is not None and parents.wanted(also))
-        sent: list[Any] = [arguments.normalise(args, "args"), arguments.normalise(kwargs, "kwargs") if kwargs else {}]
-        if self.changed or also:
-            travelling = travelling_options(options, self.changed) | (also or {})
-            if travelling:
-                sent.append(travelling)
-        body = arguments.encode(sent)
-        if len(body) > settings.max_body_bytes:
-            check_size(self.name, body)
-        message = Message(task_id or store.new_id(), self.name, options.queue_name, body)
-        fields = {"q": options.queue_name.encode(), "b": body}
-        if not options.are_plain:
-            self._complete(message, *sent[:2])
-            if options.metadata is not None:
-                fields["m"] = encode_metadata(options.metadata)
-        return TaskResult(self, self.name, message.id, self.connection, fields), message
 
-    def _complete(self, message: Message, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-        """Say in the message what the options ask for."""
-        options = self.options
-        message.priority = options.priority
-        if options.max_deliveries != MAX_DELIVERIES:
-            message.extra += ("D", options.max_deliveries)
-        if options.concurrency or options.rate:
-            message.extra += limits.fields(self.name, self.called, args, kwargs, options.concurrency, options.rate)
-        if options.metadata is not None:
-            message.extra += ("m", encode_metadata(options.metadata))
-        if options.run_after is not None:
-            message.due = options.due()
-        if options.expires is not None:
-            message.expires = options.expiry()
-        if options.unique is not None:
-            message.unique = claim_of(options.unique, self.name, self.called, args, kwargs)
+@overload
+def task(func: Callable[P, Coroutine[Any, Any, V]], /) -> Task[P, Coroutine[Any, Any, V], V]: ...
+@overload
+def task(func: Callable[P, R], /) -> Task[P, R, R]: ...
+@overload
+def task(
+    *, takes_context: Literal[True], using: str = "default", **options: Unpack[DeclaredOptions]
+) -> _ContextDecorator: ...
+@overload
+def task(
+    *, takes_context: Literal[False] = False, using: str = "default", **options: Unpack[DeclaredOptions]
+) -> _Decorator: ...
 
 
-def _pair(number: int, call: Any) -> tuple[Sequence[Any], dict[str, Any]]:
-    """The arguments of a call that `enqueue_many` was given."""
+def task(func: Any = None, /, *, takes_context: bool = False, using: str = "default", **options: Any) -> Any:
+    """Make a module-level function, or coroutine function, a task.
+
+    Args:
+        takes_context: whether workers pass a `TaskContext` as the first argument, which must be named "context".
+        using: alias of the connection.
+        options: queue_name, priority, max_attempts, max_deliveries, backoff, timeout, concurrency, rate, unique,
+            expires, result_ttl, database (see `options.TaskOptions`). `run_after` and `metadata` belong to `using()`.
+
+    Raises:
+        InvalidTask: the function is not at the top level of a module, or an option is not accepted.
+    """
+    for name in ("run_after", "metadata"):
+        if name in options:
+            raise InvalidTask(f"{name} belongs to each call: task.using({name}=…).enqueue(…).")
+
+    def decorate(function: Callable[..., Any]) -> Task[..., Any, Any]:
+        name = _name_of(function)
+        if takes_context and next(iter(inspect.signature(function).parameters), None) != "context":
+            raise InvalidTask(f"{name} takes a context: its first parameter must be named 'context'.")
+        chosen = chosen_options(without_context(function) if takes_context else function, TaskOptions(), options)
+        made: Task[..., Any, Any] = Task(
+            func=function, name=name, options=chosen, connection=using, takes_context=takes_context
+        )
+        registry.register(made.name, made)
+        return made
+
+    return decorate if func is None else decorate(func)
+
+
+if TYPE_CHECKING:
+
+    class _Decorator:
+        """`@task(…)` for type checkers."""
+
+        @overload
+        def __call__(self, func: Callable[P, Coroutine[Any, Any, V]], /) -> Task[P, Coroutine[Any, Any, V], V]: ...
+        @overload
+        def __call__(self, func: Callable[P, R], /) -> Task[P, R, R]: ...
+        def __call__(self, func: Any, /) -> Any: ...
+
+    class _ContextDecorator:
+        """`@task(takes_context=True)` for type checkers."""
+
+        @overload
+        def __call__(
+            self, func: Callable[Concatenate[TaskContext, P], Coroutine[Any, Any, V]], /
+        ) -> Task[P, Coroutine[Any, Any, V], V]: ...
+        @overload
+        def __call__(self, func: Callable[Concatenate[TaskContext, P], R], /) -> Task[P, R, R]: ...
+        def __call__(self, func: Any, /) -> Any: ...
+
+
+def _name_of(function: Any) -> str:
+    if not inspect.isfunction(function) or "<" in function.__qualname__ or "." in function.__qualname__:
+        raise InvalidTask(f"{function!r} cannot be a task: expected a function at the top level of a module.")
+    return f"{function.__module__}.{function.__qualname__}"
+
+
+def _check_pair(number: int, call: Any) -> tuple[Sequence[Any], dict[str, Any]]:
+    """The arguments of one call for `enqueue_many`."""
     if isinstance(call, tuple | list) and len(call) == 2:
         args, kwargs = call
         if isinstance(args, tuple | list) and isinstance(kwargs, dict):

@@ -24,7 +24,7 @@ THREAD_HOPS = {"sync_to_async", "to_thread", "run_in_executor"}
 
 #: What may hop, for it is the site's own code or its database that is reached there and never Redis, with the reason.
 MAY_HOP = {
-    "_in_transaction": "Django's transactions live on a thread of their own, and on_commit must be asked there",
+    "_send_on_commit": "Django's transactions live on a thread of their own, and on_commit must be asked there",
     "tell_attempt": "those who take part in the run of a coroutine may use the ORM, in its own thread",
     "run_in_the_test": "a test without Redis runs the site's task there, in the thread of its database connections",
     "called_here": "a task that its caller runs at once, on the thread of Django's database connections",
@@ -73,7 +73,7 @@ def test_a_planted_word_is_found(rule: str, text: str) -> None:
     assert findings([Module("django_redis_components.locks.lock", text)], globals()[rule]) != []
 
 
-@pytest.mark.parametrize("text", ["mapping.keys()", "KEYS = 1", "model.evaluate()", "sync_to_async(_in_transaction)()"])
+@pytest.mark.parametrize("text", ["mapping.keys()", "KEYS = 1", "model.evaluate()", "sync_to_async(_send_on_commit)()"])
 def test_an_innocent_word_is_let_through(text: str) -> None:
     module = Module("django_redis_components.locks.lock", text)
 

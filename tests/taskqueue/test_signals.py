@@ -11,6 +11,7 @@ from django.db import transaction
 from django.dispatch import Signal
 
 from django_redis_components.taskqueue import chain, signals
+from django_redis_components.taskqueue.context import observer_for
 from tests.support import Store
 from tests.support.asynchronous import run_async
 from tests.taskqueue import tasks
@@ -235,13 +236,13 @@ def test_a_signal_that_cannot_be_sent_at_all_changes_nothing(
 def test_while_nobody_listens_a_run_is_the_function_alone(redis_server: Store, connect: Callable[..., None]) -> None:
     add.enqueue(1, 2)
     [job] = new_fetcher().fetch("0", 1)
-    assert add.begin(job, [1, 2], {}, {}) is None
+    assert observer_for(add, job, [1, 2], {}, {}) is None
 
     connect("task_enqueued", lambda **_: None)
-    assert add.begin(job, [1, 2], {}, {}) is None
+    assert observer_for(add, job, [1, 2], {}, {}) is None
     connect("task_retrying", lambda **_: None)
 
-    assert add.begin(job, [1, 2], {}, {}) is not None
+    assert observer_for(add, job, [1, 2], {}, {}) is not None
 
 
 def test_a_run_that_is_heard_can_have_a_context(redis_server: Store, heard: Heard) -> None:

@@ -20,6 +20,7 @@ from django_redis_components.taskqueue import (
     get_queue,
     group,
 )
+from django_redis_components.taskqueue.enqueue import prepare
 from django_redis_components.taskqueue.store.fields import base_key
 from django_redis_components.testing import (
     SentTask,
@@ -232,7 +233,7 @@ def test_a_kept_task_can_be_cancelled_and_rescheduled() -> None:
         with pytest.raises(TaskResultDoesNotExist):
             note.get_result("unknown")
         for act in ("cancel", "run_now", "get"):
-            sent_elsewhere = note._prepared((1,), {})[0]
+            sent_elsewhere = prepare(note, (1,), {})[0]
             with pytest.raises(TaskResultDoesNotExist):
                 getattr(sent_elsewhere, act)()
     assert noted == ["later"]

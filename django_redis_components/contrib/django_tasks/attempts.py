@@ -12,7 +12,7 @@ from django_redis_components.taskqueue.failure import describe
 from django_redis_components.taskqueue.store.job import Job
 
 
-class SignalledAttempt:
+class SignalObserver:
     """Sends the framework's signals around a run.
 
     Receivers are called robustly: an error in one is logged (`django.dispatch`) and changes nothing
@@ -36,12 +36,12 @@ class SignalledAttempt:
         with logs.about(job):
             framework.started.send_robust(sender, task_result=result)
 
-    def returned(self, value: Any) -> Any:
+    def convert(self, value: Any) -> Any:
         """The value as the framework normalises it."""
         self._value = self._framework.normalise(value)
         return self._value
 
-    def ended(self, outcome: str, exc: BaseException | None) -> None:
+    def on_finish(self, outcome: str, exc: BaseException | None) -> None:
         """Send `task_finished` if the task has finished: not when it will be tried again."""
         if outcome == "ok":
             object.__setattr__(self._result, "_return_value", self._value)

@@ -64,7 +64,7 @@ class QueueBackend:
         result = self._accepted(task, found, reply)
         if not found.is_duplicate:
             self.framework.enqueued.send(type(self), task_result=result)
-        sending.sent()
+        sending.run_test_hook()
         return result
 
     async def aenqueue(self, task: Any, args: Any, kwargs: Any) -> Any:
@@ -74,7 +74,7 @@ class QueueBackend:
         result = self._accepted(task, found, reply)
         if not found.is_duplicate:
             await self.framework.enqueued.asend(type(self), task_result=result)
-        await sending.asent()
+        await sending.arun_test_hook()
         return result
 
     def get_result(self, result_id: str) -> Any:

@@ -3,25 +3,42 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 from django.core.exceptions import ImproperlyConfigured
 
 from django_redis_components.contrib.django_tasks import options, records
-from django_redis_components.contrib.django_tasks.attempts import SignalledAttempt
+from django_redis_components.contrib.django_tasks.attempts import SignalObserver
 from django_redis_components.contrib.django_tasks.framework import DEFAULT_ALIAS, Framework
 from django_redis_components.taskqueue import TaskResult
+from django_redis_components.taskqueue.context import read_record, record_from_job
+from django_redis_components.taskqueue.enqueue import prepare
 from django_redis_components.taskqueue.options import TaskOptions
 from django_redis_components.taskqueue.store.job import Job
 from django_redis_components.taskqueue.store.messages import Message
 from django_redis_components.taskqueue.task import Task
-from django_redis_components.taskqueue.task_run import guessed, recorded
+
+
+def _observer_of(
+    entry: Entry, job: Job, args: list[Any], kwargs: dict[str, Any], travelled: dict[str, Any]
+) -> SignalObserver:
+    """The observer of a run: its result is RUNNING, and `task_started` is sent."""
+    carried = travelled.get(records.MARK, {})
+    sender, connection = entry._backend(carried.get("backend", DEFAULT_ALIAS))
+    task = entry._sent(job.queue, carried)
+    if job.attempts or job.deliveries:
+        fields, failures = read_record(job, connection) or (record_from_job(job), [])
+        found = TaskResult(entry, job.name, job.id, connection, fields, failures)
+        result = records.result_of(entry.framework, task, found)
+    else:
+        result = records.running(entry.framework, task, job, args, kwargs)
+    return SignalObserver(entry.framework, sender, job, result, args)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Entry(Task[..., Any]):
-    """Sent and run as any task of ours; its runs are `SignalledAttempt`s.
+class Entry(Task[..., Any, Any]):
+    """Sent and run as any task of ours; its runs are observed by `SignalObserver`.
 
     Attributes:
         source: the framework's task, as it was made.
@@ -37,10 +54,15 @@ class Entry(Task[..., Any]):
     carried: records.Carried = dataclasses.field(default_factory=dict, compare=False)
     defaults: Any = dataclasses.field(default=None, compare=False)
 
+    run_observer: ClassVar[Callable[..., SignalObserver]] = staticmethod(_observer_of)
+
     @property
-    def called(self) -> Callable[..., Any]:
-        """See `Task.called`."""
+    def _enqueue_func(self) -> Callable[..., Any]:
         return options.called(self.source)
+
+    @property
+    def _body_options(self) -> Mapping[str, Any]:
+        return {records.MARK: self.carried}
 
     def holds_for(self, task: Any, defaults: Any) -> bool:
         """Whether a task can be sent with this as it is: it is the one that was made, and OPTIONS are the same."""
@@ -55,35 +77,18 @@ class Entry(Task[..., Any]):
         return dataclasses.replace(
             self,
             options=chosen,
-            changed=self.differences(chosen),
+            overrides=self.differences(chosen),
             connection=connection,
             carried=records.carried_of(task),
         )
 
     def prepared(self, args: list[Any], kwargs: dict[str, Any]) -> tuple[TaskResult, Message]:
         """The result of the task that is about to be sent, and the message that sends it."""
-        return self._prepared(args, kwargs, {records.MARK: self.carried})
-
-    def message(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Message:
-        """See `Task.message`."""
-        return self.prepared(list(args), kwargs)[1]
+        return prepare(self, args, kwargs)
 
     def differences(self, chosen: TaskOptions) -> frozenset[str]:
         """Names of our options whose values a worker would not know by itself."""
         return frozenset(name for name in options.NAMES if getattr(chosen, name) != getattr(self.options, name))
-
-    def begin(self, job: Job, args: list[Any], kwargs: dict[str, Any], travelled: dict[str, Any]) -> SignalledAttempt:
-        """The run of a job: its result is RUNNING, and `task_started` is sent."""
-        carried = travelled.get(records.MARK, {})
-        sender, connection = self._backend(carried.get("backend", DEFAULT_ALIAS))
-        task = self._sent(job.queue, carried)
-        if job.attempts or job.deliveries:
-            fields, failures = recorded(job, connection) or (guessed(job), [])
-            found = TaskResult(self, job.name, job.id, connection, fields, failures)
-            result = records.result_of(self.framework, task, found)
-        else:
-            result = records.running(self.framework, task, job, args, kwargs)
-        return SignalledAttempt(self.framework, sender, job, result, args)
 
     def _sent(self, queue_name: str, carried: records.Carried) -> Any:
         """The framework's task as it was sent; the one that was made, if it was sent as it is."""

@@ -10,9 +10,8 @@ from typing import Any, Self, cast
 from django_redis_components.core.units import Seconds
 from django_redis_components.taskqueue.context import without_context
 from django_redis_components.taskqueue.limits import Concurrency, Rate
-from django_redis_components.taskqueue.options import TaskOptions, check_keys
+from django_redis_components.taskqueue.options import TaskOptions, Timeout, check_keys
 from django_redis_components.taskqueue.retry import Backoff
-from django_redis_components.taskqueue.time_limits import Timeout
 from django_redis_components.taskqueue.unique import Unique
 
 #: Options of ours that a task of Django's framework can have. Each is a field of `QueueOptions`, and in upper

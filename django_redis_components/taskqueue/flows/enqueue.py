@@ -15,7 +15,7 @@ from django_redis_components.taskqueue import enqueue as sending
 from django_redis_components.taskqueue import signals
 from django_redis_components.taskqueue.exceptions import TaskQueueError
 from django_redis_components.taskqueue.flows.graph import Node, Plan
-from django_redis_components.taskqueue.flows.parents import OOPS, PARENTS, mapped
+from django_redis_components.taskqueue.flows.parents import OOPS, PARENTS, mapped, wanted
 from django_redis_components.taskqueue.flows.result import FlowResult
 from django_redis_components.taskqueue.options import TaskOptions
 from django_redis_components.taskqueue.result import TaskResult
@@ -76,7 +76,7 @@ def prepare(plan: Plan, on_error: Any) -> Prepared:
 def _message(node: Node, also: dict[str, Any]) -> tuple[TaskResult, Message]:
     call = node.call
     try:
-        made: tuple[TaskResult, Message] = call.task.message_in_flow(call.args, call.kwargs, also)
+        made = sending.prepare(call.task, call.args, call.kwargs, body_options=also, gets_result=wanted(also))
     except (TypeError, ValueError) as exc:
         raise type(exc)(f"{call.task.name}: {exc}") from None
     return made
@@ -130,13 +130,13 @@ def send(prepared: Prepared) -> None:
     """Send a flow, and tell receivers of its tasks."""
     run(connections.client(prepared.result.using), plant(prepared))
     for result in prepared.results:
-        signals.tell(signals.task_enqueued, result)
-    sending.sent()
+        signals.send(signals.task_enqueued, result)
+    sending.run_test_hook()
 
 
 async def asend(prepared: Prepared) -> None:
     """See `send`."""
     await arun(connections.aclient(prepared.result.using), plant(prepared))
     for result in prepared.results:
-        await signals.atell(signals.task_enqueued, result)
-    await sending.asent()
+        await signals.asend(signals.task_enqueued, result)
+    await sending.arun_test_hook()

@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 from asgiref.sync import sync_to_async
 
 from django_redis_components.core import conf
+from django_redis_components.taskqueue.enqueue import send_on_commit as _send_on_commit
 from django_redis_components.taskqueue.exceptions import InvalidTask
 from django_redis_components.taskqueue.flows import enqueue as planting
 from django_redis_components.taskqueue.flows.graph import Plan
 from django_redis_components.taskqueue.flows.result import FlowResult
-from django_redis_components.taskqueue.on_commit import in_transaction as _in_transaction
 
 
 class Step:
@@ -87,14 +87,14 @@ class Sendable(Step):
         With several databases the option `database` of a task says whose transaction is meant.
         """
         prepared = self._prepared(on_error)
-        if not _in_transaction(partial(planting.send, prepared), prepared.database):
+        if not _send_on_commit(partial(planting.send, prepared), prepared.database):
             planting.send(prepared)
         return prepared.result
 
     async def aenqueue_on_commit(self, *, on_error: Signature | None = None) -> FlowResult:
         """See `enqueue_on_commit`."""
         prepared = self._prepared(on_error)
-        if not await sync_to_async(_in_transaction)(partial(planting.send, prepared), prepared.database):
+        if not await sync_to_async(_send_on_commit)(partial(planting.send, prepared), prepared.database):
             await planting.asend(prepared)
         return prepared.result
 

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypedDict, TypeVar, Unpack, get_args
 from django_redis_components.core import keys
 from django_redis_components.core import serialization as arguments
 from django_redis_components.core.units import Seconds, to_ms
+from django_redis_components.taskqueue.enqueue import prepare
 from django_redis_components.taskqueue.exceptions import InvalidTask
 from django_redis_components.taskqueue.schedules.recurrence import CronTimes, Interval, Slots
 from django_redis_components.taskqueue.store.messages import Message
@@ -57,7 +58,7 @@ class Schedule:
     """
 
     name: str
-    task: Task[..., Any]
+    task: Task[..., Any, Any]
     slots: Slots
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -79,7 +80,7 @@ class Schedule:
 
     def message(self, slot_ms: int) -> Message:
         """What `enqueue` would send for a slot; its id follows from the slot."""
-        message = self.task.message(self.args, self.kwargs)
+        message = prepare(self.task, self.args, self.kwargs)[1]
         message.id = self.task_id(slot_ms)
         if self.jitter_ms:
             message.due = str(slot_ms + self._jitter_ms(slot_ms))
@@ -142,7 +143,7 @@ def _entered(target: T, slots: Slots, label: str, options: Options) -> T:
     return target
 
 
-def _made(task: Task[..., Any], slots: Slots, options: Options) -> Schedule:
+def _made(task: Task[..., Any, Any], slots: Slots, options: Options) -> Schedule:
     if unknown := sorted(set(options) - set(Options.__annotations__)):
         raise TypeError(f"unknown option {', '.join(unknown)}. Known are {', '.join(Options.__annotations__)}.")
     given, named = options.get("args", ()), options.get("kwargs", {})
@@ -170,7 +171,7 @@ def _made(task: Task[..., Any], slots: Slots, options: Options) -> Schedule:
         jitter_ms=to_ms(options.get("jitter", 0), "jitter", zero=True),
         enabled=enabled,
     )
-    task.check_arguments(args, kwargs)
+    task._check_arguments(args, kwargs)
     return made
 
 
@@ -183,7 +184,7 @@ def _register(made: Schedule) -> None:
     _schedules[key] = made
 
 
-def _task_of(target: Any, label: str) -> Task[..., Any]:
+def _task_of(target: Any, label: str) -> Task[..., Any, Any]:
     """The task behind what is decorated: ours, or what our backend sends for one of Django's framework."""
     backend = target.get_backend() if hasattr(target, "get_backend") else None
     sender = getattr(backend, "sender", None)
@@ -195,7 +196,7 @@ def _task_of(target: Any, label: str) -> Task[..., Any]:
     return found
 
 
-def _name(task: Task[..., Any], slots: Slots, args: list[Any], kwargs: dict[str, Any]) -> str:
+def _name(task: Task[..., Any, Any], slots: Slots, args: list[Any], kwargs: dict[str, Any]) -> str:
     """What tells a schedule from others, if it is given no name: the task, the times and the arguments."""
     if not args and not kwargs:
         return f"{task.name} {slots.text}"

@@ -19,7 +19,7 @@ from django_redis_components.core.exceptions import TryLater
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.taskqueue import logs, registry
 from django_redis_components.taskqueue import retry as backoff
-from django_redis_components.taskqueue import time_limits as timeouts
+from django_redis_components.taskqueue.context import RunObserver, observer_for
 from django_redis_components.taskqueue.exceptions import (
     ResultTooLarge,
     SoftTimeLimitExceeded,
@@ -28,11 +28,9 @@ from django_redis_components.taskqueue.exceptions import (
 )
 from django_redis_components.taskqueue.failure import describe
 from django_redis_components.taskqueue.flows import parents
-from django_redis_components.taskqueue.options import RESULT_TTL_S
-from django_redis_components.taskqueue.run_observer import Attempt
+from django_redis_components.taskqueue.options import RESULT_TTL_S, TimeLimits, time_limits_of
 from django_redis_components.taskqueue.stats import fingerprint as fingerprints
 from django_redis_components.taskqueue.store.job import Ack, Job
-from django_redis_components.taskqueue.time_limits import Limits
 from django_redis_components.taskqueue.worker import db_connections as databases
 from django_redis_components.taskqueue.worker.interruption import CoroutineRun, ThreadRun
 
@@ -133,10 +131,10 @@ class Execution:
         limits: time limits of the run; None without any.
     """
 
-    limits: Limits | None = None
+    limits: TimeLimits | None = None
     args: list[Any]
     kwargs: dict[str, Any]
-    _attempt: Attempt | None = None
+    _observer: RunObserver | None = None
     _options: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, job: Job, task: Any) -> None:
@@ -153,20 +151,20 @@ class Execution:
             self._options = options
         if parents.wanted(options):
             self.args.insert(0, _from_parents(self._task, options))
-        attempt = self._task.begin(self._job, self.args, self.kwargs, options)
-        if attempt is not None:
-            self._attempt = attempt
-            self.args = attempt.args
+        observer = observer_for(self._task, self._job, self.args, self.kwargs, options)
+        if observer is not None:
+            self._observer = observer
+            self.args = observer.args
         timeout = options.get("timeout", self._task.options.timeout)
         if timeout is not None:
-            limits = timeouts.limits_of(timeout)
+            limits = time_limits_of(timeout)
             self.limits = limits and limits._replace(retry_ms=_retry_if_killed_ms(self._job, self._task, options))
         failpoints.reach("before_run")
 
     def succeeded(self, value: Any) -> Ack:
         """The function has returned."""
-        if self._attempt is not None:
-            value = self._attempt.returned(value)
+        if self._observer is not None:
+            value = self._observer.convert(value)
         payload = arguments.encode(arguments.normalise(value, "the return value"))
         limit = conf.settings().taskqueue.max_result_bytes
         if len(payload) > limit:
@@ -191,22 +189,22 @@ class Execution:
             return cancelled(self._job.id, self._job.token)
         if isinstance(exc, SoftTimeLimitExceeded) and not exc.args and self.limits is not None:
             exc.args = (f"The task ran longer than its soft time limit of {self.limits.soft_s:g} s.",)
-        told = self._attempt is not None and self._attempt.logs_failure
+        told = self._observer is not None and self._observer.logs_failure
         return _failed(self._job, self._task, self._options, exc, told=told)
 
     def told(self, ack: Ack, exc: BaseException | None = None) -> Ack:
         """The ack with how long the run took. The attempt has heard of it, and cannot change the outcome."""
         ack = ack.after((time.perf_counter_ns() - self._began_ns) // 1_000)
-        if self._attempt is not None:
+        if self._observer is not None:
             try:
-                self._attempt.ended(ack.outcome, exc)
+                self._observer.on_finish(ack.outcome, exc)
             except BaseException:
                 logger.exception("The end of task %s (%s) could not be told.", ack.id, ack.outcome)
         return ack
 
     async def aside(self, tell_attempt: Callable[..., Ack], *args: Any) -> Ack:
         """Call one of these from a coroutine; those who take part in the run are called in its thread."""
-        if self._attempt is None:
+        if self._observer is None:
             return tell_attempt(*args)
         return await sync_to_async(tell_attempt)(*args)
 

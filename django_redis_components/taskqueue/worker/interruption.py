@@ -16,9 +16,9 @@ from typing import Any, Protocol
 
 from django_redis_components.taskqueue import forks
 from django_redis_components.taskqueue.exceptions import SoftTimeLimitExceeded, TaskCancelled
-from django_redis_components.taskqueue.run_observer import current_run
+from django_redis_components.taskqueue.logs import current_run
+from django_redis_components.taskqueue.options import TimeLimits
 from django_redis_components.taskqueue.store.job import Job
-from django_redis_components.taskqueue.time_limits import Limits
 
 #: Those who interrupt wait for each other; the thread that is interrupted never takes this lock.
 _interrupting = threading.Lock()
@@ -47,7 +47,7 @@ def _take_back(thread: int) -> None:
 class Watch(Protocol):
     """Who looks at the clock while a run with limits goes on (`watch.Watch`)."""
 
-    def begin(self, run: Run, limits: Limits) -> None: ...
+    def begin(self, run: Run, limits: TimeLimits) -> None: ...
     def end(self, run: Run) -> None: ...
 
 
@@ -81,7 +81,7 @@ class ThreadRun(Run):
     _sending = False
     _wanted: type[BaseException] | None = None
 
-    def call(self, func: Callable[..., Any], args: list[Any], kwargs: dict[str, Any], limits: Limits | None) -> Any:
+    def call(self, func: Callable[..., Any], args: list[Any], kwargs: dict[str, Any], limits: TimeLimits | None) -> Any:
         """Call the function, where an interruption can reach it, and nothing else."""
         if limits is None or self._watch is None:
             return self._call(func, args, kwargs)
@@ -146,7 +146,7 @@ class CoroutineRun(Run):
     _task: asyncio.Task[Any] | None = None
 
     async def call(
-        self, func: Callable[..., Any], args: list[Any], kwargs: dict[str, Any], limits: Limits | None
+        self, func: Callable[..., Any], args: list[Any], kwargs: dict[str, Any], limits: TimeLimits | None
     ) -> Any:
         """Await the function, where an interruption can reach it, and nothing else."""
         self._task = asyncio.current_task()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from django_redis_components.taskqueue.exceptions import SoftTimeLimitExceeded
-from django_redis_components.taskqueue.time_limits import Limits
+from django_redis_components.taskqueue.options import TimeLimits
 from django_redis_components.taskqueue.worker.interruption import Run, ThreadRun
 
 
@@ -17,7 +17,7 @@ class HardLimit(NamedTuple):
 
     Attributes:
         ends_at: by the monotonic clock, which all processes of a host share.
-        limit_s, retry_ms: see `timeouts.Limits`.
+        limit_s, retry_ms: see `timeouts.TimeLimits`.
     """
 
     token: str
@@ -38,7 +38,7 @@ class Watch:
         self._wake_at = float("inf")
         self._thread: threading.Thread | None = None
 
-    def begin(self, run: Run, limits: Limits) -> None:
+    def begin(self, run: Run, limits: TimeLimits) -> None:
         """Note the limits of a run that begins now. Soft ones of coroutines are the event loop's."""
         now = time.monotonic()
         if limits.soft_s is not None and isinstance(run, ThreadRun):

@@ -245,7 +245,8 @@ def test_a_queue_that_no_worker_would_serve_is_refused(redis_server: Store, sett
         add.using(queue_name="mail").enqueue(1, 2)
 
     assert str(raised.value) == (
-        "Queue 'mail' is not in REDIS_COMPONENTS[\"TASKQUEUE\"][\"QUEUES\"]. Did you mean 'mails'?"
+        'Queue \'mail\' is not in REDIS_COMPONENTS["TASKQUEUE"]["QUEUES"].'
+        " Declared queues: default, mails. Did you mean 'mails'?"
     )
 
 

@@ -91,7 +91,7 @@ def test_queues_that_the_task_queue_refuses_are_errors(configure: Any, settings:
     assert [each.id for each in found] == ["drc.E042", "drc.E042"]
     assert found[0].msg == (
         'TASKS["default"]["QUEUES"]: Queue \'mail\' is not in REDIS_COMPONENTS["TASKQUEUE"]["QUEUES"].'
-        " Did you mean 'mails'?"
+        " Declared queues: default, mails. Did you mean 'mails'?"
     )
     assert found[1].msg == (
         'TASKS["default"]["QUEUES"]: queue name \'{a}\': braces are not accepted; they mark the Cluster slot in keys.'

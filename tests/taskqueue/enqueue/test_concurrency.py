@@ -54,7 +54,7 @@ def waiting(store: Store, queue: str = "default") -> int:
     return int(store.raw.zcard(queue_key(store, "limited", queue)))
 
 
-def send(what: Task[..., Any], *words: Any) -> list[TaskResult]:
+def send(what: Task[..., Any, Any], *words: Any) -> list[TaskResult]:
     return what.enqueue_many([((word,), {}) for word in words])
 
 

@@ -20,6 +20,7 @@ from django_redis_components.taskqueue import (
     context,
     task,
 )
+from django_redis_components.taskqueue.context import observer_for
 from django_redis_components.taskqueue.record import MAX_METADATA_BYTES, check_progress
 from django_redis_components.taskqueue.store.job import Ack, Job
 from tests.support import Proxy, Store, eventually
@@ -114,13 +115,15 @@ def test_the_last_progress_of_a_failed_attempt_is_kept(redis_server: Store) -> N
     assert (result.state, result.progress) == ("failed", Progress(49))
 
 
-def test_the_pace_picks_up_again_with_time() -> None:
-    pace = context._Pace()
-    assert [pace.allows() for _ in range(4)] == [True, True, True, False]
+def test_progress_writes_resume_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("django_redis_components.taskqueue.context.time.monotonic", lambda: now[0])
+    limiter = context._WriteLimiter()
+    assert [limiter.allows() for _ in range(4)] == [True, True, True, False]
 
-    pace._seen_at -= context.REFILL_S * 1.5
+    now[0] += context.REFILL_S * 1.5
 
-    assert [pace.allows() for _ in range(2)] == [True, False]
+    assert [limiter.allows() for _ in range(2)] == [True, False]
 
 
 def test_metadata_and_progress_leave_each_other_alone(redis_server: Store) -> None:
@@ -172,7 +175,7 @@ def test_a_late_finisher_of_the_same_worker_writes_nothing_over_the_next_run(red
     result = tell.enqueue()
     fetcher = new_fetcher()
     [first] = fetcher.fetch("0", 1)
-    late = tell.begin(first, [], {}, {}).args[0]
+    late = observer_for(tell, first, [], {}, {}).args[0]
     redis_server.raw.hset(base_key(redis_server, "t", result.id), mapping={"L": "here:1/0/9"})
 
     late.metadata["late"] = True
@@ -189,7 +192,7 @@ def test_nothing_is_written_after_the_end(redis_server: Store) -> None:
     result = tell.enqueue()
     fetcher = new_fetcher()
     [job] = fetcher.fetch("0", 1)
-    kept = tell.begin(job, [], {}, {}).args[0]
+    kept = observer_for(tell, job, [], {}, {}).args[0]
     settle_now(fetcher, ok(job))
 
     with pytest.raises(LeaseLost):
@@ -205,16 +208,15 @@ def ok(job: Job) -> Ack:
 def test_lost_progress_is_told_once_and_fails_nobody(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
     result = tell.enqueue()
     [job] = new_fetcher().fetch("0", 1)
-    late = tell.begin(job, [], {}, {}).args[0]
+    late = observer_for(tell, job, [], {}, {}).args[0]
     redis_server.raw.hset(base_key(redis_server, "t", result.id), mapping={"L": "here:1/0/9"})
 
     for number in range(5):
         late.progress(number)
     run_async(late.aprogress, 6)
-    late.flush()
 
     texts = [record.getMessage() for record in caplog.records]
-    assert texts == [f"The progress of task {result.id} was not kept: its lease is lost."]
+    assert texts == [f"The progress of task {result.id} was discarded: the run has lost its lease."]
 
 
 def test_while_redis_is_away_progress_waits(
@@ -223,14 +225,14 @@ def test_while_redis_is_away_progress_waits(
     away = through_the_proxy()
     result = away.enqueue()
     [job] = new_fetcher(using="proxied").fetch("0", 1)
-    attempt = away.begin(job, [], {}, {})
+    attempt = observer_for(away, job, [], {}, {})
 
     proxy.stop_accepting()
     proxy.cut()
     attempt.args[0].progress(1, 2)
     run_async(attempt.args[0].aprogress, 2, 2)
     proxy.accept_again()
-    attempt.ended("retry", LookupError("x"))
+    attempt.on_finish("retry", LookupError("x"))
 
     assert [f"The progress of task {result.id} could not be written (" in r.getMessage() for r in caplog.records] == [
         True,
@@ -246,8 +248,8 @@ def test_what_could_not_be_read_at_the_start_is_not_overwritten(redis_server: St
     [job] = new_fetcher(using="proxied").fetch("0", 1)
     proxy.stop_accepting()
     proxy.cut()
-    given = away.begin(job, [], {}, {}).args[0]
-    again = away.begin(job, [], {}, {}).args[0]
+    given = observer_for(away, job, [], {}, {}).args[0]
+    again = observer_for(away, job, [], {}, {}).args[0]
     with pytest.raises(redis.exceptions.RedisError):
         print(given.metadata)
 
@@ -289,7 +291,7 @@ def test_the_first_parameter_is_called_context(func: Any) -> None:
         task(takes_context=True)(func)
 
     assert str(raised.value) == (
-        f"{__name__}.{func.__name__} takes a context: its first parameter must be called 'context'."
+        f"{__name__}.{func.__name__} takes a context: its first parameter must be named 'context'."
     )
 
 
@@ -341,7 +343,7 @@ def test_metadata_that_cannot_be_kept_is_refused(redis_server: Store, metadata: 
 
 
 def test_metadata_belongs_to_each_sending_and_is_copied() -> None:
-    with pytest.raises(InvalidTask, match=r"^metadata belongs to each sending: task\.using\(metadata=…\)\.enqueue\("):
+    with pytest.raises(InvalidTask, match=r"^metadata belongs to each call: task\.using\(metadata=…\)\.enqueue\("):
         task(metadata={"a": 1})
     given = {"a": [1]}
 
@@ -377,4 +379,4 @@ def test_a_plain_task_has_no_attempt_to_tell(redis_server: Store) -> None:
     add.enqueue(1, 2)
     [job] = new_fetcher().fetch("0", 1)
 
-    assert add.begin(job, [1, 2], {}, {}) is None
+    assert observer_for(add, job, [1, 2], {}, {}) is None

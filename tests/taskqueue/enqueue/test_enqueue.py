@@ -12,6 +12,7 @@ from redis.exceptions import ConnectionError, OutOfMemoryError
 from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.taskqueue import TaskResultStatus, get_queue, group, task
+from django_redis_components.taskqueue.enqueue import prepare
 from django_redis_components.taskqueue.store import messages
 from django_redis_components.taskqueue.store.tasks import new_ids
 from tests.support import Store, run_async, run_together
@@ -129,7 +130,7 @@ def test_many_are_sent_from_a_coroutine(store: Store) -> None:
 def test_many_with_large_arguments_go_in_several_parts(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server does nothing else while it accepts a part."""
     monkeypatch.setattr(messages, "CHUNK_BYTES", 1_000)
-    sent = [note.message(["a" * 400], {}) for _ in range(7)]
+    sent = [prepare(note, ["a" * 400], {})[1] for _ in range(7)]
 
     parts = list(messages._chunks(sent))
     results = note.enqueue_many([(["a" * 400], {})] * 7)
@@ -170,7 +171,7 @@ def test_many_takes_pairs_of_arguments_only(redis_server: Store, call: Any) -> N
 
 
 def test_many_that_are_sent_again_after_a_lost_reply_are_there_once(store: Store) -> None:
-    sent = [note.message([number], {}) for number in range(3)]
+    sent = [prepare(note, [number], {})[1] for number in range(3)]
     (first,) = messages.calls_for(sent[:2])
     (again,) = messages.calls_for(sent)
     client = connections.client()
@@ -184,7 +185,7 @@ def test_many_that_are_sent_again_after_a_lost_reply_are_there_once(store: Store
 
 
 def test_one_that_is_sent_again_after_a_lost_reply_is_there_once(store: Store) -> None:
-    message = note.message([1], {})
+    message = prepare(note, [1], {})[1]
     client = connections.client()
 
     replies = [client.execute(messages.call_for(message)) for _ in range(2)]

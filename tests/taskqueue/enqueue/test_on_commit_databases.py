@@ -31,7 +31,7 @@ def _three_databases(monkeypatch: pytest.MonkeyPatch, django_db_blocker: Any, tm
         {name: {"ENGINE": "django.db.backends.sqlite3", "NAME": tmp_path / name} for name in names}
     )
     monkeypatch.setattr("django.db.transaction.connections", site)
-    monkeypatch.setattr("django_redis_components.taskqueue.on_commit.connections", site)
+    monkeypatch.setattr("django_redis_components.taskqueue.enqueue.databases", site)
     with django_db_blocker.unblock():
         yield
     site.close_all()
@@ -127,7 +127,7 @@ def test_who_does_not_say_which_of_several_is_told_to(
         send()
 
     assert str(caught.value) == (
-        "Several databases are in a transaction ('books', 'shop'): say whose commit is waited for, as in"
+        "Several databases are in a transaction ('books', 'shop'). Choose the one whose commit sends the task:"
         " using(database='books')."
     )
     assert ready() == 0

@@ -44,7 +44,7 @@ WRONG = [
     ({"queue_name": "ü" * 101}, f"queue_name {'ü' * 40!r}… has 202 bytes: expected at most 200."),
     (
         {"retries": 3},
-        f"Unknown option retries. Known are {', '.join(sorted(field.name for field in fields(TaskOptions)))}.",
+        f"Unknown option: retries. Options: {', '.join(sorted(field.name for field in fields(TaskOptions)))}.",
     ),
 ]
 WRONG_TIMES = [
@@ -138,7 +138,7 @@ def test_using_makes_a_copy() -> None:
 
     assert (urgent.options.priority, urgent.options.queue_name) == (5, "mail")
     assert (add.options.priority, add.options.queue_name) == (0, "default")
-    assert urgent.changed == {"priority", "queue_name"}
+    assert urgent.overrides == {"priority", "queue_name"}
     assert urgent.name == add.name == "tests.taskqueue.tasks.add"
 
 
@@ -157,9 +157,10 @@ def test_a_queue_that_the_site_does_not_declare_is_refused(redis_server: Store, 
         get_queue("xyz")
 
     assert str(near.value) == (
-        "Queue 'mails' is not in REDIS_COMPONENTS[\"TASKQUEUE\"][\"QUEUES\"]. Did you mean 'mail'?"
+        'Queue \'mails\' is not in REDIS_COMPONENTS["TASKQUEUE"]["QUEUES"].'
+        " Declared queues: default, mail. Did you mean 'mail'?"
     )
-    assert str(far.value).endswith("There are default, mail.")
+    assert str(far.value).endswith("Declared queues: default, mail.")
     assert near.value.name == "mails"
     assert redis_server.keys() == []
 

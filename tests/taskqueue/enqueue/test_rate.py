@@ -45,7 +45,7 @@ def take(fetcher: Fetcher, want: int = 100) -> list[Any]:
     return [job.message()[0][0] for job in fetcher.fetch("0", want)]
 
 
-def send(what: Task[..., Any], *words: Any) -> list[TaskResult]:
+def send(what: Task[..., Any, Any], *words: Any) -> list[TaskResult]:
     return what.enqueue_many([((word,), {}) for word in words])
 
 

@@ -137,7 +137,7 @@ def test_an_unknown_id_is_named(store: Store) -> None:
 
 def test_the_result_of_another_task_is_refused(store: Store) -> None:
     result = note.enqueue(1)
-    text = rf"^Task {result.id} is one of tests\.taskqueue\.tasks\.note, not of tests\.taskqueue\.tasks\.add\.$"
+    text = rf"^Task {result.id} is a tests\.taskqueue\.tasks\.note, not a tests\.taskqueue\.tasks\.add\.$"
 
     with pytest.raises(TaskResultMismatch, match=text):
         add.get_result(result.id)

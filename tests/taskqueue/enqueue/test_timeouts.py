@@ -17,10 +17,8 @@ from django_redis_components.taskqueue import (
     exponential,
     task,
 )
-from django_redis_components.taskqueue import time_limits as timeouts
-from django_redis_components.taskqueue.options import TaskOptions
+from django_redis_components.taskqueue.options import TaskOptions, TimeLimits, options_to_send, time_limits_of
 from django_redis_components.taskqueue.store.job import Job
-from django_redis_components.taskqueue.time_limits import Limits
 from django_redis_components.taskqueue.worker.execution import Execution, killed
 from django_redis_components.taskqueue.worker.interruption import ThreadRun
 from django_redis_components.taskqueue.worker.time_limits import Watch
@@ -61,24 +59,26 @@ def test_a_wrong_limit_is_refused_by_using_and_by_the_decorator(timeout: Any, te
     ("timeout", "limits"),
     [
         (None, None),
-        (30, Limits(30.0, 37.0)),
-        (timedelta(minutes=1), Limits(60.0, 67.0)),
-        ((30, 40), Limits(30.0, 40.0)),
-        ([30, timedelta(seconds=40)], Limits(30.0, 40.0)),
-        ((30, None), Limits(30.0, None)),
-        ((None, 40), Limits(None, 40.0)),
+        (30, TimeLimits(30.0, 37.0)),
+        (timedelta(minutes=1), TimeLimits(60.0, 67.0)),
+        ((30, 40), TimeLimits(30.0, 40.0)),
+        ([30, timedelta(seconds=40)], TimeLimits(30.0, 40.0)),
+        ((30, None), TimeLimits(30.0, None)),
+        ((None, 40), TimeLimits(None, 40.0)),
     ],
 )
 def test_one_number_is_the_soft_limit_and_the_hard_one_follows_after_the_grace(
-    settings: Any, timeout: Any, limits: Limits | None
+    settings: Any, timeout: Any, limits: TimeLimits | None
 ) -> None:
     taskqueue_settings(settings, TIMEOUT_GRACE=7)
 
-    assert timeouts.limits_of(timeout) == limits
-    assert timeouts.limits_of(timeouts.plain(timeout)) == limits, "as it travels"
+    assert time_limits_of(timeout) == limits
+    assert time_limits_of(options_to_send(TaskOptions(timeout=timeout), frozenset(["timeout"]))["timeout"]) == limits, (
+        "as it travels"
+    )
 
 
-def limits_in_the_worker(sent: Task[..., Any]) -> Limits | None:
+def limits_in_the_worker(sent: Task[..., Any, Any]) -> TimeLimits | None:
     result = sent.enqueue(1, 2)
     [job] = new_fetcher(worker=f"w:{result.id}").fetch("0", 1)
     execution = Execution(job, add)
@@ -87,8 +87,8 @@ def limits_in_the_worker(sent: Task[..., Any]) -> Limits | None:
 
 
 def test_what_using_says_reaches_the_worker(redis_server: Store) -> None:
-    assert limits_in_the_worker(add.using(timeout=(timedelta(seconds=1), 2.5))) == Limits(1.0, 2.5)
-    assert limits_in_the_worker(add.using(timeout=3)) == Limits(3.0, 13.0)
+    assert limits_in_the_worker(add.using(timeout=(timedelta(seconds=1), 2.5))) == TimeLimits(1.0, 2.5)
+    assert limits_in_the_worker(add.using(timeout=3)) == TimeLimits(3.0, 13.0)
     assert limits_in_the_worker(add.using(timeout=3).using(timeout=None)) is None
     assert limits_in_the_worker(add) is None
 
@@ -164,10 +164,10 @@ class Interrupted(ThreadRun):
 def test_the_next_limit_is_timed_whoever_comes_first() -> None:
     watch, began = Watch(), time.monotonic()
     late, early, gone = Interrupted(JOB), Interrupted(JOB), Interrupted(JOB)
-    watch.begin(late, Limits(0.06, None))
+    watch.begin(late, TimeLimits(0.06, None))
     eventually(lambda: watch._wake_at != float("inf"))
-    watch.begin(gone, Limits(0.03, None))
-    watch.begin(early, Limits(0.02, None))
+    watch.begin(gone, TimeLimits(0.03, None))
+    watch.begin(early, TimeLimits(0.02, None))
     watch.end(gone)
 
     eventually(lambda: early.at and late.at)
@@ -177,7 +177,7 @@ def test_the_next_limit_is_timed_whoever_comes_first() -> None:
     assert gone.at == 0.0
     eventually(lambda: watch._wake_at == float("inf"))
     again = Interrupted(JOB)
-    watch.begin(again, Limits(0.01, None))
+    watch.begin(again, TimeLimits(0.01, None))
     eventually(lambda: again.at)
 
 
@@ -187,14 +187,14 @@ def test_a_hard_limit_is_told_at_once() -> None:
     run = ThreadRun(JOB)
     before = time.monotonic()
 
-    watch.begin(run, Limits(None, 30.0, 500))
+    watch.begin(run, TimeLimits(None, 30.0, 500))
 
     [seen] = told
     assert (seen["id"].token, seen["id"].limit_s, seen["id"].retry_ms) == ("token", 30.0, 500)
     assert before + 30 <= seen["id"].ends_at <= time.monotonic() + 30
     watch.end(run)
     assert watch.hard() == {}
-    Watch().begin(run, Limits(None, 30.0))  # without a supervisor
+    Watch().begin(run, TimeLimits(None, 30.0))  # without a supervisor
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_what_follows_a_hard_limit_is_known_before(
 ) -> None:
     limits = limits_in_the_worker(add.using(timeout=(None, 5), **options))
 
-    assert limits == Limits(None, 5.0, retry_ms)
+    assert limits == TimeLimits(None, 5.0, retry_ms)
 
 
 def test_a_backoff_of_the_site_is_not_asked_when_a_process_is_ended(redis_server: Store) -> None:

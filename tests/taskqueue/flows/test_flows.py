@@ -414,7 +414,7 @@ def test_an_argument_that_is_not_json_is_refused_with_its_task_and_place(redis_s
 
 
 def test_a_flow_over_two_connections_is_refused() -> None:
-    elsewhere: Task[Any, Any] = Task(func=add.func, name="elsewhere", options=add.options, connection="jobs")
+    elsewhere: Task[Any, Any, Any] = Task(func=add.func, name="elsewhere", options=add.options, connection="jobs")
     with pytest.raises(
         InvalidTask, match=r"add is sent over connection 'default' and elsewhere over 'jobs': the tasks"
     ):

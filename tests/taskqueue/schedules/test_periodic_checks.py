@@ -83,7 +83,10 @@ def test_a_queue_or_a_connection_that_does_not_exist_is_named(
     assert found() == [
         (
             "drc.E044",
-            "Schedule 'lost': Queue 'mial' is not in REDIS_COMPONENTS[\"TASKQUEUE\"][\"QUEUES\"]. Did you mean 'mail'?",
+            (
+                "Schedule 'lost': Queue 'mial' is not in REDIS_COMPONENTS[\"TASKQUEUE\"][\"QUEUES\"]."
+                " Declared queues: default, mail. Did you mean 'mail'?"
+            ),
         ),
         (
             "drc.E044",

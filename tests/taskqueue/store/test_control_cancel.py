@@ -64,7 +64,7 @@ def front(_: Store) -> TaskResult:
 
 
 def unregistered(_: Store) -> TaskResult:
-    stranger: Task[..., Any] = Task(func=note.func, name="nobody.knows", options=note.options)
+    stranger: Task[..., Any, Any] = Task(func=note.func, name="nobody.knows", options=note.options)
     result = stranger.enqueue("unregistered")
     work_off()
     return result
@@ -118,7 +118,7 @@ def test_cancelling_again_changes_nothing(store: Store) -> None:
 
 
 @pytest.mark.parametrize("task", [note, fail])
-def test_what_has_finished_cannot_be_cancelled_any_more(store: Store, task: Task[..., Any]) -> None:
+def test_what_has_finished_cannot_be_cancelled_any_more(store: Store, task: Task[..., Any, Any]) -> None:
     result = task.enqueue("done")
     work_off()
 

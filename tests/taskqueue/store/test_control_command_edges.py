@@ -40,7 +40,8 @@ def test_a_queue_that_the_site_has_not_declared_is_refused(redis_server: Store, 
     settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "TASKQUEUE": {"QUEUES": ["default", "mail"]}}
 
     assert refused("pause", "mial") == (
-        "Queue 'mial' is not in REDIS_COMPONENTS[\"TASKQUEUE\"][\"QUEUES\"]. Did you mean 'mail'?"
+        'Queue \'mial\' is not in REDIS_COMPONENTS["TASKQUEUE"]["QUEUES"].'
+        " Declared queues: default, mail. Did you mean 'mail'?"
     )
 
 
@@ -236,7 +237,7 @@ def test_the_command_is_found_in_a_process_of_its_own(redis_server: Store, child
 
 
 def test_a_task_of_any_name_is_listed(redis_server: Store) -> None:
-    stranger: Task[..., Any] = Task(func=note.func, name="\u202eevil\x1b[0m", options=note.options)
+    stranger: Task[..., Any, Any] = Task(func=note.func, name="\u202eevil\x1b[0m", options=note.options)
     stranger.enqueue(1)
 
     assert "\\u202eevil\\x1b[0m" in queues("tasks", "default", "ready")

@@ -31,7 +31,7 @@ def fail_many(count: int, queue: str = "default", **options: Any) -> list[TaskRe
 
 def park_many(count: int) -> list[TaskResult]:
     """So many tasks whose name nobody knows."""
-    stranger: Task[..., Any] = Task(func=note.func, name="nobody.knows", options=note.options)
+    stranger: Task[..., Any, Any] = Task(func=note.func, name="nobody.knows", options=note.options)
     results = stranger.enqueue_many([((number,), {}) for number in range(count)])
     work_off()
     return results

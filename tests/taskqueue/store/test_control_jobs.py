@@ -87,7 +87,7 @@ def test_failed_tasks_are_listed_by_time_with_their_last_error(store: Store) -> 
 
 
 def test_parked_tasks_are_listed_though_nobody_knows_their_name(store: Store) -> None:
-    stranger: Task[..., Any] = Task(func=note.func, name="nobody.knows", options=note.options)
+    stranger: Task[..., Any, Any] = Task(func=note.func, name="nobody.knows", options=note.options)
     sent = stranger.enqueue(5)
     work_off()
 

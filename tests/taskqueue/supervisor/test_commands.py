@@ -124,7 +124,10 @@ def test_with_verbosity_0_it_says_nothing_but_errors(redis_server: Store, childr
 MISTAKES = [
     (
         ["runworker", "mails"],
-        "Queue 'mails' is not in REDIS_COMPONENTS[\"TASKQUEUE\"][\"QUEUES\"]. Did you mean 'mail'?",
+        (
+            'Queue \'mails\' is not in REDIS_COMPONENTS["TASKQUEUE"]["QUEUES"].'
+            " Declared queues: default, mail. Did you mean 'mail'?"
+        ),
     ),
 ]
 

@@ -268,19 +268,20 @@ class Witness:
     args: list[Any]
     logs_failure: bool = False
 
-    def returned(self, value: Any) -> Any:
+    def convert(self, value: Any) -> Any:
         noted.append(("returned", threading.current_thread().name == "event-loop"))
         return ["kept", value]
 
-    def ended(self, outcome: str, exc: BaseException | None) -> None:
+    def on_finish(self, outcome: str, exc: BaseException | None) -> None:
         noted.append((outcome, threading.current_thread().name == "event-loop", sys.exc_info()[1] is exc))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class WitnessedTask(Task[Any, Any]):
+class WitnessedTask(Task[Any, Any, Any]):
     """A task whose runs have a witness."""
 
-    def begin(self, job: Job, args: list[Any], kwargs: dict[str, Any], travelled: dict[str, Any]) -> Any:
+    @staticmethod
+    def run_observer(task: Any, job: Job, args: list[Any], kwargs: dict[str, Any], options: dict[str, Any]) -> Any:
         return Witness(args)
 
 

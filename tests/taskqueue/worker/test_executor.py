@@ -26,12 +26,12 @@ class Watcher:
     heard: list[Any]
     logs_failure: bool = False
 
-    def returned(self, value: Any) -> Any:
+    def convert(self, value: Any) -> Any:
         if value == "unbearable":
             raise TypeError("it cannot be kept")
         return ["kept", value]
 
-    def ended(self, outcome: str, exc: BaseException | None) -> None:
+    def on_finish(self, outcome: str, exc: BaseException | None) -> None:
         self.heard.append((outcome, exc and repr(exc)))
         if "unbearable" in self.args:
             raise LookupError("the watcher itself")
@@ -41,11 +41,12 @@ heard: list[Any] = []
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class WatchedTask(Task[Any, Any]):
+class WatchedTask(Task[Any, Any, Any]):
     """A task whose runs are watched."""
 
-    def begin(self, job: Job, args: list[Any], kwargs: dict[str, Any], travelled: dict[str, Any]) -> Any:
-        heard.append((job.name, kwargs, travelled))
+    @staticmethod
+    def run_observer(task: Any, job: Job, args: list[Any], kwargs: dict[str, Any], options: dict[str, Any]) -> Any:
+        heard.append((job.name, kwargs, options))
         return Watcher(list(args), heard)
 
 

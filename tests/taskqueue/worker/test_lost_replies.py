@@ -11,6 +11,7 @@ from redis.exceptions import ConnectionError
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Call
 from django_redis_components.taskqueue import get_queue
+from django_redis_components.taskqueue.enqueue import prepare
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.store.messages import call_for
 from django_redis_components.taskqueue.store.scripts import FETCH
@@ -84,7 +85,7 @@ def test_an_async_task_that_is_sent_again_is_one_task(warm: Proxy, redis_server:
 
 
 def test_a_task_that_ran_meanwhile_is_not_sent_again(redis_server: Store) -> None:
-    result, message = add._prepared((2, 3), {})
+    result, message = prepare(add, (2, 3), {})
     call = call_for(message)
     first = connections.client().execute(call)
     work_off()

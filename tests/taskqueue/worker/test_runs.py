@@ -15,9 +15,9 @@ import pytest
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Command
 from django_redis_components.taskqueue import SoftTimeLimitExceeded, TaskCancelled
-from django_redis_components.taskqueue.run_observer import current_run
+from django_redis_components.taskqueue.logs import current_run
+from django_redis_components.taskqueue.options import TimeLimits
 from django_redis_components.taskqueue.store.job import Job
-from django_redis_components.taskqueue.time_limits import Limits
 from django_redis_components.taskqueue.worker import interruption as runs
 from django_redis_components.taskqueue.worker.interruption import CoroutineRun, Run, ThreadRun
 from tests.support import Store
@@ -271,7 +271,7 @@ class Watcher:
     def __init__(self) -> None:
         self.seen: list[Any] = []
 
-    def begin(self, run: Run, limits: Limits) -> None:
+    def begin(self, run: Run, limits: TimeLimits) -> None:
         self.seen.append(limits)
 
     def end(self, run: Run) -> None:
@@ -283,15 +283,15 @@ def test_runs_with_limits_are_watched_and_others_are_not() -> None:
 
     assert ThreadRun(JOB, watcher).call(count, [3], {}, None) == 3
     assert watcher.seen == []
-    assert ThreadRun(JOB, watcher).call(count, [3], {}, Limits(5.0, 9.0)) == 3
-    assert ThreadRun(JOB).call(count, [3], {}, Limits(5.0, 9.0)) == 3
+    assert ThreadRun(JOB, watcher).call(count, [3], {}, TimeLimits(5.0, 9.0)) == 3
+    assert ThreadRun(JOB).call(count, [3], {}, TimeLimits(5.0, 9.0)) == 3
     with pytest.raises(LookupError):
-        ThreadRun(JOB, watcher).call(_raise, [LookupError()], {}, Limits(None, 9.0))
+        ThreadRun(JOB, watcher).call(_raise, [LookupError()], {}, TimeLimits(None, 9.0))
 
-    assert watcher.seen == [Limits(5.0, 9.0), "end", Limits(None, 9.0), "end"]
+    assert watcher.seen == [TimeLimits(5.0, 9.0), "end", TimeLimits(None, 9.0), "end"]
 
 
-def on_loop(run: CoroutineRun, func: Any, limits: Limits | None = None) -> Any:
+def on_loop(run: CoroutineRun, func: Any, limits: TimeLimits | None = None) -> Any:
     return asyncio.run(run.call(func, [], {}, limits))
 
 
@@ -384,7 +384,7 @@ def test_the_soft_limit_of_a_coroutine_is_a_cancellation_and_then_an_error() -> 
             raise
 
     with pytest.raises(SoftTimeLimitExceeded):
-        on_loop(CoroutineRun(JOB, Watcher()), wait, Limits(0.01, None))
+        on_loop(CoroutineRun(JOB, Watcher()), wait, TimeLimits(0.01, None))
 
     assert seen == ["cancelled"]
 
@@ -395,7 +395,7 @@ def test_a_timeout_of_the_coroutine_s_own_is_its_own() -> None:
             await asyncio.sleep(30)
 
     with pytest.raises(TimeoutError) as raised:
-        on_loop(CoroutineRun(JOB, Watcher()), wait, Limits(20, None))
+        on_loop(CoroutineRun(JOB, Watcher()), wait, TimeLimits(20, None))
 
     assert type(raised.value) is TimeoutError
 
