@@ -1,7 +1,6 @@
-"""Days as bits: the day axis of a user's bitmap, and what is read off it. Nothing here knows Redis.
+"""Bitmaps of days: offsets of days and functions on bits, without Redis.
 
-Bit 0 of the bitmap, the highest of its first byte, is EPOCH. One year takes 46 bytes, and a streak
-crosses New Year like any other night.
+Bit 0 of a bitmap, the highest bit of its first byte, is EPOCH. A year takes 46 bytes; streaks may cross New Year.
 """
 
 from __future__ import annotations
@@ -9,14 +8,14 @@ from __future__ import annotations
 import calendar
 from datetime import date, timedelta
 
-#: The day of bit 0. Changing it would move every sign-in ever recorded.
+#: The day of bit 0. A change moves every recorded sign-in to another day.
 EPOCH = date(2020, 1, 1)
-#: The last day with a bit: a bitmap has at most 3,653 bytes, whatever date is asked for.
+#: The last day with a bit; it bounds a bitmap to 3,653 bytes.
 LAST_DAY = date(2099, 12, 31)
 
 
 def offset_of(day: date) -> int:
-    """The bit of a day.
+    """Return the offset of a day.
 
     Raises:
         ValueError: before EPOCH or after LAST_DAY.
@@ -27,12 +26,12 @@ def offset_of(day: date) -> int:
 
 
 def day_of(offset: int) -> date:
-    """The day of a bit."""
+    """Return the day of an offset."""
     return EPOCH + timedelta(days=offset)
 
 
 def window(start: date | None, end: date | None) -> tuple[int, int]:
-    """The first and the last bit of a range of days, cut to the axis; the last is the smaller one if none is left.
+    """Return the first and last offset of a range of days, clipped to the valid days; last < first if none is left.
 
     Raises:
         ValueError: `end` is before `start`.
@@ -44,31 +43,31 @@ def window(start: date | None, end: date | None) -> tuple[int, int]:
 
 
 def month_bits(year: int, month: int) -> tuple[int, int]:
-    """The first bit of a month and how many days it has.
+    """Return the first offset of a month and its number of days.
 
     Raises:
-        ValueError: no such month, or off the axis.
+        ValueError: not a month, or before EPOCH or after LAST_DAY.
     """
     first = offset_of(date(year, month, 1))
     return first, calendar.monthrange(year, month)[1]
 
 
 def text_of(bitmap: bytes | None) -> str:
-    """The bitmap as a text of "0" and "1", first day first."""
+    """Return the bitmap as text of "0" and "1", first day first."""
     return "".join(f"{byte:08b}" for byte in bitmap or b"")
 
 
 def days_set(bits: str) -> list[int]:
-    """The offsets that are set."""
+    """Return the offsets of set bits."""
     return [offset for offset, bit in enumerate(bits) if bit == "1"]
 
 
 def run_up_to(bits: str, offset: int) -> int:
-    """The length of the run of set bits that ends at `offset`."""
+    """Return the length of the run of set bits that ends at `offset`."""
     before = bits[: offset + 1].ljust(offset + 1, "0")
     return len(before) - len(before.rstrip("1"))
 
 
 def longest_run(bits: str) -> int:
-    """The length of the longest run of set bits."""
+    """Return the length of the longest run of set bits."""
     return max(map(len, bits.split("0")))

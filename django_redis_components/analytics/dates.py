@@ -1,7 +1,7 @@
 """Days: local dates, never seconds divided by 86,400.
 
-A day is the date in the time zone that is active, as ``timezone.localdate()`` has it: TIME_ZONE,
-unless the site activates another one for the request. A day of 23 or 25 hours is one day.
+A day is a date in the active time zone (``timezone.localdate()``): TIME_ZONE, unless the site activates another one for
+the request. A day of 23 or 25 hours is one day.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from datetime import date, datetime, timedelta
 
 from django.utils import timezone
 
-#: Days in one question about page views or visitors. 400 HyperLogLogs keep the server busy for about 7 ms.
+#: Maximum days of one query. Reading 400 HyperLogLogs blocks the server for about 7 ms.
 MAX_RANGE_DAYS = 400
 
 
 def local_date(at: date | None = None, what: str = "at") -> date:
-    """The day of a moment.
+    """Return the local date of a time.
 
     Args:
         at: a date (then that day), an aware datetime (its date in the active time zone), a naive
@@ -23,7 +23,7 @@ def local_date(at: date | None = None, what: str = "at") -> date:
         what: the argument's name, for the error.
 
     Raises:
-        TypeError: something else.
+        TypeError: another type.
     """
     if at is None:
         at = timezone.now()
@@ -35,20 +35,20 @@ def local_date(at: date | None = None, what: str = "at") -> date:
 
 
 def site_date() -> date:
-    """Today in TIME_ZONE, whatever time zone is active: the day of what the middleware counts.
+    """Return today's date in TIME_ZONE, regardless of the active time zone. The middleware counts on this day.
 
-    A visitor of a site that activates each user's own time zone is thus not counted on two days.
+    Otherwise a site that activates the time zone of each user would count a visitor on two days.
     """
     now = timezone.now()
     return timezone.localdate(now, timezone.get_default_timezone()) if timezone.is_aware(now) else now.date()
 
 
 def span(start: date, end: date | None) -> list[date]:
-    """The days from `start` to `end`, both included.
+    """Return the days from `start` to `end`, both included.
 
     Args:
         start: first day.
-        end: last day; None means the same.
+        end: last day; None: same as `start`.
 
     Raises:
         ValueError: `end` is before `start`, or the range has more than MAX_RANGE_DAYS.
@@ -59,12 +59,10 @@ def span(start: date, end: date | None) -> list[date]:
     if length < 1:
         raise ValueError(f"end={last} is before start={first}.")
     if length > MAX_RANGE_DAYS:
-        raise ValueError(
-            f"{first} to {last} are {length} days: expected at most {MAX_RANGE_DAYS}. Ask for a shorter range."
-        )
+        raise ValueError(f"{first} to {last} are {length} days: expected at most {MAX_RANGE_DAYS}.")
     return [first + timedelta(days=number) for number in range(length)]
 
 
 def stamp(day: date) -> str:
-    """The day in a key: ``20261231``."""
+    """Return the day as it appears in keys: ``20261231``."""
     return day.isoformat().replace("-", "")

@@ -1,13 +1,13 @@
-"""Who is one visitor: the signed-in user, a first-party cookie, or a hash that only today's salt makes.
+"""Identification of visitors: by user, by a first-party cookie, or by a hash with a daily salt.
 
 ==========  ===========================================================================================
-``user``    the primary key of the signed-in user; who is not signed in is no visitor
-``cookie``  a random id in a cookie of this site; lasts over days, and may need the visitor's consent
-``hash``    address and browser, hashed with a random salt of the day; nothing is stored with the visitor,
-            and nobody can be followed into the next day
+``user``    the primary key of the signed-in user; anonymous requests are not counted as visitors
+``cookie``  a random id in a cookie of this site; constant over days, may require the visitor's consent
+``hash``    address and browser, hashed with a random salt of the day; nothing is stored in the browser, and
+            visitors cannot be tracked across days
 ==========  ===========================================================================================
 
-Who sends ``Sec-GPC: 1`` or ``DNT: 1`` is not identified at all.
+Requests with ``Sec-GPC: 1`` or ``DNT: 1`` are not identified.
 """
 
 from __future__ import annotations
@@ -34,37 +34,43 @@ if TYPE_CHECKING:
 
 #: The cookie of the policy ``cookie``.
 COOKIE = "drc_visitor"
-#: Seconds that the cookie lives; browsers allow no more than 400 days.
+#: Maximum age of the cookie in seconds; browsers allow at most 400 days.
 COOKIE_AGE_S = 400 * 86_400
-#: Milliseconds that a day's salt lives: the day, and one more for processes whose clock is late.
+#: TTL of a day's salt in milliseconds: the day, and another one for processes whose clock is behind.
 SALT_MS = 2 * 86_400 * 1_000
 
-#: Seconds for which a process keeps a salt. Until then it goes on with one that Redis lost or the site deleted.
-KEEP_S = 60.0
+#: Seconds for which a process caches a salt, even if Redis lost it or the site deleted it.
+CACHE_S = 60.0
 
 _COOKIE_VALUE = re.compile(r"[0-9a-f]{32}")
-#: Salts that this process knows: (connection, key) to (when it is asked for again, salt).
+#: Cached salts: (connection, key) to (expiry, salt).
 _salts: dict[tuple[str, str], tuple[float, bytes]] = {}
 
-conf.on_change(_salts.clear)
-os.register_at_fork(after_in_child=_salts.clear)  # the child has no thread that forgets them
+
+def clear_salts() -> None:
+    """Remove all cached salts."""
+    _salts.clear()
 
 
-def refuses(request: HttpRequest) -> bool:
-    """Whether the visitor asks not to be identified."""
+conf.on_change(clear_salts)
+os.register_at_fork(after_in_child=clear_salts)  # the child has no timers that remove them
+
+
+def opts_out(request: HttpRequest) -> bool:
+    """Return whether the visitor opts out of identification."""
     return "1" in (request.headers.get("Sec-GPC"), request.headers.get("DNT"))
 
 
 def user_visitor(pk: object) -> bytes | None:
-    """The id of a signed-in user; None for somebody who is not."""
+    """Return the id of a signed-in user, or None."""
     return None if pk is None else f"u:{pk}".encode()
 
 
 def cookie_visitor(request: HttpRequest, response: HttpResponseBase) -> bytes:
-    """The id in the visitor's cookie; a visitor without one gets it with this response."""
-    given = request.COOKIES.get(COOKIE, "")
-    if _COOKIE_VALUE.fullmatch(given):
-        return given.encode()
+    """Return the id in the visitor's cookie; without one, set the cookie in this response."""
+    cookie = request.COOKIES.get(COOKIE, "")
+    if _COOKIE_VALUE.fullmatch(cookie):
+        return cookie.encode()
     fresh = secrets.token_hex(16)
     response.set_cookie(
         COOKIE,
@@ -80,7 +86,7 @@ def cookie_visitor(request: HttpRequest, response: HttpResponseBase) -> bytes:
 
 
 def hash_visitor(request: HttpRequest, site: str, using: str, day: date) -> Flow[bytes]:
-    """The hash of address and browser under the day's salt."""
+    """Return the hash of address and browser with the day's salt."""
     salt = yield from day_salt(site, using, day)
     address = client_address(request, conf.settings().analytics.trusted_proxies)
     text = "\0".join((site, address, request.headers.get("User-Agent", "")))
@@ -88,28 +94,28 @@ def hash_visitor(request: HttpRequest, site: str, using: str, day: date) -> Flow
 
 
 def day_salt(site: str, using: str, day: date) -> Flow[bytes]:
-    """The salt of a day, made by whoever asks first; a process asks once in KEEP_S.
+    """Return the salt of a day; the first process generates it. A process reads it once in CACHE_S.
 
-    It is random and gone after two days from Redis, and after KEEP_S from this process, also from an idle one: then
-    nobody can tell any more which address made a hash.
+    It is random, and deleted from Redis after two days and from each process (idle ones included) after CACHE_S. After
+    that, a hash cannot be traced back to an address.
     """
     key = keys.key("analytics", site, "salt", stamp(day))
-    known = _salts.get((using, key))
-    if known is not None and time.monotonic() < known[0]:
-        return known[1]
+    cached = _salts.get((using, key))
+    if cached is not None and time.monotonic() < cached[0]:
+        return cached[1]
     fresh = secrets.token_hex(16).encode()
     found: bytes | None = yield Command("SET", key, fresh, "NX", "GET", "PX", SALT_MS, retry=True)
     salt = found or fresh
-    _keep(using, key, salt)
+    _cache(using, key, salt)
     return salt
 
 
-def _keep(using: str, key: str, salt: bytes) -> None:
-    """Keep a salt until a thread forgets it: an idle process runs nothing else that could."""
-    timer = threading.Timer(KEEP_S, _salts.pop, ((using, key), None))
-    timer.daemon, timer.name = True, "forget-salt"
-    _salts[using, key] = time.monotonic() + KEEP_S, salt
+def _cache(using: str, key: str, salt: bytes) -> None:
+    """Cache a salt until a timer removes it; in an idle process nothing else would."""
+    timer = threading.Timer(CACHE_S, _salts.pop, ((using, key), None))
+    timer.daemon, timer.name = True, "remove-salt"
+    _salts[using, key] = time.monotonic() + CACHE_S, salt
     try:
         timer.start()
-    except RuntimeError:  # there may be no more threads, so it is asked for each time
+    except RuntimeError:  # no thread available: do not cache
         _salts.pop((using, key), None)

@@ -11,9 +11,9 @@ from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 
 from django_redis_components.analytics import identity
 from django_redis_components.analytics.dates import site_date
-from django_redis_components.analytics.pageviews import PageViews
-from django_redis_components.analytics.safeguard import GUARD
-from django_redis_components.analytics.visitors import UniqueVisitors
+from django_redis_components.analytics.pageviews import PageViews, hit_call
+from django_redis_components.analytics.safeguard import SAFEGUARD
+from django_redis_components.analytics.visitors import UniqueVisitors, add_call
 from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Batch, Call, Flow, arun, run
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 #: Content types of a page.
 PAGES = ("text/html", "application/xhtml+xml")
-#: Headers by which a browser says that it loads a page which nobody has asked to see yet.
+#: Headers that browsers send with prefetch requests.
 PREFETCH_HEADERS = ("Sec-Purpose", "Purpose", "X-Moz")
 
 
 class AnalyticsMiddleware:
-    """Counts each page that a visitor sees, and the visitor, in one round trip to Redis.
+    """Count page views and visitors, in one round trip to Redis.
 
-    A page is a GET that was answered with HTML and a status of 200 to 299. Not counted are prefetches,
-    crawlers (``IGNORE_AGENTS``) and ``EXCLUDE_PATHS``. The page's name is its path.
+    A page view is a GET request with an HTML response and a status of 200 to 299. Prefetches, crawlers
+    (``IGNORE_AGENTS``) and ``EXCLUDE_PATHS`` are not counted. The name of a page is its path.
 
-    It stands below the session and authentication middlewares. It never breaks a page: whatever
-    fails in counting is logged once a minute, wrong settings too, and after an error of Redis nothing is
-    counted for five seconds, so that not each page waits for a timeout. A slow Redis keeps a page waiting
-    for ``TIMEOUT`` (0.25 seconds) at most, and slow answers take at most a tenth of the time.
+    List it below the session and authentication middlewares. It never fails a request: errors of counting, invalid
+    settings included, are logged once a minute. After an error of Redis nothing is counted for five seconds, so that
+    requests do not wait for its timeout. A slow Redis delays a response by at most ``TIMEOUT`` (0.25 seconds), and slow
+    replies take at most a tenth of the time.
     """
 
     sync_capable = True
@@ -52,8 +52,8 @@ class AnalyticsMiddleware:
         if self._is_async:
             return self._acall(request)
         response = cast("HttpResponseBase", self.get_response(request))
-        if GUARD.wants("page views", partial(is_page_view, request, response)):
-            with GUARD.attempt("page views"):
+        if SAFEGUARD.should_count("page views", partial(is_page_view, request, response)):
+            with SAFEGUARD.suppress_errors("page views"):
                 pk = request.user.pk if _by_user(request) else None
                 analytics = conf.settings().analytics
                 client = connections.client_with_timeout(analytics.using, analytics.timeout_s, retries=0)
@@ -62,18 +62,18 @@ class AnalyticsMiddleware:
 
     async def _acall(self, request: HttpRequest) -> HttpResponseBase:
         response = cast("HttpResponseBase", await self.get_response(request))
-        if GUARD.wants("page views", partial(is_page_view, request, response)):
-            with GUARD.attempt("page views"):
+        if SAFEGUARD.should_count("page views", partial(is_page_view, request, response)):
+            with SAFEGUARD.suppress_errors("page views"):
                 pk = (await request.auser()).pk if _by_user(request) else None
                 analytics = conf.settings().analytics
                 client = connections.aclient_with_timeout(analytics.using, analytics.timeout_s, retries=0)
-                async with asyncio.timeout(analytics.timeout_s):  # also for the wait until a connection is free
+                async with asyncio.timeout(analytics.timeout_s):  # includes the wait for a free connection
                     await arun(client, _count(request, response, pk))
         return response
 
 
 def is_page_view(request: HttpRequest, response: HttpResponseBase) -> bool:
-    """Whether somebody was shown a page."""
+    """Return whether the response is a page that a visitor sees."""
     if request.method != "GET" or not 200 <= response.status_code < 300:
         return False
     if response.headers.get("Content-Type", "").partition(";")[0].strip().lower() not in PAGES:
@@ -88,17 +88,17 @@ def is_page_view(request: HttpRequest, response: HttpResponseBase) -> bool:
 
 
 def _by_user(request: HttpRequest) -> bool:
-    """Whether the visitor is the user. Otherwise the session is not read, and the page stays cacheable."""
+    """Return whether users identify visitors. Otherwise the session is not read, and the page stays cacheable."""
     return conf.settings().analytics.visitor_identity == "user" and hasattr(request, "user")
 
 
 def _count(request: HttpRequest, response: HttpResponseBase, pk: object) -> Flow[None]:
-    """Count the view and its visitor, in one round trip."""
+    """Count a view and its visitor in one round trip."""
     analytics = conf.settings().analytics
     day = site_date()
-    requests: list[Call] = [PageViews(analytics.site).hit_call(request.path, day)]
+    requests: list[Call] = [hit_call(PageViews(analytics.site), request.path, day)]
     visitor = None
-    if not identity.refuses(request):
+    if not identity.opts_out(request):
         if analytics.visitor_identity == "user":
             visitor = identity.user_visitor(pk)
         elif analytics.visitor_identity == "cookie":
@@ -106,5 +106,5 @@ def _count(request: HttpRequest, response: HttpResponseBase, pk: object) -> Flow
         else:
             visitor = yield from identity.hash_visitor(request, analytics.site, analytics.using, day)
     if visitor is not None:
-        requests.append(UniqueVisitors(analytics.site).add_call([visitor], day))
+        requests.append(add_call(UniqueVisitors(analytics.site), [visitor], day))
     yield Batch(requests)

@@ -1,4 +1,4 @@
-"""Counting beside a page or a login: it may fail or be slow, and nobody who waits for the page notices."""
+"""The safeguard of counting: its errors never fail a request or a login, and its delays are bounded."""
 
 from __future__ import annotations
 
@@ -16,65 +16,62 @@ from django_redis_components.core.exceptions import ConfigurationError, Interrup
 
 logger = logging.getLogger("django_redis_components.analytics")
 
-#: Seconds for which nothing is counted after Redis failed, so that not every page waits for its timeout.
+#: Seconds for which nothing is counted after an error of Redis, so that requests do not wait for its timeout.
 PAUSE_S = 5.0
-#: Seconds between two lines in the log.
+#: Minimum seconds between two log lines.
 LOG_EVERY_S = 60.0
-#: Seconds that counting waits for a Cluster slot that is being moved.
-SLOT_WAIT_S = 1.0
+#: Seconds that counting waits for a migrating Cluster slot.
+SLOT_MIGRATION_WAIT_S = 1.0
 
 
-class Guard:
-    """Lets one try reach a Redis that has failed, while the other requests go on without counting.
-
-    A Redis that answers slowly is asked less often: see `core.breaker`.
-    """
+class Safeguard:
+    """Suppress errors of counting and pause it while Redis is unavailable or slow (see `core.circuit_breaker`)."""
 
     def __init__(self) -> None:
         self._breaker = CircuitBreaker()
 
     def reset(self) -> None:
-        """Forget failures: the settings may point elsewhere now."""
+        """Forget failures, after a change of settings."""
         self._breaker.reset()
 
-    def open(self) -> bool:
-        """Whether to try. After a failure, one caller is let through every PAUSE_S."""
+    def allows_attempt(self) -> bool:
+        """Return whether to send a request. After a failure, one caller may try every PAUSE_S seconds."""
         return self._breaker.allows_request(PAUSE_S)
 
-    def wants(self, what: str, condition: Callable[[], bool]) -> bool:
-        """Whether something is to be counted, and may be tried now.
+    def should_count(self, what: str, condition: Callable[[], bool]) -> bool:
+        """Return whether to count, by a condition and the state of Redis.
 
         Args:
-            what: what would be counted, for the log.
-            condition: whether it counts, by the settings; False if it fails, which is logged.
+            what: the counted things, for the log.
+            condition: whether the settings enable it. An exception is logged and means False.
         """
         try:
-            return condition() and self.open()
+            return condition() and self.allows_attempt()
         except Interruption:
             raise
-        except Exception as exc:  # noqa: BLE001 - as in `attempt`
+        except Exception as exc:  # noqa: BLE001 - see `suppress_errors`
             self._log(what, exc)
             return False
 
     @contextmanager
-    def attempt(self, what: str) -> Iterator[None]:
-        """Around the try: whatever fails in it is logged, at most once a minute, and goes no further.
+    def suppress_errors(self, what: str) -> Iterator[None]:
+        """Log and suppress errors of the block, with at most one line a minute.
 
         Args:
-            what: what is not counted now ("page views"), for the log.
+            what: the counted things ("page views"), for the log.
         """
-        begun = time.monotonic()
+        started_at = time.monotonic()
         try:
-            with slot_wait_limit(SLOT_WAIT_S):
+            with slot_wait_limit(SLOT_MIGRATION_WAIT_S):
                 yield
         except Interruption:
             raise
-        except Exception as exc:  # noqa: BLE001 - a page and a login matter more than their count
+        except Exception as exc:  # noqa: BLE001 - counting must not fail a request
             if isinstance(exc, RedisError | UnsupportedServer | TimeoutError):
                 self._breaker.record_failure(PAUSE_S)
             self._log(what, exc)
         else:
-            self._breaker.record_success(time.monotonic() - begun)
+            self._breaker.record_success(time.monotonic() - started_at)
             if self._breaker.retry_after_s() and self._breaker.should_log(LOG_EVERY_S):
                 logger.warning("Redis is slow, some %s are not counted.", what)
 
@@ -82,15 +79,15 @@ class Guard:
         if not self._breaker.should_log(LOG_EVERY_S):
             return
         if isinstance(error, RedisError | UnsupportedServer):
-            logger.warning("Redis is away, %s are not counted: %s", what, error)
+            logger.warning("Redis is unavailable, %s are not counted: %s", what, error)
         elif isinstance(error, TimeoutError):
             logger.warning("Redis did not answer in time, %s are not counted.", what)
         elif isinstance(error, ConfigurationError):
-            logger.error("The settings are wrong, %s are not counted: %s", what, error)
+            logger.error("Invalid settings, %s are not counted: %s", what, error)
         else:
-            logger.error("An error kept %s from being counted.", what, exc_info=error)
+            logger.error("Cannot count %s.", what, exc_info=error)
 
 
-#: The guard of this process: all that counts by itself meets the same Redis.
-GUARD = Guard()
-conf.on_change(GUARD.reset)
+#: The safeguard of this process: the middleware and the receiver share its state.
+SAFEGUARD = Safeguard()
+conf.on_change(SAFEGUARD.reset)

@@ -1,4 +1,4 @@
-"""The room's scripts. The keys of one call share the hash tag of the site or name."""
+"""The scripts of analytics. The keys of one call share the hash tag of the counter's name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sign-ins: on which days a user came, streaks, and how many users came on a day."""
+"""Sign-ins: the days on which users signed in, streaks, and users per day."""
 
 from __future__ import annotations
 
@@ -6,56 +6,55 @@ import secrets
 from datetime import date
 
 from django_redis_components.analytics import bits
-from django_redis_components.analytics.base import Named
+from django_redis_components.analytics.counter import Counter
 from django_redis_components.analytics.dates import local_date, span, stamp
 from django_redis_components.analytics.scripts import FORGET, SIGN_IN
 from django_redis_components.core import conf
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
 
-#: Milliseconds for which a repeated `sign_in` gets the answer that was lost. Retries end after about SOCKET_TIMEOUT.
+#: Milliseconds for which a repeated `sign_in` returns the lost result. Retries end after about SOCKET_TIMEOUT.
 CLAIM_MS = 60_000
-#: How often `forget` reads again when the user signs in meanwhile.
-FORGET_TRIES = 5
-#: Keys deleted by one command.
+#: Attempts of `forget` while the user signs in concurrently.
+FORGET_ATTEMPTS = 5
+#: Maximum keys deleted by one command.
 CHUNK = 500
 
 
-class SignIns(Named):
+class SignIns(Counter):
     """The days on which users signed in: one bitmap for each user, and one for each day.
 
-    Both are written by one script. They have no TTL: `forget` deletes a user, `prune` old days.
+    One script writes both. They have no TTL: `forget` deletes a user, `prune` deletes old days.
 
     Args:
-        name: of what is signed in to; also the Cluster slot of all its keys.
-        using: alias of the connection.
+        name: the name of the site; all its keys share a Cluster slot.
+        using: connection alias.
     """
 
-    def sign_in(self, user_id: int, day: date | None = None) -> bool:
+    def sign_in(self, user_id: int, at: date | None = None) -> bool:
         """Record a sign-in.
 
-        Safe to repeat. If the reply is lost, the call is sent again with its own token and still
-        returns True when it was the first. Only when it fails with an error is the answer lost: the
-        sign-in may be recorded, and the next call then returns False. What must be given exactly once
-        (a reward) needs a record of its own.
+        Idempotent: after a lost reply the call is repeated with its token and still returns True if it was the
+        first. If it raises, the sign-in may be recorded, and the next call then returns False. Something that must be
+        granted exactly once (a reward) needs its own record.
 
         Args:
             user_id: a whole number from 0 to ``MAX_USER_ID``; it is the user's bit in the day's bitmap.
-            day: the day, or a moment in it; today if None.
+            at: a day or a time; now if None.
 
         Returns:
             True if this was the user's first sign-in of that day.
 
         Raises:
-            ValueError: the id or the day has no bit.
+            ValueError: the id or the day is out of range.
         """
-        return self._run(self._sign_in(user_id, day))
+        return self._run(self._sign_in(user_id, at))
 
-    async def asign_in(self, user_id: int, day: date | None = None) -> bool:
+    async def asign_in(self, user_id: int, at: date | None = None) -> bool:
         """See `sign_in`."""
-        return await self._arun(self._sign_in(user_id, day))
+        return await self._arun(self._sign_in(user_id, at))
 
     def signed_in(self, user_id: int, day: date | None = None) -> bool:
-        """Whether the user signed in on a day; today if None."""
+        """Return whether the user signed in on a day; today if None."""
         return self._run(self._signed_in(user_id, day))
 
     async def asigned_in(self, user_id: int, day: date | None = None) -> bool:
@@ -63,7 +62,7 @@ class SignIns(Named):
         return await self._arun(self._signed_in(user_id, day))
 
     def month(self, user_id: int, year: int, month: int) -> list[bool]:
-        """Whether the user signed in, for each day of a month: ``[0]`` is the first."""
+        """Return for each day of a month whether the user signed in; ``[0]`` is the first."""
         return self._run(self._month(user_id, year, month))
 
     async def amonth(self, user_id: int, year: int, month: int) -> list[bool]:
@@ -71,7 +70,7 @@ class SignIns(Named):
         return await self._arun(self._month(user_id, year, month))
 
     def count(self, user_id: int, start: date | None = None, end: date | None = None) -> int:
-        """On how many days from `start` to `end`, both included, the user signed in; None leaves a side open."""
+        """Return the number of days with a sign-in from `start` to `end`, both included; None is unbounded."""
         return self._run(self._count(user_id, start, end))
 
     async def acount(self, user_id: int, start: date | None = None, end: date | None = None) -> int:
@@ -79,7 +78,7 @@ class SignIns(Named):
         return await self._arun(self._count(user_id, start, end))
 
     def first(self, user_id: int) -> date | None:
-        """The user's first day, or None."""
+        """Return the first day on which the user signed in, or None."""
         return self._run(self._first(user_id))
 
     async def afirst(self, user_id: int) -> date | None:
@@ -87,7 +86,7 @@ class SignIns(Named):
         return await self._arun(self._first(user_id))
 
     def last(self, user_id: int) -> date | None:
-        """The user's last day, or None."""
+        """Return the last day on which the user signed in, or None."""
         return self._run(self._last(user_id))
 
     async def alast(self, user_id: int) -> date | None:
@@ -95,9 +94,9 @@ class SignIns(Named):
         return await self._arun(self._last(user_id))
 
     def streak(self, user_id: int, day: date | None = None) -> int:
-        """How many days in a row the user has signed in, up to `day` (today if None).
+        """Return the number of consecutive days with a sign-in up to `day` (today if None).
 
-        A day without a sign-in yet does not end the streak: it then counts up to the day before.
+        If there is no sign-in on `day` yet, the streak ends on the day before.
         """
         return self._run(self._streak(user_id, day))
 
@@ -106,7 +105,7 @@ class SignIns(Named):
         return await self._arun(self._streak(user_id, day))
 
     def longest_streak(self, user_id: int) -> int:
-        """The most days in a row on which the user ever signed in."""
+        """Return the maximum number of consecutive days with a sign-in."""
         return self._run(self._longest_streak(user_id))
 
     async def alongest_streak(self, user_id: int) -> int:
@@ -114,7 +113,7 @@ class SignIns(Named):
         return await self._arun(self._longest_streak(user_id))
 
     def total(self, day: date | None = None) -> int:
-        """How many users signed in on a day; today if None."""
+        """Return the number of users that signed in on a day; today if None."""
         return self._run(self._total(day))
 
     async def atotal(self, day: date | None = None) -> int:
@@ -122,7 +121,7 @@ class SignIns(Named):
         return await self._arun(self._total(day))
 
     def series(self, start: date, end: date | None = None) -> dict[date, int]:
-        """How many users signed in on each day from `start` to `end`, in order; at most 400 days."""
+        """Return the number of users for each day from `start` to `end`, in order; at most 400 days."""
         return self._run(self._series(start, end))
 
     async def aseries(self, start: date, end: date | None = None) -> dict[date, int]:
@@ -130,7 +129,7 @@ class SignIns(Named):
         return await self._arun(self._series(start, end))
 
     def forget(self, user_id: int) -> bool:
-        """Delete all sign-ins of a user, also from the totals of the days. False if there were none."""
+        """Delete all sign-ins of a user, also from the totals of the days. Return whether there were any."""
         return self._run(self._forget(user_id))
 
     async def aforget(self, user_id: int) -> bool:
@@ -138,30 +137,22 @@ class SignIns(Named):
         return await self._arun(self._forget(user_id))
 
     def prune(self, before: date) -> int:
-        """Delete the totals of the days before a day and return how many; the users' own days stay."""
+        """Delete the totals of days before `before` and return their number; the bitmaps of users are kept."""
         return self._run(self._prune(before))
 
     async def aprune(self, before: date) -> int:
         """See `prune`."""
         return await self._arun(self._prune(before))
 
-    def sign_in_flow(self, user_id: int, day: date | None = None) -> Flow[bool]:
-        """What `sign_in` does, for one who has a client of its own."""
-        return self._sign_in(user_id, day)
-
-    def series_flow(self, start: date, end: date | None = None) -> Flow[dict[date, int]]:
-        """What `series` does, for one who drives several flows at once."""
-        return self._series(start, end)
-
-    def _sign_in(self, user_id: int, day: date | None) -> Flow[bool]:
-        when = local_date(day, "day")
+    def _sign_in(self, user_id: int, at: date | None) -> Flow[bool]:
+        day = local_date(at)
         user = self._user(user_id)
         reply: int = yield SIGN_IN(
             user=user,
-            day=self._day(when),
-            claim=self._key("si", "c", str(user_id), stamp(when)),
+            day=self._day(day),
+            claim=self._key("si", "c", str(user_id), stamp(day)),
             id=user_id,
-            offset=bits.offset_of(when),
+            offset=bits.offset_of(day),
             token=secrets.token_hex(8),
             claim_ms=CLAIM_MS,
         )
@@ -215,15 +206,15 @@ class SignIns(Named):
     def _forget(self, user_id: int) -> Flow[bool]:
         user = self._user(user_id)
         found = False
-        for _ in range(FORGET_TRIES):
+        for _ in range(FORGET_ATTEMPTS):
             seen: bytes | None = yield Read("GET", user)
             if seen is None:
-                return found  # True if the reply of the deletion was lost
+                return found  # True if the reply to the deletion was lost
             found = True
             days = [self._day(bits.day_of(offset)) for offset in bits.days_set(bits.text_of(seen))]
             if (yield FORGET(user=user, days=days, id=user_id, seen=seen)):
                 return True
-        raise RuntimeError(f"{self!r}: user {user_id} signed in on {FORGET_TRIES} days while being forgotten.")
+        raise RuntimeError(f"{self!r}: user {user_id} signed in {FORGET_ATTEMPTS} times during forget().")
 
     def _prune(self, before: date) -> Flow[int]:
         count = max(0, (min(local_date(before, "before"), bits.LAST_DAY) - bits.EPOCH).days)
@@ -236,14 +227,24 @@ class SignIns(Named):
         return bits.text_of((yield Read("GET", self._user(user_id))))
 
     def _user(self, user_id: int) -> str:
-        return self._key("si", "u", str(_checked(user_id)))
+        return self._key("si", "u", str(_check_user_id(user_id)))
 
     def _day(self, day: date) -> str:
         return self._key("si", "d", stamp(day))
 
 
-def _checked(user_id: int) -> int:
-    """The id if it may be a bit's offset."""
+def sign_in_flow(sign_ins: SignIns, user_id: int) -> Flow[bool]:
+    """Return the flow of `SignIns.sign_in`, to run it on another client."""
+    return sign_ins._sign_in(user_id, None)
+
+
+def series_flow(sign_ins: SignIns, start: date, end: date | None = None) -> Flow[dict[date, int]]:
+    """Return the flow of `SignIns.series`, to run it with others."""
+    return sign_ins._series(start, end)
+
+
+def _check_user_id(user_id: int) -> int:
+    """Return the id if it is in range."""
     if isinstance(user_id, bool) or not isinstance(user_id, int):
         raise TypeError(f"user_id={user_id!r}: expected a whole number, got {type(user_id).__name__}.")
     limit = conf.settings().analytics.max_user_id

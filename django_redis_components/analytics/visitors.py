@@ -1,4 +1,4 @@
-"""Unique visitors: how many different ones, by day and over ranges, in 12 KB a day at most."""
+"""Unique visitors by day and over ranges, in at most 12 KB a day."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import date
 from uuid import UUID
 
-from django_redis_components.analytics.base import Named, ttl_ms
+from django_redis_components.analytics.counter import Counter, ttl_ms
 from django_redis_components.analytics.dates import local_date, span, stamp
 from django_redis_components.analytics.estimate import Estimate
 from django_redis_components.analytics.scripts import MERGE, UNION, VISIT
@@ -16,25 +16,24 @@ from django_redis_components.core.protocol import Batch, Call, Flow, Read
 #: What identifies a visitor. An int and its decimal text are the same visitor.
 VisitorId = str | bytes | int | UUID
 
-#: Ids in one call of the script; Lua's stack ends at 8,000.
+#: Maximum ids of one script call; Lua's stack allows 8,000.
 CHUNK = 1_000
-#: Most names in one `merged`, which moves up to 12 KB for each.
+#: Maximum names of one `merged`, which transfers up to 12 KB for each.
 MAX_NAMES = 50
-#: How many days a visitor keeps the same id under each policy of the middleware; None: longer than any range.
+#: Days for which each policy of the middleware keeps a visitor's id; None: any range.
 IDENTITY_DAYS = {"user": None, "cookie": None, "hash": 1}
 
 
-class UniqueVisitors(Named):
-    """Visitors, each counted once a day: a HyperLogLog for each day, which keeps no ids.
+class UniqueVisitors(Counter):
+    """Visitors, each counted once a day, in a HyperLogLog per day. Ids are not stored.
 
-    Adding is safe to repeat, so a lost reply is answered by sending it again.
+    Adding is idempotent and repeated after a lost reply.
 
     Args:
-        name: of a site, a page, a campaign; also the Cluster slot of all its days.
-        identity_days: for how many days a visitor keeps the same id. Over a longer range the number is
-            the sum of daily visitors, and says so (`Estimate.exact_range`). None: as long as any
-            range; for the site that the middleware counts, what its policy gives.
-        using: alias of the connection.
+        name: the name of a site, page or campaign; its days share a Cluster slot.
+        identity_days: days for which a visitor keeps the same id. Over a longer range the number is the sum of daily
+            visitors (see `Estimate.exact_range`). None: any range; for the site of the middleware, its policy.
+        using: connection alias.
     """
 
     def __init__(self, name: str, *, identity_days: int | None = None, using: str = "default") -> None:
@@ -47,8 +46,8 @@ class UniqueVisitors(Named):
         """Count visitors on a day.
 
         Args:
-            ids: what identifies each of them.
-            at: the day, or a moment in it; now if None.
+            ids: one id per visitor.
+            at: a day or a time; now if None.
 
         Raises:
             TypeError: an id is not a str, bytes, int or UUID.
@@ -60,7 +59,7 @@ class UniqueVisitors(Named):
         await self._arun(self._add(ids, at))
 
     def count(self, start: date, end: date | None = None) -> Estimate:
-        """How many different visitors there were from `start` to `end`, both included.
+        """Return the number of unique visitors from `start` to `end`, both included.
 
         Args:
             start: first day.
@@ -76,7 +75,7 @@ class UniqueVisitors(Named):
         return await self._arun(self._count(start, end))
 
     def series(self, start: date, end: date | None = None) -> dict[date, Estimate]:
-        """The visitors of each day from `start` to `end`, in order. Their sum is not the visitors of the range."""
+        """Return the visitors of each day from `start` to `end`, in order. Their sum is not that of the range."""
         return self._run(self._series(start, end))
 
     async def aseries(self, start: date, end: date | None = None) -> dict[date, Estimate]:
@@ -84,12 +83,12 @@ class UniqueVisitors(Named):
         return await self._arun(self._series(start, end))
 
     def merged(self, names: Iterable[str], start: date, end: date | None = None) -> Estimate:
-        """The visitors of this and of the other names together, each counted once.
+        """Return the number of unique visitors of this and other names, each counted once.
 
-        Two round trips, also where the names have different Cluster slots.
+        Two round trips; the names may be in different Cluster slots.
 
         Args:
-            names: the others, at most 50.
+            names: the other names, at most 50.
             start: first day.
             end: last day; the same as `start` if None.
 
@@ -102,27 +101,18 @@ class UniqueVisitors(Named):
         """See `merged`."""
         return await self._arun(self._merged(names, start, end))
 
-    def add_call(self, ids: list[bytes], at: date | None = None) -> Call:
-        """The request that `add` sends for up to 1,000 checked ids, for a batch with others."""
+    def _add_call(self, ids: list[bytes], at: date | None) -> Call:
         return VISIT(day=self._day(local_date(at)), ttl_ms=ttl_ms(), ids=ids)
 
-    def count_flow(self, start: date, end: date | None = None) -> Flow[Estimate]:
-        """What `count` does, for one who drives several flows at once."""
-        return self._count(start, end)
-
-    def series_flow(self, start: date, end: date | None = None) -> Flow[dict[date, Estimate]]:
-        """What `series` does, for one who drives several flows at once."""
-        return self._series(start, end)
-
     def _add(self, ids: tuple[VisitorId, ...], at: date | None) -> Flow[None]:
-        checked = [_checked(each) for each in ids]
-        chunks = [checked[first : first + CHUNK] for first in range(0, len(checked), CHUNK)]
+        encoded = [_encode_id(each) for each in ids]
+        chunks = [encoded[first : first + CHUNK] for first in range(0, len(encoded), CHUNK)]
         if chunks:
-            yield Batch([self.add_call(chunk, at) for chunk in chunks])
+            yield Batch([self._add_call(chunk, at) for chunk in chunks])
 
     def _count(self, start: date, end: date | None) -> Flow[Estimate]:
         days = span(start, end)
-        if self._lives(len(days)):
+        if self._has_constant_ids(len(days)):
             return Estimate((yield Read("PFCOUNT", *map(self._day, days))))
         counts = yield from self._series(start, end)
         return Estimate(sum(counts.values()), exact_range=False)
@@ -135,7 +125,7 @@ class UniqueVisitors(Named):
     def _merged(self, names: Iterable[str], start: date, end: date | None) -> Flow[Estimate]:
         parts = [self, *self._others(names)]
         days = span(start, end)
-        whole = all(part._lives(len(days)) for part in parts)
+        whole = all(part._has_constant_ids(len(days)) for part in parts)
         total = 0
         for group in [days] if whole else [[day] for day in days]:
             sketches = yield Batch([part._merge_call(group) for part in parts])
@@ -153,8 +143,8 @@ class UniqueVisitors(Named):
             raise ValueError(f"{len(others)} names: expected at most {MAX_NAMES}.")
         return others
 
-    def _lives(self, days: int) -> bool:
-        """Whether a visitor keeps the same id for so many days."""
+    def _has_constant_ids(self, days: int) -> bool:
+        """Return whether a visitor keeps the same id for this number of days."""
         lifetime = self._identity_days
         analytics = conf.settings().analytics
         if lifetime is None and self.name == analytics.site:
@@ -165,7 +155,22 @@ class UniqueVisitors(Named):
         return self._key("uv", stamp(day))
 
 
-def _checked(visitor: VisitorId) -> bytes:
+def add_call(visitors: UniqueVisitors, ids: list[bytes], at: date | None = None) -> Call:
+    """Return the call that `UniqueVisitors.add` sends for up to 1,000 ids, to batch it with others."""
+    return visitors._add_call(ids, at)
+
+
+def count_flow(visitors: UniqueVisitors, start: date, end: date | None = None) -> Flow[Estimate]:
+    """Return the flow of `UniqueVisitors.count`, to run it with others."""
+    return visitors._count(start, end)
+
+
+def series_flow(visitors: UniqueVisitors, start: date, end: date | None = None) -> Flow[dict[date, Estimate]]:
+    """Return the flow of `UniqueVisitors.series`, to run it with others."""
+    return visitors._series(start, end)
+
+
+def _encode_id(visitor: VisitorId) -> bytes:
     if isinstance(visitor, bytes):
         return visitor
     if isinstance(visitor, str | int | UUID) and not isinstance(visitor, bool):

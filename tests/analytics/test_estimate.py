@@ -10,7 +10,7 @@ from django.template import Context, Engine
 from django_redis_components.analytics import Estimate
 
 
-def test_an_estimate_is_an_int() -> None:
+def test_estimate_is_an_int() -> None:
     estimate = Estimate(1234)
 
     assert estimate == 1234
@@ -18,7 +18,7 @@ def test_an_estimate_is_an_int() -> None:
     assert json.dumps({"visitors": estimate}) == '{"visitors": 1234}'
 
 
-def test_an_estimate_carries_its_error() -> None:
+def test_estimate_has_its_error() -> None:
     estimate = Estimate(1234)
 
     assert estimate.error == 0.0081
@@ -26,7 +26,7 @@ def test_an_estimate_carries_its_error() -> None:
     assert Estimate(5, exact_range=False).exact_range is False
 
 
-def test_an_estimate_reads_as_its_number_and_shows_its_error_to_developers() -> None:
+def test_str_of_an_estimate_is_the_number_and_repr_has_the_error() -> None:
     estimate = Estimate(1234, exact_range=False)
 
     assert f"{estimate} {estimate:,}" == "1234 1,234"
@@ -34,7 +34,7 @@ def test_an_estimate_reads_as_its_number_and_shows_its_error_to_developers() -> 
     assert repr(estimate) == "Estimate(1234, error=0.0081, exact_range=False)"
 
 
-def test_a_copy_keeps_what_the_estimate_carries() -> None:
+def test_copy_of_an_estimate_keeps_its_attributes() -> None:
     twin = copy.copy(Estimate(7, error=0.5, exact_range=False))
 
     assert (twin, twin.error, twin.exact_range) == (7, 0.5, False)

@@ -11,7 +11,7 @@ from tests.analytics.signing import DAY, EPOCH, base, days_from, sign_in_on
 from tests.support import Proxy, Store, run_together
 
 
-def test_a_forgotten_user_is_gone_from_the_days_too(store: Store) -> None:
+def test_forget_removes_the_user_from_the_days(store: Store) -> None:
     sign_ins = sign_in_on(days_from(DAY, 3), 7)
     sign_in_on([DAY], 8)
 
@@ -26,7 +26,7 @@ def test_a_forgotten_user_is_gone_from_the_days_too(store: Store) -> None:
     }
 
 
-def test_forgetting_creates_no_day_that_was_pruned(store: Store) -> None:
+def test_forget_does_not_recreate_pruned_days(store: Store) -> None:
     sign_ins = sign_in_on(days_from(DAY, 2))
     sign_ins.prune(DAY + timedelta(days=1))
 
@@ -35,7 +35,7 @@ def test_forgetting_creates_no_day_that_was_pruned(store: Store) -> None:
     assert not store.raw.exists(f"{base(store)}:d:20261120")
 
 
-def test_forgetting_leaves_no_bit_behind_while_the_user_signs_in(redis_server: Store) -> None:
+def test_forget_leaves_no_bit_during_concurrent_sign_ins(redis_server: Store) -> None:
     for user in range(20):
         sign_in_on(days_from(DAY, 5), user)
 
@@ -53,15 +53,15 @@ def test_forgetting_leaves_no_bit_behind_while_the_user_signs_in(redis_server: S
     assert all(sign_ins.first(user) == DAY + timedelta(days=9) for user in left)
 
 
-def test_forgetting_gives_up_on_a_user_who_never_stops(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forget_raises_after_too_many_concurrent_sign_ins(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     sign_in_on([DAY])
-    monkeypatch.setattr(signins, "FORGET_TRIES", 0)
+    monkeypatch.setattr(signins, "FORGET_ATTEMPTS", 0)
 
     with pytest.raises(RuntimeError, match=r"^<SignIns 'site'>: user 7 signed in on 0 days while being forgotten\.$"):
         SignIns("site").forget(7)
 
 
-def test_a_lost_reply_while_forgetting_is_repeated(proxy: Proxy, redis_server: Store) -> None:
+def test_forget_is_repeated_after_a_lost_reply(proxy: Proxy, redis_server: Store) -> None:
     sign_in_on([DAY, DAY + timedelta(days=1)])
     sign_in_on([DAY], 8).forget(8)
     proxy.drop_next_reply(after=b"si:d:")
@@ -72,7 +72,7 @@ def test_a_lost_reply_while_forgetting_is_repeated(proxy: Proxy, redis_server: S
     assert SignIns("site").total(DAY) == 0
 
 
-def test_pruning_deletes_the_days_before_and_no_user(store: Store) -> None:
+def test_prune_deletes_earlier_days_and_no_user(store: Store) -> None:
     sign_ins = sign_in_on([EPOCH, *days_from(DAY, 3)])
 
     assert sign_ins.prune(DAY + timedelta(days=1)) == 2

@@ -19,7 +19,7 @@ DAY = date(2026, 11, 20)
 
 @pytest.fixture(autouse=True)
 def _no_salts() -> None:
-    identity._salts.clear()
+    identity.clear_salts()
 
 
 def salt(day: date = DAY, site: str = "default", using: str = "default") -> bytes:
@@ -43,17 +43,17 @@ def visitor(day: date = DAY, site: str = "default", agent: str = "Firefox", **me
         (1, "2001:db8::1", "2001:db8::1"),
     ],
 )
-def test_the_address_is_what_the_outermost_trusted_proxy_saw(proxies: int, forwarded: str, address: str) -> None:
+def test_address_is_the_one_that_the_outermost_trusted_proxy_saw(proxies: int, forwarded: str, address: str) -> None:
     request = RequestFactory().get("/", headers={"X-Forwarded-For": forwarded}, REMOTE_ADDR="10.0.0.1")
 
     assert identity.client_address(request, proxies) == address
 
 
-def test_a_socket_without_an_address_is_one_address() -> None:
+def test_unix_socket_clients_share_one_address() -> None:
     assert identity.client_address(RequestFactory().get("/", REMOTE_ADDR=""), 0) == ""
 
 
-def test_the_salt_of_a_day_is_random_and_lives_two_days(store: Store) -> None:
+def test_salt_is_random_and_has_a_ttl_of_two_days(store: Store) -> None:
     found = salt()
     key = f"{store.prefix}:analytics:{{default}}:salt:20261120"
 
@@ -64,22 +64,22 @@ def test_the_salt_of_a_day_is_random_and_lives_two_days(store: Store) -> None:
     assert salt(site="other") != found
 
 
-def test_all_processes_of_a_day_have_one_salt(store: Store) -> None:
+def test_processes_share_the_salt_of_a_day(store: Store) -> None:
     found = salt()
-    identity._salts.clear()  # another process
+    identity.clear_salts()  # another process
 
     assert salt() == found
 
 
-def test_of_many_that_make_the_salt_at_once_all_get_the_same(redis_server: Store) -> None:
+def test_concurrent_generation_gives_one_salt(redis_server: Store) -> None:
     def ask(_: int) -> bytes:
-        identity._salts.clear()
+        identity.clear_salts()
         return salt()
 
     assert len(set(run_together(8, ask))) == 1
 
 
-def test_a_lost_reply_leaves_one_salt(proxy: Proxy, redis_server: Store) -> None:
+def test_lost_reply_leaves_one_salt(proxy: Proxy, redis_server: Store) -> None:
     proxy.drop_next_reply(after=b":salt:")
 
     found = salt(using="proxied")
@@ -88,17 +88,15 @@ def test_a_lost_reply_leaves_one_salt(proxy: Proxy, redis_server: Store) -> None
     assert redis_server.raw.get(f"{redis_server.prefix}:analytics:{{default}}:salt:20261120") == found
 
 
-def test_a_process_asks_once_a_minute(redis_server: Store) -> None:
+def test_process_reads_the_salt_once_a_minute(redis_server: Store) -> None:
     first = salt(DAY)
     redis_server.delete_keys()
 
     assert salt(DAY) == first
 
 
-def test_a_salt_that_redis_lost_is_replaced_in_every_process(
-    redis_server: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(identity, "KEEP_S", 0.01)
+def test_lost_salt_is_replaced_in_every_process(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(identity, "CACHE_S", 0.01)
     first = salt(DAY)
     redis_server.delete_keys()
 
@@ -107,15 +105,15 @@ def test_a_salt_that_redis_lost_is_replaced_in_every_process(
     assert redis_server.raw.get(f"{redis_server.prefix}:analytics:{{default}}:salt:20261120") == new
 
 
-def test_an_idle_process_forgets_the_salt(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(identity, "KEEP_S", 0.01)
+def test_idle_process_removes_the_salt(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(identity, "CACHE_S", 0.01)
     found = salt(DAY)
 
     eventually(lambda: sys.getrefcount(found) == 2)  # this name, and the argument
 
 
 @pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
-def test_the_child_of_a_fork_does_not_have_the_salt(redis_server: Store) -> None:
+def test_forked_child_does_not_have_the_salt(redis_server: Store) -> None:
     found = salt(DAY)
     child = os.fork()
     if not child:
@@ -124,7 +122,7 @@ def test_the_child_of_a_fork_does_not_have_the_salt(redis_server: Store) -> None
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
 
 
-def test_a_visitor_is_the_same_all_day_and_another_tomorrow(redis_server: Store) -> None:
+def test_hash_is_constant_for_a_day_and_differs_the_next_day(redis_server: Store) -> None:
     assert visitor() == visitor()
     assert visitor() != visitor(DAY + timedelta(days=1))
     assert visitor() != visitor(agent="Chrome")
@@ -132,7 +130,7 @@ def test_a_visitor_is_the_same_all_day_and_another_tomorrow(redis_server: Store)
     assert visitor() != visitor(site="other")
 
 
-def test_neither_address_nor_browser_gets_to_redis(redis_server: Store) -> None:
+def test_address_and_browser_are_not_stored(redis_server: Store) -> None:
     found = visitor(REMOTE_ADDR="10.9.9.9", agent="Firefox")
 
     assert len(found) == 16
@@ -141,6 +139,6 @@ def test_neither_address_nor_browser_gets_to_redis(redis_server: Store) -> None:
     assert redis_server.raw.type(salt_key) == b"string"
 
 
-def test_a_user_without_a_key_is_no_visitor() -> None:
+def test_user_without_a_primary_key_is_not_a_visitor() -> None:
     assert identity.user_visitor(None) is None
     assert identity.user_visitor(7) == b"u:7"

@@ -11,8 +11,7 @@ from django.contrib.auth.signals import user_logged_in
 from django.test import AsyncClient, Client
 from django.utils import timezone
 
-from django_redis_components.analytics import SignIns, receivers
-from django_redis_components.analytics import safeguard as guard
+from django_redis_components.analytics import SignIns, receivers, safeguard
 from tests.support import Store, run_async
 
 pytestmark = [
@@ -27,7 +26,7 @@ def anna() -> User:
     return User.objects.create(username="anna")
 
 
-def test_a_login_counts_as_the_sign_in_of_the_day(store: Store, anna: User) -> None:
+def test_login_is_counted_as_sign_in(store: Store, anna: User) -> None:
     assert Client().get("/enter/?name=anna").status_code == 200
     assert Client().get("/enter/?name=anna").status_code == 200
 
@@ -37,7 +36,7 @@ def test_a_login_counts_as_the_sign_in_of_the_day(store: Store, anna: User) -> N
     assert store.raw.getbit(key, anna.pk) == 1
 
 
-def test_an_async_login_counts_too(redis_server: Store, anna: User) -> None:
+def test_async_login_is_counted(redis_server: Store, anna: User) -> None:
     async def enter() -> int:
         return (await AsyncClient().get("/async-enter/?name=anna")).status_code
 
@@ -45,7 +44,7 @@ def test_an_async_login_counts_too(redis_server: Store, anna: User) -> None:
     assert SignIns("default").signed_in(anna.pk) is True
 
 
-def test_the_site_names_what_is_signed_in_to(redis_server: Store, anna: User, configure: Callable[..., None]) -> None:
+def test_site_setting_names_the_sign_ins(redis_server: Store, anna: User, configure: Callable[..., None]) -> None:
     configure(SITE="shop")
 
     Client().force_login(anna)
@@ -54,7 +53,7 @@ def test_the_site_names_what_is_signed_in_to(redis_server: Store, anna: User, co
     assert SignIns("default").signed_in(anna.pk) is False
 
 
-def test_the_setting_turns_it_off(redis_server: Store, anna: User, configure: Callable[..., None]) -> None:
+def test_setting_disables_sign_ins_on_login(redis_server: Store, anna: User, configure: Callable[..., None]) -> None:
     configure(SIGN_IN_ON_LOGIN=False)
 
     Client().force_login(anna)
@@ -62,17 +61,17 @@ def test_the_setting_turns_it_off(redis_server: Store, anna: User, configure: Ca
     assert redis_server.keys() == []
 
 
-def test_a_login_works_without_redis(anna: User, caplog: pytest.LogCaptureFixture) -> None:
-    guard.GUARD.reset()
+def test_login_succeeds_without_redis(anna: User, caplog: pytest.LogCaptureFixture) -> None:
+    safeguard.SAFEGUARD.reset()
 
     for _ in range(3):
         assert Client().get("/enter/?name=anna").status_code == 200
 
     assert len(caplog.records) == 1
-    assert caplog.records[0].getMessage().startswith("Redis is away, sign-ins are not counted: ")
+    assert caplog.records[0].getMessage().startswith("Redis is unavailable, sign-ins are not counted: ")
 
 
-def test_a_user_whose_key_is_no_bit_logs_in_and_the_log_says_why(
+def test_login_of_a_user_without_an_integer_key_succeeds_and_is_logged(
     redis_server: Store, configure: Callable[..., None], anna: User, caplog: pytest.LogCaptureFixture
 ) -> None:
     configure(MAX_USER_ID=1)
@@ -81,11 +80,11 @@ def test_a_user_whose_key_is_no_bit_logs_in_and_the_log_says_why(
     Client().force_login(big)
 
     (record,) = caplog.records
-    assert record.getMessage() == "An error kept sign-ins from being counted."
+    assert record.getMessage() == "Cannot count sign-ins."
     assert "user_id=2: expected 0 to 1." in str(record.exc_info)
 
 
-def test_the_receiver_is_connected_once_however_often_the_apps_get_ready() -> None:
+def test_receiver_is_connected_once() -> None:
     before = len(user_logged_in.receivers)
 
     receivers.connect()
@@ -95,7 +94,7 @@ def test_the_receiver_is_connected_once_however_often_the_apps_get_ready() -> No
     receivers.connect()
 
 
-def test_other_arguments_of_the_signal_do_not_matter(redis_server: Store, anna: User) -> None:
+def test_receiver_ignores_other_signal_arguments(redis_server: Store, anna: User) -> None:
     extra: dict[str, Any] = {"request": None, "added_by_a_later_django": 1}
 
     user_logged_in.send(sender=User, user=anna, **extra)

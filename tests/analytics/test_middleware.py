@@ -13,8 +13,7 @@ from django.http import HttpResponse
 from django.test import AsyncClient, Client, RequestFactory
 from django.utils import timezone
 
-from django_redis_components.analytics import AnalyticsMiddleware, PageViews, UniqueVisitors
-from django_redis_components.analytics import safeguard as guard
+from django_redis_components.analytics import AnalyticsMiddleware, PageViews, UniqueVisitors, safeguard
 from django_redis_components.analytics.dates import site_date
 from django_redis_components.core.client import connections
 from tests.support import Proxy, Store, eventually, run_async
@@ -43,7 +42,7 @@ def visitors() -> int:
     return UniqueVisitors("default").count(site_date())
 
 
-def test_a_page_is_counted_with_its_visitor(store: Store) -> None:
+def test_page_view_and_visitor_are_counted(store: Store) -> None:
     client = Client()
 
     for _ in range(3):
@@ -56,21 +55,21 @@ def test_a_page_is_counted_with_its_visitor(store: Store) -> None:
 
 
 @pytest.mark.parametrize("name", ["page", "async", "streamed"])
-def test_html_pages_are_counted(redis_server: Store, name: str) -> None:
+def test_html_responses_are_counted(redis_server: Store, name: str) -> None:
     Client().get(f"/{name}/")
 
     assert views_of(f"/{name}/") == 1
 
 
 @pytest.mark.parametrize("name", ["data", "moved", "missing", "broken", "bare"])
-def test_what_is_no_page_is_not_counted(redis_server: Store, name: str) -> None:
+def test_other_responses_are_not_counted(redis_server: Store, name: str) -> None:
     Client().get(f"/{name}/")
 
     assert redis_server.keys() == []
 
 
 @pytest.mark.parametrize("method", ["head", "post", "put", "options"])
-def test_only_get_is_counted(redis_server: Store, method: str) -> None:
+def test_only_get_requests_are_counted(redis_server: Store, method: str) -> None:
     getattr(Client(), method)("/page/")
 
     assert redis_server.keys() == []
@@ -94,13 +93,13 @@ def test_prefetches_and_crawlers_are_not_counted(redis_server: Store, headers: d
 
 
 @pytest.mark.parametrize("headers", [{}, {"User-Agent": CHROME}, {"Sec-Purpose": "other"}])
-def test_people_are_counted(redis_server: Store, headers: dict[str, str]) -> None:
+def test_browsers_are_counted(redis_server: Store, headers: dict[str, str]) -> None:
     Client().get("/page/", headers=headers)
 
     assert views_of("/page/") == 1
 
 
-def test_agents_to_ignore_are_a_setting(redis_server: Store, configure: Callable[..., None]) -> None:
+def test_ignore_agents_setting_is_used(redis_server: Store, configure: Callable[..., None]) -> None:
     configure(IGNORE_AGENTS=["Prober"])
 
     Client().get("/page/", headers={"User-Agent": "our prober 1.0"})
@@ -118,7 +117,7 @@ def test_excluded_paths_are_not_counted(redis_server: Store, configure: Callable
     assert PageViews().top() == [("/page/", 1)]
 
 
-def test_the_site_and_the_connection_are_settings(proxy: Proxy, configure: Callable[..., None]) -> None:
+def test_site_and_connection_settings_are_used(proxy: Proxy, configure: Callable[..., None]) -> None:
     configure(SITE="shop", USING="proxied")
 
     Client().get("/page/")
@@ -128,7 +127,7 @@ def test_the_site_and_the_connection_are_settings(proxy: Proxy, configure: Calla
     assert proxy.accepted == 1
 
 
-def test_the_day_is_the_sites_whatever_time_zone_a_view_activates(redis_server: Store) -> None:
+def test_day_is_that_of_the_site_regardless_of_the_active_time_zone(redis_server: Store) -> None:
     zones = iter(["Pacific/Kiritimati", "Pacific/Midway"])  # 25 hours apart: one of them has another date than Berlin
 
     def view(request: object) -> HttpResponse:
@@ -144,14 +143,14 @@ def test_the_day_is_the_sites_whatever_time_zone_a_view_activates(redis_server: 
         timezone.deactivate()
 
 
-def test_two_browsers_of_one_address_are_two_visitors(redis_server: Store) -> None:
+def test_two_browsers_at_one_address_are_two_visitors(redis_server: Store) -> None:
     for agent in (CHROME, CHROME, "Firefox"):
         Client().get("/page/", headers={"User-Agent": agent})
 
     assert (views_of("/page/"), visitors()) == (3, 2)
 
 
-def test_who_asks_not_to_be_identified_is_no_visitor(redis_server: Store) -> None:
+def test_opted_out_request_is_not_a_visitor(redis_server: Store) -> None:
     Client().get("/page/", headers={"Sec-GPC": "1"})
     Client().get("/page/", headers={"DNT": "1"})
 
@@ -160,7 +159,7 @@ def test_who_asks_not_to_be_identified_is_no_visitor(redis_server: Store) -> Non
     assert b":pv:" in only
 
 
-def test_a_cookie_identifies_its_browser(redis_server: Store, configure: Callable[..., None]) -> None:
+def test_cookie_identifies_a_browser(redis_server: Store, configure: Callable[..., None]) -> None:
     configure(VISITOR_IDENTITY="cookie")
     anna = Client()
 
@@ -181,7 +180,7 @@ def test_a_cookie_identifies_its_browser(redis_server: Store, configure: Callabl
     assert "drc_visitor" not in anna.get("/page/").cookies
 
 
-def test_a_cookie_that_is_not_ours_is_replaced(redis_server: Store, configure: Callable[..., None]) -> None:
+def test_invalid_cookie_is_replaced(redis_server: Store, configure: Callable[..., None]) -> None:
     configure(VISITOR_IDENTITY="cookie")
     client = Client()
     client.cookies["drc_visitor"] = "x" * 5_000
@@ -192,14 +191,14 @@ def test_a_cookie_that_is_not_ours_is_replaced(redis_server: Store, configure: C
     assert response.cookies["drc_visitor"]["secure"] is True
 
 
-def test_who_refuses_gets_no_cookie(redis_server: Store, configure: Callable[..., None]) -> None:
+def test_opted_out_request_gets_no_cookie(redis_server: Store, configure: Callable[..., None]) -> None:
     configure(VISITOR_IDENTITY="cookie")
 
     assert not Client().get("/page/", headers={"Sec-GPC": "1"}).cookies
 
 
 @pytest.mark.django_db
-def test_only_signed_in_users_are_visitors_by_user(
+def test_only_signed_in_users_are_visitors_with_the_user_policy(
     redis_server: Store, configure: Callable[..., None], settings: Any
 ) -> None:
     settings.MIDDLEWARE = AUTHENTICATED
@@ -214,7 +213,7 @@ def test_only_signed_in_users_are_visitors_by_user(
     assert (views_of("/page/"), visitors()) == (3, 1)
 
 
-def test_without_authentication_nobody_is_a_visitor_by_user(
+def test_no_visitor_is_counted_without_authentication_with_the_user_policy(
     redis_server: Store, configure: Callable[..., None]
 ) -> None:
     configure(VISITOR_IDENTITY="user")
@@ -224,7 +223,7 @@ def test_without_authentication_nobody_is_a_visitor_by_user(
     assert (views_of("/page/"), visitors()) == (1, 0)
 
 
-def test_the_session_is_not_read_for_other_policies(redis_server: Store, settings: Any) -> None:
+def test_session_is_not_read_with_other_policies(redis_server: Store, settings: Any) -> None:
     settings.MIDDLEWARE = AUTHENTICATED
 
     response = Client().get("/page/")  # reading the session would also need the database
@@ -233,7 +232,7 @@ def test_the_session_is_not_read_for_other_policies(redis_server: Store, setting
     assert views_of("/page/") == 1
 
 
-def test_the_async_client_is_counted(store: Store) -> None:
+def test_async_request_is_counted(store: Store) -> None:
     async def visit() -> None:
         client = AsyncClient()
         for path in ("/page/", "/async/", "/async/"):
@@ -246,7 +245,7 @@ def test_the_async_client_is_counted(store: Store) -> None:
     assert visitors() == 1
 
 
-def test_the_async_middleware_uses_no_thread_and_no_synchronous_connection(redis_server: Store) -> None:
+def test_async_middleware_uses_no_thread_and_no_sync_connection(redis_server: Store) -> None:
     async def view(request: object) -> HttpResponse:
         return HttpResponse("<p>page")
 
@@ -261,7 +260,7 @@ def test_the_async_middleware_uses_no_thread_and_no_synchronous_connection(redis
     assert views_of("/async/") == 1
 
 
-def test_other_tasks_run_while_redis_takes_its_time(proxy: Proxy, configure: Callable[..., None]) -> None:
+def test_other_tasks_run_while_redis_is_slow(proxy: Proxy, configure: Callable[..., None]) -> None:
     configure(USING="proxied")
     ticks: list[int] = []
     seen: list[int] = []
@@ -291,7 +290,9 @@ def test_other_tasks_run_while_redis_takes_its_time(proxy: Proxy, configure: Cal
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("signed_in", [True, False])
-def test_async_by_user(redis_server: Store, configure: Callable[..., None], settings: Any, signed_in: bool) -> None:
+def test_async_request_with_the_user_policy(
+    redis_server: Store, configure: Callable[..., None], settings: Any, signed_in: bool
+) -> None:
     settings.MIDDLEWARE = AUTHENTICATED
     configure(VISITOR_IDENTITY="user", SIGN_IN_ON_LOGIN=False)
     user = User.objects.create(username="anna")
@@ -320,7 +321,7 @@ def test_one_request_costs_one_round_trip(redis_server: Store, monkeypatch: pyte
     assert seen == [2]
 
 
-def test_a_lost_reply_breaks_no_page_and_counts_once(
+def test_lost_reply_fails_no_request_and_counts_once(
     proxy: Proxy, configure: Callable[..., None], caplog: pytest.LogCaptureFixture
 ) -> None:
     configure(USING="proxied")
@@ -334,20 +335,20 @@ def test_a_lost_reply_breaks_no_page_and_counts_once(
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
-def test_a_page_is_served_without_redis_and_the_log_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
-    guard.GUARD.reset()
+def test_request_succeeds_without_redis_and_logs_once(caplog: pytest.LogCaptureFixture) -> None:
+    safeguard.SAFEGUARD.reset()
 
     for _ in range(3):
         assert Client().get("/page/").content == b"<p>page"
 
     assert len(caplog.records) == 1
     assert caplog.records[0].name == "django_redis_components.analytics"
-    assert caplog.records[0].getMessage().startswith("Redis is away, page views are not counted: ")
+    assert caplog.records[0].getMessage().startswith("Redis is unavailable, page views are not counted: ")
     assert "127.0.0.1:1" in caplog.records[0].getMessage()
 
 
-def test_an_async_page_is_served_without_redis(caplog: pytest.LogCaptureFixture) -> None:
-    guard.GUARD.reset()
+def test_async_request_succeeds_without_redis(caplog: pytest.LogCaptureFixture) -> None:
+    safeguard.SAFEGUARD.reset()
 
     async def visit() -> int:
         client = AsyncClient()
@@ -357,8 +358,8 @@ def test_an_async_page_is_served_without_redis(caplog: pytest.LogCaptureFixture)
     assert len(caplog.records) == 1
 
 
-def test_counting_goes_on_when_redis_is_back(own_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "PAUSE_S", 0.02)
+def test_counting_resumes_when_redis_is_available(own_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(safeguard, "PAUSE_S", 0.02)
     Client().get("/page/")
     own_server.servers[0].stop()
     for _ in range(3):
@@ -373,7 +374,7 @@ def test_counting_goes_on_when_redis_is_back(own_server: Store, monkeypatch: pyt
     assert eventually(counted)
 
 
-def test_a_bug_in_counting_breaks_no_page_and_is_logged_with_its_place(
+def test_exception_in_counting_fails_no_request_and_is_logged_with_traceback(
     redis_server: Store, configure: Callable[..., None], caplog: pytest.LogCaptureFixture
 ) -> None:
     configure(SITE="a{b")
@@ -381,5 +382,5 @@ def test_a_bug_in_counting_breaks_no_page_and_is_logged_with_its_place(
     assert Client().get("/page/").status_code == 200
 
     (record,) = caplog.records
-    assert (record.levelno, record.getMessage()) == (logging.ERROR, "An error kept page views from being counted.")
+    assert (record.levelno, record.getMessage()) == (logging.ERROR, "Cannot count page views.")
     assert "braces are not accepted" in str(record.exc_info)

@@ -21,7 +21,7 @@ def day_key(store: Store, day: date, site: str = "default") -> str:
     return f"{store.prefix}:analytics:{{{site}}}:pv:{day:%Y%m%d}"
 
 
-def test_a_hit_is_counted_and_returns_the_views_of_the_day(store: Store) -> None:
+def test_hit_returns_the_views_of_the_day(store: Store) -> None:
     views = PageViews()
 
     assert [views.hit("/a/", DAY), views.hit("/a/", DAY), views.hit("/b/", DAY), views.hit("/a/", NEXT)] == [1, 2, 1, 1]
@@ -30,7 +30,7 @@ def test_a_hit_is_counted_and_returns_the_views_of_the_day(store: Store) -> None
     assert store.raw.zscore(day_key(store, NEXT), "/a/") == 1
 
 
-def test_a_day_lives_400_days_from_each_hit(store: Store, configure: Callable[..., None]) -> None:
+def test_ttl_of_a_day_is_400_days_from_each_hit(store: Store, configure: Callable[..., None]) -> None:
     configure(TTL=60)
     PageViews().hit("/a/", DAY)
     assert 59_000 < store.raw.pttl(day_key(store, DAY)) <= 60_000
@@ -41,7 +41,7 @@ def test_a_day_lives_400_days_from_each_hit(store: Store, configure: Callable[..
     assert TTL_MS - 10_000 < store.raw.pttl(day_key(store, DAY)) <= TTL_MS
 
 
-def test_counts_and_series_agree_with_redis(store: Store) -> None:
+def test_counts_and_series_match_the_stored_data(store: Store) -> None:
     views = PageViews("shop")
     for number in range(5):
         for _ in range(number):
@@ -59,7 +59,7 @@ def test_counts_and_series_agree_with_redis(store: Store) -> None:
     assert views.count("/b/", DAY) == 5
 
 
-def test_all_pages_together_are_counted_with_none(store: Store) -> None:
+def test_none_counts_all_pages(store: Store) -> None:
     views = PageViews()
     for page in ("/a/", "/a/", "/b/"):
         views.hit(page, DAY)
@@ -69,7 +69,7 @@ def test_all_pages_together_are_counted_with_none(store: Store) -> None:
     assert views.series(None, DAY, NEXT) == {DAY: 3, NEXT: 1}
 
 
-def test_the_top_pages_come_first_and_the_sum_is_not_among_them(store: Store) -> None:
+def test_top_is_ordered_and_excludes_the_sum(store: Store) -> None:
     views = PageViews()
     for page, times in (("/b/", 2), ("/a/", 3), ("/c/", 1)):
         for _ in range(times):
@@ -80,19 +80,19 @@ def test_the_top_pages_come_first_and_the_sum_is_not_among_them(store: Store) ->
     assert views.top(NEXT) == []
 
 
-def test_one_page_alone_equals_the_sum_and_is_still_at_the_top(store: Store) -> None:
+def test_top_with_a_single_page_returns_it(store: Store) -> None:
     PageViews().hit("/only/", DAY)
 
     assert PageViews().top(DAY, 1) == [("/only/", 1)]
 
 
-def test_the_top_of_today_needs_no_day(redis_server: Store) -> None:
+def test_top_defaults_to_today(redis_server: Store) -> None:
     PageViews().hit("/now/")
 
     assert PageViews().top() == [("/now/", 1)]
 
 
-def test_sites_are_counted_apart(store: Store) -> None:
+def test_sites_are_counted_separately(store: Store) -> None:
     PageViews("one").hit("/a/", DAY)
 
     assert PageViews("one").count("/a/", DAY) == 1
@@ -100,7 +100,7 @@ def test_sites_are_counted_apart(store: Store) -> None:
 
 
 @pytest.mark.contract
-def test_further_pages_of_a_full_day_are_counted_under_other(store: Store, configure: Callable[..., None]) -> None:
+def test_pages_beyond_the_maximum_are_counted_under_other(store: Store, configure: Callable[..., None]) -> None:
     configure(MAX_PAGES_PER_DAY=3)
     views = PageViews()
 
@@ -114,7 +114,7 @@ def test_further_pages_of_a_full_day_are_counted_under_other(store: Store, confi
     assert store.raw.zcard(day_key(store, DAY)) == 3 + 2  # other and the sum
 
 
-def test_the_limit_of_pages_holds_for_visitors_at_once(redis_server: Store, configure: Callable[..., None]) -> None:
+def test_maximum_of_pages_is_exact_under_concurrency(redis_server: Store, configure: Callable[..., None]) -> None:
     configure(MAX_PAGES_PER_DAY=10)
 
     def visit(number: int) -> None:
@@ -127,7 +127,7 @@ def test_the_limit_of_pages_holds_for_visitors_at_once(redis_server: Store, conf
     assert PageViews().count(None, DAY) == 80
 
 
-def test_a_hit_at_a_moment_counts_on_its_local_day(store: Store) -> None:
+def test_hit_at_a_time_counts_on_its_local_day(store: Store) -> None:
     PageViews().hit("/a/", datetime(2026, 3, 28, 23, 0, tzinfo=UTC))
     PageViews().hit("/a/", datetime(2026, 3, 29, 21, 59, tzinfo=UTC))
     PageViews().hit("/a/", datetime(2026, 3, 29, 22, 0, tzinfo=UTC))
@@ -139,7 +139,7 @@ def test_a_hit_at_a_moment_counts_on_its_local_day(store: Store) -> None:
     }
 
 
-def test_a_lost_reply_is_an_error_and_the_view_is_counted_once(proxy: Proxy, redis_server: Store) -> None:
+def test_lost_reply_raises_and_the_view_is_counted_once(proxy: Proxy, redis_server: Store) -> None:
     PageViews().hit("/warm/", DAY)  # the server has the script now
     proxy.drop_next_reply(after=b":pv:")
 
@@ -150,7 +150,7 @@ def test_a_lost_reply_is_an_error_and_the_view_is_counted_once(proxy: Proxy, red
     assert PageViews().count("/a/", DAY) == 1
 
 
-def test_a_question_is_asked_again_after_a_lost_reply(proxy: Proxy, redis_server: Store) -> None:
+def test_query_is_repeated_after_a_lost_reply(proxy: Proxy, redis_server: Store) -> None:
     PageViews().hit("/a/", DAY)
     proxy.drop_next_reply(after=b":pv:", times=2)
 
@@ -159,7 +159,7 @@ def test_a_question_is_asked_again_after_a_lost_reply(proxy: Proxy, redis_server
     assert proxy.dropped == 2
 
 
-def test_the_async_twins_do_the_same(store: Store) -> None:
+def test_async_twins_behave_like_the_sync_methods(store: Store) -> None:
     async def visit() -> tuple[object, ...]:
         views = PageViews()
         return (
@@ -172,7 +172,7 @@ def test_the_async_twins_do_the_same(store: Store) -> None:
     assert run_async(visit) == (1, 1, {DAY: 1, NEXT: 0}, [("/a/", 1)])
 
 
-def test_a_long_page_name_is_cut_and_stays_one_page(store: Store) -> None:
+def test_long_page_name_is_truncated_and_unique(store: Store) -> None:
     views = PageViews()
     long, other = "/" + "北" * 100 + "/one", "/" + "北" * 100 + "/two"
 
@@ -182,7 +182,7 @@ def test_a_long_page_name_is_cut_and_stays_one_page(store: Store) -> None:
     assert page_name(long).startswith("/" + "北" * 53 + "…")
 
 
-def test_a_name_that_fits_is_kept() -> None:
+def test_short_page_name_is_kept() -> None:
     assert page_name("/" + "a" * 199) == "/" + "a" * 199
     assert page_name("\ud800") == "?"
 
@@ -190,11 +190,11 @@ def test_a_name_that_fits_is_kept() -> None:
 @pytest.mark.parametrize(
     ("page", "error", "text"),
     [
-        ("", ValueError, "page is empty: expected a path or another name of the page."),
+        ("", ValueError, "page is empty: expected a path or another name."),
         (7, TypeError, "page=7: expected a string, got int."),
     ],
 )
-def test_what_is_no_page_is_refused(page: str, error: type[Exception], text: str) -> None:
+def test_invalid_page_name_raises(page: str, error: type[Exception], text: str) -> None:
     with pytest.raises(error) as raised:
         PageViews().hit(page, DAY)
 
@@ -202,25 +202,25 @@ def test_what_is_no_page_is_refused(page: str, error: type[Exception], text: str
 
 
 @pytest.mark.parametrize("n", [0, 1_001, True, "5"])
-def test_the_top_has_bounds(n: int) -> None:
-    with pytest.raises(ValueError, match=rf"^n={n!r}: expected a whole number from 1 to 1000\.$"):
+def test_invalid_limit_of_top_raises(n: int) -> None:
+    with pytest.raises(ValueError, match=rf"^limit={n!r}: expected a whole number from 1 to 1000\.$"):
         PageViews().top(DAY, n)
 
 
-def test_a_range_has_bounds() -> None:
+def test_invalid_range_raises() -> None:
     with pytest.raises(ValueError, match="are 401 days: expected at most 400"):
         PageViews().count("/a/", DAY, DAY + timedelta(days=400))
 
 
-def test_a_site_with_a_brace_is_refused() -> None:
+def test_name_with_a_brace_raises() -> None:
     with pytest.raises(ValueError, match=r"^name 'a\{b': braces are not accepted"):
         PageViews("a{b")
 
 
-def test_without_redis_a_hit_is_a_clear_error() -> None:
+def test_hit_raises_without_redis() -> None:
     with pytest.raises(ConnectionError, match=r"127\.0\.0\.1:1"):
         PageViews().hit("/a/", DAY)
 
 
-def test_a_room_object_shows_its_name() -> None:
+def test_repr_shows_the_name() -> None:
     assert repr(PageViews("shop")) == "<PageViews 'shop'>"

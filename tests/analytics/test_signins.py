@@ -17,7 +17,7 @@ from tests.support import Proxy, Store, run_async, run_together
 pytestmark = pytest.mark.integration
 
 
-def test_the_first_sign_in_of_a_day_is_told_so(store: Store) -> None:
+def test_first_sign_in_of_a_day_returns_true(store: Store) -> None:
     sign_ins = SignIns("site")
 
     results = [
@@ -30,7 +30,7 @@ def test_the_first_sign_in_of_a_day_is_told_so(store: Store) -> None:
     assert results == [True, False, True, True]
 
 
-def test_a_sign_in_sets_the_users_day_and_the_days_user(store: Store) -> None:
+def test_sign_in_sets_both_bitmaps(store: Store) -> None:
     SignIns("site").sign_in(7, DAY)
 
     assert store.raw.getbit(f"{base(store)}:u:7", (DAY - EPOCH).days) == 1
@@ -39,7 +39,7 @@ def test_a_sign_in_sets_the_users_day_and_the_days_user(store: Store) -> None:
     assert store.raw.bitcount(f"{base(store)}:d:20261120") == 1
 
 
-def test_the_bitmaps_have_no_ttl_and_the_claim_lives_a_minute(store: Store) -> None:
+def test_bitmaps_have_no_ttl_and_the_claim_has_a_minute(store: Store) -> None:
     SignIns("site").sign_in(7, DAY)
 
     assert store.keys() == sorted(f"{base(store)}:{part}".encode() for part in ("u:7", "d:20261120", "c:7:20261120"))
@@ -48,13 +48,13 @@ def test_the_bitmaps_have_no_ttl_and_the_claim_lives_a_minute(store: Store) -> N
     assert 50_000 < store.raw.pttl(f"{base(store)}:c:7:20261120") <= 60_000
 
 
-def test_of_many_at_once_exactly_one_is_the_first(store: Store) -> None:
+def test_exactly_one_concurrent_sign_in_is_the_first(store: Store) -> None:
     results = run_together(8, lambda _: SignIns("site").sign_in(7, DAY))
 
     assert sorted(results) == [False] * 7 + [True]
 
 
-def test_a_lost_reply_gets_the_answer_that_it_missed(proxy: Proxy, redis_server: Store) -> None:
+def test_sign_in_repeated_after_a_lost_reply_is_still_the_first(proxy: Proxy, redis_server: Store) -> None:
     SignIns("site").sign_in(8, DAY)
     proxy.drop_next_reply(after=b"si:u:7", times=2)
 
@@ -64,7 +64,7 @@ def test_a_lost_reply_gets_the_answer_that_it_missed(proxy: Proxy, redis_server:
     assert SignIns("site").total(DAY) == 2
 
 
-def test_a_lost_reply_of_a_later_sign_in_is_still_not_the_first(proxy: Proxy, redis_server: Store) -> None:
+def test_later_sign_in_repeated_after_a_lost_reply_is_not_the_first(proxy: Proxy, redis_server: Store) -> None:
     SignIns("site").sign_in(7, DAY)
     proxy.drop_next_reply(after=b"si:u:7")
 
@@ -72,7 +72,7 @@ def test_a_lost_reply_of_a_later_sign_in_is_still_not_the_first(proxy: Proxy, re
     assert proxy.dropped == 1
 
 
-def test_with_replies_lost_at_random_each_user_is_the_first_once(proxy: Proxy, redis_server: Store) -> None:
+def test_randomly_lost_replies_give_each_user_one_first_sign_in(proxy: Proxy, redis_server: Store) -> None:
     SignIns("site").sign_in(0, DAY)
     proxy.drop_random(0.1, seed=1)
 
@@ -82,7 +82,7 @@ def test_with_replies_lost_at_random_each_user_is_the_first_once(proxy: Proxy, r
     assert proxy.dropped > 0
 
 
-def test_whether_a_user_signed_in_on_a_day(store: Store) -> None:
+def test_signed_in_reads_a_day(store: Store) -> None:
     sign_ins = sign_in_on([DAY])
 
     assert sign_ins.signed_in(7, DAY) is True
@@ -90,7 +90,7 @@ def test_whether_a_user_signed_in_on_a_day(store: Store) -> None:
     assert sign_ins.signed_in(8, DAY) is False
 
 
-def test_without_a_day_it_is_today(store: Store) -> None:
+def test_day_defaults_to_today(store: Store) -> None:
     sign_ins = SignIns("site")
 
     assert sign_ins.sign_in(7) is True
@@ -100,7 +100,7 @@ def test_without_a_day_it_is_today(store: Store) -> None:
     assert sign_ins.last(7) == timezone.localdate()
 
 
-def test_a_moment_counts_on_its_local_day(store: Store) -> None:
+def test_sign_in_at_a_time_counts_on_its_local_day(store: Store) -> None:
     sign_ins = SignIns("site")
 
     assert sign_ins.sign_in(7, datetime(2026, 10, 24, 22, 0, tzinfo=UTC)) is True
@@ -110,7 +110,7 @@ def test_a_moment_counts_on_its_local_day(store: Store) -> None:
 
 
 @pytest.mark.parametrize(("year", "month", "days"), [(2026, 2, 28), (2028, 2, 29), (2026, 11, 30), (2026, 12, 31)])
-def test_a_month_is_a_list_of_its_days(store: Store, year: int, month: int, days: int) -> None:
+def test_month_lists_its_days(store: Store, year: int, month: int, days: int) -> None:
     first = date(year, month, 1)
     signed = [first - timedelta(days=1), first, first + timedelta(days=14), first + timedelta(days=days - 1)]
     sign_ins = sign_in_on([*signed, first + timedelta(days=days)])
@@ -121,14 +121,14 @@ def test_a_month_is_a_list_of_its_days(store: Store, year: int, month: int, days
     assert [number for number, bit in enumerate(found) if bit] == [0, 14, days - 1]
 
 
-def test_a_month_without_sign_ins_has_its_days_too(store: Store) -> None:
+def test_month_without_sign_ins_lists_its_days(store: Store) -> None:
     sign_ins = sign_in_on([DAY])
 
     assert sign_ins.month(7, 2026, 12) == [False] * 31
     assert sign_ins.month(8, 2026, 11) == [False] * 30
 
 
-def test_a_count_has_the_unit_of_days_and_not_of_bytes(store: Store) -> None:
+def test_count_has_bounds_in_days_not_bytes(store: Store) -> None:
     first = EPOCH + timedelta(days=803)  # in the middle of a byte
     sign_ins = sign_in_on(days_from(first, 20))
 
@@ -141,21 +141,21 @@ def test_a_count_has_the_unit_of_days_and_not_of_bytes(store: Store) -> None:
     assert store.raw.bitcount(f"{base(store)}:u:7", 803 + 3, 803 + 4, mode="BIT") == 2
 
 
-def test_a_count_beside_the_axis_is_zero(redis_server: Store) -> None:
+def test_count_out_of_range_is_zero(redis_server: Store) -> None:
     sign_ins = sign_in_on([DAY])
 
     assert sign_ins.count(7, date(1999, 1, 1), date(2001, 1, 1)) == 0
     assert sign_ins.count(7, date(1999, 1, 1), date(2200, 1, 1)) == 1
 
 
-def test_the_first_and_the_last_day(store: Store) -> None:
+def test_first_and_last_return_days(store: Store) -> None:
     sign_ins = sign_in_on([DAY, DAY - timedelta(days=400), DAY - timedelta(days=3)])
 
     assert (sign_ins.first(7), sign_ins.last(7)) == (DAY - timedelta(days=400), DAY)
     assert (sign_ins.first(8), sign_ins.last(8)) == (None, None)
 
 
-def test_a_streak_crosses_new_year(store: Store) -> None:
+def test_streak_crosses_new_year(store: Store) -> None:
     sign_ins = sign_in_on(days_from(date(2026, 12, 27), 10))
 
     assert sign_ins.streak(7, date(2027, 1, 5)) == 10
@@ -163,7 +163,7 @@ def test_a_streak_crosses_new_year(store: Store) -> None:
     assert sign_ins.streak(7, date(2026, 12, 31)) == 5
 
 
-def test_a_streak_crosses_the_change_of_clocks(store: Store) -> None:
+def test_streak_crosses_a_clock_change(store: Store) -> None:
     sign_ins = sign_in_on([datetime(2026, 3, day, 22, 30, tzinfo=UTC) for day in (27, 28)])  # 23:30, then 00:30 of 29
     sign_in_on([datetime(2026, 3, 29, 21, 30, tzinfo=UTC)])
 
@@ -171,7 +171,7 @@ def test_a_streak_crosses_the_change_of_clocks(store: Store) -> None:
     assert sign_ins.streak(7, date(2026, 3, 29)) == 3
 
 
-def test_a_day_without_a_sign_in_yet_does_not_end_a_streak(store: Store) -> None:
+def test_streak_continues_before_the_sign_in_of_the_day(store: Store) -> None:
     sign_ins = sign_in_on(days_from(DAY, 4))
 
     assert sign_ins.streak(7, DAY + timedelta(days=4)) == 4
@@ -180,20 +180,20 @@ def test_a_day_without_a_sign_in_yet_does_not_end_a_streak(store: Store) -> None
     assert sign_ins.streak(7, EPOCH) == 0
 
 
-def test_the_longest_streak_may_be_past(store: Store) -> None:
+def test_longest_streak_may_be_in_the_past(store: Store) -> None:
     sign_ins = sign_in_on(days_from(DAY, 3) + days_from(DAY - timedelta(days=300), 12))
 
     assert sign_ins.longest_streak(7) == 12
     assert sign_ins.longest_streak(8) == 0
 
 
-def test_a_streak_of_more_than_63_days_is_counted_whole(store: Store) -> None:
+def test_streak_of_more_than_63_days_is_counted(store: Store) -> None:
     sign_ins = sign_in_on(days_from(DAY - timedelta(days=99), 100))
 
     assert sign_ins.streak(7, DAY) == sign_ins.longest_streak(7) == 100
 
 
-def test_totals_by_day_agree_with_redis(store: Store) -> None:
+def test_totals_match_the_stored_data(store: Store) -> None:
     for number in range(5):
         for user in range(number):
             sign_in_on([DAY + timedelta(days=number)], user)
@@ -206,7 +206,7 @@ def test_totals_by_day_agree_with_redis(store: Store) -> None:
     assert [store.raw.bitcount(f"{base(store)}:d:{day:%Y%m%d}") for day in days] == [0, 1, 2, 3, 4]
 
 
-def test_after_a_random_workload_every_answer_equals_a_plain_model(store: Store) -> None:
+def test_queries_match_a_model_after_a_random_workload(store: Store) -> None:
     chance = random.Random(7)
     model: dict[int, set[date]] = {user: set() for user in range(4)}
     sign_ins = SignIns("site")
@@ -224,7 +224,7 @@ def test_after_a_random_workload_every_answer_equals_a_plain_model(store: Store)
         assert sign_ins.total(day) == sum(day in days for days in model.values())
 
 
-def test_names_are_counted_apart(store: Store) -> None:
+def test_names_are_counted_separately(store: Store) -> None:
     sign_in_on([DAY], name="one")
 
     assert SignIns("one").total(DAY) == 1
@@ -232,7 +232,7 @@ def test_names_are_counted_apart(store: Store) -> None:
 
 
 @pytest.mark.contract
-def test_the_async_twins_do_the_same(store: Store) -> None:
+def test_async_twins_behave_like_the_sync_methods(store: Store) -> None:
     async def visit() -> tuple[object, ...]:
         sign_ins = SignIns("site")
         first = [await sign_ins.asign_in(7, day) for day in (DAY, DAY, DAY + timedelta(days=1))]
@@ -267,7 +267,7 @@ def test_the_async_twins_do_the_same(store: Store) -> None:
     )
 
 
-def test_the_largest_id_fits_and_the_next_is_refused(store: Store, configure: Callable[..., None]) -> None:
+def test_largest_user_id_is_accepted_and_the_next_raises(store: Store, configure: Callable[..., None]) -> None:
     configure(MAX_USER_ID=1_000)
     sign_ins = SignIns("site")
 
@@ -283,13 +283,13 @@ def test_the_largest_id_fits_and_the_next_is_refused(store: Store, configure: Ca
 
 
 @pytest.mark.parametrize("user_id", [2**32 - 1, 10_000_001, -1])
-def test_an_id_that_would_block_the_server_is_refused_without_a_question(user_id: int) -> None:
+def test_too_large_user_id_raises_without_a_request(user_id: int) -> None:
     with pytest.raises(ValueError, match=rf"^user_id={user_id}: expected 0 to 10000000\."):
         SignIns("site").sign_in(user_id, DAY)
 
 
 @pytest.mark.parametrize(("user_id", "kind"), [("7", "str"), (None, "NoneType"), (True, "bool"), (7.0, "float")])
-def test_an_id_is_a_whole_number(user_id: object, kind: str) -> None:
+def test_user_id_that_is_not_an_integer_raises(user_id: object, kind: str) -> None:
     with pytest.raises(TypeError) as raised:
         SignIns("site").sign_in(user_id, DAY)  # type: ignore[arg-type]
 
@@ -297,16 +297,16 @@ def test_an_id_is_a_whole_number(user_id: object, kind: str) -> None:
 
 
 @pytest.mark.parametrize("day", [date(2019, 12, 31), date(2100, 1, 1)])
-def test_a_day_off_the_axis_is_refused_without_a_question(day: date) -> None:
+def test_day_out_of_range_raises_without_a_request(day: date) -> None:
     with pytest.raises(ValueError, match=rf"^day={day}: expected a day from 2020-01-01 to 2099-12-31\.$"):
         SignIns("site").sign_in(7, day)
 
 
-def test_a_range_of_totals_has_bounds() -> None:
+def test_invalid_range_of_totals_raises() -> None:
     with pytest.raises(ValueError, match="are 401 days: expected at most 400"):
         SignIns("site").series(DAY, DAY + timedelta(days=400))
 
 
-def test_without_redis_a_sign_in_is_a_clear_error() -> None:
+def test_sign_in_raises_without_redis() -> None:
     with pytest.raises(ConnectionError, match=r"127\.0\.0\.1:1"):
         SignIns("site").sign_in(7, DAY)

@@ -12,8 +12,7 @@ from django.contrib.auth.models import User
 from django.http import HttpResponse
 from django.test import AsyncClient, Client, RequestFactory
 
-from django_redis_components.analytics import AnalyticsMiddleware, PageViews, SignIns
-from django_redis_components.analytics import safeguard as guard
+from django_redis_components.analytics import AnalyticsMiddleware, PageViews, SignIns, safeguard
 from django_redis_components.analytics.dates import site_date
 from django_redis_components.core import circuit_breaker as breaker
 from django_redis_components.core.circuit_breaker import CircuitBreaker
@@ -45,7 +44,7 @@ def slow(proxy: Proxy, configure: Callable[..., None]) -> Proxy:
     return proxy
 
 
-def test_twenty_pages_wait_less_than_one_late_reply_takes(slow: Proxy, caplog: pytest.LogCaptureFixture) -> None:
+def test_twenty_requests_wait_less_than_one_late_reply(slow: Proxy, caplog: pytest.LogCaptureFixture) -> None:
     took_s = elapsed(lambda: [Client().get("/page/") for _ in range(20)])
 
     assert took_s < LATE_S
@@ -53,13 +52,13 @@ def test_twenty_pages_wait_less_than_one_late_reply_takes(slow: Proxy, caplog: p
     assert "did not answer within 0.2 s" in caplog.text
 
 
-def test_new_connections_to_a_slow_server_are_bounded_too(slow: Proxy) -> None:
+def test_new_connections_to_a_slow_server_are_bounded(slow: Proxy) -> None:
     slow.cut()
 
     assert elapsed(lambda: [Client().get("/page/") for _ in range(20)]) < LATE_S
 
 
-def test_async_pages_at_once_wait_less_than_one_late_reply_takes(proxy: Proxy, configure: Callable[..., None]) -> None:
+def test_concurrent_async_requests_wait_less_than_one_late_reply(proxy: Proxy, configure: Callable[..., None]) -> None:
     configure(USING="proxied", TIMEOUT=0.2)
 
     async def view(request: object) -> HttpResponse:
@@ -77,16 +76,14 @@ def test_async_pages_at_once_wait_less_than_one_late_reply_takes(proxy: Proxy, c
 
 
 @pytest.mark.django_db
-def test_logins_wait_less_than_one_late_reply_takes(slow: Proxy) -> None:
+def test_logins_wait_less_than_one_late_reply(slow: Proxy) -> None:
     User.objects.create(username="anna")
 
     assert elapsed(lambda: [Client().get("/enter/?name=anna") for _ in range(5)]) < LATE_S
 
 
-def test_a_late_reply_is_never_read_as_the_answer_to_a_later_request(
-    slow: Proxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(guard, "PAUSE_S", 0.0)
+def test_late_reply_is_never_read_by_a_later_request(slow: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(safeguard, "PAUSE_S", 0.0)
     for _ in range(3):
         Client().get("/page/")
     slow.delay(0)
@@ -97,8 +94,8 @@ def test_a_late_reply_is_never_read_as_the_answer_to_a_later_request(
     assert PageViews().count("/internal/page/", site_date()) == 5
 
 
-def test_counting_goes_on_when_the_server_is_fast_again(slow: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "PAUSE_S", 0.05)
+def test_counting_resumes_when_redis_is_fast_again(slow: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(safeguard, "PAUSE_S", 0.05)
     Client().get("/page/")
     slow.delay(0)
 
@@ -109,7 +106,7 @@ def test_counting_goes_on_when_the_server_is_fast_again(slow: Proxy, monkeypatch
     assert eventually(is_counted)
 
 
-def test_slow_answers_within_the_timeout_use_up_the_budget(
+def test_slow_replies_within_the_timeout_use_the_budget(
     proxy: Proxy, configure: Callable[..., None], caplog: pytest.LogCaptureFixture
 ) -> None:
     configure(USING="proxied", TIMEOUT=10)
@@ -123,7 +120,7 @@ def test_slow_answers_within_the_timeout_use_up_the_budget(
     assert [record.getMessage() for record in caplog.records] == ["Redis is slow, some page views are not counted."]
 
 
-def test_a_breaker_pauses_for_as_long_as_slow_answers_take_their_share(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_breaker_limits_the_share_of_slow_replies(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = CircuitBreaker()
 
     slow.record_success(breaker.SLOW_S / 2)
@@ -141,7 +138,7 @@ def test_a_breaker_pauses_for_as_long_as_slow_answers_take_their_share(monkeypat
 
 
 @pytest.mark.django_db
-def test_a_misspelt_section_breaks_neither_page_nor_login(settings: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_misspelt_settings_fail_neither_request_nor_login(settings: Any, caplog: pytest.LogCaptureFixture) -> None:
     User.objects.create(username="anna")
     settings.REDIS_COMPONENTS = {"ANALITICS": {}}
 
@@ -154,13 +151,13 @@ def test_a_misspelt_section_breaks_neither_page_nor_login(settings: Any, caplog:
     (record,) = caplog.records
     assert record.levelname == "ERROR"
     assert record.getMessage() == (
-        'The settings are wrong, page views are not counted: REDIS_COMPONENTS["ANALITICS"] is unknown. '
+        'Invalid settings, page views are not counted: REDIS_COMPONENTS["ANALITICS"] is unknown. '
         'Did you mean "ANALYTICS"?'
     )
 
 
 @pytest.mark.django_db
-def test_wrong_values_in_other_sections_break_no_page(redis_server: Store, settings: Any) -> None:
+def test_invalid_settings_of_other_sections_fail_no_request(redis_server: Store, settings: Any) -> None:
     User.objects.create(username="anna")
 
     for wrong in ({"TASKQUEUE": 7}, {"CONNECTIONS": {}}, {"ANALYTICS": {"USING": "nowhere"}}, 5, {"PREFIX": "{"}):
@@ -170,7 +167,7 @@ def test_wrong_values_in_other_sections_break_no_page(redis_server: Store, setti
 
 
 @pytest.mark.django_db
-def test_counting_begins_when_the_settings_are_right_again(redis_server: Store, settings: Any) -> None:
+def test_counting_resumes_with_valid_settings(redis_server: Store, settings: Any) -> None:
     right = settings.REDIS_COMPONENTS
     anna = User.objects.create(username="anna")
     settings.REDIS_COMPONENTS = {"ANALITICS": {}}

@@ -20,7 +20,7 @@ def day_key(store: Store, day: date, name: str = "shop") -> str:
     return f"{store.prefix}:analytics:{{{name}}}:uv:{day:%Y%m%d}"
 
 
-def test_a_visitor_is_counted_once_a_day(store: Store) -> None:
+def test_visitor_is_counted_once_a_day(store: Store) -> None:
     visitors = UniqueVisitors("shop")
     visitors.add("anna", "bert", at=DAY)
     visitors.add("anna", at=DAY)
@@ -28,7 +28,7 @@ def test_a_visitor_is_counted_once_a_day(store: Store) -> None:
     assert visitors.count(DAY) == 2 == store.raw.pfcount(day_key(store, DAY))
 
 
-def test_a_visitor_of_two_days_is_one_visitor_of_the_range(store: Store) -> None:
+def test_visitor_of_two_days_is_counted_once_in_the_range(store: Store) -> None:
     visitors = UniqueVisitors("shop")
     visitors.add("anna", "bert", at=DAY)
     visitors.add("anna", "carl", at=NEXT)
@@ -38,7 +38,7 @@ def test_a_visitor_of_two_days_is_one_visitor_of_the_range(store: Store) -> None
     assert store.raw.pfcount(day_key(store, DAY), day_key(store, NEXT)) == 3
 
 
-def test_a_day_lives_as_long_as_the_setting_says_from_each_write(store: Store, configure: Callable[..., None]) -> None:
+def test_ttl_setting_counts_from_each_write(store: Store, configure: Callable[..., None]) -> None:
     configure(TTL=timedelta(seconds=60))
     UniqueVisitors("shop").add("anna", at=DAY)
     assert 59_000 < store.raw.pttl(day_key(store, DAY)) <= 60_000
@@ -49,13 +49,13 @@ def test_a_day_lives_as_long_as_the_setting_says_from_each_write(store: Store, c
     assert 119_000 < store.raw.pttl(day_key(store, DAY)) <= 120_000
 
 
-def test_by_default_a_day_lives_400_days(store: Store) -> None:
+def test_default_ttl_is_400_days(store: Store) -> None:
     UniqueVisitors("shop").add("anna", at=DAY)
 
     assert 400 * 86_400 - 10 < store.raw.ttl(day_key(store, DAY)) <= 400 * 86_400
 
 
-def test_the_estimate_is_within_its_error_and_says_it(store: Store) -> None:
+def test_estimate_is_within_its_error(store: Store) -> None:
     visitors = UniqueVisitors("shop")
     visitors.add(*range(20_000), at=DAY)
 
@@ -67,7 +67,7 @@ def test_the_estimate_is_within_its_error_and_says_it(store: Store) -> None:
     assert found == store.raw.pfcount(day_key(store, DAY))
 
 
-def test_thousands_of_ids_go_in_one_call(store: Store) -> None:
+def test_add_accepts_thousands_of_ids(store: Store) -> None:
     UniqueVisitors("shop").add(*range(2_500), at=DAY)
 
     raw = store.raw.pfadd(f"{store.prefix}:{{raw}}", *map(str, range(2_500)))
@@ -75,13 +75,13 @@ def test_thousands_of_ids_go_in_one_call(store: Store) -> None:
     assert UniqueVisitors("shop").count(DAY) == store.raw.pfcount(f"{store.prefix}:{{raw}}")
 
 
-def test_adding_nobody_sends_nothing(store: Store) -> None:
+def test_add_without_ids_sends_nothing(store: Store) -> None:
     UniqueVisitors("shop").add(at=DAY)
 
     assert store.keys() == []
 
 
-def test_ids_of_all_kinds_are_accepted_and_a_number_is_its_text(store: Store) -> None:
+def test_add_accepts_every_type_of_id(store: Store) -> None:
     visitors = UniqueVisitors("shop")
 
     visitors.add(7, "7", b"7", at=DAY)
@@ -92,14 +92,14 @@ def test_ids_of_all_kinds_are_accepted_and_a_number_is_its_text(store: Store) ->
 
 
 @pytest.mark.parametrize(("visitor", "kind"), [(None, "NoneType"), (True, "bool"), (1.5, "float")])
-def test_what_is_no_id_is_refused(visitor: object, kind: str) -> None:
+def test_invalid_visitor_id_raises(visitor: object, kind: str) -> None:
     with pytest.raises(TypeError) as raised:
         UniqueVisitors("shop").add("anna", visitor)  # type: ignore[arg-type]
 
     assert str(raised.value) == f"visitor id {visitor!r}: expected a str, bytes, int or UUID, got {kind}."
 
 
-def test_a_visit_at_a_moment_counts_on_its_local_day(store: Store) -> None:
+def test_visit_at_a_time_counts_on_its_local_day(store: Store) -> None:
     visitors = UniqueVisitors("shop")
     visitors.add("anna", at=datetime(2026, 10, 24, 22, tzinfo=UTC))
     visitors.add("bert", at=datetime(2026, 10, 25, 22, 59, tzinfo=UTC))
@@ -113,7 +113,7 @@ def test_a_visit_at_a_moment_counts_on_its_local_day(store: Store) -> None:
 
 
 @pytest.mark.contract
-def test_the_visitors_of_several_names_are_merged(store: Store) -> None:
+def test_merged_counts_visitors_of_several_names_once(store: Store) -> None:
     UniqueVisitors("a").add("anna", "bert", at=DAY)
     UniqueVisitors("b").add("bert", "carl", at=NEXT)
     UniqueVisitors("c").add("carl", "dora", at=NEXT)
@@ -127,7 +127,7 @@ def test_the_visitors_of_several_names_are_merged(store: Store) -> None:
     )
 
 
-def test_merging_big_sets_equals_pfcount(store: Store) -> None:
+def test_merged_equals_pfcount_for_large_sets(store: Store) -> None:
     UniqueVisitors("a").add(*range(5_000), at=DAY)
     UniqueVisitors("b").add(*range(3_000, 8_000), at=DAY)
     store.raw.pfadd(f"{store.prefix}:{{raw}}", *map(str, range(8_000)))
@@ -138,7 +138,7 @@ def test_merging_big_sets_equals_pfcount(store: Store) -> None:
     assert (merged.error, merged.exact_range) == (0.0081, True)
 
 
-def test_ids_of_one_day_are_summed_over_longer_ranges_and_labelled(store: Store) -> None:
+def test_daily_ids_are_summed_over_longer_ranges(store: Store) -> None:
     visitors = UniqueVisitors("shop", identity_days=1)
     visitors.add("anna", "bert", at=DAY)
     visitors.add("anna", at=NEXT)
@@ -151,7 +151,7 @@ def test_ids_of_one_day_are_summed_over_longer_ranges_and_labelled(store: Store)
 
 
 @pytest.mark.contract
-def test_merging_ids_of_one_day_sums_the_days(store: Store) -> None:
+def test_merged_sums_days_of_daily_ids(store: Store) -> None:
     UniqueVisitors("b").add("anna", "carl", at=DAY)
     visitors = UniqueVisitors("a", identity_days=1)
     visitors.add("anna", at=DAY)
@@ -163,7 +163,7 @@ def test_merging_ids_of_one_day_sums_the_days(store: Store) -> None:
 
 
 @pytest.mark.parametrize(("policy", "exact"), [("hash", False), ("cookie", True), ("user", True)])
-def test_the_site_of_the_middleware_knows_how_long_its_ids_live(
+def test_site_of_the_middleware_uses_the_lifetime_of_its_policy(
     redis_server: Store, configure: Callable[..., None], policy: str, exact: bool
 ) -> None:
     configure(SITE="shop", VISITOR_IDENTITY=policy)
@@ -174,7 +174,7 @@ def test_the_site_of_the_middleware_knows_how_long_its_ids_live(
     assert UniqueVisitors("shop", identity_days=2).count(DAY, NEXT).exact_range is True
 
 
-def test_a_lost_reply_is_repeated_and_changes_nothing(proxy: Proxy, redis_server: Store) -> None:
+def test_add_is_repeated_after_a_lost_reply(proxy: Proxy, redis_server: Store) -> None:
     UniqueVisitors("shop").add("anna", at=DAY)
     proxy.drop_next_reply(after=b":uv:", times=2)
 
@@ -184,7 +184,7 @@ def test_a_lost_reply_is_repeated_and_changes_nothing(proxy: Proxy, redis_server
     assert UniqueVisitors("shop").count(DAY) == 2
 
 
-def test_a_lost_reply_of_a_merge_is_repeated(proxy: Proxy, redis_server: Store) -> None:
+def test_merged_is_repeated_after_a_lost_reply(proxy: Proxy, redis_server: Store) -> None:
     UniqueVisitors("a").add("anna", at=DAY)
     UniqueVisitors("a").merged(["b"], DAY)
     proxy.drop_next_reply(after=b":uv:", times=3)
@@ -193,7 +193,7 @@ def test_a_lost_reply_of_a_merge_is_repeated(proxy: Proxy, redis_server: Store) 
     assert proxy.dropped == 3
 
 
-def test_the_async_twins_do_the_same(store: Store) -> None:
+def test_async_twins_behave_like_the_sync_methods(store: Store) -> None:
     async def visit() -> tuple[object, ...]:
         visitors = UniqueVisitors("a")
         await visitors.aadd("anna", "bert", at=DAY)
@@ -207,7 +207,7 @@ def test_the_async_twins_do_the_same(store: Store) -> None:
     assert run_async(visit) == (2, {DAY: 2, NEXT: 0}, 3)
 
 
-def test_a_range_has_bounds() -> None:
+def test_invalid_range_raises() -> None:
     visitors = UniqueVisitors("shop")
 
     for ask in (visitors.count, visitors.series, lambda *days: visitors.merged(["b"], *days)):
@@ -215,7 +215,7 @@ def test_a_range_has_bounds() -> None:
             ask(DAY, DAY + timedelta(days=400))
 
 
-def test_a_whole_year_fits_in_one_question(store: Store) -> None:
+def test_range_of_a_year_is_one_query(store: Store) -> None:
     visitors = UniqueVisitors("shop")
     for month in range(1, 13):
         visitors.add("anna", f"m{month}", at=date(2026, month, 1))
@@ -223,7 +223,7 @@ def test_a_whole_year_fits_in_one_question(store: Store) -> None:
     assert visitors.count(date(2026, 1, 1), date(2026, 12, 31)) == 13
 
 
-def test_names_are_a_list_of_at_most_50() -> None:
+def test_invalid_names_of_merged_raise() -> None:
     with pytest.raises(TypeError, match=r"^names='abc': expected a list of names, got one string\.$"):
         UniqueVisitors("a").merged("abc", DAY)
     with pytest.raises(ValueError, match=r"^51 names: expected at most 50\.$"):
@@ -231,11 +231,11 @@ def test_names_are_a_list_of_at_most_50() -> None:
 
 
 @pytest.mark.parametrize("days", [0, -1, 1.5, True])
-def test_the_life_of_an_identity_is_a_number_of_days(days: int) -> None:
+def test_invalid_identity_days_raise(days: int) -> None:
     with pytest.raises(ValueError, match=rf"^identity_days={days}: expected a whole number above 0, or None\.$"):
         UniqueVisitors("a", identity_days=days)
 
 
-def test_without_redis_adding_is_a_clear_error() -> None:
+def test_add_raises_without_redis() -> None:
     with pytest.raises(ConnectionError, match=r"127\.0\.0\.1:1"):
         UniqueVisitors("a").add("anna")

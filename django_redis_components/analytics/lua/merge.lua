@@ -1,8 +1,8 @@
--- The HyperLogLog of the visitors of several days, as it stands in Redis (at most 12 KB).
--- Precondition: scratch is no key of anybody; it is gone again when the script ends.
+-- Merge the HyperLogLogs of several days (at most 12 KB).
+-- Precondition: scratch is not used otherwise; the script deletes it.
 -- KEYS[1] scratch  string: HyperLogLog
 -- KEYS[2..] days  string: HyperLogLog, may be missing
--- Returns the string: the union
+-- Returns a string: the union
 -- Cost: O(n) in the days
 local scratch = KEYS[1]
 redis.call("UNLINK", scratch)

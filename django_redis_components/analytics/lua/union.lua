@@ -1,5 +1,5 @@
--- Count the union of HyperLogLogs that were read elsewhere (on Cluster their keys have other slots).
--- Precondition: scratch and part are no keys of anybody; they are gone again when the script ends.
+-- Count the union of HyperLogLogs that the client has read (on Cluster their keys may be in other slots).
+-- Precondition: scratch and part are not used otherwise; the script deletes them.
 -- KEYS[1] scratch  string: HyperLogLog
 -- KEYS[2] part  string: HyperLogLog
 -- ARGV[1..] sketches  strings that merge.lua returned
@@ -8,8 +8,8 @@
 local scratch, part = KEYS[1], KEYS[2]
 redis.call("UNLINK", scratch)
 for _, sketch in ipairs(ARGV) do
-    redis.call("SET", part, sketch)
-    redis.call("PFMERGE", scratch, part)
+  redis.call("SET", part, sketch)
+  redis.call("PFMERGE", scratch, part)
 end
 local visitors = redis.call("PFCOUNT", scratch)
 redis.call("UNLINK", scratch, part)

@@ -12,6 +12,9 @@ from redis.exceptions import RedisError
 
 from django_redis_components.analytics import Estimate, SignIns, UniqueVisitors
 from django_redis_components.analytics.dates import site_date
+from django_redis_components.analytics.signins import series_flow as sign_in_series_flow
+from django_redis_components.analytics.visitors import count_flow
+from django_redis_components.analytics.visitors import series_flow as visitor_series_flow
 from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
@@ -130,7 +133,7 @@ def _visitors() -> Flow[DailyVisitors]:
     settings = conf.settings()
     visitors = UniqueVisitors(settings.dashboard.visitors or settings.analytics.site, using=settings.analytics.using)
     start, end = _days()
-    outcomes = yield from gather([visitors.series_flow(start, end), visitors.count_flow(start, end)])
+    outcomes = yield from gather([visitor_series_flow(visitors, start, end), count_flow(visitors, start, end)])
     days, total = (_value_of(outcome) for outcome in outcomes)
     return DailyVisitors(visitors.name, days, total)
 
@@ -138,7 +141,7 @@ def _visitors() -> Flow[DailyVisitors]:
 def _sign_ins() -> Flow[DailySignIns]:
     settings = conf.settings()
     sign_ins = SignIns(settings.dashboard.sign_ins or settings.analytics.site, using=settings.analytics.using)
-    return DailySignIns(sign_ins.name, (yield from sign_ins.series_flow(*_days())))
+    return DailySignIns(sign_ins.name, (yield from sign_in_series_flow(sign_ins, *_days())))
 
 
 def _value_of(outcome: Outcome) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from django_redis_components.analytics.safeguard import Guard
+from django_redis_components.analytics.safeguard import Safeguard
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.expiry import cached
 from django_redis_components.locks import Lock, MultiLock, ReadWriteLock
@@ -79,15 +79,15 @@ def test_soft_limit_is_no_error_of_an_operation() -> None:
 
 
 def test_soft_limit_passes_through_counting() -> None:
-    guard = Guard()
+    guard = Safeguard()
 
     def interrupted() -> bool:
         raise SoftTimeLimitExceeded
 
-    with pytest.raises(SoftTimeLimitExceeded), guard.attempt("page views"):
+    with pytest.raises(SoftTimeLimitExceeded), guard.suppress_errors("page views"):
         raise SoftTimeLimitExceeded
     with pytest.raises(SoftTimeLimitExceeded):
-        guard.wants("page views", interrupted)
+        guard.should_count("page views", interrupted)
 
 
 def test_soft_limit_ends_an_early_recomputation(redis_server: Store) -> None:

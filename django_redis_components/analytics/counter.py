@@ -1,4 +1,4 @@
-"""What the room's classes share: a checked name, a connection, and the two drivers."""
+"""The base class of counters: a validated name, a connection, and the sync and async drivers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from django_redis_components.core.units import to_ms
 T = TypeVar("T")
 
 
-class Named:
-    """Something with a name in the room ``analytics``; its keys share the name's Cluster slot."""
+class Counter:
+    """A named counter. Its keys share the Cluster slot of the name."""
 
     def __init__(self, name: str, *, using: str = "default") -> None:
         self.name = keys.validate_name(name)
@@ -33,5 +33,5 @@ class Named:
 
 
 def ttl_ms() -> int:
-    """How long a day of counters lives from each write on, in milliseconds."""
+    """Return the TTL of a day's counters in milliseconds, counted from each write."""
     return to_ms(conf.settings().analytics.ttl_s, "ttl_s")
