@@ -1,31 +1,40 @@
-"""The ground floor: settings, keys, connections, scripts and the protocol every room speaks.
+"""What all components share: settings, keys, the Redis client, scripts, leases.
 
-Nothing here knows a room. A room writes each operation once, as a generator that yields what it
-wants from Redis (`protocol`), and gets its synchronous and its asynchronous method from the two
-drivers. Importing this package reads no setting and opens no connection.
+Core imports no component. A component writes each operation once, as a generator that yields requests (`protocol`), and
+the two drivers `run` and `arun` make its sync and its async method. Importing core reads no setting and opens no
+connection.
 
-Modules, each importing only those before it:
+==================  ================================================================================
+exceptions          the root `RedisComponentsError`, and the errors of core
+units, rates        durations in seconds to milliseconds; rates such as "10/m"
+names, keys         validation of names; names to keys
+conf, sections      `REDIS_COMPONENTS`: one frozen dataclass per section
+text                folding of text for search
+serialization       JSON for arguments and return values
+protocol            `Call`, `Command`, `Batch`, `Sleep`, `Wait`; `run` and `arun`
+scripts             `LuaScript`: one file per operation
+client/             see below
+leasing/            leases, FIFO waiting and renewal for locks and semaphores
+decorators          decorators that run a function inside a context manager
+name_templates      names of decorated calls, as templates over their arguments
+registry            the names that decorators use, for the dashboard
+circuit_breaker     skipping Redis after failures
+outage_log          log messages about an outage
+client_address      a visitor's address behind proxies
+failpoints          named points at which crash tests end the process
+==================  ================================================================================
 
-==============  ====================================================================================
-exceptions      one root, `RedisComponentsError`
-units           seconds and timedeltas to milliseconds, once
-conf            `REDIS_COMPONENTS`: one frozen dataclass per section
-keys            the only place a key or a name is made
-text            folding of text for autocomplete and search
-protocol        `Call`, `Command`, `Batch`, `Sleep`, `Wait`; `run()` and `arun()`
-scripts         `LuaScript`: one file, one operation, called by name
-endpoints       what a connection setting points at, and how to connect to it
-urls, caches    a URL, or a cache of `CACHES`, to its endpoint
-topology        which node holds a key: standalone, Sentinel, Cluster
-recovery        what is sent again after an error, and what never is
-wires           commands to bytes
-links, alinks   held connections, synchronous and asyncio
-clients         a client over links, topology and recovery
-connections     alias -> client, built on first use, safe over fork
-waiting         a bell that is waited for with a local timer
-leases          what a holder knows of its leases
-wait_queue      FIFO waiting and leases of locks and semaphores; blocking: a blocking command that outlasts a wait
-callnames       names of decorated calls, as templates over their arguments
-guards          decorating a function with what is entered before it
-==============  ====================================================================================
+The client, from the alias to the socket:
+
+==================  ================================================================================
+connections         alias -> client, made on first use, safe after a fork
+endpoint            where and how to connect; made by `urls` and `caches`
+_async, _sync       client and pool; `_sync` is generated from `_async` (`make sync`)
+topology            which node serves a key: standalone, Sentinel, Cluster
+retry               what is sent again after an error
+slot_migration      Cluster slots that are being moved
+server              the server's version
+transport           sockets, encoding of commands
+wakeup_listener     waiting for wakeup keys with a local timer
+==================  ================================================================================
 """

@@ -1,7 +1,7 @@
-"""`REDIS_COMPONENTS`: read on first use, checked whole, dropped when the setting changes.
+"""The setting `REDIS_COMPONENTS`: read and validated on first use, and again after it changes.
 
-Each section is a frozen dataclass whose fields carry their own check (`sections`). The key in the
-dict is the field's name in upper case without a trailing ``_s``.
+Each section is a frozen dataclass; its fields have their own checks (`sections`). The key in the dict is the name of
+the field in upper case, without a trailing ``_s``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from django_redis_components.core.exceptions import ConfigurationError
 
 #: Name of the Django setting.
 SETTING = "REDIS_COMPONENTS"
-#: User name and password in a URL: what an error must not print.
+#: User name and password in a URL, which errors must not show.
 _CREDENTIALS = re.compile(r"//[^\s'\"]*@")
 
 _S = TypeVar("_S")
@@ -28,8 +28,8 @@ _current: sections.Settings | None = None
 _on_change: list[Callable[[], None]] = []
 
 
-class _Mistakes(list[str]):
-    """What was found; `strict` asks for more than that the values have their types and bounds."""
+class _Errors(list[str]):
+    """Validation errors. With `strict`, also those that do not prevent the site from starting."""
 
     def __init__(self, *, strict: bool) -> None:
         super().__init__()
@@ -37,91 +37,91 @@ class _Mistakes(list[str]):
 
 
 def settings() -> sections.Settings:
-    """The checked settings.
+    """Return the validated settings.
 
     Raises:
-        ConfigurationError: the first mistake found, naming setting, value and what is accepted.
+        ConfigurationError: the first error found: setting, value and what is accepted.
     """
     global _current
     if _current is None:
-        mistakes = _Mistakes(strict=False)
-        found = _build(mistakes)
-        if mistakes:
-            raise ConfigurationError(mistakes[0])
+        errors = _Errors(strict=False)
+        found = _build(errors)
+        if errors:
+            raise ConfigurationError(errors[0])
         _current = found
     return _current
 
 
 def validation_errors() -> list[str]:
-    """Every mistake in the setting, in words; empty when it is right.
+    """Return all errors in the setting.
 
-    Also those that fail only what uses the value, such as a site's name with braces.
+    This includes errors that only affect the code that uses the value, such as braces in the name of a site.
     """
-    found = _Mistakes(strict=True)
+    found = _Errors(strict=True)
     _build(found)
     return list(found)
 
 
 def on_change(callback: Callable[[], None]) -> None:
-    """Have `callback` called whenever `REDIS_COMPONENTS` or `CACHES` changes (tests do that)."""
+    """Register a function that is called when `REDIS_COMPONENTS` or `CACHES` changes, as in tests."""
     _on_change.append(callback)
 
 
 def key_of(field: dataclasses.Field[Any]) -> str:
-    """The key in the dict for a field: ``socket_timeout_s`` is ``SOCKET_TIMEOUT``."""
+    """Return the dict's key for a field: ``SOCKET_TIMEOUT`` for ``socket_timeout_s``."""
     return field.name.removesuffix("_s").upper()
 
 
-def _build(mistakes: _Mistakes) -> sections.Settings:
+def _build(errors: _Errors) -> sections.Settings:
     given = getattr(django_settings, SETTING, {})
     if not isinstance(given, Mapping):
-        mistakes.append(_wrong(SETTING, given, "a dict"))
+        errors.append(_error(SETTING, given, "a dict"))
         return sections.Settings()
-    return _section(sections.Settings, given, SETTING, mistakes)
+    return _section(sections.Settings, given, SETTING, errors)
 
 
-def _section(kind: type[_S], given: Mapping[str, Any], path: str, mistakes: _Mistakes) -> _S:
+def _section(kind: type[_S], given: Mapping[str, Any], path: str, errors: _Errors) -> _S:
     fields = {key_of(field): field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    mistakes.extend(_unknown(given, list(fields), path))
+    errors.extend(_unknown(given, list(fields), path))
     values = {}
     for name, field in fields.items():
         if name in given:
-            values[field.name] = _value(field, given[name], f'{path}["{name}"]', mistakes)
+            values[field.name] = _value(field, given[name], f'{path}["{name}"]', errors)
     return kind(**values)
 
 
-def _value(field: dataclasses.Field[Any], value: Any, path: str, mistakes: _Mistakes) -> Any:
+def _value(field: dataclasses.Field[Any], value: Any, path: str, errors: _Errors) -> Any:
     for kind, build in (("section", _section), ("table", _table)):
         if kind in field.metadata:
             if isinstance(value, Mapping):
-                return build(field.metadata[kind], value, path, mistakes)
-            mistakes.append(_wrong(path, value, "a dict"))
+                return build(field.metadata[kind], value, path, errors)
+            errors.append(_error(path, value, "a dict"))
             return _default(field)
-    problem = field.metadata["check"](value) or (mistakes.strict and field.metadata["strict"](value))
+    problem = field.metadata["check"](value) or (errors.strict and field.metadata["strict"](value))
     if problem:
-        mistakes.append(_wrong(path, value, problem))
+        errors.append(_error(path, value, problem))
         return _default(field)
     convert = field.metadata["convert"]
     return value if convert is None or value is None else convert(value)
 
 
-def _table(kind: type[Any], value: Mapping[str, Any], path: str, mistakes: _Mistakes) -> dict[str, Any]:
+def _table(kind: type[Any], value: Mapping[str, Any], path: str, errors: _Errors) -> dict[str, Any]:
     rows = {}
     if not value:
-        mistakes.append(_wrong(path, value, "at least one entry"))
+        errors.append(_error(path, value, "at least one entry"))
     for name, given in value.items():
         row_path = f'{path}["{name}"]'
-        problem = sections.text(name) or (mistakes.strict and sections.line(name))
+        problem = sections.text(name) or (errors.strict and sections.line(name))
         if problem:
-            mistakes.append(f"{path} has the key {name!r}: expected {problem}.")
+            errors.append(f"{path} has the key {name!r}: expected {problem}.")
         elif not isinstance(given, Mapping):
-            mistakes.append(_wrong(row_path, given, kind.EXPECTED))
+            errors.append(_error(row_path, given, kind.EXPECTED))
         else:
-            before = len(mistakes)
-            rows[name] = _section(kind, given, row_path, mistakes)
+            before = len(errors)
+            rows[name] = _section(kind, given, row_path, errors)
             problem = rows[name].problem()
-            if problem and len(mistakes) == before:
-                mistakes.append(f"{row_path}: {problem}.")
+            if problem and len(errors) == before:
+                errors.append(f"{row_path}: {problem}.")
     return rows
 
 
@@ -131,7 +131,7 @@ def _default(field: dataclasses.Field[Any]) -> Any:
     return field.default
 
 
-def _wrong(path: str, value: Any, expected: str) -> str:
+def _error(path: str, value: Any, expected: str) -> str:
     shown = _CREDENTIALS.sub("//***@", repr(value))
     return f"{path} = {shown}: expected {expected}."
 

@@ -1,15 +1,14 @@
-"""Folding of text: two spellings that a reader takes for the same name fold to the same string.
+"""Folding of text: spellings that readers consider equal fold to the same string.
 
     fold("  Émile  ZOLA") == "emile zola"        fold("Łódź") == "lodz"        fold("Ждёт") == "ждет"
 
-The rule: NFC, and what looks like an apostrophe becomes one; NFKC, casefold, NFKC again; combining
-marks go where the base letter is Latin or Greek (elsewhere they make another letter: か and が, И and
-Й), ё becomes е, a small table replaces letters that have no decomposition; invisible format
-characters go; white space and control characters become single spaces; NFKD at the end, so that 하 is
-a beginning of 한국. As a result a bare letter is also a beginning of its marked form (и of й), but
-never the other way round.
+The steps: NFC; characters like an apostrophe become one; NFKC, casefold, NFKC again; combining marks are removed
+from Latin and Greek letters (elsewhere they make another letter: か and が, И and Й); ё becomes е, and a table replaces
+letters without a decomposition; invisible format characters are removed; white space and control characters become
+single spaces; NFKD, so that 하 is a prefix of 한국. As a result a bare letter is also a prefix of its marked form (и of
+й), but not the other way round.
 
-Folding may change the length: never cut a text for display by the length of its folded form.
+Folding may change the length: never truncate a text for display by the length of its folded form.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ import re
 import unicodedata
 from functools import lru_cache
 
-#: Part of every key that holds folded text. A change of the rules below needs a new number: the
-#: index is then built again beside the old one, and the two never mix.
+#: Part of each key with folded text. A change of the steps needs a new number: a new index is then built beside the
+#: old one, and the two never mix.
 FOLDING_VERSION = 2
 
-#: What keyboards write in the place of an apostrophe; NFKC would make a space and a mark of one of them.
+#: Characters typed instead of an apostrophe. NFKC would turn one of them into a space and a mark.
 _APOSTROPHE_LIKE = str.maketrans(dict.fromkeys("‘’ʼ´`", "'"))
-#: Letters without a decomposition, and the dashes of printers.
+#: Letters without a decomposition, and typographic dashes.
 _LETTERS = _APOSTROPHE_LIKE | str.maketrans(
     {
         "ł": "l",
@@ -45,12 +44,12 @@ _LETTERS = _APOSTROPHE_LIKE | str.maketrans(
     }
 )
 _SPACES = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
-#: Characters after which a new word begins in the middle of one: O'Neil, d'Artagnan.
+#: Characters after which a new word starts inside a word: O'Neil, d'Artagnan.
 _APOSTROPHES = frozenset("'‘’ʼ")
 
 
 def fold(text: str) -> str:
-    """The form of a text that is compared. Folding twice changes nothing."""
+    """Return the form of a text for comparison. Folding is idempotent."""
     if text.isascii():
         return _SPACES.sub(" ", text).strip().lower().replace("`", "'")
     text = unicodedata.normalize("NFC", text).translate(_APOSTROPHE_LIKE)  # U+1FFD is U+00B4 in another spelling
@@ -61,16 +60,16 @@ def fold(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """The text with everything escaped that is not printable, so that nobody can write a line of a log with it."""
+    """Escape all unprintable characters, so that a text cannot inject lines into a log."""
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def word_starts(text: str) -> list[int]:
-    """Where a word of the text begins, as offsets into it.
+    """Return the offsets at which the words of a text start.
 
-    A word is a run of letters and digits with their marks. After an apostrophe a new one begins when
-    at least three letters follow (O'Neil, but not Anna's). Each Han character counts as the start of
-    a word, since Chinese and Japanese are written without spaces.
+    A word is a run of letters and digits with their marks. After an apostrophe a new word starts if at least three
+    letters follow (O'Neil, but not Anna's). Each Han character starts a word, because Chinese and Japanese are written
+    without spaces.
     """
     starts = []
     inside = False
@@ -88,13 +87,13 @@ def word_starts(text: str) -> list[int]:
 
 
 def folded_words(text: str, limit: int) -> list[str]:
-    """The whole text and its rest from each word on, folded, each once, the whole first.
+    """Return the text and its suffixes that start at a word, folded, without duplicates, the whole text first.
 
     ``folded_words("Anna Maria", 8) == ["anna maria", "maria"]``
 
     Args:
         text: any text.
-        limit: how many to return at most.
+        limit: the most strings to return.
     """
     found = dict.fromkeys([fold(text)])
     for start in word_starts(text):
@@ -105,7 +104,7 @@ def folded_words(text: str, limit: int) -> list[str]:
 
 
 def _without_marks(decomposed: str) -> list[str]:
-    """The characters of an NFD text that are kept: no marks on Latin and Greek, nothing invisible."""
+    """Return the characters of an NFD text without marks on Latin and Greek letters and without invisible ones."""
     kept = []
     strip = False
     for character in decomposed:
@@ -125,7 +124,7 @@ def _run_of_letters(text: str, start: int, length: int) -> bool:
 
 
 def _is_selector(character: str) -> bool:
-    """Variation selectors choose a glyph (❤ or ❤️), not a letter; the grapheme joiner chooses nothing."""
+    """Return whether it is a variation selector, which selects a glyph (❤ or ❤️), or the grapheme joiner."""
     return "\ufe00" <= character <= "\ufe0f" or character == "\u034f" or "\U000e0100" <= character <= "\U000e01ef"
 
 

@@ -1,4 +1,4 @@
-"""Caches of `CACHES` to endpoints: where django-redis, or Django's own Redis cache, has its database."""
+"""Endpoints of the Redis caches in `CACHES`, of django-redis and of Django."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from django_redis_components.core.client.urls import REDIS_PORT, from_url
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.sections import ConnectionSettings
 
-#: Django's own Redis cache, whose `clear()` is FLUSHDB as well.
+#: Django's Redis cache. Its `clear()` sends FLUSHDB, as django-redis does.
 _DJANGO_CACHE = "django.core.cache.backends.redis.RedisCache"
 
 
 def from_cache(alias: str, name: str, settings: ConnectionSettings) -> Endpoint:
-    """The endpoint of a django-redis cache: its primary, with its credentials and TLS options.
+    """Return the endpoint of a django-redis cache: its primary, with credentials and TLS options.
 
     Raises:
-        ConfigurationError: there is no such cache, or it is not one of django-redis.
+        ConfigurationError: the cache does not exist or is not a django-redis cache.
     """
     where = f'REDIS_COMPONENTS["CONNECTIONS"]["{alias}"]["CACHE"] = {name!r}'
     known = _caches()
@@ -38,14 +38,14 @@ def from_cache(alias: str, name: str, settings: ConnectionSettings) -> Endpoint:
         endpoint = _from_pool(alias, _pool(name), settings)
         endpoint.validate()
     except (ValueError, TypeError, ImportError, ImproperlyConfigured) as exc:
-        # A password with an unescaped / would stand in the error about the port.
+        # The error about the port may contain a password with an unescaped /.
         text = "the port in LOCATION is not a number" if str(exc).startswith("Port ") else str(exc)
         raise ConfigurationError(f"{where}: {text}") from None
     return endpoint
 
 
 def caches_on(endpoint: Endpoint) -> list[str]:
-    """Names of the caches that stand in the endpoint's database, whose `clear()` would empty it."""
+    """Return the names of the caches in the endpoint's database, whose `clear()` would empty it."""
     found = []
     for name in _caches():
         cache = _endpoint_of(name, endpoint.settings)
@@ -55,7 +55,7 @@ def caches_on(endpoint: Endpoint) -> list[str]:
 
 
 def _endpoint_of(name: str, settings: ConnectionSettings) -> Endpoint | None:
-    """Where a cache stands, or None if it is not on Redis or cannot be understood (then Django says so)."""
+    """Return the endpoint of a cache; None if it is not on Redis, or invalid: then Django reports it."""
     try:
         if _is_django_redis(name):
             return from_cache("cache", name, settings)
@@ -91,7 +91,7 @@ def _caches() -> dict[str, dict[str, Any]]:
 
 
 def _pool(name: str) -> Any:
-    """The pool of the cache's primary."""
+    """Return the pool of the cache's primary."""
     cache: Any = caches[name]
     try:
         return cache.client.get_client(write=True).connection_pool
@@ -112,14 +112,14 @@ def _from_pool(alias: str, pool: Any, settings: ConnectionSettings) -> Endpoint:
     manager = getattr(pool, "sentinel_manager", None)
     if manager is None:
         return Endpoint("standalone", (node,), options, settings, alias, transport)
-    watchers = [dict(sentinel.connection_pool.connection_kwargs) for sentinel in manager.sentinels]
-    seeds = tuple(Node(watcher["host"], int(watcher["port"])) for watcher in watchers)
-    login = {name: watchers[0][name] for name in ("username", "password") if watchers[0].get(name)}
+    sentinels = [dict(sentinel.connection_pool.connection_kwargs) for sentinel in manager.sentinels]
+    seeds = tuple(Node(each["host"], int(each["port"])) for each in sentinels)
+    login = {name: sentinels[0][name] for name in ("username", "password") if sentinels[0].get(name)}
     tls = {name: value for name, value in options.items() if name.startswith("ssl_")}
     return Endpoint("sentinel", seeds, options, settings, alias, transport, pool.service_name, tls | login)
 
 
 def _known(options: dict[str, Any], transport: str) -> dict[str, Any]:
-    """Without what only the site's own connection class would understand."""
+    """Drop the options of a custom connection class."""
     known = known_options(transport)
     return {name: value for name, value in options.items() if name in known}

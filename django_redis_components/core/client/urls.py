@@ -1,12 +1,12 @@
-"""Connection URLs to endpoints.
+"""Endpoints from connection URLs.
 
     redis://[user:password@]host[:port][/database][?option=value]      rediss:// is the same over TLS
     unix://[user:password@]/path/to/socket[?db=0]
     redis+sentinel://[user:password@]host[:port],host[:port]/service[/database][?sentinel_password=…]
     redis+cluster://[user:password@]host[:port],host[:port]            ?ssl=true for TLS in these two
 
-Options are those of redis-py's connections; its timeouts, retries and pool sizes are passed over, for
-they are settings of the connection here. No error repeats the URL, which may hold a password.
+Options are those of redis-py's connections. Its timeouts, retries and pool sizes are ignored: the settings of the
+connection define them. No error contains the URL, which may hold a password.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from django_redis_components.core.client.endpoint import Endpoint, Node, known_o
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.sections import ConnectionSettings
 
-#: Port of a Sentinel where the URL names none.
+#: Default port of a Sentinel.
 SENTINEL_PORT = 26379
-#: Port of a server where the URL names none.
+#: Default port of a server.
 REDIS_PORT = 6379
-#: What `ssl=` may say.
-_YES_OR_NO = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-_PARSERS: dict[str, Any] = {**URL_QUERY_ARGUMENT_PARSERS, "ssl": lambda word: _YES_OR_NO[word.lower()]}
-#: Transport of each scheme; None where ``?ssl=true`` decides.
+#: Values of `ssl=`.
+_BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+_PARSERS: dict[str, Any] = {**URL_QUERY_ARGUMENT_PARSERS, "ssl": lambda word: _BOOLEANS[word.lower()]}
+#: Transport of each scheme; None: `?ssl=true` selects TLS.
 SCHEMES = {"redis": "tcp", "rediss": "tls", "unix": "unix", "redis+sentinel": None, "redis+cluster": None}
 
 
 def from_url(alias: str, url: str, settings: ConnectionSettings) -> Endpoint:
-    """The endpoint that a URL names.
+    """Return the endpoint of a URL.
 
     Raises:
-        ConfigurationError: the URL is not understood.
+        ConfigurationError: the URL is invalid.
     """
     path = f'REDIS_COMPONENTS["CONNECTIONS"]["{alias}"]["URL"]'
     scheme, separator, _ = url.partition("://")
@@ -47,7 +47,7 @@ def from_url(alias: str, url: str, settings: ConnectionSettings) -> Endpoint:
         endpoint = _parse(alias, scheme, url, settings)
         endpoint.validate()
     except ValueError as exc:
-        raise ConfigurationError(f"{path}: {exc}") from None  # the cause may show a piece of the password
+        raise ConfigurationError(f"{path}: {exc}") from None  # the cause may contain a part of the password
     return endpoint
 
 
@@ -137,6 +137,6 @@ def _node(place: str, default_port: int) -> Node:
     if not colon or place.endswith("]"):
         return Node(place.strip("[]"), default_port)
     if not port.isdecimal() or not 0 < int(port) < 65_536:
-        # The rest of a password with an unescaped / # or ? would stand here: say nothing of it.
+        # This may be the rest of a password with an unescaped / # or ?: do not show it.
         raise ValueError("the port is not a number from 1 to 65535 (write / # ? @ in a password as %2F %23 %3F %40)")
     return Node(host.strip("[]"), int(port))
