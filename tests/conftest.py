@@ -30,7 +30,7 @@ from django.db import connections as databases
 
 from django_redis_components.core.client.wakeup_listener import WakeupListener
 from example_project.localserver import LocalServer
-from tests.support import absence
+from tests.support import missing
 from tests.support.clocks import ServerClock
 from tests.support.pools import close_pools
 from tests.support.processes import Children
@@ -43,7 +43,7 @@ TESTS = Path(__file__).parent
 REDIS_FIXTURES = {"store", "redis_server", "own_server", "sentinel_server", "proxy"}
 
 #: Directories whose tests all depend on the version of Python or Django; other files are marked one by one.
-INTEGRATION = [TESTS / name for name in ("architecture", "contrib", "dashboard", "ground", "testing")]
+INTEGRATION = [TESTS / name for name in ("architecture", "contrib", "dashboard", "support", "testing")]
 
 
 def pytest_configure() -> None:
@@ -104,7 +104,7 @@ def pytest_runtest_makereport() -> Generator[None, Any, Any]:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    for what, times in absence.counted(terminalreporter.stats.get("skipped", [])).items():
+    for what, times in missing.count_missing(terminalreporter.stats.get("skipped", [])).items():
         terminalreporter.write_line(f"!!! NOT TESTED ({times} tests skipped): {what}", red=True, bold=True)
 
 

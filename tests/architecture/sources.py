@@ -5,15 +5,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "django_redis_components"
 PACKAGE_DIR = ROOT / PACKAGE
 
-#: The floors, as in the design. What stands at the package's root is a room or a door.
-FLOORS: dict[str, int] = {
+#: The layers of the package. Each name at its root is a component or an entry point; a component imports lower layers.
+LAYERS: dict[str, int] = {
     "core": 0,
     **dict.fromkeys(
         ["locks", "semaphores", "ratelimits", "bloom", "analytics", "search", "messaging", "files", "aggregation"], 1
@@ -23,23 +23,44 @@ FLOORS: dict[str, int] = {
     **dict.fromkeys(["apps", "checks", "admin", "models", "urls", "templatetags", "management"], 4),
 }
 
-#: Doors may use each other; rooms of one floor never do.
-DOORS = 4
+#: The layer of the entry points, which may import each other. Components of one layer may not.
+ENTRY_POINTS = 4
 
-#: Calls that import what their first argument names.
+#: The layers of ``taskqueue``, lowest first. Modules and subpackages import their own layer and lower ones.
+TASKQUEUE_LAYERS: tuple[tuple[str, ...], ...] = (
+    ("call_signature", "exceptions", "failure", "forks", "framework", "limits", "retry", "time_limits", "unique"),
+    ("options", "record", "registry"),
+    ("store",),
+    ("context", "enqueue", "logs", "on_commit", "result", "run_observer", "signals"),
+    ("flows",),
+    ("decorator", "task", "task_run"),
+    ("stats",),
+    ("queue", "schedules"),
+    ("checks", "poller"),
+    ("worker",),
+    ("supervisor",),
+    ("startup",),
+)
+
+#: Functions that import the module named by their first argument.
 IMPORTERS = {"import_module", "import_string"}
 
 
 @dataclass(frozen=True)
 class Module:
-    """One Python file: its dotted name and its text."""
+    """A Python file.
+
+    Attributes:
+        name: its dotted name.
+        text: its source.
+    """
 
     name: str
     text: str
     is_package: bool = False
 
     @property
-    def room(self) -> str:
+    def component(self) -> str:
         """The first name below the package: "locks"; "" for the package itself."""
         return self.name.split(".")[1] if "." in self.name else ""
 
@@ -47,13 +68,22 @@ class Module:
     def tree(self) -> ast.Module:
         return ast.parse(self.text)
 
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All nodes of the syntax tree."""
+        return list(ast.walk(self.tree))
+
     def imports(self, known: set[str], *, typing_only: bool = True) -> set[str]:
-        """The modules of the package that this one imports, wherever in the file, by name of ``known``."""
+        """Return the modules of ``known`` that this one imports, also inside functions.
+
+        Args:
+            typing_only: whether to include the imports below ``if TYPE_CHECKING:``.
+        """
         return {found for name in self._imported_names(typing_only) if (found := _longest(name, known))}
 
     def _imported_names(self, typing_only: bool) -> Iterator[str]:
-        skipped = set() if typing_only else _typing_nodes(self.tree)
-        for node in ast.walk(self.tree):
+        skipped = set() if typing_only else _typing_nodes(self.nodes)
+        for node in self.nodes:
             if node in skipped:
                 continue
             if isinstance(node, ast.Import):
@@ -73,28 +103,28 @@ class Module:
 
 
 def called_name(node: ast.Call) -> str:
-    """The last name of what is called: "sleep" for ``time.sleep(1)``."""
+    """Return the last part of the called name: "sleep" for ``time.sleep(1)``."""
     func = node.func
     return func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
 
 
 def modules() -> list[Module]:
-    """Every module of the package."""
+    """Return all modules of the package."""
     return [_module(path) for path in sorted(PACKAGE_DIR.rglob("*.py"))]
 
 
-def rooms() -> list[str]:
-    """The rooms that exist now, by name."""
-    return sorted(
-        path.parent.name for path in PACKAGE_DIR.glob("*/__init__.py") if FLOORS.get(path.parent.name, 9) < DOORS
-    )
+def components() -> list[str]:
+    """Return the names of the components, sorted."""
+    packages = [path.parent.name for path in PACKAGE_DIR.glob("*/__init__.py")]
+    return sorted(name for name in packages if LAYERS.get(name, ENTRY_POINTS) < ENTRY_POINTS)
 
 
 def lua_files() -> list[Path]:
-    """The script of every operation, without the parts in ``lua/shared``."""
+    """Return the scripts of all operations, without the parts in ``lua/shared``."""
     return sorted(path for path in PACKAGE_DIR.glob("*/lua/**/*.lua") if path.parent.name != "shared")
 
 
+@cache
 def _module(path: Path) -> Module:
     parts = path.relative_to(ROOT).with_suffix("").parts
     is_package = parts[-1] == "__init__"
@@ -102,17 +132,17 @@ def _module(path: Path) -> Module:
 
 
 def _longest(name: str, known: set[str]) -> str:
-    """The module that an imported name is or comes from; "" for one outside the package."""
+    """Return the module that an imported name is or comes from; "" if it is not known."""
     while name and name not in known:
         name = name.rpartition(".")[0]
     return name
 
 
-def _typing_nodes(tree: ast.Module) -> set[ast.AST]:
-    """What stands below ``if TYPE_CHECKING:``, which never runs."""
+def _typing_nodes(nodes: list[ast.AST]) -> set[ast.AST]:
+    """Return the nodes below ``if TYPE_CHECKING:``, which never run."""
     return {
         child
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
         for statement in node.body
         for child in ast.walk(statement)

@@ -1,4 +1,4 @@
-"""What the documentation shows, works."""
+"""The examples of the documentation run."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.architecture import examples
-from tests.architecture.sources import FLOORS, PACKAGE, ROOT, rooms
+from tests.architecture.sources import LAYERS, PACKAGE, ROOT, components
 from tests.support import Store
 
 pytestmark = [pytest.mark.docs, pytest.mark.django_db(transaction=True)]
 
-#: Rooms that site code imports from: each shows in its docstring how.
-WITH_EXAMPLE = [room for room in rooms() if 0 < FLOORS[room] < 3]
+#: Components for site code: the docstring of each has an example.
+WITH_EXAMPLE = [name for name in components() if 0 < LAYERS[name] < 3]
 
 
 @pytest.mark.parametrize("path", list(examples.documents(ROOT)), ids=lambda path: str(path.relative_to(ROOT)))
@@ -25,11 +25,11 @@ def test_the_examples_of_a_document_run(path: Path, redis_server: Store) -> None
         examples.run(found)
 
 
-@pytest.mark.parametrize("room", WITH_EXAMPLE)
-def test_the_example_of_a_room_runs(room: str, redis_server: Store) -> None:
-    found = examples.of_docstring(room, importlib.import_module(f"{PACKAGE}.{room}").__doc__ or "")
+@pytest.mark.parametrize("component", WITH_EXAMPLE)
+def test_example_of_a_component_runs(component: str, redis_server: Store) -> None:
+    found = examples.of_docstring(component, importlib.import_module(f"{PACKAGE}.{component}").__doc__ or "")
 
-    assert found, "show an example: an indented block below a line 'Example::', or lines with '>>>'"
+    assert found, "Add an example: an indented block below a line 'Example::', or lines with '>>>'."
     examples.run(found)
 
 

@@ -1,4 +1,4 @@
-"""Importing a room reads no setting, opens no connection and starts no thread."""
+"""Importing a component reads no setting, opens no connection and starts no thread."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import sys
 
 import pytest
 
-from tests.architecture.sources import FLOORS, ROOT, Module, modules, rooms
+from tests.architecture.sources import LAYERS, ROOT, Module, components, modules
 
-#: Runs in a Python of its own, without settings; prints what went wrong as JSON.
+#: Runs in a new process without Django settings; prints the problems as JSON.
 SCRIPT = """
 import importlib, json, sys, threading
 network = []
@@ -33,17 +33,17 @@ print(json.dumps(problems))
 """
 
 
-@pytest.mark.parametrize("room", [room for room in rooms() if FLOORS[room] < 3])
-def test_a_room_imports_without_django_settings_and_without_redis(room: str) -> None:
-    names = [module.name for module in modules() if module.room == room and not _needs_apps(module)]
+@pytest.mark.parametrize("component", [name for name in components() if LAYERS[name] < 3])
+def test_component_imports_without_django_settings_and_without_redis(component: str) -> None:
+    names = [module.name for module in modules() if module.component == component and not _needs_apps(module)]
 
     assert import_problems(names) == {}
 
 
 def test_the_package_itself_imports_nothing() -> None:
-    package = next(module for module in modules() if not module.room)
+    package = next(module for module in modules() if not module.component)
 
-    assert not any(isinstance(node, ast.Import | ast.ImportFrom) for node in ast.walk(package.tree))
+    assert not any(isinstance(node, ast.Import | ast.ImportFrom) for node in package.nodes)
 
 
 def test_a_module_that_reads_a_setting_is_found() -> None:
@@ -54,7 +54,7 @@ def test_only_the_reloader_reads_environment_variables() -> None:
     readers = {
         module.name
         for module in modules()
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.Attribute) and node.attr in ("environ", "environb", "getenv")
     }
 
@@ -71,5 +71,5 @@ def import_problems(names: list[str]) -> dict[str, str]:
 
 
 def _needs_apps(module: Module) -> bool:
-    """Files that hold Django models can only be imported when the apps are loaded."""
+    """Return whether the module defines Django models, which import only after the apps are loaded."""
     return module.name.rpartition(".")[2] in ("models", "admin") or "django.db.models import Model" in module.text

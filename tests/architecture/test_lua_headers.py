@@ -46,7 +46,7 @@ def declarations() -> dict[str, tuple[str, LuaScript]]:
     return {
         f"{script.component}/lua/{script.name}.lua": (constant, script)
         for module in modules()
-        if module.name.endswith(".scripts") and module.room != "core"
+        if module.name.endswith(".scripts") and module.component != "core"
         for constant, script in vars(importlib.import_module(module.name)).items()
         if isinstance(script, LuaScript)
     }

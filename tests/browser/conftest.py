@@ -18,9 +18,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
-from tests.support.absence import absent
 from tests.support.axe import AXE_SCRIPT, install_axe
 from tests.support.demo import Demo, running_demo
+from tests.support.missing import skip_missing
 from tests.support.waiting import PATIENCE_S
 
 #: Debian's browser. Playwright's own would have to be downloaded.
@@ -68,7 +68,7 @@ class Complaints:
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
     if not CHROMIUM.is_file():
-        absent(f"{CHROMIUM} is not installed: apt-get install chromium")
+        skip_missing(f"{CHROMIUM} is not installed: apt-get install chromium")
     # Playwright keeps an event loop in this thread, which Django would refuse to work beside.
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
     expect.set_options(timeout=PATIENCE_S * 1_000)
@@ -118,7 +118,7 @@ def page(open_page: Callable[..., Page]) -> Page:
 def check_axe() -> Callable[[Page], None]:
     problem = install_axe()
     if problem:
-        absent(f"accessibility cannot be checked: {problem}")
+        skip_missing(f"accessibility cannot be checked: {problem}")
     script = AXE_SCRIPT.read_text() + ";0"
 
     def check(page: Page) -> None:

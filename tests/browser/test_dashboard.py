@@ -14,7 +14,7 @@ from django_redis_components.dashboard import responses
 from tests.browser.conftest import Complaints
 from tests.dashboard.support import URL, write_poller, write_queue, write_schedule, write_worker
 from tests.dashboard.test_queue_page import write_error, write_past
-from tests.support import Store, absent, eventually
+from tests.support import Store, eventually, skip_missing
 from tests.support.axe import AXE_SCRIPT, install_axe
 
 #: Stock markup of Django's own that axe complains about where link and text of the breadcrumbs look alike.
@@ -58,7 +58,7 @@ def sign_in(page: Page, site: str) -> None:
 def violations(page: Page) -> list[str]:
     """What axe-core finds on the page, of any impact."""
     if problem := install_axe():
-        absent(f"accessibility cannot be checked: {problem}")
+        skip_missing(f"accessibility cannot be checked: {problem}")
     page.evaluate(AXE_SCRIPT.read_text() + ";0")
     found = page.evaluate("(exclude) => axe.run({ exclude }).then((results) => results.violations)", NOT_OURS)
     return [f"{one['id']}: {[node['html'] for node in one['nodes']]}" for one in found]

@@ -21,7 +21,7 @@ from django_redis_components.core.protocol import Batch, Command, Flow, Read, Wa
 from example_project.localserver import LocalServer, ServerError, redis_binary
 from tests.core.conftest import Driver
 from tests.support import Store, eventually, run_async, run_together
-from tests.support.absence import absent
+from tests.support.missing import skip_missing
 from tests.support.processes import Children
 
 pytestmark = pytest.mark.integration
@@ -187,7 +187,7 @@ def test_a_database_number_in_the_url_is_selected(redis_server: Store, settings:
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A certificate for 127.0.0.1 that signs itself, with its key beside it."""
     if shutil.which("openssl") is None:
-        absent("openssl is not installed")
+        skip_missing("openssl is not installed")
     path = tmp_path_factory.mktemp("tls") / "cert.pem"
     kind = ("-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1")
     name = ("-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1")
@@ -202,7 +202,7 @@ def tls_port(start_server: Start, certificate: Path) -> int:
     try:
         binary = redis_binary()
     except ServerError as exc:
-        absent(f"no server with TLS: {exc}")
+        skip_missing(f"no server with TLS: {exc}")
     files = ["--tls-cert-file", str(certificate), "--tls-key-file", str(certificate.with_name("key.pem"))]
     files += ["--tls-ca-cert-file", str(certificate), "--tls-auth-clients", "no"]
     server = start_server(*files, binary=binary)

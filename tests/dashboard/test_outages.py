@@ -27,7 +27,7 @@ from django_redis_components.dashboard.outages import outage_of
 from django_redis_components.dashboard.overview import snapshot
 from example_project.localserver import LocalServer, ServerError, free_port, old_redis_binary
 from tests.dashboard.support import URL, client_of, text_of, write_queue
-from tests.support import Store, absent
+from tests.support import Store, skip_missing
 
 pytestmark = pytest.mark.django_db
 
@@ -81,7 +81,7 @@ def test_a_server_that_is_too_old(tmp_path: Path, settings, viewer: Client) -> N
     try:
         binary = old_redis_binary()
     except ServerError as exc:
-        absent(str(exc))
+        skip_missing(str(exc))
     server = LocalServer(binary, directory=tmp_path / "old", die_with_parent=True).start()
     use(settings, server.url)
 

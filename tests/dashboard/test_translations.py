@@ -14,7 +14,7 @@ import pytest
 from django.utils import translation
 
 import django_redis_components
-from tests.support import absent
+from tests.support import skip_missing
 
 PACKAGE = Path(django_redis_components.__file__).parent
 CATALOGUE = PACKAGE / "locale" / "zh_Hans" / "LC_MESSAGES" / "django.po"
@@ -65,7 +65,7 @@ def test_what_is_compiled_is_what_is_written() -> None:
 
 def test_the_catalogue_has_every_text_of_the_sources_and_no_other(tmp_path: Path) -> None:
     if shutil.which("xgettext") is None:
-        absent("gettext is not installed, so the texts of the sources are not compared: apt-get install gettext")
+        skip_missing("gettext is not installed, so the texts of the sources are not compared: apt-get install gettext")
     copy = shutil.copytree(PACKAGE, tmp_path / "package", ignore=shutil.ignore_patterns("__pycache__"))
 
     arguments = ["makemessages", "-l", "zh_Hans", "--no-wrap", "--no-location", "--no-obsolete"]

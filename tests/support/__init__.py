@@ -1,25 +1,25 @@
-"""What the tests stand on: real servers, a proxy that loses replies, children that get killed, patient checks.
+"""Test helpers: real servers, a proxy that drops replies, child processes, polling with a deadline.
 
 ==================  ==========================================================================================
-``eventually``      repeat a check until it holds (tests.support.waiting)
-``run_together``    n threads through one barrier (tests.support.together)
-``run_async``       one coroutine in one event loop, our async pools closed after it (tests.support.asynchronous)
-``Child``           a Python process of our own: lines with a deadline, kill -9 (tests.support.processes)
-``Proxy``           a TCP proxy that drops replies, delays, cuts (tests.support.proxy)
-``absent``          skip loudly for lack of a tool; fail under CI=true (tests.support.absence)
+``eventually``      repeat a check until it succeeds (tests.support.waiting)
+``run_together``    start n threads at the same time (tests.support.together)
+``run_async``       run a coroutine in a new event loop, then close the async pools (tests.support.asynchronous)
+``Child``           a child process: read lines with a deadline, kill (tests.support.processes)
+``Proxy``           a TCP proxy that drops replies, delays, closes connections (tests.support.proxy)
+``skip_missing``    skip a test because a program is missing; fail with CI=true (tests.support.missing)
 ``AXE_SCRIPT``      the accessibility checks for a browser test (tests.support.axe)
-``stores``          the table of servers: valkey, redis7, cluster; and sentinel (tests.support.stores)
+``stores``          the servers: valkey, redis7, cluster and sentinel (tests.support.stores)
 ==================  ==========================================================================================
 """
 
 from __future__ import annotations
 
-from tests.support.absence import absent
 from tests.support.asynchronous import run_async
+from tests.support.missing import skip_missing
 from tests.support.processes import Child
 from tests.support.proxy import Proxy
 from tests.support.stores import Store
 from tests.support.together import run_together
 from tests.support.waiting import eventually
 
-__all__ = ["Child", "Proxy", "Store", "absent", "eventually", "run_async", "run_together"]
+__all__ = ["Child", "Proxy", "Store", "eventually", "run_async", "run_together", "skip_missing"]

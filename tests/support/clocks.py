@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from example_project.localserver import valkey_binary
-from tests.support.absence import absent
+from tests.support.missing import skip_missing
 
 
 class ServerClock:
@@ -18,7 +18,7 @@ class ServerClock:
         """Skip the test where libfaketime is not installed."""
         libraries = _libraries()
         if not libraries:
-            absent("libfaketime is not installed: apt-get install faketime")
+            skip_missing("libfaketime is not installed: apt-get install faketime")
         directory.mkdir(parents=True, exist_ok=True)
         self._offset = directory / "offset"
         self._offset_s = 0

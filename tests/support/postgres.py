@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from example_project.localserver import end_with_us, ended, free_port
-from tests.support.absence import absent
+from tests.support.missing import skip_missing
 
 #: Who runs the server where the tests run as root, which PostgreSQL refuses.
 ACCOUNT = "postgres"
@@ -82,5 +82,5 @@ def _programs() -> Path:
     versions = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: float(path.parts[-3]))
     found = str(versions[-1]) if versions else shutil.which("initdb")
     if found is None:
-        absent("PostgreSQL is not installed: apt-get install postgresql")
+        skip_missing("PostgreSQL is not installed: apt-get install postgresql")
     return Path(found).parent

@@ -14,9 +14,9 @@ import redis
 from redis.cluster import RedisCluster
 
 from example_project.localserver import LocalServer, ServerError, redis_binary, valkey_binary
-from tests.support.absence import absent
 from tests.support.clusters import start_cluster
 from tests.support.killing import kill_all
+from tests.support.missing import skip_missing
 from tests.support.sentinels import SERVICE, start_sentinel
 
 
@@ -110,7 +110,7 @@ class Stores:
             try:
                 self._running[name] = (STORES | OTHERS)[name](self.new_directory(name))
             except ServerError as exc:
-                absent(f"store {name}: {exc}")
+                skip_missing(f"store {name}: {exc}")
         return self._running[name]
 
     def new_directory(self, name: str) -> Path:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.contrib.django_tasks import suite
-from tests.support import Store, absent
+from tests.support import Store, skip_missing
 from tests.support.processes import Children
 
 #: Fewer tests than this would mean that something of the suite was not found.
@@ -21,7 +21,7 @@ def test_django_s_own_tests_of_tasks_pass(redis_server: Store, children: Childre
     try:
         folder = suite.prepared(version, tmp_path)
     except suite.NotFetchedError as exc:
-        absent(f"the source distribution of Django {version} cannot be downloaded: {exc}")
+        skip_missing(f"the source distribution of Django {version} cannot be downloaded: {exc}")
 
     child = children.run(
         "-m",

@@ -11,7 +11,7 @@ from django.utils.decorators import method_decorator
 
 from django_redis_components.ratelimits import rate_limit, rate_limited
 from tests.support import Store
-from tests.support.absence import absent
+from tests.support.missing import skip_missing
 
 try:
     from rest_framework.authentication import BaseAuthentication
@@ -27,7 +27,7 @@ except ImportError:
 @pytest.fixture(autouse=True)
 def framework() -> None:
     if Response is None:
-        absent("djangorestframework is not installed")
+        skip_missing("djangorestframework is not installed")
 
 
 class ByHeader(BaseAuthentication):

@@ -17,7 +17,7 @@ from django_redis_components.contrib import drf
 from django_redis_components.contrib.drf import RedisRateThrottle
 from django_redis_components.ratelimits import rate_limited
 from tests.support import Store
-from tests.support.absence import absent
+from tests.support.missing import skip_missing
 
 try:
     from rest_framework.response import Response
@@ -30,7 +30,7 @@ except ImportError:
 @pytest.fixture(autouse=True)
 def framework() -> None:
     if APIView is None:
-        absent("djangorestframework is not installed")
+        skip_missing("djangorestframework is not installed")
 
 
 def call(

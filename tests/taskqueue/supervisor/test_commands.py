@@ -16,7 +16,7 @@ from django.core.management import CommandError, call_command, load_command_clas
 from django_redis_components.management import logs
 from django_redis_components.taskqueue.supervisor.child import STOP_SIGNALS
 from example_project.localserver import LocalServer, ServerError, old_redis_binary
-from tests.support import Store, absent, eventually
+from tests.support import Store, eventually, skip_missing
 from tests.support.processes import Children
 from tests.support.stores import Stores
 from tests.taskqueue.support import (
@@ -190,7 +190,7 @@ def test_an_old_server_ends_it(stores: Stores, settings: Any, signals: None, nam
     try:
         binary = old_redis_binary()
     except ServerError as exc:
-        absent(f"Redis 6: {exc}")
+        skip_missing(f"Redis 6: {exc}")
     server = LocalServer(binary, directory=stores.new_directory("old"), die_with_parent=True).start()
     settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": server.url}}}
     try:

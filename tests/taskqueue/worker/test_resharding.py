@@ -18,7 +18,7 @@ from django_redis_components.taskqueue.store.fields import TAG, base_key
 from example_project.localserver import redis_binary, valkey_binary
 from tests.conftest import components_settings
 from tests.core.slots import Move, moving, node_id
-from tests.support import Store, absent, eventually
+from tests.support import Store, eventually, skip_missing
 from tests.support.clusters import start_cluster
 from tests.support.killing import kill_all
 from tests.support.pools import close_pools
@@ -110,7 +110,7 @@ def test_all_tasks_run_while_valkey_moves_the_slot_by_itself(cluster: Store) -> 
 @pytest.mark.parametrize("binary", [valkey_binary, redis_binary], ids=["valkey", "redis7"])
 def test_all_tasks_run_while_redis_cli_reshards(binary: Any, stores: Stores, settings: Any) -> None:
     if not REDIS_CLI.exists():
-        absent("redis-cli: apt-get install redis-tools")
+        skip_missing("redis-cli: apt-get install redis-tools")
     tasks.noted.clear()
     servers = start_cluster(binary(), stores.new_directory("reshard"))
     try:

@@ -1,4 +1,4 @@
-"""What the package must never say: unpickling, evaluating, unbounded commands, threads around Redis."""
+"""The package never unpickles, evaluates text, sends unbounded commands or calls Redis in another thread."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from tests.architecture.sources import Module, called_name, modules
 #: Modules that turn bytes into code.
 CODE_FROM_DATA = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"}
 
-#: Commands that block the server for as long as the data is big, or empty it.
+#: Commands that block the server in proportion to its data, or delete it.
 UNBOUNDED = {"KEYS", "FLUSHALL", "FLUSHDB", "SMEMBERS", "MONITOR"}
 
-#: Modules that name such commands in order to refuse them.
+#: Modules that name such commands to reject them.
 REFUSES = {"django_redis_components.transactions.connection_commands"}
 
-#: Ways around the event loop: an async twin that runs in a thread is not one. (``async_to_sync`` runs a site's own
-#: coroutines and is no such way.)
+#: Calls that run a function in another thread. An async method must not run its sync twin that way.
 THREAD_HOPS = {"sync_to_async", "to_thread", "run_in_executor"}
 
-#: What may hop, for it is the site's own code or its database that is reached there and never Redis, with the reason.
+#: Functions that may: they call the site's own code or its database, never Redis. With the reason.
 MAY_HOP = {
     "_send_on_commit": "Django's transactions live on a thread of their own, and on_commit must be asked there",
     "tell_attempt": "those who take part in the run of a coroutine may use the ORM, in its own thread",
@@ -45,8 +44,8 @@ def test_async_twins_do_not_run_in_threads() -> None:
     assert findings(modules(), thread_hops) == []
 
 
-def test_scripts_stand_in_lua_files_only() -> None:
-    assert findings([module for module in modules() if module.room != "core"], inline_scripts) == []
+def test_scripts_are_in_lua_files_only() -> None:
+    assert findings([module for module in modules() if module.component != "core"], inline_scripts) == []
 
 
 @pytest.mark.parametrize(
@@ -69,12 +68,12 @@ def test_scripts_stand_in_lua_files_only() -> None:
         ("inline_scripts", "Command('EVAL', text)"),
     ],
 )
-def test_a_planted_word_is_found(rule: str, text: str) -> None:
+def test_forbidden_call_is_found(rule: str, text: str) -> None:
     assert findings([Module("django_redis_components.locks.lock", text)], globals()[rule]) != []
 
 
 @pytest.mark.parametrize("text", ["mapping.keys()", "KEYS = 1", "model.evaluate()", "sync_to_async(_send_on_commit)()"])
-def test_an_innocent_word_is_let_through(text: str) -> None:
+def test_similar_call_is_allowed(text: str) -> None:
     module = Module("django_redis_components.locks.lock", text)
 
     assert all(findings([module], rule) == [] for rule in (code_from_data, unbounded_commands, thread_hops))
@@ -84,7 +83,7 @@ def findings(found: list[Module], rule) -> list[str]:
     return [
         f"{module.name}:{node.lineno}: {ast.unparse(node)[:80]}"
         for module in found
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if any(rule(node))
     ]
 

@@ -1,4 +1,4 @@
-"""A tool that is not there."""
+"""Tests that need a missing program are skipped and reported."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from pathlib import Path
 import pytest
 from _pytest.outcomes import Failed
 
-from tests.support import absence
+from tests.support.missing import skip_missing
 
 ROOT = Path(__file__).parents[2]
 
-LACKING = """
+SKIPPING = """
 import pytest
-from tests.support import absent
+from tests.support import skip_missing
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_lacking(number):
-    absent("no cluster here")
+def test_skipping(number):
+    skip_missing("no cluster here")
 
 def test_other():
     pytest.skip("not today")
 """
 
 
-@pytest.mark.parametrize("processes", [(), ("-n", "2")], ids=["one", "two"])
-def test_what_is_absent_skips_the_test_and_is_told_at_the_end(tmp_path: Path, processes: tuple[str, ...]) -> None:
-    lacking = tmp_path / "test_lacking.py"
-    lacking.write_text(LACKING)
+@pytest.mark.parametrize("processes", [(), ("-n", "1")], ids=["one process", "pytest-xdist"])
+def test_skip_is_reported_at_the_end(tmp_path: Path, processes: tuple[str, ...]) -> None:
+    skipping = tmp_path / "test_skipping.py"
+    skipping.write_text(SKIPPING)
     command = [
         sys.executable,
         "-m",
@@ -41,7 +41,7 @@ def test_what_is_absent_skips_the_test_and_is_told_at_the_end(tmp_path: Path, pr
         "-p",
         "tests.conftest",
         *processes,
-        str(lacking),
+        str(skipping),
     ]
 
     ended = subprocess.run(
@@ -59,8 +59,8 @@ def test_what_is_absent_skips_the_test_and_is_told_at_the_end(tmp_path: Path, pr
     assert ended.returncode == 0
 
 
-def test_what_is_absent_fails_the_test_under_ci(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_program_fails_the_test_in_ci(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CI", "true")
 
     with pytest.raises(Failed, match="CI=true and no cluster here"):
-        absence.absent("no cluster here")
+        skip_missing("no cluster here")
