@@ -23,6 +23,7 @@ from django_redis_components.taskqueue.options import MAX_DELIVERIES, check_queu
 from django_redis_components.taskqueue.record import encode_metadata
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.store import tasks as store
+from django_redis_components.taskqueue.store.fields import Field
 from django_redis_components.taskqueue.store.messages import Message, call_for, check_size, first_part
 from django_redis_components.taskqueue.unique import claim_of
 
@@ -42,6 +43,7 @@ def prepare(
     kwargs: dict[str, Any],
     *,
     task_id: str = "",
+    accepts_id: bool = False,
     body_options: Mapping[str, Any] | None = None,
     gets_result: bool = False,
 ) -> tuple[TaskResult, Message]:
@@ -49,12 +51,13 @@ def prepare(
 
     Args:
         task_id: empty for a new id.
+        accepts_id: whether the call may use the option `id`.
         body_options: sent to the worker beside the arguments.
         gets_result: whether the worker inserts the result of an earlier task before the arguments.
 
     Raises:
         TypeError, ValueError: the function does not accept these arguments, or one of them is not JSON.
-        InvalidTask: the arguments are too large.
+        InvalidTask: the arguments are too large, or the option `id` was used for a call that needs an id of its own.
         UnknownQueue: the site declares its queues, and the task's queue is not one of them.
     """
     options = task.options
@@ -74,7 +77,12 @@ def prepare(
     body = serialization.encode(sent)
     if len(body) > settings.max_body_bytes:
         check_size(task.name, body)
-    message = Message(task_id or store.new_id(), task.name, options.queue_name, body)
+    if options.id is not None and not accepts_id:
+        raise InvalidTask(
+            f"id={options.id!r}: only enqueue() and enqueue_on_commit() accept an id. Flows, schedules and"
+            " enqueue_many() create the ids of their tasks."
+        )
+    message = Message(options.id or task_id or store.new_id(), task.name, options.queue_name, body)
     fields = {"q": options.queue_name.encode(), "b": body}
     if not options.are_plain:
         _set_options(message, task, *sent[:2])
@@ -85,7 +93,10 @@ def prepare(
 
 def send_one(result: TaskResult, using: str, message: Message) -> TaskResult:
     """Enqueue one task. This is the most frequent call, so it skips the flow drivers."""
-    reply = connections.client(using).execute(call_for(message))
+    if message.nonce:
+        reply: Any = run(connections.client(using), store.send(message))
+    else:
+        reply = connections.client(using).execute(call_for(message))
     set_accepted(result, reply[0] if message.is_plain else reply)
     if test_hook is not None:
         test_hook()
@@ -163,7 +174,86 @@ async def arun_test_hook() -> None:
         await sync_to_async(run_in_the_test)()
 
 
-def send_on_commit(send: Callable[[], object], database: str | None = None) -> bool:
+class _CommitHook:
+    """Enqueues tasks on commit, together with those of the later hooks of the same transaction.
+
+    Django calls the hooks in order. The first one sends the tasks of all that follow it, so that a transaction costs
+    one round trip per connection. A hook of a savepoint that was rolled back is not among them.
+
+    Attributes:
+        prepared: the tasks to send; empty after an earlier hook has sent them.
+        using: alias of the connection.
+        hooks: the list that the database connection takes the hooks from, shared by the hooks of a transaction.
+    """
+
+    __slots__ = ("hooks", "prepared", "using")
+
+    def __init__(self, prepared: Prepared, using: str) -> None:
+        self.prepared = prepared
+        self.using = using
+        self.hooks: list[Any] = []
+
+    def __call__(self) -> None:
+        prepared, self.prepared = list(self.prepared), ()
+        if not prepared:
+            return
+        if not _has_own_id(prepared):
+            for hook in self._following():
+                prepared += hook.prepared
+                hook.prepared = ()
+        if len(prepared) == 1:
+            [(result, message)] = prepared
+            send_one(result, self.using, message)
+        else:
+            send_many(prepared, self.using)
+
+    def register(self, alias: str) -> None:
+        """Register the hook with the database of this alias."""
+        earlier = [entry[1] for entry in transaction.get_connection(alias).run_on_commit[-1:]]
+        if earlier and isinstance(earlier[0], _CommitHook):
+            self.hooks = earlier[0].hooks
+        transaction.on_commit(self, using=alias)
+        self.hooks[:] = [transaction.get_connection(alias).run_on_commit]
+
+    def _following(self) -> list[_CommitHook]:
+        """The hooks that are called after this one, and can be sent with it.
+
+        Django removes a hook from its list before it calls it. A list that still has this hook is not the one that
+        Django works on: a savepoint was rolled back after the last registration, or a test calls the hooks. Then
+        each hook sends its own tasks.
+        """
+        hooks = [entry[1] for entry in self.hooks[0]] if self.hooks else []
+        if any(hook is self for hook in hooks):
+            return []
+        return [
+            hook
+            for hook in hooks
+            if isinstance(hook, _CommitHook) and hook.using == self.using and not _has_own_id(hook.prepared)
+        ]
+
+
+def _has_own_id(prepared: Prepared) -> bool:
+    """Whether a task has the option `id`; it is sent alone, since its record is read in the same round trip."""
+    return any(message.nonce for _, message in prepared)
+
+
+def send_on_commit(prepared: Prepared, using: str, database: str | None = None) -> bool:
+    """Enqueue tasks when the surrounding transaction commits; False without a transaction or database.
+
+    Args:
+        using: alias of the connection.
+        database: see `call_on_commit`.
+
+    Raises:
+        InvalidTask: see `call_on_commit`.
+    """
+    alias = _alias_in_transaction(database)
+    if alias is not None:
+        _CommitHook(prepared, using).register(alias)
+    return alias is not None
+
+
+def call_on_commit(send: Callable[[], object], database: str | None = None) -> bool:
     """Call `send` when the surrounding transaction commits; False without a transaction or database.
 
     Args:
@@ -174,11 +264,18 @@ def send_on_commit(send: Callable[[], object], database: str | None = None) -> b
         InvalidTask: several databases are in a transaction, and `database` is None.
         django.utils.connection.ConnectionDoesNotExist: there is no such database.
     """
+    alias = _alias_in_transaction(database)
+    if alias is not None:
+        transaction.on_commit(send, using=alias)
+    return alias is not None
+
+
+def _alias_in_transaction(database: str | None) -> str | None:
+    """The alias of the database whose commit is awaited; None if it is not in a transaction."""
     alias = _database_in_transaction() if database is None else database
     if alias is None or not transaction.get_connection(alias).in_atomic_block:
-        return False
-    transaction.on_commit(send, using=alias)
-    return True
+        return None
+    return alias
 
 
 def _database_in_transaction() -> str | None:
@@ -209,6 +306,9 @@ def _set_options(message: Message, task: Task[..., Any, Any], args: Sequence[Any
         message.extra += limits.fields(task.name, func, args, kwargs, options.concurrency, options.rate)
     if options.metadata is not None:
         message.extra += ("m", encode_metadata(options.metadata))
+    if options.id is not None:
+        message.nonce = store.new_id()
+        message.extra += (Field.nonce, message.nonce)
     if options.run_after is not None:
         message.due = options.due()
     if options.expires is not None:

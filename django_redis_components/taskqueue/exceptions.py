@@ -70,6 +70,21 @@ class PartiallyEnqueued(TaskQueueError, RedisError):
         return await self._aresend()
 
 
+class TaskIdConflict(TaskQueueError):
+    """`using(id=…)` names a task that exists with another function or other arguments. Nothing was enqueued.
+
+    Attributes:
+        id: the task's id.
+    """
+
+    def __init__(self, task_id: str, name: str) -> None:
+        super().__init__(
+            f"Task id {task_id!r} belongs to another call, of {name}. Derive the id from everything that differs"
+            " between calls."
+        )
+        self.id = task_id
+
+
 class TaskResultDoesNotExist(TaskQueueError):
     """There is no task with this id: it was never accepted, or its result has expired.
 

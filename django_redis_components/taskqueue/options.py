@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, TypedDict
@@ -31,6 +32,10 @@ _BEFORE_LAST = "a date up to December 30, 9999"
 MAX_DELIVERIES = 3
 #: The `timeout` option: the soft limit; or the soft and the hard limit, one of which may be None.
 Timeout = Seconds | tuple[Seconds | None, Seconds | None]
+
+
+#: What a task's id may be: it is part of keys, URLs and command lines.
+_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+=~-]{0,127}")
 
 
 class TimeLimits(NamedTuple):
@@ -69,6 +74,7 @@ class SendingOptions(DeclaredOptions, total=False):
 
     run_after: datetime | Seconds | None
     metadata: dict[str, Any] | None
+    id: str | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +98,7 @@ class TaskOptions:
             transaction, else the one that is.
         run_after: a datetime, or seconds or a timedelta from now; `using` only.
         metadata: a dict of JSON values, readable from the result and the task's context; `using` only.
+        id: the id of the task, for idempotent calls; None for a random one; `using` only.
     """
 
     queue_name: str = "default"
@@ -108,6 +115,7 @@ class TaskOptions:
     database: str | None = None
     run_after: datetime | Seconds | None = None
     metadata: dict[str, Any] | None = None
+    id: str | None = None
 
     def __post_init__(self) -> None:
         try:
@@ -128,6 +136,7 @@ class TaskOptions:
                 raise TypeError(f"database={self.database!r}: expected the alias of a database, or None.")
             if self.metadata is not None:
                 object.__setattr__(self, "metadata", check_metadata(self.metadata))
+            check_id(self.id)
         except (TypeError, ValueError) as exc:
             raise InvalidTask(str(exc)) from exc
 
@@ -142,6 +151,7 @@ class TaskOptions:
             and self.concurrency is None
             and self.rate is None
             and self.metadata is None
+            and self.id is None
             and self.max_deliveries == MAX_DELIVERIES
         )
 
@@ -213,6 +223,19 @@ def check_moment(value: Any, what: str, *, zero: bool = True) -> None:
     if not isinstance(value, int | float | timedelta) or isinstance(value, bool):
         raise TypeError(f"{what}={value!r}: expected a datetime, or a number of seconds or a timedelta from now.")
     to_seconds(value, what, zero=zero)
+
+
+def check_id(task_id: Any) -> None:
+    """Raise TypeError or ValueError unless this is None or can be the id of a task."""
+    if task_id is None:
+        return
+    if not isinstance(task_id, str):
+        raise TypeError(f"id={task_id!r}: expected a string.")
+    if not _ID.fullmatch(task_id):
+        raise ValueError(
+            f"id={task_id!r}: expected 1 to 128 of the characters A-Z a-z 0-9 _ . @ + = ~ -, the first one a letter,"
+            " a digit or an underscore."
+        )
 
 
 def check_whole(name: str, value: Any, low: int, high: int) -> None:

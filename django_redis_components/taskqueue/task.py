@@ -6,7 +6,6 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, Literal, ParamSpec, Unpack, overload
 
 from asgiref.sync import async_to_sync, sync_to_async
@@ -175,14 +174,14 @@ class Task(Generic[P, R, V]):
         """
         if conf.settings().taskqueue.enqueue_on_commit:
             return self.enqueue_on_commit(*args, **kwargs)
-        result, message = prepare(self, args, kwargs)
+        result, message = prepare(self, args, kwargs, accepts_id=True)
         return send_one(result, self.connection, message)
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> TaskResult[V]:
         """See `enqueue`."""
         if conf.settings().taskqueue.enqueue_on_commit:
             return await self.aenqueue_on_commit(*args, **kwargs)
-        result, message = prepare(self, args, kwargs)
+        result, message = prepare(self, args, kwargs, accepts_id=True)
         return await asend_one(result, self.connection, message)
 
     def enqueue_many(self, calls: Iterable[tuple[Sequence[Any], Mapping[str, Any]]]) -> list[TaskResult[V]]:
@@ -202,18 +201,17 @@ class Task(Generic[P, R, V]):
             redis.exceptions.RedisError: Redis failed at the only part, as with `enqueue`, or refused the first one.
         """
         prepared = self._prepare_many(calls)
-        send = partial(send_many, prepared, self.connection)
-        if not (conf.settings().taskqueue.enqueue_on_commit and _send_on_commit(send, self.options.database)):
-            send()
+        by_setting = conf.settings().taskqueue.enqueue_on_commit
+        if not (by_setting and _send_on_commit(prepared, self.connection, self.options.database)):
+            send_many(prepared, self.connection)
         return [result for result, _ in prepared]
 
     async def aenqueue_many(self, calls: Iterable[tuple[Sequence[Any], Mapping[str, Any]]]) -> list[TaskResult[V]]:
         """See `enqueue_many`."""
         prepared = self._prepare_many(calls)
-        if conf.settings().taskqueue.enqueue_on_commit:
-            send = partial(send_many, prepared, self.connection)
-            if await sync_to_async(_send_on_commit)(send, self.options.database):
-                return [result for result, _ in prepared]
+        by_setting = conf.settings().taskqueue.enqueue_on_commit
+        if by_setting and await sync_to_async(_send_on_commit)(prepared, self.connection, self.options.database):
+            return [result for result, _ in prepared]
         return await asend_many(prepared, self.connection)
 
     def enqueue_on_commit(self, *args: P.args, **kwargs: P.kwargs) -> TaskResult[V]:
@@ -221,19 +219,18 @@ class Task(Generic[P, R, V]):
 
         The result's id is final at once; `enqueued_at` is None until the task is sent. Without a transaction, or
         without a database, the task is sent at once. With several databases the option `database` names the one
-        whose commit is awaited.
+        whose commit is awaited. The tasks of a transaction are sent in one round trip per connection, or in parts
+        like those of `enqueue_many`.
         """
-        result, message = prepare(self, args, kwargs)
-        send = partial(send_one, result, self.connection, message)
-        if not _send_on_commit(send, self.options.database):
-            send()
+        result, message = prepare(self, args, kwargs, accepts_id=True)
+        if not _send_on_commit([(result, message)], self.connection, self.options.database):
+            send_one(result, self.connection, message)
         return result
 
     async def aenqueue_on_commit(self, *args: P.args, **kwargs: P.kwargs) -> TaskResult[V]:
         """See `enqueue_on_commit`. Transactions belong to Django's thread for synchronous code; it is asked there."""
-        result, message = prepare(self, args, kwargs)
-        send = partial(send_one, result, self.connection, message)
-        if await sync_to_async(_send_on_commit)(send, self.options.database):
+        result, message = prepare(self, args, kwargs, accepts_id=True)
+        if await sync_to_async(_send_on_commit)([(result, message)], self.connection, self.options.database):
             return result
         return await asend_one(result, self.connection, message)
 
@@ -321,12 +318,13 @@ def task(func: Any = None, /, *, takes_context: bool = False, using: str = "defa
         takes_context: whether workers pass a `TaskContext` as the first argument, which must be named "context".
         using: alias of the connection.
         options: queue_name, priority, max_attempts, max_deliveries, backoff, timeout, concurrency, rate, unique,
-            expires, result_ttl, database (see `options.TaskOptions`). `run_after` and `metadata` belong to `using()`.
+            expires, result_ttl, database (see `options.TaskOptions`). `run_after`, `metadata` and `id` belong to
+            `using()`.
 
     Raises:
         InvalidTask: the function is not at the top level of a module, or an option is not accepted.
     """
-    for name in ("run_after", "metadata"):
+    for name in ("run_after", "metadata", "id"):
         if name in options:
             raise InvalidTask(f"{name} belongs to each call: task.using({name}=…).enqueue(…).")
 

@@ -157,6 +157,8 @@ class MemoryQueue:
             record["w"] = b",".join(filter(None, [record.get("w"), TOKEN.partition("/")[0].encode()]))
 
     def _enqueue(self, sent: dict[str, Any]) -> Any:
+        if sent["id"] in self._records:
+            return int(self._records[sent["id"]]["e"])
         twin = self._twin_of(sent)
         if twin is not None:
             return [twin.encode(), self.answer(Command("HGETALL", record_key(twin)))]

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from asgiref.sync import sync_to_async
 
 from django_redis_components.core import conf
-from django_redis_components.taskqueue.enqueue import send_on_commit as _send_on_commit
+from django_redis_components.taskqueue.enqueue import call_on_commit as _send_on_commit
 from django_redis_components.taskqueue.exceptions import InvalidTask
 from django_redis_components.taskqueue.flows import enqueue as planting
 from django_redis_components.taskqueue.flows.graph import Plan

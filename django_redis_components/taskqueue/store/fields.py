@@ -73,6 +73,8 @@ class Field:
     return_value = "r"
     #: int: clients that wait for the result.
     waiters = "W"
+    #: Random text of the call that enqueued the task under an id of its own; a later call has another one.
+    nonce = "i"
     #: "force_at_ms ttl_ms": when a cancelled run is ended by force, and how long its record is kept then.
     cancel_request = "o"
 

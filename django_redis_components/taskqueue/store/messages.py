@@ -27,6 +27,7 @@ class Message:
         due, expires: as `TaskOptions.due` and `TaskOptions.expiry` say them.
         unique: as `unique.claim_of` says it.
         extra: fields and values for the record.
+        nonce: identifies the call, if the caller chose the id; empty for a random id.
     """
 
     id: str
@@ -38,6 +39,7 @@ class Message:
     unique: str = ""
     expires: str = ""
     extra: tuple[Any, ...] = ()
+    nonce: str = ""
 
     @property
     def is_plain(self) -> bool:
@@ -82,9 +84,10 @@ def call_for(message: Message) -> Call:
 
 
 def calls_for(messages: Sequence[Message]) -> Iterator[Call]:
-    """What sends many calls of one task, up to 500 in a round trip; the replies are lists of those of enqueue.lua."""
+    """What sends many tasks, up to 500 in a round trip; the replies are lists of those of enqueue.lua."""
     for some in _chunks(messages):
-        if all(message.is_plain for message in some):
+        first = some[0]
+        if all(each.is_plain and each.name == first.name and each.queue == first.queue for each in some):
             yield _plain(some)
         else:
             yield ENQUEUE_MANY(base=base_key(), tasks=_counted(some))

@@ -12,8 +12,8 @@ from redis.exceptions import ResponseError
 
 from django_redis_components.core.protocol import Batch, BoundedSlotWait, Flow, Read, Wait
 from django_redis_components.core.units import to_seconds
-from django_redis_components.taskqueue.exceptions import TaskResultDoesNotExist, WaitTimeout
-from django_redis_components.taskqueue.store.fields import base_key, record_key
+from django_redis_components.taskqueue.exceptions import TaskIdConflict, TaskResultDoesNotExist, WaitTimeout
+from django_redis_components.taskqueue.store.fields import Field, base_key, record_key
 from django_redis_components.taskqueue.store.messages import Message, call_for, calls_for
 from django_redis_components.taskqueue.store.scripts import REGISTER_WAITER
 
@@ -49,8 +49,27 @@ def new_ids(count: int) -> list[str]:
     return [new_id() if task_id.startswith("-") else task_id for task_id in ids]
 
 
+def send_with_id(message: Message) -> Flow[Reply]:
+    """Send one task under an id that the caller chose, and read the record of that id in the same round trip.
+
+    Raises:
+        TaskIdConflict: the id belongs to another call.
+    """
+    key = record_key(message.id)
+    reply, pairs = yield Batch([call_for(message), Read("HGETALL", key)])
+    fields = fields_of(pairs)
+    if not isinstance(reply, int) or not fields or fields.get(Field.nonce) == message.nonce.encode():
+        accepted: Reply = reply
+        return accepted
+    if (fields.get(Field.task_name), fields.get(Field.body)) != (message.name.encode(), message.body):
+        raise TaskIdConflict(message.id, fields[Field.task_name].decode())
+    return [message.id.encode(), pairs]
+
+
 def send(message: Message) -> Flow[Reply]:
     """Send one task."""
+    if message.nonce:
+        return (yield from send_with_id(message))
     reply: Any = yield call_for(message)
     accepted: Reply = reply[0] if message.is_plain else reply
     return accepted
