@@ -3,15 +3,16 @@
     ACQUIRE = LuaScript("locks", "acquire", keys=("lock",), args=("token", "ttl_ms"), idempotent=True)
     reply = yield ACQUIRE(lock=key, token=token, ttl_ms=30_000)
 
-The file is ``<component>/lua/<name>.lua``. Before its SHA-1 is computed, the loader replaces three notations, so that
-a script needs no network until it is first called:
+The file is ``<component>/lua/<name>.lua``. Before its SHA-1 is computed, the loader drops comments and unused
+functions and replaces three notations. A script needs no network until it is first called.
 
 ``-- @include part``
     The text of ``<component>/lua/shared/part.lua`` (or ``core/lua/shared/part.lua``), which may include others. A part
     that is already in scope is not repeated.
 ``-- @lazy part: function, function``
     A function ``part()`` that creates the functions of the part at its first call and returns them in a table. For
-    parts that most calls do not need: Lua creates every included function in every call.
+    parts that most calls do not need: Lua creates every included function in every call. Without names, the directive
+    only makes the part available to parts that are included later, so that they share it.
 ``F.lease``
     A constant of the script's legend, as a literal. An unknown name is an error.
 
@@ -22,9 +23,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib import resources
+from itertools import chain
 from operator import itemgetter
 from typing import Any
 
@@ -32,7 +35,12 @@ from django_redis_components.core.protocol import Call, CommandArgs
 
 #: "-- @include part", "-- @lazy part: function, function".
 _DIRECTIVE = re.compile(r"^-- @(include|lazy)[ \t]+(\w+)(?::[ \t]*(\w+(?:,[ \t]*\w+)*))?[ \t]*$", re.MULTILINE)
+#: A function whose body starts on the next line: indentation and name.
+_FUNCTION_START = re.compile(r"^( *)local function (\w+)\(.*\)$")
+_WORD = re.compile(r"\w+")
 _FUNCTION = re.compile(r"^local function (\w+)", re.MULTILINE)
+#: Lines that are not sent: comments and blank ones.
+_COMMENT = re.compile(r"^[ \t]*(?:--.*)?\n", re.MULTILINE)
 _DERIVED = re.compile(r"^-- DERIVED\b", re.MULTILINE)
 #: The hash tag of a key, which decides on its Cluster slot.
 _TAG = re.compile(r"[^{]*\{[^}]+\}")
@@ -88,15 +96,14 @@ class LuaScript:
 
     @cached_property
     def source(self) -> str:
-        """The Lua text with its shared parts and constants in place.
+        """The Lua text as it is sent: with shared parts and constants in place, without lines of comment.
 
         Raises:
             FileNotFoundError: an included part does not exist.
             ValueError: a lazy function or a constant does not exist.
         """
-        folder = resources.files(_PACKAGE).joinpath(self.component, "lua")
-        text = folder.joinpath(f"{self.name}.lua").read_text(encoding="utf-8")
-        return _with_constants(self, self._legend, _with_parts(self.component, text, set()))
+        text = _COMMENT.sub("", _Expansion(self.component, self._text).expand())
+        return _with_constants(self, self._legend, _without_unused(text))
 
     @cached_property
     def sha(self) -> str:
@@ -106,7 +113,12 @@ class LuaScript:
     @cached_property
     def derives(self) -> bool:
         """Whether the script derives keys from those in KEYS, as its header's DERIVED line says."""
-        return bool(_DERIVED.search(self.source))
+        return bool(_DERIVED.search(self._text))
+
+    @cached_property
+    def _text(self) -> str:
+        folder = resources.files(_PACKAGE).joinpath(self.component, "lua")
+        return folder.joinpath(f"{self.name}.lua").read_text(encoding="utf-8")
 
     def evalsha_args(self, keys: CommandArgs, args: CommandArgs) -> CommandArgs:
         """Return the command that runs the script by its SHA."""
@@ -152,52 +164,93 @@ def _sequence(name: str, values: Any) -> CommandArgs:
     return tuple(values)
 
 
-def _with_parts(component: str, text: str, in_scope: set[str]) -> str:
-    """Replace the directives of a text.
+class _Expansion:
+    """Replaces the directives of one script.
 
     Args:
-        in_scope: names of the parts that the text can use already; those it includes are added.
+        component: the package whose shared parts are meant.
+        text: of the script.
     """
 
-    def expand(found: re.Match[str]) -> str:
-        kind, part, functions = found.groups()
-        if part in in_scope:
-            return ""
-        in_scope.add(part)
-        body = _shared(component, part)
-        if kind == "include":
-            return _with_parts(component, body, in_scope)
-        # What a lazy part includes is in scope only inside of it.
-        return _lazy(part, _named(part, body, functions), _with_parts(component, body, set(in_scope)))
+    def __init__(self, component: str, text: str) -> None:
+        self._component = component
+        self._text = text
+        #: Lazy part -> its functions that any directive of the script names.
+        self._named: dict[str, set[str]] = {}
+        self._collect(text, set())
 
-    return _DIRECTIVE.sub(expand, text)
+    def expand(self) -> str:
+        """Return the text with all parts in place."""
+        return self._expand(self._text, set())
 
+    def _collect(self, text: str, seen: set[str]) -> None:
+        for kind, part, functions in _DIRECTIVE.findall(text):
+            if kind == "lazy":
+                self._named.setdefault(part, set()).update(re.findall(r"\w+", functions))
+            if part not in seen:
+                seen.add(part)
+                self._collect(_shared(self._component, part), seen)
 
-def _named(part: str, body: str, functions: str | None) -> list[str]:
-    """Return all functions of a part, of which a directive names some.
+    def _expand(self, text: str, in_scope: set[str]) -> str:
+        """Expand a text that can use the parts `in_scope`; those that it includes are added."""
 
-    Raises:
-        ValueError: it names one that the part does not define.
-    """
-    defined = _FUNCTION.findall(body)
-    for name in re.findall(r"\w+", functions or ""):
-        if name not in defined:
+        def replacement(found: re.Match[str]) -> str:
+            kind, part, _ = found.groups()
+            if part in in_scope:
+                return ""
+            in_scope.add(part)
+            body = _shared(self._component, part)
+            if kind == "include":
+                return self._expand(body, in_scope)
+            # What a lazy part includes is in scope only inside of it.
+            return self._lazy(part, self._expand(body, set(in_scope)))
+
+        return _DIRECTIVE.sub(replacement, text)
+
+    def _lazy(self, part: str, body: str) -> str:
+        defined = _FUNCTION.findall(_shared(self._component, part))
+        for name in self._named[part].difference(defined):
             raise ValueError(f"shared/{part}.lua does not define {name}: it defines {', '.join(defined)}.")
-    return defined
+        table = ", ".join(f"{name} = {name}" for name in defined if name in self._named[part])
+        indented = re.sub(r"^(?=.)", "    ", body, flags=re.MULTILINE)
+        return (
+            f"local {part}_functions\n"
+            f"local function {part}()\n"
+            f"  if not {part}_functions then\n"
+            f"{indented}\n"
+            f"    {part}_functions = {{ {table} }}\n"
+            f"  end\n"
+            f"  return {part}_functions\n"
+            f"end"
+        )
 
 
-def _lazy(part: str, functions: Sequence[str], body: str) -> str:
-    table = ", ".join(f"{name} = {name}" for name in functions)
-    return (
-        f"local {part}_functions\n"
-        f"local function {part}()\n"
-        f"  if not {part}_functions then\n"
-        f"{body}\n"
-        f"    {part}_functions = {{ {table} }}\n"
-        f"  end\n"
-        f"  return {part}_functions\n"
-        f"end"
-    )
+def _without_unused(text: str) -> str:
+    """Remove functions until each is named outside of itself: every call of the script creates all of them."""
+    lines = text.splitlines(keepends=True)
+    words = [_WORD.findall(line) for line in lines]
+    uses = Counter(chain.from_iterable(words))
+    functions, is_shorter = list(_functions(lines)), True
+    while is_shorter:
+        is_shorter = False
+        for name, start, stop in functions:
+            if lines[start] and uses[name] == sum(found.count(name) for found in words[start:stop]):
+                uses.subtract(chain.from_iterable(words[start:stop]))
+                lines[start:stop] = [""] * (stop - start)
+                words[start:stop] = [[]] * (stop - start)
+                is_shorter = True
+    return "".join(lines)
+
+
+def _functions(lines: Sequence[str]) -> Iterator[tuple[str, int, int]]:
+    """Yield the name of each local function, its first line and the one after its last."""
+    open_functions: list[tuple[str, str, int]] = []
+    for number, line in enumerate(lines):
+        if found := _FUNCTION_START.match(line):
+            open_functions.append((found[1], found[2], number))
+        elif open_functions and line == f"{open_functions[-1][0]}end\n":
+            _, name, start = open_functions.pop()
+            yield name, start, number + 1
 
 
 def _with_constants(script: LuaScript, legend: Mapping[str, type], text: str) -> str:

@@ -20,7 +20,7 @@ from django_redis_components.taskqueue.failure import describe
 from django_redis_components.taskqueue.record import Progress, check_metadata, check_progress, encode_metadata
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.store import tasks as store
-from django_redis_components.taskqueue.store.fields import base_key
+from django_redis_components.taskqueue.store.fields import record_key
 from django_redis_components.taskqueue.store.job import Job
 from django_redis_components.taskqueue.store.scripts import SAVE_METADATA
 
@@ -309,7 +309,7 @@ def record_from_job(job: Job) -> store.Fields:
 
 def _save(task_id: str, token: str, text: bytes) -> Flow[bool]:
     """Write the metadata field if the task is still leased under this token; whether it was."""
-    is_leased = yield SAVE_METADATA(base=base_key(), id=task_id, token=token, text=text)
+    is_leased = yield SAVE_METADATA(record=record_key(task_id), token=token, metadata=text)
     return bool(is_leased)
 
 

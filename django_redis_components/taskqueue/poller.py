@@ -162,7 +162,7 @@ class Poller:
                 MAINTAIN(
                     base=self._base,
                     poller=self.id,
-                    hold_ms=HOLD_MS,
+                    poller_lease_ms=HOLD_MS,
                     lease_ms=round(self._lease_s * 1_000),
                     contact=self._contact,
                     prune=int(prune),
@@ -170,7 +170,7 @@ class Poller:
                     failed_limit=self._failed_limit,
                     lost_error=_lost_error(),
                     max_deliveries=MAX_DELIVERIES,
-                    lost_note=fingerprints.WORKER_LOST,
+                    lost_group=fingerprints.WORKER_LOST,
                     first=first,
                 )
             )

@@ -21,9 +21,9 @@ def is_ours(request: Request) -> bool:
 
 
 def arguments_of(call: Call) -> dict[str, Any]:
-    """The arguments of a call by name."""
+    """Return the keys and arguments of a call by name."""
     script: Any = call.script
-    return _named(script.args, call.args)
+    return _named(script.keys, call.keys) | _named(script.args, call.args)
 
 
 def nodes_of(parts: Sequence[Any]) -> Iterator[tuple[int, str, dict[str, Any]]]:

@@ -181,10 +181,10 @@ class MemoryQueue:
         return None
 
     def _enqueue_flow(self, sent: dict[str, Any]) -> int:
-        flow = self._flows.setdefault(sent["flow"], MemoryFlow(sent))
+        flow = self._flows.setdefault(sent["flow_id"], MemoryFlow(sent))
         for number, followers, node in calls.nodes_of(sent["nodes"]):
             flow.add(number, node["id"], followers)
-            self._records[node["id"]] = calls.record_of(node) | {"c": f"{sent['flow']}/{number}".encode()}
+            self._records[node["id"]] = calls.record_of(node) | {"c": f"{sent['flow_id']}/{number}".encode()}
             if flow.waits(number):
                 self._records[node["id"]]["s"] = b"waiting"
         if sent["last"]:
@@ -192,13 +192,14 @@ class MemoryQueue:
         return time.time_ns() // 1_000
 
     def _register_waiter(self, asked: dict[str, Any]) -> int:
-        record = self._records.get(asked["id"])
+        task_id = calls.id_in(asked["record"])
+        record = self._records.get(task_id)
         if record is None:
             return -1
         if record.get("s") in ENDS:
             return 1
         raise RuntimeError(
-            f"Task {asked['id']} would be waited for in vain: nobody runs it. With captured(), run() does."
+            f"Task {task_id} does not run, so that its result never arrives. With captured(), call run() first."
         )
 
     def _cancel(self, asked: dict[str, Any]) -> int:
@@ -220,7 +221,7 @@ class MemoryQueue:
         return [1]
 
     def _save_metadata(self, said: dict[str, Any]) -> int:
-        self._records[said["id"]]["m"] = calls.text(said["text"])
+        self._records[calls.id_in(said["record"])]["m"] = calls.text(said["metadata"])
         return 1
 
     def _hash(self, key: str) -> Record:

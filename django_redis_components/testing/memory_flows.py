@@ -32,7 +32,7 @@ class MemoryFlow:
 
     def add(self, number: int, task_id: str, followers: str) -> None:
         """Take in one more task; each comes after those it waits for."""
-        if number == self._sent["rescue"]:
+        if number == self._sent["on_error"]:
             self._rescue = task_id
             return
         self.ids.append(task_id)
@@ -42,7 +42,7 @@ class MemoryFlow:
 
     def waits(self, number: int) -> bool:
         """Whether a task waits for others, or for an error."""
-        return number in self._parents or number == self._sent["rescue"]
+        return number in self._parents or number == self._sent["on_error"]
 
     def may_begin(self, task_id: str, records: Records, errors: dict[str, list[bytes]]) -> bool:
         """Whether all that a task waits for has succeeded; if something never will, the task fails here."""
@@ -74,7 +74,7 @@ class MemoryFlow:
         nodes = {
             str(number): f"{task_id} {self._followers[number]}".encode() for number, task_id in enumerate(self.ids)
         }
-        named = {"tasks": len(self.ids), "ends": self._sent["ends"], "oops": self._oops}
+        named = {"tasks": len(self.ids), "ends": self._sent["result_of"], "oops": self._oops}
         return nodes | {name: calls.text(value) for name, value in named.items() if value != ""}
 
 

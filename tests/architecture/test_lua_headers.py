@@ -100,11 +100,37 @@ def test_every_shared_part_is_included_and_every_include_exists() -> None:
     included = {
         part
         for path in PACKAGE_DIR.rglob("*.lua")
-        for part in re.findall(r"^-- @include (\w+)$", path.read_text(), re.M)
+        for part in re.findall(r"^-- @(?:include|lazy) (\w+)", path.read_text(), re.M)
     }
 
     assert {path.stem for path in PACKAGE_DIR.rglob("lua/shared/*.lua")} == included
-    assert all("-- @include" not in script.source for _, script in declarations().values())
+    assert all("-- @" not in script.source for _, script in declarations().values())
+
+
+@pytest.mark.parametrize("path", lua_files(), ids=name_of)
+def test_a_script_is_sent_without_comments_and_with_each_part_once(path: Path) -> None:
+    _, script = declarations()[name_of(path)]
+    functions = re.findall(r"^ *local function (\w+)", script.source, re.M)
+
+    assert [line for line in script.source.splitlines() if line.strip() == "" or line.lstrip().startswith("--")] == []
+    if script.component == "taskqueue":
+        assert sorted({name for name in functions if functions.count(name) > 1}) == []
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE_DIR.rglob("*.lua")), ids=name_of)
+def test_a_file_declares_the_lazy_functions_that_it_uses(path: Path) -> None:
+    text = path.read_text()
+
+    for part in set(re.findall(r"^-- @lazy (\w+)", text, re.M)) | set(re.findall(r"\b(\w+)\(\)\.", text)):
+        named = ", ".join(re.findall(rf"^-- @lazy {part}: (.+)$", text, re.M))
+        aliases = [line.split("=")[0].split(",")[-1] for line in re.findall(rf"^ *local (.*\b{part}\(\))$", text, re.M)]
+        objects = "|".join([rf"{part}\(\)", *(rf"\b{alias.strip()}" for alias in aliases)])
+        assert set(re.findall(rf"(?:{objects})\.(\w+)", text)) == set(filter(None, named.split(", "))), part
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE_DIR.rglob("lua/shared/*.lua")), ids=name_of)
+def test_a_shared_part_is_a_readable_file(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= LIMIT
 
 
 def test_a_good_script_has_no_problems() -> None:

@@ -169,7 +169,7 @@ def recover(*, max_deliveries: int = MAX_DELIVERIES) -> list[tuple[str, str, str
     call = MAINTAIN(
         base=tag(),
         poller="here:poller",
-        hold_ms=10_000,
+        poller_lease_ms=10_000,
         lease_ms=round(settings.lease_s * 1_000),
         contact="",
         prune=1,
@@ -177,7 +177,7 @@ def recover(*, max_deliveries: int = MAX_DELIVERIES) -> list[tuple[str, str, str
         failed_limit=settings.failed_limit,
         lost_error=lost_error(),
         max_deliveries=max_deliveries,
-        lost_note=fingerprints.WORKER_LOST,
+        lost_group=fingerprints.WORKER_LOST,
         first=0,
     )
     found = [word.decode() for word in connections.client().execute(call)[3]]

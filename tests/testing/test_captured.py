@@ -242,7 +242,7 @@ def test_a_kept_task_can_be_cancelled_and_rescheduled() -> None:
 def test_waiting_for_what_nobody_runs_is_an_error_and_does_not_hang() -> None:
     with captured():
         result = add.enqueue(1, 2)
-        with pytest.raises(RuntimeError, match=rf"Task {result.id} would be waited for in vain: nobody runs it\."):
+        with pytest.raises(RuntimeError, match=rf"Task {result.id} does not run, so that its result never arrives\."):
             result.get()
 
 

@@ -88,13 +88,13 @@ def _calls(made: FlowResult, parts: list[tuple[Any, ...]], ttls: list[Any]) -> l
     return [
         ENQUEUE_FLOW(
             base=base_key(),
-            flow=made.id,
+            flow_id=made.id,
             tasks=len(made.results),
             last=int(some is chunks[-1]),
             ttl_ms=ttl_ms,
-            keep_ms=to_ms(conf.settings().taskqueue.failed_ttl_s, "failed_ttl"),
-            rescue=len(made.results) if made.rescue else "",
-            ends=arguments.encode(made.ends),
+            failed_ttl_ms=to_ms(conf.settings().taskqueue.failed_ttl_s, "failed_ttl"),
+            on_error=len(made.results) if made.rescue else "",
+            result_of=arguments.encode(made.ends),
             nodes=[part for node in some for part in node],
         )
         for some in chunks

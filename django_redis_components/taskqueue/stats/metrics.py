@@ -148,7 +148,7 @@ def read_minutes(queue: str, count: int) -> Flow[Metrics]:
     base = base_key()
     (now_us, [row]), by_task = yield Batch(
         [
-            READ_COUNTERS(base=base, step="min", count=count, whole=count, queues=(queue,)),
+            READ_COUNTERS(base=base, step="min", count=count, full=count, queues=(queue,)),
             TASK_COUNTERS(base=base, queue=queue, count=count),
         ]
     )
@@ -157,7 +157,7 @@ def read_minutes(queue: str, count: int) -> Flow[Metrics]:
 
 def read_hours(queue: str, count: int) -> Flow[Metrics]:
     """Read the latest hours of a queue."""
-    now_us, [row] = yield READ_COUNTERS(base=base_key(), step="hour", count=count, whole=count, queues=(queue,))
+    now_us, [row] = yield READ_COUNTERS(base=base_key(), step="hour", count=count, full=count, queues=(queue,))
     return _metrics(row, now_us, "hour", count)
 
 
@@ -168,7 +168,7 @@ def read_recent(queues: Sequence[str], count: int) -> Flow[dict[str, Metrics]]:
 
 def recent_request(queues: Sequence[str | bytes], count: int) -> Call:
     """Return the request for the latest minutes of queues; `parse_recent` parses its reply."""
-    return READ_COUNTERS(base=base_key(), step="min", count=count, whole=count, queues=queues)
+    return READ_COUNTERS(base=base_key(), step="min", count=count, full=count, queues=queues)
 
 
 def parse_recent(reply: Any, count: int) -> dict[str, Metrics]:

@@ -188,6 +188,34 @@ class Key:
     schedule = "schedule"
 
 
+class FlowField:
+    """Fields of a flow, a hash. Field ``<number>``: "id followers" of a task, the followers' numbers with commas."""
+
+    #: int: when all parts were accepted, in microseconds since the epoch.
+    enqueued_at_us = "e"
+    #: int: tasks of the flow, without the on_error task.
+    tasks = "tasks"
+    #: int: tasks that have not finished.
+    unfinished = "left"
+    #: int: how long the flow is kept when all tasks have succeeded, and otherwise.
+    ttl_ms = "ttl"
+    failed_ttl_ms = "keep"
+    #: 1 when a task cannot succeed any more.
+    has_failed = "bad"
+    #: Number of the on_error task while it waits.
+    on_error = "rescue"
+    #: "id name reason" of the first failure, for the on_error task.
+    first_error = "oops"
+    #: JSON: numbers of the tasks whose results are the flow's.
+    result_of = "ends"
+    #: With a task's number behind it, int: parents that have not succeeded; parents that cannot succeed any more.
+    open_parents = "g"
+    failed_parents = "b"
+    #: With a task's number behind it: when it is due, and when it expires, as enqueue.lua takes them.
+    due = "d"
+    expires = "x"
+
+
 class Ttl:
     """Lifetimes of keys, in milliseconds."""
 
@@ -220,7 +248,7 @@ class Ttl:
 
 
 #: The names by which Lua reads the classes.
-LEGEND = {"F": Field, "S": State, "P": Part, "K": Key, "T": Ttl}
+LEGEND = {"F": Field, "S": State, "P": Part, "K": Key, "T": Ttl, "FLOW": FlowField}
 
 
 def base_key() -> str:

@@ -53,7 +53,7 @@ def pause(queue: str, reason: str, author: str, until: datetime | Seconds | None
             raise ValueError(f"{what}={text[:40]!r}… has {len(text):,} characters: expected at most {MAX_NOTE:,}.")
     check_moment(until, "until")
     note = json.dumps({"reason": reason, "author": author})
-    paused = yield PAUSE(base=base_key(), queue=queue, ends=when(until, "until"), note=note)
+    paused = yield PAUSE(base=base_key(), queue=queue, ends_at=when(until, "until"), note=note)
     if not paused:
         raise ValueError(f"until={until!r}: that moment has passed.")
 
@@ -105,7 +105,7 @@ def requeue(queue: str, ids: Sequence[str] | None) -> Flow[int]:
 def discard(queue: str, shelf: str, ids: Sequence[str] | None) -> Flow[int]:
     """Delete these failed (or unregistered) tasks; None: all until now, in chunks. Returns how many."""
     return _in_chunks(
-        lambda skip, **named: DELETE_TASKS(base=base_key(), queue=queue, shelf=_STORED.get(shelf, shelf), **named), ids
+        lambda skip, **named: DELETE_TASKS(base=base_key(), queue=queue, state=_STORED.get(shelf, shelf), **named), ids
     )
 
 
@@ -118,7 +118,7 @@ def purge(queue: str) -> Flow[tuple[str, int, int]]:
 
 def restore(queue: str, bin_id: str) -> Flow[int]:
     """Restore the tasks of a purge; how many."""
-    return _until_none_is_left(lambda: RESTORE(base=base_key(), queue=queue, bin=bin_id, limit=CHUNK, op=_new_op()))
+    return _until_none_is_left(lambda: RESTORE(base=base_key(), queue=queue, trash=bin_id, limit=CHUNK, op=_new_op()))
 
 
 def empty_bins(keep_ms: int = BIN_TTL_MS, *, calls: int = MAX_CALLS) -> Flow[int]:

@@ -20,34 +20,43 @@ ENQUEUE_PLAIN = _script("enqueue/enqueue_plain", args=("queue", "name", "tasks*"
 ENQUEUE_MANY = _script("enqueue/enqueue_many", args=("tasks*",))
 FETCH = _script(
     "fetch/fetch",
-    args=("worker", "lane", "request", "lease_ms", "want", "failed_limit", "queues", "rest*"),
+    args=("worker", "fetch_slot", "request", "lease_ms", "want", "failed_limit", "queues", "rest*"),
 )
 ENQUEUE_FLOW = _script(
     "flows/enqueue_flow",
-    args=("flow", "tasks", "last", "ttl_ms", "keep_ms", "rescue", "ends", "nodes*"),
+    args=("flow_id", "tasks", "last", "ttl_ms", "failed_ttl_ms", "on_error", "result_of", "nodes*"),
 )
 RENEW_LEASES = _script("fetch/renew_leases", args=("worker", "lease_ms", "info", "leases*"))
 WORKER_LEASES = _script("fetch/worker_leases", args=("worker", "queue", "offset", "limit"))
 MAINTAIN = _script(
     "poller/maintain",
     args=(
-        "poller", "hold_ms", "lease_ms", "contact", "prune", "keep_ms", "failed_limit", "lost_error", "max_deliveries",
-        "lost_note", "first",
+        "poller",
+        "poller_lease_ms",
+        "lease_ms",
+        "contact",
+        "prune",
+        "keep_ms",
+        "failed_limit",
+        "lost_error",
+        "max_deliveries",
+        "lost_group",
+        "first",
     ),
-)  # fmt: skip
-SAVE_METADATA = _script("fetch/save_metadata", args=("id", "token", "text"))
-REGISTER_WAITER = _script("fetch/register_waiter", args=("id",))
+)
+SAVE_METADATA = _script("fetch/save_metadata", keys=("record",), args=("token", "metadata"))
+REGISTER_WAITER = _script("fetch/register_waiter", keys=("record",))
 REQUEUE_UNREGISTERED = _script(
     "admin/requeue_unregistered",
     args=("queue", "skip", "up_to_ms", "names*"),
 )
 LIST_TASKS = _script("admin/list_tasks", args=("queue", "state", "offset", "limit"))
-READ_COUNTERS = _script("stats/read_counters", args=("step", "count", "whole", "queues*"))
+READ_COUNTERS = _script("stats/read_counters", args=("step", "count", "full", "queues*"))
 TASK_COUNTERS = _script("stats/task_counters", args=("queue", "count"))
 ERROR_GROUPS = _script("stats/error_groups", args=("queue", "limit"))
 QUEUE_STATS = _script("stats/queue_stats", args=("known", "queues*"))
 
-PAUSE = _script("admin/pause", args=("queue", "ends", "note"))
+PAUSE = _script("admin/pause", args=("queue", "ends_at", "note"))
 RESUME = _script("admin/resume", args=("queue", "op"))
 CANCEL = _script("admin/cancel", args=("id", "ttl_ms", "force_ms"))
 RESCHEDULE = _script("admin/reschedule", args=("id", "due", "op"))
@@ -57,10 +66,10 @@ RETRY_FAILED = _script(
 )
 DELETE_TASKS = _script(
     "admin/delete_tasks",
-    args=("queue", "shelf", "up_to_ms", "limit", "op", "ids*"),
+    args=("queue", "state", "up_to_ms", "limit", "op", "ids*"),
 )
 PURGE = _script("admin/purge", args=("queue", "op"))
-RESTORE = _script("admin/restore", args=("queue", "bin", "limit", "op"))
+RESTORE = _script("admin/restore", args=("queue", "trash", "limit", "op"))
 DELETE_TRASH = _script("admin/delete_trash", args=("keep_ms", "limit"))
 
 REGISTER_SCHEDULES = _script("schedules/register_schedules", args=("poller", "keep_ms", "rows*"))

@@ -13,7 +13,7 @@ from redis.exceptions import ResponseError
 from django_redis_components.core.protocol import Batch, BoundedSlotWait, Flow, Read, Wait
 from django_redis_components.core.units import to_seconds
 from django_redis_components.taskqueue.exceptions import TaskIdConflict, TaskResultDoesNotExist, WaitTimeout
-from django_redis_components.taskqueue.store.fields import Field, base_key, record_key
+from django_redis_components.taskqueue.store.fields import Field, record_key
 from django_redis_components.taskqueue.store.messages import Message, call_for, calls_for
 from django_redis_components.taskqueue.store.scripts import REGISTER_WAITER
 
@@ -117,7 +117,7 @@ def wait(task_id: str, timeout: float | None) -> Flow[tuple[Fields, list[bytes]]
     """Wait until the task has finished; the value is its record and failures."""
     allowed_s = float("inf") if timeout is None else to_seconds(timeout, "timeout", zero=True)
     deadline = time.monotonic() + allowed_s
-    seen = yield BoundedSlotWait(allowed_s, REGISTER_WAITER(base=base_key(), id=task_id))
+    seen = yield BoundedSlotWait(allowed_s, REGISTER_WAITER(record=record_key(task_id)))
     while seen == 0:
         remaining_s = deadline - time.monotonic()
         if remaining_s <= 0:

@@ -199,7 +199,7 @@ class Fetcher:
             FETCH(
                 base=self._base,
                 worker=self._worker,
-                lane=lane,
+                fetch_slot=lane,
                 request=self._requests.get(lane, 0),
                 lease_ms=self._lease_ms,
                 want=want,

@@ -50,14 +50,14 @@ def waits_begun(store: Store) -> int:
 
 def tend() -> list[Any]:
     """A poller's round: [holds, next_due_ms, now_us, recovered, next, busy]."""
-    settings = {"hold_ms": 10_000, "lease_ms": 15_000, "prune": 0, "keep_ms": 60_000, "failed_limit": 100}
+    settings = {"poller_lease_ms": 10_000, "lease_ms": 15_000, "prune": 0, "keep_ms": 60_000, "failed_limit": 100}
     call = MAINTAIN(
         base=tag(),
         poller="here:poller",
         contact="",
         lost_error=b"{}",
         max_deliveries=3,
-        lost_note="0 {}",
+        lost_group="0 {}",
         first=0,
         **settings,
     )

@@ -161,7 +161,15 @@ def test_an_outcome_whose_reply_was_lost_is_applied_once(
 def fetch_call(*acks: Ack, worker: str = "w") -> Call:
     rest = ["default", *[part for ack in acks for part in ack]]
     return FETCH(
-        base=tag(), worker=worker, lane="acks", request=0, lease_ms=1_000, want=0, failed_limit=10, queues=1, rest=rest
+        base=tag(),
+        worker=worker,
+        fetch_slot="acks",
+        request=0,
+        lease_ms=1_000,
+        want=0,
+        failed_limit=10,
+        queues=1,
+        rest=rest,
     )
 
 

@@ -1,37 +1,33 @@
--- Delete for good what lies in bins that nobody brought back in time; a part of it in one call.
+-- Delete trash that was not restored in time; a part of it in one call.
 -- Precondition: none.
 -- KEYS[1] base  string prefix of the tag's keys
--- ARGV[1] keep_ms  how long a bin is kept
+-- ARGV[1] keep_ms  how long trash is kept
 -- ARGV[2] limit  at most so many tasks
--- DERIVED base:bins zset, base:bin:<bin>:* lists and zsets, base:t:<id> hash, :errors list, base:u:<digest> string,
---         base:flow:<flow> hash, base:q:<queue>:waiting zset
--- Returns {n, left}: n tasks deleted by this call; left 1 when another call finds more, else 0
+-- DERIVED base:trash_index zset, base:trash:<trash>:* lists and zsets, base:t:<id> hash, :errors, :done lists,
+--         base:unique:<digest>, :sequence strings, base:flow:<flow>, :paused hashes, base:q:<queue>:* lists, zsets, hashes
+--         and strings, base:queues, :wakeup:* zsets
+-- Returns {n, left}: n tasks deleted; left 1 when another call finds more, else 0
 -- Cost: O(limit log n)
 local base = KEYS[1]
 local keep_ms = tonumber(ARGV[1])
 local limit = tonumber(ARGV[2])
--- @include clock
--- @include places
--- @include finish
--- @include unique
--- @include flow
--- @include tally
--- @include flow_breaks
--- @include abandon
--- @include bins
+-- @include flush
+-- @include trash
+-- @include termination
 
-local old = redis.call("ZRANGEBYSCORE", base .. ":bins", "-inf", now_ms - keep_ms, "LIMIT", 0, 1)[1]
+local ctx = new_context(base)
+local index, oldest_ms = base_key(ctx, K.trash_index), ctx.now_ms - keep_ms
+local old = redis.call("ZRANGEBYSCORE", index, "-inf", oldest_ms, "LIMIT", 0, 1)[1]
 if not old then
-    return { 0, 0 }
+  return { 0, 0 }
 end
-local bin = string.match(old, "[^/]+$")
-local taken = take_from(bin, limit)
-for _, each in ipairs(taken) do
-    abandon(each[1])
+local trash = string.match(old, "[^/]+$")
+local popped = pop_trash(ctx, trash, limit)
+for _, each in ipairs(popped) do
+  delete_task(ctx, each[1])
 end
-write_tallies()
-if not is_left(bin) then
-    redis.call("ZREM", base .. ":bins", old)
+if not is_trash_left(ctx, trash) then
+  redis.call("ZREM", index, old)
 end
-local left = redis.call("ZCOUNT", base .. ":bins", "-inf", now_ms - keep_ms) > 0 and 1 or 0
-return { #taken, left }
+flush(ctx)
+return { #popped, redis.call("ZCOUNT", index, "-inf", oldest_ms) > 0 and 1 or 0 }

@@ -1,39 +1,42 @@
--- Empty a queue of what waits, into a bin from which it can be brought back for a day.
+-- Remove all pending tasks of a queue into trash, from which they can be restored for a day.
 -- Precondition: none.
 -- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1] queue  name
--- ARGV[2] op  id of the operation and of the bin, new for each
--- DERIVED base:q:<queue>:front, :ready lists, :prio, :sched, :limited, :waiting zsets, :called hash, :ghosts, :purged strings,
---         base:bin:<bin>:* lists and zsets, base:bins zset, base:op:<op> string
--- Returns {n, m}: n tasks that it has put into the bin, without any there is no bin; m that stay, since they wait for
---         other tasks and have no place in the queue yet
--- Cost: O(1), whatever waits
+-- ARGV[2] op  id of the operation and of the trash, new for each
+-- DERIVED base:q:<queue>:requeued, :ready lists, :priority, :scheduled, :limited, :waiting zsets, :reserved hash,
+--         :tombstones, :purged_at_us strings, base:trash:<trash>:* lists and zsets, base:trash_index zset,
+--         base:reply:<op> string
+-- Returns {n, m}: n tasks removed, without any there is no trash; m tasks that stay, since they wait for other tasks and
+--         are in no list of the queue yet
+-- Cost: O(1), whatever the number of tasks
 local base = KEYS[1]
 local queue = ARGV[1]
 local op = ARGV[2]
--- @include clock
--- @include places
--- @include once
+-- @include idempotency
+-- @include trash
 
-local before = answered()
-if before then
-    return before
+local ctx = new_context(base)
+local earlier_reply = stored_reply(ctx, op)
+if earlier_reply then
+  return earlier_reply
 end
-local kept = 0
-for part, count in pairs({ front = "LLEN", ready = "LLEN", prio = "ZCARD", sched = "ZCARD", limited = "ZCARD" }) do
-    local from, to = place(queue, part), base .. ":bin:" .. op .. ":" .. part
-    if redis.call("EXISTS", from) == 1 then
-        redis.call("RENAME", from, to)
-        kept = kept + redis.call(count, to)
-    end
+local removed = 0
+for _, part in ipairs(PARTS) do
+  local from, to = queue_key(ctx, queue, part), trash_key(ctx, op, part)
+  if redis.call("EXISTS", from) == 1 then
+    redis.call("RENAME", from, to)
+    local is_list = part == P.requeued or part == P.ready
+    removed = removed + redis.call(is_list and "LLEN" or "ZCARD", to)
+  end
 end
-kept = kept - tonumber(redis.call("GET", place(queue, "ghosts")) or 0)
-redis.call("DEL", place(queue, "ghosts"), place(queue, "called"))
--- Whoever is cancelled in a bin haunts no list. The bins themselves are gone by then, or nobody prunes.
-redis.call("SET", place(queue, "purged"), now_us, "PX", 604800000)
-if kept > 0 then
-    redis.call("ZADD", base .. ":bins", now_ms, queue .. "/" .. op)
+local tombstones = queue_key(ctx, queue, P.tombstones)
+removed = removed - tonumber(redis.call("GET", tombstones) or 0)
+redis.call("DEL", tombstones, queue_key(ctx, queue, P.reserved))
+-- A task that is cancelled in the trash is no tombstone. The TTL is longer than the trash's.
+redis.call("SET", queue_key(ctx, queue, P.purged_at_us), ctx.now_us, "PX", T.purged_ms)
+if removed > 0 then
+  redis.call("ZADD", base_key(ctx, K.trash_index), ctx.now_ms, queue .. "/" .. op)
 else
-    redis.call("UNLINK", base .. ":bin:" .. op .. ":front", base .. ":bin:" .. op .. ":ready")
+  redis.call("UNLINK", trash_key(ctx, op, P.requeued), trash_key(ctx, op, P.ready))
 end
-return answer_with({ kept, redis.call("ZCARD", place(queue, "waiting")) })
+return reply(ctx, op, { removed, redis.call("ZCARD", queue_key(ctx, queue, P.waiting)) })

@@ -1,45 +1,45 @@
--- Put parked tasks back whose names a worker knows by now.
+-- Requeue unregistered tasks whose names a worker knows by now.
 -- Precondition: none.
--- KEYS[1] base  common prefix of the tag's keys
+-- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1] queue  name
--- ARGV[2] skip  how many of the oldest parked tasks are passed over: those that were looked at, and stayed
--- ARGV[3] up_to_ms  those that were parked until then; empty: until now
+-- ARGV[2] skip  how many of the oldest unregistered tasks are passed over: those that an earlier call looked at and that
+--         stayed
+-- ARGV[3] up_to_ms  tasks that became unregistered until then; empty: until now
 -- ARGV[4..] names  of tasks that are registered
--- DERIVED base:q:<queue>:parked zset, :front list, base:t:<id> hash, base:bell:* zset
--- Returns {seen, stayed, back, up_to_ms}: how many tasks were looked at, 500 at most, stayed parked, and went back;
---         what the next call of the same round is to be told
--- Cost O(log n) for each of the 500 parked tasks
+-- DERIVED base:q:<queue>:unregistered zset, :requeued list, base:t:<id> hash, base:paused hash, base:wakeup:* zset
+-- Returns {seen, stayed, requeued, up_to_ms}: how many tasks were looked at, 500 at most, stayed unregistered, and were
+--         requeued; the argument for the next call of the same round
+-- Cost: O(log n) for each of the 500 tasks
 local base = KEYS[1]
 local queue = ARGV[1]
 local skip = tonumber(ARGV[2])
 local up_to_ms = ARGV[3]
--- @include clock
--- @include places
--- @include put_back
+-- @include placement
 
-local known = {}
+local ctx = new_context(base)
+local is_registered = {}
 for at = 4, #ARGV do
-    known[ARGV[at]] = true
+  is_registered[ARGV[at]] = true
 end
--- What a worker that does not know them parks again meanwhile is left to the next round, or this one might never end.
+-- Tasks that a worker without their names puts here meanwhile are left to the next round, or this one might never end.
 if up_to_ms == "" then
-    up_to_ms = string.format("%.3f", now_us / 1000)
+  up_to_ms = string.format("%.3f", ctx.now_us / 1000)
 end
-local stayed, back = 0, 0
-local parked = redis.call("ZRANGEBYSCORE", place(queue, "parked"), "-inf", up_to_ms, "LIMIT", skip, 500)
-for _, id in ipairs(parked) do
-    local record = record_of(id)
-    local seen = redis.call("HMGET", record, "n", "s")
-    local waits = seen[2] == "parked"
-    if waits and not known[seen[1]] then
-        stayed = stayed + 1
-    else
-        redis.call("ZREM", place(queue, "parked"), id)
-    end
-    if waits and known[seen[1]] then
-        put_back("RPUSH", id, queue, "front")
-        ring_queue(queue)
-        back = back + 1
-    end
+local stayed, requeued = 0, 0
+local unregistered = queue_key(ctx, queue, P.unregistered)
+local ids = redis.call("ZRANGEBYSCORE", unregistered, "-inf", up_to_ms, "LIMIT", skip, 500)
+for _, id in ipairs(ids) do
+  local name, state = unpack(redis.call("HMGET", task_key(ctx, id), F.task_name, F.state))
+  local is_waiting = state == S.unregistered
+  if is_waiting and not is_registered[name] then
+    stayed = stayed + 1
+  else
+    redis.call("ZREM", unregistered, id)
+  end
+  if is_waiting and is_registered[name] then
+    requeue(ctx, id, queue, P.requeued, "RPUSH")
+    notify_queue(ctx, queue)
+    requeued = requeued + 1
+  end
 end
-return { #parked, stayed, back, up_to_ms }
+return { #ids, stayed, requeued, up_to_ms }

@@ -1,49 +1,47 @@
--- Give a task that waits another time, or let it run now.
+-- Change the due time of a scheduled task, or run it now.
 -- Precondition: none.
 -- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1] id  of the task
 -- ARGV[2] due  empty: at once; "+ms": milliseconds from now; else milliseconds since the epoch
 -- ARGV[3] op  id of the operation, new for each
--- DERIVED base:t:<id> hash, base:q:<queue>:sched, :limited zsets, :front list, :called hash, base:bell:* zset,
---         base:op:<op> string, base:limit:*, :rate:* strings, base:slots:*, :waits:* zsets
--- Returns {1}: moved
--- Returns {0}: it waits for no time: it is ready, runs, or has finished
--- Returns {-1}: there is no such task
+-- DERIVED base:t:<id> hash, base:q:<queue>:scheduled, :limited zsets, :requeued list, :reserved hash, base:wakeup:* zset,
+--         base:paused hash, base:reply:<op>, :limit:*, :rate:* strings, base:slots:*, :slot_waiters:* zsets
+-- Returns {1}: rescheduled
+-- Returns {0}: the task is not scheduled: it is ready, runs or has finished
+-- Returns {-1}: the task does not exist
 -- Cost: O(log n)
 local base = KEYS[1]
 local id = ARGV[1]
 local due = ARGV[2]
 local op = ARGV[3]
--- @include clock
--- @include places
--- @include put_back
--- @include once
--- @include limits
--- @include moments
+-- @include placement
+-- @include times
+-- @include flush
+-- @include idempotency
+-- @lazy limit_queue: limits_of, leave
 
-local before = answered()
-if before then
-    return before
+local ctx = new_context(base)
+local earlier_reply = stored_reply(ctx, op)
+if earlier_reply then
+  return earlier_reply
 end
-local queue = redis.call("HGET", record_of(id), "q")
+local queue = redis.call("HGET", task_key(ctx, id), F.queue)
 if not queue then
-    return { -1 }
+  return { -1 }
 end
-local mine = limits().of(id, queue)
-local waits = mine and mine.rate and redis.call("ZSCORE", place(queue, "limited"), mine.rate_line)
-if not waits and not redis.call("ZSCORE", place(queue, "sched"), id) then
-    return { 0 }
+local scheduled, limited = queue_key(ctx, queue, P.scheduled), queue_key(ctx, queue, P.limited)
+local limits = limit_queue().limits_of(ctx, id, queue)
+local waits_for_rate = limits and limits.rate and redis.call("ZSCORE", limited, limits.rate_entry)
+if not waits_for_rate and not redis.call("ZSCORE", scheduled, id) then
+  return { 0 }
 end
-limits().pass_on(id, queue)
-ring_called_up()
-local due_ms = now_ms
-if due ~= "" then
-    due_ms = moment(due, now_us)
+limit_queue().leave(ctx, id, queue)
+flush(ctx)
+local due_ms = due ~= "" and parse_due(due, ctx.now_us) or ctx.now_ms
+redis.call("HSET", task_key(ctx, id), F.due_at_ms, due_ms)
+redis.call("ZREM", scheduled, id) -- its old score must not count as an earlier task's
+schedule(ctx, queue, id, due_ms)
+if due_ms <= ctx.now_ms then
+  notify_queue(ctx, queue)
 end
-redis.call("HSET", record_of(id), "d", due_ms)
-redis.call("ZREM", place(queue, "sched"), id) -- or its old score would count as one before it
-schedule(queue, id, due_ms)
-if due_ms <= now_ms then
-    ring_queue(queue)
-end
-return answer_with({ 1 })
+return reply(ctx, op, { 1 })

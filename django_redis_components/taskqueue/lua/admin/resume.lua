@@ -1,27 +1,28 @@
--- Resume a queue, and let its workers hear of it.
+-- Resume a queue, and notify a worker.
 -- Precondition: none.
 -- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1] queue  name
 -- ARGV[2] op  id of the operation, new for each
--- DERIVED base:paused hash, base:bell:* zset, base:op:<op> string
+-- DERIVED base:paused hash, base:wakeup:* zset, base:reply:<op> string
 -- Returns {1}: it was paused
 -- Returns {0}: it was not
 -- Cost: O(1)
 local base = KEYS[1]
 local queue = ARGV[1]
 local op = ARGV[2]
--- @include places
--- @include once
+-- @include wakeups
+-- @include idempotency
 
-local before = answered()
-if before then
-    return before
+local ctx = new_context(base)
+local earlier_reply = stored_reply(ctx, op)
+if earlier_reply then
+  return earlier_reply
 end
-local pause = redis.call("HGET", base .. ":paused", queue)
+local paused = base_key(ctx, K.paused)
+local pause = redis.call("HGET", paused, queue)
 if not pause then
-    return answer_with({ 0 })
+  return reply(ctx, op, { 0 })
 end
-local was = has_ended(pause) and 0 or 1
-redis.call("HDEL", base .. ":paused", queue)
-ring("q:" .. queue)
-return answer_with({ was })
+redis.call("HDEL", paused, queue)
+notify(ctx, "q:" .. queue)
+return reply(ctx, op, { has_pause_ended(ctx, pause) and 0 or 1 })

@@ -1,15 +1,15 @@
--- Let failed tasks run again: those named, or the oldest up to a moment. Their errors stay with them.
--- Precondition: none; a task that is not failed any more is passed over; one whose unique key another has stays failed.
+-- Retry failed tasks: those named, or the oldest up to a moment. Their errors stay in the records.
+-- Precondition: none; a task that is not failed any more is skipped; one whose unique key another task has stays failed.
 -- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1] queue  name
--- ARGV[2] up_to_ms  those that failed until then, when no ids are named
+-- ARGV[2] up_to_ms  without ids: those that failed until then
 -- ARGV[3] limit  at most so many
 -- ARGV[4] op  id of the operation, new for each
--- ARGV[5] skip  how many of the oldest are passed over: those that were looked at, and stayed
+-- ARGV[5] skip  how many of the oldest are passed over: those that an earlier call looked at and that stayed
 -- ARGV[6..] ids  of tasks
--- DERIVED base:q:<queue>:failed, :prio, :waiting zsets, :ready list, base:t:<id> hash, :errors list, base:bell:* zset,
---         base:seq string, base:op:<op> string, base:u:<digest> string, base:flow:<flow> hash
--- Returns {n, m, k}: n put back, m looked at, k stayed, since another task has their unique key
+-- DERIVED base:q:<queue>:failed, :priority, :waiting zsets, :ready list, base:t:<id> hash, :errors list, base:wakeup:*,
+--         :queues zsets, base:paused hash, base:sequence, :reply:<op>, :unique:<digest> strings, base:flow:<flow> hash
+-- Returns {n, m, k}: n retried, m looked at, k stayed, since another task has their unique key
 -- Cost: O(m log n)
 local base = KEYS[1]
 local queue = ARGV[1]
@@ -17,44 +17,78 @@ local up_to_ms = ARGV[2]
 local limit = ARGV[3]
 local op = ARGV[4]
 local skip = ARGV[5]
--- @include clock
--- @include places
--- @include put_back
--- @include unique
--- @include finish
--- @include flow
--- @include flow_revives
--- @include once
--- @include chosen
+-- @include placement
+-- @include times
+-- @include idempotency
+-- @include selection
+-- @lazy unique: reclaim
+-- @lazy flow: parse_ref, node, is_in_state, each_successful, hold
 
-local before = answered()
-if before then
-    return before
+local ctx = new_context(base)
+local earlier_reply = stored_reply(ctx, op)
+if earlier_reply then
+  return earlier_reply
 end
-local ids = chosen("failed", skip)
-local back, stayed = 0, 0
-for _, id in ipairs(ids) do
-    local record = record_of(id)
-    local seen = redis.call("HMGET", record, "s", "p", "u", "c")
-    local failed = redis.call("ZSCORE", place(queue, "failed"), id) and seen[1] == "failed"
-    if failed and seen[3] and reclaim(id, seen[3]) then
-        stayed = stayed + 1
-    elseif redis.call("ZREM", place(queue, "failed"), id) == 1 and failed then
-        redis.call("HDEL", record, "F", "a", "x", "d", "L", "o")
-        redis.call("PERSIST", record)
-        if seen[2] then
-            redis.call("HSET", record, "s", "ready")
-            rank(queue, id, seen[2])
-        else
-            put_back("RPUSH", id, queue, "ready")
-        end
-        if seen[4] then
-            flow_revives(seen[4])
-        end
-        back = back + 1
+
+-- Let the tasks wait again that failed only because of this one.
+local function revive_followers(flow_ref)
+  local flows = flow()
+  local key, number = flows.parse_ref(ctx, flow_ref)
+  if not flows.node(key, number) then
+    return
+  end
+  if redis.call("HINCRBY", key, FLOW.unfinished, 1) == 1 then
+    redis.call("PERSIST", key)
+    flows.each_successful(ctx, key, "PERSIST")
+  end
+  local revived = { number }
+  while #revived > 0 do
+    local _, followers = flows.node(key, table.remove(revived))
+    for follower in string.gmatch(followers, "%d+") do
+      local after = flows.node(key, follower)
+      local failed_parents = redis.call("HINCRBY", key, FLOW.failed_parents .. follower, -1)
+      if failed_parents == 0 and flows.is_in_state(ctx, after, S.failed) then
+        redis.call("HSET", task_key(ctx, after), F.state, S.waiting)
+        redis.call("HDEL", task_key(ctx, after), F.finished_at_us)
+        redis.call("PERSIST", task_key(ctx, after))
+        flows.hold(ctx, follower, after)
+        redis.call("HINCRBY", key, FLOW.unfinished, 1)
+        revived[#revived + 1] = follower
+      end
     end
+  end
 end
-if back > 0 then
-    ring_queue(queue)
+
+local function retry(id, priority, flow_ref)
+  local record = task_key(ctx, id)
+  redis.call("HDEL", record, F.finished_at_us, F.attempts, F.deliveries, F.due_at_ms, F.lease, F.cancel_request)
+  redis.call("PERSIST", record)
+  if priority then
+    redis.call("HSET", record, F.state, S.ready)
+    push_priority(ctx, queue, id, priority)
+  else
+    requeue(ctx, id, queue, P.ready, "RPUSH")
+  end
+  if flow_ref then
+    revive_followers(flow_ref)
+  end
 end
-return answer_with({ back, #ids, stayed })
+
+local failed = queue_key(ctx, queue, P.failed)
+local ids = select_ids(ctx, queue, P.failed, up_to_ms, skip, limit, ARGV, 6)
+local retried, stayed = 0, 0
+for _, id in ipairs(ids) do
+  local state, priority, claim, flow_ref = unpack(redis.call("HMGET", task_key(ctx, id),
+    F.state, F.priority, F.unique_claim, F.flow_ref))
+  local is_failed = redis.call("ZSCORE", failed, id) and state == S.failed
+  if is_failed and claim and unique().reclaim(ctx, id, claim) then
+    stayed = stayed + 1
+  elseif redis.call("ZREM", failed, id) == 1 and is_failed then
+    retry(id, priority, flow_ref)
+    retried = retried + 1
+  end
+end
+if retried > 0 then
+  notify_queue(ctx, queue)
+end
+return reply(ctx, op, { retried, #ids, stayed })

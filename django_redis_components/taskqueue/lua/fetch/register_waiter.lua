@@ -1,21 +1,18 @@
--- Ask for a result, and be told when it is there.
+-- Register a client that waits for a task's result.
 -- Precondition: none.
--- KEYS[1] base  common prefix of the tag's keys
--- ARGV[1] id  of the task
--- DERIVED base:t:<id> hash
--- Returns 1: finished; 0: not yet, the waiter's bell will ring; -1: there is no such task
--- Cost O(1)
-local base = KEYS[1]
-local id = ARGV[1]
+-- KEYS[1] record  hash
+-- Returns 1: the task has finished
+-- Returns 0: not yet; its end pushes a wakeup for the client
+-- Returns -1: the task does not exist
+-- Cost: O(1)
+local record = KEYS[1]
 
-local record = base .. ":t:" .. id
-local seen = redis.call("HMGET", record, "q", "s")
-if not seen[1] then
-    return -1
+local queue, state = unpack(redis.call("HMGET", record, F.queue, F.state))
+if not queue then
+  return -1
 end
-local ended = { successful = true, failed = true, cancelled = true, expired = true }
-if ended[seen[2]] then
-    return 1
+if state == S.successful or state == S.failed or state == S.cancelled or state == S.expired then
+  return 1
 end
-redis.call("HINCRBY", record, "W", 1)
+redis.call("HINCRBY", record, F.waiters, 1)
 return 0

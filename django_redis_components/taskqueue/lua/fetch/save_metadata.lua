@@ -1,22 +1,18 @@
--- Keep what a task notes about itself while it runs.
+-- Save what a running task states about itself.
 -- Precondition: none.
--- KEYS[1] base  string prefix of the tag's keys
--- ARGV[1] id  of the task
--- ARGV[2] token  of the lease under which it runs
--- ARGV[3] text  JSON, opaque
--- DERIVED base:t:<id> hash
--- Returns 1: kept
+-- KEYS[1] record  hash
+-- ARGV[1] token  of the lease under which the task runs
+-- ARGV[2] metadata  JSON, opaque
+-- Returns 1: saved
 -- Returns 0: the task is not leased under this token any more
 -- Cost: O(1)
-local base = KEYS[1]
-local id = ARGV[1]
-local token = ARGV[2]
-local text = ARGV[3]
+local record = KEYS[1]
+local token = ARGV[1]
+local metadata = ARGV[2]
 
-local record = base .. ":t:" .. id
-local seen = redis.call("HMGET", record, "L", "s")
-if seen[1] ~= token or seen[2] ~= "running" then
-    return 0
+local lease, state = unpack(redis.call("HMGET", record, F.lease, F.state))
+if lease ~= token or state ~= S.running then
+  return 0
 end
-redis.call("HSET", record, "m", text)
+redis.call("HSET", record, F.metadata, metadata)
 return 1

@@ -1,86 +1,90 @@
--- Accept the tasks of a flow, or a part of them. With the last part those begin that wait for nothing.
--- Precondition: the ids are new, or this is the same call again; the parts come one after the other.
+-- Accept the tasks of a flow, or a part of them. The last part starts the tasks that wait for no other.
+-- Precondition: the ids are new, or the call is a repetition; the parts are sent one after the other.
 -- KEYS[1] base  string prefix of the tag's keys
--- ARGV[1] flow  id
--- ARGV[2] tasks  how many the whole flow has, the one for errors not counted
--- ARGV[3] last  1: with this part all are there
--- ARGV[4] ttl_ms  how long the flow is kept when all have succeeded
--- ARGV[5] keep_ms  how long it is kept otherwise
--- ARGV[6] rescue  number of the task that runs when another fails; empty: there is none
--- ARGV[7] ends  JSON: whose results are the flow's
+-- ARGV[1] flow_id  id
+-- ARGV[2] tasks  how many the whole flow has, without the on_error task
+-- ARGV[3] last  1: this is the last part
+-- ARGV[4] ttl_ms  how long the flow is kept when all tasks have succeeded
+-- ARGV[5] failed_ttl_ms  how long it is kept otherwise
+-- ARGV[6] on_error  number of the task that runs when another fails; empty: none
+-- ARGV[7] result_of  JSON: the numbers of the tasks whose results are the flow's
 -- ARGV[8..] nodes  for each task: number, followers, open parents, n, and the n arguments of enqueue.lua
--- DERIVED base:flow:<flow> hash, base:t:<id> hash, base:q:<queue>:ready list, :sched zset, :prio zset, :waiting zset,
---         base:seq string, base:queues zset, base:bell:* zset, base:limit:* strings
+-- DERIVED base:flow:<flow> hash, base:t:<id> hash, base:q:<queue>:ready list, :scheduled, :priority, :waiting zsets,
+--         base:sequence string, base:queues, :wakeup:* zsets, base:paused hash, base:limit:* strings
 -- Returns above 0: microseconds since the epoch at which this part was accepted
--- Returns 0: earlier parts have expired, and nothing has begun
+-- Returns 0: earlier parts have expired, and no task was started
 -- Cost: O(tasks) times O(log n)
 local base = KEYS[1]
-local flow = ARGV[1]
+local flow_id = ARGV[1]
 local tasks = tonumber(ARGV[2])
 local last = ARGV[3] == "1"
 local ttl_ms = ARGV[4]
-local keep_ms = ARGV[5]
-local rescue = ARGV[6]
-local ends = ARGV[7]
--- @include clock
--- @include places
--- @include finish
--- @include flow
--- @include limit_sent
+local failed_ttl_ms = ARGV[5]
+local on_error = ARGV[6]
+local result_of = ARGV[7]
+-- @include limit_key
+-- @lazy flow: node, hold, start
 
-local key = base .. ":flow:" .. flow
-local accepted = redis.call("HGET", key, "e")
-if accepted then
-    return tonumber(accepted)
+local ctx = new_context(base)
+local key = base_key(ctx, K.flow, flow_id)
+local accepted_before = redis.call("HGET", key, FLOW.enqueued_at_us)
+if accepted_before then
+  return tonumber(accepted_before)
 end
--- What is written stays for an hour if the other parts do not come.
-local HALF_MS = 3600000
+
+-- Write the record and the node of one task; args[first] to args[last] are the arguments of enqueue.lua.
+local function accept_node(number, followers, open_parents, args, first_arg, last_arg)
+  local id, queue, due, _, _, expires = unpack(args, first_arg, first_arg + 5)
+  local record = task_key(ctx, id)
+  redis.call("HSET", record, F.queue, queue, F.enqueued_at_us, ctx.now_us, F.state, S.waiting,
+    F.flow_ref, flow_id .. "/" .. number)
+  redis.call("HSET", record, unpack(args, first_arg + 6, last_arg))
+  store_limits(ctx, args, first_arg + 6, last_arg)
+  redis.call("PEXPIRE", record, T.partial_flow_ms)
+  redis.call("HSET", key, number, id .. " " .. followers)
+  if open_parents > 0 then
+    redis.call("HSET", key, FLOW.open_parents .. number, open_parents)
+  end
+  if due ~= "" then
+    redis.call("HSET", key, FLOW.due .. number, due)
+  end
+  if expires ~= "" then
+    redis.call("HSET", key, FLOW.expires .. number, expires)
+  end
+end
+
 local at = 8
 while at <= #ARGV do
-    local number, followers, open, count = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
-    local id, queue, due, _, _, expires = unpack(ARGV, at + 4, at + 9)
-    local record = record_of(id)
-    redis.call("HSET", record, "q", queue, "e", now_us, "s", "waiting", "c", flow .. "/" .. number)
-    redis.call("HSET", record, unpack(ARGV, at + 10, at + 3 + count))
-    note_limits(at + 10, at + 3 + count)
-    redis.call("PEXPIRE", record, HALF_MS)
-    redis.call("HSET", key, number, id .. " " .. followers)
-    if open > 0 then
-        redis.call("HSET", key, "g" .. number, open)
-    end
-    if due ~= "" then
-        redis.call("HSET", key, "d" .. number, due)
-    end
-    if expires ~= "" then
-        redis.call("HSET", key, "x" .. number, expires)
-    end
-    at = at + 4 + count
+  local number, followers, open_parents, count = unpack(ARGV, at, at + 3)
+  accept_node(number, followers, tonumber(open_parents), ARGV, at + 4, at + 3 + count)
+  at = at + 4 + count
 end
-redis.call("PEXPIRE", key, HALF_MS)
+redis.call("PEXPIRE", key, T.partial_flow_ms)
 if not last then
-    return now_us
+  return ctx.now_us
 end
 
 local ids = {}
-for number = 0, tasks - 1 + (rescue ~= "" and 1 or 0) do
-    ids[number] = node_of(key, number)
-    if not ids[number] or redis.call("PERSIST", record_of(ids[number])) == 0 then
-        return 0
-    end
+for number = 0, tasks - 1 + (on_error ~= "" and 1 or 0) do
+  ids[number] = flow().node(key, number)
+  if not ids[number] or redis.call("PERSIST", task_key(ctx, ids[number])) == 0 then
+    return 0
+  end
 end
-redis.call("HSET", key, "e", now_us, "tasks", tasks, "left", tasks, "ttl", ttl_ms, "keep", keep_ms, "ends", ends)
+redis.call("HSET", key, FLOW.enqueued_at_us, ctx.now_us, FLOW.tasks, tasks, FLOW.unfinished, tasks,
+  FLOW.ttl_ms, ttl_ms, FLOW.failed_ttl_ms, failed_ttl_ms, FLOW.result_of, result_of)
 redis.call("PERSIST", key)
-if rescue ~= "" then
-    redis.call("HSET", key, "rescue", rescue)
+if on_error ~= "" then
+  redis.call("HSET", key, FLOW.on_error, on_error)
 end
 for number, id in pairs(ids) do
-    if number == tasks or redis.call("HEXISTS", key, "g" .. number) == 1 then
-        stand_by(number, id)
-    end
+  if number == tasks or redis.call("HEXISTS", key, FLOW.open_parents .. number) == 1 then
+    flow().hold(ctx, number, id)
+  end
 end
 for number = 0, tasks - 1 do
-    if redis.call("HEXISTS", key, "g" .. number) == 0 then
-        set_off(key, number, ids[number])
-    end
+  if redis.call("HEXISTS", key, FLOW.open_parents .. number) == 0 then
+    flow().start(ctx, key, number, ids[number])
+  end
 end
-return now_us
+return ctx.now_us

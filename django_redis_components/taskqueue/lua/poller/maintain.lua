@@ -1,29 +1,30 @@
--- The poller's round: wake workers for due tasks, bring back tasks of dead workers, prune.
--- Precondition: none; any number of pollers may call it, the holder of the poller's lease alone acts.
--- KEYS[1] base  common prefix of the tag's keys
+-- Run the poller's round: notify workers of due tasks, recover the tasks of dead workers, prune.
+-- Precondition: none; any number of pollers may call it, only the holder of the poller's lease acts.
+-- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1] poller  id of the caller
--- ARGV[2] hold_ms  life of the poller's lease
--- ARGV[3] lease_ms  life of a lease without renewal
+-- ARGV[2] poller_lease_ms  duration of the poller's lease
+-- ARGV[3] lease_ms  duration of a task's lease without renewal
 -- ARGV[4] contact  "new": the caller's first call; "error": its last call failed; "idle": its last round found no task
 --         that runs or is scheduled; else empty
--- ARGV[5] prune  1: drop what is too old to be kept
+-- ARGV[5] prune  1: delete what is too old
 -- ARGV[6] keep_ms  how long failed tasks are kept
 -- ARGV[7] failed_limit  how many failed tasks a queue keeps
 -- ARGV[8] lost_error  JSON of the error of a task that lost too many workers
--- ARGV[9] max_deliveries  for tasks that do not say
--- ARGV[10] lost_note  fingerprint of that error, and JSON of what it stands for
--- ARGV[11] first  rank of the first queue of this call; the round begins with 0
--- DERIVED base:poller string, base:contact hash, base:queues zset, base:workers zset, base:paused hash, base:q:<queue>:* lists and zsets,
---         base:idle zset, base:t:<id> hash, :errors list, :done list, base:bell:* zset, base:limit:* strings,
---         base:slots:*, :waits:* zsets, base:u:<digest> string, base:flow:<flow> hash
--- Returns {holds, next_due_ms, now_us, recovered, next, busy}: holds 1, or 0 with next_due_ms the end of the other's
---         lease; recovered is a flat list of id, queue, outcome ("front" or "failed"); next is the rank at
---         which the round goes on, 0 when it has seen all queues; busy is 1 if a task runs or is scheduled
--- Cost O(queues + recovered) times O(log n); at most 500 queues are seen and 200 tasks recovered in one call, and 20 of
---      those looked at that wait in each queue
+-- ARGV[9] max_deliveries  for tasks that do not state it
+-- ARGV[10] lost_group  fingerprint of that error, and JSON that describes it
+-- ARGV[11] first  rank of the first queue of this call; a round starts with 0
+-- DERIVED base:poller, :rollup strings, base:contact hash, base:queues, :idle_queues, :workers zsets, base:paused hash,
+--         base:q:<queue>:* lists, zsets, hashes and strings, base:t:<id> hash, :errors, :done lists, base:wakeup:* zset,
+--         base:limit:*, :rate:* strings, base:slots:*, :slot_waiters:* zsets, base:unique:<digest>, :sequence strings,
+--         base:flow:<flow> hash
+-- Returns {is_active, next_due_ms, now_us, recovered, next, is_busy}: is_active 1, or 0 with next_due_ms the end of the
+--         other poller's lease; recovered is a flat list of id, queue, outcome ("front", "failed" or "cancelled"); next is
+--         the rank at which the round goes on, 0 after the last queue; is_busy 1 if a task runs or is scheduled
+-- Cost: O(queues + recovered) times O(log n); at most 500 queues are seen and 200 tasks recovered in one call, and 20
+--       waiting tasks are sampled in each queue
 local base = KEYS[1]
 local poller = ARGV[1]
-local hold_ms = tonumber(ARGV[2])
+local poller_lease_ms = tonumber(ARGV[2])
 local lease_ms = tonumber(ARGV[3])
 local contact = ARGV[4]
 local prune = ARGV[5] == "1"
@@ -31,114 +32,206 @@ local keep_ms = tonumber(ARGV[6])
 local failed_limit = ARGV[7]
 local lost_error = ARGV[8]
 local max_deliveries = tonumber(ARGV[9])
-local lost_note = ARGV[10]
+local lost_group = ARGV[10]
 local first = tonumber(ARGV[11])
--- @include clock
--- @include places
--- @include put_back
--- @include finish
--- @include unique
--- @include flow
--- @include tally
--- @include flow_breaks
--- @include limits
--- @include cancelled
--- @include pauses
--- @include roll_up
--- @include faults
--- @include index
+-- @include placement
+-- @include times
+-- @include flush
+-- @lazy counters: count, append_run
+-- @lazy results: append_worker, add_error, keep_failed, notify_waiters
+-- @lazy unique: release
+-- @lazy flow: fail_followers
+-- @lazy error_stats: record_error, write_errors
+-- @lazy limit_queue: free_slot, limits_of, entry_id, free_lost_slot, offer_slot, reserved_by_other, pass_reservation
+-- @lazy termination: finish_cancelled
+-- @lazy pruning: prune_index, prune_waiting, forget_empty_queue, roll_up, prune_workers
 -- @include contact
 
--- The server's process; nil where the caller may not ask. Then an error of the caller may hide a restart.
-local function run_id()
-    local info = redis.pcall("INFO", "server")
-    return type(info) == "string" and string.match(info, "run_id:(%w+)") or nil
+-- Tasks waiting for others, or for a limit, that one call samples in each queue that it prunes.
+local SAMPLES = 20
+local MAX_RECOVERED = 200
+local ctx = new_context(base)
+local next_due_ms = 0
+
+local function see_due(due_ms)
+  if due_ms and (next_due_ms == 0 or due_ms < next_due_ms) then
+    next_due_ms = due_ms
+  end
 end
 
--- An idle round recovers nothing, so it needs not know whether the server was restarted: the next round asks.
+-- Return the run id of the server; nil where the caller may not read it. Then a caller's error may hide a restart.
+local function run_id()
+  local info = redis.pcall("INFO", "server")
+  return type(info) == "string" and string.match(info, "run_id:(%w+)") or nil
+end
+
+-- An idle round recovers nothing, so it need not know whether the server was restarted: the next round asks.
 local is_idle = contact == "idle"
 local server = not is_idle and run_id() or nil
-local is_hidden = not server and contact == "error"
-local hold_until_ms, latest_ms = note_contact(lease_ms, contact == "new", server, is_hidden)
-local holder = redis.call("GET", base .. ":poller")
+local is_broken = not server and contact == "error"
+local hold_until_ms, latest_ms = record_contact(ctx, lease_ms, contact == "new", server, is_broken)
+local poller_key = base_key(ctx, K.poller)
+local holder = redis.call("GET", poller_key)
 if holder and holder ~= poller then
-    local left_ms = redis.call("PTTL", base .. ":poller")
-    -- A life longer than any: the clock was set back. The holder may be dead, and its place would be taken for hours.
-    if left_ms <= 2 * hold_ms then
-        return { 0, now_ms + left_ms, now_us, {}, 0, 1 }
-    end
+  local left_ms = redis.call("PTTL", poller_key)
+  -- A longer TTL than any: the clock was set back. The holder may be dead, and would stay the holder for hours.
+  if left_ms <= 2 * poller_lease_ms then
+    return { 0, ctx.now_ms + left_ms, ctx.now_us, {}, 0, 1 }
+  end
 end
-redis.call("SET", base .. ":poller", poller, "PX", hold_ms)
+redis.call("SET", poller_key, poller, "PX", poller_lease_ms)
 
--- So many of those that wait for others, or for a limit, are looked at in each queue when it is pruned.
-local LOST = 20
-local next_due_ms = 0
--- @include bring_back
+local recovered = {}
 
--- Bring back the tasks of a queue whose leases end in a time; 200 in a call, of all queues.
-local function release_ended(queue, from_ms, to_ms)
-    local left = 200 - #recovered / 3
-    local ended = redis.call("ZRANGEBYSCORE", place(queue, "running"), from_ms, to_ms, "LIMIT", 0, left)
-    for at = #ended, 1, -1 do
-        bring_back(ended[at], queue)
-    end
+local function add_recovered(id, queue, outcome)
+  local size = #recovered
+  recovered[size + 1], recovered[size + 2], recovered[size + 3] = id, queue, outcome
 end
 
-local queues = redis.call("ZRANGE", base .. ":queues", first, first + 499)
-local forgotten, busy = 0, 0
-local has_pauses = #queues > 0 and redis.call("EXISTS", base .. ":paused") == 1
+-- Fail a task that has lost too many workers.
+local function fail_lost(id, queue, name)
+  local record = task_key(ctx, id)
+  local waiters, claim, flow_ref = unpack(redis.call("HMGET", record, F.waiters, F.unique_claim, F.flow_ref))
+  redis.call("HSET", record, F.state, S.failed, F.finished_at_us, ctx.now_us)
+  results().add_error(ctx, id, lost_error, keep_ms)
+  counters().count(ctx, queue, name, "failed")
+  local fingerprint, about = string.match(lost_group, "^(%x+) (.*)")
+  error_stats().record_error(ctx, queue, id, fingerprint, about, true, keep_ms)
+  results().keep_failed(ctx, id, queue, keep_ms, failed_limit)
+  results().notify_waiters(ctx, id, waiters)
+  if claim then
+    unique().release(ctx, id, claim, true)
+  end
+  if flow_ref then
+    flow().fail_followers(ctx, id, flow_ref, "failed")
+  end
+end
+
+-- Recover a task of a dead worker: return it to the head of the requeued list. It is cancelled if that was requested, and
+-- fails if it was lost too often.
+local function recover(id, queue)
+  local record = task_key(ctx, id)
+  redis.call("ZREM", queue_key(ctx, queue, P.running), id)
+  local state, deliveries, own_max, worker_ids, lease, name, leased_us, history, concurrency, cancel_request = unpack(
+    redis.call("HMGET", record, F.state, F.deliveries, F.max_deliveries, F.worker_ids, F.lease, F.task_name,
+      F.leased_at_us, F.history, F.concurrency, F.cancel_request))
+  if state ~= S.running then
+    return
+  end
+  if concurrency then
+    limit_queue().free_slot(ctx, id, queue, concurrency)
+  end
+  local deaths, dead_worker = tonumber(deliveries or 0) + 1, string.match(lease, "^[^/]+")
+  redis.call("HSET", record, F.deliveries, deaths, F.worker_ids, results().append_worker(worker_ids, dead_worker),
+    F.history, counters().append_run(ctx, history, "recovered", leased_us, dead_worker))
+  counters().count(ctx, queue, name, "recovered")
+  redis.call("HDEL", record, F.lease)
+  if cancel_request then
+    termination().finish_cancelled(ctx, id, string.match(cancel_request, "%d+$"))
+    counters().count(ctx, queue, name, "cancelled")
+    add_recovered(id, queue, "cancelled")
+  elseif deaths >= tonumber(own_max or max_deliveries) then
+    fail_lost(id, queue, name)
+    add_recovered(id, queue, "failed")
+  else
+    requeue(ctx, id, queue, P.requeued, "LPUSH")
+    notify_queue(ctx, queue)
+    add_recovered(id, queue, "front")
+  end
+end
+
+-- Recover the tasks of a queue whose leases end between two moments; at most 200 in a call, of all queues.
+local function recover_expired(queue, from_ms, to_ms)
+  local left = MAX_RECOVERED - #recovered / 3
+  local expired = redis.call("ZRANGEBYSCORE", queue_key(ctx, queue, P.running), from_ms, to_ms, "LIMIT", 0, left)
+  for at = #expired, 1, -1 do
+    recover(expired[at], queue)
+  end
+end
+
+-- Tasks that wait behind one whose record was deleted or evicted would wait until another task reaches the limit: sample
+-- some of those that wait, and serve the first of their limit.
+local function serve_limited(queue)
+  local limited, waiting = queue_key(ctx, queue, P.limited), limit_queue()
+  for _, entry in ipairs(redis.call("ZRANDMEMBER", limited, SAMPLES)) do
+    local limits = waiting.limits_of(ctx, waiting.entry_id(entry), queue)
+    if not limits then
+      redis.call("ZREM", limited, entry)
+    elseif redis.call("ZSCORE", limited, entry) then -- else an earlier one of this loop has moved it
+      if entry == limits.slot_entry then
+        waiting.free_lost_slot(ctx, limits.slots)
+        waiting.offer_slot(ctx, limits.slots, limits.max_running, queue)
+      elseif not waiting.reserved_by_other(ctx, limits) then
+        waiting.pass_reservation(ctx, limits)
+      end
+    end
+  end
+end
+
+-- Delete what a queue has kept for too long. Return whether the queue was deleted from the index.
+local function prune_queue(queue)
+  pruning().prune_index(ctx, queue, P.failed, keep_ms)
+  pruning().prune_index(ctx, queue, P.errors, keep_ms)
+  if redis.call("EXISTS", queue_key(ctx, queue, P.limited)) == 1 then
+    serve_limited(queue)
+  end
+  pruning().prune_waiting(ctx, queue, SAMPLES)
+  return pruning().forget_empty_queue(ctx, queue)
+end
+
+-- Return when the queue must be looked at next, nil if it has no such time. Notify its workers of due tasks.
+local function check_due(queue, has_pauses)
+  local was_paused = has_pauses and redis.call("HEXISTS", base_key(ctx, K.paused), queue) == 1
+  local until_ms = was_paused and paused_until(ctx, queue)
+  local due_ms
+  if until_ms then
+    due_ms = until_ms > 0 and until_ms or nil
+  else
+    local score = redis.call("ZRANGE", queue_key(ctx, queue, P.scheduled), 0, 0, "WITHSCORES")[2]
+    due_ms = score and math.ceil(score)
+    if was_paused then
+      notify_queue(ctx, queue)
+    end
+  end
+  if due_ms and due_ms <= ctx.now_ms then
+    notify_queue(ctx, queue)
+    due_ms = ctx.now_ms + 1000
+  end
+  return due_ms
+end
+
+local queues = redis.call("ZRANGE", base_key(ctx, K.queues), first, first + 499)
+local forgotten, is_busy = 0, 0
+local has_pauses = #queues > 0 and redis.call("EXISTS", base_key(ctx, K.paused)) == 1
 for _, queue in ipairs(queues) do
-    local was_paused = has_pauses and redis.call("HEXISTS", base .. ":paused", queue) == 1
-    local until_ms = was_paused and paused_until(queue)
-    local due_ms
-    if until_ms then
-        due_ms = until_ms > 0 and until_ms or nil
-    else
-        local score = redis.call("ZRANGE", place(queue, "sched"), 0, 0, "WITHSCORES")[2]
-        due_ms = score and math.ceil(score)
-        if was_paused then
-            ring_queue(queue)
-        end
+  local due_ms = check_due(queue, has_pauses)
+  see_due(due_ms)
+  if due_ms then
+    is_busy = 1
+  end
+  if redis.call("EXISTS", queue_key(ctx, queue, P.running)) == 1 then
+    is_busy = 1
+    if is_idle then
+      next_due_ms = ctx.now_ms -- a full round follows at once
+    elseif ctx.now_ms >= hold_until_ms then
+      recover_expired(queue, "-inf", ctx.now_ms)
+      recover_expired(queue, string.format("(%.0f", latest_ms), "+inf") -- leased before the clock was set back
     end
-    if due_ms and due_ms <= now_ms then
-        ring_queue(queue)
-        due_ms = now_ms + 1000
-    end
-    if due_ms and (next_due_ms == 0 or due_ms < next_due_ms) then
-        next_due_ms = due_ms
-    end
-    if due_ms then
-        busy = 1
-    end
-    if redis.call("EXISTS", place(queue, "running")) == 1 then
-        busy = 1
-        if is_idle then
-            next_due_ms = now_ms -- a full round follows at once
-        elseif now_ms >= hold_until_ms then
-            release_ended(queue, "-inf", now_ms)
-            release_ended(queue, string.format("(%.0f", latest_ms), "+inf") -- given before the clock was set back
-        end
-    end
-    if prune then
-        redis.call("ZREMRANGEBYSCORE", place(queue, "failed"), "-inf", now_ms - keep_ms)
-        redis.call("ZREMRANGEBYSCORE", place(queue, "errs"), "-inf", now_ms - keep_ms)
-        if redis.call("EXISTS", place(queue, "limited")) == 1 then
-            limits().go_on(queue, LOST)
-        end
-        drop_lost_waiting(queue, LOST)
-        forgotten = forgotten + (forget(queue) and 1 or 0)
-    end
+  end
+  if prune and prune_queue(queue) then
+    forgotten = forgotten + 1
+  end
 end
-write_tallies()
-write_faults()
-if #recovered == 600 then
-    next_due_ms = now_ms
+if ctx.errors then
+  error_stats().write_errors(ctx)
 end
-local next = #queues == 500 and first + 500 - forgotten or 0
+if #recovered == 3 * MAX_RECOVERED then
+  next_due_ms = ctx.now_ms
+end
 if prune then
-    roll_up(queues, first)
-    redis.call("ZREMRANGEBYSCORE", base .. ":workers", "-inf", now_ms - 600000)
-    redis.call("ZREMRANGEBYSCORE", base .. ":workers", now_ms + 60000, "+inf") -- seen before the clock was set back
+  pruning().roll_up(ctx, queues, first)
+  pruning().prune_workers(ctx)
 end
-ring_called_up()
-return { 1, next_due_ms, now_us, recovered, next, busy }
+flush(ctx)
+local next = #queues == 500 and first + 500 - forgotten or 0
+return { 1, next_due_ms, ctx.now_us, recovered, next, is_busy }

@@ -1,69 +1,67 @@
--- @include limit_sent
--- @include moments
+-- Accept tasks: write their records and put them into their queues.
+-- Collects in ctx: accepted_us, the latest time of acceptance; ready, ids for the ready lists by queue.
+-- @include placement
+-- @include times
+-- @include limit_key
+-- @lazy unique: claim
 
--- What only some tasks have: a key that no other may have at the time, a moment after which it is not begun.
--- The value is the other task that has the key.
-local function accept_limits(id, unique, expires, at_us, due_ms)
-    if unique ~= "" then
--- @include unique
-        local wanted, ttl_ms = string.match(unique, "^(%S+) ?(%d*)$")
-        local other = claim(id, wanted, ttl_ms ~= "" and ttl_ms or nil)
-        if other then
-            return other
-        end
-        redis.call("HSET", record_of(id), "u", wanted)
-    end
-    if expires ~= "" then
-        redis.call("HSET", record_of(id), "X", expiry(expires, at_us, due_ms))
-    end
-end
-
--- When the last one was accepted. Who comes first in a line follows from that, so those of one call are a microsecond
--- apart; accepting one takes longer.
-local accepted_us = now_us - 1
--- Ids for the ready lists, by queue: they are put there together, by push_ready.
-local ready = {}
-
--- Accept one task, unless it is there already: its record and its place, but for one in the ready list.
--- `first` to `last`: where the record's pairs of field and value stand in ARGV.
--- `unique`, `expires`: as enqueue.lua has them, or empty. The value is a table if another task has the unique key.
-local function accept(id, queue, due, priority, unique, expires, first, last)
-    local record = record_of(id)
-    local accepted = redis.call("HGET", record, "e")
-    if accepted then
-        return tonumber(accepted)
-    end
-    local at_us = accepted_us + 1
-    local due_ms = due ~= "" and moment(due, at_us) or 0
-    local other = (unique ~= "" or expires ~= "") and accept_limits(id, unique, expires, at_us, due_ms)
+-- Write the unique claim and the expiry. Return the id of the task that has the unique key, if another has it.
+local function accept_claims(ctx, id, claim, expires, at_us, due_ms)
+  if claim ~= "" then
+    local manner_and_digest, ttl_ms = string.match(claim, "^(%S+) ?(%d*)$")
+    local other = unique().claim(ctx, id, manner_and_digest, ttl_ms ~= "" and ttl_ms or nil)
     if other then
-        return { other, redis.call("HGETALL", record_of(other)) }
+      return other
     end
-    if not ready[queue] then
-        redis.call("ZADD", base .. ":queues", "NX", now_ms, queue)
-        ready[queue] = {}
-    end
-    accepted_us = at_us
-    redis.call("HSET", record, "q", queue, "e", accepted_us, unpack(ARGV, first, last))
-    note_limits(first, last)
-    if due_ms > math.floor(at_us / 1000) then
-        redis.call("HSET", record, "d", due_ms)
-        schedule(queue, id, due_ms)
-    elseif priority ~= 0 then
-        rank(queue, id, priority)
-        ring_queue(queue)
-    else
-        table.insert(ready[queue], id)
-    end
-    return accepted_us
+    redis.call("HSET", task_key(ctx, id), F.unique_claim, manner_and_digest)
+  end
+  if expires ~= "" then
+    redis.call("HSET", task_key(ctx, id), F.expiry, parse_expiry(expires, at_us, due_ms))
+  end
 end
 
--- Put the accepted tasks into the ready lists, in the order in which they were accepted; at most 1,000 in a call.
-local function push_ready()
-    for queue, ids in pairs(ready) do
-        if #ids > 0 then
-            redis.call("RPUSH", place(queue, "ready"), unpack(ids))
-            ring_queue(queue)
-        end
+-- Accept the task that args[first] to args[last] describe, as enqueue.lua takes it; nothing changes if it was accepted
+-- before. Return the time of acceptance, or {id, record} of another task that has the unique key.
+-- The order of tasks that wait for a limit follows from that time, so those of one call are a microsecond apart.
+local function accept_task(ctx, args, first, last)
+  local id, queue, due, priority, claim, expires = unpack(args, first, first + 5)
+  local record = task_key(ctx, id)
+  local accepted_before = redis.call("HGET", record, F.enqueued_at_us)
+  if accepted_before then
+    return tonumber(accepted_before)
+  end
+  local at_us = (ctx.accepted_us or ctx.now_us - 1) + 1
+  local due_ms = due ~= "" and parse_due(due, at_us) or 0
+  local other = (claim ~= "" or expires ~= "") and accept_claims(ctx, id, claim, expires, at_us, due_ms)
+  if other then
+    return { other, redis.call("HGETALL", task_key(ctx, other)) }
+  end
+  ctx.ready = ctx.ready or {}
+  if not ctx.ready[queue] then
+    index_queue(ctx, queue)
+    ctx.ready[queue] = {}
+  end
+  ctx.accepted_us = at_us
+  redis.call("HSET", record, F.queue, queue, F.enqueued_at_us, at_us, unpack(args, first + 6, last))
+  store_limits(ctx, args, first + 6, last)
+  if due_ms > math.floor(at_us / 1000) then
+    redis.call("HSET", record, F.due_at_ms, due_ms)
+    schedule(ctx, queue, id, due_ms)
+  elseif tonumber(priority) ~= 0 then
+    push_priority(ctx, queue, id, priority)
+    notify_queue(ctx, queue)
+  else
+    table.insert(ctx.ready[queue], id)
+  end
+  return at_us
+end
+
+-- Push the accepted tasks onto the ready lists, in order of acceptance; at most 1,000 in a call.
+local function push_accepted(ctx)
+  for queue, ids in pairs(ctx.ready or {}) do
+    if #ids > 0 then
+      redis.call("RPUSH", queue_key(ctx, queue, P.ready), unpack(ids))
+      notify_queue(ctx, queue)
     end
+  end
 end

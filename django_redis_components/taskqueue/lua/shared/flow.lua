@@ -1,102 +1,165 @@
--- A task of a flow carries c, "<flow>/<number>". The flow's hash has for each number the task's id and the numbers of
--- its followers; g<n>: parents that have not succeeded; b<n>: those of them that never will; d<n>, x<n>: when it may
--- start, and until when. tasks: how many; left: those that have not finished; e: when all were there; ttl, keep: its
--- life after a good end, and after another; bad: it is another; rescue: number of the on_error task that waits; oops:
--- what that one is told.
--- Records of successful tasks have no end before the flow has one: followers read the results there.
--- @include moments
+-- Flows: tasks that wait for other tasks. A flow's hash has for each number the task's id and the numbers of its
+-- followers, and the fields of `FlowField`. Records of successful tasks get no TTL before the flow has finished:
+-- followers read the results there.
+-- @include placement
+-- @include times
+-- @lazy counters: count
+-- @lazy results: add_error, notify_waiters
 
-local function flow_of(c)
-    local flow, at = string.match(c, "^(.+)/(%d+)$")
-    return base .. ":flow:" .. flow, at
+-- Return the flow's key and the task's number, from "flow/number".
+local function parse_ref(ctx, flow_ref)
+  local flow_id, number = string.match(flow_ref, "^(.+)/(%d+)$")
+  return base_key(ctx, K.flow, flow_id), number
 end
 
-local function node_of(key, at)
-    return string.match(redis.call("HGET", key, at) or "", "^(%S+) ?(.*)$")
+-- Return the id of a task of the flow, and the numbers of its followers.
+local function node(key, number)
+  return string.match(redis.call("HGET", key, number) or "", "^(%S+) ?(.*)$")
 end
 
-local function is_in(id, state)
-    return redis.call("HGET", record_of(id), "s") == state
+local function is_in_state(ctx, id, state)
+  return redis.call("HGET", task_key(ctx, id), F.state) == state
 end
 
--- The on_error task, if there is one, comes after all others.
-local function each_successful(key, command, ...)
-    for number = 0, tonumber(redis.call("HGET", key, "tasks")) do
-        local id = node_of(key, number)
-        if id and is_in(id, "successful") then
-            redis.call(command, record_of(id), ...)
-        end
+-- Run a command on the record of each successful task. The on_error task comes after all others.
+local function each_successful(ctx, key, command, ...)
+  for number = 0, tonumber(redis.call("HGET", key, FLOW.tasks)) do
+    local id = node(key, number)
+    if id and is_in_state(ctx, id, S.successful) then
+      redis.call(command, task_key(ctx, id), ...)
     end
+  end
 end
 
--- Have a task stand where those are seen that wait for others: by when they were accepted, and in the order of the flow.
-local function stand_by(at, id)
-    local seen = redis.call("HMGET", record_of(id), "q", "e")
-    redis.call("ZADD", base .. ":queues", "NX", now_ms, seen[1])
-    redis.call("ZADD", place(seen[1], "waiting"), seen[2] + at, id)
+-- List a task as waiting, by the time of acceptance and in the order of the flow.
+local function hold(ctx, number, id)
+  local queue, enqueued_us = unpack(redis.call("HMGET", task_key(ctx, id), F.queue, F.enqueued_at_us))
+  index_queue(ctx, queue)
+  redis.call("ZADD", queue_key(ctx, queue, P.waiting), enqueued_us + number, id)
 end
 
--- What waited for others takes its place in its queue.
-local function set_off(key, at, id)
-    local record = record_of(id)
-    local seen = redis.call("HMGET", record, "q", "p")
-    redis.call("ZREM", place(seen[1], "waiting"), id)
-    local told = redis.call("HMGET", key, "d" .. at, "x" .. at)
-    local due_ms = told[1] and moment(told[1], now_us) or 0
-    if told[2] then
-        redis.call("HSET", record, "X", expiry(told[2], now_us, due_ms))
-    end
-    redis.call("ZADD", base .. ":queues", "NX", now_ms, seen[1])
-    if due_ms > now_ms then
-        redis.call("HSET", record, "s", "scheduled", "d", due_ms)
-        schedule(seen[1], id, due_ms)
-        return
-    end
-    redis.call("HSET", record, "s", "ready", "t", now_us)
-    if seen[2] then
-        rank(seen[1], id, seen[2])
-    else
-        redis.call("RPUSH", place(seen[1], "ready"), id)
-    end
-    ring_queue(seen[1])
+-- Put a task that has waited for others into its queue.
+local function start(ctx, key, number, id)
+  local record = task_key(ctx, id)
+  local queue, priority = unpack(redis.call("HMGET", record, F.queue, F.priority))
+  redis.call("ZREM", queue_key(ctx, queue, P.waiting), id)
+  local due, expires = unpack(redis.call("HMGET", key, FLOW.due .. number, FLOW.expires .. number))
+  local due_ms = due and parse_due(due, ctx.now_us) or 0
+  if expires then
+    redis.call("HSET", record, F.expiry, parse_expiry(expires, ctx.now_us, due_ms))
+  end
+  index_queue(ctx, queue)
+  if due_ms > ctx.now_ms then
+    redis.call("HSET", record, F.state, S.scheduled, F.due_at_ms, due_ms)
+    schedule(ctx, queue, id, due_ms)
+    return
+  end
+  redis.call("HSET", record, F.state, S.ready, F.placed_at_us, ctx.now_us)
+  if priority then
+    push_priority(ctx, queue, id, priority)
+  else
+    redis.call("RPUSH", queue_key(ctx, queue, P.ready), id)
+  end
+  notify_queue(ctx, queue)
 end
 
--- One task of the flow has finished. After the last one the results live as long as they are asked to.
-local function close_one(key)
-    if redis.call("HINCRBY", key, "left", -1) > 0 then
-        return
-    end
-    local seen = redis.call("HMGET", key, "bad", "ttl", "keep", "rescue")
-    if seen[4] then
-        local id = node_of(key, seen[4])
-        redis.call("ZREM", place(redis.call("HGET", record_of(id), "q") or "", "waiting"), id)
-        redis.call("DEL", record_of(id))
-    end
-    local ttl_ms = seen[1] and seen[3] or seen[2]
-    each_successful(key, "PEXPIRE", ttl_ms)
-    redis.call("PEXPIRE", key, ttl_ms)
+-- Count a finished task. The last one starts the TTL of the flow and its results, and deletes an unused on_error task.
+local function count_finished(ctx, key)
+  if redis.call("HINCRBY", key, FLOW.unfinished, -1) > 0 then
+    return
+  end
+  local has_failed, ttl_ms, failed_ttl_ms, on_error = unpack(redis.call("HMGET", key,
+    FLOW.has_failed, FLOW.ttl_ms, FLOW.failed_ttl_ms, FLOW.on_error))
+  if on_error then
+    local id = node(key, on_error)
+    local queue = redis.call("HGET", task_key(ctx, id), F.queue) or ""
+    redis.call("ZREM", queue_key(ctx, queue, P.waiting), id)
+    redis.call("DEL", task_key(ctx, id))
+  end
+  local life_ms = has_failed and failed_ttl_ms or ttl_ms
+  each_successful(ctx, key, "PEXPIRE", life_ms)
+  redis.call("PEXPIRE", key, life_ms)
 end
 
--- In flow_breaks.lua, for scripts that end tasks.
-local flow_breaks
+local function start_on_error(ctx, key, first_error)
+  local number = redis.call("HGET", key, FLOW.on_error)
+  if not number then
+    return
+  end
+  redis.call("HDEL", key, FLOW.on_error)
+  local id = node(key, number)
+  if is_in_state(ctx, id, S.waiting) then
+    redis.call("HINCRBY", key, FLOW.unfinished, 1)
+    redis.call("HSET", key, FLOW.first_error, first_error)
+    start(ctx, key, number, id)
+  end
+end
 
--- A task of a flow has succeeded: followers that waited for nothing else may start.
-local function flow_goes_on(id, c)
-    local key, at = flow_of(c)
-    local _, followers = node_of(key, at)
-    if not followers then
-        return
-    end
-    redis.call("PERSIST", record_of(id))
+-- Fail a task that waits for one which cannot succeed any more.
+local function fail_waiting(ctx, id, queue, name, waiters, error_json, ttl_ms)
+  local record = task_key(ctx, id)
+  redis.call("ZREM", queue_key(ctx, queue, P.waiting), id)
+  redis.call("HSET", record, F.state, S.failed, F.finished_at_us, ctx.now_us)
+  redis.call("PEXPIRE", record, ttl_ms)
+  results().add_error(ctx, id, error_json, ttl_ms)
+  results().notify_waiters(ctx, id, waiters)
+  counters().count(ctx, queue, name, "failed")
+end
+
+-- Fail all tasks that come after one which cannot succeed any more; `reason`: failed, was cancelled, …
+local function fail_followers(ctx, id, flow_ref, reason)
+  local key, number = parse_ref(ctx, flow_ref)
+  if not node(key, number) then
+    return
+  end
+  if redis.call("HGET", key, FLOW.on_error) == number then
+    redis.call("HDEL", key, FLOW.on_error) -- the on_error task itself, before any failure: no task waits for it
+    return
+  end
+  local name = string.gsub(redis.call("HGET", task_key(ctx, id), F.task_name) or "?", '["\\%c]', "?")
+  redis.call("HSET", key, FLOW.open_parents .. number, -1) -- its parents may still succeed: never start or fail it again
+  local ttl_ms = redis.call("HGET", key, FLOW.failed_ttl_ms)
+  redis.call("PEXPIRE", task_key(ctx, id), ttl_ms)
+  redis.call("HSET", key, FLOW.has_failed, 1)
+  start_on_error(ctx, key, id .. " " .. name .. " " .. reason)
+  local error_json = '{"exception_class_path":"django_redis_components.taskqueue.exceptions.ParentFailed",'
+    .. '"message":"Not run: task %s (%s), which comes before it in its flow, %s.","traceback":""}'
+  error_json = string.format(error_json, id, name, reason)
+  local failed = { number }
+  while #failed > 0 do
+    local _, followers = node(key, table.remove(failed))
     for follower in string.gmatch(followers, "%d+") do
-        if redis.call("HINCRBY", key, "g" .. follower, -1) == 0 then
-            local after = node_of(key, follower)
-            if is_in(after, "waiting") then
-                set_off(key, follower, after)
-            elseif redis.call("EXISTS", record_of(after)) == 0 then
-                flow_breaks(after, string.match(c, "^.+/") .. follower, "was deleted")
-            end
-        end
+      redis.call("HINCRBY", key, FLOW.failed_parents .. follower, 1)
+      local after = node(key, follower)
+      local state, waiters, queue, task_name = unpack(redis.call("HMGET", task_key(ctx, after),
+        F.state, F.waiters, F.queue, F.task_name))
+      if state == S.waiting then
+        fail_waiting(ctx, after, queue, task_name, waiters, error_json, ttl_ms)
+        count_finished(ctx, key)
+        failed[#failed + 1] = follower
+      end
     end
-    close_one(key)
+  end
+  count_finished(ctx, key)
+end
+
+-- Start the followers of a successful task that wait for no other.
+local function task_succeeded(ctx, id, flow_ref)
+  local key, number = parse_ref(ctx, flow_ref)
+  local _, followers = node(key, number)
+  if not followers then
+    return
+  end
+  redis.call("PERSIST", task_key(ctx, id))
+  for follower in string.gmatch(followers, "%d+") do
+    if redis.call("HINCRBY", key, FLOW.open_parents .. follower, -1) == 0 then
+      local after = node(key, follower)
+      if is_in_state(ctx, after, S.waiting) then
+        start(ctx, key, follower, after)
+      elseif redis.call("EXISTS", task_key(ctx, after)) == 0 then
+        fail_followers(ctx, after, string.match(flow_ref, "^.+/") .. follower, "was deleted")
+      end
+    end
+  end
+  count_finished(ctx, key)
 end

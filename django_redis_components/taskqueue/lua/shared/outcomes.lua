@@ -1,61 +1,72 @@
--- Outcomes of a run but success, by name. Each gets: id, record, queue, payload, delay_ms, ttl_ms, and the workers that
--- ran it, this one included; those whose body did not begin, or does not count, leave the workers as they were.
--- The last one is the history with this run.
-local outcomes = {}
+-- Outcomes of a run other than success. Each gets the run, the payload, delay_ms and ttl_ms. A run that did not start, or
+-- does not count, leaves the worker ids as they were.
+-- @include placement
+-- @lazy results: add_error, keep_failed
+-- @lazy unique: reclaim
+-- @lazy termination: finish_cancelled
+
+local outcomes_by_name = {}
 
 -- A delay is rounded up to the next millisecond: nothing is due before it has passed.
-local function due_after(delay_ms)
-    return tonumber(delay_ms) > 0 and math.ceil(now_us / 1000) + tonumber(delay_ms) or now_ms
+local function due_after(ctx, delay_ms)
+  return tonumber(delay_ms) > 0 and math.ceil(ctx.now_us / 1000) + tonumber(delay_ms) or ctx.now_ms
 end
 
-function outcomes.fail(id, record, queue, payload, delay_ms, ttl_ms, workers, history)
-    redis.call("HSET", record, "s", "failed", "F", now_us, "w", workers, "h", history)
-    add_error(id, payload, ttl_ms)
-    shelve(id, queue, ttl_ms, failed_limit)
+function outcomes_by_name.fail(ctx, run, payload, _, ttl_ms)
+  redis.call("HSET", run.record, F.state, S.failed, F.finished_at_us, ctx.now_us, F.worker_ids, run.worker_ids,
+    F.history, run.history)
+  results().add_error(ctx, run.id, payload, ttl_ms)
+  results().keep_failed(ctx, run.id, run.queue, ttl_ms, ctx.failed_limit)
 end
 
-function outcomes.retry(id, record, queue, payload, delay_ms, ttl_ms, workers, history)
-    local due_ms = due_after(delay_ms)
-    redis.call("HSET", record, "s", "retrying", "d", due_ms, "w", workers, "h", history)
-    redis.call("HINCRBY", record, "a", 1)
-    add_error(id, payload, ttl_ms)
-    schedule(queue, id, due_ms)
+function outcomes_by_name.retry(ctx, run, payload, delay_ms, ttl_ms)
+  local due_ms = due_after(ctx, delay_ms)
+  redis.call("HSET", run.record, F.state, S.retrying, F.due_at_ms, due_ms, F.worker_ids, run.worker_ids,
+    F.history, run.history)
+  redis.call("HINCRBY", run.record, F.attempts, 1)
+  results().add_error(ctx, run.id, payload, ttl_ms)
+  schedule(ctx, run.queue, run.id, due_ms)
 end
 
--- Put off by the task itself: no attempt is used.
-function outcomes.later(id, record, queue, payload, delay_ms, ttl_ms, workers, history)
-    local due_ms = due_after(delay_ms)
-    redis.call("HSET", record, "s", "scheduled", "d", due_ms, "h", history)
-    schedule(queue, id, due_ms)
+-- The task put itself off: that uses no attempt.
+function outcomes_by_name.later(ctx, run, _, delay_ms)
+  local due_ms = due_after(ctx, delay_ms)
+  redis.call("HSET", run.record, F.state, S.scheduled, F.due_at_ms, due_ms, F.history, run.history)
+  schedule(ctx, run.queue, run.id, due_ms)
 end
 
--- Leased, but not begun: back to the front.
-function outcomes.back(id, record, queue, payload, delay_ms, ttl_ms)
-    local seen = redis.call("HMGET", record, "h", "u")
-    -- A line of the history is "<outcome> <leased_us> …": the last one tells of the lease before this one.
-    local last_us = seen[1] and string.match("\n" .. seen[1], "\n%S+ (%d+)[^\n]*$")
-    if last_us then
-        redis.call("HSET", record, "l", last_us)
-    else
-        redis.call("HDEL", record, "f", "l")
-    end
-    if seen[2] then
-        reclaim(id, seen[2])
-    end
-    put_back("LPUSH", id, queue, "front")
-    ring_queue(queue)
+-- Leased, but not started: return the task to the head of the requeued list, as if it had not been leased.
+function outcomes_by_name.back(ctx, run)
+  local history, claim = unpack(redis.call("HMGET", run.record, F.history, F.unique_claim))
+  -- A line of the history is "<outcome> <leased_us> …": the last one tells of the lease before this one.
+  local last_us = history and string.match("\n" .. history, "\n%S+ (%d+)[^\n]*$")
+  if last_us then
+    redis.call("HSET", run.record, F.leased_at_us, last_us)
+  else
+    redis.call("HDEL", run.record, F.first_leased_at_us, F.leased_at_us)
+  end
+  if claim then
+    unique().reclaim(ctx, run.id, claim)
+  end
+  requeue(ctx, run.id, run.queue, P.requeued, "LPUSH")
+  notify_queue(ctx, run.queue)
 end
 
-function outcomes.park(id, record, queue, payload, delay_ms, ttl_ms, workers, history)
-    redis.call("HSET", record, "s", "parked", "h", history)
-    redis.call("ZADD", place(queue, "parked"), now_us / 1000, id)
+-- The worker does not know the task's name.
+function outcomes_by_name.park(ctx, run)
+  redis.call("HSET", run.record, F.state, S.unregistered, F.history, run.history)
+  redis.call("ZADD", queue_key(ctx, run.queue, P.unregistered), ctx.now_us / 1000, run.id)
 end
 
--- It was cancelled while it ran; `payload` may be the error that ended its last attempt.
-function outcomes.cancel(id, record, queue, payload, delay_ms, ttl_ms, workers, history)
-    redis.call("HSET", record, "w", workers, "h", history)
-    if payload ~= "" then
-        add_error(id, payload, ttl_ms)
-    end
-    end_cancelled(id, ttl_ms)
+-- Cancelled while it ran; the payload may be the error that ended its last attempt.
+function outcomes_by_name.cancel(ctx, run, payload, _, ttl_ms)
+  redis.call("HSET", run.record, F.worker_ids, run.worker_ids, F.history, run.history)
+  if payload ~= "" then
+    results().add_error(ctx, run.id, payload, ttl_ms)
+  end
+  termination().finish_cancelled(ctx, run.id, ttl_ms)
+end
+
+local function apply(ctx, run, outcome, payload, delay_ms, ttl_ms)
+  outcomes_by_name[outcome](ctx, run, payload, delay_ms, ttl_ms)
 end

@@ -1,68 +1,66 @@
--- Whether a task comes too late to begin: nobody has run it (`w`), and it was to begin before (`X`, "ms ttl_ms").
-local function has_expired(expires, workers)
-    return expires and not workers and tonumber(string.match(expires, "^%d+")) <= now_ms
+-- Unique keys. A claim is the manner and the digest of the key: "f<digest>" holds the key until the task has finished,
+-- "s<digest>" until it has started, "t<digest>" for a time. The key stores the task's id.
+-- @include context
+-- @include times
+
+local function unique_key(ctx, unique_claim)
+  return base_key(ctx, K.unique, string.sub(unique_claim, 2))
 end
 
--- Unique tasks. Field `u` of a record says how the task holds its key, and which one it is: "f<digest>" until it has
--- finished, "s<digest>" until it has started, "t<digest>" for a time. The key has the task's id.
-local function unique_key(unique)
-    return base .. ":u:" .. string.sub(unique, 2)
+-- Return whether a purge has removed a pending task: it is in no list or zset of its queue.
+local function was_purged(ctx, id, queue, state, placed_us)
+  if state == S.unregistered or state == S.waiting then
+    return false
+  end
+  local purged_us = tonumber(redis.call("GET", queue_key(ctx, queue, P.purged_at_us)) or 0)
+  return tonumber(placed_us) <= purged_us
+    and not redis.call("ZSCORE", queue_key(ctx, queue, P.priority), id)
+    and not redis.call("ZSCORE", queue_key(ctx, queue, P.scheduled), id)
 end
 
--- Whether a task lies in the bin of a purge: it waits, but in none of the queue's places.
-local function was_purged(id, queue, state, placed_us)
-    if state == "parked" or state == "waiting" then
-        return false
-    end
-    local purged_us = tonumber(redis.call("GET", place(queue, "purged")) or 0)
-    return tonumber(placed_us) <= purged_us
-        and not redis.call("ZSCORE", place(queue, "prio"), id)
-        and not redis.call("ZSCORE", place(queue, "sched"), id)
+-- Return whether the task that has the key prevents a claim of this manner.
+local function blocks(ctx, id, manner)
+  local queue, state, enqueued_us, placed_us, expiry, worker_ids = unpack(redis.call("HMGET", task_key(ctx, id),
+    F.queue, F.state, F.enqueued_at_us, F.placed_at_us, F.expiry, F.worker_ids))
+  if not queue or state == S.cancelled or state == S.expired then
+    return false
+  end
+  if state == S.successful or state == S.failed then
+    return manner == "t"
+  end
+  if state == S.running then
+    return manner ~= "s"
+  end
+  return not has_expired(ctx, expiry, worker_ids) and not was_purged(ctx, id, queue, state, placed_us or enqueued_us)
 end
 
--- Whether the task that has the key stands in the way of another that wants it in its own manner.
-local function stands(id, manner)
-    local seen = redis.call("HMGET", record_of(id), "q", "s", "e", "t", "X", "w")
-    local state = seen[2]
-    if not seen[1] or state == "cancelled" or state == "expired" then
-        return false
-    end
-    if state == "successful" or state == "failed" then
-        return manner == "t"
-    end
-    if state == "running" then
-        return manner ~= "s"
-    end
-    return not has_expired(seen[5], seen[6]) and not was_purged(id, seen[1], state, seen[4] or seen[3])
+-- Claim the key. Return the id of the task that has it, if another does.
+local function claim(ctx, id, unique_claim, ttl_ms)
+  local key = unique_key(ctx, unique_claim)
+  local other = redis.call("GET", key)
+  if other and other ~= id and blocks(ctx, other, string.sub(unique_claim, 1, 1)) then
+    return other
+  end
+  redis.call("SET", key, id, unpack(ttl_ms and { "PX", ttl_ms } or {}))
 end
 
--- Have the key, unless another task has it: then its id is the value.
-local function claim(id, unique, ttl_ms)
-    local key = unique_key(unique)
-    local other = redis.call("GET", key)
-    if other and other ~= id and stands(other, string.sub(unique, 1, 1)) then
-        return other
-    end
-    redis.call("SET", key, id, unpack(ttl_ms and { "PX", ttl_ms } or {}))
+-- Claim the key again for a task that returns to its queue. A key that was held for a time has expired with it.
+local function reclaim(ctx, id, unique_claim)
+  return string.sub(unique_claim, 1, 1) ~= "t" and claim(ctx, id, unique_claim) or nil
 end
 
--- Have it again after the task has come back. One that was held for a time had its time.
-local function reclaim(id, unique)
-    return string.sub(unique, 1, 1) ~= "t" and claim(id, unique) or nil
-end
-
--- Give the key up at the task's end. What is held for a time stays if the task `ran`, and so does its record.
-local function let_go(id, unique, ran)
-    local key = unique_key(unique)
-    if redis.call("GET", key) ~= id then
-        return
-    end
-    if not (ran and string.sub(unique, 1, 1) == "t") then
-        redis.call("DEL", key)
-        return
-    end
-    local left_ms = redis.call("PTTL", key)
-    for _, kept in ipairs({ record_of(id), record_of(id) .. ":errors" }) do
-        redis.call("PEXPIRE", kept, left_ms, "GT")
-    end
+-- Release the key of a finished task. A key that is held for a time stays after a run, and so does the record.
+local function release(ctx, id, unique_claim, has_run)
+  local key = unique_key(ctx, unique_claim)
+  if redis.call("GET", key) ~= id then
+    return
+  end
+  if not (has_run and string.sub(unique_claim, 1, 1) == "t") then
+    redis.call("DEL", key)
+    return
+  end
+  local left_ms = redis.call("PTTL", key)
+  for _, kept in ipairs({ task_key(ctx, id), task_key(ctx, id) .. ":errors" }) do
+    redis.call("PEXPIRE", kept, left_ms, "GT")
+  end
 end

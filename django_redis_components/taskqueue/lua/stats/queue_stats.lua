@@ -1,90 +1,90 @@
--- Read how deep each queue is, and how long its oldest waiting task has waited. Writes nothing.
+-- Read the depths of queues, and since when their oldest pending task has waited. Writes nothing.
 -- Precondition: none.
--- KEYS[1] base  common prefix of the tag's keys
--- ARGV[1] known  1: all that are known, up to 200, and those that are paused, and after them the named ones
--- ARGV[2..] queues  names; with known 0 these alone
+-- KEYS[1] base  string prefix of the tag's keys
+-- ARGV[1] known  1: up to 200 queues of the index and all paused ones, then the named ones; 0: the named ones
+-- ARGV[2..] queues  names
 -- DERIVED base:queues zset, base:paused hash, base:q:<queue>:* lists and zsets, base:t:<id> hash
--- Returns {now_us, rows}: each row {queue, ready, scheduled, running, failed, parked, oldest_us, next_due_ms,
---         paused, limited, waiting};
---         oldest_us is when the oldest task that waits for a worker was accepted or fell due, 0 when none waits; paused
---         is "until_ms|since_ms|JSON" or empty; limited is how many of the ready and scheduled ones wait for a limit;
---         waiting is how many wait for other tasks of their flows
--- Cost O(queues) times O(log n)
+-- Returns {now_us, rows}: each row {queue, ready, scheduled, running, failed, unregistered, oldest_us, next_due_ms,
+--         paused, limited, waiting}; oldest_us is when the oldest task that waits for a worker was accepted or fell due,
+--         0 when none waits; paused is "until_ms|since_ms|JSON" or empty; limited is how many of the ready and scheduled
+--         ones wait for a limit; waiting is how many wait for other tasks of their flows
+-- Cost: O(queues) times O(log n)
 local base = KEYS[1]
 local known = ARGV[1]
--- @include clock
--- @include places
+-- @include wakeups
 
--- When the first task of a list that has not been cancelled was accepted; among the first 100 if some have been.
-local function head_of(queue, part, ghosts)
-    for _, id in ipairs(redis.call("LRANGE", place(queue, part), 0, ghosts > 0 and 99 or 0)) do
-        local seen = redis.call("HMGET", record_of(id), "e", "s")
-        if seen[1] and seen[2] ~= "cancelled" then
-            return tonumber(seen[1])
-        end
+local ctx = new_context(base)
+
+-- Return when the first task of a list was accepted; with tombstones, the first of 100 that was not cancelled.
+local function first_enqueued_us(queue, part, tombstones)
+  for _, id in ipairs(redis.call("LRANGE", queue_key(ctx, queue, part), 0, tombstones > 0 and 99 or 0)) do
+    local enqueued_us, state = unpack(redis.call("HMGET", task_key(ctx, id), F.enqueued_at_us, F.state))
+    if enqueued_us and state ~= S.cancelled then
+      return tonumber(enqueued_us)
     end
+  end
 end
 
-local function oldest(queue, ghosts)
-    local first = 0
-    local function see(at_us)
-        if at_us and (first == 0 or at_us < first) then
-            first = at_us
-        end
-    end
-    see(head_of(queue, "ready", ghosts))
-    see(head_of(queue, "front", ghosts))
-    local best = redis.call("ZRANGE", place(queue, "prio"), 0, 0)[1]
-    see(best and tonumber(redis.call("HGET", record_of(best), "e") or nil))
-    local due = redis.call("ZRANGEBYSCORE", place(queue, "sched"), "-inf", now_ms, "WITHSCORES", "LIMIT", 0, 1)
-    see(due[2] and math.ceil(due[2]) * 1000)
-    return first
+local function oldest_us(queue, tombstones)
+  local best = redis.call("ZRANGE", queue_key(ctx, queue, P.priority), 0, 0)[1]
+  local scheduled = queue_key(ctx, queue, P.scheduled)
+  local due = redis.call("ZRANGEBYSCORE", scheduled, "-inf", ctx.now_ms, "WITHSCORES", "LIMIT", 0, 1)[2]
+  local oldest = math.min(
+    first_enqueued_us(queue, P.ready, tombstones) or math.huge,
+    first_enqueued_us(queue, P.requeued, tombstones) or math.huge,
+    best and tonumber(redis.call("HGET", task_key(ctx, best), F.enqueued_at_us) or nil) or math.huge,
+    due and math.ceil(due) * 1000 or math.huge
+  )
+  return oldest < math.huge and oldest or 0
 end
 
 local function row(queue)
-    local sched = place(queue, "sched")
-    local due = redis.call("ZCOUNT", sched, "-inf", now_ms)
-    local head = redis.call("ZRANGE", sched, 0, 0, "WITHSCORES")
-    local ready = redis.call("LLEN", place(queue, "ready"))
-        + redis.call("LLEN", place(queue, "front"))
-        + redis.call("ZCARD", place(queue, "prio"))
-    local ghosts = tonumber(redis.call("GET", place(queue, "ghosts")) or 0)
-    local pause = redis.call("HGET", base .. ":paused", queue)
-    local limited = redis.call("ZCARD", place(queue, "limited"))
-    local for_slots = limited > 0 and redis.call("ZLEXCOUNT", place(queue, "limited"), "[c", "(d") or 0
-    return {
-        queue,
-        ready + due + for_slots - ghosts,
-        redis.call("ZCARD", sched) - due + limited - for_slots,
-        redis.call("ZCARD", place(queue, "running")),
-        redis.call("ZCARD", place(queue, "failed")),
-        redis.call("ZCARD", place(queue, "parked")),
-        oldest(queue, ghosts),
-        head[2] and math.ceil(head[2]) or 0,
-        pause and not has_ended(pause) and pause or "",
-        limited,
-        redis.call("ZCARD", place(queue, "waiting")),
-    }
+  local function length(command, part)
+    return redis.call(command, queue_key(ctx, queue, part))
+  end
+  local scheduled = queue_key(ctx, queue, P.scheduled)
+  local due = redis.call("ZCOUNT", scheduled, "-inf", ctx.now_ms)
+  local first_score = redis.call("ZRANGE", scheduled, 0, 0, "WITHSCORES")[2]
+  local ready = length("LLEN", P.ready) + length("LLEN", P.requeued) + length("ZCARD", P.priority)
+  local tombstones = tonumber(redis.call("GET", queue_key(ctx, queue, P.tombstones)) or 0)
+  local pause = redis.call("HGET", base_key(ctx, K.paused), queue)
+  local limited, for_slots = length("ZCARD", P.limited), 0
+  if limited > 0 then
+    for_slots = redis.call("ZLEXCOUNT", queue_key(ctx, queue, P.limited), "[c", "(d")
+  end
+  return {
+    queue,
+    ready + due + for_slots - tombstones,
+    length("ZCARD", P.scheduled) - due + limited - for_slots,
+    length("ZCARD", P.running),
+    length("ZCARD", P.failed),
+    length("ZCARD", P.unregistered),
+    oldest_us(queue, tombstones),
+    first_score and math.ceil(first_score) or 0,
+    pause and not has_pause_ended(ctx, pause) and pause or "",
+    limited,
+    length("ZCARD", P.waiting),
+  }
 end
 
-local names, listed = {}, {}
+local names, is_listed = {}, {}
 local function list(found)
-    for _, queue in ipairs(found) do
-        if not listed[queue] then
-            listed[queue] = true
-            names[#names + 1] = queue
-        end
+  for _, queue in ipairs(found) do
+    if not is_listed[queue] then
+      is_listed[queue] = true
+      names[#names + 1] = queue
     end
+  end
 end
 
 if known == "1" then
-    list(redis.call("ZRANGE", base .. ":queues", 0, 199))
-    list(redis.call("HKEYS", base .. ":paused"))
+  list(redis.call("ZRANGE", base_key(ctx, K.queues), 0, 199))
+  list(redis.call("HKEYS", base_key(ctx, K.paused)))
 end
 list({ unpack(ARGV, 2) })
 
 local rows = {}
 for at, queue in ipairs(names) do
-    rows[at] = row(queue)
+  rows[at] = row(queue)
 end
-return { now_us, rows }
+return { ctx.now_us, rows }

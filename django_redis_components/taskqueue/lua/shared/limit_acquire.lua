@@ -1,0 +1,83 @@
+-- Acquire the limits of a task that is about to start.
+-- @include context
+-- @lazy limit_queue: limits_of, entry_id, first_entry, requeue_entry, free_slots, free_lost_slot, offer_slot
+-- @lazy limit_queue: offer_slot_in, rate_of, next_start_us, count_start, reserve, reserve_next, reserved_by_other
+
+-- placed_at_us tells cancel.lua that no purge before has removed the task.
+local function enqueue_waiter(ctx, queue, entry)
+  redis.call("HSET", task_key(ctx, limit_queue().entry_id(entry)), F.placed_at_us, ctx.now_us)
+  redis.call("ZADD", queue_key(ctx, queue, P.limited), 0, entry)
+end
+
+-- Return whether a slot is free and no other task comes first. If not, the task waits for a slot.
+local function has_slot(ctx, limits)
+  local slots, queue, waiting = limits.slots, limits.queue, limit_queue()
+  local free = waiting.free_slots(ctx, slots, limits.max_running)
+  if free <= 0 then
+    free = free + waiting.free_lost_slot(ctx, slots)
+  end
+  local first = free > 0 and waiting.first_entry(ctx, slots, queue)
+  if free > 0 and not (first and first < limits.slot_entry) then
+    return true
+  end
+  if first then
+    waiting.requeue_entry(ctx, queue, first)
+  end
+  enqueue_waiter(ctx, queue, limits.slot_entry)
+  local waiters = base_key(ctx, K.slot_waiters, slots)
+  redis.call("ZADD", waiters, ctx.now_ms, queue)
+  redis.call("PEXPIRE", waiters, T.limit_ms)
+  return false
+end
+
+-- Return whether the rate lets the task start now. If not, it gets the next start or waits behind the task that has it.
+local function has_start(ctx, limits)
+  local queue, entry, waiting = limits.queue, limits.rate_entry, limit_queue()
+  local scheduled, limited = queue_key(ctx, queue, P.scheduled), queue_key(ctx, queue, P.limited)
+  local start_us, reserved = waiting.next_start_us(ctx, limits), waiting.reserved_by_other(ctx, limits)
+  if reserved and reserved < entry then
+    local interval_us, earliest_us = waiting.rate_of(ctx, limits), math.max(start_us, ctx.now_us)
+    redis.call("ZADD", scheduled, "XX", "LT", math.ceil(earliest_us / 1000), waiting.entry_id(reserved))
+    enqueue_waiter(ctx, queue, entry)
+    local ahead = redis.call("ZLEXCOUNT", limited, "[" .. limits.rate .. "\t", "[" .. entry)
+    local due_ms = math.ceil((earliest_us + ahead * interval_us) / 1000)
+    redis.call("HSET", task_key(ctx, limits.id), F.state, S.scheduled, F.due_at_ms, due_ms)
+    return false
+  end
+  if start_us <= ctx.now_us then
+    return true
+  end
+  if reserved and redis.call("ZREM", scheduled, waiting.entry_id(reserved)) == 1 then
+    redis.call("ZADD", limited, 0, reserved)
+  end
+  waiting.reserve(ctx, queue, entry, start_us)
+  return false
+end
+
+-- Return whether the limits of a task let it start now; then it has a slot, and its start is counted.
+local function acquire(ctx, id, queue)
+  local waiting = limit_queue()
+  local limits = waiting.limits_of(ctx, id, queue)
+  if limits.slots and not has_slot(ctx, limits) then
+    return false
+  end
+  if limits.rate and not has_start(ctx, limits) then
+    if limits.slots then
+      waiting.offer_slot(ctx, limits.slots, limits.max_running, queue)
+    end
+    return false
+  end
+  if limits.slots then
+    redis.call("ZADD", base_key(ctx, K.slots, limits.slots), ctx.now_ms, id)
+    if redis.call("EXISTS", queue_key(ctx, queue, P.requeued)) == 0 then
+      waiting.offer_slot_in(ctx, limits.slots, limits.max_running, queue)
+    end
+  end
+  if limits.rate then
+    waiting.count_start(ctx, limits)
+    if not waiting.reserved_by_other(ctx, limits) then
+      waiting.reserve_next(ctx, limits)
+    end
+  end
+  return true
+end

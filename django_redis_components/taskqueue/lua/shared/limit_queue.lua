@@ -1,0 +1,189 @@
+-- Tasks that wait for a limit over all workers. Each queue has one zset for them, in which those that wait for one limit
+-- are adjacent, by priority, then by time of acceptance (tasks of one flow by their order in it). An entry is
+-- "limit\tpriority\tenqueued_at_us\tid", a limit "c:<key>" (how many run at once) or "r:<key>" (how many start in a time).
+-- A rate follows GCRA: a start moves the time of the next by an interval, and may come before it by a tolerance. For the
+-- first task that waits for a rate in a queue the next start is reserved: it is scheduled for the exact moment.
+-- @include placement
+-- @include limit_key
+
+-- Return a task's limits and its entries in the queues, nil if it has none.
+local function limits_of(ctx, id, queue)
+  local concurrency, rate, priority, enqueued_us, flow_ref = unpack(redis.call("HMGET", task_key(ctx, id),
+    F.concurrency, F.rate, F.priority, F.enqueued_at_us, F.flow_ref))
+  if not concurrency and not rate then
+    return nil
+  end
+  local limits = { id = id, queue = queue }
+  local number = flow_ref and string.format("\t%05d", string.match(flow_ref, "%d+$")) or ""
+  local order = string.format("\t%03d\t%s%s\t%s", 100 - tonumber(priority or 0), enqueued_us, number, id)
+  if concurrency then
+    limits.slots, limits.max_running = parse_limit(F.concurrency, concurrency)
+    limits.slot_entry = limits.slots .. order
+  end
+  if rate then
+    limits.rate, limits.rate_numbers = parse_limit(F.rate, rate)
+    limits.rate_entry = limits.rate .. order
+  end
+  return limits
+end
+
+-- Return a limit's numbers as the newest task stated them, else as this one does.
+local function newest_numbers(ctx, limit, own)
+  local numbers = redis.call("GET", base_key(ctx, K.limit, limit))
+  if not numbers then
+    store_limit(ctx, limit, own)
+  end
+  return numbers or own
+end
+
+local function entry_id(entry)
+  return string.match(entry, "[^\t]+$")
+end
+
+-- Return the first entry for a limit in a queue. Entries whose records were deleted are removed.
+local function first_entry(ctx, limit, queue)
+  local limited = queue_key(ctx, queue, P.limited)
+  local from, to = "[" .. limit .. "\t", "(" .. limit .. "\n"
+  local entry
+  for _ = 1, 1000 do
+    entry = redis.call("ZRANGEBYLEX", limited, from, to, "LIMIT", 0, 1)[1]
+    if not entry or redis.call("EXISTS", task_key(ctx, entry_id(entry))) == 1 then
+      break
+    end
+    redis.call("ZREM", limited, entry)
+  end
+  return entry
+end
+
+-- Move a waiting task to the requeued list; it passes its limits again when it is fetched. `flush` notifies the queue.
+local function requeue_entry(ctx, queue, entry)
+  redis.call("ZREM", queue_key(ctx, queue, P.limited), entry)
+  requeue(ctx, entry_id(entry), queue, P.requeued, "RPUSH")
+  ctx.requeued_in = ctx.requeued_in or {}
+  ctx.requeued_in[queue] = true
+end
+
+local function free_slots(ctx, limit, max_running)
+  return tonumber(newest_numbers(ctx, limit, max_running)) - redis.call("ZCARD", base_key(ctx, K.slots, limit))
+end
+
+-- If a slot is free, requeue the first task that waits for it in a queue. Return whether a task waits.
+local function offer_slot_in(ctx, limit, max_running, queue)
+  local entry = first_entry(ctx, limit, queue)
+  if entry and free_slots(ctx, limit, max_running) > 0 then
+    requeue_entry(ctx, queue, entry)
+  end
+  return entry
+end
+
+-- The same in each queue, since some may be paused or have no worker now. A task that finds the slot taken waits again,
+-- at its old position.
+local function offer_slot(ctx, limit, max_running, queue)
+  offer_slot_in(ctx, limit, max_running, queue)
+  local waiters = base_key(ctx, K.slot_waiters, limit)
+  for _, other in ipairs(redis.call("ZRANGE", waiters, 0, 99)) do
+    if other ~= queue and not offer_slot_in(ctx, limit, max_running, other) then
+      redis.call("ZREM", waiters, other)
+    end
+  end
+end
+
+-- Free the slot of the oldest holder if that task does not run: its record was deleted. Return 1 then, else 0.
+local function free_lost_slot(ctx, limit)
+  local slots = base_key(ctx, K.slots, limit)
+  local oldest = redis.call("ZRANGE", slots, 0, 0)[1]
+  if oldest and redis.call("HGET", task_key(ctx, oldest), F.state) ~= S.running then
+    return redis.call("ZREM", slots, oldest)
+  end
+  return 0
+end
+
+-- Free the slot of a task that does not run any more; `concurrency` is the record's field.
+local function free_slot(ctx, id, queue, concurrency)
+  local limit, max_running = parse_limit(F.concurrency, concurrency)
+  redis.call("ZREM", base_key(ctx, K.slots, limit), id)
+  offer_slot(ctx, limit, max_running, queue)
+end
+
+local function rate_of(ctx, limits)
+  local numbers = newest_numbers(ctx, limits.rate, limits.rate_numbers)
+  local interval_us, tolerance_us = string.match(numbers, "^(%d+)/(%d+)")
+  return tonumber(interval_us), tonumber(tolerance_us)
+end
+
+local function store_next_start(ctx, limits, next_us)
+  local ttl_ms = math.ceil((next_us - ctx.now_us) / 1000)
+  redis.call("SET", base_key(ctx, K.rate, limits.rate), string.format("%.0f", next_us), "PX", ttl_ms)
+end
+
+-- Return when the next task may start, in microseconds; in the past if it may start now. Never later than an interval
+-- from now: when a rate is raised, the old interval ends.
+local function next_start_us(ctx, limits)
+  local interval_us, tolerance_us = rate_of(ctx, limits)
+  local next_us = tonumber(redis.call("GET", base_key(ctx, K.rate, limits.rate)) or 0)
+  local latest_us = ctx.now_us + interval_us + tolerance_us
+  if next_us > latest_us then
+    store_next_start(ctx, limits, latest_us)
+    next_us = latest_us
+  end
+  return next_us - tolerance_us
+end
+
+local function count_start(ctx, limits)
+  local interval_us, tolerance_us = rate_of(ctx, limits)
+  store_next_start(ctx, limits, math.max(next_start_us(ctx, limits) + tolerance_us, ctx.now_us) + interval_us)
+end
+
+-- Reserve a start for a task: schedule it for that moment.
+local function reserve(ctx, queue, entry, start_us)
+  local due_ms = start_us <= ctx.now_us and ctx.now_ms or math.ceil(start_us / 1000)
+  redis.call("HSET", queue_key(ctx, queue, P.reserved), string.match(entry, "^[^\t]+"), entry)
+  redis.call("HSET", task_key(ctx, entry_id(entry)), F.state, S.scheduled, F.due_at_ms, due_ms)
+  redis.call("ZADD", queue_key(ctx, queue, P.scheduled), due_ms, entry_id(entry))
+end
+
+-- Reserve the next start for the first task that waits for the rate in the queue.
+local function reserve_next(ctx, limits)
+  local entry = first_entry(ctx, limits.rate, limits.queue)
+  if entry then
+    redis.call("ZREM", queue_key(ctx, limits.queue, P.limited), entry)
+    reserve(ctx, limits.queue, entry, next_start_us(ctx, limits))
+  else
+    redis.call("HDEL", queue_key(ctx, limits.queue, P.reserved), limits.rate)
+  end
+end
+
+-- Return the entry of another task that has the rate's next start in this queue, if its record exists.
+local function reserved_by_other(ctx, limits)
+  local entry = redis.call("HGET", queue_key(ctx, limits.queue, P.reserved), limits.rate)
+  if entry and entry ~= limits.rate_entry and redis.call("EXISTS", task_key(ctx, entry_id(entry))) == 1 then
+    return entry
+  end
+end
+
+-- Reserve the next start for the next task, and notify those who time it.
+local function pass_reservation(ctx, limits)
+  reserve_next(ctx, limits)
+  notify_queue(ctx, limits.queue)
+  notify(ctx, "poller")
+end
+
+-- Remove a cancelled, expired or rescheduled task, so that none waits behind it. Return how many entries it had.
+local function leave(ctx, id, queue)
+  local limits = limits_of(ctx, id, queue)
+  if not limits then
+    return 0
+  end
+  local limited, left = queue_key(ctx, queue, P.limited), 0
+  if limits.slots then
+    left = redis.call("ZREM", limited, limits.slot_entry)
+    offer_slot(ctx, limits.slots, limits.max_running, queue)
+  end
+  if limits.rate then
+    left = left + redis.call("ZREM", limited, limits.rate_entry)
+    if redis.call("HGET", queue_key(ctx, queue, P.reserved), limits.rate) == limits.rate_entry then
+      pass_reservation(ctx, limits)
+    end
+  end
+  return left
+end

@@ -1,0 +1,45 @@
+-- What finished tasks leave: their workers, errors and waiters, and the index of failed tasks.
+-- @include context
+
+-- Append a worker to the ids of those that ran a task. Of many, the latest stay; "+n," in front counts the dropped ones.
+local function append_worker(worker_ids, worker)
+  local all = worker_ids and (worker_ids .. "," .. worker) or worker
+  while #all > 4000 do
+    local dropped, left = string.match(all, "^%+(%d+),[^,]*,(.+)$")
+    if string.sub(all, 1, 1) ~= "+" then
+      dropped, left = 0, string.match(all, "^[^,]*,(.+)$")
+    end
+    if not left then
+      break
+    end
+    all = string.format("+%d,%s", dropped + 1, left)
+  end
+  return all
+end
+
+-- Notify the clients that wait for the result; `waiters` is the record's field.
+local function notify_waiters(ctx, id, waiters)
+  if waiters then
+    local done = task_key(ctx, id) .. ":done"
+    for _ = 1, math.min(tonumber(waiters), 1000) do
+      redis.call("RPUSH", done, "1")
+    end
+    redis.call("PEXPIRE", done, T.wakeup_ms)
+  end
+end
+
+local function add_error(ctx, id, error_json, ttl_ms)
+  local errors = task_key(ctx, id) .. ":errors"
+  redis.call("RPUSH", errors, error_json)
+  redis.call("LTRIM", errors, -50, -1)
+  redis.call("PEXPIRE", errors, ttl_ms)
+end
+
+-- Add a task to the index of failed tasks, which keeps the latest `limit`.
+local function keep_failed(ctx, id, queue, ttl_ms, limit)
+  local failed = queue_key(ctx, queue, P.failed)
+  redis.call("ZADD", failed, ctx.now_us / 1000, id)
+  redis.call("ZREMRANGEBYRANK", failed, 0, -tonumber(limit) - 1)
+  redis.call("PEXPIRE", failed, ttl_ms)
+  redis.call("PEXPIRE", task_key(ctx, id), ttl_ms)
+end

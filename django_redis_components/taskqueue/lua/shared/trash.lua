@@ -1,0 +1,37 @@
+-- The trash of a purge: its tasks by the part of the queue from which they were removed.
+-- @include context
+
+-- In the order in which the tasks would have been served.
+local PARTS = { P.requeued, P.limited, P.ready, P.priority, P.scheduled }
+
+local function trash_key(ctx, trash, part)
+  return base_key(ctx, K.trash, trash .. ":" .. part)
+end
+
+-- Pop up to `limit` tasks: {id, part, score of one that was scheduled or had a priority}.
+local function pop_trash(ctx, trash, limit)
+  local popped = {}
+  for _, part in ipairs(PARTS) do
+    local key, left = trash_key(ctx, trash, part), limit - #popped
+    if left > 0 and (part == P.requeued or part == P.ready) then
+      for _, id in ipairs(redis.call("LPOP", key, left) or {}) do
+        popped[#popped + 1] = { id, part }
+      end
+    elseif left > 0 then
+      local members = redis.call("ZPOPMIN", key, left)
+      for at = 1, #members, 2 do
+        local score = part ~= P.limited and members[at + 1]
+        popped[#popped + 1] = { string.match(members[at], "[^\t]+$"), part, score }
+      end
+    end
+  end
+  return popped
+end
+
+local function is_trash_left(ctx, trash)
+  local left = 0
+  for _, part in ipairs(PARTS) do
+    left = left + redis.call("EXISTS", trash_key(ctx, trash, part))
+  end
+  return left > 0
+end
