@@ -40,7 +40,7 @@ from django_redis_components.taskqueue.checks import check_periodic, connections
 #: `manage.py check --tag redis_components` runs these checks alone.
 TAG = "redis_components"
 
-#: What a connection looks like, for those who have none yet.
+#: An example of a valid connection.
 CONNECTION_HINT = (
     'For example: REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": "redis://localhost:6379/1"}}}, '
     'or {"CACHE": "NAME"} for a cache of django-redis.'
@@ -48,12 +48,12 @@ CONNECTION_HINT = (
 
 
 def check_settings(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
-    """Every mistake in `REDIS_COMPONENTS` (drc.E001)."""
+    """Report each error in `REDIS_COMPONENTS` (drc.E001)."""
     return [Error(mistake, id="drc.E001") for mistake in conf.validation_errors()]
 
 
 def check_connections(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
-    """Every connection that cannot be understood, or is used and does not exist (drc.E002)."""
+    """Report invalid connections, and unknown aliases in use (drc.E002)."""
     found: list[CheckMessage] = []
     for alias in _aliases():
         try:
@@ -65,51 +65,51 @@ def check_connections(app_configs: Sequence[AppConfig] | None = None, **_: Any) 
 
 
 def check_shared_database(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
-    """Tasks in a cache's database (drc.W001)."""
+    """Report tasks stored in the database of a cache (drc.W001)."""
     found: list[CheckMessage] = []
     for alias in _queue_aliases():
         try:
             names = caches_on(connections.endpoint(alias))
         except ConfigurationError:
-            continue  # drc.E002 says it
+            continue  # reported by drc.E002
         found.extend(_shared(alias, name) for name in names)
     return found
 
 
 def check_admin(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
-    """No admin to put the dashboard into, although there are settings for one (drc.W002).
+    """Report settings of the dashboard without the admin (drc.W002).
 
-    Without such settings nothing is missing: workers and APIs need no admin, and each of their commands would warn.
+    Without these settings there is no warning, because workers and APIs run without the admin on purpose.
     """
     if apps.is_installed("django.contrib.admin") or not _has_dashboard_settings():
         return []
-    text = 'REDIS_COMPONENTS["DASHBOARD"] needs the admin, and django.contrib.admin is not installed.'
-    hint = 'Add "django.contrib.admin" to INSTALLED_APPS, or remove the section if you want no dashboard.'
+    text = 'REDIS_COMPONENTS["DASHBOARD"] requires the admin, but "django.contrib.admin" is not in INSTALLED_APPS.'
+    hint = 'Add "django.contrib.admin" to INSTALLED_APPS, or remove "DASHBOARD" from REDIS_COMPONENTS.'
     return [Warning(text, hint=hint, id="drc.W002")]
 
 
 def check_autocomplete(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
-    """Autocomplete widgets without a view or an index (drc.W030, drc.W031)."""
+    """Report autocomplete widgets without a view or an index (drc.W030, drc.W031)."""
     return [] if conf.validation_errors() else check_widgets()
 
 
 def check_schedules(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
-    """Tasks and schedules that no worker or poller could load or send (drc.E043, drc.E044)."""
+    """Report tasks and schedules that cannot be loaded or enqueued (drc.E043, drc.E044)."""
     return [] if conf.validation_errors() else check_periodic()
 
 
 def check_rate_limits(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
-    """A rate limit middleware that cannot do what the settings say (drc.E050, drc.E052, drc.W050)."""
+    """Report a misconfigured rate limit middleware (drc.E050, drc.E052, drc.W050)."""
     return [] if conf.validation_errors() else check_middleware()
 
 
 def check_throttles(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
-    """Throttles of Django REST framework that would fail at the first request (drc.E051)."""
+    """Report misconfigured throttles of Django REST framework (drc.E051)."""
     return [] if conf.validation_errors() else drf.check_throttles()
 
 
 def check_caches(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
-    """Caches of ours that unpickle (drc.E060)."""
+    """Report caches that unpickle values (drc.E060)."""
     return list(check_serializers())
 
 
@@ -132,14 +132,14 @@ def _has_dashboard_settings() -> bool:
 
 
 def _aliases() -> list[str]:
-    """The aliases in use; none when the settings have mistakes, which drc.E001 says."""
+    """Return the configured aliases; none if the settings are invalid, which drc.E001 reports."""
     if conf.validation_errors():
         return []
     return list(conf.settings().connections)
 
 
 def _used() -> Iterator[tuple[str, str]]:
-    """The sections whose ``USING`` names no connection, and what it names instead."""
+    """Yield the sections with an unknown alias in ``USING``, and the alias."""
     if conf.validation_errors():
         return
     settings = conf.settings()
@@ -154,15 +154,15 @@ def _used() -> Iterator[tuple[str, str]]:
 def _missing(section: str, alias: str) -> CheckMessage:
     known = sorted(conf.settings().connections)
     near = difflib.get_close_matches(alias, known, n=1)
-    hint = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(known)}."
+    hint = f"Did you mean {near[0]!r}?" if near else f"Known aliases: {', '.join(known)}."
     text = (
-        f'REDIS_COMPONENTS["{section}"]["USING"] = {alias!r}: REDIS_COMPONENTS["CONNECTIONS"] has no {alias!r}. {hint}'
+        f'REDIS_COMPONENTS["{section}"]["USING"] = {alias!r}: REDIS_COMPONENTS["CONNECTIONS"] has no such alias. {hint}'
     )
     return Error(text, hint=CONNECTION_HINT, id="drc.E002")
 
 
 def _queue_aliases() -> list[str]:
-    """Where tasks go unless they name another connection, those that they name, and what the dashboard shows."""
+    """Return the aliases that tasks and the dashboard use."""
     if conf.validation_errors():
         return []
     settings = conf.settings()
@@ -172,11 +172,10 @@ def _queue_aliases() -> list[str]:
 
 def _shared(alias: str, cache: str) -> CheckMessage:
     text = (
-        f'The tasks of REDIS_COMPONENTS["CONNECTIONS"]["{alias}"] stand in the database of the cache {cache!r}: '
-        "cache.clear() is FLUSHDB and deletes every queued task."
+        f'REDIS_COMPONENTS["CONNECTIONS"]["{alias}"] stores tasks in the same database as the cache {cache!r}: '
+        "cache.clear() runs FLUSHDB, which deletes all tasks."
     )
     hint = (
-        'Give the connection a "URL" with another database number or server, '
-        "or silence drc.W001 if nobody clears that cache."
+        'Set "URL" of the connection to another database or server, or silence drc.W001 if the cache is never cleared.'
     )
     return Warning(text, hint=hint, id="drc.W001")

@@ -1,4 +1,4 @@
-"""What the system checks say about autocomplete. The door `checks` registers them."""
+"""System checks of autocomplete."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNKNOWN_INDEX_ID = "drc.W031"
 
 
 def check_widgets() -> list[CheckMessage]:
-    """Widgets without a view, and widgets of indexes that nobody registered.
+    """Report widgets without a view, and widgets with an unregistered index.
 
     The URLconf is loaded first, since it imports the forms. A site without one (workers only) has no widgets.
     """
@@ -37,7 +37,7 @@ def _without_view(names: set[str]) -> list[CheckMessage]:
         listed = ", ".join(sorted(names))
         return [
             Warning(
-                f"Autocomplete is used (index {listed}), but the URLconf does not include the view that it asks.",
+                f"Autocomplete widgets are used (index {listed}), but the URLconf does not include their view.",
                 hint='Add path("redis/", include("django_redis_components.urls")).',
                 id=NO_VIEW_ID,
             )

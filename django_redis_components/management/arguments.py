@@ -1,4 +1,4 @@
-"""Argument types for commands: they name the value and what is accepted."""
+"""Argument types for argparse, with errors that state the value and what is accepted."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from django_redis_components.core.units import to_seconds
 
 
 def whole_number(low: int, high: int) -> Callable[[str], int]:
-    """A type for argparse: a whole number within bounds."""
+    """Return an argument type: an integer within bounds."""
 
     def parse(text: str) -> int:
         try:
             number = int(text)
         except ValueError:
-            raise ArgumentTypeError(f"{text!r}: expected a whole number from {low} to {high}.") from None
+            raise ArgumentTypeError(f"{text!r}: expected an integer from {low} to {high}.") from None
         if not low <= number <= high:
-            raise ArgumentTypeError(f"{text}: expected a whole number from {low} to {high}.")
+            raise ArgumentTypeError(f"{text}: expected an integer from {low} to {high}.")
         return number
 
     return parse
 
 
 def seconds(text: str) -> float:
-    """A type for argparse: a number of seconds above 0, ten years at most."""
+    """Parse a number of seconds above 0, at most ten years."""
     try:
         return to_seconds(float(text), "seconds")
     except ValueError:
-        raise ArgumentTypeError(f"{text!r}: expected a number of seconds above 0, ten years at most.") from None
+        raise ArgumentTypeError(f"{text!r}: expected a number of seconds above 0, at most ten years.") from None
 
 
 def queue(text: str) -> str:
-    """A type for argparse: the name of a queue."""
+    """Parse the name of a queue."""
     try:
         return validate_name(text, "queue name")
     except ValueError as exc:
@@ -41,22 +41,22 @@ def queue(text: str) -> str:
 
 
 def weights(text: str) -> dict[str, int]:
-    """A type for argparse: NAME=WEIGHT,NAME=WEIGHT, with whole numbers from 1 to 1000."""
+    """Parse NAME=WEIGHT,NAME=WEIGHT, with integers from 1 to 1000."""
     found: dict[str, int] = {}
     for part in text.split(","):
         name, _, number = part.rpartition("=")
         if not name:
             raise ArgumentTypeError(f"{part!r}: expected NAME=WEIGHT, as in high=5,low=1.")
         if name in found:
-            raise ArgumentTypeError(f"{part!r}: queue {name!r} has a weight already.")
+            raise ArgumentTypeError(f"{part!r}: duplicate queue {name!r}.")
         if not number.isdecimal() or not 1 <= int(number) <= 1_000:
-            raise ArgumentTypeError(f"{part!r}: expected a whole number from 1 to 1000 as the weight.")
+            raise ArgumentTypeError(f"{part!r}: expected an integer from 1 to 1000 as the weight.")
         found[queue(name)] = int(number)
     return found
 
 
 def address(text: str) -> tuple[str, int]:
-    """A type for argparse: PORT, ADDRESS:PORT or [IPv6 ADDRESS]:PORT. Without an address: all of this host's IPv4."""
+    """Parse PORT, ADDRESS:PORT or [IPv6 ADDRESS]:PORT. PORT alone means all IPv4 addresses of this host."""
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or not 1 <= int(port) <= 65_535:
         raise ArgumentTypeError(f"{text!r}: expected a port from 1 to 65535, or ADDRESS:PORT.")

@@ -1,4 +1,4 @@
-"""Text for a terminal: columns that stay in line in any script, and nothing that a terminal would obey."""
+"""Tables for a terminal: columns aligned in any script, without control sequences."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from itertools import accumulate
 
 #: Spaces between two columns.
 GAP = "  "
-#: Columns that the last cell of a row always has.
-LEAST_LAST = 10
-#: Characters that turn the direction of text: one of them can make a name read as another.
-_TURNING = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+#: Minimum width of the last column.
+MIN_LAST_WIDTH = 10
+#: Bidirectional control characters, which can make one name look like another.
+_BIDI_CONTROLS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 
-def harmless(text: str) -> str:
-    """The text in one line, with control characters and turns of direction written out."""
-    return "".join(char if _is_harmless(char) else _written_out(char) for char in text)
+def escape_controls(text: str) -> str:
+    """Return the text in one line, with control characters escaped."""
+    return "".join(char if _is_printable(char) else _escape(char) for char in text)
 
 
 def width(text: str) -> int:
-    """How many columns of a terminal the text takes."""
+    """Return the number of terminal columns of a text."""
     return sum(map(_width_of, text))
 
 
-def cut(text: str, columns: int) -> str:
-    """The text if it fits; else as much of it as fits, and an ellipsis."""
+def truncate(text: str, columns: int) -> str:
+    """Return the text, truncated with an ellipsis if it is too wide."""
     if width(text) <= columns:
         return text
     end = sum(reached < columns for reached in accumulate(map(_width_of, text)))
@@ -35,26 +35,26 @@ def cut(text: str, columns: int) -> str:
 def table(
     headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Collection[str] = (), columns: int | None = None
 ) -> str:
-    """Lines of a table.
+    """Return a table as text.
 
     Args:
-        right: headers of the columns that are aligned to the right.
-        columns: the terminal's width, for which the last column is cut; None: as wide as it gets.
+        right: headers of right-aligned columns.
+        columns: width of the terminal, to which the last column is truncated; None for no limit.
     """
-    lines = [[harmless(cell) for cell in row] for row in (headers, *rows)]
+    lines = [[escape_controls(cell) for cell in row] for row in (headers, *rows)]
     widths = [max(width(line[at]) for line in lines) for at in range(len(headers))]
     if columns is not None:
         before = sum(widths[:-1]) + len(GAP) * (len(widths) - 1)
-        last = max(LEAST_LAST, columns - before)
-        lines = [[*line[:-1], cut(line[-1], last)] for line in lines]
+        last = max(MIN_LAST_WIDTH, columns - before)
+        lines = [[*line[:-1], truncate(line[-1], last)] for line in lines]
         widths[-1] = min(widths[-1], last)
-    to_the_right = [header in right for header in headers]
-    return "\n".join(GAP.join(map(_padded, line, widths, to_the_right)).rstrip(" ") for line in lines)
+    right_aligned = [header in right for header in headers]
+    return "\n".join(GAP.join(map(_padded, line, widths, right_aligned)).rstrip(" ") for line in lines)
 
 
-def _padded(text: str, columns: int, to_the_right: bool) -> str:
+def _padded(text: str, columns: int, right_aligned: bool) -> str:
     space = " " * (columns - width(text))
-    return space + text if to_the_right else text + space
+    return space + text if right_aligned else text + space
 
 
 def _width_of(char: str) -> int:
@@ -63,11 +63,11 @@ def _width_of(char: str) -> int:
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
-def _is_harmless(char: str) -> bool:
-    return unicodedata.category(char) not in ("Cc", "Cs", "Zl", "Zp") and char not in _TURNING
+def _is_printable(char: str) -> bool:
+    return unicodedata.category(char) not in ("Cc", "Cs", "Zl", "Zp") and char not in _BIDI_CONTROLS
 
 
-def _written_out(char: str) -> str:
+def _escape(char: str) -> str:
     known = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
     code = ord(char)
     return known.get(char) or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")

@@ -1,4 +1,4 @@
-"""Depths and tasks as rows of text for people, and as plain data for programs."""
+"""Tables and JSON of queues, schedules and tasks for `manage.py queues`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from django_redis_components.taskqueue.stats.overview import QueueDepth, QueuePa
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of text under headers; `numbers` are the headers of columns that are aligned to the right."""
+    """A table of text; `numbers` are the headers of right-aligned columns."""
 
     headers: tuple[str, ...]
     rows: list[tuple[str, ...]]
@@ -27,7 +27,7 @@ class Table:
 
 
 def of_queues(queues: Sequence[QueueDepth], done: Mapping[str, Metrics], now: datetime) -> Table:
-    """One row for each queue; `done` is what some of them have done in the last hour."""
+    """Return a table of queues; `done` are the metrics of the last hour by queue."""
     counts = ("READY", "SCHEDULED", "LIMITED", "WAITING", "RUNNING", "FAILED", "UNREGISTERED")
     rows = [
         (
@@ -35,30 +35,30 @@ def of_queues(queues: Sequence[QueueDepth], done: Mapping[str, Metrics], now: da
             *(f"{getattr(queue, state.lower()):,}" for state in counts),
             "" if queue.oldest_age is None else age(queue.oldest_age),
             "" if queue.next_due_at is None else _until(queue.next_due_at, now),
-            *_pace(done.get(queue.name)),
+            *_throughput(done.get(queue.name)),
             "" if queue.paused is None else _pause(queue.paused),
         )
         for queue in queues
     ]
-    numbers = (*counts, "OLDEST", "NEXT DUE", "DONE/MIN", "P95 WAIT", "P95 RUN")
+    numbers = (*counts, "OLDEST", "NEXT DUE", "DONE/MIN", "WAIT P95", "RUN P95")
     return Table(("QUEUE", *numbers, "PAUSED"), rows, frozenset(numbers))
 
 
-def pace_of(metrics: Metrics | None) -> dict[str, Any] | None:
-    """What a queue has done, as plain data; None if that was not read."""
+def throughput_data(metrics: Metrics | None) -> dict[str, Any] | None:
+    """Return the metrics of a queue as JSON; None if they were not read."""
     if metrics is None:
         return None
     return {
         "finished": metrics.totals.finished,
         "failed": metrics.totals.failed,
         "per_minute": round(metrics.per_minute(), 3),
-        "waited_p95_s": metrics.wait_time.p95,
-        "ran_p95_s": metrics.run_time.p95,
+        "wait_p95_s": metrics.wait_time.p95,
+        "run_p95_s": metrics.run_time.p95,
     }
 
 
-def _pace(metrics: Metrics | None) -> tuple[str, str, str]:
-    """Finished in a minute, and what 95 % of the tasks waited and ran; empty where nothing has finished."""
+def _throughput(metrics: Metrics | None) -> tuple[str, str, str]:
+    """Return throughput, p95 of wait and run time as text; empty without finished tasks."""
     if metrics is None or not metrics.totals.finished:
         return "", "", ""
     return _rate(metrics.per_minute()), short(metrics.wait_time.p95), short(metrics.run_time.p95)
@@ -70,8 +70,8 @@ def _rate(per_minute: float) -> str:
     return f"{per_minute:,.0f}" if per_minute >= 10 else f"{per_minute:.1f}"
 
 
-#: The last columns of each state: header, and what stands there.
-_LAST_OF_STATE: dict[str, tuple[tuple[str, Callable[[TaskResult], str]], ...]] = {
+#: The last columns by state: header, and the function that formats the cell.
+_STATE_COLUMNS: dict[str, tuple[tuple[str, Callable[[TaskResult], str]], ...]] = {
     "ready": (("ENQUEUED", lambda task: clock(task.enqueued_at)),),
     "scheduled": (("DUE", lambda task: clock(task.run_after)), ("LAST ERROR", lambda task: _error_of(task))),
     "waiting": (("ENQUEUED", lambda task: clock(task.enqueued_at)), ("FLOW", lambda task: task.flow_id or "")),
@@ -85,20 +85,20 @@ _LAST_OF_STATE: dict[str, tuple[tuple[str, Callable[[TaskResult], str]], ...]] =
 
 
 def of_tasks(results: Sequence[TaskResult], state: str, *, with_arguments: bool = False) -> Table:
-    """One row for each task; what the state is about comes last."""
+    """Return a table of tasks; the columns of the state come last."""
     columns: list[tuple[str, Callable[[TaskResult], str]]] = [
         ("ID", lambda result: result.id),
         ("TASK", lambda result: result.name),
         ("ATTEMPTS", lambda result: f"{result.attempts:,}"),
         *([("ARGUMENTS", _arguments_of)] if with_arguments else []),
-        *_LAST_OF_STATE[state],
+        *_STATE_COLUMNS[state],
     ]
     rows = [tuple(cell(result) for _, cell in columns) for result in results]
     return Table(tuple(header for header, _ in columns), rows, frozenset(["ATTEMPTS"]))
 
 
 def of_schedules(timetable: Timetable) -> Table:
-    """One row for each schedule."""
+    """Return a table of schedules."""
     rows: list[tuple[str, ...]] = [
         (
             each.label,
@@ -111,21 +111,23 @@ def of_schedules(timetable: Timetable) -> Table:
         )
         for each in timetable.schedules
     ]
-    return Table(("SCHEDULE", "TIMES", "QUEUE", "NEXT", "LAST SENT", "LAST TASK", "NOTE"), rows, frozenset(["NEXT"]))
+    return Table(
+        ("NAME", "SCHEDULE", "QUEUE", "NEXT RUN", "LAST ENQUEUED", "LAST TASK", "NOTE"), rows, frozenset(["NEXT RUN"])
+    )
 
 
-#: What is said of a schedule's state; of "on" nothing.
+#: Notes on a schedule by its state.
 _NOTES = {
     "on": "",
     "off": "off",
-    "new": "no poller knows it yet",
-    "late": "late: no poller sends it",
-    "gone": "not in the code of the active poller",
+    "new": "not registered by a poller yet",
+    "late": "overdue: no poller enqueues it",
+    "gone": "not declared in the active poller's code",
 }
 
 
 def data_of(result: TaskResult, *, with_arguments: bool = False) -> dict[str, Any]:
-    """A task as plain data; its times are aware datetimes."""
+    """Return a task as JSON; its times are aware datetimes."""
     last = result.errors[-1:]
     data: dict[str, Any] = {
         "id": result.id,
@@ -145,7 +147,7 @@ def data_of(result: TaskResult, *, with_arguments: bool = False) -> dict[str, An
 
 
 def age(seconds: float) -> str:
-    """How long something has lasted: its two largest units."""
+    """Format a duration in its two largest units."""
     whole = max(0, int(seconds))
     for size, name, part_size, part in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s")):
         if whole >= size:
@@ -154,7 +156,7 @@ def age(seconds: float) -> str:
 
 
 def short(seconds: float | None) -> str:
-    """How long something took, with two digits or so; empty for None."""
+    """Format a duration with about two digits; "" for None."""
     if seconds is None:
         return ""
     if seconds < 1:
@@ -163,7 +165,7 @@ def short(seconds: float | None) -> str:
 
 
 def clock(at: datetime | None) -> str:
-    """Date and time in the site's zone, with its offset if the site uses zones; empty for None."""
+    """Format date and time in the site's zone, with the offset if USE_TZ; "" for None."""
     if at is None:
         return ""
     if timezone.is_aware(at):

@@ -1,4 +1,4 @@
-"""What is wrong with the tasks of a site, said at start instead of in the night."""
+"""System checks of tasks and schedules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ logger = logging.getLogger("django_redis_components.taskqueue")
 
 
 def check_periodic() -> list[CheckMessage]:
-    """Import the `tasks` modules, and look at the schedules (drc.E043, drc.E044)."""
+    """Import the `tasks` modules and report invalid schedules (drc.E043, drc.E044)."""
     found = _discovered()
     for schedule in declared.registered():
         found.extend(_of(schedule))
@@ -24,7 +24,7 @@ def check_periodic() -> list[CheckMessage]:
 
 
 def connections_of_tasks() -> list[str]:
-    """Import the `tasks` modules; the connections that their tasks are sent over, sorted."""
+    """Import the `tasks` modules and return the connections that their tasks use, sorted."""
     _discovered()  # check_periodic tells what is wrong
     return sorted({task.connection for task in registry.each()})
 
@@ -45,8 +45,8 @@ def _of(schedule: declared.Schedule) -> list[CheckMessage]:
     task = schedule.task
     if task.connection not in known:
         text = (
-            f"Schedule {schedule.name!r} is sent over the connection {task.connection!r}, which does not exist."
-            f' There are {", ".join(known)} in REDIS_COMPONENTS["CONNECTIONS"].'
+            f"Schedule {schedule.name!r} uses the connection {task.connection!r}, which does not exist."
+            f' Known aliases in REDIS_COMPONENTS["CONNECTIONS"]: {", ".join(known)}.'
         )
         return [Error(text, id="drc.E044")]
     try:

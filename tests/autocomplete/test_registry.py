@@ -99,7 +99,7 @@ def test_a_check_says_that_the_view_is_missing(settings: Any) -> None:
 
     assert message.id == "drc.W030"
     assert message.msg == (
-        "Autocomplete is used (index contacts), but the URLconf does not include the view that it asks."
+        "Autocomplete widgets are used (index contacts), but the URLconf does not include their view."
     )
     assert message.hint == 'Add path("redis/", include("django_redis_components.urls")).'
 

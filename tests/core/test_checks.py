@@ -163,7 +163,7 @@ def test_a_dashboard_on_a_connection_that_does_not_exist_is_an_error(settings: A
             "drc.E002",
             (
                 'REDIS_COMPONENTS["DASHBOARD"]["USING"] = \'defualt\': '
-                "REDIS_COMPONENTS[\"CONNECTIONS\"] has no 'defualt'. Did you mean 'default'?"
+                "REDIS_COMPONENTS[\"CONNECTIONS\"] has no such alias. Did you mean 'default'?"
             ),
         )
     ]
@@ -178,7 +178,7 @@ def test_a_section_on_a_connection_that_does_not_exist_is_an_error(settings: Any
             "drc.E002",
             (
                 f'REDIS_COMPONENTS["{section}"]["USING"] = \'numbers\': '
-                "REDIS_COMPONENTS[\"CONNECTIONS\"] has no 'numbers'. There are default."
+                'REDIS_COMPONENTS["CONNECTIONS"] has no such alias. Known aliases: default.'
             ),
         )
     ]
@@ -219,14 +219,13 @@ def test_tasks_in_a_caches_database_are_a_warning(
         (
             "drc.W001",
             (
-                'The tasks of REDIS_COMPONENTS["CONNECTIONS"]["default"] stand in the database of the cache '
-                "'pages': cache.clear() is FLUSHDB and deletes every queued task."
+                'REDIS_COMPONENTS["CONNECTIONS"]["default"] stores tasks in the same database as the cache '
+                "'pages': cache.clear() runs FLUSHDB, which deletes all tasks."
             ),
         )
     ]
     assert messages[0].hint == (
-        'Give the connection a "URL" with another database number or server, '
-        "or silence drc.W001 if nobody clears that cache."
+        'Set "URL" of the connection to another database or server, or silence drc.W001 if the cache is never cleared.'
     )
 
 
@@ -246,7 +245,7 @@ def test_the_connections_of_all_tasks_are_looked_at(settings: Any, monkeypatch: 
 
     [(code, text)] = found()
     assert code == "drc.W001"
-    assert text.startswith('The tasks of REDIS_COMPONENTS["CONNECTIONS"]["jobs"] stand in the database of the cache')
+    assert text.startswith('REDIS_COMPONENTS["CONNECTIONS"]["jobs"] stores tasks in the same database as the cache')
 
 
 def test_a_task_over_a_connection_that_does_not_exist_stops_no_check(
@@ -311,7 +310,7 @@ def test_the_queue_of_the_dashboard_is_looked_at_too_and_other_connections_are_n
         "DASHBOARD": {"USING": "tasks"},
     }
 
-    assert [text[:58] for _, text in found()] == ['The tasks of REDIS_COMPONENTS["CONNECTIONS"]["tasks"] stan']
+    assert [text[:58] for _, text in found()] == ['REDIS_COMPONENTS["CONNECTIONS"]["tasks"] stores tasks in t']
 
 
 def test_settings_of_the_dashboard_without_the_admin_are_a_warning(settings: Any) -> None:
@@ -324,8 +323,8 @@ def test_settings_of_the_dashboard_without_the_admin_are_a_warning(settings: Any
     assert [(message.id, message.msg, message.hint) for message in said] == [
         (
             "drc.W002",
-            'REDIS_COMPONENTS["DASHBOARD"] needs the admin, and django.contrib.admin is not installed.',
-            'Add "django.contrib.admin" to INSTALLED_APPS, or remove the section if you want no dashboard.',
+            'REDIS_COMPONENTS["DASHBOARD"] requires the admin, but "django.contrib.admin" is not in INSTALLED_APPS.',
+            'Add "django.contrib.admin" to INSTALLED_APPS, or remove "DASHBOARD" from REDIS_COMPONENTS.',
         )
     ]
 

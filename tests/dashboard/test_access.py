@@ -1,4 +1,4 @@
-"""Who gets in, through which URLs, in which admin sites."""
+"""Permissions, URLs and admin sites of the dashboard."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PATHS = ["", "add/", "1/change/", "1/delete/", "1/history/", "1/", "1/2/3/", "a%
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_the_page_is_for_those_with_the_permission(role: str, redis_server: Store) -> None:
+def test_overview_requires_the_permission(role: str, redis_server: Store) -> None:
     response = client_of(role).get(URL)
 
     if role in ("anonymous", "member with the permission"):
@@ -38,14 +38,14 @@ def test_the_page_is_for_those_with_the_permission(role: str, redis_server: Stor
 
 @pytest.mark.parametrize("query", ["?format=json", "?format=fragment"])
 @pytest.mark.parametrize("role", ROLES)
-def test_figures_and_fragment_need_the_same_permission(role: str, query: str, redis_server: Store) -> None:
+def test_json_and_fragment_require_the_same_permission(role: str, query: str, redis_server: Store) -> None:
     client = client_of(role)
 
     assert client.get(URL + query).status_code == client.get(URL).status_code
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_the_index_of_the_admin_shows_the_entry_to_those_alone(role: str) -> None:
+def test_admin_index_lists_the_entry_only_with_permission(role: str) -> None:
     client = client_of(role)
 
     shown = "Redis operations" in client.get("/admin/").content.decode()
@@ -62,7 +62,7 @@ def test_no_url_of_the_model_is_a_server_error(role: str, path: str, redis_serve
         assert method(URL + path).status_code in (200, 301, 302, 403, 404, 405)
 
 
-def test_links_to_single_objects_lead_to_the_page(redis_server: Store) -> None:
+def test_object_urls_redirect_to_the_page(redis_server: Store) -> None:
     client = client_of("staff with the permission")
 
     for path in ("1/change/", "1/history/", "1/"):
@@ -70,19 +70,19 @@ def test_links_to_single_objects_lead_to_the_page(redis_server: Store) -> None:
         assert (response.status_code, response["Location"]) == (302, URL)
 
 
-def test_nobody_adds_or_deletes(redis_server: Store) -> None:
+def test_add_and_delete_are_forbidden(redis_server: Store) -> None:
     client = client_of("superuser")
 
     assert [client.get(URL + path).status_code for path in ("add/", "1/delete/")] == [403, 403]
 
 
-def test_the_page_takes_no_post(redis_server: Store) -> None:
+def test_page_rejects_post(redis_server: Store) -> None:
     client = client_of("superuser")
 
     assert client.post(URL).status_code == 405
 
 
-def test_the_recent_actions_of_the_admin_lead_somewhere(redis_server: Store) -> None:
+def test_recent_actions_of_the_admin_link_to_the_page(redis_server: Store) -> None:
     client = client_of("superuser")
     entry = LogEntry(
         content_type=ContentType.objects.get_for_model(Overview),
@@ -97,7 +97,7 @@ def test_the_recent_actions_of_the_admin_lead_somewhere(redis_server: Store) -> 
     assert response.redirect_chain == [(URL, 302)]
 
 
-def test_no_page_asks_the_database_for_the_model(redis_server: Store) -> None:
+def test_pages_do_not_query_the_unmanaged_model(redis_server: Store) -> None:
     client = client_of("superuser")
 
     with CaptureQueriesContext(connection) as queries:
@@ -107,7 +107,7 @@ def test_no_page_asks_the_database_for_the_model(redis_server: Store) -> None:
     assert [query["sql"] for query in queries if "django_redis_components" in query["sql"]] == []
 
 
-def test_the_model_has_no_rows_for_whoever_goes_through_all_models() -> None:
+def test_dumpdata_finds_no_rows() -> None:
     out = io.StringIO()
 
     call_command("dumpdata", "django_redis_components", stdout=out)
@@ -126,7 +126,7 @@ def test_the_model_has_one_permission() -> None:
 
 @pytest.mark.urls("tests.dashboard.sites")
 @pytest.mark.parametrize("site", ["ops", "shop"])
-def test_any_admin_site_can_have_it(site: str, redis_server: Store) -> None:
+def test_dashboard_can_be_registered_in_any_admin_site(site: str, redis_server: Store) -> None:
     client = client_of("staff with the permission")
     url = reverse("admin:django_redis_components_overview_changelist", current_app=site)
 
@@ -142,7 +142,7 @@ def test_any_admin_site_can_have_it(site: str, redis_server: Store) -> None:
 
 
 @pytest.mark.urls("tests.dashboard.sites")
-def test_a_site_sends_to_its_own_login(redis_server: Store, settings) -> None:
+def test_custom_site_redirects_to_its_own_login(redis_server: Store, settings) -> None:
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, "django.contrib.auth.middleware.LoginRequiredMiddleware"]
     url = "/shop/django_redis_components/overview/"
 
@@ -152,7 +152,7 @@ def test_a_site_sends_to_its_own_login(redis_server: Store, settings) -> None:
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_it_works_where_every_view_requires_a_login(role: str, redis_server: Store, settings) -> None:
+def test_pages_work_with_login_required_middleware(role: str, redis_server: Store, settings) -> None:
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, "django.contrib.auth.middleware.LoginRequiredMiddleware"]
     settings.LOGIN_URL = "/somewhere/else/"
 
@@ -163,13 +163,13 @@ def test_it_works_where_every_view_requires_a_login(role: str, redis_server: Sto
         assert response["Location"] == f"{LOGIN}{URL}"
 
 
-def test_the_entry_can_be_left_out_of_the_default_site(redis_server: Store, children) -> None:
+def test_autoregister_false_omits_the_default_site(redis_server: Store, children) -> None:
     found = children.call("tests.dashboard.test_access:is_registered", env=_settings(AUTOREGISTER=False)).result()
 
     assert found is False
 
 
-def test_wrong_settings_do_not_keep_the_site_from_starting(children) -> None:
+def test_invalid_settings_do_not_prevent_startup(children) -> None:
     found = children.call("tests.dashboard.test_access:is_registered", env=_settings(AUTOREGISTR=False)).result()
 
     assert found is True

@@ -1,4 +1,4 @@
-"""Templates and static files: nothing inline, nothing from elsewhere, small."""
+"""Templates and static files: nothing inline, nothing from other hosts, small."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_SCRIPT = 8_000
 
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: f"{path.parent.name}/{path.name}")
-def test_no_template_has_anything_inline(template: Path) -> None:
+def test_templates_have_no_inline_code(template: Path) -> None:
     text = template.read_text()
 
     assert re.findall(r"\sstyle\s*=", text) == []
@@ -36,7 +36,7 @@ def test_no_template_has_anything_inline(template: Path) -> None:
     assert all(" src=" in tag for tag in re.findall(r"<script[^>]*>", text))
 
 
-def test_the_script_writes_no_markup_and_asks_nobody_else() -> None:
+def test_script_writes_no_markup_and_uses_no_other_host() -> None:
     text = SCRIPT.read_text()
 
     assert (
@@ -46,7 +46,7 @@ def test_the_script_writes_no_markup_and_asks_nobody_else() -> None:
     assert SCRIPT.stat().st_size < MAX_SCRIPT
 
 
-def test_the_sheet_loads_nothing_and_forces_nothing() -> None:
+def test_stylesheet_loads_nothing_and_has_no_important() -> None:
     text = SHEET.read_text()
 
     assert re.findall(r"url\(|@import|!important|sourceMappingURL", text) == []
@@ -93,7 +93,7 @@ class Nonce:
         return "abc123"
 
 
-def test_a_nonce_is_used_wherever_it_comes_from() -> None:
+def test_nonce_of_any_csp_middleware_is_used() -> None:
     template = engines["django"].get_template("django_redis_components/dashboard/nonce.html").template
 
     def rendered(**values: object) -> str:

@@ -1,4 +1,4 @@
-"""What a page may ask, and that it is counted."""
+"""`BoundedClient` rejects writes and unbounded reads, and counts."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ from tests.support import Store
     ],
     ids=lambda request: str(request.command_args()[0]),
 )
-def test_a_page_may_not_write_nor_read_without_a_bound(request_: Command) -> None:
+def test_writes_and_unbounded_reads_are_rejected(request_: Command) -> None:
     with pytest.raises(UnboundedRead, match=r"^A page must not send .*: it is not on the list of bounded reads\.$"):
         ensure_bounded(request_)
 
 
-def test_a_page_may_not_wait(redis_server: Store) -> None:
+def test_blocking_is_rejected(redis_server: Store) -> None:
     door = BoundedClient(connections.client(), Cost())
 
     with pytest.raises(UnboundedRead):
         Wait("bell", 1.0).perform(door)
 
 
-def test_single_requests_are_counted_too_and_raise_their_errors(redis_server: Store) -> None:
+def test_single_requests_are_counted_and_raise_errors(redis_server: Store) -> None:
     cost = Cost()
     door = BoundedClient(connections.client(), cost)
     redis_server.raw.set(f"{redis_server.prefix}:text", "x")
@@ -64,7 +64,7 @@ def test_single_requests_are_counted_too_and_raise_their_errors(redis_server: St
     assert cost.seconds > 0
 
 
-def test_a_full_page_stays_within_its_budget(store: Store) -> None:
+def test_overview_with_many_queues_stays_within_the_limits(store: Store) -> None:
     for number in range(20):
         write_queue(store, f"queue-{number}", ready=2, scheduled=2, running=1, failed=1, unregistered=1)
     for number in range(250):
@@ -79,7 +79,7 @@ def test_a_full_page_stays_within_its_budget(store: Store) -> None:
     assert snapshot.cost.round_trips == 2 <= MAX_ROUND_TRIPS
 
 
-def test_visitors_on_another_connection_cost_one_round_trip_more(redis_server: Store, settings) -> None:
+def test_analytics_on_another_connection_takes_a_third_round_trip(redis_server: Store, settings) -> None:
     connections_ = settings.REDIS_COMPONENTS["CONNECTIONS"]
     settings.REDIS_COMPONENTS = {
         **settings.REDIS_COMPONENTS,
@@ -91,7 +91,7 @@ def test_visitors_on_another_connection_cost_one_round_trip_more(redis_server: S
     assert read().cost.round_trips == MAX_ROUND_TRIPS
 
 
-def test_the_server_sees_as_many_commands_as_the_page_says(redis_server: Store) -> None:
+def test_reported_commands_match_monitor(redis_server: Store) -> None:
     write_queue(redis_server, "mail", ready=3)
     write_worker(redis_server, "here:a")
     read()  # the script is known to the server, and the connection is open
@@ -115,7 +115,7 @@ def commands_until(end: str, monitor: Any, prefix: str) -> Iterator[str]:
             yield command.split()[0]
 
 
-def test_a_page_changes_nothing_in_redis(store: Store, client, admin_user) -> None:
+def test_viewing_changes_no_key(store: Store, client, admin_user) -> None:
     fill(store)
     client.force_login(admin_user)
     url = "/admin/django_redis_components/overview/"
@@ -129,7 +129,7 @@ def test_a_page_changes_nothing_in_redis(store: Store, client, admin_user) -> No
     assert dump(store) == before
 
 
-def test_a_user_who_may_only_read_is_enough(redis_server: Store, settings, client, admin_user) -> None:
+def test_read_only_acl_user_is_sufficient(redis_server: Store, settings, client, admin_user) -> None:
     fill(redis_server)
     name = f"reader-{redis_server.prefix}"
     rights = ["+@read", "-@dangerous", "+info", "+time", "+evalsha", "+eval"]

@@ -1,4 +1,4 @@
-"""The geometry of the charts, and the words beside them."""
+"""Geometry and text alternative of charts."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def days(*values: int) -> dict[date, int]:
     ("highest", "distance"),
     [(1, 1), (3, 1), (4, 1), (5, 2), (8, 2), (9, 5), (20, 5), (21, 10), (231, 100), (1_272, 500), (10**9, 500_000_000)],
 )
-def test_the_lines_of_the_value_axis_are_round_numbers(highest: int, distance: int) -> None:
+def test_grid_lines_are_round_numbers(highest: int, distance: int) -> None:
     assert tick(highest) == distance
     assert 1 <= highest / distance <= 4
 
 
-def test_bars_stand_on_the_base_and_reach_their_value() -> None:
+def test_bar_heights_are_proportional() -> None:
     chart = daily_chart(days(2, 0, 4, 1))
 
     base = float(chart.base)
@@ -35,20 +35,20 @@ def test_bars_stand_on_the_base_and_reach_their_value() -> None:
     assert all(float(bar.y) + float(bar.height) == pytest.approx(base, abs=0.11) for bar in chart.bars)
 
 
-def test_a_day_without_anybody_has_no_bar_but_a_row() -> None:
+def test_zero_has_no_bar_but_a_row() -> None:
     chart = daily_chart(days(2, 0, 4))
 
     assert len(chart.bars) == 2
     assert [row.value for row in chart.rows] == ["4", "0", "2"]
 
 
-def test_one_among_a_million_can_be_seen() -> None:
+def test_small_value_has_visible_bar() -> None:
     chart = daily_chart(days(1_000_000, 1))
 
     assert float(chart.bars[1].height) >= 1
 
 
-def test_everything_stands_within_the_drawing() -> None:
+def test_bars_and_labels_fit_the_view_box() -> None:
     chart = daily_chart(days(*range(30)))
 
     assert all(
@@ -58,14 +58,14 @@ def test_everything_stands_within_the_drawing() -> None:
     assert float(chart.base) < HEIGHT
 
 
-def test_only_the_last_day_is_open() -> None:
+def test_last_day_is_incomplete() -> None:
     chart = daily_chart(days(1, 2, 3))
 
     assert [bar.open for bar in chart.bars] == [False, False, True]
     assert [row.open for row in chart.rows] == [True, False, False]
 
 
-def test_every_seventh_day_is_named_and_every_other_of_them_on_narrow_screens() -> None:
+def test_every_seventh_day_has_a_label() -> None:
     with translation.override("en"):
         chart = daily_chart(days(*range(30)))
 
@@ -79,13 +79,13 @@ def test_every_seventh_day_is_named_and_every_other_of_them_on_narrow_screens() 
 
 
 @pytest.mark.parametrize("language", ["en", "de", "zh-hans", "ar"])
-def test_no_language_writes_a_comma_into_a_coordinate(language: str) -> None:
+def test_coordinates_are_not_localized(language: str) -> None:
     with translation.override(language):
         chart = daily_chart(days(*range(1_000, 1_030)))
 
     assert all("," not in text for bar in chart.bars for text in (bar.x, bar.y, bar.width, bar.height))
 
 
-def test_the_finding_names_the_peak_and_today() -> None:
+def test_finding_has_peak_and_today() -> None:
     with translation.override("en"):
         assert daily_finding(days(3, 1_204, 7)) == "Peak: 1,204 (Nov. 20, 2026) · Today so far: 7"

@@ -26,7 +26,7 @@ AT = datetime(2026, 11, 21, 23, 30, 5, tzinfo=UTC)
         (90_000, "1 d 1 h"),
     ],
 )
-def test_an_age_has_two_units(seconds: float, text: str) -> None:
+def test_age_has_at_most_two_units(seconds: float, text: str) -> None:
     with translation.override("en"):
         assert formats.age(seconds) == text
 
@@ -81,7 +81,7 @@ def test_times_of_a_site_without_time_zones_are_those_of_its_time_zone(settings)
     assert shown.title == "Nov. 22, 2026 00:30:05 (Europe/Berlin)"
 
 
-def test_another_day_is_named() -> None:
+def test_timestamp_of_another_day_has_a_date() -> None:
     with translation.override("en"), timezone.override("UTC"):
         assert formats.timestamp(datetime(2026, 11, 20, 8, tzinfo=UTC), AT).text == "Nov. 20, 2026 08:00:00"
 

@@ -1,4 +1,4 @@
-"""Flows side by side: one round trip for what they want at the same time."""
+"""`gather` runs flows concurrently in shared round trips."""
 
 from __future__ import annotations
 
@@ -60,18 +60,18 @@ def drive(*flows: Flow[Any]) -> tuple[list[Any], list[list[str]]]:
     return [outcome.error or outcome.value for outcome in outcomes], door.sent
 
 
-def test_what_is_wanted_at_the_same_time_goes_together() -> None:
+def test_pending_requests_share_one_round_trip() -> None:
     values, sent = drive(one("A", "B"), many("C", "D"), nothing())
 
     assert values == [["a", "b"], ["c", "d"], "at once"]
     assert sent == [["A", "C", "D"], ["B"]]
 
 
-def test_no_flow_asks_for_nothing() -> None:
+def test_gather_without_flows_sends_nothing() -> None:
     assert drive() == ([], [])
 
 
-def test_the_error_of_one_does_not_touch_the_others() -> None:
+def test_error_of_one_flow_does_not_affect_the_others() -> None:
     values, sent = drive(one("A", "FAIL", "B"), many("FAIL", "C"), one("D", "E", "F"), careful("FAIL"))
 
     assert [str(values[0]), str(values[1])] == ["no", "no"]
@@ -79,19 +79,19 @@ def test_the_error_of_one_does_not_touch_the_others() -> None:
     assert sent == [["A", "FAIL", "C", "D", "FAIL"], ["FAIL", "E"], ["F"]]
 
 
-def test_a_flow_that_takes_errors_in_its_list_gets_them_there() -> None:
+def test_batch_with_return_exceptions_receives_errors_in_the_list() -> None:
     values, _ = drive(many("FAIL", "C", errors=True))
 
     assert (str(values[0][0]), values[0][1]) == ("no", "c")
 
 
-def test_each_flow_meets_the_error_of_the_whole_round_trip() -> None:
+def test_failed_round_trip_raises_in_each_flow() -> None:
     values, _ = drive(one("LOST"), one("A"), careful("B"))
 
     assert [str(value) for value in values] == ["all of it", "all of it", "caught all of it"]
 
 
-def test_a_flow_that_breaks_by_itself_is_kept_apart() -> None:
+def test_exception_in_one_flow_is_its_outcome() -> None:
     def broken() -> Flow[None]:
         yield Read("A", "k")
         raise KeyError("mine")
@@ -102,7 +102,7 @@ def test_a_flow_that_breaks_by_itself_is_kept_apart() -> None:
     assert values[1] == ["b"]
 
 
-def test_flows_nest() -> None:
+def test_gather_can_be_nested() -> None:
     def outer() -> Flow[list[Any]]:
         return [outcome.value for outcome in (yield from gather([one("A"), one("B")]))]
 
@@ -112,7 +112,7 @@ def test_flows_nest() -> None:
     assert sent == [["A", "B", "C"]]
 
 
-def test_a_flow_may_not_sleep_beside_others() -> None:
+def test_gathered_flow_cannot_sleep() -> None:
     def sleeper() -> Flow[None]:
         yield Sleep(0)
 

@@ -1,4 +1,4 @@
-"""The figures are those that stand in Redis, read by hand."""
+"""The JSON of the overview matches Redis."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def figures(client: Client) -> dict:
     return response.json()
 
 
-def test_queues_after_a_random_workload_are_what_redis_holds(store: Store, viewer: Client) -> None:
+def test_queue_counts_match_redis_after_random_workload(store: Store, viewer: Client) -> None:
     rnd = random.Random(7)
     for number in range(120):
         options = {"queue_name": rnd.choice(QUEUES), "priority": rnd.choice([0, 0, 5])}
@@ -78,7 +78,7 @@ def test_each_state_is_counted(store: Store, viewer: Client) -> None:
     assert queue["paused"] is None
 
 
-def test_those_that_wait_for_a_limit_are_counted(store: Store, viewer: Client) -> None:
+def test_limited_tasks_are_counted(store: Store, viewer: Client) -> None:
     figure_task.using(concurrency=1).enqueue_many([((number,), {}) for number in range(3)])
     new_fetcher().fetch("0", 3)
 
@@ -87,7 +87,7 @@ def test_those_that_wait_for_a_limit_are_counted(store: Store, viewer: Client) -
     assert (queue["running"], queue["ready"], queue["limited"]) == (1, 2, 2)
 
 
-def test_workers_tell_of_themselves(store: Store, viewer: Client) -> None:
+def test_workers_report_their_state(store: Store, viewer: Client) -> None:
     started = now_ms(store) / 1_000 - 3_600
     write_worker(store, "web-1:a", seen_s=3, queues=["high", "low"], busy=2, finished=10, started_at=started, pid=41)
     write_worker(store, "web-2:b", seen_s=60)
@@ -132,7 +132,7 @@ def test_a_real_worker_is_alive_until_it_is_killed(redis_server: Store, viewer: 
     assert "worker_lost" in [problem["code"] for problem in figures(viewer)["problems"]]
 
 
-def test_visitors_are_those_of_pfcount(store: Store, viewer: Client) -> None:
+def test_visitors_match_pfcount(store: Store, viewer: Client) -> None:
     today = timezone.localdate()
     visitors = UniqueVisitors("default")
     for ago in range(31):
@@ -149,7 +149,7 @@ def test_visitors_are_those_of_pfcount(store: Store, viewer: Client) -> None:
     assert (found["exact_range"], found["range"]) == (False, sum(by_day))
 
 
-def test_visitors_who_keep_their_id_count_once_in_30_days(store: Store, viewer: Client, settings) -> None:
+def test_stable_visitor_ids_count_once_in_30_days(store: Store, viewer: Client, settings) -> None:
     settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "ANALYTICS": {"VISITOR_IDENTITY": "user"}}
     today = timezone.localdate()
     for ago in range(5):
@@ -160,7 +160,7 @@ def test_visitors_who_keep_their_id_count_once_in_30_days(store: Store, viewer: 
     assert (found["range"], found["exact_range"], found["today"]) == (6, True, 2)
 
 
-def test_sign_ins_are_those_of_bitcount(store: Store, viewer: Client) -> None:
+def test_sign_ins_match_bitcount(store: Store, viewer: Client) -> None:
     today = timezone.localdate()
     rnd = random.Random(3)
     for ago in range(30):
@@ -176,7 +176,7 @@ def test_sign_ins_are_those_of_bitcount(store: Store, viewer: Client) -> None:
     assert len(found["days"]) == 30
 
 
-def test_the_names_and_connections_of_the_settings_are_read(redis_server: Store, viewer: Client, settings) -> None:
+def test_names_of_the_settings_are_used(redis_server: Store, viewer: Client, settings) -> None:
     settings.REDIS_COMPONENTS = {
         **settings.REDIS_COMPONENTS,
         "DASHBOARD": {"VISITORS": "shop", "SIGN_INS": "staff", "ENVIRONMENT": "Staging"},
@@ -191,7 +191,7 @@ def test_the_names_and_connections_of_the_settings_are_read(redis_server: Store,
     assert found["environment"] == "Staging"
 
 
-def test_without_names_those_of_the_counted_site_are_shown(redis_server: Store, viewer: Client, settings) -> None:
+def test_names_default_to_the_analytics_site(redis_server: Store, viewer: Client, settings) -> None:
     settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "ANALYTICS": {"SITE": "shop"}}
 
     found = figures(viewer)
@@ -199,7 +199,7 @@ def test_without_names_those_of_the_counted_site_are_shown(redis_server: Store, 
     assert (found["visitors"]["name"], found["sign_ins"]["name"]) == ("shop", "shop")
 
 
-def test_nothing_yet_is_zeroes(store: Store, viewer: Client) -> None:
+def test_empty_redis_returns_zeros(store: Store, viewer: Client) -> None:
     found = figures(viewer)
 
     assert (found["queues"], found["workers"], found["poller"], found["problems"]) == ([], [], None, [])
@@ -210,11 +210,11 @@ def test_nothing_yet_is_zeroes(store: Store, viewer: Client) -> None:
     assert found["cost"]["commands"] > 60
 
 
-def test_the_address_is_told_without_credentials(redis_server: Store, viewer: Client) -> None:
+def test_address_has_no_credentials(redis_server: Store, viewer: Client) -> None:
     assert figures(viewer)["address"] == f"127.0.0.1:{redis_server.servers[0].port} (connection 'default')"
 
 
-def test_a_pause_is_told(redis_server: Store, viewer: Client) -> None:
+def test_pause_is_included(redis_server: Store, viewer: Client) -> None:
     figure_task.enqueue(1)
     get_queue("default").pause("the mail server is down")
 

@@ -1,4 +1,4 @@
-"""The rate limits of this process, how a key stands in one, and who may forget that."""
+"""The page of rate limits, and the reset by an operator."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def state_of(client: Client, limit: RateLimit, key: str) -> dict[str, object]:
     return client.get(LIMITS, {"format": "json", "limit": limit.policy.id, "key": key}).json()["state"]
 
 
-def test_the_limits_of_the_process_are_a_table(redis_server: Store, viewer: Client) -> None:
+def test_registered_limits_are_listed(redis_server: Store, viewer: Client) -> None:
     login = RateLimit("login", "5/m", "50/d", penalty=(20, 600), on_error="closed")
 
     @rate_limit("10/s", key=None, algorithm="fixed", name="report")
@@ -54,7 +54,7 @@ def test_the_limits_of_the_process_are_a_table(redis_server: Store, viewer: Clie
     assert login.policy.id in {each["id"] for each in viewer.get(LIMITS, {"format": "json"}).json()["limits"]}
 
 
-def test_a_limit_that_is_not_used_any_more_is_not_shown() -> None:
+def test_garbage_collected_limit_is_not_listed() -> None:
     limit = RateLimit("for one request", "5/m")
     made = limit.policy.id
     assert made in registered_limits()
@@ -65,7 +65,7 @@ def test_a_limit_that_is_not_used_any_more_is_not_shown() -> None:
     assert made not in registered_limits()
 
 
-def test_a_process_without_limits_says_how_to_make_one(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_without_limits_shows_an_example(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("django_redis_components.dashboard.limits.snapshot.registered_limits", dict)
 
     text = text_of(viewer.get(LIMITS).content.decode())
@@ -90,7 +90,7 @@ def test_the_state_of_a_key_is_read_and_not_changed(algorithm: str, store: Store
     assert dump(store) == before
 
 
-def test_a_denial_and_a_block_are_told_in_words(redis_server: Store, viewer: Client) -> None:
+def test_denial_and_block_are_described(redis_server: Store, viewer: Client) -> None:
     limit = RateLimit("login", "1/h")
     strict = RateLimit("strict", "1/h", penalty=(1, 600))
     for each in (limit, strict):
@@ -104,7 +104,7 @@ def test_a_denial_and_a_block_are_told_in_words(redis_server: Store, viewer: Cli
     assert re.search(r"Blocked by the penalty\. The block ends in 9 min \d+ s\.", blocked)
 
 
-def test_the_page_asks_the_server_and_not_the_memory_of_the_process(redis_server: Store, viewer: Client) -> None:
+def test_page_ignores_cached_denials(redis_server: Store, viewer: Client) -> None:
     limit = RateLimit("login", "1/h")
     limit.hit("ada")
     assert not limit.hit("ada")
@@ -114,7 +114,7 @@ def test_the_page_asks_the_server_and_not_the_memory_of_the_process(redis_server
     assert state_of(viewer, limit, "ada")["allowed"] is True
 
 
-def test_a_limit_that_this_process_does_not_know_is_told(redis_server: Store, operator: Client) -> None:
+def test_unregistered_limit_is_reported(redis_server: Store, operator: Client) -> None:
     text = text_of(operator.get(LIMITS, {"limit": "f" * 16, "key": "ada"}).content.decode())
 
     assert "This limit is not registered in this process." in text
@@ -122,7 +122,7 @@ def test_a_limit_that_this_process_does_not_know_is_told(redis_server: Store, op
     assert operator.post(RESET, {"limit": "f" * 16, "key": "ada"}).status_code == 404
 
 
-def test_a_key_is_reset_and_the_log_says_who_did_it(store: Store, operator: Client) -> None:
+def test_reset_is_written_to_the_admin_log(store: Store, operator: Client) -> None:
     limit = RateLimit("login", "1/h", penalty=(1, 600))
     limit.hit("ada")
     limit.hit("ada")
@@ -153,7 +153,7 @@ def test_a_key_is_reset_and_the_log_says_who_did_it(store: Store, operator: Clie
         (("view_ratelimit", "reset_ratelimit"), 200, 200),
     ],
 )
-def test_each_page_needs_its_permission(
+def test_each_page_requires_its_permission(
     permissions: tuple[str, ...], page: int, reset: int, redis_server: Store
 ) -> None:
     limit = RateLimit("login", "1/h")
@@ -170,7 +170,7 @@ def test_each_page_needs_its_permission(
         assert ("Reset…" in client.get(LIMITS, asked).content.decode()) == (reset == 200)
 
 
-def test_a_reset_needs_the_token_of_its_form(redis_server: Store) -> None:
+def test_reset_requires_a_csrf_token(redis_server: Store) -> None:
     limit = RateLimit("login", "1/h")
     limit.hit("ada")
     client = Client(enforce_csrf_checks=True)
@@ -181,7 +181,7 @@ def test_a_reset_needs_the_token_of_its_form(redis_server: Store) -> None:
 
 
 @pytest.mark.parametrize("key", ["", "x" * 1_001])
-def test_a_form_that_names_no_key_is_refused_in_words(key: str, redis_server: Store, operator: Client) -> None:
+def test_invalid_reset_form_returns_400(key: str, redis_server: Store, operator: Client) -> None:
     limit = RateLimit("login", "1/h")
 
     response = operator.post(RESET, {"limit": limit.policy.id, "key": key})
@@ -193,7 +193,7 @@ def test_a_form_that_names_no_key_is_refused_in_words(key: str, redis_server: St
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_names_and_keys_are_text(text: str, redis_server: Store, operator: Client) -> None:
+def test_hostile_limit_names_and_keys_are_escaped(text: str, redis_server: Store, operator: Client) -> None:
     clean = Page(operator.get(LIMITS).content.decode())
     limit = RateLimit(text.replace("{", "(").replace("}", ")"), "5/m")
     asked = {"limit": limit.policy.id, "key": text}
@@ -206,7 +206,7 @@ def test_names_and_keys_are_text(text: str, redis_server: Store, operator: Clien
         assert any(each.get("value") == text for each in page.all("input"))
 
 
-def test_every_page_says_that_redis_is_away(settings, operator: Client) -> None:
+def test_every_page_returns_503_during_an_outage(settings, operator: Client) -> None:
     settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": "redis://127.0.0.1:1/0"}}}
     limit = RateLimit("login", "1/h")
     asked = {"limit": limit.policy.id, "key": "ada"}

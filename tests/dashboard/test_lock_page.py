@@ -1,4 +1,4 @@
-"""What is held, and who may take it from its holder."""
+"""The page of locks and semaphores, and the release by an operator."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def release_link(client: Client, name: str, **query: str) -> str:
 
 
 @pytest.mark.contract
-def test_everything_that_is_held_is_found(store: Store, viewer: Client) -> None:
+def test_scan_finds_every_kind_of_held_resource(store: Store, viewer: Client) -> None:
     plain, together_, page = Lock("stock:42"), MultiLock("a", "b", group="accounts"), ReadWriteLock("page:7")
     reader, reports = page.read(), Semaphore("reports", 3, timeout=60)
     for each in (plain, together_, reader, reports):
@@ -101,7 +101,7 @@ def test_everything_that_is_held_is_found(store: Store, viewer: Client) -> None:
     assert (found["semaphore reports"]["held"], found["semaphore reports"]["limit"]) == (1, 3)
 
 
-def test_who_is_waited_for_comes_first(redis_server: Store, viewer: Client) -> None:
+def test_resources_with_waiters_come_first(redis_server: Store, viewer: Client) -> None:
     for name in ("a", "b", "c"):
         Lock(name).acquire()
     wait_in_line(redis_server, "b")
@@ -112,7 +112,7 @@ def test_who_is_waited_for_comes_first(redis_server: Store, viewer: Client) -> N
     assert re.search(r"Scanned all [\d,]+ keys\.", text)
 
 
-def test_a_name_is_looked_up_without_looking_through_keys(store: Store, viewer: Client) -> None:
+def test_lookup_by_name_does_not_scan(store: Store, viewer: Client) -> None:
     Lock("stock:42").acquire()
 
     found = viewer.get(LOCKS, {"format": "json", "name": "stock:42"}).json()
@@ -142,13 +142,13 @@ def test_lookup_of_a_group_name_needs_the_group(store: Store, viewer: Client) ->
     waiter.join(30)
 
 
-def test_what_cannot_be_a_name_is_said(redis_server: Store, viewer: Client) -> None:
+def test_invalid_name_is_reported(redis_server: Store, viewer: Client) -> None:
     text = text_of(viewer.get(LOCKS, {"name": "a{b"}).content.decode())
 
     assert "Invalid name: name &#x27;a{b&#x27;: braces are not accepted" in text
 
 
-def test_what_decorators_use_is_shown_and_read(redis_server: Store, viewer: Client) -> None:
+def test_names_of_decorators_are_listed_and_read(redis_server: Store, viewer: Client) -> None:
     @lock("nightly")
     def nightly() -> object:
         return held_by(viewer)["lock nightly"]["held"]
@@ -163,14 +163,12 @@ def test_what_decorators_use_is_shown_and_read(redis_server: Store, viewer: Clie
 
     assert nightly() == 1
     text = text_of(viewer.get(LOCKS).content.decode())
-    assert "api:{customer} semaphore tests.dashboard.test_lock_page.test_what_decorators_use" in text
+    assert "api:{customer} semaphore tests.dashboard.test_lock_page.test_names_of_decorators_are_listed" in text
     assert "computed by a function lock" in text
     assert "nightly lock tests.dashboard" in text
 
 
-def test_a_part_of_the_keys_is_looked_through_and_a_link_goes_on(
-    store: Store, viewer: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_partial_scan_continues_by_link(store: Store, viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scan, "COUNT", 20)
     monkeypatch.setattr(scan, "MAX_ROUNDS", 2)
     for number in range(300):
@@ -196,7 +194,7 @@ def test_a_part_of_the_keys_is_looked_through_and_a_link_goes_on(
     assert scans < 40
 
 
-def test_more_than_a_page_holds_is_shown_on_the_next(
+def test_more_resources_than_a_page_are_on_the_next(
     redis_server: Store, viewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshot, "MAX_SHOWN", 3)
@@ -212,13 +210,13 @@ def test_more_than_a_page_holds_is_shown_on_the_next(
 
 
 @pytest.mark.parametrize("at", ["x", "0.1;", "1." + "9" * 21, "999999999.1", "0.-1", ",", "0.1,,0.2"])
-def test_a_cursor_that_is_none_begins_anew(at: str, redis_server: Store, viewer: Client) -> None:
+def test_invalid_cursor_restarts_the_scan(at: str, redis_server: Store, viewer: Client) -> None:
     Lock("a").acquire()
 
     assert set(held_by(viewer, at=at)) == {"lock a"}
 
 
-def test_keys_of_other_kinds_are_no_places(settings) -> None:
+def test_other_keys_are_not_resources(settings) -> None:
     prefix = "drc"
     settings.REDIS_COMPONENTS = {"PREFIX": prefix}
 
@@ -240,7 +238,7 @@ def test_keys_of_other_kinds_are_no_places(settings) -> None:
     assert resource_of_key("other:locks:{a}") is None
 
 
-def test_a_key_of_another_kind_is_told_and_the_others_are_shown(redis_server: Store, viewer: Client) -> None:
+def test_key_of_wrong_type_shows_an_error_beside_the_others(redis_server: Store, viewer: Client) -> None:
     redis_server.raw.rpush(f"{redis_server.prefix}:locks:{{odd}}", "x")
     redis_server.raw.zadd(f"{redis_server.prefix}:semaphores:{{odd}}", {b"\xff": 9e15, "a:b": 9e15})
     redis_server.raw.zadd(f"{redis_server.prefix}:locks:{{odd}}:rw:readers", {"strange": 9e15})
@@ -256,7 +254,7 @@ def test_a_key_of_another_kind_is_told_and_the_others_are_shown(redis_server: St
 
 
 @pytest.mark.parametrize("name", [name for name in HOSTILE if "{" not in name])
-def test_names_and_tokens_are_text(name: str, redis_server: Store, operator: Client) -> None:
+def test_hostile_names_and_tokens_are_escaped(name: str, redis_server: Store, operator: Client) -> None:
     clean = Page(operator.get(LOCKS).content.decode())
     Lock(name).acquire(token=name)
 
@@ -270,7 +268,7 @@ def test_names_and_tokens_are_text(name: str, redis_server: Store, operator: Cli
     assert not any(word.startswith("on") for _, attributes in asked.tags for word in attributes)
 
 
-def test_a_page_changes_nothing_in_redis(store: Store, operator: Client) -> None:
+def test_viewing_changes_no_key(store: Store, operator: Client) -> None:
     held = Lock("a")
     held.acquire()
     wait_in_line(store, "a")
@@ -294,7 +292,7 @@ def test_a_page_changes_nothing_in_redis(store: Store, operator: Client) -> None
         (("view_lock", "release_lock"), 200, 200),
     ],
 )
-def test_each_page_needs_its_permission(
+def test_each_page_requires_its_permission(
     permissions: tuple[str, ...], page: int, release: int, redis_server: Store
 ) -> None:
     held = Lock("a")
@@ -313,7 +311,7 @@ def test_each_page_needs_its_permission(
         assert ("Release…" in client.get(LOCKS).content.decode()) == (release == 200)
 
 
-def test_tabs_lead_to_the_pages_that_the_user_may_view(redis_server: Store) -> None:
+def test_tabs_list_only_permitted_pages(redis_server: Store) -> None:
     both = browser("view_lock", "view_overview").get(LOCKS).content.decode()
     one = browser("view_lock").get(LOCKS).content.decode()
 
@@ -323,7 +321,7 @@ def test_tabs_lead_to_the_pages_that_the_user_may_view(redis_server: Store) -> N
 
 
 @pytest.mark.parametrize("kind", ["lock", "reader", "writer", "group", "semaphore"])
-def test_a_holder_is_released_and_the_log_says_who_did_it(kind: str, store: Store, operator: Client) -> None:
+def test_release_is_written_to_the_admin_log(kind: str, store: Store, operator: Client) -> None:
     page = ReadWriteLock("it")
     held = {
         "lock": Lock("it"),
@@ -351,7 +349,7 @@ def test_a_holder_is_released_and_the_log_says_who_did_it(kind: str, store: Stor
     assert operator.get(entry.get_admin_url(), follow=True).redirect_chain == [(LOCKS, 302)]
 
 
-def test_whoever_waits_has_it_after_a_release(store: Store, operator: Client) -> None:
+def test_first_waiter_holds_the_lock_after_release(store: Store, operator: Client) -> None:
     held = Lock("a")
     held.acquire()
     wait_in_line(store, "a", "next")
@@ -361,7 +359,7 @@ def test_whoever_waits_has_it_after_a_release(store: Store, operator: Client) ->
     assert Lock("a").inspect().holder == "next"
 
 
-def test_a_lock_that_was_taken_anew_is_not_released(store: Store, operator: Client) -> None:
+def test_lock_of_a_later_holder_is_not_released(store: Store, operator: Client) -> None:
     old = Lock("a")
     old.acquire()
     link = release_link(operator, "a")
@@ -392,9 +390,7 @@ def test_a_lock_that_was_taken_anew_is_not_released(store: Store, operator: Clie
         {"kind": "group"},
     ],
 )
-def test_a_form_that_names_nothing_is_refused_in_words(
-    wrong: dict[str, str], redis_server: Store, operator: Client
-) -> None:
+def test_invalid_release_form_returns_400(wrong: dict[str, str], redis_server: Store, operator: Client) -> None:
     held = Lock("a")
     held.acquire()
 
@@ -405,7 +401,7 @@ def test_a_form_that_names_nothing_is_refused_in_words(
     assert held.owned()
 
 
-def test_a_release_needs_the_token_of_its_form(redis_server: Store) -> None:
+def test_release_requires_a_csrf_token(redis_server: Store) -> None:
     held = Lock("a")
     held.acquire()
     client = Client(enforce_csrf_checks=True)
@@ -416,7 +412,7 @@ def test_a_release_needs_the_token_of_its_form(redis_server: Store) -> None:
     assert client.put(RELEASE).status_code in (403, 405)
 
 
-def test_every_page_says_that_redis_is_away(settings, operator: Client) -> None:
+def test_every_page_returns_503_during_an_outage(settings, operator: Client) -> None:
     settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": "redis://127.0.0.1:1/0"}}}
     asked = {"kind": "lock", "name": "a", "token": "x"}
 
@@ -434,7 +430,7 @@ def test_every_page_says_that_redis_is_away(settings, operator: Client) -> None:
     assert "outcome unknown" in LogEntry.objects.get().change_message
 
 
-def test_another_connection_is_chosen_by_a_link(redis_server: Store, settings, viewer: Client) -> None:
+def test_connection_is_selected_by_link(redis_server: Store, settings, viewer: Client) -> None:
     connections = settings.REDIS_COMPONENTS["CONNECTIONS"]
     settings.REDIS_COMPONENTS = {
         **settings.REDIS_COMPONENTS,
@@ -449,7 +445,7 @@ def test_another_connection_is_chosen_by_a_link(redis_server: Store, settings, v
     assert viewer.get(LOCKS, {"using": "third"}).status_code == 400
 
 
-def test_many_holders_of_one_thing_are_counted(redis_server: Store, viewer: Client) -> None:
+def test_holders_beyond_twenty_are_summarized(redis_server: Store, viewer: Client) -> None:
     for _ in range(23):
         Semaphore("crowd", 30, timeout=60).acquire()
 
@@ -459,7 +455,7 @@ def test_many_holders_of_one_thing_are_counted(redis_server: Store, viewer: Clie
     assert "and 3 more" in text
 
 
-def test_a_user_who_may_only_read_is_enough_for_the_page(redis_server: Store, settings, viewer: Client) -> None:
+def test_read_only_acl_user_can_view_locks(redis_server: Store, settings, viewer: Client) -> None:
     Lock("a").acquire()
     name = f"looker-{redis_server.prefix}"
     rights = ["+@read", "-@dangerous", "+info", "+time", "+evalsha", "+eval"]
@@ -473,7 +469,7 @@ def test_a_user_who_may_only_read_is_enough_for_the_page(redis_server: Store, se
         redis_server.raw.execute_command("ACL", "DELUSER", name)
 
 
-def test_the_links_of_the_page_keep_its_question(redis_server: Store, viewer: Client) -> None:
+def test_links_keep_the_query(redis_server: Store, viewer: Client) -> None:
     html = viewer.get(LOCKS, {"name": "a b", "using": "default"}).content.decode()
 
     query = urlencode({"name": "a b", "using": "default"}).replace("&", "&amp;")

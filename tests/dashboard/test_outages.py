@@ -1,4 +1,4 @@
-"""Redis away, in every way it can be: a page that says so, in the admin's frame, and comes back by itself."""
+"""Pages during an outage of Redis: 503 in the admin's layout, and recovery."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def use(settings: Any, url: str, **options: Any) -> None:
     settings.REDIS_COMPONENTS = {"PREFIX": "away", "CONNECTIONS": {"default": {"URL": url, **options}}}
 
 
-def test_nobody_listens(settings, viewer: Client) -> None:
+def test_connection_refused(settings, viewer: Client) -> None:
     port = free_port()
     use(settings, f"redis://somebody:secret@127.0.0.1:{port}/0")
 
@@ -67,7 +67,7 @@ def test_nobody_listens(settings, viewer: Client) -> None:
     assert "somebody" not in text
 
 
-def test_a_wrong_password(redis_server: Store, settings, viewer: Client) -> None:
+def test_wrong_password(redis_server: Store, settings, viewer: Client) -> None:
     use(settings, redis_server.url.replace("//", "//nobody:wrong-secret@"))
 
     text = away(viewer)
@@ -77,7 +77,7 @@ def test_a_wrong_password(redis_server: Store, settings, viewer: Client) -> None
     assert "wrong-secret" not in text
 
 
-def test_a_server_that_is_too_old(tmp_path: Path, settings, viewer: Client) -> None:
+def test_unsupported_server_version(tmp_path: Path, settings, viewer: Client) -> None:
     try:
         binary = old_redis_binary()
     except ServerError as exc:
@@ -103,7 +103,7 @@ def silent_server() -> Iterator[str]:
         yield f"redis://127.0.0.1:{listener.getsockname()[1]}/0"
 
 
-def test_a_server_that_does_not_answer(settings, viewer: Client, monkeypatch) -> None:
+def test_server_without_greeting_times_out(settings, viewer: Client, monkeypatch) -> None:
     monkeypatch.setattr("django_redis_components.dashboard.clients.READ_S", 0.05)
     with silent_server() as url:
         use(settings, url)
@@ -113,7 +113,7 @@ def test_a_server_that_does_not_answer(settings, viewer: Client, monkeypatch) ->
     assert "Timeout reading from" in text
 
 
-def test_a_server_that_stops_answering(own_server: Store, viewer: Client, monkeypatch) -> None:
+def test_stalled_server_times_out(own_server: Store, viewer: Client, monkeypatch) -> None:
     monkeypatch.setattr("django_redis_components.dashboard.clients.READ_S", 0.05)
     assert viewer.get(URL).status_code == 200
     pid = own_server.raw.info("server")["process_id"]
@@ -130,7 +130,7 @@ def test_a_server_that_stops_answering(own_server: Store, viewer: Client, monkey
     assert viewer.get(URL).status_code == 200
 
 
-def test_the_page_comes_back_with_the_server(own_server: Store, viewer: Client) -> None:
+def test_page_recovers_with_the_server(own_server: Store, viewer: Client) -> None:
     write_queue(own_server, "mail", ready=2)
     assert "mail 2" in text_of(viewer.get(URL).content.decode())
 
@@ -141,7 +141,7 @@ def test_the_page_comes_back_with_the_server(own_server: Store, viewer: Client) 
     assert "mail 2" in text_of(viewer.get(URL).content.decode())
 
 
-def test_a_fork_does_not_use_its_parents_connections(redis_server: Store, children) -> None:
+def test_fork_does_not_share_connections(redis_server: Store, children) -> None:
     write_queue(redis_server, "mail", ready=2)
 
     seen = children.call("tests.dashboard.test_outages:read_beside_a_fork").result()
@@ -172,7 +172,7 @@ def test_the_rest_of_the_admin_does_not_need_redis(settings) -> None:
         assert client.get(path).status_code == 200
 
 
-def test_wrong_settings_are_said(settings, viewer: Client) -> None:
+def test_invalid_settings_are_reported(settings, viewer: Client) -> None:
     settings.REDIS_COMPONENTS = {"CONNECTION": {}}
 
     text = away(viewer)
@@ -181,15 +181,13 @@ def test_wrong_settings_are_said(settings, viewer: Client) -> None:
     assert "Did you mean &quot;CONNECTIONS&quot;?" in text
 
 
-def test_an_unknown_connection_is_said(redis_server: Store, settings, viewer: Client) -> None:
+def test_unknown_connection_is_reported(redis_server: Store, settings, viewer: Client) -> None:
     settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "DASHBOARD": {"USING": "defualt"}}
 
     assert "Did you mean &#x27;default&#x27;?" in away(viewer)
 
 
-def test_an_unknown_connection_of_the_visitors_fails_their_parts_alone(
-    redis_server: Store, settings, viewer: Client
-) -> None:
+def test_unknown_analytics_connection_fails_only_its_parts(redis_server: Store, settings, viewer: Client) -> None:
     settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "ANALYTICS": {"USING": "other"}}
 
     found = viewer.get(URL, {"format": "json"}).json()
@@ -198,7 +196,7 @@ def test_an_unknown_connection_of_the_visitors_fails_their_parts_alone(
     assert found["queues"] == []
 
 
-def test_an_outage_is_a_warning_in_the_log_and_no_mail_to_the_admins(settings, viewer: Client, caplog) -> None:
+def test_outage_logs_a_warning_and_mails_nobody(settings, viewer: Client, caplog) -> None:
     use(settings, f"redis://127.0.0.1:{free_port()}/0")
 
     viewer.get(URL)
@@ -209,7 +207,7 @@ def test_an_outage_is_a_warning_in_the_log_and_no_mail_to_the_admins(settings, v
     assert caplog.messages[0].startswith("The dashboard cannot be shown (unreachable): Error 111")
 
 
-def test_programs_get_the_reason_too(settings, viewer: Client) -> None:
+def test_outage_as_json(settings, viewer: Client) -> None:
     port = free_port()
     use(settings, f"redis://:secret@127.0.0.1:{port}/0")
 
@@ -221,7 +219,7 @@ def test_programs_get_the_reason_too(settings, viewer: Client) -> None:
     assert b"secret" not in response.content
 
 
-def test_nobody_without_the_permission_learns_of_an_outage(settings) -> None:
+def test_outage_is_hidden_without_permission(settings) -> None:
     use(settings, f"redis://127.0.0.1:{free_port()}/0")
 
     assert client_of("staff").get(URL).status_code == 403
@@ -243,7 +241,7 @@ def test_nobody_without_the_permission_learns_of_an_outage(settings) -> None:
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else value,
 )
-def test_each_error_has_its_words(error: Exception, code: str) -> None:
+def test_each_error_has_a_code_and_advice(error: Exception, code: str) -> None:
     outage = outage_of(error, "here")
 
     assert outage.code == code

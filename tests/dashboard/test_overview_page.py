@@ -1,4 +1,4 @@
-"""What a reader sees: every figure in words, nothing of Redis as markup, in the reader's language and zone."""
+"""The overview as HTML: values, escaping, languages and time zones."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def fill(store: Store) -> None:
         SignIns("default").sign_in(500 + ago, today - timedelta(days=ago))
 
 
-def test_the_queues_are_a_table(redis_server: Store, viewer: Client) -> None:
+def test_queues_table_shows_all_states(redis_server: Store, viewer: Client) -> None:
     fill(redis_server)
 
     text = page_text(viewer)
@@ -79,7 +79,7 @@ def test_the_queues_are_a_table(redis_server: Store, viewer: Client) -> None:
     assert re.search(r"All queues 1,284 1 min \d+ s 2 in \d+ s 0 0 4 4 5 1", text)
 
 
-def test_workers_are_alive_or_lost_in_words(redis_server: Store, viewer: Client) -> None:
+def test_workers_table_shows_alive_and_lost(redis_server: Store, viewer: Client) -> None:
     fill(redis_server)
 
     text = page_text(viewer)
@@ -90,7 +90,7 @@ def test_workers_are_alive_or_lost_in_words(redis_server: Store, viewer: Client)
     assert "Live workers 1 1 lost" in text
 
 
-def test_a_missing_poller_is_said_where_pollers_stand(redis_server: Store, viewer: Client) -> None:
+def test_missing_poller_is_shown_in_its_panel(redis_server: Store, viewer: Client) -> None:
     write_queue(redis_server, "mail")
 
     assert "Poller: missing Start a poller, or a worker without --no-poller: python manage.py runpoller" in page_text(
@@ -98,7 +98,7 @@ def test_a_missing_poller_is_said_where_pollers_stand(redis_server: Store, viewe
     )
 
 
-def test_visitors_and_sign_ins_are_charts_with_their_tables(redis_server: Store, viewer: Client) -> None:
+def test_visitors_and_sign_ins_have_charts_and_tables(redis_server: Store, viewer: Client) -> None:
     fill(redis_server)
 
     html = viewer.get(URL).content.decode()
@@ -118,7 +118,7 @@ def test_visitors_and_sign_ins_are_charts_with_their_tables(redis_server: Store,
     assert "ids rotate daily (VISITOR_IDENTITY “hash”)" in text
 
 
-def test_the_footer_says_what_the_page_cost(redis_server: Store, viewer: Client) -> None:
+def test_footer_shows_commands_and_round_trips(redis_server: Store, viewer: Client) -> None:
     fill(redis_server)
 
     assert re.search(
@@ -126,14 +126,14 @@ def test_the_footer_says_what_the_page_cost(redis_server: Store, viewer: Client)
     )
 
 
-def test_on_a_cluster_round_trips_are_those_to_each_node(store: Store, viewer: Client) -> None:
+def test_footer_counts_round_trips_per_node_on_cluster(store: Store, viewer: Client) -> None:
     words = "1 round trip per node" in page_text(viewer)
 
     assert words == store.is_cluster
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_names_are_text_wherever_they_stand(name: str, redis_server: Store, viewer: Client) -> None:
+def test_hostile_names_are_escaped(name: str, redis_server: Store, viewer: Client) -> None:
     clean = Page(viewer.get(URL).content.decode())
     write_queue(redis_server, name.replace("{", "(").replace("}", ")"), ready=1, unregistered=1)
     write_worker(redis_server, f"{name}:1", host=name, queues=[name], pid=3)
@@ -188,7 +188,7 @@ def test_a_worker_whose_words_are_gone_is_shown_by_its_id(redis_server: Store, v
     assert "web-1:a alive" in page_text(viewer)
 
 
-def test_an_empty_site_says_what_to_do(redis_server: Store, viewer: Client, settings) -> None:
+def test_empty_site_shows_next_steps(redis_server: Store, viewer: Client, settings) -> None:
     settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, **SIGN_INS_OFF}
     redis_server.delete_keys()
 
@@ -205,13 +205,13 @@ def test_an_empty_site_says_what_to_do(redis_server: Store, viewer: Client, sett
     assert "No sign-ins in 30 days. Logins are counted automatically. To count others:" in text
 
 
-def test_the_environment_is_named(redis_server: Store, viewer: Client, settings) -> None:
+def test_environment_is_shown_escaped(redis_server: Store, viewer: Client, settings) -> None:
     settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "DASHBOARD": {"ENVIRONMENT": "<i>Staging</i>"}}
 
     assert '<strong class="drc-environment">&lt;i&gt;Staging&lt;/i&gt;</strong>' in viewer.get(URL).content.decode()
 
 
-def test_the_fragment_is_the_page_without_its_frame(redis_server: Store, viewer: Client) -> None:
+def test_fragment_has_the_regions_of_the_page(redis_server: Store, viewer: Client) -> None:
     fill(redis_server)
     html = viewer.get(URL).content.decode()
 
@@ -282,7 +282,7 @@ def test_simplified_chinese(redis_server: Store, settings) -> None:
     assert re.search(r"97 条命令 · 2 次往返 · [\d.]+ 毫秒 · 读取于", text)
 
 
-def test_the_outage_is_said_in_chinese(settings) -> None:
+def test_outage_page_is_translated(settings) -> None:
     viewer = client_of("staff with the permission")
     settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": "redis://127.0.0.1:1/0"}}}
 

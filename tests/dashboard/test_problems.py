@@ -1,4 +1,4 @@
-"""What is wrong is said in words, with what to do, worst first."""
+"""Problems on the overview, with their remedies."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def sentences(client: Client) -> list[str]:
     return [" ".join(filter(None, (each["text"], each["advice"], each["command"]))) for each in problems(client)]
 
 
-def test_a_site_at_work_has_no_problems(redis_server: Store, viewer: Client) -> None:
+def test_healthy_site_has_no_problems(redis_server: Store, viewer: Client) -> None:
     write_queue(redis_server, "default", ready=3, age_s=2, failed=4)
     write_worker(redis_server, "here:a", seen_s=1)
     write_poller(redis_server)
@@ -38,7 +38,7 @@ def test_a_site_at_work_has_no_problems(redis_server: Store, viewer: Client) -> 
     assert "No problems" in page_text(viewer)
 
 
-def test_ready_tasks_without_a_worker(redis_server: Store, viewer: Client) -> None:
+def test_ready_tasks_without_live_worker_are_a_problem(redis_server: Store, viewer: Client) -> None:
     write_queue(redis_server, "mail", ready=2, age_s=3_700)
     write_worker(redis_server, "here:a", queues=["default"])
     write_worker(redis_server, "gone:b", queues=["mail"], seen_s=50)
@@ -52,7 +52,7 @@ def test_ready_tasks_without_a_worker(redis_server: Store, viewer: Client) -> No
     )
 
 
-def test_one_ready_task_without_a_worker(redis_server: Store, viewer: Client) -> None:
+def test_one_ready_task_without_live_worker_uses_the_singular(redis_server: Store, viewer: Client) -> None:
     write_queue(redis_server, "mail", ready=1, age_s=65)
     write_poller(redis_server)
 
@@ -68,14 +68,14 @@ def test_one_ready_task_without_a_worker(redis_server: Store, viewer: Client) ->
         ("it's", """python manage.py runworker 'it'"'"'s'"""),
     ],
 )
-def test_a_command_to_copy_is_quoted(name: str, command: str, redis_server: Store, viewer: Client) -> None:
+def test_suggested_command_is_shell_quoted(name: str, command: str, redis_server: Store, viewer: Client) -> None:
     write_queue(redis_server, name, ready=1)
     write_poller(redis_server)
 
     assert problems(viewer)[0]["command"] == command
 
 
-def test_a_server_that_evicts(own_server: Store, viewer: Client) -> None:
+def test_eviction_policy_is_a_problem(own_server: Store, viewer: Client) -> None:
     own_server.raw.config_set("maxmemory-policy", "allkeys-lru")
 
     assert sentences(viewer) == [
@@ -86,7 +86,7 @@ def test_a_server_that_evicts(own_server: Store, viewer: Client) -> None:
     ]
 
 
-def test_no_poller(redis_server: Store, viewer: Client) -> None:
+def test_missing_poller_is_a_problem(redis_server: Store, viewer: Client) -> None:
     write_worker(redis_server, "here:a")
 
     assert sentences(viewer) == [
@@ -97,7 +97,7 @@ def test_no_poller(redis_server: Store, viewer: Client) -> None:
     ]
 
 
-def test_a_queue_that_is_late(redis_server: Store, viewer: Client) -> None:
+def test_late_queue_is_a_problem(redis_server: Store, viewer: Client) -> None:
     write_queue(redis_server, "default", ready=1, age_s=302)
     write_queue(redis_server, "high", ready=1, age_s=250)
     write_worker(redis_server, "here:a", queues=["default", "high"])
@@ -110,7 +110,7 @@ def test_a_queue_that_is_late(redis_server: Store, viewer: Client) -> None:
     assert found["advice"] == "It has too few workers, or long tasks occupy them. Add a worker:"
 
 
-def test_a_site_may_say_what_is_late(redis_server: Store, viewer: Client, settings) -> None:
+def test_late_after_setting_is_respected(redis_server: Store, viewer: Client, settings) -> None:
     settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "DASHBOARD": {"LATE_AFTER": 7_200}}
     write_queue(redis_server, "default", ready=1, age_s=7_000)
     write_worker(redis_server, "here:a")
@@ -119,7 +119,7 @@ def test_a_site_may_say_what_is_late(redis_server: Store, viewer: Client, settin
     assert problems(viewer) == []
 
 
-def test_a_worker_that_is_lost(redis_server: Store, viewer: Client) -> None:
+def test_lost_worker_is_a_problem(redis_server: Store, viewer: Client) -> None:
     write_worker(redis_server, "web-3:a", seen_s=125, pid=99)
     write_poller(redis_server)
 
@@ -130,7 +130,7 @@ def test_a_worker_that_is_lost(redis_server: Store, viewer: Client) -> None:
 
 
 @pytest.mark.parametrize(("lease_s", "lost"), [(15, True), (60, False)])
-def test_the_life_of_a_lease_decides_who_is_lost(
+def test_worker_is_lost_after_the_duration_of_a_lease(
     lease_s: int, lost: bool, redis_server: Store, viewer: Client, settings
 ) -> None:
     settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "TASKQUEUE": {"LEASE": lease_s}}
@@ -140,7 +140,7 @@ def test_the_life_of_a_lease_decides_who_is_lost(
     assert bool(problems(viewer)) == lost
 
 
-def test_unregistered_tasks(redis_server: Store, viewer: Client) -> None:
+def test_unregistered_tasks_are_a_problem(redis_server: Store, viewer: Client) -> None:
     write_queue(redis_server, "mail", unregistered=1)
     write_queue(redis_server, "news", unregistered=2)
     write_poller(redis_server)
@@ -169,7 +169,7 @@ def test_a_paused_queue_is_neither_unserved_nor_late(redis_server: Store, viewer
     assert found["command"] == "get_queue('mail').resume()"
 
 
-def test_who_paused_and_until_when_is_said(redis_server: Store, viewer: Client) -> None:
+def test_pause_note_names_author_and_end(redis_server: Store, viewer: Client) -> None:
     write_queue(redis_server, "mail", ready=1)
     write_poller(redis_server)
     get_queue("mail").pause("", author="anna", until=3_600)
@@ -180,7 +180,7 @@ def test_who_paused_and_until_when_is_said(redis_server: Store, viewer: Client) 
     assert re.fullmatch(r"Paused .* ago by anna until [\w ,.]*\d\d:\d\d:\d\d\. Resume it:", found["advice"])
 
 
-def test_a_pause_without_waiting_tasks_is_no_problem(redis_server: Store, viewer: Client) -> None:
+def test_paused_queue_without_ready_tasks_is_no_problem(redis_server: Store, viewer: Client) -> None:
     write_queue(redis_server, "mail", failed=1)
     write_poller(redis_server)
     get_queue("mail").pause("night")
@@ -189,7 +189,7 @@ def test_a_pause_without_waiting_tasks_is_no_problem(redis_server: Store, viewer
     assert "mail paused" in page_text(viewer)
 
 
-def test_many_of_a_kind_are_summed_up(redis_server: Store, viewer: Client) -> None:
+def test_more_than_five_problems_of_a_kind_are_summarized(redis_server: Store, viewer: Client) -> None:
     for number in range(9):
         write_queue(redis_server, f"queue-{number}", ready=1)
     write_poller(redis_server)
@@ -200,14 +200,14 @@ def test_many_of_a_kind_are_summed_up(redis_server: Store, viewer: Client) -> No
     assert found[5]["text"] == "4 more of this kind."
 
 
-def test_what_is_cut_off_is_said(redis_server: Store, viewer: Client) -> None:
+def test_truncated_list_is_reported(redis_server: Store, viewer: Client) -> None:
     redis_server.raw.zadd(f"{base_key()}:queues", {f"queue-{number}": number for number in range(230)})
     write_poller(redis_server)
 
     assert problems(viewer)[-1]["text"] == "Only the first 200 queues are shown."
 
 
-def test_a_part_that_cannot_be_read_does_not_fail_the_page(redis_server: Store, viewer: Client) -> None:
+def test_unreadable_part_does_not_fail_the_page(redis_server: Store, viewer: Client) -> None:
     redis_server.raw.lpush(f"{redis_server.prefix}:analytics:{{default}}:uv:{timezone.localdate():%Y%m%d}", "no sketch")
     write_queue(redis_server, "mail", failed=3)
     write_poller(redis_server)
@@ -224,7 +224,7 @@ def test_a_part_that_cannot_be_read_does_not_fail_the_page(redis_server: Store, 
     assert (found["visitors"], list(found["errors"])) == (None, ["visitors"])
 
 
-def test_queues_that_cannot_be_read_do_not_fail_the_page(redis_server: Store, viewer: Client) -> None:
+def test_unreadable_queues_do_not_fail_the_page(redis_server: Store, viewer: Client) -> None:
     redis_server.raw.lpush(f"{base_key()}:queues", "no zset")
 
     text = page_text(viewer)
@@ -237,9 +237,7 @@ def test_queues_that_cannot_be_read_do_not_fail_the_page(redis_server: Store, vi
     assert found["sign_ins"]["today"] == 1
 
 
-def test_a_name_in_the_settings_that_is_none_fails_its_part_alone(
-    redis_server: Store, viewer: Client, settings
-) -> None:
+def test_invalid_name_in_settings_fails_only_its_part(redis_server: Store, viewer: Client, settings) -> None:
     settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "DASHBOARD": {"VISITORS": "a{b}"}}
 
     text = page_text(viewer)
@@ -248,7 +246,7 @@ def test_a_name_in_the_settings_that_is_none_fails_its_part_alone(
     assert "braces are not accepted" in text
 
 
-def test_worst_stands_first(own_server: Store, viewer: Client) -> None:
+def test_problems_are_sorted_by_severity(own_server: Store, viewer: Client) -> None:
     own_server.raw.config_set("maxmemory-policy", "volatile-lru")
     write_queue(own_server, "default", ready=1, age_s=900, unregistered=1)
     write_queue(own_server, "mail", ready=1)

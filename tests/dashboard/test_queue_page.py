@@ -1,4 +1,4 @@
-"""What a queue has done, on the overview and on a page of its own: figures, drawings with their words, errors."""
+"""The page of a queue: throughput, charts, errors."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def fill(store: Store) -> None:
     write_poller(store)
 
 
-def test_the_overview_tells_of_the_last_hour(redis_server: Store, viewer: Client) -> None:
+def test_overview_shows_throughput_of_the_last_hour(redis_server: Store, viewer: Client) -> None:
     fill(redis_server)
 
     html = viewer.get(URL).content.decode()
@@ -83,7 +83,7 @@ def test_the_overview_tells_of_the_last_hour(redis_server: Store, viewer: Client
     assert f'<a href="{url_of("mail")}"><bdi>mail</bdi></a>' in html
 
 
-def test_a_queues_page_tells_what_it_has_done(redis_server: Store, viewer: Client) -> None:
+def test_queue_page_shows_throughput_and_errors(redis_server: Store, viewer: Client) -> None:
     fill(redis_server)
     write_error(redis_server, "mail")
 
@@ -108,7 +108,7 @@ def test_a_queues_page_tells_what_it_has_done(redis_server: Store, viewer: Clien
     assert html.count('<tr><th scope="row"><time datetime=') == 60 + 24
 
 
-def test_both_pages_tell_how_many_wait_for_a_limit(redis_server: Store, viewer: Client) -> None:
+def test_limited_tasks_are_shown_on_both_pages(redis_server: Store, viewer: Client) -> None:
     write_queue(redis_server, "mail", ready=1)
     lines = {f"c:shop.tasks.send\t100\t{number}\tid{number}": 0 for number in range(3)}
     redis_server.raw.zadd(f"{base_key()}:q:mail:limited", lines)
@@ -117,7 +117,7 @@ def test_both_pages_tell_how_many_wait_for_a_limit(redis_server: Store, viewer: 
     assert re.search(r"Next due Limited Waiting Running .* mail 4 (&lt; 1 s|\d+ s) 0 – 3 0 0 0 0 0", page_text(viewer))
 
 
-def test_both_pages_tell_how_many_wait_for_others_of_their_flows(redis_server: Store, viewer: Client) -> None:
+def test_waiting_tasks_are_shown_on_both_pages(redis_server: Store, viewer: Client) -> None:
     write_queue(redis_server, "mail", waiting=2)
     write_queue(redis_server, "high", waiting=1)
 
@@ -127,7 +127,7 @@ def test_both_pages_tell_how_many_wait_for_others_of_their_flows(redis_server: S
     assert viewer.get(url_of("mail"), {"format": "json"}).json()["queue"]["waiting"] == 2
 
 
-def test_a_queue_that_has_done_nothing_says_so(redis_server: Store, viewer: Client) -> None:
+def test_idle_queue_shows_empty_states(redis_server: Store, viewer: Client) -> None:
     text = page_text_of(viewer, "never")
 
     assert "No tasks ran in the last hour." in text
@@ -141,7 +141,7 @@ def page_text_of(viewer: Client, name: str, **headers: Any) -> str:
     return text_of(response.content.decode())
 
 
-def test_a_paused_queue_says_so(redis_server: Store, viewer: Client) -> None:
+def test_paused_queue_shows_reason_and_author(redis_server: Store, viewer: Client) -> None:
     fill(redis_server)
     now = now_ms(redis_server)
     redis_server.raw.hset(f"{base_key()}:paused", "mail", f'0|{now - 5000}|{{"reason":"a look","author":"ada"}}')
@@ -153,7 +153,7 @@ def test_a_paused_queue_says_so(redis_server: Store, viewer: Client) -> None:
 
 
 @pytest.mark.contract
-def test_a_queues_page_costs_one_round_trip(store: Store, viewer: Client) -> None:
+def test_queue_page_takes_one_round_trip(store: Store, viewer: Client) -> None:
     fill(store)
 
     text = page_text_of(viewer, "mail")
@@ -162,7 +162,7 @@ def test_a_queues_page_costs_one_round_trip(store: Store, viewer: Client) -> Non
     assert f"5 commands · {trips} · " in text
 
 
-def test_the_same_as_json(redis_server: Store, viewer: Client) -> None:
+def test_queue_page_as_json(redis_server: Store, viewer: Client) -> None:
     fill(redis_server)
     write_error(redis_server, "mail")
 
@@ -183,7 +183,7 @@ def test_the_same_as_json(redis_server: Store, viewer: Client) -> None:
     assert {queue["name"]: queue["last_hour"]["finished"] for queue in overview["queues"]} == {"mail": 43, "high": 0}
 
 
-def test_the_fragment_is_the_page_without_its_frame(redis_server: Store, viewer: Client) -> None:
+def test_fragment_has_the_regions_of_the_page(redis_server: Store, viewer: Client) -> None:
     fill(redis_server)
     html = viewer.get(url_of("mail")).content.decode()
 
@@ -196,7 +196,7 @@ def test_the_fragment_is_the_page_without_its_frame(redis_server: Store, viewer:
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_only_who_may_view_the_overview_sees_a_queue(role: str, redis_server: Store) -> None:
+def test_queue_page_requires_the_overview_permission(role: str, redis_server: Store) -> None:
     response = client_of(role).get(url_of("mail"))
 
     expected = {"staff": 403, "staff with the permission": 200, "superuser": 200}
@@ -214,9 +214,7 @@ def test_only_who_may_view_the_overview_sees_a_queue(role: str, redis_server: St
         (quote("x" * 201) + "/", 404),
     ],
 )
-def test_the_other_addresses_of_the_model_lead_nowhere(
-    path: str, status: int, redis_server: Store, viewer: Client
-) -> None:
+def test_other_urls_of_the_model_redirect_or_fail(path: str, status: int, redis_server: Store, viewer: Client) -> None:
     response = viewer.get(QUEUES + path)
 
     assert response.status_code == status
@@ -224,7 +222,7 @@ def test_the_other_addresses_of_the_model_lead_nowhere(
         assert response["Location"] == URL
 
 
-def test_a_queue_is_changed_by_nobody(redis_server: Store) -> None:
+def test_queue_page_rejects_post(redis_server: Store) -> None:
     assert client_of("superuser").post(url_of("mail")).status_code == 405
 
 
@@ -233,7 +231,7 @@ def test_queues_have_no_entry_in_the_index(redis_server: Store) -> None:
 
 
 @pytest.mark.parametrize("name", ["a/b", "add", "_add", "x/change", "später", "100%", "a b", "..", "-x"])
-def test_any_name_has_a_page(name: str, redis_server: Store, viewer: Client) -> None:
+def test_any_valid_queue_name_has_a_page(name: str, redis_server: Store, viewer: Client) -> None:
     write_queue(redis_server, name, ready=7)
     html = viewer.get(URL).content.decode()
     link = re.search(r'<a href="(/admin/django_redis_components/queues/[^"]+)">', html)[1]
@@ -244,7 +242,7 @@ def test_any_name_has_a_page(name: str, redis_server: Store, viewer: Client) -> 
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_names_and_errors_are_text_wherever_they_stand(name: str, redis_server: Store, viewer: Client) -> None:
+def test_hostile_names_and_errors_are_escaped(name: str, redis_server: Store, viewer: Client) -> None:
     queue = name.replace("{", "(").replace("}", ")")
     clean = Page(viewer.get(url_of("clean")).content.decode())
     write_error(redis_server, queue, **{"class": name, "location": name, "text": name})
@@ -260,7 +258,7 @@ def test_names_and_errors_are_text_wherever_they_stand(name: str, redis_server: 
     assert not any(word.startswith("on") for _, attributes in page.tags for word in attributes)
 
 
-def test_links_lead_to_the_site_that_shows_them(redis_server: Store, settings: Any) -> None:
+def test_links_stay_within_the_admin_site(redis_server: Store, settings: Any) -> None:
     settings.ROOT_URLCONF = "tests.dashboard.sites"
     write_queue(redis_server, "mail")
     viewer = client_of("superuser")
@@ -275,7 +273,7 @@ def test_links_lead_to_the_site_that_shows_them(redis_server: Store, settings: A
         assert f'<a href="/{site}/django_redis_components/overview/">Redis operations</a>' in crumbs
 
 
-def test_when_redis_is_away_the_page_says_so(settings: Any) -> None:
+def test_queue_page_returns_503_during_an_outage(settings: Any) -> None:
     viewer = client_of("superuser")
     settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": "redis://127.0.0.1:1/0"}}}
 
@@ -310,12 +308,12 @@ def test_simplified_chinese(redis_server: Store, viewer: Client) -> None:
         (8_388.608, "over 2 h 19 min"),
     ],
 )
-def test_times_in_words(seconds: float | None, words: str) -> None:
+def test_quantiles_are_formatted(seconds: float | None, words: str) -> None:
     with translation.override("en"):
         assert throughput.quantile_text(seconds) == words
 
 
-def test_a_queue_that_would_take_for_ever_says_so(redis_server: Store, viewer: Client) -> None:
+def test_eta_above_30_days_is_capped(redis_server: Store, viewer: Client) -> None:
     write_queue(redis_server, "mail", ready=3)
     redis_server.raw.set(f"{base_key()}:q:mail:min:{now_ms(redis_server) // 60_000 - 1}", counters(succeeded=1), ex=600)
     base = f"{base_key()}:q:mail:ready"

@@ -35,7 +35,7 @@ def fill(store: Store) -> tuple[int, str]:
 
 
 @pytest.mark.contract
-def test_schedules_are_a_table(store: Store, viewer: Client) -> None:
+def test_schedules_table_shows_state_and_next_run(store: Store, viewer: Client) -> None:
     _, task_id = fill(store)
 
     text = page_text(viewer)
@@ -46,7 +46,7 @@ def test_schedules_are_a_table(store: Store, viewer: Client) -> None:
     assert "off off at chosen moments – – – default" in text
 
 
-def test_a_schedule_that_is_late_is_a_problem(redis_server: Store, viewer: Client) -> None:
+def test_overdue_schedule_is_a_problem(redis_server: Store, viewer: Client) -> None:
     fill(redis_server)
 
     [problem] = [
@@ -58,7 +58,7 @@ def test_a_schedule_that_is_late_is_a_problem(redis_server: Store, viewer: Clien
     assert problem["command"] == "python manage.py runpoller"
 
 
-def test_a_schedule_that_has_left_the_code_is_no_problem(redis_server: Store, viewer: Client) -> None:
+def test_undeclared_schedule_is_no_problem(redis_server: Store, viewer: Client) -> None:
     now_ms, _ = fill(redis_server)
     redis_server.raw.zadd(base_key(redis_server, "schedules"), {"late": now_ms - 10 * 60_000})
 
@@ -66,7 +66,7 @@ def test_a_schedule_that_has_left_the_code_is_no_problem(redis_server: Store, vi
     assert "no poller has enqueued" not in page_text(viewer)
 
 
-def test_the_figures_tell_of_them(store: Store, viewer: Client) -> None:
+def test_schedules_as_json(store: Store, viewer: Client) -> None:
     _, task_id = fill(store)
 
     late, off, sent = viewer.get(URL, {"format": "json"}).json()["schedules"]
@@ -76,7 +76,7 @@ def test_the_figures_tell_of_them(store: Store, viewer: Client) -> None:
     assert (off["next_at"], off["enabled"]) == (None, False)
 
 
-def test_without_schedules_the_page_says_how_to_make_one(redis_server: Store, viewer: Client) -> None:
+def test_page_without_schedules_shows_an_example(redis_server: Store, viewer: Client) -> None:
     shown = "Periodic tasks No schedules yet. Add a line above a task: @every(60)"
     assert shown in page_text(viewer)
 
@@ -91,7 +91,7 @@ def test_names_are_text(redis_server: Store, viewer: Client) -> None:
     assert "<b>bold" not in html
 
 
-def test_schedules_that_cannot_be_read_do_not_fail_the_page(redis_server: Store, viewer: Client) -> None:
+def test_unreadable_schedules_do_not_fail_the_page(redis_server: Store, viewer: Client) -> None:
     connections.client().execute(Command("SET", base_key(redis_server, "schedules"), "mine"))
 
     text = page_text(viewer)
@@ -100,7 +100,7 @@ def test_schedules_that_cannot_be_read_do_not_fail_the_page(redis_server: Store,
     assert "Periodic tasks Unavailable: see the message above." in text
 
 
-def test_in_chinese(redis_server: Store, viewer: Client) -> None:
+def test_schedules_are_translated(redis_server: Store, viewer: Client) -> None:
     fill(redis_server)
 
     html = viewer.get(URL, headers={"Accept-Language": "zh-hans"}).content.decode()

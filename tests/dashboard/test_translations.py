@@ -1,4 +1,4 @@
-"""The Chinese words of the whole package: all there, none stale, compiled."""
+"""The Chinese catalogue of the package is complete, current and compiled."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def entries(path: Path) -> dict[tuple[str, str], list[str]]:
     return found
 
 
-def test_every_text_is_translated() -> None:
+def test_all_messages_are_translated() -> None:
     assert "fuzzy" not in CATALOGUE.read_text()
     assert {key for key, translations in entries(CATALOGUE).items() if not all(translations)} == set()
     assert len(entries(CATALOGUE)) > 100
@@ -49,7 +49,7 @@ def test_translations_keep_the_placeholders() -> None:
     ] == []
 
 
-def test_what_is_compiled_is_what_is_written() -> None:
+def test_compiled_catalogue_is_current() -> None:
     with CATALOGUE.with_suffix(".mo").open("rb") as compiled:
         catalogue = gettext.GNUTranslations(compiled)
 
@@ -63,7 +63,7 @@ def test_what_is_compiled_is_what_is_written() -> None:
     assert {key: compiled_text(*key) for key in written} == written, "run: make messages"
 
 
-def test_the_catalogue_has_every_text_of_the_sources_and_no_other(tmp_path: Path) -> None:
+def test_catalogue_matches_the_sources(tmp_path: Path) -> None:
     if shutil.which("xgettext") is None:
         skip_missing("gettext is not installed, so the texts of the sources are not compared: apt-get install gettext")
     copy = shutil.copytree(PACKAGE, tmp_path / "package", ignore=shutil.ignore_patterns("__pycache__"))

@@ -91,8 +91,8 @@ def test_a_queue_or_a_connection_that_does_not_exist_is_named(
         (
             "drc.E044",
             (
-                "Schedule 'far' is sent over the connection 'moon', which does not exist. There are default in"
-                ' REDIS_COMPONENTS["CONNECTIONS"].'
+                "Schedule 'far' uses the connection 'moon', which does not exist. "
+                'Known aliases in REDIS_COMPONENTS["CONNECTIONS"]: default.'
             ),
         ),
     ]

@@ -99,13 +99,13 @@ def test_the_command_lists_them(redis_server: Store) -> None:
     by_label = {
         name: [row for row in rows if row.startswith(f"{name} ")] for name in (note.name, "late", "off", "gone")
     }
-    assert ["no poller knows it yet" in row for row in by_label[note.name]] == [False, True]
+    assert ["not registered by a poller yet" in row for row in by_label[note.name]] == [False, True]
     assert "  in 1 h 0 min  2" in by_label[note.name][0]
     assert sent.task_id(now_ms - 20) in by_label[note.name][0]
     assert "  now  " in by_label["late"][0]
-    assert by_label["late"][0].endswith("  late: no poller sends it")
+    assert by_label["late"][0].endswith("  overdue: no poller enqueues it")
     assert by_label["off"][0].endswith("  off")
-    assert by_label["gone"][0].endswith("  not in the code of the active poller")
+    assert by_label["gone"][0].endswith("  not declared in the active poller's code")
     redis_server.raw.delete(base_key(redis_server, "poller"))
     states = {each["name"]: each["state"] for each in data("schedules")["schedules"]}
     assert (states["late"], states["off"], states[sent.name]) == ("late", "off", "on")
@@ -115,7 +115,7 @@ def test_the_command_lists_them(redis_server: Store) -> None:
 
 
 def test_the_command_says_when_there_are_none(redis_server: Store) -> None:
-    assert lines("schedules") == ["No schedules: @every and @cron make one of a task."]
+    assert lines("schedules") == ["No schedules yet. Add `@every(60)` or `@cron(…)` above a task."]
     assert data("schedules")["schedules"] == []
 
 

@@ -61,7 +61,7 @@ def test_status_lists_all_queues_in_line(store: Store) -> None:
 
     words = (
         "QUEUE READY SCHEDULED LIMITED WAITING RUNNING FAILED UNREGISTERED OLDEST"
-        " NEXT DUE DONE/MIN P95 WAIT P95 RUN PAUSED"
+        " NEXT DUE DONE/MIN WAIT P95 RUN P95 PAUSED"
     )
     assert " ".join(header.split()) == words
     counts = "  1,232          1        0        0        2       0             0      "
@@ -86,12 +86,12 @@ def test_status_tells_of_the_last_hour(redis_server: Store) -> None:
     header, mail, new, slow, *_ = lines("status")
     assert re.search(r"  20 +<1 ms +6 ms$", mail)
     assert re.search(r"  20 +<1 ms +17 min 13 s$", slow)
-    assert header.index("P95 RUN") + len("P95 RUN") == len(slow) == len(mail)
+    assert header.index("RUN P95") + len("RUN P95") == len(slow) == len(mail)
     assert re.fullmatch(r"new +1 +0 +0 +0 +0 +0 +0 +\d\.\d s", new)
     done = {each["name"]: each["last_hour"] for each in data("status", "mail", "new")["queues"]}
     assert (done["mail"]["finished"], done["mail"]["failed"], round(done["mail"]["per_minute"])) == (1_200, 0, 20)
-    assert 0.005 < done["mail"]["ran_p95_s"] < 0.006
-    assert done["new"] == {"finished": 0, "failed": 0, "per_minute": 0, "waited_p95_s": None, "ran_p95_s": None}
+    assert 0.005 < done["mail"]["run_p95_s"] < 0.006
+    assert done["new"] == {"finished": 0, "failed": 0, "per_minute": 0, "wait_p95_s": None, "run_p95_s": None}
 
 
 def test_status_tells_how_many_wait_for_a_limit(store: Store) -> None:
@@ -115,7 +115,7 @@ def test_tasks_that_wait_for_others_are_counted_and_listed(store: Store) -> None
     assert header.split() == ["ID", "TASK", "ATTEMPTS", "ENQUEUED", "FLOW"]
     assert [row.split()[0] for row in rows] == [result.id for result in flow.results[1:]]
     assert all(row.endswith(flow.id) for row in rows)
-    assert said == "2 waiting tasks in queue 'default'; shown from 0 on."
+    assert said == "2 waiting tasks in queue 'default'; listed from offset 0."
     assert [job["flow_id"] for job in data("tasks", "default", "waiting")["tasks"]] == [flow.id] * 2
 
 
@@ -123,8 +123,8 @@ def test_a_purge_tells_what_it_leaves_alone(redis_server: Store) -> None:
     chain(note.using(queue_name="other").s("a"), note.si("b")).enqueue()
 
     assert lines("purge", "default", "--yes") == [
-        "Left alone: 1 task of flows, which wait for others.",
-        "Nothing waits in queue 'default'.",
+        "Kept: 1 task that depend on other tasks of their flow.",
+        "Queue 'default' has no pending tasks.",
     ]
     note.enqueue("purged")
     assert data("purge", "default", "--yes")["waiting"] == 1
@@ -151,7 +151,9 @@ def test_status_tells_of_live_workers_and_the_poller(store: Store) -> None:
 
 
 def test_status_of_nothing_says_how_queues_come_to_be(store: Store) -> None:
-    assert lines("status") == ["No queues yet: a queue appears with its first task. Workers: none. Poller: none."]
+    assert lines("status") == [
+        "No queues yet. A queue appears when its first task is enqueued. Workers: none. Poller: none."
+    ]
 
 
 def test_status_as_json_has_all_that_the_table_has(store: Store) -> None:
@@ -174,7 +176,7 @@ def test_status_says_when_it_does_not_list_all(redis_server: Store) -> None:
 
     printed = lines("status")
 
-    assert printed[0] == "200 queues are listed at most; name others to see them."
+    assert printed[0] == "Only the first 200 queues are listed. Pass the names of others to see them."
     assert len(printed) == 1 + 1 + 200 + 2
     assert lines("status", "q200")[1].startswith("q200 ")
 
@@ -210,10 +212,10 @@ def test_pause_for_some_seconds(store: Store) -> None:
 
 def test_a_queue_that_nobody_has_sent_a_task_to_may_be_a_typing_error(redis_server: Store) -> None:
     note.enqueue("a")
-    told = "Queue 'mial' has had no task for a day, if ever."
+    told = "Queue 'mial' has had no task for at least a day."
 
     assert lines("status", "default", "mial")[0] == told
-    assert lines("tasks", "mial", "failed") == [told, "Queue 'mial' has 0 failed tasks; none from 0 on."]
+    assert lines("tasks", "mial", "failed") == [told, "Queue 'mial' has 0 failed tasks; none from offset 0."]
     assert lines("pause", "mial")[0] == told
     assert get_queue("mial").depths().paused is not None
     assert told not in queues("status", "default")
@@ -267,22 +269,22 @@ def test_purge_and_restore_as_json(redis_server: Store) -> None:
 
 
 def test_an_empty_queue_is_purged_without_a_question(redis_server: Store) -> None:
-    assert lines("purge", "default") == ["Nothing waits in queue 'default'."]
+    assert lines("purge", "default") == ["Queue 'default' has no pending tasks."]
     assert data("purge", "default") == {"queue": "default", "purged": 0, "purge_id": None, "waiting": 0}
 
 
 def test_a_purge_that_nobody_can_be_asked_about_is_refused(redis_server: Store) -> None:
     note.enqueue("a")
 
-    assert refused("purge", "default") == "Nothing was purged. Nobody is there to be asked: say --yes."
+    assert refused("purge", "default") == "Nothing was purged. No terminal to ask for confirmation; pass --yes."
     assert get_queue("default").depths().ready == 1
 
 
 def test_retry_all_and_some(store: Store) -> None:
     ids = [result.id for result in fail_many(4)]
 
-    assert lines("retry", "default", ids[0]) == ["1 failed task of queue 'default' will run again."]
-    assert lines("retry", "default") == ["3 failed tasks of queue 'default' will run again."]
+    assert lines("retry", "default", ids[0]) == ["1 failed task of queue 'default' will be retried."]
+    assert lines("retry", "default") == ["3 failed tasks of queue 'default' will be retried."]
     assert data("retry", "default") == {"queue": "default", "retried": 0}
     assert get_queue("default").depths().ready == 4
 
@@ -310,7 +312,7 @@ def test_delete_unregistered_ones(store: Store) -> None:
 def test_deleting_all_is_refused_when_nobody_can_be_asked(redis_server: Store) -> None:
     fail_many(2)
 
-    assert refused("delete", "default") == "Nothing was deleted. Nobody is there to be asked: say --yes."
+    assert refused("delete", "default") == "Nothing was deleted. No terminal to ask for confirmation; pass --yes."
     assert get_queue("default").depths().failed == 2
 
 
@@ -324,7 +326,7 @@ def test_ids_that_are_not_there_are_a_problem_after_the_others_are_done(
 
     told = refused(verb, "default", made[0].id, "unheard-of", "unheard-of", *more)
 
-    assert told == f"Not among the {state} tasks of queue 'default': 1 of the 2 named."
+    assert told == f"1 of 2 ids are not {state} tasks of queue 'default'."
     assert getattr(get_queue("default").depths(), state) == 1
 
 
@@ -343,7 +345,7 @@ def test_failed_tasks_are_listed_with_their_errors(store: Store) -> None:
     ]
     assert rows[0].endswith("  LookupError: first\\nline")
     assert rows[1].endswith("  LookupError: \\x1b[2Jthird")
-    assert (empty, told) == ("", "2 failed tasks in queue 'default'; shown from 0 on.")
+    assert (empty, told) == ("", "2 failed tasks in queue 'default'; listed from offset 0.")
 
 
 @pytest.mark.parametrize(
@@ -384,11 +386,12 @@ def test_tasks_are_paged_with_the_command_for_the_next_page(store: Store) -> Non
 
     assert [row.split()[0] for row in page[1:3]] == [sent[1].id, sent[2].id]
     assert page[-1] == (
-        "5 ready tasks in queue 'default'; shown from 1 on."
+        "5 ready tasks in queue 'default'; listed from offset 1."
         " More: python manage.py queues tasks --limit 2 --offset 3 default ready"
     )
     assert "More" not in lines("tasks", "default", "ready", "--limit", "2", "--offset", "3")[-1]
-    assert lines("tasks", "default", "ready", "--offset", "9") == ["Queue 'default' has 5 ready tasks; none from 9 on."]
+    beyond = lines("tasks", "default", "ready", "--offset", "9")
+    assert beyond == ["Queue 'default' has 5 ready tasks; none from offset 9."]
 
 
 def test_arguments_are_shown_on_demand_only(redis_server: Store) -> None:
@@ -443,8 +446,8 @@ def test_cancel(store: Store) -> None:
 
     assert lines("cancel", waits.id) == [f"Task {waits.id} is cancelled."]
     assert data("cancel", waits.id) == {"id": waits.id, "cancelled": True, "asked": False}
-    assert lines("cancel", runs.id) == [f"Task {runs.id} runs, and was asked to end."]
+    assert lines("cancel", runs.id) == [f"Task {runs.id} is running; cancellation requested."]
     assert data("cancel", runs.id, "--force-after", "2") == {"id": runs.id, "cancelled": False, "asked": True}
     work_off()
-    assert refused("cancel", done.id) == f"Task {done.id} has finished already."
+    assert refused("cancel", done.id) == f"Task {done.id} has already finished."
     assert refused("cancel", "unheard-of").startswith("There is no task 'unheard-of': it was never accepted, or")

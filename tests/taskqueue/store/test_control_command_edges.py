@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from django_redis_components.management.queue_commands import Desk
+from django_redis_components.management.queue_commands import QueueCommands
 from django_redis_components.taskqueue import get_queue
 from django_redis_components.taskqueue.store.tasks import new_id
 from django_redis_components.taskqueue.task import Task
@@ -52,15 +52,15 @@ def test_redis_away_is_told() -> None:
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        ([], "the following arguments are required: VERB"),
+        ([], "the following arguments are required: COMMAND"),
         (["dance"], "invalid choice: 'dance'"),
         (["tasks", "default", "done"], "invalid choice: 'done'"),
-        (["tasks", "default", "ready", "--limit", "0"], "argument --limit: 0: expected a whole number from 1 to 1000."),
-        (["tasks", "default", "ready", "--limit", "ten"], "argument --limit: 'ten': expected a whole number from 1 to"),
-        (["tasks", "default", "ready", "--offset", "-1"], "argument --offset: -1: expected a whole number from 0 to"),
+        (["tasks", "default", "ready", "--limit", "0"], "argument --limit: 0: expected an integer from 1 to 1000."),
+        (["tasks", "default", "ready", "--limit", "ten"], "argument --limit: 'ten': expected an integer from 1 to"),
+        (["tasks", "default", "ready", "--offset", "-1"], "argument --offset: -1: expected an integer from 0 to"),
         (
             ["pause", "default", "--until", "0"],
-            "argument --until: '0': expected a number of seconds above 0, ten",
+            "argument --until: '0': expected a number of seconds above 0, at most ten",
         ),
         (["pause", "default", "--until", "nan"], "argument --until: 'nan': expected a number of seconds above 0"),
         (["purge"], "the following arguments are required: NAME"),
@@ -98,7 +98,7 @@ def test_exit_codes_are_0_1_and_2(redis_server: Store) -> None:
 
     failed = manage("purge", "default", "--json")
     assert (failed.returncode, failed.stdout) == (1, "")
-    assert failed.stderr == "CommandError: Nothing was purged. Nobody is there to be asked: say --yes.\n"
+    assert failed.stderr == "CommandError: Nothing was purged. No terminal to ask for confirmation; pass --yes.\n"
 
     wrong = manage("purge")
     assert (wrong.returncode, wrong.stdout) == (2, "")
@@ -109,12 +109,14 @@ def test_help_tells_units_defaults_and_exit_codes(redis_server: Store) -> None:
     whole, pause, jobs = (manage(*words).stdout for words in (["--help"], ["pause", "--help"], ["tasks", "--help"]))
 
     told = " ".join(whole.split())
-    assert "Exit codes: 0 done; 1 not done, or not wholly, with the reason on standard error; 2 wrong usage." in told
+    assert (
+        "Exit codes: 0 done; 1 not or only partly done, with the reason on standard error; 2 invalid arguments." in told
+    )
     for verb in ("status", "pause", "resume", "purge", "restore", "retry", "delete", "tasks", "schedules", "cancel"):
         assert verb in whole
-    assert "seconds after which it resumes by itself (default: never)" in " ".join(pause.split())
+    assert "resume after this many seconds (default: never)" in " ".join(pause.split())
     assert "connection alias (default: default)" in " ".join(pause.split())
-    assert "most tasks, 1 to 1,000 (default: 50)" in " ".join(jobs.split())
+    assert "number of tasks, 1 to 1,000 (default: 50)" in " ".join(jobs.split())
 
 
 def answer(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
@@ -196,7 +198,7 @@ def test_a_table_is_cut_for_a_terminal_and_whole_in_a_pipe(
 def test_commands_that_it_names_can_be_typed(redis_server: Store) -> None:
     note.using(queue_name="-odd; $name").enqueue("a")
 
-    told = Desk().purge("-odd; $name").text
+    told = QueueCommands().purge("-odd; $name").text
 
     typed = told.split("within 24 h: ")[1]
     assert typed.startswith("python manage.py queues restore -- '-odd; $name' ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from django_redis_components.management.tables import cut, harmless, table, width
+from django_redis_components.management.tables import escape_controls, table, truncate, width
 
 
 @pytest.mark.parametrize(
@@ -37,8 +37,8 @@ def test_the_width_is_that_of_a_terminal(text: str, columns: int) -> None:
     ],
 )
 def test_a_text_is_cut_to_whole_characters(text: str, columns: int, expected: str) -> None:
-    assert cut(text, columns) == expected
-    assert width(cut(text, columns)) <= columns
+    assert truncate(text, columns) == expected
+    assert width(truncate(text, columns)) <= columns
 
 
 def test_columns_stay_in_line_whatever_the_script() -> None:
@@ -85,5 +85,5 @@ def test_headers_stand_without_rows() -> None:
     ],
 )
 def test_what_a_terminal_would_obey_is_written_out(text: str, shown: str) -> None:
-    assert harmless(text) == shown
+    assert escape_controls(text) == shown
     assert table(["H"], [(text,)]).splitlines() == ["H", shown]
