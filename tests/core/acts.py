@@ -1,4 +1,4 @@
-"""What the children of core's tests do."""
+"""Functions that run in child processes of the tests of core."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def in_child(work: Callable[[], Any]) -> Any:
     if not pid:
         try:
             result = work()
-        except BaseException as exc:  # noqa: BLE001 - told to the parent
+        except BaseException as exc:  # noqa: BLE001 - reported to the parent
             result = repr(exc)
         os.write(writing, json.dumps(result).encode())
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading, "rb") as answer:
-        told = answer.read()
+        reported = answer.read()
     os.waitpid(pid, 0)
-    return json.loads(told)
+    return json.loads(reported)
 
 
 def fork_with_open_links(name: str) -> list[Any]:
@@ -45,12 +45,12 @@ def fork_with_open_links(name: str) -> list[Any]:
     return [before, *answers, run(connections.client(), one(WHO)), count(name)]
 
 
-def fork_with_a_link_in_use(name: str) -> list[Any]:
-    """Fork while this thread has taken a link; who is asked over it in the parent before, in the child, and after."""
-    link = connections.client().pool_for(name).open()
-    before = link.request(("CLIENT", "ID"))
-    child = in_child(lambda: link.request(("CLIENT", "ID")))
-    return [before, child, link.request(("CLIENT", "ID"))]
+def fork_with_a_connection_in_use(name: str) -> list[Any]:
+    """Fork while this thread has a connection. Return its id before, in the child, and in the parent after."""
+    connection = connections.client().pool_for(name).open()
+    before = connection.request(("CLIENT", "ID"))
+    child = in_child(lambda: connection.request(("CLIENT", "ID")))
+    return [before, child, connection.request(("CLIENT", "ID"))]
 
 
 def count(name: str) -> int:
@@ -59,7 +59,7 @@ def count(name: str) -> int:
 
 
 def fork_in_a_loop(name: str) -> list[Any]:
-    """Fork while links of an event loop are open; the child runs a loop of its own, the parent goes on."""
+    """Fork while connections of an event loop are open; the child runs another loop, the parent continues."""
 
     async def ask() -> int:
         number: int = await arun(connections.aclient(), one(WHO))
@@ -71,8 +71,8 @@ def fork_in_a_loop(name: str) -> list[Any]:
         await asyncio.sleep(0.01)
         child = in_child(child_loop)
         await arun(connections.aclient(), one(Command("RPUSH", name, "ding")))
-        rung = await waiting
-        return [before, child, await ask(), rung.decode() if rung else None]
+        element = await waiting
+        return [before, child, await ask(), element.decode() if element else None]
 
     def child_loop() -> int:
         # Where a thread forks inside a running loop, the child believes that it runs in that loop.

@@ -1,4 +1,4 @@
-"""What the tests of core share: both drivers behind one name."""
+"""Fixtures of the tests of core, among them one for both drivers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def drive(request: pytest.FixtureRequest) -> Driver:
 
 @pytest.fixture
 def start_server(stores: Stores) -> Iterator[Callable[..., LocalServer]]:
-    """Starts servers of this test alone, with options of its own."""
+    """Starts servers for one test, with given options."""
     started: list[LocalServer] = []
 
     def start(*args: str, **options: Any) -> LocalServer:

@@ -1,4 +1,4 @@
-"""Moving a slot of the cluster from one master to another, step by step, as a resharding does."""
+"""Moving a slot of the cluster from one master to another in steps, as resharding does."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.support import Store, eventually
 
 @dataclass
 class Move:
-    """A slot on its way. ``begin`` makes the source answer ASK, ``finish`` makes it answer MOVED.
+    """A slot that is being moved. ``begin`` makes the source answer ASK, ``finish`` makes it answer MOVED.
 
-    Only the two that trade the slot are told; the others hear of it from the cluster itself. One that is told
-    before it has heard of the new owner's epoch would believe a late message of the old owner, and then say so
-    to all: such nodes never agree again.
+    Only source and target get the command; the other nodes learn of the move over the cluster bus. A node that gets the
+    command before the new owner's epoch would accept a late message of the old owner and pass it on: such nodes never
+    agree again.
     """
 
     slot: int
@@ -67,10 +67,9 @@ def node_id(node: redis.Redis) -> str:
 
 
 def agree(nodes: list[redis.Redis]) -> bool:
-    """Whether all know the same owners of slots under the same epochs, no two of them alike.
+    """Return whether all nodes have the same owners of slots with the same, distinct epochs.
 
-    A node gives itself the epoch after the highest that it has heard of. Before all agree, that may be one that
-    another has already.
+    A node takes the epoch after the highest that it has received. Before all agree, another node may have the same.
     """
     views = [_view(node) for node in nodes]
     epochs = [epoch for epoch, _ in views[0][1].values()]

@@ -1,4 +1,4 @@
-"""A django-redis cache as a connection: its server, credentials, TLS and Sentinels are taken over."""
+"""Endpoints of django-redis caches: server, credentials, TLS and Sentinels."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def cached(settings: Any, location: Any, backend: str = BACKEND, **options: Any)
     return connections.endpoint("default")
 
 
-def test_the_server_of_the_cache_is_used_for_real(redis_server: Store, settings: Any) -> None:
+def test_client_uses_the_server_of_the_cache(redis_server: Store, settings: Any) -> None:
     cached(settings, redis_server.url)
 
     assert connections.client().execute(Command("SET", f"{redis_server.prefix}:k", "v", "PX", 60_000)) == b"OK"
     assert redis_server.raw.get(f"{redis_server.prefix}:k") == b"v"
 
 
-def test_host_port_database_and_login_are_those_of_the_cache(settings: Any) -> None:
+def test_host_port_database_and_login_come_from_the_cache(settings: Any) -> None:
     endpoint = cached(settings, "redis://h:7000/3", USERNAME="me", PASSWORD="pw", SOCKET_TIMEOUT=99)
 
     assert (endpoint.kind, endpoint.transport, endpoint.seeds) == ("standalone", "tcp", (Node("h", 7000),))
@@ -59,13 +59,13 @@ def test_host_port_database_and_login_are_those_of_the_cache(settings: Any) -> N
     assert endpoint.sync_connection(endpoint.seeds[0]).socket_timeout == 5.0
 
 
-def test_a_login_in_the_location_is_taken_over(settings: Any) -> None:
+def test_login_comes_from_the_location(settings: Any) -> None:
     options = cached(settings, "redis://me:p%40ss@h").options
 
     assert (options["username"], options["password"]) == ("me", "p@ss")
 
 
-def test_tls_options_are_taken_over(settings: Any) -> None:
+def test_tls_options_come_from_the_cache(settings: Any) -> None:
     pool = {"ssl_cert_reqs": "none", "ssl_check_hostname": False}
     endpoint = cached(settings, "rediss://h:7001", CONNECTION_POOL_KWARGS=pool)
 
@@ -74,18 +74,18 @@ def test_tls_options_are_taken_over(settings: Any) -> None:
     assert endpoint.sync_connection(endpoint.seeds[0]).check_hostname is False
 
 
-def test_a_unix_socket_is_taken_over(settings: Any) -> None:
+def test_unix_socket_comes_from_the_cache(settings: Any) -> None:
     endpoint = cached(settings, "unix:///run/redis.sock?db=2", PASSWORD="pw")
 
     assert (endpoint.transport, endpoint.seeds, endpoint.database) == ("unix", (Node("/run/redis.sock", 0),), 2)
     assert endpoint.sync_connection(endpoint.seeds[0]).path == "/run/redis.sock"
 
 
-def test_of_several_locations_the_first_is_the_primary(settings: Any) -> None:
+def test_first_of_several_locations_is_the_primary(settings: Any) -> None:
     assert cached(settings, ["redis://primary:1", "redis://replica:2"]).seeds == (Node("primary", 1),)
 
 
-def test_an_option_of_the_sites_own_connection_class_is_left_out(settings: Any) -> None:
+def test_option_of_a_custom_connection_class_is_ignored(settings: Any) -> None:
     pool = {"connection_class": OwnConnection, "colour": "blue"}
     endpoint = cached(settings, "redis://h", CONNECTION_POOL_KWARGS=pool)
 
@@ -93,7 +93,7 @@ def test_an_option_of_the_sites_own_connection_class_is_left_out(settings: Any) 
     assert type(endpoint.sync_connection(endpoint.seeds[0])) is Connection
 
 
-def test_a_sentinel_cache_is_a_sentinel_connection(settings: Any) -> None:
+def test_sentinel_cache_becomes_a_sentinel_endpoint(settings: Any) -> None:
     endpoint = cached(
         settings,
         "redis://main/2",
@@ -110,7 +110,7 @@ def test_a_sentinel_cache_is_a_sentinel_connection(settings: Any) -> None:
     assert endpoint.sentinel_options == {"password": "theirs"}
 
 
-def test_a_sentinel_cache_finds_the_master_for_real(sentinel_server: Store, settings: Any) -> None:
+def test_client_of_a_sentinel_cache_finds_the_master(sentinel_server: Store, settings: Any) -> None:
     sentinel = sentinel_server.servers[2]
     cached(
         settings,
@@ -124,7 +124,7 @@ def test_a_sentinel_cache_finds_the_master_for_real(sentinel_server: Store, sett
     assert sentinel_server.raw.get(key) == b"v"
 
 
-def test_a_cache_of_shards_has_no_single_server(settings: Any) -> None:
+def test_sharded_cache_is_an_error(settings: Any) -> None:
     with pytest.raises(ConfigurationError) as caught:
         cached(settings, ["redis://a", "redis://b"], CLIENT_CLASS="django_redis.client.ShardClient")
 
@@ -141,7 +141,7 @@ def test_a_cache_of_shards_has_no_single_server(settings: Any) -> None:
         ("rediss://h?ssl_cert_reqs=maybe", {}, "Invalid SSL Certificate Requirements Flag: maybe"),
     ],
 )
-def test_a_cache_that_cannot_be_built_says_why(
+def test_error_of_an_invalid_cache_gives_the_reason(
     settings: Any, location: str, options: dict[str, Any], text: str
 ) -> None:
     with pytest.raises(ConfigurationError) as caught:
@@ -150,7 +150,7 @@ def test_a_cache_that_cannot_be_built_says_why(
     assert str(caught.value) == f"{WHERE}: {text}"
 
 
-def test_another_kind_of_cache_is_refused(settings: Any) -> None:
+def test_other_cache_backend_is_an_error(settings: Any) -> None:
     backend = "django.core.cache.backends.redis.RedisCache"
 
     with pytest.raises(ConfigurationError) as caught:

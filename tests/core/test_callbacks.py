@@ -1,4 +1,4 @@
-"""A coroutine function as a callback of the site is refused wherever its result would not be awaited."""
+"""Coroutine functions are rejected as callbacks that would not be awaited."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def decorated(decorator: Callable[..., Any]) -> Any:
     def charge(customer_id: int = 1) -> None:
         """Nothing."""
 
-    charge.__qualname__ = "charge"  # a task stands at the top level of a module
+    charge.__qualname__ = "charge"  # a task must be at the top level of a module
     return decorator(charge)
 
 
@@ -58,21 +58,19 @@ USES: dict[str, Callable[[Any], object]] = {
 
 @pytest.mark.parametrize("callback", [coroutine_function, Callback(), partial(coroutine_function)], ids=["f", "o", "p"])
 @pytest.mark.parametrize("use", USES)
-def test_a_coroutine_function_is_refused_as_a_callback(use: str, callback: Any) -> None:
+def test_coroutine_function_is_rejected_as_a_callback(use: str, callback: Any) -> None:
     with pytest.raises((TypeError, InvalidTask), match=" is a coroutine function, which would not be awaited: "):
         USES[use](callback)
 
 
-def test_a_name_that_must_be_awaited_is_refused_at_the_call() -> None:
+def test_awaitable_name_is_rejected_at_the_call() -> None:
     charge = decorated(lock(lambda customer_id=1: coroutine_function()))
 
     with pytest.raises(TypeError, match=r"must be awaited: the name is needed before the call\.$"):
         charge()
 
 
-def test_an_on_lost_that_returns_a_coroutine_is_told_in_the_log(
-    redis_server: Store, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_on_lost_that_returns_a_coroutine_is_logged(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
     stock = Lock("stock", timeout=0.2, on_lost=lambda lock: coroutine_function())
     stock.acquire()
 

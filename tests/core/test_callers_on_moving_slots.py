@@ -1,4 +1,4 @@
-"""Who does not wait for a moving slot as long as others: leases, workers, pollers, and what stands beside a page."""
+"""Callers with shorter waits for a moving slot: leases, workers, pollers, rate limits and counting."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_leases_in_other_slots_are_renewed_while_one_slot_moves(cluster: Store) 
     other.release()
 
 
-def test_a_worker_says_what_it_waits_for_and_that_it_goes_on(cluster: Store, caplog: pytest.LogCaptureFixture) -> None:
+def test_worker_logs_the_start_and_the_end_of_its_wait(cluster: Store, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, QUEUE_LOG)
     tasks.noted.clear()
 
@@ -68,7 +68,7 @@ def test_a_worker_says_what_it_waits_for_and_that_it_goes_on(cluster: Store, cap
     assert "Redis is unavailable" not in caplog.text
 
 
-def test_a_worker_stops_while_the_slot_of_its_queue_moves(cluster: Store) -> None:
+def test_worker_stops_while_the_slot_of_its_queue_moves(cluster: Store) -> None:
     with moving(cluster, base_key()) as move:
         with running_worker(threads=2):
             move.begin()
@@ -76,7 +76,7 @@ def test_a_worker_stops_while_the_slot_of_its_queue_moves(cluster: Store) -> Non
         assert time.monotonic() - began < 30
 
 
-def test_a_poller_gives_its_place_up_while_the_slot_moves(cluster: Store, caplog: pytest.LogCaptureFixture) -> None:
+def test_poller_gives_up_leadership_while_the_slot_moves(cluster: Store, caplog: pytest.LogCaptureFixture) -> None:
     poller = Poller(connections.client())
 
     with moving(cluster, base_key()) as move:
@@ -97,7 +97,7 @@ def test_a_poller_gives_its_place_up_while_the_slot_moves(cluster: Store, caplog
 
 
 @pytest.mark.parametrize(("on_error", "allowed"), [("open", True), ("closed", False)])
-def test_a_rate_limit_waits_a_moment_and_then_decides_without_redis(
+def test_rate_limit_decides_without_redis_after_a_short_wait(
     cluster: Store, monkeypatch: pytest.MonkeyPatch, on_error: Any, allowed: bool
 ) -> None:
     monkeypatch.setattr(limiter, "SLOT_MIGRATION_WAIT_S", 0.05)
@@ -114,7 +114,7 @@ def test_a_rate_limit_waits_a_moment_and_then_decides_without_redis(
         assert limit.hit("other").allowed
 
 
-def test_counting_a_page_waits_a_moment_and_is_given_up(
+def test_page_view_is_dropped_after_a_short_wait(
     cluster: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(safeguard, "SLOT_MIGRATION_WAIT_S", 0.05)
@@ -133,7 +133,7 @@ def test_counting_a_page_waits_a_moment_and_is_given_up(
     assert PageViews().top() == [("/", 1)]
 
 
-def test_a_slot_that_moves_for_long_is_logged_again(
+def test_slot_that_moves_for_long_is_logged_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -150,7 +150,7 @@ def test_a_slot_that_moves_for_long_is_logged_again(
     assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING", "INFO"]
 
 
-def test_the_error_says_how_long_was_waited_if_it_was() -> None:
+def test_error_contains_the_time_waited() -> None:
     assert str(SlotMigrating(7, 0.0, "c")) == (
         "Slot 7 of the Cluster c is being moved to another node. Nothing was executed: try again later."
     )

@@ -1,4 +1,4 @@
-"""System checks: every mistake is said at start, with a stable id, and without the network."""
+"""System checks report invalid settings with a stable id, without using the network."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def components(settings: Any, url: str | None = None, cache: str | None = None, 
     settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": entry}, **more}
 
 
-def test_the_app_has_a_translatable_name_and_its_own_key_type() -> None:
+def test_app_config_has_a_translatable_name_and_a_key_type() -> None:
     config = apps.get_app_config("django_redis_components")
 
     assert (config.name, config.label) == ("django_redis_components", "django_redis_components")
@@ -58,13 +58,13 @@ def test_the_app_has_a_translatable_name_and_its_own_key_type() -> None:
     assert config.default_auto_field == "django.db.models.BigAutoField"
 
 
-def test_a_right_setting_is_not_spoken_about(settings: Any) -> None:
+def test_valid_setting_has_no_messages(settings: Any) -> None:
     components(settings, url="redis://127.0.0.1:1/3")
 
     assert found() == []
 
 
-def test_each_mistake_in_the_setting_is_an_error_of_its_own(settings: Any) -> None:
+def test_each_invalid_setting_is_a_separate_error(settings: Any) -> None:
     settings.REDIS_COMPONENTS = {"PREFIX": "", "THREADS": {}, "TASKQUEUE": {"LEASE": "soon"}}
 
     assert found() == [
@@ -90,7 +90,7 @@ def test_each_mistake_in_the_setting_is_an_error_of_its_own(settings: Any) -> No
     ]
 
 
-def test_a_connection_without_its_cache_is_an_error(settings: Any) -> None:
+def test_connection_with_an_unknown_cache_is_an_error(settings: Any) -> None:
     components(settings, cache="redis")
 
     assert found() == [
@@ -104,7 +104,7 @@ def test_a_connection_without_its_cache_is_an_error(settings: Any) -> None:
     ]
 
 
-def test_a_cache_that_is_not_django_redis_is_an_error_also_by_default(settings: Any) -> None:
+def test_default_cache_must_be_django_redis(settings: Any) -> None:
     del settings.REDIS_COMPONENTS
 
     assert found() == [
@@ -119,7 +119,7 @@ def test_a_cache_that_is_not_django_redis_is_an_error_also_by_default(settings: 
     ]
 
 
-def test_a_site_without_a_connection_is_shown_one(settings: Any) -> None:
+def test_error_without_a_connection_shows_an_example(settings: Any) -> None:
     del settings.REDIS_COMPONENTS
 
     [message] = run_checks(tags=[checks.TAG])
@@ -130,7 +130,7 @@ def test_a_site_without_a_connection_is_shown_one(settings: Any) -> None:
     )
 
 
-def test_a_url_of_a_wrong_scheme_is_an_error(settings: Any) -> None:
+def test_url_with_an_unknown_scheme_is_an_error(settings: Any) -> None:
     components(settings, url="amqp://user:secret@host")
 
     assert found() == [
@@ -144,7 +144,7 @@ def test_a_url_of_a_wrong_scheme_is_an_error(settings: Any) -> None:
     ]
 
 
-def test_every_connection_is_looked_at(settings: Any) -> None:
+def test_every_connection_is_checked(settings: Any) -> None:
     settings.REDIS_COMPONENTS = {
         "CONNECTIONS": {"default": {"URL": "redis://h/x"}, "good": {"URL": "redis://h/1"}, "bad": {"CACHE": "nowhere"}}
     }
@@ -155,7 +155,7 @@ def test_every_connection_is_looked_at(settings: Any) -> None:
     ]
 
 
-def test_a_dashboard_on_a_connection_that_does_not_exist_is_an_error(settings: Any) -> None:
+def test_dashboard_with_an_unknown_connection_is_an_error(settings: Any) -> None:
     components(settings, url="redis://h/1", DASHBOARD={"USING": "defualt"})
 
     assert found() == [
@@ -170,7 +170,7 @@ def test_a_dashboard_on_a_connection_that_does_not_exist_is_an_error(settings: A
 
 
 @pytest.mark.parametrize("section", ["ANALYTICS", "RATELIMITS", "DASHBOARD"])
-def test_a_section_on_a_connection_that_does_not_exist_is_an_error(settings: Any, section: str) -> None:
+def test_section_with_an_unknown_connection_is_an_error(settings: Any, section: str) -> None:
     components(settings, url="redis://h/1", **{section: {"USING": "numbers"}})
 
     assert found() == [
@@ -207,7 +207,7 @@ def test_rate_limits_without_rates_need_no_connection(settings: Any) -> None:
         (DJANGOS_OWN, ["redis://h:7000", "redis://replica:7000"], "redis://h:7000"),
     ],
 )
-def test_tasks_in_a_caches_database_are_a_warning(
+def test_tasks_in_the_database_of_a_cache_are_a_warning(
     settings: Any, backend: str, location: str | list[str], url: str
 ) -> None:
     settings.CACHES = {**settings.CACHES, "pages": {"BACKEND": backend, "LOCATION": location}}
@@ -229,11 +229,11 @@ def test_tasks_in_a_caches_database_are_a_warning(
     )
 
 
-def tidy() -> None:
+def clean_up() -> None:
     """A function that a test makes a task of."""
 
 
-def test_the_connections_of_all_tasks_are_looked_at(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connections_of_all_tasks_are_checked(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_tasks", {})
     settings.CACHES = {**settings.CACHES, "pages": {"BACKEND": DJANGO_REDIS, "LOCATION": "redis://h:6379/1"}}
     settings.REDIS_COMPONENTS = {
@@ -241,31 +241,31 @@ def test_the_connections_of_all_tasks_are_looked_at(settings: Any, monkeypatch: 
     }
     assert found() == []
 
-    task(using="jobs")(tidy)
+    task(using="jobs")(clean_up)
 
     [(code, text)] = found()
     assert code == "drc.W001"
     assert text.startswith('REDIS_COMPONENTS["CONNECTIONS"]["jobs"] stores tasks in the same database as the cache')
 
 
-def test_a_task_over_a_connection_that_does_not_exist_stops_no_check(
+def test_task_with_an_unknown_connection_does_not_stop_the_checks(
     settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registry, "_tasks", {})
     components(settings, url="redis://h/1")
-    task(using="nowhere")(tidy)
+    task(using="nowhere")(clean_up)
 
     assert found() == []
 
 
-def test_the_default_of_one_cache_for_all_is_a_warning(settings: Any) -> None:
+def test_one_cache_for_everything_is_a_warning(settings: Any) -> None:
     settings.CACHES = {"default": {"BACKEND": DJANGO_REDIS, "LOCATION": "redis://shared:6379/0"}}
     settings.REDIS_COMPONENTS = {}
 
     assert [code for code, _ in found()] == ["drc.W001"]
 
 
-def test_djangos_cache_takes_its_database_from_the_options_too(settings: Any) -> None:
+def test_database_of_djangos_cache_may_be_in_its_options(settings: Any) -> None:
     options = {"db": "4"}
     settings.CACHES = {"default": {"BACKEND": DJANGOS_OWN, "LOCATION": "redis://h", "OPTIONS": options}}
 
@@ -290,16 +290,14 @@ def test_djangos_cache_takes_its_database_from_the_options_too(settings: Any) ->
         ("django.core.cache.caches", "redis://h:6379/1"),
     ],
 )
-def test_a_cache_that_stands_elsewhere_or_nowhere_is_no_warning(
-    settings: Any, backend: str, location: str | list[str]
-) -> None:
+def test_cache_in_another_database_is_no_warning(settings: Any, backend: str, location: str | list[str]) -> None:
     settings.CACHES = {**settings.CACHES, "pages": {"BACKEND": backend, "LOCATION": location}}
     components(settings, url="redis://h:6379/1")
 
     assert found() == []
 
 
-def test_the_queue_of_the_dashboard_is_looked_at_too_and_other_connections_are_not(settings: Any) -> None:
+def test_connection_of_the_dashboard_is_checked_for_caches_and_unused_ones_are_not(settings: Any) -> None:
     settings.CACHES = {"default": {"BACKEND": DJANGO_REDIS, "LOCATION": "redis://h/0"}}
     settings.REDIS_COMPONENTS = {
         "CONNECTIONS": {
@@ -313,14 +311,14 @@ def test_the_queue_of_the_dashboard_is_looked_at_too_and_other_connections_are_n
     assert [text[:58] for _, text in found()] == ['REDIS_COMPONENTS["CONNECTIONS"]["tasks"] stores tasks in t']
 
 
-def test_settings_of_the_dashboard_without_the_admin_are_a_warning(settings: Any) -> None:
+def test_dashboard_settings_without_the_admin_are_a_warning(settings: Any) -> None:
     settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": "redis://h/1"}}, "DASHBOARD": {"USING": "default"}}
     with_admin = settings.INSTALLED_APPS
 
     settings.INSTALLED_APPS = [app for app in with_admin if app != "django.contrib.admin"]
 
-    said: list[CheckMessage] = checks.check_admin()
-    assert [(message.id, message.msg, message.hint) for message in said] == [
+    messages: list[CheckMessage] = checks.check_admin()
+    assert [(message.id, message.msg, message.hint) for message in messages] == [
         (
             "drc.W002",
             'REDIS_COMPONENTS["DASHBOARD"] requires the admin, but "django.contrib.admin" is not in INSTALLED_APPS.',
@@ -330,7 +328,7 @@ def test_settings_of_the_dashboard_without_the_admin_are_a_warning(settings: Any
 
 
 @pytest.mark.parametrize("section", [None, {}, {"CONNECTIONS": {"default": {"URL": "redis://h/1"}}}, "nonsense"])
-def test_a_site_without_admin_and_without_a_dashboard_has_no_warning(settings: Any, section: Any) -> None:
+def test_site_without_admin_and_dashboard_has_no_warning(settings: Any, section: Any) -> None:
     settings.REDIS_COMPONENTS = section
 
     settings.INSTALLED_APPS = [app for app in settings.INSTALLED_APPS if app != "django.contrib.admin"]
@@ -342,7 +340,7 @@ def test_a_site_without_admin_and_without_a_dashboard_has_no_warning(settings: A
     "url",
     ["redis://redis.invalid:6379/0", "redis+sentinel://a.invalid,b.invalid/main", "redis+cluster://c.invalid:7000"],
 )
-def test_the_checks_do_not_touch_the_network(settings: Any, network: list[str], url: str) -> None:
+def test_checks_do_not_use_the_network(settings: Any, network: list[str], url: str) -> None:
     settings.CACHES = {"default": {"BACKEND": DJANGO_REDIS, "LOCATION": "redis://cache.invalid:6379/0"}}
     settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": url}, "cache": {"CACHE": "default"}}}
 

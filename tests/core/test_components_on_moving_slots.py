@@ -1,4 +1,4 @@
-"""What stands in a Cluster slot keeps its promises while the slot moves to another node and back, under load."""
+"""Components keep their guarantees under load while their Cluster slot moves to another node and back."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def use_while_it_moves(cluster: Store, in_the_slot: str, act: Callable[[], objec
             while not stop.is_set():
                 act()
                 done.append(1)
-        except Exception as exc:  # noqa: BLE001 - told below
+        except Exception as exc:  # noqa: BLE001 - reported below
             failed.append(exc)
 
     threads = [threading.Thread(target=work) for _ in range(THREADS)]
@@ -83,7 +83,7 @@ LOCKS: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("make", LOCKS.values(), ids=LOCKS)
-def test_a_lock_has_one_holder_and_its_fence_only_grows(cluster: Store, make: Callable[[], Any]) -> None:
+def test_lock_has_one_holder_and_its_fence_only_grows(cluster: Store, make: Callable[[], Any]) -> None:
     fences, holders = list[int](), list[int]()
 
     def act() -> None:
@@ -99,7 +99,7 @@ def test_a_lock_has_one_holder_and_its_fence_only_grows(cluster: Store, make: Ca
     assert fences == sorted(set(fences))
 
 
-def test_a_semaphore_never_has_more_holders_than_its_limit(cluster: Store) -> None:
+def test_semaphore_never_has_more_holders_than_its_limit(cluster: Store) -> None:
     holders, most = list[int](), list[int]()
 
     def act() -> None:
@@ -116,7 +116,7 @@ def test_a_semaphore_never_has_more_holders_than_its_limit(cluster: Store) -> No
 
 
 @pytest.mark.parametrize("algorithm", ["gcra", "sliding", "fixed"])
-def test_a_rate_limit_counts_each_hit_once(cluster: Store, algorithm: str) -> None:
+def test_rate_limit_counts_each_hit_once(cluster: Store, algorithm: str) -> None:
     limit = RateLimit("thing", "10000/d", algorithm=algorithm)  # type: ignore[arg-type]
     limit.hit("me")
     (where, *_) = cluster.keys()
@@ -127,7 +127,7 @@ def test_a_rate_limit_counts_each_hit_once(cluster: Store, algorithm: str) -> No
     assert used == times if algorithm != "gcra" else times - 2 <= used <= times  # it refills meanwhile
 
 
-def test_an_index_and_a_list_have_all_that_was_added(cluster: Store) -> None:
+def test_index_and_recent_list_contain_everything_added(cluster: Store) -> None:
     numbers, index, recents = iter(range(10_000)), PrefixIndex("thing"), RecentList("thing", limit=100)
     added = list[str]()
 
@@ -143,7 +143,7 @@ def test_an_index_and_a_list_have_all_that_was_added(cluster: Store) -> None:
     assert len(recents.list()) == min(times, 100)
 
 
-def test_a_counter_counts_each_step(cluster: Store) -> None:
+def test_counter_counts_each_increment(cluster: Store) -> None:
     name = key("counter", "thing")
 
     times = use_while_it_moves(cluster, name, lambda: connections.client().execute(Command("INCR", name)))

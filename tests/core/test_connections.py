@@ -1,4 +1,4 @@
-"""Aliases to clients: every kind of URL, threads, forks, event loops, and what is left open (nothing)."""
+"""Clients of aliases: every kind of URL, threads, forks and event loops; no connection stays open."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def point(settings: Any, url: str, **more: str) -> None:
 # Aliases
 
 
-def test_an_unknown_alias_is_an_error_with_the_nearest_name(settings: Any) -> None:
+def test_error_of_an_unknown_alias_suggests_the_nearest_one(settings: Any) -> None:
     point(settings, "redis://h", tasks="redis://h/1")
 
     with pytest.raises(ConfigurationError) as caught:
@@ -55,7 +55,7 @@ def test_an_unknown_alias_is_an_error_with_the_nearest_name(settings: Any) -> No
     assert str(caught.value) == "REDIS_COMPONENTS[\"CONNECTIONS\"] has no 'taks'. Did you mean 'tasks'?"
 
 
-def test_an_unknown_alias_like_no_other_is_answered_with_all_of_them(settings: Any) -> None:
+def test_error_of_a_dissimilar_alias_lists_all_aliases(settings: Any) -> None:
     point(settings, "redis://h", tasks="redis://h/1")
 
     async def main() -> None:
@@ -67,19 +67,19 @@ def test_an_unknown_alias_like_no_other_is_answered_with_all_of_them(settings: A
     assert str(caught.value) == "REDIS_COMPONENTS[\"CONNECTIONS\"] has no 'zzz'. There are default, tasks."
 
 
-def test_an_alias_that_is_no_text_is_named(settings: Any) -> None:
+def test_alias_must_be_a_string(settings: Any) -> None:
     with pytest.raises(TypeError, match=r"^using=None: expected the name of a connection\.$"):
         connections.client(None)  # type: ignore[arg-type]
 
 
-def test_a_mistake_in_the_settings_is_the_error_of_the_first_use(settings: Any) -> None:
+def test_invalid_settings_are_raised_at_first_use(settings: Any) -> None:
     settings.REDIS_COMPONENTS = {"PREFIKS": "x"}
 
     with pytest.raises(ConfigurationError, match='Did you mean "PREFIX"'):
         connections.client()
 
 
-def test_each_alias_has_one_client_in_a_process(redis_server: Store, settings: Any) -> None:
+def test_alias_has_one_client_per_process(redis_server: Store, settings: Any) -> None:
     point(settings, redis_server.url, tasks=redis_server.url)
 
     found = run_together(8, lambda: connections.client())
@@ -88,9 +88,7 @@ def test_each_alias_has_one_client_in_a_process(redis_server: Store, settings: A
     assert connections.client("tasks") is not found[0]
 
 
-def test_a_change_of_the_settings_is_a_change_of_the_server(
-    redis_server: Store, own_server: Store, settings: Any
-) -> None:
+def test_change_of_the_settings_replaces_the_client(redis_server: Store, own_server: Store, settings: Any) -> None:
     point(settings, redis_server.url)
     first = connections.client()
     assert run(first, one(Command("SET", "connections:here", 1, "PX", 60_000))) == b"OK"
@@ -101,22 +99,28 @@ def test_a_change_of_the_settings_is_a_change_of_the_server(
     assert run(connections.client(), one(Read("EXISTS", "connections:here"))) == 0
 
 
-def test_a_change_of_the_settings_reaches_a_loop_that_runs(
+def test_change_of_the_settings_replaces_the_clients_of_a_running_loop(
     redis_server: Store, own_server: Store, settings: Any
 ) -> None:
-    async def main() -> tuple[Any, Any]:
+    async def main() -> Any:
         point(settings, redis_server.url)
         first = connections.aclient()
         await arun(first, one(Command("SET", "connections:here", 1, "PX", 60_000)))
+        connection_id = await arun(first, one(Read("CLIENT", "ID", key=None)))
         assert connections.aclient() is first
         point(settings, own_server.url)
         assert connections.aclient() is not first
-        return await arun(connections.aclient(), one(Read("EXISTS", "connections:here"))), first._pools
+        await asyncio.to_thread(eventually, lambda: connection_id not in client_ids(redis_server))
+        return await arun(connections.aclient(), one(Read("EXISTS", "connections:here")))
 
-    assert run_async(main) == (0, {})
+    assert run_async(main) == 0
 
 
-def test_the_server_is_asked_for_its_version_once(store: Store) -> None:
+def client_ids(store: Store) -> set[int]:
+    return {int(client["id"]) for client in store.raw.client_list()}
+
+
+def test_version_of_the_server_is_read_once(store: Store) -> None:
     client = connections.client()
 
     info = client.server()
@@ -127,7 +131,7 @@ def test_the_server_is_asked_for_its_version_once(store: Store) -> None:
     assert str(info) == f"{info.product} {info.fields.get('valkey_version') or info.fields['redis_version']}"
 
 
-def test_the_server_is_asked_for_its_version_on_a_loop_too(redis_server: Store) -> None:
+def test_version_of_the_server_is_read_on_an_event_loop(redis_server: Store) -> None:
     async def main() -> tuple[Any, Any]:
         client = connections.aclient()
         return await client.server(), await client.server()
@@ -145,25 +149,25 @@ def round_trip(drive: Driver) -> list[Any]:
     name = key("kinds", "n")
     batch = Batch([Command("RPUSH", name, "ding", "dong"), Command("PEXPIRE", name, 60_000)])
     replies = [drive.ask(batch), drive.ask(Wait(name, 1)), drive.ask(Command("LPOP", name))]
-    link = connections.client().pool_for(name).open()
-    link.send("ECHO", "hello")
-    replies.append(link.read())
-    link.close()
+    connection = connections.client().pool_for(name).open()
+    connection.send("ECHO", "hello")
+    replies.append(connection.read())
+    connection.close()
     return replies
 
 
 ANSWERS = [[2, 1], b"ding", b"dong", b"hello"]
 
 
-def test_standalone_and_cluster_urls_work(store: Store, drive: Driver) -> None:
+def test_client_connects_by_standalone_and_cluster_urls(store: Store, drive: Driver) -> None:
     assert round_trip(drive) == ANSWERS
 
 
-def test_a_sentinel_url_works(sentinel_server: Store, drive: Driver) -> None:
+def test_client_connects_by_a_sentinel_url(sentinel_server: Store, drive: Driver) -> None:
     assert round_trip(drive) == ANSWERS
 
 
-def test_a_unix_socket_url_works_with_password_and_database(
+def test_client_connects_by_a_unix_socket_with_password_and_database(
     stores: Any, start_server: Start, settings: Any, drive: Driver
 ) -> None:
     directory = stores.new_directory("unix")
@@ -176,7 +180,7 @@ def test_a_unix_socket_url_works_with_password_and_database(
         assert raw.get("x") == b"1"
 
 
-def test_a_database_number_in_the_url_is_selected(redis_server: Store, settings: Any, drive: Driver) -> None:
+def test_database_of_the_url_is_selected(redis_server: Store, settings: Any, drive: Driver) -> None:
     point(settings, redis_server.url.removesuffix("/0") + "/7")
 
     assert drive.ask(Command("SET", "connections:db", 1, "PX", 1_000)) == b"OK"
@@ -216,7 +220,7 @@ def tls_port(start_server: Start, certificate: Path) -> int:
     raise AssertionError("no free port for TLS")
 
 
-def test_a_tls_url_works_and_checks_the_certificate(
+def test_client_connects_over_tls_and_verifies_the_certificate(
     tls_port: int, certificate: Path, settings: Any, drive: Driver
 ) -> None:
     point(settings, f"rediss://127.0.0.1:{tls_port}/0?ssl_ca_certs={certificate}")
@@ -227,17 +231,17 @@ def test_a_tls_url_works_and_checks_the_certificate(
         drive.ask(Read("PING"))
 
 
-def test_a_bell_is_heard_over_tls(tls_port: int, certificate: Path, settings: Any) -> None:
+def test_wakeup_listener_works_over_tls(tls_port: int, certificate: Path, settings: Any) -> None:
     point(settings, f"rediss://127.0.0.1:{tls_port}/0?ssl_ca_certs={certificate}")
-    waiter = WakeupListener(connections.client(), [key("tls", "bell")])
+    listener = WakeupListener(connections.client(), [key("tls", "wakeup")])
 
-    assert waiter.wait(0.02) is False
-    connections.client().execute(Command("ZADD", key("tls", "bell"), 1, "ding"))
-    assert waiter.wait(2) is True
-    waiter.close()
+    assert listener.wait(0.02) is False
+    connections.client().execute(Command("ZADD", key("tls", "wakeup"), 1, "ding"))
+    assert listener.wait(2) is True
+    listener.close()
 
 
-def test_tls_links_of_a_loop_that_ended_leave_no_warning(tls_port: int, certificate: Path, settings: Any) -> None:
+def test_tls_connections_of_an_ended_loop_cause_no_warning(tls_port: int, certificate: Path, settings: Any) -> None:
     point(settings, f"rediss://127.0.0.1:{tls_port}/0?ssl_ca_certs={certificate}")
 
     for end in (end_in_order, end_abruptly):
@@ -251,7 +255,9 @@ def test_tls_links_of_a_loop_that_ended_leave_no_warning(tls_port: int, certific
 # Forks
 
 
-def test_a_forked_child_opens_its_own_links_and_the_parents_go_on(redis_server: Store, children: Children) -> None:
+def test_forked_child_opens_new_connections_and_the_parent_keeps_its_own(
+    redis_server: Store, children: Children
+) -> None:
     name = key("fork", "n")
 
     before, child, child_through_old_client, counted_in_child, after, counted = children.call(
@@ -264,7 +270,7 @@ def test_a_forked_child_opens_its_own_links_and_the_parents_go_on(redis_server: 
     assert (counted_in_child, counted) == (1, 2)
 
 
-def test_tls_links_of_the_parent_go_on_after_a_fork(
+def test_tls_connections_of_the_parent_survive_a_fork(
     tls_port: int, certificate: Path, settings: Any, children: Children
 ) -> None:
     point(settings, f"rediss://127.0.0.1:{tls_port}/0?ssl_ca_certs={certificate}")
@@ -278,7 +284,7 @@ def test_tls_links_of_the_parent_go_on_after_a_fork(
 
 
 @pytest.mark.parametrize("tls", [False, True])
-def test_a_link_in_use_is_closed_in_the_child_and_open_in_the_parent(
+def test_connection_in_use_is_closed_in_the_child_and_open_in_the_parent(
     redis_server: Store, request: pytest.FixtureRequest, settings: Any, children: Children, tls: bool
 ) -> None:
     if tls:
@@ -286,19 +292,19 @@ def test_a_link_in_use_is_closed_in_the_child_and_open_in_the_parent(
         port = request.getfixturevalue("tls_port")
         point(settings, f"rediss://127.0.0.1:{port}/0?ssl_ca_certs={certificate}")
 
-    before, child, after = children.call("tests.core.acts:fork_with_a_link_in_use", key("fork", "n")).result()  # type: ignore[misc]
+    before, child, after = children.call("tests.core.acts:fork_with_a_connection_in_use", key("fork", "n")).result()  # type: ignore[misc]
 
     assert before == after
     assert "ConnectionError" in str(child)
 
 
-def test_a_fork_inside_a_loop_leaves_the_loops_links_to_the_parent(redis_server: Store, children: Children) -> None:
-    before, child, after, rung = children.call("tests.core.acts:fork_in_a_loop", key("fork", "bell")).result()  # type: ignore[misc]
+def test_fork_inside_a_loop_leaves_the_connections_to_the_parent(redis_server: Store, children: Children) -> None:
+    before, child, after, element = children.call("tests.core.acts:fork_in_a_loop", key("fork", "wakeup")).result()  # type: ignore[misc]
 
     assert before == after
     assert isinstance(child, int), child
     assert child != before
-    assert rung == "ding"
+    assert element == "ding"
 
 
 # Event loops
@@ -318,7 +324,7 @@ def end_abruptly(loop: asyncio.AbstractEventLoop) -> None:
     loop.close()
 
 
-def test_each_loop_has_its_own_client_and_each_alias_one_of_its_own(redis_server: Store, settings: Any) -> None:
+def test_each_loop_has_one_client_per_alias(redis_server: Store, settings: Any) -> None:
     point(settings, redis_server.url, tasks=redis_server.url)
 
     async def main() -> list[int]:
@@ -333,7 +339,7 @@ def test_each_loop_has_its_own_client_and_each_alias_one_of_its_own(redis_server
     assert len(set(first)) == len(set(second)) == 2
 
 
-def test_the_links_of_a_loop_are_closed_when_it_shuts_down(redis_server: Store) -> None:
+def test_connections_of_a_loop_are_closed_when_it_shuts_down(redis_server: Store) -> None:
     at_rest = connected(redis_server)
 
     for _ in range(3):
@@ -343,7 +349,7 @@ def test_the_links_of_a_loop_are_closed_when_it_shuts_down(redis_server: Store) 
     eventually(lambda: connected(redis_server) == at_rest)
 
 
-def test_the_links_of_a_loop_that_was_closed_abruptly_are_closed_by_the_next_one(redis_server: Store) -> None:
+def test_connections_of_an_abruptly_closed_loop_are_closed_by_the_next_one(redis_server: Store) -> None:
     at_rest = connected(redis_server)
     loop = asyncio.new_event_loop()
     loop.run_until_complete(ask_on_this_loop())
@@ -356,7 +362,7 @@ def test_the_links_of_a_loop_that_was_closed_abruptly_are_closed_by_the_next_one
     eventually(lambda: connected(redis_server) == at_rest)
 
 
-def test_a_loop_may_close_its_links_itself_and_go_on(redis_server: Store) -> None:
+def test_loop_can_close_its_clients_and_continue(redis_server: Store) -> None:
     async def main() -> tuple[int, int]:
         await connections.aclose_all()  # nothing is open yet
         first = await ask_on_this_loop()
@@ -368,21 +374,21 @@ def test_a_loop_may_close_its_links_itself_and_go_on(redis_server: Store) -> Non
     assert first != second
 
 
-def test_a_request_under_way_is_answered_although_its_client_was_closed(redis_server: Store) -> None:
+def test_running_request_is_answered_after_its_client_was_closed(redis_server: Store) -> None:
     at_rest = connected(redis_server)
 
     async def main() -> bytes | None:
-        waiting = asyncio.ensure_future(connections.aclient().wait(key("loops", "bell"), 3))
+        waiting = asyncio.ensure_future(connections.aclient().wait(key("loops", "wakeup"), 3))
         await asyncio.sleep(0.01)
         await connections.aclose_all()
-        await arun(connections.aclient(), one(Command("RPUSH", key("loops", "bell"), "ding")))
+        await arun(connections.aclient(), one(Command("RPUSH", key("loops", "wakeup"), "ding")))
         return await waiting
 
     assert asyncio.run(main()) == b"ding"
     eventually(lambda: connected(redis_server) == at_rest)
 
 
-def test_close_all_closes_what_is_free(redis_server: Store) -> None:
+def test_close_all_closes_free_connections(redis_server: Store) -> None:
     at_rest = connected(redis_server)
     run_together(4, lambda: connections.client().execute(WHO))
     assert connected(redis_server) > at_rest

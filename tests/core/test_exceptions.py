@@ -1,4 +1,4 @@
-"""The errors of the ground floor: one root, facts as attributes."""
+"""The errors of core: one root, facts as attributes."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from django_redis_components.core.exceptions import (
 )
 
 
-def test_all_errors_of_ours_have_one_root() -> None:
+def test_all_errors_have_one_root() -> None:
     assert all(issubclass(kind, RedisComponentsError) for kind in (ConfigurationError, TryLater, UnsupportedServer))
     assert issubclass(ConfigurationError, ImproperlyConfigured)
 
 
-def test_an_unmade_connection_is_one_of_redis_pys_errors() -> None:
+def test_not_connected_is_a_connection_error_of_redis_py() -> None:
     assert issubclass(NotConnected, redis.ConnectionError)
 
 
-def test_a_task_that_is_put_off_says_what_that_means_outside_a_task() -> None:
+def test_try_later_explains_itself_outside_a_task() -> None:
     signal = TryLater("the lock is held", delay_s=2.5)
 
     assert (signal.reason, signal.delay_s) == ("the lock is held", 2.5)

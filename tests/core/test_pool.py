@@ -231,9 +231,12 @@ def test_cancelled_request_closes_its_connection_and_lets_the_next_request_start
 
 
 def test_cancelled_connect_closes_its_socket(proxy: Proxy, redis_server: Store, settings: Any) -> None:
-    patient = components_settings(redis_server, proxied=proxy.url)
-    patient["CONNECTIONS"]["proxied"] |= {"SOCKET_TIMEOUT": 60, "CONNECT_TIMEOUT": 60}  # no timeout before the cancel
-    settings.REDIS_COMPONENTS = patient
+    with_long_timeouts = components_settings(redis_server, proxied=proxy.url)
+    with_long_timeouts["CONNECTIONS"]["proxied"] |= {
+        "SOCKET_TIMEOUT": 60,
+        "CONNECT_TIMEOUT": 60,
+    }  # no timeout before the cancel
+    settings.REDIS_COMPONENTS = with_long_timeouts
     before = client_ids(redis_server)
 
     async def main() -> None:

@@ -1,4 +1,4 @@
-"""The two drivers: what a flow receives, what is thrown into it, and what happens when it is cancelled."""
+"""The two drivers: replies and errors reach the flow, and a cancelled flow cleans up."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def one(request: Any) -> Flow[Any]:
     return (yield request)
 
 
-def test_a_flow_receives_each_reply_and_its_value_is_returned(store: Store, drive: Driver) -> None:
+def test_flow_receives_replies_and_returns_its_value(store: Store, drive: Driver) -> None:
     def flow() -> Flow[tuple[Any, ...]]:
         first = yield Command("SET", key("p", "a"), "1", "PX", 60_000)
         second = yield Read("GET", key("p", "a"))
@@ -32,7 +32,7 @@ def test_a_flow_receives_each_reply_and_its_value_is_returned(store: Store, driv
     assert drive(flow()) == (b"OK", b"1")
 
 
-def test_a_flow_that_asks_for_nothing_returns_at_once(drive: Driver) -> None:
+def test_flow_without_requests_returns_its_value(drive: Driver) -> None:
     def flow() -> Flow[str]:
         return "done"
         yield
@@ -40,7 +40,7 @@ def test_a_flow_that_asks_for_nothing_returns_at_once(drive: Driver) -> None:
     assert drive(flow()) == "done"
 
 
-def test_an_error_is_thrown_into_the_flow_which_may_go_on(redis_server: Store, drive: Driver) -> None:
+def test_flow_can_continue_after_an_error(redis_server: Store, drive: Driver) -> None:
     def flow() -> Flow[Any]:
         try:
             yield Command("HSET", key("p", "a"))
@@ -54,7 +54,7 @@ def test_an_error_is_thrown_into_the_flow_which_may_go_on(redis_server: Store, d
     assert answer == b"PONG"
 
 
-def test_a_flow_may_answer_an_error_with_a_value(redis_server: Store, drive: Driver) -> None:
+def test_flow_can_return_a_value_after_an_error(redis_server: Store, drive: Driver) -> None:
     def flow() -> Flow[str]:
         try:
             yield Command("HSET", key("p", "a"))
@@ -65,12 +65,12 @@ def test_a_flow_may_answer_an_error_with_a_value(redis_server: Store, drive: Dri
     assert drive(flow()) == "caught"
 
 
-def test_an_error_that_the_flow_does_not_want_reaches_the_caller(redis_server: Store, drive: Driver) -> None:
+def test_error_that_the_flow_does_not_catch_is_raised(redis_server: Store, drive: Driver) -> None:
     with pytest.raises(redis.ResponseError, match="wrong number of arguments"):
         drive(one(Command("HSET", key("p", "a"))))
 
 
-def test_an_error_of_the_flow_itself_reaches_the_caller(redis_server: Store, drive: Driver) -> None:
+def test_error_of_the_flow_is_raised(redis_server: Store, drive: Driver) -> None:
     def flow() -> Flow[None]:
         yield Read("PING")
         raise LookupError("mine")
@@ -79,7 +79,7 @@ def test_an_error_of_the_flow_itself_reaches_the_caller(redis_server: Store, dri
         drive(flow())
 
 
-def test_a_batch_returns_the_replies_in_order(store: Store, drive: Driver) -> None:
+def test_batch_returns_the_replies_in_order(store: Store, drive: Driver) -> None:
     keys = [key("p", str(number)) for number in range(30)]
 
     drive(one(Batch([Command("SET", name, at, "PX", 60_000) for at, name in enumerate(keys)])))
@@ -88,7 +88,7 @@ def test_a_batch_returns_the_replies_in_order(store: Store, drive: Driver) -> No
     assert drive(one(Batch([]))) == []
 
 
-def test_a_batch_raises_its_first_error_after_all_were_run(store: Store, drive: Driver) -> None:
+def test_batch_raises_its_first_error_after_all_requests_ran(store: Store, drive: Driver) -> None:
     bad, good = key("p", "bad"), key("p", "good")
     requests = [Command("HSET", bad), Command("LPUSH", bad), Command("SET", good, 1, "PX", 60_000)]
 
@@ -98,7 +98,7 @@ def test_a_batch_raises_its_first_error_after_all_were_run(store: Store, drive: 
     assert store.raw.get(good) == b"1"
 
 
-def test_a_batch_may_hold_its_errors_in_their_places(store: Store, drive: Driver) -> None:
+def test_batch_returns_errors_in_place_when_asked(store: Store, drive: Driver) -> None:
     bad, good = key("p", "bad"), key("p", "good")
 
     replies = drive(one(Batch([Command("HSET", bad), Command("SET", good, 1, "PX", 60_000)], return_exceptions=True)))
@@ -108,7 +108,7 @@ def test_a_batch_may_hold_its_errors_in_their_places(store: Store, drive: Driver
 
 
 @pytest.mark.parametrize("value", [None, True, [1], object()])
-def test_what_cannot_be_sent_is_an_error_that_says_which_part(redis_server: Store, drive: Driver, value: Any) -> None:
+def test_error_of_an_unsupported_type_names_the_part(redis_server: Store, drive: Driver, value: Any) -> None:
     with pytest.raises(redis.DataError) as caught:
         drive(one(Command("SET", key("p", "a"), value)))
 
@@ -116,7 +116,7 @@ def test_what_cannot_be_sent_is_an_error_that_says_which_part(redis_server: Stor
     assert drive(one(Read("PING"))) == b"PONG"
 
 
-def test_a_batch_with_what_cannot_be_sent_sends_nothing(redis_server: Store, drive: Driver) -> None:
+def test_batch_with_an_unsupported_type_sends_nothing(redis_server: Store, drive: Driver) -> None:
     good = key("p", "good")
 
     with pytest.raises(redis.DataError):
@@ -125,7 +125,7 @@ def test_a_batch_with_what_cannot_be_sent_sends_nothing(redis_server: Store, dri
     assert redis_server.raw.get(good) is None
 
 
-def test_numbers_bytes_and_enumerations_are_sent_as_they_read(redis_server: Store, drive: Driver) -> None:
+def test_numbers_bytes_and_enums_are_sent_as_text(redis_server: Store, drive: Driver) -> None:
     name = key("p", "list")
     parts = [1, 2.5, 10**20, b"\xff\x00", bytearray(b"x"), memoryview(b"y"), redis_colour.GREEN, "é"]
 
@@ -146,7 +146,7 @@ redis_colour.GREEN = redis_colour(3)
 
 
 @pytest.mark.parametrize("seconds", [0.01, 0, -1])
-def test_a_sleep_lasts_its_time_and_none_if_that_is_over(drive: Driver, seconds: float) -> None:
+def test_sleep_lasts_its_time_and_ignores_negative_ones(drive: Driver, seconds: float) -> None:
     def flow() -> Flow[float]:
         begin = time.monotonic()
         yield Sleep(seconds)
@@ -155,16 +155,16 @@ def test_a_sleep_lasts_its_time_and_none_if_that_is_over(drive: Driver, seconds:
     assert drive(flow()) >= max(0.0, seconds) * 0.9
 
 
-def test_a_wait_returns_the_bell_or_none(store: Store, drive: Driver) -> None:
-    bell = key("p", "bell")
-    store.raw.rpush(bell, "ding")
+def test_wait_returns_the_wakeup_or_none(store: Store, drive: Driver) -> None:
+    wakeup = key("p", "wakeup")
+    store.raw.rpush(wakeup, "ding")
 
-    assert drive(one(Wait(bell, 5))) == b"ding"
-    assert drive(one(Wait(bell, 0.01))) is None
-    assert drive(one(Wait(bell, -1))) is None
+    assert drive(one(Wait(wakeup, 5))) == b"ding"
+    assert drive(one(Wait(wakeup, 0.01))) is None
+    assert drive(one(Wait(wakeup, -1))) is None
 
 
-def test_a_command_is_routed_by_its_first_argument_or_by_the_key_given() -> None:
+def test_command_is_routed_by_its_first_argument_or_by_key() -> None:
     assert Command("GET", "k").key == "k"
     assert Command("PING").key is None
     assert Command("OBJECT", "FREQ", "k", key="k").key == "k"
@@ -172,14 +172,14 @@ def test_a_command_is_routed_by_its_first_argument_or_by_the_key_given() -> None
 
 
 def cancellable(steps: list[str], waiting: Any, *tidy_up: Any, swallow: bool = False) -> Flow[str]:
-    """A flow that waits, and tidies up step by step when it is cancelled."""
+    """A flow that waits, and cleans up in several steps when it is cancelled."""
     try:
         yield waiting
     except asyncio.CancelledError:
         steps.append("cancelled")
         for request in tidy_up:
             yield request
-            steps.append("tidied")
+            steps.append("cleaned up")
         if swallow:
             return "swallowed"
         raise
@@ -187,13 +187,13 @@ def cancellable(steps: list[str], waiting: Any, *tidy_up: Any, swallow: bool = F
 
 
 async def started(flow: Flow[Any]) -> asyncio.Task[Any]:
-    """A task that stands at the flow's first request."""
+    """A task that waits for the reply to the flow's first request."""
     task = asyncio.ensure_future(arun(connections.aclient(), flow))
     await asyncio.sleep(0.01)
     return task
 
 
-def test_a_cancelled_flow_tidies_up_before_the_cancellation_is_seen(redis_server: Store) -> None:
+def test_cancelled_flow_cleans_up_before_the_cancellation_is_raised(redis_server: Store) -> None:
     name, steps = key("p", "held"), list[str]()
     redis_server.raw.set(name, "mine", px=60_000)
 
@@ -202,18 +202,18 @@ def test_a_cancelled_flow_tidies_up_before_the_cancellation_is_seen(redis_server
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert steps == ["cancelled", "tidied", "tidied"]
+        assert steps == ["cancelled", "cleaned up", "cleaned up"]
 
     run_async(main)
     assert redis_server.raw.get(name) is None
 
 
-def test_a_cancelled_wait_in_redis_tidies_up_too(redis_server: Store) -> None:
+def test_cancelled_wait_cleans_up(redis_server: Store) -> None:
     name, steps = key("p", "held"), list[str]()
     redis_server.raw.set(name, "mine", px=60_000)
 
     async def main() -> None:
-        task = await started(cancellable(steps, Wait(key("p", "bell"), 3), Command("DEL", name)))
+        task = await started(cancellable(steps, Wait(key("p", "wakeup"), 3), Command("DEL", name)))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -223,7 +223,7 @@ def test_a_cancelled_wait_in_redis_tidies_up_too(redis_server: Store) -> None:
 
 
 @pytest.mark.parametrize("times", [1, 3])
-def test_further_cancellations_do_not_reach_the_tidying_up(proxy: Proxy, redis_server: Store, times: int) -> None:
+def test_further_cancellations_do_not_reach_the_clean_up(proxy: Proxy, redis_server: Store, times: int) -> None:
     name, steps = key("p", "held"), list[str]()
     redis_server.raw.set(name, "mine", px=60_000)
 
@@ -239,14 +239,14 @@ def test_further_cancellations_do_not_reach_the_tidying_up(proxy: Proxy, redis_s
             await asyncio.sleep(0.005)
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert steps == ["cancelled", "tidied", "tidied"]
+        assert steps == ["cancelled", "cleaned up", "cleaned up"]
         assert task.cancelled()
 
     run_async(main)
     assert redis_server.raw.get(name) is None
 
 
-def test_a_flow_that_swallows_its_cancellation_returns_its_value(redis_server: Store) -> None:
+def test_flow_that_catches_its_cancellation_returns_its_value(redis_server: Store) -> None:
     async def main() -> str:
         task = await started(cancellable([], Sleep(30), Read("PING"), swallow=True))
         task.cancel()
@@ -255,7 +255,7 @@ def test_a_flow_that_swallows_its_cancellation_returns_its_value(redis_server: S
     assert run_async(main) == "swallowed"
 
 
-def test_a_flow_that_returns_at_once_when_cancelled_returns_its_value(redis_server: Store) -> None:
+def test_flow_that_returns_when_cancelled_returns_its_value(redis_server: Store) -> None:
     async def main() -> str:
         task = await started(cancellable([], Sleep(30), swallow=True))
         task.cancel()
@@ -264,7 +264,7 @@ def test_a_flow_that_returns_at_once_when_cancelled_returns_its_value(redis_serv
     assert run_async(main) == "swallowed"
 
 
-def test_a_second_cancellation_is_not_swallowed_with_the_first(redis_server: Store) -> None:
+def test_second_cancellation_is_raised_when_the_flow_catches_the_first(redis_server: Store) -> None:
     async def main() -> bool:
         task = await started(cancellable([], Sleep(30), Sleep(0.02), swallow=True))
         task.cancel()
@@ -277,7 +277,7 @@ def test_a_second_cancellation_is_not_swallowed_with_the_first(redis_server: Sto
     assert run_async(main)
 
 
-def test_an_error_while_tidying_up_is_thrown_into_the_flow(redis_server: Store) -> None:
+def test_error_during_the_clean_up_is_thrown_into_the_flow(redis_server: Store) -> None:
     seen: list[BaseException] = []
 
     def flow() -> Flow[str]:
@@ -302,7 +302,7 @@ def test_an_error_while_tidying_up_is_thrown_into_the_flow(redis_server: Store) 
     assert len(seen) == 1
 
 
-def test_an_error_that_ends_the_tidying_up_replaces_the_cancellation(redis_server: Store) -> None:
+def test_uncaught_error_of_the_clean_up_replaces_the_cancellation(redis_server: Store) -> None:
     async def main() -> None:
         task = await started(cancellable([], Sleep(30), Command("HSET", "x")))
         task.cancel()
@@ -312,7 +312,7 @@ def test_an_error_that_ends_the_tidying_up_replaces_the_cancellation(redis_serve
     run_async(main)
 
 
-def test_a_timeout_around_a_flow_lets_it_tidy_up_and_is_a_timeout(redis_server: Store) -> None:
+def test_flow_cleans_up_after_an_asyncio_timeout(redis_server: Store) -> None:
     steps: list[str] = []
 
     async def main() -> None:
@@ -321,10 +321,10 @@ def test_a_timeout_around_a_flow_lets_it_tidy_up_and_is_a_timeout(redis_server: 
                 await arun(connections.aclient(), cancellable(steps, Sleep(30), Read("PING")))
 
     run_async(main)
-    assert steps == ["cancelled", "tidied"]
+    assert steps == ["cancelled", "cleaned up"]
 
 
-def test_a_flow_whose_loop_is_gone_ends_without_a_word() -> None:
+def test_flow_of_an_ended_loop_is_closed_without_a_warning() -> None:
     steps: list[str] = []
 
     def flow() -> Flow[None]:
@@ -333,7 +333,7 @@ def test_a_flow_whose_loop_is_gone_ends_without_a_word() -> None:
         except BaseException:
             steps.append("ended")
             yield Sleep(1)
-            steps.append("tidied")
+            steps.append("cleaned up")
             raise
 
     class NoDoor:
@@ -349,7 +349,7 @@ def test_a_flow_whose_loop_is_gone_ends_without_a_word() -> None:
     assert steps == ["ended"]
 
 
-def test_a_reply_that_was_lost_reaches_the_flow_as_an_error(proxy: Proxy, drive: Driver) -> None:
+def test_lost_reply_is_thrown_into_the_flow(proxy: Proxy, drive: Driver) -> None:
     def flow() -> Flow[str]:
         try:
             yield Command("INCR", key("p", "n"))
@@ -383,18 +383,18 @@ class InterruptedOnce:
         raise KeyboardInterrupt
 
 
-def test_an_interruption_between_two_requests_is_thrown_into_the_flow(redis_server: Store) -> None:
-    tidied: list[Any] = []
+def test_interruption_between_requests_is_thrown_into_the_flow(redis_server: Store) -> None:
+    cleaned_up: list[Any] = []
 
     def flow() -> Flow[None]:
         try:
             yield Read("PING")
-            tidied.append("went on")
+            cleaned_up.append("continued")
         except KeyboardInterrupt:
-            tidied.append((yield Read("ECHO", "tidied")))
+            cleaned_up.append((yield Read("ECHO", "cleaned up")))
             raise
 
     with pytest.raises(KeyboardInterrupt):
         run(connections.client(), InterruptedOnce(flow()))
 
-    assert tidied == [b"tidied"]
+    assert cleaned_up == [b"cleaned up"]

@@ -1,4 +1,4 @@
-"""Lua scripts: what is declared, what is included, and what is sent when the server has forgotten them."""
+"""Lua scripts: declarations, includes, and scripts that the server has not loaded."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ def forget_scripts(store: Store) -> None:
             client.script_flush()
 
 
-def test_a_script_runs_whole_with_its_shared_parts(store: Store) -> None:
+def test_script_runs_with_its_includes(store: Store) -> None:
     assert ask(put()) == [1, 42]
 
     assert store.raw.get(key("sample", "thing")) == b"v"
     assert 59_000 < store.raw.pttl(key("sample", "thing")) <= 60_000
 
 
-def test_the_sha_is_that_of_the_text_with_its_parts_in_place() -> None:
+def test_sha_is_that_of_the_expanded_source() -> None:
     assert "-- @include" not in PUT.source
     assert PUT.source.index("LIFE_MS = 60000") < PUT.source.index("local function answer()") < PUT.source.index("SET")
     assert hashlib.sha1(PUT.source.encode(), usedforsecurity=False).hexdigest() == PUT.sha
 
 
-def test_a_part_that_does_not_exist_is_named() -> None:
+def test_missing_include_is_named() -> None:
     lost = LuaScript("sample", "lost", keys=())
 
     with in_this_room(), pytest.raises(FileNotFoundError, match=r"^sample/lua/shared/nowhere\.lua$"):
@@ -70,14 +70,14 @@ def lazy_script() -> LuaScript:
     return script("lazy", keys=("counter",), args=("amounts*",), legend=LEGEND)
 
 
-def test_a_lazy_part_is_created_at_its_first_use(redis_server: Store) -> None:
+def test_lazy_part_is_created_at_its_first_use(redis_server: Store) -> None:
     counter, lazy = key("sample", "lazy"), lazy_script()
 
     assert ask(lazy(counter=counter, amounts=[])) == [0, 1]
     assert ask(lazy(counter=counter, amounts=[2, 3])) == [5, 84]
 
 
-def test_a_part_that_is_in_scope_is_not_repeated() -> None:
+def test_part_in_scope_is_not_repeated() -> None:
     source = lazy_script().source
 
     assert source.count("local function increment") == source.count("local function twice") == 1
@@ -93,7 +93,7 @@ def test_names_of_the_legend_become_literals(redis_server: Store) -> None:
     assert 59_000 < redis_server.raw.pttl(counter) <= 60_000
 
 
-def test_an_unknown_name_of_the_legend_is_refused() -> None:
+def test_unknown_name_of_the_legend_is_an_error() -> None:
     lost = LuaScript("sample", "unknown_constant", keys=("record",), legend=LEGEND)
 
     with (
@@ -103,7 +103,7 @@ def test_an_unknown_name_of_the_legend_is_refused() -> None:
         _ = lost.source
 
 
-def test_an_unknown_function_of_a_lazy_part_is_refused() -> None:
+def test_unknown_function_of_a_lazy_part_is_an_error() -> None:
     lost = LuaScript("sample", "unknown_function", keys=())
 
     with (
@@ -113,7 +113,7 @@ def test_an_unknown_function_of_a_lazy_part_is_refused() -> None:
         _ = lost.source
 
 
-def test_the_last_key_and_the_last_argument_may_be_variadic(redis_server: Store) -> None:
+def test_last_key_and_last_argument_can_be_variadic(redis_server: Store) -> None:
     keys = [key("sample", "n", str(number)) for number in range(3)]
 
     assert ask(COUNT(first=keys[0], others=keys[1:], by=[1, 2])) == [3, 3, 3]
@@ -122,21 +122,21 @@ def test_the_last_key_and_the_last_argument_may_be_variadic(redis_server: Store)
 
 
 @pytest.mark.parametrize("value", ["abc", b"abc", 7, None])
-def test_a_variadic_value_that_is_no_sequence_is_refused(value: object) -> None:
+def test_variadic_value_must_be_a_sequence(value: object) -> None:
     with pytest.raises(TypeError) as caught:
         COUNT(first="a", others=["b"], by=value)
 
     assert str(caught.value) == f"by={value!r}: expected a sequence of keys or arguments."
 
 
-def test_a_missing_name_is_named() -> None:
+def test_missing_argument_is_named() -> None:
     with pytest.raises(TypeError) as caught:
         PUT(target="a", value="v")
 
     assert str(caught.value) == "<LuaScript sample/put> is missing counter: expected target, counter, value."
 
 
-def test_an_unknown_name_is_named() -> None:
+def test_unknown_argument_is_named() -> None:
     with pytest.raises(TypeError) as caught:
         COUNT(first="a", others=[], by=[1], ttl=5, key="x")
 
@@ -144,7 +144,7 @@ def test_an_unknown_name_is_named() -> None:
 
 
 @pytest.mark.contract
-def test_a_script_without_keys_runs_anywhere(store: Store) -> None:
+def test_script_without_keys_runs_on_any_node(store: Store) -> None:
     nothing = LuaScript("sample", "count", keys=(), args=("by*",), idempotent=True)
     nothing.source = COUNT.source
 
@@ -153,7 +153,7 @@ def test_a_script_without_keys_runs_anywhere(store: Store) -> None:
 
 
 @pytest.mark.parametrize("name", ["one", "two", "three"])
-def test_a_forgotten_script_is_sent_with_its_text_and_runs_once(store: Store, name: str) -> None:
+def test_unloaded_script_is_sent_with_its_source_and_runs_once(store: Store, name: str) -> None:
     ask(put(name))
     forget_scripts(store)
 
@@ -162,7 +162,7 @@ def test_a_forgotten_script_is_sent_with_its_text_and_runs_once(store: Store, na
 
 
 @pytest.mark.contract
-def test_a_forgotten_script_is_sent_with_its_text_on_the_event_loop_too(store: Store) -> None:
+def test_unloaded_script_is_sent_with_its_source_on_an_event_loop(store: Store) -> None:
     forget_scripts(store)
 
     async def twice() -> list[Any]:
@@ -171,7 +171,7 @@ def test_a_forgotten_script_is_sent_with_its_text_on_the_event_loop_too(store: S
     assert run_async(twice) == [[1, 42], [2, 42]]
 
 
-def test_in_a_batch_a_forgotten_script_is_loaded_once_and_each_call_runs_once(store: Store) -> None:
+def test_batch_loads_a_script_once_and_runs_each_call_once(store: Store) -> None:
     names = [f"n{number}" for number in range(10)]
     ask(put())
     forget_scripts(store)
@@ -186,7 +186,7 @@ def test_in_a_batch_a_forgotten_script_is_loaded_once_and_each_call_runs_once(st
         assert now["cmdstat_eval"]["calls"] == sent["cmdstat_eval"]["calls"]
 
 
-def test_an_error_of_a_script_is_raised_and_the_script_is_not_sent_again(store: Store) -> None:
+def test_error_of_a_script_is_raised_without_a_retry(store: Store) -> None:
     counter = key("sample", "failed")
 
     with pytest.raises(redis.ResponseError, match="BROKEN on purpose"):
@@ -196,6 +196,6 @@ def test_an_error_of_a_script_is_raised_and_the_script_is_not_sent_again(store: 
     store.raw.delete(counter)
 
 
-def test_a_plain_evalsha_that_the_server_does_not_know_is_the_callers_error(redis_server: Store) -> None:
+def test_plain_evalsha_of_an_unloaded_script_raises(redis_server: Store) -> None:
     with pytest.raises(redis.exceptions.NoScriptError):
         ask(Command("EVALSHA", "0" * 40, 0, key="x"))

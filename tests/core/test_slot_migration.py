@@ -1,4 +1,4 @@
-"""A Cluster slot that is being moved: nothing runs after ASK, requests wait, and their number is bounded by time."""
+"""A Cluster slot that is being moved: requests wait, and no script runs after ASK."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def cluster(request: pytest.FixtureRequest, stores: Any, settings: Any) -> Itera
     lent.delete_keys()
 
 
-def patience(settings: Any, seconds: float, **options: Any) -> None:
+def migration_timeout(settings: Any, seconds: float, **options: Any) -> None:
     """How long requests wait for a moving slot."""
     entry = settings.REDIS_COMPONENTS["CONNECTIONS"]["default"] | options
     settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {
@@ -75,7 +75,7 @@ def refused(node: redis.Redis) -> int:
 
 
 def test_requests_wait_until_the_slot_of_their_keys_has_moved(cluster: Store, settings: Any, drive: Driver) -> None:
-    patience(settings, 30, RETRIES=0)
+    migration_timeout(settings, 30, RETRIES=0)
     here, gone = named(cluster, "here"), named(cluster, "gone")
     requests = {
         "command": (Command("INCR", gone), 2),
@@ -96,8 +96,8 @@ def test_requests_wait_until_the_slot_of_their_keys_has_moved(cluster: Store, se
             assert asking_commands(move) == 0
 
 
-def test_a_request_whose_keys_are_all_at_the_source_does_not_wait(cluster: Store, settings: Any, drive: Driver) -> None:
-    patience(settings, 0)
+def test_request_whose_keys_are_all_at_the_source_does_not_wait(cluster: Store, settings: Any, drive: Driver) -> None:
+    migration_timeout(settings, 0)
 
     with moving(cluster, named(cluster, "here")) as move:
         drive.ask(Command("SET", named(cluster, "here"), 1))
@@ -107,7 +107,7 @@ def test_a_request_whose_keys_are_all_at_the_source_does_not_wait(cluster: Store
 
 
 @pytest.mark.parametrize("carried", [0, 1, 2], ids=["all keys at the source", "the derived one gone", "all gone"])
-def test_a_script_that_derives_keys_never_runs_on_half_of_them(
+def test_script_that_derives_keys_never_runs_on_half_of_them(
     cluster: Store, settings: Any, drive: Driver, carried: int
 ) -> None:
     base = named(cluster, "base")
@@ -126,9 +126,7 @@ def test_a_script_that_derives_keys_never_runs_on_half_of_them(
         assert move.target.exists(guard_key(base)) == 0
 
 
-def test_a_script_waits_for_a_slot_and_for_a_node_that_does_not_know_it(
-    cluster: Store, settings: Any, drive: Driver
-) -> None:
+def test_script_waits_for_a_slot_whose_target_has_not_loaded_it(cluster: Store, settings: Any, drive: Driver) -> None:
     base = named(cluster, "base")
 
     with moving(cluster, base) as move:
@@ -142,7 +140,7 @@ def test_a_script_waits_for_a_slot_and_for_a_node_that_does_not_know_it(
         mover.join()
 
 
-def test_only_a_cluster_gets_the_guard_key(redis_server: Store, drive: Driver) -> None:
+def test_guard_key_is_sent_only_to_a_cluster(redis_server: Store, drive: Driver) -> None:
     call = PAIR(base="drc:{x}", value="v")
 
     assert call.command_args()[2:] == (1, "drc:{x}", "v")
@@ -151,14 +149,12 @@ def test_only_a_cluster_gets_the_guard_key(redis_server: Store, drive: Driver) -
 
 
 @pytest.mark.parametrize("key", ["drc:{x}:y", b"drc:{x}:y", "plain", 7])
-def test_the_guard_key_is_in_the_slot_of_the_key(key: Any) -> None:
+def test_guard_key_is_in_the_slot_of_the_key(key: Any) -> None:
     assert slot_of(guard_key(key)) == slot_of(key)
 
 
-def test_a_move_that_takes_too_long_is_an_error_that_says_that_nothing_was_executed(
-    cluster: Store, settings: Any, drive: Driver
-) -> None:
-    patience(settings, 0.3)
+def test_slow_migration_raises_and_nothing_was_executed(cluster: Store, settings: Any, drive: Driver) -> None:
+    migration_timeout(settings, 0.3)
     name = named(cluster, "n")
 
     with moving(cluster, name) as move:
@@ -181,7 +177,7 @@ def test_a_move_that_takes_too_long_is_an_error_that_says_that_nothing_was_execu
     assert cluster.raw.exists(name) == 0
 
 
-def test_a_caller_with_less_time_waits_no_longer(cluster: Store, drive: Driver) -> None:
+def test_bounded_slot_wait_limits_the_wait(cluster: Store, drive: Driver) -> None:
     name = named(cluster, "n")
 
     with moving(cluster, name) as move:
@@ -195,7 +191,7 @@ def test_a_caller_with_less_time_waits_no_longer(cluster: Store, drive: Driver) 
         assert time.monotonic() - began < 10
 
 
-def test_of_a_batch_only_what_meets_the_slot_fails(cluster: Store, drive: Driver) -> None:
+def test_only_the_requests_of_the_moving_slot_fail_in_a_batch(cluster: Store, drive: Driver) -> None:
     name, other = named(cluster, "n"), f"{cluster.prefix}:other"
 
     with moving(cluster, name) as move:
@@ -207,7 +203,7 @@ def test_of_a_batch_only_what_meets_the_slot_fails(cluster: Store, drive: Driver
     assert isinstance(failed, SlotMigrating)
 
 
-def test_a_slot_that_is_waited_for_is_logged_once_and_once_more_when_it_has_moved(
+def test_wait_for_a_slot_is_logged_at_its_start_and_its_end(
     cluster: Store, drive: Driver, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "django_redis_components.core.client.slot_migration")
@@ -227,7 +223,7 @@ def test_a_slot_that_is_waited_for_is_logged_once_and_once_more_when_it_has_move
     assert info.getMessage().startswith(f"Slot {slot} of the Cluster has moved; its requests waited for ")
 
 
-def test_a_blocking_wait_on_a_moving_slot_ends_early(cluster: Store, drive: Driver) -> None:
+def test_blocking_wait_on_a_moving_slot_ends_early(cluster: Store, drive: Driver) -> None:
     name = named(cluster, "wakeup")
 
     with moving(cluster, name) as move:
@@ -236,20 +232,20 @@ def test_a_blocking_wait_on_a_moving_slot_ends_early(cluster: Store, drive: Driv
         assert drive.ask(Wait(name, 30)) is None
 
 
-def test_a_wait_for_wakeups_survives_a_move(cluster: Store) -> None:
+def test_wakeup_listener_survives_a_migration(cluster: Store) -> None:
     name = named(cluster, "wakeups")
-    waiter = WakeupListener(connections.client(), [name])
+    listener = WakeupListener(connections.client(), [name])
 
     with moving(cluster, name) as move:
-        assert not waiter.wait(0.01)  # the block stays outstanding
+        assert not listener.wait(0.01)  # the block stays outstanding
         move.begin()
-        assert not waiter.wait(0.01)
+        assert not listener.wait(0.01)
         move.finish()
-        eventually(lambda: not waiter.wait(0.01) and cluster.raw.zadd(name, {"one": 1}) and waiter.wait(5))
-    waiter.close()
+        eventually(lambda: not listener.wait(0.01) and cluster.raw.zadd(name, {"one": 1}) and listener.wait(5))
+    listener.close()
 
 
-def test_a_slot_may_move_while_many_use_it(cluster: Store, drive: Driver) -> None:
+def test_slot_can_move_during_concurrent_requests(cluster: Store, drive: Driver) -> None:
     base, stop, replies = named(cluster, "busy"), threading.Event(), list[list[int]]()
 
     def flow() -> Flow[None]:
@@ -270,9 +266,7 @@ def test_a_slot_may_move_while_many_use_it(cluster: Store, drive: Driver) -> Non
     assert replies == [[number, number] for number in range(1, len(replies) + 1)]
 
 
-def test_nodes_that_do_not_agree_are_asked_a_few_times_and_then_named(
-    stores: Any, settings: Any, drive: Driver
-) -> None:
+def test_redirect_loop_ends_with_an_error_that_names_the_node(stores: Any, settings: Any, drive: Driver) -> None:
     servers = start_cluster(valkey_binary(), stores.new_directory("disagree"), masters=2)
     try:
         first, second = (redis.Redis(host="127.0.0.1", port=server.port) for server in servers)

@@ -1,4 +1,4 @@
-"""The limit of waiting for a moving slot ends with its block, however the block ends."""
+"""The limit of the wait for a moving slot ends with its block, however the block ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folding: which spellings are one name, which are not, and that folding twice changes nothing."""
+"""Folding: equivalent spellings, different ones, and idempotence."""
 
 from __future__ import annotations
 
@@ -42,28 +42,28 @@ from django_redis_components.core.text import FOLDING_VERSION, fold, folded_word
         ("❤️", "❤"),
     ],
 )
-def test_spellings_of_one_name_fold_to_the_same(written: str, typed: str) -> None:
+def test_equivalent_spellings_fold_to_the_same_text(written: str, typed: str) -> None:
     assert fold(written) == fold(typed)
 
 
 @pytest.mark.parametrize("decomposed", ["NFC", "NFD", "NFKC", "NFKD"])
 @pytest.mark.parametrize("name", ["Émile", "Ждёт", "Йосиф", "がぎぐ", "한국", "Ἀθῆναι", "أحمد", "क़लम", "Ǻ"])
-def test_the_normal_form_of_the_input_makes_no_difference(name: str, decomposed: str) -> None:
+def test_folding_is_independent_of_the_normal_form(name: str, decomposed: str) -> None:
     assert fold(unicodedata.normalize(decomposed, name)) == fold(name)
 
 
 @pytest.mark.parametrize(
     ("one", "other"), [("Й", "И"), ("が", "か"), ("أ", "ا"), ("ぱ", "ば"), ("कि", "क"), ("ї", "і")]
 )
-def test_marks_that_make_another_letter_stay(one: str, other: str) -> None:
+def test_marks_that_make_another_letter_are_kept(one: str, other: str) -> None:
     assert fold(one) != fold(other)
 
 
-def test_a_latin_mark_after_a_cyrillic_letter_is_judged_by_its_own_base() -> None:
+def test_mark_is_removed_depending_on_its_own_base_letter() -> None:
     assert fold("éй") == "e" + unicodedata.normalize("NFD", "й")
 
 
-def test_one_jamo_is_the_beginning_of_its_syllable() -> None:
+def test_jamo_is_a_prefix_of_its_syllable() -> None:
     assert fold("한국").startswith(fold("하"))
     assert fold("한국").startswith(fold("ㅎ"))
     assert not fold("하").startswith(fold("한"))
@@ -88,7 +88,7 @@ def test_space_control_and_invisible_characters(given: str, folded: str) -> None
     assert fold(given) == folded
 
 
-def test_folding_every_character_twice_changes_nothing() -> None:
+def test_folding_is_idempotent_for_every_character() -> None:
     everything = (chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000)
 
     changed = [f"U+{ord(c):04X}" for c in everything if unicodedata.category(c) != "Cn" and fold(fold(c)) != fold(c)]
@@ -96,7 +96,7 @@ def test_folding_every_character_twice_changes_nothing() -> None:
     assert changed == []
 
 
-def test_canonically_equivalent_spellings_of_every_character_fold_to_the_same() -> None:
+def test_canonically_equivalent_characters_fold_to_the_same_text() -> None:
     everything = (chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000)
 
     differing = [
@@ -109,7 +109,7 @@ def test_canonically_equivalent_spellings_of_every_character_fold_to_the_same() 
     assert fold("O\u1ffdNeil") == fold("O\u00b4Neil") == "o'neil"
 
 
-def test_folding_any_mixture_twice_changes_nothing() -> None:
+def test_folding_is_idempotent_for_random_text() -> None:
     source = random.Random(2026)
     letters = [chr(code) for code in (*range(0x3100), *range(0xAC00, 0xAD00), *range(0x1F300, 0x1F400))]
     marks = [c for c in letters if unicodedata.category(c) in ("Mn", "Cf", "Cc")]
@@ -126,7 +126,7 @@ def test_folded_text_has_no_control_characters() -> None:
     assert [c for c in folded if unicodedata.category(c) in ("Cc", "Zl", "Zp")] == []
 
 
-def test_a_lone_surrogate_does_not_break_folding() -> None:
+def test_lone_surrogate_can_be_folded() -> None:
     assert fold("A\ud800") == "a\ud800"
 
 
@@ -153,20 +153,20 @@ def test_a_lone_surrogate_does_not_break_folding() -> None:
         ("\x00", []),
     ],
 )
-def test_a_text_is_found_from_each_of_its_words_on(text: str, words: list[str]) -> None:
+def test_folded_words_are_the_suffixes_at_each_word(text: str, words: list[str]) -> None:
     assert folded_words(text, 16) == words
 
 
-def test_the_number_of_words_is_limited_and_the_whole_text_comes_first() -> None:
+def test_folded_words_are_limited_and_start_with_the_whole_text() -> None:
     assert folded_words("a b c d e", 3) == ["a b c d e", "b c d e", "c d e"]
 
 
-def test_word_starts_are_offsets_into_the_given_text() -> None:
+def test_word_starts_are_offsets_into_the_text() -> None:
     text = "Straße ﬁn"
 
     assert [text[start:] for start in word_starts(text)] == ["Straße ﬁn", "ﬁn"]
 
 
-def test_the_version_is_a_whole_number() -> None:
-    """It stands in keys: a change of the rules needs a new one."""
+def test_folding_version_is_an_integer() -> None:
+    """It is part of keys: a change of the steps needs a new one."""
     assert FOLDING_VERSION == 2

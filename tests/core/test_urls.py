@@ -1,4 +1,4 @@
-"""Connection URLs: what they mean, and what is said about a wrong one."""
+"""Endpoints of connection URLs, and the errors of invalid ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def parsed(url: str) -> Endpoint:
 
 
 def problem(url: str) -> str:
-    """What is said about a URL, without the path of the setting."""
+    """The error of a URL, without the path of the setting."""
     with pytest.raises(ConfigurationError) as caught:
         parsed(url)
     assert caught.value.__context__ is None or caught.value.__suppress_context__
@@ -63,7 +63,7 @@ def problem(url: str) -> str:
         ("redis+cluster://a?ssl=false", "cluster", "tcp", [("a", 6379)], {}),
     ],
 )
-def test_a_url_says_where_and_how(
+def test_url_is_parsed(
     url: str, kind: str, transport: str, seeds: list[tuple[str, int]], options: dict[str, Any]
 ) -> None:
     endpoint = parsed(url)
@@ -74,7 +74,7 @@ def test_a_url_says_where_and_how(
     assert endpoint.sentinel_options == {}
 
 
-def test_a_sentinel_url_names_sentinels_service_and_database_each_with_its_login() -> None:
+def test_sentinel_url_has_sentinels_service_database_and_logins() -> None:
     endpoint = parsed("redis+sentinel://me:pw@a:7000,b/main/2?sentinel_username=you&sentinel_password=p2")
 
     assert (endpoint.kind, endpoint.service, endpoint.database) == ("sentinel", "main", 2)
@@ -83,7 +83,7 @@ def test_a_sentinel_url_names_sentinels_service_and_database_each_with_its_login
     assert endpoint.sentinel_options == {"username": "you", "password": "p2"}
 
 
-def test_the_sentinels_are_asked_over_tls_with_the_same_authority_as_the_master() -> None:
+def test_sentinels_use_the_tls_options_of_the_master() -> None:
     endpoint = parsed("redis+sentinel://a/main?ssl=yes&ssl_ca_certs=/ca.pem&sentinel_ssl_certfile=/mine.pem")
 
     assert endpoint.transport == "tls"
@@ -127,19 +127,19 @@ def test_the_sentinels_are_asked_over_tls_with_the_same_authority_as_the_master(
         ("redis://[::1", "Invalid IPv6 URL"),
     ],
 )  # fmt: skip
-def test_a_wrong_url_is_answered_with_what_is_wrong(url: str, text: str) -> None:
+def test_error_of_an_invalid_url_gives_the_reason(url: str, text: str) -> None:
     assert problem(url) == text
 
 
 @pytest.mark.parametrize("url", ["redis://:pa/ss@h:1", "redis://me:pa#ss@h:1", "redis://:pa?ss@h:1", "redis://h:99999"])
-def test_a_password_that_was_not_escaped_is_not_shown(url: str) -> None:
+def test_unescaped_password_is_not_shown(url: str) -> None:
     text = problem(url)
 
     assert "pa" not in text.replace("password", "")
     assert text == "the port is not a number from 1 to 65535 (write / # ? @ in a password as %2F %23 %3F %40)"
 
 
-def test_an_endpoint_shows_its_address_and_never_its_password() -> None:
+def test_repr_of_an_endpoint_hides_the_password() -> None:
     endpoint = parsed("redis+cluster://me:secret@a:7000,b:7001")
 
     assert str(endpoint) == "a:7000, b:7001 (connection 'tasks')"

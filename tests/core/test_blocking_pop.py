@@ -1,4 +1,4 @@
-"""Waits that end by a local timer while their blocking command stays outstanding."""
+"""Waits that end by a local timer while the blocking command stays outstanding."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def blocked_clients(store: Store) -> int:
     return int(store.raw.info("clients")["blocked_clients"])
 
 
-def test_a_wait_that_timed_out_takes_no_later_element(redis_server: Store) -> None:
+def test_element_is_not_lost_after_a_wait_timed_out(redis_server: Store) -> None:
     key = f"{redis_server.prefix}:wakeup"
     before = blocked_clients(redis_server)
     assert client().wait(key, 0.01) is None
@@ -28,7 +28,7 @@ def test_a_wait_that_timed_out_takes_no_later_element(redis_server: Store) -> No
     assert client().wait(key, 60) == b"element"
 
 
-def test_a_command_outlasts_several_waits(redis_server: Store) -> None:
+def test_several_waits_share_one_command(redis_server: Store) -> None:
     first, second = (f"{redis_server.prefix}:{{w}}:{number}" for number in (1, 2))
     pop = BlockingPop((first, second))
     assert client().wait(pop, 0.01) is None
@@ -41,7 +41,7 @@ def test_a_command_outlasts_several_waits(redis_server: Store) -> None:
     pop.close()
 
 
-def test_requests_between_two_waits_use_another_connection(redis_server: Store) -> None:
+def test_requests_between_waits_use_another_connection(redis_server: Store) -> None:
     key = f"{redis_server.prefix}:wakeup"
     pop = BlockingPop((key,))
     assert client().wait(pop, 0.01) is None
@@ -52,7 +52,7 @@ def test_requests_between_two_waits_use_another_connection(redis_server: Store) 
     assert client().wait(pop, 60) == b"element"
 
 
-def test_a_command_outlasts_several_waits_on_an_event_loop(redis_server: Store) -> None:
+def test_several_waits_of_an_event_loop_share_one_command(redis_server: Store) -> None:
     key = f"{redis_server.prefix}:wakeup"
     before = blocked_clients(redis_server)
 
@@ -71,7 +71,7 @@ def test_a_command_outlasts_several_waits_on_an_event_loop(redis_server: Store) 
 
 
 @pytest.mark.parametrize("store", ["valkey"], indirect=True)
-def test_a_wait_goes_on_after_its_connection_was_lost(store: Store) -> None:
+def test_wait_continues_after_its_connection_was_lost(store: Store) -> None:
     key = f"{store.prefix}:wakeup"
     pop = BlockingPop((key,))
     before = blocked_clients(store)

@@ -1,4 +1,4 @@
-"""What is sent again, what never is, and how long it is tried."""
+"""Which requests are retried, and for how long."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def script_call(script: Any = PUT, name: str = "thing") -> Any:
 # A lost reply
 
 
-def test_a_command_whose_reply_was_lost_is_not_sent_again(proxy: Proxy, redis_server: Store, drive: Driver) -> None:
+def test_command_is_not_retried_after_a_lost_reply(proxy: Proxy, redis_server: Store, drive: Driver) -> None:
     proxy.drop_next_reply(after=b"INCR")
 
     with pytest.raises(redis.ConnectionError, match="Connection closed by server"):
@@ -47,9 +47,7 @@ def test_a_command_whose_reply_was_lost_is_not_sent_again(proxy: Proxy, redis_se
 
 
 @pytest.mark.parametrize("times", [1, 3])
-def test_a_read_whose_reply_was_lost_is_sent_again(
-    proxy: Proxy, redis_server: Store, drive: Driver, times: int
-) -> None:
+def test_read_is_retried_after_a_lost_reply(proxy: Proxy, redis_server: Store, drive: Driver, times: int) -> None:
     redis_server.raw.set(key("r", "n"), "here", px=60_000)
     proxy.drop_next_reply(after=b"GET", times=times)
 
@@ -57,7 +55,7 @@ def test_a_read_whose_reply_was_lost_is_sent_again(
     assert proxy.dropped == times
 
 
-def test_an_idempotent_script_is_sent_again_and_another_is_not(
+def test_only_idempotent_scripts_are_retried_after_a_lost_reply(
     proxy: Proxy, redis_server: Store, drive: Driver
 ) -> None:
     drive.ask(script_call(), using="proxied")
@@ -70,16 +68,16 @@ def test_an_idempotent_script_is_sent_again_and_another_is_not(
     assert redis_server.raw.get(key("r", "thing", "times")) == b"4"
 
 
-def test_a_text_whose_reply_was_lost_is_sent_again_by_its_sha(proxy: Proxy, redis_server: Store, drive: Driver) -> None:
+def test_script_source_with_a_lost_reply_is_retried_by_its_sha(
+    proxy: Proxy, redis_server: Store, drive: Driver
+) -> None:
     redis_server.raw.script_flush()
     proxy.drop_next_reply(after=b"\r\nEVAL\r\n")
 
     assert drive.ask(script_call(), using="proxied") == [2, 42]
 
 
-def test_of_a_batch_that_was_lost_only_what_is_safe_is_sent_again(
-    proxy: Proxy, redis_server: Store, drive: Driver
-) -> None:
+def test_only_idempotent_requests_of_a_lost_batch_are_retried(proxy: Proxy, redis_server: Store, drive: Driver) -> None:
     redis_server.raw.set(key("r", "a"), "here", px=60_000)
     batch = [Read("GET", key("r", "a")), Command("INCR", key("r", "n")), script_call(), Read("ECHO", "x")]
     drive.ask(script_call(), using="proxied")
@@ -96,7 +94,7 @@ def test_of_a_batch_that_was_lost_only_what_is_safe_is_sent_again(
 
 
 @pytest.mark.parametrize("retries", [0, 1, 4])
-def test_what_is_safe_is_sent_once_and_then_as_often_as_the_setting_says(
+def test_idempotent_request_is_retried_as_often_as_configured(
     proxy: Proxy, redis_server: Store, settings: Any, drive: Driver, retries: int
 ) -> None:
     point(settings, proxy.url, RETRIES=retries)
@@ -108,7 +106,9 @@ def test_what_is_safe_is_sent_once_and_then_as_often_as_the_setting_says(
     assert redis_server.raw.getdel("recovery:n") == str(1 + retries).encode()
 
 
-def test_a_batch_has_the_bounds_of_one_request(proxy: Proxy, redis_server: Store, settings: Any, drive: Driver) -> None:
+def test_batch_has_the_retry_limits_of_one_request(
+    proxy: Proxy, redis_server: Store, settings: Any, drive: Driver
+) -> None:
     point(settings, proxy.url, RETRIES=2)
     proxy.drop_next_reply(after=b"INCR", times=100)
 
@@ -118,7 +118,7 @@ def test_a_batch_has_the_bounds_of_one_request(proxy: Proxy, redis_server: Store
     assert redis_server.raw.getdel("recovery:n") == b"30"
 
 
-def test_no_try_begins_after_the_socket_timeout_has_passed_again(
+def test_no_retry_starts_after_the_socket_timeout(
     proxy: Proxy, redis_server: Store, settings: Any, drive: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recovery, "BACKOFF_BASE_S", 0.0)
@@ -136,10 +136,10 @@ def test_no_try_begins_after_the_socket_timeout_has_passed_again(
     assert int(redis_server.raw.getdel("recovery:n")) <= 3
 
 
-# A server that is away
+# A server that is unavailable
 
 
-def test_a_server_that_is_away_is_an_error_and_then_works_again_by_itself(own_server: Store, drive: Driver) -> None:
+def test_client_recovers_after_an_outage(own_server: Store, drive: Driver) -> None:
     server = own_server.servers[0]
     command = Command("SET", key("r", "n"), 1, "PX", 60_000)
 
@@ -155,7 +155,7 @@ def test_a_server_that_is_away_is_an_error_and_then_works_again_by_itself(own_se
     assert drive(flow()) == [b"OK", b"1"]
 
 
-def test_what_could_not_be_sent_is_tried_again_even_if_it_is_no_read(
+def test_request_that_was_not_sent_is_retried_even_if_it_writes(
     proxy: Proxy, redis_server: Store, settings: Any, drive: Driver
 ) -> None:
     point(settings, proxy.url, RETRIES=20)
@@ -169,35 +169,33 @@ def test_what_could_not_be_sent_is_tried_again_even_if_it_is_no_read(
     redis_server.raw.delete("recovery:n")
 
 
-def test_a_wait_on_a_server_that_is_away_returns_and_the_next_question_meets_the_error(
-    own_server: Store, drive: Driver
-) -> None:
+def test_wait_returns_during_an_outage_and_the_next_request_raises(own_server: Store, drive: Driver) -> None:
     own_server.servers[0].stop()
 
-    assert drive.ask(Wait(key("r", "bell"), 1)) is None
+    assert drive.ask(Wait(key("r", "wakeup"), 1)) is None
     with pytest.raises(NotConnected):
-        drive.ask(Wait(key("r", "bell"), 1), Read("PING"))
+        drive.ask(Wait(key("r", "wakeup"), 1), Read("PING"))
 
 
-def test_a_wait_that_is_cut_returns_and_the_next_one_hears_the_bell(
+def test_wait_returns_after_a_lost_connection_and_the_next_wait_gets_the_wakeup(
     proxy: Proxy, redis_server: Store, drive: Driver
 ) -> None:
-    bell = key("r", "bell")
-    redis_server.raw.rpush(bell, "one", "two")
+    wakeup = key("r", "wakeup")
+    redis_server.raw.rpush(wakeup, "one", "two")
     proxy.drop_next_reply(after=b"BLPOP")
 
-    assert drive.ask(Wait(bell, 1), using="proxied") is None
-    assert drive.ask(Wait(bell, 1), using="proxied") == b"two"
+    assert drive.ask(Wait(wakeup, 1), using="proxied") is None
+    assert drive.ask(Wait(wakeup, 1), using="proxied") == b"two"
 
 
-def test_a_wait_on_what_is_no_bell_is_an_error(redis_server: Store, drive: Driver) -> None:
-    redis_server.raw.set(key("r", "bell"), "no list", px=60_000)
+def test_wait_on_a_key_of_another_type_is_an_error(redis_server: Store, drive: Driver) -> None:
+    redis_server.raw.set(key("r", "wakeup"), "not a list", px=60_000)
 
     with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
-        drive.ask(Wait(key("r", "bell"), 1))
+        drive.ask(Wait(key("r", "wakeup"), 1))
 
 
-def test_a_wait_that_the_server_breaks_off_is_asked_again(redis_server: Store, drive: Driver) -> None:
+def test_wait_that_the_server_unblocks_returns_none(redis_server: Store, drive: Driver) -> None:
     def unblock() -> None:
         blocked = eventually(lambda: [c for c in redis_server.raw.client_list() if c["cmd"] == "blpop"])
         redis_server.raw.client_unblock(int(blocked[0]["id"]), error=True)
@@ -205,14 +203,14 @@ def test_a_wait_that_the_server_breaks_off_is_asked_again(redis_server: Store, d
     helper = threading.Thread(target=unblock)
     helper.start()
 
-    assert drive.ask(Wait(key("r", "bell"), 60)) is None
+    assert drive.ask(Wait(key("r", "wakeup"), 60)) is None
     helper.join()
 
 
 # A server that refuses
 
 
-def test_a_server_that_loads_its_data_is_waited_for(start_server: Start, settings: Any, drive: Driver) -> None:
+def test_request_is_retried_while_the_server_loads_its_data(start_server: Start, settings: Any, drive: Driver) -> None:
     server = start_server("--enable-debug-command", "local", "--loading-process-events-interval-bytes", "1024")
     with redis.Redis.from_url(server.url) as raw:
         raw.mset({f"filler:{number}": "x" * 100 for number in range(2_000)})
@@ -240,14 +238,14 @@ def is_loading(server: LocalServer) -> bool:
     return False
 
 
-def test_a_replica_refuses_writes_and_says_so(sentinel_server: Store, settings: Any, drive: Driver) -> None:
+def test_write_to_a_replica_is_an_error(sentinel_server: Store, settings: Any, drive: Driver) -> None:
     point(settings, sentinel_server.servers[1].url, RETRIES=1)
 
     with pytest.raises(redis.ReadOnlyError, match="read only replica"):
         drive.ask(Command("INCR", "recovery:n"))
 
 
-def test_too_many_clients_are_an_error_that_names_the_server_and_passes(
+def test_too_many_clients_is_a_transient_error_that_names_the_server(
     own_server: Store, settings: Any, drive: Driver
 ) -> None:
     point(settings, own_server.url, RETRIES=0)
@@ -264,9 +262,7 @@ def test_too_many_clients_are_an_error_that_names_the_server_and_passes(
     assert drive.ask(Read("PING")) == b"PONG"
 
 
-def test_an_old_redis_is_refused_with_its_version_and_what_is_needed(
-    start_server: Start, settings: Any, drive: Driver
-) -> None:
+def test_old_redis_is_rejected_with_both_versions(start_server: Start, settings: Any, drive: Driver) -> None:
     server = start_server(binary=old_redis_binary())
     point(settings, server.url)
 
@@ -293,20 +289,20 @@ LOGIN_HINT = 'Check user name and password in REDIS_COMPONENTS["CONNECTIONS"]["d
 
 
 @pytest.mark.parametrize(
-    ("login", "said"),
+    ("login", "reply"),
     [
         (":wrong", "WRONGPASS invalid username-password pair or user is disabled"),
         ("nobody:right", "WRONGPASS invalid username-password pair or user is disabled"),
         ("", "NOAUTH Authentication required"),
     ],
 )
-def test_a_wrong_password_says_where_to_look_and_is_not_tried_again(
-    own_server: Store, settings: Any, drive: Driver, login: str, said: str
+def test_wrong_password_names_the_setting_and_is_not_retried(
+    own_server: Store, settings: Any, drive: Driver, login: str, reply: str
 ) -> None:
     own_server.raw.config_set("requirepass", "right")
     port = own_server.servers[0].port
     point(settings, url_with(own_server, login) if login else own_server.url)
-    text = f"127.0.0.1:{port} (connection 'default') refused the login: {said.partition(' ')[2]}. {LOGIN_HINT}"
+    text = f"127.0.0.1:{port} (connection 'default') refused the login: {reply.partition(' ')[2]}. {LOGIN_HINT}"
 
     for request in (Read("PING"), Batch([Read("PING")]), Wait("recovery:wakeup", 1)):
         with pytest.raises(redis.AuthenticationError) as caught:
@@ -318,9 +314,7 @@ def test_a_wrong_password_says_where_to_look_and_is_not_tried_again(
     own_server.raw.config_set("requirepass", "")
 
 
-def test_the_right_password_is_sent_over_every_kind_of_connection(
-    own_server: Store, settings: Any, drive: Driver
-) -> None:
+def test_password_is_sent_on_every_kind_of_connection(own_server: Store, settings: Any, drive: Driver) -> None:
     own_server.raw.execute_command("ACL", "SETUSER", "me", "on", ">p@ss", "~*", "+@all")
     point(settings, url_with(own_server, "me:p%40ss"))
 
@@ -328,7 +322,7 @@ def test_the_right_password_is_sent_over_every_kind_of_connection(
     assert drive.ask(Wait("recovery:bell", 0.01)) is None
 
 
-def test_a_user_who_may_not_ask_for_the_version_is_served(own_server: Store, settings: Any, drive: Driver) -> None:
+def test_user_without_permission_for_info_can_send_requests(own_server: Store, settings: Any, drive: Driver) -> None:
     own_server.raw.execute_command("ACL", "SETUSER", "me", "on", ">pw", "~*", "+@all", "-info")
     point(settings, url_with(own_server, "me:pw"))
 
@@ -336,7 +330,7 @@ def test_a_user_who_may_not_ask_for_the_version_is_served(own_server: Store, set
     assert str(connections.client().server()) == "unknown 0.0.0"
 
 
-def test_a_password_that_is_asked_for_later_is_explained_too(own_server: Store, settings: Any, drive: Driver) -> None:
+def test_password_required_later_names_the_setting(own_server: Store, settings: Any, drive: Driver) -> None:
     point(settings, own_server.url)
 
     def flow() -> Flow[None]:
@@ -351,7 +345,7 @@ def test_a_password_that_is_asked_for_later_is_explained_too(own_server: Store, 
 # Cluster
 
 
-def test_a_slot_that_has_moved_is_followed_and_then_known(stores: Any, settings: Any, drive: Driver) -> None:
+def test_moved_slot_is_followed_and_remembered(stores: Any, settings: Any, drive: Driver) -> None:
     cluster = stores.get("cluster").for_test("moved")
     point(settings, cluster.url)
     name = "moved:{slot}:n"
@@ -379,7 +373,7 @@ def rejected(node: redis.Redis) -> int:
     return int(node.info("errorstats").get("errorstat_MOVED", {"count": 0})["count"])
 
 
-def test_a_slot_may_move_there_and_back_while_it_is_used(stores: Any, settings: Any, drive: Driver) -> None:
+def test_slot_can_move_back_and_forth_during_requests(stores: Any, settings: Any, drive: Driver) -> None:
     cluster = stores.get("cluster").for_test("moves")
     point(settings, cluster.url, RETRIES=20)
     name, stop, counted = "moves:{slot}:n", threading.Event(), list[int]()
@@ -403,27 +397,27 @@ def test_a_slot_may_move_there_and_back_while_it_is_used(stores: Any, settings: 
     cluster.delete_keys()
 
 
-def test_a_wait_follows_a_slot_that_has_moved(stores: Any, settings: Any, drive: Driver) -> None:
-    cluster = stores.get("cluster").for_test("bell")
+def test_wait_follows_a_moved_slot(stores: Any, settings: Any, drive: Driver) -> None:
+    cluster = stores.get("cluster").for_test("wakeup")
     point(settings, cluster.url)
-    bell = "bell:{slot}"
+    wakeup = "bell:{slot}"
 
-    with moving(cluster, bell) as move:
+    with moving(cluster, wakeup) as move:
 
         def flow() -> Flow[list[Any]]:
             yield Read("GET", "bell:{slot}:x")
             move.begin()
             move.finish()
-            cluster.raw.rpush(bell, "ding")
-            return [(yield Wait(bell, 1)), (yield Wait(bell, 1))]
+            cluster.raw.rpush(wakeup, "ding")
+            return [(yield Wait(wakeup, 1)), (yield Wait(wakeup, 1))]
 
         assert drive(flow()) == [None, b"ding"]
 
 
-def test_a_standalone_url_of_a_cluster_is_an_error_that_says_so(stores: Any, settings: Any, drive: Driver) -> None:
+def test_standalone_url_of_a_cluster_is_explained(stores: Any, settings: Any, drive: Driver) -> None:
     cluster = stores.get("cluster")
     point(settings, cluster.servers[0].url)
-    away = next(
+    unavailable = next(
         name for name in map(str, range(100)) if cluster.raw.get_node_from_key(name).port != cluster.servers[0].port
     )
     text = (
@@ -431,22 +425,22 @@ def test_a_standalone_url_of_a_cluster_is_an_error_that_says_so(stores: Any, set
         r'use a redis\+cluster:// URL in REDIS_COMPONENTS\["CONNECTIONS"\]\["default"\]\.$'
     )
 
-    for request in (Command("INCR", away), Batch([Command("INCR", away)]), Wait(away, 1)):
+    for request in (Command("INCR", unavailable), Batch([Command("INCR", unavailable)]), Wait(unavailable, 1)):
         with pytest.raises(redis.ResponseError, match=text):
             drive.ask(request)
 
 
-def test_a_slot_that_nobody_serves_is_named_after_the_tries(start_server: Start, settings: Any, drive: Driver) -> None:
+def test_unserved_slot_is_an_error_after_the_retries(start_server: Start, settings: Any, drive: Driver) -> None:
     server = start_server("--cluster-enabled", "yes", "--cluster-require-full-coverage", "no")
     with redis.Redis.from_url(server.url) as raw:
         raw.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 100)
         eventually(lambda: raw.execute_command("CLUSTER INFO")["cluster_state"] == "ok")
     point(settings, f"redis+cluster://127.0.0.1:{server.port}", RETRIES=1)
-    text = r"^No node of the cluster serves the slot of 'away'\.$"
+    text = r"^No node of the cluster serves the slot of 'unserved'\.$"
 
-    for request in (Command("INCR", "away"), Batch([Command("INCR", "away")])):
+    for request in (Command("INCR", "unserved"), Batch([Command("INCR", "unserved")])):
         with pytest.raises(redis.exceptions.ClusterDownError, match=text):
             drive.ask(request)
-    assert drive.ask(Wait("away", 0.01)) is None
+    assert drive.ask(Wait("unserved", 0.01)) is None
     with pytest.raises(redis.exceptions.ClusterDownError, match=text):
-        SyncClient(connections.endpoint("default")).pool_for("away").open()
+        SyncClient(connections.endpoint("default")).pool_for("unserved").open()

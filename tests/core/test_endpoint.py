@@ -1,4 +1,4 @@
-"""Endpoints: the connections they make, and which of them stand in one database."""
+"""Endpoints: the connections they make, and which of them are the same database."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def parsed(url: str, **settings: float) -> Endpoint:
         ("redis+sentinel://h/main?ssl=true", "SSLConnection"),
     ],
 )
-def test_each_transport_has_its_connection_in_both_worlds(url: str, name: str) -> None:
+def test_transport_selects_the_sync_and_the_async_connection_class(url: str, name: str) -> None:
     endpoint = parsed(url)
 
     assert type(endpoint.sync_connection(endpoint.seeds[0])) is getattr(sync_connections, name)
     assert type(endpoint.async_connection(endpoint.seeds[0])) is getattr(async_connections, name)
 
 
-def test_a_connection_has_our_timeouts_and_never_retries_by_itself() -> None:
+def test_connection_has_the_timeouts_of_the_settings_and_never_retries() -> None:
     endpoint = parsed("redis://me:pw@h:7000/3?socket_timeout=99", socket_timeout_s=1.5, connect_timeout_s=0.5)
 
     for connection in (endpoint.sync_connection(endpoint.seeds[0]), endpoint.async_connection(endpoint.seeds[0])):
@@ -44,7 +44,7 @@ def test_a_connection_has_our_timeouts_and_never_retries_by_itself() -> None:
         assert connection.protocol == 2
 
 
-def test_the_library_is_looked_up_once_and_not_at_each_connection() -> None:
+def test_library_version_is_looked_up_once() -> None:
     endpoint = parsed("redis://h")
 
     one, other = endpoint.sync_connection(endpoint.seeds[0]), endpoint.async_connection(endpoint.seeds[0])
@@ -53,7 +53,7 @@ def test_the_library_is_looked_up_once_and_not_at_each_connection() -> None:
     assert (one.driver_info.name, one.driver_info.lib_version) == ("redis-py", redis.__version__)
 
 
-def test_a_library_name_of_the_site_is_told_instead() -> None:
+def test_library_name_of_the_settings_is_sent() -> None:
     endpoint = parsed("redis://h?lib_name=shop&lib_version=7")
 
     driver = endpoint.sync_connection(endpoint.seeds[0]).driver_info
@@ -61,7 +61,7 @@ def test_a_library_name_of_the_site_is_told_instead() -> None:
     assert (driver.name, driver.lib_version) == ("shop", "7")
 
 
-def test_a_sentinel_gets_its_own_login_and_no_database() -> None:
+def test_sentinel_connection_has_its_own_login_and_no_database() -> None:
     endpoint = parsed("redis+sentinel://:pw@a:7000/main/2?sentinel_password=theirs")
 
     connection = endpoint.sync_connection(endpoint.seeds[0], sentinel=True)
@@ -81,7 +81,7 @@ def test_a_sentinel_gets_its_own_login_and_no_database() -> None:
         ("redis+cluster://a:1,b:2", "redis://b:2/0"),
     ],
 )
-def test_two_ways_to_write_one_database_are_one(one: str, other: str) -> None:
+def test_equivalent_urls_are_the_same_database(one: str, other: str) -> None:
     assert parsed(one).same_database(parsed(other))
 
 
@@ -98,5 +98,5 @@ def test_two_ways_to_write_one_database_are_one(one: str, other: str) -> None:
         ("redis+cluster://a:1", "redis+cluster://b:1"),
     ],
 )
-def test_two_databases_are_two(one: str, other: str) -> None:
+def test_different_databases_are_distinguished(one: str, other: str) -> None:
     assert not parsed(one).same_database(parsed(other))

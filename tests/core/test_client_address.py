@@ -1,4 +1,4 @@
-"""Whose request it is, behind proxies and in networks."""
+"""The address of a visitor, behind proxies and in networks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django_redis_components.core.client_address import client_address, client_n
 @pytest.mark.parametrize(
     ("proxies", "address"), [(0, "10.0.0.1"), (1, "203.0.113.7"), (2, "198.51.100.1"), (9, "6.6.6.6")]
 )
-def test_the_address_is_what_the_outermost_trusted_proxy_saw(settings: Any, proxies: int, address: str) -> None:
+def test_address_is_the_one_seen_by_the_outermost_trusted_proxy(settings: Any, proxies: int, address: str) -> None:
     settings.REDIS_COMPONENTS = {"TRUSTED_PROXIES": proxies}
     chain = "6.6.6.6, 198.51.100.1, 203.0.113.7"
     request = RequestFactory().get("/", REMOTE_ADDR="10.0.0.1", headers={"X-Forwarded-For": chain})
@@ -21,7 +21,7 @@ def test_the_address_is_what_the_outermost_trusted_proxy_saw(settings: Any, prox
     assert client_address(request) == address
 
 
-def test_a_room_may_count_otherwise(settings: Any) -> None:
+def test_number_of_proxies_can_be_passed(settings: Any) -> None:
     settings.REDIS_COMPONENTS = {"TRUSTED_PROXIES": 1}
     request = RequestFactory().get("/", REMOTE_ADDR="10.0.0.1", headers={"X-Forwarded-For": "203.0.113.7"})
 
@@ -61,7 +61,7 @@ def test_request_without_an_address_is_logged_once(
     )
 
 
-def test_proxy_at_a_unix_socket_gives_the_address(settings: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_address_behind_a_unix_socket_comes_from_the_proxy(settings: Any, caplog: pytest.LogCaptureFixture) -> None:
     settings.REDIS_COMPONENTS = {"TRUSTED_PROXIES": 1}
     request = RequestFactory().get("/", REMOTE_ADDR="", headers={"X-Forwarded-For": "6.6.6.6, 203.0.113.7"})
 
@@ -83,5 +83,5 @@ def test_proxy_at_a_unix_socket_gives_the_address(settings: Any, caplog: pytest.
         ("unknown", "unknown"),
     ],
 )
-def test_an_ipv6_address_stands_for_its_network(address: str, limited_by: str) -> None:
+def test_ipv6_address_is_limited_by_its_network(address: str, limited_by: str) -> None:
     assert client_network(address) == limited_by
