@@ -184,6 +184,9 @@ class TaskQueueSettings:
     timeout_grace_s: float = _duration(10.0)
     #: Seconds that a cancelled running task may take to end; then its process is killed.
     cancel_grace_s: float = _duration(10.0, zero=True)
+    #: Dotted path of a JSON codec for further types, such as
+    #: "django_redis_components.taskqueue.json_codec.ExtendedJSON"; None: plain JSON only.
+    json_codec: str | None = _option(None, optional(text))
     #: The largest body of a task (its arguments as JSON), in bytes.
     max_body_bytes: int = _option(8 * 1024 * 1024, integer(1_024, 512 * 1024 * 1024))
     #: The largest return value of a task (as JSON), in bytes. A server closes the connection when a string is longer

@@ -11,6 +11,7 @@ from django.conf import settings as django_settings
 from django.utils import timezone
 
 from django_redis_components.core import serialization as arguments
+from django_redis_components.taskqueue.json_codec import pack
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.schedules.status import Timetable
 from django_redis_components.taskqueue.stats.metrics import Metrics
@@ -195,7 +196,7 @@ def _worker_of(result: TaskResult) -> str:
 
 
 def _arguments_of(result: TaskResult) -> str:
-    return arguments.encode([result.args, result.kwargs]).decode()
+    return arguments.encode(pack([result.args, result.kwargs])).decode()
 
 
 def _aware(at: datetime | None) -> datetime | None:

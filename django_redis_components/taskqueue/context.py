@@ -17,6 +17,7 @@ from django_redis_components.core.protocol import Flow, arun, run
 from django_redis_components.taskqueue import logs, signals
 from django_redis_components.taskqueue.exceptions import LeaseLost, TaskQueueError
 from django_redis_components.taskqueue.failure import describe
+from django_redis_components.taskqueue.json_codec import pack
 from django_redis_components.taskqueue.record import Progress, check_metadata, check_progress, encode_metadata
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.store import tasks as store
@@ -107,7 +108,7 @@ class ContextObserver:
     def convert(self, value: Any) -> Any:
         """Encode the value for the receivers of `task_finished`; return it unchanged."""
         if signals.task_finished.receivers:
-            self._payload = serialization.encode(serialization.normalise(value, "the return value"))
+            self._payload = serialization.encode(pack(value, "the return value"))
         return value
 
     def on_finish(self, outcome: str, exc: BaseException | None) -> None:

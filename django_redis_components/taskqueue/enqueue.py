@@ -19,6 +19,7 @@ from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import arun, run
 from django_redis_components.taskqueue import limits, signals
 from django_redis_components.taskqueue.exceptions import InvalidTask, PartiallyEnqueued
+from django_redis_components.taskqueue.json_codec import pack
 from django_redis_components.taskqueue.options import MAX_DELIVERIES, check_queue, options_to_send
 from django_redis_components.taskqueue.record import encode_metadata
 from django_redis_components.taskqueue.result import TaskResult
@@ -66,8 +67,8 @@ def prepare(
         check_queue(options.queue_name)
     task._check_arguments(args, kwargs, gets_result=gets_result)
     sent: list[Any] = [
-        serialization.normalise(args, "args"),
-        serialization.normalise(kwargs, "kwargs") if kwargs else {},
+        pack(args, "args"),
+        pack(kwargs, "kwargs") if kwargs else {},
     ]
     extra = {**task._body_options, **(body_options or {})}
     if task.overrides or extra:

@@ -15,6 +15,7 @@ from django.utils.timezone import make_naive
 from django_redis_components.core import serialization
 from django_redis_components.taskqueue.exceptions import TaskFailed, TaskNotFinished
 from django_redis_components.taskqueue.failure import TaskError
+from django_redis_components.taskqueue.json_codec import unpack
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -233,7 +234,7 @@ class TaskRecord(Generic[R_co]):
             TaskFailed: it failed, was cancelled or expired.
         """
         if self.status is TaskResultStatus.SUCCESSFUL:
-            value: R_co = serialization.decode(self._fields["r"])
+            value: R_co = unpack(self._fields["r"])
             return value
         if self.status is TaskResultStatus.FAILED:
             last = self.errors[-1:]
@@ -261,7 +262,7 @@ class TaskRecord(Generic[R_co]):
 
     def _decoded_message(self) -> Any:
         if self._message is None:
-            self._message = serialization.decode(self._fields["b"])
+            self._message = unpack(self._fields["b"])
         return self._message
 
     def _text(self, field: str) -> str:

@@ -8,9 +8,9 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
-from django_redis_components.core import serialization as arguments
 from django_redis_components.core.protocol import Call, Command
 from django_redis_components.taskqueue import enqueue as sending
+from django_redis_components.taskqueue.json_codec import unpack
 from django_redis_components.testing import calls
 from django_redis_components.testing.doors import NOT_TAKEN, Doors
 from django_redis_components.testing.memory import MemoryQueue
@@ -186,7 +186,7 @@ def assert_nothing_enqueued() -> None:
 
 def _sent_task(sent: dict[str, Any], using: str) -> SentTask:
     record = calls.record_of(sent)
-    args, kwargs, *_ = arguments.decode(record["b"])
+    args, kwargs, *_ = unpack(record["b"])
     return SentTask(
         id=sent["id"],
         name=record["n"].decode(),

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, overload
 
-from django_redis_components.core import serialization as arguments
+from django_redis_components.core import serialization
+from django_redis_components.taskqueue.json_codec import pack, unpack
 
 #: Tasks that a failure text lists.
 LISTED = 20
@@ -90,8 +91,8 @@ class SentTasks(Sequence[SentTask]):
             args, kwargs, queue_name: only those that were sent with exactly these; None: with any.
         """
         name = name_of(task)
-        wanted_args = None if args is None else arguments.normalise(list(args), "args")
-        wanted_kwargs = None if kwargs is None else arguments.normalise(dict(kwargs), "kwargs")
+        wanted_args = None if args is None else _decoded(list(args), "args")
+        wanted_kwargs = None if kwargs is None else _decoded(dict(kwargs), "kwargs")
         return [
             sent
             for sent in self._tasks
@@ -180,3 +181,8 @@ def _wanted(args: Sequence[Any] | None, kwargs: Mapping[str, Any] | None) -> str
 
 def _times(count: int) -> str:
     return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
+def _decoded(value: Any, path: str) -> Any:
+    """The value as a task receives it."""
+    return unpack(serialization.encode(pack(value, path)))

@@ -39,6 +39,7 @@ KEYS: list[tuple[str, Any, Any, Any, str]] = [
     ("TASKQUEUE.GRACE", 0, 0.0, -0.5, DURATION_OR_ZERO),
     ("TASKQUEUE.TIMEOUT_GRACE", 5, 5.0, 0, DURATION),
     ("TASKQUEUE.CANCEL_GRACE", 0, 0.0, -1, DURATION_OR_ZERO),
+    ("TASKQUEUE.JSON_CODEC", "shop.codec", "shop.codec", "", "None or a string that is not empty"),
     ("TASKQUEUE.MAX_BODY_BYTES", 1024, 1024, True, "a whole number from 1024 to 536870912"),
     ("TASKQUEUE.MAX_RESULT_BYTES", 1024, 1024, 1023, "a whole number from 1024 to 536870912"),
     ("TASKQUEUE.MAX_ERROR_BYTES", 1000, 1000, 999, "a whole number from 1000 to 1048576"),

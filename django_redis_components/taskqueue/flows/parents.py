@@ -9,6 +9,7 @@ from django_redis_components.core import serialization as arguments
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Batch, Flow, Read, run
 from django_redis_components.taskqueue.exceptions import ParentsLost
+from django_redis_components.taskqueue.json_codec import unpack
 from django_redis_components.taskqueue.store.fields import flow_key, record_key
 
 #: Key in what travels beside the arguments: ids of the tasks whose results are wanted, in the shape that is wanted.
@@ -58,7 +59,7 @@ def _values(parents: Shape[str]) -> Flow[Any]:
                 f"What task {task_id} returned is not in Redis any more, and this one waited for it."
                 " It is kept until the flow has finished: was it evicted, or deleted by hand?"
             )
-    return mapped(parents, lambda task_id: arguments.decode(values[task_id]))
+    return mapped(parents, lambda task_id: unpack(values[task_id]))
 
 
 def _failure(flow_id: str) -> Flow[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, NamedTuple
 
-from django_redis_components.core import serialization as arguments
+from django_redis_components.taskqueue.json_codec import unpack
 
 
 @dataclasses.dataclass(slots=True)
@@ -52,7 +52,7 @@ class Job:
 
     def message(self) -> tuple[list[Any], dict[str, Any], dict[str, Any]]:
         """Positional arguments, keyword arguments, and the options that travelled."""
-        args, kwargs, *rest = arguments.decode(self.body)
+        args, kwargs, *rest = unpack(self.body)
         return args, kwargs, rest[0] if rest else {}
 
 

@@ -28,6 +28,7 @@ from django_redis_components.taskqueue.exceptions import (
 )
 from django_redis_components.taskqueue.failure import describe
 from django_redis_components.taskqueue.flows import parents
+from django_redis_components.taskqueue.json_codec import pack
 from django_redis_components.taskqueue.options import RESULT_TTL_S, TimeLimits, time_limits_of
 from django_redis_components.taskqueue.stats import fingerprint as fingerprints
 from django_redis_components.taskqueue.store.job import Ack, Job
@@ -165,7 +166,7 @@ class Execution:
         """The function has returned."""
         if self._observer is not None:
             value = self._observer.convert(value)
-        payload = arguments.encode(arguments.normalise(value, "the return value"))
+        payload = arguments.encode(pack(value, "the return value"))
         limit = conf.settings().taskqueue.max_result_bytes
         if len(payload) > limit:
             raise ResultTooLarge(len(payload), limit)
