@@ -181,7 +181,7 @@ class BlockingPop:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Wait:
-    """Wait for a wakeup (an element in a list) for at most some seconds.
+    """Wait for a wakeup (an element in a list) for at most `seconds`.
 
     The reply is the element, or None. A wakeup is a hint and may be lost: the waiter reads the state again after each
     wait. A timer of this process ends the wait on time; it may end earlier, to stay below the socket timeout. With a
@@ -202,7 +202,7 @@ class Wait:
 
 @dataclasses.dataclass(slots=True)  # not frozen: each hit of a rate limit makes one
 class BoundedSlotWait:
-    """A request that waits at most so many seconds for a Cluster slot that is being moved.
+    """A request that waits at most `seconds` for a Cluster slot that is being moved.
 
     The reply is that of the request.
     """

@@ -176,7 +176,7 @@ class TaskQueueSettings:
     enqueue_on_commit: bool = _option(False, boolean)
     #: Seconds for which failed tasks are kept for inspection and retry.
     failed_ttl_s: float = _duration(7 * 86_400.0)
-    #: How many failed tasks a queue keeps; the oldest go first. Unregistered ones are kept until somebody decides.
+    #: How many failed tasks a queue keeps; the oldest go first. Unregistered ones are always kept.
     failed_limit: int = _option(10_000, integer(1, 10_000_000))
     #: Seconds that running tasks may take to finish after SIGTERM; then they are returned to the queue.
     grace_s: float = _duration(25.0, zero=True)
@@ -248,7 +248,7 @@ class RateLimitsSettings:
     key: str = _option("ip", one_of("ip", "user", "user_or_ip"))
     #: The counting algorithm.
     algorithm: str = _option("gcra", one_of("gcra", "sliding", "fixed"))
-    #: (denials, seconds): so many denials within so many seconds block a visitor for as many seconds.
+    #: (denials, seconds): a visitor with this many denials within this time is blocked for the same time.
     penalty: tuple[int, Any] | None = _option(None, optional(penalty), tuple)
     #: Whether requests are allowed ("open") or denied ("closed") while Redis is unavailable.
     on_error: str = _option("open", one_of("open", "closed"))

@@ -105,7 +105,7 @@ def check_keys(func: Callable[..., Any], *limits: Concurrency | Rate | None) -> 
     """Refuse keys that the function's arguments cannot make.
 
     Raises:
-        TypeError, ValueError: see `core.callnames`.
+        TypeError, ValueError: see `core.name_templates`.
     """
     for limit in limits:
         if limit is not None and limit.key is not None:

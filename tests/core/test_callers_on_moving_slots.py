@@ -72,8 +72,8 @@ def test_worker_stops_while_the_slot_of_its_queue_moves(cluster: Store) -> None:
     with moving(cluster, base_key()) as move:
         with running_worker(threads=2):
             move.begin()
-            began = time.monotonic()
-        assert time.monotonic() - began < 30
+            started_at = time.monotonic()
+        assert time.monotonic() - started_at < 30
 
 
 def test_poller_gives_up_leadership_while_the_slot_moves(cluster: Store, caplog: pytest.LogCaptureFixture) -> None:

@@ -336,11 +336,11 @@ def test_flow_of_an_ended_loop_is_closed_without_a_warning() -> None:
             steps.append("cleaned up")
             raise
 
-    class NoDoor:
+    class NoClient:
         """Nothing but Sleep is asked for."""
 
     async def main() -> None:
-        coroutine = arun(NoDoor(), flow())  # type: ignore[arg-type]
+        coroutine = arun(NoClient(), flow())  # type: ignore[arg-type]
         coroutine.send(None)
         coroutine.close()
 

@@ -292,7 +292,7 @@ LOGIN_HINT = 'Check user name and password in REDIS_COMPONENTS["CONNECTIONS"]["d
     ("login", "reply"),
     [
         (":wrong", "WRONGPASS invalid username-password pair or user is disabled"),
-        ("nobody:right", "WRONGPASS invalid username-password pair or user is disabled"),
+        ("unknown:right", "WRONGPASS invalid username-password pair or user is disabled"),
         ("", "NOAUTH Authentication required"),
     ],
 )
@@ -319,7 +319,7 @@ def test_password_is_sent_on_every_kind_of_connection(own_server: Store, setting
     point(settings, url_with(own_server, "me:p%40ss"))
 
     assert drive.ask(Read("ACL", "WHOAMI", key=None)) == b"me"
-    assert drive.ask(Wait("recovery:bell", 0.01)) is None
+    assert drive.ask(Wait("recovery:wakeup", 0.01)) is None
 
 
 def test_user_without_permission_for_info_can_send_requests(own_server: Store, settings: Any, drive: Driver) -> None:
@@ -400,12 +400,12 @@ def test_slot_can_move_back_and_forth_during_requests(stores: Any, settings: Any
 def test_wait_follows_a_moved_slot(stores: Any, settings: Any, drive: Driver) -> None:
     cluster = stores.get("cluster").for_test("wakeup")
     point(settings, cluster.url)
-    wakeup = "bell:{slot}"
+    wakeup = "wakeup:{slot}"
 
     with moving(cluster, wakeup) as move:
 
         def flow() -> Flow[list[Any]]:
-            yield Read("GET", "bell:{slot}:x")
+            yield Read("GET", "wakeup:{slot}:x")
             move.begin()
             move.finish()
             cluster.raw.rpush(wakeup, "ding")

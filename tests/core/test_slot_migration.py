@@ -160,11 +160,11 @@ def test_slow_migration_raises_and_nothing_was_executed(cluster: Store, settings
     with moving(cluster, name) as move:
         move.begin()
         for request in (Command("INCR", name), Batch([Command("INCR", name)]), PAIR(base=name, value="v")):
-            began = time.monotonic()
+            started_at = time.monotonic()
             with pytest.raises(SlotMigrating) as caught:
                 drive.ask(request)
 
-            assert time.monotonic() - began >= 0.3
+            assert time.monotonic() - started_at >= 0.3
             assert isinstance(caught.value, RedisComponentsError)
             assert isinstance(caught.value, TryAgainError)
             assert caught.value.slot == slot_of(name)
@@ -182,13 +182,13 @@ def test_bounded_slot_wait_limits_the_wait(cluster: Store, drive: Driver) -> Non
 
     with moving(cluster, name) as move:
         move.begin()
-        began = time.monotonic()
+        started_at = time.monotonic()
         for seconds in (0, 0.2):
             with pytest.raises(SlotMigrating):
                 drive.ask(BoundedSlotWait(seconds, Command("INCR", name)))
         with pytest.raises(SlotMigrating), slot_wait_limit(0.1), slot_wait_limit(50):
             connections.client().execute(Command("INCR", name))
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - started_at < 10
 
 
 def test_only_the_requests_of_the_moving_slot_fail_in_a_batch(cluster: Store, drive: Driver) -> None:

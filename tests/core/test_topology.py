@@ -20,7 +20,7 @@ from django_redis_components.core.protocol import Batch, Command, Flow, Read, Wa
 from django_redis_components.core.sections import ConnectionSettings
 from example_project.localserver import LocalServer, valkey_binary
 from tests.core.conftest import Driver
-from tests.support import Store, eventually
+from tests.support import Store, eventually, run_async
 from tests.support.killing import kill_all
 from tests.support.sentinels import SERVICE, start_sentinel
 from tests.support.stores import Stores
@@ -186,12 +186,11 @@ def test_key_per_primary_covers_every_primary(stores: Stores, settings: Any) -> 
     point(settings, cluster.url)
     client = connections.client()
 
-    anchors = client.key_per_primary()  # of a client that has not asked anything yet
+    keys = client.key_per_primary()  # before the first request, so the slots are not known yet
 
-    assert {cluster.raw.get_node_from_key(anchor).port for anchor in anchors} == {
-        server.port for server in cluster.servers
-    }
-    assert len(set(client.execute_many([Read("CLUSTER", "MYID", key=anchor) for anchor in anchors]))) == len(anchors)
+    assert {cluster.raw.get_node_from_key(key).port for key in keys} == {server.port for server in cluster.servers}
+    assert len(set(client.execute_many([Read("CLUSTER", "MYID", key=key) for key in keys]))) == len(keys)
+    assert run_async(lambda: connections.aclient().key_per_primary()) == keys
 
 
 @pytest.mark.parametrize("name", ["valkey", "sentinel"])

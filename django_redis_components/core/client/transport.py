@@ -197,7 +197,7 @@ class AsyncConnection(_BaseConnection):
             _abort(writer.transport)
 
     async def _exchange(self, data: bytes, count: int) -> list[Any]:
-        """Send commands and read so many replies."""
+        """Send encoded commands and read `count` replies."""
         connection = self._redis_connection
         try:
             async with asyncio.timeout(connection.socket_timeout):
