@@ -23,7 +23,7 @@ from tests.taskqueue.chaos.traces import Traces
 from tests.taskqueue.chaos.work import leave_trace
 
 #: Seconds that the server is away: longer than a lease. The full measure is 20.
-OUTAGE_S = float(os.environ.get("OUTAGE_S", "5"))
+OUTAGE_S = float(os.environ.get("OUTAGE_S", "3"))
 #: Tasks of the run.
 TASKS = 300
 

@@ -1,8 +1,7 @@
-"""A site with that app."""
+"""The small site of the queue's tests, with the app of this directory."""
 
 from __future__ import annotations
 
-from tests.settings import *  # noqa: F403 - it is the tests' site, and one app more
-from tests.settings import INSTALLED_APPS
+from tests.taskqueue.site import *  # noqa: F403 - another app only
 
-INSTALLED_APPS = [*INSTALLED_APPS, "tests.taskqueue.ticking"]
+INSTALLED_APPS = ["django_redis_components", "tests.taskqueue.ticking"]
