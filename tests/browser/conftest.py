@@ -21,7 +21,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_play
 from tests.support.axe import AXE_SCRIPT, install_axe
 from tests.support.demo import Demo, running_demo
 from tests.support.missing import skip_missing
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import TIMEOUT_S
 
 #: Debian's browser. Playwright's own would have to be downloaded.
 CHROMIUM = Path("/usr/bin/chromium")
@@ -71,7 +71,7 @@ def chromium() -> Iterator[Browser]:
         skip_missing(f"{CHROMIUM} is not installed: apt-get install chromium")
     # Playwright keeps an event loop in this thread, which Django would refuse to work beside.
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
-    expect.set_options(timeout=PATIENCE_S * 1_000)
+    expect.set_options(timeout=TIMEOUT_S * 1_000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield browser
@@ -93,7 +93,7 @@ def open_page(chromium: Browser, complaints: Complaints) -> Iterator[Callable[..
         context = chromium.new_context(
             color_scheme=scheme, viewport={"width": width, "height": height}, locale="en-US", **options
         )
-        context.set_default_timeout(PATIENCE_S * 1_000)
+        context.set_default_timeout(TIMEOUT_S * 1_000)
         context.add_init_script(COLLECT_VIOLATIONS)
         contexts.append(context)
         page = context.new_page()

@@ -1,4 +1,4 @@
-"""Running the async twins."""
+"""Run coroutines in tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def run_async(coro_func: Callable[..., Awaitable[T]], *args: object, timeout_s: float = 30.0) -> T:
-    """Run ``coro_func(*args)`` in an event loop of its own and close our async pools in that loop."""
+    """Run ``coro_func(*args)`` in a new event loop, and close the async connection pools in that loop."""
 
     async def main() -> T:
         try:

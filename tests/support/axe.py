@@ -1,4 +1,4 @@
-"""axe-core, the accessibility checks, from npm."""
+"""Install axe-core, the accessibility checks, from npm."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parents[1] / "browser"
 
-#: The script that a browser test adds to a page; git-ignored, put there by ``install_axe``.
+#: The script that browser tests add to a page. ``install_axe`` installs it; git ignores it.
 AXE_SCRIPT = FOLDER / "node_modules" / "axe-core" / "axe.min.js"
 
 
 def install_axe() -> str:
-    """Install what tests/browser/package.json pins, once. Returns why it is missing, or an empty string."""
+    """Install the version of tests/browser/package.json, if missing. Returns the problem, or an empty string."""
     if AXE_SCRIPT.is_file():
         return ""
     if shutil.which("npm") is None:

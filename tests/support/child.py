@@ -1,4 +1,4 @@
-"""The other end of tests.support.processes: ``python -m tests.support.child module:function '["json", "args"]'``.
+"""The child process of tests.support.processes: ``python -m tests.support.child module:function '["json", "args"]'``.
 
 Sets Django up with the settings of the test that started it, prints ``ready``, calls the function, and prints
 ``done`` with its JSON result.
@@ -13,7 +13,7 @@ import sys
 
 
 def say(*words: object) -> None:
-    """One line to the test that watches. Written in one call, so that lines of threads never mix."""
+    """Print a line for the test, in one write, so that the lines of threads do not mix."""
     os.write(1, (" ".join(map(str, words)) + "\n").encode())
 
 

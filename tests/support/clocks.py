@@ -1,4 +1,4 @@
-"""A server whose clock a test sets forward and back, by libfaketime (Debian: ``apt-get install faketime``)."""
+"""Set the clock of a server forward and back with libfaketime (Debian: ``apt-get install faketime``)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from tests.support.missing import skip_missing
 
 
 class ServerClock:
-    """The clock of a Valkey that is started by `binary`. Its monotonic clock goes on as it is.
+    """The clock of a Valkey that is started with `binary`. Its monotonic clock does not change.
 
-    Not for Debian's Redis, whose allocator asks for the time before libfaketime is ready.
+    Not for Debian's Redis: its allocator reads the time before libfaketime is ready.
     """
 
     def __init__(self, directory: Path) -> None:
-        """Skip the test where libfaketime is not installed."""
+        """Skip the test if libfaketime is not installed."""
         libraries = _libraries()
         if not libraries:
             skip_missing("libfaketime is not installed: apt-get install faketime")
@@ -32,11 +32,11 @@ class ServerClock:
 
     @staticmethod
     def is_available() -> bool:
-        """Whether libfaketime is installed."""
+        """Return whether libfaketime is installed."""
         return bool(_libraries())
 
     def step(self, seconds: int) -> None:
-        """Set the clock forward, or back, at once."""
+        """Set the clock forward, or back if negative."""
         self._offset_s += seconds
         written = self._offset.with_suffix(".new")
         written.write_text(f"{self._offset_s:+d}\n")

@@ -1,4 +1,4 @@
-"""A cluster of three masters on loopback, put together by its own commands (no redis-cli)."""
+"""Create a Cluster of three masters on loopback with CLUSTER commands (no redis-cli)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from example_project.localserver import LocalServer, free_port
 from tests.support.killing import killed_unless_all_start
 from tests.support.waiting import eventually
 
-#: Milliseconds without an answer after which a node counts as failed: no node of these ever does, and a machine
-#: that stands still for some seconds must not make the others refuse all requests for twice this time.
+#: Milliseconds without an answer after which a node counts as failed. Long: on a stalled machine the other nodes would
+#: reject all requests for twice this time.
 NODE_TIMEOUT_MS = 60_000
 
 SLOTS = 16_384
 
 
 def start_cluster(binary: Path, directory: Path, masters: int = 3) -> list[LocalServer]:
-    """Start the masters, give each its share of the slots, introduce them, wait until all agree."""
+    """Start the masters, assign the slots, join the nodes, and wait until the state of all is ok."""
     with killed_unless_all_start() as servers:
         for number in range(masters):
             servers.append(_node(binary, directory / f"node{number}"))

@@ -1,4 +1,4 @@
-"""The strict Content-Security-Policy that every page of the tests is served with."""
+"""Serve every page of the tests with a strict Content-Security-Policy."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
 
-#: Nothing inline, nothing from elsewhere. ``data:`` images are the icons in the admin's own stylesheets.
+#: Nothing inline, nothing from other origins. The admin's stylesheets have icons as ``data:`` images.
 POLICY = "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; frame-ancestors 'none'"
 
 
 class StrictContentSecurityPolicy:
-    """Middleware, the first of all."""
+    """Add the header to all responses. First in MIDDLEWARE."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response

@@ -1,4 +1,4 @@
-"""Servers that are started as a group."""
+"""Start and kill groups of servers."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from example_project.localserver import LocalServer
 
 
 def kill_all(servers: Iterable[LocalServer]) -> None:
-    """kill -9: the data of a test run is worth nothing."""
+    """Kill the servers without saving their data."""
     for server in servers:
         server.kill()
 
 
 @contextmanager
 def killed_unless_all_start() -> Iterator[list[LocalServer]]:
-    """A list to add servers to: when the block fails, those in it are killed."""
+    """Yield a list for servers; if the block raises, kill the servers in it."""
     servers: list[LocalServer] = []
     try:
         yield servers

@@ -1,4 +1,4 @@
-"""Closing the package's own connection pools after a test."""
+"""Close the connection pools of the package after a test."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from types import ModuleType
 
 
 def close_pools() -> None:
-    """Close what ``core.connections`` holds open."""
+    """Close the pools of ``core.client.connections``."""
     if (module := _connections()) is not None:
         module.close_all()
 
 
 async def aclose_pools() -> None:
-    """Close the asynchronous ones, inside the event loop that opened them."""
+    """Close the async pools, in the event loop that opened them."""
     if (module := _connections()) is not None:
         await module.aclose_all()
 
 
 def _connections() -> ModuleType | None:
-    """The module, where a test has imported it: else there is nothing to close."""
+    """Return the module if a test has imported it; else no pool is open."""
     return sys.modules.get("django_redis_components.core.client.connections")

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of a test's own, where the distribution has one installed."""
+"""Start a PostgreSQL server for one test, if the distribution has one installed."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pathlib import Path
 from example_project.localserver import end_with_us, ended, free_port
 from tests.support.missing import skip_missing
 
-#: Who runs the server where the tests run as root, which PostgreSQL refuses.
+#: Account of the server when the tests run as root: PostgreSQL refuses to run as root.
 ACCOUNT = "postgres"
-#: Seconds until it must answer or have ended.
+#: Seconds to start or to stop.
 LIMIT_S = 30.0
 
 
 class Postgres:
-    """A server on loopback that trusts everybody; database and user are `postgres`."""
+    """A server on loopback without passwords; database and user are `postgres`."""
 
     def __init__(self) -> None:
         self._programs = _programs()
@@ -39,7 +39,7 @@ class Postgres:
         self._run("initdb", "--pgdata", str(self._data), *options)
 
     def start(self) -> None:
-        """Start, and wait until it takes connections."""
+        """Start, and wait until it accepts connections."""
         command = [str(self._programs / "postgres"), "-D", str(self._data), "-p", str(self.port), "-h", "127.0.0.1"]
         with (self._data / "server.log").open("wb") as log:
             self._process = subprocess.Popen(
@@ -53,7 +53,7 @@ class Postgres:
             time.sleep(0.05)
 
     def stop(self) -> None:
-        """Fast shutdown: open connections are ended."""
+        """Shut down fast, which closes open connections."""
         if self._process is not None:
             self._process.send_signal(signal.SIGINT)
             self._process.wait(LIMIT_S)
@@ -61,7 +61,7 @@ class Postgres:
             self._process = None
 
     def close(self) -> None:
-        """Stop it, and remove what it has stored."""
+        """Stop, and delete the data."""
         self.stop()
         shutil.rmtree(self._directory, ignore_errors=True)
 
@@ -78,7 +78,7 @@ class Postgres:
 
 
 def _programs() -> Path:
-    """Where Debian keeps the programs of the newest version, or where `initdb` is on the path."""
+    """Return the directory of the newest version's programs on Debian, or that of `initdb` on PATH."""
     versions = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: float(path.parts[-3]))
     found = str(versions[-1]) if versions else shutil.which("initdb")
     if found is None:

@@ -1,4 +1,4 @@
-"""Children of a test: started with its settings, read line by line with a deadline, killed, always reaped."""
+"""Child processes of a test: started with its settings, read line by line with a deadline, killed at its end."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from typing import Self
 from django.conf import settings
 from django.db import connection
 
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import TIMEOUT_S
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Environment of a child that is interrupted by an exception: coverage's lock stays locked when it holds it then.
+#: Environment of a child that is interrupted by an exception: coverage would not release a lock that it holds then.
 UNMEASURED = {"COVERAGE_PROCESS_START": "", "COVERAGE_PROCESS_CONFIG": ""}
 
 
 class Child:
-    """A process that ends with the test at the latest (the fixture ``children`` sees to it).
+    """A process that the fixture ``children`` kills at the end of the test.
 
     >>> child = children.call("tests.locks.holders:hold", "name", 10)     # python -m tests.support.child
     >>> child = children.manage("runworker", "default", "--burst")       # manage.py, on the tests' settings
@@ -63,20 +63,20 @@ class Child:
 
     @property
     def output(self) -> str:
-        """What it has printed up to now, both streams."""
+        """Return what it has printed until now, on both streams."""
         while not self._queue.empty():
             self._take(0)
         return "\n".join(self.lines)
 
-    def readline(self, timeout_s: float = PATIENCE_S) -> str:
-        """The next line; AssertionError when none comes in time or the child has ended."""
+    def readline(self, timeout_s: float = TIMEOUT_S) -> str:
+        """Return the next line; raise AssertionError after the timeout or when the child has ended."""
         line = self._take(timeout_s)
         if line is None:
             raise AssertionError(f"no line within {timeout_s} s, or it ended; so far:\n{self.output}")
         return line
 
-    def wait_for(self, text: str, timeout_s: float = PATIENCE_S) -> str:
-        """Read on until a line contains ``text``, and return that line."""
+    def wait_for(self, text: str, timeout_s: float = TIMEOUT_S) -> str:
+        """Read until a line contains ``text``, and return that line."""
         deadline = time.monotonic() + timeout_s
         while True:
             line = self._take(max(0.0, deadline - time.monotonic()))
@@ -85,14 +85,14 @@ class Child:
             if text in line:
                 return line
 
-    def result(self, timeout_s: float = PATIENCE_S) -> object:
-        """Wait for the end of a ``call`` and return what the function returned."""
+    def result(self, timeout_s: float = TIMEOUT_S) -> object:
+        """Wait until the function of a ``call`` has returned, and return its value."""
         line = self.wait_for("done ", timeout_s)
         assert self.wait(timeout_s) == 0, self.output
         return json.loads(line.removeprefix("done "))
 
-    def wait(self, timeout_s: float = PATIENCE_S) -> int:
-        """Wait for its end and return its exit code."""
+    def wait(self, timeout_s: float = TIMEOUT_S) -> int:
+        """Wait until it exits, and return the exit code."""
         try:
             code = self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -101,19 +101,19 @@ class Child:
         return code
 
     def signal(self, number: int) -> None:
-        """Send one signal to the child alone."""
+        """Send a signal to the child, not to its children."""
         self.process.send_signal(number)
 
     def terminate(self) -> None:
         self.signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """kill -9 of the child alone, as a crash would; what it had started stays."""
+        """Kill the child (SIGKILL), as a crash would; its own children continue."""
         self.process.kill()
         self.process.wait()
 
     def close(self) -> None:
-        """kill -9 of the child and of its whole session."""
+        """Kill the child and its whole session (SIGKILL)."""
         _kill_group(self.pid)
         self.process.wait()
         self._reader.join(5)
@@ -141,23 +141,23 @@ class Child:
 
 
 class Children:
-    """Starts children and ends them all."""
+    """Starts child processes and kills them at the end."""
 
     def __init__(self) -> None:
         self._all: list[Child] = []
 
     def call(self, target: str, *args: object, env: dict[str, str] | None = None) -> Child:
-        """``module:function`` with JSON arguments in a new Python. Returns when Django is set up in it."""
+        """Call ``module:function`` with JSON arguments in a new Python. Returns when Django is set up there."""
         child = self.run("-m", "tests.support.child", target, json.dumps(args), env=env)
         child.wait_for("ready")
         return child
 
     def manage(self, *args: str, env: dict[str, str] | None = None) -> Child:
-        """One management command on the settings of the test."""
+        """Start a management command with the settings of the test."""
         return self.run("-m", "django", *args, env=env)
 
     def run(self, *args: str, env: dict[str, str] | None = None) -> Child:
-        """``python *args``."""
+        """Start ``python *args``."""
         child = Child([sys.executable, *args], env)
         self._all.append(child)
         return child
@@ -174,7 +174,7 @@ class Children:
 
 
 def child_environment() -> dict[str, str]:
-    """The test's own settings, for tests/settings.py in a child to read."""
+    """Return the environment by which tests/settings.py in a child gets the settings of the test."""
     return os.environ | {
         "DJANGO_SETTINGS_MODULE": "tests.settings",
         "PYTHONUNBUFFERED": "1",

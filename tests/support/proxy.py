@@ -1,4 +1,4 @@
-"""A TCP proxy that loses replies: what a network does to a client, on demand and at exact points."""
+"""A TCP proxy that drops replies and connections, as a network does, at exact points."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import threading
 from typing import Self
 from urllib.parse import urlsplit
 
-#: Requests of a client that introduces itself. Their replies are dropped only where ``after`` names them.
+#: Commands of a client's handshake. Their replies are dropped only if ``after`` names them.
 HANDSHAKE = (b"HELLO", b"AUTH", b"CLIENT", b"SELECT")
 
 #: Bytes read at once.
 CHUNK = 65_536
 
-#: Seconds without a byte after which a client has sent all of the request whose reply is dropped.
+#: Seconds without a byte, after a complete command, after which a client has sent its whole pipeline.
 SILENCE_S = 0.02
 
 
 class Proxy:
-    """Stands before a server at ``redis://127.0.0.1:port/db`` and offers ``.url`` of the same form.
+    """A proxy for the server at ``redis://127.0.0.1:port/db``. Its ``url`` has the same form.
 
-    A dropped reply means: the request reached the server and was executed, its reply is swallowed, and the
-    client's connection is closed.
+    To drop a reply, the proxy lets the server execute the request, discards the reply, and closes the connection of
+    the client.
     """
 
     def __init__(self, upstream_url: str) -> None:
@@ -37,9 +37,9 @@ class Proxy:
         self._probability = 0.0
         self._random = random.Random(0)
         self.delay_s = 0.0
-        #: How many replies were swallowed up to now.
+        #: Number of dropped replies.
         self.dropped = 0
-        #: How many connections were made up to now.
+        #: Number of accepted connections.
         self.accepted = 0
         self._listener = self._listen(0)
         self.port: int = self._listener.getsockname()[1]
@@ -49,30 +49,31 @@ class Proxy:
         return f"redis://127.0.0.1:{self.port}{self._path}"
 
     def drop_next_reply(self, after: bytes | None = None, times: int = 1) -> None:
-        """Swallow the reply of the next ``times`` requests that contain ``after`` (None: any request that is
-        not part of a client's handshake). A script is sent by its SHA: name it by a key of the call.
+        """Drop the replies of the next ``times`` requests that contain ``after`` (None: any but the handshake).
+
+        A script is sent by its SHA: to select it, pass a key of the call.
         """
         with self._lock:
             self._after, self._times = after, times
 
     def drop_random(self, probability: float, seed: int = 0) -> None:
-        """From now on swallow each reply with this probability; 0 stops it."""
+        """Drop each further reply with this probability; 0 drops none."""
         with self._lock:
             self._probability, self._random = probability, random.Random(seed)
 
     def delay(self, seconds: float) -> None:
-        """Hold each chunk of a reply back for so long; 0 stops it. Long enough is a server that hangs."""
+        """Delay each chunk of a reply; 0 delays none. A long delay is like a server that hangs."""
         self.delay_s = seconds
 
     def cut(self) -> None:
-        """Close every connection now. New ones are accepted."""
+        """Close all connections. New ones are accepted."""
         with self._lock:
             links = list(self._links)
         for link in links:
             link.close()
 
     def stop_accepting(self) -> None:
-        """Refuse new connections, as a server that is down does. The open ones stay: see ``cut``."""
+        """Refuse new connections, as a stopped server does. Open ones stay: see ``cut``."""
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)  # wakes accept()
         self._listener.close()
@@ -123,7 +124,7 @@ class Proxy:
             self._links.discard(link)
 
     def _should_drop(self, request: bytes, window: bytes) -> bool:
-        """Whether the reply to ``request`` is to be lost. ``window`` also holds the end of the chunk before."""
+        """Return whether to drop the reply to ``request``. ``window`` starts with the end of the previous chunk."""
         with self._lock:
             handshake = _is_handshake(request)
             if self._times and (self._after in window if self._after is not None else not handshake):
@@ -136,7 +137,7 @@ class Proxy:
 
 
 class _Link:
-    """One client's connection: a thread for each direction."""
+    """The connection of one client: a thread for each direction."""
 
     def __init__(self, proxy: Proxy, client: socket.socket, server: socket.socket) -> None:
         self._proxy = proxy
@@ -166,7 +167,7 @@ class _Link:
         finally:
             self.close()
             self._proxy._forget(self)
-            if pump == self._replies:  # the last one to leave: it sees what the server still says
+            if pump == self._replies:  # the last thread to end: it reads the rest from the server
                 self._client.close()
                 self._server.close()
 
@@ -176,17 +177,25 @@ class _Link:
             if self._proxy._should_drop(data, tail + data):
                 self._dropping.set()  # before sending: the reply may come at once
                 self._server.sendall(data)
-                self._forward_the_rest()
+                self._forward_rest(data)
                 return
             tail = (tail + data)[-512:]
             self._server.sendall(data)
 
-    def _forward_the_rest(self) -> None:
-        """A pipeline comes in many chunks: it has ended when the client falls silent."""
-        self._client.settimeout(SILENCE_S)
+    def _forward_rest(self, data: bytes) -> None:
+        """Forward the rest of a pipeline, which comes in many chunks. It ends with a complete command and silence.
+
+        Args:
+            data: what was forwarded already; starts with a command.
+        """
         with contextlib.suppress(TimeoutError):
-            while data := self._client.recv(CHUNK):
-                self._server.sendall(data)
+            while True:
+                data = data[_end_of_commands(data) :]
+                self._client.settimeout(None if data else SILENCE_S)
+                if not (chunk := self._client.recv(CHUNK)):
+                    break
+                self._server.sendall(chunk)
+                data += chunk
         self._silent.set()
         self._closed.wait()
 
@@ -201,7 +210,7 @@ class _Link:
             self._client.sendall(data)
 
     def _drain(self) -> None:
-        """Let the server execute all that was sent: it closes its side when it has read our end of stream."""
+        """Wait until the server has executed all requests: it closes its side at the end of our stream."""
         self._server.shutdown(socket.SHUT_WR)
         self._server.settimeout(5)
         while self._server.recv(CHUNK):
@@ -209,6 +218,28 @@ class _Link:
 
 
 def _is_handshake(request: bytes) -> bool:
-    """Whether a chunk begins with a command of the handshake: ``*2\\r\\n$5\\r\\nHELLO ...``."""
+    """Return whether a chunk starts with a command of the handshake: ``*2\\r\\n$5\\r\\nHELLO ...``."""
     parts = request[:64].split(b"\r\n", 3)
     return len(parts) > 2 and parts[2].upper().startswith(HANDSHAKE)
+
+
+def _end_of_commands(data: bytes) -> int:
+    """Return the offset after the last complete command in ``data``."""
+    end = 0
+    while (following := _end_of_command(data, end)) is not None:
+        end = following
+    return end
+
+
+def _end_of_command(data: bytes, at: int) -> int | None:
+    """Return the offset after the command at ``at``, an array of bulk strings; None if it is incomplete."""
+    line_end = data.find(b"\r\n", at)
+    if line_end < 0:
+        return None
+    count, at = int(data[at + 1 : line_end]), line_end + 2
+    for _ in range(count):
+        line_end = data.find(b"\r\n", at)
+        if line_end < 0:
+            return None
+        at = line_end + 2 + int(data[at + 1 : line_end]) + 2
+    return at if at <= len(data) else None

@@ -1,4 +1,4 @@
-"""Threads that start at the same moment."""
+"""Start threads at the same time."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import TIMEOUT_S
 
 T = TypeVar("T")
 
 
-def run_together(n: int, func: Callable[..., T], *args: object, timeout_s: float = 2 * PATIENCE_S) -> list[T]:
-    """Call ``func`` in ``n`` threads that leave one barrier together; return the results in thread order.
+def run_together(n: int, func: Callable[..., T], *args: object, timeout_s: float = 2 * TIMEOUT_S) -> list[T]:
+    """Call ``func`` in ``n`` threads that start at the same time; return the results in the order of the threads.
 
-    A function that takes one more argument than ``args`` gets its thread's number (0 to n-1) first. The first
-    exception of a thread is raised here, after all have ended. Django's connections of the threads are closed.
+    A function with one parameter more than ``args`` gets the number of its thread (0 to n-1) first. The first exception
+    of a thread is raised here after all threads have ended. The threads close their Django connections.
     """
     barrier = threading.Barrier(n)
 

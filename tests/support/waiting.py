@@ -1,4 +1,4 @@
-"""Waiting for something that becomes true."""
+"""Poll until a condition is true."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-#: Seconds that a test waits for what must come, on however busy a machine. Nothing passes sooner or later for it:
-#: a limit that is never reached costs nothing, and a shorter one measures the machine.
-PATIENCE_S = 60.0
+#: Seconds after which a test fails that waits for an event. Long, because a test that passes never waits so long and a
+#: short timeout would fail on a busy machine.
+TIMEOUT_S = 60.0
 
-#: Seconds between two tries, growing to the second figure.
+#: Pause after the first try, in seconds; it grows to the second value.
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.002, 0.05
 
 
-def eventually(check: Callable[[], T], timeout_s: float = PATIENCE_S) -> T:
-    """Call ``check`` until it holds, and return what it returned.
+def eventually(check: Callable[[], T], timeout_s: float = TIMEOUT_S) -> T:
+    """Call ``check`` until it succeeds, and return its value.
 
-    It holds when it returns something true, or returns None without raising AssertionError (a function of
-    asserts). Other exceptions pass through. After ``timeout_s`` the last failure is raised.
+    It succeeds when it returns a true value, or None (a function of asserts). Other exceptions than AssertionError
+    are not caught. After ``timeout_s`` the last failure is raised.
     """
     deadline = time.monotonic() + timeout_s
     pause_s = FIRST_PAUSE_S

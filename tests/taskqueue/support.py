@@ -24,7 +24,7 @@ from django_redis_components.taskqueue.worker.fetcher import Fetcher
 from django_redis_components.taskqueue.worker.worker import ASYNC_CONCURRENCY, Worker
 from tests.support import Child, Store, eventually
 from tests.support.processes import Children
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import TIMEOUT_S
 
 #: For `Children.manage`: a site whose tasks are those of `tests.taskqueue.tasks`.
 SITE = {"DJANGO_SETTINGS_MODULE": "tests.taskqueue.site"}
@@ -96,7 +96,7 @@ class Held:
     def _pids(self, what: str) -> list[int]:
         return [int(pid) for pid in self._store.raw.lrange(f"{self._store.prefix}:{what}:{self._name}", 0, -1)]
 
-    def started(self, times: int = 1, timeout_s: float = PATIENCE_S) -> int:
+    def started(self, times: int = 1, timeout_s: float = TIMEOUT_S) -> int:
         """Wait until it has started so often; the value is the pid of the last process."""
         return eventually(lambda: self._pids("started")[times - 1 :], timeout_s)[0]
 

@@ -74,25 +74,25 @@ def note(what: Any) -> Any:
     return what
 
 
-#: Open unless a test has closed it with `closed_gate`.
-_gate = threading.Event()
-_gate.set()
+#: Set unless a test blocks the task below with `blocked_notes`.
+_released = threading.Event()
+_released.set()
 
 
 @contextmanager
-def closed_gate() -> Iterator[threading.Event]:
-    """Block `note_behind_gate` in this process until the test sets the event."""
-    _gate.clear()
+def blocked_notes() -> Iterator[threading.Event]:
+    """Block `note_when_released` in this process until the test sets the event."""
+    _released.clear()
     try:
-        yield _gate
+        yield _released
     finally:
-        _gate.set()
+        _released.set()
 
 
 @task
-def note_behind_gate(what: Any) -> Any:
-    """As `note`, once the gate is open; needs no Redis meanwhile."""
-    _gate.wait(60)
+def note_when_released(what: Any) -> Any:
+    """As `note`, after the test has set the event; does not use Redis meanwhile."""
+    _released.wait(60)
     noted.append(what)
     return what
 

@@ -353,7 +353,7 @@ def test_the_killer_fails_and_its_neighbours_do_not(redis_server: Store, childre
     held.let_go()
 
     with pytest.raises(TaskFailed, match="WorkerLost"):
-        killer.wait(60)
+        killer.get(60)
 
     assert [result.get(60) for result in neighbours] == ["a"] * 3
     assert killer.attempts == 2

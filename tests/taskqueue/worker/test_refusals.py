@@ -18,7 +18,7 @@ from tests.conftest import components_settings
 from tests.support import Store, eventually
 from tests.support.pools import close_pools
 from tests.taskqueue.support import base_key, new_fetcher, running_worker, taskqueue_settings, work_off
-from tests.taskqueue.tasks import closed_gate, echo, note, note_behind_gate, text_of
+from tests.taskqueue.tasks import blocked_notes, echo, note, note_when_released, text_of
 
 MIB = 1_048_576
 
@@ -166,11 +166,11 @@ def test_worker_sends_a_refused_outcome_as_a_failure(full_server: Store, setting
 def test_server_that_refuses_all_outcomes_loses_none_and_is_not_said_to_be_away(
     full_server: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with running_worker(threads=4) as worker, closed_gate() as gate:
-        results = note_behind_gate.enqueue_many([((number,), {}) for number in range(30)])
+    with running_worker(threads=4) as worker, blocked_notes() as released:
+        results = note_when_released.enqueue_many([((number,), {}) for number in range(30)])
         eventually(lambda: worker.busy() == 4)
         fill(full_server)
-        gate.set()
+        released.set()
         eventually(lambda: "Redis rejected the request (OutOfMemoryError: " in caplog.text)
         before = full_server.raw.info("stats")["total_commands_processed"]
         eventually(lambda: full_server.raw.info("stats")["total_commands_processed"] > before + 30)

@@ -113,7 +113,7 @@ def test_who_does_not_listen_is_no_danger_to_the_supervisor(process: Process) ->
 def test_it_is_killed_when_it_has_not_ended_in_time(
     process: Process, redis_server: Store, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(endings_module, "PATIENCE_S", 0.03)
+    monkeypatch.setattr(endings_module, "TIMEOUT_S", 0.03)
     care = Endings(("default",), "default")
     beacon(process, ["a"], {"a": ["t1", PAST, 2.0, None]})
     assert care.next_at([process.child]) == PAST
