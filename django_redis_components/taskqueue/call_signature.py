@@ -1,6 +1,6 @@
-"""Whether arguments fit a task's function: asked when it is sent, not when a worker runs it.
+"""Validation of arguments against a task's function, at the call and not in the worker.
 
-`CallSignature.check` costs two set comparisons for a call that fits, where `inspect.Signature.bind` costs microseconds.
+`CallSignature.check` costs two set comparisons for a valid call; `inspect.Signature.bind` costs microseconds.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ class CallSignature:
     """The parameters of a function, prepared for many checks.
 
     Args:
-        func: the function, or what decorators made of it.
-        supplied: how many positional arguments the worker puts before those of the caller.
+        func: the function, decorated or not.
+        supplied: how many positional arguments the worker inserts before those of the caller.
 
     Raises:
-        TypeError, ValueError: Python does not know the function's parameters.
+        TypeError, ValueError: Python cannot determine the function's parameters.
     """
 
     def __init__(self, func: Callable[..., Any], supplied: int = 0) -> None:
@@ -35,14 +35,14 @@ class CallSignature:
         kinds = {each.kind for each in parameters}
         self._takes_any_positional = Parameter.VAR_POSITIONAL in kinds
         self._takes_any_keyword = Parameter.VAR_KEYWORD in kinds
-        #: How many the caller may give; below 0: the function does not even take what the worker supplies.
+        #: Maximum number of positional arguments; below 0: the function does not accept those that the worker inserts.
         self._most = len(positional) - supplied
         first = min(supplied, len(positional))
         open_after = [[*positional[count:], *keyword_only] for count in range(first, len(positional) + 1)]
-        #: By the number of positional arguments: the names that must come by keyword, and those that may.
+        #: By the number of positional arguments: the names required as keywords, and those accepted.
         self._required = [_names(each for each in some if each.default is Parameter.empty) for some in open_after]
         self._accepted = [_names(each for each in some if each.kind in _NAMED) for some in open_after]
-        #: Names that stand for positional arguments: no keyword can repeat one.
+        #: Names of positional arguments, which no keyword may repeat.
         self._once = _names(each for each in positional if each.kind in _NAMED)
         self._text = str(signature.replace(return_annotation=signature.empty))
         if supplied:
@@ -51,10 +51,10 @@ class CallSignature:
         self._is_declared_elsewhere = hasattr(func, "__wrapped__")
 
     def check(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """Refuse arguments that the function would refuse.
+        """Raise TypeError if the function does not accept these arguments.
 
         Args:
-            name: the task's, for the error.
+            name: of the task, for the error.
 
         Raises:
             TypeError: a parameter is missing, unknown or given twice; the message names it.
@@ -96,7 +96,7 @@ class CallSignature:
 
 @lru_cache(maxsize=4_096)
 def signature_of(func: Callable[..., Any], supplied: int) -> CallSignature | None:
-    """The signature of a function; None if Python does not know its parameters, and nothing can be checked."""
+    """Return the signature of a function; None if Python cannot determine its parameters."""
     try:
         return CallSignature(func, supplied)
     except (TypeError, ValueError):
@@ -104,14 +104,14 @@ def signature_of(func: Callable[..., Any], supplied: int) -> CallSignature | Non
 
 
 def _declaration_of(func: Callable[..., Any]) -> Callable[..., Any]:
-    """The innermost function of decorators that hand on any arguments: it says which ones are accepted."""
+    """The function below decorators that pass on all arguments; it declares the parameters."""
     found: Callable[..., Any] = inspect.unwrap(
-        func, stop=lambda each: hasattr(each, "__signature__") or not _hands_on_all(each)
+        func, stop=lambda each: hasattr(each, "__signature__") or not _passes_on_all(each)
     )
     return found
 
 
-def _hands_on_all(func: Callable[..., Any]) -> bool:
+def _passes_on_all(func: Callable[..., Any]) -> bool:
     parameters = inspect.signature(func, follow_wrapped=False).parameters.values()
     return [each.kind for each in parameters] == [Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD]
 

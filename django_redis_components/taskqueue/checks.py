@@ -25,7 +25,7 @@ def check_periodic() -> list[CheckMessage]:
 
 def connections_of_tasks() -> list[str]:
     """Import the `tasks` modules and return the connections that their tasks use, sorted."""
-    _discovered()  # check_periodic tells what is wrong
+    _discovered()  # check_periodic reports the errors
     return sorted({task.connection for task in registry.each()})
 
 
@@ -35,7 +35,7 @@ def _discovered() -> list[CheckMessage]:
     except InvalidTask as exc:
         return [Error(str(exc), id="drc.E043")]
     except Exception:
-        # Workers and pollers end with it. A check must not: `migrate` may be what the module waits for.
+        # Workers and pollers exit with this error. A check must not: the module may need `migrate` to run first.
         logger.debug("A module of tasks cannot be imported.", exc_info=True)
     return []
 

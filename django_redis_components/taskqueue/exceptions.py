@@ -11,18 +11,18 @@ from django_redis_components.core.exceptions import Interruption, RedisComponent
 
 
 class TaskQueueError(RedisComponentsError):
-    """Branch of all errors of the task queue."""
+    """Base class of the errors of the task queue."""
 
 
 class InvalidTask(TaskQueueError):
-    """A function cannot be a task, an option has a value that is not accepted, or a name is taken."""
+    """Raised when a function cannot be a task, an option's value is not accepted, or a name is taken."""
 
 
 class UnknownQueue(TaskQueueError):
-    """A queue name is not among those that the site declared in TASKQUEUE["QUEUES"].
+    """Raised when a queue is not one of those that the site declares in TASKQUEUE["QUEUES"].
 
     Attributes:
-        name: the queue asked for.
+        name: the requested queue.
     """
 
     def __init__(self, name: str, hint: str) -> None:
@@ -31,12 +31,12 @@ class UnknownQueue(TaskQueueError):
 
 
 class PartiallyEnqueued(TaskQueueError, RedisError):
-    """`enqueue_many` sent its tasks in several parts, and Redis failed in between; the cause says how.
+    """Raised when Redis failed between the parts of `enqueue_many`; `__cause__` is the error.
 
     Attributes:
-        accepted: results of the tasks that Redis accepted, in order of the calls.
-        unconfirmed: results of those whose part was sent and not answered: all of them are accepted, or none is.
-        not_sent: results of the others. None of these is accepted.
+        accepted: results of the tasks that Redis accepted, in the order of the calls.
+        unconfirmed: results of the part that was sent but not answered; all of them are accepted, or none.
+        not_sent: results of the other tasks; none of them is accepted.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class PartiallyEnqueued(TaskQueueError, RedisError):
     def resend(self) -> list[Any]:
         """Send `unconfirmed` and `not_sent` again, and return their results.
 
-        Redis knows the ids of tasks that it accepted, until their results expire: none is accepted twice.
+        The tasks keep their ids, so none is accepted twice as long as its result has not expired.
 
         Raises:
             PartiallyEnqueued, redis.exceptions.RedisError: as `enqueue_many`.
@@ -86,10 +86,10 @@ class TaskIdConflict(TaskQueueError):
 
 
 class TaskResultDoesNotExist(TaskQueueError):
-    """There is no task with this id: it was never accepted, or its result has expired.
+    """Raised when no task has this id: it was never accepted, or its result has expired.
 
     Attributes:
-        id: the id asked for.
+        id: the requested id.
     """
 
     def __init__(self, task_id: str) -> None:
@@ -98,51 +98,51 @@ class TaskResultDoesNotExist(TaskQueueError):
 
 
 class TaskResultMismatch(TaskQueueError):
-    """A result was asked for through another task than the one it belongs to."""
+    """Raised by `Task.get_result` when the id belongs to another task."""
 
 
 class TaskNotFinished(TaskQueueError, ValueError):
-    """A return value was read before the task finished."""
+    """Raised when a return value is read before the task has finished."""
 
 
 class TaskFailed(TaskQueueError, ValueError):
-    """A return value was read of a task that failed; its errors say why."""
+    """Raised when the return value of a failed task is read; the result's errors have the reasons."""
 
 
 class WaitTimeout(TaskQueueError, TimeoutError):
-    """`TaskResult.get` timed out before the task finished."""
+    """Raised by `TaskResult.get` when the task does not finish in time."""
 
 
 class WorkerLost(TaskQueueError):
-    """The workers that ran a task died, or lost their lease, as often as `max_deliveries` allows.
+    """A task failed because `max_deliveries` workers died, or lost their lease, while they ran it.
 
-    It is never raised; it stands among the errors of the task's result.
+    Never raised; recorded among the errors of the task's result.
     """
 
 
 class SoftTimeLimitExceeded(Interruption):
-    """A task ran longer than its soft time limit. Raised inside the task, which may tidy up and end.
+    """Raised inside a task that has run longer than its soft time limit; the task may clean up and return.
 
-    No `TimeoutError`, which is an `OSError`: whatever waits at a socket would take it for its own and try again. And no
-    `TaskQueueError`: see `core.exceptions.Interruption`.
+    Not a `TimeoutError`, which is an `OSError`: code that waits on a socket would handle it and retry. Not a
+    `TaskQueueError` either: see `core.exceptions.Interruption`.
     """
 
 
 class TimeLimitExceeded(TaskQueueError, TimeoutError):
-    """A task ran longer than its hard time limit, and its process was ended.
+    """A task ran longer than its hard time limit, and its process was killed.
 
-    It is never raised; it stands among the errors of the task's result.
+    Never raised; recorded among the errors of the task's result.
     """
 
 
 class ResultTooLarge(TaskQueueError):
-    """A task returned more than TASKQUEUE["MAX_RESULT_BYTES"] of JSON. It has failed, and is not tried again.
+    """A task returned more than TASKQUEUE["MAX_RESULT_BYTES"] of JSON. It fails and is not retried.
 
-    It stands among the errors of the task's result.
+    Recorded among the errors of the task's result.
 
     Attributes:
-        size: bytes of the result.
-        limit: bytes that are accepted.
+        size: size of the result in bytes.
+        limit: maximum size in bytes.
     """
 
     def __init__(self, size: int, limit: int) -> None:
@@ -155,32 +155,32 @@ class ResultTooLarge(TaskQueueError):
 
 
 class OutcomeRefused(TaskQueueError):
-    """A task has run, but Redis refused to store its outcome; the message has the server's answer.
+    """A task has run, but Redis rejected its outcome; the message has the server's error.
 
-    It is never raised; it stands among the errors of the task's result.
+    Never raised; recorded among the errors of the task's result.
     """
 
 
 class TaskCancelled(BaseException):
-    """A running task was cancelled. Raised inside a task that runs in a thread; let it pass."""
+    """Raised inside a running task that is cancelled, if it runs in a thread. Do not suppress it."""
 
 
 class NotScheduled(TaskQueueError):
-    """A task waits for no time: it is ready, runs, or has finished."""
+    """Raised by `reschedule` when the task is not scheduled: it is ready, running or finished."""
 
 
 class ParentFailed(TaskQueueError):
-    """A task of a flow was not run, because one that comes before it failed, was cancelled, expired or was deleted.
+    """A task of a flow did not run because an earlier task failed, expired, or was cancelled or deleted.
 
-    It is never raised; it stands among the errors of the task's result.
+    Never raised; recorded among the errors of the task's result.
     """
 
 
 class FlowDoesNotExist(TaskQueueError):
-    """There is no flow with this id: it was never accepted, or has expired.
+    """Raised when no flow has this id: it was never accepted, or has expired.
 
     Attributes:
-        id: the id asked for.
+        id: the requested id.
     """
 
     def __init__(self, flow_id: str) -> None:
@@ -189,16 +189,16 @@ class FlowDoesNotExist(TaskQueueError):
 
 
 class ParentsLost(TaskQueueError):
-    """What the tasks before this one returned is not in Redis any more."""
+    """Raised when the results of the tasks before this one are no longer in Redis."""
 
 
 class LeaseLost(TaskQueueError):
-    """A run of a task wants to write, and the task is not its own any more: it was stalled, or the task was cancelled.
+    """Raised when a run that has lost its lease writes: it had stalled, or the task was cancelled.
 
     Attributes:
         id: the task's id.
     """
 
     def __init__(self, task_id: str) -> None:
-        super().__init__(f"Task {task_id} is not this worker's any more: its lease is lost. It may run elsewhere.")
+        super().__init__(f"The run of task {task_id} has lost its lease; the task may be running on another worker.")
         self.id = task_id

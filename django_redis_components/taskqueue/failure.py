@@ -1,4 +1,4 @@
-"""A failure as it is described and stored, and its class, found without importing anything."""
+"""Stored failures: exceptions as text, and their classes looked up without imports."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 from django_redis_components.core import conf
 from django_redis_components.core import serialization as arguments
 
-#: Most characters of the name of an exception's class.
+#: Maximum length of the dotted path of an exception's class.
 MAX_CLASS_PATH = 500
 
 
 class StoredError:
-    """Mixin for an error that was read from Redis: what its class path names is looked up, and not imported."""
+    """Mixin for errors read from Redis: the class is looked up among the imported modules, never imported."""
 
     __slots__ = ()
     exception_class_path: str
@@ -26,8 +26,8 @@ class StoredError:
         """The exception's class.
 
         Raises:
-            ImportError: its module has not been imported by this process.
-            ValueError: the path names something else than an exception.
+            ImportError: this process has not imported its module.
+            ValueError: the path does not name an exception.
         """
         path = self.exception_class_path
         found = _loaded(path)
@@ -38,7 +38,7 @@ class StoredError:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TaskError(StoredError):
-    """One failure: the exception's class as a dotted path (never imported), its text, and the traceback."""
+    """A failure of a task: the dotted path of the exception's class, its text and the traceback."""
 
     exception_class_path: str
     message: str
@@ -46,7 +46,7 @@ class TaskError(StoredError):
 
 
 def describe(exc: BaseException) -> dict[str, str]:
-    """An exception as it is kept with the task: class path, message, traceback; what is too long is cut."""
+    """Return an exception as it is stored: class path, message and traceback, each cut to its limit."""
     kind = type(exc)
     limit = conf.settings().taskqueue.max_error_bytes
     return {
@@ -57,9 +57,9 @@ def describe(exc: BaseException) -> dict[str, str]:
 
 
 def _cut(text: str, limit: int) -> str:
-    """The first and the last part of a text whose JSON has more bytes than this, and between them how much is gone.
+    """Cut the middle out of a text whose JSON is longer than `limit` bytes, and say how much was cut.
 
-    The end of a traceback has the place and the message; if the message is what is long, the beginning has the place.
+    The end of a traceback has the location and the message; if the message is long, the start has the location.
     """
     keep = limit
     while len(text) > keep or len(arguments.encode(text)) > limit + 2:
@@ -80,7 +80,7 @@ def _message(exc: BaseException) -> str:
 
 
 def _loaded(path: str) -> Any:
-    """What the path names, in the modules that are imported already."""
+    """The object at this path within the imported modules."""
     module, names = path, list[str]()
     while module not in sys.modules:
         module, dot, name = module.rpartition(".")

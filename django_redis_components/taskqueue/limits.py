@@ -1,7 +1,7 @@
-"""Limits of a task over all workers: how many run at once (`Concurrency`), and how many start in a time (`Rate`).
+"""Limits of a task on all workers: how many run at once (`Concurrency`), and how many start in a period (`Rate`).
 
-A limit belongs to a key: the task's name, or its group, and what `key` makes of the call's arguments. All
-tasks with the same key share the limit. The scripts keep it; here it is checked and put into words for them.
+A limit belongs to a key: the task's name or group, and the result of `key` for the call's arguments. All tasks with
+the same key share the limit. The scripts enforce it; this module validates it and builds their arguments.
 """
 
 from __future__ import annotations
@@ -18,28 +18,29 @@ from django_redis_components.core.rates import MAX_COUNT, RateLike, parse_rate
 
 Key = str | Callable[..., Any]
 
-#: Longest text that stands in a key as it is, in characters.
+#: Longest text in a key, in characters; longer text is hashed.
 MAX_KEY = 100
-#: What a fast rate may run ahead of its even pace without a burst, in microseconds: a worker's timer is no better.
+#: How far a fast rate without a burst may run ahead of its even pace, in microseconds: the resolution of a worker's
+#: timer.
 SLACK_US = 5_000
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Concurrency:
-    """How many tasks of a key run at once.
+    """Limit how many tasks with the same key run at once.
 
     Attributes:
-        limit: at most so many.
-        key: a template over the task's arguments (``"{customer_id}"``), or a function of them: a limit for each.
-        group: what stands for the task's name in the key, so that several tasks share the limit.
+        limit: the maximum number of running tasks.
+        key: a template over the task's arguments (``"{customer_id}"``), or a function of them: one limit per value.
+        group: replaces the task's name in the key, so that several tasks share the limit.
     """
 
     limit: int
     key: Key | None = dataclasses.field(default=None, kw_only=True)
     group: str | None = dataclasses.field(default=None, kw_only=True)
 
-    #: The option, and the field of a task's record.
+    #: Name of the option, and field of the task's record.
     what: ClassVar[str] = "concurrency"
     field: ClassVar[str] = "C"
 
@@ -48,19 +49,19 @@ class Concurrency:
         _check_group(self.group)
 
     def numbers(self) -> str:
-        """The limit as the scripts take it."""
+        """The limit as a script argument."""
         return str(self.limit)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rate:
-    """How many tasks of a key start in a time, evenly paced: "10/m" is one every six seconds.
+    """Limit how many tasks with the same key start in a period, evenly paced: "10/m" is one every six seconds.
 
-    In any window of that time at most the count starts; with a burst, count + burst - 1.
+    At most `count` tasks start in any such period; with a burst, count + burst - 1.
 
     Attributes:
         rate: "10/s", "10/m", "100/h", "3/2h", "1000/d", or (count, seconds or timedelta).
-        burst: so many may start at once after a pause.
+        burst: how many tasks may start at once after a pause.
         key, group: see `Concurrency`.
     """
 
@@ -80,7 +81,7 @@ class Rate:
         _check_group(self.group)
 
     def numbers(self) -> str:
-        """Interval and tolerance of the pace in microseconds, as the scripts take them."""
+        """Interval and tolerance of the pace in microseconds, as a script argument."""
         pace = parse_rate(self.rate)
         interval_us = -(-pace.period_us // pace.limit)  # rounded up: never more than the count
         ahead = max(self.burst - 1, SLACK_US // interval_us - 1)
@@ -88,10 +89,10 @@ class Rate:
 
 
 def concurrency_of(value: Any) -> Concurrency | None:
-    """What the option says.
+    """Return the option `concurrency` as a `Concurrency`.
 
     Raises:
-        TypeError, ValueError: it is no limit.
+        TypeError, ValueError: it is not a limit.
     """
     return value if value is None or isinstance(value, Concurrency) else Concurrency(value)
 
@@ -102,7 +103,7 @@ def rate_of(value: Any) -> Rate | None:
 
 
 def check_keys(func: Callable[..., Any], *limits: Concurrency | Rate | None) -> None:
-    """Refuse keys that the function's arguments cannot make.
+    """Validate the keys against the function's parameters.
 
     Raises:
         TypeError, ValueError: see `core.name_templates`.
@@ -119,10 +120,10 @@ def fields(
     kwargs: Mapping[str, Any],
     *limits: Concurrency | Rate | None,
 ) -> tuple[str, ...]:
-    """What the record of a task says of its limits, in pairs of field and value.
+    """Return the limits as pairs of field and value for the task's record.
 
     Args:
-        args, kwargs: what the task is sent with.
+        args, kwargs: the arguments of the call.
     """
     made: tuple[str, ...] = ()
     for limit in limits:
@@ -141,7 +142,7 @@ def _of_call(
     if not isinstance(made, str | int):
         raise TypeError(f"The {limit.what} key of {name} is {made!r}: expected text or a whole number.")
     text = str(made)
-    # Text of visitors is hashed where it is long, or would not stay in its line.
+    # Long text, and text with control characters, is hashed.
     return keys.digest(text) if len(text) > MAX_KEY or _CONTROL.search(text) else text
 
 

@@ -1,4 +1,4 @@
-"""Names to tasks. A name that comes from Redis is only looked up here, never imported."""
+"""The registry of tasks by name. Names from Redis are looked up here and never imported."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django_redis_components.taskqueue.exceptions import InvalidTask
 
 
 class Registered(Protocol):
-    """What the registry needs of a task (`task.Task`)."""
+    """The part of `task.Task` that the registry uses."""
 
     @property
     def func(self) -> Any: ...
@@ -22,41 +22,41 @@ _after_discovery: list[Callable[[], None]] = []
 
 
 def register(name: str, task: Registered) -> None:
-    """Enter a task. The same function again (a reloaded module) replaces itself.
+    """Register a task. The same function of a reloaded module replaces its predecessor.
 
     Raises:
-        InvalidTask: the name belongs to a function of another file or line.
+        InvalidTask: a function in another file or line has this name.
     """
     present = _tasks.get(name)
     if present is not None and _origin(present) != _origin(task):
-        raise InvalidTask(f"Two functions are called {name!r}: {_origin(present)} and {_origin(task)}.")
+        raise InvalidTask(f"Two functions have the name {name!r}: {_origin(present)} and {_origin(task)}.")
     _tasks[name] = task
 
 
 def find(name: str) -> Any:
-    """The task of that name, or None."""
+    """Return the task of this name, or None."""
     return _tasks.get(name)
 
 
 def names() -> list[str]:
-    """All registered names, sorted."""
+    """Return all registered names, sorted."""
     return sorted(_tasks)
 
 
 def each() -> Iterator[Any]:
-    """All registered tasks."""
+    """Iterate over all registered tasks."""
     return iter(list(_tasks.values()))
 
 
 def autodiscover() -> None:
-    """Import the `tasks` module of each installed app. An error inside one is raised, never swallowed."""
+    """Import the `tasks` module of each installed app. Errors in a module are raised."""
     autodiscover_modules("tasks")
     for hook in _after_discovery:
         hook()
 
 
 def after_discovery(hook: Callable[[], None]) -> None:
-    """Have `hook` called whenever the `tasks` modules have been imported; it may register what it finds there."""
+    """Call `hook` each time the `tasks` modules have been imported; it may register tasks from them."""
     if hook not in _after_discovery:
         _after_discovery.append(hook)
 

@@ -1,4 +1,4 @@
-"""How long to wait before a task is tried again: pure functions.
+"""Backoff policies: how long to wait before a task is retried. Pure functions.
 
 A backoff is a number of seconds, a list of them (the last one repeats), or a callable
 ``(exception, tried) -> seconds or None``; None gives up at once.
@@ -19,12 +19,12 @@ from django_redis_components.core.units import Seconds, to_seconds
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tried:
-    """What a backoff callable is told about the task.
+    """The state of the task, for a backoff callable.
 
     Attributes:
         id: the task's id.
         name: the task's name.
-        attempts: exceptions so far, this one included.
+        attempts: exceptions so far, including this one.
     """
 
     id: str
@@ -42,9 +42,9 @@ class exponential:  # noqa: N801 - used like a function: backoff=exponential(bas
     Source: Marc Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
 
     Args:
-        base: seconds (or a timedelta) before the second attempt, at most.
-        factor: growth with each further attempt, at least 1.
-        cap: most seconds (or a timedelta) between two attempts.
+        base: maximum seconds (or a timedelta) before the second attempt.
+        factor: growth per attempt, at least 1.
+        cap: maximum seconds (or a timedelta) between two attempts.
     """
 
     base: Seconds = 2.0
@@ -65,12 +65,12 @@ class exponential:  # noqa: N801 - used like a function: backoff=exponential(bas
         return random.uniform(0.0, min(cast(float, self.cap), longest))
 
 
-#: What a task with `max_attempts` above 1 and no backoff of its own gets.
+#: The backoff of tasks without one.
 DEFAULT = exponential()
 
 
 def validate(backoff: Any) -> None:
-    """Raise TypeError or ValueError, naming what is accepted, unless the backoff can be used."""
+    """Raise TypeError or ValueError unless the option `backoff` can be used."""
     if backoff is None or callable(backoff):
         refuse_coroutine_function(backoff, "backoff")
         return
@@ -87,7 +87,7 @@ def validate(backoff: Any) -> None:
 
 
 def delay_of(backoff: Any, exception: BaseException, tried: Tried) -> float | None:
-    """Seconds until the next attempt, or None to give up."""
+    """Return the seconds until the next attempt, or None to fail the task."""
     chosen = DEFAULT if backoff is None else backoff
     if callable(chosen):
         seconds = chosen(exception, tried)

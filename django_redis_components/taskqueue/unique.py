@@ -1,4 +1,4 @@
-"""Tasks of which there is one at a time: what `unique` says, and the key that such a task holds."""
+"""Unique tasks: the option `unique`, and the key that such a task claims."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from typing import Any, Literal
 from django_redis_components.core.name_templates import NameTemplate
 from django_redis_components.core.units import Seconds, to_ms
 
-#: Bytes of a digest: two calls that differ have the same one once in 2^64 tasks.
+#: Bytes of a digest: a collision is expected after 2^64 tasks.
 DIGEST_BYTES = 16
-#: How the scripts call the ways to hold a key; a duration has a letter of its own, "t".
+#: Prefixes of claims by the value of `until`; the prefix of a duration is "t".
 _LETTERS = {"finished": "f", "started": "s"}
 _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 _ACCEPTED = '"finished", "started", or a duration in seconds or as a timedelta'
@@ -26,13 +26,13 @@ _ACCEPTED = '"finished", "started", or a duration in seconds or as a timedelta'
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Unique:
-    """While a task holds its key, another of the same key is not accepted: `enqueue` returns the first one's result.
+    """While a task has a key, `enqueue` accepts no other task with it and returns the result of the first.
 
     Attributes:
-        until: "finished": as long as it waits, runs, and is tried again. "started": until a worker has taken it.
-            A duration (seconds or a timedelta): for so long from when it was accepted, whatever becomes of it.
-        key: what makes two calls the same: a template over the call's arguments (``"order:{order_id}"``), a
-            callable that gets them, or None: all arguments. Keys of different tasks never meet.
+        until: when the key is released. "finished": when the task has finished, retries included. "started": when a
+            worker leases it. A duration (seconds or a timedelta): that long after the task was accepted.
+        key: a template over the call's arguments (``"order:{order_id}"``), a callable that receives them, or None:
+            all arguments. Different tasks never share a key.
     """
 
     until: Literal["finished", "started"] | Seconds = "finished"
@@ -51,10 +51,10 @@ class Unique:
 
 
 def unique_of(given: Any) -> Unique | None:
-    """What the option `unique` says.
+    """Return the option `unique` as a `Unique`.
 
     Raises:
-        TypeError, ValueError: a value that is not accepted.
+        TypeError, ValueError: the value is not accepted.
     """
     if given is None or given is False:
         return None
@@ -74,14 +74,14 @@ def unique_of(given: Any) -> Unique | None:
 def claim_of(
     unique: Unique, name: str, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> str:
-    """The claim of a call, as the scripts take it: a letter, the digest of the key, and milliseconds or nothing.
+    """Return the claim of a call as a script argument: a prefix, the digest of the key, and for "t" milliseconds.
 
     Args:
         name: of the task.
-        args, kwargs: as JSON carries them.
+        args, kwargs: the arguments as JSON values.
 
     Raises:
-        TypeError, ValueError: the key cannot be made of this call.
+        TypeError, ValueError: the key cannot be built from these arguments.
     """
     if unique.key is None:
         said = _all_arguments(func, args, kwargs)
@@ -89,7 +89,7 @@ def claim_of(
         said = _call_name(unique.key, func).format(tuple(args), kwargs)
         if not isinstance(said, str):
             raise TypeError(f"The unique key of {name} is {said!r}: expected text.")
-    # One that takes all arguments, and one that says their JSON, are two.
+    # A key of all arguments differs from a key whose text equals their JSON.
     kind = "arguments" if unique.key is None else "key"
     text = f"{name}\0{kind}\0{said}".encode("utf-8", "surrogatepass")
     digest = base64.urlsafe_b64encode(hashlib.blake2b(text, digest_size=DIGEST_BYTES).digest()).decode().rstrip("=")
@@ -99,17 +99,17 @@ def claim_of(
 
 
 def check_key(unique: Unique, func: Callable[..., Any]) -> None:
-    """Refuse a template that names an argument which the function does not take.
+    """Validate the key template against the function's parameters.
 
     Raises:
-        ValueError: it does.
+        ValueError: the template names an argument that the function does not have.
     """
     if unique.key is not None:
         _call_name(unique.key, func)
 
 
 def _all_arguments(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """The arguments by name, with defaults, in one spelling: f(1) and f(a=1) are one call."""
+    """The arguments by name, with defaults, as canonical JSON: f(1) and f(a=1) are the same call."""
     with contextlib.suppress(TypeError):  # in a flow a result comes before them; or a default is not JSON
         bound = _signature(func).bind(*args, **kwargs)
         bound.apply_defaults()

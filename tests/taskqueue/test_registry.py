@@ -95,7 +95,7 @@ def test_two_functions_of_one_name_are_refused(module: Any) -> None:
     )
 
     with pytest.raises(
-        InvalidTask, match=r"^Two functions are called 'twice\.send': .*twice\.py:4 and .*twice\.py:7\.$"
+        InvalidTask, match=r"^Two functions have the name 'twice\.send': .*twice\.py:4 and .*twice\.py:7\.$"
     ):
         importlib.import_module("twice")
 

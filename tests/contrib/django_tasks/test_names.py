@@ -144,7 +144,7 @@ def test_two_functions_of_one_name_are_refused(module: Any) -> None:
     module("twice", f"from {NAME} import task\n@task\ndef send(): ...\n@task\ndef send(): ...\n")
 
     with pytest.raises(
-        InvalidTask, match=r"^Two functions are called 'twice\.send': .*twice\.py:2 and .*twice\.py:4\.$"
+        InvalidTask, match=r"^Two functions have the name 'twice\.send': .*twice\.py:2 and .*twice\.py:4\.$"
     ):
         importlib.import_module("twice")
 
@@ -230,5 +230,5 @@ def test_the_name_of_a_task_of_our_own_is_not_taken_over(module: Any) -> None:
         "@theirs\ndef send(): ...\n",
     )
 
-    with pytest.raises(InvalidTask, match=r"Two functions are called 'both\.send'"):
+    with pytest.raises(InvalidTask, match=r"Two functions have the name 'both\.send'"):
         importlib.import_module("both")

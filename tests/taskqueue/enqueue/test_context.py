@@ -168,7 +168,7 @@ def test_who_has_lost_the_lease_saves_nothing_and_learns_it(store: Store) -> Non
 
     result.refresh()
     assert result.metadata == {"a": 1}
-    assert str(LeaseLost("x")) == "Task x is not this worker's any more: its lease is lost. It may run elsewhere."
+    assert str(LeaseLost("x")) == "The run of task x has lost its lease; the task may be running on another worker."
 
 
 def test_a_late_finisher_of_the_same_worker_writes_nothing_over_the_next_run(redis_server: Store) -> None:
