@@ -14,7 +14,7 @@ from django_redis_components.management import task_listing as listing
 from django_redis_components.management.task_listing import Table
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.queue import Queue, get_queue
-from django_redis_components.taskqueue.schedules import status as timetable
+from django_redis_components.taskqueue.schedules import status
 from django_redis_components.taskqueue.stats import metrics
 from django_redis_components.taskqueue.stats import overview as stats
 from django_redis_components.taskqueue.store import queues as control
@@ -82,7 +82,7 @@ class QueueCommands:
     def schedules(self) -> CommandResult:
         """Return the periodic tasks with their next run and their last task."""
         registry.autodiscover()
-        found = self._run(timetable.listed(self._using))
+        found = self._run(status.read_schedules(self._using))
         data = {"at": found.at, "schedules": [dataclasses.asdict(each) for each in found.schedules]}
         if not found.schedules:
             return CommandResult(data, "No schedules yet. Add `@every(60)` or `@cron(…)` above a task.")

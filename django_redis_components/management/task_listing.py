@@ -13,7 +13,7 @@ from django.utils import timezone
 from django_redis_components.core import serialization as arguments
 from django_redis_components.taskqueue.json_codec import pack
 from django_redis_components.taskqueue.result import TaskResult
-from django_redis_components.taskqueue.schedules.status import Timetable
+from django_redis_components.taskqueue.schedules.status import ScheduleSnapshot
 from django_redis_components.taskqueue.stats.metrics import Metrics
 from django_redis_components.taskqueue.stats.overview import QueueDepth, QueuePause
 
@@ -98,19 +98,19 @@ def of_tasks(results: Sequence[TaskResult], state: str, *, with_arguments: bool 
     return Table(tuple(header for header, _ in columns), rows, frozenset(["ATTEMPTS"]))
 
 
-def of_schedules(timetable: Timetable) -> Table:
+def of_schedules(snapshot: ScheduleSnapshot) -> Table:
     """Return a table of schedules."""
     rows: list[tuple[str, ...]] = [
         (
             each.label,
             each.times,
             each.queue_name,
-            "" if each.next_at is None else _until(each.next_at, timetable.at),
+            "" if each.next_at is None else _until(each.next_at, snapshot.at),
             clock(each.last_sent_at),
             each.last_task_id or "",
             _NOTES[each.state],
         )
-        for each in timetable.schedules
+        for each in snapshot.schedules
     ]
     return Table(
         ("NAME", "SCHEDULE", "QUEUE", "NEXT RUN", "LAST ENQUEUED", "LAST TASK", "NOTE"), rows, frozenset(["NEXT RUN"])

@@ -29,7 +29,7 @@ from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue.exceptions import WorkerLost
 from django_redis_components.taskqueue.options import MAX_DELIVERIES
 from django_redis_components.taskqueue.schedules.schedule import Schedule
-from django_redis_components.taskqueue.schedules.scheduler import Clockwork
+from django_redis_components.taskqueue.schedules.scheduler import Scheduler
 from django_redis_components.taskqueue.stats import fingerprint as fingerprints
 from django_redis_components.taskqueue.store.fields import base_key
 from django_redis_components.taskqueue.store.queues import empty_bins
@@ -73,7 +73,7 @@ class Poller:
         self._client = client
         self._base = base_key()
         self.id = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
-        self._clockwork = Clockwork(client, self.id, schedules)
+        self._scheduler = Scheduler(client, self.id, schedules)
         self._lease_s = to_ms(settings.lease_s, "lease") / 1_000
         self._keep_ms = to_ms(settings.failed_ttl_s, "failed_ttl")
         self._failed_limit = settings.failed_limit
@@ -144,9 +144,9 @@ class Poller:
         round_s = self._idle_round_s if self._contact == "idle" else self._round_s
         until_due_s = max(0.0, (due_ms - now_us / 1_000) / 1_000) if due_ms else round_s
         if not holds:
-            self._clockwork.distrust()
+            self._scheduler.invalidate()
             return max(0.05, until_due_s)
-        until_slot_s = self._clockwork.turn(now_us)
+        until_slot_s = self._scheduler.run_due(now_us)
         if prune:
             self._prune_at = now + PRUNE_S
             run(self._client, empty_bins())
@@ -197,7 +197,7 @@ class Poller:
         self._pause_s = min(ERROR_PAUSE_S, 2 * self._pause_s)
         self._away = True
         self._contact = "error"
-        self._clockwork.distrust()
+        self._scheduler.invalidate()
         self.holds = False
 
 

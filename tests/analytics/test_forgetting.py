@@ -57,7 +57,7 @@ def test_forget_raises_after_too_many_concurrent_sign_ins(redis_server: Store, m
     sign_in_on([DAY])
     monkeypatch.setattr(signins, "FORGET_ATTEMPTS", 0)
 
-    with pytest.raises(RuntimeError, match=r"^<SignIns 'site'>: user 7 signed in on 0 days while being forgotten\.$"):
+    with pytest.raises(RuntimeError, match=r"^<SignIns 'site'>: user 7 signed in 0 times during forget\(\)\.$"):
         SignIns("site").forget(7)
 
 

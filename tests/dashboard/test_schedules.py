@@ -11,7 +11,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Command
 from tests.dashboard.support import URL, client_of, page_text
 from tests.support import Store
-from tests.taskqueue.clockworks import HOUR, announced, at, next_round, poller_of, state_key
+from tests.taskqueue.schedulers import HOUR, announced, at, next_round, poller_of, state_key
 from tests.taskqueue.support import base_key, server_ms
 from tests.taskqueue.tasks import note
 

@@ -15,7 +15,7 @@ from django_redis_components.dashboard.elements import pause_note
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.outages import outage_of
 from django_redis_components.dashboard.overview.snapshot import OverviewSnapshot
-from django_redis_components.taskqueue.schedules.status import Timetable
+from django_redis_components.taskqueue.schedules.status import ScheduleSnapshot
 from django_redis_components.taskqueue.stats.overview import QueueDepth, TaskQueueOverview, WorkerInfo
 
 #: Most problems of one kind that are listed individually.
@@ -86,12 +86,12 @@ def _unread_parts(snapshot: OverviewSnapshot) -> Iterator[Problem]:
         yield Problem("unread", text, f"{outage.advice} ({outage.detail})")
 
 
-def _overdue_schedules(timetable: Timetable) -> Iterator[Problem]:
-    for schedule in timetable.schedules:
+def _overdue_schedules(snapshot: ScheduleSnapshot) -> Iterator[Problem]:
+    for schedule in snapshot.schedules:
         if schedule.state == "late" and schedule.next_at:
             text = _("Schedule %(schedule)s is %(age)s overdue: no poller has enqueued its task.") % {
                 "schedule": schedule.name,
-                "age": formats.age((timetable.at - schedule.next_at).total_seconds()),
+                "age": formats.age((snapshot.at - schedule.next_at).total_seconds()),
             }
             advice = _("Start a poller, or a worker without --no-poller, with the code that declares it:")
             yield Problem("schedule_late", text, advice, "python manage.py runpoller")

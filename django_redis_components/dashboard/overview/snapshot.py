@@ -62,7 +62,7 @@ class OverviewSnapshot:
 
     at: datetime
     queues: TaskQueueOverview | None
-    schedules: status.Timetable | None
+    schedules: status.ScheduleSnapshot | None
     visitors: DailyVisitors | None
     sign_ins: DailySignIns | None
     errors: dict[str, Exception]
@@ -159,7 +159,7 @@ def _days() -> tuple[date, date]:
 #: The flow that reads each part of the page.
 PARTS: dict[str, Callable[[], Flow[object]]] = {
     "queues": read_overview,
-    "schedules": status.known,
+    "schedules": status.read_registered,
     "visitors": _visitors,
     "sign_ins": _sign_ins,
 }

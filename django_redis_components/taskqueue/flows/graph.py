@@ -1,4 +1,4 @@
-"""From the steps of a flow to its tasks: which one waits for which. Knows neither Redis nor ids."""
+"""The graph of a flow: which task depends on which. Without Redis and ids."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from django_redis_components.taskqueue.exceptions import InvalidTask
-from django_redis_components.taskqueue.flows.parents import Shape, flat
+from django_redis_components.taskqueue.flows.parents import Shape, flatten
 
-#: Most tasks of one flow: one call on the server may have to set off, or to fail, all of them (some 0.1 s then).
+#: Maximum tasks of one flow: one script may have to start or fail all of them, which takes about 0.1 s.
 MAX_TASKS = 5_000
-#: Most pairs of a task and one that waits for it.
+#: Maximum dependencies, as pairs of a task and a dependent one.
 MAX_LINKS = 10_000
 
 
@@ -21,30 +21,30 @@ class Node:
 
     Attributes:
         call: its signature.
-        gets: the tasks whose results it gets; None if it gets none.
-        parents: numbers of the tasks that it waits for.
-        followers: numbers of the tasks that wait for it.
+        inputs: the tasks whose results are its first argument; None without one.
+        parents: numbers of the tasks that it depends on.
+        followers: numbers of the tasks that depend on it.
     """
 
     call: Any
-    gets: Shape[int] | None
+    inputs: Shape[int] | None
     parents: list[int]
     followers: list[int]
 
 
-class Plan:
-    """The tasks of a flow, each after those that it waits for.
+class FlowGraph:
+    """The tasks of a flow in topological order.
 
     Attributes:
         nodes: in order of their numbers.
-        ends: the tasks whose results are the flow's.
+        ends: the tasks whose results are the result of the flow.
     """
 
     def __init__(self, step: Any) -> None:
-        """Args: step: a `signatures.Step`.
+        """Args: step: a `signature.Step`.
 
         Raises:
-            InvalidTask: the flow is too large, or its tasks are sent over different connections.
+            InvalidTask: the flow is too large, or its tasks use different connections.
         """
         self.nodes: list[Node] = []
         self._links = 0
@@ -53,41 +53,41 @@ class Plan:
 
     @property
     def using(self) -> str:
-        """Alias of the connection."""
+        """The connection alias."""
         alias: str = self.nodes[0].call.task.connection
         return alias
 
     @property
     def database(self) -> str | None:
-        """Alias of the database whose commit is waited for, if a task says one.
+        """Alias of the database whose commit is awaited, if a task sets it.
 
         Raises:
-            InvalidTask: two tasks say different ones.
+            InvalidTask: two tasks set different ones.
         """
-        said = sorted({node.call.task.options.database for node in self.nodes} - {None})
-        if len(said) > 1:
+        databases = sorted({node.call.task.options.database for node in self.nodes} - {None})
+        if len(databases) > 1:
             raise InvalidTask(
-                f"The tasks of the flow wait for commits of different databases ({', '.join(map(repr, said))}):"
-                " they are sent together."
+                f"The tasks of the flow have different databases ({', '.join(map(repr, databases))}):"
+                " a flow is enqueued on the commit of one."
             )
-        return said[0] if said else None
+        return databases[0] if databases else None
 
     def check(self, *calls: Any) -> None:
-        """Raise InvalidTask when a call goes over another connection than the first, or cannot be part of a flow."""
+        """Raise InvalidTask for a call with another connection, or one that cannot be in a flow."""
         for call in calls:
             if call.task.options.unique is not None:
                 raise InvalidTask(
-                    f"{call.task.name} is unique, and a task of a flow cannot be: the one that is there already would"
-                    " know nothing of the flow. Send task.using(unique=None)."
+                    f"{call.task.name} is unique, but a task of a flow cannot be: a task that is already queued is not"
+                    " part of the flow. Use task.using(unique=None)."
                 )
             if call.task.connection != self.using:
                 raise InvalidTask(
-                    f"{self.nodes[0].call.task.name} is sent over connection {self.using!r} and {call.task.name} over"
-                    f" {call.task.connection!r}: the tasks of a flow share one."
+                    f"{self.nodes[0].call.task.name} uses connection {self.using!r} and {call.task.name} uses"
+                    f" {call.task.connection!r}: the tasks of a flow must share one."
                 )
 
     def _add(self, step: Any, before: Shape[int] | None) -> Shape[int]:
-        """Append what a step consists of; the value is where its results come from."""
+        """Append the tasks of a step; return the tasks whose results are its result."""
         if step.kind == "task":
             return self._append(step, before)
         if step.kind == "group":
@@ -99,14 +99,16 @@ class Plan:
 
     def _append(self, call: Any, before: Shape[int] | None) -> int:
         number = len(self.nodes)
-        parents: Sequence[int] = () if before is None else flat(before)
+        parents: Sequence[int] = () if before is None else flatten(before)
         self._links += len(parents)
         if number >= MAX_TASKS:
-            raise InvalidTask(f"The flow has more than {MAX_TASKS:,} tasks: send several, or let a task send more.")
+            raise InvalidTask(
+                f"The flow has more than {MAX_TASKS:,} tasks: split it, or let a task enqueue further ones."
+            )
         if self._links > MAX_LINKS:
             raise InvalidTask(
-                f"Too many tasks of the flow wait for too many others (more than {MAX_LINKS:,} pairs):"
-                " put one task between two large groups, which collects the results of the first."
+                f"The flow has more than {MAX_LINKS:,} dependencies:"
+                " put a task that collects the results between two large groups."
             )
         for parent in parents:
             self.nodes[parent].followers.append(number)

@@ -1,4 +1,4 @@
-"""What the tasks before it have returned: the first argument of a task in a flow."""
+"""The results of parent tasks: the first argument of a task in a flow."""
 
 from __future__ import annotations
 
@@ -12,62 +12,62 @@ from django_redis_components.taskqueue.exceptions import ParentsLost
 from django_redis_components.taskqueue.json_codec import unpack
 from django_redis_components.taskqueue.store.fields import flow_key, record_key
 
-#: Key in what travels beside the arguments: ids of the tasks whose results are wanted, in the shape that is wanted.
+#: Key in the metadata of a task: ids of its parents, in the shape of the argument.
 PARENTS = "parents"
-#: Key in its place for an `on_error` task: the flow, of which it wants to know what went wrong.
-OOPS = "oops"
+#: Key in the metadata of an `on_error` task: the flow whose first error is its argument.
+FIRST_ERROR = "oops"
 
 A = TypeVar("A")
 B = TypeVar("B")
-#: One thing, or a list of such: of a group, of a group of groups.
+#: A value or a list of shapes: of a group, of a group of groups.
 Shape = Union[A, list["Shape[A]"]]  # noqa: UP007 - mypy knows recursive aliases in this form only
 
 
-def flat(shape: Shape[A]) -> list[A]:
-    """What is in it, in order."""
-    return [one for each in shape for one in flat(each)] if isinstance(shape, list) else [shape]
+def flatten(shape: Shape[A]) -> list[A]:
+    """Return the values, in order."""
+    return [one for each in shape for one in flatten(each)] if isinstance(shape, list) else [shape]
 
 
-def mapped(shape: Shape[A], change: Callable[[A], B]) -> Shape[B]:
-    """The same shape of other things."""
-    return [mapped(each, change) for each in shape] if isinstance(shape, list) else change(shape)
+def map_shape(shape: Shape[A], change: Callable[[A], B]) -> Shape[B]:
+    """Apply a function to every value, keeping the shape."""
+    return [map_shape(each, change) for each in shape] if isinstance(shape, list) else change(shape)
 
 
-def wanted(travelled: dict[str, Any]) -> bool:
-    """Whether something goes before the arguments of a task."""
-    return PARENTS in travelled or OOPS in travelled
+def has_inputs(metadata: dict[str, Any]) -> bool:
+    """Return whether a task has a first argument from other tasks."""
+    return PARENTS in metadata or FIRST_ERROR in metadata
 
 
-def read(using: str, travelled: dict[str, Any]) -> Any:
-    """What goes before the arguments of a task.
+def read_inputs(using: str, metadata: dict[str, Any]) -> Any:
+    """Return the first argument of a task.
 
     Raises:
-        ParentsLost: it is not there any more.
+        ParentsLost: it is no longer in Redis.
         redis.exceptions.RedisError: Redis did not answer.
     """
-    flow = _values(travelled[PARENTS]) if PARENTS in travelled else _failure(travelled[OOPS])
+    flow = _values(metadata[PARENTS]) if PARENTS in metadata else _failure(metadata[FIRST_ERROR])
     return run(connections.client(using), flow)
 
 
 def _values(parents: Shape[str]) -> Flow[Any]:
-    ids = flat(parents)
+    ids = flatten(parents)
     replies = yield Batch([Read("HGET", record_key(task_id), "r") for task_id in ids])
     values = dict(zip(ids, replies, strict=True))
     for task_id, value in values.items():
         if value is None:
             raise ParentsLost(
-                f"What task {task_id} returned is not in Redis any more, and this one waited for it."
-                " It is kept until the flow has finished: was it evicted, or deleted by hand?"
+                f"The result of parent task {task_id} is no longer in Redis."
+                " It is kept until the flow has finished: it was evicted or deleted."
             )
-    return mapped(parents, lambda task_id: unpack(values[task_id]))
+    return map_shape(parents, lambda task_id: unpack(values[task_id]))
 
 
 def _failure(flow_id: str) -> Flow[dict[str, Any]]:
-    """Which task went wrong, and how."""
-    oops = yield Read("HGET", flow_key(flow_id), "oops")
-    if oops is None:
-        raise ParentsLost(f"What went wrong in flow {flow_id} is not in Redis any more. Was it evicted?")
-    task_id, name, how = oops.decode().split(" ", 2)
+    """Return which task failed first, and how."""
+    first_error = yield Read("HGET", flow_key(flow_id), "oops")
+    if first_error is None:
+        raise ParentsLost(f"The first error of flow {flow_id} is no longer in Redis: it was evicted or deleted.")
+    task_id, name, reason = first_error.decode().split(" ", 2)
     errors = yield Read("LRANGE", f"{record_key(task_id)}:errors", -1, -1)
     error = arguments.decode(errors[0]) if errors else None
-    return {"task_id": task_id, "task_name": name, "reason": how, "error": error}
+    return {"task_id": task_id, "task_name": name, "reason": reason, "error": error}

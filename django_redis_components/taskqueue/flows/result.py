@@ -1,4 +1,4 @@
-"""A flow that was sent: its tasks, what became of them, and taking it back."""
+"""The result of a flow: its tasks, their states, and cancellation."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from django_redis_components.core.protocol import Batch, Flow, Read, arun, run
 from django_redis_components.core.units import Seconds, to_seconds
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.exceptions import FlowDoesNotExist, TaskResultDoesNotExist
-from django_redis_components.taskqueue.flows.parents import Shape, flat, mapped
+from django_redis_components.taskqueue.flows.parents import Shape, flatten, map_shape
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.store import queues as control
 from django_redis_components.taskqueue.store import tasks as store
 from django_redis_components.taskqueue.store.fields import flow_key
 
-#: Tasks read or cancelled in one round trip.
+#: Maximum tasks read or cancelled in one round trip.
 CHUNK = 500
 
 
 class FlowResult:
-    """A flow that was accepted. Each method has an asyncio twin.
+    """The result of an enqueued flow. Each method has an asyncio twin.
 
     Attributes:
         id: the flow's id.
-        using: alias of the connection.
-        results: the results of its tasks, each after those it waits for; `refresh` reads again.
-        ends: numbers of those whose results are the flow's, as they come: one, or a list.
-        rescue: the result of the `on_error` task, or None.
+        using: connection alias.
+        results: the results of its tasks, in topological order; `refresh` reads them again.
+        ends: numbers of the tasks whose results are the result of the flow: one, or a list.
+        on_error_result: the result of the `on_error` task, or None.
     """
 
     def __init__(
         self, flow_id: str, using: str, results: Sequence[TaskResult], links: Sequence[Sequence[int]], ends: Shape[int]
     ) -> None:
-        """Args: links: for each result the numbers of its followers."""
+        """Args: links: for each task the numbers of the tasks that depend on it."""
         self.id = flow_id
         self.using = using
         self.results = list(results)
-        self.rescue: TaskResult | None = None
+        self.on_error_result: TaskResult | None = None
         self._links = links
         self.ends = ends
 
@@ -49,25 +49,25 @@ class FlowResult:
 
     @property
     def last(self) -> TaskResult:
-        """The result of the last task; of a group without a callback, that of its last member."""
-        return self.results[flat(self.ends)[-1]]
+        """The result of the last task; of a group without a callback, of its last member."""
+        return self.results[flatten(self.ends)[-1]]
 
     @property
     def is_finished(self) -> bool:
-        """Whether all tasks had finished when it was last read."""
+        """Whether all tasks had finished at the last read."""
         return all(result.is_finished for result in self.results)
 
     def children(self, task_id: str) -> list[TaskResult]:
-        """The tasks that wait, or waited, for this one."""
+        """The results of the tasks that depend on this one."""
         return [self.results[number] for number in self._links[self._number(task_id)]]
 
     def parents(self, task_id: str) -> list[TaskResult]:
-        """The tasks that this one waits, or waited, for."""
+        """The results of the tasks that this one depends on."""
         number = self._number(task_id)
-        return [self.results[at] for at, followers in enumerate(self._links) if number in followers]
+        return [self.results[index] for index, followers in enumerate(self._links) if number in followers]
 
     def refresh(self) -> None:
-        """Read again what became of its tasks. Those whose results have expired stay as they were."""
+        """Read the tasks again. Tasks whose records have expired are unchanged."""
         run(connections.client(self.using), self._refresh())
 
     async def arefresh(self) -> None:
@@ -75,14 +75,14 @@ class FlowResult:
         await arun(connections.aclient(self.using), self._refresh())
 
     def get(self, timeout: float | None = None) -> Any:
-        """Wait for the last task, and return what it returned; of a group without a callback, the list.
+        """Wait for the last task and return its value; for a group without a callback, the list of values.
 
         Args:
-            timeout: seconds, or None for as long as it takes.
+            timeout: maximum seconds to wait; None: no limit.
 
         Raises:
-            WaitTimeout: it had not finished in time.
-            TaskFailed: it failed, or was not run because one before it failed.
+            WaitTimeout: it did not finish in time.
+            TaskFailed: it failed, or did not run because a parent failed.
             TaskResultDoesNotExist: the result has expired.
         """
         return run(connections.client(self.using), self._wait(timeout))
@@ -92,12 +92,12 @@ class FlowResult:
         return await arun(connections.aclient(self.using), self._wait(timeout))
 
     def cancel(self, *, force_after: Seconds | None = None) -> int:
-        """Cancel what has not begun, the last first, and ask what runs to end, as `TaskResult.cancel` does.
+        """Cancel tasks that have not started, the last first, and request running ones to end; see `TaskResult.cancel`.
 
         Args:
             force_after: see `TaskResult.cancel`.
 
-        Returns how many tasks are cancelled now, or were asked.
+        Returns the number of tasks that were cancelled or requested to end.
         """
         return run(connections.client(self.using), self._cancel(force_after))
 
@@ -112,9 +112,9 @@ class FlowResult:
         raise TaskResultDoesNotExist(task_id)
 
     def _refresh(self) -> Flow[None]:
-        known = [*self.results, *([self.rescue] if self.rescue else [])]
-        found = yield from store.read_many([result.id for result in known])
-        for result, read in zip(known, found, strict=True):
+        results = [*self.results, *([self.on_error_result] if self.on_error_result else [])]
+        found = yield from store.read_many([result.id for result in results])
+        for result, read in zip(results, found, strict=True):
             if read is not None:
                 result._load(*read)
 
@@ -122,15 +122,15 @@ class FlowResult:
         allowed_s = None if timeout is None else to_seconds(timeout, "timeout", zero=True)
         deadline = time.monotonic() + (allowed_s or 0.0)
         values = {}
-        for number in flat(self.ends):
+        for number in flatten(self.ends):
             left_s = None if allowed_s is None else max(0.0, deadline - time.monotonic())
             self.results[number]._load(*(yield from store.wait(self.results[number].id, left_s)))
             values[number] = self.results[number].return_value
-        return mapped(self.ends, values.__getitem__)
+        return map_shape(self.ends, values.__getitem__)
 
     def _cancel(self, force_after: Seconds | None) -> Flow[int]:
-        if self.rescue:  # nothing has gone wrong; if it runs, something has
-            yield control.cancelling(self.rescue.id, "")
+        if self.on_error_result:  # not counted: it has not started unless a task has failed
+            yield control.cancelling(self.on_error_result.id, "")
         force_ms = control.force_ms(force_after)
         calls = [control.cancelling(result.id, force_ms) for result in reversed(self.results)]
         cancelled = 0
@@ -141,10 +141,10 @@ class FlowResult:
 
 
 def get_flow(flow_id: str, *, using: str = "default") -> FlowResult:
-    """A flow that was sent earlier, by its id (`FlowResult.id`, `TaskResult.flow_id`).
+    """Return the result of a flow by its id (`FlowResult.id`, `TaskResult.flow_id`).
 
     Raises:
-        FlowDoesNotExist: there is none, or it has expired.
+        FlowDoesNotExist: no flow has this id, or it has expired.
     """
     return run(connections.client(using), _read(flow_id, using))
 
@@ -167,13 +167,13 @@ def _read(flow_id: str, using: str) -> Flow[FlowResult]:
     found = yield from store.read_many([task_id for task_id, _, _ in lines])
     results = [_result(task_id, using, each) for (task_id, _, _), each in zip(lines, found, strict=True)]
     links = [[int(follower) for follower in after.split(",") if follower] for _, _, after in lines[:count]]
-    made = FlowResult(flow_id, using, results[:count], links, arguments.decode(ends))
-    made.rescue = results[count] if len(results) > count and found[count] else None
-    return made
+    flow = FlowResult(flow_id, using, results[:count], links, arguments.decode(ends))
+    flow.on_error_result = results[count] if len(results) > count and found[count] else None
+    return flow
 
 
 def _result(task_id: str, using: str, found: tuple[store.Fields, list[bytes]] | None) -> TaskResult:
-    """The result of a task; one that was deleted counts as cancelled."""
+    """Return the result of a task; a deleted task counts as cancelled."""
     fields, failures = found or ({"n": b"", "s": b"cancelled"}, [])
     name = fields["n"].decode()
     return TaskResult(registry.find(name), name, task_id, using, fields, failures)

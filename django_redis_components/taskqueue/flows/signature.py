@@ -1,4 +1,4 @@
-"""`chain` and `group`: tasks that wait for others and get what these return."""
+"""`chain` and `group`: tasks that depend on others and receive their results."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from asgiref.sync import sync_to_async
 from django_redis_components.core import conf
 from django_redis_components.taskqueue.enqueue import call_on_commit as _send_on_commit
 from django_redis_components.taskqueue.exceptions import InvalidTask
-from django_redis_components.taskqueue.flows import enqueue as planting
-from django_redis_components.taskqueue.flows.graph import Plan
+from django_redis_components.taskqueue.flows import enqueue as flow_enqueue
+from django_redis_components.taskqueue.flows.graph import FlowGraph
 from django_redis_components.taskqueue.flows.result import FlowResult
 
 
 class Step:
-    """What a flow is made of: one call of a task, a chain, or a group."""
+    """A part of a flow: a call of a task, a chain, or a group."""
 
     __slots__ = ()
     kind: ClassVar[str]
 
     def then(self, *steps: Step) -> Chain:
-        """This, and then those: what comes first gives its result to what comes next."""
+        """Return a chain of this step and further ones; each receives the result of the step before it."""
         return chain(self, *steps)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Signature(Step):
-    """One call of a task in a flow; made by `task.s(…)` and `task.si(…)`.
+    """A call of a task in a flow; created by `task.s(…)` and `task.si(…)`.
 
     Attributes:
-        task: the task, with the options that `using` gave it.
-        immutable: whether it gets these arguments only, whatever came before it.
+        task: the task, with the options of `using`.
+        immutable: whether it receives only these arguments, and no result of the step before it.
     """
 
     kind: ClassVar[str] = "task"
@@ -45,7 +45,7 @@ class Signature(Step):
 
 
 class Sendable(Step):
-    """Steps that can be sent."""
+    """Steps that can be enqueued."""
 
     __slots__ = ("steps",)
 
@@ -56,21 +56,21 @@ class Sendable(Step):
         return f"<{self.kind} of {len(self.steps)}>"
 
     def enqueue(self, *, on_error: Signature | None = None) -> FlowResult:
-        """Send all tasks; none begins before all are there. TASKQUEUE["ENQUEUE_ON_COMMIT"] holds as for a task.
+        """Enqueue all tasks; none starts before all are stored. ``TASKQUEUE["ENQUEUE_ON_COMMIT"]`` applies.
 
         Args:
-            on_error: runs once, with a dict that says which task went wrong, when the first task of the flow
-                fails, is cancelled, expires or is deleted.
+            on_error: runs once when the first task of the flow fails, is cancelled, expires or is deleted, with a
+                dict that describes that task.
 
         Raises:
             TypeError: an argument is not JSON; the message names task and place.
-            InvalidTask: the flow is too large, or its tasks are sent over different connections.
-            redis.exceptions.RedisError: Redis did not answer. Nothing, or everything, was accepted.
+            InvalidTask: the flow is too large, or its tasks use different connections.
+            redis.exceptions.RedisError: Redis did not answer. The flow was accepted completely or not at all.
         """
         if conf.settings().taskqueue.enqueue_on_commit:
             return self.enqueue_on_commit(on_error=on_error)
         prepared = self._prepared(on_error)
-        planting.send(prepared)
+        flow_enqueue.send(prepared)
         return prepared.result
 
     async def aenqueue(self, *, on_error: Signature | None = None) -> FlowResult:
@@ -78,41 +78,41 @@ class Sendable(Step):
         if conf.settings().taskqueue.enqueue_on_commit:
             return await self.aenqueue_on_commit(on_error=on_error)
         prepared = self._prepared(on_error)
-        await planting.asend(prepared)
+        await flow_enqueue.asend(prepared)
         return prepared.result
 
     def enqueue_on_commit(self, *, on_error: Signature | None = None) -> FlowResult:
-        """Send all tasks when the surrounding transaction commits; never if it is rolled back. The ids are real.
+        """Enqueue all tasks when the current transaction commits; never if it is rolled back. The ids are final.
 
-        With several databases the option `database` of a task says whose transaction is meant.
+        With several databases, the option `database` of a task selects the transaction.
         """
         prepared = self._prepared(on_error)
-        if not _send_on_commit(partial(planting.send, prepared), prepared.database):
-            planting.send(prepared)
+        if not _send_on_commit(partial(flow_enqueue.send, prepared), prepared.database):
+            flow_enqueue.send(prepared)
         return prepared.result
 
     async def aenqueue_on_commit(self, *, on_error: Signature | None = None) -> FlowResult:
         """See `enqueue_on_commit`."""
         prepared = self._prepared(on_error)
-        if not await sync_to_async(_send_on_commit)(partial(planting.send, prepared), prepared.database):
-            await planting.asend(prepared)
+        if not await sync_to_async(_send_on_commit)(partial(flow_enqueue.send, prepared), prepared.database):
+            await flow_enqueue.asend(prepared)
         return prepared.result
 
-    def _prepared(self, on_error: Signature | None) -> planting.Prepared:
+    def _prepared(self, on_error: Signature | None) -> flow_enqueue.PreparedFlow:
         if on_error is not None and not isinstance(on_error, Signature):
             raise InvalidTask(f"on_error={on_error!r}: expected a call of a task, such as task.s().")
-        return planting.prepare(Plan(self), on_error)
+        return flow_enqueue.prepare(FlowGraph(self), on_error)
 
 
 class Chain(Sendable):
-    """Steps that run one after the other; see `chain`."""
+    """Steps that run in sequence; see `chain`."""
 
     __slots__ = ()
     kind = "chain"
 
 
 class Group(Sendable):
-    """Steps that run side by side; see `group`."""
+    """Steps that run in parallel; see `group`."""
 
     __slots__ = ()
     kind = "group"
@@ -121,7 +121,7 @@ class Group(Sendable):
         """See `Sendable.enqueue`.
 
         Args:
-            callback: runs when all have succeeded, with the list of what they returned, in order.
+            callback: runs after all have succeeded, with the list of their results, in order.
         """
         return (
             super().enqueue(on_error=on_error) if callback is None else self.then(callback).enqueue(on_error=on_error)
@@ -135,21 +135,21 @@ class Group(Sendable):
 
 
 def chain(*steps: Step) -> Chain:
-    """Steps that run one after the other: each gets what the one before returned as its first argument.
+    """Return steps that run in sequence; each receives the result of the step before it as its first argument.
 
     Raises:
-        InvalidTask: there are no steps, or one is no step.
+        InvalidTask: there are no steps, or one has another type.
     """
     return Chain(_steps("chain", steps))
 
 
 def group(*steps: Step | Iterable[Step]) -> Group:
-    """Steps that run side by side: `group(a.s(1), a.s(2))` or `group(a.s(n) for n in numbers)`.
+    """Return steps that run in parallel: `group(a.s(1), a.s(2))` or `group(a.s(n) for n in numbers)`.
 
-    What comes next gets the list of what they returned, in order.
+    The next step receives the list of their results, in order.
 
     Raises:
-        InvalidTask: there are no steps, or one is no step.
+        InvalidTask: there are no steps, or one has another type.
     """
     if len(steps) == 1 and isinstance(steps[0], Iterable):
         return Group(_steps("group", tuple(steps[0])))
@@ -158,9 +158,7 @@ def group(*steps: Step | Iterable[Step]) -> Group:
 
 def _steps(what: str, steps: tuple[Any, ...]) -> tuple[Step, ...]:
     if not steps:
-        raise InvalidTask(
-            f"{what}() has no tasks: a flow needs one at least. Look before whether there is anything to do."
-        )
+        raise InvalidTask(f"{what}() has no tasks: expected at least one.")
     for number, step in enumerate(steps):
         if not isinstance(step, Step):
             raise InvalidTask(

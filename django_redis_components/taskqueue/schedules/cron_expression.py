@@ -1,4 +1,4 @@
-"""Cron expressions and names of time zones: what is accepted, and what is said of the rest."""
+"""Validation of cron expressions and time zones, and the search for matching times."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from django_redis_components.taskqueue.exceptions import InvalidTask
 
-#: What may be written instead of five fields.
+#: Nicknames for five fields.
 NICKNAMES = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
@@ -20,7 +20,7 @@ NICKNAMES = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
-#: What each field accepts, by the name that cronsim gives it.
+#: Accepted values of each field, by cronsim's name.
 FIELDS = {
     "minute": "0-59",
     "hour": "0-23",
@@ -31,12 +31,12 @@ FIELDS = {
 
 
 def fields_of(expression: str) -> str:
-    """The five fields that an expression stands for."""
+    """Return the five fields of an expression or nickname."""
     return NICKNAMES.get(expression, expression)
 
 
 def search(fields: str, after: datetime) -> Iterator[datetime]:
-    """Readings of a clock that match the five fields, one after the other, for 50 years at most."""
+    """Yield local times that match the five fields, in order, for at most 50 years."""
     found: Iterator[datetime] = _cronsim().CronSim(fields, after)
     return found
 
@@ -52,7 +52,7 @@ def _cronsim() -> Any:
 
 
 def check_expression(expression: Any) -> None:
-    """Raise InvalidTask for what is no expression, or is one of a date that never comes."""
+    """Raise InvalidTask for an invalid expression, or one without a date in the next 50 years."""
     if not isinstance(expression, str):
         raise InvalidTask(f"cron {expression!r}: expected text, such as '*/5 * * * *'.")
     known = ", ".join(NICKNAMES)
@@ -63,7 +63,7 @@ def check_expression(expression: Any) -> None:
     if len(fields.split()) != len(FIELDS):
         raise InvalidTask(
             f"cron {expression!r} has {len(fields.split())} fields: expected five (minute, hour, day of month, month,"
-            f" day of week), or one of {known}. For seconds there is @every."
+            f" day of week), or one of {known}. For seconds use @every."
         )
     cronsim = _cronsim()
     try:
@@ -75,11 +75,11 @@ def check_expression(expression: Any) -> None:
             raise InvalidTask(f"cron {expression!r}: {text}") from exc
         found = None
     if found is None:
-        raise InvalidTask(f"cron {expression!r}: there is no such date in the next 50 years.")
+        raise InvalidTask(f"cron {expression!r}: no such date in the next 50 years.")
 
 
 def _is_a_day(fields: str) -> bool:
-    """Whether the day of the month is one, if not in these months."""
+    """Return whether the day of the month is valid in other months."""
     minute, hour, day, _, weekday = fields.split()
     cronsim = _cronsim()
     try:
@@ -90,7 +90,7 @@ def _is_a_day(fields: str) -> bool:
 
 
 def zone_of(tz: Any) -> ZoneInfo:
-    """The zone of that name, or the zone itself. Raises InvalidTask, with the nearest name."""
+    """Return the zone of a name, or the zone itself. Raise InvalidTask with the nearest name."""
     if isinstance(tz, ZoneInfo):
         return tz
     if not isinstance(tz, str):
@@ -100,4 +100,4 @@ def zone_of(tz: Any) -> ZoneInfo:
     except (ValueError, OSError, LookupError):
         near = difflib.get_close_matches(tz, available_timezones(), n=1)
         hint = f"Did you mean {near[0]!r}?" if near else "Expected a name such as 'Europe/Berlin'."
-        raise InvalidTask(f"tz={tz!r} is no time zone. {hint}") from None
+        raise InvalidTask(f"tz={tz!r} is not a time zone. {hint}") from None

@@ -1,15 +1,14 @@
-"""When a periodic task falls due: slots, each a moment in milliseconds since the epoch.
+"""The due times (slots) of periodic tasks, in milliseconds since the epoch.
 
-An interval is counted from the epoch, so that every process, today or after a restart, means the same
-slots. A cron expression is read on the clock of a time zone; where that clock jumps, the rule is that of
-Debian's cron:
+Intervals are counted from the epoch, so that all processes compute the same slots. A cron expression applies to the
+local time of a zone; at clock changes it follows the rule of Debian's cron:
 
-* An expression whose minute or hour begins with ``*`` follows the clock as it is read: what the clock skips
-  does not happen, what it shows twice happens twice.
-* Any other names times of the day, and each happens once: a skipped one at the moment of the jump, a
-  doubled one the first time.
+* An expression whose minute or hour starts with ``*`` follows the local time: skipped times do not run, repeated times
+  run twice.
+* Any other expression names times of the day, and each runs once: a skipped one at the clock change, a repeated one
+  the first time.
 
-`cronsim` parses and searches, in readings of a clock without a zone; what the zone makes of them is here.
+`cronsim` parses expressions and searches in naive local times; this module converts them by the zone.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.taskqueue.exceptions import InvalidTask
 from django_redis_components.taskqueue.schedules import cron_expression as expressions
 
-#: The shortest interval, in milliseconds.
-LEAST_MS = 1_000
-#: Seconds in a day: no clock is changed twice in one.
+#: Minimum interval in milliseconds.
+MIN_INTERVAL_MS = 1_000
+#: Seconds in a day. No zone has two clock changes in one.
 _DAY_S = 86_400
-_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a reading of a clock, not a moment
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a naive local time
 
 
 class Slots(Protocol):
@@ -37,29 +36,29 @@ class Slots(Protocol):
 
     @property
     def text(self) -> str:
-        """What they are, for people; different slots have different texts."""
+        """A readable description; different slots have different descriptions."""
 
     def following(self, after_ms: int) -> int | None:
-        """The first slot after a moment, or None."""
+        """Return the first slot after a time, or None."""
 
     def latest(self, after_ms: int, until_ms: int) -> int | None:
-        """The last slot after one moment and not after another, or None."""
+        """Return the last slot after `after_ms` and not after `until_ms`, or None."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Interval:
-    """Every so many milliseconds since the epoch."""
+    """Slots at a fixed interval, counted from the epoch."""
 
     every_ms: int
 
     @classmethod
     def of(cls, value: Seconds) -> Interval:
-        """Raises InvalidTask for what is no duration of at least a second."""
+        """Raise InvalidTask unless it is a duration of at least a second."""
         try:
             every_ms = to_ms(value, "every")
         except (TypeError, ValueError) as exc:
             raise InvalidTask(str(exc)) from None
-        if every_ms < LEAST_MS:
+        if every_ms < MIN_INTERVAL_MS:
             raise InvalidTask(f"every={value!r}: expected at least a second; durations are in seconds.")
         return cls(every_ms)
 
@@ -80,14 +79,14 @@ class Interval:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CronTimes:
-    """The times of a cron expression on the clock of a zone; None is Django's TIME_ZONE."""
+    """The slots of a cron expression in the local time of a zone; None is Django's TIME_ZONE."""
 
     expression: str
     zone: ZoneInfo | None = None
 
     @classmethod
     def of(cls, expression: Any, tz: Any) -> CronTimes:
-        """Raises InvalidTask for an expression or a zone that is not accepted; the text says what is."""
+        """Raise InvalidTask for an invalid expression or zone."""
         expressions.check_expression(expression)
         return cls(" ".join(expression.split()), None if tz is None else expressions.zone_of(tz))
 
@@ -101,12 +100,12 @@ class CronTimes:
         clock = Clock(self._zone())
         fields = expressions.fields_of(self.expression)
         minute, hour, *_ = fields.split()
-        search = _as_read if "*" in (minute[0], hour[0]) else _once_a_day
+        search = _following_local_time if "*" in (minute[0], hour[0]) else _at_times_of_day
         slot_s = search(fields, clock, after_ms // 1_000)
         return None if slot_s is None else slot_s * 1_000
 
     def latest(self, after_ms: int, until_ms: int) -> int | None:
-        """See `Slots`: a search between two moments, for there may be a month of slots."""
+        """See `Slots`. A binary search: the range may contain a month of slots."""
         slot_ms = self.following(after_ms)
         if slot_ms is None or slot_ms > until_ms:
             return None
@@ -125,35 +124,35 @@ class CronTimes:
 
 
 class Clock:
-    """A zone's clock: moments in seconds since the epoch to readings, which are datetimes without a zone, and back."""
+    """Converts between seconds since the epoch and naive local times of a zone."""
 
     def __init__(self, zone: tzinfo) -> None:
         self._zone = zone
 
     def offset_s(self, at_s: int) -> int:
-        """How far the clock is ahead of UTC at a moment."""
+        """Return the UTC offset at a time."""
         offset = datetime.fromtimestamp(at_s, self._zone).utcoffset()
         return round(offset.total_seconds()) if offset else 0
 
     def change_s(self, from_s: int, to_s: int) -> int | None:
-        """The first moment after one and not after another at which the offset is another; None if it stays."""
+        """Return the time of the first clock change after `from_s` and not after `to_s`, or None."""
         offset_s = self.offset_s(from_s)
         while from_s < to_s:
             next_s = min(from_s + _DAY_S, to_s)
             if self.offset_s(next_s) != offset_s:
-                return self._bisected(from_s, next_s, offset_s)
+                return self._bisect(from_s, next_s, offset_s)
             from_s = next_s
         return None
 
-    def first_s(self, reading: datetime) -> int:
-        """The first moment at which the clock shows this; the moment of the jump if it skips it."""
-        before_s, after_s = (round(reading.replace(tzinfo=self._zone, fold=fold).timestamp()) for fold in (0, 1))
+    def first_s(self, local_time: datetime) -> int:
+        """Return the first time with this local time; if it is skipped, the time of the clock change."""
+        before_s, after_s = (round(local_time.replace(tzinfo=self._zone, fold=fold).timestamp()) for fold in (0, 1))
         if after_s >= before_s:
             return before_s
-        # Skipped. The offset before the jump leads to a moment after it, the one after the jump to one before it.
-        return self._bisected(after_s, before_s, self.offset_s(after_s))
+        # Skipped: the offset before the change gives a time after it, the offset after the change one before it.
+        return self._bisect(after_s, before_s, self.offset_s(after_s))
 
-    def _bisected(self, before_s: int, after_s: int, offset_s: int) -> int:
+    def _bisect(self, before_s: int, after_s: int, offset_s: int) -> int:
         while after_s - before_s > 1:
             middle_s = (before_s + after_s) // 2
             if self.offset_s(middle_s) == offset_s:
@@ -163,33 +162,33 @@ class Clock:
         return after_s
 
 
-def _as_read(fields: str, clock: Clock, after_s: int) -> int | None:
-    """The next slot of an expression that follows the clock as it is read."""
+def _following_local_time(fields: str, clock: Clock, after_s: int) -> int | None:
+    """Return the next slot of an expression that follows the local time."""
     from_s, start_s, offset_s = after_s, after_s, clock.offset_s(after_s)
     while True:
-        reading = next(expressions.search(fields, _reading(start_s, offset_s)), None)
-        if reading is None:
+        local_time = next(expressions.search(fields, _local_time(start_s, offset_s)), None)
+        if local_time is None:
             return None
-        slot_s = _seconds(reading) - offset_s
+        slot_s = _seconds(local_time) - offset_s
         change_s = clock.change_s(from_s, slot_s)
         if change_s is None:
             return slot_s
-        # The clock is changed before it gets there: search again from what it shows then.
+        # The clock changes before this slot: search again from the local time after the change.
         from_s, start_s, offset_s = change_s, change_s - 1, clock.offset_s(change_s)
 
 
-def _once_a_day(fields: str, clock: Clock, after_s: int) -> int | None:
-    """The next slot of an expression that names times of the day."""
-    for reading in expressions.search(fields, _reading(after_s, clock.offset_s(after_s))):
-        slot_s = clock.first_s(reading)
-        if slot_s > after_s:  # else it is shown for the second time, or was skipped
+def _at_times_of_day(fields: str, clock: Clock, after_s: int) -> int | None:
+    """Return the next slot of an expression that names times of the day."""
+    for local_time in expressions.search(fields, _local_time(after_s, clock.offset_s(after_s))):
+        slot_s = clock.first_s(local_time)
+        if slot_s > after_s:  # otherwise it is a repeated or skipped local time
             return slot_s
     return None
 
 
-def _reading(at_s: int, offset_s: int) -> datetime:
+def _local_time(at_s: int, offset_s: int) -> datetime:
     return _EPOCH + timedelta(seconds=at_s + offset_s)
 
 
-def _seconds(reading: datetime) -> int:
-    return round((reading - _EPOCH).total_seconds())
+def _seconds(local_time: datetime) -> int:
+    return round((local_time - _EPOCH).total_seconds())

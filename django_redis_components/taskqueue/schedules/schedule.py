@@ -1,4 +1,4 @@
-"""`@every` and `@cron`: tasks that the poller sends at certain times."""
+"""`@every` and `@cron`: tasks that the poller enqueues periodically."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from django_redis_components.taskqueue.task import Task
 
 T = TypeVar("T")
 
-#: What becomes of slots at which no poller was there.
+#: The handling of slots that passed without an active poller.
 Misfire = Literal["once", "skip", "all"]
-#: How late a slot may be sent, in seconds, unless the schedule says otherwise; None: however late.
+#: Default maximum delay of a slot in seconds; None: no limit.
 MAX_AGE_S: dict[str, float | None] = {"once": None, "skip": 60.0, "all": 86_400.0}
-#: Most slots that misfire="all" makes up for at once; the newest count.
-MOST_AT_ONCE = 100
+#: Maximum slots that misfire="all" enqueues at once; the newest are kept.
+MAX_CATCH_UP = 100
 
-#: By connection and name.
+#: Schedules by connection and name.
 _schedules: dict[tuple[str, str], Schedule] = {}
 
 
-class Options(TypedDict, total=False):
-    """What `every` and `cron` take besides the times; `cron` tells more."""
+class ScheduleOptions(TypedDict, total=False):
+    """The common options of `every` and `cron`; see `cron`."""
 
     args: Sequence[Any]
     kwargs: dict[str, Any]
@@ -46,15 +46,15 @@ class Options(TypedDict, total=False):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """A task, its arguments, and when it is sent.
+    """A periodic task: the task, its arguments and its slots.
 
     Attributes:
-        name: its identity in Redis, unique on a connection.
-        slots: the times.
-        misfire: what becomes of slots at which no poller was there.
-        max_age_ms: how late a slot may be sent; None: however late.
-        jitter_ms: a firing is put off by up to so much; the same slot by the same amount.
-        enabled: whether it fires.
+        name: identifies it in Redis; unique per connection.
+        slots: the due times.
+        misfire: the handling of slots that passed without an active poller.
+        max_age_ms: maximum delay of a slot; None: no limit.
+        jitter_ms: maximum random delay; constant for a slot.
+        enabled: whether it is active.
     """
 
     name: str
@@ -68,18 +68,18 @@ class Schedule:
     enabled: bool = True
 
     def due(self, last_ms: int, now_ms: int) -> list[int]:
-        """The slots to send now, oldest first, when all until `last_ms` have been seen to."""
+        """Return the slots to enqueue now, oldest first, after those until `last_ms` were handled."""
         after_ms = last_ms if self.max_age_ms is None else max(last_ms, now_ms - self.max_age_ms - 1)
-        most = MOST_AT_ONCE if self.misfire == "all" else 1
+        max_slots = MAX_CATCH_UP if self.misfire == "all" else 1
         found: list[int] = []
         until_ms = now_ms
-        while len(found) < most and (slot_ms := self.slots.latest(after_ms, until_ms)) is not None:
+        while len(found) < max_slots and (slot_ms := self.slots.latest(after_ms, until_ms)) is not None:
             found.append(slot_ms)
             until_ms = slot_ms - 1
         return found[::-1]
 
     def message(self, slot_ms: int) -> Message:
-        """What `enqueue` would send for a slot; its id follows from the slot."""
+        """Return the message of a slot's task; its id is derived from the slot."""
         message = prepare(self.task, self.args, self.kwargs)[1]
         message.id = self.task_id(slot_ms)
         if self.jitter_ms:
@@ -87,7 +87,7 @@ class Schedule:
         return message
 
     def task_id(self, slot_ms: int) -> str:
-        """The id of the task that a slot sends: the same whoever asks."""
+        """Return the id of a slot's task; equal in all processes."""
         text = base64.urlsafe_b64encode(self._digest(slot_ms)[:ID_BYTES]).decode()
         return f"_{text[1:]}" if text.startswith("-") else text
 
@@ -98,54 +98,54 @@ class Schedule:
         return hashlib.blake2b(f"{slot_ms} {self.name}".encode(), digest_size=ID_BYTES + 8).digest()
 
 
-def every(interval: Seconds, /, **options: Unpack[Options]) -> Callable[[T], T]:
-    """Send a task every so many seconds (or a timedelta), counted from the epoch: ``@every(300)`` above ``@task``.
+def every(interval: Seconds, /, **options: Unpack[ScheduleOptions]) -> Callable[[T], T]:
+    """Enqueue a task at an interval (seconds or timedelta), counted from the epoch: ``@every(300)`` above ``@task``.
 
     Args:
         interval: at least a second.
         options: see `cron`.
 
     Raises:
-        InvalidTask: the interval or an option is not accepted, or what is decorated is no task.
+        InvalidTask: the interval or an option is invalid, or the decorated object is not a task.
     """
     slots = Interval.of(interval)
-    return lambda target: _entered(target, slots, f"@every({interval!r})", options)
+    return lambda target: _register_for(target, slots, f"@every({interval!r})", options)
 
 
-def cron(expression: str, /, *, tz: str | tzinfo | None = None, **options: Unpack[Options]) -> Callable[[T], T]:
-    """Send a task at the times of a cron expression: ``@cron("*/5 * * * *")`` above ``@task``.
+def cron(expression: str, /, *, tz: str | tzinfo | None = None, **options: Unpack[ScheduleOptions]) -> Callable[[T], T]:
+    """Enqueue a task at the times of a cron expression: ``@cron("*/5 * * * *")`` above ``@task``.
 
     Args:
-        expression: minute, hour, day of month, month, day of week; or "@daily" and its like.
-        tz: name of the time zone whose clock it is, or a ZoneInfo; TIME_ZONE by default.
-        options: args and kwargs of the task; misfire, max_age (seconds or timedelta): what becomes of slots at
-            which no poller was there; jitter (seconds or timedelta); enabled; name, by which Redis knows it.
+        expression: minute, hour, day of month, month, day of week; or a nickname such as "@daily".
+        tz: name of the time zone, or a ZoneInfo; TIME_ZONE by default.
+        options: args and kwargs of the task; misfire and max_age (seconds or timedelta) for slots that passed without
+            an active poller; jitter (seconds or timedelta); enabled; name, its identifier in Redis.
 
     Raises:
-        InvalidTask: the expression, the zone or an option is not accepted, or what is decorated is no task.
+        InvalidTask: the expression, the zone or an option is invalid, or the decorated object is not a task.
     """
     slots = CronTimes.of(expression, tz)
-    return lambda target: _entered(target, slots, f"@cron({expression!r})", options)
+    return lambda target: _register_for(target, slots, f"@cron({expression!r})", options)
 
 
 def registered(using: str | None = None) -> list[Schedule]:
-    """The schedules of a connection, or all, in order of their names."""
+    """Return the schedules of a connection, or all, ordered by name."""
     return [_schedules[key] for key in sorted(_schedules) if using in (None, key[0])]
 
 
-def _entered(target: T, slots: Slots, label: str, options: Options) -> T:
-    """Enter a schedule for a task, and give the task back."""
+def _register_for(target: T, slots: Slots, label: str, options: ScheduleOptions) -> T:
+    """Register a schedule for a task; return the decorated object."""
     task = _task_of(target, label)
     try:
-        _register(_made(task, slots, options))
+        _register(_create(task, slots, options))
     except (TypeError, ValueError, InvalidTask) as exc:
         raise InvalidTask(f"{label} on {task.name}: {exc}") from exc
     return target
 
 
-def _made(task: Task[..., Any, Any], slots: Slots, options: Options) -> Schedule:
-    if unknown := sorted(set(options) - set(Options.__annotations__)):
-        raise TypeError(f"unknown option {', '.join(unknown)}. Known are {', '.join(Options.__annotations__)}.")
+def _create(task: Task[..., Any, Any], slots: Slots, options: ScheduleOptions) -> Schedule:
+    if unknown := sorted(set(options) - set(ScheduleOptions.__annotations__)):
+        raise TypeError(f"unknown option {', '.join(unknown)}. Accepted: {', '.join(ScheduleOptions.__annotations__)}.")
     given, named = options.get("args", ()), options.get("kwargs", {})
     if not isinstance(given, list | tuple):
         raise TypeError(f"args={given!r}: expected a list or a tuple.")
@@ -160,7 +160,7 @@ def _made(task: Task[..., Any, Any], slots: Slots, options: Options) -> Schedule
     if not isinstance(enabled, bool):
         raise TypeError(f"enabled={enabled!r}: expected True or False.")
     max_age = options.get("max_age", MAX_AGE_S[misfire])
-    made = Schedule(
+    schedule = Schedule(
         name=keys.validate_name(options.get("name", _name(task, slots, args, kwargs)), "name"),
         task=task,
         slots=slots,
@@ -172,32 +172,32 @@ def _made(task: Task[..., Any, Any], slots: Slots, options: Options) -> Schedule
         enabled=enabled,
     )
     task._check_arguments(args, kwargs)
-    return made
+    return schedule
 
 
-def _register(made: Schedule) -> None:
-    """Enter it. The same one again (a reloaded module) replaces itself."""
-    key = (made.task.connection, made.name)
+def _register(schedule: Schedule) -> None:
+    """Register a schedule. A reloaded module replaces its own."""
+    key = (schedule.task.connection, schedule.name)
     present = _schedules.get(key)
-    if present is not None and (present.task.name, present.slots) != (made.task.name, made.slots):
-        raise InvalidTask(f"the name {made.name!r} is taken: {present.slots.text} of {present.task.name}.")
-    _schedules[key] = made
+    if present is not None and (present.task.name, present.slots) != (schedule.task.name, schedule.slots):
+        raise InvalidTask(f"the name {schedule.name!r} is already used: {present.slots.text} of {present.task.name}.")
+    _schedules[key] = schedule
 
 
 def _task_of(target: Any, label: str) -> Task[..., Any, Any]:
-    """The task behind what is decorated: ours, or what our backend sends for one of Django's framework."""
+    """Return the task of the decorated object: this package's, or that of a task of Django's framework."""
     backend = target.get_backend() if hasattr(target, "get_backend") else None
     sender = getattr(backend, "sender", None)
     found = target if sender is None else sender(target)
     if not isinstance(found, Task):
         raise InvalidTask(f"{label} on {target!r}: expected a task. Write {label} above @task, not below it.")
     if found.options.run_after is not None:
-        raise InvalidTask(f"{label} on {found.name}: a schedule says itself when; take run_after away.")
+        raise InvalidTask(f"{label} on {found.name}: a schedule determines the time; remove run_after.")
     return found
 
 
 def _name(task: Task[..., Any, Any], slots: Slots, args: list[Any], kwargs: dict[str, Any]) -> str:
-    """What tells a schedule from others, if it is given no name: the task, the times and the arguments."""
+    """Return the default name of a schedule: the task, the times and a hash of the arguments."""
     if not args and not kwargs:
         return f"{task.name} {slots.text}"
     body = arguments.encode([args, dict(sorted(kwargs.items()))])

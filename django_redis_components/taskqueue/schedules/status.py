@@ -1,4 +1,4 @@
-"""What pollers know of the schedules, and what became of them: `schedules()`."""
+"""The state of schedules: `schedules()`."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from typing import Any, Literal
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Flow, arun, run
 from django_redis_components.taskqueue.schedules import schedule as declared
-from django_redis_components.taskqueue.schedules.scheduler import ANNOUNCE_S
+from django_redis_components.taskqueue.schedules.scheduler import REGISTER_S
 from django_redis_components.taskqueue.store.fields import base_key
 from django_redis_components.taskqueue.store.scripts import LIST_SCHEDULES
 
-#: What `ScheduleInfo.state` may be.
+#: Values of `ScheduleInfo.state`.
 State = Literal["on", "off", "late", "gone", "new"]
-#: Most schedules that are read at once.
+#: Maximum schedules of one read.
 MAX_SCHEDULES = 200
-#: Seconds after which a poller that is active must have announced a schedule that its code has.
-ANNOUNCED_S = 2 * ANNOUNCE_S
-#: Seconds after which a slot that nobody has sent is late.
+#: Seconds within which an active poller registers the schedules of its code again.
+REGISTERED_S = 2 * REGISTER_S
+#: Seconds after which a slot that was not enqueued is late.
 LATE_S = 30.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ScheduleInfo:
-    """A schedule as Redis knows it; one that no poller has announced yet as this process knows it.
+    """The state of a schedule: from Redis, or from this process if no poller has registered it.
 
     Attributes:
-        times: when, in words: ``cron 0 3 * * * (Europe/Berlin)``, ``every 300 s``.
-        enabled: whether it fires.
-        next_at: its next slot; in the past if no poller has been there.
-        last_at: the last slot that was sent; None before the first.
-        last_sent_at: when it was sent.
-        last_task_id: the task that was sent; its result may have expired.
-        announced_at: when a poller last had it in its code; None if none ever had.
-        state: "on", "off" (not enabled), "late" (a slot has passed, and no poller has sent it), "gone" (not in the
-            code of the poller that is active) or "new" (no poller has had it yet).
+        times: a description: ``cron 0 3 * * * (Europe/Berlin)``, ``every 300 s``.
+        enabled: whether it is active.
+        next_at: its next slot; in the past without an active poller.
+        last_at: the last slot that was enqueued; None before the first.
+        last_sent_at: when it was enqueued.
+        last_task_id: the task of that slot; its result may have expired.
+        registered_at: when a poller last registered it; None if none has.
+        state: "on", "off" (not enabled), "late" (a slot has passed and was not enqueued), "gone" (not in the code of
+            the active poller) or "new" (not registered yet).
     """
 
     name: str
@@ -50,46 +50,46 @@ class ScheduleInfo:
     last_at: datetime | None
     last_sent_at: datetime | None
     last_task_id: str | None
-    announced_at: datetime | None
+    registered_at: datetime | None
     state: State
 
     @property
     def label(self) -> str:
-        """Its name without the times, which a name has that the site did not choose."""
+        """The name without the times, which a default name includes."""
         return self.name.replace(f" {self.times}", "", 1)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Timetable:
-    """Schedules by name, at one moment of the server's clock."""
+class ScheduleSnapshot:
+    """Schedules by name, at a time of the server's clock."""
 
     at: datetime
     schedules: list[ScheduleInfo]
 
 
 def schedules(*, using: str = "default") -> list[ScheduleInfo]:
-    """Schedules by name: those that pollers know, 200 at most, and those of this process. One round trip."""
-    return run(connections.client(using), listed(using)).schedules
+    """Return schedules by name: up to 200 that pollers have registered, and those of this process. One round trip."""
+    return run(connections.client(using), read_schedules(using)).schedules
 
 
 async def aschedules(*, using: str = "default") -> list[ScheduleInfo]:
     """See `schedules`."""
-    return (await arun(connections.aclient(using), listed(using))).schedules
+    return (await arun(connections.aclient(using), read_schedules(using))).schedules
 
 
-def listed(using: str) -> Flow[Timetable]:
-    """What pollers know, and what only this process knows."""
-    found = yield from known()
+def read_schedules(using: str) -> Flow[ScheduleSnapshot]:
+    """Return registered schedules, and those of this process that are not registered."""
+    found = yield from read_registered()
     names = {info.name for info in found.schedules}
-    mine = [_unannounced(each, found.at) for each in declared.registered(using) if each.name not in names]
-    return Timetable(found.at, _sorted([*found.schedules, *mine]))
+    mine = [_unregistered(each, found.at) for each in declared.registered(using) if each.name not in names]
+    return ScheduleSnapshot(found.at, _sorted([*found.schedules, *mine]))
 
 
-def known() -> Flow[Timetable]:
-    """What pollers know."""
+def read_registered() -> Flow[ScheduleSnapshot]:
+    """Return registered schedules."""
     now_us, active, rows = yield LIST_SCHEDULES(base=base_key(), limit=MAX_SCHEDULES)
     infos = [_info(row, now_us / 1_000, active=bool(active)) for row in rows]
-    return Timetable(datetime.fromtimestamp(now_us / 1e6, UTC), _sorted(infos))
+    return ScheduleSnapshot(datetime.fromtimestamp(now_us / 1e6, UTC), _sorted(infos))
 
 
 def _sorted(infos: list[ScheduleInfo]) -> list[ScheduleInfo]:
@@ -97,28 +97,28 @@ def _sorted(infos: list[ScheduleInfo]) -> list[ScheduleInfo]:
 
 
 def _info(row: Any, now_ms: float, *, active: bool) -> ScheduleInfo:
-    name, announced_ms, times, last_ms, next_ms, fired_us, task_id, text = row
-    said = _said(text)
-    enabled = bool(said.get("enabled", True))
-    gone = active and now_ms - announced_ms > ANNOUNCED_S * 1_000
+    name, registered_ms, times, last_ms, next_ms, fired_us, task_id, text = row
+    info = _parse_info(text)
+    enabled = bool(info.get("enabled", True))
+    gone = active and now_ms - registered_ms > REGISTERED_S * 1_000
     late = 0 < next_ms < now_ms - LATE_S * 1_000
     return ScheduleInfo(
         name=name.decode(),
-        task=str(said.get("task", "")),
-        queue_name=str(said.get("queue", "")),
+        task=str(info.get("task", "")),
+        queue_name=str(info.get("queue", "")),
         times=times.decode(),
-        misfire=str(said.get("misfire", "")),
+        misfire=str(info.get("misfire", "")),
         enabled=enabled,
         next_at=_moment(next_ms),
         last_at=_moment(last_ms) if fired_us else None,
         last_sent_at=_moment(fired_us / 1_000),
         last_task_id=task_id.decode() or None,
-        announced_at=_moment(announced_ms),
+        registered_at=_moment(registered_ms),
         state="gone" if gone else "off" if not enabled else "late" if late else "on",
     )
 
 
-def _unannounced(schedule: declared.Schedule, now: datetime) -> ScheduleInfo:
+def _unregistered(schedule: declared.Schedule, now: datetime) -> ScheduleInfo:
     return ScheduleInfo(
         name=schedule.name,
         task=schedule.task.name,
@@ -130,17 +130,17 @@ def _unannounced(schedule: declared.Schedule, now: datetime) -> ScheduleInfo:
         last_at=None,
         last_sent_at=None,
         last_task_id=None,
-        announced_at=None,
+        registered_at=None,
         state="new",
     )
 
 
-def _said(text: bytes) -> dict[str, Any]:
+def _parse_info(text: bytes) -> dict[str, Any]:
     try:
-        said = json.loads(text)
-    except (ValueError, RecursionError):  # somebody else wrote the key
+        info = json.loads(text)
+    except (ValueError, RecursionError):  # the key was written by another program
         return {}
-    return said if isinstance(said, dict) else {}
+    return info if isinstance(info, dict) else {}
 
 
 def _moment(ms: float) -> datetime | None:

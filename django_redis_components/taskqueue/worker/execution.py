@@ -98,7 +98,7 @@ def _run(execution: Execution, run: ThreadRun) -> Ack:
 
 def _from_parents(task: Any, travelled: dict[str, Any]) -> Any:
     try:
-        return parents.read(task.connection, travelled)
+        return parents.read_inputs(task.connection, travelled)
     except RedisError as exc:
         raise _AwayError(str(exc)) from exc
 
@@ -150,7 +150,7 @@ class Execution:
         self.args, self.kwargs, options = self._job.message()
         if options:
             self._options = options
-        if parents.wanted(options):
+        if parents.has_inputs(options):
             self.args.insert(0, _from_parents(self._task, options))
         observer = observer_for(self._task, self._job, self.args, self.kwargs, options)
         if observer is not None:

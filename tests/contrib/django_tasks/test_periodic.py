@@ -12,7 +12,7 @@ from django_redis_components.taskqueue.schedules import schedule as declared
 from tests.contrib.django_tasks.framework import task_backends
 from tests.contrib.django_tasks.shop import tasks
 from tests.support import Store
-from tests.taskqueue.clockworks import announced, next_round, poller_of
+from tests.taskqueue.schedulers import announced, next_round, poller_of
 from tests.taskqueue.support import server_ms, work_off
 
 
@@ -51,7 +51,7 @@ def test_it_is_sent_with_the_options_that_it_was_given(redis_server: Store) -> N
 
 
 def test_a_task_that_waits_by_itself_is_refused() -> None:
-    with pytest.raises(InvalidTask, match=r"a schedule says itself when; take run_after away\.$"):
+    with pytest.raises(InvalidTask, match=r"a schedule determines the time; remove run_after\.$"):
         every(60)(tasks.add.using(run_after=datetime(2030, 1, 1, tzinfo=UTC)))
 
 

@@ -138,7 +138,7 @@ def test_the_tasks_of_a_flow_agree_on_the_database() -> None:
         chain(add.using(database="shop").s(1, 2), note.s(), note.using(database="books").s()).enqueue_on_commit()
 
     assert str(caught.value) == (
-        "The tasks of the flow wait for commits of different databases ('books', 'shop'): they are sent together."
+        "The tasks of the flow have different databases ('books', 'shop'): a flow is enqueued on the commit of one."
     )
 
 

@@ -24,7 +24,7 @@ from django_redis_components.taskqueue import (
     task,
 )
 from django_redis_components.taskqueue.flows.enqueue import prepare
-from django_redis_components.taskqueue.flows.graph import Plan
+from django_redis_components.taskqueue.flows.graph import FlowGraph
 from django_redis_components.taskqueue.task import Task
 from django_redis_components.taskqueue.worker.execution import execute
 from tests.support import Store, run_async
@@ -275,13 +275,13 @@ def test_a_flow_is_found_by_its_id(store: Store) -> None:
 
     flow = get_flow(task.flow_id)
 
-    assert (flow.results, flow.rescue, flow.last) == (sent.results, sent.rescue, sent.last)
+    assert (flow.results, flow.on_error_result, flow.last) == (sent.results, sent.on_error_result, sent.last)
     assert [result.name for result in flow.results] == [result.name for result in sent.results]
     assert flow.children(task.id) == [sent.last]
     assert not flow.is_finished
     work_off()
     assert flow.get(0) == [[[3, 7]], {}]
-    assert run_async(aget_flow, sent.id).rescue is None
+    assert run_async(aget_flow, sent.id).on_error_result is None
     run_async(flow.arefresh)
     assert flow.is_finished
 
@@ -384,7 +384,7 @@ def test_the_asyncio_twin_sees_the_transaction_of_the_database_thread(redis_serv
 
 
 def test_empty_flows_are_refused() -> None:
-    expected = r"\(\) has no tasks: a flow needs one at least\. Look before whether there is anything to do\."
+    expected = r"\(\) has no tasks: expected at least one\."
     with pytest.raises(InvalidTask, match="^group" + expected):
         group([])
     with pytest.raises(InvalidTask, match="^group" + expected):
@@ -415,16 +415,14 @@ def test_an_argument_that_is_not_json_is_refused_with_its_task_and_place(redis_s
 
 def test_a_flow_over_two_connections_is_refused() -> None:
     elsewhere: Task[Any, Any, Any] = Task(func=add.func, name="elsewhere", options=add.options, connection="jobs")
-    with pytest.raises(
-        InvalidTask, match=r"add is sent over connection 'default' and elsewhere over 'jobs': the tasks"
-    ):
+    with pytest.raises(InvalidTask, match=r"add uses connection 'default' and elsewhere uses 'jobs': the tasks"):
         chain(add.s(1, 2), elsewhere.s(3)).enqueue()
-    with pytest.raises(InvalidTask, match="the tasks of a flow share one"):
+    with pytest.raises(InvalidTask, match="the tasks of a flow must share one"):
         chain(add.s(1, 2)).enqueue(on_error=elsewhere.s())
 
 
 def test_a_unique_task_is_refused() -> None:
-    expected = r"note is unique, and a task of a flow cannot be: .*\. Send task\.using\(unique=None\)\."
+    expected = r"note is unique, but a task of a flow cannot be: .*\. Use task\.using\(unique=None\)\."
     with pytest.raises(InvalidTask, match=expected):
         chain(add.s(1, 2), note.using(unique=True).s()).enqueue()
     with pytest.raises(InvalidTask, match=expected):
@@ -432,9 +430,13 @@ def test_a_unique_task_is_refused() -> None:
 
 
 def test_a_flow_that_is_too_large_is_refused() -> None:
-    with pytest.raises(InvalidTask, match="The flow has more than 5,000 tasks: send several, or let a task send more"):
+    with pytest.raises(
+        InvalidTask, match="The flow has more than 5,000 tasks: split it, or let a task enqueue further ones"
+    ):
         group(add.s(1, 2) for _ in range(5_001)).enqueue()
-    with pytest.raises(InvalidTask, match=r"Too many tasks .* \(more than 10,000 pairs\): put one task between two"):
+    with pytest.raises(
+        InvalidTask, match="The flow has more than 10,000 dependencies: put a task that collects the results"
+    ):
         group(echo.s() for _ in range(101)).then(group(echo.s() for _ in range(101))).enqueue()
 
 
@@ -452,7 +454,7 @@ def test_signatures_can_be_used_again(redis_server: Store) -> None:
 
 
 def test_flow_with_large_arguments_is_sent_in_calls_of_bounded_size(redis_server: Store) -> None:
-    prepared = prepare(Plan(group(*[echo.s("x" * 300_000) for _ in range(10)])), None)
+    prepared = prepare(FlowGraph(group(*[echo.s("x" * 300_000) for _ in range(10)])), None)
 
     assert len(prepared.calls) == 3
     assert [call.args[2] for call in prepared.calls] == [0, 0, 1]

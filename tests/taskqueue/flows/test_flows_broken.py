@@ -324,7 +324,7 @@ def test_the_task_for_errors_hears_what_went_wrong(
     store: Store, goes_wrong: Callable[[Store, TaskResult], str]
 ) -> None:
     flow = chain(fail.s("no"), echo.s()).enqueue(on_error=note.s())
-    rescue = flow.rescue
+    rescue = flow.on_error_result
     assert rescue is not None
     assert rescue.state == "waiting"
 
@@ -347,10 +347,10 @@ def test_what_the_task_for_errors_returned_is_kept_as_long_as_the_others(store: 
 
     work_off()
 
-    assert flow.rescue is not None
-    flow.rescue.refresh()
-    assert flow.rescue.state == "successful"
-    for result in [*flow.results, flow.rescue]:
+    assert flow.on_error_result is not None
+    flow.on_error_result.refresh()
+    assert flow.on_error_result.state == "successful"
+    for result in [*flow.results, flow.on_error_result]:
         assert 0 < store.raw.pttl(base_key(store, "t", result.id)) <= FAILED_MS
 
 
@@ -367,20 +367,20 @@ def test_the_task_for_errors_runs_once_however_much_goes_wrong(redis_server: Sto
 
 def test_a_flow_that_ends_well_leaves_no_task_for_errors_behind(store: Store) -> None:
     flow = chain(note.s(1), note.s()).enqueue(on_error=echo.s())
-    assert flow.rescue is not None
+    assert flow.on_error_result is not None
 
     work_off()
 
     with pytest.raises(TaskResultDoesNotExist):
-        flow.rescue.refresh()
-    assert get_flow(flow.id).rescue is None
-    assert store.raw.exists(base_key(store, "t", flow.rescue.id)) == 0
+        flow.on_error_result.refresh()
+    assert get_flow(flow.id).on_error_result is None
+    assert store.raw.exists(base_key(store, "t", flow.on_error_result.id)) == 0
 
 
 def test_a_task_for_errors_that_was_cancelled_does_not_run(redis_server: Store) -> None:
     flow = chain(fail.s(), echo.s()).enqueue(on_error=note.s())
-    assert flow.rescue is not None
-    flow.rescue.cancel()
+    assert flow.on_error_result is not None
+    flow.on_error_result.cancel()
 
     work_off()
 
@@ -391,10 +391,10 @@ def test_a_task_for_errors_that_was_cancelled_does_not_run(redis_server: Store) 
 
 def test_a_task_for_errors_that_fails_fails_alone(redis_server: Store) -> None:
     flow = chain(fail.s("first"), echo.s()).enqueue(on_error=fail.si("second"))
-    assert flow.rescue is not None
+    assert flow.on_error_result is not None
 
     work_off()
 
     flow.refresh()
-    assert [error.message for error in flow.rescue.errors] == ["second"]
+    assert [error.message for error in flow.on_error_result.errors] == ["second"]
     assert redis_server.raw.hget(base_key(redis_server, "flow", flow.id), "left") == b"0"

@@ -11,8 +11,8 @@ import pytest
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue import TaskQueueError, chain, get_queue, group
-from django_redis_components.taskqueue.flows import enqueue as planting
-from django_redis_components.taskqueue.flows.graph import Plan
+from django_redis_components.taskqueue.flows import enqueue as flow_enqueue
+from django_redis_components.taskqueue.flows.graph import FlowGraph
 from django_redis_components.taskqueue.flows.result import FlowResult
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.worker.execution import execute
@@ -30,8 +30,8 @@ def states(flow: FlowResult) -> list[str]:
     return [result.state for result in flow.results]
 
 
-def prepared(flow: Any) -> planting.Prepared:
-    return planting.prepare(Plan(flow), None)
+def prepared(flow: Any) -> flow_enqueue.PreparedFlow:
+    return flow_enqueue.prepare(FlowGraph(flow), None)
 
 
 def test_a_flow_that_is_sent_again_is_one_flow(proxy: Proxy, redis_server: Store) -> None:
@@ -66,10 +66,10 @@ def test_a_large_flow_any_part_of_which_is_sent_again_is_one_flow(redis_server: 
 
 def test_a_flow_that_ran_meanwhile_is_not_sent_again(store: Store) -> None:
     sent = prepared(chain(note.s("a"), note.si("b")))
-    run(connections.client(), planting.plant(sent))
+    run(connections.client(), flow_enqueue.enqueue_flow(sent))
     work_off()
 
-    run(connections.client(), planting.plant(sent))
+    run(connections.client(), flow_enqueue.enqueue_flow(sent))
 
     assert work_off() == []
     assert noted == ["a", "b"]
@@ -94,9 +94,9 @@ def test_parts_that_come_after_the_first_have_expired_begin_nothing(redis_server
     connections.client().execute(sent.calls[0])
     redis_server.raw.delete(base_key(redis_server, "t", sent.result.results[3].id))
 
-    expected = f"Flow {sent.result.id} was not accepted: more than an hour passed while it was sent."
+    expected = f"Flow {sent.result.id} was not accepted: enqueueing it took more than an hour."
     with pytest.raises(TaskQueueError, match=expected):
-        run(connections.client(), planting.plant(dataclasses.replace(sent, calls=sent.calls[1:])))
+        run(connections.client(), flow_enqueue.enqueue_flow(dataclasses.replace(sent, calls=sent.calls[1:])))
 
     assert work_off() == []
 
@@ -212,8 +212,8 @@ def test_a_parents_result_that_was_evicted_fails_its_follower_and_says_so(redis_
     [error] = flow.last.errors
     assert error.exception_class_path == "django_redis_components.taskqueue.exceptions.ParentsLost"
     assert error.message == (
-        f"What task {flow.results[0].id} returned is not in Redis any more, and this one waited for it."
-        " It is kept until the flow has finished: was it evicted, or deleted by hand?"
+        f"The result of parent task {flow.results[0].id} is no longer in Redis."
+        " It is kept until the flow has finished: it was evicted or deleted."
     )
 
 
@@ -253,10 +253,10 @@ def test_a_task_for_errors_whose_flow_was_evicted_says_so(redis_server: Store) -
 
     work_off()
 
-    assert flow.rescue is not None
-    flow.rescue.refresh()
-    assert flow.rescue.errors[0].message == (
-        f"What went wrong in flow {flow.id} is not in Redis any more. Was it evicted?"
+    assert flow.on_error_result is not None
+    flow.on_error_result.refresh()
+    assert flow.on_error_result.errors[0].message == (
+        f"The first error of flow {flow.id} is no longer in Redis: it was evicted or deleted."
     )
 
 

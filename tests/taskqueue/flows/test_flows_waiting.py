@@ -9,8 +9,8 @@ import pytest
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue import TaskResult, chain, get_queue, group
-from django_redis_components.taskqueue.flows import enqueue as planting
-from django_redis_components.taskqueue.flows.graph import Plan
+from django_redis_components.taskqueue.flows import enqueue as flow_enqueue
+from django_redis_components.taskqueue.flows.graph import FlowGraph
 from django_redis_components.taskqueue.flows.result import FlowResult
 from tests.support import Store
 from tests.taskqueue.support import base_key, end_lease, new_fetcher, queue_key, recover, work_off
@@ -86,7 +86,7 @@ def cancel_a_waiting_one(store: Store, flow: FlowResult) -> None:
 @pytest.mark.parametrize("end", [lose, expire, cancel, cancel_all, cancel_a_waiting_one])
 def test_what_will_never_come_is_not_listed_any_more(store: Store, end: Any) -> None:
     flow = chain(note.s("a"), note.si("b"), note.si("c")).enqueue(on_error=echo.s())
-    assert waiting() == ids_of(*flow.results[1:], flow.rescue)
+    assert waiting() == ids_of(*flow.results[1:], flow.on_error_result)
 
     end(store, flow)
     work_off()
@@ -97,7 +97,7 @@ def test_what_will_never_come_is_not_listed_any_more(store: Store, end: Any) -> 
 
 def test_the_one_for_errors_is_not_listed_when_all_has_gone_well(store: Store) -> None:
     flow = chain(note.s("a")).enqueue(on_error=echo.using(queue_name="mail").s())
-    assert waiting("mail") == ids_of(flow.rescue)
+    assert waiting("mail") == ids_of(flow.on_error_result)
 
     work_off()
 
@@ -157,11 +157,11 @@ def test_a_large_flow_is_listed_when_all_of_it_is_there(redis_server: Store) -> 
 
 
 def test_a_flow_that_is_sent_again_lists_nothing_twice(store: Store) -> None:
-    sent = planting.prepare(Plan(chain(note.s("a"), note.si("b"))), None)
-    run(connections.client(), planting.plant(sent))
+    sent = flow_enqueue.prepare(FlowGraph(chain(note.s("a"), note.si("b"))), None)
+    run(connections.client(), flow_enqueue.enqueue_flow(sent))
     assert len(waiting()) == 1
     work_off()
 
-    run(connections.client(), planting.plant(sent))
+    run(connections.client(), flow_enqueue.enqueue_flow(sent))
 
     assert waiting() == []

@@ -23,7 +23,7 @@ from django_redis_components.taskqueue.schedules.scheduler import KEEP_MS
 from django_redis_components.taskqueue.store.fields import base_key as tag
 from django_redis_components.taskqueue.store.scripts import ENQUEUE, ENQUEUE_SLOT, REGISTER_SCHEDULES
 from tests.support import Proxy, Store, eventually
-from tests.taskqueue.clockworks import (
+from tests.taskqueue.schedulers import (
     HOUR,
     announced,
     at,
@@ -234,11 +234,11 @@ def test_a_poller_whose_clock_is_ahead_asks_again(store: Store) -> None:
     poller = poller_of(at(slot_ms))
     next_round(poller)
 
-    poller._clockwork.turn((slot_ms + 5) * 1_000)
+    poller._scheduler.run_due((slot_ms + 5) * 1_000)
     assert waiting(store) == []
 
-    poller._clockwork.turn(int(server_ms(store)) * 1_000)
-    assert poller._clockwork._next_ms == {"s": slot_ms}
+    poller._scheduler.run_due(int(server_ms(store)) * 1_000)
+    assert poller._scheduler._next_ms == {"s": slot_ms}
 
 
 @pytest.mark.contract
@@ -253,7 +253,7 @@ def test_a_slot_is_not_sent_again_when_its_record_is_gone(store: Store) -> None:
 
     assert fire(schedule, slot_ms, poller.id) == (1, slot_ms)
     assert fire(schedule, slot_ms - 1, poller.id) == (0, slot_ms)
-    poller._clockwork.distrust()
+    poller._scheduler.invalidate()
     next_round(poller)
 
     assert waiting(store) == []
@@ -283,7 +283,7 @@ def test_a_poller_that_was_stopped_too_long_does_no_harm(store: Store, at_fault:
     schedule = at(now_ms - 20, task=note.using(result_ttl=0.001))
     first, second = poller_of(schedule), poller_of(schedule)
     announced(first, store, last_ms=now_ms - 1_000)
-    calls = first._clockwork._calls(_after_announcing(first), now_ms)
+    calls = first._scheduler._calls(_after_announcing(first), now_ms)
     take_place_from(store, first)
     next_round(second)
     work_off()
@@ -296,8 +296,8 @@ def test_a_poller_that_was_stopped_too_long_does_no_harm(store: Store, at_fault:
 
 
 def _after_announcing(poller: Poller) -> Schedule:
-    poller._clockwork._announce(0)
-    return poller._clockwork._schedules[0]
+    poller._scheduler._register(0)
+    return poller._scheduler._schedules[0]
 
 
 def test_a_firing_whose_reply_is_lost_is_sent_once(proxy: Proxy, redis_server: Store) -> None:
@@ -307,10 +307,10 @@ def test_a_firing_whose_reply_is_lost_is_sent_once(proxy: Proxy, redis_server: S
     announced(near, redis_server, "named", last_ms=now_ms - 1_000)
     near.close()
     redis_server.raw.set(base_key(redis_server, "poller"), far.id, px=10_000)
-    far._clockwork._announce(now_ms)
+    far._scheduler._register(now_ms)
     proxy.drop_next_reply(after=b"named")
 
-    far._clockwork._fire(now_ms)
+    far._scheduler._enqueue_due(now_ms)
 
     assert proxy.dropped == 1
     assert len(waiting(redis_server)) == 1
@@ -324,10 +324,10 @@ def test_a_firing_that_the_server_did_not_answer_is_made_up_for(own_server: Stor
     schedule = at(now_ms - 20)
     poller = poller_of(schedule)
     announced(poller, own_server, last_ms=now_ms - 1_000)
-    poller._clockwork._announce(now_ms)
+    poller._scheduler._register(now_ms)
     own_server.servers[0].stop()
     with pytest.raises(RedisError):
-        poller._clockwork._fire(now_ms)
+        poller._scheduler._enqueue_due(now_ms)
     next_round(poller)
     assert not poller.holds
     own_server.servers[0].start()
@@ -364,8 +364,8 @@ def test_after_a_time_without_pollers(
     next_round(poller)
 
     assert waiting(redis_server) == [schedule.task_id(now_ms - age_s * 1_000) for age_s in ages_s]
-    assert poller._clockwork._next_ms == {"s": now_ms + HOUR}
-    assert ("Schedule s: sent 10 s late" in caplog.text) == bool(ages_s)
+    assert poller._scheduler._next_ms == {"s": now_ms + HOUR}
+    assert ("Schedule s: enqueued 10 s late" in caplog.text) == bool(ages_s)
 
 
 def test_a_new_schedule_begins_with_the_next_slot(store: Store) -> None:
@@ -418,7 +418,7 @@ def test_a_schedule_that_has_left_the_code_is_forgotten_after_a_day(store: Store
     assert store.raw.zrange(index, 0, -1) == [b"gone", b"s"], "a day during which the old code may come back"
 
     store.raw.zadd(index, {"gone": now_ms - KEEP_MS - 1, "s": now_ms - KEEP_MS - 1})
-    new._clockwork.distrust()
+    new._scheduler.invalidate()
     next_round(new)
 
     assert store.raw.zrange(index, 0, -1) == [b"s"]
@@ -482,7 +482,7 @@ def test_a_flushed_server_starts_anew(redis_server: Store) -> None:
     redis_server.delete_keys()
 
     next_round(poller)
-    poller._clockwork.distrust()
+    poller._scheduler.invalidate()
     next_round(poller)
 
     assert waiting(redis_server) == []
@@ -503,7 +503,7 @@ def test_a_schedule_that_cannot_be_sent_stops_no_other(
     assert len(waiting(redis_server)) == 1
     assert get_queue("default").depths().ready == 1
     [record] = [record for record in caplog.records if record.levelno >= logging.ERROR]
-    assert record.message == "Schedule lost cannot be sent."
+    assert record.message == "Cannot enqueue schedule lost."
     assert "Queue 'nowhere' is not in" in caplog.text
 
 
@@ -526,7 +526,7 @@ def test_a_place_lost_while_announcing_is_noticed(store: Store) -> None:
     announced(poller, store, last_ms=now_ms - 1_000)
     take_place_from(store, poller)
 
-    poller._clockwork.turn(now_ms * 1_000)
+    poller._scheduler.run_due(now_ms * 1_000)
 
     assert waiting(store) == []
 

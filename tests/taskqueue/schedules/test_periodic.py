@@ -12,7 +12,7 @@ import pytest
 from django_redis_components.taskqueue import InvalidTask, cron, every, registry, task
 from django_redis_components.taskqueue.schedules import schedule as declared
 from django_redis_components.taskqueue.schedules.recurrence import Interval
-from django_redis_components.taskqueue.schedules.schedule import MOST_AT_ONCE, Schedule
+from django_redis_components.taskqueue.schedules.schedule import MAX_CATCH_UP, Schedule
 from tests.taskqueue.tasks import add, echo, note
 
 #: Minutes in milliseconds.
@@ -103,7 +103,7 @@ def test_below_task_a_schedule_is_refused_and_says_where_it_belongs() -> None:
         ({"name": "a{b}"}, "name 'a{b}': braces are not accepted; they mark the Cluster slot in keys."),
         (
             {"at": 3, "missfire": "all"},
-            "unknown option at, missfire. Known are args, kwargs, misfire, max_age, jitter, enabled, name.",
+            "unknown option at, missfire. Accepted: args, kwargs, misfire, max_age, jitter, enabled, name.",
         ),
     ],
 )
@@ -119,7 +119,7 @@ def test_a_task_that_waits_by_itself_is_refused() -> None:
     with pytest.raises(InvalidTask) as raised:
         every(60)(note.using(run_after=5))
 
-    assert str(raised.value) == f"@every(60) on {note.name}: a schedule says itself when; take run_after away."
+    assert str(raised.value) == f"@every(60) on {note.name}: a schedule determines the time; remove run_after."
 
 
 def test_a_name_is_one_schedule_s() -> None:
@@ -129,7 +129,9 @@ def test_a_name_is_one_schedule_s() -> None:
     with pytest.raises(InvalidTask) as raised:
         every(90, name="nightly", args=(1,))(note)
 
-    assert str(raised.value) == (f"@every(90) on {note.name}: the name 'nightly' is taken: every 60 s of {note.name}.")
+    assert str(raised.value) == (
+        f"@every(90) on {note.name}: the name 'nightly' is already used: every 60 s of {note.name}."
+    )
     assert the_only().jitter_ms == 5_000
 
 
@@ -159,7 +161,7 @@ def test_what_was_missed_is_made_up_for_slot_by_slot() -> None:
     assert schedule(misfire="all").due(10 * MIN, 13 * MIN) == [11 * MIN, 12 * MIN, 13 * MIN]
     assert schedule(misfire="all", max_age=60).due(10 * MIN, 13 * MIN) == [12 * MIN, 13 * MIN]
     many = schedule(misfire="all").due(10 * MIN, 1_000 * MIN)
-    assert (len(many), many[-1]) == (MOST_AT_ONCE, 1_000 * MIN), "the newest of them"
+    assert (len(many), many[-1]) == (MAX_CATCH_UP, 1_000 * MIN), "the newest of them"
     every(86_400, misfire="all")(echo)
     daily = next(found for found in declared.registered() if found.task is echo)
     assert daily.due(0, 10 * 1_440 * MIN + 1) == [10 * 1_440 * MIN], "a day's at most, unless max_age says more"

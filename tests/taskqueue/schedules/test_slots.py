@@ -190,8 +190,8 @@ def test_what_is_not_whole_minutes_or_hours_makes_no_difference() -> None:
                 " lists (1,2), ranges (1-5) and steps (*/5) of these."
             ),
         ),
-        ("0 0 31 2 *", "there is no such date in the next 50 years."),
-        ("* * */20 * 1L", "there is no such date in the next 50 years."),
+        ("0 0 31 2 *", "no such date in the next 50 years."),
+        ("* * */20 * 1L", "no such date in the next 50 years."),
         ("@reboot", f"expected five fields, or one of {', '.join(NICKNAMES)}."),
         (5, "expected text, such as '*/5 * * * *'."),
     ],
@@ -210,16 +210,16 @@ def test_an_expression_has_five_fields(expression: str, count: int) -> None:
 
     assert str(raised.value) == (
         f"cron {expression!r} has {count} fields: expected five (minute, hour, day of month, month, day of week), or"
-        f" one of {', '.join(NICKNAMES)}. For seconds there is @every."
+        f" one of {', '.join(NICKNAMES)}. For seconds use @every."
     )
 
 
 @pytest.mark.parametrize(
     ("zone", "text"),
     [
-        ("Europe/Berln", "tz='Europe/Berln' is no time zone. Did you mean 'Europe/Berlin'?"),
-        ("Mars", "tz='Mars' is no time zone. Expected a name such as 'Europe/Berlin'."),
-        ("../etc/passwd", "tz='../etc/passwd' is no time zone. Expected a name such as 'Europe/Berlin'."),
+        ("Europe/Berln", "tz='Europe/Berln' is not a time zone. Did you mean 'Europe/Berlin'?"),
+        ("Mars", "tz='Mars' is not a time zone. Expected a name such as 'Europe/Berlin'."),
+        ("../etc/passwd", "tz='../etc/passwd' is not a time zone. Expected a name such as 'Europe/Berlin'."),
         (UTC, f"tz={UTC!r}: expected the name of a time zone, such as 'Europe/Berlin', or a ZoneInfo."),
     ],
 )

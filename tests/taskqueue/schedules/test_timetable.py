@@ -11,7 +11,7 @@ import pytest
 from django_redis_components.taskqueue import ScheduleInfo, aschedules, cron, every, schedules
 from django_redis_components.taskqueue.schedules import schedule as declared
 from tests.support import Store, run_async
-from tests.taskqueue.clockworks import announced, at, next_round, poller_of, state_key, take_place_from
+from tests.taskqueue.schedulers import announced, at, next_round, poller_of, state_key, take_place_from
 from tests.taskqueue.store.test_control_command import data, lines
 from tests.taskqueue.support import base_key, server_ms
 from tests.taskqueue.tasks import add, note
@@ -52,7 +52,7 @@ def test_a_schedule_that_has_sent_a_task(store: Store) -> None:
     assert (found.last_at, found.next_at) == (moment(now_ms - 20), moment(now_ms + HOUR))
     assert found.last_task_id == made.task_id(now_ms - 20)
     assert found.last_sent_at is not None
-    assert found.announced_at is not None
+    assert found.registered_at is not None
     assert timedelta(0) <= found.last_sent_at - moment(now_ms) < timedelta(minutes=1)
     assert run_async(aschedules) == [found]
 
@@ -76,7 +76,7 @@ def test_a_schedule_that_no_poller_knows_is_told_by_its_process(redis_server: St
 
     assert (known.name, known.state, known.enabled, known.next_at) == ("nightly", "off", False, None)
     assert (unknown.name, unknown.label) == (f"{note.name} every 60 s", note.name)
-    assert (unknown.announced_at, unknown.state, unknown.last_task_id) == (None, "new", None)
+    assert (unknown.registered_at, unknown.state, unknown.last_task_id) == (None, "new", None)
     assert unknown.next_at is not None
     assert unknown.next_at.second == 0
 
@@ -94,8 +94,8 @@ def test_the_command_lists_them(redis_server: Store) -> None:
 
     header, *rows = lines("schedules")
 
-    assert header.split("  ")[0] == "SCHEDULE"
-    assert header.split() == ["SCHEDULE", "TIMES", "QUEUE", "NEXT", "LAST", "SENT", "LAST", "TASK", "NOTE"]
+    assert header.split("  ")[0] == "NAME"
+    assert header.split() == ["NAME", "SCHEDULE", "QUEUE", "NEXT", "RUN", "LAST", "ENQUEUED", "LAST", "TASK", "NOTE"]
     by_label = {
         name: [row for row in rows if row.startswith(f"{name} ")] for name in (note.name, "late", "off", "gone")
     }

@@ -58,7 +58,7 @@ def announced(poller: Poller, store: Store, *names: str, last_ms: int) -> None:
     for name in names or ("s",):
         assert store.raw.hexists(state_key(store, name), "last")
         store.raw.hset(state_key(store, name), "last", last_ms)
-    poller._clockwork.distrust()
+    poller._scheduler.invalidate()
 
 
 def state_key(store: Store, name: str = "s") -> str:
