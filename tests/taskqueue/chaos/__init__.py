@@ -1,1 +1,1 @@
-"""Crashes and outages under load. The processes are real and so are their deaths."""
+"""Crashes and outages under load, with real processes and servers."""

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tests.taskqueue.chaos.storm import Fault, Stall
+from tests.taskqueue.chaos.faults import Fault, Stall
 
 #: Seconds after its effect for which a run is in flight: its outcome waits 5 ms, or for the server to come back.
 ACK_S = 3.0

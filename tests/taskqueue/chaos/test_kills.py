@@ -12,7 +12,7 @@ from django_redis_components.taskqueue import TaskResult
 from tests.support.processes import Children
 from tests.support.stores import Store
 from tests.support.waiting import eventually
-from tests.taskqueue.chaos.crews import Crew
+from tests.taskqueue.chaos.process_manager import ProcessManager
 from tests.taskqueue.chaos.traces import Traces
 from tests.taskqueue.chaos.work import leave_trace
 
@@ -24,8 +24,8 @@ EACH_DEATH = {"after_fetch", "before_run", "after_run", "before_ack", "before_ma
 
 def test_no_task_is_lost_and_each_double_has_a_death(short_lease: Store, children: Children, traced: Path) -> None:
     points = [["after_fetch", 3], ["before_run", 40], ["after_run", 60], ["before_ack", 90]]
-    crew = Crew(children, points, [["before_maintain", 4], ["after_maintain", 2]])
-    crew.keep_alive()
+    manager = ProcessManager(children, points, [["before_maintain", 4], ["after_maintain", 2]])
+    manager.keep_alive()
     chance = random.Random(7)
     at_once = leave_trace.enqueue_many([((number, chance.uniform(0, 0.01)), {}) for number in range(TASKS // 2)])
     delayed = [
@@ -33,16 +33,16 @@ def test_no_task_is_lost_and_each_double_has_a_death(short_lease: Store, childre
     ]
 
     def half_done() -> bool:
-        crew.keep_alive()
+        manager.keep_alive()
         return len(Traces.read(traced).effects) > TASKS // 2
 
     def all_done() -> bool:
-        crew.keep_alive()
+        manager.keep_alive()
         died = {point for point, _ in Traces.read(traced).deaths}
         return died == EACH_DEATH and all(map(_successful, at_once + delayed))
 
     eventually(half_done)
-    crew.kill_supervisor()
+    manager.kill_supervisor()
     eventually(all_done, timeout_s=240)
 
     traces = Traces.read(traced)
@@ -62,8 +62,8 @@ def _successful(result: TaskResult) -> bool:
 def test_a_task_whose_worker_dies_there_runs_again(
     short_lease: Store, children: Children, traced: Path, point: str
 ) -> None:
-    crew = Crew(children, [[point, 1]], [])
-    crew.keep_alive()
+    manager = ProcessManager(children, [[point, 1]], [])
+    manager.keep_alive()
     result = leave_trace.enqueue(1)
 
     assert result.get(60) == 1
@@ -80,12 +80,12 @@ def test_a_task_whose_worker_dies_there_runs_again(
 def test_a_poller_that_dies_in_its_round_leaves_nothing_behind(
     short_lease: Store, children: Children, traced: Path, point: str
 ) -> None:
-    crew = Crew(children, [], [[point, 2]])
-    crew.keep_alive()
+    manager = ProcessManager(children, [], [[point, 2]])
+    manager.keep_alive()
     results = [leave_trace.using(run_after=0.2 * number).enqueue(number) for number in range(10)]
 
     def finished() -> bool:
-        crew.keep_alive()
+        manager.keep_alive()
         return all(map(_successful, results)) and bool(Traces.read(traced).deaths)
 
     eventually(finished)

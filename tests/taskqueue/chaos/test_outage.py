@@ -18,7 +18,7 @@ from tests.support.processes import Children
 from tests.support.stores import Store
 from tests.support.waiting import eventually
 from tests.taskqueue.chaos.conftest import LEASE_S
-from tests.taskqueue.chaos.crews import Crew
+from tests.taskqueue.chaos.process_manager import ProcessManager
 from tests.taskqueue.chaos.traces import Traces
 from tests.taskqueue.chaos.work import leave_trace
 
@@ -35,9 +35,9 @@ def site(own_server: Store, settings: Any) -> Store:
 
 
 def test_an_outage_loses_nothing_and_doubles_nothing(site: Store, children: Children, traced: Path) -> None:
-    crew = Crew(children, [], [])
-    crew.keep_alive()
-    before = _pids(crew)
+    manager = ProcessManager(children, [], [])
+    manager.keep_alive()
+    before = _pids(manager)
     results = leave_trace.enqueue_many([((number, 0.05), {}) for number in range(TASKS - 20)])
     results += [leave_trace.using(run_after=0.3 * number).enqueue(TASKS - 20 + number) for number in range(20)]
     eventually(lambda: len(Traces.read(traced).effects) > 40)
@@ -49,12 +49,12 @@ def test_an_outage_loses_nothing_and_doubles_nothing(site: Store, children: Chil
     eventually(lambda: all(map(_successful, results)))
     traces = Traces.read(traced)
     assert {number: len(pids) for number, pids in traces.effects.items()} == dict.fromkeys(range(TASKS), 1)
-    assert _pids(crew) == before, "nobody had to be restarted"
+    assert _pids(manager) == before, "a process was restarted"
 
 
 def test_a_server_that_hangs_is_survived(site: Store, children: Children, traced: Path) -> None:
-    crew = Crew(children, [], [])
-    crew.keep_alive()
+    manager = ProcessManager(children, [], [])
+    manager.keep_alive()
     results = leave_trace.enqueue_many([((number, 0.02), {}) for number in range(TASKS)])
     eventually(lambda: len(Traces.read(traced).effects) > 40)
 
@@ -77,9 +77,9 @@ def _enqueueing_fails_clearly() -> None:
     time.sleep(0.05)
 
 
-def _pids(crew: Crew) -> list[int]:
-    eventually(crew.worker_processes)
-    return crew.worker_processes()
+def _pids(manager: ProcessManager) -> list[int]:
+    eventually(manager.worker_processes)
+    return manager.worker_processes()
 
 
 def _successful(result: TaskResult) -> bool:

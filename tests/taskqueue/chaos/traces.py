@@ -1,4 +1,4 @@
-"""Reading the traces: who started what, who died, and whether each double has a death to answer for it."""
+"""Read the trace file: starts, effects and deaths, and the repeated runs that no death explains."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass
 class Traces:
-    """A trace file, read."""
+    """The contents of a trace file."""
 
     #: Task number -> pids that started it, in order.
     starts: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -32,10 +32,10 @@ class Traces:
         return found
 
     def doubles(self) -> dict[int, list[int]]:
-        """Task number -> pids, of tasks that were started more than once."""
+        """Return task number -> pids of the tasks that were started more than once."""
         return {number: pids for number, pids in self.starts.items() if len(pids) > 1}
 
     def unexplained(self) -> dict[int, list[int]]:
-        """Doubles one of whose starts but the last was in a process that did not die."""
+        """Return the repeated tasks of which a run before the last was in a process that did not die."""
         dead = {pid for _, pid in self.deaths}
         return {number: pids for number, pids in self.doubles().items() if not set(pids[:-1]) <= dead}

@@ -133,13 +133,13 @@ def poller(points: list[list[object]]) -> int:
     return run_poller(print)
 
 
-def storm_worker() -> int:
+def faulty_worker() -> int:
     """`runworker high default low --processes 2 --threads 4 --no-poller`."""
-    from tests.taskqueue.chaos.storm import PROCESSES, QUEUES
+    from tests.taskqueue.chaos.faults import PROCESSES, QUEUES
 
     return run_worker(WorkerOptions(QUEUES, threads=4), print, processes=PROCESSES, poller=False)
 
 
-def storm_poller() -> int:
+def faulty_poller() -> int:
     """`runpoller`."""
     return run_poller(print)

@@ -1,8 +1,8 @@
-"""Everything at once: kill -9 every two seconds, stopped processes, a cut network, and what happens to the server.
+"""All faults together: SIGKILL every two seconds, stopped processes, closed connections, faults of the server.
 
-It stalls for longer than a lease, is restarted, and its clock is stepped (where libfaketime is installed).
+The server stalls for longer than a lease, is restarted, and its clock is stepped (if libfaketime is installed).
 
-The gate runs a tenth of it. The whole: ``CHAOS_TASKS=20000 CHAOS_S=60 pytest tests/taskqueue/chaos/test_storm.py``.
+`make test` runs a tenth of it. All of it: ``CHAOS_TASKS=20000 CHAOS_S=60 pytest tests/taskqueue/chaos/test_faults.py``.
 """
 
 from __future__ import annotations
@@ -25,39 +25,40 @@ from tests.support.clocks import ServerClock
 from tests.support.pools import close_pools
 from tests.support.processes import Children
 from tests.support.proxy import Proxy
-from tests.taskqueue.chaos.runs import Run, read_forks, read_runs, unexplained
-from tests.taskqueue.chaos.storm import (
+from tests.taskqueue.chaos.faults import (
     KILL_EVERY_S,
     QUEUES,
     Fault,
+    FaultPlan,
     Fleet,
     Producer,
     Stall,
     Stopped,
-    Weather,
     restart,
     stall,
 )
+from tests.taskqueue.chaos.runs import Run, read_forks, read_runs, unexplained
 from tests.taskqueue.chaos.work import forks, released
 from tests.taskqueue.support import base_key, queue_key
 
 #: Tasks, and the seconds over which they are sent while processes are killed.
 TASKS, STORM_S = int(os.environ.get("CHAOS_TASKS", "2000")), float(os.environ.get("CHAOS_S", "12"))
-#: Repeats a run's choices, not its timing.
+#: Seed of the random choices; the timing differs between runs.
 SEED = int(os.environ.get("CHAOS_SEED", "1"))
-#: Seconds that a lease lives here, and for which a process is stopped: longer than that.
+#: Seconds of a lease, and for which a process is stopped: longer than a lease.
 LEASE_S, STOPPED_S = 4.0, 5.5
-#: Seconds for which the server stalls, and by which its clock is set forward and back.
+#: Seconds for which the server stalls, and by which its clock is stepped forward and back.
 STALL_S, STEP_S = 6.0, 3_600
-#: Tasks that go on until others have got them, because their supervisor is stopped. More than one worker has threads.
+#: Tasks that run until another worker has leased them, because their supervisor is stopped: more than a worker has
+#: threads.
 LONG_TASKS = 12
-#: Of all replies, the share that the network loses.
+#: Share of the replies that the network drops.
 LOST_REPLIES = 0.003
 
 
 @pytest.fixture
 def server(request: pytest.FixtureRequest) -> tuple[Store, ServerClock | None]:
-    """A server of this test alone, and its clock where it can be stepped."""
+    """A server for this test alone, and its clock if it can be stepped."""
     if not ServerClock.is_available():
         return request.getfixturevalue("own_server"), None
     stepped: tuple[Store, ServerClock] = request.getfixturevalue("stepped_server")
@@ -66,7 +67,7 @@ def server(request: pytest.FixtureRequest) -> tuple[Store, ServerClock | None]:
 
 @pytest.fixture
 def network(server: tuple[Store, ServerClock | None], settings: Any) -> Iterator[Proxy]:
-    """A failing network between everybody and the server, and a short lease."""
+    """A failing network between the server and all clients, and a short lease."""
     store, _ = server
     with Proxy(store.url) as proxy:
         through = components_settings(store) | {"TASKQUEUE": {"LEASE": LEASE_S, "GRACE": 5}}
@@ -77,22 +78,22 @@ def network(server: tuple[Store, ServerClock | None], settings: Any) -> Iterator
 
 @pytest.fixture
 def outcome(server: tuple[Store, ServerClock | None], network: Proxy, children: Children, traced: Path) -> Outcome:
-    """The storm, and what is left when it is over."""
+    """Run the faults, wait until all tasks have finished, and return the results."""
     store, clock = server
     fleet, producer = Fleet(children, random.Random(SEED)), Producer(random.Random(SEED))
     eventually(fleet.up)
     found = Outcome(store, fleet, producer, traced)
-    weather = _weather(found, network, clock)
-    while weather.elapsed_s() < STORM_S:
-        weather.happen()
+    plan = _fault_plan(found, network, clock)
+    while plan.elapsed_s() < STORM_S:
+        plan.run_due()
         fleet.keep_alive()
-        producer.send(round(TASKS * min(1.0, weather.elapsed_s() / STORM_S)))
+        producer.send(round(TASKS * min(1.0, plan.elapsed_s() / STORM_S)))
         time.sleep(0.02)
     producer.send(TASKS)
     network.drop_random(0)
 
     def over() -> bool:
-        weather.happen()
+        plan.run_due()
         fleet.keep_alive()
         return found.is_over()
 
@@ -101,7 +102,7 @@ def outcome(server: tuple[Store, ServerClock | None], network: Proxy, children: 
 
 
 class Outcome:
-    """What a storm leaves behind."""
+    """The results of a run."""
 
     def __init__(self, store: Store, fleet: Fleet, producer: Producer, traced: Path) -> None:
         self.store = store
@@ -113,32 +114,32 @@ class Outcome:
         self.records: dict[int, dict[bytes, bytes]] = {}
 
     def leases_of(self, pids: set[int]) -> dict[int, bytes]:
-        """The leases of the long tasks that these processes have begun, and not finished."""
+        """Return the leases of the long tasks that these processes have started and not finished."""
         runs = self.runs()
         begun = [n for n in self.producer.long if any(run.pid in pids and run.end is None for run in runs.get(n, []))]
         return {number: record[b"L"] for number, record in self._read(begun).items() if b"L" in record}
 
     def has_passed_on(self, leases: dict[int, bytes]) -> bool:
-        """Whether one of these leases has ended: the task was taken from its worker."""
+        """Return whether another worker has leased one of these tasks."""
         records = self._read(list(leases))
         return any(records[number].get(b"L") != lease for number, lease in leases.items())
 
     def is_over(self) -> bool:
-        """Whether each task that was accepted has had its end."""
+        """Return whether all accepted tasks have finished."""
         for number, record in self._read([n for n in self.producer.sent if n not in self.records]).items():
             if record.get(b"s") in (b"successful", b"failed"):
                 self.records[number] = record
         return len(self.records) == len(self.producer.sent)
 
     def records_now(self) -> dict[int, dict[bytes, bytes]]:
-        """The records as they stand."""
+        """Return the current records."""
         return self._read(list(self.producer.sent))
 
     def runs(self) -> dict[int, list[Run]]:
         return read_runs(self._traced)
 
     def faults(self) -> list[Fault]:
-        """What we did, and the processes that a supervisor took for dead on a machine with too much to do."""
+        """Return the faults of this test, and the processes that a supervisor killed as stalled."""
         taken = re.findall(r"Worker process (\d+) gives no sign of life", self.fleet.output())
         return self.fleet.faults + [Fault("taken for dead", int(pid), 0.0) for pid in taken]
 
@@ -146,7 +147,7 @@ class Outcome:
         return self.fleet.output().count("came after its lease was lost")
 
     def left(self) -> dict[str, int]:
-        """What stands in the queues that no operator has to see."""
+        """Return the sizes of the lists that must be empty at the end."""
         sizes: dict[str, int] = {}
         for queue in QUEUES:
             for part, size in (("front", "llen"), ("ready", "llen"), ("sched", "zcard"), ("running", "zcard")):
@@ -160,53 +161,53 @@ class Outcome:
         return dict(zip(numbers, pipe.execute(), strict=True))
 
 
-def _weather(found: Outcome, network: Proxy, clock: ServerClock | None) -> Weather:
-    weather, fleet = Weather(), found.fleet
+def _fault_plan(found: Outcome, network: Proxy, clock: ServerClock | None) -> FaultPlan:
+    plan, fleet = FaultPlan(), found.fleet
     for number in range(1, int(STORM_S / KILL_EVERY_S) + 1):
-        weather.at(number * KILL_EVERY_S, lambda: found.killed.update([fleet.kill_one()]))
-        weather.at(number * KILL_EVERY_S + 1, network.cut)
+        plan.at(number * KILL_EVERY_S, lambda: found.killed.update([fleet.kill_one()]))
+        plan.at(number * KILL_EVERY_S + 1, network.cut)
 
     def stop_process() -> None:
         stopped = fleet.stop("process")
         if stopped is None:
-            weather.soon(stop_process)
+            plan.retry_soon(stop_process)
         else:
-            weather.at(weather.elapsed_s() + STOPPED_S, lambda: let_go_on(stopped))
+            plan.at(plan.elapsed_s() + STOPPED_S, lambda: resume_process(stopped))
 
     def begin_long_tasks() -> None:
-        """Again, if an error leaves open whether they were accepted."""
+        """Enqueue them again if the call raised."""
         sent = found.producer.send_long(LONG_TASKS)
-        weather.soon(stop_supervisor if sent else begin_long_tasks)
+        plan.retry_soon(stop_supervisor if sent else begin_long_tasks)
 
     def stop_supervisor() -> None:
         runs = found.runs()
         stopped = fleet.stop("worker") if all(number in runs for number in found.producer.long) else None
         if stopped is None:
-            weather.soon(stop_supervisor)
+            plan.retry_soon(stop_supervisor)
             return
         leases = found.leases_of(stopped.pids)
-        weather.at(weather.elapsed_s() + STOPPED_S, lambda: go_on(stopped, leases))
+        plan.at(plan.elapsed_s() + STOPPED_S, lambda: go_on(stopped, leases))
 
     def go_on(stopped: Stopped, leases: dict[int, bytes]) -> None:
-        """Its processes finish now, too late: their tasks are somebody else's."""
+        """Let its processes finish, after other workers have leased their tasks."""
         if not found.has_passed_on(leases):
-            weather.soon(lambda: go_on(stopped, leases))
+            plan.retry_soon(lambda: go_on(stopped, leases))
             return
         released().touch()
-        let_go_on(stopped)
+        resume_process(stopped)
 
-    def let_go_on(stopped: Stopped) -> None:
-        stopped.go_on(LEASE_S)
-        weather.at(weather.elapsed_s() + LEASE_S, stopped.end)
+    def resume_process(stopped: Stopped) -> None:
+        stopped.resume(LEASE_S)
+        plan.at(plan.elapsed_s() + LEASE_S, stopped.end)
 
     network.drop_random(LOST_REPLIES, SEED)
-    weather.at(0.5, begin_long_tasks)
-    weather.at(3.0, stop_process)
-    _add_faults_of_the_server(weather, found, network, clock)
-    return weather
+    plan.at(0.5, begin_long_tasks)
+    plan.at(3.0, stop_process)
+    _add_faults_of_the_server(plan, found, network, clock)
+    return plan
 
 
-def _add_faults_of_the_server(weather: Weather, found: Outcome, network: Proxy, clock: ServerClock | None) -> None:
+def _add_faults_of_the_server(plan: FaultPlan, found: Outcome, network: Proxy, clock: ServerClock | None) -> None:
     server = found.store.servers[0]
 
     def stall_server() -> None:
@@ -221,22 +222,22 @@ def _add_faults_of_the_server(weather: Weather, found: Outcome, network: Proxy, 
         found.stalls.append(stall(server, STALL_S, kill_meanwhile))
 
     def set_clock_back() -> None:
-        """Once no delayed task waits: it would keep its date, and wait for an hour."""
+        """Step back when no delayed task waits: it would keep its time, and wait for an hour."""
         found.producer.delays = False
         if any("sched" in place for place in found.left()):
-            weather.soon(set_clock_back)
+            plan.retry_soon(set_clock_back)
         elif clock is not None:
             clock.step(-STEP_S)
             found.producer.delays = True
 
-    weather.at(STORM_S * 0.7, lambda: restart(server, network))
-    weather.at(STORM_S * 0.8, stall_server)
+    plan.at(STORM_S * 0.7, lambda: restart(server, network))
+    plan.at(STORM_S * 0.8, stall_server)
     if clock is not None:
-        weather.at(STORM_S * 0.5, lambda: clock.step(STEP_S))
-        weather.at(STORM_S * 0.9, set_clock_back)
+        plan.at(STORM_S * 0.5, lambda: clock.step(STEP_S))
+        plan.at(STORM_S * 0.9, set_clock_back)
 
 
-def test_a_storm_loses_nothing_and_doubles_only_what_was_in_flight(outcome: Outcome) -> None:
+def test_faults_lose_no_task_and_repeat_only_runs_in_flight(outcome: Outcome) -> None:
     runs, records = outcome.runs(), outcome.records_now()
     doubles = {number: found for number, found in runs.items() if len(found) > 1}
     print(
@@ -247,7 +248,7 @@ def test_a_storm_loses_nothing_and_doubles_only_what_was_in_flight(outcome: Outc
     assert [number for number, record in records.items() if record.get(b"s") != b"successful"] == []
     assert [number for number in records if not any(run.end for run in runs.get(number, []))] == []
     assert unexplained(runs, outcome.faults(), outcome.stalls) == {}
-    assert outcome.late_finishers() > 0, "nobody finished late: the storm was too mild"
+    assert outcome.late_finishers() > 0, "no run finished late: the faults were too mild"
     assert _results_of_others(runs, records) == {}
     assert {number: record[b"r"] for number, record in outcome.records.items()} == {
         number: record[b"r"] for number, record in records.items()
@@ -265,15 +266,15 @@ def test_a_storm_loses_nothing_and_doubles_only_what_was_in_flight(outcome: Outc
 def _out_of_order(
     numbers: list[int], records: dict[int, dict[bytes, bytes]]
 ) -> list[tuple[int, dict[bytes, bytes], int, dict[bytes, bytes]]]:
-    """Neighbours, in the order in which they were sent, of which the second was first leased before the first.
+    """Return the consecutive tasks of which the second was leased before the first.
 
-    More than half a step of the clock between them is the step.
+    A difference of more than half a clock step is the clock step.
     """
     pairs = [(number, records[number], after, records[after]) for number, after in pairwise(numbers)]
     return [pair for pair in pairs if 0 < int(pair[1][b"f"]) - int(pair[3][b"f"]) < STEP_S * 500_000]
 
 
 def _results_of_others(runs: dict[int, list[Run]], records: dict[int, dict[bytes, bytes]]) -> dict[int, Any]:
-    """Results that are not of the run which began last: of one whose lease was somebody else's by then."""
+    """Return the results that are not of the run that started last, but of one whose lease had expired."""
     kept = {number: record[b"r"].decode().strip('"') for number, record in records.items()}
     return {number: (kept[number], runs[number]) for number in kept if kept[number] != runs[number][-1].name}

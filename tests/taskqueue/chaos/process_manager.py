@@ -1,4 +1,4 @@
-"""A worker and a poller that are replaced when they die."""
+"""Keep a worker and a poller running."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tests.support.processes import Child, Children
 from tests.taskqueue.chaos.work import trace
 
 
-class Crew:
-    """Worker and pollers of a run; those that die are replaced, as a process manager would."""
+class ProcessManager:
+    """Starts a worker and a poller, and replaces them when they die."""
 
     def __init__(
         self, children: Children, worker_points: list[list[object]], poller_points: list[list[object]]
@@ -27,7 +27,7 @@ class Crew:
                 self._running[role] = self._children.call(f"tests.taskqueue.chaos.work:{role}", *plan)
 
     def worker_processes(self) -> list[int]:
-        """Pids of the processes that run tasks: the children of the supervisor."""
+        """Return the pids of the processes that run tasks: the children of the supervisor."""
         pid = self._running["worker"].pid
         text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
         return [int(word) for word in text.split()]

@@ -1,4 +1,4 @@
-"""A storm: workers and pollers that are killed, stopped and replaced, while the network and the server fail."""
+"""The faults of the chaos test: processes are killed, stopped and replaced while the network and the server fail."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ QUEUES = ("high", "default", "low")
 
 @dataclasses.dataclass
 class Fault:
-    """What happened to a process that runs tasks, and for how long it may lose leases by it.
+    """A fault of a process that runs tasks, and the time in which it may lose leases because of it.
 
     Attributes:
-        begin, end: monotonic seconds; infinite for what has not ended, and for a process that dies.
+        begin, end: monotonic seconds; the end is infinite for a dead process and for a fault that has not ended.
     """
 
     what: str
@@ -45,14 +45,14 @@ class Fault:
 
 @dataclasses.dataclass
 class Stall:
-    """When the server did not answer; monotonic seconds."""
+    """A time in which the server did not answer; monotonic seconds."""
 
     begin: float
     end: float
 
 
 class Fleet:
-    """The processes of a run. Those that end are replaced, as a process manager would."""
+    """The processes of a run. It replaces processes that exit, as a process manager does."""
 
     def __init__(self, children: Children, chance: random.Random) -> None:
         self._children = children
@@ -60,12 +60,12 @@ class Fleet:
         self._running: dict[str, Child] = {}
         self._all: list[Child] = []
         self.faults: list[Fault] = []
-        #: Stopped ones and their processes: it is their leases that shall end, so nobody kills them meanwhile.
+        #: Stopped processes and their children. Their leases are to expire, so they are not killed meanwhile.
         self._spared: set[int] = set()
 
     def keep_alive(self) -> None:
-        roles = [(f"worker {n}", "storm_worker") for n in range(SUPERVISORS)]
-        for role, function in roles + [(f"poller {n}", "storm_poller") for n in range(POLLERS)]:
+        roles = [(f"worker {n}", "faulty_worker") for n in range(SUPERVISORS)]
+        for role, function in roles + [(f"poller {n}", "faulty_poller") for n in range(POLLERS)]:
             child = self._running.get(role)
             if child is None or child.returncode is not None:
                 target = f"tests.taskqueue.chaos.work:{function}"
@@ -73,23 +73,23 @@ class Fleet:
                 self._all.append(self._running[role])
 
     def up(self) -> bool:
-        """Whether all processes that run tasks are there."""
+        """Return whether all processes that run tasks are running."""
         self.keep_alive()
         return len(self.victims("process")) == SUPERVISORS * PROCESSES
 
     def victims(self, kind: str) -> list[int]:
-        """Pids of a kind: "worker" (a supervisor), "poller", or "process" (one that runs tasks)."""
+        """Return the pids of a kind: "worker" (a supervisor), "poller", or "process" (one that runs tasks)."""
         if kind == "process":
             return [pid for supervisor in self.victims("worker") for pid in processes_of(supervisor)]
         living = [child for role, child in self._running.items() if role.startswith(kind) and child.returncode is None]
         return [child.pid for child in living]
 
     def kill_one(self) -> str:
-        """kill -9 of any process; the value says of which kind."""
+        """Kill a random process (SIGKILL), and return its kind."""
         kind = self._chance.choices(["process", "worker", "poller"], [4, 2, 2])[0]
         pids = [pid for pid in self.victims(kind) if pid not in self._spared]
         if not pids:
-            return "nobody"
+            return "none"
         pid = self._chance.choice(pids)
         self._note("killed", pid, kind)
         with contextlib.suppress(ProcessLookupError):
@@ -97,7 +97,7 @@ class Fleet:
         return kind
 
     def stop(self, kind: str) -> Stopped | None:
-        """SIGSTOP of one, if there is one just now. It is spared until it goes on."""
+        """Stop a process (SIGSTOP), if there is one. It is not killed until it is resumed."""
         pids = [pid for pid in self.victims(kind) if pid not in self._spared]
         if not pids:
             return None
@@ -107,11 +107,11 @@ class Fleet:
         return stopped
 
     def output(self) -> str:
-        """What all of them have said, in the order of their starts."""
+        """Return the output of all processes, in the order of their starts."""
         return "\n".join(child.output for child in self._all)
 
     def _note(self, what: str, pid: int, kind: str) -> list[Fault]:
-        """A supervisor's fault is one of its processes: nobody renews their leases, and they hand tasks back."""
+        """Note a fault. That of a supervisor affects its processes: their leases are not renewed."""
         hit = processes_of(pid) if kind == "worker" else [pid]
         faults = [Fault(f"{kind} {what}", each, time.monotonic()) for each in hit if kind != "poller"]
         self.faults += faults
@@ -119,7 +119,7 @@ class Fleet:
 
 
 class Stopped:
-    """A process that was stopped, and what that does to processes that run tasks."""
+    """A stopped process, and the faults that this causes."""
 
     def __init__(self, pid: int, faults: list[Fault], spared: set[int]) -> None:
         self._pid = pid
@@ -131,20 +131,20 @@ class Stopped:
     def pids(self) -> set[int]:
         return {fault.pid for fault in self._faults}
 
-    def go_on(self, lease_s: float) -> None:
-        """SIGCONT. For a lease it may still find out that others are gone; so long it stays spared (`end`)."""
+    def resume(self, lease_s: float) -> None:
+        """Resume it (SIGCONT). It is not killed for another lease, in which it notices its lost leases (see `end`)."""
         for fault in self._faults:
             fault.end = time.monotonic() + lease_s
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._pid, signal.SIGCONT)
 
     def end(self) -> None:
-        """It may be killed again: what it had to tell, it has told."""
+        """Allow to kill it again."""
         self._spared -= self.pids | {self._pid}
 
 
 class Producer:
-    """Sends numbered tasks evenly over the storm, through the network that fails.
+    """Enqueues numbered tasks evenly over the run, through the failing network.
 
     Attributes:
         sent: number to result, of each task that was accepted.
@@ -157,13 +157,13 @@ class Producer:
         self.sent: dict[int, TaskResult] = {}
         self.order: dict[str, list[int]] = {queue: [] for queue in QUEUES}
         self.long: list[int] = []
-        #: Calls that ended in an error: their tasks may run or not.
+        #: Number of calls that raised: their tasks may run or not.
         self.refused = 0
-        #: Whether some tasks are delayed. Those that wait keep their date when the clock is set back.
+        #: Whether to delay some tasks. A delayed task keeps its time when the clock is set back.
         self.delays = True
 
     def send(self, upto: int) -> None:
-        """Send until so many numbers are used up: many in bulk, each tenth delayed."""
+        """Enqueue tasks up to this number, in bulk; every tenth batch is delayed."""
         while self._next < upto:
             queue = self._chance.choice(QUEUES)
             numbers = list(range(self._next, min(upto, self._next + 20)))
@@ -174,7 +174,7 @@ class Producer:
             self._send(lambda calls=calls, task=task: task.enqueue_many(calls), numbers, queue, delayed)
 
     def send_long(self, count: int) -> bool:
-        """Tasks that run until they are released; whether they were accepted."""
+        """Enqueue tasks that run until they are released; return whether they were accepted."""
         self.long = numbers = list(range(self._next, self._next + count))
         self._next += count
         calls = [((number, None), {}) for number in numbers]
@@ -192,38 +192,38 @@ class Producer:
         return True
 
 
-class Weather:
-    """What happens when, in seconds after the beginning."""
+class FaultPlan:
+    """Faults by time, in seconds after the start."""
 
     def __init__(self) -> None:
         self._plan: list[tuple[float, Callable[[], object]]] = []
-        self._began = time.monotonic()
+        self._started = time.monotonic()
 
     def at(self, seconds: float, act: Callable[[], object]) -> None:
         self._plan.append((seconds, act))
         self._plan.sort(key=lambda entry: entry[0])
 
-    def soon(self, act: Callable[[], object]) -> None:
+    def retry_soon(self, act: Callable[[], object]) -> None:
         self.at(self.elapsed_s() + 0.3, act)
 
     def elapsed_s(self) -> float:
-        return time.monotonic() - self._began
+        return time.monotonic() - self._started
 
-    def happen(self) -> None:
-        """Let happen what is due."""
+    def run_due(self) -> None:
+        """Run the faults that are due."""
         while self._plan and self._plan[0][0] <= self.elapsed_s():
             self._plan.pop(0)[1]()
 
 
 def restart(server: LocalServer, proxy: Proxy) -> None:
-    """The server ends in order and comes back with what its append-only file holds."""
+    """Shut the server down and start it with its append-only file."""
     server.stop()
     proxy.cut()
     server.start()
 
 
 def stall(server: LocalServer, seconds: float, meanwhile: Callable[[], object]) -> Stall:
-    """The server stops for some time, connections stay, and goes on with what has been sent to it."""
+    """Stop the server for some time (SIGSTOP). Connections stay open, and it executes what was sent meanwhile."""
     begin = time.monotonic()
     os.kill(server.pid, signal.SIGSTOP)
     try:
