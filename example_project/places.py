@@ -1,20 +1,20 @@
-"""Where the demo keeps its files, and where its server is found. Needs no Django: settings read it."""
+"""Paths of the demo's files and the URL of its Redis server. Used by the settings, so it must not import Django."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-#: Everything that the demo writes. Remove the folder and the next run starts afresh.
+#: Directory of all files that the demo writes. Delete it to reset the demo.
 DATA_DIR = Path(os.environ.get("DEMO_DATA_DIR") or Path(__file__).resolve().parents[1] / ".data").absolute()
 
 #: Files of the embedded server.
 REDIS_DIR = DATA_DIR / "redis"
 
-#: The running demo writes the address of its server here, so that other commands find it.
+#: File to which the running demo writes its server's URL, for other commands.
 URL_FILE = REDIS_DIR / "url"
 
-#: Each mail that the market sends is a file in here.
+#: Directory of sent mails, one file each.
 MAIL_DIR = DATA_DIR / "mails"
 
 #: Used when neither REDIS_URL is set nor a demo is running.
@@ -22,7 +22,7 @@ FALLBACK_URL = "redis://127.0.0.1:6379/0"
 
 
 def redis_url() -> str:
-    """The server to use: REDIS_URL, else that of the running demo, else the usual port on this machine."""
+    """Return REDIS_URL, else the URL of the running demo, else the default port on this host."""
     if given := os.environ.get("REDIS_URL"):
         return given
     try:

@@ -1,4 +1,4 @@
-"""Keeps the children of the demo going: says when one ended, and starts it again after a while."""
+"""Supervises the demo's child processes: reports an exit and restarts the process with a delay."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from example_project.demo.console import Console
 from example_project.demo.processes import Child
 
-#: Seconds before an ended child is started again; doubled each time that it does not last.
+#: Seconds until a process is restarted; doubled after each early exit.
 FIRST_PAUSE_S = 1.0
 
-#: Longest pause between two starts, in seconds.
+#: Longest delay of a restart, in seconds.
 LONGEST_PAUSE_S = 30.0
 
-#: Seconds that a child must last for its pause to begin afresh.
+#: Uptime in seconds after which the delay is reset.
 LASTING_S = 60.0
 
 
@@ -28,19 +28,19 @@ class _Kept:
 
 
 class Keeper:
-    """The children in the order in which they are stopped."""
+    """The child processes, in the order in which they are stopped."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._kept: list[_Kept] = []
 
     def start(self, child: Child, grace_s: float) -> None:
-        """Start a child and keep it; ``grace_s`` is what it gets to end when the demo does."""
+        """Start a process and supervise it; ``grace_s`` is its grace period on shutdown."""
         child.start()
         self._kept.append(_Kept(child, grace_s, time.monotonic()))
 
     def look(self) -> None:
-        """See whether all run; call it several times a second."""
+        """Check all processes; call it several times per second."""
         for kept in self._kept:
             if kept.again_at is not None:
                 self._start_again(kept)
@@ -48,7 +48,7 @@ class Keeper:
                 self._notice_end(kept)
 
     def stop(self, hurried: list[int]) -> None:
-        """End all, in order. ``hurried`` fills when the user asks a second time."""
+        """Stop all processes in order. ``hurried`` is set when the user interrupts a second time."""
         for kept in self._kept:
             if kept.again_at is None and not kept.child.stop(kept.grace_s, lambda: len(hurried) > 1):
                 self._console.say(f"{kept.child.name} did not stop in time and was killed")

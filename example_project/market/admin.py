@@ -25,11 +25,11 @@ class ItemAdmin(admin.ModelAdmin):
     raw_id_fields = ["seller", "buyer"]
 
     def get_readonly_fields(self, request: object, obj: Item | None = None) -> list[str]:
-        """Selling and ending go through the market, under the item's lock."""
+        """Return False: items are sold and ended by the market, under the item's lock."""
         return ["buyer", "sold_at", "ended_at"]
 
     def has_add_permission(self, request: object) -> bool:
-        """Listing goes through the market: it puts the end of the sale into the queue."""
+        """Return False: items are listed by the market, which schedules the end of the sale."""
         return False
 
 

@@ -1,4 +1,4 @@
-"""The market as a Django app."""
+"""App configuration of the market."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The address book: all members by the beginnings of their names, and whom somebody wrote to last."""
+"""Autocomplete of members by name prefix, with recent recipients first."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from django_redis_components import autocomplete
 from django_redis_components.autocomplete import Entry, PrefixIndex, RecentList
 from example_project.market.models import Member
 
-#: Name of the index, as the form's field names it.
+#: Name of the index, as used by the form field.
 INDEX = "contacts"
 
-#: Members that are remembered of those somebody wrote to.
+#: Number of recent recipients to keep per member.
 RECENTS = 100
 
-#: Fields of a member that the book shows or finds by.
+#: Fields of a member that the index contains.
 SHOWN = frozenset({"name", "username", "is_active"})
 
 logger = logging.getLogger(__name__)
 
 
 def register() -> None:
-    """Make the book known to the autocomplete view, and keep it in step with the members."""
+    """Register the index, and update it when a member changes."""
     autocomplete.register(INDEX, recents=lambda request: recents_of(request.user))
     post_save.connect(_saved, sender=Member, dispatch_uid="market.contacts.saved")
     post_delete.connect(_deleted, sender=Member, dispatch_uid="market.contacts.deleted")
 
 
 def recents_of(member: Any) -> RecentList:
-    """Whom the member wrote to, the latest first."""
+    """Return the recent recipients of a member, newest first."""
     return RecentList(f"contacts:{member.pk}", limit=RECENTS)
 
 
 def remember(sender: Member, recipient: Member) -> None:
-    """Put the recipient in front of the sender's list."""
+    """Move the recipient to the front of the sender's recent recipients."""
     recents_of(sender).touch(recipient.pk, str(recipient))
 
 
 def rebuild() -> int:
-    """Write the whole book anew; readers see the old one until the new one is complete."""
+    """Rebuild the index. Readers use the old one until the new one is complete."""
     return PrefixIndex(INDEX).rebuild(_entries())
 
 
@@ -64,7 +64,7 @@ def _deleted(instance: Member, **_: Any) -> None:
 
 
 def _bring_in_step(pk: int) -> None:
-    """What the database has now counts, not what it had when the signal came."""
+    """Read the member again: it may have changed since the signal was sent."""
     member = Member.objects.filter(pk=pk, is_active=True).first()
     book = PrefixIndex(INDEX)
     try:

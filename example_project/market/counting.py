@@ -16,7 +16,7 @@ from redis.exceptions import RedisError
 from django_redis_components.analytics import PageViews, UniqueVisitors
 from example_project.market.models import Item
 
-#: Days for which an item page looks back.
+#: Number of days that an item's page counts.
 SEEN_DAYS = 30
 
 P = ParamSpec("P")
@@ -35,19 +35,19 @@ def _or_none(count: Callable[P, int]) -> Callable[P, int | None]:
 
 @_or_none
 def visitors_today() -> int:
-    """How many different people were at the market today."""
+    """Return the number of unique visitors today."""
     return UniqueVisitors("default").count(timezone.localdate())
 
 
 @_or_none
 def views_today(path: str) -> int:
-    """How often a page was seen today."""
+    """Return the number of views of a page today."""
     return PageViews().count(path, timezone.localdate())
 
 
 @_or_none
 def seen_by(item: Item, user_id: int | None) -> int:
-    """Count a signed-in member among those who saw the item; return how many different ones did lately."""
+    """Count a member as a viewer of the item; return the number of unique recent viewers."""
     visitors = UniqueVisitors(f"item-{item.pk}")
     if user_id is not None:
         visitors.add(user_id)

@@ -39,7 +39,7 @@ def list_item(
     description: str = "",
     listed_at: datetime | None = None,
 ) -> Item:
-    """Put a thing up for sale, and the end of the sale into the queue for its time."""
+    """List an item, and schedule the end of its sale."""
     with transaction.atomic():
         item = Item.objects.create(
             seller=seller,
@@ -79,7 +79,7 @@ def buy(item_id: int, buyer: Member, at: datetime | None = None, way: str | None
 def _sell(item_id: int, buyer: Member, now: datetime) -> Item:
     open_sale = Item.objects.filter(pk=item_id, buyer=None, ended_at=None, sale_ends_at__gt=now).exclude(seller=buyer)
     if settings.TILL_S and open_sale.exists():
-        time.sleep(settings.TILL_S)  # the money is counted
+        time.sleep(settings.TILL_S)  # simulates the payment
     with transaction.atomic():
         done = open_sale.update(buyer=buyer, sold_at=now)
         item = Item.objects.select_related("seller", "buyer").get(pk=item_id)

@@ -1,4 +1,4 @@
-"""The two forms: something to sell, and a letter."""
+"""Forms: list an item, write a message."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django_redis_components.autocomplete import AutocompleteField
 from example_project.market import contacts
 from example_project.market.models import Item, Member
 
-#: How long a sale may last, in seconds. The short ones are there so that one can watch a sale end.
+#: Durations of a sale in seconds. The short ones let a visitor watch a sale end.
 DURATIONS = [
     (10, _("10 seconds")),
     (60, _("1 minute")),
@@ -25,7 +25,7 @@ DURATIONS = [
 
 
 class ItemForm(forms.ModelForm):
-    """Something to sell."""
+    """List an item for sale."""
 
     lasts_s = forms.TypedChoiceField(label=_("The sale lasts"), choices=DURATIONS, coerce=int, initial=86_400)
 
@@ -36,19 +36,19 @@ class ItemForm(forms.ModelForm):
         help_texts = {"price": _("In gold.")}
 
     def sale(self) -> dict[str, Any]:
-        """The arguments for ``deals.list_item``."""
+        """Return the arguments of ``deals.list_item``."""
         given = dict(self.cleaned_data)
         return {"sale_ends_at": timezone.now() + timedelta(seconds=given.pop("lasts_s")), **given}
 
 
 class LetterForm(forms.Form):
-    """A letter to a member, found by name."""
+    """Write a message to a member, selected by name."""
 
     to = AutocompleteField(contacts.INDEX, label=_("To"))
     text = forms.CharField(label=_("Letter"), widget=forms.Textarea(attrs={"rows": 7}), max_length=4000)
 
     def clean_to(self) -> Member:
-        """The member behind the suggestion."""
+        """Return the member of the selected suggestion."""
         member = Member.objects.filter(pk=self.cleaned_data["to"].id, is_active=True).first()
         if member is None:
             raise forms.ValidationError(_("This member has left the market."))

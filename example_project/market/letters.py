@@ -1,4 +1,4 @@
-"""The words of the mails. Each function sends one and returns its subject."""
+"""Mails. Each function sends one and returns its subject."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from example_project.market.models import Item, Member
 
 
 def tell_sold(item: Item) -> str:
-    """To the seller: sold, to whom, for how much."""
+    """Notify the seller of a sale, with buyer and price."""
     subject = _("Sold: %(title)s") % {"title": item.title}
     body = _(
         "Hello %(seller)s,\n\n"
@@ -21,7 +21,7 @@ def tell_sold(item: Item) -> str:
 
 
 def tell_unsold(item: Item) -> str:
-    """To the seller: nobody bought it."""
+    """Notify the seller that the sale ended without a buyer."""
     subject = _("Not sold: %(title)s") % {"title": item.title}
     body = _(
         "Hello %(seller)s,\n\n"
@@ -33,7 +33,7 @@ def tell_unsold(item: Item) -> str:
 
 
 def pass_on(sender: Member, recipient: Member, text: str) -> str:
-    """To a member: what another one wrote."""
+    """Send a member's message to another member."""
     subject = _("A letter from %(sender)s") % {"sender": sender}
     return _send(recipient, subject, text, reply_to=sender)
 

@@ -1,4 +1,4 @@
-"""How often a visitor may try to sign in, and ask for suggestions.
+"""Rate limits of sign-ins and of autocomplete.
 
 A sign-in is counted before the password is looked at, by address and by name, and given back when it was right: what
 is limited is guessing. Both limits are needed: one address may try many names, and many addresses may try one name.
@@ -13,23 +13,23 @@ from django.http import HttpRequest
 from django_redis_components.ratelimits import Decision, RateLimit
 from django_redis_components.ratelimits.request_keys import request_key
 
-#: Wrong passwords from one address. An office, or all visitors of this demo, may share one: it is the wider limit.
+#: Failed sign-ins per address. Many users may share an address, so this limit is higher.
 BY_ADDRESS = RateLimit("sign-ins from an address", "30/m", "300/h")
 
-#: Wrong passwords for one name, in any case, whether there is a member of this name or not.
+#: Failed sign-ins per user name, case-insensitive, whether or not the member exists.
 BY_NAME = RateLimit("sign-ins of a name", "5/m", "30/h")
 
-#: Questions of the autocomplete widget, which asks while somebody types.
+#: Requests of the autocomplete widget, which are sent while the user types.
 SUGGESTIONS = ("20/s", "300/m")
 
 
 def attempt(request: HttpRequest, name: str) -> Decision:
-    """Count a try to sign in; the answer of the limit that denies it, or that of the last one."""
+    """Count an attempt to sign in; return the decision of the limit that denies it, or of the last one."""
     counted = []
     for limit, key in _limits(request, name):
         decision = limit.hit(key, request=request)
         if not decision:
-            for earlier, its_key in counted:  # what is denied shall count nowhere
+            for earlier, its_key in counted:  # a denied attempt must not use up other limits
                 earlier.refund(its_key)
             break
         counted.append((limit, key))
@@ -37,7 +37,7 @@ def attempt(request: HttpRequest, name: str) -> Decision:
 
 
 def succeeded(request: HttpRequest, name: str) -> None:
-    """The password was right: the try does not count."""
+    """Refund the attempt after a successful sign-in."""
     for limit, key in _limits(request, name):
         limit.refund(key)
 

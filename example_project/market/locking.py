@@ -1,20 +1,20 @@
-"""The lock of an item: as fine as it can be, so that nobody waits for a sale of something else."""
+"""The lock of an item. One lock per item, so that sales of different items run concurrently."""
 
 from __future__ import annotations
 
 from django_redis_components.locks import lock
 
-#: Seconds after which the lock of a crashed holder is free again. A sale takes a few milliseconds.
+#: Lease of the lock in seconds, for crashed holders. A sale takes a few milliseconds.
 LEASE_S = 10
 
-#: Seconds that one waits while somebody else is buying the same thing.
+#: Seconds to wait while another buyer holds the lock.
 PATIENCE_S = 5
 
 
 def item_lock_name(item_id: int | str) -> str:
-    """The name of an item's lock."""
+    """Return the name of an item's lock."""
     return f"market:item:{item_id}"
 
 
-#: For functions with an argument ``item_id``: one at a time for each item, whichever process they run in.
+#: Decorator for functions with an argument ``item_id``: one call at a time per item, across all processes.
 item_lock = lock(item_lock_name("{item_id}"), timeout=LEASE_S, on_conflict="wait", blocking_timeout=PATIENCE_S)

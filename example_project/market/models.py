@@ -1,4 +1,4 @@
-"""Members and the things they sell."""
+"""Members and items."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Member(AbstractUser):
 
     @property
     def address(self) -> str:
-        """Where mails to this member go."""
+        """Return the address for mails."""
         return self.email or f"{self.username}@example.test"
 
 
 class Kind(models.TextChoices):
-    """What sort of thing it is; each has a picture of its own."""
+    """Kind of an item; each has a picture."""
 
     BLADE = "blade", _("Blades")
     SHIELD = "shield", _("Shields")
@@ -61,7 +61,7 @@ class Item(models.Model):
     title = models.CharField(_("title"), max_length=80)
     kind = models.CharField(_("kind"), max_length=10, choices=Kind.choices, default=Kind.BLADE)
     description = models.TextField(_("description"), max_length=600, blank=True)
-    #: In gold; there is nothing smaller.
+    #: In gold, an integer.
     price = models.PositiveIntegerField(_("price"), validators=[MinValueValidator(1), MaxValueValidator(1_000_000)])
     listed_at = models.DateTimeField(_("listed"), default=timezone.now)
     sale_ends_at = models.DateTimeField(_("sale ends"))
@@ -99,9 +99,9 @@ class Item(models.Model):
 
     @property
     def picture(self) -> str:
-        """Path of its picture among the static files."""
+        """Return the path of its picture, relative to STATIC_URL."""
         return f"market/kinds/{self.kind}.svg"
 
     def may_be_bought_by(self, user: Any) -> bool:
-        """Whether the page offers to buy it: it is open, and not one's own."""
+        """Return whether the user can buy it: it is open and not the user's own."""
         return self.state == "open" and user.is_authenticated and user.pk != self.seller_id

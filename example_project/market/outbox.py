@@ -16,13 +16,13 @@ from pathlib import Path
 #: The backend writes this after each mail of a file.
 SEPARATOR = b"\n" + b"-" * 79 + b"\n"
 
-#: Bytes read of one file. A mail of this market is far smaller.
+#: Bytes to read of one file. Mails of the market are far smaller.
 READ_LIMIT = 64 * 1024
 
 
 @dataclass(frozen=True)
 class Mail:
-    """One mail as the page shows it."""
+    """A mail, as shown on the page."""
 
     sender: str
     recipient: str
@@ -32,7 +32,7 @@ class Mail:
 
 
 def newest(folder: Path, limit: int, offset: int = 0) -> list[Mail]:
-    """Up to ``limit`` mails, the newest first."""
+    """Return up to ``limit`` mails, newest first."""
     return list(islice(_mails(folder), offset, offset + limit))
 
 

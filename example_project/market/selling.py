@@ -32,11 +32,11 @@ WAYS = {
 
 
 class BeingBought(Exception):
-    """Somebody else has claimed it, and may be about to pay."""
+    """Another buyer has reserved the item."""
 
 
 def chosen() -> str:
-    """The way of this site."""
+    """Return the way that the settings select."""
     if settings.SALES not in WAYS:
         raise ImproperlyConfigured(f"DEMO_SALES={settings.SALES!r}: expected one of {', '.join(WAYS)}.")
     return settings.SALES

@@ -11,10 +11,10 @@ from example_project.market import letters
 from example_project.market.locking import item_lock
 from example_project.market.models import Item, Member
 
-#: Tries of a mail that cannot be sent.
+#: Attempts to send a mail.
 MAIL_ATTEMPTS = 5
 
-#: Seconds before the second try; later ones wait longer.
+#: Backoff before the second attempt in seconds; it grows exponentially.
 MAIL_BACKOFF_S = 5
 
 #: How late the end of a sale may be before it is looked after, and how long it is.
@@ -26,7 +26,7 @@ OVERDUE_LIMIT = 100
 
 @task(queue_name="high", max_attempts=MAIL_ATTEMPTS, backoff=MAIL_BACKOFF_S)
 def tell_seller(item_id: int) -> str:
-    """Write to the seller that the thing was sold, or that its sale is over. Returns the mail's subject."""
+    """Notify the seller that the item was sold or that its sale ended. Returns the subject of the mail."""
     item = Item.objects.select_related("seller", "buyer").filter(pk=item_id).first()
     if item is None or item.seller_told_at is not None or item.state == "open":
         return ""
@@ -56,7 +56,7 @@ def end_sale(item_id: int) -> str:
 @every(60, misfire="skip")
 @task(queue_name="low")
 def end_overdue_sales() -> int:
-    """Comes every minute: ends the sales whose own task was lost with the server that had it. Returns how many."""
+    """Run every minute: end overdue sales whose task was lost with its Redis server. Returns their number."""
     now = timezone.now()
     overdue = Item.objects.filter(
         seller_told_at=None, sale_ends_at__range=(now - OVERDUE_UNTIL, now - OVERDUE_AFTER)
@@ -67,7 +67,7 @@ def end_overdue_sales() -> int:
 
 @task(max_attempts=MAIL_ATTEMPTS, backoff=MAIL_BACKOFF_S)
 def deliver_letter(sender_id: int, recipient_id: int, text: str) -> str:
-    """Bring a member's letter to another member. Returns the mail's subject."""
+    """Deliver a message to a member. Returns the subject of the mail."""
     people = Member.objects.in_bulk([sender_id, recipient_id])
     if sender_id not in people or recipient_id not in people:
         return ""

@@ -1,4 +1,4 @@
-"""Addresses of the market's pages."""
+"""URLs of the market."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def test_a_sale_without_a_buyer_ends_by_itself_and_the_seller_is_told(demo, list
     page = eventually(lambda: mail_about(demo, "Not sold: Umbrella for two"))
 
     assert "nobody took it for 7 gold" in page
-    assert "Sale over" in demo.visitor().get(f"/items/{item}/").text
+    assert "Sale ended" in demo.visitor().get(f"/items/{item}/").text
     late = demo.visitor("zhangsan").post(f"/items/{item}/buy/")
     assert (late.status, "The sale is over" in late.text) == (409, True)
 
