@@ -25,9 +25,9 @@ from example_project.market.locking import LEASE_S, PATIENCE_S, item_lock_name
 
 #: What the pages say of each way.
 WAYS = {
-    "item": _("Of two buyers one wins: by a lock for each thing."),
-    "one": _("Of two buyers one wins: by one lock for the whole market."),
-    "watch": _("Of two buyers one wins: by a claim, without a lock."),
+    "item": _("Two buyers, one item: a per-item lock picks the winner."),
+    "one": _("Two buyers, one item: one lock for the whole market picks the winner."),
+    "watch": _("Two buyers, one item: an optimistic claim picks the winner, without a lock."),
 }
 
 

@@ -48,9 +48,9 @@ def test_who_meets_a_claim_is_told_at_once_and_may_buy_when_it_was_given_up(act,
 @pytest.mark.parametrize(
     ("way", "text"),
     [
-        ("item", "Of two buyers one wins: by a lock for each thing."),
-        ("one", "Of two buyers one wins: by one lock for the whole market."),
-        ("watch", "Of two buyers one wins: by a claim, without a lock."),
+        ("item", "Two buyers, one item: a per-item lock picks the winner."),
+        ("one", "Two buyers, one item: one lock for the whole market picks the winner."),
+        ("watch", "Two buyers, one item: an optimistic claim picks the winner, without a lock."),
     ],
 )
 def test_the_market_shows_its_way(act, way, text):
