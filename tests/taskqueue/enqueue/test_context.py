@@ -30,7 +30,7 @@ from tests.taskqueue.support import base_key, new_fetcher, running_worker, settl
 from tests.taskqueue.tasks import add, noted, tell, tell_async
 
 
-def test_the_function_gets_its_context_first(store: Store) -> None:
+def test_context_is_the_first_argument(store: Store) -> None:
     result = tell.using(metadata={"by": "kim", "n": [1, {"ä": None}]}).enqueue(["look"])
     assert result.metadata == {"by": "kim", "n": [1, {"ä": None}]}
 
@@ -41,7 +41,7 @@ def test_the_function_gets_its_context_first(store: Store) -> None:
     assert result.args == [["look"]], "the context does not travel"
 
 
-def test_without_metadata_there_is_none(store: Store) -> None:
+def test_metadata_is_empty_by_default(store: Store) -> None:
     result = tell.enqueue()
 
     work_off()
@@ -65,7 +65,7 @@ def test_metadata_is_saved_and_the_next_attempt_finds_it(store: Store) -> None:
     assert result.metadata == {"a": 1, "b": 2}, "what was not saved is not kept"
 
 
-def test_the_context_knows_the_attempt_and_what_came_before(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_context_has_the_attempt_and_the_earlier_errors(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     contexts: list[TaskContext] = []
     monkeypatch.setattr(tasks, "_take", lambda context, *_: contexts.append(context))
     result = tell.enqueue(["keep"], fails=2)
@@ -92,7 +92,7 @@ def test_progress_can_be_read_while_it_runs_and_afterwards(store: Store) -> None
     assert Progress(5, 4).fraction == 1.0
 
 
-def test_much_progress_is_written_seldom_and_the_last_of_it_always(redis_server: Store) -> None:
+def test_progress_writes_are_limited_and_the_last_is_written(redis_server: Store) -> None:
     result = tell.enqueue(*[["progress", number, 1_000] for number in range(1_001)], ["look"])
     calls_before = redis_server.raw.info("commandstats").get("cmdstat_hset", {"calls": 0})["calls"]
 
@@ -140,7 +140,7 @@ def test_metadata_and_progress_leave_each_other_alone(redis_server: Store) -> No
 
 
 @pytest.mark.contract
-def test_a_coroutine_has_the_same_with_an_a_before_it(store: Store) -> None:
+def test_coroutine_uses_the_async_twins(store: Store) -> None:
     result = tell_async.using(metadata={"a": 1}).enqueue(
         ["aprogress", 1, 2], ["asave_metadata"], ["cancelled"], *[["aprogress", number, 9] for number in range(9)]
     )
@@ -152,7 +152,7 @@ def test_a_coroutine_has_the_same_with_an_a_before_it(store: Store) -> None:
     assert (result.metadata, result.progress) == ({"a": 1}, Progress(8, 9))
 
 
-def test_on_the_event_loop_too(redis_server: Store) -> None:
+def test_context_works_on_the_event_loop(redis_server: Store) -> None:
     with running_worker():
         result = tell_async.using(metadata={"a": 1}).enqueue(*[["aprogress", number, 9] for number in range(9)])
 
@@ -161,7 +161,7 @@ def test_on_the_event_loop_too(redis_server: Store) -> None:
 
 
 @pytest.mark.contract
-def test_who_has_lost_the_lease_saves_nothing_and_learns_it(store: Store) -> None:
+def test_save_metadata_raises_when_the_lease_is_lost(store: Store) -> None:
     result = tell.using(metadata={"a": 1}, max_attempts=1).enqueue(["set", "a", 2], ["lose"], ["save_metadata"])
 
     work_off()
@@ -171,7 +171,7 @@ def test_who_has_lost_the_lease_saves_nothing_and_learns_it(store: Store) -> Non
     assert str(LeaseLost("x")) == "The run of task x has lost its lease; the task may be running on another worker."
 
 
-def test_a_late_finisher_of_the_same_worker_writes_nothing_over_the_next_run(redis_server: Store) -> None:
+def test_earlier_run_of_the_same_worker_cannot_overwrite_metadata(redis_server: Store) -> None:
     result = tell.enqueue()
     fetcher = new_fetcher()
     [first] = fetcher.fetch("0", 1)
@@ -188,7 +188,7 @@ def test_a_late_finisher_of_the_same_worker_writes_nothing_over_the_next_run(red
     assert redis_server.raw.hget(base_key(redis_server, "t", result.id), "m") is None
 
 
-def test_nothing_is_written_after_the_end(redis_server: Store) -> None:
+def test_save_metadata_raises_after_the_run(redis_server: Store) -> None:
     result = tell.enqueue()
     fetcher = new_fetcher()
     [job] = fetcher.fetch("0", 1)
@@ -205,7 +205,7 @@ def ok(job: Job) -> Ack:
     return Ack(job.id, job.token, "ok", b"1", ttl_ms=60_000)
 
 
-def test_lost_progress_is_told_once_and_fails_nobody(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
+def test_lost_progress_is_logged_once(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
     result = tell.enqueue()
     [job] = new_fetcher().fetch("0", 1)
     late = observer_for(tell, job, [], {}, {}).args[0]
@@ -219,7 +219,7 @@ def test_lost_progress_is_told_once_and_fails_nobody(redis_server: Store, caplog
     assert texts == [f"The progress of task {result.id} was discarded: the run has lost its lease."]
 
 
-def test_while_redis_is_away_progress_waits(
+def test_progress_is_written_after_an_outage(
     redis_server: Store, proxy: Proxy, caplog: pytest.LogCaptureFixture
 ) -> None:
     away = through_the_proxy()
@@ -242,7 +242,7 @@ def test_while_redis_is_away_progress_waits(
     assert result.progress == Progress(2, 2)
 
 
-def test_what_could_not_be_read_at_the_start_is_not_overwritten(redis_server: Store, proxy: Proxy) -> None:
+def test_metadata_that_could_not_be_read_is_not_overwritten(redis_server: Store, proxy: Proxy) -> None:
     away = through_the_proxy()
     result = away.using(metadata={"a": 1}).enqueue()
     [job] = new_fetcher(using="proxied").fetch("0", 1)
@@ -267,7 +267,7 @@ def through_the_proxy() -> Any:
     return dataclasses.replace(tell, connection="proxied")
 
 
-def test_a_task_that_asks_is_told_whether_it_shall_end(redis_server: Store) -> None:
+def test_cancelled_is_true_after_cancellation_is_requested(redis_server: Store) -> None:
     result = tell.enqueue(["cancelled"])
 
     work_off()
@@ -286,7 +286,7 @@ def keyed(context: TaskContext, order_id: int) -> None: ...
 
 
 @pytest.mark.parametrize("func", [wants_none, wants_another])
-def test_the_first_parameter_is_called_context(func: Any) -> None:
+def test_first_parameter_must_be_named_context(func: Any) -> None:
     with pytest.raises(InvalidTask) as raised:
         task(takes_context=True)(func)
 
@@ -295,7 +295,7 @@ def test_the_first_parameter_is_called_context(func: Any) -> None:
     )
 
 
-def test_keys_over_arguments_know_nothing_of_the_context(redis_server: Store) -> None:
+def test_unique_key_ignores_the_context(redis_server: Store) -> None:
     made = task(takes_context=True, unique=Unique(key="order:{order_id}"))(keyed)
 
     first, same, other = made.enqueue(1), made.enqueue(order_id=1), made.enqueue(2)
@@ -309,7 +309,7 @@ def test_keys_over_arguments_know_nothing_of_the_context(redis_server: Store) ->
     ("option", "limit"),
     [("concurrency", Concurrency(1, key="{order_id}")), ("rate", Rate("1/h", key=lambda order_id: order_id))],
 )
-def test_keys_of_limits_know_nothing_of_the_context(redis_server: Store, option: str, limit: Any) -> None:
+def test_limit_key_ignores_the_context(redis_server: Store, option: str, limit: Any) -> None:
     made = task(takes_context=True, **{option: limit})(keyed)
 
     first, same, other = made.enqueue(1), made.enqueue(order_id=1), made.enqueue(2)
@@ -320,7 +320,7 @@ def test_keys_of_limits_know_nothing_of_the_context(redis_server: Store, option:
         made.using(**{option: dataclasses.replace(limit, key="{context}")})
 
 
-def test_the_function_can_be_called_with_a_context_of_one_s_own() -> None:
+def test_function_can_be_called_with_another_context() -> None:
     assert keyed(None, 1) is None  # type: ignore[arg-type]
 
 
@@ -335,14 +335,14 @@ def test_the_function_can_be_called_with_a_context_of_one_s_own() -> None:
     ],
     ids=str,
 )
-def test_metadata_that_cannot_be_kept_is_refused(redis_server: Store, metadata: Any, text: str) -> None:
+def test_invalid_metadata_is_refused(redis_server: Store, metadata: Any, text: str) -> None:
     with pytest.raises(InvalidTask) as raised:
         tell.using(metadata=metadata)
 
     assert str(raised.value).startswith(text)
 
 
-def test_metadata_belongs_to_each_sending_and_is_copied() -> None:
+def test_metadata_is_refused_by_the_decorator_and_copied_by_using() -> None:
     with pytest.raises(InvalidTask, match=r"^metadata belongs to each call: task\.using\(metadata=…\)\.enqueue\("):
         task(metadata={"a": 1})
     given = {"a": [1]}
@@ -364,7 +364,7 @@ def test_metadata_belongs_to_each_sending_and_is_copied() -> None:
         ((1, None, 5), "note=5: expected a string."),
     ],
 )
-def test_progress_that_is_none_is_refused(args: tuple[Any, ...], text: str) -> None:
+def test_invalid_progress_is_refused(args: tuple[Any, ...], text: str) -> None:
     with pytest.raises((TypeError, ValueError)) as raised:
         check_progress(*args)
 
@@ -375,7 +375,7 @@ def test_a_long_note_is_cut() -> None:
     assert len(check_progress(1, None, "x" * 1_000).note) == 500
 
 
-def test_a_plain_task_has_no_attempt_to_tell(redis_server: Store) -> None:
+def test_plain_task_has_no_observer(redis_server: Store) -> None:
     add.enqueue(1, 2)
     [job] = new_fetcher().fetch("0", 1)
 

@@ -25,7 +25,7 @@ def fail_with_pause() -> None:
     raise LookupError("again in a minute")
 
 
-def test_an_enqueued_task_waits_and_its_result_says_so(store: Store) -> None:
+def test_enqueued_task_is_ready(store: Store) -> None:
     before = server_ms(store)
 
     result = add.enqueue(2, b=3)
@@ -39,7 +39,7 @@ def test_an_enqueued_task_waits_and_its_result_says_so(store: Store) -> None:
     assert store.raw.lrange(queue_key(store, "ready"), 0, -1) == [result.id.encode()]
 
 
-def test_what_enqueue_returned_equals_what_is_read_later(store: Store) -> None:
+def test_result_of_enqueue_equals_the_result_read_later(store: Store) -> None:
     sent = add.using(run_after=60, priority=3).enqueue(2, 3)
 
     read = add.get_result(sent.id)
@@ -65,7 +65,7 @@ def test_no_delayed_task_is_due_before_its_delay_has_passed(store: Store) -> Non
         assert result.run_after >= result.enqueued_at + delay
 
 
-def test_a_delay_of_nothing_is_none(store: Store) -> None:
+def test_zero_delay_is_due_at_once(store: Store) -> None:
     sent = [add.using(run_after=0).enqueue(1, 2), *add.using(run_after=0).enqueue_many([((1, 2), {})] * 600)]
 
     assert {result.state for result in sent} == {"ready"}
@@ -139,7 +139,7 @@ def test_many_with_large_arguments_go_in_several_parts(store: Store, monkeypatch
     assert store.raw.lrange(queue_key(store, "ready"), 0, -1) == [result.id.encode() for result in results]
 
 
-def test_many_that_the_server_refuses_are_not_accepted_in_part(own_server: Store) -> None:
+def test_part_that_the_server_rejects_is_not_accepted(own_server: Store) -> None:
     note.enqueue_many([((1,), {})])
     before = sorted(own_server.keys())
     used = own_server.raw.info("memory")["used_memory"]
@@ -152,7 +152,7 @@ def test_many_that_the_server_refuses_are_not_accepted_in_part(own_server: Store
     assert sorted(own_server.keys()) == before
 
 
-def test_one_wrong_call_among_many_sends_none(redis_server: Store) -> None:
+def test_invalid_call_in_enqueue_many_sends_nothing(redis_server: Store) -> None:
     with pytest.raises(TypeError, match=r"^calls\[1\]: args\[0\] is a builtins\.set"):
         note.enqueue_many([((1,), {}), (({1},), {})])
 
@@ -170,7 +170,7 @@ def test_many_takes_pairs_of_arguments_only(redis_server: Store, call: Any) -> N
     assert redis_server.keys() == []
 
 
-def test_many_that_are_sent_again_after_a_lost_reply_are_there_once(store: Store) -> None:
+def test_enqueue_many_repeated_after_a_lost_reply_accepts_once(store: Store) -> None:
     sent = [prepare(note, [number], {})[1] for number in range(3)]
     (first,) = messages.calls_for(sent[:2])
     (again,) = messages.calls_for(sent)
@@ -184,7 +184,7 @@ def test_many_that_are_sent_again_after_a_lost_reply_are_there_once(store: Store
     assert store.raw.lrange(queue_key(store, "ready"), 0, -1) == [message.id.encode() for message in sent]
 
 
-def test_one_that_is_sent_again_after_a_lost_reply_is_there_once(store: Store) -> None:
+def test_enqueue_repeated_after_a_lost_reply_accepts_once(store: Store) -> None:
     message = prepare(note, [1], {})[1]
     client = connections.client()
 
@@ -215,7 +215,7 @@ def test_threads_that_send_together_lose_nothing(store: Store) -> None:
 
 
 @pytest.mark.parametrize("kind", ["seconds", "timedelta", "datetime"])
-def test_a_delayed_task_stands_at_its_time(store: Store, kind: str) -> None:
+def test_delayed_task_is_scheduled_at_its_due_time(store: Store, kind: str) -> None:
     run_after = {
         "seconds": 90.5,
         "timedelta": timedelta(seconds=90.5),
@@ -235,7 +235,7 @@ def test_a_delayed_task_stands_at_its_time(store: Store, kind: str) -> None:
 
 
 @pytest.mark.parametrize("run_after", [0, timedelta(0), datetime(2020, 1, 1, tzinfo=UTC)], ids=repr)
-def test_a_task_whose_time_has_come_is_ready_at_once(store: Store, run_after: Any) -> None:
+def test_task_that_is_due_is_ready(store: Store, run_after: Any) -> None:
     result = note.using(run_after=run_after).enqueue("now")
 
     assert (result.state, result.run_after) == ("ready", None)
@@ -243,7 +243,7 @@ def test_a_task_whose_time_has_come_is_ready_at_once(store: Store, run_after: An
     assert noted == ["now"]
 
 
-def test_a_task_takes_the_bytes_it_was_promised(redis_server: Store) -> None:
+def test_task_uses_no_more_memory_than_documented(redis_server: Store) -> None:
     results = note.enqueue_many([((1,), {})] * 50)
 
     sizes = [redis_server.raw.memory_usage(base_key(redis_server, "t", result.id)) for result in results]

@@ -52,7 +52,7 @@ def ready() -> int:
 
 @database
 @WAYS
-def test_it_is_sent_when_the_transaction_commits(
+def test_task_is_sent_when_the_transaction_commits(
     store: Store, settings: Any, send: Callable[[], TaskResult], by_setting: bool
 ) -> None:
     taskqueue_settings(settings, ENQUEUE_ON_COMMIT=by_setting)
@@ -72,7 +72,7 @@ def test_it_is_sent_when_the_transaction_commits(
 
 @database
 @WAYS
-def test_it_is_never_sent_when_the_transaction_is_rolled_back(
+def test_task_is_not_sent_after_a_rollback(
     redis_server: Store, settings: Any, send: Callable[[], TaskResult], by_setting: bool
 ) -> None:
     taskqueue_settings(settings, ENQUEUE_ON_COMMIT=by_setting)
@@ -85,7 +85,7 @@ def test_it_is_never_sent_when_the_transaction_is_rolled_back(
 
 @database
 @WAYS
-def test_it_is_sent_at_once_without_a_transaction(
+def test_task_is_sent_at_once_without_a_transaction(
     redis_server: Store, settings: Any, send: Callable[[], TaskResult], by_setting: bool
 ) -> None:
     taskqueue_settings(settings, ENQUEUE_ON_COMMIT=by_setting)
@@ -97,7 +97,7 @@ def test_it_is_sent_at_once_without_a_transaction(
 
 
 @database
-def test_it_waits_for_the_outermost_transaction_and_falls_with_its_savepoint(redis_server: Store) -> None:
+def test_task_waits_for_the_outermost_commit_and_is_dropped_with_its_savepoint(redis_server: Store) -> None:
     with transaction.atomic():
         with transaction.atomic():
             kept = add.enqueue_on_commit(1, 1)
@@ -110,14 +110,14 @@ def test_it_waits_for_the_outermost_transaction_and_falls_with_its_savepoint(red
 
 @database
 @pytest.mark.parametrize("send", [one, many])
-def test_enqueue_does_not_wait_unless_the_site_wishes(redis_server: Store, send: Callable[[], TaskResult]) -> None:
+def test_enqueue_does_not_wait_for_the_commit_by_default(redis_server: Store, send: Callable[[], TaskResult]) -> None:
     with transaction.atomic():
         send()
         assert ready() == 1
 
 
 @database
-def test_a_wrong_argument_is_refused_before_the_commit(redis_server: Store) -> None:
+def test_invalid_argument_raises_before_the_commit(redis_server: Store) -> None:
     with transaction.atomic(), pytest.raises(TypeError, match=r"^args\[0\] is a builtins\.set"):
         add.enqueue_on_commit({1}, 2)
 

@@ -73,9 +73,7 @@ WAYS = pytest.mark.parametrize("send", [on_commit, by_setting, many, flow, twin]
 
 
 @WAYS
-def test_a_transaction_of_another_database_is_waited_for(
-    redis_server: Store, settings: Any, send: Callable[..., Any]
-) -> None:
+def test_commit_of_another_database_is_awaited(redis_server: Store, settings: Any, send: Callable[..., Any]) -> None:
     taskqueue_settings(settings, ENQUEUE_ON_COMMIT=send in (by_setting, many))
 
     with transaction.atomic("shop"):
@@ -84,7 +82,7 @@ def test_a_transaction_of_another_database_is_waited_for(
     assert ready() == 1
 
 
-def test_it_is_not_sent_when_that_transaction_is_rolled_back(redis_server: Store) -> None:
+def test_task_is_not_sent_when_the_other_database_rolls_back(redis_server: Store) -> None:
     with transaction.atomic("shop"):
         on_commit()
         transaction.set_rollback(True, using="shop")
@@ -92,7 +90,7 @@ def test_it_is_not_sent_when_that_transaction_is_rolled_back(redis_server: Store
     assert ready() == 0
 
 
-def test_the_default_database_goes_before_others(redis_server: Store) -> None:
+def test_default_database_takes_precedence(redis_server: Store) -> None:
     with transaction.atomic("shop"):
         with transaction.atomic():
             on_commit()
@@ -101,7 +99,7 @@ def test_the_default_database_goes_before_others(redis_server: Store) -> None:
 
 
 @WAYS
-def test_a_task_says_whose_commit_is_meant(redis_server: Store, settings: Any, send: Callable[..., Any]) -> None:
+def test_option_database_selects_the_commit(redis_server: Store, settings: Any, send: Callable[..., Any]) -> None:
     taskqueue_settings(settings, ENQUEUE_ON_COMMIT=send in (by_setting, many))
 
     with transaction.atomic("shop"):
@@ -111,14 +109,14 @@ def test_a_task_says_whose_commit_is_meant(redis_server: Store, settings: Any, s
     assert ready() == 1
 
 
-def test_a_database_that_is_meant_and_in_no_transaction_is_not_waited_for(redis_server: Store) -> None:
+def test_selected_database_without_a_transaction_sends_at_once(redis_server: Store) -> None:
     with transaction.atomic():
         on_commit(database="shop")
         assert ready() == 1
 
 
 @WAYS
-def test_who_does_not_say_which_of_several_is_told_to(
+def test_several_transactions_without_the_option_database_raise(
     redis_server: Store, settings: Any, send: Callable[..., Any]
 ) -> None:
     taskqueue_settings(settings, ENQUEUE_ON_COMMIT=send in (by_setting, many))
@@ -142,6 +140,6 @@ def test_the_tasks_of_a_flow_agree_on_the_database() -> None:
     )
 
 
-def test_a_database_is_named_by_text() -> None:
+def test_option_database_must_be_a_string() -> None:
     with pytest.raises(InvalidTask, match=r"^database=1: expected the alias of a database, or None\.$"):
         add.using(database=1)  # type: ignore[typeddict-item]

@@ -123,12 +123,12 @@ def test_date_before_the_epoch_is_due_at_once(redis_server: Store, early: dateti
     assert add.using(run_after=early).enqueue(1, 2).state == "ready"
 
 
-def test_a_time_belongs_to_a_sending_and_not_to_the_task() -> None:
+def test_run_after_is_refused_by_the_decorator() -> None:
     with pytest.raises(InvalidTask, match=re.escape("task.using(run_after=…).enqueue(…).")):
         task(run_after=5)
 
 
-def test_a_callable_backoff_belongs_to_the_task_and_not_to_a_sending() -> None:
+def test_callable_backoff_is_refused_by_using() -> None:
     with pytest.raises(InvalidTask, match=r"using\(\) takes seconds or a list; @task takes a callable\."):
         add.using(backoff=exponential())
 
@@ -173,7 +173,7 @@ def test_a_declared_queue_is_accepted(redis_server: Store, settings: Any) -> Non
     assert get_queue("mail").depths().ready == 1
 
 
-def test_a_queue_name_is_checked_at_the_door() -> None:
+def test_invalid_queue_name_raises() -> None:
     with pytest.raises(ValueError, match="queue name 'a\\\\nb': control character '\\\\n' is not accepted"):
         get_queue("a\nb")
     with pytest.raises(ValueError, match=r"queue name 'xxx.*… has 201 bytes: expected at most 200\."):

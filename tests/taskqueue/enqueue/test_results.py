@@ -1,4 +1,4 @@
-"""What a result tells at each state of a task."""
+"""Results: states, times, errors, `get` and its timeouts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.taskqueue.support import base_key, new_fetcher, running_worker, settl
 from tests.taskqueue.tasks import add, come_back, fail, fail_thrice, note
 
 
-def test_a_running_task_names_its_worker(store: Store) -> None:
+def test_running_task_has_its_worker_id(store: Store) -> None:
     result = add.enqueue(2, 3)
 
     new_fetcher(worker="host:1").fetch("0", 1)
@@ -54,7 +54,7 @@ def test_a_successful_task_has_its_return_value(store: Store) -> None:
     assert result.started_at <= result.finished_at
 
 
-def test_of_very_many_workers_the_last_are_kept_and_all_are_counted(store: Store) -> None:
+def test_last_worker_ids_are_kept_and_all_runs_are_counted(store: Store) -> None:
     result = fail_thrice.using(max_attempts=3, backoff=0).enqueue()
     many = ",".join(f"host-{number:04}:1" for number in range(500))
     store.raw.hset(base_key(store, "t", result.id), "w", many)
@@ -102,7 +102,7 @@ def test_a_retrying_task_is_ready_again_and_keeps_its_errors(store: Store) -> No
     assert 59.9 < (result.run_after - result.last_attempted_at).total_seconds() < 80
 
 
-def test_a_task_that_was_put_off_is_scheduled_and_has_no_attempt(store: Store) -> None:
+def test_delayed_run_is_scheduled_and_uses_no_attempt(store: Store) -> None:
     result = come_back.enqueue(60)
 
     work_off()
@@ -112,7 +112,7 @@ def test_a_task_that_was_put_off_is_scheduled_and_has_no_attempt(store: Store) -
     assert (result.worker_ids, result.attempts, result.errors) == ([], 0, [])
 
 
-def test_a_task_that_never_ran_says_how_it_ended(redis_server: Store) -> None:
+def test_return_value_of_a_task_that_never_ran_raises_with_the_reason(redis_server: Store) -> None:
     result = add.enqueue(2, 3)
     for state, told in (("cancelled", "was cancelled"), ("expired", "expired before it started")):
         redis_server.raw.hset(base_key(redis_server, "t", result.id), "s", state)
@@ -124,7 +124,7 @@ def test_a_task_that_never_ran_says_how_it_ended(redis_server: Store) -> None:
             _ = result.return_value
 
 
-def test_an_unknown_id_is_named(store: Store) -> None:
+def test_unknown_id_raises_with_the_id(store: Store) -> None:
     text = r"^There is no task 'nobody': it was never accepted, or its result has expired\.$"
     with pytest.raises(TaskResultDoesNotExist, match=text) as raised:
         add.get_result("nobody")
@@ -135,7 +135,7 @@ def test_an_unknown_id_is_named(store: Store) -> None:
     assert isinstance(raised.value, TaskQueueError)
 
 
-def test_the_result_of_another_task_is_refused(store: Store) -> None:
+def test_get_result_raises_for_the_id_of_another_task(store: Store) -> None:
     result = note.enqueue(1)
     text = rf"^Task {result.id} is a tests\.taskqueue\.tasks\.note, not a tests\.taskqueue\.tasks\.add\.$"
 
@@ -167,7 +167,7 @@ def test_an_expired_result_is_gone(store: Store) -> None:
         run_async(result.arefresh)
 
 
-def test_waiting_ends_with_the_task(store: Store) -> None:
+def test_get_returns_when_the_task_finishes(store: Store) -> None:
     result = add.enqueue(2, 3)
     waiting = threading.Barrier(3)
 
@@ -180,7 +180,7 @@ def test_waiting_ends_with_the_task(store: Store) -> None:
     assert run_together(3, act)[1:] == [5, 5]
 
 
-def test_waiting_for_what_has_finished_returns_at_once(store: Store) -> None:
+def test_get_returns_at_once_for_a_finished_task(store: Store) -> None:
     result = add.enqueue(2, 3)
     work_off()
 
@@ -189,12 +189,12 @@ def test_waiting_for_what_has_finished_returns_at_once(store: Store) -> None:
     assert run_async(result.aget, 0) == 5
 
 
-def test_waiting_in_a_coroutine_ends_with_the_task(store: Store) -> None:
+def test_aget_returns_when_the_task_finishes(store: Store) -> None:
     with running_worker():
         assert run_async(add.enqueue(2, 3).aget, 60) == 5
 
 
-def test_waiting_raises_what_became_of_a_failed_task(store: Store) -> None:
+def test_get_raises_for_a_failed_task(store: Store) -> None:
     result = fail.enqueue("no stock")
 
     with running_worker(), pytest.raises(TaskFailed, match=r"Last error: builtins\.LookupError: no stock$"):
@@ -203,7 +203,7 @@ def test_waiting_raises_what_became_of_a_failed_task(store: Store) -> None:
         run_async(result.aget, 60)
 
 
-def test_waiting_without_a_worker_ends_with_the_time(store: Store) -> None:
+def test_get_times_out_without_a_worker(store: Store) -> None:
     result = add.enqueue(2, 3)
 
     with pytest.raises(WaitTimeout) as raised:
@@ -217,7 +217,7 @@ def test_waiting_without_a_worker_ends_with_the_time(store: Store) -> None:
         result.get(0)
 
 
-def test_waiting_ends_when_the_result_has_gone_meanwhile(redis_server: Store) -> None:
+def test_get_raises_when_the_result_is_deleted_meanwhile(redis_server: Store) -> None:
     """Its life may be shorter than the way of the bell."""
     result = add.enqueue(2, 3)
 
@@ -234,7 +234,7 @@ def test_waiting_ends_when_the_result_has_gone_meanwhile(redis_server: Store) ->
     run_together(2, act)
 
 
-def test_a_wrong_waiting_time_is_refused(redis_server: Store) -> None:
+def test_get_refuses_a_negative_timeout(redis_server: Store) -> None:
     with pytest.raises(ValueError, match=r"^timeout=-1: expected a number of seconds of at least 0"):
         add.enqueue(2, 3).get(-1)
 

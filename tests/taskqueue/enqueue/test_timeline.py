@@ -52,7 +52,7 @@ def test_a_success_needs_no_history(store: Store) -> None:
     assert not store.raw.hexists(base_key(store, "t", result.id), "h")
 
 
-def test_each_attempt_is_told_in_its_order(store: Store) -> None:
+def test_timeline_lists_attempts_in_order(store: Store) -> None:
     result = fail_thrice.enqueue()
 
     work_until_finished(result, worker="host:1")
@@ -64,7 +64,7 @@ def test_each_attempt_is_told_in_its_order(store: Store) -> None:
     assert times[-1] == result.finished_at
 
 
-def test_a_death_is_told_with_the_worker_that_died(store: Store) -> None:
+def test_timeline_has_the_worker_that_died(store: Store) -> None:
     result = add.enqueue(1, 2)
     new_fetcher(worker="dies:1").fetch("0", 1)
     end_lease(store, result.id)
@@ -74,7 +74,7 @@ def test_a_death_is_told_with_the_worker_that_died(store: Store) -> None:
     assert outcomes(result) == [("recovered", "dies:1"), ("succeeded", "lives:2")]
 
 
-def test_one_that_was_put_off_or_parked_says_so(store: Store) -> None:
+def test_timeline_has_delayed_and_unregistered_runs(store: Store) -> None:
     result = come_back.enqueue(60)
     work_off(worker="host:1")
     fall_due(store, result)
@@ -84,7 +84,7 @@ def test_one_that_was_put_off_or_parked_says_so(store: Store) -> None:
     assert outcomes(result) == [("put_off", "host:1"), ("unregistered", "old:2")]
 
 
-def test_what_was_handed_back_did_not_run(store: Store) -> None:
+def test_returned_lease_is_not_a_run(store: Store) -> None:
     result = note.enqueue("back")
     worker = new_fetcher()
     [job] = worker.fetch("0", 1)
@@ -93,7 +93,7 @@ def test_what_was_handed_back_did_not_run(store: Store) -> None:
     assert outcomes(result) == []
 
 
-def test_a_retry_by_hand_keeps_what_was_before(store: Store) -> None:
+def test_manual_retry_keeps_earlier_runs(store: Store) -> None:
     result = fail.enqueue()
     work_off(worker="host:1")
     get_queue("default").retry_failed([result.id])
@@ -102,7 +102,7 @@ def test_a_retry_by_hand_keeps_what_was_before(store: Store) -> None:
     assert outcomes(result) == [("failed", "host:1"), ("failed", "host:2")]
 
 
-def test_of_many_runs_the_last_ones_are_kept(store: Store) -> None:
+def test_last_runs_are_kept(store: Store) -> None:
     result = fail_thrice.using(max_attempts=1_000, backoff=0).enqueue()
     for number in range(120):
         for job in new_fetcher(worker=f"host:{number}").fetch("0", 1):
