@@ -28,7 +28,7 @@ q:<queue>:prio           zset    ids with a priority                            
 q:<queue>:sched          zset    ids by due time in ms, then arrival; fetched from here   the queue
 q:<queue>:running        zset    ids by lease expiry in ms                                the poller
 q:<queue>:failed         zset    ids by time of failure in ms                             failed_ttl, poller
-q:<queue>:parked         zset    ids of unregistered names, by time in ms                 the operator
+q:<queue>:unregistered   zset    ids of unregistered names, by time in ms                 the operator
 bell:q:<queue>, :poller  zset    wakeup keys; they carry no task                          60 s
 bell:s:<supervisor>      zset    wakeup key: a running task was cancelled                 60 s
 queues, workers, idle    zset    names by first use; ids by heartbeat; unused queues      the poller

@@ -32,7 +32,7 @@ from django_redis_components.taskqueue.schedules.schedule import Schedule
 from django_redis_components.taskqueue.schedules.scheduler import Scheduler
 from django_redis_components.taskqueue.stats import fingerprint as fingerprints
 from django_redis_components.taskqueue.store.fields import base_key
-from django_redis_components.taskqueue.store.queues import empty_bins
+from django_redis_components.taskqueue.store.queues import delete_trash
 from django_redis_components.taskqueue.store.scripts import MAINTAIN
 
 logger = logging.getLogger("django_redis_components.taskqueue")
@@ -149,7 +149,7 @@ class Poller:
         until_slot_s = self._scheduler.run_due(now_us)
         if prune:
             self._prune_at = now + PRUNE_S
-            run(self._client, empty_bins())
+            run(self._client, delete_trash())
         return min(round_s, until_due_s, until_slot_s)
 
     def _tend(self, prune: bool) -> tuple[bool, int, int, list[bytes]]:

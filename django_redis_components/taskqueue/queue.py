@@ -154,27 +154,27 @@ class Queue:
 
     def retry_failed(self, ids: Sequence[str] | None = None) -> int:
         """Retry these failed tasks, or all that have failed until now. Returns how many."""
-        return self._run(control.requeue(self.name, ids))
+        return self._run(control.retry_failed(self.name, ids))
 
     async def aretry_failed(self, ids: Sequence[str] | None = None) -> int:
         """See `retry_failed`."""
-        return await self._arun(control.requeue(self.name, ids))
+        return await self._arun(control.retry_failed(self.name, ids))
 
     def delete_failed(self, ids: Sequence[str] | None = None) -> int:
         """Delete these failed tasks, or all that have failed until now. Returns how many."""
-        return self._run(control.discard(self.name, "failed", ids))
+        return self._run(control.delete_tasks(self.name, "failed", ids))
 
     async def adelete_failed(self, ids: Sequence[str] | None = None) -> int:
         """See `delete_failed`."""
-        return await self._arun(control.discard(self.name, "failed", ids))
+        return await self._arun(control.delete_tasks(self.name, "failed", ids))
 
     def delete_unregistered(self, ids: Sequence[str] | None = None) -> int:
         """Delete these tasks with unregistered names, or all of them. Returns how many."""
-        return self._run(control.discard(self.name, "unregistered", ids))
+        return self._run(control.delete_tasks(self.name, "unregistered", ids))
 
     async def adelete_unregistered(self, ids: Sequence[str] | None = None) -> int:
         """See `delete_unregistered`."""
-        return await self._arun(control.discard(self.name, "unregistered", ids))
+        return await self._arun(control.delete_tasks(self.name, "unregistered", ids))
 
     def tasks(self, state: str, *, limit: int = 50, offset: int = 0) -> list[TaskResult]:
         """List one page of the tasks in a state, in the order in which they run or have failed.
@@ -210,7 +210,7 @@ class Queue:
             raise ValueError(f"state={state!r}: expected one of {', '.join(control.LISTED)}.")
         check_whole("limit", limit, 1, MAX_PAGE)
         check_whole("offset", offset, 0, MAX_OFFSET)
-        return control.page(self.name, state, limit, offset)
+        return control.list_tasks(self.name, state, limit, offset)
 
     def _results(self, rows: list[control.Row]) -> list[TaskResult]:
         results = []

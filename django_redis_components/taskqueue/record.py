@@ -56,8 +56,6 @@ STATUS_OF_STATE = {
     "cancelled": TaskResultStatus.FAILED,
     "expired": TaskResultStatus.FAILED,
 }
-#: Stored words that differ from the public ones.
-_STATE_OF_STORED = {"parked": "unregistered"}
 #: For the error message of a task that finished without running.
 _FINISHED_UNRUN = {"cancelled": "was cancelled", "expired": "expired before it started"}
 
@@ -116,7 +114,7 @@ class TaskRecord(Generic[R_co]):
         if state in ("", "scheduled"):
             due_ms = int(self._fields.get("d", 0))
             return "scheduled" if due_ms > datetime.now(UTC).timestamp() * 1_000 else "ready"
-        return _STATE_OF_STORED.get(state, state)
+        return state
 
     @property
     def status(self) -> TaskResultStatus:
@@ -333,7 +331,7 @@ def decode_metadata(stored: bytes | None) -> tuple[dict[str, Any], Progress | No
 def _parse_run(outcome: str, leased_us: str, duration_us: str, worker_id: str) -> TaskRun:
     started_us = int(leased_us)
     finished_at = datetime_of(started_us + int(duration_us))
-    return TaskRun(worker_id, datetime_of(started_us), finished_at, _STATE_OF_STORED.get(outcome, outcome))
+    return TaskRun(worker_id, datetime_of(started_us), finished_at, outcome)
 
 
 def _is_finite(value: float) -> bool:

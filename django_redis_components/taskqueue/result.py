@@ -113,19 +113,19 @@ class TaskResult(TaskRecord[R_co]):
             NotScheduled: the task is not scheduled.
             InvalidTask: `run_after` is not a valid time.
         """
-        run(connections.client(self.using), control.move(self.id, _due(run_after)))
+        run(connections.client(self.using), control.reschedule(self.id, _due(run_after)))
 
     async def areschedule(self, run_after: datetime | Seconds) -> None:
         """See `reschedule`."""
-        await arun(connections.aclient(self.using), control.move(self.id, _due(run_after)))
+        await arun(connections.aclient(self.using), control.reschedule(self.id, _due(run_after)))
 
     def run_now(self) -> None:
         """Make a scheduled task due at once. See `reschedule`."""
-        run(connections.client(self.using), control.move(self.id, ""))
+        run(connections.client(self.using), control.reschedule(self.id, ""))
 
     async def arun_now(self) -> None:
         """See `run_now`."""
-        await arun(connections.aclient(self.using), control.move(self.id, ""))
+        await arun(connections.aclient(self.using), control.reschedule(self.id, ""))
 
     def _set_accepted(self, reply: store.Reply, options: TaskOptions) -> None:
         """Record when Redis accepted the task, or load the existing task with its unique key.

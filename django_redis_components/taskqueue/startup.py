@@ -22,7 +22,7 @@ from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.schedules import schedule as declared
 from django_redis_components.taskqueue.stats.overview import eviction_policy_of
 from django_redis_components.taskqueue.store.fields import base_key
-from django_redis_components.taskqueue.store.unregistered import unpark
+from django_redis_components.taskqueue.store.unregistered import requeue_unregistered
 from django_redis_components.taskqueue.supervisor.autoreload import Watched
 from django_redis_components.taskqueue.supervisor.child import QUIET, STOP_SIGNALS, WorkerOptions
 from django_redis_components.taskqueue.supervisor.health import Health
@@ -73,7 +73,7 @@ def run_worker(
     quiets: list[int] = []
     forks.set_signal_handler(QUIET, lambda got, _: quiets.append(got))
     _persist(lambda: _warn_of_eviction(using), say, stops, watched)
-    _persist(lambda: unpark(options.queues, using), say, stops, watched)
+    _persist(lambda: requeue_unregistered(options.queues, using), say, stops, watched)
     if stops:
         return 0
     say(

@@ -96,7 +96,7 @@ def _let_next_begin(queues: Sequence[str], until_ms: float) -> Flow[bool]:
     if not due or math.ceil(due[0][0]) > until_ms:
         return False
     with contextlib.suppress(NotScheduled):  # another worker has it
-        yield from control.move(due[0][1], "")
+        yield from control.reschedule(due[0][1], "")
     return True
 
 

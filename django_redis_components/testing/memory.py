@@ -140,7 +140,7 @@ class MemoryQueue:
 
     def _settle(self, record: Record, ack: Ack) -> None:
         record["s"] = {"ok": b"successful", "fail": b"failed", "retry": b"retrying", "later": b"scheduled"}.get(
-            ack.outcome, b"parked" if ack.outcome == "park" else b"cancelled"
+            ack.outcome, b"unregistered" if ack.outcome == "park" else b"cancelled"
         )
         if ack.outcome == "ok":
             record["r"] = ack.payload

@@ -53,7 +53,7 @@ def depths(raw: redis.Redis, queue: str) -> dict[str, int]:
         "Scheduled": raw.zcard(f"{at}:sched") - due,
         "Running": raw.zcard(f"{at}:running"),
         "Failed": raw.zcard(f"{at}:failed"),
-        "Unregistered": raw.zcard(f"{at}:parked"),
+        "Unregistered": raw.zcard(f"{at}:unregistered"),
     }
 
 

@@ -64,7 +64,7 @@ def write_queue(store: Store, name: str, *, ready: int = 0, age_s: float = 0.0, 
     for number in range(ready):
         store.raw.hset(f"{base}:t:{name}-{number}", "e", str(int((now - age_s * 1_000) * 1_000)))
         store.raw.rpush(f"{base}:q:{name}:ready", f"{name}-{number}")
-    parts = {"scheduled": "sched", "unregistered": "parked"}
+    parts = {"scheduled": "sched"}
     for state, count in states.items():
         tasks = {f"{state}-{number}": now + 60_000 * (number + 1) for number in range(count)}
         if tasks:

@@ -137,7 +137,7 @@ def test_a_dotted_path_from_redis_is_never_imported(redis_server: Store, module:
 
     assert "planted" not in sys.modules
     assert not path.with_suffix(".ran").exists()
-    stored = redis_server.raw.zrange(f"{redis_server.prefix}:taskqueue:{{default}}:q:default:parked", 0, -1)
+    stored = redis_server.raw.zrange(f"{redis_server.prefix}:taskqueue:{{default}}:q:default:unregistered", 0, -1)
     assert sorted(stored) == [
         b"os.system",
         b"planted",

@@ -130,9 +130,9 @@ class FlowResult:
 
     def _cancel(self, force_after: Seconds | None) -> Flow[int]:
         if self.on_error_result:  # not counted: it has not started unless a task has failed
-            yield control.cancelling(self.on_error_result.id, "")
+            yield control.cancel_call(self.on_error_result.id, "")
         force_ms = control.force_ms(force_after)
-        calls = [control.cancelling(result.id, force_ms) for result in reversed(self.results)]
+        calls = [control.cancel_call(result.id, force_ms) for result in reversed(self.results)]
         cancelled = 0
         for start in range(0, len(calls), CHUNK):
             replies = yield Batch(calls[start : start + CHUNK])

@@ -87,7 +87,7 @@ class State:
     retrying = "retrying"
     waiting = "waiting"
     running = "running"
-    unregistered = "parked"
+    unregistered = "unregistered"
     successful = "successful"
     failed = "failed"
     cancelled = "cancelled"
@@ -112,7 +112,7 @@ class Part:
     #: Zset by time of failure.
     failed = "failed"
     #: Zset by time of the fetch: tasks whose name the fetching worker did not know.
-    unregistered = "parked"
+    unregistered = "unregistered"
     #: Zset by time of acceptance: tasks that wait for other tasks of their flow.
     waiting = "waiting"
     #: Hash limit -> entry of the task for which the next start of a rate is reserved.

@@ -1,4 +1,4 @@
-"""What an operator does to queues and tasks: pause, purge, cancel, retry, delete. Flows, each safe to repeat."""
+"""Operations on queues and tasks: pause, purge, cancel, retry, delete. Flows; each may be repeated."""
 
 from __future__ import annotations
 
@@ -30,18 +30,16 @@ from django_redis_components.taskqueue.store.scripts import (
 #: Id, record and last failure of a task.
 Row = tuple[str, dict[str, bytes], list[bytes]]
 
-#: Tasks that one script call looks at, so that the server serves others in between.
+#: Tasks that one call of a script handles, so that the server serves other clients in between.
 CHUNK = 500
-#: How long purged tasks can be brought back, in milliseconds: a day.
-BIN_TTL_MS = 86_400_000
-#: Calls in which the poller empties bins before it goes on with its round: 20,000 tasks a minute.
+#: How long purged tasks can be restored, in milliseconds: a day.
+TRASH_TTL_MS = 86_400_000
+#: Calls of `delete_trash` in one round of the poller: 20,000 tasks a minute.
 MAX_CALLS = 40
-#: Most characters of a reason or an author: they are read with each look at the queues.
+#: Maximum length of a reason or an author: they are read with the depths of the queues.
 MAX_NOTE = 1_000
 #: States whose tasks can be listed.
 LISTED = ("ready", "scheduled", "waiting", "running", "failed", "unregistered")
-#: Stored names that differ from the public ones.
-_STORED = {"unregistered": "parked"}
 
 
 def pause(queue: str, reason: str, author: str, until: datetime | Seconds | None) -> Flow[None]:
@@ -59,37 +57,37 @@ def pause(queue: str, reason: str, author: str, until: datetime | Seconds | None
 
 
 def resume(queue: str) -> Flow[bool]:
-    """Resume a queue; whether it was paused."""
+    """Resume a queue. Return whether it was paused."""
     (was,) = yield RESUME(base=base_key(), queue=queue, op=_new_op())
     return bool(was)
 
 
 def cancel(task_id: str, force_after: Seconds | None = None) -> Flow[bool]:
-    """Cancel a task that waits, ask one that runs to end; False if it has finished."""
+    """Cancel a pending task, or ask a running one to stop. Return False if it has finished."""
     return (yield from try_cancel(task_id, force_after)) > 0
 
 
 def try_cancel(task_id: str, force_after: Seconds | None = None) -> Flow[int]:
-    """See `cancel`; 1 if it waited, 2 if it runs and was asked, 0 if it has finished."""
-    done = yield cancelling(task_id, force_ms(force_after))
+    """Do `cancel`. Return 1 if the task was pending, 2 if it runs and was asked to stop, 0 if it has finished."""
+    done = yield cancel_call(task_id, force_ms(force_after))
     if done == -1:
         raise TaskResultDoesNotExist(task_id)
     return int(done)
 
 
-def cancelling(task_id: str, force_ms: int | str) -> Call:
-    """The call that cancels a task; `force_ms` empty: not if it runs."""
+def cancel_call(task_id: str, force_ms: int | str) -> Call:
+    """Return the call that cancels a task; `force_ms` empty: only a pending one."""
     return CANCEL(base=base_key(), id=task_id, ttl_ms=to_ms(RESULT_TTL_S, "result_ttl"), force_ms=force_ms)
 
 
 def force_ms(force_after: Seconds | None) -> int:
-    """How long a task that runs has to end by itself; None: as the settings say."""
+    """Return how long a running task has to stop by itself; None: the setting CANCEL_GRACE."""
     grace = conf.settings().taskqueue.cancel_grace_s if force_after is None else force_after
     return to_ms(grace, "force_after", zero=True)
 
 
-def move(task_id: str, due: str) -> Flow[None]:
-    """Give a scheduled task another time, as `TaskOptions.due` says it; empty: now."""
+def reschedule(task_id: str, due: str) -> Flow[None]:
+    """Change the due time of a scheduled task to a value of `TaskOptions.due`; empty: now."""
     (moved,) = yield RESCHEDULE(base=base_key(), id=task_id, due=due, op=_new_op())
     if moved == -1:
         raise TaskResultDoesNotExist(task_id)
@@ -97,38 +95,36 @@ def move(task_id: str, due: str) -> Flow[None]:
         raise NotScheduled(f"Task {task_id} waits for no time: it is ready, runs, has finished, or was purged.")
 
 
-def requeue(queue: str, ids: Sequence[str] | None) -> Flow[int]:
-    """Let these failed tasks run again; None: all that have failed until now, in chunks. Returns how many."""
+def retry_failed(queue: str, ids: Sequence[str] | None) -> Flow[int]:
+    """Retry failed tasks, in chunks; `ids` None: all up to now. Return how many."""
     return _in_chunks(lambda skip, **named: RETRY_FAILED(base=base_key(), queue=queue, skip=skip, **named), ids)
 
 
-def discard(queue: str, shelf: str, ids: Sequence[str] | None) -> Flow[int]:
-    """Delete these failed (or unregistered) tasks; None: all until now, in chunks. Returns how many."""
-    return _in_chunks(
-        lambda skip, **named: DELETE_TASKS(base=base_key(), queue=queue, state=_STORED.get(shelf, shelf), **named), ids
-    )
+def delete_tasks(queue: str, state: str, ids: Sequence[str] | None) -> Flow[int]:
+    """Delete failed or unregistered tasks, in chunks; `ids` None: all up to now. Return how many."""
+    return _in_chunks(lambda skip, **named: DELETE_TASKS(base=base_key(), queue=queue, state=state, **named), ids)
 
 
 def purge(queue: str) -> Flow[tuple[str, int, int]]:
-    """Empty a queue into a bin; the bin's id, how many tasks it holds, and how many stay that wait for others."""
-    bin_id = _new_op()
-    kept, waiting = yield PURGE(base=base_key(), queue=queue, op=bin_id)
-    return bin_id, kept, waiting
+    """Move the pending tasks of a queue into trash. Return its id, their number, and how many wait for other tasks."""
+    trash_id = _new_op()
+    kept, waiting = yield PURGE(base=base_key(), queue=queue, op=trash_id)
+    return trash_id, kept, waiting
 
 
-def restore(queue: str, bin_id: str) -> Flow[int]:
-    """Restore the tasks of a purge; how many."""
-    return _until_none_is_left(lambda: RESTORE(base=base_key(), queue=queue, trash=bin_id, limit=CHUNK, op=_new_op()))
+def restore(queue: str, trash_id: str) -> Flow[int]:
+    """Restore the tasks of a purge. Return how many."""
+    return _until_none_is_left(lambda: RESTORE(base=base_key(), queue=queue, trash=trash_id, limit=CHUNK, op=_new_op()))
 
 
-def empty_bins(keep_ms: int = BIN_TTL_MS, *, calls: int = MAX_CALLS) -> Flow[int]:
-    """Delete for good what lies in old bins, 500 tasks in a call; how many tasks. More is left to the next time."""
+def delete_trash(keep_ms: int = TRASH_TTL_MS, *, calls: int = MAX_CALLS) -> Flow[int]:
+    """Delete the tasks of old trash, 500 in a call and at most `calls` of them. Return how many."""
     return _until_none_is_left(lambda: DELETE_TRASH(base=base_key(), keep_ms=keep_ms, limit=CHUNK), calls)
 
 
-def page(queue: str, state: str, limit: int, offset: int) -> Flow[list[Row]]:
-    """One page of a state: id, record and last failure of each. Expired and cancelled ones are left out."""
-    found = yield LIST_TASKS(base=base_key(), queue=queue, state=_STORED.get(state, state), offset=offset, limit=limit)
+def list_tasks(queue: str, state: str, limit: int, offset: int) -> Flow[list[Row]]:
+    """Return a page of the tasks in a state: id, record and last error. Expired and cancelled ones are omitted."""
+    found = yield LIST_TASKS(base=base_key(), queue=queue, state=state, offset=offset, limit=limit)
     ids = [task_id.decode() for task_id in found]
     reads = [Read("HGETALL", record_key(task_id)) for task_id in ids]
     reads += [Read("LRANGE", f"{record_key(task_id)}:errors", -1, -1) for task_id in ids]
@@ -152,10 +148,10 @@ def _until_none_is_left(call: Callable[[], Call], calls: int | None = None) -> F
 
 
 def _in_chunks(script: Callable[..., Call], ids: Sequence[str] | None) -> Flow[int]:
-    """Have a script go over these tasks, or over all up to this moment: what comes later is not touched.
+    """Apply a script to these tasks, or to all up to this moment; later ones are not touched.
 
     Args:
-        script: makes the call, gets also how many of the oldest `skip` passes over: those that stayed where they are.
+        script: returns the call. Its first argument is how many of the oldest tasks to skip: those that stayed.
     """
     chunks = None if ids is None else _chunks(ids)
     now_ms = yield from _server_ms()
@@ -179,11 +175,11 @@ def _chunks(ids: Sequence[str]) -> list[list[str]]:
 
 
 def _server_ms() -> Flow[str]:
-    """The server's clock, in milliseconds since the epoch, to the microsecond."""
+    """Return the server's time in milliseconds since the epoch, to the microsecond."""
     seconds, micros = yield Read("TIME", key=base_key())
     return f"{int(seconds) * 1_000 + int(micros) // 1_000}.{int(micros) % 1_000:03}"
 
 
 def _new_op() -> str:
-    """An id by which a script knows an operation that is sent again after a lost reply."""
+    """Return an id by which a script recognises a repeated operation."""
     return secrets.token_hex(8)

@@ -1,4 +1,4 @@
-"""Unregistered tasks: those whose name no worker knew that fetched them. They wait for one that does."""
+"""Unregistered tasks: the worker that fetched them did not know their names."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from django_redis_components.taskqueue.store.scripts import REQUEUE_UNREGISTERED
 logger = logging.getLogger("django_redis_components.taskqueue")
 
 
-def unpark(queues: Sequence[str], using: str) -> None:
-    """Unregistered tasks whose names are known by now go back to the front of their queues."""
+def requeue_unregistered(queues: Sequence[str], using: str) -> None:
+    """Requeue the unregistered tasks of these queues whose names are registered now."""
     client, names = connections.client(using), registry.names()
     for queue in queues:
         seen, skip, total, up_to_ms = 1, 0, 0, b""
         while seen:
             call = REQUEUE_UNREGISTERED(base=base_key(), queue=queue, skip=skip, up_to_ms=up_to_ms, names=names)
-            seen, stayed, back, up_to_ms = client.execute(call)
-            skip, total = skip + stayed, total + back
+            seen, stayed, requeued, up_to_ms = client.execute(call)
+            skip, total = skip + stayed, total + requeued
         if total:
             logger.info("Requeued %d tasks of queue %s whose names are registered now.", total, queue)

@@ -28,7 +28,7 @@ from django_redis_components.taskqueue import forks
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.schedules import schedule as declared
 from django_redis_components.taskqueue.store.fields import base_key
-from django_redis_components.taskqueue.store.unregistered import unpark
+from django_redis_components.taskqueue.store.unregistered import requeue_unregistered
 from django_redis_components.taskqueue.supervisor.autoreload import Watched
 from django_redis_components.taskqueue.supervisor.cancel_listener import Hearing, bell_of
 from django_redis_components.taskqueue.supervisor.child import QUIET, STOP_NOW, STOP_SIGNALS, Child, WorkerOptions
@@ -255,7 +255,7 @@ class Supervisor:
         if self._goes_on() and now >= self._unpark_at:
             self._unpark_at = now + UNPARK_S
             with contextlib.suppress(RedisError):  # the renewals speak of it, and there is a next time
-                unpark(self._options.queues, self._using)
+                requeue_unregistered(self._options.queues, self._using)
 
     def _leave(self, child: Child) -> None:
         """Take an ended process off the list of workers."""

@@ -213,9 +213,9 @@ def test_a_task_that_nobody_knows_frees_its_slot_and_passes_the_gate_again(
     assert get_queue("default").depths().unregistered == 2
     fetcher = new_fetcher()
 
-    from django_redis_components.taskqueue.store.unregistered import unpark
+    from django_redis_components.taskqueue.store.unregistered import requeue_unregistered
 
-    unpark(["default"], "default")
+    requeue_unregistered(["default"], "default")
 
     assert [job.id for job in fetcher.fetch("0", 9)] == [first.id]
     assert waiting(store) == 1
@@ -412,7 +412,7 @@ def test_purged_ones_are_deleted_at_last(store: Store) -> None:
     take(new_fetcher())
     get_queue("default").purge()
 
-    assert run(connections.client(), control.empty_bins(0)) == 2
+    assert run(connections.client(), control.delete_trash(0)) == 2
 
     assert not [key for key in store.keys() if b":bin" in key]  # noqa: SIM118 - a Store is no dict
 

@@ -41,7 +41,7 @@ KINDS: dict[str, tuple[str, float | None]] = {
     "q:<queue>:sched": (r"q:\w+:sched", None),
     "q:<queue>:running": (r"q:\w+:running", None),
     "q:<queue>:failed": (r"q:\w+:failed", FAILED_TTL_S),
-    "q:<queue>:parked": (r"q:\w+:parked", None),
+    "q:<queue>:unregistered": (r"q:\w+:unregistered", None),
     "bell:q:<queue>, :poller": (r"bell:(q:\w+|poller)", 60),
     "bell:s:<supervisor>": (r"bell:s:[\w:]+", 60),
     "queues, workers, idle": (r"queues|workers|idle", None),

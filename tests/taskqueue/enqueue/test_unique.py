@@ -387,7 +387,7 @@ def test_a_bin_that_is_emptied_leaves_no_key(store: Store) -> None:
     note.enqueue(2)
     get_queue("default").purge()
 
-    assert run(connections.client(), control.empty_bins(keep_ms=-1)) == 2
+    assert run(connections.client(), control.delete_trash(keep_ms=-1)) == 2
 
     assert unique_keys(store) == []
 

@@ -21,7 +21,7 @@ from django_redis_components.taskqueue import (
     registry,
 )
 from django_redis_components.taskqueue.store.job import Ack
-from django_redis_components.taskqueue.store.queues import empty_bins
+from django_redis_components.taskqueue.store.queues import delete_trash
 from django_redis_components.taskqueue.worker.execution import execute
 from tests.support import Store, run_async
 from tests.taskqueue.support import base_key, end_lease, fall_due, new_fetcher, recover, settle_now, work_off
@@ -61,7 +61,7 @@ def loses_its_workers(store: Store, result: TaskResult) -> str:
 
 def is_deleted_in_a_bin(store: Store, result: TaskResult) -> str:
     get_queue("default").purge()
-    assert run(connections.client(), empty_bins(-1)) == 1
+    assert run(connections.client(), delete_trash(-1)) == 1
     return "was deleted"
 
 
@@ -128,7 +128,7 @@ def test_deleting_what_has_failed_or_was_cancelled_breaks_nothing_twice(redis_se
     purged.results[0].cancel()
 
     assert get_queue("default").delete_failed() == 1
-    run(connections.client(), empty_bins(-1))
+    run(connections.client(), delete_trash(-1))
 
     for each in (flow, purged):
         hash_key = base_key(redis_server, "flow", each.id)

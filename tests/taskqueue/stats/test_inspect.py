@@ -115,7 +115,7 @@ def raw_depth(store: Store, queue: str) -> dict[str, int]:
         "scheduled": len(scheduled) - due,
         "running": states.get("running", 0),
         "failed": states.get("failed", 0),
-        "unregistered": states.get("parked", 0),
+        "unregistered": states.get("unregistered", 0),
     }
 
 

@@ -151,7 +151,11 @@ def test_a_task_that_fails_after_the_call_is_not_touched(
     fail_many(5)
     late = note.enqueue_many([((number,), {}) for number in range(3)])
     leased = new_fetcher(worker="fails:late").fetch("0", 3)
-    flow = control.requeue("default", None) if verb == "retry_failed" else control.discard("default", "failed", None)
+    flow = (
+        control.retry_failed("default", None)
+        if verb == "retry_failed"
+        else control.delete_tasks("default", "failed", None)
+    )
 
     def with_failures_between() -> Any:
         """The flow, and a further failure after each of its requests."""

@@ -48,7 +48,7 @@ def keys_of_bins(store: Store) -> list[bytes]:
 
 
 def empty(keep_ms: int = 0, **options: Any) -> int:
-    return run(connections.client(), control.empty_bins(keep_ms, **options))
+    return run(connections.client(), control.delete_trash(keep_ms, **options))
 
 
 def test_all_that_waits_is_taken_away_and_the_rest_stays(store: Store) -> None:
@@ -319,11 +319,11 @@ def test_a_bin_is_kept_for_a_day(store: Store) -> None:
     age_ms = server_ms(store) - store.raw.zscore(bins, f"default/{purge.id}")
     assert 0 <= age_ms < 60_000
 
-    assert run(connections.client(), control.empty_bins()) == 0
+    assert run(connections.client(), control.delete_trash()) == 0
     store.raw.zincrby(bins, -(DAY_S - 60) * 1_000, f"default/{purge.id}")
-    assert run(connections.client(), control.empty_bins()) == 0
+    assert run(connections.client(), control.delete_trash()) == 0
     store.raw.zincrby(bins, -60_001, f"default/{purge.id}")
-    assert run(connections.client(), control.empty_bins()) == len(results)
+    assert run(connections.client(), control.delete_trash()) == len(results)
 
     assert get_queue("default").restore(purge) == 0
 

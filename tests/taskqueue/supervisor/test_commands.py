@@ -257,8 +257,8 @@ def test_parked_tasks_go_back_when_a_worker_starts_that_knows_them(redis_server:
     unknown = dataclasses.replace(note, name="old.name").enqueue("unknown")
     redis_server.raw.delete(queue_key(redis_server, "ready"))
     for each in (result, unknown):
-        redis_server.raw.hset(base_key(redis_server, "t", each.id), "s", "parked")
-        redis_server.raw.zadd(queue_key(redis_server, "parked"), {each.id: time.time() * 1_000})
+        redis_server.raw.hset(base_key(redis_server, "t", each.id), "s", "unregistered")
+        redis_server.raw.zadd(queue_key(redis_server, "unregistered"), {each.id: time.time() * 1_000})
 
     worker = queue_worker(children)
 

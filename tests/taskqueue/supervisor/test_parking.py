@@ -12,7 +12,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import TaskResultStatus, get_queue, registry
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.store.scripts import REQUEUE_UNREGISTERED
-from django_redis_components.taskqueue.store.unregistered import unpark
+from django_redis_components.taskqueue.store.unregistered import requeue_unregistered
 from tests.support import Store
 from tests.taskqueue.support import base_key, new_fetcher, queue_key, settle_now, work_off
 from tests.taskqueue.tasks import add, echo, note, noted
@@ -59,7 +59,7 @@ def test_it_goes_back_when_a_worker_knows_it(
     caplog.set_level(logging.INFO)
 
     forget(note)
-    unpark(["other", "default"], "default")
+    requeue_unregistered(["other", "default"], "default")
 
     assert "Requeued 1 tasks of queue default whose names are registered now." in caplog.text
     depth = get_queue("default").depths()
@@ -77,7 +77,7 @@ def test_those_that_go_back_come_before_the_new_ones(store: Store, forget: Calla
     forget()
     note.enqueue("new")
 
-    unpark(["default"], "default")
+    requeue_unregistered(["default"], "default")
     work_off()
 
     assert sorted(noted[:20]) == list(range(20))
@@ -92,7 +92,7 @@ def test_however_many_are_parked_all_that_are_known_go_back(redis_server: Store,
     assert get_queue("default").depths().unregistered == 1_700
 
     forget(echo)
-    unpark(["default"], "default")
+    requeue_unregistered(["default"], "default")
 
     assert get_queue("default").depths().unregistered == len(strangers)
     work_off()
@@ -106,10 +106,10 @@ def test_a_parked_task_that_is_gone_stays_out_of_the_queue(redis_server: Store, 
     redis_server.raw.delete(base_key(redis_server, "t", result.id))
     forget()
 
-    unpark(["default"], "default")
+    requeue_unregistered(["default"], "default")
 
     assert work_off() == []
-    assert redis_server.raw.zcard(queue_key(redis_server, "parked")) == 0
+    assert redis_server.raw.zcard(queue_key(redis_server, "unregistered")) == 0
 
 
 def test_what_another_worker_parks_again_meanwhile_is_left_to_the_next_time(
@@ -134,6 +134,6 @@ def test_what_another_worker_parks_again_meanwhile_is_left_to_the_next_time(
         return reply
 
     monkeypatch.setattr(type(client), "execute", execute)
-    unpark(["default"], "default")
+    requeue_unregistered(["default"], "default")
 
     assert get_queue("default").depths().unregistered == 3

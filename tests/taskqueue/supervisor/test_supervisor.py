@@ -275,8 +275,8 @@ def test_what_an_old_worker_parks_in_a_rolling_deploy_goes_back(redis_server: St
     assert result.get(60) == 5
     unregistered = add.using(run_after=60).enqueue(3, 4)
     redis_server.raw.zrem(queue_key(redis_server, "sched"), unregistered.id)
-    redis_server.raw.hset(base_key(redis_server, "t", unregistered.id), "s", "parked")
-    redis_server.raw.zadd(queue_key(redis_server, "parked"), {unregistered.id: 1})
+    redis_server.raw.hset(base_key(redis_server, "t", unregistered.id), "s", "unregistered")
+    redis_server.raw.zadd(queue_key(redis_server, "unregistered"), {unregistered.id: 1})
 
     assert unregistered.get(60) == 7
 

@@ -9,7 +9,7 @@ import pytest
 from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import TaskResult, get_queue
 from django_redis_components.taskqueue.store.job import Ack, Job
-from django_redis_components.taskqueue.store.unregistered import unpark
+from django_redis_components.taskqueue.store.unregistered import requeue_unregistered
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
 from tests.support import Store
 from tests.taskqueue.support import base_key, end_lease, new_fetcher, queue_key, recover, settle_now, work_off
@@ -237,7 +237,7 @@ def test_a_lease_that_is_handed_back_leaves_the_last_run_as_it_was(store: Store,
     fetcher = new_fetcher()
     [job] = fetcher.fetch("0", 1)
     settle_now(fetcher, Ack(job.id, job.token, outcome, b"{}", ttl_ms=60_000, note="5"))
-    unpark(["default"], "default")
+    requeue_unregistered(["default"], "default")
     result.refresh()
     attempted_at = result.last_attempted_at
     [job] = fetcher.fetch("0", 1)

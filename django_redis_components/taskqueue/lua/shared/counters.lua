@@ -4,7 +4,7 @@
 -- @include context
 
 local EVENTS = {
-  succeeded = 0, failed = 1, retried = 2, put_off = 3, recovered = 4, cancelled = 5, expired = 6, parked = 7,
+  succeeded = 0, failed = 1, retried = 2, put_off = 3, recovered = 4, cancelled = 5, expired = 6, unregistered = 7,
 }
 
 -- Under 1 ms, then two buckets for each doubling; the last one is unbounded.

@@ -14,7 +14,7 @@ local RUNS_AGAIN = { retry = true, later = true, back = true, park = true }
 
 -- The event that each outcome counts as. A run that did not start (`back`) counts as none.
 local EVENT_OF = {
-  ok = "succeeded", fail = "failed", retry = "retried", later = "put_off", park = "parked", cancel = "cancelled",
+  ok = "succeeded", fail = "failed", retry = "retried", later = "put_off", park = "unregistered", cancel = "cancelled",
 }
 
 -- Count one outcome. `note`: microseconds that the body ran; after a failure also its fingerprint, and the description.
