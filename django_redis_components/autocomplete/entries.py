@@ -1,8 +1,8 @@
-"""What is put into an index, what comes out of it, and how both look in Redis. Pure: no Redis here.
+"""Entries, suggestions, and their encoding in Redis. Without Redis.
 
 A record is ``text NUL weight``, then ``0x01 term`` for each folded term. A member of the sorted set is
-``term NUL text NUL weight NUL id``. NUL sorts before everything else, so that an exact match stands
-before longer names. `lua/shared/entries.lua` makes members out of records.
+``term NUL text NUL weight NUL id``. NUL sorts first, so that an exact match precedes
+longer names. `lua/shared/entries.lua` builds members from records.
 """
 
 from __future__ import annotations
@@ -18,36 +18,36 @@ from django.utils.functional import Promise
 from django_redis_components.core.keys import validate_name
 from django_redis_components.core.text import fold, folded_words
 
-#: Longest text of a suggestion, in characters. It stands in Redis once for each term.
+#: Maximum length of a text in characters. It is stored once for each term.
 MAX_TEXT_CHARS = 300
-#: Characters of what is typed that are looked at: folding a megabyte takes more than a second.
-MAX_TYPED_CHARS = 1_000
-#: Folded characters of a term, and of what is typed, that are compared. Further ones make no difference.
+#: Characters of a query that are read: folding a megabyte takes more than a second.
+MAX_QUERY_CHARS = 1_000
+#: Folded characters of a term and of a query that are compared; further ones are ignored.
 MAX_TERM_CHARS = 100
-#: Terms of one entry: its text, the words of its text, and the further terms given. Lua unpacks three each.
+#: Maximum terms of one entry: its text, the words of its text, and further terms. Lua unpacks three for each.
 MAX_TERMS = 32
-#: Terms made of the text, so that a long text leaves room for the terms given.
+#: Maximum terms from the text, so that further terms fit.
 MAX_TEXT_TERMS = 16
-#: Largest weight. Its nine digits stand in members.
+#: Maximum weight; members store nine digits.
 MAX_WEIGHT = 999_999_999
 
-#: Most suggestions in one answer.
+#: Maximum suggestions of one query.
 MAX_SUGGESTIONS = 1_000
 
 logger = logging.getLogger("django_redis_components.autocomplete")
 
-#: What may be an id: it comes back as a string.
+#: Types of an id; it is returned as a string.
 Id = str | int | UUID
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Suggestion:
-    """One suggestion.
+    """A suggestion.
 
     Attributes:
         id: the id, as a string.
-        text: what is shown.
-        recent: whether it stands there because it was chosen lately; not part of equality.
+        text: the displayed text.
+        recent: whether it comes from the recent choices; not part of equality.
     """
 
     id: str
@@ -57,14 +57,14 @@ class Suggestion:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Entry:
-    """What an index holds for one id.
+    """An entry of an index.
 
     Args:
         id: string, integer or UUID; at most 200 bytes, no control characters, no braces.
-        text: what is shown, and found from the beginning of each of its words.
-        terms: further strings that find it, each from its beginning only: an e-mail address, a nickname,
-            a transliteration ("zhangsan", "zs").
-        weight: 0 to 999,999,999; the heavier comes first among equals.
+        text: the displayed text; it matches by a prefix of any of its words.
+        terms: further strings that match by their prefix: an e-mail address, a nickname, a transliteration
+            ("zhangsan", "zs").
+        weight: 0 to 999,999,999; higher weights come first among equal matches.
     """
 
     id: Id
@@ -73,10 +73,10 @@ class Entry:
     weight: int = 0
 
     def record(self) -> str:
-        """The entry as it stands in Redis.
+        """Return the entry's encoding in Redis.
 
         Raises:
-            TypeError, ValueError: a part is not accepted; the message says which and why.
+            TypeError, ValueError: a part is not accepted.
         """
         text = check_text(self.text)
         weight = self.weight
@@ -89,18 +89,20 @@ class Entry:
             raise TypeError(f"terms={self.terms!r}: expected a list of strings, got one string.")
         terms = dict.fromkeys(folded_words(text, MAX_TEXT_TERMS))
         terms.update(dict.fromkeys(fold(check_text(term, "term")) for term in self.terms or ()))
-        cut = list(dict.fromkeys(term[:MAX_TERM_CHARS].rstrip() for term in terms if term))
-        if not cut:
-            raise ValueError(f"text {text!r}: nothing in it can be typed.")
-        if len(cut) > MAX_TERMS:
-            raise ValueError(f"entry {self.id!r} has {len(cut)} terms with those of its text: at most {MAX_TERMS}.")
-        # Sorted, since of the terms with one beginning the first stands in the set by weight: it must be the one
-        # that suggestions are ordered by. Lua's own comparison depends on the server's locale.
-        return sorted(cut)
+        truncated = list(dict.fromkeys(term[:MAX_TERM_CHARS].rstrip() for term in terms if term))
+        if not truncated:
+            raise ValueError(f"text {text!r}: expected at least one letter or digit.")
+        if len(truncated) > MAX_TERMS:
+            raise ValueError(
+                f"entry {self.id!r} has {len(truncated)} terms with those of its text: at most {MAX_TERMS}."
+            )
+        # Sorted: of terms with a common prefix, the set by weight stores the first, which must be the one that
+        # suggestions are ordered by. Lua's comparison depends on the server's locale.
+        return sorted(truncated)
 
 
 def check_id(value: object, what: str = "id") -> str:
-    """An id as a string.
+    """Return an id as a string.
 
     Raises:
         TypeError, ValueError: it is not accepted.
@@ -111,7 +113,7 @@ def check_id(value: object, what: str = "id") -> str:
 
 
 def check_text(value: object, what: str = "text") -> str:
-    """A text that may be shown and indexed.
+    """Return a valid text, stripped.
 
     Raises:
         TypeError, ValueError: it is not accepted.
@@ -129,19 +131,19 @@ def check_text(value: object, what: str = "text") -> str:
     return text
 
 
-def folded_prefix(typed: str) -> str:
-    """What was typed, as it is compared with terms.
+def folded_prefix(query: str) -> str:
+    """Fold a query as terms are folded.
 
     Raises:
-        TypeError: it is no text.
+        TypeError: it is not a string.
     """
-    if not isinstance(typed, str):
-        raise TypeError(f"prefix={typed!r}: expected text.")
-    return fold(typed[:MAX_TYPED_CHARS])[:MAX_TERM_CHARS].rstrip()
+    if not isinstance(query, str):
+        raise TypeError(f"prefix={query!r}: expected a string.")
+    return fold(query[:MAX_QUERY_CHARS])[:MAX_TERM_CHARS].rstrip()
 
 
 def member_parts(member: bytes) -> tuple[str, str, int, str] | None:
-    """Term, text, weight and id of a member of a sorted set; None for what this package did not write."""
+    """Return term, text, weight and id of a member, or None if it is corrupt."""
     try:
         term, text, weight, id_ = member.decode().split("\0")[-4:]
         if id_:
@@ -153,7 +155,7 @@ def member_parts(member: bytes) -> tuple[str, str, int, str] | None:
 
 
 def text_of(record: bytes) -> str | None:
-    """The text of a record; None for what this package did not write."""
+    """Return the text of a record, or None if it is corrupt."""
     try:
         text, _ = record.decode().split("\0", 1)
     except ValueError:
@@ -163,7 +165,7 @@ def text_of(record: bytes) -> str | None:
 
 
 def recent_parts(element: bytes) -> tuple[str, str] | None:
-    """Id and text ("" for none) of an element of a list of recents; None for what this package did not write."""
+    """Return id and text ("" for none) of an element of a recent list, or None if it is corrupt."""
     try:
         id_, text = element.decode().split("\0", 1)
         if id_:
@@ -174,17 +176,17 @@ def recent_parts(element: bytes) -> tuple[str, str] | None:
     return None
 
 
-def _log_corrupt(what: str, found: bytes) -> None:
-    logger.warning("Skipped a corrupt %s of autocomplete: %r", what, found[:100])
+def _log_corrupt(what: str, value: bytes) -> None:
+    logger.warning("Skipped a corrupt %s of autocomplete: %r", what, value[:100])
 
 
 def record_matches(record: bytes, start: bytes) -> bool:
-    """Whether one of the record's terms begins with these bytes."""
+    """Return whether a term of the record starts with these bytes."""
     return b"\1" + start in record
 
 
 def check_limit(limit: int) -> None:
-    """Refuse a number of suggestions that is none.
+    """Raise for an invalid number of suggestions.
 
     Raises:
         ValueError: not from 1 to 1,000.

@@ -1,4 +1,4 @@
-"""Errors of autocomplete."""
+"""Exceptions of autocomplete."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from django_redis_components.core.exceptions import RedisComponentsError
 
 
 class AutocompleteError(RedisComponentsError):
-    """Branch of all errors of autocomplete."""
+    """Base class of the exceptions of autocomplete."""
 
 
 class RebuildSuperseded(AutocompleteError):
-    """A rebuild did not come in: a later one began, or it paused for so long that it expired.
+    """A rebuild was discarded: a later one started, or it expired between two chunks.
 
-    The index is what it was before, or what the later rebuild made of it.
+    The index has its old content, or that of the later rebuild.
 
     Attributes:
         name: name of the index.
@@ -23,26 +23,27 @@ class RebuildSuperseded(AutocompleteError):
 
     def __init__(self, name: str, ttl_s: float) -> None:
         super().__init__(
-            f"The rebuild of index {name!r} was dropped: a later one began, or {ttl_s:g} s passed between two chunks."
+            f"The rebuild of index {name!r} was discarded: a later one started, "
+            f"or {ttl_s:g} s passed between two chunks."
         )
         self.name = name
 
 
 class UnknownIndex(AutocompleteError, LookupError):
-    """A widget, a template tag or a request names an index that the site did not register.
+    """A widget, a template tag or a request names an index that is not registered.
 
     Attributes:
-        name: the name asked for.
+        name: the requested name.
     """
 
-    def __init__(self, name: str, known: Iterable[str]) -> None:
-        registered = sorted(known)
+    def __init__(self, name: str, names: Iterable[str]) -> None:
+        registered = sorted(names)
         near = difflib.get_close_matches(name, registered, n=1)
         if near:
             hint = f"Did you mean {near[0]!r}?"
         elif registered:
-            hint = f"Registered are {', '.join(map(repr, registered))}."
+            hint = f"Registered indexes: {', '.join(map(repr, registered))}."
         else:
-            hint = "None is: call autocomplete.register() in the ready() of an AppConfig."
+            hint = "No index is registered: call autocomplete.register() in AppConfig.ready()."
         super().__init__(f"No autocomplete index {name!r} is registered. {hint}")
         self.name = name

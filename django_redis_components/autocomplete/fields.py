@@ -1,4 +1,4 @@
-"""The form field: from what was typed or chosen to an entry of the index."""
+"""The form field: from typed text or a chosen id to an entry of the index."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from django_redis_components.core.text import fold
 class AutocompleteField(forms.Field):
     """A field whose value is a `Suggestion`, or None when it is empty and not required.
 
-    A chosen id counts if the index has it and the text was not changed since. Otherwise the text is
-    looked up: it must name one entry, by its text or by one of its terms. So the field works without
-    a script. It does not look at the permission of the index: the view that has the form does.
+    A chosen id is used if the index has it and the text was not changed. Otherwise the text is looked up: it must
+    match one entry by its text or by one of its terms, so the field works without JavaScript. The field does not
+    check the permission of the index; the view of the form must.
 
     Args:
-        index: name that the index is registered under.
+        index: the registered name of the index.
         scope: which of its parts, for an index with scopes. It may be set later, in the form's `__init__`.
         free_text: whether text that names no entry is accepted, as `Suggestion("", text)`; also when
             Redis is away. Without it such text, and every text while Redis is away, is an error.
@@ -56,10 +56,10 @@ class AutocompleteField(forms.Field):
         self.widget.scope = scope
 
     def to_python(self, value: Any) -> Suggestion | None:
-        """What was typed or chosen, as an entry.
+        """Return the entry of the typed text or chosen id.
 
         Raises:
-            ValidationError: it names none or several, is too long, or Redis is away.
+            ValidationError: it matches none or several, is too long, or Redis is unavailable.
         """
         typed = _as_typed(value)
         if not typed.text:

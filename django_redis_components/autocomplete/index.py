@@ -32,7 +32,7 @@ class PrefixIndex:
 
     Args:
         name: name of the index. One index for each address book, guild or tenant.
-        using: alias of the connection.
+        using: connection alias.
     """
 
     def __init__(self, name: str, *, using: str = "default") -> None:
@@ -47,7 +47,7 @@ class PrefixIndex:
         run(connections.client(self.using), self._add(Entry(id, text, terms or (), weight)))
 
     async def aadd(self, id: Id, text: str, terms: Sequence[str] | None = None, weight: int = 0) -> None:
-        """`add`, on the event loop."""
+        """See `add`."""
         await arun(connections.aclient(self.using), self._add(Entry(id, text, terms or (), weight)))
 
     def remove(self, id: Id) -> None:
@@ -55,7 +55,7 @@ class PrefixIndex:
         run(connections.client(self.using), self._remove(id))
 
     async def aremove(self, id: Id) -> None:
-        """`remove`, on the event loop."""
+        """See `remove`."""
         await arun(connections.aclient(self.using), self._remove(id))
 
     def complete(self, prefix: str, limit: int = 10, recents: RecentList | None = None) -> list[Suggestion]:
@@ -76,7 +76,7 @@ class PrefixIndex:
         return run(connections.client(self.using), self._complete(prefix, limit, chosen))
 
     async def acomplete(self, prefix: str, limit: int = 10, recents: RecentList | None = None) -> list[Suggestion]:
-        """`complete`, on the event loop."""
+        """See `complete`."""
         chosen = await recents.aids() if recents else []
         return await arun(connections.aclient(self.using), self._complete(prefix, limit, chosen))
 
@@ -85,7 +85,7 @@ class PrefixIndex:
         return run(connections.client(self.using), self._get_many(ids))
 
     async def aget_many(self, ids: Iterable[Id]) -> dict[str, Suggestion]:
-        """`get_many`, on the event loop."""
+        """See `get_many`."""
         return await arun(connections.aclient(self.using), self._get_many(ids))
 
     def named(self, text: str, limit: int = 10) -> list[Suggestion]:
@@ -96,7 +96,7 @@ class PrefixIndex:
         return run(connections.client(self.using), self._named(text, limit))
 
     async def anamed(self, text: str, limit: int = 10) -> list[Suggestion]:
-        """`named`, on the event loop."""
+        """See `named`."""
         return await arun(connections.aclient(self.using), self._named(text, limit))
 
     def count(self) -> int:
@@ -104,7 +104,7 @@ class PrefixIndex:
         return run(connections.client(self.using), self._count())
 
     async def acount(self) -> int:
-        """`count`, on the event loop."""
+        """See `count`."""
         return await arun(connections.aclient(self.using), self._count())
 
     def clear(self) -> None:
@@ -112,7 +112,7 @@ class PrefixIndex:
         run(connections.client(self.using), self._clear())
 
     async def aclear(self) -> None:
-        """`clear`, on the event loop."""
+        """See `clear`."""
         await arun(connections.aclient(self.using), self._clear())
 
     def rebuild(self, iterable: Iterable[Entry | tuple[Id, str]]) -> int:
@@ -202,7 +202,7 @@ class PrefixIndex:
         members = yield _range(self._key("lex"), b"[" + start, start, entries.MAX_SUGGESTIONS)
         texts = {parts[3]: parts[1] for parts in map(entries.member_parts, members) if parts is not None}
         found = [Suggestion(*one) for one in texts.items()]
-        whole = fold(text[: entries.MAX_TYPED_CHARS])
+        whole = fold(text[: entries.MAX_QUERY_CHARS])
         return ([one for one in found if fold(one.text) == whole] or found)[:limit]
 
     def _count(self) -> Flow[int]:

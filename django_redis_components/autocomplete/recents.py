@@ -1,4 +1,4 @@
-"""The few ids that somebody chose last."""
+"""The most recently chosen ids of a user."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RecentList:
         name: whose list it is, such as ``f"user:{user.pk}"``.
         limit: how many are kept, 1 to 1,000.
         ttl: seconds (or timedelta) that the list lives after its last touch; 400 days by default.
-        using: alias of the connection.
+        using: connection alias.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class RecentList:
         run(connections.client(self.using), self._touch(id, text))
 
     async def atouch(self, id: Id, text: str | None = None) -> None:
-        """`touch`, on the event loop."""
+        """See `touch`."""
         await arun(connections.aclient(self.using), self._touch(id, text))
 
     def remove(self, id: Id) -> None:
@@ -66,7 +66,7 @@ class RecentList:
         run(connections.client(self.using), self._remove(id))
 
     async def aremove(self, id: Id) -> None:
-        """`remove`, on the event loop."""
+        """See `remove`."""
         await arun(connections.aclient(self.using), self._remove(id))
 
     def clear(self) -> None:
@@ -74,7 +74,7 @@ class RecentList:
         run(connections.client(self.using), self._clear())
 
     async def aclear(self) -> None:
-        """`clear`, on the event loop."""
+        """See `clear`."""
         await arun(connections.aclient(self.using), self._clear())
 
     def list(self) -> _Suggestions:
@@ -82,7 +82,7 @@ class RecentList:
         return run(connections.client(self.using), self._list())
 
     async def alist(self) -> _Suggestions:
-        """`list`, on the event loop."""
+        """See `list`."""
         return await arun(connections.aclient(self.using), self._list())
 
     def complete(self, prefix: str, limit: int = 10) -> _Suggestions:
@@ -90,7 +90,7 @@ class RecentList:
         return run(connections.client(self.using), self._complete(prefix, limit))
 
     async def acomplete(self, prefix: str, limit: int = 10) -> _Suggestions:
-        """`complete`, on the event loop."""
+        """See `complete`."""
         return await arun(connections.aclient(self.using), self._complete(prefix, limit))
 
     def ids(self) -> _Ids:
@@ -98,7 +98,7 @@ class RecentList:
         return run(connections.client(self.using), self._ids())
 
     async def aids(self) -> _Ids:
-        """`ids`, on the event loop."""
+        """See `ids`."""
         return await arun(connections.aclient(self.using), self._ids())
 
     def _key(self) -> str:

@@ -1,7 +1,7 @@
-"""Which names of indexes the widget and the JSON view know, and who may ask them.
+"""The registry of indexes that the widget and the JSON view may query, and their permissions.
 
-Nothing is public that the site did not say: an index that is not registered does not exist for the view,
-and the permission of a registered one defaults to users who are logged in.
+Nothing is public by default: the view answers only for registered indexes, and their default permission requires a
+signed-in user.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class InvalidScope(AutocompleteError, ValueError):
 
 
 class Source:
-    """What a registered name stands for. Subclass it where `register` is not enough.
+    """A registered index. Subclass it where `register` is not enough.
 
-    The callbacks are plain functions. A coroutine function is refused, since its result would count as true.
+    The callbacks are sync functions. A coroutine function raises TypeError, because a coroutine is true.
 
     Args:
         name: as widgets name it.
@@ -58,7 +58,7 @@ class Source:
         recents: the list of recent choices of a request's user, or None.
         limit: suggestions in one answer, 1 to 100; `REDIS_COMPONENTS["AUTOCOMPLETE"]["LIMIT"]` by default.
         min_length: characters before it is asked, 0 to 20; the setting `MIN_LENGTH` by default.
-        using: alias of the connection.
+        using: connection alias.
 
     Raises:
         TypeError, ValueError: an argument is not accepted; the message says which and why.
@@ -93,7 +93,7 @@ class Source:
         return f"<Source {self.name}>"
 
     def permitted(self, request: HttpRequest, scope: str) -> bool:
-        """Whether this request may ask the index of this scope."""
+        """Return whether the request may query the index of this scope."""
         return bool(_answer(self._permission, request, scope))
 
     def scope_for(self, request: HttpRequest) -> str | None:
@@ -121,11 +121,11 @@ class Source:
             raise InvalidScope(str(exc)) from None
 
     def least_length(self) -> int:
-        """Characters that must be typed before the index is asked."""
+        """Return the minimum length of a query."""
         return conf.settings().autocomplete.min_length if self.min_length is None else self.min_length
 
     def recents(self, request: HttpRequest) -> RecentList | None:
-        """Whose recent choices come first."""
+        """Return the recent choices to list first, or None."""
         return _answer(self._recents, request) if self._recents else None
 
     @property
@@ -166,7 +166,7 @@ def _whole(value: Any, what: str, low: int, high: int) -> int | None:
 
 
 def is_authenticated(request: HttpRequest, scope: str) -> bool:
-    """The default permission: somebody is logged in."""
+    """The default permission: the user is signed in."""
     user = getattr(request, "user", None)
     return bool(user and user.is_authenticated)
 
@@ -186,20 +186,20 @@ def register(name: str | Source, **options: object) -> Source:
 
 
 def unregister(name: str) -> None:
-    """Forget a name; one that is not registered is no error."""
+    """Remove a name. An unknown name is ignored."""
     _sources.pop(name, None)
 
 
 def registered() -> list[Source]:
-    """All of them, by name."""
+    """Return all registered indexes, ordered by name."""
     return [_sources[name] for name in sorted(_sources)]
 
 
 def source(name: str) -> Source:
-    """What a name stands for.
+    """Return the registered index with this name.
 
     Raises:
-        UnknownIndex: nothing.
+        UnknownIndex: the name is not registered.
     """
     try:
         return _sources[name]
@@ -208,12 +208,12 @@ def source(name: str) -> Source:
 
 
 def sign_scope(name: str, scope: object) -> str:
-    """A scope as it travels in a page: readable, but nobody can change it, or use it for another index."""
+    """Sign a scope for use in a page: it is readable, but cannot be changed or used for another index."""
     return Signer(salt=f"{SALT}:{name}").sign(str(scope))
 
 
 def read_scope(name: str, signed: str) -> str | None:
-    """The scope of what `sign_scope` returned; None if it was tampered with."""
+    """Return the scope of a signed value, or None if it was modified."""
     try:
         return Signer(salt=f"{SALT}:{name}").unsign(signed)
     except BadSignature:

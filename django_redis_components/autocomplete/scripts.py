@@ -1,4 +1,4 @@
-"""The room's scripts. All are idempotent: by value, or by the token of a rebuild."""
+"""The scripts of autocomplete. All are idempotent: by value, or by the token of a rebuild."""
 
 from __future__ import annotations
 

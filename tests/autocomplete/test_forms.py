@@ -344,10 +344,10 @@ def test_a_name_that_is_not_registered_is_refused_in_words() -> None:
 
     assert str(nothing.value) == (
         "No autocomplete index 'contacts' is registered. "
-        "None is: call autocomplete.register() in the ready() of an AppConfig."
+        "No index is registered: call autocomplete.register() in AppConfig.ready()."
     )
     assert str(near.value) == "No autocomplete index 'contcts' is registered. Did you mean 'contacts'?"
-    assert str(far.value) == "No autocomplete index 'zzz' is registered. Registered are 'contacts', 'guild'."
+    assert str(far.value) == "No autocomplete index 'zzz' is registered. Registered indexes: 'contacts', 'guild'."
 
 
 def test_a_site_without_the_view_is_told_what_to_add(settings: Any) -> None:

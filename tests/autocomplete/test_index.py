@@ -325,5 +325,5 @@ def test_an_index_says_which_it_is() -> None:
 
 
 def test_what_was_typed_is_text(redis_server: Store) -> None:
-    with pytest.raises(TypeError, match=r"^prefix=None: expected text\.$"):
+    with pytest.raises(TypeError, match=r"^prefix=None: expected a string\.$"):
         PrefixIndex("contacts").complete(None)  # type: ignore[arg-type]

@@ -170,7 +170,7 @@ def test_a_later_rebuild_supersedes_an_earlier_one(store: Store) -> None:
         index.rebuild(source())
 
     assert str(raised.value) == (
-        "The rebuild of index 'contacts' was dropped: a later one began, or 900 s passed between two chunks."
+        "The rebuild of index 'contacts' was discarded: a later one started, or 900 s passed between two chunks."
     )
     assert raised.value.name == "contacts"
     assert texts(index) == ["Late"]
