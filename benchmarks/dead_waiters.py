@@ -47,7 +47,7 @@ def makers(name: str) -> dict[str, Callable[[int], Any]]:
         "lock": lambda _: Lock(name, timeout=LIMIT_S),
         "group": lambda _: MultiLock(name, f"{name}:2", group=name, timeout=LIMIT_S),
         "readwrite": lambda number: both.read() if number % 2 else both.write(),
-        "semaphore": lambda _: Semaphore(name, PERMITS, timeout=LIMIT_S, blocking=True),
+        "semaphore": lambda _: Semaphore(name, PERMITS, timeout=LIMIT_S),
     }
 
 

@@ -100,7 +100,7 @@ def synchronous(url: str) -> dict[str, Timed]:
     from django_redis_components.semaphores import Semaphore
 
     ours, fresh = Lock("bench"), "bench-new"
-    semaphore = Semaphore("bench", 5)
+    semaphore = Semaphore("bench", 5, blocking=False)
     plain = redis.Redis.from_url(url)
     theirs = plain.lock("bench:redis-py", timeout=30)
     rows = {

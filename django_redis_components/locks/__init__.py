@@ -79,7 +79,8 @@ from django_redis_components.locks.exceptions import (
 from django_redis_components.locks.fencing import afenced_update, fenced_update
 from django_redis_components.locks.lock import Lock
 from django_redis_components.locks.multi import MultiLock
-from django_redis_components.locks.readwrite import ReadWriteLock
+from django_redis_components.locks.operators import aforce_release, force_release
+from django_redis_components.locks.readwrite import ReadLock, ReadWriteLock, WriteLock
 from django_redis_components.locks.state import LockState, ReadWriteState
 
 if TYPE_CHECKING:
@@ -95,17 +96,21 @@ __all__ = [
     "LockState",
     "MultiLock",
     "NotEnoughReplicas",
+    "ReadLock",
     "ReadWriteLock",
     "ReadWriteState",
     "StaleFence",
+    "WriteLock",
     "afenced_update",
+    "aforce_release",
     "fenced_update",
+    "force_release",
     "lock",
 ]
 
 
 def __getattr__(name: str) -> object:
-    """A model cannot be defined before the apps are loaded, and a lock may be imported before that."""
+    """Import the model lazily: it needs loaded apps, and locks may be imported before that."""
     if name == "FencedModel":
         from django_redis_components.locks.models import FencedModel
 

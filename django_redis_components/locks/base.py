@@ -1,60 +1,100 @@
-"""What every lock of this room can do."""
+"""What all locks have beside `Leased`: how they are acquired, fencing tokens, and acknowledgement by replicas."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Coroutine, Sequence
+from typing import Any, Protocol, Unpack
 
 from asgiref.sync import markcoroutinefunction
 
-from django_redis_components.core.client.connections import aclient, client
-from django_redis_components.core.leasing.context_managers import Blocks
-from django_redis_components.core.leasing.lease import LostEvent
-from django_redis_components.core.leasing.owner import current_owner
-from django_redis_components.core.leasing.renewal_policy import renewal_policy_for
-from django_redis_components.core.leasing.wait_queue import wait_limit
-from django_redis_components.core.protocol import Flow, arun, run
-from django_redis_components.core.units import Seconds, check_flag, to_ms
-from django_redis_components.locks.exceptions import LockLost, LockNotOwned
-from django_redis_components.locks.flows import Holder
-from django_redis_components.locks.lock_scripts import LockScripts
-from django_redis_components.locks.options import AcquireOptions, replicas
+from django_redis_components.core.client.connections import client
+from django_redis_components.core.leasing.flows import LeaseFlows, LeaseOptions, LeaseScripts
+from django_redis_components.core.leasing.lease import Lease
+from django_redis_components.core.leasing.leased import Leased
+from django_redis_components.core.leasing.owner import Acquisition
+from django_redis_components.core.leasing.wait_queue import WaitQueue
+from django_redis_components.core.protocol import Flow, run
+from django_redis_components.core.units import Seconds
+from django_redis_components.locks import replicas
+from django_redis_components.locks.exceptions import LockLost, LockNotAcquired, LockNotOwned, NotEnoughReplicas
+
+#: Most replicas that a grant may require.
+MAX_REPLICAS = 100
 
 
-class BaseLock(Blocks):
-    """The methods that `Lock`, `MultiLock` and the two sides of a `ReadWriteLock` share.
+class LockOptions(LeaseOptions, total=False):
+    """The options that all locks take beside `timeout`. See `Lock`."""
+
+    reentrant: bool
+    min_replicas: int
+
+
+class LockScripts(LeaseScripts, Protocol):
+    """The requests of one kind of lock.
 
     Attributes:
-        name: what it is called in errors; of several names, all of them.
+        ack_keys: a key for each node that grants, which may be written to have replicas acknowledge the grant.
     """
 
-    _holder: Holder
+    @property
+    def ack_keys(self) -> Sequence[str]: ...
+
+
+class LockFlows(LeaseFlows):
+    """The operations of all locks."""
+
+    kind = "lock"
+    not_owned = LockNotOwned
+    lost_error = LockLost
+    scripts: LockScripts
+
+    def __init__(
+        self,
+        lock: BaseLock,
+        scripts: LockScripts,
+        queue: WaitQueue,
+        min_replicas: int = 0,
+        reentrant: bool = False,
+        *,
+        timeout: Seconds,
+        **options: Unpack[LeaseOptions],
+    ) -> None:
+        super().__init__(lock, lock.name, scripts, queue, timeout=timeout, reentrant=reentrant, **options)
+        self._min_replicas = _checked_replicas(min_replicas)
+        self._is_plain = self._is_plain and not min_replicas
+
+    def not_acquired(self, acquisition: Acquisition) -> LockNotAcquired:
+        """Return the error of a `with` block that did not get the lock."""
+        return LockNotAcquired(self.name, self.wait_limit_s)
+
+    def _verify(self, lease: Lease) -> Flow[None]:
+        """Raise unless enough replicas have the grant."""
+        wanted = self._min_replicas
+        if not wanted:
+            return
+        acknowledged = yield from replicas.wait(self.scripts.ack_keys, wanted, self.ttl_ms, self._using)
+        # After a failover the primary that was asked is not the one that has granted, and may not have the grant.
+        if acknowledged >= wanted and not (yield from self.scripts.owned(lease.token)):
+            acknowledged = 0
+        if acknowledged < wanted:
+            raise NotEnoughReplicas(self.name, wanted, acknowledged)
+
+
+class BaseLock(Leased):
+    """The methods that `Lock`, `MultiLock`, `ReadLock` and `WriteLock` share."""
 
     def __init__(
         self,
         name: str,
-        calls: LockScripts,
+        scripts: LockScripts,
+        queue: WaitQueue,
         *,
-        timeout: Seconds = 30.0,
-        renew: bool = False,
-        max_lease: Seconds | None = None,
-        blocking: bool = True,
-        blocking_timeout: Seconds | None = None,
-        reentrant: bool = False,
-        min_replicas: int = 0,
-        on_lost: Callable[[Any], object] | None = None,
-        using: str = "default",
+        timeout: Seconds,
+        **options: Unpack[LockOptions],
     ) -> None:
         self.name = name
-        policy = renewal_policy_for(self, "lock", using, timeout, renew, max_lease, on_lost)
-        limit_s = wait_limit(blocking, blocking_timeout)
-        terms = AcquireOptions(blocking, limit_s, check_flag(reentrant, "reentrant"), replicas(min_replicas), using)
-        self._holder = Holder(name, calls, terms, policy)
-        self._using = using
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name!r}>"
+        flows = LockFlows(self, scripts, queue, timeout=timeout, **options)
+        super().__init__(name, flows, options.get("using", "default"))
 
     def acquire(
         self,
@@ -63,21 +103,21 @@ class BaseLock(Blocks):
         blocking_timeout: Seconds | None = None,
         token: str | None = None,
     ) -> bool:
-        """Take the lock. It belongs to the calling thread or task; `release` it there.
+        """Acquire the lock. It belongs to the calling thread or task, which must `release` it.
 
         Args:
-            blocking: whether to wait; None as the object was told.
-            blocking_timeout: seconds to wait at most; None as the object was told.
-            token: take it under this token. The token of the present holder takes over its lease, for a
-                process that goes on with another's work.
+            blocking: whether to wait; None: as the object was created.
+            blocking_timeout: longest wait in seconds; None: as the object was created.
+            token: acquire it under this token. With the token of the present holder it begins that holder's lease anew.
+                To continue a lease as it is, use `adopt`.
 
         Returns:
-            True if it is ours now, False if somebody else has it.
+            True if it was acquired, False if another owner holds it.
 
         Raises:
-            NotEnoughReplicas: fewer than `min_replicas` have the grant; it was given back.
+            NotEnoughReplicas: fewer than `min_replicas` have the grant; it was released.
         """
-        return run(client(self._using), self._holder.acquire(blocking, blocking_timeout, token))
+        return run(client(self.using), self.flows.acquire(blocking, blocking_timeout, token))
 
     @markcoroutinefunction
     def aacquire(
@@ -87,113 +127,26 @@ class BaseLock(Blocks):
         blocking_timeout: Seconds | None = None,
         token: str | None = None,
     ) -> Coroutine[Any, Any, bool]:
-        """See `acquire`. A cancelled task leaves the line, or hands on what it was just given."""
-        return self._run_async(self._holder.acquire(blocking, blocking_timeout, token))
-
-    def release(self) -> None:
-        """Give the lock back; the first in line has it at once.
-
-        Raises:
-            LockNotOwned: this thread or task does not hold it: it was not taken here, or it expired. Nothing is
-                released then.
-        """
-        run(client(self._using), self._holder.release())
-
-    @markcoroutinefunction
-    def arelease(self) -> Coroutine[Any, Any, None]:
-        """See `release`. A cancelled task has released the lock all the same."""
-        return self._run_async(self._holder.release(current_owner()))
-
-    def adopt(self, token: str) -> None:
-        """Go on under the token of the present holder, for what is left of its lease. Writes nothing.
-
-        It hands a lock over, to another process, thread or task: from now on the caller owns the lease, and
-        through this object no other does.
-
-        Raises:
-            LockNotOwned: this token does not hold the lock.
-        """
-        run(client(self._using), self._holder.adopt(token, current_owner()))
-
-    @markcoroutinefunction
-    def aadopt(self, token: str) -> Coroutine[Any, Any, None]:
-        """See `adopt`."""
-        return self._run_async(self._holder.adopt(token, current_owner()))
-
-    def extend(self, seconds: Seconds) -> bool:
-        """Make the lease last at least so long from now; it is never shortened. Returns True.
-
-        Raises:
-            LockNotOwned: we do not hold it any more.
-        """
-        return run(client(self._using), self._holder.extend(to_ms(seconds, "seconds")))
-
-    @markcoroutinefunction
-    def aextend(self, seconds: Seconds) -> Coroutine[Any, Any, bool]:
-        """See `extend`."""
-        return self._run_async(self._holder.extend(to_ms(seconds, "seconds"), current_owner()))
-
-    def reacquire(self) -> bool:
-        """Make the lease last for its full `timeout` again. See `extend`."""
-        return run(client(self._using), self._holder.extend(self._holder.ttl_ms))
-
-    @markcoroutinefunction
-    def areacquire(self) -> Coroutine[Any, Any, bool]:
-        """See `reacquire`."""
-        return self._run_async(self._holder.extend(self._holder.ttl_ms, current_owner()))
-
-    def owned(self) -> bool:
-        """Whether the server says that we hold the lock."""
-        return run(client(self._using), self._holder.owned())
-
-    @markcoroutinefunction
-    def aowned(self) -> Coroutine[Any, Any, bool]:
-        """See `owned`."""
-        return self._run_async(self._holder.owned(current_owner()))
-
-    def locked(self) -> bool:
-        """Whether anybody holds the lock."""
-        return run(client(self._using), self._holder.locked())
-
-    async def alocked(self) -> bool:
-        """See `locked`."""
-        return await arun(aclient(self._using), self._holder.locked())
-
-    def check(self) -> None:
-        """Go on only while the lock is surely ours. Asks nobody.
-
-        Raises:
-            LockLost: the lease has ended.
-            LockNotOwned: the lock was not taken, or was given back, be it in vain.
-        """
-        lease = self._holder.held()
-        if lease.release_unknown:
-            raise LockNotOwned(self.name, "may be free already: no answer came when it was released")
-        if lease.is_lost:
-            raise LockLost(self.name, "is lost: its lease ended while the work went on")
-
-    def remaining(self) -> float:
-        """Seconds for which the lock is surely ours; 0.0 without a lease. Asks nobody."""
-        lease = self._holder.leases.current()
-        return lease.remaining_s if lease else 0.0
-
-    @property
-    def token(self) -> str | None:
-        """What the lock's key holds while it is ours; None when it was not taken."""
-        lease = self._holder.leases.current()
-        return lease.token if lease else None
+        """See `acquire`. A cancelled task leaves the queue, and releases what it was just granted."""
+        return self._arun(self.flows.acquire(blocking, blocking_timeout, token))
 
     @property
     def fencing_token(self) -> int | None:
-        """The number of this grant, above that of every earlier one; None when it was not taken."""
-        lease = self._holder.leases.current()
+        """The number of this grant, above that of every earlier one; None without a lease."""
+        lease = self.flows.leases.current()
         return (lease.grant or None) if lease else None
 
-    @property
-    def lost(self) -> threading.Event:
-        """Set from the moment the lease is lost, also when nobody looks at it: it goes by the clock."""
-        lease = self._holder.leases.current() or self._holder.leases.newest
-        return lease.lost if lease else LostEvent()
 
-    async def _run_async(self, flow: Flow[Any]) -> Any:
-        return await arun(aclient(self._using), flow)
+def _checked_replicas(number: int) -> int:
+    """Check how many replicas a grant requires.
+
+    Raises:
+        TypeError: not an integer.
+        ValueError: below 0 or above `MAX_REPLICAS`.
+    """
+    accepted = f"min_replicas={number!r}: expected an integer from 0 to {MAX_REPLICAS}."
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise TypeError(accepted)
+    if not 0 <= number <= MAX_REPLICAS:
+        raise ValueError(accepted)
+    return number

@@ -1,4 +1,4 @@
-"""`@lock`: a function that runs under a lock."""
+"""`@lock`: run a function under a lock."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class LockOptions(TypedDict, total=False):
-    """The options of `Lock` that `@lock` hands on; see there."""
+class DecoratorOptions(TypedDict, total=False):
+    """The options of `Lock` that `@lock` accepts. See `Lock`."""
 
     renew: bool
     max_lease: Seconds | None
@@ -32,9 +32,10 @@ class LockOptions(TypedDict, total=False):
 
 def lock(
     name: str | Callable[..., str],
+    *,
     timeout: Seconds = 30.0,
     on_conflict: str = "wait",
-    **options: Unpack[LockOptions],
+    **options: Unpack[DecoratorOptions],
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Run a function, or a coroutine function, under a lock.
 
@@ -42,21 +43,21 @@ def lock(
         name: the lock's name; a template over the call's arguments (``"order:{order.pk}"``); or a function
             of them.
         timeout: seconds of a lease.
-        on_conflict: when somebody else holds the lock: "wait"; "raise" LockNotAcquired; "skip" the call and
-            return None; "delay" the running task (`TryLater`).
-        options: those of `Lock`, but for `blocking`. `blocking_timeout` is how many seconds to wait before
-            `on_conflict`: without it "wait" waits for ever, and the others not at all.
+        on_conflict: what to do while another owner holds the lock: "wait"; "raise" `LockNotAcquired`; "skip" the call
+            and return None; "delay" the running task (`TryLater`).
+        options: those of `Lock` except `blocking`. `blocking_timeout` is the longest wait in seconds before
+            `on_conflict` applies: without it "wait" waits without a limit, and the others do not wait.
 
     Raises:
-        TypeError, ValueError: an argument is not of this kind, or the template names an argument that the
-            function does not take. All this is told when the function is decorated.
+        TypeError, ValueError: an argument has a wrong type or value, or the template names an argument that the
+            function does not take. Raised when the function is decorated.
     """
     check_conflict(on_conflict)
     if "blocking" in options:
-        raise TypeError('blocking belongs to Lock: @lock has on_conflict, whose "wait" waits.')
+        raise TypeError('@lock has no option blocking: use on_conflict="wait".')
     blocking = on_conflict == "wait" or options.get("blocking_timeout") is not None
     make = partial(Lock, timeout=timeout, blocking=blocking, **options)
-    make("checks-the-options")
+    make("validates-the-options")
 
     def decorate(func: Callable[P, R]) -> Callable[P, R]:
         named = NameTemplate(name, func, "lock name")

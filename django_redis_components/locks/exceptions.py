@@ -1,4 +1,4 @@
-"""What locks raise. Errors of the connection are those of `redis.exceptions`."""
+"""The errors of locks. Connection errors are those of `redis.exceptions`."""
 
 from __future__ import annotations
 
@@ -18,40 +18,40 @@ class LockError(RedisComponentsError):
 
 
 class LockNotAcquired(LockError):
-    """Somebody else holds the lock, and waiting was not wanted or did not help.
+    """Another owner holds the lock, and the caller did not wait or reached its time limit.
 
     Attributes:
-        waited_s: how long was waited, in seconds.
+        waited: seconds that the caller has waited.
     """
 
-    def __init__(self, name: str, waited_s: float = 0.0) -> None:
-        still = f"still held by somebody else after {waited_s:g} s" if waited_s else "held by somebody else"
+    def __init__(self, name: str, waited: float = 0.0) -> None:
+        still = f"still held by another owner after {waited:g} s" if waited else "held by another owner"
         super().__init__(name, f"Lock {name!r} is {still}.")
-        self.waited_s = waited_s
+        self.waited = waited
 
 
 class LockNotOwned(LockError):
-    """The lock was to be released or extended by somebody who does not hold it, or not any more."""
+    """The caller does not own the lock that it uses, or not any more."""
 
-    def __init__(self, name: str, what: str) -> None:
-        super().__init__(name, f"Lock {name!r} {what}.")
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(name, f"Lock {name!r} {reason}.")
 
 
 class LockLost(LockNotOwned):
-    """The lease has ended while the work went on: somebody else may hold the lock by now."""
+    """The lease expired before it was released: another owner may hold the lock by now."""
 
 
 class NotEnoughReplicas(LockError):
-    """The lock was free, but too few replicas acknowledged the grant in time, and it was given back.
+    """The lock was free, but too few replicas acknowledged the grant in time, and it was released.
 
     Attributes:
-        wanted: how many were to.
-        acknowledged: how many did.
+        wanted: how many replicas were required.
+        acknowledged: how many have acknowledged it.
     """
 
     def __init__(self, name: str, wanted: int, acknowledged: int) -> None:
         super().__init__(
-            name, f"Lock {name!r} was given back: {acknowledged} of {wanted} replicas acknowledged the grant in time."
+            name, f"Lock {name!r} was released: {acknowledged} of {wanted} replicas acknowledged the grant in time."
         )
         self.wanted = wanted
         self.acknowledged = acknowledged

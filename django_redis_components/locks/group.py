@@ -1,28 +1,27 @@
-"""The names of one group as one lock: all of them or none, in one script."""
+"""The requests of a `MultiLock` with a group: one script acquires all names or none."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from django_redis_components.core import keys
-from django_redis_components.core.leasing import wait_queue
 from django_redis_components.core.leasing.lease import Lease
 from django_redis_components.core.leasing.owner import Acquisition
+from django_redis_components.core.leasing.wait_queue import HANDOFF_MS, with_confirm
 from django_redis_components.core.protocol import Call, Flow, Read
 from django_redis_components.core.units import Seconds, to_ms
-from django_redis_components.locks.lock_scripts import confirmed
-from django_redis_components.locks.scripts import ABANDON_ALL, ACQUIRE_ALL, EXTEND_ALL, RELEASE_ALL
+from django_redis_components.locks.scripts import ABANDON_ALL, ACQUIRE_ALL, CONFIRM, EXTEND_ALL, RELEASE_ALL
 from django_redis_components.locks.state import LockState, inspect_group, read_deadline
 
-#: Most names of one `MultiLock`: each is a few commands in a script that nothing else runs beside.
+#: Most names of one `MultiLock`: each is a few commands in a script, and the server runs nothing else meanwhile.
 MAX_NAMES = 100
 
 
 def sorted_names(names: Sequence[str]) -> tuple[str, ...]:
-    """The names in the order in which all locks take them, each once.
+    """Return the names in the order in which all locks acquire them, without duplicates.
 
     Raises:
-        TypeError, ValueError: one of them is no name, or there are none or too many.
+        TypeError, ValueError: a name is not valid, or there are none or too many.
     """
     for name in names:
         keys.validate_name(name, "lock name")
@@ -33,7 +32,7 @@ def sorted_names(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def group_keys(name: str, group: str) -> dict[str, str]:
-    """The keys of a name in a group, as `INSPECT` takes them. All waiters of the group share `asked` and `handoffs`."""
+    """Return the keys of a name in a group, for `INSPECT`. All waiters of the group share `asked` and `handoffs`."""
     base = keys.key("locks", group, "group")
     return {
         "lock": f"{base}:held:{name}",
@@ -47,7 +46,7 @@ def group_keys(name: str, group: str) -> dict[str, str]:
 class GroupScripts:
     """The requests of a `MultiLock` with a group."""
 
-    def __init__(self, names: Sequence[str], group: str, timeout: Seconds) -> None:
+    def __init__(self, names: Sequence[str], group: str, timeout: Seconds = 1.0) -> None:
         """Args: names: those of `sorted_names`."""
         self.names = tuple(names)
         self.ttl_ms = to_ms(timeout, "timeout")
@@ -56,51 +55,67 @@ class GroupScripts:
 
     @property
     def base(self) -> str:
-        """The group's key, made on first use: a lock may stand in a module that is imported before the settings."""
+        """The group's key, built on first use: a lock may be created before the settings are loaded."""
         if self._made_base is None:
             self._made_base = keys.key("locks", self._group, "group")
         return self._made_base
 
     @property
     def identity(self) -> str:
-        """Which names of which group."""
+        """The group and its names."""
         return "\n".join((self.base, *self.names))
 
     @property
     def ack_keys(self) -> Sequence[str]:
-        """A key of the group: all names are on one node."""
+        """A key in the group's slot."""
         return (f"{self.base}:ack",)
 
-    def acquire(
-        self, queue: wait_queue.WaitQueue, wait_limit_s: float, token: str | None, acquisition: Acquisition
-    ) -> Flow[bool]:
-        """Take all of them; False if another token holds one."""
-        return queue.acquire(self.base, self._ask, self._abandon, wait_limit_s, acquisition, token=token)
+    def token_suffix(self, acquisition: Acquisition) -> str:
+        """Return nothing: tokens are used as they are."""
+        return ""
 
-    def read(self, token: str) -> Flow[Lease | None]:
-        """The lease that this token holds on all of them, as it is."""
-        found = yield from read_deadline(token, self._inspect())
-        return None if found is None else Lease(token, found[0], max(state.fencing_token or 0 for state in found[1]))
+    def acquire(self, token: str, wait: bool) -> Call:
+        """Request all of them, or a place in their queues."""
+        return ACQUIRE_ALL(
+            group=self.base,
+            token=token,
+            ttl_ms=self.ttl_ms,
+            wait=int(wait),
+            handoff_ms=HANDOFF_MS,
+            names=self.names,
+        )
+
+    def refuse(self, acquisition: Acquisition, reply: Sequence[int]) -> None:
+        """Do nothing: there is one reason."""
+
+    def abandon(self, token: str) -> Call:
+        """Give up places and grant."""
+        return ABANDON_ALL(group=self.base, token=token, handoff_ms=HANDOFF_MS, names=self.names)
 
     def release(self, token: str) -> Sequence[Call]:
-        """Give all of them back."""
-        release = RELEASE_ALL(group=self.base, token=token, handoff_ms=wait_queue.HANDOFF_MS, names=self.names)
-        return (confirmed(release, self.base),)
+        """Release all of them."""
+        release = RELEASE_ALL(group=self.base, token=token, handoff_ms=HANDOFF_MS, names=self.names)
+        return (with_confirm(release, CONFIRM(base=self.base, handoff_ms=HANDOFF_MS)),)
 
     def extend(self, token: str, ttl_ms: int) -> Sequence[Call]:
         """Make the lease on all of them last at least that long from now."""
         return (EXTEND_ALL(group=self.base, token=token, ttl_ms=ttl_ms, names=self.names),)
 
+    def read(self, token: str) -> Flow[Lease | None]:
+        """Return the lease that this token has on all of them, as it is."""
+        found = yield from read_deadline(token, self._inspect())
+        return None if found is None else Lease(token, found[0], max(state.fencing_token or 0 for state in found[1]))
+
     def owned(self, token: str) -> Flow[bool]:
-        """Whether the server says that this token holds all of them."""
+        """Return whether this token holds all of them."""
         return set((yield Read("MGET", *self._held()))) == {token.encode()}
 
     def locked(self) -> Flow[bool]:
-        """Whether anybody holds one of them."""
+        """Return whether any token holds one of them."""
         return bool((yield Read("EXISTS", *self._held())))
 
     def inspect(self) -> Flow[dict[str, LockState]]:
-        """The state of each name."""
+        """Read the state of each name."""
         return inspect_group(self.base, self.names)
 
     def _inspect(self) -> Flow[Iterable[LockState]]:
@@ -108,16 +123,3 @@ class GroupScripts:
 
     def _held(self) -> list[str]:
         return [f"{self.base}:held:{name}" for name in self.names]
-
-    def _ask(self, token: str, wait: bool) -> Call:
-        return ACQUIRE_ALL(
-            group=self.base,
-            token=token,
-            ttl_ms=self.ttl_ms,
-            wait=int(wait),
-            handoff_ms=wait_queue.HANDOFF_MS,
-            names=self.names,
-        )
-
-    def _abandon(self, token: str) -> Call:
-        return ABANDON_ALL(group=self.base, token=token, handoff_ms=wait_queue.HANDOFF_MS, names=self.names)

@@ -1,4 +1,4 @@
-"""The scripts of this room; what each does, and its keys, stand at the head of its file in ``lua/``."""
+"""The scripts of locks. The header of each file in ``lua/`` documents its keys and arguments."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django_redis_components.core.scripts import LuaScript
 
 _KEYS = ("lock", "fence", "queue")
 
-#: Take the lock, or a place in the queue. A token is granted any number of times.
+#: Acquire the lock, or a place in the queue. Idempotent by token.
 ACQUIRE = LuaScript(
     "locks",
     "acquire",
@@ -14,20 +14,20 @@ ACQUIRE = LuaScript(
     args=("token", "ttl_ms", "wait", "handoff_ms", "fair"),
     idempotent=True,
 )
-#: Let go. Not repeated by itself: `core.wait_queue.WaitQueue.release` knows what the reply of a repetition means.
+#: Release the lock. Not repeated by the client: `WaitQueue.release` knows what the reply to a repetition means.
 RELEASE = LuaScript("locks", "release", keys=_KEYS, args=("token", "handoff_ms", "fair"))
-#: After a release that has handed over: see that a waiter that lives learns of it if nobody takes it.
+#: After a release that has handed off: wake a connected waiter if the one that was chosen is not.
 CONFIRM = LuaScript("locks", "confirm", keys=("base",), args=("handoff_ms",), idempotent=True)
-#: Leave the queue, and hand on what was given meanwhile.
+#: Leave the queue, and release what was granted meanwhile.
 ABANDON = LuaScript("locks", "abandon", keys=_KEYS, args=("token", "handoff_ms", "fair"), idempotent=True)
 #: Extend the lease.
 EXTEND = LuaScript("locks", "extend", keys=("lock", "fence"), args=("token", "ttl_ms"), idempotent=True)
-#: Who holds the lock, and who waits.
+#: Read who holds the lock and who waits.
 INSPECT = LuaScript(
     "locks", "inspect", keys=(*_KEYS, "asked", "handoffs"), args=("most", "liveness_ms"), idempotent=True
 )
 
-#: The same for all of a group's names or none of them.
+#: The same for all names of a group or none of them.
 ACQUIRE_ALL = LuaScript(
     "locks",
     "acquire_all",
@@ -46,7 +46,7 @@ INSPECT_ALL = LuaScript(
 
 _RW_KEYS = ("writer", "readers", "fence", "queue")
 
-#: The same for those who read together and those who write alone. The token tells by its end which it is.
+#: The same for readers and writers. The suffix of the token distinguishes them.
 ACQUIRE_RW = LuaScript(
     "locks", "acquire_rw", keys=_RW_KEYS, args=("token", "ttl_ms", "wait", "handoff_ms"), idempotent=True
 )

@@ -1,4 +1,4 @@
-"""What the server knows of a lock, read without changing anything."""
+"""The state of locks on the server, read without changing it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django_redis_components.core import keys
 from django_redis_components.core.leasing.lease import local_deadline
@@ -15,23 +15,20 @@ from django_redis_components.core.protocol import Batch, Flow
 from django_redis_components.core.units import from_ms
 from django_redis_components.locks.scripts import INSPECT, INSPECT_ALL, INSPECT_RW
 
-if TYPE_CHECKING:
-    from django_redis_components.locks.lock_scripts import PlainScripts
-
 #: Most waiters that are listed; `waiting` counts all of them.
 MAX_LISTED = 100
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LockState:
-    """A lock at one moment, as the server sees it.
+    """The state of a lock at one moment.
 
     Attributes:
-        holder: the holder's token; None when nobody holds it.
-        fencing_token: the number of the last grant, also of one that is over; None when it is forgotten.
-        age: seconds since the holder was granted the lock; 0.0 without one.
-        remaining: seconds until its lease ends; 0.0 without one, infinite for a key without an end.
-        waiting: how many wait and have asked lately.
+        holder: the holder's token; None when the lock is free.
+        fencing_token: the number of the last grant, also after its release; None when it has expired.
+        age: seconds since the holder was granted the lock; 0.0 without a holder.
+        remaining: seconds until its lease expires; 0.0 without a holder, infinite for a key without a TTL.
+        waiting: number of waiters that sent a request lately.
         waiters: their tokens in the order in which they will be served, at most a hundred.
     """
 
@@ -43,13 +40,15 @@ class LockState:
     waiters: tuple[str, ...]
 
 
-def inspect(calls: PlainScripts) -> Flow[LockState]:
-    """Read the state of a lock."""
-    return (yield from inspect_keys(_with_queue(calls.keys)))
+def lock_keys(name: str) -> dict[str, str]:
+    """Return the keys of a lock, for `INSPECT`."""
+    lock = keys.key("locks", name)
+    parts = ("fence", "queue", "asked", "handoffs")
+    return {"lock": lock} | {part: f"{lock}:{part}" for part in parts}
 
 
-def inspect_keys(made: dict[str, str]) -> Flow[LockState]:
-    """Read the state of what these keys hold: those of a lock, or those of a name in a group."""
+def inspect_lock(made: dict[str, str]) -> Flow[LockState]:
+    """Read the state of a lock with these keys, or of a name in a group."""
     return _lock_state((yield INSPECT(**made, most=MAX_LISTED, liveness_ms=liveness_ms())))
 
 
@@ -59,22 +58,17 @@ def inspect_group(group: str, names: Sequence[str]) -> Flow[dict[str, LockState]
     return {name: _lock_state(reply) for name, reply in zip(names, replies, strict=True)}
 
 
-def inspect_each(locks: Sequence[PlainScripts]) -> Flow[dict[str, LockState]]:
-    """Read the state of each of several locks, in one round trip for each node."""
-    made = [_with_queue(calls.keys) for calls in locks]
-    replies = yield Batch([INSPECT(**each, most=MAX_LISTED, liveness_ms=liveness_ms()) for each in made])
-    return {calls.name: _lock_state(reply) for calls, reply in zip(locks, replies, strict=True)}
-
-
-def _with_queue(made: dict[str, str]) -> dict[str, str]:
-    """The keys of a lock, and those of its waiters."""
-    return made | {"asked": f"{made['lock']}:asked", "handoffs": f"{made['lock']}:handoffs"}
+def inspect_each(names: Sequence[str]) -> Flow[dict[str, LockState]]:
+    """Read the state of each of several locks, in one round trip per node."""
+    calls = [INSPECT(**lock_keys(name), most=MAX_LISTED, liveness_ms=liveness_ms()) for name in names]
+    replies = yield Batch(calls)
+    return {name: _lock_state(reply) for name, reply in zip(names, replies, strict=True)}
 
 
 def _lock_state(reply: list[Any]) -> LockState:
     holder, left_ms, fence, age_ms, waiting, *tokens = reply
     return LockState(
-        holder=holder.decode(errors="backslashreplace") if holder else None,  # other clients write any bytes
+        holder=holder.decode(errors="backslashreplace") if holder else None,  # other clients may write any bytes
         fencing_token=fence or None,
         age=from_ms(age_ms),
         remaining=_left(left_ms),
@@ -85,15 +79,15 @@ def _lock_state(reply: list[Any]) -> LockState:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReadWriteState:
-    """A read-write lock at one moment, as the server sees it.
+    """The state of a read-write lock at one moment.
 
     Attributes:
-        writer: the writer's token; None when nobody writes.
-        remaining: seconds until the writer's lease ends; 0.0 without one, infinite for a key without an end.
-        fencing_token: the number of the last writer, also of one that is gone; None when it is forgotten.
-        reading: how many readers are in.
-        readers: their tokens and the seconds left to them, those that end first first; at most a hundred.
-        waiting: how many wait and have asked lately.
+        writer: the writer's token; None without a writer.
+        remaining: seconds until the writer's lease expires; 0.0 without a writer, infinite for a key without a TTL.
+        fencing_token: the number of the last writer, also after its release; None when it has expired.
+        reading: number of readers that hold the lock.
+        readers: their tokens and the seconds until their leases expire, in order of expiry; at most a hundred.
+        waiting: number of waiters that sent a request lately.
         waiters: their tokens in the order in which they will be served, at most a hundred; those of readers end
             in ":r", those of writers in ":w".
     """
@@ -108,7 +102,7 @@ class ReadWriteState:
 
 
 def readwrite_keys(name: str) -> dict[str, str]:
-    """The keys of a read-write lock; none of them is one of a `Lock` of this name."""
+    """Return the keys of a read-write lock. None of them is a key of the `Lock` of this name."""
     parts = ("writer", "readers", "fence", "queue")
     return {part: keys.key("locks", name, "rw", part) for part in parts}
 
@@ -130,7 +124,10 @@ def inspect_readwrite(name: str) -> Flow[ReadWriteState]:
 
 
 def read_deadline(token: str, flow: Flow[Iterable[LockState]]) -> Flow[tuple[float, Sequence[LockState]] | None]:
-    """Until when (monotonic seconds) this token holds all that a flow reads, and what was read; None if it does not."""
+    """Return the local deadline of a token's lease on all locks that a flow reads, and their states.
+
+    None if the token does not hold all of them.
+    """
     requested_at = time.monotonic()
     states = list((yield from flow))
     if {state.holder for state in states} != {token}:

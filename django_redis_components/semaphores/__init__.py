@@ -2,10 +2,10 @@
 
 Guarantees. No permit is granted while as many unexpired permits as the limit are held, regardless of the clients'
 clocks: one script counts and grants, on the server's clock. If a holder dies, its permit expires. With `renew` one
-thread of the process renews its permits while the process lives. `acquire`, `release`, `refresh` and `set_limit` may
+thread of the process renews its permits while the process lives. `acquire`, `release`, `extend` and `set_limit` may
 be repeated after a lost reply. Waiters are served in FIFO order, without polling. The permits that are offered to dead
 waiters are unavailable for about 0.2 s in total, those offered to hanging waiters for 2 s in total. A late holder is
-notified: `refresh` and `release` return False, `check` raises and `lost` is set by the process's own clock.
+notified: `extend`, `release` and `check` raise, and `lost` is set by the process's own clock.
 
 Limits. A lease cannot stop a holder that was paused past its end. More processes than permits may then be at work.
 
@@ -44,21 +44,25 @@ from __future__ import annotations
 from django_redis_components.semaphores.decorator import semaphore
 from django_redis_components.semaphores.exceptions import (
     PermitLost,
-    PermitNotHeld,
+    PermitNotOwned,
     SemaphoreError,
     SemaphoreFull,
     TooManyPermits,
 )
-from django_redis_components.semaphores.flows import PermitHolder
+from django_redis_components.semaphores.operators import aforce_release, force_release
 from django_redis_components.semaphores.semaphore import Semaphore
+from django_redis_components.semaphores.state import PermitHolder, SemaphoreState
 
 __all__ = [
     "PermitHolder",
     "PermitLost",
-    "PermitNotHeld",
+    "PermitNotOwned",
     "Semaphore",
     "SemaphoreError",
     "SemaphoreFull",
+    "SemaphoreState",
     "TooManyPermits",
+    "aforce_release",
+    "force_release",
     "semaphore",
 ]

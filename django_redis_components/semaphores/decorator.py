@@ -1,4 +1,4 @@
-"""`@semaphore`: a function that runs with a permit."""
+"""`@semaphore`: run a function with a permit."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class SemaphoreOptions(TypedDict, total=False):
-    """The options of `Semaphore` that `@semaphore` hands on; see there."""
+class DecoratorOptions(TypedDict, total=False):
+    """The options of `Semaphore` that `@semaphore` accepts. See `Semaphore`."""
 
     renew: bool
     max_lease: Seconds | None
@@ -29,33 +29,34 @@ class SemaphoreOptions(TypedDict, total=False):
 
 def semaphore(
     name: str | Callable[..., str],
-    limit: int = 5,
+    *,
+    limit: int,
     timeout: Seconds = 10.0,
-    on_conflict: str = "raise",
-    **options: Unpack[SemaphoreOptions],
+    on_conflict: str = "wait",
+    **options: Unpack[DecoratorOptions],
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Run a function, or a coroutine function, at most `limit` times at once.
 
     Args:
         name: the semaphore's name; a template over the call's arguments (``"api:{customer.pk}"``); or a
             function of them.
-        limit: how many permits there are.
+        limit: number of permits.
         timeout: seconds of a lease.
-        on_conflict: when there is no permit: "wait"; "raise" SemaphoreFull; "skip" the call and return
+        on_conflict: what to do while no permit is free: "wait"; "raise" `SemaphoreFull`; "skip" the call and return
             None; "delay" the running task (`TryLater`).
-        options: those of `Semaphore`, but for `blocking`. `blocking_timeout` is how many seconds to wait
-            before `on_conflict`: without it "wait" waits for ever, and the others not at all.
+        options: those of `Semaphore` except `blocking`. `blocking_timeout` is the longest wait in seconds before
+            `on_conflict` applies: without it "wait" waits without a limit, and the others do not wait.
 
     Raises:
-        TypeError, ValueError: an argument is not of this kind, or the template names an argument that the
-            function does not take. All this is told when the function is decorated.
+        TypeError, ValueError: an argument has a wrong type or value, or the template names an argument that the
+            function does not take. Raised when the function is decorated.
     """
     check_conflict(on_conflict)
     if "blocking" in options:
-        raise TypeError('blocking belongs to Semaphore: @semaphore has on_conflict, whose "wait" waits.')
+        raise TypeError('@semaphore has no option blocking: use on_conflict="wait".')
     blocking = on_conflict == "wait" or options.get("blocking_timeout") is not None
     make = partial(Semaphore, limit=limit, timeout=timeout, blocking=blocking, **options)
-    make("checks-the-options")
+    make("validates-the-options")
 
     def decorate(func: Callable[P, R]) -> Callable[P, R]:
         named = NameTemplate(name, func, "semaphore name")

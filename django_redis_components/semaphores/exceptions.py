@@ -1,4 +1,4 @@
-"""What semaphores raise. Errors of the connection are those of `redis.exceptions`."""
+"""The errors of semaphores. Connection errors are those of `redis.exceptions`."""
 
 from __future__ import annotations
 
@@ -18,48 +18,41 @@ class SemaphoreError(RedisComponentsError):
 
 
 class SemaphoreFull(SemaphoreError):
-    """All permits are held, and waiting was not wanted or did not help.
+    """All permits are held, and the caller did not wait or reached its time limit.
 
     Attributes:
-        limit: how many permits there are.
-        waited_s: how long was waited, in seconds.
+        limit: number of permits.
+        waited: seconds that the caller has waited.
     """
 
-    def __init__(self, name: str, limit: int, waited_s: float = 0.0) -> None:
-        still = f"still full after {waited_s:g} s" if waited_s else "full"
+    def __init__(self, name: str, limit: int, waited: float = 0.0) -> None:
+        still = f"still full after {waited:g} s" if waited else "full"
         permits = "its only permit is" if limit == 1 else f"all {limit} permits are"
-        super().__init__(name, f"Semaphore {name!r} is {still}: {permits} held by others.")
+        super().__init__(name, f"Semaphore {name!r} is {still}: {permits} held by other owners.")
         self.limit = limit
-        self.waited_s = waited_s
+        self.waited = waited
 
 
 class TooManyPermits(SemaphoreError):
-    """More permits were asked for than `Semaphore.set_limit` has left: no wait would bring them.
+    """More permits were requested than `Semaphore.set_limit` allows, so that waiting would never succeed.
 
     Attributes:
-        permits: how many were asked for.
-        limit: how many there are.
+        permits: how many were requested.
+        limit: number of permits.
     """
 
     def __init__(self, name: str, permits: int, limit: int) -> None:
-        super().__init__(name, f"permits={permits}: semaphore {name!r} has a limit of {limit} since it was set.")
+        super().__init__(name, f"Requested {permits} permits of semaphore {name!r}; the limit is {limit}.")
         self.permits = permits
         self.limit = limit
 
 
-class PermitNotHeld(SemaphoreError):
-    """The semaphore was not taken here, or was already given back."""
+class PermitNotOwned(SemaphoreError):
+    """The caller does not own the permit that it uses, or not any more."""
 
-    def __init__(
-        self,
-        name: str,
-        what: str = "is not held here: not taken by this thread or task, or already released",
-    ) -> None:
-        super().__init__(name, f"Semaphore {name!r} {what}.")
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(name, f"Permit of semaphore {name!r} {reason}.")
 
 
-class PermitLost(PermitNotHeld):
-    """The permit has expired while the work went on: somebody else may have its place by now."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name, "is lost: its permit expired while the work went on")
+class PermitLost(PermitNotOwned):
+    """The lease of a permit expired before it was released: another owner may have the permit by now."""

@@ -95,7 +95,7 @@ class Transaction:
             if self._lock is not None and self._acquisition.held():
                 # A failed or late release does not change the outcome of the transaction.
                 with contextlib.suppress(RedisComponentsError, RedisError):
-                    yield from self._lock._holder.release(self._acquisition.owner)
+                    yield from self._lock.flows.release(self._acquisition.owner)
 
     def _raise_if_exhausted(self, outcome: _Outcome) -> None:
         if self._attempts < self._options.max_attempts and self._left_s() > 0:
@@ -120,7 +120,7 @@ class Transaction:
             blocking_timeout=max(0.001, self._left_s()),
             using=self._options.using,
         )
-        if not (yield from self._lock._holder.acquire(acquisition=self._acquisition)):
+        if not (yield from self._lock.flows.acquire(acquisition=self._acquisition)):
             raise self._contention_error("the lock was not acquired within the timeout")
 
     def _attempt(self) -> Steps:

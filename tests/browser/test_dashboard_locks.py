@@ -29,7 +29,7 @@ def hold(store: Store) -> Lock:
     for each in (held, MultiLock("a", "b", group="accounts"), ReadWriteLock("page:7").read()):
         each.acquire()
     Lock("a rather long name of a lock, as somebody has made it of an order and its customer").acquire()
-    Semaphore("reports", 3, timeout=60).acquire()
+    Semaphore("reports", 3, timeout=60, blocking=False).acquire()
     wait_in_line(store, "stock:42")
     return held
 

@@ -69,7 +69,7 @@ def _run(room: str, limit: int, seconds: float, enough: tuple[str, int]) -> None
     if room == "locks":
         guard = Lock("prize", timeout=LEASE_S, blocking_timeout=0.5, using="proxied")
     else:
-        guard = Semaphore("prize", limit, timeout=LEASE_S, blocking=True, blocking_timeout=0.5, using="proxied")
+        guard = Semaphore("prize", limit, timeout=LEASE_S, blocking_timeout=0.5, using="proxied")
     began = time.monotonic()
     while _goes_on(time.monotonic() - began, seconds, lambda: int(raw.get(f"{board}:{enough[0]}") or 0) >= enough[1]):
         if not _patiently(guard.acquire, raw, board):

@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from django_redis_components.core.client.connections import client
+from django_redis_components.core.leasing.leased import Leased
+from django_redis_components.core.leasing.owner import Acquisition
 from django_redis_components.core.protocol import BoundedSlotWait, Call, Flow, Request
+from django_redis_components.locks import LockNotOwned
+from django_redis_components.semaphores import PermitNotOwned
 from tests.support import Store
 
 
@@ -57,3 +61,17 @@ def flushed(store: Store, flow: Flow[object]) -> object:
     if steps.error is not None:
         raise steps.error
     return steps.value
+
+
+def acquisition(leased: Leased, permits: int = 1) -> Steps:
+    """The steps of one `acquire`."""
+    return Steps(leased.flows.acquire(acquisition=Acquisition(permits=permits)))
+
+
+def is_released(leased: Leased) -> bool:
+    """Whether `release` released something."""
+    try:
+        leased.release()
+    except (LockNotOwned, PermitNotOwned):
+        return False
+    return True

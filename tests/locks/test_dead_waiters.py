@@ -31,7 +31,7 @@ def made(kind: str, number: int = 0) -> Any:
     if kind == "group":
         return MultiLock("door", "gate", group="doors", timeout=60)
     if kind == "semaphore":
-        return Semaphore("door", 2, timeout=60, blocking=True)
+        return Semaphore("door", 2, timeout=60)
     both = ReadWriteLock("door", timeout=60)
     return both.read() if number % 2 else both.write()
 

@@ -66,7 +66,7 @@ def test_raise_tells_the_caller(store: Store) -> None:
         pytest.fail("it ran")
 
     with Lock("door"):
-        with pytest.raises(LockNotAcquired, match="Lock 'door' is held by somebody else"):
+        with pytest.raises(LockNotAcquired, match="Lock 'door' is held by another owner"):
             work()
         with pytest.raises(LockNotAcquired):
             run_async(awork)
@@ -103,7 +103,7 @@ def test_wait_has_an_end(store: Store) -> None:
     def work() -> None:
         pytest.fail("it ran")
 
-    with Lock("door"), pytest.raises(LockNotAcquired, match="still held by somebody else after"):
+    with Lock("door"), pytest.raises(LockNotAcquired, match="still held by another owner after"):
         work()
 
 
@@ -125,7 +125,7 @@ def test_delay_asks_the_executor_to_put_the_task_off(store: Store) -> None:
     with Lock("door"), pytest.raises(TryLater) as caught:
         work()
 
-    assert caught.value.reason == "Lock 'door' is held by somebody else."
+    assert caught.value.reason == "Lock 'door' is held by another owner."
     assert "outside a task it is an error" in str(caught.value)
     assert isinstance(caught.value.__cause__, LockNotAcquired)
 
@@ -251,12 +251,12 @@ def test_a_function_without_arguments_cannot_have_a_template() -> None:
             "on_conflict='ignore': expected one of 'wait', 'raise', 'skip', 'delay'.",
         ),
         ({"timeout": 0}, ValueError, "timeout=0: expected a number of seconds above 0"),
-        ({"blocking": True}, TypeError, 'blocking belongs to Lock: @lock has on_conflict, whose "wait" waits.'),
+        ({"blocking": True}, TypeError, '@lock has no option blocking: use on_conflict="wait".'),
         ({"timeout": -1}, ValueError, "timeout=-1: expected a number of seconds above 0"),
         ({"timeout": "30"}, TypeError, "timeout='30': expected a number of seconds above 0"),
         ({"blocking_timeout": -1}, ValueError, "blocking_timeout=-1: expected"),
         ({"blocking_timeout": "1"}, TypeError, "blocking_timeout='1': expected a number of seconds of at least 0"),
-        ({"min_replicas": 1.0}, TypeError, "min_replicas=1.0: expected a whole number from 0 to 100."),
+        ({"min_replicas": 1.0}, TypeError, "min_replicas=1.0: expected an integer from 0 to 100."),
     ],
 )
 def test_a_wrong_option_is_told_when_the_function_is_decorated(

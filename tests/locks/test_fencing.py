@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from django_redis_components.locks import Lock, MultiLock, ReadWriteLock
-from tests.locks.steps import Steps
+from tests.locks.steps import acquisition
 from tests.support import Store
 
 
@@ -56,7 +56,7 @@ def test_a_hand_off_has_a_number_of_its_own(store: Store) -> None:
     holder, waiter = Lock("door"), Lock("door")
     holder.acquire()
     first = holder.fencing_token
-    steps = Steps(waiter._holder.acquire())
+    steps = acquisition(waiter)
     steps.go()
 
     holder.release()
@@ -91,7 +91,7 @@ def test_the_number_outlives_a_lease_that_was_extended(store: Store) -> None:
 def test_the_number_outlives_a_lease_that_was_handed_over(store: Store) -> None:
     first = Lock("door")
     first.acquire()
-    second = Steps(Lock("door", timeout=LONG_S)._holder.acquire())
+    second = acquisition(Lock("door", timeout=LONG_S))
     second.go()
 
     first.release()

@@ -6,11 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from django_redis_components.core.leasing.renewal import LeaseWatch, _extend_all
-from django_redis_components.core.leasing.renewal_policy import renewal_policy_for
+from django_redis_components.core.leasing.renewal import LeaseWatch, extend_all, renewal_policy_for
 from django_redis_components.locks import Lock, MultiLock, ReadWriteLock
 from django_redis_components.locks.base import BaseLock
-from tests.locks.steps import Steps, flushed
+from tests.locks.steps import acquisition, flushed
 from tests.support import Store, run_async
 
 KINDS: dict[str, Callable[[], BaseLock]] = {
@@ -30,11 +29,11 @@ def make(request: pytest.FixtureRequest) -> Callable[[], BaseLock]:
 def test_a_lock_is_taken_lengthened_and_given_back(store: Store, make) -> None:
     lock = make()
 
-    assert flushed(store, lock._holder.acquire()) is True
-    assert flushed(store, lock._holder.extend(60_000)) is True
-    assert flushed(store, lock._holder.owned()) is True
-    assert flushed(store, lock._holder.locked()) is True
-    flushed(store, lock._holder.release())
+    assert flushed(store, lock.flows.acquire()) is True
+    assert flushed(store, lock.flows.extend(60_000)) is True
+    assert flushed(store, lock.flows.owned()) is True
+    assert flushed(store, lock.flows.locked()) is True
+    flushed(store, lock.flows.release())
 
     assert not lock.locked()
 
@@ -42,11 +41,11 @@ def test_a_lock_is_taken_lengthened_and_given_back(store: Store, make) -> None:
 def test_who_waits_is_refused_or_handed_the_lock(store: Store, make) -> None:
     other = ReadWriteLock("door").write() if "Read" in repr(make()) else make()
     other.acquire()
-    assert flushed(store, make()._holder.acquire(blocking=False)) is False
-    waiter = Steps(make()._holder.acquire())
+    assert flushed(store, make().flows.acquire(blocking=False)) is False
+    waiter = acquisition(make())
     waiter.go()
 
-    flushed(store, other._holder.release())
+    flushed(store, other.flows.release())
 
     while waiter.value is None:
         store.raw.script_flush()
@@ -57,7 +56,7 @@ def test_who_waits_is_refused_or_handed_the_lock(store: Store, make) -> None:
 def test_an_interrupted_waiter_leaves_the_line(store: Store, make) -> None:
     other = ReadWriteLock("door").write() if "Read" in repr(make()) else make()
     other.acquire()
-    waiter = Steps(make()._holder.acquire())
+    waiter = acquisition(make())
     waiter.go()
 
     waiter.throw(KeyboardInterrupt())
@@ -83,12 +82,12 @@ def test_inspection(store: Store) -> None:
 def test_a_renewal_by_the_watchdog(store: Store, make) -> None:
     lock = make()
     lock.acquire()
-    lease = lock._holder.held()
+    lease = lock.flows.claimed()
     policy = renewal_policy_for(lock, "lock", "default", 60, True, None, None)
 
-    watch = LeaseWatch(policy, lease, lock._holder.leases, lock._holder._calls.extend, 60_000, 0)
+    watch = LeaseWatch(policy, lease, lock.flows.leases, lock.flows.scripts.extend, 60_000, 0)
 
-    assert flushed(store, _extend_all([(watch, 60_000)])) in ([1], [True])
+    assert flushed(store, extend_all([(watch, 60_000)])) in ([1], [True])
 
 
 def test_the_twins(store: Store, make) -> None:

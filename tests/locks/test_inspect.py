@@ -13,7 +13,7 @@ from tests.support import Store, run_async
 
 
 def queued(name: str) -> Steps:
-    steps = Steps(Lock("door")._holder.acquire(token=name))
+    steps = Steps(Lock("door").flows.acquire(token=name))
     steps.go()
     return steps
 
@@ -126,7 +126,7 @@ def test_several_names_are_told_one_by_one(store: Store, group: str | None) -> N
 def test_of_a_group_each_name_has_its_line(store: Store) -> None:
     MultiLock("a", group="doors").acquire()
     for name, wanted in {"one": "a", "two": "ab", "dead": "ab", "three": "b"}.items():
-        steps = Steps(MultiLock(*wanted, group="doors")._holder.acquire(token=name))
+        steps = Steps(MultiLock(*wanted, group="doors").flows.acquire(token=name))
         steps.go()
     store.raw.zadd(f"{store.prefix}:locks:{{doors}}:group:asked", {"dead": 1})
 
@@ -142,7 +142,7 @@ def test_of_a_long_line_of_a_group_the_first_are_listed_and_all_are_counted(
     monkeypatch.setattr(states, "MAX_LISTED", 2)
     MultiLock("a", group="doors").acquire()
     for name in ("one", "two", "three"):
-        steps = Steps(MultiLock("a", group="doors")._holder.acquire(token=name))
+        steps = Steps(MultiLock("a", group="doors").flows.acquire(token=name))
         steps.go()
 
     state = MultiLock("a", group="doors").inspect()["a"]

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 import django_redis_components
-from django_redis_components.core.leasing.renewal import watchdog
+from django_redis_components.core.leasing.renewal import renewer
 from django_redis_components.locks import Lock, LockNotOwned, MultiLock, ReadWriteLock, lock
 from django_redis_components.semaphores import Semaphore, semaphore
 from tests.support import Store, eventually, run_async
@@ -151,9 +151,9 @@ def interrupted_everywhere(use: Callable[[CtrlC], object], guard: Any, *, first:
             pytest.fail(f"held after an interruption at {ctrl_c.where}")
         assert guard.token is None, ctrl_c.where
         try:
-            eventually(lambda: not watchdog._watches, timeout_s=20)
+            eventually(lambda: not renewer._watches, timeout_s=20)
         except AssertionError:
-            watchdog._watches.clear()
+            renewer._watches.clear()
             pytest.fail(f"renewed after an interruption at {ctrl_c.where}")
         if kept is None:
             assert at > 10
@@ -223,7 +223,7 @@ def test_interruption_of_entering_an_async_block_leaves_nothing_held(make: Calla
 
 
 def test_interruption_of_a_decorated_function_leaves_nothing_held(redis_server: Store) -> None:
-    guard, pool = Lock("door"), Semaphore("pool", 1)
+    guard, pool = Lock("door"), Semaphore("pool", 1, blocking=False)
 
     @lock("door", timeout=LONG_S, renew=True)
     @semaphore("pool", limit=1, timeout=LONG_S, renew=True)
@@ -254,7 +254,7 @@ def test_interrupted_block_of_a_reentrant_lock_gives_back_its_own_entry_only(red
             finally:
                 sys.settrace(None)
             assert held.token == token, ctrl_c.where
-            assert held._holder.held().depth == 1, ctrl_c.where
+            assert held.flows.claimed().depth == 1, ctrl_c.where
         assert held.owned()
     assert not held.locked()
 
@@ -272,7 +272,7 @@ def test_interrupted_block_of_a_lock_taken_anew_inside_gives_that_back(redis_ser
 
 
 def test_interrupted_block_of_a_semaphore_gives_back_its_own_permit_only(redis_server: Store) -> None:
-    pool = Semaphore("pool", 2, timeout=LONG_S)
+    pool = Semaphore("pool", 2, timeout=LONG_S, blocking=False)
 
     with pool:
         token = pool.token

@@ -8,7 +8,7 @@ from redis.exceptions import ConnectionError, ResponseError
 from django_redis_components.core.exceptions import UnsupportedServer
 from django_redis_components.locks import Lock
 from django_redis_components.taskqueue import SoftTimeLimitExceeded
-from tests.locks.steps import Steps
+from tests.locks.steps import Steps, acquisition
 from tests.support import Store
 
 pytestmark = pytest.mark.integration
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.integration
 def test_an_interrupted_release_is_sent_again(store: Store, interruption: type[BaseException]) -> None:
     lock = Lock("door")
     lock.acquire()
-    steps = Steps(lock._holder.release())
+    steps = Steps(lock.flows.release())
 
     steps.throw(interruption())
     steps.go()
@@ -34,7 +34,7 @@ def test_an_interruption_is_not_hidden_by_a_server_that_is_away(
 ) -> None:
     lock = Lock("door")
     lock.acquire()
-    steps = Steps(lock._holder.release())
+    steps = Steps(lock.flows.release())
     steps.throw(interruption())
 
     steps.throw(ConnectionError("away"))
@@ -46,7 +46,7 @@ def test_an_interruption_is_not_hidden_by_a_server_that_is_away(
 def test_a_refused_release_may_be_tried_again(redis_server: Store, error: Exception) -> None:
     lock = Lock("door")
     lock.acquire()
-    steps = Steps(lock._holder.release())
+    steps = Steps(lock.flows.release())
 
     steps.throw(error)
 
@@ -56,7 +56,7 @@ def test_a_refused_release_may_be_tried_again(redis_server: Store, error: Except
 
 
 def test_an_acquire_on_a_server_that_is_too_old_is_not_tidied_up(redis_server: Store) -> None:
-    steps = Steps(Lock("door")._holder.acquire())
+    steps = acquisition(Lock("door"))
 
     steps.throw(UnsupportedServer("Redis 6", "here"))
 

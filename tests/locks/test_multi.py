@@ -13,7 +13,7 @@ from django_redis_components.core.client.connections import client
 from django_redis_components.core.protocol import Request, Sleep, Wait
 from django_redis_components.locks import Lock, LockLost, LockNotAcquired, LockNotOwned, MultiLock
 from django_redis_components.taskqueue import SoftTimeLimitExceeded
-from tests.locks.steps import Steps
+from tests.locks.steps import Steps, acquisition
 from tests.support import Proxy, Store, eventually, run_async, run_together
 from tests.support.pools import close_pools
 
@@ -53,7 +53,7 @@ def line(store: Store, name: str) -> list[bytes]:
 
 def queued(lock: MultiLock) -> Steps:
     """One who stands in line and is about to wait for the bell."""
-    steps = Steps(lock._holder.acquire())
+    steps = acquisition(lock)
     steps.go()
     assert isinstance(steps.request, Wait)
     return steps
@@ -170,7 +170,7 @@ def test_extend_is_refused_when_one_name_is_lost(store: Store) -> None:
     lock.acquire()
     store.raw.delete(f"{base(store)}:held:b")
 
-    with pytest.raises(LockNotOwned, match="Lock 'a, b' was not ours any more when it was to be extended"):
+    with pytest.raises(LockNotOwned, match="Lock 'a, b' cannot be extended"):
         lock.extend(60)
 
     assert store.raw.pttl(f"{base(store)}:held:a") <= 5_000
@@ -187,7 +187,7 @@ def test_a_release_after_one_name_was_lost_frees_the_others_and_says_so(store: S
     key = f"{base(store)}:held:b" if make is multi else f"{store.prefix}:locks:{{b}}"
     store.raw.set(key, thief, px=60_000)
 
-    with pytest.raises(LockNotOwned, match="Lock 'a, b' was not ours any more when it was to be released"):
+    with pytest.raises(LockNotOwned, match="Lock 'a, b' cannot be released"):
         lock.release()
 
     assert store.raw.get(key) == thief
@@ -309,7 +309,7 @@ def test_whoever_leaves_the_line_lets_those_behind_go(store: Store, interruption
 
 def test_whoever_loses_patience_lets_those_behind_go(redis_server: Store) -> None:
     multi("b").acquire()
-    impatient = Steps(multi("a", "b", blocking_timeout=0.02)._holder.acquire())
+    impatient = acquisition(multi("a", "b", blocking_timeout=0.02))
     impatient.go()
     behind = queued(multi("a"))
 
@@ -459,9 +459,9 @@ def test_no_wait_is_longer_than_a_hand_off(redis_server: Store) -> None:
 
 def test_a_token_that_asks_for_other_names_leaves_its_old_lines(redis_server: Store) -> None:
     multi("a", "b").acquire()
-    Steps(multi("a")._holder.acquire(token="mine")).go()
+    Steps(multi("a").flows.acquire(token="mine")).go()
 
-    Steps(multi("b")._holder.acquire(token="mine")).go()
+    Steps(multi("b").flows.acquire(token="mine")).go()
 
     assert line(redis_server, "a") == []
     assert line(redis_server, "b") == [b"mine"]
@@ -513,13 +513,13 @@ def test_without_a_group_a_release_that_failed_half_way_may_be_repeated(known_sc
     lock.release()
 
     assert not MultiLock("a", "b").locked()
-    with pytest.raises(LockNotOwned, match="already released"):
+    with pytest.raises(LockNotOwned, match="not acquired here, or released"):
         lock.release()
 
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
 def test_without_a_group_an_interruption_gives_all_back(store: Store, interruption: type[BaseException]) -> None:
-    steps = Steps(MultiLock("a", "b")._holder.acquire())
+    steps = acquisition(MultiLock("a", "b"))
     steps.go()
     under_way = steps.request
 
@@ -537,7 +537,7 @@ def test_without_a_group_an_interruption_gives_all_back(store: Store, interrupti
 def test_without_a_group_it_waits_until_all_are_free(store: Store) -> None:
     held = Lock("b")
     held.acquire()
-    steps = Steps(MultiLock("a", "b")._holder.acquire())
+    steps = acquisition(MultiLock("a", "b"))
     while not isinstance(steps.request, Sleep):
         steps.go()
     assert not Lock("a").locked()
@@ -557,7 +557,7 @@ def test_patience_has_an_end(redis_server: Store, make) -> None:
     assert not make("a").locked()
     with pytest.raises(LockNotAcquired) as caught, make("a", "b", blocking=False):
         pytest.fail("the block ran")
-    assert str(caught.value) == "Lock 'a, b' is held by somebody else."
+    assert str(caught.value) == "Lock 'a, b' is held by another owner."
 
 
 def test_the_async_twins(store: Store, make) -> None:
@@ -575,9 +575,9 @@ def test_the_async_twins(store: Store, make) -> None:
 def test_a_lease_on_all_names_is_renewed(redis_server: Store, make) -> None:
     lock = make("a", "b", timeout=0.4, renew=True)
     lock.acquire()
-    began = lock._holder.held().deadline
+    began = lock.flows.claimed().deadline_at
 
-    eventually(lambda: lock._holder.held().deadline > began + 0.3)
+    eventually(lambda: lock.flows.claimed().deadline_at > began + 0.3)
 
     assert lock.owned()
     lock.release()
@@ -642,8 +642,8 @@ def test_threads_that_want_overlapping_names_never_meet_and_all_get_through(redi
         (("a",), {"group": 7}, TypeError, "group 7: expected a string, got int."),
         (("a",), {"timeout": 0}, ValueError, "timeout=0: expected a number of seconds above 0"),
         (("a",), {"blocking_timeout": -1}, ValueError, "blocking_timeout=-1: expected a number of seconds of at le"),
-        (("a",), {"max_lease": 60}, ValueError, "max_lease=60 needs renew=True"),
-        (("a",), {"min_replicas": -1}, ValueError, "min_replicas=-1: expected a whole number from 0 to 100."),
+        (("a",), {"max_lease": 60}, ValueError, "max_lease=60 requires renew=True"),
+        (("a",), {"min_replicas": -1}, ValueError, "min_replicas=-1: expected an integer from 0 to 100."),
         (("a",), {"on_lost": 7}, TypeError, "on_lost=7: expected a callable"),
     ],
 )
@@ -669,7 +669,7 @@ def test_without_a_group_a_token_of_the_caller_is_not_used_again_by_itself(known
 
 
 def test_without_a_group_a_flow_that_is_closed_asks_for_nothing_more(redis_server: Store) -> None:
-    flow = MultiLock("a", "b")._holder.acquire()
+    flow = MultiLock("a", "b").flows.acquire()
     next(flow)
 
     flow.close()
@@ -686,7 +686,7 @@ def test_without_a_group_it_is_not_owned_when_one_name_is_lost(redis_server: Sto
 
 def fail_on_the_way(lock: MultiLock) -> Request:
     """Its question is answered by nobody, nor is what would have given all back; that one is returned."""
-    steps = Steps(lock._holder.acquire())
+    steps = acquisition(lock)
     steps.throw(ConnectionError("lost"))
     walk_away = steps.request
     steps.throw(ConnectionError("lost"))
@@ -707,10 +707,10 @@ def test_without_a_group_what_gives_back_and_arrives_late_does_no_harm(store: St
 def test_without_a_group_what_could_not_be_given_back_is_given_back_by_the_next_question(store: Store) -> None:
     lock = MultiLock("a", "b")
     fail_on_the_way(lock)
-    [(_, token)] = lock._holder._queue._unsettled
+    [(_, token)] = lock.flows._queue._unsettled
     Lock("a").acquire(token=token)
 
-    again = Steps(lock._holder.acquire())
+    again = acquisition(lock)
     again.throw(ConnectionError("lost"))
 
     assert isinstance(again.error, ConnectionError)
@@ -720,7 +720,7 @@ def test_without_a_group_what_could_not_be_given_back_is_given_back_by_the_next_
 def test_without_a_group_each_try_has_a_token_of_its_own(store: Store) -> None:
     held = Lock("b")
     held.acquire()
-    steps = Steps(MultiLock("a", "b")._holder.acquire())
+    steps = acquisition(MultiLock("a", "b"))
     first = steps.request.args
     while not isinstance(steps.request, Sleep):
         steps.go()

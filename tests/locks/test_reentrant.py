@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import weakref
 
 import pytest
 
+from django_redis_components.core.leasing.owner import shared_records
 from django_redis_components.locks import Lock, LockLost, LockNotOwned, lock
-from django_redis_components.locks.options import _shared
 from tests.support import Store, eventually, run_async, run_together
 
 
@@ -96,9 +97,7 @@ def test_a_lost_lock_cannot_be_entered_again(redis_server: Store) -> None:
     with pytest.raises(LockLost) as caught:
         held.acquire()
 
-    assert str(caught.value) == (
-        "Lock 'door' cannot be entered again: it is lost, its lease ended while the work went on."
-    )
+    assert str(caught.value) == ("Lock 'door' cannot be entered again: its lease expired before it was released.")
     with pytest.raises(LockNotOwned):
         held.release()
     assert held.acquire(blocking_timeout=5)
@@ -110,10 +109,14 @@ def test_names_and_connections_are_kept_apart(redis_server: Store) -> None:
         assert door.token != window.token
 
 
-def test_what_locks_of_a_name_share_goes_with_the_last_of_them(redis_server: Store) -> None:
-    shared = ("default", f"{redis_server.prefix}:locks:{{door}}")
-    with Lock("door", reentrant=True):
-        assert shared in _shared
+def test_shared_records_are_collected_with_the_last_lock_of_a_name(redis_server: Store) -> None:
+    identity = f"{redis_server.prefix}:locks:{{door}}"
+    held = Lock("door", reentrant=True)
+    with held:
+        records = weakref.ref(shared_records("default", identity))
+        assert held.flows.leases.records is records()
+
+    del held
     gc.collect()
 
-    assert shared not in _shared
+    assert records() is None

@@ -12,7 +12,7 @@ import redis
 from django_redis_components.locks import Lock, MultiLock, NotEnoughReplicas, ReadWriteLock
 from django_redis_components.locks.base import BaseLock
 from example_project.localserver import LocalServer
-from tests.locks.steps import Steps
+from tests.locks.steps import Steps, acquisition
 from tests.support import Store, eventually, run_async
 from tests.support.pools import close_pools
 from tests.support.stores import Stores
@@ -48,7 +48,7 @@ def test_a_grant_that_no_replica_acknowledges_is_given_back(own_server: Store, r
     with pytest.raises(NotEnoughReplicas) as caught:
         lock.acquire()
 
-    expected = "Lock 'door' was given back: 0 of 1 replicas acknowledged the grant in time."
+    expected = "Lock 'door' was released: 0 of 1 replicas acknowledged the grant in time."
     assert str(caught.value) == expected
     assert (caught.value.name, caught.value.wanted, caught.value.acknowledged) == ("door", 1, 0)
     assert lock.token is None
@@ -58,7 +58,7 @@ def test_a_grant_that_no_replica_acknowledges_is_given_back(own_server: Store, r
 def test_the_grant_is_asked_for_also_on_another_connection(own_server: Store, replica: LocalServer) -> None:
     lock = Lock("door", min_replicas=1, timeout=0.5)
     os.kill(replica.pid, signal.SIGSTOP)
-    steps = Steps(lock._holder.acquire())
+    steps = acquisition(lock)
     steps.go()
     close_pools()
 
@@ -77,7 +77,7 @@ def test_a_grant_that_the_primary_of_the_replicas_lacks_does_not_count(
     own_server: Store, replica: LocalServer, make
 ) -> None:
     lock = make("door", min_replicas=1)
-    steps = Steps(lock._holder.acquire())
+    steps = acquisition(lock)
     steps.go()
     own_server.raw.flushall()  # as after a failover to a replica that had not got it
 
@@ -124,7 +124,7 @@ def test_a_refused_lock_asks_no_replica(redis_server: Store) -> None:
 
 def test_an_error_while_replicas_are_asked_gives_the_lock_back(redis_server: Store) -> None:
     lock = Lock("door", min_replicas=1)
-    steps = Steps(lock._holder.acquire())
+    steps = acquisition(lock)
     steps.go()
 
     steps.throw(redis.ConnectionError("away"))
@@ -138,7 +138,7 @@ def test_an_error_while_replicas_are_asked_gives_the_lock_back(redis_server: Sto
 
 def test_an_error_that_lasts_leaves_the_lock_to_its_lease(redis_server: Store) -> None:
     lock = Lock("door", min_replicas=1)
-    steps = Steps(lock._holder.acquire())
+    steps = acquisition(lock)
     steps.go()
 
     for _ in range(3):
@@ -151,7 +151,7 @@ def test_an_error_that_lasts_leaves_the_lock_to_its_lease(redis_server: Store) -
 
 
 def test_a_flow_that_is_closed_while_replicas_are_asked_asks_for_nothing_more(redis_server: Store) -> None:
-    flow = Lock("door", min_replicas=1)._holder.acquire()
+    flow = Lock("door", min_replicas=1).flows.acquire()
     steps = Steps(flow)
     steps.go()
 

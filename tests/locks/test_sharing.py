@@ -99,7 +99,7 @@ def test_the_child_of_a_fork_does_not_hold_its_parents_lock(redis_server: Store)
 
 def test_a_child_does_not_ask_with_a_token_that_its_parent_left_unsettled(redis_server: Store) -> None:
     lock = Lock("door")
-    lock._holder._queue._unsettled.append((os.getpid() + 1, "of-another-process"))
+    lock.flows._queue._unsettled.append((os.getpid() + 1, "of-another-process"))
 
     lock.acquire()
 
@@ -158,7 +158,7 @@ def test_a_lease_that_is_returned_twice_is_returned() -> None:
 def test_a_release_whose_flow_is_closed_forgets_its_lease(redis_server: Store) -> None:
     lock = Lock("door")
     lock.acquire()
-    flow = lock._holder.release()
+    flow = lock.flows.release()
     next(flow)
 
     flow.close()

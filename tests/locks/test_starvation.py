@@ -14,7 +14,7 @@ MOVES = 600
 
 
 def contender(lock: BaseLock, *names: str) -> Contender:
-    return Contender((lock._holder.acquire, lock._holder.release), names or ("all",))
+    return Contender((lock.flows.acquire, lock.flows.release), names or ("all",))
 
 
 def assert_nobody_starves(store: Store, contenders: list[Contender], seed: int) -> None:

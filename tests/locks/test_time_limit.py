@@ -29,7 +29,7 @@ MAKES: dict[str, Make] = {
     "spread": lambda **options: MultiLock("door", "gate", **options),
     "write": lambda **options: ReadWriteLock("door", **options).write(),
     "read": lambda **options: ReadWriteLock("door", **options).read(),
-    "semaphore": lambda **options: Semaphore("door", 1, **{"blocking": True} | options),
+    "semaphore": lambda **options: Semaphore("door", 1, **options),
 }
 
 
@@ -45,7 +45,7 @@ def make_exclusive(request: pytest.FixtureRequest) -> Make:
 
 def flow_of(item: Any) -> Any:
     """What `acquire` does, to be driven by hand."""
-    return item._holder.acquire(1) if isinstance(item, Semaphore) else item._holder.acquire()
+    return item.flows.acquire()
 
 
 def answered_late(steps: Steps, seconds: float) -> None:

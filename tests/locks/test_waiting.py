@@ -15,7 +15,7 @@ from django_redis_components.core.leasing import wait_queue
 from django_redis_components.core.protocol import Sleep, Wait
 from django_redis_components.locks import Lock
 from django_redis_components.taskqueue import SoftTimeLimitExceeded
-from tests.locks.steps import Steps
+from tests.locks.steps import Steps, acquisition
 from tests.support import Store, eventually, run_async
 from tests.support.child import say
 from tests.support.processes import UNMEASURED, Children
@@ -37,7 +37,7 @@ def line(store: Store) -> list[bytes]:
 
 def queued(lock: Lock | None = None) -> Steps:
     """One who stands in line and is about to wait for the bell."""
-    steps = Steps((lock or Lock("door"))._holder.acquire())
+    steps = Steps((lock or Lock("door")).flows.acquire())
     steps.go()
     assert isinstance(steps.request, Wait)
     return steps
@@ -60,7 +60,7 @@ def test_a_release_wakes_the_waiter(store: Store) -> None:
 
     thread.join(60)
     assert got == [True]
-    assert store.raw.get(lock_key(store)) == waiter._holder.leases.newest.token.encode()
+    assert store.raw.get(lock_key(store)) == waiter.flows.leases.newest.token.encode()
     assert store.raw.pttl(lock_key(store)) > 29_000
     assert line(store) == []
 
@@ -398,7 +398,7 @@ def test_not_fair_an_interrupted_waiter_tells_the_next_one(store: Store, interru
 def test_a_request_that_arrives_after_the_interruption_is_undone_too(
     store: Store, interruption: type[BaseException]
 ) -> None:
-    interrupted = Steps(Lock("door")._holder.acquire())
+    interrupted = acquisition(Lock("door"))
     under_way = interrupted.request
 
     interrupted.throw(interruption())
@@ -438,7 +438,7 @@ def test_control_c_ends_a_wait_and_leaves_the_line(redis_server: Store, children
 
 def test_a_flow_that_is_closed_asks_for_nothing_more(redis_server: Store) -> None:
     Lock("door").acquire()
-    flow = Lock("door")._holder.acquire()
+    flow = Lock("door").flows.acquire()
     next(flow)
 
     flow.close()
@@ -514,7 +514,7 @@ def test_a_question_of_one_in_line_that_arrives_after_the_interruption_is_undone
 ) -> None:
     holder = Lock("door")
     holder.acquire()
-    steps = Steps(Lock("door")._holder.acquire())
+    steps = acquisition(Lock("door"))
     steps.go()
     steps.send(None)  # it has waited, and asks again
     under_way = steps.request

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import pytest
 from redis.exceptions import ConnectionError
 
-from django_redis_components.core.leasing import renewal as watchdog
+from django_redis_components.core.leasing import renewal
 from django_redis_components.locks import Lock, LockLost, LockNotOwned, lock
 from tests.support import Proxy, Store, eventually, run_async, run_together
 
@@ -24,13 +24,13 @@ SHORT_S = 0.5
 
 
 @pytest.fixture(autouse=True)
-def _own_watchdog(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _own_renewer(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The thread ends soon after each test."""
-    monkeypatch.setattr(watchdog, "LINGER_S", 0.05)
+    monkeypatch.setattr(renewal, "LINGER_S", 0.05)
     yield
-    with watchdog.watchdog._changed:
-        watchdog.watchdog._changed.notify()
-    eventually(lambda: watchdog.watchdog._thread is None)
+    with renewal.renewer._changed:
+        renewal.renewer._changed.notify()
+    eventually(lambda: renewal.renewer._thread is None)
 
 
 def key_of(store: Store) -> str:
@@ -45,10 +45,10 @@ def wait_past(seconds: float) -> None:
 
 def renew_now(held: Lock) -> None:
     """Let the next renewal be due, and wait until it was made: a short lease would measure the machine."""
-    lease = held._holder.held()
-    before = lease.deadline
-    watchdog.watchdog.recheck(lease)
-    eventually(lambda: lease.deadline > before)
+    lease = held.flows.claimed()
+    before = lease.deadline_at
+    renewal.renewer.recheck(lease)
+    eventually(lambda: lease.deadline_at > before)
 
 
 @contextlib.contextmanager
@@ -96,8 +96,8 @@ def test_a_lease_is_renewed_before_it_ends(redis_server: Store) -> None:
 def test_a_renewal_is_due_after_a_third_of_the_lease(redis_server: Store) -> None:
     with Lock("door", timeout=600, renew=True) as held:
         for _ in range(2):
-            watch = watchdog.watchdog._watches[held._holder.held()]
-            assert 100 < watch.due - time.monotonic() <= 200
+            watch = renewal.renewer._watches[held.flows.claimed()]
+            assert 100 < watch.due_at - time.monotonic() <= 200
             renew_now(held)
 
 
@@ -115,7 +115,7 @@ def test_without_renewal_a_lease_ends(redis_server: Store) -> None:
     held.acquire()
 
     assert held.lost.wait(60)
-    assert watchdog.watchdog._thread is None
+    assert renewal.renewer._thread is None
 
 
 def test_a_released_lock_is_not_renewed(redis_server: Store) -> None:
@@ -125,7 +125,7 @@ def test_a_released_lock_is_not_renewed(redis_server: Store) -> None:
 
     held.release()
 
-    assert not watchdog.watchdog._watches
+    assert not renewal.renewer._watches
     wait_past(SHORT_S)
     assert calls == []
     assert not held.locked()
@@ -248,13 +248,13 @@ def test_a_callback_that_asks_an_object_that_others_use_is_told_of_the_lost_leas
 
     shared = Lock("door", timeout=60, on_lost=on_lost)
     shared.acquire()
-    mine = shared._holder.held()
+    mine = shared.flows.claimed()
     redis_server.raw.delete(key_of(redis_server))
 
     def take_it_and_let_the_first_know() -> bool:
         shared.acquire()
         mine.mark_lost()
-        watchdog.watchdog.recheck(mine)
+        renewal.renewer.recheck(mine)
         eventually(lambda: told == [mine.token, shared])
         is_owned = shared.owned()
         shared.release()
@@ -268,13 +268,13 @@ def test_a_server_that_hangs_costs_no_lease_on_another(own_server: Store, redis_
     settings.REDIS_COMPONENTS = {"PREFIX": redis_server.prefix, "CONNECTIONS": urls}
     hanging, other = Lock("door", timeout=60, renew=True, using="other"), Lock("window", timeout=60, renew=True)
     with stopped(own_server, hanging), other:
-        watch = watchdog.watchdog._watches[hanging._holder.held()]
-        watchdog.watchdog.recheck(watch.lease)
-        eventually(lambda: watch.asks)
+        watch = renewal.renewer._watches[hanging.flows.claimed()]
+        renewal.renewer.recheck(watch.lease)
+        eventually(lambda: watch.is_renewing)
 
         renew_now(other)
 
-        assert watch.asks
+        assert watch.is_renewing
     hanging.release()  # else the watchdog looks after it until its next renewal
 
 
@@ -283,11 +283,11 @@ def test_a_loss_is_told_also_while_the_server_hangs(own_server: Store, settings)
     lost: list[object] = []
     held = Lock("door", timeout=1, renew=True, on_lost=lost.append)
     with stopped(own_server, held):
-        watch = watchdog.watchdog._watches[held._holder.held()]
+        watch = renewal.renewer._watches[held.flows.claimed()]
 
         eventually(lambda: lost)
 
-        assert watch.asks
+        assert watch.is_renewing
 
 
 def test_without_a_thread_to_look_after_it_a_lock_is_given_back(
@@ -309,13 +309,13 @@ def test_without_further_threads_leases_are_renewed_and_losses_told_all_the_same
     told: list[object] = []
     held = Lock("door", timeout=60, renew=True, on_lost=told.append)
     held.acquire()
-    watchdog.watchdog._renewers.clear()
+    renewal.renewer._runners.clear()
 
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", no_more_threads)
         renew_now(held)
         redis_server.raw.delete(key_of(redis_server))
-        watchdog.watchdog.recheck(held._holder.held())
+        renewal.renewer.recheck(held.flows.claimed())
 
         eventually(lambda: told)
 
@@ -325,12 +325,12 @@ def test_an_error_of_the_connection_is_tried_again_until_the_deadline(
 ) -> None:
     held = Lock("door", timeout=60, renew=True, using="proxied")
     held.acquire()
-    watch = watchdog.watchdog._watches[held._holder.held()]
+    watch = renewal.renewer._watches[held.flows.claimed()]
     proxy.stop_accepting()
     proxy.cut()
-    with watchdog.watchdog._changed:
-        watch.due = 0.0
-        watchdog.watchdog._changed.notify()
+    with renewal.renewer._changed:
+        watch.due_at = 0.0
+        renewal.renewer._changed.notify()
     eventually(lambda: "was not renewed, and will be tried again" in caplog.text)
 
     proxy.accept_again()
@@ -400,7 +400,7 @@ def test_a_lock_that_nobody_has_any_more_is_left_to_end(redis_server: Store) -> 
     gc.collect()
 
     assert gone() is None
-    eventually(lambda: not watchdog.watchdog._watches)
+    eventually(lambda: not renewal.renewer._watches)
     assert Lock("door").acquire(blocking_timeout=5)
 
 
@@ -408,13 +408,13 @@ def test_many_leases_are_renewed_by_one_thread(redis_server: Store) -> None:
     locks = [Lock(f"door-{number}", timeout=60, renew=True) for number in range(250)]
     for held in locks:
         held.acquire()
-    deadlines = [held._holder.held().deadline for held in locks]
+    deadlines = [held.flows.claimed().deadline_at for held in locks]
 
     for held in locks:
-        watchdog.watchdog.recheck(held._holder.held())
+        renewal.renewer.recheck(held.flows.claimed())
 
-    eventually(lambda: all(held._holder.held().deadline > old for held, old in zip(locks, deadlines, strict=True)))
-    threads = [thread for thread in threading.enumerate() if thread.name == "redis-lease-watchdog"]
+    eventually(lambda: all(held.flows.claimed().deadline_at > old for held, old in zip(locks, deadlines, strict=True)))
+    threads = [thread for thread in threading.enumerate() if thread.name == "redis-lease-renewer"]
     assert len(threads) == 1
     for held in locks:
         held.release()
@@ -423,7 +423,7 @@ def test_many_leases_are_renewed_by_one_thread(redis_server: Store) -> None:
 def test_the_thread_goes_on_after_a_mistake_of_its_own(
     redis_server: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    genuine = watchdog.LeaseRenewer._renew
+    genuine = renewal.LeaseRenewer._renew
     mistakes = iter([True])
 
     def once(self: object, *args: object) -> None:
@@ -431,7 +431,7 @@ def test_the_thread_goes_on_after_a_mistake_of_its_own(
             raise LookupError("a mistake")
         genuine(self, *args)
 
-    monkeypatch.setattr(watchdog.LeaseRenewer, "_renew", once)
+    monkeypatch.setattr(renewal.LeaseRenewer, "_renew", once)
     with Lock("door", timeout=60, renew=True) as held:
         renew_now(held)
 
@@ -443,10 +443,10 @@ def test_a_release_that_comes_during_a_renewal_is_not_taken_for_a_loss(redis_ser
     lost: list[object] = []
     held = Lock("door", timeout=60, renew=True, on_lost=lost.append)
     held.acquire()
-    watch = watchdog.watchdog._watches[held._holder.held()]
+    watch = renewal.renewer._watches[held.flows.claimed()]
     held.release()
 
-    watchdog.watchdog._renew("default", [(watch, 1_000)])
+    renewal.renewer._renew("default", [(watch, 1_000)])
 
     assert lost == []
 
@@ -455,7 +455,7 @@ def test_a_lost_lease_that_nobody_looks_after_is_not_hurried(redis_server: Store
     held = Lock("door")
     held.acquire()
 
-    watchdog.watchdog.recheck(held._holder.held())
+    renewal.renewer.recheck(held.flows.claimed())
 
     assert held.owned()
     held.release()
@@ -469,7 +469,7 @@ def test_the_child_of_a_fork_renews_its_own_leases_and_not_its_parents(redis_ser
     if child == 0:  # pragma: no cover - another process
         code = 9
         try:
-            no_watches = not watchdog.watchdog._watches
+            no_watches = not renewal.renewer._watches
             with Lock("window", timeout=60, renew=True) as mine:
                 renew_now(mine)
                 code = 7 if no_watches and mine.owned() else 8
@@ -486,7 +486,7 @@ def test_the_child_of_a_fork_renews_its_own_leases_and_not_its_parents(redis_ser
 def test_a_decorated_function_may_be_renewed(redis_server: Store) -> None:
     @lock("door", timeout=1, renew=True)
     def work() -> bool:
-        [watch] = watchdog.watchdog._watches.values()
+        [watch] = renewal.renewer._watches.values()
         return watch.ttl_ms == 1_000 and Lock("door").locked()
 
     assert work()
@@ -495,7 +495,7 @@ def test_a_decorated_function_may_be_renewed(redis_server: Store) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
-        ({"max_lease": 60}, ValueError, "max_lease=60 needs renew=True: else a lease ends with its timeout."),
+        ({"max_lease": 60}, ValueError, "max_lease=60 requires renew=True: otherwise a lease ends after its timeout."),
         (
             {"max_lease": 5, "renew": True},
             ValueError,

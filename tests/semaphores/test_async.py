@@ -8,13 +8,13 @@ import inspect
 import pytest
 from asgiref.sync import iscoroutinefunction
 
-from django_redis_components.semaphores import Semaphore, SemaphoreFull
+from django_redis_components.semaphores import PermitNotOwned, Semaphore, SemaphoreFull
 from tests.support import Store, run_async
 
 pytestmark = pytest.mark.integration
 
 #: Methods that ask the server.
-ASKING = ["acquire", "release", "refresh", "available", "holders", "set_limit", "limit_in_force"]
+ASKING = ["acquire", "release", "extend", "reacquire", "adopt", "owned", "locked", "available", "inspect", "set_limit"]
 
 
 def test_every_method_that_asks_has_a_twin_with_the_same_arguments() -> None:
@@ -27,25 +27,26 @@ def test_every_method_that_asks_has_a_twin_with_the_same_arguments() -> None:
 
 def test_permits_are_taken_held_and_given_back(store: Store) -> None:
     async def main() -> None:
-        semaphore = Semaphore("pool", 3)
+        semaphore = Semaphore("pool", 3, blocking=False)
 
         assert await semaphore.aacquire(2)
         assert await semaphore.aavailable() == 1
-        assert [holder.permits for holder in await semaphore.aholders()] == [2]
-        assert await semaphore.arefresh()
-        assert not await Semaphore("pool", 3).aacquire(2)
-        assert await semaphore.arelease()
-        assert not await semaphore.arelease()
+        assert [holder.permits for holder in (await semaphore.ainspect()).holders] == [2]
+        assert await semaphore.areacquire()
+        assert not await Semaphore("pool", 3, blocking=False).aacquire(2)
+        await semaphore.arelease()
+        with pytest.raises(PermitNotOwned):
+            await semaphore.arelease()
 
     run_async(main)
 
 
 def test_async_with_holds_a_permit_for_the_block(store: Store) -> None:
     async def main() -> None:
-        async with Semaphore("pool", 1) as semaphore:
+        async with Semaphore("pool", 1, blocking=False) as semaphore:
             assert await semaphore.aavailable() == 0
             with pytest.raises(SemaphoreFull):
-                async with Semaphore("pool", 1):
+                async with Semaphore("pool", 1, blocking=False):
                     pytest.fail("the block ran")
         assert await semaphore.aavailable() == 1
 
@@ -54,7 +55,7 @@ def test_async_with_holds_a_permit_for_the_block(store: Store) -> None:
 
 def test_many_tasks_share_one_object(store: Store) -> None:
     async def main() -> int:
-        semaphore = Semaphore("pool", 3, blocking=True)
+        semaphore = Semaphore("pool", 3)
         inside = most = 0
 
         async def work() -> None:

@@ -35,7 +35,7 @@ def test_clocks_that_disagree_never_make_a_fourth_holder(children: Children, red
     print(f"\nsemaphore of 3, 8 processes, half of them 11 s ahead: {board}")
     assert board["grants"] >= GRANTS
     assert "overruns" not in board
-    assert Semaphore("pool", LIMIT).available() == LIMIT
+    assert Semaphore("pool", LIMIT, blocking=False).available() == LIMIT
 
 
 def test_a_script_that_believes_its_client_is_seen(children: Children, redis_server: Store) -> None:
@@ -50,14 +50,14 @@ def test_permits_of_a_killed_holder_come_back_when_they_expire(redis_server: Sto
     child.kill()
 
     for end_ms in ends_ms:
-        assert Semaphore("pool", LIMIT, blocking=True, blocking_timeout=60).acquire()
+        assert Semaphore("pool", LIMIT, blocking_timeout=60).acquire()
         assert now_ms(redis_server) >= end_ms
 
 
 def hold(timeouts: list[float]) -> None:
     """Take permits, say when they expire on the server, and hold them."""
     for timeout in timeouts:
-        assert Semaphore("pool", LIMIT, timeout=timeout).acquire()
+        assert Semaphore("pool", LIMIT, timeout=timeout, blocking=False).acquire()
     key = keys.key("semaphores", "pool")
     scores = client().execute(Command("ZRANGE", key, 0, -1, "WITHSCORES"))[1::2]
     say("holding", *map(float, scores))
@@ -65,7 +65,7 @@ def hold(timeouts: list[float]) -> None:
 
 
 def test_a_waiter_is_woken_by_the_release_and_does_not_poll(own_server: Store) -> None:
-    holder, waiter = Semaphore("pool", 1), Semaphore("pool", 1, blocking=True)
+    holder, waiter = Semaphore("pool", 1, blocking=False), Semaphore("pool", 1)
     holder.acquire()
     holder.release()  # the server has the scripts from now on
     holder.acquire()

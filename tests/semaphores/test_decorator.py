@@ -17,32 +17,32 @@ pytestmark = pytest.mark.integration
 def test_a_decorated_function_runs_with_a_permit(store: Store) -> None:
     @semaphore("pool", limit=3)
     def work(number: int) -> tuple[int, int]:
-        return number * 2, Semaphore("pool", 3).available()
+        return number * 2, Semaphore("pool", 3, blocking=False).available()
 
     assert work(21) == (42, 2)
-    assert Semaphore("pool", 3).available() == 3
+    assert Semaphore("pool", 3, blocking=False).available() == 3
 
 
 def test_a_decorated_coroutine_function_runs_with_a_permit(store: Store) -> None:
     @semaphore("pool", limit=3)
     async def work(number: int) -> tuple[int, int]:
-        return number * 2, await Semaphore("pool", 3).aavailable()
+        return number * 2, await Semaphore("pool", 3, blocking=False).aavailable()
 
     assert inspect.iscoroutinefunction(work)
     assert run_async(work, 21) == (42, 2)
 
 
-def test_a_full_semaphore_raises_unless_told_otherwise(store: Store) -> None:
-    @semaphore("pool", limit=1)
+def test_raise_raises_when_all_permits_are_held(store: Store) -> None:
+    @semaphore("pool", limit=1, on_conflict="raise")
     def work() -> None:
         pytest.fail("it ran")
 
-    @semaphore("pool", limit=1)
+    @semaphore("pool", limit=1, on_conflict="raise")
     async def awork() -> None:
         pytest.fail("it ran")
 
-    with Semaphore("pool", 1):
-        with pytest.raises(SemaphoreFull, match="Semaphore 'pool' is full: its only permit is held by others"):
+    with Semaphore("pool", 1, blocking=False):
+        with pytest.raises(SemaphoreFull, match="Semaphore 'pool' is full: its only permit is held by other owners"):
             work()
         with pytest.raises(SemaphoreFull):
             run_async(awork)
@@ -53,17 +53,17 @@ def test_skip_returns_none(store: Store) -> None:
     def work() -> str:
         return "ran"
 
-    with Semaphore("pool", 1):
+    with Semaphore("pool", 1, blocking=False):
         assert work() is None
     assert work() == "ran"
 
 
-def test_wait_runs_when_there_is_a_permit(store: Store) -> None:
-    @semaphore("pool", limit=1, on_conflict="wait")
+def test_a_decorated_function_waits_by_default(store: Store) -> None:
+    @semaphore("pool", limit=1)
     def work() -> str:
         return "ran"
 
-    Semaphore("pool", 1, timeout=0.05).acquire()
+    Semaphore("pool", 1, timeout=0.05, blocking=False).acquire()
 
     assert work() == "ran"
 
@@ -73,7 +73,7 @@ def test_wait_has_an_end(store: Store) -> None:
     def work() -> None:
         pytest.fail("it ran")
 
-    with Semaphore("pool", 1), pytest.raises(SemaphoreFull, match="still full after"):
+    with Semaphore("pool", 1, blocking=False), pytest.raises(SemaphoreFull, match="still full after"):
         work()
 
 
@@ -82,16 +82,16 @@ def test_delay_asks_the_executor_to_put_the_task_off(store: Store) -> None:
     def work() -> None:
         pytest.fail("it ran")
 
-    with Semaphore("pool", 1), pytest.raises(TryLater) as caught:
+    with Semaphore("pool", 1, blocking=False), pytest.raises(TryLater) as caught:
         work()
 
-    assert caught.value.reason == "Semaphore 'pool' is full: its only permit is held by others."
+    assert caught.value.reason == "Semaphore 'pool' is full: its only permit is held by other owners."
 
 
 def test_a_template_names_the_call(store: Store) -> None:
     @semaphore("api:{customer}", limit=1)
     def call(customer: str, depth: int = 0) -> bool:
-        return call("other", 1) if depth == 0 else Semaphore("api:other", 1).available() == 0
+        return call("other", 1) if depth == 0 else Semaphore("api:other", 1, blocking=False).available() == 0
 
     assert call("one")
 
@@ -100,13 +100,13 @@ def test_a_template_names_the_call(store: Store) -> None:
     ("arguments", "error", "text"),
     [
         ({"on_conflict": "no"}, ValueError, "on_conflict='no': expected one of 'wait', 'raise', 'skip', 'delay'."),
-        ({"limit": 0}, ValueError, "limit=0: expected a whole number"),
-        ({"limit": "5"}, TypeError, "limit='5': expected a whole number from 1 to 1000000."),
+        ({"limit": 0}, ValueError, "limit=0: expected an integer"),
+        ({"limit": "5"}, TypeError, "limit='5': expected an integer from 1 to 1000000."),
         ({"timeout": 0}, ValueError, "timeout=0: expected a number of seconds above 0"),
         ({"timeout": -1}, ValueError, "timeout=-1: expected a number of seconds above 0"),
         ({"timeout": "10"}, TypeError, "timeout='10': expected a number of seconds above 0"),
         ({"blocking_timeout": -1}, ValueError, "blocking_timeout=-1: expected a number of seconds of at least 0"),
-        ({"max_lease": 60}, ValueError, "max_lease=60 needs renew=True"),
+        ({"max_lease": 60}, ValueError, "max_lease=60 requires renew=True"),
         ({"on_lost": 7}, TypeError, "on_lost=7: expected a callable that takes the semaphore."),
     ],
 )
@@ -114,7 +114,7 @@ def test_a_wrong_option_is_told_when_the_function_is_decorated(
     arguments: dict[str, object], error: type, text: str
 ) -> None:
     with pytest.raises(error) as caught:
-        semaphore("pool", **arguments)
+        semaphore("pool", **({"limit": 5} | arguments))
 
     assert text in str(caught.value)
 
@@ -122,8 +122,8 @@ def test_a_wrong_option_is_told_when_the_function_is_decorated(
 def test_a_semaphore_may_be_made_before_there_are_settings(settings) -> None:
     settings.REDIS_COMPONENTS = {"PREFIX": "not {good}"}
 
-    Semaphore("pool", 3)
-    semaphore("pool")(lambda: None)
+    Semaphore("pool", 3, blocking=False)
+    semaphore("pool", limit=1)(lambda: None)
 
 
 def test_a_wrong_template_is_told_when_the_function_is_decorated() -> None:
@@ -132,18 +132,23 @@ def test_a_wrong_template_is_told_when_the_function_is_decorated() -> None:
 
     name = f"semaphore name 'api:{{x}}' of {call.__qualname__}()"
     with pytest.raises(ValueError, match=re.escape(f"{name}: the function takes no argument 'x'; it has y.")):
-        semaphore("api:{x}")(call)
+        semaphore("api:{x}", limit=1)(call)
 
 
 def test_a_name_of_another_kind_is_refused() -> None:
     with pytest.raises(TypeError, match="semaphore name 7: expected a string"):
-        semaphore(7)(lambda: None)
+        semaphore(7, limit=1)(lambda: None)
 
 
 def test_a_name_that_the_arguments_spoil_is_refused_at_the_call(redis_server: Store) -> None:
-    @semaphore("api:{customer}")
+    @semaphore("api:{customer}", limit=1)
     def call(customer: str) -> None:
         pytest.fail("it ran")
 
     with pytest.raises(ValueError, match="braces are not accepted"):
         call("{x}")
+
+
+def test_limit_has_no_default() -> None:
+    with pytest.raises(TypeError, match="limit"):
+        semaphore("pool")

@@ -9,8 +9,8 @@ import pytest
 from redis.exceptions import ConnectionError
 
 from django_redis_components.core.exceptions import NotConnected
-from django_redis_components.semaphores import PermitNotHeld, Semaphore
-from tests.locks.steps import Steps
+from django_redis_components.semaphores import PermitNotOwned, Semaphore
+from tests.locks.steps import acquisition, is_released
 from tests.support import Proxy, Store, eventually, run_async, run_together
 from tests.support.pools import close_pools
 
@@ -24,8 +24,9 @@ Do = Callable[..., Any]
 @pytest.fixture(autouse=True)
 def _known_scripts(redis_server: Store) -> None:
     """A server that does not know a script refuses it: when that reply is lost, nothing has run."""
-    with Semaphore("warm", 3) as semaphore:
-        semaphore.refresh()
+    with Semaphore("warm", 3, blocking=False) as semaphore:
+        semaphore.reacquire()
+        semaphore.inspect()
 
 
 @pytest.fixture(params=["sync", "async"])
@@ -41,30 +42,30 @@ def do(request: pytest.FixtureRequest) -> Do:
 
 
 def test_acquire_takes_one_permit(proxy: Proxy, do: Do) -> None:
-    semaphore = Semaphore("pool", 3, using="proxied")
+    semaphore = Semaphore("pool", 3, using="proxied", blocking=False)
     proxy.drop_next_reply(after=KEY, times=2)
 
     assert do(semaphore, "acquire") is True
 
     assert proxy.dropped == 2
-    assert Semaphore("pool", 3).available() == 2
+    assert Semaphore("pool", 3, blocking=False).available() == 2
 
 
 def test_release_gives_back_and_says_so(proxy: Proxy, do: Do) -> None:
-    semaphore = Semaphore("pool", 3, using="proxied")
+    semaphore = Semaphore("pool", 3, using="proxied", blocking=False)
     do(semaphore, "acquire", 2)
     proxy.drop_next_reply(after=KEY)
 
-    assert do(semaphore, "release") is True
+    do(semaphore, "release")
 
     assert proxy.dropped == 1
-    assert Semaphore("pool", 3).available() == 3
+    assert Semaphore("pool", 3, blocking=False).available() == 3
 
 
 def test_release_serves_one_waiter_for_one_permit(proxy: Proxy, do: Do) -> None:
-    semaphore = Semaphore("pool", 1, using="proxied")
+    semaphore = Semaphore("pool", 1, using="proxied", blocking=False)
     do(semaphore, "acquire")
-    waiters = [Steps(Semaphore("pool", 1, blocking=True)._holder.acquire(1)) for _ in range(2)]
+    waiters = [acquisition(Semaphore("pool", 1)) for _ in range(2)]
     for waiter in waiters:
         waiter.go()
     proxy.drop_next_reply(after=KEY)
@@ -77,9 +78,9 @@ def test_release_serves_one_waiter_for_one_permit(proxy: Proxy, do: Do) -> None:
     assert [waiter.value for waiter in waiters] == [True, None]
 
 
-@pytest.mark.parametrize(("method", "expected"), [("refresh", True), ("available", 2), ("limit_in_force", 3)])
+@pytest.mark.parametrize(("method", "expected"), [("reacquire", True), ("available", 2), ("locked", False)])
 def test_questions_are_answered(proxy: Proxy, do: Do, method: str, expected: object) -> None:
-    semaphore = Semaphore("pool", 3, using="proxied")
+    semaphore = Semaphore("pool", 3, using="proxied", blocking=False)
     do(semaphore, "acquire")
     proxy.drop_next_reply(after=KEY)
 
@@ -91,67 +92,69 @@ def test_questions_are_answered(proxy: Proxy, do: Do, method: str, expected: obj
 def test_a_limit_is_set_for_all(proxy: Proxy, do: Do) -> None:
     proxy.drop_next_reply(after=KEY)
 
-    do(Semaphore("pool", 3, using="proxied"), "set_limit", 7)
+    do(Semaphore("pool", 3, using="proxied", blocking=False), "set_limit", 7)
 
     assert proxy.dropped == 1
-    assert Semaphore("pool", 3).available() == 7
+    assert Semaphore("pool", 3, blocking=False).available() == 7
 
 
 def test_holders_are_listed(proxy: Proxy, do: Do) -> None:
-    semaphore = Semaphore("pool", 3, using="proxied")
+    semaphore = Semaphore("pool", 3, using="proxied", blocking=False)
     do(semaphore, "acquire")
     proxy.drop_next_reply(after=KEY)
 
-    assert len(do(semaphore, "holders")) == 1
+    assert len(do(semaphore, "inspect").holders) == 1
 
 
 def test_acquire_after_all_tries_failed_finds_its_own_permit(proxy: Proxy, do: Do) -> None:
-    semaphore = Semaphore("pool", 3, using="proxied")
+    semaphore = Semaphore("pool", 3, using="proxied", blocking=False)
     proxy.drop_next_reply(after=KEY, times=ALL_TRIES)
     with pytest.raises(ConnectionError):
         do(semaphore, "acquire")
-    assert Semaphore("pool", 3).available() == 2
+    assert Semaphore("pool", 3, blocking=False).available() == 2
 
     assert do(semaphore, "acquire") is True
 
-    assert Semaphore("pool", 3).available() == 2
+    assert Semaphore("pool", 3, blocking=False).available() == 2
 
 
 def test_a_question_for_another_number_does_not_use_what_a_failed_one_left(proxy: Proxy, do: Do) -> None:
-    semaphore = Semaphore("pool", 3, using="proxied")
+    semaphore = Semaphore("pool", 3, using="proxied", blocking=False)
     proxy.drop_next_reply(after=KEY, times=ALL_TRIES)
     with pytest.raises(ConnectionError):
         do(semaphore, "acquire")
 
     assert do(semaphore, "acquire", 2) is True
 
-    assert Semaphore("pool", 3).available() == 0
+    assert Semaphore("pool", 3, blocking=False).available() == 0
 
 
 def test_release_after_all_tries_failed_counts_as_done(proxy: Proxy, do: Do) -> None:
-    semaphore = Semaphore("pool", 3, using="proxied")
+    semaphore = Semaphore("pool", 3, using="proxied", blocking=False)
     do(semaphore, "acquire")
     proxy.drop_next_reply(after=KEY, times=1 + ALL_TRIES)
     with pytest.raises(ConnectionError):
         do(semaphore, "release")
-    assert Semaphore("pool", 3).available() == 3
+    assert Semaphore("pool", 3, blocking=False).available() == 3
 
-    assert do(semaphore, "release") is True
-    assert do(semaphore, "release") is False
+    do(semaphore, "release")
+    with pytest.raises(PermitNotOwned):
+        do(semaphore, "release")
 
 
 def test_a_repeated_release_after_the_permit_expired_is_not_taken_for_done(proxy: Proxy) -> None:
-    semaphore = Semaphore("pool", 1, timeout=0.02, using="proxied")
+    semaphore = Semaphore("pool", 1, timeout=0.02, using="proxied", blocking=False)
     semaphore.acquire()
-    eventually(lambda: Semaphore("pool", 1).available() == 1)
+    eventually(lambda: Semaphore("pool", 1, blocking=False).available() == 1)
     proxy.drop_next_reply(after=KEY)
 
-    assert semaphore.release() is False
+    with pytest.raises(PermitNotOwned):
+        semaphore.release()
 
 
 def test_the_block_of_a_semaphore_that_could_not_be_given_back_fails(proxy: Proxy, redis_server: Store) -> None:
     def block() -> None:
-        with Semaphore("pool", 1, using="proxied"):
+        with Semaphore("pool", 1, using="proxied", blocking=False):
             proxy.stop_accepting()
             close_pools()
 
@@ -161,7 +164,7 @@ def test_the_block_of_a_semaphore_that_could_not_be_given_back_fails(proxy: Prox
 
 def test_the_error_of_the_block_comes_first(proxy: Proxy) -> None:
     def block() -> None:
-        with Semaphore("pool", 1, using="proxied"):
+        with Semaphore("pool", 1, using="proxied", blocking=False):
             proxy.stop_accepting()
             close_pools()
             raise ZeroDivisionError
@@ -173,38 +176,38 @@ def test_the_error_of_the_block_comes_first(proxy: Proxy) -> None:
 
 
 def test_an_absent_server_is_a_clear_error(own_server: Store) -> None:
-    semaphore = Semaphore("pool", 1)
+    semaphore = Semaphore("pool", 1, blocking=False)
     semaphore.acquire()
     own_server.servers[0].kill()
 
-    asking = (semaphore.acquire, semaphore.release, semaphore.refresh, semaphore.available, semaphore.holders)
-    for ask in (*asking, lambda: semaphore.set_limit(2), semaphore.limit_in_force):
+    asking = (semaphore.acquire, semaphore.release, semaphore.reacquire, semaphore.available, semaphore.inspect)
+    for ask in (*asking, lambda: semaphore.set_limit(2)):
         with pytest.raises(ConnectionError, match=own_server.servers[0].url.split("/")[2]):
             ask()
 
 
 def test_a_permit_that_may_be_given_back_already_is_not_surely_ours(proxy: Proxy) -> None:
-    semaphore = Semaphore("pool", 3, using="proxied")
+    semaphore = Semaphore("pool", 3, using="proxied", blocking=False)
     semaphore.acquire()
     proxy.drop_next_reply(after=KEY, times=1 + ALL_TRIES)
     with pytest.raises(ConnectionError):
         semaphore.release()
 
     assert semaphore.remaining() == 0.0
-    with pytest.raises(PermitNotHeld) as caught:
+    with pytest.raises(PermitNotOwned) as caught:
         semaphore.check()
-    assert str(caught.value) == "Semaphore 'pool' may be given back already: no answer came when it was released."
+    assert str(caught.value) == "Permit of semaphore 'pool' may have been released: the reply to its release was lost."
 
 
 def test_a_thread_whose_question_failed_does_not_give_back_the_permit_of_another(proxy: Proxy) -> None:
-    shared = Semaphore("pool", 3, using="proxied")
+    shared = Semaphore("pool", 3, using="proxied", blocking=False)
     shared.acquire()
 
     def late() -> bool:
         proxy.drop_next_reply(after=KEY, times=ALL_TRIES)
         with pytest.raises(ConnectionError):
             shared.acquire()
-        return shared.release()
+        return is_released(shared)
 
     assert run_together(1, late) == [False]
-    assert shared.refresh()
+    assert shared.reacquire()

@@ -1,6 +1,6 @@
 """Permits that are renewed while their holders work, and holders that learn that they lost theirs.
 
-What the watchdog does in general is tested with locks.
+Renewal in general is tested with locks.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import pytest
 from redis.exceptions import NoPermissionError
 
-from django_redis_components.core.leasing import renewal as watchdog
-from django_redis_components.semaphores import PermitLost, PermitNotHeld, Semaphore, SemaphoreError, semaphore
+from django_redis_components.core.leasing import renewal
+from django_redis_components.semaphores import PermitLost, PermitNotOwned, Semaphore, SemaphoreError, semaphore
 from tests.semaphores.test_waiting import key_of
 from tests.support import Store, eventually, run_async
 
@@ -21,30 +21,30 @@ LEASE_S = 3
 
 
 @pytest.fixture(autouse=True)
-def _own_watchdog(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _own_renewer(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The thread ends soon after each test."""
-    monkeypatch.setattr(watchdog, "LINGER_S", 0.05)
+    monkeypatch.setattr(renewal, "LINGER_S", 0.05)
     yield
-    with watchdog.watchdog._changed:
-        watchdog.watchdog._changed.notify()
-    eventually(lambda: watchdog.watchdog._thread is None, timeout_s=30)
+    with renewal.renewer._changed:
+        renewal.renewer._changed.notify()
+    eventually(lambda: renewal.renewer._thread is None, timeout_s=30)
 
 
 def test_all_permits_of_a_holder_are_renewed(store: Store) -> None:
-    pool = Semaphore("pool", 5, timeout=LEASE_S, renew=True)
+    pool = Semaphore("pool", 5, timeout=LEASE_S, renew=True, blocking=False)
     assert pool.acquire(3)
 
     wait_for_renewal(store)
 
     pool.check()
     assert pool.available() == 2
-    assert pool.release()
+    pool.release()
     assert not store.raw.exists(key_of(store))
 
 
 def test_a_permit_of_a_task_is_renewed(redis_server: Store) -> None:
     async def main() -> None:
-        async with Semaphore("pool", 1, timeout=LEASE_S, renew=True) as pool:
+        async with Semaphore("pool", 1, timeout=LEASE_S, renew=True, blocking=False) as pool:
             wait_for_renewal(redis_server)
             pool.check()
             assert await pool.aavailable() == 0
@@ -53,38 +53,38 @@ def test_a_permit_of_a_task_is_renewed(redis_server: Store) -> None:
 
 
 def test_a_permit_that_was_handed_over_is_renewed_too(redis_server: Store) -> None:
-    first, second = Semaphore("pool", 1, timeout=0.1), Semaphore("pool", 1, timeout=LEASE_S, renew=True, blocking=True)
+    first, second = Semaphore("pool", 1, timeout=0.1, blocking=False), Semaphore("pool", 1, timeout=LEASE_S, renew=True)
     first.acquire()
     assert second.acquire()
 
     wait_for_renewal(redis_server)
 
     second.check()
-    assert second.release()
+    second.release()
 
 
 def test_a_permit_that_was_given_back_is_not_renewed(redis_server: Store) -> None:
     lost: list[object] = []
-    pool = Semaphore("pool", 1, timeout=LEASE_S, renew=True, on_lost=lost.append)
+    pool = Semaphore("pool", 1, timeout=LEASE_S, renew=True, on_lost=lost.append, blocking=False)
     with pool:
-        assert len(watchdog.watchdog._watches) == 1
+        assert len(renewal.renewer._watches) == 1
 
-    assert not watchdog.watchdog._watches
+    assert not renewal.renewer._watches
     assert lost == []
     assert pool.available() == 1
 
 
 def test_what_was_refused_is_not_looked_after(redis_server: Store) -> None:
-    Semaphore("pool", 1).acquire()
+    Semaphore("pool", 1, blocking=False).acquire()
 
-    assert not Semaphore("pool", 1, renew=True).acquire()
+    assert not Semaphore("pool", 1, renew=True, blocking=False).acquire()
 
-    assert not watchdog.watchdog._watches
+    assert not renewal.renewer._watches
 
 
 def test_max_lease_ends_the_renewals(redis_server: Store) -> None:
     lost: list[object] = []
-    pool = Semaphore("pool", 1, timeout=0.2, renew=True, max_lease=0.4, on_lost=lost.append)
+    pool = Semaphore("pool", 1, timeout=0.2, renew=True, max_lease=0.4, on_lost=lost.append, blocking=False)
     pool.acquire()
 
     eventually(lambda: lost == [pool], timeout_s=30)
@@ -96,7 +96,7 @@ def test_max_lease_ends_the_renewals(redis_server: Store) -> None:
 
 def test_the_holder_is_told_when_the_server_does_not_know_its_permit(redis_server: Store) -> None:
     lost: list[object] = []
-    pool = Semaphore("pool", 1, timeout=0.5, renew=True, on_lost=lost.append)
+    pool = Semaphore("pool", 1, timeout=0.5, renew=True, on_lost=lost.append, blocking=False)
     pool.acquire()
 
     redis_server.raw.delete(key_of(redis_server))
@@ -106,32 +106,33 @@ def test_the_holder_is_told_when_the_server_does_not_know_its_permit(redis_serve
     assert pool.available() == 1, "it was not taken again"
 
 
-def test_the_holder_is_told_at_once_when_it_could_not_refresh(redis_server: Store) -> None:
+def test_on_lost_is_called_at_once_when_extend_was_refused(redis_server: Store) -> None:
     lost: list[object] = []
-    pool = Semaphore("pool", 1, timeout=60, on_lost=lost.append)
+    pool = Semaphore("pool", 1, timeout=60, on_lost=lost.append, blocking=False)
     pool.acquire()
     redis_server.raw.delete(key_of(redis_server))
 
-    assert pool.refresh() is False
+    with pytest.raises(PermitNotOwned):
+        pool.reacquire()
 
     eventually(lambda: lost == [pool], timeout_s=30)
 
 
 def test_a_permit_whose_release_failed_is_left_to_end(redis_server: Store) -> None:
-    pool = Semaphore("pool", 1, timeout=LEASE_S, renew=True)
+    pool = Semaphore("pool", 1, timeout=LEASE_S, renew=True, blocking=False)
     pool.acquire()
-    flow = pool._holder.release()
+    flow = pool.flows.release()
     next(flow)
 
     with pytest.raises(NoPermissionError):
         flow.throw(NoPermissionError("NOPERM"))
 
-    assert not watchdog.watchdog._watches
-    assert pool.release()
+    assert not renewal.renewer._watches
+    pool.release()
 
 
 def test_check_and_remaining_go_by_the_clock(redis_server: Store) -> None:
-    pool = Semaphore("pool", 1, timeout=60)
+    pool = Semaphore("pool", 1, timeout=60, blocking=False)
     assert pool.remaining() == 0
     pool.acquire()
 
@@ -141,26 +142,27 @@ def test_check_and_remaining_go_by_the_clock(redis_server: Store) -> None:
 
 
 def test_a_permit_that_expired_is_lost(redis_server: Store) -> None:
-    pool = Semaphore("pool", 1, timeout=0.02)
+    pool = Semaphore("pool", 1, timeout=0.02, blocking=False)
     pool.acquire()
 
     assert pool.lost.wait(30)
 
     with pytest.raises(PermitLost) as caught:
         pool.check()
-    assert str(caught.value) == "Semaphore 'pool' is lost: its permit expired while the work went on."
-    assert isinstance(caught.value, PermitNotHeld)
+    assert str(caught.value) == "Permit of semaphore 'pool' is lost: its lease expired before it was released."
+    assert isinstance(caught.value, PermitNotOwned)
     assert pool.remaining() == 0
 
 
 def test_a_permit_that_was_not_taken_cannot_be_checked(redis_server: Store) -> None:
-    pool = Semaphore("pool", 1)
+    pool = Semaphore("pool", 1, blocking=False)
 
-    with pytest.raises(PermitNotHeld) as caught:
+    with pytest.raises(PermitNotOwned) as caught:
         pool.check()
 
     assert (
-        str(caught.value) == "Semaphore 'pool' is not held here: not taken by this thread or task, or already released."
+        str(caught.value)
+        == "Permit of semaphore 'pool' is not held by this thread or task: not acquired here, or released."
     )
     assert isinstance(caught.value, SemaphoreError)
     assert not pool.lost.is_set()
@@ -170,7 +172,7 @@ def test_a_decorated_function_may_be_renewed(redis_server: Store) -> None:
     @semaphore("pool", limit=1, timeout=LEASE_S, renew=True)
     def work() -> int:
         wait_for_renewal(redis_server)
-        return Semaphore("pool", 1).available()
+        return Semaphore("pool", 1, blocking=False).available()
 
     assert work() == 0
 
@@ -187,7 +189,7 @@ def wait_for_renewal(store: Store) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
-        ({"max_lease": 60}, ValueError, "max_lease=60 needs renew=True: else a lease ends with its timeout."),
+        ({"max_lease": 60}, ValueError, "max_lease=60 requires renew=True: otherwise a lease ends after its timeout."),
         ({"max_lease": 5, "renew": True}, ValueError, "max_lease=5: expected at least the timeout, which is 10.0."),
         ({"max_lease": "60", "renew": True}, TypeError, "max_lease='60': expected a number of seconds"),
         ({"on_lost": 7}, TypeError, "on_lost=7: expected a callable that takes the semaphore."),
@@ -196,7 +198,7 @@ def wait_for_renewal(store: Store) -> None:
 def test_a_wrong_option_is_refused(arguments: dict[str, object], error: type, text: str) -> None:
     for make in (Semaphore, semaphore):
         with pytest.raises(error) as caught:
-            make("pool", 5, **arguments)
+            make("pool", limit=5, **arguments)
 
         assert text in str(caught.value)
 
@@ -207,7 +209,7 @@ def test_without_a_thread_to_look_after_it_a_permit_is_given_back(
     def no_more_threads(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    pool = Semaphore("pool", 1, renew=True)
+    pool = Semaphore("pool", 1, renew=True, blocking=False)
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", no_more_threads)
         with pytest.raises(RuntimeError, match="can't start new thread"):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 
+from django_redis_components.core.leasing.owner import Acquisition
 from django_redis_components.semaphores import Semaphore
 from tests.locks.contenders import Contender, contend
 from tests.support import Store
@@ -15,8 +14,8 @@ MOVES = 800
 
 
 def contender(permits: int) -> Contender:
-    holder = Semaphore("pool", LIMIT, blocking=True)._holder
-    return Contender((partial(holder.acquire, permits), holder.release))
+    flows = Semaphore("pool", LIMIT).flows
+    return Contender((lambda: flows.acquire(acquisition=Acquisition(permits=permits)), flows.release))
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -11,9 +11,9 @@ import pytest
 from django_redis_components.core.client.connections import client
 from django_redis_components.core.leasing import wait_queue
 from django_redis_components.core.protocol import Sleep, Wait
-from django_redis_components.semaphores import Semaphore
+from django_redis_components.semaphores import PermitNotOwned, Semaphore
 from django_redis_components.taskqueue import SoftTimeLimitExceeded
-from tests.locks.steps import Steps
+from tests.locks.steps import acquisition
 from tests.support import Store, eventually, run_async
 from tests.support.child import say
 from tests.support.processes import Children
@@ -29,7 +29,7 @@ def line(store: Store) -> list[bytes]:
 
 def held(limit: int = 1, permits: int = 1, **options: object) -> Semaphore:
     """A semaphore whose permits are taken."""
-    semaphore = Semaphore("pool", limit, **options)
+    semaphore = Semaphore("pool", limit, **options, blocking=False)
     assert semaphore.acquire(permits)
     return semaphore
 
@@ -38,8 +38,8 @@ class Waiter:
     """One who stands in line and is about to wait for the bell."""
 
     def __init__(self, limit: int = 1, permits: int = 1, **options: object) -> None:
-        self.semaphore = Semaphore("pool", limit, blocking=True, **options)
-        self.steps = Steps(self.semaphore._holder.acquire(permits))
+        self.semaphore = Semaphore("pool", limit, **options)
+        self.steps = acquisition(self.semaphore, permits)
         self.steps.go()
         assert isinstance(self.steps.request, Wait)
 
@@ -51,7 +51,7 @@ class Waiter:
 
 
 def test_a_release_wakes_the_waiter(store: Store) -> None:
-    holder, waiter = held(), Semaphore("pool", 1, timeout=60, blocking=True)
+    holder, waiter = held(), Semaphore("pool", 1, timeout=60)
     got: list[bool] = []
     thread = threading.Thread(target=lambda: got.append(waiter.acquire()))
     thread.start()
@@ -61,7 +61,7 @@ def test_a_release_wakes_the_waiter(store: Store) -> None:
 
     thread.join(60)
     assert got == [True]
-    assert waiter.holders()[0].remaining > 59
+    assert waiter.inspect().holders[0].remaining > 59
     assert line(store) == []
 
 
@@ -83,7 +83,7 @@ def test_a_newcomer_does_not_jump_the_line(store: Store) -> None:
 
     holder.release()
 
-    assert not Semaphore("pool", 1).acquire()
+    assert not Semaphore("pool", 1, blocking=False).acquire()
     assert waiter.is_served()
 
 
@@ -93,7 +93,7 @@ def test_who_wants_many_is_not_overtaken_by_who_wants_few(store: Store) -> None:
 
     second.release()
     assert not few.is_served()
-    assert not Semaphore("pool", 3).acquire()
+    assert not Semaphore("pool", 3, blocking=False).acquire()
     first.release()
 
     assert many.is_served()
@@ -114,7 +114,7 @@ def test_one_release_serves_as_many_as_there_is_room_for(store: Store) -> None:
 def test_each_waiter_is_served_under_its_own_limit(store: Store) -> None:
     wide = held(limit=5, permits=5)
     narrow = Waiter(limit=2)
-    single = held_more = Semaphore("pool", 5)
+    single = held_more = Semaphore("pool", 5, blocking=False)
 
     wide.release()
     assert narrow.is_served()
@@ -123,7 +123,7 @@ def test_each_waiter_is_served_under_its_own_limit(store: Store) -> None:
     single.release()
 
     assert second.is_served()
-    assert Semaphore("pool", 5).available() == 3
+    assert Semaphore("pool", 5, blocking=False).available() == 3
 
 
 def test_a_hand_off_is_a_short_lease_until_the_waiter_takes_it(store: Store) -> None:
@@ -132,9 +132,9 @@ def test_a_hand_off_is_a_short_lease_until_the_waiter_takes_it(store: Store) -> 
 
     holder.release()
 
-    assert 1 < holder.holders()[0].remaining <= wait_queue.HANDOFF_MS / 1_000
+    assert 1 < holder.inspect().holders[0].remaining <= wait_queue.HANDOFF_MS / 1_000
     assert waiter.is_served()
-    assert holder.holders()[0].remaining > 59
+    assert holder.inspect().holders[0].remaining > 59
 
 
 def test_a_hand_off_becomes_the_lease_that_was_asked_for_also_when_that_is_shorter(store: Store) -> None:
@@ -144,7 +144,7 @@ def test_a_hand_off_becomes_the_lease_that_was_asked_for_also_when_that_is_short
 
     assert waiter.is_served()
 
-    assert holder.holders()[0].remaining <= 1.5
+    assert holder.inspect().holders[0].remaining <= 1.5
 
 
 def test_a_lost_bell_loses_nothing_and_an_unheard_one_goes_by_itself(store: Store) -> None:
@@ -188,7 +188,7 @@ def test_a_waiter_that_died_holding_a_hand_off_costs_its_time_only(
 
     holder.release()
 
-    assert Semaphore("pool", 1, blocking=True, blocking_timeout=60).acquire()
+    assert Semaphore("pool", 1, blocking_timeout=60).acquire()
 
 
 def test_the_permit_of_a_killed_holder_goes_to_the_waiter_when_it_expires(
@@ -198,11 +198,11 @@ def test_the_permit_of_a_killed_holder_goes_to_the_waiter_when_it_expires(
     child.wait_for("taken")
     child.kill()
 
-    assert Semaphore("pool", 1, blocking=True, blocking_timeout=60).acquire()
+    assert Semaphore("pool", 1, blocking_timeout=60).acquire()
 
 
 def take_and_say(timeout: float) -> None:
-    Semaphore("pool", 1, timeout=timeout).acquire()
+    Semaphore("pool", 1, timeout=timeout, blocking=False).acquire()
     say("taken")
     signal.pause()
 
@@ -226,17 +226,18 @@ def test_who_stands_behind_somebody_who_wants_more_than_is_free_waits_too(store:
     first = big(limit=2, permits=2)
     store.raw.delete(key_of(store))
 
-    second = Semaphore("pool", 2, blocking=True, blocking_timeout=0.02)
+    second = Semaphore("pool", 2, blocking_timeout=0.02)
 
     assert not second.acquire()
     assert first.is_served()
-    assert holder.release() is False
+    with pytest.raises(PermitNotOwned):
+        holder.release()
 
 
 def test_a_waiter_whose_patience_ends_leaves_the_line(store: Store) -> None:
     held()
 
-    assert not Semaphore("pool", 1, blocking=True, blocking_timeout=0.02).acquire()
+    assert not Semaphore("pool", 1, blocking_timeout=0.02).acquire()
 
     assert line(store) == []
 
@@ -273,8 +274,8 @@ def test_an_interrupted_waiter_hands_on_what_it_was_just_given(store: Store, int
 def test_a_request_that_arrives_after_the_interruption_is_undone_too(
     store: Store, interruption: type[BaseException]
 ) -> None:
-    semaphore = Semaphore("pool", 1)
-    steps = Steps(semaphore._holder.acquire(1))
+    semaphore = Semaphore("pool", 1, blocking=False)
+    steps = acquisition(semaphore)
     under_way = steps.request
 
     steps.throw(interruption())
@@ -290,9 +291,9 @@ def test_a_request_that_arrives_after_the_interruption_is_undone_too(
 
 def test_a_cancelled_task_leaves_the_line(store: Store) -> None:
     async def main() -> None:
-        holder = Semaphore("pool", 1)
+        holder = Semaphore("pool", 1, blocking=False)
         await holder.aacquire()
-        task = asyncio.create_task(Semaphore("pool", 1, blocking=True).aacquire())
+        task = asyncio.create_task(Semaphore("pool", 1).aacquire())
         await asyncio.to_thread(eventually, lambda: len(line(store)) == 1)
 
         task.cancel()
@@ -307,11 +308,11 @@ def test_a_cancelled_task_leaves_the_line(store: Store) -> None:
 
 
 def test_one_who_wants_many_and_loses_patience_lets_those_behind_in(store: Store) -> None:
-    held = Semaphore("pool", 3, timeout=60)
+    held = Semaphore("pool", 3, timeout=60, blocking=False)
     held.acquire(2)
-    many = Steps(Semaphore("pool", 3, blocking=True, blocking_timeout=0.001)._holder.acquire(3))
+    many = acquisition(Semaphore("pool", 3, blocking_timeout=0.001), 3)
     many.go()
-    few = Steps(Semaphore("pool", 3, blocking=True)._holder.acquire(1))
+    few = acquisition(Semaphore("pool", 3))
     few.go()
     while many.request:
         many.go()

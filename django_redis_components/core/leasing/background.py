@@ -1,4 +1,4 @@
-"""Threads that are there while there is something to do."""
+"""Background threads that run only while there is work."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-#: Seconds that a thread stays for the next job when it has none.
+#: Seconds that an idle thread waits for the next job before it ends.
 LINGER_S = 5.0
 
 
 class BackgroundRunner:
-    """Does one thing after the other in a daemon thread, which begins with the first and ends when idle."""
+    """Runs jobs one by one in a daemon thread, which starts with the first job and ends when idle."""
 
     def __init__(self, name: str) -> None:
         """Args: name: of the thread."""
         self._name = name
         self._changed = threading.Condition()
-        self._waiting: deque[Callable[[], object]] = deque()
+        self._jobs: deque[Callable[[], object]] = deque()
         self._thread: threading.Thread | None = None
 
-    def add(self, job: Callable[[], object]) -> None:
-        """Have this done; it must not raise.
+    def submit(self, job: Callable[[], object]) -> None:
+        """Run a job in the thread; it must not raise.
 
         Raises:
-            RuntimeError: there may be no more threads; it will not be done.
+            RuntimeError: no thread could be started; the job is not run.
         """
         with self._changed:
             if self._thread is None:
-                self._thread = started(self._run, self._name)
-            self._waiting.append(job)
+                self._thread = start_daemon(self._run, self._name)
+            self._jobs.append(job)
             self._changed.notify()
 
     def _run(self) -> None:
@@ -38,19 +38,19 @@ class BackgroundRunner:
 
     def _next(self) -> Callable[[], object] | None:
         with self._changed:
-            if not self._waiting:
+            if not self._jobs:
                 self._changed.wait(LINGER_S)
-            if not self._waiting:
+            if not self._jobs:
                 self._thread = None
                 return None
-            return self._waiting.popleft()
+            return self._jobs.popleft()
 
 
-def started(target: Callable[..., object], name: str, *args: object) -> threading.Thread:
-    """A daemon thread that runs.
+def start_daemon(target: Callable[..., object], name: str, *args: object) -> threading.Thread:
+    """Start a daemon thread.
 
     Raises:
-        RuntimeError: there may be no more threads, or the interpreter is about to end.
+        RuntimeError: the limit of threads is reached, or the interpreter is shutting down.
     """
     thread = threading.Thread(target=target, args=args, name=name, daemon=True)
     thread.start()

@@ -1,9 +1,9 @@
-"""`with` and `async with` for what grants a lease: nothing is left held when Ctrl-C interrupts entering or leaving.
+"""`with` and `async with` for objects that grant leases. No lease is left held when Ctrl-C interrupts entry or exit.
 
 Python runs a signal handler between two instructions, so `KeyboardInterrupt` can be raised before the first line of
 `__exit__`, where no `try` can catch it. Therefore `__exit__` is a descriptor. The interpreter reads it before it
-calls `__enter__`, and holds what it got, a `BlockExit`, for as long as the block lasts. A `BlockExit` that is dropped
-before the lease was given back has the lease released by a thread.
+calls `__enter__`, and references the result, a `BlockExit`, while the block runs. If a `BlockExit` is garbage collected
+before the lease was released, a thread releases it.
 
 `contextlib.ExitStack` reads `__exit__` from the class. It gets a plain function, without this protection.
 """
@@ -24,7 +24,7 @@ from django_redis_components.core.protocol import Flow, arun, run
 
 
 class BlockFlows(Protocol):
-    """What a block needs of a lock or semaphore."""
+    """The flows that a `with` block needs; see `LeaseFlows`."""
 
     def enter(self, block: Acquisition) -> Flow[None]: ...
     def leave(self, error: BaseException | None, block: Acquisition) -> Flow[None]: ...
@@ -40,14 +40,14 @@ class _Entering(threading.local):
 _entering = _Entering()
 
 
-class Blocks:
-    """The context manager methods of an object that grants leases. It has `_using` and `_holder`."""
+class LeaseContextManager:
+    """The context manager methods of an object that grants leases."""
 
-    _using: str
-    _holder: BlockFlows
+    using: str
+    flows: BlockFlows
 
     def __enter__(self) -> Self:
-        run(client(self._using), self._holder.enter(_begin(self)))
+        run(client(self.using), self.flows.enter(_begin(self)))
         return self
 
     @markcoroutinefunction
@@ -55,7 +55,7 @@ class Blocks:
         return self._enter_async(_begin(self))
 
     async def _enter_async(self, block: Acquisition) -> Self:
-        await arun(aclient(self._using), self._holder.enter(block))
+        await arun(aclient(self.using), self.flows.enter(block))
         return self
 
     if TYPE_CHECKING:
@@ -70,53 +70,55 @@ class Blocks:
 
 
 class BlockExit(functools.partial[Any]):
-    """What leaves a block: called by the interpreter with the block's error, or dropped.
+    """Leaves a block: the interpreter calls it with the block's error, or garbage collects it uncalled.
 
-    A partial, because calling it enters no Python frame that holds it: the traceback of an interruption must not keep
-    it from being dropped.
+    A partial, because calling it enters no Python frame that references it: the traceback of an interruption must not
+    keep it alive.
     """
 
     __slots__ = ()
 
     def __del__(self) -> None:
-        guard, block = self.args
+        leased, block = self.args
         if block.lease is not None:
-            guard._holder.drop(block)
+            leased.flows.drop(block)
 
 
 class _Exit:
     """The descriptor of `__exit__`, and of `__aexit__`."""
 
     def __init__(self, leave: Callable[..., Any]) -> None:
-        """Args: leave: called with object, block, and the three arguments of `__exit__`."""
+        """Args: leave: called with the object, block, and the three arguments of `__exit__`."""
         self._leave = leave
 
-    def __get__(self, guard: Blocks | None, _: type | None = None) -> Callable[..., Any]:
+    def __get__(self, leased: LeaseContextManager | None, _: type | None = None) -> Callable[..., Any]:
         leave = self._leave
-        if guard is None:
-            return lambda guard, *error: leave(guard, Acquisition(), *error)
-        block = _entering.block = Acquisition(of=id(guard))
-        return BlockExit(leave, guard, block)
+        if leased is None:
+            return lambda leased, *error: leave(leased, Acquisition(), *error)
+        block = _entering.block = Acquisition(object_id=id(leased))
+        return BlockExit(leave, leased, block)
 
 
-def _begin(guard: Blocks) -> Acquisition:
-    """The block that the caller enters."""
+def _begin(leased: LeaseContextManager) -> Acquisition:
+    """Return the block that the caller enters."""
     block, _entering.block = _entering.block, None
-    if block is not None and block.of == id(guard) and block.owner is current_owner():
+    if block is not None and block.object_id == id(leased) and block.owner is current_owner():
         return block
     return Acquisition()  # entered by hand, or by an ExitStack
 
 
-def _leave(guard: Blocks, block: Acquisition, kind: object, error: BaseException | None, traceback: object) -> None:
-    run(client(guard._using), guard._holder.leave(error, block))
+def _leave(
+    leased: LeaseContextManager, block: Acquisition, kind: object, error: BaseException | None, traceback: object
+) -> None:
+    run(client(leased.using), leased.flows.leave(error, block))
 
 
 def _leave_async(
-    guard: Blocks, block: Acquisition, kind: object, error: BaseException | None, traceback: object
+    leased: LeaseContextManager, block: Acquisition, kind: object, error: BaseException | None, traceback: object
 ) -> Generator[Any, Any, None]:
-    # The interpreter drops the `BlockExit` when it has the awaitable. The awaitable then answers for the lease: it is
-    # a generator that stands inside a `try` already, because a coroutine can be interrupted before its first line.
-    leaving = _leaving(guard, block, error)
+    # The interpreter drops the `BlockExit` when it has the awaitable, which is then responsible for the lease. It is a
+    # generator that was started up to a point inside its `try`: a coroutine can be interrupted before its first line.
+    leaving = _leaving(leased, block, error)
     try:
         next(leaving)
         return leaving
@@ -126,17 +128,17 @@ def _leave_async(
 
 
 @types.coroutine
-def _leaving(guard: Blocks, block: Acquisition, error: BaseException | None) -> Generator[Any, Any, None]:
+def _leaving(leased: LeaseContextManager, block: Acquisition, error: BaseException | None) -> Generator[Any, Any, None]:
     mine = Acquisition(block.owner)
     try:
         mine.depth, mine.lease, block.lease = block.depth, block.lease, None
         yield
-        yield from arun(aclient(guard._using), guard._holder.leave(error, mine)).__await__()
+        yield from arun(aclient(leased.using), leased.flows.leave(error, mine)).__await__()
     except BaseException:
         if mine.lease is not None:
-            guard._holder.drop(mine)
+            leased.flows.drop(mine)
         raise
 
 
-Blocks.__exit__ = _Exit(_leave)  # type: ignore[method-assign,assignment]
-Blocks.__aexit__ = _Exit(_leave_async)  # type: ignore[method-assign,assignment]
+LeaseContextManager.__exit__ = _Exit(_leave)  # type: ignore[method-assign,assignment]
+LeaseContextManager.__aexit__ = _Exit(_leave_async)  # type: ignore[method-assign,assignment]

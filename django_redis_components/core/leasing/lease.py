@@ -1,4 +1,4 @@
-"""What a holder knows of its leases by its own clock, without asking the server."""
+"""What the owner of a lease knows about it by its own clock, without a request to the server."""
 
 from __future__ import annotations
 
@@ -11,70 +11,71 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from django_redis_components.core.leasing.owner import Owner
 
-#: Share of a lease by which the local deadline comes earlier than the server's: clocks may run at rates
-#: that differ by up to 500 parts in a million each while NTP slews them.
+#: Share of a lease by which the local deadline precedes the server's: NTP may slew each clock by up to 500 parts in a
+#: million.
 DRIFT = 0.001
-#: Seconds by which it comes earlier in any case, for the server's rounding to milliseconds.
+#: Seconds by which it precedes it in any case: the server rounds to milliseconds.
 ROUNDING_S = 0.002
 
 
 def local_deadline(requested_at: float, ttl_ms: int) -> float:
-    """Until when (monotonic seconds) a lease of `ttl_ms`, asked for at `requested_at`, is surely ours."""
+    """Return the monotonic time until which a lease of `ttl_ms`, requested at `requested_at`, is valid for certain."""
     return requested_at + ttl_ms / 1_000 * (1 - DRIFT) - ROUNDING_S
 
 
 class _Process:
-    """The id of this process, without asking the kernel twice for each lease."""
+    """The id of this process, without a system call for each lease."""
 
     def __init__(self) -> None:
-        self.look()
+        self.refresh()
 
-    def look(self) -> None:
-        """After a fork it is another one."""
+    def refresh(self) -> None:
+        """Read the id again, in the child of a fork."""
         self.pid = os.getpid()
 
 
 _process = _Process()
-os.register_at_fork(after_in_child=_process.look)
+os.register_at_fork(after_in_child=_process.refresh)
 
 
 class Lease:
-    """One grant, as its holder knows it.
+    """One grant, as its owner knows it.
 
     Attributes:
-        token: what the server knows it by.
-        deadline: monotonic seconds until which it is surely ours.
-        grant: what the script granted (a lock's fencing token).
-        depth: how often its holder has entered; it is given back when the last one leaves.
-        release_unknown: giving it back was tried, and whether that was executed is not known.
-        owner: whose it is; None when nobody has it any more.
-        stack, origin, number: where `OwnedLeases` keeps it, of which object, and its place among all grants.
+        token: identifies it on the server.
+        deadline_at: monotonic time until which it is valid for certain.
+        grant: the number that the script has granted (a lock's fencing token).
+        depth: how often its owner has entered a reentrant lock; the last exit releases it.
+        release_unknown: a release was sent, and it is not known whether it was executed.
+        owner: the thread or task that owns it; None once it was released or lost.
+        stack, source, number: the list of `OwnedLeases` that contains it, the object it was granted through, and its
+            position among all grants of this process.
     """
 
     __slots__ = (
         "_event",
         "_lost",
-        "deadline",
+        "deadline_at",
         "depth",
         "grant",
         "is_released",
         "number",
-        "origin",
         "owner",
         "pid",
         "release_unknown",
+        "source",
         "stack",
         "token",
     )
 
-    def __init__(self, token: str, deadline: float, grant: int = 1) -> None:
+    def __init__(self, token: str, deadline_at: float, grant: int = 1) -> None:
         self.token = token
-        self.deadline = deadline
+        self.deadline_at = deadline_at
         self.grant = grant
         self.pid = _process.pid
         self.owner: Owner | None = None
         self.stack: list[Lease] = []
-        self.origin: object = None
+        self.source: object = None
         self.number = 0
         self.depth = 1
         self.release_unknown = False
@@ -85,50 +86,50 @@ class Lease:
     @property
     def has_expired(self) -> bool:
         """Whether the local deadline has passed."""
-        return time.monotonic() >= self.deadline
+        return time.monotonic() >= self.deadline_at
 
     @property
     def is_lost(self) -> bool:
-        """Whether it ended without being given back."""
+        """Whether it ended without a release."""
         return self._lost or (not self.is_released and self.has_expired)
 
     @property
     def remaining_s(self) -> float:
-        """Seconds for which it is surely ours."""
+        """Seconds for which it is valid for certain."""
         if self._lost or self.is_released or self.release_unknown:
             return 0.0
-        return max(0.0, self.deadline - time.monotonic())
+        return max(0.0, self.deadline_at - time.monotonic())
 
     @property
     def lost(self) -> LostEvent:
-        """The event for this lease, made when first asked for."""
+        """The event of this lease, created on first use."""
         if self._event is None:
             self._event = LostEvent(self)
         return self._event
 
-    def renew(self, deadline: float) -> None:
-        """The server has confirmed it until then. Never shortens."""
-        self.deadline = max(self.deadline, deadline)
+    def renew(self, deadline_at: float) -> None:
+        """Store the deadline that the server has confirmed. Never shortens the lease."""
+        self.deadline_at = max(self.deadline_at, deadline_at)
 
     def mark_lost(self) -> None:
-        """The server does not know it any more."""
+        """Record that the server does not have it any more."""
         self._lost = True
-        self._wake()
+        self._notify()
 
     def mark_released(self) -> None:
-        """It was given back."""
+        """Record that it was released."""
         self.is_released = True
-        self._wake()
+        self._notify()
 
-    def _wake(self) -> None:
+    def _notify(self) -> None:
         if self._event is not None:
             self._event.set()
 
 
 class LostEvent(threading.Event):
-    """Set from the moment a lease is lost, be it by the server's word or by the local deadline.
+    """Set from the moment a lease is lost, by the server's reply or by the local deadline.
 
-    Nobody sets it at the deadline: `is_set` and `wait` look at the clock.
+    No thread sets it at the deadline: `is_set` and `wait` read the clock.
     """
 
     def __init__(self, lease: Lease | None = None) -> None:
@@ -140,17 +141,17 @@ class LostEvent(threading.Event):
         return self._lease is not None and self._lease.is_lost
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the lease is lost (True), given back, or `timeout` seconds have passed (False)."""
-        until = math.inf if timeout is None else time.monotonic() + timeout
+        """Wait until the lease is lost (True), is released, or `timeout` seconds have passed (False)."""
+        give_up_at = math.inf if timeout is None else time.monotonic() + timeout
         while not self.is_set():
-            end = until if self._lease is None else min(until, self._lease.deadline)
+            end = give_up_at if self._lease is None else min(give_up_at, self._lease.deadline_at)
             left = end - time.monotonic()
-            woken = super().wait(None if left == math.inf else max(left, 0.0))
-            if woken or time.monotonic() >= until:
+            was_notified = super().wait(None if left == math.inf else max(left, 0.0))
+            if was_notified or time.monotonic() >= give_up_at:
                 return self.is_set()
         return True
 
 
-def is_held(lease: Lease) -> Lease | None:
-    """The lease, unless it was given back or is a parent process's."""
+def if_held(lease: Lease) -> Lease | None:
+    """Return the lease, or None if it was released or belongs to a parent process."""
     return None if lease.is_released or lease.pid != _process.pid else lease

@@ -1,13 +1,13 @@
-"""Renewing leases while their holders work, and telling holders that they lost them: locks, permits.
+"""Renewal of leases while their owners work, and notification when one is lost.
 
-One daemon thread for each process looks at all leases. It starts with the first, ends when there is none
-left, and is started again in the child of a fork, which holds none of its parent's leases. At a third of
-their time it has leases renewed, in one round trip for each connection, by a thread of that connection: a
-server that hangs must not cost the leases on another, nor keep a loss from being told. `on_lost` is called
-in a thread of its own, for it is the site's and may take its time.
+One daemon thread per process, the renewer, watches all leases. It starts with the first lease, ends when none is left,
+and starts anew in the child of a fork, which owns none of its parent's leases. When a third of a lease has passed it is
+renewed, in one round trip per connection, by a thread of that connection: a server that hangs must not cost leases on
+another server, nor delay the notification of a loss. `on_lost` runs in a thread of its own, because it is code of the
+site and may take long.
 
-The local deadline is the truth: an error of the connection is tried again until then, and at the deadline
-the lease is lost, whatever the server may say later. "Not yours" from the server is final.
+The local deadline decides. After a connection error the renewal is repeated until the deadline; at the deadline the
+lease is lost, whatever the server replies later. A refusal of the server is final.
 """
 
 from __future__ import annotations
@@ -18,54 +18,106 @@ import math
 import os
 import threading
 import time
+import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from django.db import connections as databases
 from redis.exceptions import RedisError
 
 from django_redis_components.core.client.connections import client
 from django_redis_components.core.client.slot_migration import slot_wait_limit
-from django_redis_components.core.decorators import refuse_awaitable
+from django_redis_components.core.decorators import refuse_awaitable, refuse_coroutine_function
 from django_redis_components.core.exceptions import RedisComponentsError
-from django_redis_components.core.leasing.background import BackgroundRunner, started
+from django_redis_components.core.leasing.background import BackgroundRunner, start_daemon
 from django_redis_components.core.leasing.lease import Lease, local_deadline
 from django_redis_components.core.leasing.owner import OwnedLeases
 from django_redis_components.core.protocol import Batch, Call, Flow, run
+from django_redis_components.core.units import Seconds, check_flag, to_seconds
 
-if TYPE_CHECKING:
-    from django_redis_components.core.leasing.renewal_policy import RenewalPolicy
-
-#: A lease is renewed when this share of it has passed: two tries may fail before it is lost.
+#: A lease is renewed when this share of it has passed: two attempts may fail before it is lost.
 RENEW_AFTER = 1 / 3
-#: Seconds between two tries after an error, at most; for short leases a tenth of the lease.
+#: Longest pause between two attempts after an error, in seconds; for short leases a tenth of the lease.
 RETRY_S = 1.0
 #: Leases that are renewed in one round trip.
 BATCH = 100
-#: Seconds that the thread stays for the next lease when it has none.
+#: Seconds that the idle thread waits for the next lease before it ends.
 LINGER_S = 5.0
 
 _log = logging.getLogger(__name__)
 
-#: What renews a lease: the calls for a token and milliseconds. All of them must succeed.
+#: Returns the calls that extend the lease of a token by milliseconds. All of them must succeed.
 ExtendCalls = Callable[[str, int], Sequence[Call]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RenewalPolicy:
+    """Whether and for how long the leases of an object are renewed, and what is called when one is lost.
+
+    Attributes:
+        target: the object. When it has been garbage collected, its lease is left to expire.
+        using: our connection alias.
+        max_s: seconds after the grant until which a lease is renewed; 0: it is not renewed.
+        on_lost: called with the object when its lease is lost.
+    """
+
+    target: weakref.ref[object]
+    using: str
+    max_s: float
+    on_lost: Callable[..., object] | None
+
+    def watch(self, lease: Lease, leases: OwnedLeases, extend: ExtendCalls, ttl_ms: int) -> None:
+        """Watch a lease that was just added to `leases`."""
+        renewer.watch(LeaseWatch(self, lease, leases, extend, ttl_ms, time.monotonic() + self.max_s))
+
+
+def renewal_policy_for(
+    target: object,
+    kind: str,
+    using: str,
+    timeout: Seconds,
+    renew: bool,
+    max_lease: Seconds | None,
+    on_lost: Callable[..., object] | None,
+) -> RenewalPolicy | None:
+    """Return the policy for the leases of `target`, a "lock" or "semaphore"; None if they need not be watched.
+
+    Raises:
+        TypeError: `renew` is not a bool, `max_lease` is not a duration, or `on_lost` cannot be called.
+        ValueError: `max_lease` is shorter than a lease, or given without `renew`.
+    """
+    max_s = _renewal_s(timeout, check_flag(renew, "renew"), max_lease)
+    if on_lost is not None and not callable(on_lost):
+        raise TypeError(f"on_lost={on_lost!r}: expected a callable that takes the {kind}.")
+    refuse_coroutine_function(on_lost, "on_lost")
+    return RenewalPolicy(weakref.ref(target), using, max_s, on_lost) if max_s or on_lost is not None else None
+
+
+def _renewal_s(timeout: Seconds, renew: bool, max_lease: Seconds | None) -> float:
+    """Return the seconds for which a lease is renewed: 0 for never, infinity without a limit."""
+    if max_lease is None:
+        return math.inf if renew else 0.0
+    if not renew:
+        raise ValueError(f"max_lease={max_lease!r} requires renew=True: otherwise a lease ends after its timeout.")
+    if to_seconds(max_lease, "max_lease") < to_seconds(timeout, "timeout"):
+        raise ValueError(f"max_lease={max_lease!r}: expected at least the timeout, which is {timeout!r}.")
+    return to_seconds(max_lease, "max_lease")
 
 
 @dataclasses.dataclass(slots=True, eq=False)
 class LeaseWatch:
-    """One lease that is looked after.
+    """One lease that the renewer watches.
 
     Attributes:
-        policy: how.
-        lease: what is renewed.
-        leases: where it stands.
-        extend: what renews it.
+        policy: of the object that the lease was granted to.
+        lease: the lease.
+        leases: the collection that contains it.
+        extend: makes the calls that renew it.
         ttl_ms: milliseconds of the lease.
-        renew_until: monotonic seconds until which it may be renewed.
-        due: monotonic seconds at which there is something to do.
-        asks: whether a renewal is under way.
+        renew_until: monotonic time until which it may be renewed.
+        due_at: monotonic time of the next renewal, or of the deadline.
+        is_renewing: whether a renewal is in progress.
     """
 
     policy: RenewalPolicy
@@ -74,118 +126,119 @@ class LeaseWatch:
     extend: ExtendCalls
     ttl_ms: int
     renew_until: float
-    due: float = 0.0
-    asks: bool = False
+    due_at: float = 0.0
+    is_renewing: bool = False
 
-    def plan(self) -> None:
-        """Set when to look at it next, after a grant or a renewal."""
+    def schedule(self) -> None:
+        """Set the next due time after a grant or a renewal."""
         now = time.monotonic()
         renewal = now + self.ttl_ms / 1_000 * RENEW_AFTER
-        self.due = min(renewal if renewal < self.renew_until else math.inf, self.lease.deadline)
+        self.due_at = min(renewal if renewal < self.renew_until else math.inf, self.lease.deadline_at)
 
-    def wait_after_error(self) -> None:
-        """Set when to try again: before the deadline, if that is still to come."""
-        self.due = min(time.monotonic() + min(RETRY_S, self.ttl_ms / 10_000), self.lease.deadline)
+    def schedule_retry(self) -> None:
+        """Set the next due time after an error: no later than the deadline."""
+        self.due_at = min(time.monotonic() + min(RETRY_S, self.ttl_ms / 10_000), self.lease.deadline_at)
 
-    def wanted_ms(self) -> int:
-        """Milliseconds to ask for; 0 when it is to be renewed no longer."""
+    def renewal_ms(self) -> int:
+        """Return the milliseconds to renew it for; 0 when it may not be renewed any more."""
         left_ms = (self.renew_until - time.monotonic()) * 1_000
         return int(min(self.ttl_ms, left_ms)) if left_ms >= 1 else 0
 
 
 class LeaseRenewer:
-    """Looks after the leases of one process."""
+    """Watches and renews the leases of one process."""
 
     def __init__(self) -> None:
-        self.forget()
+        self.reset()
 
-    def forget(self) -> None:
-        """Begin anew, in the child of a fork: the parent's thread is not here, and its leases are not ours."""
-        # Holders use the lock itself: the methods of a Condition are Python code, in which Ctrl-C or a soft time limit
-        # may leave the lock held, and then no lease of the process would be renewed any more.
+    def reset(self) -> None:
+        """Forget all leases, in the child of a fork: the parent's thread does not exist here."""
+        # Callers acquire the lock itself. The methods of a Condition are Python code, in which Ctrl-C or a soft time
+        # limit may leave the lock held, and then no lease of the process would be renewed any more.
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._watches: dict[Lease, LeaseWatch] = {}
         self._thread: threading.Thread | None = None
-        self._renewers: dict[str, BackgroundRunner] = {}
+        self._runners: dict[str, BackgroundRunner] = {}
 
     def watch(self, watch: LeaseWatch) -> None:
-        """Look after a lease from now on.
+        """Start to watch a lease.
 
         Raises:
-            RuntimeError: there may be no more threads.
+            RuntimeError: no thread could be started.
         """
-        watch.plan()
+        watch.schedule()
         with self._lock:
             if self._thread is None:
-                self._thread = started(self._run, "redis-lease-watchdog")
+                self._thread = start_daemon(self._run, "redis-lease-renewer")
             self._watches[watch.lease] = watch
             self._changed.notify()
 
-    def stop(self, lease: Lease) -> LeaseWatch | None:
-        """Leave a lease alone: it is being given back. What the server says of it from now on is ignored."""
+    def unwatch(self, lease: Lease) -> LeaseWatch | None:
+        """Stop watching a lease, because it is being released. Later replies about it are ignored."""
         return self._watches.pop(lease, None)
 
     def recheck(self, lease: Lease) -> None:
-        """Look at a lease now: its holder has learnt that it is lost."""
+        """Process a lease at once: its owner has learnt that it is lost."""
         with self._lock:
             watch = self._watches.get(lease)
             if watch is not None:
-                watch.due = 0.0
+                watch.due_at = 0.0
                 self._changed.notify()
 
     def _run(self) -> None:
         while (due := self._wait()) is not None:
-            self._careful(due, self._look_after, due)
+            self._log_errors(due, self._process, due)
 
-    def _careful(self, watches: Iterable[LeaseWatch], do: Callable[..., None], *args: object) -> None:
-        """Do something for these watches; a mistake in it costs a try, and never the thread."""
+    def _log_errors(self, watches: Iterable[LeaseWatch], function: Callable[..., None], *args: object) -> None:
+        """Call a function for these watches. An error in it costs one attempt, never the thread."""
         try:
-            do(*args)
+            function(*args)
         except Exception:  # noqa: BLE001 - all other leases depend on this thread
-            _log.exception("The watchdog of leases goes on after an error.")
+            _log.exception("Renewing leases failed; it continues.")
             for watch in watches:
-                watch.asks = False
-                watch.wait_after_error()
+                watch.is_renewing = False
+                watch.schedule_retry()
         with self._changed:
             self._changed.notify()
 
     def _wait(self) -> list[LeaseWatch] | None:
-        """The watches that are due, after waiting for them; None when there are no more leases."""
+        """Wait until leases are due, and return them; None when there are no more leases."""
         with self._changed:
             if not self._watches:
                 self._changed.wait(LINGER_S)
             if not self._watches:
                 self._thread = None
                 return None
-            self._changed.wait(max(0.0, min(watch.due for watch in list(self._watches.values())) - time.monotonic()))
+            next_due_at = min(watch.due_at for watch in list(self._watches.values()))
+            self._changed.wait(max(0.0, next_due_at - time.monotonic()))
             now = time.monotonic()
-            return [watch for watch in list(self._watches.values()) if watch.due <= now]
+            return [watch for watch in list(self._watches.values()) if watch.due_at <= now]
 
-    def _look_after(self, due: Iterable[LeaseWatch]) -> None:
+    def _process(self, due: Iterable[LeaseWatch]) -> None:
         renewals: dict[str, list[tuple[LeaseWatch, int]]] = defaultdict(list)
         for watch in due:
-            wanted_ms = watch.wanted_ms()
-            if watch.policy.owner() is None or watch.lease.is_released:
-                self.stop(watch.lease)
+            renewal_ms = watch.renewal_ms()
+            if watch.policy.target() is None or watch.lease.is_released:
+                self.unwatch(watch.lease)
             elif watch.lease.is_lost:
-                self._lost(watch)
+                self._report_loss(watch)
             else:
-                watch.due = watch.lease.deadline
-                if wanted_ms and not watch.asks:
-                    renewals[watch.policy.using].append((watch, wanted_ms))
+                watch.due_at = watch.lease.deadline_at
+                if renewal_ms and not watch.is_renewing:
+                    renewals[watch.policy.using].append((watch, renewal_ms))
         for using, each in renewals.items():
-            self._have_renewed(using, each)
+            self._start_renewal(using, each)
 
-    def _have_renewed(self, using: str, renewals: list[tuple[LeaseWatch, int]]) -> None:
-        """Let the thread of this connection renew these."""
+    def _start_renewal(self, using: str, renewals: list[tuple[LeaseWatch, int]]) -> None:
+        """Have the thread of this connection renew these leases."""
         watches = [watch for watch, _ in renewals]
         for watch in watches:
-            watch.asks = True
-        renewer = self._renewers.setdefault(using, BackgroundRunner(f"redis-lease-renewal-{using}"))
+            watch.is_renewing = True
+        runner = self._runners.setdefault(using, BackgroundRunner(f"redis-lease-renewal-{using}"))
         try:
-            renewer.add(partial(self._careful, watches, self._renew_all, using, renewals))
-        except RuntimeError:  # no more threads: better late than never
+            runner.submit(partial(self._log_errors, watches, self._renew_all, using, renewals))
+        except RuntimeError:  # no more threads: renew them in this one
             self._renew_all(using, renewals)
 
     def _renew_all(self, using: str, renewals: list[tuple[LeaseWatch, int]]) -> None:
@@ -195,50 +248,48 @@ class LeaseRenewer:
     def _renew(self, using: str, renewals: list[tuple[LeaseWatch, int]]) -> None:
         requested_at = time.monotonic()
         try:
-            with slot_wait_limit(0):  # tried again soon anyway, and leases in other slots must not wait for this one
-                replies = run(client(using), _extend_all(renewals))
+            with slot_wait_limit(0):  # repeated soon anyway, and leases in other slots must not wait for this one
+                replies = run(client(using), extend_all(renewals))
         except (RedisError, RedisComponentsError) as exc:
             replies = [exc] * len(renewals)
-        for (watch, wanted_ms), reply in zip(renewals, replies, strict=True):
-            watch.asks = False
+        for (watch, renewal_ms), reply in zip(renewals, replies, strict=True):
+            watch.is_renewing = False
             if isinstance(reply, Exception):
-                _log.warning(
-                    "The lease of %s was not renewed, and will be tried again: %s", watch.policy.owner(), reply
-                )
-                watch.wait_after_error()
+                _log.warning("The lease of %s was not renewed and will be retried: %s", watch.policy.target(), reply)
+                watch.schedule_retry()
             elif reply:
-                watch.lease.renew(local_deadline(requested_at, wanted_ms))
-                watch.plan()
+                watch.lease.renew(local_deadline(requested_at, renewal_ms))
+                watch.schedule()
             else:
-                self._lost(watch)
+                self._report_loss(watch)
 
-    def _lost(self, watch: LeaseWatch) -> None:
-        """Tell the holder, unless it has let go meanwhile."""
-        if self.stop(watch.lease) is None:
+    def _report_loss(self, watch: LeaseWatch) -> None:
+        """Notify the owner, unless it has released the lease meanwhile."""
+        if self.unwatch(watch.lease) is None:
             return
         watch.lease.mark_lost()
-        owner = watch.policy.owner()
-        _log.warning("The lease of %s is lost while its holder works.", owner)
-        if watch.policy.on_lost is not None and owner is not None:
+        target = watch.policy.target()
+        _log.warning("The lease of %s was lost before it was released.", target)
+        if watch.policy.on_lost is not None and target is not None:
             try:
-                started(_tell, "redis-lease-lost", watch, watch.policy.on_lost, owner)
+                start_daemon(_call_on_lost, "redis-lease-lost", watch, watch.policy.on_lost, target)
             except RuntimeError:  # no more threads
-                _tell(watch, watch.policy.on_lost, owner)
+                _call_on_lost(watch, watch.policy.on_lost, target)
 
 
-def _tell(watch: LeaseWatch, on_lost: Callable[..., object], owner: object) -> None:
-    """Call the site's function. What it asks the owner, which may hold others, is asked of the lost lease."""
+def _call_on_lost(watch: LeaseWatch, on_lost: Callable[..., object], target: object) -> None:
+    """Call the site's function. There `target`, which may have other leases, reports the lost one."""
     try:
-        with watch.leases.shown(watch.lease):
-            refuse_awaitable(on_lost(owner), on_lost, "on_lost is called without waiting")
-    except BaseException:  # noqa: BLE001 - nobody would learn of a SystemExit in a thread
-        _log.exception("on_lost of %s failed.", owner)
+        with watch.leases.lent_to_caller(watch.lease):
+            refuse_awaitable(on_lost(target), on_lost, "on_lost is called without waiting")
+    except BaseException:  # noqa: BLE001 - a SystemExit in a thread would be silent
+        _log.exception("on_lost of %s failed.", target)
     finally:
         databases.close_all()  # those of this thread, which ends
 
 
 def release_in_thread(name: str, using: str, calls: Sequence[Call]) -> None:
-    """Release a lease whose holder was interrupted. The interpreter waits for the thread before it ends."""
+    """Release a lease whose owner was interrupted. The interpreter waits for the thread before it exits."""
     work = partial(_release_all, name, using, calls)
     try:
         threading.Thread(target=work, name="redis-lease-release").start()
@@ -250,26 +301,27 @@ def _release_all(name: str, using: str, calls: Sequence[Call]) -> None:
     try:
         run(client(using), _send(calls))
     except (RedisError, RedisComponentsError) as exc:
-        _log.warning("%r was not released after an interruption, and its lease will end by itself: %s", name, exc)
+        _log.warning("%r was not released after an interruption; its lease will expire: %s", name, exc)
 
 
 def _send(calls: Sequence[Call]) -> Flow[None]:
     yield Batch(calls)
 
 
-def _extend_all(renewals: list[tuple[LeaseWatch, int]]) -> Flow[list[object]]:
-    calls = [watch.extend(watch.lease.token, wanted_ms) for watch, wanted_ms in renewals]
+def extend_all(renewals: list[tuple[LeaseWatch, int]]) -> Flow[list[object]]:
+    """Extend these leases by these milliseconds, and return one reply for each: 0 refused, or an exception."""
+    calls = [watch.extend(watch.lease.token, renewal_ms) for watch, renewal_ms in renewals]
     replies = iter((yield Batch([call for each in calls for call in each], return_exceptions=True)))
-    return [_verdict([next(replies) for _ in each]) for each in calls]
+    return [_combined([next(replies) for _ in each]) for each in calls]
 
 
-def _verdict(replies: list[object]) -> object:
-    """What the replies of one lease come to: a refusal is final, an error is not."""
+def _combined(replies: list[object]) -> object:
+    """Combine the replies of one lease: a refusal is final, an error is not."""
     return min(replies, key=lambda reply: 1 if isinstance(reply, Exception) else 2 if reply else 0)
 
 
-#: The watchdog of this process.
-watchdog = LeaseRenewer()
+#: The renewer of this process.
+renewer = LeaseRenewer()
 
 
-os.register_at_fork(after_in_child=watchdog.forget)
+os.register_at_fork(after_in_child=renewer.reset)

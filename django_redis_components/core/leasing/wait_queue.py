@@ -1,14 +1,15 @@
 """FIFO waiting, shared by locks and semaphores.
 
-Waiters are queued in Redis (``lua/shared/wait_queue.lua``). A release grants to the first waiter with a short lease,
-the hand-off (`HANDOFF_MS`), and writes that waiter's wakeup list; the waiter's next `acquire` takes the hand-off, which
-gets the full lease by that. The grant is stored state and the wakeup a hint: after a lost wakeup, a timeout or a
-cancellation the next `acquire` still finds the grant.
+Waiters are queued in Redis (``lua/shared/wait_queue.lua``). `release` grants to the first waiter with a short lease,
+the hand-off (`HANDOFF_MS`), and writes that waiter's wakeup key. The waiter's next `acquire` accepts the hand-off,
+which extends the lease to the full timeout. The grant is stored state and the wakeup only a hint: after a lost wakeup,
+a timeout or a cancellation the next `acquire` still finds the grant.
 
-A waiter whose process ended has no connection on which its wakeup could be read. The release is followed by `confirm`,
-which then wakes another waiter by the list that all of them share; this one has those behind it probed, revokes the
-hand-off, and passes over all that did not answer. A waiter whose process hangs reads its wakeup and does not come: its
-hand-off ends by itself, and those who were silent for as long are passed over with it. All of them keep their tickets.
+A waiter whose process ended has no connection that could read its wakeup. The release is followed by `confirm`, which
+then wakes another waiter through a wakeup key that all waiters share. That waiter has those behind it probed, revokes
+the hand-off, and passes over all that did not answer. A waiter whose process hangs reads its wakeup and sends nothing:
+its hand-off expires, and the waiters that were silent for as long are passed over with it. All of them keep their
+tickets.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ import dataclasses
 import math
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
 from redis.exceptions import ConnectionError, RedisError, TimeoutError
 
@@ -29,55 +31,56 @@ from django_redis_components.core.leasing.owner import Acquisition, OwnedLeases
 from django_redis_components.core.protocol import BlockingPop, BoundedSlotWait, Call, Flow, Sleep, Wait
 from django_redis_components.core.units import Seconds, check_flag, to_seconds
 
-#: Milliseconds that a hand-off waits for the waiter to take it. Waiters that hang cost the others this long in all;
-#: one that is slower than this loses its turn. The scripts derive all their times from it.
+#: Milliseconds that a waiter has to accept a hand-off. Hanging waiters delay the others by this long in total; one that
+#: is slower loses its turn. The scripts derive all their times from it.
 HANDOFF_MS = 2_000
-#: Hand-off times of silence after which a waiter is offered nothing and is not shown; it keeps its place.
+#: Hand-off times of silence after which a waiter is offered nothing and is not listed; it keeps its place.
 LIVENESS_HANDOFFS = 3
-#: Seconds after which a request that was cut off on its way has surely arrived or never will.
+#: Seconds after which a request that was in flight when its caller was interrupted has arrived or never will.
 IN_FLIGHT_S = 0.1
-#: Seconds that a cancelled caller waits for a Cluster slot that is being moved. Its place and hand-off expire anyway.
+#: Longest wait of a cancelled caller for a Cluster slot that is being migrated, in seconds. Its place and its hand-off
+#: expire anyway.
 ABANDON_S = HANDOFF_MS / 1_000
-#: Seconds after which the reply to the first request may arrive although `blocking_timeout` is shorter: a free lock
-#: can be taken with any timeout.
+#: Seconds that the reply to the first request may take although `blocking_timeout` is shorter: a free lock can be
+#: acquired with any timeout.
 GRACE_S = 0.005
-#: Replies in succession that may be so late that the lease they grant is over: then the answer is no.
+#: Replies in succession that may arrive after the lease that they grant has expired; then `acquire` returns False.
 LATE_REPLIES = 3
-#: What a release replies when it has handed over and others wait, so that `confirm` is to follow.
+#: What a release replies when it has handed off while others wait, so that `confirm` must follow.
 HANDED_OFF = 2
 
 
 def liveness_ms() -> int:
-    """Milliseconds of silence after which a waiter does not count."""
+    """Return the milliseconds of silence after which a waiter does not count."""
     return LIVENESS_HANDOFFS * HANDOFF_MS
 
 
 def wait_limit(blocking: bool, blocking_timeout: Seconds | None) -> float:
-    """Seconds to wait: 0 to ask once, infinity without a limit.
+    """Return the seconds to wait: 0 for one request, infinity without a limit.
 
     Raises:
-        TypeError: `blocking` is no flag, or the time no duration.
-        ValueError: it is negative, or given although nothing is to be waited for.
+        TypeError: `blocking` is not a bool, or `blocking_timeout` not a duration.
+        ValueError: `blocking_timeout` is negative, or given without `blocking`.
     """
     if check_flag(blocking, "blocking"):
         return math.inf if blocking_timeout is None else to_seconds(blocking_timeout, "blocking_timeout", zero=True)
     if blocking_timeout is not None:
-        raise ValueError(f"blocking_timeout={blocking_timeout!r} needs blocking=True: else nothing is waited for.")
+        raise ValueError(f"blocking_timeout={blocking_timeout!r} requires blocking=True.")
     return 0.0
 
 
 class IdempotentCall(Call):
-    """A call sent again after its reply was lost, as often as needed: an earlier one may have been executed."""
+    """A call that is sent again after its reply was lost, although an earlier one may have been executed."""
 
     @property
     def retry(self) -> bool:
-        """The caller tells by the lease what the reply of a repetition means."""
+        """True: the lease shows what the reply to a repetition means."""
         return True
 
 
 @dataclasses.dataclass(slots=True)
 class BoundedCall(Call):
-    """A call that is sent again only until a moment, so that it ends one socket timeout after that.
+    """A call that is not sent again after a moment, so that it ends at most one socket timeout later.
 
     Attributes:
         give_up_at: monotonic seconds.
@@ -91,17 +94,22 @@ class ReleaseCall(Call):
     """A release.
 
     Attributes:
-        confirm: what is to follow when it has handed over.
+        confirm: the call that must follow when it has handed off.
     """
 
     confirm: Call
 
 
-def with_token(token: str, call: Call) -> Call:
-    """The same call for a token, which is its first argument.
+def with_confirm(release: Call, confirm: Call) -> ReleaseCall:
+    """Return a release that is followed by `confirm` when it has handed off."""
+    return ReleaseCall(release.script, release.keys, release.args, confirm)
 
-    What a free lock or permit needs is made once, and then only the token put in: to name eight keys and arguments
-    each time costs as much as all the rest that is done for it here.
+
+def with_token(token: str, call: Call) -> Call:
+    """Return the same call for a token, which is its first argument.
+
+    The calls for a free lock or permit are made once, and only the token is replaced: naming eight keys and arguments
+    each time costs as much as everything else that is done for them in Python.
     """
     args = (token, *call.args[1:])
     if isinstance(call, ReleaseCall):
@@ -109,203 +117,202 @@ def with_token(token: str, call: Call) -> Call:
     return Call(call.script, call.keys, args)
 
 
+class QueueScripts(Protocol):
+    """The requests with which a caller acquires, waits and gives up.
+
+    Attributes:
+        ttl_ms: milliseconds of a lease.
+        base: the key whose ``:wakeup`` and ``:wakeup:<token>`` lists wake waiters.
+    """
+
+    ttl_ms: int
+
+    @property
+    def base(self) -> str: ...
+    def token_suffix(self, acquisition: Acquisition) -> str:
+        """Return the text that each token of this request ends in."""
+        ...
+
+    def acquire(self, token: str, wait: bool) -> Call:
+        """Return the request for a lease. Reply: [grant or code, milliseconds to wait, and details of a refusal]."""
+        ...
+
+    def abandon(self, token: str) -> Call:
+        """Return the request that gives up place and grant. Reply 0: it had neither."""
+        ...
+
+    def refuse(self, acquisition: Acquisition, reply: Sequence[int]) -> None:
+        """Handle a final refusal. May raise an error of this package."""
+        ...
+
+
 class WaitQueue:
     """Acquires and releases the leases of one object."""
 
-    def __init__(self, ttl_ms: int) -> None:
-        """Args: ttl_ms: milliseconds of a lease."""
+    def __init__(self, scripts: QueueScripts) -> None:
         self.leases = OwnedLeases()
-        self._ttl_ms = ttl_ms
-        #: Process and token of requests that ended in an error: the server may have granted them, so the
-        #: next one asks again with one of them.
+        self._scripts = scripts
+        #: Process and token of requests that ended in an error. The server may have granted them, so the next request
+        #: uses one of these tokens.
         self._unsettled: list[tuple[int, str]] = []
 
-    def acquire(
-        self,
-        base: str,
-        acquire: Callable[[str, bool], Call],
-        abandon: Callable[[str], Call],
-        wait_limit_s: float,
-        acquisition: Acquisition,
-        *,
-        suffix: str = "",
-        token: str | None = None,
-        refused: Callable[[int, int], object] | None = None,
-    ) -> Flow[bool]:
-        """Ask until granted (True), or until `wait_limit_s` have passed (False); with 0 ask once.
+    def acquire(self, wait_limit_s: float, acquisition: Acquisition, token: str | None = None) -> Flow[bool]:
+        """Request until granted (True), or until `wait_limit_s` have passed (False); with 0 send one request.
 
-        A grant whose reply arrives after that is abandoned. One whose lease is over by then is asked for again.
+        A grant whose reply arrives after the limit is abandoned. One whose lease has expired by then is requested
+        again.
 
         Args:
-            base: the key whose ``:wakeup`` and ``:wakeup:<token>`` lists wake.
-            acquire: the call for a token, and whether it waits. The reply: [granted; below 0 never, milliseconds to
-                wait, and what `refused` is told].
-            abandon: the call that gives up place and grant. 0: it had neither.
-            acquisition: who asks, and is told the lease.
-            suffix, token: what the lease is to be known by; None makes a token, which ends in the suffix.
-            refused: told the first and last number of a refusal; it may raise an error of this package.
+            wait_limit_s: seconds; see `wait_limit`.
+            acquisition: the caller; it receives the lease.
+            token: token of the lease; None creates one.
         """
-        mine = self.next_token(suffix) if token is None else token
-        attempt = _Attempt(base, acquire, abandon, mine, wait_limit_s)
-        self.leases.ask(acquisition)
+        suffix = self._scripts.token_suffix(acquisition)
+        mine = self._next_token(suffix) if token is None else with_suffix(token, suffix)
+        attempt = _Attempt(self._scripts, mine, wait_limit_s)
+        self.leases.record_request(acquisition)
         try:
-            lease = yield from self._granted(attempt, mine, refused)
+            lease = yield from self._request(attempt, acquisition)
             if lease is None:
                 return False
             self.leases.add(lease, acquisition)
             return True
         except RedisError:
             if token is None:
-                self.leave_unsettled(mine)
+                self.keep_unsettled(mine)
             raise
         except (GeneratorExit, RedisComponentsError):
             raise
         except BaseException:
-            yield from attempt.abandon_surely()
+            yield from attempt.abandon_after_interruption()
             raise
         finally:
             attempt.close()
 
-    def release(self, call: Call, lease: Lease) -> Flow[bool]:
-        """Release a lease; True when it was ours until now.
+    def release(self, calls: Sequence[Call], lease: Lease) -> Flow[bool]:
+        """Release a lease; True if it was valid on all nodes until now.
 
-        After an error of the connection the lease is kept, so that it may be tried again. A repetition
-        finds nothing when an earlier request was executed and only its reply was lost. As long as the lease
-        cannot have expired, nobody else can have ended it: this counts as done.
+        After a connection error the lease is kept, so that the release can be repeated. A repetition finds nothing when
+        an earlier request was executed and only its reply was lost. While the lease cannot have expired, no other
+        process can have ended it: then the release counts as done.
         """
-        return self.release_all((call,), lease)
-
-    def release_all(self, calls: Sequence[Call], lease: Lease) -> Flow[bool]:
-        """See `release`, for a lease on several things; True when all of them were ours until now."""
-        begun, ours, confirmations = False, True, []
+        started, was_valid, confirmations = False, True, []
         try:
             for call in calls:
                 try:
                     reply = yield call
                 except (ConnectionError, TimeoutError) as exc:
-                    reply = yield from _repeated(call, lease, exc)
-                begun, ours = True, bool(reply) and ours
+                    reply = yield from _repeat(call, lease, exc)
+                started, was_valid = True, bool(reply) and was_valid
                 if reply == HANDED_OFF and isinstance(call, ReleaseCall):
                     confirmations.append(call.confirm)
         except (RedisError, RedisComponentsError):
-            lease.release_unknown |= begun
+            lease.release_unknown |= started
             raise
         except BaseException as exc:
-            self.leases.returned(lease)
+            self.leases.remove(lease)
             if not isinstance(exc, GeneratorExit):
                 for call in calls:
                     with contextlib.suppress(RedisError):
-                        yield _again(call)
+                        yield _idempotent(call)
             raise
-        done = ours or (lease.release_unknown and not lease.has_expired)
-        self.leases.returned(lease, lost=not done)
+        done = was_valid or (lease.release_unknown and not lease.has_expired)
+        self.leases.remove(lease, lost=not done)
         for confirm in confirmations:
-            with contextlib.suppress(RedisError):  # the waiters look after it themselves, later
+            with contextlib.suppress(RedisError):  # without it the waiters find out later
                 yield confirm
         return done
 
-    def _granted(
-        self, attempt: _Attempt, token: str, refused: Callable[[int, int], object] | None
-    ) -> Flow[Lease | None]:
-        """The lease, if it was granted in time and is not over."""
-        for _ in range(LATE_REPLIES):
-            reply = yield from attempt.ask()
-            if reply[0] <= 0:
-                if refused is not None:
-                    refused(reply[0], reply[-1])
-                return None
-            lease = Lease(token, local_deadline(attempt.requested_at, self._ttl_ms), reply[0])
-            if attempt.is_late():
-                break
-            if not lease.has_expired:
-                return lease
-        yield from attempt.give_up()
-        return None
-
-    def leave_unsettled(self, token: str) -> None:
-        """The server may have granted something to this token; the next request is to find it."""
+    def keep_unsettled(self, token: str) -> None:
+        """Remember a token that the server may have granted, for the next request."""
         self._unsettled.append((os.getpid(), token))
 
-    def next_token(self, suffix: str = "") -> str:
-        """A token for the next request: one of those that are unsettled, or a new one."""
-        if not self._unsettled:
-            return new_token(suffix)
-        return self.unsettled_token(suffix) or new_token(suffix)
-
-    def unsettled_token(self, suffix: str = "") -> str | None:
-        """One of the tokens that are unsettled, which is then the caller's to settle; None when there is none."""
+    def pop_unsettled(self, suffix: str = "") -> str | None:
+        """Remove and return a token that the server may have granted; None when there is none."""
         for entry in self._unsettled[:]:
             if entry[0] == os.getpid() and entry[1].endswith(suffix):
-                with contextlib.suppress(ValueError):  # another thread may be quicker
+                with contextlib.suppress(ValueError):  # another thread was faster
                     self._unsettled.remove(entry)
                     return entry[1]
         return None
 
+    def _next_token(self, suffix: str) -> str:
+        if not self._unsettled:
+            return new_token(suffix)
+        return self.pop_unsettled(suffix) or new_token(suffix)
+
+    def _request(self, attempt: _Attempt, acquisition: Acquisition) -> Flow[Lease | None]:
+        """Return the lease if it was granted in time and has not expired."""
+        for _ in range(LATE_REPLIES):
+            reply = yield from attempt.request()
+            if reply[0] <= 0:
+                self._scripts.refuse(acquisition, reply)
+                return None
+            lease = Lease(attempt.token, local_deadline(attempt.requested_at, self._scripts.ttl_ms), reply[0])
+            if attempt.is_late():
+                break
+            if not lease.has_expired:
+                return lease
+        yield from attempt.abandon()
+        return None
+
 
 class _Attempt:
-    """One `acquire` under way: its token, its time limit, and the blocking command that wakes it.
+    """One `acquire` in progress: its token, its time limit, and the blocking command that wakes it.
 
     Attributes:
-        requested_at: when the last request was sent (monotonic seconds).
+        token: of the lease.
+        requested_at: monotonic time at which the last request was sent.
     """
 
-    __slots__ = ("_abandon", "_acquire", "_base", "_deadline", "_is_sure", "_limit_s", "_pop", "_token", "requested_at")
+    __slots__ = ("_deadline_at", "_is_settled", "_limit_s", "_pop", "_scripts", "requested_at", "token")
 
-    def __init__(
-        self,
-        base: str,
-        acquire: Callable[[str, bool], Call],
-        abandon: Callable[[str], Call],
-        token: str,
-        wait_limit_s: float,
-    ) -> None:
+    def __init__(self, scripts: QueueScripts, token: str, wait_limit_s: float) -> None:
+        self.token = token
         self.requested_at = time.monotonic()
-        self._base = base
-        self._acquire = acquire
-        self._abandon = abandon
-        self._token = token
+        self._scripts = scripts
         self._limit_s = wait_limit_s
-        self._deadline = self.requested_at + wait_limit_s
+        self._deadline_at = self.requested_at + wait_limit_s
         self._pop: BlockingPop | None = None
-        #: Whether a place or a grant that is found is all there can be. Not so for a waiter that is cut off while it
-        #: asks again.
-        self._is_sure = True
+        #: Whether no request is in flight that may still create a place or a grant. Not known for a waiter that is
+        #: interrupted while it requests again.
+        self._is_settled = True
 
-    def ask(self) -> Flow[Sequence[int]]:
-        """Ask, and wait and ask again, until granted, refused for good, or late. The last reply."""
+    def request(self) -> Flow[Sequence[int]]:
+        """Request, wait and request again, until granted, refused for good, or late. Returns the last reply."""
         while True:
             self.requested_at = time.monotonic()
-            reply: Sequence[int] = yield self._bounded(self._acquire(self._token, self._limit_s > 0))
-            self._is_sure = True
+            reply: Sequence[int] = yield self._bounded(self._scripts.acquire(self.token, self._limit_s > 0))
+            self._is_settled = True
             if reply[0] or not self._limit_s:
                 return reply
-            left_s = self._deadline - time.monotonic()
+            left_s = self._deadline_at - time.monotonic()
             if left_s > 0:
                 yield Wait(self._wakeups(), min(reply[1] / 1_000, left_s))
-                self._is_sure = False
-            if time.monotonic() >= self._deadline:
-                yield from self.give_up()
+                self._is_settled = False
+            if time.monotonic() >= self._deadline_at:
+                yield from self.abandon()
                 return reply
 
     def is_late(self) -> bool:
-        """Whether the time limit has passed. A free lock can be taken with any limit, so it is never below a few ms."""
+        """Whether the time limit has passed, which is at least `GRACE_S`."""
         if not self._limit_s:
             return False
-        return time.monotonic() > max(self._deadline, self._deadline - self._limit_s + GRACE_S)
+        return time.monotonic() > max(self._deadline_at, self._deadline_at - self._limit_s + GRACE_S)
 
-    def give_up(self) -> Flow[None]:
-        """Leave the queue, and give back what was granted."""
-        self.close()  # before others are woken, for it might read what is meant for them
-        yield self._bounded(self._abandon(self._token), IN_FLIGHT_S)
+    def abandon(self) -> Flow[None]:
+        """Leave the queue, and release what was granted."""
+        self.close()  # before others are woken, because it might read their wakeup
+        yield self._bounded(self._scripts.abandon(self.token), IN_FLIGHT_S)
 
-    def abandon_surely(self) -> Flow[None]:
-        """Cancelled or interrupted: leave nothing behind, not even by a request that is still under way."""
+    def abandon_after_interruption(self) -> Flow[None]:
+        """Leave nothing behind after a cancellation, not even by a request that is still in flight."""
         self.close()
         with contextlib.suppress(RedisError):
-            if (yield BoundedSlotWait(ABANDON_S, self._abandon(self._token))) and self._is_sure:
+            if (yield BoundedSlotWait(ABANDON_S, self._scripts.abandon(self.token))) and self._is_settled:
                 return
             yield Sleep(IN_FLIGHT_S)
-            yield BoundedSlotWait(ABANDON_S, self._abandon(self._token))
+            yield BoundedSlotWait(ABANDON_S, self._scripts.abandon(self.token))
 
     def close(self) -> None:
         """End the blocking command."""
@@ -314,29 +321,47 @@ class _Attempt:
 
     def _wakeups(self) -> BlockingPop:
         if self._pop is None:
-            self._pop = BlockingPop((f"{self._base}:wakeup:{self._token}", f"{self._base}:wakeup"))
+            base = self._scripts.base
+            self._pop = BlockingPop((f"{base}:wakeup:{self.token}", f"{base}:wakeup"))
         return self._pop
 
     def _bounded(self, call: Call, after_s: float = 0.0) -> Call | BoundedSlotWait:
-        """The call, not to be sent again once the time limit has passed, also not to a Cluster slot that moves."""
+        """Return the call, not to be sent again after the time limit, also not while a Cluster slot is migrated."""
         if not 0 < self._limit_s < math.inf:
             return call
-        until = self._deadline + after_s
-        return BoundedSlotWait(until - time.monotonic(), BoundedCall(call.script, call.keys, call.args, until))
+        give_up_at = self._deadline_at + after_s
+        bounded = BoundedCall(call.script, call.keys, call.args, give_up_at)
+        return BoundedSlotWait(give_up_at - time.monotonic(), bounded)
 
 
 def new_token(suffix: str = "") -> str:
-    """A token that nobody has used."""
+    """Return a new random token."""
     return os.urandom(16).hex() + suffix
 
 
-def _repeated(call: Call, lease: Lease, error: RedisError) -> Flow[object]:
-    """The reply to a release whose first reply was lost."""
+def with_suffix(token: str, suffix: str) -> str:
+    """Return the token, with the suffix if it does not end in it already."""
+    return token if token.endswith(suffix) else token + suffix
+
+
+def send_releases(calls: Sequence[Call]) -> Flow[int]:
+    """Send releases one by one, each with what must follow it, and return how many released something."""
+    released = 0
+    for call in calls:
+        reply = yield call
+        if reply == HANDED_OFF and isinstance(call, ReleaseCall):
+            yield call.confirm
+        released += bool(reply)
+    return released
+
+
+def _repeat(call: Call, lease: Lease, error: RedisError) -> Flow[object]:
+    """Repeat a release whose first reply was lost, and return its reply."""
     if isinstance(error, (*AUTHENTICATION_ERRORS, *NOT_EXECUTED_ERRORS)):
         raise error  # nothing was executed
     lease.release_unknown = True
-    return (yield _again(call))
+    return (yield _idempotent(call))
 
 
-def _again(call: Call) -> IdempotentCall:
+def _idempotent(call: Call) -> IdempotentCall:
     return IdempotentCall(call.script, call.keys, call.args)

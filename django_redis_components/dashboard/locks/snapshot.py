@@ -20,8 +20,7 @@ from django_redis_components.dashboard.locks.resources import Resource, resource
 from django_redis_components.dashboard.locks.scan import ScanCursor, ScanResult
 from django_redis_components.dashboard.outages import SnapshotFailed
 from django_redis_components.locks.group import group_keys
-from django_redis_components.locks.lock_scripts import PlainScripts
-from django_redis_components.locks.state import LockState, inspect, inspect_keys, inspect_readwrite
+from django_redis_components.locks.state import LockState, inspect_lock, inspect_readwrite, lock_keys
 from django_redis_components.semaphores import state as semaphores
 
 #: Most scanned resources whose state one page reads: one command each.
@@ -196,13 +195,13 @@ def _state_or_error(resource: Resource, outcome: Outcome) -> ResourceState:
 
 
 def _read_lock(resource: Resource) -> Flow[ResourceState]:
-    state: LockState = yield from inspect(PlainScripts(resource.name, 1.0))
+    state: LockState = yield from inspect_lock(lock_keys(resource.name))
     return _lock_state(resource, state)
 
 
 def _read_group_name(resource: Resource) -> Flow[ResourceState]:
     """Read a name of a group. Its waiters are counted by themselves: their heartbeat keys belong to the group."""
-    state: LockState = yield from inspect_keys(group_keys(resource.name, resource.group))
+    state: LockState = yield from inspect_lock(group_keys(resource.name, resource.group))
     return dataclasses.replace(_lock_state(resource, state), waiters=len(state.waiters))
 
 
@@ -221,10 +220,9 @@ def _read_readwrite(resource: Resource) -> Flow[ResourceState]:
 
 
 def _read_semaphore(resource: Resource) -> Flow[ResourceState]:
-    state = yield from semaphores.inspect(resource.name)
+    state = yield from semaphores.inspect_semaphore(semaphores.semaphore_keys(resource.name))
     holders = [
-        HolderState(permit, "permit", remaining_s, permits=semaphores.permits_of(permit)[0])
-        for permit, remaining_s in state.permits.items()
+        HolderState(holder.token, "permit", holder.remaining, permits=holder.permits) for holder in state.holders
     ]
     return ResourceState(resource, tuple(holders), state.held, state.limit, state.waiting)
 

@@ -1,28 +1,35 @@
--- Reads who holds permits and how many wait. Changes nothing: what is over is passed over, not dropped.
+-- Reads who holds permits and who waits. Changes nothing: expired permits and silent waiters are not listed.
 -- Precondition: none.
 -- KEYS[1] holders  zset: held permit -> server time in ms at which it expires
--- KEYS[2] limit  string: the limit that was set for all
--- ARGV[1] most  how many permits to list at most
+-- KEYS[2] queue  zset: waiting permit -> ticket
+-- KEYS[3] limit  string: the limit that was set for all
+-- ARGV[1] most  number of permits, and of waiters, to list
 -- ARGV[2] liveness_ms  milliseconds after which a silent waiter does not count
 -- DERIVED <holders>:asked, <holders>:handoffs
--- Returns {{held, limit, waiting}, {permit, ms, ...}}: unexpired permits, limit 0 when none was set; members and the
--- milliseconds until they expire, those that expire first first
+-- Returns {{held, limit, waiting}, {permit, ms, ...}, {waiter, ...}}: unexpired permits, limit 0 when none was set;
+-- permits and the milliseconds until they expire, in order of expiry; waiters in the order of the queue
 -- Cost: O(log permits + log waiters + most + hand-offs)
-local holders, limit = KEYS[1], KEYS[2]
+local holders, queue, limit = KEYS[1], KEYS[2], KEYS[3]
 local asked, handoffs = holders .. ":asked", holders .. ":handoffs"
-local most, liveness_ms = ARGV[1], tonumber(ARGV[2])
+local most, liveness_ms = tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call("TIME")
 local now_ms = math.floor((time[1] * 1000000 + time[2]) / 1000)
 -- @include waiting
-local now = string.format("%.0f", now_ms)
+local unexpired = "(" .. string.format("%.0f", now_ms)
 
-local found = redis.call("ZRANGEBYSCORE", holders, "(" .. now, "+inf", "WITHSCORES", "LIMIT", 0, most)
-for at = 2, #found, 2 do
-  found[at] = found[at] - now_ms
+local permits = redis.call("ZRANGEBYSCORE", holders, unexpired, "+inf", "WITHSCORES", "LIMIT", 0, most)
+for at = 2, #permits, 2 do
+  permits[at] = permits[at] - now_ms
+end
+local waiters = {}
+for _, permit in ipairs(redis.call("ZRANGE", queue, 0, most - 1)) do
+  if is_waiting(permit) then
+    waiters[#waiters + 1] = permit
+  end
 end
 local figures = {
-  redis.call("ZCOUNT", holders, "(" .. now, "+inf"),
+  redis.call("ZCOUNT", holders, unexpired, "+inf"),
   tonumber(redis.call("GET", limit) or 0),
   count_waiting(),
 }
-return { figures, found }
+return { figures, permits, waiters }

@@ -7,7 +7,7 @@ from typing import Any
 
 from django_redis_components.core.leasing import lease as leases
 from django_redis_components.locks import Lock, LockLost, LockNotOwned, MultiLock, ReadWriteLock
-from django_redis_components.semaphores import PermitLost, PermitNotHeld, Semaphore
+from django_redis_components.semaphores import PermitLost, PermitNotOwned, Semaphore
 from tests.locks.chaos import board
 from tests.locks.racers import break_script
 
@@ -43,8 +43,9 @@ class Permits:
     fencing_token = None
 
     def __init__(self, name: str, permits: int, **options: Any) -> None:
-        self.semaphore = Semaphore(name, LIMIT, blocking=True, **options)
-        self.check, self.remaining = self.semaphore.check, self.semaphore.remaining
+        self.semaphore = Semaphore(name, LIMIT, **options)
+        for method in ("check", "remaining", "extend", "aextend", "release", "arelease"):
+            setattr(self, method, getattr(self.semaphore, method))
         self._permits = permits
 
     def acquire(self) -> bool:
@@ -53,26 +54,10 @@ class Permits:
     async def aacquire(self) -> bool:
         return await self.semaphore.aacquire(self._permits)
 
-    def extend(self, _: float) -> None:
-        self._surely(self.semaphore.refresh())
 
-    async def aextend(self, _: float) -> None:
-        self._surely(await self.semaphore.arefresh())
-
-    def release(self) -> None:
-        self._surely(self.semaphore.release())
-
-    async def arelease(self) -> None:
-        self._surely(await self.semaphore.arelease())
-
-    def _surely(self, ours: bool) -> None:
-        if not ours:
-            raise PermitNotHeld(self.semaphore.name)
-
-
-#: What says that a lease is not ours any more; the first two say so only when it is over by our clock.
+#: Errors of a lease that is not ours any more; the first two are raised only when it is over by our clock.
 LOST = (LockLost, PermitLost)
-NOT_OWNED = (LockNotOwned, PermitNotHeld)
+NOT_OWNED = (LockNotOwned, PermitNotOwned)
 
 
 def made(kind: str, **options: Any) -> tuple[list[str], Any]:

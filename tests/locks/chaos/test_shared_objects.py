@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
-from django_redis_components.locks import Lock, LockNotOwned, MultiLock, ReadWriteLock
+from django_redis_components.locks import Lock, MultiLock, ReadWriteLock
 from django_redis_components.semaphores import Semaphore
+from tests.locks.chaos.kinds import NOT_OWNED
 from tests.support import Store, eventually, run_async, run_together
 
 #: Seconds of the run.
@@ -37,7 +38,7 @@ class Forge:
             "reentrant": lambda: Lock("anvil", timeout=60, reentrant=True),
             "group": lambda: MultiLock("anvil", "tongs", group="forge", timeout=60),
             "writer": lambda: ReadWriteLock("anvil", timeout=60).write(),
-            "semaphore": lambda: Semaphore("anvil", 2, timeout=60, blocking=True),
+            "semaphore": lambda: Semaphore("anvil", 2, timeout=60),
         }[kind]()
         self.limit = 2 if kind == "semaphore" else 1
         self.until = time.monotonic() + HISTORY_S
@@ -103,19 +104,21 @@ class Forge:
     def _prove(self, who: str) -> None:
         try:
             self.shared.check()
-        except LockNotOwned as exc:
+        except NOT_OWNED as exc:
             self.problems.append(f"{who}: {exc}")
 
     def _release(self) -> bool:
         try:
-            return self.shared.release() is not False
-        except LockNotOwned:
+            self.shared.release()
+            return True
+        except NOT_OWNED:
             return False
 
     async def _arelease(self) -> bool:
         try:
-            return await self.shared.arelease() is not False
-        except LockNotOwned:
+            await self.shared.arelease()
+            return True
+        except NOT_OWNED:
             return False
 
 

@@ -27,7 +27,8 @@ async def one_of(number: int) -> int:
 
 
 @pytest.mark.parametrize(
-    ("put_off", "guard"), [(alone, lambda: Lock("conflict:7")), (one_of, lambda: Semaphore("conflicts", 1))]
+    ("put_off", "guard"),
+    [(alone, lambda: Lock("conflict:7")), (one_of, lambda: Semaphore("conflicts", 1, blocking=False))],
 )
 def test_a_task_that_finds_it_taken_comes_later_and_uses_no_attempt(store: Store, put_off: Any, guard: Any) -> None:
     result = put_off.enqueue(7)

@@ -1,11 +1,11 @@
--- Begins the lease of a held permit anew. Never shortens it, and never takes an expired one again.
+-- Makes the lease of a held permit last at least that long from now. Never shortens it, and never revives an expired one.
 -- Precondition: none.
 -- KEYS[1] holders  zset: held permit -> server time in ms at which it expires
 -- KEYS[2] limit  string: the limit that was set for all
 -- ARGV[1] permit  text: <id>:<count>:<limit>
--- ARGV[2] ttl_ms  milliseconds of the lease
+-- ARGV[2] ttl_ms  milliseconds
 -- DERIVED <holders>:handoffs
--- Returns 1: held, for that long from now
+-- Returns 1: held for at least that long
 -- Returns 0: it had expired
 -- Cost: O(log permits) for each permit it counts for, and for each found expired
 local holders, limit = KEYS[1], KEYS[2]
@@ -19,6 +19,6 @@ local ends = redis.call("ZSCORE", holders, permit)
 if not ends then
   return 0
 end
-redis.call("ZREM", holders .. ":handoffs", permit) -- adopted before its waiter has taken it
+redis.call("ZREM", holders .. ":handoffs", permit) -- adopted before its waiter has accepted it
 grant(permit, math.max(ends - now_ms, ttl_ms))
 return 1

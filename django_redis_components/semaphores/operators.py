@@ -1,0 +1,45 @@
+"""Releasing permits whoever holds them: a call for operators, not for the code that uses the semaphore."""
+
+from __future__ import annotations
+
+from django_redis_components.core.client.connections import aclient, client
+from django_redis_components.core.leasing.wait_queue import send_releases
+from django_redis_components.core.protocol import Flow, arun, run
+from django_redis_components.semaphores.permits import PermitScripts
+from django_redis_components.semaphores.state import inspect_semaphore, semaphore_keys
+
+
+def force_release(name: str, *, token: str | None = None, using: str = "default") -> int:
+    """Release permits of a semaphore whoever holds them, and hand them to the first waiters.
+
+    The holder is not interrupted. It learns from `check`, `extend`, `release` or a renewal that it lost them. The
+    request is sent once: after a connection error it may have been executed.
+
+    Args:
+        name: of the semaphore.
+        token: release the permits of this token only; None: those of up to a hundred holders.
+        using: our connection alias.
+
+    Returns:
+        Number of leases that were released; 0 if nothing was held.
+
+    Raises:
+        redis.exceptions.RedisError: the server does not answer.
+    """
+    return run(client(using), release_flow(name, token=token))
+
+
+async def aforce_release(name: str, *, token: str | None = None, using: str = "default") -> int:
+    """See `force_release`."""
+    return await arun(aclient(using), release_flow(name, token=token))
+
+
+def release_flow(name: str, *, token: str | None = None) -> Flow[int]:
+    """See `force_release`."""
+    if token is not None:
+        tokens = [token]
+    else:
+        state = yield from inspect_semaphore(semaphore_keys(name))
+        tokens = [holder.token for holder in state.holders]
+    scripts = PermitScripts(name)
+    return (yield from send_releases([call for each in tokens for call in scripts.release(each)]))
