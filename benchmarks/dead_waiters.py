@@ -56,13 +56,7 @@ KINDS = ("lock", "group", "readwrite", "semaphore")
 
 def waiting(kind: str, name: str) -> int:
     """How many wait for it."""
-    from django_redis_components.core.client.connections import client
-    from django_redis_components.core.protocol import run
-    from django_redis_components.semaphores.state import inspect
-
-    if kind == "semaphore":
-        return run(client(), inspect(name)).waiting
-    state = makers(name)[kind](0).inspect() if kind in ("lock", "group") else _readwrite(name).inspect()
+    state = _readwrite(name).inspect() if kind == "readwrite" else makers(name)[kind](0).inspect()
     return int(state[name].waiting if kind == "group" else state.waiting)
 
 

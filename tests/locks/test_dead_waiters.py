@@ -11,11 +11,8 @@ from typing import Any
 
 import pytest
 
-from django_redis_components.core.client.connections import client
-from django_redis_components.core.protocol import run
 from django_redis_components.locks import Lock, MultiLock, ReadWriteLock
 from django_redis_components.semaphores import Semaphore
-from django_redis_components.semaphores.state import inspect
 from tests.support import Store, eventually
 from tests.support.child import say
 from tests.support.processes import Child, Children
@@ -38,7 +35,7 @@ def made(kind: str, number: int = 0) -> Any:
 
 def waiting(kind: str) -> int:
     if kind == "semaphore":
-        return run(client(), inspect("door")).waiting
+        return Semaphore("door", 2).inspect().waiting
     if kind == "group":
         return made(kind).inspect()["door"].waiting
     return (ReadWriteLock("door") if kind == "readwrite" else Lock("door")).inspect().waiting

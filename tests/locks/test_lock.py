@@ -178,7 +178,7 @@ def test_with_on_a_held_lock_raises_after_its_patience(store: Store) -> None:
 
 
 def test_with_tells_that_the_lock_was_lost_before_the_block_ended(store: Store) -> None:
-    with pytest.raises(LockNotOwned, match="its lease had ended"), Lock("door"):
+    with pytest.raises(LockNotOwned, match="its lease had expired"), Lock("door"):
         store.raw.delete(key_of(store))
 
 

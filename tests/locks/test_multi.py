@@ -707,7 +707,8 @@ def test_without_a_group_what_gives_back_and_arrives_late_does_no_harm(store: St
 def test_without_a_group_what_could_not_be_given_back_is_given_back_by_the_next_question(store: Store) -> None:
     lock = MultiLock("a", "b")
     fail_on_the_way(lock)
-    [(_, token)] = lock.flows._queue._unsettled
+    token = lock.flows.queue.pop_unsettled()
+    lock.flows.queue.keep_unsettled(token)
     Lock("a").acquire(token=token)
 
     again = acquisition(lock)

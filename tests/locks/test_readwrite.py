@@ -166,7 +166,7 @@ def test_a_reader_whose_lease_is_over_does_not_count_beside_others(store: Store)
     assert late.lost.wait(5)
     eventually(lambda: not late.owned())
 
-    with pytest.raises(LockNotOwned, match="its lease had ended"):
+    with pytest.raises(LockNotOwned, match="its lease had expired"):
         late.release()
 
     assert steady.owned()

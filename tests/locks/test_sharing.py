@@ -8,9 +8,10 @@ import threading
 
 import pytest
 
+from django_redis_components.core.leasing import owner
 from django_redis_components.core.leasing.lease import Lease
 from django_redis_components.core.leasing.owner import Acquisition, OwnedLeases
-from django_redis_components.locks import Lock, LockNotOwned, options
+from django_redis_components.locks import Lock, LockNotOwned
 from tests.support import Store, eventually, run_together
 
 
@@ -97,13 +98,17 @@ def test_the_child_of_a_fork_does_not_hold_its_parents_lock(redis_server: Store)
     assert lock.owned()
 
 
-def test_a_child_does_not_ask_with_a_token_that_its_parent_left_unsettled(redis_server: Store) -> None:
-    lock = Lock("door")
-    lock.flows._queue._unsettled.append((os.getpid() + 1, "of-another-process"))
+def test_a_child_does_not_use_an_unsettled_token_of_its_parent(redis_server: Store) -> None:
+    queue = Lock("door").flows.queue
+    queue.keep_unsettled("of-the-parent")
 
-    lock.acquire()
+    child = os.fork()
+    if child == 0:  # pragma: no cover - another process
+        os._exit(7 if queue.pop_unsettled() is None else 8)
+    _, status = os.waitpid(child, 0)
 
-    assert lock.token != "of-another-process"
+    assert os.waitstatus_to_exitcode(status) == 7
+    assert queue.pop_unsettled() == "of-the-parent"
 
 
 def test_the_lost_event_wakes_who_waits_for_it(redis_server: Store) -> None:
@@ -137,18 +142,18 @@ def test_a_lease_that_was_extended_is_not_lost_at_its_first_deadline(redis_serve
 
 
 def test_a_wait_for_the_loss_ends_with_its_own_timeout() -> None:
-    lease = Lease("token", deadline=float("inf"))
+    lease = Lease("token", deadline_at=float("inf"))
 
     assert lease.lost.wait(0.01) is False
 
 
-def test_a_lease_that_is_returned_twice_is_returned() -> None:
+def test_a_lease_that_is_removed_twice_is_removed() -> None:
     leases = OwnedLeases()
-    lease = Lease("token", deadline=float("inf"))
+    lease = Lease("token", deadline_at=float("inf"))
     leases.add(lease, Acquisition())
 
-    leases.returned(lease)
-    leases.returned(lease)
+    leases.remove(lease)
+    leases.remove(lease)
 
     assert leases.current() is None
     assert not lease.is_lost
@@ -170,7 +175,7 @@ def test_a_child_may_enter_though_a_thread_of_its_parent_was_making_a_lock(redis
     making, made = threading.Event(), threading.Event()
 
     def make() -> None:
-        with options._guard:
+        with owner.Mutexes.shared:
             making.set()
             made.wait(60)
 

@@ -331,7 +331,7 @@ def test_an_error_of_the_connection_is_tried_again_until_the_deadline(
     with renewal.renewer._changed:
         watch.due_at = 0.0
         renewal.renewer._changed.notify()
-    eventually(lambda: "was not renewed, and will be tried again" in caplog.text)
+    eventually(lambda: "was not renewed and will be retried" in caplog.text)
 
     proxy.accept_again()
 
@@ -359,7 +359,7 @@ def test_an_error_of_the_server_is_tried_again_too(redis_server: Store, caplog: 
 
     assert held.lost.wait(60)
 
-    eventually(lambda: "WRONGTYPE" in caplog.text and "is lost while its holder works" in caplog.text)
+    eventually(lambda: "WRONGTYPE" in caplog.text and "was lost before it was released" in caplog.text)
 
 
 def test_a_connection_that_is_not_configured_any_more_costs_the_lease(

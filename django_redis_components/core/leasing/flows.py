@@ -75,6 +75,7 @@ class LeaseFlows:
     Attributes:
         kind: "lock" or "semaphore", for errors.
         scripts: the requests of this kind of lock or semaphore.
+        queue: acquires and releases with them.
         not_owned, lost_error: raised when the caller owns no lease, and when its lease has expired.
         ttl_ms: milliseconds of a lease.
         wait_limit_s: seconds that `acquire` waits unless it is called with another limit.
@@ -105,7 +106,7 @@ class LeaseFlows:
         self.ttl_ms = scripts.ttl_ms
         self.wait_limit_s = wait_limit(blocking, blocking_timeout)
         self.scripts = scripts
-        self._queue = queue
+        self.queue = queue
         self._using = using
         self._blocking = blocking
         self._reentrant = check_flag(reentrant, "reentrant")
@@ -115,7 +116,7 @@ class LeaseFlows:
     @property
     def leases(self) -> OwnedLeases:
         """The leases of this object; those of an owner are shared by all reentrant objects of this lock."""
-        leases = self._queue.leases
+        leases = self.queue.leases
         if self._reentrant:
             leases.records = shared_records(self._using, self.scripts.identity)
         return leases
@@ -138,7 +139,7 @@ class LeaseFlows:
             wait_limit_s = self._resolve(blocking, blocking_timeout)
         if token is not None:
             keys.validate_name(token, "token")
-        acquire = self._queue.acquire(wait_limit_s, asked, token)
+        acquire = self.queue.acquire(wait_limit_s, asked, token)
         if self._is_plain and token is None:
             return acquire
         return self._acquire_and_watch(acquire, asked, has_token=token is not None)
@@ -253,7 +254,7 @@ class LeaseFlows:
             return
         calls = self.scripts.release(lease.token)
         renewer.unwatch(lease)  # for good: a block that was left does not try again, and would keep the lease for ever
-        if not (yield from self._queue.release(calls, lease)):
+        if not (yield from self.queue.release(calls, lease)):
             raise self.not_owned(self.name, "cannot be released: its lease had expired")
 
     def _acquire_and_watch(self, acquire: Flow[bool], acquisition: Acquisition, *, has_token: bool) -> Flow[bool]:
@@ -285,8 +286,8 @@ class LeaseFlows:
         except BaseException:
             renewer.unwatch(lease)
             with contextlib.suppress(RedisError):
-                yield from self._queue.release(self.scripts.release(lease.token), lease)
-            self._queue.leases.remove(lease)
+                yield from self.queue.release(self.scripts.release(lease.token), lease)
+            self.queue.leases.remove(lease)
             raise
 
     def _verify(self, lease: Lease) -> Flow[None]:
@@ -299,7 +300,7 @@ class LeaseFlows:
         if lease is None:
             return False
         if lease.release_unknown:  # it may be free already, or another's
-            yield from self._queue.release(self.scripts.release(lease.token), lease)
+            yield from self.queue.release(self.scripts.release(lease.token), lease)
             return False
         if lease.is_lost:
             raise self.lost_error(self.name, "cannot be entered again: its lease expired before it was released")

@@ -48,7 +48,7 @@ class _ThreadOwner(threading.local):
 _thread_owner = _ThreadOwner()
 
 
-class _Mutex:
+class Mutexes:
     """The locks of this module, created again in the child of a fork: a thread of the parent may hold them.
 
     Reentrant, because a finalizer may claim a lease, or create a lock, while this thread does.
@@ -63,8 +63,8 @@ class _Mutex:
         cls.takeover, cls.shared = threading.RLock(), threading.RLock()
 
 
-_Mutex.create()
-os.register_at_fork(after_in_child=_Mutex.create)
+Mutexes.create()
+os.register_at_fork(after_in_child=Mutexes.create)
 
 
 def current_owner() -> Owner:
@@ -154,7 +154,7 @@ _shared: weakref.WeakValueDictionary[tuple[str, str], Records] = weakref.WeakVal
 
 def shared_records(using: str, identity: str) -> Records:
     """Return the records of all reentrant objects of one lock. They exist while one of these objects is in use."""
-    with _Mutex.shared:
+    with Mutexes.shared:
         records = _shared.get((using, identity))
         if records is None:
             records = _shared[using, identity] = Records()
@@ -216,7 +216,7 @@ class OwnedLeases:
         lease = self.own(owner)
         if lease is not None:
             return lease
-        with _Mutex.takeover:  # of two callers one takes it over
+        with Mutexes.takeover:  # of two callers one takes it over
             lease = self._orphaned(owner)
             if lease is not None:
                 with contextlib.suppress(ValueError):  # removed already
