@@ -70,11 +70,11 @@ def prepare(
         pack(args, "args"),
         pack(kwargs, "kwargs") if kwargs else {},
     ]
-    extra = {**task._body_options, **(body_options or {})}
+    extra = {**task._body_options, **body_options} if body_options else task._body_options
     if task.overrides or extra:
-        extra = options_to_send(options, task.overrides) | extra
-        if extra:
-            sent.append(extra)
+        merged = options_to_send(options, task.overrides) | dict(extra)
+        if merged:
+            sent.append(merged)
     body = serialization.encode(sent)
     if len(body) > settings.max_body_bytes:
         check_size(task.name, body)
