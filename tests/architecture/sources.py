@@ -28,12 +28,12 @@ ENTRY_POINTS = 4
 
 #: The layers of ``taskqueue``, lowest first. Modules and subpackages import their own layer and lower ones.
 TASKQUEUE_LAYERS: tuple[tuple[str, ...], ...] = (
-    ("call_signature", "exceptions", "failure", "forks", "framework", "limits", "retry", "time_limits", "unique"),
+    ("call_signature", "exceptions", "failure", "forks", "json_codec", "limits", "retry", "unique"),
     ("options", "record", "registry"),
     ("store",),
-    ("context", "enqueue", "logs", "on_commit", "result", "run_observer", "signals"),
+    ("context", "enqueue", "logs", "result", "signals"),
     ("flows",),
-    ("decorator", "task", "task_run"),
+    ("task",),
     ("stats",),
     ("queue", "schedules"),
     ("checks", "poller"),
