@@ -21,7 +21,7 @@ from tests.support import Proxy, Store, eventually, run_async
 pytestmark = pytest.mark.urls("tests.analytics.urls")
 
 #: Seconds by which each reply is late; without a bound a page would wait for at least as long.
-LATE_S = 2.0
+LATE_S = 10.0
 
 
 @pytest.fixture(autouse=True)
