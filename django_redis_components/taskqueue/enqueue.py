@@ -79,10 +79,7 @@ def prepare(
     if len(body) > settings.max_body_bytes:
         check_size(task.name, body)
     if options.id is not None and not accepts_id:
-        raise InvalidTask(
-            f"id={options.id!r}: only enqueue() and enqueue_on_commit() accept an id. Flows, schedules and"
-            " enqueue_many() create the ids of their tasks."
-        )
+        raise _id_not_accepted(options.id)
     message = Message(options.id or task_id or store.new_id(), task.name, options.queue_name, body)
     fields = {"q": options.queue_name.encode(), "b": body}
     if not options.are_plain:
@@ -90,6 +87,13 @@ def prepare(
         if options.metadata is not None:
             fields["m"] = encode_metadata(options.metadata)
     return TaskResult(task, task.name, message.id, task.connection, fields), message
+
+
+def _id_not_accepted(task_id: str) -> InvalidTask:
+    return InvalidTask(
+        f"id={task_id!r}: only enqueue() and enqueue_on_commit() accept an id. Flows, schedules and"
+        " enqueue_many() create the ids of their tasks."
+    )
 
 
 def send_one(result: TaskResult, using: str, message: Message) -> TaskResult:

@@ -76,6 +76,6 @@ def test_editors_and_type_checkers_are_told_all_options() -> None:
     every = {field.name for field in dataclasses.fields(TaskOptions)}
 
     assert set(SendingOptions.__annotations__) == every
-    assert every - set(DeclaredOptions.__annotations__) == {"run_after", "metadata"}
+    assert every - set(DeclaredOptions.__annotations__) == {"id", "metadata", "run_after"}
     assert get_type_hints(Task.using)["options"]
     assert inspect.signature(Task.using).parameters["options"].kind is inspect.Parameter.VAR_KEYWORD
