@@ -14,6 +14,8 @@ import pytest
 from redis.exceptions import ConnectionError, TimeoutError
 
 from django_redis_components.core.client.connections import client
+from django_redis_components.core.leasing import wait_queue
+from django_redis_components.core.protocol import Wait
 from django_redis_components.locks import Lock, MultiLock, ReadWriteLock, lock
 from django_redis_components.semaphores import Semaphore
 from tests.conftest import components_settings
@@ -136,6 +138,24 @@ def test_acquire_with_the_holders_token_does_not_shorten_its_lease(store: Store,
     eventually(lambda: second.remaining() == 0.0)
     assert first.owned()
     first.check()
+
+
+def test_wait_that_a_hung_server_prolonged_ends_without_another_request(
+    redis_server: Store, make_exclusive: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wait_queue, "MAX_OVERRUN_S", 0.01)
+    holder, item = make_exclusive(timeout=60), make_exclusive(timeout=60, blocking_timeout=0.01)
+    holder.acquire()
+    steps = Steps(flow_of(item))
+    steps.go()
+    assert isinstance(steps.request, Wait)
+    time.sleep(0.03)
+
+    steps.send(None)
+
+    assert (steps.request, steps.value) == (None, False)
+    holder.release()
+    assert item.acquire()  # the hand-off was for its place
 
 
 #: Socket timeout of a client whose server hangs, in seconds: long enough to tell one from two on a busy machine.

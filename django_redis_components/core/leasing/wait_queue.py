@@ -44,6 +44,9 @@ ABANDON_S = HANDOFF_MS / 1_000
 #: Seconds that the reply to the first request may take although `blocking_timeout` is shorter: a free lock can be
 #: acquired with any timeout.
 GRACE_S = 0.005
+#: Seconds past the time limit after which a wait that ends this late met a server that hangs. Nothing more is sent: it
+#: would take another socket timeout. The place and a hand-off expire, and the next request uses the same token.
+MAX_OVERRUN_S = 0.5
 #: Replies in succession that may arrive after the lease that they grant has expired; then `acquire` returns False.
 LATE_REPLIES = 3
 #: What a release replies when it has handed off while others wait, so that `confirm` must follow.
@@ -174,6 +177,8 @@ class WaitQueue:
         try:
             lease = yield from self._request(attempt, acquisition)
             if lease is None:
+                if attempt.met_hung_server and token is None:
+                    self.keep_unsettled(mine)
                 return False
             self.leases.add(lease, acquisition)
             return True
@@ -263,13 +268,24 @@ class _Attempt:
     Attributes:
         token: of the lease.
         requested_at: monotonic time at which the last request was sent.
+        met_hung_server: whether the last wait ended so late that its place was not abandoned.
     """
 
-    __slots__ = ("_deadline_at", "_is_settled", "_limit_s", "_pop", "_scripts", "requested_at", "token")
+    __slots__ = (
+        "_deadline_at",
+        "_is_settled",
+        "_limit_s",
+        "_pop",
+        "_scripts",
+        "met_hung_server",
+        "requested_at",
+        "token",
+    )
 
     def __init__(self, scripts: QueueScripts, token: str, wait_limit_s: float) -> None:
         self.token = token
         self.requested_at = time.monotonic()
+        self.met_hung_server = False
         self._scripts = scripts
         self._limit_s = wait_limit_s
         self._deadline_at = self.requested_at + wait_limit_s
@@ -290,8 +306,11 @@ class _Attempt:
             if left_s > 0:
                 yield Wait(self._wakeups(), min(reply[1] / 1_000, left_s))
                 self._is_settled = False
-            if time.monotonic() >= self._deadline_at:
+            overrun_s = time.monotonic() - self._deadline_at
+            self.met_hung_server = overrun_s > MAX_OVERRUN_S
+            if overrun_s >= 0 and not self.met_hung_server:
                 yield from self.abandon()
+            if overrun_s >= 0:
                 return reply
 
     def is_late(self) -> bool:
