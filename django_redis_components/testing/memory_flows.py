@@ -6,6 +6,7 @@ from typing import Any
 
 from django_redis_components.core import serialization as arguments
 from django_redis_components.taskqueue.exceptions import ParentFailed
+from django_redis_components.taskqueue.store.fields import FlowField
 from django_redis_components.testing import calls
 
 Records = dict[str, dict[str, bytes]]
@@ -27,7 +28,7 @@ class MemoryFlow:
         self._followers: list[str] = []
         self._parents: dict[int, list[int]] = {}
         self._rescue: str | None = None
-        self._oops = ""
+        self._first_error = ""
         self._roots: dict[str, str] = {}  # what failed because of another, and that other
 
     def add(self, number: int, task_id: str, followers: str) -> None:
@@ -65,7 +66,7 @@ class MemoryFlow:
         rescue, self._rescue = self._rescue, None
         if records[rescue].get("s") != b"waiting":
             return []
-        self._oops = f"{task_id} {records[task_id]['n'].decode()} {HOW[records[task_id]['s']]}"
+        self._first_error = f"{task_id} {records[task_id]['n'].decode()} {HOW[records[task_id]['s']]}"
         records[rescue].pop("s", None)
         return [rescue]
 
@@ -74,7 +75,7 @@ class MemoryFlow:
         nodes = {
             str(number): f"{task_id} {self._followers[number]}".encode() for number, task_id in enumerate(self.ids)
         }
-        named = {"tasks": len(self.ids), "ends": self._sent["result_of"], "oops": self._oops}
+        named = {"tasks": len(self.ids), "ends": self._sent["result_of"], FlowField.first_error: self._first_error}
         return nodes | {name: calls.text(value) for name, value in named.items() if value != ""}
 
 

@@ -195,8 +195,8 @@ def test_a_flow_that_breaks_does_what_it_would_do() -> None:
         told = f"Not run: task {root.id} (tests.taskqueue.tasks.fail), which comes before it in its flow, failed."
         assert [flow.results[3].errors[0].message, flow.last.errors[0].message] == [told] * 2
         assert noted[1] == "beside" or noted[0] == "beside"
-        [oops] = [word for word in noted if word != "beside"]
-        assert (oops["task_id"], oops["reason"], oops["error"]["message"]) == (root.id, "failed", "no")
+        [error] = [word for word in noted if word != "beside"]
+        assert (error["task_id"], error["reason"], error["error"]["message"]) == (root.id, "failed", "no")
 
 
 def test_a_flow_raises_what_its_first_failure_raised_after_all_has_run() -> None:

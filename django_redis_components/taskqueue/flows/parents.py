@@ -10,12 +10,12 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Batch, Flow, Read, run
 from django_redis_components.taskqueue.exceptions import ParentsLost
 from django_redis_components.taskqueue.json_codec import unpack
-from django_redis_components.taskqueue.store.fields import flow_key, record_key
+from django_redis_components.taskqueue.store.fields import FlowField, flow_key, record_key
 
 #: Key in the metadata of a task: ids of its parents, in the shape of the argument.
 PARENTS = "parents"
 #: Key in the metadata of an `on_error` task: the flow whose first error is its argument.
-FIRST_ERROR = "oops"
+FIRST_ERROR = "first_error"
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -64,7 +64,7 @@ def _values(parents: Shape[str]) -> Flow[Any]:
 
 def _failure(flow_id: str) -> Flow[dict[str, Any]]:
     """Return which task failed first, and how."""
-    first_error = yield Read("HGET", flow_key(flow_id), "oops")
+    first_error = yield Read("HGET", flow_key(flow_id), FlowField.first_error)
     if first_error is None:
         raise ParentsLost(f"The first error of flow {flow_id} is no longer in Redis: it was evicted or deleted.")
     task_id, name, reason = first_error.decode().split(" ", 2)

@@ -205,7 +205,7 @@ class FlowField:
     #: Number of the on_error task while it waits.
     on_error = "rescue"
     #: "id name reason" of the first failure, for the on_error task.
-    first_error = "oops"
+    first_error = "first_error"
     #: JSON: numbers of the tasks whose results are the flow's.
     result_of = "ends"
     #: With a task's number behind it, int: parents that have not succeeded; parents that cannot succeed any more.

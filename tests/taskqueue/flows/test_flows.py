@@ -49,14 +49,14 @@ def states(flow: FlowResult) -> list[str]:
     return [result.state for result in flow.results]
 
 
-def test_each_task_of_a_chain_gets_what_the_one_before_returned(store: Store) -> None:
+def test_chain_passes_each_result_to_the_next_task(store: Store) -> None:
     flow = chain(add.s(1, 2), add.s(10), echo.s("last", key=1)).enqueue()
 
     assert [job.id for job in work_off()] == [result.id for result in flow.results]
     assert flow.get(0) == [[13, "last"], {"key": 1}]
 
 
-def test_an_immutable_task_gets_its_own_arguments_only(redis_server: Store) -> None:
+def test_immutable_task_receives_only_its_own_arguments(redis_server: Store) -> None:
     flow = chain(add.s(1, 2), echo.si("mine"), echo.s()).enqueue()
 
     work_off()
@@ -69,7 +69,7 @@ def refreshed(flow: FlowResult) -> list[Any]:
     return flow.results
 
 
-def test_what_comes_after_a_group_gets_the_list_of_its_results_in_order(store: Store) -> None:
+def test_task_after_a_group_receives_its_results_in_order(store: Store) -> None:
     flow = group(add.s(number, number) for number in range(5)).enqueue(callback=echo.s())
     for result in flow.results[:5:2]:  # finished in another order
         note.enqueue(result.id)
@@ -80,7 +80,7 @@ def test_what_comes_after_a_group_gets_the_list_of_its_results_in_order(store: S
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_a_small_group_gives_a_list_too(redis_server: Store, count: int) -> None:
+def test_task_after_a_group_of_one_receives_a_list(redis_server: Store, count: int) -> None:
     flow = group([add.s(1, 1)] * count).then(echo.s()).enqueue()
 
     work_off()
@@ -88,7 +88,7 @@ def test_a_small_group_gives_a_list_too(redis_server: Store, count: int) -> None
     assert flow.get(0) == [[[2] * count], {}]
 
 
-def test_a_group_of_a_thousand_is_sent_in_parts_and_calls_back_once(redis_server: Store) -> None:
+def test_group_of_a_thousand_is_sent_in_parts_and_runs_its_callback_once(redis_server: Store) -> None:
     flow = group(note.s(number) for number in range(1_000)).enqueue(callback=echo.s())
 
     assert states(flow) == ["ready"] * 1_000 + ["waiting"]
@@ -99,7 +99,7 @@ def test_a_group_of_a_thousand_is_sent_in_parts_and_calls_back_once(redis_server
     assert get_flow(flow.id).is_finished
 
 
-def test_a_group_without_a_callback_is_waited_for_as_a_whole(redis_server: Store) -> None:
+def test_get_waits_for_all_tasks_of_a_group(redis_server: Store) -> None:
     flow = group(add.s(1, 2), chain(add.s(1, 1), add.s(5)), group(add.s(2, 2))).enqueue()
 
     work_off()
@@ -109,7 +109,7 @@ def test_a_group_without_a_callback_is_waited_for_as_a_whole(redis_server: Store
     assert run_async(flow.aget, 0) == [3, 7, [4]]
 
 
-def test_chains_and_groups_stand_in_one_another(store: Store) -> None:
+def test_chains_and_groups_can_be_nested(store: Store) -> None:
     flow = chain(
         add.s(1, 1),
         group(add.s(10), chain(add.s(20), add.s(1)), echo.si("alone")),
@@ -123,7 +123,7 @@ def test_chains_and_groups_stand_in_one_another(store: Store) -> None:
     assert flow.get(0) == [[[[[both, "left"], {}], [[both, "right"], {}]]], {}]
 
 
-def test_a_task_of_a_flow_runs_with_the_options_that_using_gave_it(store: Store) -> None:
+def test_task_of_a_flow_runs_with_its_using_options(store: Store) -> None:
     far = note.using(queue_name="far", priority=7)
     flow = chain(note.s("first"), far.si("urgent")).enqueue()
     note.using(queue_name="far").enqueue("before")
@@ -136,7 +136,7 @@ def test_a_task_of_a_flow_runs_with_the_options_that_using_gave_it(store: Store)
     assert flow.last.queue_name == "far"
 
 
-def test_a_delay_counts_from_when_the_parents_have_finished(store: Store) -> None:
+def test_delay_counts_from_the_end_of_the_parents(store: Store) -> None:
     later = note.using(run_after=timedelta(minutes=5))
     flow = chain(later.s("a"), later.si("b"), note.si("c")).enqueue()
     assert states(flow) == ["scheduled", "waiting", "waiting"]
@@ -155,7 +155,7 @@ def test_a_delay_counts_from_when_the_parents_have_finished(store: Store) -> Non
     assert noted == ["a", "b", "c"]
 
 
-def test_the_time_in_which_a_task_must_begin_counts_from_when_its_parents_have_finished(store: Store) -> None:
+def test_expiry_counts_from_the_end_of_the_parents(store: Store) -> None:
     flow = chain(add.s(1, 2), note.using(expires=30).s()).enqueue()
     key = base_key(store, "t", flow.last.id)
     assert store.raw.hget(key, "X") is None
@@ -168,7 +168,7 @@ def test_the_time_in_which_a_task_must_begin_counts_from_when_its_parents_have_f
     assert 25_000 < expires_ms - server_ms(store) <= 30_000
 
 
-def test_the_limits_of_a_task_hold_in_a_flow(store: Store) -> None:
+def test_task_limits_apply_in_a_flow(store: Store) -> None:
     limited = note.using(concurrency=1)
     flow = group(limited.s(number) for number in range(3)).enqueue(callback=echo.s())
     worker = new_fetcher()
@@ -184,7 +184,7 @@ def test_the_limits_of_a_task_hold_in_a_flow(store: Store) -> None:
 
 
 @pytest.mark.parametrize("limit", [{"concurrency": 1}, {"rate": "50/s"}], ids=["concurrency", "rate"])
-def test_members_that_a_limit_holds_back_start_in_their_order(store: Store, limit: Any) -> None:
+def test_group_members_delayed_by_a_limit_start_in_order(store: Store, limit: Any) -> None:
     limited = note.using(**limit)
     flow = group(limited.s(number) for number in range(12)).enqueue()
     [job] = new_fetcher(worker="first").fetch("0", 12)
@@ -196,7 +196,7 @@ def test_members_that_a_limit_holds_back_start_in_their_order(store: Store, limi
     assert noted == list(range(12))
 
 
-def test_a_moment_that_has_passed_delays_nothing(redis_server: Store) -> None:
+def test_eta_in_the_past_does_not_delay(redis_server: Store) -> None:
     past = flow_moment(redis_server)
     flow = chain(note.using(run_after=past).s("a"), note.using(run_after=past).si("b")).enqueue()
 
@@ -211,7 +211,7 @@ def flow_moment(store: Store) -> Any:
     return enqueued.enqueued_at
 
 
-def test_retries_and_later_attempts_do_not_start_what_comes_next(redis_server: Store) -> None:
+def test_retried_attempts_do_not_start_followers(redis_server: Store) -> None:
     flow = chain(come_back.s(60), note.s()).enqueue()
 
     work_off()
@@ -228,7 +228,7 @@ def with_context(context: TaskContext, *args: Any) -> list[Any]:
     return [context.attempt, *args]
 
 
-def test_the_context_stands_before_what_the_parents_returned(redis_server: Store) -> None:
+def test_context_precedes_the_results_of_the_parents(redis_server: Store) -> None:
     flow = chain(add.s(1, 2), with_context.s("own")).enqueue()
 
     work_off()
@@ -236,7 +236,7 @@ def test_the_context_stands_before_what_the_parents_returned(redis_server: Store
     assert flow.get(0) == [1, 3, "own"]
 
 
-def test_coroutines_take_part(redis_server: Store) -> None:
+def test_coroutine_tasks_run_in_a_flow(redis_server: Store) -> None:
     flow = chain(add_async.s(1, 2), add_async.s(3)).enqueue()
 
     work_off()
@@ -244,7 +244,7 @@ def test_coroutines_take_part(redis_server: Store) -> None:
     assert flow.get(0) == 6
 
 
-def test_a_worker_with_threads_runs_a_flow_to_its_end(redis_server: Store) -> None:
+def test_threaded_worker_completes_a_flow(redis_server: Store) -> None:
     with running_worker(threads=4):
         flow = chain(group(add.s(number, 1) for number in range(30)), echo.s(), note.si("done")).enqueue()
 
@@ -253,7 +253,7 @@ def test_a_worker_with_threads_runs_a_flow_to_its_end(redis_server: Store) -> No
     assert flow.results[30].id == flow.parents(flow.last.id)[0].id
 
 
-def test_who_waits_for_whom_can_be_asked(store: Store) -> None:
+def test_flow_reports_its_dependencies(store: Store) -> None:
     flow = chain(add.s(1, 2), group(add.s(1), add.s(2)), echo.s()).enqueue()
     first, left, right, last = flow.results
 
@@ -268,7 +268,7 @@ def test_who_waits_for_whom_can_be_asked(store: Store) -> None:
     assert repr(flow) == f"<FlowResult {flow.id} of 4 tasks>"
 
 
-def test_a_flow_is_found_by_its_id(store: Store) -> None:
+def test_flow_is_found_by_id(store: Store) -> None:
     sent = group(add.s(1, 2), add.s(3, 4)).then(echo.s()).enqueue(on_error=note.s())
     task = add.get_result(sent.results[0].id)
     assert task.flow_id is not None
@@ -286,7 +286,7 @@ def test_a_flow_is_found_by_its_id(store: Store) -> None:
     assert flow.is_finished
 
 
-def test_a_flow_that_does_not_exist_is_an_error(redis_server: Store) -> None:
+def test_unknown_flow_id_raises(redis_server: Store) -> None:
     with pytest.raises(
         FlowDoesNotExist, match=r"There is no flow 'x': it was never accepted, or has expired\."
     ) as told:
@@ -295,14 +295,14 @@ def test_a_flow_that_does_not_exist_is_an_error(redis_server: Store) -> None:
     assert told.value.id == "x"
 
 
-def test_waiting_ends_when_the_time_is_over(redis_server: Store) -> None:
+def test_get_raises_after_its_timeout(redis_server: Store) -> None:
     flow = chain(add.s(1, 2), add.s(3)).enqueue()
 
     with pytest.raises(WaitTimeout, match=f"Task {flow.last.id} had not finished after 0.0"):
         flow.get(0.01)
 
 
-def test_a_waiting_task_shows_its_state(redis_server: Store) -> None:
+def test_waiting_task_reports_its_state(redis_server: Store) -> None:
     flow = chain(add.s(1, 2), add.s(3)).enqueue()
 
     waits = add.get_result(flow.last.id)
@@ -312,7 +312,7 @@ def test_a_waiting_task_shows_its_state(redis_server: Store) -> None:
 
 
 @database
-def test_a_flow_waits_for_the_commit_and_has_its_ids_at_once(store: Store) -> None:
+def test_flow_has_its_ids_before_the_commit_sends_it(store: Store) -> None:
     with transaction.atomic():
         flow = chain(add.s(1, 2), add.s(3)).enqueue_on_commit()
         assert get_queue("default").depths().ready == 0
@@ -325,7 +325,7 @@ def test_a_flow_waits_for_the_commit_and_has_its_ids_at_once(store: Store) -> No
 
 
 @database
-def test_a_flow_is_never_sent_when_the_transaction_is_rolled_back(redis_server: Store, settings: Any) -> None:
+def test_rolled_back_transaction_sends_no_flow(redis_server: Store, settings: Any) -> None:
     taskqueue_settings(settings, ENQUEUE_ON_COMMIT=True)
     with transaction.atomic():
         flow = group(add.s(1, 2)).enqueue(callback=echo.s())
@@ -336,13 +336,13 @@ def test_a_flow_is_never_sent_when_the_transaction_is_rolled_back(redis_server: 
         get_flow(flow.id)
 
 
-def test_without_a_transaction_on_commit_sends_at_once(redis_server: Store, settings: Any) -> None:
+def test_on_commit_without_a_transaction_sends_immediately(redis_server: Store, settings: Any) -> None:
     flow = chain(note.s(1)).enqueue_on_commit()
 
     assert [job.id for job in work_off()] == [flow.last.id]
 
 
-def test_the_asyncio_twins_do_the_same(store: Store) -> None:
+def test_async_methods_behave_like_the_sync_ones(store: Store) -> None:
     async def send() -> list[FlowResult]:
         return [
             await chain(add.s(1, 2), add.s(3)).aenqueue(),
@@ -358,7 +358,7 @@ def test_the_asyncio_twins_do_the_same(store: Store) -> None:
 
 
 @database
-def test_the_asyncio_twin_waits_for_the_commit_by_the_setting(redis_server: Store, settings: Any) -> None:
+def test_aenqueue_waits_for_the_commit_when_the_setting_is_on(redis_server: Store, settings: Any) -> None:
     taskqueue_settings(settings, ENQUEUE_ON_COMMIT=True)
 
     flow = run_async(chain(add.s(1, 2), add.s(3)).aenqueue)  # no transaction is open there
@@ -368,7 +368,7 @@ def test_the_asyncio_twin_waits_for_the_commit_by_the_setting(redis_server: Stor
 
 
 @database
-def test_the_asyncio_twin_sees_the_transaction_of_the_database_thread(redis_server: Store) -> None:
+def test_aenqueue_sees_the_transaction_of_the_database_thread(redis_server: Store) -> None:
     async def send() -> FlowResult:
         atomic = transaction.atomic()
         await sync_to_async(atomic.__enter__)()
@@ -383,7 +383,7 @@ def test_the_asyncio_twin_sees_the_transaction_of_the_database_thread(redis_serv
     assert flow.get(0) == 6
 
 
-def test_empty_flows_are_refused() -> None:
+def test_empty_flow_raises() -> None:
     expected = r"\(\) has no tasks: expected at least one\."
     with pytest.raises(InvalidTask, match="^group" + expected):
         group([])
@@ -393,7 +393,7 @@ def test_empty_flows_are_refused() -> None:
         chain()
 
 
-def test_what_is_no_step_is_refused() -> None:
+def test_invalid_step_raises() -> None:
     with pytest.raises(
         InvalidTask, match=r"^chain: step 1 is <function .*; expected task\.s\(…\), task\.si\(…\), chain"
     ):
@@ -404,7 +404,7 @@ def test_what_is_no_step_is_refused() -> None:
         chain(add.s(1, 2)).enqueue(on_error=3)  # type: ignore[arg-type]
 
 
-def test_an_argument_that_is_not_json_is_refused_with_its_task_and_place(redis_server: Store) -> None:
+def test_non_json_argument_raises_with_its_task_and_position(redis_server: Store) -> None:
     with pytest.raises(
         TypeError, match=r"^tests\.taskqueue\.tasks\.echo: args\[0\] is a builtins\.object: expected JSON"
     ):
@@ -413,7 +413,7 @@ def test_an_argument_that_is_not_json_is_refused_with_its_task_and_place(redis_s
     assert work_off() == []
 
 
-def test_a_flow_over_two_connections_is_refused() -> None:
+def test_flow_over_two_connections_raises() -> None:
     elsewhere: Task[Any, Any, Any] = Task(func=add.func, name="elsewhere", options=add.options, connection="jobs")
     with pytest.raises(InvalidTask, match=r"add uses connection 'default' and elsewhere uses 'jobs': the tasks"):
         chain(add.s(1, 2), elsewhere.s(3)).enqueue()
@@ -421,7 +421,7 @@ def test_a_flow_over_two_connections_is_refused() -> None:
         chain(add.s(1, 2)).enqueue(on_error=elsewhere.s())
 
 
-def test_a_unique_task_is_refused() -> None:
+def test_unique_task_in_a_flow_raises() -> None:
     expected = r"note is unique, but a task of a flow cannot be: .*\. Use task\.using\(unique=None\)\."
     with pytest.raises(InvalidTask, match=expected):
         chain(add.s(1, 2), note.using(unique=True).s()).enqueue()
@@ -429,7 +429,7 @@ def test_a_unique_task_is_refused() -> None:
         chain(add.s(1, 2)).enqueue(on_error=note.using(unique=True).s())
 
 
-def test_a_flow_that_is_too_large_is_refused() -> None:
+def test_flow_above_the_size_limit_raises() -> None:
     with pytest.raises(
         InvalidTask, match="The flow has more than 5,000 tasks: split it, or let a task enqueue further ones"
     ):
@@ -440,11 +440,11 @@ def test_a_flow_that_is_too_large_is_refused() -> None:
         group(echo.s() for _ in range(101)).then(group(echo.s() for _ in range(101))).enqueue()
 
 
-def test_steps_say_what_they_are() -> None:
+def test_repr_of_steps() -> None:
     assert repr(chain(add.s(1, 2), group(add.s(1)))) == "<chain of 2>"
 
 
-def test_signatures_can_be_used_again(redis_server: Store) -> None:
+def test_signatures_are_reusable(redis_server: Store) -> None:
     step = chain(add.s(1, 2), add.s(3))
 
     flows = [step.enqueue(), step.enqueue(), step.then(add.s(100)).enqueue()]

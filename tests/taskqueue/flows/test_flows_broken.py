@@ -86,7 +86,7 @@ WAYS = [fails, is_cancelled, loses_its_workers, is_deleted_in_a_bin, is_parked_a
 
 
 @pytest.mark.parametrize("goes_wrong", WAYS)
-def test_what_comes_after_a_task_that_goes_wrong_fails_and_names_it(
+def test_follower_fails_and_names_its_failed_parent(
     store: Store, goes_wrong: Callable[[Store, TaskResult], str]
 ) -> None:
     flow = chain(fail.s("no"), echo.s(), note.si("never")).enqueue()
@@ -107,7 +107,7 @@ def test_what_comes_after_a_task_that_goes_wrong_fails_and_names_it(
     assert FAILED_MS - 60_000 < store.raw.pttl(base_key(store, "flow", flow.id)) <= FAILED_MS
 
 
-def test_a_flow_with_a_task_that_was_deleted_can_still_be_read(redis_server: Store) -> None:
+def test_flow_with_a_deleted_task_can_be_read(redis_server: Store) -> None:
     flow = chain(add.s(1, 2), echo.s()).enqueue()
     is_deleted_in_a_bin(redis_server, flow.results[0])
 
@@ -119,7 +119,7 @@ def test_a_flow_with_a_task_that_was_deleted_can_still_be_read(redis_server: Sto
     ]
 
 
-def test_deleting_what_has_failed_or_was_cancelled_breaks_nothing_twice(redis_server: Store) -> None:
+def test_deleting_a_failed_or_cancelled_task_does_not_fail_the_flow_again(redis_server: Store) -> None:
     flow = chain(fail.s(), echo.s()).enqueue()
     gone = chain(add.s(1, 2), echo.s()).enqueue()
     work_off()
@@ -136,7 +136,7 @@ def test_deleting_what_has_failed_or_was_cancelled_breaks_nothing_twice(redis_se
     assert gone.get(0) == [[3], {}]
 
 
-def test_the_other_tasks_of_a_group_go_on(redis_server: Store) -> None:
+def test_other_tasks_of_a_group_run_after_a_failure(redis_server: Store) -> None:
     flow = group(note.s(1), fail.s(), note.s(2)).then(echo.s()).enqueue()
 
     work_off()
@@ -145,7 +145,7 @@ def test_the_other_tasks_of_a_group_go_on(redis_server: Store) -> None:
     assert noted == [1, 2]
 
 
-def test_a_task_with_attempts_left_breaks_nothing(redis_server: Store) -> None:
+def test_failed_attempt_with_retries_left_does_not_fail_the_flow(redis_server: Store) -> None:
     flow = chain(fail_thrice.using(backoff=60).s(), echo.s()).enqueue()
     work_off()
     assert states(flow) == ["retrying", "waiting"]
@@ -157,7 +157,7 @@ def test_a_task_with_attempts_left_breaks_nothing(redis_server: Store) -> None:
     assert states(flow) == ["failed", "failed"]
 
 
-def test_a_waiter_hears_that_its_task_will_not_run(redis_server: Store) -> None:
+def test_get_raises_when_a_parent_has_failed(redis_server: Store) -> None:
     flow = chain(fail.s(), echo.s()).enqueue()
     redis_server.raw.hset(base_key(redis_server, "t", flow.last.id), "W", 1)
 
@@ -166,7 +166,7 @@ def test_a_waiter_hears_that_its_task_will_not_run(redis_server: Store) -> None:
     assert redis_server.raw.llen(base_key(redis_server, "t", flow.last.id, "done")) == 1
 
 
-def test_what_failed_only_because_of_a_parent_is_not_on_the_list_of_failures(redis_server: Store) -> None:
+def test_task_failed_by_its_parent_is_not_listed_as_failed(redis_server: Store) -> None:
     flow = chain(fail.s(), echo.s(), echo.s()).enqueue()
 
     work_off()
@@ -177,7 +177,7 @@ def test_what_failed_only_because_of_a_parent_is_not_on_the_list_of_failures(red
 # -- trying again
 
 
-def test_a_parent_that_is_tried_again_takes_up_the_flow_where_it_broke(store: Store) -> None:
+def test_retrying_a_failed_parent_resumes_the_flow(store: Store) -> None:
     flow = chain(add.s(1, 2), fail.s(), note.s()).enqueue()
     work_off()
     assert states(flow) == ["successful", "failed", "failed"]
@@ -201,7 +201,7 @@ def make_lucky(store: Store) -> None:
         store.raw.hset(base_key(store, "t", job.id), "n", echo.name)
 
 
-def test_with_two_broken_parents_both_must_be_tried_again(store: Store) -> None:
+def test_follower_runs_only_after_both_failed_parents_are_retried(store: Store) -> None:
     flow = group(fail.s("a"), fail.s("b"), add.s(1, 2)).then(note.s(), note.si("last")).enqueue()
     work_off()
     first, second = flow.results[:2]
@@ -217,7 +217,7 @@ def test_with_two_broken_parents_both_must_be_tried_again(store: Store) -> None:
     assert noted == [[[["a"], {}], [["b"], {}], 3], "last"]
 
 
-def test_a_parent_that_fails_again_breaks_the_flow_again(redis_server: Store) -> None:
+def test_retried_parent_that_fails_again_fails_the_flow_again(redis_server: Store) -> None:
     flow = chain(fail.s(), echo.s()).enqueue()
     work_off()
     get_queue("default").retry_failed()
@@ -229,7 +229,7 @@ def test_a_parent_that_fails_again_breaks_the_flow_again(redis_server: Store) ->
     assert len(flow.last.errors) == 2
 
 
-def test_a_follower_alone_cannot_be_tried_again(redis_server: Store) -> None:
+def test_follower_of_a_failed_parent_cannot_be_retried(redis_server: Store) -> None:
     flow = chain(fail.s(), echo.s()).enqueue()
     work_off()
 
@@ -237,7 +237,7 @@ def test_a_follower_alone_cannot_be_tried_again(redis_server: Store) -> None:
     assert states(flow) == ["failed", "failed"]
 
 
-def test_a_cancelled_follower_stays_cancelled_when_its_parent_is_tried_again(redis_server: Store) -> None:
+def test_cancelled_follower_stays_cancelled_when_its_parent_is_retried(redis_server: Store) -> None:
     flow = chain(fail.s(), note.si("cancelled"), note.si("after it")).enqueue()
     flow.results[1].cancel()
     assert states(flow) == ["ready", "cancelled", "failed"]
@@ -253,7 +253,7 @@ def test_a_cancelled_follower_stays_cancelled_when_its_parent_is_tried_again(red
     assert redis_server.raw.hget(base_key(redis_server, "flow", flow.id), "left") == b"0"
 
 
-def test_what_can_be_tried_again_after_its_flow_has_gone_runs_alone(redis_server: Store) -> None:
+def test_retry_after_the_flow_expired_runs_only_the_failed_task(redis_server: Store) -> None:
     flow = chain(fail.s(), note.si("never")).enqueue()
     work_off()
     redis_server.raw.delete(base_key(redis_server, "flow", flow.id))
@@ -264,7 +264,7 @@ def test_what_can_be_tried_again_after_its_flow_has_gone_runs_alone(redis_server
     assert states(flow) == ["failed", "failed"]
 
 
-def test_a_task_whose_flow_has_gone_succeeds_alone(redis_server: Store) -> None:
+def test_task_succeeds_when_its_flow_was_deleted(redis_server: Store) -> None:
     flow = chain(note.s(1), note.si("never")).enqueue()
     redis_server.raw.delete(base_key(redis_server, "flow", flow.id))
 
@@ -277,7 +277,7 @@ def test_a_task_whose_flow_has_gone_succeeds_alone(redis_server: Store) -> None:
 # -- cancelling a flow
 
 
-def test_a_flow_is_cancelled_as_a_whole(store: Store) -> None:
+def test_cancelling_a_flow_cancels_all_its_tasks(store: Store) -> None:
     flow = chain(note.s(1), group(note.s(), note.s()), note.s()).enqueue(on_error=note.s())
 
     assert flow.cancel() == 4
@@ -290,7 +290,7 @@ def test_a_flow_is_cancelled_as_a_whole(store: Store) -> None:
     assert store.raw.hget(base_key(store, "flow", flow.id), "left") == b"0"
 
 
-def test_what_runs_is_asked_to_end_and_what_has_finished_stays(redis_server: Store) -> None:
+def test_cancelling_a_flow_stops_running_tasks_and_keeps_finished_ones(redis_server: Store) -> None:
     flow = chain(note.s(1), group(note.s(), note.s()), note.s()).enqueue(on_error=note.si("oops"))
     worker = new_fetcher()
     worker.settle(execute(worker.fetch("0", 1)[0]))
@@ -307,7 +307,7 @@ def test_what_runs_is_asked_to_end_and_what_has_finished_stays(redis_server: Sto
     assert noted == [1, 1]
 
 
-def test_a_waiting_task_that_is_cancelled_haunts_no_list(redis_server: Store) -> None:
+def test_cancelled_waiting_task_is_in_no_list(redis_server: Store) -> None:
     flow = chain(note.s(1), note.s()).enqueue()
 
     assert flow.last.cancel()
@@ -320,9 +320,7 @@ def test_a_waiting_task_that_is_cancelled_haunts_no_list(redis_server: Store) ->
 
 
 @pytest.mark.parametrize("goes_wrong", WAYS)
-def test_the_task_for_errors_hears_what_went_wrong(
-    store: Store, goes_wrong: Callable[[Store, TaskResult], str]
-) -> None:
+def test_on_error_task_receives_the_first_error(store: Store, goes_wrong: Callable[[Store, TaskResult], str]) -> None:
     flow = chain(fail.s("no"), echo.s()).enqueue(on_error=note.s())
     rescue = flow.on_error_result
     assert rescue is not None
@@ -342,7 +340,7 @@ def test_the_task_for_errors_hears_what_went_wrong(
     assert 0 < store.raw.pttl(base_key(store, "flow", flow.id)) <= FAILED_MS
 
 
-def test_what_the_task_for_errors_returned_is_kept_as_long_as_the_others(store: Store) -> None:
+def test_on_error_result_has_the_ttl_of_the_other_results(store: Store) -> None:
     flow = group(note.s(1), fail.s("no")).enqueue(on_error=note.si("rescued"))
 
     work_off()
@@ -354,7 +352,7 @@ def test_what_the_task_for_errors_returned_is_kept_as_long_as_the_others(store: 
         assert 0 < store.raw.pttl(base_key(store, "t", result.id)) <= FAILED_MS
 
 
-def test_the_task_for_errors_runs_once_however_much_goes_wrong(redis_server: Store) -> None:
+def test_on_error_task_runs_once_after_several_failures(redis_server: Store) -> None:
     flow = group(fail.s("a"), fail.s("b"), fail.s("c")).then(echo.s()).enqueue(on_error=note.si("rescue"))
 
     work_off()
@@ -365,7 +363,7 @@ def test_the_task_for_errors_runs_once_however_much_goes_wrong(redis_server: Sto
     assert states(flow) == ["failed"] * 4
 
 
-def test_a_flow_that_ends_well_leaves_no_task_for_errors_behind(store: Store) -> None:
+def test_successful_flow_deletes_its_on_error_task(store: Store) -> None:
     flow = chain(note.s(1), note.s()).enqueue(on_error=echo.s())
     assert flow.on_error_result is not None
 
@@ -377,7 +375,7 @@ def test_a_flow_that_ends_well_leaves_no_task_for_errors_behind(store: Store) ->
     assert store.raw.exists(base_key(store, "t", flow.on_error_result.id)) == 0
 
 
-def test_a_task_for_errors_that_was_cancelled_does_not_run(redis_server: Store) -> None:
+def test_cancelled_on_error_task_does_not_run(redis_server: Store) -> None:
     flow = chain(fail.s(), echo.s()).enqueue(on_error=note.s())
     assert flow.on_error_result is not None
     flow.on_error_result.cancel()
@@ -389,7 +387,7 @@ def test_a_task_for_errors_that_was_cancelled_does_not_run(redis_server: Store) 
     assert redis_server.raw.hget(base_key(redis_server, "flow", flow.id), "left") == b"0"
 
 
-def test_a_task_for_errors_that_fails_fails_alone(redis_server: Store) -> None:
+def test_failed_on_error_task_does_not_affect_its_flow(redis_server: Store) -> None:
     flow = chain(fail.s("first"), echo.s()).enqueue(on_error=fail.si("second"))
     assert flow.on_error_result is not None
 

@@ -34,7 +34,7 @@ def prepared(flow: Any) -> flow_enqueue.PreparedFlow:
     return flow_enqueue.prepare(FlowGraph(flow), None)
 
 
-def test_a_flow_that_is_sent_again_is_one_flow(proxy: Proxy, redis_server: Store) -> None:
+def test_repeated_enqueue_of_a_flow_creates_one_flow(proxy: Proxy, redis_server: Store) -> None:
     chain(far_note.s("warm")).enqueue()
     work_off()
     noted.clear()
@@ -48,7 +48,7 @@ def test_a_flow_that_is_sent_again_is_one_flow(proxy: Proxy, redis_server: Store
     assert states(flow) == ["successful", "successful"]
 
 
-def test_a_large_flow_any_part_of_which_is_sent_again_is_one_flow(redis_server: Store) -> None:
+def test_repeated_enqueue_of_any_part_of_a_large_flow_creates_one_flow(redis_server: Store) -> None:
     sent = prepared(group(note.s(number) for number in range(1_100)).then(echo.s()))
     client = connections.client()
     assert len(sent.calls) == 3
@@ -64,7 +64,7 @@ def test_a_large_flow_any_part_of_which_is_sent_again_is_one_flow(redis_server: 
     assert sent.result.get(0) == [[list(range(1_100))], {}]
 
 
-def test_a_flow_that_ran_meanwhile_is_not_sent_again(store: Store) -> None:
+def test_repeated_enqueue_after_the_flow_ran_does_not_run_it_again(store: Store) -> None:
     sent = prepared(chain(note.s("a"), note.si("b")))
     run(connections.client(), flow_enqueue.enqueue_flow(sent))
     work_off()
@@ -75,7 +75,7 @@ def test_a_flow_that_ran_meanwhile_is_not_sent_again(store: Store) -> None:
     assert noted == ["a", "b"]
 
 
-def test_nothing_begins_before_all_is_there_and_half_a_flow_expires(store: Store) -> None:
+def test_incomplete_flow_starts_no_task_and_expires(store: Store) -> None:
     sent = prepared(group(note.s(number) for number in range(600)))
     connections.client().execute(sent.calls[0])
 
@@ -89,7 +89,7 @@ def test_nothing_begins_before_all_is_there_and_half_a_flow_expires(store: Store
     assert len(list(store.keys())) == len(keys)
 
 
-def test_parts_that_come_after_the_first_have_expired_begin_nothing(redis_server: Store) -> None:
+def test_late_parts_of_an_expired_flow_start_no_task(redis_server: Store) -> None:
     sent = prepared(group(note.s(number) for number in range(600)))
     connections.client().execute(sent.calls[0])
     redis_server.raw.delete(base_key(redis_server, "t", sent.result.results[3].id))
@@ -101,7 +101,7 @@ def test_parts_that_come_after_the_first_have_expired_begin_nothing(redis_server
     assert work_off() == []
 
 
-def test_an_outcome_that_arrives_twice_counts_once(store: Store) -> None:
+def test_repeated_outcome_counts_once(store: Store) -> None:
     flow = group(note.s("a"), note.s("b")).then(note.si("all")).enqueue()
     first, second = new_fetcher(worker="w").fetch("0", 2)
     ack = Ack(first.id, first.token, "ok", b"1", ttl_ms=60_000)
@@ -114,7 +114,7 @@ def test_an_outcome_that_arrives_twice_counts_once(store: Store) -> None:
     assert states(flow)[2] == "ready"
 
 
-def test_a_late_finisher_starts_nothing(store: Store) -> None:
+def test_outcome_of_an_expired_lease_starts_no_follower(store: Store) -> None:
     flow = chain(note.s("a"), note.s()).enqueue()
     [late] = new_fetcher(worker="late:1").fetch("0", 1)
     end_lease(store, late.id)
@@ -127,7 +127,7 @@ def test_a_late_finisher_starts_nothing(store: Store) -> None:
     assert noted == ["a", "a"]
 
 
-def test_a_worker_that_dies_breaks_no_flow(store: Store) -> None:
+def test_flow_finishes_after_a_worker_crash(store: Store) -> None:
     flow = group(note.s("a"), note.s("b")).then(note.s()).enqueue()
     new_fetcher(worker="dies:1").fetch("0", 2)
     end_lease(store, *[result.id for result in flow.results[:2]])
@@ -139,7 +139,7 @@ def test_a_worker_that_dies_breaks_no_flow(store: Store) -> None:
     assert states(flow) == ["successful"] * 3
 
 
-def test_a_callback_runs_once_when_many_workers_finish_at_once(store: Store) -> None:
+def test_callback_runs_once_when_many_workers_finish_concurrently(store: Store) -> None:
     flow = group(add.s(number, 0) for number in range(40)).then(note.s()).enqueue()
     jobs = [(new_fetcher(worker=f"w:{number}"), number) for number in range(8)]
     ready = threading.Barrier(len(jobs))
@@ -160,7 +160,7 @@ def test_a_callback_runs_once_when_many_workers_finish_at_once(store: Store) -> 
     assert noted == [list(range(40))]
 
 
-def test_cancelling_meets_the_parent_that_finishes_and_one_of_them_wins(store: Store) -> None:
+def test_either_cancel_or_start_wins_when_a_parent_finishes_concurrently(store: Store) -> None:
     for number in range(10):
         flow = chain(add.s(1, 2), note.s()).enqueue()
         worker = new_fetcher(worker=f"w:{number}")
@@ -175,7 +175,7 @@ def test_cancelling_meets_the_parent_that_finishes_and_one_of_them_wins(store: S
     assert noted == []
 
 
-def test_a_task_whose_parents_cannot_be_read_goes_back_and_uses_no_attempt(
+def test_task_is_requeued_without_using_an_attempt_when_its_parents_cannot_be_read(
     proxy: Proxy, redis_server: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     flow = chain(add.s(1, 2), note.s()).enqueue()
@@ -199,7 +199,7 @@ def test_a_task_whose_parents_cannot_be_read_goes_back_and_uses_no_attempt(
     assert noted == [3]
 
 
-def test_a_parents_result_that_was_evicted_fails_its_follower_and_says_so(redis_server: Store) -> None:
+def test_follower_fails_with_parents_lost_when_a_result_was_evicted(redis_server: Store) -> None:
     flow = chain(add.s(1, 2), note.s()).enqueue()
     worker = new_fetcher()
     [job] = worker.fetch("0", 1)
@@ -217,7 +217,7 @@ def test_a_parents_result_that_was_evicted_fails_its_follower_and_says_so(redis_
     )
 
 
-def test_a_task_that_was_evicted_while_it_waited_breaks_its_flow_which_ends(redis_server: Store) -> None:
+def test_flow_fails_when_a_waiting_task_was_evicted(redis_server: Store) -> None:
     flow = chain(add.s(1, 2), note.s(), note.s()).enqueue(on_error=note.s())
     lost = flow.results[1]
     redis_server.raw.delete(base_key(redis_server, "t", lost.id))
@@ -227,12 +227,12 @@ def test_a_task_that_was_evicted_while_it_waited_breaks_its_flow_which_ends(redi
     flow.last.refresh()
     [error] = flow.last.errors
     assert error.message == (f"Not run: task {lost.id} (?), which comes before it in its flow, was deleted.")
-    assert [(oops["task_id"], oops["reason"]) for oops in noted] == [(lost.id, "was deleted")]
+    assert [(error["task_id"], error["reason"]) for error in noted] == [(lost.id, "was deleted")]
     assert redis_server.raw.hget(base_key(redis_server, "flow", flow.id), "left") == b"0"
     assert redis_server.raw.ttl(base_key(redis_server, "flow", flow.id)) > 0
 
 
-def test_a_cancelled_task_whose_record_has_expired_is_not_missed(redis_server: Store) -> None:
+def test_flow_ignores_a_cancelled_task_whose_record_expired(redis_server: Store) -> None:
     flow = chain(add.s(1, 2), note.s()).enqueue()
     flow.last.cancel()
     redis_server.raw.delete(base_key(redis_server, "t", flow.last.id))
@@ -244,7 +244,7 @@ def test_a_cancelled_task_whose_record_has_expired_is_not_missed(redis_server: S
     assert redis_server.raw.hget(key, "left") == b"0"
 
 
-def test_a_task_for_errors_whose_flow_was_evicted_says_so(redis_server: Store) -> None:
+def test_on_error_task_fails_with_parents_lost_when_its_flow_was_evicted(redis_server: Store) -> None:
     flow = chain(fail.s(), note.s()).enqueue(on_error=note.s())
     worker = new_fetcher()
     [job] = worker.fetch("0", 1)
@@ -260,7 +260,7 @@ def test_a_task_for_errors_whose_flow_was_evicted_says_so(redis_server: Store) -
     )
 
 
-def test_results_live_until_the_flow_has_finished_and_then_as_long_as_asked(store: Store) -> None:
+def test_result_ttl_counts_from_the_end_of_the_flow(store: Store) -> None:
     flow = chain(add.using(result_ttl=1).s(1, 2), group(note.s(), note.using(result_ttl=900).si("b"))).enqueue()
     keys = [base_key(store, "t", result.id) for result in flow.results]
     worker = new_fetcher()
@@ -274,7 +274,7 @@ def test_results_live_until_the_flow_has_finished_and_then_as_long_as_asked(stor
         assert 890_000 < store.raw.pttl(key) <= 900_000
 
 
-def test_a_flow_in_which_something_failed_is_kept_as_failures_are(redis_server: Store) -> None:
+def test_failed_flow_has_the_ttl_of_failed_tasks(redis_server: Store) -> None:
     flow = group(note.s("fine"), fail.s()).then(note.s()).enqueue()
 
     work_off()
@@ -283,7 +283,7 @@ def test_a_flow_in_which_something_failed_is_kept_as_failures_are(redis_server: 
         assert redis_server.raw.pttl(key) > 6 * 86_400_000
 
 
-def test_a_queue_that_is_forgotten_until_a_follower_comes_is_listed_again(redis_server: Store) -> None:
+def test_queue_is_listed_again_when_a_follower_is_queued_in_it(redis_server: Store) -> None:
     chain(add.s(1, 2), note.using(queue_name="second").s()).enqueue()
     redis_server.raw.zrem(base_key(redis_server, "queues"), "second")
 
@@ -293,7 +293,7 @@ def test_a_queue_that_is_forgotten_until_a_follower_comes_is_listed_again(redis_
     assert get_queue("second").depths().ready == 1
 
 
-def test_a_plain_task_pays_nothing_for_flows(redis_server: Store) -> None:
+def test_plain_task_stores_nothing_for_flows(redis_server: Store) -> None:
     add.enqueue(1, 2)
     worker = new_fetcher()
     [job] = worker.fetch("0", 1)

@@ -28,7 +28,7 @@ def ids_of(*results: TaskResult | None) -> list[str]:
     return [result.id for result in results if result is not None]
 
 
-def test_what_waits_for_others_is_listed_in_the_order_of_its_flow(store: Store) -> None:
+def test_waiting_tasks_are_listed_in_the_order_of_the_flow(store: Store) -> None:
     flow = chain(note.s("a"), *[note.si(number) for number in range(12)]).enqueue()
 
     jobs = get_queue("default").tasks("waiting", limit=5, offset=2)
@@ -39,7 +39,7 @@ def test_what_waits_for_others_is_listed_in_the_order_of_its_flow(store: Store) 
     assert get_queue("default").depths().ready == 1
 
 
-def test_it_is_listed_in_its_own_queue_from_the_start(store: Store) -> None:
+def test_waiting_task_is_listed_in_its_own_queue(store: Store) -> None:
     flow = chain(add.using(run_after=60).s(1, 2), note.using(queue_name="mail").s()).enqueue()
 
     assert waiting("mail") == ids_of(flow.last)
@@ -47,7 +47,7 @@ def test_it_is_listed_in_its_own_queue_from_the_start(store: Store) -> None:
     assert store.raw.zscore(base_key(store, "queues"), "mail") is not None
 
 
-def test_whose_turn_has_come_is_not_listed_any_more(store: Store) -> None:
+def test_task_is_no_longer_listed_as_waiting_when_its_parents_have_finished(store: Store) -> None:
     flow = group(add.s(1, 2), add.s(3, 4)).then(note.s(), note.using(run_after=60).si("later")).enqueue()
     assert waiting() == ids_of(*flow.results[2:])
 
@@ -84,7 +84,7 @@ def cancel_a_waiting_one(store: Store, flow: FlowResult) -> None:
 
 
 @pytest.mark.parametrize("end", [lose, expire, cancel, cancel_all, cancel_a_waiting_one])
-def test_what_will_never_come_is_not_listed_any_more(store: Store, end: Any) -> None:
+def test_follower_of_a_failed_parent_is_no_longer_listed_as_waiting(store: Store, end: Any) -> None:
     flow = chain(note.s("a"), note.si("b"), note.si("c")).enqueue(on_error=echo.s())
     assert waiting() == ids_of(*flow.results[1:], flow.on_error_result)
 
@@ -95,7 +95,7 @@ def test_what_will_never_come_is_not_listed_any_more(store: Store, end: Any) -> 
     assert store.raw.exists(queue_key(store, "waiting")) == 0
 
 
-def test_the_one_for_errors_is_not_listed_when_all_has_gone_well(store: Store) -> None:
+def test_on_error_task_is_not_listed_after_the_flow_succeeded(store: Store) -> None:
     flow = chain(note.s("a")).enqueue(on_error=echo.using(queue_name="mail").s())
     assert waiting("mail") == ids_of(flow.on_error_result)
 
@@ -104,7 +104,7 @@ def test_the_one_for_errors_is_not_listed_when_all_has_gone_well(store: Store) -
     assert waiting("mail") == []
 
 
-def test_what_waits_again_is_listed_again(store: Store) -> None:
+def test_follower_is_listed_again_after_its_parent_is_retried(store: Store) -> None:
     flow = chain(fail.s(), note.si("b"), note.si("c")).enqueue()
     work_off()
     assert waiting() == []
@@ -117,7 +117,7 @@ def test_what_waits_again_is_listed_again(store: Store) -> None:
     assert waiting() == []
 
 
-def test_what_comes_after_a_deleted_failure_is_not_listed(store: Store) -> None:
+def test_follower_of_a_deleted_failed_task_is_not_listed(store: Store) -> None:
     chain(fail.s(), note.si("b")).enqueue()
     work_off()
 
@@ -126,7 +126,7 @@ def test_what_comes_after_a_deleted_failure_is_not_listed(store: Store) -> None:
     assert waiting() == []
 
 
-def test_a_purge_leaves_them_alone_and_says_so(store: Store) -> None:
+def test_purge_skips_waiting_tasks_and_reports_them(store: Store) -> None:
     flow = chain(note.using(queue_name="other").s("a"), note.si("b")).enqueue()
     note.enqueue("purged")
 
@@ -138,7 +138,7 @@ def test_a_purge_leaves_them_alone_and_says_so(store: Store) -> None:
     assert [job.id for job in work_off()] == ids_of(flow.last)
 
 
-def test_those_whose_parents_are_purged_wait_until_that_is_undone(store: Store) -> None:
+def test_followers_of_purged_parents_wait_until_the_purge_is_undone(store: Store) -> None:
     flow = chain(note.s("a"), note.si("b")).enqueue()
 
     purge = get_queue("default").purge()
@@ -150,13 +150,13 @@ def test_those_whose_parents_are_purged_wait_until_that_is_undone(store: Store) 
     assert flow.get(0) == "b"
 
 
-def test_a_large_flow_is_listed_when_all_of_it_is_there(redis_server: Store) -> None:
+def test_large_flow_is_listed_once_complete(redis_server: Store) -> None:
     chain(*[note.si(number) for number in range(1_100)]).enqueue()
 
     assert get_queue("default").depths().waiting == 1_099
 
 
-def test_a_flow_that_is_sent_again_lists_nothing_twice(store: Store) -> None:
+def test_repeated_enqueue_of_a_flow_lists_each_task_once(store: Store) -> None:
     sent = flow_enqueue.prepare(FlowGraph(chain(note.s("a"), note.si("b"))), None)
     run(connections.client(), flow_enqueue.enqueue_flow(sent))
     assert len(waiting()) == 1

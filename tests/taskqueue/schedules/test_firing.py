@@ -64,7 +64,7 @@ def seconds_to_next(poller: Poller) -> float:
     return poller._next_at - time.monotonic()
 
 
-def test_a_slot_sends_its_task_when_its_time_has_come(store: Store) -> None:
+def test_slot_enqueues_its_task_when_due(store: Store) -> None:
     slot_ms = int(server_ms(store)) + 1_500
     schedule = at(slot_ms, slot_ms + HOUR)
     poller = poller_of(schedule)
@@ -89,7 +89,7 @@ def test_a_slot_sends_its_task_when_its_time_has_come(store: Store) -> None:
     assert state(store)["id"] == result.id
 
 
-def test_schedule_goes_on_after_the_clock_was_set_back(store: Store) -> None:
+def test_schedule_continues_after_the_clock_was_set_back(store: Store) -> None:
     now_ms = int(server_ms(store))
     slot_ms = now_ms + 300
     schedule = at(slot_ms, now_ms + HOUR, now_ms + 2 * HOUR, now_ms + 3 * HOUR)
@@ -102,7 +102,7 @@ def test_schedule_goes_on_after_the_clock_was_set_back(store: Store) -> None:
 
 
 @pytest.mark.parametrize("ahead_ms", [50, 7_200_000], ids=["a correction", "two hours"])
-def test_slot_that_is_the_next_one_again_is_not_sent_twice(store: Store, ahead_ms: int) -> None:
+def test_slot_is_not_enqueued_again_after_the_clock_was_set_back(store: Store, ahead_ms: int) -> None:
     """Of a daily schedule, whose slot was sent before the clock was set back."""
     last_ms = int(server_ms(store)) + ahead_ms
     schedule = at(last_ms, last_ms + 24 * HOUR)
@@ -114,7 +114,7 @@ def test_slot_that_is_the_next_one_again_is_not_sent_twice(store: Store, ahead_m
     assert state(store)["last"] == str(last_ms)
 
 
-def test_a_task_is_sent_with_its_options_and_arguments(store: Store) -> None:
+def test_scheduled_task_has_its_options_and_arguments(store: Store) -> None:
     slot_ms = int(server_ms(store)) - 10
     urgent = echo.using(queue_name="urgent", priority=7, max_attempts=4, max_deliveries=9)
     poller = poller_of(at(slot_ms, task=urgent, args=(1, "ü"), kwargs={"b": [None]}))
@@ -128,14 +128,14 @@ def test_a_task_is_sent_with_its_options_and_arguments(store: Store) -> None:
     assert store.raw.hget(base_key(store, "t", job.id), "p") == b"7"
 
 
-def test_what_a_firing_hands_on_is_what_enqueue_takes() -> None:
+def test_enqueue_slot_takes_the_arguments_of_enqueue_in_order() -> None:
     expected = ("id", "queue", "due", "priority", "unique", "expires", "fields*")
 
-    assert ENQUEUE.args == expected, "fire.lua takes them by their positions: change it too"
+    assert ENQUEUE.args == expected, "enqueue_slot.lua reads them by position: change it too"
 
 
 @pytest.mark.contract
-def test_a_unique_task_that_is_still_there_is_not_sent_again(store: Store) -> None:
+def test_pending_unique_task_is_not_enqueued_again(store: Store) -> None:
     now_ms = int(server_ms(store))
     schedule = at(now_ms - 20, now_ms - 10, misfire="all", task=note.using(unique=True))
     poller = poller_of(schedule)
@@ -147,7 +147,7 @@ def test_a_unique_task_that_is_still_there_is_not_sent_again(store: Store) -> No
     assert (state(store)["last"], state(store)["id"]) == (str(now_ms - 10), schedule.task_id(now_ms - 20))
 
 
-def test_jitter_puts_the_task_off(store: Store) -> None:
+def test_jitter_delays_the_task(store: Store) -> None:
     slot_ms = int(server_ms(store)) - 10
     schedule = at(slot_ms, jitter_ms=HOUR)
     poller = poller_of(schedule)
@@ -160,9 +160,7 @@ def test_jitter_puts_the_task_off(store: Store) -> None:
     assert str(math.ceil(due_ms)) == schedule.message(slot_ms).due
 
 
-def test_slots_are_sent_once_however_many_pollers_there_are(
-    redis_server: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slots_are_enqueued_once_with_many_pollers(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each poller dawdles between asking whether it is active and sending; another may have overtaken it then."""
     dawdling = random.Random(1)
     dawdle = {"before_fire": lambda: time.sleep(dawdling.uniform(0, 0.03))}
@@ -203,7 +201,7 @@ def test_slots_are_sent_once_however_many_pollers_there_are(
     assert sorted(noted) == sorted([0, 1, 2] * 20)
 
 
-def test_who_is_not_the_active_poller_sends_nothing(store: Store) -> None:
+def test_standby_poller_enqueues_nothing(store: Store) -> None:
     slot_ms = int(server_ms(store)) - 10
     schedule = at(slot_ms)
     poller = poller_of(schedule)
@@ -217,7 +215,7 @@ def test_who_is_not_the_active_poller_sends_nothing(store: Store) -> None:
     assert store.raw.zrange(base_key(store, "schedules"), 0, -1) == [b"s"]
 
 
-def test_the_server_s_clock_says_what_has_come(store: Store) -> None:
+def test_server_clock_decides_what_is_due(store: Store) -> None:
     slot_ms = int(server_ms(store)) + HOUR
     schedule = at(slot_ms)
     poller = poller_of(schedule)
@@ -229,7 +227,7 @@ def test_the_server_s_clock_says_what_has_come(store: Store) -> None:
 
 
 @pytest.mark.contract
-def test_a_poller_whose_clock_is_ahead_asks_again(store: Store) -> None:
+def test_poller_with_a_fast_clock_asks_again(store: Store) -> None:
     slot_ms = int(server_ms(store)) + HOUR
     poller = poller_of(at(slot_ms))
     next_round(poller)
@@ -242,7 +240,7 @@ def test_a_poller_whose_clock_is_ahead_asks_again(store: Store) -> None:
 
 
 @pytest.mark.contract
-def test_a_slot_is_not_sent_again_when_its_record_is_gone(store: Store) -> None:
+def test_slot_is_not_enqueued_again_after_its_record_was_deleted(store: Store) -> None:
     slot_ms = int(server_ms(store)) - 10
     schedule = at(slot_ms)
     poller = poller_of(schedule)
@@ -260,7 +258,7 @@ def test_a_slot_is_not_sent_again_when_its_record_is_gone(store: Store) -> None:
 
 
 @pytest.mark.parametrize("point", ["before_maintain", "after_maintain", "before_fire", "after_fire"])
-def test_a_poller_that_dies_is_followed_by_one_that_goes_on(store: Store, at_fault: list[str], point: str) -> None:
+def test_standby_poller_continues_after_a_crash(store: Store, at_fault: list[str], point: str) -> None:
     now_ms = int(server_ms(store))
     schedule = at(now_ms - 20, misfire="once")
     first, second = poller_of(schedule), poller_of(schedule)
@@ -278,7 +276,7 @@ def test_a_poller_that_dies_is_followed_by_one_that_goes_on(store: Store, at_fau
 
 
 @pytest.mark.contract
-def test_a_poller_that_was_stopped_too_long_does_no_harm(store: Store, at_fault: list[str]) -> None:
+def test_paused_poller_enqueues_nothing_after_it_was_replaced(store: Store, at_fault: list[str]) -> None:
     now_ms = int(server_ms(store))
     schedule = at(now_ms - 20, task=note.using(result_ttl=0.001))
     first, second = poller_of(schedule), poller_of(schedule)
@@ -300,7 +298,7 @@ def _after_announcing(poller: Poller) -> Schedule:
     return poller._scheduler._schedules[0]
 
 
-def test_a_firing_whose_reply_is_lost_is_sent_once(proxy: Proxy, redis_server: Store) -> None:
+def test_slot_is_enqueued_once_after_a_lost_reply(proxy: Proxy, redis_server: Store) -> None:
     now_ms = int(server_ms(redis_server))
     schedule = at(now_ms - 20, name="named", task=note.using(result_ttl=0.001))
     near, far = poller_of(schedule), poller_of(schedule, using="proxied")
@@ -319,7 +317,7 @@ def test_a_firing_whose_reply_is_lost_is_sent_once(proxy: Proxy, redis_server: S
     assert noted == ["s"]
 
 
-def test_a_firing_that_the_server_did_not_answer_is_made_up_for(own_server: Store) -> None:
+def test_slot_is_enqueued_after_a_server_outage(own_server: Store) -> None:
     now_ms = int(server_ms(own_server))
     schedule = at(now_ms - 20)
     poller = poller_of(schedule)
@@ -351,7 +349,7 @@ def test_a_firing_that_the_server_did_not_answer_is_made_up_for(own_server: Stor
     ],
     ids=str,
 )
-def test_after_a_time_without_pollers(
+def test_misfire_policy_applies_after_a_time_without_pollers(
     redis_server: Store, caplog: pytest.LogCaptureFixture, options: dict[str, Any], ages_s: list[int]
 ) -> None:
     now_ms = int(server_ms(redis_server))
@@ -368,7 +366,7 @@ def test_after_a_time_without_pollers(
     assert ("Schedule s: enqueued 10 s late" in caplog.text) == bool(ages_s)
 
 
-def test_a_new_schedule_begins_with_the_next_slot(store: Store) -> None:
+def test_new_schedule_starts_with_the_next_slot(store: Store) -> None:
     now_ms = int(server_ms(store))
     poller = poller_of(at(now_ms - 1_000, now_ms + HOUR, misfire="all"))
 
@@ -380,7 +378,7 @@ def test_a_new_schedule_begins_with_the_next_slot(store: Store) -> None:
     assert state(store)["info"] == {"task": note.name, "queue": "default", "misfire": "all", "enabled": True}
 
 
-def test_a_schedule_whose_times_change_makes_up_for_nothing(store: Store) -> None:
+def test_changed_schedule_enqueues_no_missed_slots(store: Store) -> None:
     now_ms = int(server_ms(store))
     announced(poller := poller_of(at(now_ms + HOUR, text="old")), store, last_ms=now_ms - HOUR)
     take_place_from(store, poller)
@@ -392,7 +390,7 @@ def test_a_schedule_whose_times_change_makes_up_for_nothing(store: Store) -> Non
     assert (state(store)["times"], int(state(store)["last"]) >= now_ms) == ("new", True)
 
 
-def test_a_schedule_that_is_not_enabled_sends_nothing_and_misses_nothing(store: Store) -> None:
+def test_disabled_schedule_enqueues_nothing_and_has_no_missed_slots(store: Store) -> None:
     now_ms = int(server_ms(store))
     off = poller_of(at(now_ms - 20, now_ms + HOUR, enabled=False))
     announced(off, store, last_ms=now_ms - 1_000)
@@ -408,7 +406,7 @@ def test_a_schedule_that_is_not_enabled_sends_nothing_and_misses_nothing(store: 
     assert state(store)["next"] == str(now_ms + HOUR)
 
 
-def test_a_schedule_that_has_left_the_code_is_forgotten_after_a_day(store: Store) -> None:
+def test_removed_schedule_is_deleted_after_a_day(store: Store) -> None:
     now_ms = int(server_ms(store))
     announced(old := poller_of(at(now_ms + HOUR, name="gone"), at(now_ms + HOUR)), store, "gone", last_ms=now_ms - 1)
     take_place_from(store, old)
@@ -426,7 +424,7 @@ def test_a_schedule_that_has_left_the_code_is_forgotten_after_a_day(store: Store
     assert store.raw.exists(state_key(store)) == 1, "what is announced stays, however long nobody was there"
 
 
-def test_the_last_schedule_is_forgotten_too(store: Store) -> None:
+def test_last_schedule_is_deleted_too(store: Store) -> None:
     now_ms = int(server_ms(store))
     next_round(old := poller_of(at(now_ms + HOUR)))
     store.raw.zadd(base_key(store, "schedules"), {"s": now_ms - KEEP_MS - 1})
@@ -438,7 +436,7 @@ def test_the_last_schedule_is_forgotten_too(store: Store) -> None:
     assert store.raw.exists(state_key(store)) == 0
 
 
-def test_two_versions_of_the_code_send_a_slot_once(store: Store) -> None:
+def test_two_versions_of_the_code_enqueue_a_slot_once(store: Store) -> None:
     now_ms = int(server_ms(store))
     slots = (now_ms - 30, now_ms - 20, now_ms - 10)
     both, added = at(*slots, task=note.using(result_ttl=0.001)), at(*slots, name="new", args=("new",))
@@ -457,7 +455,7 @@ def test_two_versions_of_the_code_send_a_slot_once(store: Store) -> None:
     assert store.raw.zcard(base_key(store, "schedules")) == 2
 
 
-def test_a_poller_that_gets_its_place_back_asks_what_was_seen_to(store: Store) -> None:
+def test_poller_that_becomes_active_again_reads_the_last_slots(store: Store) -> None:
     slot_ms = int(server_ms(store)) + 100
     old, new = poller_of(at(slot_ms, text="old")), poller_of(at(text="new"))
     next_round(old)
@@ -473,7 +471,7 @@ def test_a_poller_that_gets_its_place_back_asks_what_was_seen_to(store: Store) -
     assert waiting(store) == [], "the times have changed, and changed back; nothing is made up for"
 
 
-def test_a_flushed_server_starts_anew(redis_server: Store) -> None:
+def test_schedules_restart_after_a_flush(redis_server: Store) -> None:
     now_ms = int(server_ms(redis_server))
     poller = poller_of(at(now_ms - 60_000, now_ms - 20, now_ms + HOUR))
     announced(poller, redis_server, last_ms=now_ms - 40)
@@ -489,7 +487,7 @@ def test_a_flushed_server_starts_anew(redis_server: Store) -> None:
     assert state(redis_server)["next"] == str(now_ms + HOUR)
 
 
-def test_a_schedule_that_cannot_be_sent_stops_no_other(
+def test_failing_schedule_does_not_stop_the_others(
     redis_server: Store, settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     now_ms = int(server_ms(redis_server))
@@ -507,7 +505,7 @@ def test_a_schedule_that_cannot_be_sent_stops_no_other(
     assert "Queue 'nowhere' is not in" in caplog.text
 
 
-def test_many_schedules_go_in_chunks(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_schedules_are_sent_in_chunks(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(firing, "CHUNK", 3)
     now_ms = int(server_ms(redis_server))
     names = [f"s{number}" for number in range(8)]
@@ -520,7 +518,7 @@ def test_many_schedules_go_in_chunks(redis_server: Store, monkeypatch: pytest.Mo
     assert noted == names
 
 
-def test_a_place_lost_while_announcing_is_noticed(store: Store) -> None:
+def test_poller_replaced_before_registration_enqueues_nothing(store: Store) -> None:
     now_ms = int(server_ms(store))
     poller = poller_of(at(now_ms - 20))
     announced(poller, store, last_ms=now_ms - 1_000)
@@ -531,7 +529,7 @@ def test_a_place_lost_while_announcing_is_noticed(store: Store) -> None:
     assert waiting(store) == []
 
 
-def test_a_schedule_without_further_slots_lets_the_poller_sleep(store: Store) -> None:
+def test_schedule_without_further_slots_does_not_wake_the_poller(store: Store) -> None:
     poller = poller_of(at(1_000))
 
     next_round(poller)

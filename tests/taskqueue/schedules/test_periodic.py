@@ -38,7 +38,7 @@ def the_only() -> Schedule:
 def report(day: str = "today") -> None: ...
 
 
-def test_a_task_with_a_schedule_stays_the_task() -> None:
+def test_schedule_decorator_returns_the_task() -> None:
     made = task(report)
 
     assert every(300)(made) is made
@@ -48,7 +48,7 @@ def test_a_task_with_a_schedule_stays_the_task() -> None:
     assert schedule.name == f"{made.name} every 300 s"
 
 
-def test_a_task_may_have_several_schedules() -> None:
+def test_task_may_have_several_schedules() -> None:
     cron("0 3 * * *", tz="UTC")(every(60, args=(1,))(every(timedelta(minutes=1), kwargs={"b": 2, "a": 1})(echo)))
     cron("0 3 * * *")(echo)
 
@@ -58,14 +58,14 @@ def test_a_task_may_have_several_schedules() -> None:
     assert {name.rpartition(" #")[0] for name in names[2:]} == {f"{echo.name} every 60 s"}
 
 
-def test_the_same_schedule_twice_is_one() -> None:
+def test_identical_schedules_are_registered_once() -> None:
     every(60, kwargs={"a": 1, "b": 2})(echo)
     every(60, kwargs={"b": 2, "a": 1}, misfire="skip")(echo)
 
     assert the_only().misfire == "skip"
 
 
-def test_a_schedule_belongs_to_the_connection_of_its_task() -> None:
+def test_schedule_uses_the_connection_of_its_task() -> None:
     far = dataclasses.replace(note, connection="far")
     every(60, name="mine", args=(1,))(note)
     every(90, name="mine", args=(1,))(far)
@@ -74,7 +74,7 @@ def test_a_schedule_belongs_to_the_connection_of_its_task() -> None:
     assert [schedule.task for schedule in declared.registered("far")] == [far]
 
 
-def test_below_task_a_schedule_is_refused_and_says_where_it_belongs() -> None:
+def test_schedule_below_the_task_decorator_raises_with_the_right_order() -> None:
     with pytest.raises(InvalidTask) as raised:
         task(every(60)(report))
 
@@ -107,7 +107,7 @@ def test_below_task_a_schedule_is_refused_and_says_where_it_belongs() -> None:
         ),
     ],
 )
-def test_an_option_that_is_not_accepted_is_named(options: dict[str, Any], text: str) -> None:
+def test_invalid_option_raises_with_its_value(options: dict[str, Any], text: str) -> None:
     with pytest.raises(InvalidTask) as raised:
         cron("@daily", **options)(note)
 
@@ -115,14 +115,14 @@ def test_an_option_that_is_not_accepted_is_named(options: dict[str, Any], text: 
     assert declared.registered() == []
 
 
-def test_a_task_that_waits_by_itself_is_refused() -> None:
+def test_task_with_its_own_eta_raises() -> None:
     with pytest.raises(InvalidTask) as raised:
         every(60)(note.using(run_after=5))
 
     assert str(raised.value) == f"@every(60) on {note.name}: a schedule determines the time; remove run_after."
 
 
-def test_a_name_is_one_schedule_s() -> None:
+def test_duplicate_schedule_name_raises() -> None:
     every(60, name="nightly", args=(1,))(note)
     every(60, name="nightly", args=(1,), jitter=5)(note)
 
@@ -141,7 +141,7 @@ def schedule(**options: Any) -> Schedule:
     return the_only()
 
 
-def test_what_was_missed_is_made_up_for_once() -> None:
+def test_misfire_once_enqueues_the_latest_missed_slot() -> None:
     assert schedule().due(10 * MIN, 10 * MIN + 59_999) == []
     assert schedule().due(10 * MIN, 11 * MIN) == [11 * MIN]
     assert schedule().due(10 * MIN, 900_000 * MIN + 5) == [900_000 * MIN], "however late"
@@ -149,7 +149,7 @@ def test_what_was_missed_is_made_up_for_once() -> None:
     assert schedule(max_age=59).due(10 * MIN, 20 * MIN + 59_001) == []
 
 
-def test_what_was_missed_is_left_out() -> None:
+def test_misfire_skip_enqueues_no_missed_slot() -> None:
     every(3_600, args=(1, 2), misfire="skip")(add)
     hourly = the_only()
 
@@ -157,7 +157,7 @@ def test_what_was_missed_is_left_out() -> None:
     assert hourly.due(0, 120 * MIN + 60_001) == []
 
 
-def test_what_was_missed_is_made_up_for_slot_by_slot() -> None:
+def test_misfire_all_enqueues_every_missed_slot() -> None:
     assert schedule(misfire="all").due(10 * MIN, 13 * MIN) == [11 * MIN, 12 * MIN, 13 * MIN]
     assert schedule(misfire="all", max_age=60).due(10 * MIN, 13 * MIN) == [12 * MIN, 13 * MIN]
     many = schedule(misfire="all").due(10 * MIN, 1_000 * MIN)
@@ -167,7 +167,7 @@ def test_what_was_missed_is_made_up_for_slot_by_slot() -> None:
     assert daily.due(0, 10 * 1_440 * MIN + 1) == [10 * 1_440 * MIN], "a day's at most, unless max_age says more"
 
 
-def test_the_id_of_a_slot_s_task_is_the_same_whoever_asks() -> None:
+def test_slot_task_id_is_deterministic() -> None:
     first, second = schedule(), schedule()
 
     ids = {first.task_id(slot) for slot in range(0, 2_000 * MIN, MIN)}
@@ -179,7 +179,7 @@ def test_the_id_of_a_slot_s_task_is_the_same_whoever_asks() -> None:
     assert schedule(name="other").task_id(MIN) != first.task_id(MIN)
 
 
-def test_jitter_is_bounded_and_the_same_whoever_asks() -> None:
+def test_jitter_is_bounded_and_deterministic() -> None:
     first, second = schedule(jitter=30), schedule(jitter=30)
 
     dues = [int(first.message(slot).due) - slot for slot in range(0, 300 * MIN, MIN)]

@@ -48,7 +48,7 @@ def tasks_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Any)
         sys.modules.pop(name, None)
 
 
-def test_a_wrong_expression_is_named(tasks_module: Callable[[str], None]) -> None:
+def test_check_reports_an_invalid_expression(tasks_module: Callable[[str], None]) -> None:
     tasks_module("@cron('0 25 * * *')\n@task\ndef report(): ...\n")
 
     assert found() == [
@@ -56,7 +56,7 @@ def test_a_wrong_expression_is_named(tasks_module: Callable[[str], None]) -> Non
     ]
 
 
-def test_a_right_one_is_not_spoken_about(tasks_module: Callable[[str], None]) -> None:
+def test_check_accepts_a_valid_expression(tasks_module: Callable[[str], None]) -> None:
     tasks_module("@cron('0 5 * * *')\n@task\ndef report(): ...\n")
 
     assert found() == []
@@ -65,13 +65,13 @@ def test_a_right_one_is_not_spoken_about(tasks_module: Callable[[str], None]) ->
     ]
 
 
-def test_a_module_that_cannot_be_imported_now_does_not_stop_the_checks(tasks_module: Callable[[str], None]) -> None:
+def test_checks_continue_when_a_module_cannot_be_imported(tasks_module: Callable[[str], None]) -> None:
     tasks_module("raise LookupError('no table yet')")
 
     assert found() == []
 
 
-def test_a_queue_or_a_connection_that_does_not_exist_is_named(
+def test_check_reports_an_unknown_queue_or_connection(
     redis_server: Store, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(declared, "_schedules", {})
@@ -98,7 +98,7 @@ def test_a_queue_or_a_connection_that_does_not_exist_is_named(
     ]
 
 
-def test_wrong_settings_are_another_check_s(settings: Any) -> None:
+def test_invalid_settings_are_left_to_the_settings_check(settings: Any) -> None:
     settings.REDIS_COMPONENTS = {"TASKQUEUE": {"LEASE": "long"}}
 
     assert found() == []

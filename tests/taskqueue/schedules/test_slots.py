@@ -37,7 +37,7 @@ def berlin(expression: str, after: str, count: int) -> list[str]:
     return readings(CronTimes.of(expression, "Europe/Berlin"), "Europe/Berlin", after, count)
 
 
-def test_an_interval_is_counted_from_the_epoch() -> None:
+def test_interval_slots_are_aligned_to_the_epoch() -> None:
     slots = Interval.of(300)
 
     assert slots.following(ms("2026-01-01 10:02")) == ms("2026-01-01 10:05")
@@ -52,7 +52,7 @@ def test_an_interval_is_counted_from_the_epoch() -> None:
     ]
 
 
-def test_intervals_that_differ_by_a_millisecond_have_different_names() -> None:
+def test_intervals_one_millisecond_apart_have_different_names() -> None:
     assert [Interval.of(value).text for value in (100_000, 100_000.001, 86_400.25)] == [
         "every 100000 s",
         "every 100000.001 s",
@@ -68,27 +68,27 @@ def test_intervals_that_differ_by_a_millisecond_have_different_names() -> None:
         (0.5, "every=0.5: expected at least a second; durations are in seconds."),
     ],
 )
-def test_an_interval_that_is_not_accepted_is_named(value: Any, text: str) -> None:
+def test_invalid_interval_raises_with_its_value(value: Any, text: str) -> None:
     with pytest.raises(InvalidTask) as raised:
         Interval.of(value)
 
     assert str(raised.value) == text
 
 
-def test_a_time_of_the_day_that_the_clock_skips_is_the_moment_of_the_jump() -> None:
+def test_skipped_local_time_is_the_moment_of_the_dst_change() -> None:
     assert berlin("30 2 * * *", "2026-03-28", 3) == ["28 02:30 +0100", "29 03:00 +0200", "30 02:30 +0200"]
     assert berlin("0,30 2 * * *", "2026-03-28 12:00", 2) == ["29 03:00 +0200", "30 02:00 +0200"], "two skipped are one"
     assert berlin("0 2,3 * * *", "2026-03-28 12:00", 2) == ["29 03:00 +0200", "30 02:00 +0200"]
 
 
-def test_a_time_of_the_day_that_the_clock_shows_twice_is_the_first() -> None:
+def test_repeated_local_time_is_the_first_occurrence() -> None:
     assert berlin("30 2 * * *", "2026-10-24", 3) == ["24 02:30 +0200", "25 02:30 +0200", "26 02:30 +0100"]
 
     between = ms("2026-10-25 01:10")  # 02:10, the second time
     assert CronTimes.of("30 2 * * *", "Europe/Berlin").following(between) == ms("2026-10-26 02:30", "Europe/Berlin")
 
 
-def test_an_expression_with_a_star_follows_the_clock_as_it_is_read() -> None:
+def test_wildcard_expression_follows_local_time_over_dst_changes() -> None:
     assert berlin("*/30 * * * *", "2026-03-29 01:00", 3) == ["29 01:30 +0100", "29 03:00 +0200", "29 03:30 +0200"]
     assert berlin("*/30 * * * *", "2026-10-25 01:30", 4) == [
         "25 02:00 +0200",
@@ -100,7 +100,7 @@ def test_an_expression_with_a_star_follows_the_clock_as_it_is_read() -> None:
     assert berlin("0 */2 * * *", "2026-10-24 23:00", 3) == ["25 00:00 +0200", "25 02:00 +0200", "25 02:00 +0100"]
 
 
-def test_a_clock_that_jumps_at_midnight_or_by_half_an_hour() -> None:
+def test_dst_changes_at_midnight_and_by_half_an_hour() -> None:
     daily, quarters = CronTimes.of("@daily", "Africa/Cairo"), CronTimes.of("*/15 * * * *", "Australia/Lord_Howe")
 
     assert readings(daily, "Africa/Cairo", "2026-04-23 12:00", 2) == ["24 01:00 +0300", "25 00:00 +0300"]
@@ -111,7 +111,7 @@ def test_a_clock_that_jumps_at_midnight_or_by_half_an_hour() -> None:
 @pytest.mark.parametrize(
     "expression", ["*/7 * * * *", "*/10 1-3 * * *", "13 */2 * * 0", "*/20 0 * * FRI", "5 */1 L * *"]
 )
-def test_no_minute_that_the_clock_shows_is_missed_or_added(zone: str, expression: str) -> None:
+def test_slots_match_every_local_minute_of_the_expression(zone: str, expression: str) -> None:
     slots, fields = CronTimes.of(expression, zone), CronSim(expression, datetime.now(UTC))
 
     for day in DAYS:
@@ -127,7 +127,7 @@ def test_no_minute_that_the_clock_shows_is_missed_or_added(zone: str, expression
         assert found == wanted, day
 
 
-def test_the_latest_slot_is_found_without_going_through_all() -> None:
+def test_latest_slot_is_found_without_iterating_over_all() -> None:
     minutes, leap_days = CronTimes.of("* * * * *", "UTC"), CronTimes.of("0 0 29 2 *", "UTC")
 
     assert minutes.latest(ms("2020-01-01"), ms("2026-05-05 05:05:59")) == ms("2026-05-05 05:05")
@@ -138,12 +138,12 @@ def test_the_latest_slot_is_found_without_going_through_all() -> None:
 
 
 @pytest.mark.parametrize("expression", ["* * */20 * 1L", "0 0 */20 * 1L"])
-def test_an_expression_may_have_come_to_its_end(expression: str) -> None:
+def test_expression_may_have_no_further_slot(expression: str) -> None:
     assert CronTimes(expression, ZoneInfo("UTC")).following(ms("2026-01-01")) is None
     assert CronTimes(expression, ZoneInfo("UTC")).latest(0, ms("2026-01-01")) is None
 
 
-def test_without_a_zone_it_is_the_clock_of_the_site(settings: Any) -> None:
+def test_default_time_zone_is_the_setting_of_the_site(settings: Any) -> None:
     slots = CronTimes.of("0 3 * * *", None)
 
     assert slots.text == "cron 0 3 * * * (Europe/Berlin)"
@@ -154,7 +154,7 @@ def test_without_a_zone_it_is_the_clock_of_the_site(settings: Any) -> None:
 
 
 @pytest.mark.parametrize("nickname", NICKNAMES)
-def test_a_nickname_is_what_it_stands_for(nickname: str) -> None:
+def test_nickname_equals_its_expression(nickname: str) -> None:
     after_ms = ms("2026-05-05 05:05")
 
     assert CronTimes.of(nickname, "UTC").following(after_ms) == CronTimes.of(NICKNAMES[nickname], "UTC").following(
@@ -162,7 +162,7 @@ def test_a_nickname_is_what_it_stands_for(nickname: str) -> None:
     )
 
 
-def test_what_is_not_whole_minutes_or_hours_makes_no_difference() -> None:
+def test_spacing_and_partial_minutes_do_not_change_slots() -> None:
     slots = CronTimes.of("  0   3 * * *  ", ZoneInfo("UTC"))
 
     assert slots == CronTimes.of("0 3 * * *", "UTC")
@@ -196,7 +196,7 @@ def test_what_is_not_whole_minutes_or_hours_makes_no_difference() -> None:
         (5, "expected text, such as '*/5 * * * *'."),
     ],
 )
-def test_an_expression_that_is_not_accepted_is_named_with_what_is(expression: Any, text: str) -> None:
+def test_invalid_expression_raises_with_the_accepted_values(expression: Any, text: str) -> None:
     with pytest.raises(InvalidTask) as raised:
         CronTimes.of(expression, None)
 
@@ -204,7 +204,7 @@ def test_an_expression_that_is_not_accepted_is_named_with_what_is(expression: An
 
 
 @pytest.mark.parametrize(("expression", "count"), [("* * * *", 4), ("0 * * * * *", 6), ("", 0)])
-def test_an_expression_has_five_fields(expression: str, count: int) -> None:
+def test_expression_requires_five_fields(expression: str, count: int) -> None:
     with pytest.raises(InvalidTask) as raised:
         CronTimes.of(expression, None)
 
@@ -223,14 +223,14 @@ def test_an_expression_has_five_fields(expression: str, count: int) -> None:
         (UTC, f"tz={UTC!r}: expected the name of a time zone, such as 'Europe/Berlin', or a ZoneInfo."),
     ],
 )
-def test_a_zone_that_is_not_accepted_is_named(zone: Any, text: str) -> None:
+def test_invalid_time_zone_raises_with_its_name(zone: Any, text: str) -> None:
     with pytest.raises(InvalidTask) as raised:
         CronTimes.of("@daily", zone)
 
     assert str(raised.value) == text
 
 
-def test_without_cronsim_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_cronsim_raises_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cronsim", None)
 
     with pytest.raises(InvalidTask) as raised:

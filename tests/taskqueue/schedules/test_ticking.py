@@ -22,14 +22,14 @@ def tick_by_hand() -> Call:
     return call_for(Message("by-hand", "tests.taskqueue.ticking.tasks.tick", "ticks", b"[[],{}]"))
 
 
-def test_a_worker_sends_them_by_itself(redis_server: Store, children: Children) -> None:
+def test_worker_enqueues_due_schedules(redis_server: Store, children: Children) -> None:
     children.manage("runworker", "ticks", env=SITE)
 
     eventually(lambda: ticks(redis_server) >= 2)
     assert redis_server.raw.zrange(base_key(redis_server, "schedules"), 0, -1) == [b"tick"]
 
 
-def test_a_worker_without_a_poller_leaves_them_to_pollers(redis_server: Store, children: Children) -> None:
+def test_worker_without_a_poller_enqueues_no_schedule(redis_server: Store, children: Children) -> None:
     children.manage("runworker", "ticks", "--no-poller", env=SITE)
     connections.client().execute(tick_by_hand())
     eventually(lambda: ticks(redis_server) == 1)

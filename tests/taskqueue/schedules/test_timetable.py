@@ -38,7 +38,7 @@ def the_only() -> ScheduleInfo:
     return found
 
 
-def test_a_schedule_that_has_sent_a_task(store: Store) -> None:
+def test_status_after_a_task_was_enqueued(store: Store) -> None:
     now_ms = int(server_ms(store))
     made = at(now_ms - 20, now_ms + HOUR, misfire="skip", max_age_ms=HOUR, task=note.using(queue_name="mail"))
     poller = poller_of(made)
@@ -57,7 +57,7 @@ def test_a_schedule_that_has_sent_a_task(store: Store) -> None:
     assert run_async(aschedules) == [found]
 
 
-def test_a_schedule_that_has_sent_nothing(store: Store) -> None:
+def test_status_before_any_task_was_enqueued(store: Store) -> None:
     now_ms = int(server_ms(store))
     next_round(poller_of(at(now_ms + HOUR)))
 
@@ -67,7 +67,7 @@ def test_a_schedule_that_has_sent_nothing(store: Store) -> None:
     assert found.next_at == moment(now_ms + HOUR)
 
 
-def test_a_schedule_that_no_poller_knows_is_told_by_its_process(redis_server: Store) -> None:
+def test_schedule_unknown_to_pollers_is_listed_from_the_code(redis_server: Store) -> None:
     cron("0 3 * * *", name="nightly", args=(1, 2), enabled=False)(add)
     every(60, args=(1,), name=f"{note.name} every 60 s")(note)
     next_round(poller_of(*declared.registered()[:1]))
@@ -81,7 +81,7 @@ def test_a_schedule_that_no_poller_knows_is_told_by_its_process(redis_server: St
     assert unknown.next_at.second == 0
 
 
-def test_the_command_lists_them(redis_server: Store) -> None:
+def test_command_lists_schedules(redis_server: Store) -> None:
     now_ms = int(server_ms(redis_server))
     every(3_600, args=(1,))(note)
     sent = at(now_ms - 20, now_ms + HOUR + 30_000, name=f"{note.name} at chosen moments")
@@ -114,13 +114,13 @@ def test_the_command_lists_them(redis_server: Store) -> None:
     assert names == sorted(["late", "off", "gone", sent.name, declared.registered()[0].name])
 
 
-def test_the_command_says_when_there_are_none(redis_server: Store) -> None:
+def test_command_reports_that_there_are_no_schedules(redis_server: Store) -> None:
     assert lines("schedules") == ["No schedules yet. Add `@every(60)` or `@cron(…)` above a task."]
     assert data("schedules")["schedules"] == []
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "[" * 5_000, json.dumps({"task": 3, "enabled": 0})])
-def test_what_somebody_else_has_written_does_no_harm(redis_server: Store, text: str) -> None:
+def test_corrupt_schedule_data_is_skipped(redis_server: Store, text: str) -> None:
     poller = poller_of(at(int(server_ms(redis_server)) + HOUR))
     next_round(poller)
     redis_server.raw.hset(state_key(redis_server), "info", text)
