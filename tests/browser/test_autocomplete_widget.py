@@ -99,7 +99,7 @@ def test_the_input_is_a_combobox_that_names_its_list_and_its_active_option(page:
     expect(field).to_be_focused()
 
 
-def test_arrows_go_round_and_from_the_field_to_the_first_or_the_last(page: Page, field: Locator) -> None:
+def test_arrows_wrap_around_and_enter_the_list_at_either_end(page: Page, field: Locator) -> None:
     field.press_sequentially("ann")
     expect(page.get_by_role("option")).to_have_text(["Anna", "Annabell Lee"])
 
@@ -112,7 +112,7 @@ def test_arrows_go_round_and_from_the_field_to_the_first_or_the_last(page: Page,
 
 
 @pytest.mark.parametrize("key", ["Home", "End", "ArrowLeft", "ArrowRight"])
-def test_keys_that_move_in_the_text_give_up_the_active_option(page: Page, field: Locator, key: str) -> None:
+def test_keys_that_move_the_cursor_deactivate_the_option(page: Page, field: Locator, key: str) -> None:
     field.press_sequentially("ann")
     expect(page.get_by_role("option")).to_have_count(2)
     field.press("ArrowDown")
@@ -148,7 +148,7 @@ def test_alt_with_an_arrow_opens_without_moving_and_closes(page: Page, field: Lo
     assert active(page) == ""
 
 
-def test_escape_closes_first_and_empties_then(page: Page, field: Locator) -> None:
+def test_escape_closes_the_list_then_clears_the_field(page: Page, field: Locator) -> None:
     field.press_sequentially("ann")
     expect(page.get_by_role("option")).to_have_count(2)
 
@@ -161,7 +161,7 @@ def test_escape_closes_first_and_empties_then(page: Page, field: Locator) -> Non
     expect(field).to_have_value("")
 
 
-def test_escape_is_kept_from_a_dialog_only_when_it_closed_the_list(page: Page, field: Locator) -> None:
+def test_escape_reaches_a_dialog_unless_it_closed_the_list(page: Page, field: Locator) -> None:
     page.evaluate("window.escapes = 0; document.addEventListener('keydown', e => { escapes += e.key === 'Escape'; })")
     field.press_sequentially("ann")
     expect(page.get_by_role("option")).to_have_count(2)
@@ -173,7 +173,7 @@ def test_escape_is_kept_from_a_dialog_only_when_it_closed_the_list(page: Page, f
     assert (while_open, page.evaluate("escapes")) == (0, 1)
 
 
-def test_tab_moves_on_and_chooses_nothing(page: Page, field: Locator) -> None:
+def test_tab_moves_the_focus_and_selects_nothing(page: Page, field: Locator) -> None:
     field.press_sequentially("ann")
     expect(page.get_by_role("option")).to_have_count(2)
     field.press("ArrowDown")
@@ -186,9 +186,7 @@ def test_tab_moves_on_and_chooses_nothing(page: Page, field: Locator) -> None:
     assert chosen_id(field) == ""
 
 
-def test_enter_without_an_active_option_sends_the_form_and_the_server_looks_the_text_up(
-    page: Page, field: Locator
-) -> None:
+def test_enter_without_an_active_option_submits_the_text_for_lookup(page: Page, field: Locator) -> None:
     field.press_sequentially("emile zola")
     expect(page.get_by_role("option")).to_have_count(1)
 
@@ -200,7 +198,7 @@ def test_enter_without_an_active_option_sends_the_form_and_the_server_looks_the_
     assert answer["posted"]["to-id"] == ""
 
 
-def test_a_screen_reader_hears_how_many_there_are_and_what_was_chosen(page: Page, field: Locator) -> None:
+def test_a_screen_reader_announces_the_number_of_options_and_the_choice(page: Page, field: Locator) -> None:
     spoken = field.locator("xpath=..").get_by_role("status")
 
     field.press_sequentially("ann")
@@ -216,7 +214,7 @@ def test_a_screen_reader_hears_how_many_there_are_and_what_was_chosen(page: Page
     assert [text for text in spoken.all_inner_texts() if text] == ["Émile Zola chosen"]
 
 
-def test_no_suggestions_is_said_in_the_popup_and_is_no_option(page: Page, field: Locator) -> None:
+def test_an_empty_result_is_shown_as_a_message_and_not_as_an_option(page: Page, field: Locator) -> None:
     field.press_sequentially("nobody")
 
     expect(page.locator(".drc-note:visible")).to_have_text("No suggestions")
@@ -224,7 +222,7 @@ def test_no_suggestions_is_said_in_the_popup_and_is_no_option(page: Page, field:
     expect(field).to_have_attribute("aria-expanded", "false")
 
 
-def test_the_choice_is_removed_by_keyboard(page: Page, field: Locator) -> None:
+def test_the_choice_is_cleared_by_keyboard(page: Page, field: Locator) -> None:
     field.press_sequentially("zol")
     expect(page.get_by_role("option")).to_have_count(1)
     field.press("ArrowDown")
@@ -242,7 +240,7 @@ def test_the_choice_is_removed_by_keyboard(page: Page, field: Locator) -> None:
     assert chosen_id(field) == ""
 
 
-def test_changing_the_text_gives_up_the_choice(page: Page, field: Locator) -> None:
+def test_editing_the_text_clears_the_choice(page: Page, field: Locator) -> None:
     field.press_sequentially("zol")
     page.get_by_role("option", name="Émile Zola").click()
     assert chosen_id(field) == "3"
@@ -254,7 +252,7 @@ def test_changing_the_text_gives_up_the_choice(page: Page, field: Locator) -> No
     expect(page.get_by_role("button", name="Remove")).to_have_count(0)
 
 
-def test_a_click_chooses_and_the_field_keeps_the_focus(page: Page, field: Locator) -> None:
+def test_a_click_selects_an_option_and_keeps_the_focus_in_the_field(page: Page, field: Locator) -> None:
     page.evaluate(
         "window.heard = []; for (const kind of ['input', 'change']) "
         "document.addEventListener(kind, e => heard.push(kind + ' ' + e.target.name))"
@@ -277,7 +275,7 @@ def test_leaving_the_field_closes_the_list(page: Page, field: Locator) -> None:
     expect(page.get_by_role("option")).to_have_count(0)
 
 
-def test_recents_show_on_focus_and_stand_first_in_a_group(page: Page, field: Locator, recents: RecentList) -> None:
+def test_recents_open_on_focus_and_come_first_in_a_group(page: Page, field: Locator, recents: RecentList) -> None:
     recents.touch(2)
     recents.touch(8)
 
@@ -290,7 +288,7 @@ def test_recents_show_on_focus_and_stand_first_in_a_group(page: Page, field: Loc
     expect(group.get_by_role("option")).to_have_text(["Annabell Lee", "Anton"])
 
 
-def test_an_option_that_was_moved_to_while_an_answer_was_under_way_stays_active(page: Page, field: Locator) -> None:
+def test_an_option_activated_during_a_request_stays_active(page: Page, field: Locator) -> None:
     held: list[Route] = []
     page.route("**/contacts/?term=ann", lambda route: held.append(route))
     field.press_sequentially("an")
@@ -323,7 +321,7 @@ def test_text_from_the_index_never_becomes_html(page: Page, field: Locator) -> N
     assert page.locator("main img").count() == 0
 
 
-def test_fast_typing_asks_once(page: Page, field: Locator) -> None:
+def test_fast_typing_sends_one_request(page: Page, field: Locator) -> None:
     field.focus()
     page.wait_for_load_state("networkidle")
     before = page.evaluate(ASKED)
@@ -341,7 +339,7 @@ def test_fast_typing_asks_once(page: Page, field: Locator) -> None:
     assert page.evaluate(ASKED) - before == 1
 
 
-def test_an_answer_that_comes_late_is_not_shown(page: Page, field: Locator) -> None:
+def test_a_late_response_is_not_shown(page: Page, field: Locator) -> None:
     held: list[Route] = []
     page.route("**/contacts/?term=ann", lambda route: held.append(route))
     field.focus()
@@ -358,7 +356,7 @@ def test_an_answer_that_comes_late_is_not_shown(page: Page, field: Locator) -> N
     assert len(held) == 1
 
 
-def test_nothing_is_asked_while_an_input_method_composes(page: Page, field: Locator) -> None:
+def test_no_request_is_sent_during_ime_composition(page: Page, field: Locator) -> None:
     ime = page.context.new_cdp_session(page)
     field.focus()
     page.wait_for_load_state("networkidle")
@@ -377,7 +375,7 @@ def test_nothing_is_asked_while_an_input_method_composes(page: Page, field: Loca
     expect(page.get_by_role("option")).to_have_text(["张三"])
 
 
-def test_a_failing_server_is_said_and_the_text_stays(page: Page, field: Locator, complaints: Any) -> None:
+def test_a_server_error_is_shown_and_the_text_stays(page: Page, field: Locator, complaints: Any) -> None:
     complaints.expect_status(503)
     page.route("**/autocomplete/contacts/**", lambda route: route.fulfill(status=503, json={"error": "away"}))
 
@@ -420,7 +418,7 @@ def test_a_cloned_row_of_a_formset_works(page: Page, field: Locator) -> None:
     assert {"form-1-to": "Łukasz", "form-1-to-id": "6"}.items() <= send(page)["posted"].items()
 
 
-def test_a_row_that_gets_its_number_after_it_was_inserted_works(page: Page, field: Locator) -> None:
+def test_a_row_numbered_after_insertion_works(page: Page, field: Locator) -> None:
     page.evaluate(
         """() => {
             const row = document.getElementById("empty").cloneNode(true);
@@ -443,7 +441,7 @@ def test_a_row_that_gets_its_number_after_it_was_inserted_works(page: Page, fiel
     expect(new).to_have_attribute("role", "combobox")
 
 
-def test_a_clone_of_a_field_in_use_is_a_field_of_its_own(page: Page, field: Locator) -> None:
+def test_a_clone_of_a_used_field_is_independent(page: Page, field: Locator) -> None:
     field.press_sequentially("ann")
     expect(page.get_by_role("option")).to_have_count(2)
     page.evaluate(
@@ -475,7 +473,7 @@ def test_a_field_that_is_moved_still_works(page: Page, field: Locator) -> None:
     assert page.locator("redis-autocomplete:has(#id_to) .drc-popup").count() == 1
 
 
-def test_a_form_begins_with_a_choice_and_reset_brings_it_back(page: Page, site: str) -> None:
+def test_reset_restores_the_initial_choice(page: Page, site: str) -> None:
     page.goto(f"{site}/?to=3")
     field = page.get_by_role("combobox", name="To:", exact=True)
     expect(field).to_have_value("Émile Zola")
@@ -490,7 +488,7 @@ def test_a_form_begins_with_a_choice_and_reset_brings_it_back(page: Page, site: 
 
 
 @pytest.mark.parametrize("state", ["disabled", "readOnly"])
-def test_a_field_that_cannot_be_edited_asks_nothing(page: Page, site: str, state: str) -> None:
+def test_a_field_that_cannot_be_edited_sends_no_requests(page: Page, site: str, state: str) -> None:
     page.goto(f"{site}/?to=3")
     field = page.get_by_role("combobox", name="To:", exact=True)
     page.evaluate(f"document.getElementById('id_to').{state} = true")
@@ -504,9 +502,7 @@ def test_a_field_that_cannot_be_edited_asks_nothing(page: Page, site: str, state
     expect(field).to_have_value("Émile Zola")
 
 
-def test_without_javascript_it_is_a_text_field_that_the_server_looks_up(
-    open_page: Callable[..., Page], site: str
-) -> None:
+def test_without_javascript_the_text_is_looked_up_by_the_server(open_page: Callable[..., Page], site: str) -> None:
     page = open_page(java_script_enabled=False)
     page.goto(f"{site}/?to=1")
     field = page.get_by_label("To:", exact=True)
@@ -517,7 +513,7 @@ def test_without_javascript_it_is_a_text_field_that_the_server_looks_up(
     assert send(page)["to"] == ["3", "Émile Zola"]
 
 
-def test_the_least_length_of_the_site_is_kept(page: Page, site: str) -> None:
+def test_the_configured_minimum_length_is_respected(page: Page, site: str) -> None:
     register("contacts", permission=lambda request, scope: True, min_length=3)
     page.goto(site)
     field = page.get_by_role("combobox", name="To:", exact=True)
@@ -532,7 +528,7 @@ def test_the_least_length_of_the_site_is_kept(page: Page, site: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_in_the_open_list(
+def test_the_open_list_is_accessible(
     open_page: Callable[..., Page], site: str, recents: RecentList, check_axe: Callable[[Page], None], scheme: str
 ) -> None:
     recents.touch(2)

@@ -102,13 +102,13 @@ def test_the_page_is_accessible_and_does_not_scroll_sideways(
         assert box.evaluate("(box) => box.scrollWidth > box.clientWidth")
 
 
-def test_a_site_with_nothing_yet_is_accessible(site: str, page: Page) -> None:
+def test_an_empty_site_is_accessible(site: str, page: Page) -> None:
     sign_in(page, site)
 
     assert violations(page) == []
 
 
-def test_the_theme_of_the_admin_is_followed(site: str, redis_server: Store, open_page: Callable[..., Page]) -> None:
+def test_pages_follow_the_theme_of_the_admin(site: str, redis_server: Store, open_page: Callable[..., Page]) -> None:
     fill(redis_server)
     page = open_page("light")
     sign_in(page, site)
@@ -126,7 +126,7 @@ def test_the_theme_of_the_admin_is_followed(site: str, redis_server: Store, open
     assert fill_of_bars() == light
 
 
-def test_figures_change_in_place(site: str, redis_server: Store, page: Page) -> None:
+def test_figures_are_updated_in_place(site: str, redis_server: Store, page: Page) -> None:
     write_queue(redis_server, "mail", failed=1)
     write_poller(redis_server)
     write_worker(redis_server, "here:a", queues=["mail"])
@@ -145,9 +145,7 @@ def test_figures_change_in_place(site: str, redis_server: Store, page: Page) -> 
     assert page.evaluate("document.activeElement.tagName") == "SUMMARY"
 
 
-def test_a_new_queue_and_what_is_wrong_with_it_appear_and_are_announced(
-    site: str, redis_server: Store, page: Page
-) -> None:
+def test_a_new_queue_and_its_problems_appear_and_are_announced(site: str, redis_server: Store, page: Page) -> None:
     write_poller(redis_server)
     sign_in(page, site)
     expect(page.locator("[data-drc-headline]")).to_have_text("No problems. No tasks have been enqueued yet.")
@@ -162,7 +160,7 @@ def test_a_new_queue_and_what_is_wrong_with_it_appear_and_are_announced(
     assert page.locator(".drc-dashboard img").count() == 0
 
 
-def test_updates_are_paused_by_keyboard_and_stay_so(site: str, redis_server: Store, page: Page) -> None:
+def test_updates_paused_by_keyboard_stay_paused(site: str, redis_server: Store, page: Page) -> None:
     write_queue(redis_server, "mail", failed=1)
     sign_in(page, site)
     button = page.get_by_role("button", name="Pause updates")
@@ -189,7 +187,7 @@ def requests_of(page: Page) -> list[str]:
     return asked
 
 
-def test_a_hidden_page_asks_nothing(site: str, redis_server: Store, page: Page) -> None:
+def test_a_hidden_page_sends_no_requests(site: str, redis_server: Store, page: Page) -> None:
     sign_in(page, site)
     hide = """(hidden) => {
         Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
@@ -206,7 +204,7 @@ def test_a_hidden_page_asks_nothing(site: str, redis_server: Store, page: Page) 
     eventually(lambda: (page.wait_for_timeout(20), asked)[1])
 
 
-def test_only_one_question_is_on_its_way(site: str, redis_server: Store, page: Page) -> None:
+def test_only_one_refresh_is_in_flight(site: str, redis_server: Store, page: Page) -> None:
     sign_in(page, site)
     held = []
     page.route("**/*format=fragment*", lambda route: held.append(route))
@@ -216,7 +214,7 @@ def test_only_one_question_is_on_its_way(site: str, redis_server: Store, page: P
     assert len(held) == 1
 
 
-def test_redis_goes_away_and_comes_back(
+def test_page_shows_stale_data_during_an_outage_and_recovers(
     live_server: Any, own_server: Store, page: Page, complaints: Complaints, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     complaints.expect_status(503)
@@ -240,7 +238,7 @@ def test_redis_goes_away_and_comes_back(
     expect(cell(page, "mail", FAILED)).to_have_text("3")
 
 
-def test_redis_comes_back_under_an_open_page(
+def test_an_open_page_recovers_when_redis_is_available_again(
     live_server: Any, own_server: Store, page: Page, complaints: Complaints, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     complaints.expect_status(503)
@@ -256,7 +254,7 @@ def test_redis_comes_back_under_an_open_page(
     expect(page.locator(".drc-stale")).to_have_count(0)
 
 
-def test_who_is_signed_out_is_told_and_asks_no_more(site: str, redis_server: Store, page: Page) -> None:
+def test_a_signed_out_page_shows_a_message_and_stops_refreshing(site: str, redis_server: Store, page: Page) -> None:
     sign_in(page, site)
 
     page.context.clear_cookies()
@@ -267,7 +265,7 @@ def test_who_is_signed_out_is_told_and_asks_no_more(site: str, redis_server: Sto
     assert asked == []
 
 
-def test_without_javascript_everything_is_there(site: str, redis_server: Store, open_page: Callable[..., Page]) -> None:
+def test_pages_are_complete_without_javascript(site: str, redis_server: Store, open_page: Callable[..., Page]) -> None:
     fill(redis_server)
     page = open_page(java_script_enabled=False)
     sign_in(page, site)
@@ -282,7 +280,7 @@ def test_without_javascript_everything_is_there(site: str, redis_server: Store, 
     expect(page.locator(".drc-dashboard details table").first).to_be_visible()
 
 
-def test_the_keyboard_reaches_everything_in_the_order_of_the_page(site: str, redis_server: Store, page: Page) -> None:
+def test_tab_order_follows_the_page(site: str, redis_server: Store, page: Page) -> None:
     fill(redis_server)
     sign_in(page, site)
     page.get_by_role("button", name="Pause updates").click()
@@ -297,7 +295,7 @@ def test_the_keyboard_reaches_everything_in_the_order_of_the_page(site: str, red
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 360)], ids=["light", "dark and narrow"])
-def test_a_queues_page_is_accessible_and_kept_up_to_date(
+def test_a_queue_page_is_accessible_and_updated(
     scheme: str, width: int, site: str, redis_server: Store, open_page: Callable[..., Page]
 ) -> None:
     fill(redis_server)

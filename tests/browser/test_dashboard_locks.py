@@ -86,9 +86,7 @@ def test_a_lock_is_released_without_javascript_and_with_the_keyboard(
     assert Lock("stock:42").inspect().holder == "waiter"
 
 
-def test_what_is_held_changes_in_place_and_a_name_that_is_being_typed_stays(
-    site: str, redis_server: Store, page: Page
-) -> None:
+def test_held_names_are_updated_in_place_and_typed_text_stays(site: str, redis_server: Store, page: Page) -> None:
     sign_in(page, site)
     page.goto(site + LOCKS)
     expect(page.locator("[data-drc-live=held]")).to_contain_text("No locks or semaphores are held.")

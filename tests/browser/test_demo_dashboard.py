@@ -100,7 +100,7 @@ def day_rows(page: Page, panel: str) -> dict[str, int]:
     }
 
 
-def test_the_depths_are_those_of_redis(page, simulated, raw):
+def test_depths_match_redis(page, simulated, raw):
     open_dashboard(page, simulated)
 
     shown = queue_rows(page)
@@ -111,7 +111,7 @@ def test_the_depths_are_those_of_redis(page, simulated, raw):
     assert shown["default"]["Scheduled"] > 20
 
 
-def test_tasks_of_a_queue_that_nobody_serves_are_counted(page, simulated, raw):
+def test_tasks_of_a_queue_without_workers_are_counted(page, simulated, raw):
     raw.rpush(f"{TAG}:q:unserved:ready", "one", "two")
     raw.zadd(f"{TAG}:queues", {"unserved": 1})
 
@@ -123,7 +123,7 @@ def test_tasks_of_a_queue_that_nobody_serves_are_counted(page, simulated, raw):
     raw.zrem(f"{TAG}:queues", "unserved")
 
 
-def test_visitors_are_those_of_redis(page, simulated, raw):
+def test_visitors_match_redis(page, simulated, raw):
     open_dashboard(page, simulated)
 
     shown = day_rows(page, "drc-visitors")
@@ -132,7 +132,7 @@ def test_visitors_are_those_of_redis(page, simulated, raw):
     assert shown[f"{days()[-1]}"] > 20
 
 
-def test_sign_ins_are_those_of_redis(page, simulated, raw):
+def test_sign_ins_match_redis(page, simulated, raw):
     open_dashboard(page, simulated)
 
     shown = day_rows(page, "drc-sign-ins")

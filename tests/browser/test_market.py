@@ -45,7 +45,7 @@ def test_a_visitor_buys_an_item_and_the_mail_appears(page, demo):
     expect(mail).to_contain_text("Łukasz Wiśniewski bought your Lantern that never smokes for 65 gold.")
 
 
-def test_whoever_comes_second_reads_that_it_is_sold(open_page, demo, complaints, check_axe):
+def test_the_second_buyer_sees_that_the_item_is_sold(open_page, demo, complaints, check_axe):
     first, second = open_page(), open_page()
     sign_in(first, demo, "zola")
     sign_in(second, demo, "weiss")
@@ -86,7 +86,7 @@ def test_the_keyboard_alone_completes_a_name_and_sends_the_letter(page, demo, ty
     expect(page.get_by_role("status").first).to_contain_text(f"Your letter to {name} is on its way.")
 
 
-def test_whom_one_wrote_to_last_comes_first(page, demo):
+def test_the_latest_recipient_is_suggested_first(page, demo):
     sign_in(page, demo, "papadaki")
     page.goto(f"{demo.base}/write/")
     page.get_by_label("To").fill("Hans Ørsted")
@@ -100,7 +100,7 @@ def test_whom_one_wrote_to_last_comes_first(page, demo):
     expect(page.get_by_role("option").first).to_contain_text("Hans Ørsted")
 
 
-def test_a_name_of_nobody_is_explained_beside_the_field(page, demo):
+def test_an_unknown_name_shows_an_error_beside_the_field(page, demo):
     sign_in(page, demo, "papadaki")
     page.goto(f"{demo.base}/write/")
     page.get_by_label("To").fill("Nobody At All")
@@ -112,7 +112,7 @@ def test_a_name_of_nobody_is_explained_beside_the_field(page, demo):
     expect(page.locator(".errorlist")).to_have_text("There is no “Nobody At All”. Choose one of the suggestions.")
 
 
-def test_the_first_key_skips_to_the_page_and_focus_is_seen(page, demo):
+def test_the_skip_link_comes_first_and_focus_is_visible(page, demo):
     page.goto(f"{demo.base}/")
 
     page.keyboard.press("Tab")
@@ -127,7 +127,7 @@ def test_the_first_key_skips_to_the_page_and_focus_is_seen(page, demo):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1200, 360])
-def test_every_page_is_accessible_and_fits(open_page, demo, check_axe, scheme, width):
+def test_every_page_is_accessible_and_does_not_scroll_sideways(open_page, demo, check_axe, scheme, width):
     page = open_page(scheme, width)
     for path in OPEN_PAGES:
         page.goto(demo.base + path)
@@ -140,7 +140,7 @@ def test_every_page_is_accessible_and_fits(open_page, demo, check_axe, scheme, w
         assert fits(page), path
 
 
-def test_colours_follow_the_system(open_page, demo):
+def test_colours_follow_the_system_theme(open_page, demo):
     shades = {}
     for scheme in ("light", "dark"):
         page = open_page(scheme)
@@ -152,7 +152,7 @@ def test_colours_follow_the_system(open_page, demo):
     assert shades["dark"] < 150
 
 
-def test_a_page_that_is_not_there_says_so(page, demo, complaints, check_axe):
+def test_an_unknown_address_shows_the_404_page(page, demo, complaints, check_axe):
     complaints.expect_status(404)
 
     page.goto(f"{demo.base}/nothing/here/")

@@ -40,7 +40,7 @@ def counts(directory: Path, children: Children) -> dict[str, int]:
     return children.call("tests.example.acts:counts", env=demo_environment(directory)).result()
 
 
-def test_ctrl_c_stops_everything_in_order_and_the_next_run_continues(tmp_path, children):
+def test_ctrl_c_stops_all_processes_in_order_and_the_next_run_continues(tmp_path, children):
     with running_demo(tmp_path) as demo:
         started = family(demo)
         with demo.raw() as raw:
@@ -65,7 +65,7 @@ def test_ctrl_c_stops_everything_in_order_and_the_next_run_continues(tmp_path, c
         assert counts(tmp_path, children) == before
 
 
-def test_sigterm_stops_everything_too(tmp_path):
+def test_sigterm_stops_all_processes(tmp_path):
     with running_demo(tmp_path) as demo:
         started = family(demo)
 
@@ -75,7 +75,7 @@ def test_sigterm_stops_everything_too(tmp_path):
         assert "server stopped, its data is kept" in demo.child.output
 
 
-def test_a_killed_demo_leaves_no_process_behind(tmp_path):
+def test_killing_the_demo_leaves_no_process(tmp_path):
     with running_demo(tmp_path) as demo:
         started = family(demo)
 
@@ -84,7 +84,7 @@ def test_a_killed_demo_leaves_no_process_behind(tmp_path):
         assert_gone(started)
 
 
-def test_a_child_that_ends_is_announced_and_started_again(tmp_path):
+def test_an_exited_child_is_reported_and_restarted(tmp_path):
     with running_demo(tmp_path) as demo:
         first = named(demo, "runpoller")
 
@@ -95,7 +95,7 @@ def test_a_child_that_ends_is_announced_and_started_again(tmp_path):
         assert eventually(lambda: named(demo, "runpoller")).pid != first.pid
 
 
-def test_a_server_that_ends_is_started_again_with_its_data(tmp_path):
+def test_an_exited_server_is_restarted_with_its_data(tmp_path):
     with running_demo(tmp_path) as demo:
         raw = demo.raw()
         raw.set("kept", "yes")
@@ -111,7 +111,7 @@ def test_a_server_that_ends_is_started_again_with_its_data(tmp_path):
         assert demo.visitor().get("/").status == 200
 
 
-def test_a_second_demo_on_the_same_data_is_refused(demo):
+def test_a_second_demo_on_the_same_data_is_rejected(demo):
     second = Demo(demo.directory)
     try:
         assert second.child.wait(START_S) == 1
@@ -120,7 +120,7 @@ def test_a_second_demo_on_the_same_data_is_refused(demo):
         second.child.close()
 
 
-def test_another_port_is_taken_when_the_wanted_one_is_not_free():
+def test_the_next_free_port_is_used_when_the_port_is_taken():
     with socket.create_server(("127.0.0.1", free_port())) as busy:
         wanted = busy.getsockname()[1]
 
@@ -137,7 +137,7 @@ def test_redis_url_is_used_instead_of_the_embedded_server(redis_server, tmp_path
         redis_server.raw.unlink(key)
 
 
-def test_a_server_that_does_not_answer_is_a_clear_error(tmp_path):
+def test_an_unreachable_server_is_reported(tmp_path):
     demo = Demo(tmp_path, {"REDIS_URL": "redis://127.0.0.1:1/0"})
     try:
         assert demo.child.wait(START_S) == 1
@@ -149,7 +149,7 @@ def test_a_server_that_does_not_answer_is_a_clear_error(tmp_path):
         demo.child.close()
 
 
-def test_a_password_that_was_changed_stays(demo, children):
+def test_a_changed_password_is_kept(demo, children):
     env = demo_environment(demo.directory)
     children.call("tests.example.acts:set_password", "admin", "changed", env=env).result()
 
@@ -172,7 +172,7 @@ def test_the_addresses_are_printed(demo):
 
 
 @pytest.mark.parametrize("port", ["80", "70000", "x", "-1"])
-def test_a_port_that_is_none_is_refused(port):
+def test_an_invalid_port_is_rejected(port):
     done = subprocess.run(
         [sys.executable, "manage.py", "demo", f"--port={port}"],
         cwd=ROOT,

@@ -11,7 +11,7 @@ from tests.support import Store
 from tests.support.demo import PASSWORD, Demo
 
 
-def test_who_guesses_a_password_is_told_when_to_come_back(demo: Demo) -> None:
+def test_guessing_passwords_is_limited_with_retry_after(demo: Demo) -> None:
     guesser = demo.visitor()
     guesser.get("/login/")
 
@@ -26,14 +26,14 @@ def test_who_guesses_a_password_is_told_when_to_come_back(demo: Demo) -> None:
     assert guesser.get("/login/").status == 200
 
 
-def test_right_passwords_do_not_count(demo: Demo) -> None:
+def test_successful_sign_ins_are_not_counted(demo: Demo) -> None:
     for _ in range(6):
         member = demo.visitor()
         member.get("/login/")
         assert member.post("/login/", username="kitano", password=PASSWORD).status == 302
 
 
-def test_an_address_that_tries_many_names_is_stopped(redis_server: Store) -> None:
+def test_an_address_trying_many_names_is_limited(redis_server: Store) -> None:
     request = RequestFactory(REMOTE_ADDR="192.0.2.7").post("/login/")
     elsewhere = RequestFactory(REMOTE_ADDR="192.0.2.8").post("/login/")
 
@@ -43,7 +43,7 @@ def test_an_address_that_tries_many_names_is_stopped(redis_server: Store) -> Non
     assert limiting.attempt(elsewhere, "name 30")
 
 
-def test_a_try_that_is_denied_counts_nowhere(redis_server: Store) -> None:
+def test_a_denied_attempt_is_not_counted(redis_server: Store) -> None:
     request = RequestFactory(REMOTE_ADDR="192.0.2.7").post("/login/")
     for _ in range(5):
         limiting.attempt(request, "ada")

@@ -47,7 +47,7 @@ def test_a_sale_is_mailed_to_the_seller(demo, list_item):
     assert "Émile Zola" in page
 
 
-def test_of_six_buyers_at_once_one_wins_and_the_others_are_told(demo, list_item):
+def test_one_of_six_concurrent_buyers_wins_and_the_others_get_a_409(demo, list_item):
     item = list_item("Comb of the mermaid")
     buyers = [demo.visitor(name) for name in ("zhangsan", "kitano", "lukasz", "orsted", "ismail", "lisi")]
 
@@ -61,7 +61,7 @@ def test_of_six_buyers_at_once_one_wins_and_the_others_are_told(demo, list_item)
     assert page.count("<h2>Sold: Comb of the mermaid</h2>") == 1
 
 
-def test_a_sale_without_a_buyer_ends_by_itself_and_the_seller_is_told(demo, list_item):
+def test_a_sale_without_a_buyer_ends_and_the_seller_is_notified(demo, list_item):
     item = list_item("Umbrella for two", lasts_s=0.4)
 
     page = eventually(lambda: mail_about(demo, "Not sold: Umbrella for two"))
@@ -72,7 +72,7 @@ def test_a_sale_without_a_buyer_ends_by_itself_and_the_seller_is_told(demo, list
     assert (late.status, "The sale is over" in late.text) == (409, True)
 
 
-def test_a_sale_whose_task_was_lost_is_ended_all_the_same(demo, list_item, children):
+def test_a_sale_whose_task_was_lost_is_ended_by_the_periodic_task(demo, list_item, children):
     item = list_item("Bottle without a letter")
     env = demo_environment(demo.directory)
 
@@ -89,7 +89,7 @@ def test_the_market_has_a_periodic_task(demo):
     assert schedules == [b"example_project.market.tasks.end_overdue_sales every 60 s"]
 
 
-def test_nobody_buys_what_is_his_own(demo, list_item):
+def test_sellers_cannot_buy_their_own_items(demo, list_item):
     item = list_item("Mirror of the seller", seller="lisi")
 
     reply = demo.visitor("lisi").post(f"/items/{item}/buy/")
@@ -108,7 +108,7 @@ def test_buying_needs_a_sign_in_a_post_and_an_item(demo, list_item):
     assert demo.visitor("zhangsan").post("/items/999999/buy/").status == 404
 
 
-def test_the_fourth_label_at_once_is_asked_to_wait(demo, list_item):
+def test_the_fourth_concurrent_label_is_rejected_with_retry_after(demo, list_item):
     item = list_item("Book of stairs", seller="orsted")
     seller = demo.visitor("orsted")
 
@@ -123,13 +123,13 @@ def test_the_fourth_label_at_once_is_asked_to_wait(demo, list_item):
     assert "from Hans Ørsted" in printed.text
 
 
-def test_a_label_is_only_for_the_seller(demo, list_item):
+def test_only_the_seller_can_print_a_label(demo, list_item):
     item = list_item("Key to nothing", seller="orsted")
 
     assert demo.visitor("zhangsan").get(f"/items/{item}/label/").status == 404
 
 
-def test_a_letter_arrives_and_its_reader_is_the_next_suggestion(demo):
+def test_a_letter_is_delivered_and_its_recipient_suggested_first(demo):
     writer = demo.visitor("kitano")
     writer.get("/write/")
 
@@ -141,7 +141,7 @@ def test_a_letter_arrives_and_its_reader_is_the_next_suggestion(demo):
     assert (first["text"], first["group"]) == ("Łukasz Wiśniewski", "recent")
 
 
-def test_a_letter_to_nobody_is_not_sent(demo):
+def test_a_letter_to_an_unknown_member_is_not_sent(demo):
     writer = demo.visitor("kitano")
     writer.get("/write/")
 
@@ -151,11 +151,11 @@ def test_a_letter_to_nobody_is_not_sent(demo):
     assert "There is no “Nobody at all”. Choose one of the suggestions." in reply.text
 
 
-def test_the_address_book_is_closed_to_strangers(demo):
+def test_the_address_book_requires_a_sign_in(demo):
     assert demo.visitor().get("/redis/autocomplete/contacts/?term=z").status == 403
 
 
-def test_selling_puts_a_thing_on_the_market_and_its_end_into_the_queue(demo):
+def test_listing_an_item_schedules_the_end_of_its_sale(demo):
     seller = demo.visitor("ismail")
     seller.get("/items/new/")
 
@@ -176,7 +176,7 @@ def test_selling_puts_a_thing_on_the_market_and_its_end_into_the_queue(demo):
         ("lasts_s", "5", "Select a valid choice"),
     ],
 )
-def test_selling_refuses_what_makes_no_sense(demo, field, value, error):
+def test_invalid_sales_are_rejected(demo, field, value, error):
     seller = demo.visitor("ismail")
     seller.get("/items/new/")
     sale = {"title": "Odd thing", "kind": "ring", "price": 5, "description": "", "lasts_s": 86400, field: value}
@@ -196,17 +196,17 @@ def test_visitors_and_views_are_counted(demo):
     assert after[0] >= 1
 
 
-def test_every_page_is_sent_with_the_strict_policy(demo):
+def test_every_page_has_the_strict_content_security_policy(demo):
     for path in ("/", "/login/", "/mails/", "/nothing/"):
         assert demo.visitor().get(path).headers["Content-Security-Policy"].startswith("default-src 'self';")
 
 
 @pytest.mark.parametrize("page", ["0", "-1", "x", "9" * 21, "9" * 5_000, "²", "٣"])
-def test_the_mails_page_takes_any_page_number(demo, page):
+def test_the_mails_page_accepts_any_page_number(demo, page):
     assert demo.visitor().get(f"/mails/?page={quote(page)}").status == 200
 
 
-def test_no_parameter_makes_a_page_fail(demo, list_item):
+def test_unexpected_parameters_cause_no_server_error(demo, list_item):
     item = list_item("Bottle without a genie")
     visitor = demo.visitor("zhangsan")
     answers = {}
@@ -228,7 +228,7 @@ def test_no_parameter_makes_a_page_fail(demo, list_item):
     assert {address[:60]: status for address, status in answers.items() if status >= 500} == {}
 
 
-def test_pages_come_without_numbers_and_buying_says_so_while_redis_is_away(demo, list_item, children):
+def test_pages_render_without_numbers_and_buying_fails_while_redis_is_unavailable(demo, list_item, children):
     item = list_item("Sand for an hourglass")
     nowhere = demo_environment(demo.directory) | {"REDIS_URL": "redis://127.0.0.1:1/0"}
 

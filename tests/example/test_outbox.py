@@ -18,7 +18,7 @@ def write_mail(folder, name: str, subject: str, body: str = "Hello", age_s: floa
     os.utime(path, (1_800_000_000 - age_s, 1_800_000_000 - age_s))
 
 
-def test_names_in_any_script_are_read_as_they_were_written(tmp_path):
+def test_names_in_any_script_are_decoded(tmp_path):
     write_mail(tmp_path, "a.log", "Sold: 茶壶", "北野 愛 bought it.\n\nBye")
 
     (mail,) = outbox.newest(tmp_path, 10)
@@ -29,7 +29,7 @@ def test_names_in_any_script_are_read_as_they_were_written(tmp_path):
     assert mail.body == "北野 愛 bought it.\n\nBye"
 
 
-def test_the_newest_come_first_and_pages_follow_each_other(tmp_path):
+def test_mails_are_listed_newest_first_across_pages(tmp_path):
     for number in range(5):
         write_mail(tmp_path, f"{9 - number}.log", f"No. {number}", age_s=100 - number)
 
@@ -37,14 +37,14 @@ def test_the_newest_come_first_and_pages_follow_each_other(tmp_path):
     assert [mail.subject for mail in outbox.newest(tmp_path, 2, 2)] == ["No. 2", "No. 1"]
 
 
-def test_two_mails_in_one_file_are_two_mails(tmp_path):
+def test_two_mails_of_one_file_are_listed_separately(tmp_path):
     write_mail(tmp_path, "a.log", "first")
     write_mail(tmp_path, "a.log", "second")
 
     assert [mail.subject for mail in outbox.newest(tmp_path, 10)] == ["second", "first"]
 
 
-def test_a_mail_that_is_still_being_written_is_not_shown_yet(tmp_path):
+def test_an_incomplete_mail_is_not_listed(tmp_path):
     write_mail(tmp_path, "a.log", "whole")
     with (tmp_path / "a.log").open("ab") as file:
         file.write(b"Subject: half\n\nHel")
@@ -52,11 +52,11 @@ def test_a_mail_that_is_still_being_written_is_not_shown_yet(tmp_path):
     assert [mail.subject for mail in outbox.newest(tmp_path, 10)] == ["whole"]
 
 
-def test_a_folder_that_is_not_there_has_no_mails(tmp_path):
+def test_a_missing_folder_has_no_mails(tmp_path):
     assert outbox.newest(tmp_path / "none", 10) == []
 
 
-def test_a_date_that_is_none_does_not_hide_the_mail(tmp_path):
+def test_a_mail_with_an_invalid_date_is_listed(tmp_path):
     (tmp_path / "a.log").write_bytes(b"Subject: odd\nDate: yesterday\n\nHello\n" + b"-" * 79 + b"\n")
 
     assert outbox.newest(tmp_path, 10)[0].sent_at.year == 1970

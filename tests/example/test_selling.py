@@ -23,7 +23,7 @@ def act(demo, children):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_of_buyers_at_once_one_wins_in_each_way(act, list_item, way):  # noqa: F811
+def test_one_concurrent_buyer_wins_with_each_strategy(act, list_item, way):  # noqa: F811
     item = list_item("Whistle without a pea")
 
     outcomes = act("buy_together", item, way, BUYERS, DEMO_TILL_S="0.02")
@@ -33,7 +33,7 @@ def test_of_buyers_at_once_one_wins_in_each_way(act, list_item, way):  # noqa: F
     assert set(outcomes) - {winner} <= {"NotForSale", "BeingBought"}
 
 
-def test_who_meets_a_claim_is_told_at_once_and_may_buy_when_it_was_given_up(act, list_item):  # noqa: F811
+def test_a_claimed_item_is_rejected_at_once_and_can_be_bought_after_the_claim_ends(act, list_item):  # noqa: F811
     item = list_item("Ladder to the moon")
 
     during, after, late = act("buy_while_claimed", item)
@@ -53,18 +53,18 @@ def test_who_meets_a_claim_is_told_at_once_and_may_buy_when_it_was_given_up(act,
         ("watch", "Two buyers, one item: an optimistic claim picks the winner, without a lock."),
     ],
 )
-def test_the_market_shows_its_way(act, way, text):
+def test_the_market_shows_its_strategy(act, way, text):
     status, page = act("market_page", DEMO_SALES=way)
 
     assert status == 200
     assert text in page
 
 
-def test_a_way_that_there_is_not_is_named(act):
+def test_an_unknown_strategy_is_rejected_by_name(act):
     assert act("wrong_way", DEMO_SALES="luck") == "DEMO_SALES='luck': expected one of item, one, watch."
 
 
-def test_a_rush_sells_each_thing_once_in_each_way(act):
+def test_a_rush_sells_each_item_once_with_each_strategy(act):
     header, *rows = act("rush").splitlines()
 
     assert header.split()[:2] == ["way", "sold/s"]

@@ -47,7 +47,7 @@ def numbers(raw) -> dict[str, int]:
     }
 
 
-def test_what_it_reports_is_what_redis_has_and_the_seed_decides_it(market):
+def test_reported_totals_match_redis_and_depend_on_the_seed(market):
     directory, url, raw = market
     plan = ("--days", "2", "--users", "40", "--sales-per-day", "2", "--seed", "7")
 
@@ -67,7 +67,7 @@ def test_what_it_reports_is_what_redis_has_and_the_seed_decides_it(market):
     assert "0 members were new" in second.stdout
 
 
-def test_it_shows_its_progress(market):
+def test_progress_is_shown(market):
     directory, url, _raw = market
 
     done = simulate(directory, "--days", "3", "--users", "5", "--sales-per-day", "0", REDIS_URL=url)
@@ -87,7 +87,7 @@ def test_it_shows_its_progress(market):
         (["--seed", "nan"], "argument --seed: 'nan': expected a whole number from 0 to 2147483647"),
     ],
 )
-def test_bad_numbers_are_refused_by_name(tmp_path, args, error):
+def test_invalid_numbers_are_rejected_with_the_name_of_the_option(tmp_path, args, error):
     done = simulate(tmp_path, *args)
 
     assert done.returncode == 2
@@ -101,14 +101,14 @@ def test_help_names_units_and_defaults(tmp_path):
     assert "Members who take part, 1 to 20000; missing ones are created. Default: 500." in text
 
 
-def test_without_tables_it_says_what_to_do(tmp_path, redis_server):
+def test_missing_tables_are_reported_with_a_remedy(tmp_path, redis_server):
     done = simulate(tmp_path, REDIS_URL=redis_server.url)
 
     assert done.returncode == 1
     assert "Run manage.py demo first." in done.stderr
 
 
-def test_without_redis_it_says_so(market):
+def test_an_unavailable_redis_is_reported(market):
     directory, _url, _raw = market
 
     done = simulate(directory, REDIS_URL="redis://127.0.0.1:1/0")

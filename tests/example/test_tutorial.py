@@ -43,7 +43,7 @@ def project(tmp_path: Path, redis_server: Store) -> Path:
     return tmp_path
 
 
-def test_the_tutorial_gives_the_answers_that_it_promises(project: Path) -> None:
+def test_the_tutorial_prints_the_documented_output(project: Path) -> None:
     assert "no issues" in run(project, "manage.py", "check")
 
     sent = "from shop.tasks import send_receipt; open('id', 'w').write(send_receipt.enqueue(7).id)"

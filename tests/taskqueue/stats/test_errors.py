@@ -50,7 +50,7 @@ def settle_with(*fingerprints_: str) -> list[str]:
     return [job.id for job in jobs]
 
 
-def test_failures_of_one_error_are_one(store: Store) -> None:
+def test_equal_failures_are_grouped(store: Store) -> None:
     results = [fail.enqueue(f"user {number} has no 'mail{number}'") for number in range(3)]
     work_off()
 
@@ -62,7 +62,7 @@ def test_failures_of_one_error_are_one(store: Store) -> None:
     assert timedelta(0) <= group.last_at - group.first_at < timedelta(minutes=1)
 
 
-def test_failures_in_one_batch_are_one(store: Store) -> None:
+def test_equal_failures_of_one_batch_are_grouped(store: Store) -> None:
     fail.enqueue_many([((f"number {number}",), {}) for number in range(25)])
     worker = new_fetcher()
     jobs = worker.fetch("0", 25)
@@ -74,7 +74,7 @@ def test_failures_in_one_batch_are_one(store: Store) -> None:
     assert group.task_ids == [job.id for job in reversed(jobs)][:10]
 
 
-def test_other_texts_places_and_classes_are_other_errors(store: Store) -> None:
+def test_different_texts_places_and_classes_are_different_errors(store: Store) -> None:
     fail.enqueue("no mail")
     fail.enqueue("no phone")
     fail_thrice.enqueue("no mail")
@@ -91,7 +91,7 @@ def test_other_texts_places_and_classes_are_other_errors(store: Store) -> None:
     assert len(errors()) == 4
 
 
-def test_the_newest_error_comes_first_and_queues_are_apart(store: Store) -> None:
+def test_errors_are_listed_per_queue_newest_first(store: Store) -> None:
     settle_with("aa")
     settle_with("bb")
     store.raw.zadd(queue_key(store, "errs"), {"aa": server_ms(store) + 5_000})
@@ -101,7 +101,7 @@ def test_the_newest_error_comes_first_and_queues_are_apart(store: Store) -> None
     assert errors("mail") == []
 
 
-def test_attempts_that_are_tried_again_are_counted_and_are_not_final(store: Store) -> None:
+def test_retried_attempts_are_counted_as_not_final(store: Store) -> None:
     work_until_finished(fail_thrice.enqueue())
 
     [group] = errors()
@@ -110,7 +110,7 @@ def test_attempts_that_are_tried_again_are_counted_and_are_not_final(store: Stor
 
 
 @pytest.mark.contract
-def test_a_task_that_lost_its_workers_is_an_error_of_its_own(store: Store) -> None:
+def test_a_task_that_crashed_its_workers_is_a_separate_error(store: Store) -> None:
     result = note.using(max_deliveries=1).enqueue("killer")
     new_fetcher().fetch("0", 1)
     end_lease(store, result.id)
@@ -123,7 +123,7 @@ def test_a_task_that_lost_its_workers_is_an_error_of_its_own(store: Store) -> No
     assert group.task_ids == [result.id]
 
 
-def test_an_outcome_that_was_fenced_out_is_no_error(store: Store) -> None:
+def test_outcomes_of_expired_leases_are_no_errors(store: Store) -> None:
     result = fail.enqueue()
     late = new_fetcher(worker="late")
     [job] = late.fetch("0", 1)
@@ -135,7 +135,7 @@ def test_an_outcome_that_was_fenced_out_is_no_error(store: Store) -> None:
     assert errors() == []
 
 
-def test_an_error_is_kept_as_long_as_failed_tasks(store: Store, settings) -> None:
+def test_errors_are_kept_as_long_as_failed_tasks(store: Store, settings) -> None:
     taskqueue_settings(settings, FAILED_TTL=5_000)
     fail.enqueue()
     work_off()
@@ -149,14 +149,14 @@ def test_an_error_is_kept_as_long_as_failed_tasks(store: Store, settings) -> Non
     assert store.raw.zrange(queue_key(store, "errs"), 0, -1) == [group.fingerprint.encode()]
 
 
-def test_an_error_whose_record_has_gone_is_left_out(store: Store) -> None:
+def test_errors_without_a_record_are_omitted(store: Store) -> None:
     settle_with("aa", "bb")
     store.raw.delete(queue_key(store, "err:aa"))
 
     assert [group.fingerprint for group in errors()] == ["bb"]
 
 
-def test_of_many_errors_the_last_hundred_are_kept(redis_server: Store) -> None:
+def test_the_latest_hundred_errors_are_kept(redis_server: Store) -> None:
     settle_with(*[f"{number:04x}" for number in range(60)])
     for number in range(60):
         redis_server.raw.zadd(queue_key(redis_server, "errs"), {f"{number:04x}": number})
@@ -184,11 +184,11 @@ def test_of_many_errors_the_last_hundred_are_kept(redis_server: Store) -> None:
         ("x" * 1_000, "x" * 300),
     ],
 )
-def test_the_particulars_of_a_text_are_left_out(text: str, expected: str) -> None:
+def test_variable_parts_of_a_text_are_removed(text: str, expected: str) -> None:
     assert fingerprints.normalize(text) == expected
 
 
-def test_a_fingerprint_is_the_same_in_each_process_and_says_what_it_is_of() -> None:
+def test_a_fingerprint_is_stable_across_processes_and_contains_its_parts() -> None:
     one, two = fingerprints.fingerprint(failing("no 1")), fingerprints.fingerprint(failing("no 2"))
 
     assert one == two
@@ -197,16 +197,16 @@ def test_a_fingerprint_is_the_same_in_each_process_and_says_what_it_is_of() -> N
     assert json.loads(about) == {"class": "builtins.LookupError", "location": f"{__name__}.failing", "text": "no #"}
 
 
-def test_the_place_is_the_innermost_of_the_sites_own_code() -> None:
+def test_the_place_is_the_innermost_frame_of_project_code() -> None:
     with pytest.raises(json.JSONDecodeError) as caught:
         json.loads("{")
 
     assert json.loads(fingerprints.fingerprint(caught.value).partition(" ")[2])["location"] == (
-        f"{__name__}.test_the_place_is_the_innermost_of_the_sites_own_code"
+        f"{__name__}.test_the_place_is_the_innermost_frame_of_project_code"
     )
 
 
-def test_what_was_raised_outside_of_the_sites_code_has_its_own_place(redis_server: Store) -> None:
+def test_an_error_raised_outside_project_code_has_its_own_place(redis_server: Store) -> None:
     return_what_is_not_json.enqueue()
     work_off()
 
@@ -215,18 +215,18 @@ def test_what_was_raised_outside_of_the_sites_code_has_its_own_place(redis_serve
     assert group.location == "django_redis_components.core.serialization.normalise"
 
 
-def test_what_was_not_raised_has_no_place() -> None:
+def test_an_exception_without_traceback_has_no_place() -> None:
     assert fingerprints.location_of(None) == ""
 
 
-def test_a_text_that_no_utf8_can_carry_is_an_error_all_the_same(store: Store) -> None:
+def test_a_text_that_utf8_cannot_encode_is_recorded(store: Store) -> None:
     fail.enqueue("lone \ud800 half")
     work_off()
 
     assert [group.message for group in errors()] == ["lone \ud800 half"]
 
 
-def test_a_success_is_no_error(store: Store) -> None:
+def test_a_success_records_no_error(store: Store) -> None:
     add.enqueue(1, 2)
     work_off()
 

@@ -43,7 +43,7 @@ def used_up(store: Store) -> Store:
     return store
 
 
-def test_a_queue_that_has_been_empty_for_a_day_is_forgotten(used_up: Store) -> None:
+def test_a_queue_empty_for_a_day_is_removed_from_the_index(used_up: Store) -> None:
     assert known(used_up) == ["default"]
     idle_for(used_up, DAY_MS - 60_000)
     recover()
@@ -56,7 +56,7 @@ def test_a_queue_that_has_been_empty_for_a_day_is_forgotten(used_up: Store) -> N
     assert used_up.raw.exists(base_key(used_up, "idle")) == 0
 
 
-def test_its_next_task_enters_it_again(used_up: Store) -> None:
+def test_the_next_task_adds_the_queue_to_the_index_again(used_up: Store) -> None:
     idle_for(used_up, DAY_MS + 1)
     recover()
 
@@ -65,7 +65,7 @@ def test_its_next_task_enters_it_again(used_up: Store) -> None:
     assert known(used_up) == ["default"]
 
 
-def test_the_day_begins_when_it_is_found_empty_and_ends_with_its_next_task(used_up: Store) -> None:
+def test_idle_time_starts_when_the_queue_is_found_empty_and_ends_with_its_next_task(used_up: Store) -> None:
     since_ms = used_up.raw.zscore(base_key(used_up, "idle"), "default")
     assert server_ms(used_up) - 60_000 < since_ms <= server_ms(used_up)
     recover()
@@ -131,7 +131,7 @@ def limited(_: Store) -> None:
 @pytest.mark.parametrize(
     "something", [ready, urgent, scheduled, running, came_back, failed, unregistered, paused, waiting, limited]
 )
-def test_a_queue_that_has_anything_is_not(store: Store, something: Any) -> None:
+def test_a_queue_that_is_not_empty_stays_in_the_index(store: Store, something: Any) -> None:
     something(store)
     idle_for(store, 2 * DAY_MS)
 
@@ -140,7 +140,7 @@ def test_a_queue_that_has_anything_is_not(store: Store, something: Any) -> None:
     assert "default" in known(store)
 
 
-def test_undoing_a_purge_enters_it_again(store: Store) -> None:
+def test_restoring_a_purge_adds_the_queue_to_the_index_again(store: Store) -> None:
     note.enqueue(1)
     purge = get_queue("default").purge()
     idle_for(store, 2 * DAY_MS)
@@ -158,7 +158,7 @@ def many_queues(store: Store, count: int) -> None:
 
 
 @pytest.mark.parametrize("others", [499, 500, 1_234])
-def test_all_queues_are_tended_in_a_round(redis_server: Store, others: int) -> None:
+def test_one_round_maintains_all_queues(redis_server: Store, others: int) -> None:
     lost = note.enqueue(1)
     new_fetcher(worker="dies").fetch("0", 1)
     end_lease(redis_server, lost.id)
@@ -177,7 +177,7 @@ def test_all_queues_are_tended_in_a_round(redis_server: Store, others: int) -> N
     poller.close()
 
 
-def test_those_that_are_forgotten_on_the_way_hide_no_other(redis_server: Store) -> None:
+def test_removing_queues_during_a_round_skips_no_other_queue(redis_server: Store) -> None:
     note.enqueue(1)
     many_queues(redis_server, 1_100)
     long_ago_ms = server_ms(redis_server) - 2 * DAY_MS
@@ -195,7 +195,7 @@ def test_those_that_are_forgotten_on_the_way_hide_no_other(redis_server: Store) 
     poller.close()
 
 
-def test_the_minutes_of_all_queues_are_added_up_once(redis_server: Store) -> None:
+def test_minutes_of_all_queues_are_rolled_up_once(redis_server: Store) -> None:
     many_queues(redis_server, 600)
     note.enqueue(1)
     work_off()
@@ -215,7 +215,7 @@ def test_the_minutes_of_all_queues_are_added_up_once(redis_server: Store) -> Non
     assert redis_server.raw.get(hour) == minutes[: len(redis_server.raw.get(hour))]
 
 
-def test_after_two_hundred_losses_the_next_round_follows_at_once(redis_server: Store) -> None:
+def test_next_round_starts_at_once_after_two_hundred_expired_leases(redis_server: Store) -> None:
     results = note.enqueue_many([((number,), {}) for number in range(201)])
     new_fetcher(worker="dies").fetch("0", 201)
     end_lease(redis_server, *[result.id for result in results])

@@ -124,7 +124,7 @@ def shown(depth: QueueDepth) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_depths_after_a_random_workload_are_those_of_raw_reads(store: Store, seed: int) -> None:
+def test_depths_match_raw_reads_after_a_random_workload(store: Store, seed: int) -> None:
     stir(store, seed)
 
     expected = {queue: raw_depth(store, queue) for queue in QUEUES}
@@ -134,7 +134,7 @@ def test_depths_after_a_random_workload_are_those_of_raw_reads(store: Store, see
     assert all(sum(counts[name] for counts in expected.values()) for name in expected["low"]), "each state occurs"
 
 
-def test_an_empty_queue_has_nothing_to_show(store: Store) -> None:
+def test_an_empty_queue_has_zero_depths(store: Store) -> None:
     empty = QueueDepth("default", 0, 0, 0, 0, 0, None, None, None)
 
     assert shown(get_queue("default").depths()) == shown(empty)
@@ -145,7 +145,7 @@ def test_an_empty_queue_has_nothing_to_show(store: Store) -> None:
     assert repr(get_queue("default")) == "<Queue default>"
 
 
-def test_the_async_twin_reads_the_same(store: Store) -> None:
+def test_async_methods_return_the_same_depths(store: Store) -> None:
     add.enqueue(1, 2)
 
     async def read() -> Any:
@@ -158,7 +158,7 @@ def test_the_async_twin_reads_the_same(store: Store) -> None:
 
 
 @pytest.mark.parametrize("part", ["front", "ready", "prio", "sched"])
-def test_the_age_is_that_of_the_task_that_waits_longest(store: Store, part: str) -> None:
+def test_oldest_age_is_the_age_of_the_longest_waiting_task(store: Store, part: str) -> None:
     options = {"prio": {"priority": 3}, "sched": {"run_after": 60}}.get(part, {})
     result = note.using(**options).enqueue("old")
     if part == "front":
@@ -180,7 +180,7 @@ def test_the_age_is_that_of_the_task_that_waits_longest(store: Store, part: str)
     assert 50 <= age_s < 70
 
 
-def test_the_next_due_time_is_shown(store: Store) -> None:
+def test_next_due_at_is_the_earliest_due_time(store: Store) -> None:
     for seconds in (90, 30, 60):
         note.using(run_after=seconds).enqueue(seconds)
 
@@ -190,7 +190,7 @@ def test_the_next_due_time_is_shown(store: Store) -> None:
     assert 10 < due.timestamp() - server_ms(store) / 1_000 <= 30.01
 
 
-def test_workers_tell_what_they_do(store: Store) -> None:
+def test_overview_lists_workers_with_their_reports(store: Store) -> None:
     renew("plain", {})
     said = {"host": "h", "pid": 7, "queues": ["a", "b"], "threads": 8, "started_at": 1e9, "busy": 3, "finished": 99}
     store.raw.set(base_key(store, "worker", "h:1"), json.dumps(said))
@@ -207,14 +207,14 @@ def test_workers_tell_what_they_do(store: Store) -> None:
     assert (silent.id, silent.host, silent.pid, silent.queues, silent.started_at) == ("silent:2", "silent", 0, (), None)
 
 
-def test_the_active_poller_is_named(store: Store) -> None:
+def test_overview_names_the_active_poller(store: Store) -> None:
     poller = Poller(connections.client())
     poller.step()
 
     assert overview().poller == poller.id
 
 
-def test_the_overview_is_two_round_trips(redis_server: Store) -> None:
+def test_overview_takes_two_round_trips(redis_server: Store) -> None:
     renew("w", {})
     trips = []
 
@@ -231,7 +231,7 @@ def test_the_overview_is_two_round_trips(redis_server: Store) -> None:
     assert trips == [4, 1]
 
 
-def test_the_eviction_policy_is_read(own_server: Store) -> None:
+def test_overview_reads_the_eviction_policy(own_server: Store) -> None:
     assert (overview().eviction_policy, overview().evicts) == ("noeviction", False)
 
     own_server.raw.config_set("maxmemory-policy", "allkeys-lru")
@@ -239,7 +239,7 @@ def test_the_eviction_policy_is_read(own_server: Store) -> None:
     assert (overview().eviction_policy, overview().evicts) == ("allkeys-lru", True)
 
 
-def test_a_policy_that_may_not_be_read_is_unknown(own_server: Store, settings: Any) -> None:
+def test_eviction_policy_is_none_without_permission_for_info(own_server: Store, settings: Any) -> None:
     own_server.raw.execute_command("ACL SETUSER app on >secret ~* &* +@all -info")
     url = own_server.url.replace("redis://", "redis://app:secret@")
     settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "CONNECTIONS": {"default": {"URL": url}}}
@@ -251,20 +251,20 @@ def test_a_policy_that_may_not_be_read_is_unknown(own_server: Store, settings: A
     assert [depth.ready for depth in found.queues] == [1]
 
 
-def test_a_reply_without_a_policy_has_none() -> None:
+def test_eviction_policy_is_none_when_the_reply_lacks_it() -> None:
     assert stats.eviction_policy_of(b"# Memory\r\nused_memory:1\r\n") is None
     assert stats.eviction_policy_of(redis.exceptions.ResponseError("NOPERM")) is None
 
 
 @pytest.mark.contract
-def test_an_error_of_redis_is_raised(store: Store) -> None:
+def test_overview_raises_redis_errors(store: Store) -> None:
     store.raw.set(base_key(store, "queues"), "not a zset")
 
     with pytest.raises(redis.exceptions.ResponseError, match="WRONGTYPE"):
         overview()
 
 
-def test_two_hundred_queues_are_shown_at_most(redis_server: Store) -> None:
+def test_overview_returns_at_most_two_hundred_queues(redis_server: Store) -> None:
     names = {f"q{number:03}": number for number in range(250)}
     connections.client().execute(
         Command("ZADD", base_key(redis_server, "queues"), *[part for name, at in names.items() for part in (at, name)])
@@ -273,7 +273,7 @@ def test_two_hundred_queues_are_shown_at_most(redis_server: Store) -> None:
     assert [depth.name for depth in overview().queues] == list(names)[:200]
 
 
-def test_queues_of_the_settings_are_shown_before_their_first_task(store: Store, settings: Any) -> None:
+def test_configured_queues_are_listed_before_their_first_task(store: Store, settings: Any) -> None:
     taskqueue_settings(settings, QUEUES=["high", "default", "low"])
     add.using(queue_name="low").enqueue(1, 2)
     add.using(queue_name="high").enqueue(1, 2)
@@ -284,7 +284,7 @@ def test_queues_of_the_settings_are_shown_before_their_first_task(store: Store, 
     assert seen == [(row.name, row.ready) for row in run(connections.client(), stats.read_depths())]
 
 
-def test_nothing_is_written_by_looking(store: Store) -> None:
+def test_reading_statistics_writes_nothing(store: Store) -> None:
     add.enqueue(1, 2)
     work_off()
     before = {key: store.raw.dump(key) for key in store.keys()}  # noqa: SIM118 - a Store is no dict

@@ -80,7 +80,7 @@ def test_a_task_that_expires_is_counted(store: Store) -> None:
     assert totals() == {"expired": 1}
 
 
-def test_tasks_are_told_by_name_busiest_first(store: Store) -> None:
+def test_metrics_by_task_name_list_the_busiest_first(store: Store) -> None:
     add.enqueue_many([((1, 2), {})] * 3)
     fail.enqueue()
     work_off()
@@ -95,7 +95,7 @@ def test_tasks_are_told_by_name_busiest_first(store: Store) -> None:
     assert (found.wait_time.count, found.run_time.count) == (4, 4)
 
 
-def test_queues_are_counted_apart(store: Store) -> None:
+def test_queues_are_counted_separately(store: Store) -> None:
     add.using(queue_name="high").enqueue(1, 2)
     work_off("high")
 
@@ -103,7 +103,7 @@ def test_queues_are_counted_apart(store: Store) -> None:
     assert totals("default") == {}
 
 
-def test_a_queue_that_has_done_nothing_has_empty_minutes(store: Store) -> None:
+def test_minutes_of_an_idle_queue_are_empty(store: Store) -> None:
     found = get_queue("never").metrics(minutes=7)
 
     assert (len(found.intervals), found.totals, found.tasks) == (7, metrics.Counts(), [])
@@ -123,7 +123,7 @@ def test_minutes_are_in_order_and_end_now(redis_server: Store) -> None:
     assert (found.totals.succeeded, found.totals.failed, found.step) == (31, 3, 60)
 
 
-def test_the_rate_is_that_of_the_time_that_has_passed() -> None:
+def test_rate_is_computed_over_the_elapsed_time() -> None:
     begin = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
     spans = [metrics.Interval(begin + timedelta(minutes=at), metrics.Counts()) for at in range(3)]
     empty = metrics.Histogram((0,) * metrics.BUCKETS)
@@ -133,7 +133,7 @@ def test_the_rate_is_that_of_the_time_that_has_passed() -> None:
     assert found.per_minute() == 100
 
 
-def test_waiting_counts_from_when_a_task_was_ready(store: Store) -> None:
+def test_wait_time_starts_when_the_task_becomes_ready(store: Store) -> None:
     late = note.using(run_after=60).enqueue("due")
     fall_due(store, late, ms_ago=5_000)
     store.raw.hset(base_key(store, "t", late.id), "d", int(server_ms(store)) - 5_000)
@@ -154,7 +154,7 @@ def test_waiting_counts_from_when_a_task_was_ready(store: Store) -> None:
     assert waited.quantile(0.3) < 1
 
 
-def test_running_is_what_the_worker_has_measured(store: Store) -> None:
+def test_run_time_is_measured_by_the_worker(store: Store) -> None:
     for ran_us in (900, 50_000, 50_000, 3_000_000, 86_400_000_000):
         note.enqueue("x")
         worker = new_fetcher(worker=f"here:{time.monotonic_ns()}")
@@ -170,14 +170,14 @@ def test_running_is_what_the_worker_has_measured(store: Store) -> None:
     assert 8_000 < ran.p99 < 8_600, "the last bucket has no end"
 
 
-def test_a_run_is_measured_without_the_way_to_redis(store: Store) -> None:
+def test_run_time_excludes_round_trips_to_redis(store: Store) -> None:
     note.enqueue("x")
     [job] = new_fetcher().fetch("0", 1)
 
     assert 0 < int(execute(job).note) < 1_000_000
 
 
-def test_a_lost_reply_counts_nothing_twice(proxy: Proxy, redis_server: Store) -> None:
+def test_a_retried_call_after_a_lost_reply_counts_once(proxy: Proxy, redis_server: Store) -> None:
     add.enqueue_many([((1, 2), {})] * 3)
     worker = Fetcher(connections.client("proxied"), "here:1", ["default"])
     jobs = worker.fetch("0", 3)
@@ -196,7 +196,7 @@ def test_a_lost_reply_counts_nothing_twice(proxy: Proxy, redis_server: Store) ->
     assert get_queue("default").metrics().tasks[0].run_time.count == 3
 
 
-def test_a_late_finisher_counts_nothing(store: Store) -> None:
+def test_outcomes_of_expired_leases_are_not_counted(store: Store) -> None:
     result = add.enqueue(2, 3)
     late = new_fetcher(worker="late")
     [job] = late.fetch("0", 1)
@@ -209,7 +209,7 @@ def test_a_late_finisher_counts_nothing(store: Store) -> None:
     assert totals() == {"succeeded": 1, "recovered": 1}
 
 
-def test_a_death_that_was_one_too_many_is_a_failure(store: Store) -> None:
+def test_the_last_allowed_crash_counts_as_a_failure(store: Store) -> None:
     result = note.using(max_deliveries=1).enqueue("killer")
     new_fetcher().fetch("0", 1)
     end_lease(store, result.id)
@@ -218,7 +218,7 @@ def test_a_death_that_was_one_too_many_is_a_failure(store: Store) -> None:
     assert totals() == {"failed": 1, "recovered": 1}
 
 
-def test_workers_that_count_at_the_same_time_lose_nothing(redis_server: Store) -> None:
+def test_concurrent_workers_lose_no_counts(redis_server: Store) -> None:
     add.enqueue_many([((1, 2), {})] * 200)
 
     run_together(4, lambda number: work_off(worker=f"w{number}"))
@@ -227,7 +227,7 @@ def test_workers_that_count_at_the_same_time_lose_nothing(redis_server: Store) -
     assert get_queue("default").metrics().wait_time.count == 200
 
 
-def test_a_batch_costs_the_server_a_handful_of_commands_more(redis_server: Store) -> None:
+def test_counting_a_batch_costs_few_additional_commands(redis_server: Store) -> None:
     add.enqueue_many([((1, 2), {})] * 200)
     worker = new_fetcher()
 
@@ -241,7 +241,7 @@ def test_a_batch_costs_the_server_a_handful_of_commands_more(redis_server: Store
     assert commands(5) == commands(100) == (1, 1)
 
 
-def test_counters_have_a_life_and_each_writer_leaves_it(store: Store) -> None:
+def test_counters_have_a_ttl_that_later_writes_keep(store: Store) -> None:
     add.enqueue(1, 2)
     work_off()
     key = minute_key(store)
@@ -254,7 +254,7 @@ def test_counters_have_a_life_and_each_writer_leaves_it(store: Store) -> None:
     assert store.raw.pttl(key) <= 50_000 or key != minute_key(store), "or a minute has ended meanwhile"
 
 
-def test_many_names_share_one_place(store: Store) -> None:
+def test_names_beyond_the_limit_share_one_slot(store: Store) -> None:
     worker = new_fetcher()
     for number in range(40):
         add.enqueue(1, 2)
@@ -271,7 +271,7 @@ def test_many_names_share_one_place(store: Store) -> None:
     assert store.raw.strlen(minute_key(store)) <= 31 * 416
 
 
-def test_a_name_that_stands_elsewhere_in_another_hour_is_one(redis_server: Store) -> None:
+def test_a_name_with_different_slots_in_two_hours_is_counted_as_one(redis_server: Store) -> None:
     hour = int(server_ms(redis_server)) // 3_600_000
     one, two = bytes(416) + struct.pack(">I", 5).ljust(416, b"\0"), bytes(832) + struct.pack(">I", 2)
     redis_server.raw.set(minute_key(redis_server, 0), one, ex=600)
@@ -284,7 +284,7 @@ def test_a_name_that_stands_elsewhere_in_another_hour_is_one(redis_server: Store
     assert [(each.name, each.totals.succeeded) for each in found.tasks if each.name] == [("a", 7)]
 
 
-def test_counters_stop_at_their_highest_value(store: Store) -> None:
+def test_counters_saturate_at_their_maximum(store: Store) -> None:
     write_minute(store, 0, 2**32 - 1)
     add.enqueue(1, 2)
 
@@ -293,7 +293,7 @@ def test_counters_stop_at_their_highest_value(store: Store) -> None:
     assert totals()["succeeded"] == 2**32 - 1
 
 
-def test_minutes_become_hours_once(store: Store) -> None:
+def test_minutes_are_rolled_up_into_hours_once(store: Store) -> None:
     add.enqueue(1, 2)
     work_off()
     hour_of = {ago: (int(server_ms(store)) // 60_000 - ago) // 60 for ago in (1, 2, 3)}
@@ -312,7 +312,7 @@ def test_minutes_become_hours_once(store: Store) -> None:
         assert 335 * 3_600 < store.raw.ttl(queue_key(store, f"hour:{hour}")) <= 337 * 3_600
 
 
-def test_a_poller_that_was_away_catches_up_a_few_minutes_at_a_time(redis_server: Store) -> None:
+def test_a_restarted_poller_catches_up_a_few_minutes_per_round(redis_server: Store) -> None:
     add.enqueue(1, 2)
     work_off()
     for ago in range(1, 13):
@@ -328,7 +328,7 @@ def test_a_poller_that_was_away_catches_up_a_few_minutes_at_a_time(redis_server:
 
 
 @pytest.mark.parametrize("rolled_ms", [0, 10**15])
-def test_a_poller_whose_mark_is_nonsense_begins_anew(rolled_ms: int, redis_server: Store) -> None:
+def test_rollup_restarts_when_its_mark_is_invalid(rolled_ms: int, redis_server: Store) -> None:
     add.enqueue(1, 2)
     work_off()
     redis_server.raw.set(base_key(redis_server, "rolled"), rolled_ms // 60_000)
@@ -340,7 +340,7 @@ def test_a_poller_whose_mark_is_nonsense_begins_anew(rolled_ms: int, redis_serve
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_after_a_random_workload_the_parts_make_up_the_whole(seed: int, redis_server: Store) -> None:
+def test_parts_add_up_to_the_total_after_a_random_workload(seed: int, redis_server: Store) -> None:
     stir(redis_server, seed)
 
     for queue in ("high", "default", "low"):
@@ -378,12 +378,12 @@ def test_the_async_twins(store: Store) -> None:
         (lambda queue: queue.errors(101), "limit=101: expected a whole number from 1 to 100."),
     ],
 )
-def test_what_is_not_kept_cannot_be_asked_for(call: Any, words: str) -> None:
+def test_periods_that_are_not_kept_are_rejected(call: Any, words: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(words)}$"):
         call(get_queue("default"))
 
 
-def test_what_comes_after_a_failure_in_its_flow_has_failed_too(store: Store) -> None:
+def test_tasks_after_a_failed_task_of_a_flow_count_as_failed(store: Store) -> None:
     chain(fail.s(), note.si("never"), note.si("never")).enqueue()
 
     work_off()
@@ -392,7 +392,7 @@ def test_what_comes_after_a_failure_in_its_flow_has_failed_too(store: Store) -> 
     assert get_queue("default").metrics().run_time.count == 1
 
 
-def test_a_unique_task_whose_place_was_taken_while_it_lay_in_a_bin_is_cancelled(store: Store) -> None:
+def test_restoring_a_unique_task_whose_key_is_taken_counts_as_cancelled(store: Store) -> None:
     add.using(unique=True).enqueue(1, 2)
     purge = get_queue("default").purge()
     add.using(unique=True).enqueue(1, 2)
@@ -402,7 +402,7 @@ def test_a_unique_task_whose_place_was_taken_while_it_lay_in_a_bin_is_cancelled(
     assert totals() == {"cancelled": 1}
 
 
-def test_a_task_that_was_cancelled_while_it_ran_is_counted_with_its_run(store: Store) -> None:
+def test_a_task_cancelled_while_running_is_counted_with_its_run_time(store: Store) -> None:
     result = add.enqueue(1, 2)
     worker = new_fetcher()
     [job] = worker.fetch("0", 1)
