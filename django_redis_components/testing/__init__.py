@@ -31,15 +31,15 @@ See also: ``docs/guides/testing.md``; `pytest_plugin` for fixtures.
 
 from __future__ import annotations
 
-from django_redis_components.testing.draining import drain
-from django_redis_components.testing.modes import (
+from django_redis_components.testing.capture import (
     assert_enqueued,
     assert_nothing_enqueued,
     captured,
     inline,
     sent_tasks,
 )
-from django_redis_components.testing.sent import SentTask, SentTasks
+from django_redis_components.testing.draining import drain
+from django_redis_components.testing.enqueued_tasks import SentTask, SentTasks
 
 __all__ = [
     "SentTask",

@@ -1,4 +1,4 @@
-"""`drain()`: run what stands in a real Redis, in this thread."""
+"""`drain()`: run the ready tasks of a real Redis server in this thread."""
 
 from __future__ import annotations
 
@@ -20,65 +20,67 @@ from django_redis_components.taskqueue.store.fields import base_key
 from django_redis_components.taskqueue.store.job import Job
 from django_redis_components.taskqueue.worker.execution import execute
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
-from django_redis_components.testing.failures import Failures
+from django_redis_components.testing.failures import FailureRecorder
 
-#: Tasks after which `drain` gives up, unless it is told otherwise.
-LIMIT = 1_000
+#: Default number of runs after which `drain` raises. Without a limit, a task that enqueues itself would never end.
+DEFAULT_LIMIT = 1_000
 
 
 def drain(
     *queues: str,
     advance: Seconds | bool = False,
     raise_errors: bool = True,
-    limit: int = LIMIT,
+    limit: int = DEFAULT_LIMIT,
     using: str = "default",
 ) -> list[TaskResult]:
-    """Run all that is ready in these queues (without names: in all), and what that sends, in this thread.
+    """Run all ready tasks of the queues, and the tasks that these enqueue, in this thread.
 
     Args:
-        queues: in strict order, as for `runworker`.
-        advance: run scheduled tasks and further attempts too, in order of their time: those that fall due in so
-            many seconds, or with True all.
-        raise_errors: whether to raise what a task raised as soon as one has finally failed.
-        limit: runs after which something seems to send itself without end.
+        queues: names in strict order, as for `runworker`; without names, all queues.
+        advance: also run scheduled tasks and retries that are due within this many seconds, in order of due time;
+            True runs all of them.
+        raise_errors: whether to raise the exception of the first task that fails for good.
+        limit: maximum number of runs.
 
     Returns:
-        The results of the tasks that ran, in the order in which they first began; without those that have expired.
+        The results of the tasks that ran, in the order of their first start, without those that have expired.
 
     Raises:
-        RuntimeError: the limit is reached.
+        RuntimeError: the limit was reached and tasks are still ready.
         redis.exceptions.RedisError: Redis did not answer.
     """
     client = connections.client(using)
     names = [keys.validate_name(queue, "queue name") for queue in queues] or [
         depth.name for depth in run(client, stats.read_depths())
     ]
-    until_ms = run(client, _horizon(advance))
-    worker = Fetcher(client, f"drain:{os.getpid()}:{secrets.token_hex(4)}", names)
+    until_ms = run(client, _advance_until(advance))
+    fetcher = Fetcher(client, f"drain:{os.getpid()}:{secrets.token_hex(4)}", names)
     ran: dict[str, Job] = {}
     for _ in range(limit):
-        jobs = worker.fetch("0", 1)
+        jobs = fetcher.fetch("0", 1)
         if not jobs:
-            if run(client, _let_next_begin(names, until_ms)):
+            if run(client, _release_next_scheduled(names, until_ms)):
                 continue
             return run(client, _results(list(ran.values()), using))
         ran.setdefault(jobs[0].id, jobs[0])
-        _run(worker, jobs[0], raise_errors)
-    worker.fetch("acks", 0)
-    raise RuntimeError(f"drain() has run {limit:,} tasks, and there are more: does one send itself? See limit=….")
+        _run(fetcher, jobs[0], raise_errors)
+    fetcher.fetch("acks", 0)
+    raise RuntimeError(
+        f"drain() ran {limit:,} tasks and more are ready. A task may enqueue itself; otherwise pass a higher limit."
+    )
 
 
-def _run(worker: Fetcher, job: Job, raise_errors: bool) -> None:
-    with Failures() as failures:
-        worker.settle(execute(job))
+def _run(fetcher: Fetcher, job: Job, raise_errors: bool) -> None:
+    with FailureRecorder() as failures:
+        fetcher.settle(execute(job))
     raised = failures.of(job.id)
     if raised is not None and raise_errors:
-        worker.fetch("acks", 0)
+        fetcher.fetch("acks", 0)
         raise raised
 
 
-def _horizon(advance: Seconds | bool) -> Flow[float]:
-    """Until when tasks count as due, in milliseconds since the epoch; 0: as the server says."""
+def _advance_until(advance: Seconds | bool) -> Flow[float]:
+    """Return the time until which tasks count as due, in milliseconds since the epoch; 0 means the server's time."""
     if advance is False:
         return 0.0
     if advance is True:
@@ -87,15 +89,15 @@ def _horizon(advance: Seconds | bool) -> Flow[float]:
     return int(seconds) * 1_000 + int(micros) / 1_000 + to_seconds(advance, "advance", zero=True) * 1_000
 
 
-def _let_next_begin(queues: Sequence[str], until_ms: float) -> Flow[bool]:
-    """Let the scheduled task begin that is the first to fall due until then; whether there is one."""
+def _release_next_scheduled(queues: Sequence[str], until_ms: float) -> Flow[bool]:
+    """Make the first scheduled task that is due by `until_ms` ready; return whether there was one."""
     if not until_ms or not queues:
         return False
     heads = yield Batch([Read("ZRANGE", f"{base_key()}:q:{queue}:sched", 0, 0, "WITHSCORES") for queue in queues])
     due = sorted((float(head[1]), head[0].decode()) for head in heads if head)
     if not due or math.ceil(due[0][0]) > until_ms:
         return False
-    with contextlib.suppress(NotScheduled):  # another worker has it
+    with contextlib.suppress(NotScheduled):  # another worker has fetched it
         yield from control.reschedule(due[0][1], "")
     return True
 

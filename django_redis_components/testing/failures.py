@@ -1,4 +1,4 @@
-"""Running tasks in the thread of a test, and catching what they raise, which the executor keeps as text only."""
+"""Records the exceptions of tasks that run in a test. The executor itself keeps only their text."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import Any
 from django_redis_components.taskqueue.worker import execution as executor
 
 
-class Failures:
-    """While it is entered, the exceptions of tasks that have finally failed, by task id."""
+class FailureRecorder:
+    """Context manager that records the exception of each task that fails for good, by task id."""
 
     def __init__(self) -> None:
-        self._found: dict[str, BaseException] = {}
-        self._before: Any = None
+        self._exceptions: dict[str, BaseException] = {}
+        self._previous_hook: Any = None
 
-    def __enter__(self) -> Failures:
-        self._before, executor.test_hook = executor.test_hook, self._note
+    def __enter__(self) -> FailureRecorder:
+        self._previous_hook, executor.test_hook = executor.test_hook, self._record
         return self
 
     def __exit__(self, *_: object) -> None:
-        executor.test_hook = self._before
+        executor.test_hook = self._previous_hook
 
     def of(self, task_id: str) -> BaseException | None:
-        """What the task raised."""
-        return self._found.get(task_id)
+        """Return the exception of a task, or None if it has not failed."""
+        return self._exceptions.get(task_id)
 
-    def _note(self, task_id: str, exc: BaseException) -> None:
-        self._found[task_id] = exc
+    def _record(self, task_id: str, exc: BaseException) -> None:
+        self._exceptions[task_id] = exc

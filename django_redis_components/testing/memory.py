@@ -1,4 +1,4 @@
-"""Tasks in the memory of a test: as much of the queue as sending, running and reading them asks for."""
+"""An in-memory task queue for tests: the replies that Redis would give to enqueue, read and cancel tasks."""
 
 from __future__ import annotations
 
@@ -20,39 +20,45 @@ from django_redis_components.taskqueue.store.scripts import (
     SAVE_METADATA,
 )
 from django_redis_components.taskqueue.worker import execution as executor
-from django_redis_components.testing import calls
-from django_redis_components.testing.failures import Failures
+from django_redis_components.testing import request_parser
+from django_redis_components.testing.failures import FailureRecorder
 from django_redis_components.testing.memory_flows import MemoryFlow
 
-#: Runs of one task after which it is not tried again, whatever its `max_attempts`.
-MOST_RUNS = 100
-#: The worker that runs tasks here, with its lease.
+#: Maximum number of runs of one task, whatever its `max_attempts`. Without it, endless retries would hang the test.
+MAX_RUNS = 100
+#: Lease token of the in-memory worker: its id, then thread and lease number.
 TOKEN = "testing/0/0"
-#: States in which a task stays.
-ENDS = (b"successful", b"failed", b"cancelled", b"expired")
-#: What the timeline calls the outcomes of runs that did not succeed.
-OUTCOMES = {"fail": "failed", "retry": "retried", "later": "put_off", "park": "unregistered", "cancel": "cancelled"}
+#: States that a task cannot leave.
+FINAL_STATES = (b"successful", b"failed", b"cancelled", b"expired")
+#: Outcome of an unsuccessful run, and its name in the timeline.
+TIMELINE_OUTCOMES = {
+    "fail": "failed",
+    "retry": "retried",
+    "later": "put_off",
+    "park": "unregistered",
+    "cancel": "cancelled",
+}
 _NEEDS_REDIS = (
-    "is nothing that inline() and captured() can do: they hold tasks in memory."
-    " Use a real server and drain() for what operates on queues."
+    "is not supported by inline() and captured(), which keep tasks in memory."
+    " Use a real Redis server and drain() to test operations on queues."
 )
 
 Record = dict[str, bytes]
 
 
 class MemoryQueue:
-    """Tasks that were sent in a test, and what became of them.
+    """The tasks of a test, with their records, errors and flows.
 
     Attributes:
-        waiting: ids of tasks that have not been run, in the order in which they were sent.
+        pending: ids of the tasks that have not run, in the order in which they were enqueued.
     """
 
     def __init__(self) -> None:
-        self.waiting: list[str] = []
+        self.pending: list[str] = []
         self._records: dict[str, Record] = {}
         self._errors: dict[str, list[bytes]] = {}
         self._flows: dict[str, MemoryFlow] = {}
-        self._answers: dict[Any, Callable[[dict[str, Any]], Any]] = {
+        self._handlers: dict[Any, Callable[[dict[str, Any]], Any]] = {
             ENQUEUE: self._enqueue,
             ENQUEUE_PLAIN: self._enqueue_plain,
             ENQUEUE_MANY: self._enqueue_many,
@@ -64,19 +70,19 @@ class MemoryQueue:
         }
 
     def answer(self, request: Call | Command) -> Any:
-        """The reply to a request of the task queue.
+        """Return the reply to a request of the task queue.
 
         Raises:
-            RuntimeError: it asks for what only a server can do.
+            RuntimeError: the request needs a real server.
         """
         if isinstance(request, Call):
-            answer = self._answers.get(request.script)
-            if answer is None:
+            handler = self._handlers.get(request.script)
+            if handler is None:
                 raise RuntimeError(f"{request.script!r} {_NEEDS_REDIS}")
-            return answer(calls.arguments_of(request))
+            return handler(request_parser.named_arguments(request))
         verb, key, *rest = request.args
         if verb == "LRANGE":
-            errors = self._errors.get(calls.id_in(key), [])
+            errors = self._errors.get(request_parser.id_from_key(key), [])
             return errors[-1:] if rest[0] == -1 else list(errors)
         fields = self._hash(str(key))
         if verb == "HGETALL":
@@ -88,38 +94,38 @@ class MemoryQueue:
         raise RuntimeError(f"{verb} {key} {_NEEDS_REDIS}")
 
     def run_all(self) -> BaseException | None:
-        """Run what waits, and what it sends; the value is what the first of those that failed has raised.
+        """Run the pending tasks and those that they enqueue. Return the exception of the first that failed for good.
 
-        A task that runs may send others, and may have these run at once: so it must not meet those
-        here that were sent before it and come after it.
+        A running task may enqueue others and run them at once through a nested call. Each call therefore takes
+        its tasks out of `pending` first, so that a nested call does not run them out of order.
         """
         first: BaseException | None = None
-        while self.waiting:
-            mine, self.waiting = self.waiting, []
-            while mine:
-                raised, rescue = self._run(mine.pop(0))
+        while self.pending:
+            batch, self.pending = self.pending, []
+            while batch:
+                raised, error_tasks = self._run(batch.pop(0))
                 first = first or raised
-                mine[:0] = rescue
+                batch[:0] = error_tasks
         return first
 
     def _run(self, task_id: str) -> tuple[BaseException | None, list[str]]:
-        """What a task has raised in the end, and what is to run because of it."""
+        """Run a task. Return its final exception, and the error tasks of its flow that must run next."""
         record = self._records[task_id]
         flow = self._flows.get(record.get("c", b"").decode().partition("/")[0])
-        with Failures() as failures:
-            if flow is None or flow.may_begin(task_id, self._records, self._errors):
-                self._run_to_its_end(task_id, record)
-        rescue = flow.rescue_after(task_id, self._records) if flow is not None else []
-        return failures.of(task_id), rescue
+        with FailureRecorder() as failures:
+            if flow is None or flow.may_start(task_id, self._records, self._errors):
+                self._run_until_finished(task_id, record)
+        error_tasks = flow.error_tasks_after(task_id, self._records) if flow is not None else []
+        return failures.of(task_id), error_tasks
 
-    def _run_to_its_end(self, task_id: str, record: Record) -> None:
-        for _ in range(MOST_RUNS):
-            if record.get("s") in ENDS or self._run_once(task_id, record) != "retry":
+    def _run_until_finished(self, task_id: str, record: Record) -> None:
+        for _ in range(MAX_RUNS):
+            if record.get("s") in FINAL_STATES or self._run_once(task_id, record) != "retry":
                 break
 
     def _run_once(self, task_id: str, record: Record) -> str:
         now_us = time.time_ns() // 1_000
-        record |= {"s": b"running", "L": TOKEN.encode(), "l": calls.text(now_us)}
+        record |= {"s": b"running", "L": TOKEN.encode(), "l": request_parser.to_bytes(now_us)}
         record.setdefault("f", record["l"])
         ack = executor.execute(
             Job(
@@ -144,94 +150,98 @@ class MemoryQueue:
         )
         if ack.outcome == "ok":
             record["r"] = ack.payload
-        if ack.outcome in OUTCOMES:
-            record["h"] = b"\n".join(filter(None, [record.get("h"), _run_line(record, OUTCOMES[ack.outcome])]))
+        if ack.outcome in TIMELINE_OUTCOMES:
+            record["h"] = b"\n".join(filter(None, [record.get("h"), _run_line(record, TIMELINE_OUTCOMES[ack.outcome])]))
         if ack.outcome in ("fail", "retry"):
             self._errors.setdefault(ack.id, []).append(ack.payload)
-            record["a"] = calls.text(int(record.get("a", 0)) + (ack.outcome == "retry"))
+            record["a"] = request_parser.to_bytes(int(record.get("a", 0)) + (ack.outcome == "retry"))
         if ack.outcome == "later":
-            record["d"] = calls.text(calls.due_ms(f"+{ack.delay_ms}"))
-        if record["s"] in ENDS:
-            record["F"] = calls.text(time.time_ns() // 1_000)
+            record["d"] = request_parser.to_bytes(request_parser.due_ms(f"+{ack.delay_ms}"))
+        if record["s"] in FINAL_STATES:
+            record["F"] = request_parser.to_bytes(time.time_ns() // 1_000)
         if ack.outcome != "park":
             record["w"] = b",".join(filter(None, [record.get("w"), TOKEN.partition("/")[0].encode()]))
 
     def _enqueue(self, sent: dict[str, Any]) -> Any:
         if sent["id"] in self._records:
             return int(self._records[sent["id"]]["e"])
-        twin = self._twin_of(sent)
-        if twin is not None:
-            return [twin.encode(), self.answer(Command("HGETALL", record_key(twin)))]
-        self._records[sent["id"]] = calls.record_of(sent)
-        self.waiting.append(sent["id"])
+        holder = self._find_unique_holder(sent)
+        if holder is not None:
+            return [holder.encode(), self.answer(Command("HGETALL", record_key(holder)))]
+        self._records[sent["id"]] = request_parser.build_record(sent)
+        self.pending.append(sent["id"])
         return int(self._records[sent["id"]]["e"])
 
     def _enqueue_plain(self, sent: dict[str, Any]) -> list[Any]:
-        return [self._enqueue(each) for each in calls.plain_of(sent)]
+        return [self._enqueue(each) for each in request_parser.parse_plain_tasks(sent)]
 
     def _enqueue_many(self, sent: dict[str, Any]) -> list[Any]:
-        return [self._enqueue(each) for each in calls.tasks_of(sent["tasks"])]
+        return [self._enqueue(each) for each in request_parser.parse_tasks(sent["tasks"])]
 
-    def _twin_of(self, sent: dict[str, Any]) -> str | None:
-        """The task that has the unique key: one that has not finished, or for a time any."""
-        unique = calls.text(sent["unique"]).split(b" ")[0]
+    def _find_unique_holder(self, sent: dict[str, Any]) -> str | None:
+        """Return the task that holds the unique key: an unfinished task, or any task if the key has a duration."""
+        unique = request_parser.to_bytes(sent["unique"]).split(b" ")[0]
         for task_id, record in self._records.items():
-            if unique and record.get("u") == unique and (unique[:1] == b"t" or record.get("s") not in ENDS):
+            if unique and record.get("u") == unique and (unique[:1] == b"t" or record.get("s") not in FINAL_STATES):
                 return task_id
         return None
 
     def _enqueue_flow(self, sent: dict[str, Any]) -> int:
         flow = self._flows.setdefault(sent["flow_id"], MemoryFlow(sent))
-        for number, followers, node in calls.nodes_of(sent["nodes"]):
+        for number, followers, node in request_parser.parse_flow_nodes(sent["nodes"]):
             flow.add(number, node["id"], followers)
-            self._records[node["id"]] = calls.record_of(node) | {"c": f"{sent['flow_id']}/{number}".encode()}
-            if flow.waits(number):
+            self._records[node["id"]] = request_parser.build_record(node) | {
+                "c": f"{sent['flow_id']}/{number}".encode()
+            }
+            if flow.is_waiting(number):
                 self._records[node["id"]]["s"] = b"waiting"
         if sent["last"]:
-            self.waiting += flow.ids
+            self.pending += flow.ids
         return time.time_ns() // 1_000
 
-    def _register_waiter(self, asked: dict[str, Any]) -> int:
-        task_id = calls.id_in(asked["record"])
+    def _register_waiter(self, arguments: dict[str, Any]) -> int:
+        task_id = request_parser.id_from_key(arguments["record"])
         record = self._records.get(task_id)
         if record is None:
             return -1
-        if record.get("s") in ENDS:
+        if record.get("s") in FINAL_STATES:
             return 1
         raise RuntimeError(
-            f"Task {task_id} does not run, so that its result never arrives. With captured(), call run() first."
+            f"Task {task_id} is not running, so its result would never arrive. With captured(), call run() first."
         )
 
-    def _cancel(self, asked: dict[str, Any]) -> int:
-        record = self._records.get(asked["id"])
+    def _cancel(self, arguments: dict[str, Any]) -> int:
+        record = self._records.get(arguments["id"])
         if record is None:
             return -1
         if record.get("s") in (b"successful", b"failed", b"expired"):
             return 0
-        record |= {"s": b"cancelled", "F": calls.text(time.time_ns() // 1_000)}
+        record |= {"s": b"cancelled", "F": request_parser.to_bytes(time.time_ns() // 1_000)}
         return 1
 
-    def _reschedule(self, asked: dict[str, Any]) -> list[int]:
-        record = self._records.get(asked["id"])
+    def _reschedule(self, arguments: dict[str, Any]) -> list[int]:
+        record = self._records.get(arguments["id"])
         if record is None:
             return [-1]
-        if "d" not in record or record.get("s") in ENDS:
+        if "d" not in record or record.get("s") in FINAL_STATES:
             return [0]
-        record["d"] = calls.text(calls.due_ms(asked["due"]))
+        record["d"] = request_parser.to_bytes(request_parser.due_ms(arguments["due"]))
         return [1]
 
-    def _save_metadata(self, said: dict[str, Any]) -> int:
-        self._records[calls.id_in(said["record"])]["m"] = calls.text(said["metadata"])
+    def _save_metadata(self, arguments: dict[str, Any]) -> int:
+        self._records[request_parser.id_from_key(arguments["record"])]["m"] = request_parser.to_bytes(
+            arguments["metadata"]
+        )
         return 1
 
     def _hash(self, key: str) -> Record:
         if key.startswith(f"{base_key()}:flow:"):
-            flow = self._flows.get(calls.id_in(key))
+            flow = self._flows.get(request_parser.id_from_key(key))
             return flow.fields() if flow else {}
-        return self._records.get(calls.id_in(key), {})
+        return self._records.get(request_parser.id_from_key(key), {})
 
 
 def _run_line(record: Record, event: str) -> bytes:
-    """A run that ends now, as a line of the record's history."""
+    """Format a run that ends now as a line of the record's timeline."""
     leased_us = int(record["l"])
     return f"{event} {leased_us} {time.time_ns() // 1_000 - leased_us} {TOKEN.partition('/')[0]}".encode()

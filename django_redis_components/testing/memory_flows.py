@@ -1,4 +1,4 @@
-"""A flow in the memory of a test."""
+"""An in-memory flow for tests."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 from django_redis_components.core import serialization as arguments
 from django_redis_components.taskqueue.exceptions import ParentFailed
 from django_redis_components.taskqueue.store.fields import FlowField
-from django_redis_components.testing import calls
+from django_redis_components.testing import request_parser
 
 Records = dict[str, dict[str, bytes]]
 
-#: How an error says what a parent came to.
-HOW = {b"failed": "failed", b"cancelled": "was cancelled", b"expired": "expired"}
+#: States of a parent that break its flow, as the error message names them.
+FAILURE_TEXTS = {b"failed": "failed", b"cancelled": "was cancelled", b"expired": "expired"}
 
 
 class MemoryFlow:
-    """Which of its tasks waits for which, and what goes wrong.
+    """The tasks of a flow, their dependencies, and its first error.
 
     Attributes:
-        ids: of its tasks in order, without the one for errors.
+        ids: of its tasks in order, without the error task.
     """
 
     def __init__(self, sent: dict[str, Any]) -> None:
@@ -27,64 +27,64 @@ class MemoryFlow:
         self._sent = sent
         self._followers: list[str] = []
         self._parents: dict[int, list[int]] = {}
-        self._rescue: str | None = None
+        self._error_task: str | None = None
         self._first_error = ""
-        self._roots: dict[str, str] = {}  # what failed because of another, and that other
+        self._roots: dict[str, str] = {}  # a task that failed because of another, and that other task
 
     def add(self, number: int, task_id: str, followers: str) -> None:
-        """Take in one more task; each comes after those it waits for."""
+        """Add a task. Its parents must have been added before it."""
         if number == self._sent["on_error"]:
-            self._rescue = task_id
+            self._error_task = task_id
             return
         self.ids.append(task_id)
         self._followers.append(followers)
-        for follower in calls.numbers(followers):
+        for follower in request_parser.parse_numbers(followers):
             self._parents.setdefault(follower, []).append(number)
 
-    def waits(self, number: int) -> bool:
-        """Whether a task waits for others, or for an error."""
+    def is_waiting(self, number: int) -> bool:
+        """Return whether a task waits for its parents, or for an error of the flow."""
         return number in self._parents or number == self._sent["on_error"]
 
-    def may_begin(self, task_id: str, records: Records, errors: dict[str, list[bytes]]) -> bool:
-        """Whether all that a task waits for has succeeded; if something never will, the task fails here."""
+    def may_start(self, task_id: str, records: Records, errors: dict[str, list[bytes]]) -> bool:
+        """Return whether all parents of a task have succeeded. Fail the task if one of them has not and cannot."""
         record = records[task_id]
         if task_id not in self.ids or record.get("s") != b"waiting":
-            return record.get("s") not in HOW
+            return record.get("s") not in FAILURE_TEXTS
         parents = [self.ids[number] for number in self._parents[self.ids.index(task_id)]]
-        broken = next((parent for parent in parents if records[parent].get("s") in HOW), None)
-        if broken is not None:
-            record |= {"s": b"failed", "F": records[broken].get("F", b"0")}
-            self._roots[task_id] = root = self._roots.get(broken, broken)
-            errors.setdefault(task_id, []).append(_told(root, records[root]))
+        failed_parent = next((parent for parent in parents if records[parent].get("s") in FAILURE_TEXTS), None)
+        if failed_parent is not None:
+            record |= {"s": b"failed", "F": records[failed_parent].get("F", b"0")}
+            self._roots[task_id] = root = self._roots.get(failed_parent, failed_parent)
+            errors.setdefault(task_id, []).append(_parent_failed_error(root, records[root]))
             return False
         return all(records[parent].get("s") == b"successful" for parent in parents)
 
-    def rescue_after(self, task_id: str, records: Records) -> list[str]:
-        """The task for errors, if this was the first that went wrong."""
-        if self._rescue is None or task_id == self._rescue or records[task_id].get("s") not in HOW:
+    def error_tasks_after(self, task_id: str, records: Records) -> list[str]:
+        """Return the error task if this task is the first of the flow to fail, as a list of at most one id."""
+        if self._error_task is None or task_id == self._error_task or records[task_id].get("s") not in FAILURE_TEXTS:
             return []
-        rescue, self._rescue = self._rescue, None
-        if records[rescue].get("s") != b"waiting":
+        error_task, self._error_task = self._error_task, None
+        if records[error_task].get("s") != b"waiting":
             return []
-        self._first_error = f"{task_id} {records[task_id]['n'].decode()} {HOW[records[task_id]['s']]}"
-        records[rescue].pop("s", None)
-        return [rescue]
+        self._first_error = f"{task_id} {records[task_id]['n'].decode()} {FAILURE_TEXTS[records[task_id]['s']]}"
+        records[error_task].pop("s", None)
+        return [error_task]
 
     def fields(self) -> dict[str, bytes]:
-        """Its hash, as far as it is read."""
+        """Return the fields of the flow's hash that are read."""
         nodes = {
             str(number): f"{task_id} {self._followers[number]}".encode() for number, task_id in enumerate(self.ids)
         }
         named = {"tasks": len(self.ids), "ends": self._sent["result_of"], FlowField.first_error: self._first_error}
-        return nodes | {name: calls.text(value) for name, value in named.items() if value != ""}
+        return nodes | {name: request_parser.to_bytes(value) for name, value in named.items() if value != ""}
 
 
-def _told(task_id: str, record: dict[str, bytes]) -> bytes:
+def _parent_failed_error(task_id: str, record: dict[str, bytes]) -> bytes:
     return arguments.encode(
         {
             "exception_class_path": f"{ParentFailed.__module__}.{ParentFailed.__qualname__}",
             "message": f"Not run: task {task_id} ({record['n'].decode()}), which comes before it in its flow,"
-            f" {HOW[record['s']]}.",
+            f" {FAILURE_TEXTS[record['s']]}.",
             "traceback": "",
         }
     )

@@ -3,8 +3,8 @@
     pytest_plugins = ["django_redis_components.testing.pytest_plugin"]
 
 =======================  =========================================================================
-``redis_tasks``          `captured()`: tasks are kept in memory; ``redis_tasks.run()`` runs them
-``redis_tasks_inline``   `inline()`: tasks run when they are sent
+``redis_tasks``          `captured()`: tasks are collected; ``redis_tasks.run()`` runs them
+``redis_tasks_inline``   `inline()`: tasks run when they are enqueued
 =======================  =========================================================================
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from django_redis_components.core.exceptions import missing_extra
-from django_redis_components.testing.modes import captured, inline
+from django_redis_components.testing.capture import captured, inline
 
 try:
     import pytest
@@ -23,13 +23,13 @@ except ModuleNotFoundError as exc:
 
 @pytest.fixture
 def redis_tasks() -> Iterator[captured]:
-    """Tasks that are sent are kept in memory and do not run; `redis_tasks.run()` runs them."""
+    """Collect enqueued tasks in memory; `redis_tasks.run()` runs them."""
     with captured() as sent:
         yield sent
 
 
 @pytest.fixture
 def redis_tasks_inline() -> Iterator[inline]:
-    """Tasks run in this thread when they are sent."""
+    """Run tasks in this thread when they are enqueued."""
     with inline() as sent:
         yield sent

@@ -1,4 +1,4 @@
-"""`captured()`: what was enqueued, asked without a Redis. No test here has a server."""
+"""`captured()` collects enqueued tasks without Redis."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.support import run_async
 from tests.taskqueue.tasks import add, come_back, echo, fail, note, noted
 
 
-def test_what_is_enqueued_is_kept_and_does_not_run() -> None:
+def test_enqueued_task_is_collected_and_does_not_run() -> None:
     noted.clear()
     with captured() as sent:
         result = note.using(queue_name="mail", priority=3, run_after=60).enqueue("word")
@@ -57,7 +57,7 @@ def test_what_is_enqueued_is_kept_and_does_not_run() -> None:
     assert result.enqueued_at is not None
 
 
-def test_arguments_go_through_json() -> None:
+def test_arguments_are_converted_to_json() -> None:
     with captured():
         echo.enqueue((1, 2), key=("a",))
         assert_enqueued(echo, args=[(1, 2)], kwargs={"key": ("a",)})
@@ -66,36 +66,37 @@ def test_arguments_go_through_json() -> None:
             echo.enqueue(object())
 
 
-def test_a_task_is_asked_for_by_itself_its_function_or_its_name() -> None:
+def test_assert_enqueued_accepts_a_task_a_function_or_a_name() -> None:
     with captured() as sent:
         add.enqueue(1, 2)
 
         for task in (add, add.func, "tests.taskqueue.tasks.add", add.using(priority=4)):
             assert assert_enqueued(task) == [sent[0]]
-        with pytest.raises(TypeError, match="3 is no task: expected a task, its function, or its dotted name"):
+        with pytest.raises(TypeError, match="3 is not a task: expected a task, its function, or its dotted name"):
             assert_enqueued(3)
 
 
-def test_every_way_of_sending_is_seen() -> None:
+def test_every_way_to_enqueue_is_captured() -> None:
     with captured() as sent:
         add.enqueue_many([((1, 1), {}), ((2, 2), {})])
         add.enqueue_on_commit(3, 3)
         run_async(add.aenqueue, 4, 4)
         run_async(add.aenqueue_many, [((5, 5), {})])
         run_async(add.aenqueue_on_commit, 6, 6)
-        elsewhere = threading.Thread(target=add.enqueue, args=(7, 7))
-        elsewhere.start()
-        elsewhere.join()
+        thread = threading.Thread(target=add.enqueue, args=(7, 7))
+        thread.start()
+        thread.join()
         chain(add.s(8, 8), group([add.s(9), add.s(10)])).enqueue(on_error=note.si(11))
 
         assert [each.args[0] for each in sent] == list(range(1, 12))
         assert_enqueued(add, count=10)
 
 
+@pytest.mark.django_db  # keeps the connection open between the tests of the class
 class OnCommit(TestCase):
-    """In the test case of Django, where no transaction is ever committed."""
+    """Tests inside Django's `TestCase`, which never commits its transaction."""
 
-    def test_what_waits_for_the_commit_is_enqueued_when_django_runs_the_callbacks(self) -> None:
+    def test_enqueue_on_commit_enqueues_when_django_runs_the_callbacks(self) -> None:
         sent = self.enterContext(captured())
         with self.captureOnCommitCallbacks(execute=True):
             result = add.enqueue_on_commit(1, 2)
@@ -104,14 +105,14 @@ class OnCommit(TestCase):
         sent.run()
         assert result.get() == 3
 
-    def test_without_the_callbacks_the_failure_says_what_may_be_wrong(self) -> None:
+    def test_failure_without_callbacks_hints_at_the_uncommitted_transaction(self) -> None:
         with captured() as sent, transaction.atomic():
             add.enqueue_on_commit(1, 2)
-            with pytest.raises(AssertionError, match=r"Nothing was\. Is it sent on commit, in a transaction that"):
+            with pytest.raises(AssertionError, match=r"No task was\. If it is enqueued on commit, the transaction"):
                 sent.assert_enqueued(add)
 
 
-def test_a_missing_task_is_reported_with_all_that_were_enqueued() -> None:
+def test_failure_lists_the_enqueued_tasks() -> None:
     with captured():
         add.using(queue_name="mail", priority=-1).enqueue(1, b=2)
         add.using(run_after=timedelta(minutes=2)).enqueue(1, 3)
@@ -121,7 +122,7 @@ def test_a_missing_task_is_reported_with_all_that_were_enqueued() -> None:
             assert_enqueued(add, args=[1, 4])
 
     assert str(missed.value).splitlines() == [
-        "tests.taskqueue.tasks.add(1, 4, …) was not enqueued. These 3 were:",
+        "tests.taskqueue.tasks.add(1, 4, …) was not enqueued. 3 tasks were:",
         "  tests.taskqueue.tasks.add(1, b=2)  queue mail, priority -1",
         "  tests.taskqueue.tasks.add(1, 3)  queue default, in 120 s",
         f"  tests.taskqueue.tasks.note('{'x' * 199}…)  queue default, at 2027-01-01T23:00:00+00:00",
@@ -131,16 +132,16 @@ def test_a_missing_task_is_reported_with_all_that_were_enqueued() -> None:
 @pytest.mark.parametrize(
     ("wanted", "text"),
     [
-        ({}, "tests.taskqueue.tasks.note(…) was not enqueued. This was:"),
-        ({"args": []}, "tests.taskqueue.tasks.note(…) was not enqueued. This was:"),
-        ({"args": [], "kwargs": {}}, "tests.taskqueue.tasks.note() was not enqueued. This was:"),
-        ({"kwargs": {"a": 1}}, "tests.taskqueue.tasks.note(…, a=1) was not enqueued. This was:"),
-        ({"queue_name": "far"}, "tests.taskqueue.tasks.note(…) in queue far was not enqueued. This was:"),
-        ({"count": 2}, "tests.taskqueue.tasks.note(…) was enqueued never, not twice. This was:"),
-        ({"count": 5}, "tests.taskqueue.tasks.note(…) was enqueued never, not 5 times. This was:"),
+        ({}, "tests.taskqueue.tasks.note(…) was not enqueued. One task was:"),
+        ({"args": []}, "tests.taskqueue.tasks.note(…) was not enqueued. One task was:"),
+        ({"args": [], "kwargs": {}}, "tests.taskqueue.tasks.note() was not enqueued. One task was:"),
+        ({"kwargs": {"a": 1}}, "tests.taskqueue.tasks.note(…, a=1) was not enqueued. One task was:"),
+        ({"queue_name": "far"}, "tests.taskqueue.tasks.note(…) in queue far was not enqueued. One task was:"),
+        ({"count": 2}, "tests.taskqueue.tasks.note(…) was enqueued never, not twice. One task was:"),
+        ({"count": 5}, "tests.taskqueue.tasks.note(…) was enqueued never, not 5 times. One task was:"),
     ],
 )
-def test_a_failure_says_what_was_wanted(wanted: dict[str, Any], text: str) -> None:
+def test_failure_states_the_expected_call(wanted: dict[str, Any], text: str) -> None:
     with captured():
         add.enqueue(1, 2)
         with pytest.raises(AssertionError) as missed:
@@ -149,14 +150,14 @@ def test_a_failure_says_what_was_wanted(wanted: dict[str, Any], text: str) -> No
     assert str(missed.value).splitlines() == [text, "  tests.taskqueue.tasks.add(1, 2)  queue default"]
 
 
-def test_a_long_list_is_cut_short() -> None:
+def test_failure_lists_at_most_20_tasks() -> None:
     with captured():
         add.enqueue_many([((number, 0), {}) for number in range(25)])
         with pytest.raises(AssertionError, match=r"add\(19, 0\)  queue default\n  and 5 more$"):
             assert_nothing_enqueued()
 
 
-def test_how_often_is_counted_exactly() -> None:
+def test_count_is_exact() -> None:
     with captured() as sent:
         assert_nothing_enqueued()
         assert_enqueued(add, count=0)
@@ -170,8 +171,8 @@ def test_how_often_is_counted_exactly() -> None:
         assert_nothing_enqueued()
 
 
-def test_asking_where_nobody_looks_is_an_error() -> None:
-    with pytest.raises(RuntimeError, match=r"Nobody looks at what is enqueued: enter captured\(\) or inline\(\) first"):
+def test_assert_enqueued_raises_outside_a_capture() -> None:
+    with pytest.raises(RuntimeError, match=r"No capture is active: enter captured\(\) or inline\(\) first"):
         assert_enqueued(add)
     with captured() as outer:
         with captured() as inner:
@@ -181,7 +182,7 @@ def test_asking_where_nobody_looks_is_an_error() -> None:
         assert_nothing_enqueued()
 
 
-def test_what_was_kept_runs_when_the_test_says_so() -> None:
+def test_run_runs_the_collected_tasks() -> None:
     noted.clear()
     with captured() as sent:
         results = [note.enqueue("first"), add.enqueue(2, 3), echo.using(run_after=600).enqueue()]
@@ -198,7 +199,7 @@ def test_what_was_kept_runs_when_the_test_says_so() -> None:
     assert noted == ["first"]
 
 
-def test_a_failure_is_raised_after_all_have_run() -> None:
+def test_run_raises_the_first_error_after_all_tasks_have_run() -> None:
     noted.clear()
     with captured() as sent:
         failed = fail.enqueue("mine")
@@ -214,7 +215,7 @@ def test_a_failure_is_raised_after_all_have_run() -> None:
         sent.run(raise_errors=False)
 
 
-def test_a_kept_task_can_be_cancelled_and_rescheduled() -> None:
+def test_collected_task_can_be_cancelled_and_rescheduled() -> None:
     noted.clear()
     with captured() as sent:
         cancelled, later = note.enqueue("never"), note.using(run_after=60).enqueue("later")
@@ -232,21 +233,21 @@ def test_a_kept_task_can_be_cancelled_and_rescheduled() -> None:
             later.reschedule(60)
         with pytest.raises(TaskResultDoesNotExist):
             note.get_result("unknown")
-        for act in ("cancel", "run_now", "get"):
-            sent_elsewhere = prepare(note, (1,), {})[0]
+        for method in ("cancel", "run_now", "get"):
+            unsent = prepare(note, (1,), {})[0]
             with pytest.raises(TaskResultDoesNotExist):
-                getattr(sent_elsewhere, act)()
+                getattr(unsent, method)()
     assert noted == ["later"]
 
 
-def test_waiting_for_what_nobody_runs_is_an_error_and_does_not_hang() -> None:
+def test_get_raises_at_once_for_a_task_that_is_not_running() -> None:
     with captured():
         result = add.enqueue(1, 2)
-        with pytest.raises(RuntimeError, match=rf"Task {result.id} does not run, so that its result never arrives\."):
+        with pytest.raises(RuntimeError, match=rf"Task {result.id} is not running, so its result would never arrive\."):
             result.get()
 
 
-def test_a_task_that_is_put_off_stays_scheduled() -> None:
+def test_rescheduled_task_stays_scheduled() -> None:
     noted.clear()
     with captured() as sent:
         result = come_back.enqueue(60)
@@ -255,7 +256,7 @@ def test_a_task_that_is_put_off_stays_scheduled() -> None:
     assert result.state == "scheduled"
 
 
-def test_a_second_unique_task_is_the_first_one() -> None:
+def test_duplicate_of_a_unique_task_returns_the_first_result() -> None:
     with captured() as sent:
         first = add.using(unique=True).enqueue(1, 2)
         again = add.using(unique=True).enqueue(1, 2)
@@ -267,7 +268,7 @@ def test_a_second_unique_task_is_the_first_one() -> None:
         assert add.using(unique=60).enqueue(2, 2).id == timed.id
 
 
-def test_a_flow_runs_with_the_rest() -> None:
+def test_run_runs_flows() -> None:
     with captured() as sent:
         flow = group(add.s(number, 1) for number in range(600)).then(echo.s()).enqueue()
         assert [result.state for result in flow.results[-2:]] == ["ready", "waiting"]
@@ -276,24 +277,30 @@ def test_a_flow_runs_with_the_rest() -> None:
         assert get_flow(flow.id).last == flow.last
 
 
-def test_what_operates_on_queues_needs_a_server_and_says_so() -> None:
+def test_queue_operations_raise_without_a_server() -> None:
     with (
         captured(),
         pytest.raises(
-            RuntimeError, match=r"^<LuaScript taskqueue/admin/pause> is nothing that inline\(\) and captured\(\) can"
+            RuntimeError, match=r"^<LuaScript taskqueue/admin/pause> is not supported by inline\(\) and captured\(\)"
         ),
     ):
         get_queue("default").pause()
-    with captured(), pytest.raises(RuntimeError, match=r"Use a real server and drain\(\) for what operates on queues"):
+    with (
+        captured(),
+        pytest.raises(RuntimeError, match=r"Use a real Redis server and drain\(\) to test"),
+    ):
         get_queue("default").depths()
 
 
-def test_a_command_on_the_queue_that_memory_does_not_know_is_an_error_too() -> None:
-    with captured(), pytest.raises(RuntimeError, match=r"^ZCARD nowhere:taskqueue:.* is nothing that inline\(\) and"):
+def test_unsupported_command_raises() -> None:
+    with (
+        captured(),
+        pytest.raises(RuntimeError, match=r"^ZCARD nowhere:taskqueue:.* is not supported by inline\(\)"),
+    ):
         connections.client().execute(Read("ZCARD", f"{base_key()}:q:default:failed"))
 
 
-def test_afterwards_all_is_as_it_was() -> None:
+def test_exit_restores_the_clients_after_an_error() -> None:
     before = (connections.client, connections.aclient)
     with pytest.raises(KeyError), captured(), inline():
         raise KeyError
@@ -301,7 +308,7 @@ def test_afterwards_all_is_as_it_was() -> None:
     assert (connections.client, connections.aclient) == before
 
 
-def test_a_function_is_decorated_anew_for_each_call() -> None:
+def test_decorated_function_gets_a_new_capture_for_each_call() -> None:
     @captured()
     def twice() -> int:
         add.enqueue(1, 2)

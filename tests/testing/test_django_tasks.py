@@ -1,4 +1,4 @@
-"""Tasks of Django's own framework, in tests without a Redis."""
+"""Tasks of Django's Tasks framework in `captured()`, `inline()` and `drain()`."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from tests.support import Store, run_async
 
 
 @pytest.fixture(autouse=True)
-def _our_backend(settings: Any) -> None:
+def _redis_backend(settings: Any) -> None:
     settings.TASKS = {"default": {"BACKEND": REDIS, "QUEUES": [], "OPTIONS": {}}}
 
 
-def test_they_are_captured_and_asked_for(redis_tasks: captured) -> None:
+def test_django_task_is_captured(redis_tasks: captured) -> None:
     add.enqueue(1, 2)
     run_async(add.using(queue_name="far", priority=5).aenqueue, 3, 4)
 
     assert_enqueued(add, count=2)
     [far] = assert_enqueued(add, args=[3, 4], queue_name="far")
     assert (far.priority, far.name) == (5, add.module_path)
-    with pytest.raises(AssertionError, match=rf"{note.module_path}\(…\) was not enqueued\. These 2 were:"):
+    with pytest.raises(AssertionError, match=rf"{note.module_path}\(…\) was not enqueued\. 2 tasks were:"):
         assert_enqueued(note)
 
 
-def test_they_run_inline() -> None:
+def test_django_task_runs_inline() -> None:
     with inline():
         result = add.enqueue(2, 3)
         result.refresh()
@@ -44,7 +44,7 @@ async def read_again() -> Any:
     return result
 
 
-def test_they_are_drained(redis_server: Store) -> None:
+def test_django_task_is_drained(redis_server: Store) -> None:
     result = add.enqueue(2, 3)
 
     drain()
@@ -53,7 +53,7 @@ def test_they_are_drained(redis_server: Store) -> None:
     assert result.return_value == 5
 
 
-def test_further_attempts_of_theirs_follow_at_once(settings: Any) -> None:
+def test_retries_of_a_django_task_run_without_delay(settings: Any) -> None:
     settings.TASKS["default"]["OPTIONS"] = {"MAX_ATTEMPTS": 3, "BACKOFF": 60}
     with inline():
         with pytest.raises(LookupError, match=r"^mine$"):

@@ -1,4 +1,4 @@
-"""`drain()`: run what stands in a real server, in this thread."""
+"""`drain()` runs the ready tasks of a real server in this thread."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from tests.taskqueue.tasks import add, come_back, echo, fail, fail_thrice, note,
 
 
 @pytest.fixture(autouse=True)
-def _nothing_noted() -> None:
+def _clear_noted() -> None:
     noted.clear()
 
 
 @task
-def again(number: int) -> None:
-    """Send itself."""
+def enqueue_itself_later(number: int) -> None:
+    """Enqueue itself with a delay."""
     noted.append(number)
-    again.using(run_after=3_600).enqueue(number + 1)
+    enqueue_itself_later.using(run_after=3_600).enqueue(number + 1)
 
 
 @task
-def again_at_once() -> None:
-    """Send itself, without end."""
-    again_at_once.enqueue()
+def enqueue_itself_at_once() -> None:
+    """Enqueue itself at once."""
+    enqueue_itself_at_once.enqueue()
 
 
-def test_what_is_ready_runs_in_order_and_its_results_are_returned(store: Store) -> None:
+def test_ready_tasks_run_in_order_and_their_results_are_returned(store: Store) -> None:
     results = [add.enqueue(1, 2), note.enqueue("b"), note.using(priority=1).enqueue("a")]
 
     ran = drain("default")
@@ -48,7 +48,7 @@ def test_what_is_ready_runs_in_order_and_its_results_are_returned(store: Store) 
     assert get_queue("default").depths().running == 0
 
 
-def test_without_names_all_queues_are_drained(store: Store) -> None:
+def test_drain_without_names_drains_all_queues(store: Store) -> None:
     note.using(queue_name="mail").enqueue("mail")
     note.enqueue("default")
 
@@ -56,12 +56,12 @@ def test_without_names_all_queues_are_drained(store: Store) -> None:
     assert sorted(noted) == ["default", "mail"]
 
 
-def test_an_empty_server_has_nothing_to_drain(redis_server: Store) -> None:
+def test_drain_of_an_empty_server_returns_no_results(redis_server: Store) -> None:
     assert drain() == []
     assert drain(advance=True) == []
 
 
-def test_only_the_named_queues_are_drained_in_their_order(redis_server: Store) -> None:
+def test_named_queues_are_drained_in_order(redis_server: Store) -> None:
     for queue in ("low", "high", "other"):
         note.using(queue_name=queue).enqueue(queue)
 
@@ -70,7 +70,7 @@ def test_only_the_named_queues_are_drained_in_their_order(redis_server: Store) -
     assert noted == ["high", "low"]
 
 
-def test_what_the_tasks_send_runs_too(redis_server: Store) -> None:
+def test_tasks_enqueued_by_tasks_run_too(redis_server: Store) -> None:
     flow = chain(group(add.s(1, 1), add.s(2, 2)), echo.s()).enqueue()
 
     ran = drain()
@@ -79,7 +79,7 @@ def test_what_the_tasks_send_runs_too(redis_server: Store) -> None:
     assert flow.get(0) == [[[2, 4]], {}]
 
 
-def test_scheduled_tasks_wait_unless_time_is_advanced(store: Store) -> None:
+def test_scheduled_tasks_run_only_with_advance(store: Store) -> None:
     for minutes in (3, 1, 2):
         note.using(run_after=timedelta(minutes=minutes)).enqueue(minutes)
     note.using(queue_name="mail", run_after=90).enqueue("mail")
@@ -91,7 +91,7 @@ def test_scheduled_tasks_wait_unless_time_is_advanced(store: Store) -> None:
     assert get_queue("default").depths().scheduled == 0
 
 
-def test_further_attempts_run_when_time_is_advanced(redis_server: Store) -> None:
+def test_retries_run_only_with_advance(redis_server: Store) -> None:
     result = fail_thrice.using(backoff=60).enqueue()
     drain()
     result.refresh()
@@ -104,14 +104,14 @@ def test_further_attempts_run_when_time_is_advanced(redis_server: Store) -> None
     assert (result.state, len(result.errors)) == ("failed", 3)
 
 
-def test_a_task_that_ran_twice_is_returned_once(redis_server: Store) -> None:
+def test_task_that_ran_twice_is_returned_once(redis_server: Store) -> None:
     result = come_back.enqueue(30)
 
     assert drain(advance=60) == [result]
     assert noted == ["come_back"]
 
 
-def test_an_error_is_raised_at_once_and_the_rest_waits(redis_server: Store) -> None:
+def test_first_error_is_raised_and_the_other_tasks_stay_ready(redis_server: Store) -> None:
     failed = fail.enqueue("mine")
     note.enqueue("after")
 
@@ -126,7 +126,7 @@ def test_an_error_is_raised_at_once_and_the_rest_waits(redis_server: Store) -> N
     assert noted == ["after"]
 
 
-def test_an_error_may_be_recorded_instead(redis_server: Store) -> None:
+def test_raise_errors_false_records_the_error_in_the_result(redis_server: Store) -> None:
     fail.enqueue("mine")
     note.enqueue("after")
 
@@ -135,15 +135,15 @@ def test_an_error_may_be_recorded_instead(redis_server: Store) -> None:
     assert [result.state for result in ran] == ["failed", "successful"]
 
 
-def test_a_task_that_sends_itself_does_not_run_for_ever(redis_server: Store) -> None:
-    again_at_once.enqueue()
-    expected = r"^drain\(\) has run 20 tasks, and there are more: does one send itself\? See limit=…\.$"
+def test_drain_raises_at_the_limit_for_a_task_that_enqueues_itself(redis_server: Store) -> None:
+    enqueue_itself_at_once.enqueue()
+    expected = r"^drain\(\) ran 20 tasks and more are ready\. A task may enqueue itself; otherwise"
     with pytest.raises(RuntimeError, match=expected):
         drain(limit=20)
     assert get_queue("default").depths().running == 0
 
-    again.using(queue_name="other").enqueue(1)
-    with pytest.raises(RuntimeError, match="has run 9 tasks"):
+    enqueue_itself_later.using(queue_name="other").enqueue(1)
+    with pytest.raises(RuntimeError, match="ran 9 tasks"):
         drain("other", "default", advance=True, limit=9)
     assert noted == [1]
 
@@ -154,20 +154,20 @@ def forget(task_id: str) -> None:
     connections.client().execute(Command("DEL", record_key(task_id)))
 
 
-def test_a_result_that_has_expired_meanwhile_is_left_out(redis_server: Store) -> None:
+def test_expired_result_is_omitted(redis_server: Store) -> None:
     gone = add.enqueue(1, 2)
     stays = forget.enqueue(gone.id)
 
     assert drain() == [stays]
 
 
-def test_captured_tasks_that_are_delivered_can_be_drained(redis_server: Store) -> None:
+def test_drain_runs_captured_tasks_that_were_delivered(redis_server: Store) -> None:
     with captured(deliver=True) as sent:
         result = add.enqueue(1, 2)
         chain(note.s("a"), note.s()).enqueue()
         assert_enqueued(add, args=[1, 2], count=1)
         assert_enqueued(note, count=2)
-        with pytest.raises(RuntimeError, match=r"captured\(deliver=True\) has sent the tasks to Redis: drain\(\) runs"):
+        with pytest.raises(RuntimeError, match=r"captured\(deliver=True\) sent the tasks to Redis\. Call drain\(\)"):
             sent.run()
 
         drain()
@@ -176,34 +176,35 @@ def test_captured_tasks_that_are_delivered_can_be_drained(redis_server: Store) -
     assert noted == ["a", "a"]
 
 
-def test_draining_what_is_in_memory_is_an_error(redis_server: Store) -> None:
-    with inline(), pytest.raises(RuntimeError, match=r"is nothing that inline\(\) and captured\(\) can do"):
+def test_drain_raises_inside_captured_and_inline(redis_server: Store) -> None:
+    with inline(), pytest.raises(RuntimeError, match=r"is not supported by inline\(\) and captured\(\)"):
         drain()
 
 
-def test_without_a_server_there_is_an_error() -> None:
+def test_drain_raises_when_redis_is_unavailable() -> None:
     with pytest.raises(RedisError):
         drain("default")
 
 
 @task
-def look_at_the_database() -> int:
-    """Ask through Django's connection."""
+def count_rows() -> int:
+    """Count rows through Django's connection."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM drained")
         [(count,)] = cursor.fetchall()
     return int(count)
 
 
+@pytest.mark.django_db  # keeps the connection open between the tests of the class
 @pytest.mark.usefixtures("redis_server")
 class InATestCase(TestCase):
-    """Inside the transaction of Django's test case."""
+    """Tests inside the transaction of Django's `TestCase`."""
 
-    def test_a_drained_task_sees_what_the_test_has_written(self) -> None:
+    def test_drained_task_sees_uncommitted_data_of_the_test(self) -> None:
         with connection.cursor() as cursor:
             cursor.execute("CREATE TABLE drained (word text)")
             cursor.execute("INSERT INTO drained VALUES ('a')")
-        look_at_the_database.enqueue()
+        count_rows.enqueue()
 
         [result] = drain()
 
@@ -212,7 +213,7 @@ class InATestCase(TestCase):
             cursor.execute("SELECT count(*) FROM drained")
 
 
-def test_what_is_no_name_of_a_queue_is_refused(redis_server: Store) -> None:
+def test_invalid_queue_name_is_rejected(redis_server: Store) -> None:
     with pytest.raises(
         TypeError, match=r"^queue name <Task tests\.taskqueue\.tasks\.add>: expected a string, got Task"
     ):

@@ -1,4 +1,4 @@
-"""`inline()`: tasks run when they are sent, without a Redis. No test here has a server."""
+"""`inline()` runs tasks when they are enqueued, without Redis."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from tests.taskqueue.tasks import (
 
 
 @pytest.fixture(autouse=True)
-def _nothing_noted() -> None:
+def _clear_noted() -> None:
     noted.clear()
 
 
 @task
-def send_on(text: str) -> str:
-    """Send another task, and use its result."""
+def enqueue_and_get_result(text: str) -> str:
+    """Enqueue another task and use its result."""
     return note.enqueue(f"{text}!").get() + "?"
 
 
 @task
 def write_and_fail() -> None:
-    """Leave a word in the database, and fail."""
+    """Write to the database, then raise."""
     with connection.cursor() as cursor:
         cursor.execute("CREATE TABLE written_inline (word text)")
     raise LookupError("after writing")
@@ -53,7 +53,7 @@ def exhaust() -> None:
     next(iter(()))
 
 
-def test_stop_iteration_of_a_task_is_raised_and_blocks_no_coroutine() -> None:
+def test_stop_iteration_of_a_task_is_raised_and_does_not_block_coroutines() -> None:
     with inline():
         with pytest.raises(StopIteration):
             exhaust.enqueue()
@@ -61,7 +61,7 @@ def test_stop_iteration_of_a_task_is_raised_and_blocks_no_coroutine() -> None:
             run_async(exhaust.aenqueue)
 
 
-def test_a_task_runs_when_it_is_enqueued() -> None:
+def test_task_runs_when_enqueued() -> None:
     with inline():
         result = add.enqueue(2, 3)
 
@@ -73,7 +73,7 @@ def test_a_task_runs_when_it_is_enqueued() -> None:
         assert result.finished_at is not None
 
 
-def test_arguments_and_return_values_go_through_json() -> None:
+def test_arguments_and_return_values_are_converted_to_json_and_back() -> None:
     with inline(raise_errors=False):
         result = echo.enqueue((1, (2,)), key={"a": (3,)})
         result.refresh()
@@ -85,7 +85,7 @@ def test_arguments_and_return_values_go_through_json() -> None:
             echo.enqueue({1, 2})
 
 
-def test_an_error_is_raised_where_the_task_was_enqueued() -> None:
+def test_enqueue_raises_the_error_of_the_task() -> None:
     with inline() as sent:
         with pytest.raises(LookupError, match=r"^mine$"):
             fail.enqueue("mine")
@@ -99,7 +99,7 @@ def test_an_error_is_raised_where_the_task_was_enqueued() -> None:
         assert [each.args for each in sent] == [["mine"], ["many"], ["not raised"], ["async"], ["async many"]]
 
 
-def test_an_error_may_be_recorded_instead() -> None:
+def test_raise_errors_false_records_the_error_in_the_result() -> None:
     with inline(raise_errors=False):
         result = fail.enqueue("mine")
 
@@ -108,7 +108,7 @@ def test_an_error_may_be_recorded_instead() -> None:
     assert (result.state, [error.message for error in result.errors]) == ("failed", ["mine"])
 
 
-def test_attempts_follow_each_other_without_a_pause() -> None:
+def test_retries_run_without_delay() -> None:
     with inline():
         with pytest.raises(LookupError, match=r"^again$"):
             fail_thrice.using(backoff=600).enqueue()
@@ -119,7 +119,7 @@ def test_attempts_follow_each_other_without_a_pause() -> None:
             fail_and_give_up.enqueue()
 
 
-def test_a_task_that_would_be_tried_for_ever_is_left_alone_after_a_hundred_times() -> None:
+def test_retries_stop_after_100_runs() -> None:
     with inline():
         result = fail.using(max_attempts=1_000).enqueue()
         result.refresh()
@@ -127,7 +127,7 @@ def test_a_task_that_would_be_tried_for_ever_is_left_alone_after_a_hundred_times
     assert (result.state, result.attempts) == ("retrying", 100)
 
 
-def test_a_task_of_an_unknown_name_is_parked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_task_with_unregistered_name_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_tasks", {})
     with inline():
         result = add.enqueue(1, 2)
@@ -136,7 +136,7 @@ def test_a_task_of_an_unknown_name_is_parked(monkeypatch: pytest.MonkeyPatch) ->
     assert (result.state, result.worker_ids) == ("unregistered", [])
 
 
-def test_what_is_sent_for_later_runs_now() -> None:
+def test_delayed_task_runs_at_once() -> None:
     with inline():
         result = add.using(run_after=3_600).enqueue(1, 2)
         result.refresh()
@@ -144,14 +144,14 @@ def test_what_is_sent_for_later_runs_now() -> None:
     assert result.return_value == 3
 
 
-def test_a_task_may_send_another() -> None:
+def test_task_can_enqueue_another_task_and_read_its_result() -> None:
     with inline():
-        result = send_on.enqueue("word")
+        result = enqueue_and_get_result.enqueue("word")
         assert result.get() == "word!?"
         assert_enqueued(note, args=["word!"], count=1)
 
 
-def test_coroutines_run_from_either_side() -> None:
+def test_coroutine_tasks_run_from_sync_and_async_callers() -> None:
     with inline():
         assert add_async.enqueue(1, 2).get() == 3
 
@@ -164,7 +164,7 @@ def test_coroutines_run_from_either_side() -> None:
         assert add.get_result(other).return_value == 6
 
 
-def test_a_task_writes_metadata_and_progress_through_its_context() -> None:
+def test_context_writes_metadata_and_progress() -> None:
     with inline():
         result = tell.enqueue(["set", "page", 3], ["save_metadata"], ["progress", 1, 2, "half"], fails=1)
         result.refresh()
@@ -174,7 +174,7 @@ def test_a_task_writes_metadata_and_progress_through_its_context() -> None:
         assert (result.progress.done, result.progress.total, result.progress.note) == (1, 2, "half")
 
 
-def test_flows_run_at_once() -> None:
+def test_flow_runs_when_enqueued() -> None:
     with inline():
         flow = chain(add.s(1, 2), group(add.s(10), add.s(20)), echo.s("end")).enqueue(on_error=note.s())
 
@@ -183,7 +183,7 @@ def test_flows_run_at_once() -> None:
     assert noted == []
 
 
-def test_a_flow_that_breaks_does_what_it_would_do() -> None:
+def test_failed_flow_fails_followers_and_runs_the_error_task() -> None:
     with inline(raise_errors=False):
         flow = chain(add.s(1, 2), group(fail.si("no"), note.si("beside")), echo.s(), echo.s()).enqueue(
             on_error=note.s()
@@ -192,21 +192,21 @@ def test_a_flow_that_breaks_does_what_it_would_do() -> None:
 
         assert [result.state for result in flow.results] == ["successful", "failed", "successful", "failed", "failed"]
         root = flow.results[1]
-        told = f"Not run: task {root.id} (tests.taskqueue.tasks.fail), which comes before it in its flow, failed."
-        assert [flow.results[3].errors[0].message, flow.last.errors[0].message] == [told] * 2
+        message = f"Not run: task {root.id} (tests.taskqueue.tasks.fail), which comes before it in its flow, failed."
+        assert [flow.results[3].errors[0].message, flow.last.errors[0].message] == [message] * 2
         assert noted[1] == "beside" or noted[0] == "beside"
         [error] = [word for word in noted if word != "beside"]
         assert (error["task_id"], error["reason"], error["error"]["message"]) == (root.id, "failed", "no")
 
 
-def test_a_flow_raises_what_its_first_failure_raised_after_all_has_run() -> None:
+def test_flow_raises_its_first_error_after_all_tasks_have_run() -> None:
     with inline(), pytest.raises(LookupError, match=r"^first$"):
         group(fail.s("first"), fail.s("second"), note.s("after")).enqueue(on_error=note.si("rescue"))
 
     assert sorted(noted) == ["after", "rescue"]
 
 
-def test_a_cancelled_flow_runs_nothing() -> None:
+def test_cancelled_flow_does_not_run() -> None:
     with captured() as sent:
         flow = chain(note.s(1), note.si(2)).enqueue(on_error=note.si("rescue"))
         other = chain(note.s(3), note.si(4)).enqueue(on_error=note.si("other rescue"))
@@ -220,24 +220,25 @@ def test_a_cancelled_flow_runs_nothing() -> None:
     assert noted == ["other rescue"]
 
 
-def test_what_waits_for_a_task_that_was_put_off_goes_on_waiting() -> None:
+def test_follower_of_a_rescheduled_task_keeps_waiting() -> None:
     with inline():
         flow = chain(come_back.s(60), note.s()).enqueue()
         flow.refresh()
         assert [result.state for result in flow.results] == ["scheduled", "waiting"]
 
 
+@pytest.mark.django_db  # keeps the connection open between the tests of the class
 class InATestCase(TestCase):
-    """Inside the transaction of Django's test case."""
+    """Tests inside the transaction of Django's `TestCase`."""
 
-    def test_a_task_uses_the_connection_of_the_test(self) -> None:
+    def test_task_uses_the_database_connection_of_the_test(self) -> None:
         with inline(raise_errors=False):
             write_and_fail.enqueue()
         with connection.cursor() as cursor:
             cursor.execute("SELECT count(*) FROM written_inline")
             assert cursor.fetchone() == (0,)
 
-    def test_on_commit_runs_when_the_callbacks_do(self) -> None:
+    def test_enqueue_on_commit_runs_with_the_commit_callbacks(self) -> None:
         with inline():
             with self.captureOnCommitCallbacks(execute=True), transaction.atomic():
                 result = note.enqueue_on_commit("committed")
@@ -246,27 +247,27 @@ class InATestCase(TestCase):
 
 
 @inline()
-def test_a_test_can_be_decorated() -> None:
+def test_inline_decorates_a_test() -> None:
     assert add.enqueue(1, 2).get() == 3
 
 
-def test_only_the_task_queue_is_diverted(redis_server: Store) -> None:
+def test_requests_of_other_components_reach_redis(redis_server: Store) -> None:
     redis_server.raw.set(f"{redis_server.prefix}:mine", "1")
     with inline():
         client = connections.client()
         assert client.close.__self__ is not client
         assert client.execute(Read("GET", f"{redis_server.prefix}:mine")) == b"1"
         assert client.execute_many([Read("GET", f"{redis_server.prefix}:mine")]) == [b"1"]
-        assert client.wait(f"{redis_server.prefix}:bell", 0.01) is None
+        assert client.wait(f"{redis_server.prefix}:wakeup", 0.01) is None
 
-        async def ask() -> list[Any]:
-            there = connections.aclient()
-            assert there.close.__self__ is not there
+        async def request_async() -> list[Any]:
+            aclient = connections.aclient()
+            assert aclient.close.__self__ is not aclient
             return [
-                await there.execute(Read("GET", f"{redis_server.prefix}:mine")),
-                *await there.execute_many([Read("GET", f"{redis_server.prefix}:mine")]),
-                await there.wait(f"{redis_server.prefix}:bell", 0.01),
+                await aclient.execute(Read("GET", f"{redis_server.prefix}:mine")),
+                *await aclient.execute_many([Read("GET", f"{redis_server.prefix}:mine")]),
+                await aclient.wait(f"{redis_server.prefix}:wakeup", 0.01),
             ]
 
-        assert run_async(ask) == [b"1", b"1", None]
+        assert run_async(request_async) == [b"1", b"1", None]
     assert [key for key in redis_server.keys() if b"taskqueue" in key] == []  # noqa: SIM118

@@ -1,4 +1,4 @@
-"""The fixtures, and what a site gets that names the plugin."""
+"""The fixtures of the pytest plugin."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django_redis_components.testing import assert_enqueued, captured, inline
 from tests.support.processes import ROOT, child_environment
 from tests.taskqueue.tasks import add
 
-A_SITE = """
+SITE_TESTS = """
 from django_redis_components.testing import assert_enqueued
 from tests.taskqueue.tasks import add
 
@@ -29,7 +29,7 @@ def test_missing(redis_tasks):
 """
 
 
-def test_redis_tasks_keeps_what_is_sent(redis_tasks: captured) -> None:
+def test_redis_tasks_collects_enqueued_tasks(redis_tasks: captured) -> None:
     result = add.enqueue(1, 2)
 
     assert_enqueued(add, count=1)
@@ -37,14 +37,14 @@ def test_redis_tasks_keeps_what_is_sent(redis_tasks: captured) -> None:
     assert result.get() == 3
 
 
-def test_redis_tasks_inline_runs_what_is_sent(redis_tasks_inline: inline) -> None:
+def test_redis_tasks_inline_runs_enqueued_tasks(redis_tasks_inline: inline) -> None:
     assert add.enqueue(1, 2).get() == 3
     assert len(redis_tasks_inline) == 1
 
 
-def test_a_site_names_the_plugin_in_its_conftest(tmp_path: Path) -> None:
+def test_plugin_loads_from_a_conftest(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text('pytest_plugins = ["django_redis_components.testing.pytest_plugin"]\n')
-    (tmp_path / "test_site.py").write_text(A_SITE)
+    (tmp_path / "test_site.py").write_text(SITE_TESTS)
     command = [sys.executable, "-m", "pytest", "-q", "-W", "error", f"--rootdir={tmp_path}", "-c", "/dev/null"]
     done = subprocess.run(
         [*command, "-p", "no:cacheprovider", str(tmp_path)],
@@ -56,10 +56,10 @@ def test_a_site_names_the_plugin_in_its_conftest(tmp_path: Path) -> None:
     )
 
     assert "1 failed, 2 passed" in done.stdout, done.stdout + done.stderr
-    assert "AssertionError: tests.taskqueue.tasks.add(…) was not enqueued. Nothing was." in done.stdout
+    assert "AssertionError: tests.taskqueue.tasks.add(…) was not enqueued. No task was." in done.stdout
 
 
-def test_without_pytest_all_but_the_plugin_can_be_imported() -> None:
+def test_only_the_plugin_requires_pytest() -> None:
     code = "import sys; sys.modules['pytest'] = None; import django_redis_components.testing"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
 

@@ -1,4 +1,4 @@
-"""`inline()` and `captured()` tell receivers and results what a server would tell them."""
+"""`inline()` and `captured()` send the same signals and store the same timelines as a worker."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_inline_sends_task_enqueued_for_a_task_that_raises(received: list[str], 
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
-def test_inline_sends_task_enqueued_of_all_before_the_first_of_many_runs(received: list[str], is_async: bool) -> None:
+def test_inline_sends_task_enqueued_for_all_tasks_before_the_first_runs(received: list[str], is_async: bool) -> None:
     calls: list[Any] = [((1,), {}), ((2,), {})]
     noted.clear()
     with inline():
@@ -64,7 +64,7 @@ def test_inline_sends_task_enqueued_of_all_before_the_first_of_many_runs(receive
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
-def test_inline_sends_task_enqueued_of_a_flow_before_it_runs(received: list[str], is_async: bool) -> None:
+def test_inline_sends_task_enqueued_for_a_flow_before_it_runs(received: list[str], is_async: bool) -> None:
     flow = chain(add.s(1, 2), add.s(3))
     with inline():
         run_async(flow.aenqueue) if is_async else flow.enqueue()
@@ -72,7 +72,7 @@ def test_inline_sends_task_enqueued_of_a_flow_before_it_runs(received: list[str]
     assert received == ["task_enqueued"] * 2 + ["task_started", "task_finished"] * 2
 
 
-def test_captured_tells_of_failed_runs_in_the_timeline() -> None:
+def test_captured_records_failed_runs_in_the_timeline() -> None:
     with captured() as sent:
         result = fail_thrice.using(max_attempts=2).enqueue()
         sent.run(raise_errors=False)
@@ -83,7 +83,7 @@ def test_captured_tells_of_failed_runs_in_the_timeline() -> None:
         assert all(run.finished_at and run.started_at <= run.finished_at for run in result.timeline)
 
 
-def test_inline_tells_of_failed_runs_in_the_timeline() -> None:
+def test_inline_records_failed_runs_in_the_timeline() -> None:
     with inline(raise_errors=False):
         result = fail.enqueue()
         result.refresh()
@@ -91,7 +91,7 @@ def test_inline_tells_of_failed_runs_in_the_timeline() -> None:
         assert [run.outcome for run in result.timeline] == ["failed"]
 
 
-def test_memory_keeps_when_a_task_expires() -> None:
+def test_captured_keeps_expires_at() -> None:
     with captured():
         result = add.using(expires=60).enqueue(1, 2)
         sent = result.expires_at

@@ -1,0 +1,114 @@
+"""Client proxies that intercept the requests of the task queue while a test captures or runs tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from asgiref.sync import sync_to_async
+
+from django_redis_components.core.client import connections
+from django_redis_components.core.decorators import without_stop_iteration
+from django_redis_components.core.protocol import BlockingPop, Call, Command
+from django_redis_components.testing.request_parser import is_taskqueue_request
+
+
+class RequestInterceptor(Protocol):
+    """Answers requests of the task queue in place of Redis."""
+
+    def intercept(self, request: Call | Command, using: str) -> Any:
+        """Return the reply, or NOT_INTERCEPTED to send the request to Redis."""
+        ...
+
+
+#: Returned by an interceptor for a request that must be sent to Redis.
+NOT_INTERCEPTED = object()
+
+
+class ClientProxy:
+    """Passes requests of the task queue to an interceptor, and all others to the client."""
+
+    def __init__(self, interceptor: RequestInterceptor, using: str, client: Callable[[str], Any]) -> None:
+        self._interceptor = interceptor
+        self._using = using
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client(self._using), name)
+
+    def execute(self, request: Call | Command) -> Any:
+        """Return the reply to one request."""
+        reply = self._interceptor.intercept(request, self._using) if is_taskqueue_request(request) else NOT_INTERCEPTED
+        return self._client(self._using).execute(request) if reply is NOT_INTERCEPTED else reply
+
+    def execute_many(self, requests: Sequence[Call | Command]) -> list[Any]:
+        """Return one reply per request; a request that failed has its exception as the reply."""
+        return [_reply_or_error(self.execute, request) for request in requests]
+
+    def wait(self, wakeup: str | BlockingPop, seconds: float) -> bytes | None:
+        """Wait with the client; waits are not intercepted."""
+        element: bytes | None = self._client(self._using).wait(wakeup, seconds)
+        return element
+
+
+class AsyncClientProxy:
+    """The asyncio `ClientProxy`. It calls the interceptor in Django's thread for synchronous code."""
+
+    def __init__(self, interceptor: RequestInterceptor, using: str, client: Callable[[str], Any]) -> None:
+        self._interceptor = interceptor
+        self._using = using
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client(self._using), name)
+
+    async def execute(self, request: Call | Command) -> Any:
+        """Return the reply to one request."""
+        intercept = without_stop_iteration(self._interceptor.intercept)
+        reply = (
+            await sync_to_async(intercept)(request, self._using) if is_taskqueue_request(request) else NOT_INTERCEPTED
+        )
+        return await self._client(self._using).execute(request) if reply is NOT_INTERCEPTED else reply
+
+    async def execute_many(self, requests: Sequence[Call | Command]) -> list[Any]:
+        """Return one reply per request; a request that failed has its exception as the reply."""
+        replies: list[Any] = []
+        for request in requests:
+            try:
+                replies.append(await self.execute(request))
+            except Exception as exc:  # noqa: BLE001 - as a client's execute_many does
+                replies.append(exc)
+        return replies
+
+    async def wait(self, wakeup: str | BlockingPop, seconds: float) -> bytes | None:
+        """Wait with the client; waits are not intercepted."""
+        element: bytes | None = await self._client(self._using).wait(wakeup, seconds)
+        return element
+
+
+class ClientPatch:
+    """Replaces `connections.client` and `aclient` with proxies, and restores the previous functions."""
+
+    def __init__(self, interceptor: RequestInterceptor) -> None:
+        self._interceptor = interceptor
+        self._originals: list[tuple[Any, Any]] = []
+
+    def install(self) -> None:
+        """Install the proxies."""
+        client, aclient = connections.client, connections.aclient
+        self._originals.append((client, aclient))
+        patched: Any = connections  # a ClientProxy is used wherever a Client is
+        patched.client = lambda alias="default": ClientProxy(self._interceptor, alias, client)
+        patched.aclient = lambda alias="default": AsyncClientProxy(self._interceptor, alias, aclient)
+
+    def restore(self) -> None:
+        """Restore the functions that the last `install` replaced."""
+        patched: Any = connections
+        patched.client, patched.aclient = self._originals.pop()
+
+
+def _reply_or_error(execute: Callable[[Any], Any], request: Call | Command) -> Any:
+    try:
+        return execute(request)
+    except Exception as exc:  # noqa: BLE001 - as a client's execute_many does
+        return exc

@@ -1,0 +1,110 @@
+"""Parse the requests that the task queue sends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from django_redis_components.core.protocol import Call, Command, Request
+from django_redis_components.taskqueue.store.fields import base_key
+from django_redis_components.taskqueue.store.messages import Message
+from django_redis_components.taskqueue.store.scripts import ENQUEUE, ENQUEUE_FLOW, ENQUEUE_MANY, ENQUEUE_PLAIN
+
+
+def is_taskqueue_request(request: Request) -> bool:
+    """Return whether the task queue sent the request."""
+    if isinstance(request, Call):
+        script: Any = request.script
+        return bool(script.component == "taskqueue")
+    return isinstance(request, Command) and str(request.key).startswith(f"{base_key()}:")
+
+
+def named_arguments(call: Call) -> dict[str, Any]:
+    """Return the keys and arguments of a call by name."""
+    script: Any = call.script
+    return _named(script.keys, call.keys) | _named(script.args, call.args)
+
+
+def parse_flow_nodes(parts: Sequence[Any]) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """Yield each task of a flow: its number, its followers, and its arguments for enqueue.lua."""
+    index = 0
+    while index < len(parts):
+        number, followers, _, count = parts[index : index + 4]
+        yield number, followers, _named(ENQUEUE.args, parts[index + 4 : index + 4 + count])
+        index += 4 + count
+
+
+def parse_tasks(parts: Sequence[Any]) -> Iterator[dict[str, Any]]:
+    """Yield the enqueue.lua arguments of each task of an enqueue_many.lua call."""
+    index = 0
+    while index < len(parts):
+        count = parts[index]
+        yield _named(ENQUEUE.args, parts[index + 1 : index + 1 + count])
+        index += 1 + count
+
+
+def parse_plain_tasks(arguments: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the enqueue.lua arguments of each task of an enqueue_plain.lua call."""
+    tasks = arguments["tasks"]
+    for task_id, body in zip(tasks[::2], tasks[1::2], strict=True):
+        message = Message(task_id, arguments["name"], arguments["queue"], body)
+        yield _named(ENQUEUE.args, message.arguments)
+
+
+def parse_enqueued_tasks(call: Call) -> list[dict[str, Any]]:
+    """Return the enqueue.lua arguments of each task that a call enqueues; an empty list for other calls."""
+    if call.script is ENQUEUE:
+        return [named_arguments(call)]
+    if call.script is ENQUEUE_PLAIN:
+        return list(parse_plain_tasks(named_arguments(call)))
+    if call.script is ENQUEUE_MANY:
+        return list(parse_tasks(named_arguments(call)["tasks"]))
+    if call.script is ENQUEUE_FLOW:
+        return [node for _, _, node in parse_flow_nodes(named_arguments(call)["nodes"])]
+    return []
+
+
+def build_record(sent: dict[str, Any]) -> dict[str, bytes]:
+    """Build the record of a task that is enqueued now."""
+    fields = [to_bytes(value) for value in sent["fields"]]
+    record = {name.decode(): value for name, value in zip(fields[::2], fields[1::2], strict=True)}
+    record |= {"q": to_bytes(sent["queue"]), "e": to_bytes(time.time_ns() // 1_000)}
+    if sent["unique"]:
+        record["u"] = to_bytes(sent["unique"]).split(b" ")[0]
+    if sent["due"]:
+        record["d"] = to_bytes(due_ms(sent["due"]))
+    if sent["expires"]:
+        at, ttl_ms = sent["expires"].split(" ")
+        from_ms = max(int(record["e"]) // 1_000, int(record.get("d", 0)))
+        record["X"] = to_bytes(f"{from_ms + int(at) if at.startswith('+') else at} {ttl_ms}")
+    return record
+
+
+def due_ms(due: str) -> int:
+    """Convert a due time in the scripts' format to milliseconds since the epoch."""
+    now_ms = time.time_ns() // 1_000_000
+    return now_ms + int(due or 0) if due.startswith("+") or not due else int(due)
+
+
+def parse_numbers(listed: str) -> list[int]:
+    """Parse a list of numbers such as "1,2"."""
+    return [int(number) for number in listed.split(",") if number]
+
+
+def id_from_key(key: Any) -> str:
+    """Return the id in the key of a task, of its errors, or of a flow."""
+    return str(key).removesuffix(":errors").rpartition(":")[2]
+
+
+def to_bytes(value: Any) -> bytes:
+    """Convert a value to the bytes that Redis would store."""
+    return value if isinstance(value, bytes) else str(value).encode()
+
+
+def _named(names: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
+    fixed = [name for name in names if not name.endswith("*")]
+    found = dict(zip(fixed, values, strict=False))
+    for last in names[len(fixed) :]:
+        found[last.removesuffix("*")] = list(values[len(fixed) :])
+    return found
