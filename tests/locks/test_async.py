@@ -18,7 +18,7 @@ pytestmark = pytest.mark.integration
 ASKING = ["acquire", "release", "extend", "reacquire", "owned", "locked"]
 
 
-def test_every_method_that_asks_has_a_twin_with_the_same_arguments() -> None:
+def test_every_method_that_sends_requests_has_an_async_twin_with_the_same_arguments() -> None:
     for name in ASKING:
         method, twin = getattr(Lock, name), getattr(Lock, f"a{name}")
 
@@ -26,7 +26,7 @@ def test_every_method_that_asks_has_a_twin_with_the_same_arguments() -> None:
         assert inspect.signature(method).parameters.keys() == inspect.signature(twin).parameters.keys()
 
 
-def test_a_lock_is_taken_held_and_released(store: Store) -> None:
+def test_lock_is_acquired_extended_and_released(store: Store) -> None:
     async def main() -> None:
         lock, other = Lock("door", timeout=5), Lock("door")
 
@@ -48,7 +48,7 @@ def test_a_lock_is_taken_held_and_released(store: Store) -> None:
     run_async(main)
 
 
-def test_async_with_holds_the_lock_for_the_block(store: Store) -> None:
+def test_async_with_keeps_the_lock_during_the_block(store: Store) -> None:
     async def main() -> None:
         async with Lock("door") as lock:
             assert await lock.aowned()
@@ -60,7 +60,7 @@ def test_async_with_holds_the_lock_for_the_block(store: Store) -> None:
     run_async(main)
 
 
-def test_a_task_waits_without_blocking_the_others(store: Store) -> None:
+def test_waiting_task_does_not_block_other_tasks(store: Store) -> None:
     async def main() -> list[str]:
         events: list[str] = []
 
@@ -79,7 +79,7 @@ def test_a_task_waits_without_blocking_the_others(store: Store) -> None:
     assert run_async(main) == ["others run"] * 3 + ["held by the waiter"]
 
 
-def test_many_tasks_share_one_object(store: Store) -> None:
+def test_tasks_share_one_lock_object(store: Store) -> None:
     async def main() -> int:
         lock = Lock("door")
         inside = most = 0
@@ -98,7 +98,7 @@ def test_many_tasks_share_one_object(store: Store) -> None:
     assert run_async(main) == 1
 
 
-def test_a_lock_taken_in_one_loop_may_be_released_in_another(redis_server: Store) -> None:
+def test_lock_acquired_in_one_event_loop_is_released_in_another(redis_server: Store) -> None:
     lock = Lock("door")
     run_async(lock.aacquire)
 
@@ -107,7 +107,7 @@ def test_a_lock_taken_in_one_loop_may_be_released_in_another(redis_server: Store
     assert not lock.locked()
 
 
-def test_a_lock_taken_by_a_task_may_be_released_synchronously(redis_server: Store) -> None:
+def test_lock_acquired_by_a_task_is_released_synchronously(redis_server: Store) -> None:
     lock = Lock("door")
     run_async(lock.aacquire)
 
@@ -116,7 +116,7 @@ def test_a_lock_taken_by_a_task_may_be_released_synchronously(redis_server: Stor
     assert not lock.locked()
 
 
-def test_a_cancelled_release_has_released_all_the_same(store: Store) -> None:
+def test_cancelled_release_still_releases_the_lock(store: Store) -> None:
     async def main() -> None:
         for turns in range(6):
             lock = Lock("door")
@@ -136,7 +136,7 @@ def test_a_cancelled_release_has_released_all_the_same(store: Store) -> None:
     run_async(main)
 
 
-def test_a_task_whose_wait_was_cancelled_does_not_release_the_lock_of_another(store: Store) -> None:
+def test_task_whose_wait_was_cancelled_cannot_release_the_lock_of_another(store: Store) -> None:
     async def late(shared: Lock) -> None:
         with contextlib.suppress(asyncio.CancelledError):
             await shared.aacquire()

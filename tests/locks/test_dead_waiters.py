@@ -90,7 +90,7 @@ def seconds_of(act: Callable[[], object]) -> float:
 
 @pytest.mark.parametrize("end", [SIGKILL, SIGTERM], ids=["killed", "terminated"])
 @pytest.mark.parametrize("kind", ["lock", "group", "readwrite", "semaphore"])
-def test_many_dead_waiters_cost_the_living_no_more_than_one(
+def test_many_dead_waiters_delay_a_live_waiter_no_longer_than_one(
     redis_server: Store, children: Children, kind: str, end: int
 ) -> None:
     holders = held(kind)
@@ -110,7 +110,7 @@ def test_many_dead_waiters_cost_the_living_no_more_than_one(
 
 
 @pytest.mark.parametrize("kind", ["lock", "group", "readwrite", "semaphore"])
-def test_many_waiters_that_hang_cost_one_hand_off(redis_server: Store, children: Children, kind: str) -> None:
+def test_many_hung_waiters_cost_one_handoff(redis_server: Store, children: Children, kind: str) -> None:
     holders = held(kind)
     child = victims(children, kind, 12)
     served: list[int] = []
@@ -126,7 +126,7 @@ def test_many_waiters_that_hang_cost_one_hand_off(redis_server: Store, children:
     assert waited_s < HANDOFFS_S
 
 
-def test_500_dead_waiters_are_passed_over_together(redis_server: Store, children: Children) -> None:
+def test_500_dead_waiters_are_skipped_in_one_call(redis_server: Store, children: Children) -> None:
     [holder] = held("lock")
     child = victims(children, "lock", 500)
     served: list[int] = []
@@ -140,7 +140,7 @@ def test_500_dead_waiters_are_passed_over_together(redis_server: Store, children
     assert waited_s < HANDOFFS_S
 
 
-def test_a_waiter_that_hung_for_long_keeps_its_place(redis_server: Store, children: Children) -> None:
+def test_waiter_keeps_its_place_after_a_long_hang(redis_server: Store, children: Children) -> None:
     [holder] = held("lock")
     child = victims(children, "lock", 1)
     child.signal(SIGSTOP)

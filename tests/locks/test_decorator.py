@@ -18,7 +18,7 @@ from tests.support import Store, run_async
 pytestmark = pytest.mark.integration
 
 
-def test_a_decorated_function_runs_under_the_lock(store: Store) -> None:
+def test_decorated_function_runs_under_the_lock(store: Store) -> None:
     @lock("door")
     def work(number: int) -> tuple[int, bool]:
         return number * 2, Lock("door").locked()
@@ -27,7 +27,7 @@ def test_a_decorated_function_runs_under_the_lock(store: Store) -> None:
     assert not Lock("door").locked()
 
 
-def test_a_decorated_coroutine_function_runs_under_the_lock(store: Store) -> None:
+def test_decorated_coroutine_function_runs_under_the_lock(store: Store) -> None:
     @lock("door")
     async def work(number: int) -> tuple[int, bool]:
         await asyncio.sleep(0)
@@ -38,7 +38,7 @@ def test_a_decorated_coroutine_function_runs_under_the_lock(store: Store) -> Non
     assert not Lock("door").locked()
 
 
-def test_a_decorated_function_keeps_its_name_and_documentation() -> None:
+def test_decorated_function_keeps_its_name_and_docstring() -> None:
     @lock("door")
     def work() -> None:
         """Works."""
@@ -46,7 +46,7 @@ def test_a_decorated_function_keeps_its_name_and_documentation() -> None:
     assert (work.__name__, work.__doc__) == ("work", "Works.")
 
 
-def test_an_error_passes_through_and_the_lock_is_released(redis_server: Store) -> None:
+def test_lock_is_released_when_the_function_raises(redis_server: Store) -> None:
     @lock("door")
     def work() -> None:
         raise LookupError("inside")
@@ -56,7 +56,7 @@ def test_an_error_passes_through_and_the_lock_is_released(redis_server: Store) -
     assert not Lock("door").locked()
 
 
-def test_raise_tells_the_caller(store: Store) -> None:
+def test_raise_raises_when_the_lock_is_held(store: Store) -> None:
     @lock("door", on_conflict="raise")
     def work() -> None:
         pytest.fail("it ran")
@@ -72,7 +72,7 @@ def test_raise_tells_the_caller(store: Store) -> None:
             run_async(awork)
 
 
-def test_skip_returns_none(store: Store) -> None:
+def test_skip_returns_none_when_the_lock_is_held(store: Store) -> None:
     @lock("door", on_conflict="skip")
     def work() -> str:
         return "ran"
@@ -88,7 +88,7 @@ def test_skip_returns_none(store: Store) -> None:
     assert run_async(awork) == "ran"
 
 
-def test_wait_runs_when_the_lock_is_free(store: Store) -> None:
+def test_wait_calls_the_function_when_the_lock_becomes_free(store: Store) -> None:
     @lock("door", timeout=5)
     def work() -> str:
         return "ran"
@@ -98,7 +98,7 @@ def test_wait_runs_when_the_lock_is_free(store: Store) -> None:
     assert work() == "ran"
 
 
-def test_wait_has_an_end(store: Store) -> None:
+def test_wait_raises_after_blocking_timeout(store: Store) -> None:
     @lock("door", blocking_timeout=0.02)
     def work() -> None:
         pytest.fail("it ran")
@@ -107,7 +107,7 @@ def test_wait_has_an_end(store: Store) -> None:
         work()
 
 
-def test_the_others_wait_too_when_they_are_told_how_long(redis_server: Store) -> None:
+def test_skip_waits_for_blocking_timeout(redis_server: Store) -> None:
     @lock("door", on_conflict="skip", blocking_timeout=5)
     def work() -> str:
         return "ran"
@@ -117,7 +117,7 @@ def test_the_others_wait_too_when_they_are_told_how_long(redis_server: Store) ->
     assert work() == "ran"
 
 
-def test_delay_asks_the_executor_to_put_the_task_off(store: Store) -> None:
+def test_delay_requests_a_retry_of_the_task(store: Store) -> None:
     @lock("door", on_conflict="delay")
     def work() -> None:
         pytest.fail("it ran")
@@ -130,7 +130,7 @@ def test_delay_asks_the_executor_to_put_the_task_off(store: Store) -> None:
     assert isinstance(caught.value.__cause__, LockNotAcquired)
 
 
-def test_a_held_lock_within_the_function_is_not_taken_for_ones_own(redis_server: Store) -> None:
+def test_refusal_of_a_lock_inside_the_function_is_not_handled_by_the_decorator(redis_server: Store) -> None:
     @lock("outer", on_conflict="skip")
     def work() -> None:
         with Lock("inner", blocking=False):
@@ -140,7 +140,7 @@ def test_a_held_lock_within_the_function_is_not_taken_for_ones_own(redis_server:
         work()
 
 
-def test_calls_of_different_arguments_do_not_wait_for_each_other(store: Store) -> None:
+def test_calls_with_different_arguments_use_different_locks(store: Store) -> None:
     @lock("order:{order_id}", on_conflict="raise")
     def pay(order_id: int, depth: int = 0) -> bool:
         return pay(order_id + 1, 1) if depth == 0 else True
@@ -162,7 +162,7 @@ def test_calls_of_different_arguments_do_not_wait_for_each_other(store: Store) -
         ("{rest}", "()"),
     ],
 )
-def test_a_template_names_the_call(redis_server: Store, template: str, expected: str) -> None:
+def test_template_is_formatted_with_the_arguments(redis_server: Store, template: str, expected: str) -> None:
     user = SimpleNamespace(profile=SimpleNamespace(name="张三"))
 
     @lock(template)
@@ -172,7 +172,7 @@ def test_a_template_names_the_call(redis_server: Store, template: str, expected:
     assert work(7, user, items=["a", "b"])
 
 
-def test_a_template_takes_arguments_that_only_the_call_knows(redis_server: Store) -> None:
+def test_template_accepts_keyword_arguments_of_the_call(redis_server: Store) -> None:
     @lock("{tenant}:{order_id}")
     def work(order_id: int, **options: object) -> bool:
         return Lock("acme:7").locked()
@@ -182,7 +182,7 @@ def test_a_template_takes_arguments_that_only_the_call_knows(redis_server: Store
         work(7)
 
 
-def test_a_template_of_a_method_sees_self(redis_server: Store) -> None:
+def test_template_of_a_method_may_use_self(redis_server: Store) -> None:
     class Order:
         pk = 7
 
@@ -193,7 +193,7 @@ def test_a_template_of_a_method_sees_self(redis_server: Store) -> None:
     assert Order().pay()
 
 
-def test_a_callable_names_the_call(redis_server: Store) -> None:
+def test_callable_returns_the_name_for_a_call(redis_server: Store) -> None:
     @lock(lambda order_id, **_: f"order-{order_id}")
     def work(order_id: int, note: str = "") -> bool:
         return Lock("order-7").locked()
@@ -215,7 +215,7 @@ def test_a_callable_names_the_call(redis_server: Store) -> None:
         ("x" * 201, "has 201 bytes"),
     ],
 )
-def test_a_wrong_template_is_told_when_the_function_is_decorated(template: str, text: str) -> None:
+def test_invalid_template_raises_at_decoration(template: str, text: str) -> None:
     def pay(order_id: int) -> None: ...
 
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - its text is compared
@@ -224,7 +224,7 @@ def test_a_wrong_template_is_told_when_the_function_is_decorated(template: str, 
     assert text in str(caught.value)
 
 
-def test_the_error_of_a_template_names_what_there_is() -> None:
+def test_template_error_lists_the_available_arguments() -> None:
     def pay(order_id: int, *, amount: int) -> None: ...
 
     pay.__qualname__ = "pay"
@@ -237,7 +237,7 @@ def test_the_error_of_a_template_names_what_there_is() -> None:
     )
 
 
-def test_a_function_without_arguments_cannot_have_a_template() -> None:
+def test_template_is_refused_for_a_function_without_arguments() -> None:
     with pytest.raises(ValueError, match="takes no argument 'x'; it has no arguments"):
         lock("{x}")(lambda: None)
 
@@ -259,16 +259,14 @@ def test_a_function_without_arguments_cannot_have_a_template() -> None:
         ({"min_replicas": 1.0}, TypeError, "min_replicas=1.0: expected an integer from 0 to 100."),
     ],
 )
-def test_a_wrong_option_is_told_when_the_function_is_decorated(
-    arguments: dict[str, object], error: type, text: str
-) -> None:
+def test_invalid_option_raises_at_decoration(arguments: dict[str, object], error: type, text: str) -> None:
     with pytest.raises(error) as caught:
         lock("door", **arguments)
 
     assert text in str(caught.value)
 
 
-def test_a_template_that_does_not_fit_the_argument_says_so() -> None:
+def test_template_error_names_the_argument_that_cannot_be_formatted() -> None:
     @lock("order:{order.pk}:{order[day]}")
     def work(order: object) -> None: ...
 
@@ -285,7 +283,7 @@ def test_a_template_that_does_not_fit_the_argument_says_so() -> None:
         work(Order())
 
 
-def test_a_decorator_without_its_name_says_so_at_the_call() -> None:
+def test_decorator_without_a_name_raises() -> None:
     @lock
     def pay(order_id: int) -> None: ...
 
@@ -293,12 +291,12 @@ def test_a_decorator_without_its_name_says_so_at_the_call() -> None:
         pay(7)
 
 
-def test_a_name_of_another_kind_is_refused() -> None:
+def test_name_of_a_wrong_type_is_refused() -> None:
     with pytest.raises(TypeError, match="lock name 7: expected a string, a template or a callable"):
         lock(7)(lambda: None)
 
 
-def test_a_name_that_the_arguments_spoil_is_refused_at_the_call(redis_server: Store) -> None:
+def test_invalid_name_made_from_arguments_raises_at_the_call(redis_server: Store) -> None:
     @lock("order:{order_id}")
     def pay(order_id: str) -> None:
         pytest.fail("it ran")
@@ -309,14 +307,14 @@ def test_a_name_that_the_arguments_spoil_is_refused_at_the_call(redis_server: St
         pay()
 
 
-def test_a_lock_may_be_made_before_there_are_settings(settings) -> None:
+def test_lock_may_be_created_before_settings_are_configured(settings) -> None:
     settings.REDIS_COMPONENTS = {"PREFIX": "not {good}"}
 
     Lock("door")
     lock("door")(lambda: None)
 
 
-def test_generators_are_refused() -> None:
+def test_generator_functions_are_refused() -> None:
     def numbers():
         yield 1
 
@@ -328,7 +326,7 @@ def test_generators_are_refused() -> None:
             lock("door")(generator)
 
 
-def test_a_function_made_asynchronous_runs_under_the_lock(redis_server: Store) -> None:
+def test_function_wrapped_by_sync_to_async_runs_under_the_lock(redis_server: Store) -> None:
     @lock("door")
     @sync_to_async
     def work() -> bool:
@@ -337,7 +335,7 @@ def test_a_function_made_asynchronous_runs_under_the_lock(redis_server: Store) -
     assert run_async(lambda: work()) is True
 
 
-def test_an_object_whose_call_must_be_awaited_runs_under_the_lock(redis_server: Store) -> None:
+def test_object_with_an_async_call_method_runs_under_the_lock(redis_server: Store) -> None:
     class Work:
         async def __call__(self) -> bool:
             return Lock("door").locked()
@@ -345,7 +343,7 @@ def test_an_object_whose_call_must_be_awaited_runs_under_the_lock(redis_server: 
     assert run_async(lock("door")(Work())) is True
 
 
-def test_what_can_be_called_and_has_no_name_is_decorated_too(redis_server: Store) -> None:
+def test_callable_without_a_name_can_be_decorated(redis_server: Store) -> None:
     def work(number: int) -> tuple[int, bool]:
         return number, Lock("door-7").locked()
 

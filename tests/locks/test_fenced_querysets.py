@@ -278,7 +278,7 @@ def text(found: tuple[Any, ...]) -> list[str]:
     return [str(value) for value in found]
 
 
-def test_late_write_that_waited_for_a_newer_one_is_refused(database: str, case: Case) -> None:
+def test_stale_write_that_waited_for_a_newer_one_is_refused(database: str, case: Case) -> None:
     with transaction.atomic(using=ALIAS):
         assert case.write(200) == 1
         writer = AnotherWriter(database, lambda: case.write(100))
@@ -288,7 +288,7 @@ def test_late_write_that_waited_for_a_newer_one_is_refused(database: str, case: 
     assert set(text(case.found())) == {"200"}
 
 
-def test_write_that_waited_lands_when_the_newer_one_is_rolled_back(database: str, case: Case) -> None:
+def test_write_that_waited_succeeds_when_the_newer_one_is_rolled_back(database: str, case: Case) -> None:
     with contextlib.suppress(ZeroDivisionError), transaction.atomic(using=ALIAS):
         case.write(200)
         writer = AnotherWriter(database, lambda: case.write(100))
@@ -298,7 +298,7 @@ def test_write_that_waited_lands_when_the_newer_one_is_rolled_back(database: str
     assert set(text(case.found())) == {"100"}
 
 
-def test_write_after_a_newer_one_is_refused_and_after_an_older_one_lands(case: Case) -> None:
+def test_write_is_refused_after_a_newer_one_and_succeeds_after_an_older_one(case: Case) -> None:
     assert [case.write(100), case.write(100), case.write(200)] == [1, 1, 1]
 
     with pytest.raises(StaleFence, match="a later holder has written it under 200"):
@@ -307,7 +307,7 @@ def test_write_after_a_newer_one_is_refused_and_after_an_older_one_lands(case: C
 
 
 @pytest.mark.parametrize("case", [JOIN, CHILD], ids=lambda case: case.name, indirect=True)
-def test_whatever_the_order_no_write_lands_after_a_newer_one(case: Case) -> None:
+def test_concurrent_writes_never_succeed_after_a_newer_one(case: Case) -> None:
     fences = list(range(1, 81))
     random.Random(7).shuffle(fences)
 
@@ -325,7 +325,7 @@ def test_whatever_the_order_no_write_lands_after_a_newer_one(case: Case) -> None
     assert set(case.found()) == {80}
 
 
-def test_child_and_parent_guard_each_other(database: str) -> None:
+def test_child_and_parent_models_share_the_fence(database: str) -> None:
     create(CHILD)
     parent = Case("parent", lambda: Account.objects.all(), "balance")
 
@@ -354,7 +354,7 @@ def test_filters_are_checked_again_after_the_wait(database: str) -> None:
 
 
 @pytest.mark.parametrize("case", [JOIN, CHILD], ids=lambda case: case.name)
-def test_late_write_in_a_repeatable_read_fails_and_writes_nothing(database: str, case: Case) -> None:
+def test_stale_write_in_repeatable_read_fails_and_writes_nothing(database: str, case: Case) -> None:
     if database == "sqlite":
         pytest.skip("SQLite has one isolation level")
     create(case)
@@ -375,7 +375,7 @@ def test_late_write_in_a_repeatable_read_fails_and_writes_nothing(database: str,
     assert set(case.found()) == {200}
 
 
-def test_an_inherited_write_that_fails_halfway_writes_nothing() -> None:
+def test_write_to_an_inherited_model_that_fails_halfway_writes_nothing() -> None:
     create(CHILD)
 
     def fail_at_the_parent(execute: Any, sql: str, *args: Any) -> Any:
@@ -390,7 +390,7 @@ def test_an_inherited_write_that_fails_halfway_writes_nothing() -> None:
 
 
 @pytest.mark.parametrize("case", [JOIN, CHILD], ids=lambda case: case.name)
-def test_of_many_rows_those_under_a_later_token_stay(case: Case) -> None:
+def test_rows_with_a_later_token_are_not_written(case: Case) -> None:
     rows = [create(case) for _ in range(1_100)]
     late = {row.pk for row in rows[::2]}
     Account.objects.using(ALIAS).filter(pk__in=late).update(fence=9)
@@ -401,7 +401,7 @@ def test_of_many_rows_those_under_a_later_token_stay(case: Case) -> None:
     assert set(stored) == {(row.pk, 9, 0) if row.pk in late else (row.pk, 8, 8) for row in rows}
 
 
-def test_rows_that_refer_to_a_locked_one_can_be_inserted_meanwhile() -> None:
+def test_rows_that_reference_a_locked_row_can_be_inserted() -> None:
     row = create(JOIN)
 
     with transaction.atomic(using=ALIAS):
@@ -424,7 +424,7 @@ def insert_entry(account_id: int) -> None:
 
 
 @pytest.mark.parametrize("case", [JOIN, CHILD], ids=lambda case: case.name)
-def test_the_twin_for_coroutines_writes_and_refuses_by_the_same_rule(case: Case) -> None:
+def test_async_twin_writes_and_refuses_by_the_same_rule(case: Case) -> None:
     create(case)
 
     assert async_to_sync(afenced_update)(case.rows(), 200, balance=1) == 1
@@ -432,7 +432,7 @@ def test_the_twin_for_coroutines_writes_and_refuses_by_the_same_rule(case: Case)
         async_to_sync(afenced_update)(case.rows(), 100, balance=2)
 
 
-def test_expressions_and_annotations_are_values_of_joined_and_inherited_updates() -> None:
+def test_joined_and_inherited_updates_accept_expressions_and_annotations() -> None:
     create(CHILD)
     named = Savings.objects.using(ALIAS).filter(owner__name="ada").annotate(next=models.F("rate") + 2)
 
@@ -441,7 +441,7 @@ def test_expressions_and_annotations_are_values_of_joined_and_inherited_updates(
     assert CHILD.found() == (7, 2, 3)
 
 
-def test_an_object_of_a_child_model_is_claimed_and_written() -> None:
+def test_object_of_a_child_model_is_claimed_and_written() -> None:
     row = create(CHILD)
     Account.objects.using(ALIAS).update(balance=5)
 
@@ -454,7 +454,7 @@ def test_an_object_of_a_child_model_is_claimed_and_written() -> None:
         Savings.objects.using(ALIAS).get().claim(7)
 
 
-def test_a_claim_waits_for_an_open_write_of_the_child_and_reads_what_it_wrote(database: str) -> None:
+def test_claim_waits_for_an_open_write_to_the_child_and_reads_its_values(database: str) -> None:
     claimed = create(CHILD)
 
     with transaction.atomic(using=ALIAS):
@@ -466,7 +466,7 @@ def test_a_claim_waits_for_an_open_write_of_the_child_and_reads_what_it_wrote(da
 
 
 @pytest.mark.parametrize("model", [Account, Savings], ids=["model", "child"])
-def test_save_of_an_object_that_was_read_earlier_does_not_lower_the_fence(model: Any) -> None:
+def test_save_of_an_object_read_earlier_does_not_lower_the_fence(model: Any) -> None:
     create(CHILD)
     early = model.objects.using(ALIAS).get()
     model.objects.using(ALIAS).get().claim(200)
@@ -490,7 +490,7 @@ def test_save_of_an_object_under_its_own_token_stores_it() -> None:
     assert CHILD.found()[0] == 7
 
 
-def test_the_fence_is_a_plain_field_in_migrations() -> None:
+def test_fence_is_a_plain_field_in_migrations() -> None:
     field = Account._meta.get_field("fence")
 
     assert field.deconstruct() == ("fence", "django.db.models.BigIntegerField", [], {"default": 0, "editable": False})
@@ -513,7 +513,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("rows", "error", "message"), REFUSED, ids=["sliced", "distinct on", "union", "difference"])
-def test_a_queryset_that_cannot_be_guarded_is_refused_with_the_reason(
+def test_unsupported_queryset_is_refused_with_the_reason(
     rows: Callable[[], Any], error: type[Exception], message: str
 ) -> None:
     create(JOIN)
@@ -538,7 +538,7 @@ class ReplicaRouter:
 
 
 @pytest.mark.parametrize("model", [Account, Savings], ids=["model", "child"])
-def test_with_a_replica_everything_is_read_and_written_on_the_primary(settings: Any, model: Any) -> None:
+def test_fenced_reads_and_writes_use_the_primary_database(settings: Any, model: Any) -> None:
     row = create(CHILD)
     settings.DATABASE_ROUTERS = [ReplicaRouter()]
     read = model.objects.using(ALIAS).get()

@@ -59,14 +59,14 @@ def account() -> Account:
     return Account.objects.create(owner="anna", balance=10)
 
 
-def test_a_write_stores_its_number(account: Account) -> None:
+def test_write_stores_its_token(account: Account) -> None:
     assert fenced_update(Account.objects.filter(pk=account.pk), 7, balance=20) == 1
 
     account.refresh_from_db()
     assert (account.balance, account.fence) == (20, 7)
 
 
-def test_a_later_number_writes_over_an_earlier_one(account: Account) -> None:
+def test_later_token_overwrites_an_earlier_one(account: Account) -> None:
     fenced_update(Account.objects.all(), 7, balance=20)
 
     fenced_update(Account.objects.all(), 8, balance=30)
@@ -75,13 +75,13 @@ def test_a_later_number_writes_over_an_earlier_one(account: Account) -> None:
     assert (account.balance, account.fence) == (30, 8)
 
 
-def test_the_same_number_may_write_again(account: Account) -> None:
+def test_same_token_may_write_again(account: Account) -> None:
     fenced_update(Account.objects.all(), 7, balance=20)
 
     assert fenced_update(Account.objects.all(), 7, balance=30) == 1
 
 
-def test_an_earlier_number_is_refused_and_writes_nothing(account: Account) -> None:
+def test_earlier_token_is_refused_and_writes_nothing(account: Account) -> None:
     fenced_update(Account.objects.all(), 8, balance=30)
 
     with pytest.raises(StaleFence) as caught:
@@ -94,14 +94,14 @@ def test_an_earlier_number_is_refused_and_writes_nothing(account: Account) -> No
     assert (account.balance, account.fence) == (30, 8)
 
 
-def test_no_row_at_all_is_an_error_of_another_text() -> None:
+def test_error_for_a_missing_row_differs_from_a_stale_write() -> None:
     with pytest.raises(StaleFence) as caught:
         fenced_update(Account.objects.filter(owner="nobody"), 7, balance=20)
 
     assert str(caught.value) == "Account not written under fence 7: there is no such row."
 
 
-def test_of_several_rows_those_under_a_later_number_stay() -> None:
+def test_rows_with_a_later_token_are_not_written() -> None:
     Account.objects.create(owner="anna", fence=9)
     Account.objects.create(owner="bert", fence=7)
 
@@ -117,7 +117,7 @@ def test_expressions_are_evaluated_in_the_database(account: Account) -> None:
     assert account.balance == 15
 
 
-def test_a_field_of_that_name_is_enough() -> None:
+def test_model_needs_only_a_field_named_fence() -> None:
     Note.objects.create(text="old")
 
     fenced_update(Note.objects.all(), 7, text="new")
@@ -125,7 +125,7 @@ def test_a_field_of_that_name_is_enough() -> None:
     assert Note.objects.get().text == "new"
 
 
-def test_a_claim_shuts_out_earlier_holders_before_anything_is_written(account: Account) -> None:
+def test_claim_refuses_earlier_holders_before_anything_is_written(account: Account) -> None:
     Account.objects.update(balance=99)
 
     account.claim(8)
@@ -135,7 +135,7 @@ def test_a_claim_shuts_out_earlier_holders_before_anything_is_written(account: A
         fenced_update(Account.objects.all(), 7, balance=0)
 
 
-def test_the_twins_for_coroutines_write_and_refuse_by_the_same_rule(account: Account) -> None:
+def test_async_twins_write_and_refuse_by_the_same_rule(account: Account) -> None:
     async def write() -> None:
         await account.aclaim(8)
         await account.aupdate_fenced(8, balance=20)
@@ -153,28 +153,28 @@ def test_the_twins_for_coroutines_write_and_refuse_by_the_same_rule(account: Acc
     assert (account.balance, account.fence) == (30, 9)
 
 
-def test_a_claim_of_a_row_that_a_later_holder_has_claimed_is_refused(account: Account) -> None:
+def test_claim_is_refused_after_a_later_holder_claimed_the_row(account: Account) -> None:
     account.claim(8)
 
     with pytest.raises(StaleFence, match="a later holder has written it under 8"):
         Account.objects.get().claim(7)
 
 
-def test_a_claim_of_a_row_that_is_gone_is_refused(account: Account) -> None:
+def test_claim_of_a_deleted_row_is_refused(account: Account) -> None:
     Account.objects.all().delete()
 
     with pytest.raises(StaleFence, match="there is no such row"):
         account.claim(7)
 
 
-def test_one_row_is_written_and_the_object_follows(account: Account) -> None:
+def test_write_updates_the_row_and_the_object(account: Account) -> None:
     account.update_fenced(7, balance=20, owner="bert")
 
     assert (account.balance, account.owner, account.fence) == (20, "bert", 7)
     assert Account.objects.get().balance == 20
 
 
-def test_an_expression_becomes_the_value_that_the_database_made_of_it(account: Account) -> None:
+def test_object_gets_the_value_of_an_expression_from_the_database(account: Account) -> None:
     account.update_fenced(7, balance=models.F("balance") + 5)
     assert account.balance == 15
     async_to_sync(account.aupdate_fenced)(7, balance=models.F("balance") + 5, owner="bert")
@@ -183,7 +183,7 @@ def test_an_expression_becomes_the_value_that_the_database_made_of_it(account: A
     assert Account.objects.get().balance == account.balance == 20
 
 
-def test_a_refused_write_leaves_the_object_as_it_was(account: Account) -> None:
+def test_refused_write_leaves_the_object_unchanged(account: Account) -> None:
     fenced_update(Account.objects.all(), 8, balance=30)
 
     with pytest.raises(StaleFence):
@@ -192,7 +192,7 @@ def test_a_refused_write_leaves_the_object_as_it_was(account: Account) -> None:
     assert (account.balance, account.fence) == (10, 0)
 
 
-def test_a_holder_whose_lease_ended_cannot_write_after_the_next_one(store: Store, account: Account) -> None:
+def test_holder_whose_lease_expired_cannot_write_after_the_next_holder(store: Store, account: Account) -> None:
     late, next_one = Lock("account", timeout=0.02), Lock("account")
     late.acquire()
     number = late.fencing_token
@@ -205,7 +205,7 @@ def test_a_holder_whose_lease_ended_cannot_write_after_the_next_one(store: Store
     account.update_fenced(next_one.fencing_token, balance=11)
 
 
-def test_whatever_the_order_the_latest_number_stays(account: Account) -> None:
+def test_latest_token_remains_in_any_order_of_writes(account: Account) -> None:
     numbers = list(range(1, 41))
     random.Random(7).shuffle(numbers)
 
@@ -230,7 +230,7 @@ def test_whatever_the_order_the_latest_number_stays(account: Account) -> None:
         (2**63, ValueError, "fence=9223372036854775808: expected a fencing token, from 1 to 9223372036854775807."),
     ],
 )
-def test_a_wrong_number_is_refused_at_the_door(account: Account, fence, error: type, text: str) -> None:
+def test_invalid_token_is_refused(account: Account, fence, error: type, text: str) -> None:
     with pytest.raises(error) as caught:
         account.claim(fence)
 
@@ -238,7 +238,7 @@ def test_a_wrong_number_is_refused_at_the_door(account: Account, fence, error: t
     assert Account.objects.get().fence == 0
 
 
-def test_a_lock_may_be_imported_before_the_apps_are_loaded_and_the_model_after() -> None:
+def test_locks_may_be_imported_before_the_apps_are_loaded() -> None:
     import django_redis_components.locks as room
 
     assert room.FencedModel is FencedModel

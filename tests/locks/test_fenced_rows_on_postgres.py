@@ -91,7 +91,7 @@ def waits_for_a_row() -> bool:
         return bool(cursor.fetchone()[0])
 
 
-def test_the_late_writer_that_waited_for_the_newer_one_is_refused(row: models.QuerySet[Balance]) -> None:
+def test_stale_writer_that_waited_for_a_newer_one_is_refused(row: models.QuerySet[Balance]) -> None:
     with transaction.atomic(using=PG):
         fenced_update(row, 8, amount=30)
         writer = AnotherWriter(lambda: fenced_update(row.all(), 7, amount=20))
@@ -100,7 +100,7 @@ def test_the_late_writer_that_waited_for_the_newer_one_is_refused(row: models.Qu
     assert list(row.values_list("amount", "fence")) == [(30, 8)]
 
 
-def test_it_writes_after_all_when_the_newer_one_is_rolled_back(row: models.QuerySet[Balance]) -> None:
+def test_waiting_writer_succeeds_when_the_newer_one_is_rolled_back(row: models.QuerySet[Balance]) -> None:
     with contextlib.suppress(ZeroDivisionError), transaction.atomic(using=PG):
         fenced_update(row, 8, amount=30)
         writer = AnotherWriter(lambda: fenced_update(row.all(), 7, amount=20))
@@ -110,7 +110,7 @@ def test_it_writes_after_all_when_the_newer_one_is_rolled_back(row: models.Query
     assert list(row.values_list("amount", "fence")) == [(20, 7)]
 
 
-def test_in_a_repeatable_read_the_late_writer_fails_and_writes_nothing(row: models.QuerySet[Balance]) -> None:
+def test_stale_writer_in_repeatable_read_fails_and_writes_nothing(row: models.QuerySet[Balance]) -> None:
     def late() -> None:
         with transaction.atomic(using=PG):
             with connections[PG].cursor() as cursor:
@@ -127,7 +127,7 @@ def test_in_a_repeatable_read_the_late_writer_fails_and_writes_nothing(row: mode
     assert list(row.values_list("amount", "fence")) == [(30, 8)]
 
 
-def test_a_claim_waits_for_an_earlier_holders_open_transaction_and_reads_what_it_wrote(
+def test_claim_waits_for_an_open_transaction_and_reads_its_values(
     row: models.QuerySet[Balance],
 ) -> None:
     claimed = row.get()
@@ -142,7 +142,7 @@ def test_a_claim_waits_for_an_earlier_holders_open_transaction_and_reads_what_it
         fenced_update(row, 7, amount=0)
 
 
-def test_whatever_the_order_no_number_is_written_after_a_later_one(row: models.QuerySet[Balance]) -> None:
+def test_no_token_is_written_after_a_later_one_in_any_order(row: models.QuerySet[Balance]) -> None:
     numbers = list(range(1, 201))
     random.Random(7).shuffle(numbers)
 
@@ -159,7 +159,7 @@ def test_whatever_the_order_no_number_is_written_after_a_later_one(row: models.Q
     assert row.get().fence == 200
 
 
-def test_the_twins_and_the_numbers_of_a_lock(redis_server: Store, row: models.QuerySet[Balance]) -> None:
+def test_async_twins_accept_the_fencing_tokens_of_a_lock(redis_server: Store, row: models.QuerySet[Balance]) -> None:
     """The numbers are microseconds since 1970: the column must hold them."""
     with Lock("balance") as held:
         assert async_to_sync(afenced_update)(row, held.fencing_token, amount=20) == 1

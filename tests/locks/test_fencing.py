@@ -19,24 +19,24 @@ def grant() -> int:
         return lock.fencing_token
 
 
-def test_each_grant_has_a_higher_number(store: Store) -> None:
+def test_each_grant_has_a_higher_fencing_token(store: Store) -> None:
     numbers = [grant() for _ in range(50)]
 
     assert numbers == sorted(set(numbers))
 
 
-def test_a_number_fits_into_a_double_and_a_bigint(store: Store) -> None:
+def test_fencing_token_fits_into_a_double_and_a_bigint(store: Store) -> None:
     assert time.time() * 1e6 - 3.6e9 < grant() < 2**53
 
 
-def test_the_number_grows_also_when_the_last_one_is_lost(store: Store) -> None:
+def test_fencing_token_grows_after_the_stored_one_was_lost(store: Store) -> None:
     before = grant()
     store.raw.delete(fence_key(store))
 
     assert grant() > before
 
 
-def test_the_number_grows_also_when_everything_is_lost(own_server: Store) -> None:
+def test_fencing_token_grows_after_all_keys_were_lost(own_server: Store) -> None:
     lock = Lock("door")
     lock.acquire()
     own_server.raw.flushall()
@@ -44,7 +44,7 @@ def test_the_number_grows_also_when_everything_is_lost(own_server: Store) -> Non
     assert grant() > lock.fencing_token
 
 
-def test_the_number_grows_also_when_the_servers_clock_was_set_back(store: Store) -> None:
+def test_fencing_token_grows_after_the_server_clock_was_set_back(store: Store) -> None:
     ahead = 2**52
     store.raw.set(fence_key(store), ahead)
 
@@ -52,7 +52,7 @@ def test_the_number_grows_also_when_the_servers_clock_was_set_back(store: Store)
     assert store.raw.get(fence_key(store)) == b"%d" % (ahead + 2)
 
 
-def test_a_hand_off_has_a_number_of_its_own(store: Store) -> None:
+def test_handoff_gets_a_new_fencing_token(store: Store) -> None:
     holder, waiter = Lock("door"), Lock("door")
     holder.acquire()
     first = holder.fencing_token
@@ -67,7 +67,7 @@ def test_a_hand_off_has_a_number_of_its_own(store: Store) -> None:
     assert int(store.raw.get(fence_key(store))) == waiter.fencing_token
 
 
-def test_a_grant_whose_number_was_lost_gets_a_new_one(store: Store) -> None:
+def test_grant_whose_fencing_token_was_lost_gets_a_new_one(store: Store) -> None:
     first, again = Lock("door"), Lock("door")
     first.acquire()
     store.raw.delete(fence_key(store))
@@ -81,14 +81,14 @@ def test_a_grant_whose_number_was_lost_gets_a_new_one(store: Store) -> None:
 LONG_S, LONG_MS = 7_200, 7_200_000
 
 
-def test_the_number_outlives_a_lease_that_was_extended(store: Store) -> None:
+def test_fencing_token_outlives_an_extended_lease(store: Store) -> None:
     with Lock("door") as lock:
         lock.extend(LONG_S)
 
         assert store.raw.pttl(fence_key(store)) > LONG_MS + 3_500_000
 
 
-def test_the_number_outlives_a_lease_that_was_handed_over(store: Store) -> None:
+def test_fencing_token_outlives_a_lease_granted_by_handoff(store: Store) -> None:
     first = Lock("door")
     first.acquire()
     second = acquisition(Lock("door", timeout=LONG_S))
@@ -102,7 +102,7 @@ def test_the_number_outlives_a_lease_that_was_handed_over(store: Store) -> None:
     assert store.raw.pttl(fence_key(store)) > LONG_MS + 3_500_000
 
 
-def test_the_number_of_a_group_outlives_its_lease(store: Store) -> None:
+def test_fencing_token_of_a_group_outlives_its_lease(store: Store) -> None:
     fence = f"{store.prefix}:locks:{{house}}:group:fence:door"
     with MultiLock("door", group="house") as lock:
         lock.extend(LONG_S)
@@ -112,7 +112,7 @@ def test_the_number_of_a_group_outlives_its_lease(store: Store) -> None:
         assert store.raw.pttl(fence) > 2 * LONG_MS + 3_500_000
 
 
-def test_the_number_of_a_writer_outlives_its_lease(store: Store) -> None:
+def test_fencing_token_of_a_writer_outlives_its_lease(store: Store) -> None:
     fence = f"{store.prefix}:locks:{{door}}:rw:fence"
     with ReadWriteLock("door").write() as lock:
         lock.extend(LONG_S)

@@ -26,7 +26,7 @@ def make(request: pytest.FixtureRequest) -> Callable[[], BaseLock]:
     return KINDS[request.param]
 
 
-def test_a_lock_is_taken_lengthened_and_given_back(store: Store, make) -> None:
+def test_lock_is_acquired_extended_and_released_after_script_flush(store: Store, make) -> None:
     lock = make()
 
     assert flushed(store, lock.flows.acquire()) is True
@@ -38,7 +38,7 @@ def test_a_lock_is_taken_lengthened_and_given_back(store: Store, make) -> None:
     assert not lock.locked()
 
 
-def test_who_waits_is_refused_or_handed_the_lock(store: Store, make) -> None:
+def test_waiter_is_refused_or_granted_the_lock_after_script_flush(store: Store, make) -> None:
     other = ReadWriteLock("door").write() if "Read" in repr(make()) else make()
     other.acquire()
     assert flushed(store, make().flows.acquire(blocking=False)) is False
@@ -53,7 +53,7 @@ def test_who_waits_is_refused_or_handed_the_lock(store: Store, make) -> None:
     assert waiter.value is True
 
 
-def test_an_interrupted_waiter_leaves_the_line(store: Store, make) -> None:
+def test_interrupted_waiter_leaves_the_queue_after_script_flush(store: Store, make) -> None:
     other = ReadWriteLock("door").write() if "Read" in repr(make()) else make()
     other.acquire()
     waiter = acquisition(make())
@@ -70,7 +70,7 @@ def test_an_interrupted_waiter_leaves_the_line(store: Store, make) -> None:
 
 
 @pytest.mark.contract
-def test_inspection(store: Store) -> None:
+def test_inspect_works_after_script_flush(store: Store) -> None:
     store.raw.script_flush()
     assert Lock("door").inspect().holder is None
     store.raw.script_flush()
@@ -79,7 +79,7 @@ def test_inspection(store: Store) -> None:
     assert MultiLock("a", "b", group="doors").inspect()["a"].holder is None
 
 
-def test_a_renewal_by_the_watchdog(store: Store, make) -> None:
+def test_lease_is_renewed_after_script_flush(store: Store, make) -> None:
     lock = make()
     lock.acquire()
     lease = lock.flows.claimed()
@@ -90,7 +90,7 @@ def test_a_renewal_by_the_watchdog(store: Store, make) -> None:
     assert flushed(store, extend_all([(watch, 60_000)])) in ([1], [True])
 
 
-def test_the_twins(store: Store, make) -> None:
+def test_async_twins_work_after_script_flush(store: Store, make) -> None:
     async def main() -> None:
         lock = make()
         for method, arguments in {

@@ -18,7 +18,7 @@ def queued(name: str) -> Steps:
     return steps
 
 
-def test_a_free_lock_has_nobody(store: Store) -> None:
+def test_inspect_of_a_free_lock_is_empty(store: Store) -> None:
     state = Lock("door").inspect()
 
     assert (state.holder, state.fencing_token, state.age, state.remaining) == (None, None, 0.0, 0.0)
@@ -26,7 +26,7 @@ def test_a_free_lock_has_nobody(store: Store) -> None:
     assert store.keys() == []
 
 
-def test_a_held_lock_tells_who_holds_it_since_when_and_until_when(store: Store) -> None:
+def test_inspect_reports_holder_grant_time_and_expiry(store: Store) -> None:
     held = Lock("door", timeout=9)
     held.acquire()
     store.raw.set(f"{store.prefix}:locks:{{door}}:fence", held.fencing_token - 5_000_000)
@@ -39,7 +39,7 @@ def test_a_held_lock_tells_who_holds_it_since_when_and_until_when(store: Store) 
     assert 0 < state.remaining <= 9
 
 
-def test_the_number_of_the_last_grant_stays_when_the_lock_is_free(store: Store) -> None:
+def test_fencing_token_of_the_last_grant_remains_when_the_lock_is_free(store: Store) -> None:
     with Lock("door") as held:
         number = held.fencing_token
 
@@ -48,7 +48,7 @@ def test_the_number_of_the_last_grant_stays_when_the_lock_is_free(store: Store) 
     assert (state.holder, state.fencing_token, state.age) == (None, number, 0.0)
 
 
-def test_waiters_are_told_in_the_order_of_the_line(store: Store) -> None:
+def test_waiters_are_listed_in_queue_order(store: Store) -> None:
     Lock("door").acquire()
     for name in ("one", "two", "three"):
         queued(name)
@@ -58,7 +58,7 @@ def test_waiters_are_told_in_the_order_of_the_line(store: Store) -> None:
     assert (state.waiting, state.waiters) == (3, ("one", "two", "three"))
 
 
-def test_the_dead_are_passed_over_and_not_dropped(store: Store) -> None:
+def test_dead_waiters_are_not_listed_and_not_removed(store: Store) -> None:
     Lock("door").acquire()
     queued("dead")
     queued("living")
@@ -71,7 +71,7 @@ def test_the_dead_are_passed_over_and_not_dropped(store: Store) -> None:
     assert store.raw.zcard(f"{base}:queue") == 2
 
 
-def test_a_long_line_is_counted_and_not_listed_whole(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_queue_is_counted_and_listed_in_part(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(states, "MAX_LISTED", 2)
     Lock("door").acquire()
     for name in ("one", "two", "three"):
@@ -82,7 +82,7 @@ def test_a_long_line_is_counted_and_not_listed_whole(store: Store, monkeypatch: 
     assert (state.waiting, state.waiters) == (3, ("one", "two"))
 
 
-def test_a_key_without_a_ttl_is_held_without_an_end(redis_server: Store) -> None:
+def test_holder_of_a_key_without_ttl_has_no_expiry(redis_server: Store) -> None:
     redis_server.raw.set(f"{redis_server.prefix}:locks:{{door}}", "for ever")
 
     state = Lock("door").inspect()
@@ -90,7 +90,7 @@ def test_a_key_without_a_ttl_is_held_without_an_end(redis_server: Store) -> None
     assert (state.holder, state.remaining, state.age) == ("for ever", math.inf, 0.0)
 
 
-def test_the_async_twin(redis_server: Store) -> None:
+def test_ainspect_reports_the_same_state(redis_server: Store) -> None:
     async def main() -> None:
         async with Lock("door") as held:
             assert (await held.ainspect()).holder == held.token
@@ -98,7 +98,7 @@ def test_the_async_twin(redis_server: Store) -> None:
     run_async(main)
 
 
-def test_a_holder_that_is_no_text_is_shown(redis_server: Store) -> None:
+def test_holder_that_is_not_utf8_is_reported(redis_server: Store) -> None:
     redis_server.raw.set(f"{redis_server.prefix}:locks:{{door}}", b"\xff1", px=60_000)
 
     assert Lock("door").inspect().holder == "\\xff1"
@@ -109,7 +109,7 @@ def group(request: pytest.FixtureRequest) -> str | None:
     return request.param
 
 
-def test_several_names_are_told_one_by_one(store: Store, group: str | None) -> None:
+def test_inspect_of_several_names_reports_each_name(store: Store, group: str | None) -> None:
     free = MultiLock("a", "b", group=group).inspect()
     with MultiLock("b", group=group, timeout=9) as held:
         token, number = held.token, held.fencing_tokens["b"]
@@ -123,7 +123,7 @@ def test_several_names_are_told_one_by_one(store: Store, group: str | None) -> N
     assert 0 <= found["b"].age < 9
 
 
-def test_of_a_group_each_name_has_its_line(store: Store) -> None:
+def test_inspect_of_a_group_reports_a_queue_for_each_name(store: Store) -> None:
     MultiLock("a", group="doors").acquire()
     for name, wanted in {"one": "a", "two": "ab", "dead": "ab", "three": "b"}.items():
         steps = Steps(MultiLock(*wanted, group="doors").flows.acquire(token=name))
@@ -136,7 +136,7 @@ def test_of_a_group_each_name_has_its_line(store: Store) -> None:
     assert (found["b"].waiting, found["b"].waiters) == (2, ("two", "three"))
 
 
-def test_of_a_long_line_of_a_group_the_first_are_listed_and_all_are_counted(
+def test_long_queue_of_a_group_is_counted_and_listed_in_part(
     redis_server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(states, "MAX_LISTED", 2)
@@ -150,7 +150,7 @@ def test_of_a_long_line_of_a_group_the_first_are_listed_and_all_are_counted(
     assert (state.waiting, state.waiters) == (3, ("one", "two"))
 
 
-def test_the_twin_tells_the_same_of_several_names(store: Store, group: str | None) -> None:
+def test_ainspect_reports_the_same_state_of_several_names(store: Store, group: str | None) -> None:
     lock = MultiLock("a", "b", group=group)
 
     assert run_async(lock.ainspect) == lock.inspect()

@@ -164,7 +164,7 @@ def interrupted_everywhere(use: Callable[[CtrlC], object], guard: Any, *, first:
 ends_its_loop = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::RuntimeWarning")
 
 
-def test_interruption_of_leaving_a_block_leaves_nothing_held(make: Callable[..., Any]) -> None:
+def test_interrupted_exit_releases_the_lease(make: Callable[..., Any]) -> None:
     guard = make()
 
     def use(ctrl_c: CtrlC) -> None:
@@ -174,7 +174,7 @@ def test_interruption_of_leaving_a_block_leaves_nothing_held(make: Callable[...,
     interrupted_everywhere(use, guard)
 
 
-def test_interruption_of_entering_a_block_leaves_nothing_held(make: Callable[..., Any]) -> None:
+def test_interrupted_entry_releases_the_lease(make: Callable[..., Any]) -> None:
     guard = make()
 
     def use(ctrl_c: CtrlC) -> None:
@@ -186,7 +186,7 @@ def test_interruption_of_entering_a_block_leaves_nothing_held(make: Callable[...
 
 
 @ends_its_loop
-def test_interruption_of_leaving_an_async_block_leaves_nothing_held(make: Callable[..., Any]) -> None:
+def test_interrupted_async_exit_releases_the_lease(make: Callable[..., Any]) -> None:
     guard = make()
 
     def use(ctrl_c: CtrlC) -> None:
@@ -204,7 +204,7 @@ def test_interruption_of_leaving_an_async_block_leaves_nothing_held(make: Callab
 
 
 @ends_its_loop
-def test_interruption_of_entering_an_async_block_leaves_nothing_held(make: Callable[..., Any]) -> None:
+def test_interrupted_async_entry_releases_the_lease(make: Callable[..., Any]) -> None:
     guard = make()
 
     def use(ctrl_c: CtrlC) -> None:
@@ -222,7 +222,7 @@ def test_interruption_of_entering_an_async_block_leaves_nothing_held(make: Calla
     gc.collect()
 
 
-def test_interruption_of_a_decorated_function_leaves_nothing_held(redis_server: Store) -> None:
+def test_interrupted_decorated_function_releases_its_leases(redis_server: Store) -> None:
     guard, pool = Lock("door"), Semaphore("pool", 1, blocking=False)
 
     @lock("door", timeout=LONG_S, renew=True)
@@ -238,7 +238,7 @@ def test_interruption_of_a_decorated_function_leaves_nothing_held(redis_server: 
     assert is_free(pool)
 
 
-def test_interrupted_block_of_a_reentrant_lock_gives_back_its_own_entry_only(redis_server: Store) -> None:
+def test_interrupted_block_of_a_reentrant_lock_releases_only_its_own_level(redis_server: Store) -> None:
     held = Lock("door", timeout=LONG_S, reentrant=True, renew=True)
 
     with held:
@@ -259,7 +259,7 @@ def test_interrupted_block_of_a_reentrant_lock_gives_back_its_own_entry_only(red
     assert not held.locked()
 
 
-def test_interrupted_block_of_a_lock_taken_anew_inside_gives_that_back(redis_server: Store) -> None:
+def test_interrupted_block_releases_a_lock_that_was_reacquired_inside(redis_server: Store) -> None:
     guard = Lock("door", timeout=LONG_S, renew=True)
 
     def use(ctrl_c: CtrlC) -> None:
@@ -271,7 +271,7 @@ def test_interrupted_block_of_a_lock_taken_anew_inside_gives_that_back(redis_ser
     interrupted_everywhere(use, guard, step=STEP)
 
 
-def test_interrupted_block_of_a_semaphore_gives_back_its_own_permit_only(redis_server: Store) -> None:
+def test_interrupted_block_of_a_semaphore_releases_only_its_own_permit(redis_server: Store) -> None:
     pool = Semaphore("pool", 2, timeout=LONG_S, blocking=False)
 
     with pool:
@@ -291,7 +291,7 @@ def test_interrupted_block_of_a_semaphore_gives_back_its_own_permit_only(redis_s
     assert pool.available() == 2
 
 
-def test_exit_that_is_read_and_dropped_releases_nothing(redis_server: Store) -> None:
+def test_reading_exit_without_calling_it_releases_nothing(redis_server: Store) -> None:
     held = Lock("door")
     leave = held.__exit__
     held.acquire()
@@ -305,7 +305,7 @@ def test_exit_that_is_read_and_dropped_releases_nothing(redis_server: Store) -> 
     assert not held.locked()
 
 
-def test_exit_of_the_child_of_a_fork_leaves_the_parents_lock(redis_server: Store) -> None:
+def test_exit_in_a_forked_child_does_not_release_the_parents_lock(redis_server: Store) -> None:
     held = Lock("door")
     child = 0
 

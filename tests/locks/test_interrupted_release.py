@@ -15,7 +15,7 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
-def test_an_interrupted_release_is_sent_again(store: Store, interruption: type[BaseException]) -> None:
+def test_interrupted_release_is_sent_again(store: Store, interruption: type[BaseException]) -> None:
     lock = Lock("door")
     lock.acquire()
     steps = Steps(lock.flows.release())
@@ -29,7 +29,7 @@ def test_an_interrupted_release_is_sent_again(store: Store, interruption: type[B
 
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
-def test_an_interruption_is_not_hidden_by_a_server_that_is_away(
+def test_interruption_is_raised_when_the_server_is_unavailable(
     redis_server: Store, interruption: type[BaseException]
 ) -> None:
     lock = Lock("door")
@@ -43,7 +43,7 @@ def test_an_interruption_is_not_hidden_by_a_server_that_is_away(
 
 
 @pytest.mark.parametrize("error", [ResponseError("NOPERM"), UnsupportedServer("Redis 6", "here")], ids=["acl", "old"])
-def test_a_refused_release_may_be_tried_again(redis_server: Store, error: Exception) -> None:
+def test_release_can_be_retried_after_an_error_reply(redis_server: Store, error: Exception) -> None:
     lock = Lock("door")
     lock.acquire()
     steps = Steps(lock.flows.release())
@@ -55,7 +55,7 @@ def test_a_refused_release_may_be_tried_again(redis_server: Store, error: Except
     assert not lock.locked()
 
 
-def test_an_acquire_on_a_server_that_is_too_old_is_not_tidied_up(redis_server: Store) -> None:
+def test_refused_acquire_on_an_unsupported_server_sends_no_cleanup(redis_server: Store) -> None:
     steps = acquisition(Lock("door"))
 
     steps.throw(UnsupportedServer("Redis 6", "here"))

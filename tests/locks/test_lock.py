@@ -18,7 +18,7 @@ def key_of(store: Store, name: str = "door") -> str:
     return f"{store.prefix}:locks:{{{name}}}"
 
 
-def test_a_free_lock_is_taken(store: Store) -> None:
+def test_acquire_succeeds_when_the_lock_is_free(store: Store) -> None:
     lock = Lock("door")
 
     assert lock.acquire() is True
@@ -27,7 +27,7 @@ def test_a_free_lock_is_taken(store: Store) -> None:
     assert lock.owned()
 
 
-def test_a_held_lock_is_refused(store: Store) -> None:
+def test_acquire_is_refused_when_the_lock_is_held(store: Store) -> None:
     held, other = Lock("door"), Lock("door")
     held.acquire()
 
@@ -39,7 +39,7 @@ def test_a_held_lock_is_refused(store: Store) -> None:
     assert held.owned()
 
 
-def test_a_released_lock_may_be_taken_again(store: Store) -> None:
+def test_acquire_succeeds_again_after_release(store: Store) -> None:
     lock, other = Lock("door"), Lock("door")
     lock.acquire()
 
@@ -50,12 +50,12 @@ def test_a_released_lock_may_be_taken_again(store: Store) -> None:
     assert other.acquire(blocking=False)
 
 
-def test_locks_of_different_names_do_not_meet(store: Store) -> None:
+def test_locks_with_different_names_are_independent(store: Store) -> None:
     assert Lock("door").acquire(blocking=False)
     assert Lock("window").acquire(blocking=False)
 
 
-def test_the_lease_lasts_for_the_timeout(store: Store) -> None:
+def test_lease_lasts_for_the_timeout(store: Store) -> None:
     lock = Lock("door", timeout=7)
     lock.acquire()
 
@@ -63,7 +63,7 @@ def test_the_lease_lasts_for_the_timeout(store: Store) -> None:
     assert 6.5 < lock.remaining() < 7
 
 
-def test_a_timeout_may_be_a_timedelta(store: Store) -> None:
+def test_timeout_may_be_a_timedelta(store: Store) -> None:
     Lock("door", timeout=timedelta(minutes=2)).acquire()
 
     assert 119_000 < store.raw.pttl(key_of(store)) <= 120_000
@@ -81,7 +81,7 @@ def test_every_key_has_a_ttl(store: Store) -> None:
     assert all(ttl > 0 for ttl in ttls.values()), ttls
 
 
-def test_a_lock_leaves_only_its_fence_which_goes_in_an_hour(store: Store) -> None:
+def test_released_lock_leaves_only_its_fence_which_expires_in_an_hour(store: Store) -> None:
     with Lock("door", timeout=1):
         pass
 
@@ -89,7 +89,7 @@ def test_a_lock_leaves_only_its_fence_which_goes_in_an_hour(store: Store) -> Non
     assert 3_590_000 < store.raw.pttl(f"{key_of(store)}:fence") <= 3_601_000
 
 
-def test_release_by_another_owner_is_refused(store: Store) -> None:
+def test_release_by_another_owner_raises(store: Store) -> None:
     held, other = Lock("door"), Lock("door")
     held.acquire()
 
@@ -101,7 +101,7 @@ def test_release_by_another_owner_is_refused(store: Store) -> None:
     assert held.owned()
 
 
-def test_release_of_a_lock_that_somebody_else_took_meanwhile_is_refused(store: Store) -> None:
+def test_release_raises_when_another_owner_acquired_meanwhile(store: Store) -> None:
     late, thief = Lock("door"), Lock("door")
     late.acquire()
     store.raw.delete(key_of(store))
@@ -116,7 +116,7 @@ def test_release_of_a_lock_that_somebody_else_took_meanwhile_is_refused(store: S
     assert late.token is None
 
 
-def test_release_of_an_expired_lock_is_refused(store: Store) -> None:
+def test_release_raises_when_the_lease_expired(store: Store) -> None:
     lock = Lock("door", timeout=0.02)
     lock.acquire()
     eventually(lambda: not lock.locked())
@@ -125,7 +125,7 @@ def test_release_of_an_expired_lock_is_refused(store: Store) -> None:
         lock.release()
 
 
-def test_a_second_release_is_refused(store: Store) -> None:
+def test_second_release_raises(store: Store) -> None:
     lock = Lock("door")
     lock.acquire()
     lock.release()
@@ -134,13 +134,13 @@ def test_a_second_release_is_refused(store: Store) -> None:
         lock.release()
 
 
-def test_an_expired_lock_is_free_for_others(store: Store) -> None:
+def test_expired_lock_can_be_acquired_by_others(store: Store) -> None:
     Lock("door", timeout=0.02).acquire()
 
     assert Lock("door").acquire(blocking_timeout=60)
 
 
-def test_with_holds_the_lock_for_the_block(store: Store) -> None:
+def test_with_keeps_the_lock_during_the_block(store: Store) -> None:
     other = Lock("door")
 
     with Lock("door") as held:
@@ -150,14 +150,14 @@ def test_with_holds_the_lock_for_the_block(store: Store) -> None:
     assert other.acquire(blocking=False)
 
 
-def test_with_releases_when_the_block_fails(store: Store) -> None:
+def test_with_releases_when_the_block_raises(store: Store) -> None:
     with pytest.raises(ZeroDivisionError), Lock("door"):
         1 / 0  # noqa: B018
 
     assert not Lock("door").locked()
 
 
-def test_with_on_a_held_lock_raises_at_once_when_it_is_not_to_wait(store: Store) -> None:
+def test_with_raises_at_once_when_not_blocking(store: Store) -> None:
     Lock("door").acquire()
 
     with pytest.raises(LockNotAcquired) as caught, Lock("door", blocking=False):
@@ -167,7 +167,7 @@ def test_with_on_a_held_lock_raises_at_once_when_it_is_not_to_wait(store: Store)
     assert caught.value.waited == 0
 
 
-def test_with_on_a_held_lock_raises_after_its_patience(store: Store) -> None:
+def test_with_raises_after_blocking_timeout(store: Store) -> None:
     Lock("door").acquire()
 
     with pytest.raises(LockNotAcquired) as caught, Lock("door", blocking_timeout=0.05):
@@ -177,12 +177,12 @@ def test_with_on_a_held_lock_raises_after_its_patience(store: Store) -> None:
     assert caught.value.waited == 0.05
 
 
-def test_with_tells_that_the_lock_was_lost_before_the_block_ended(store: Store) -> None:
+def test_with_raises_when_the_lease_expired_before_the_block_ended(store: Store) -> None:
     with pytest.raises(LockNotOwned, match="its lease had expired"), Lock("door"):
         store.raw.delete(key_of(store))
 
 
-def test_a_lost_lock_does_not_hide_the_error_of_the_block(store: Store) -> None:
+def test_error_of_the_block_takes_precedence_over_a_lost_lock(store: Store) -> None:
     def block() -> None:
         with Lock("door"):
             store.raw.delete(key_of(store))
@@ -195,7 +195,7 @@ def test_a_lost_lock_does_not_hide_the_error_of_the_block(store: Store) -> None:
     assert caught.value.__notes__ == [f"LockNotOwned on leaving the block: {expected}"]
 
 
-def test_extend_makes_the_lease_longer(store: Store) -> None:
+def test_extend_sets_a_longer_lease(store: Store) -> None:
     lock = Lock("door", timeout=1)
     lock.acquire()
 
@@ -205,7 +205,7 @@ def test_extend_makes_the_lease_longer(store: Store) -> None:
     assert 59 < lock.remaining() < 60
 
 
-def test_extend_never_makes_the_lease_shorter(store: Store) -> None:
+def test_extend_never_shortens_the_lease(store: Store) -> None:
     lock = Lock("door", timeout=60)
     lock.acquire()
 
@@ -215,7 +215,7 @@ def test_extend_never_makes_the_lease_shorter(store: Store) -> None:
     assert lock.remaining() > 59
 
 
-def test_reacquire_begins_the_lease_anew(store: Store) -> None:
+def test_reacquire_sets_the_full_lease_again(store: Store) -> None:
     lock = Lock("door", timeout=60)
     lock.acquire()
     store.raw.pexpire(key_of(store), 5_000)
@@ -226,7 +226,7 @@ def test_reacquire_begins_the_lease_anew(store: Store) -> None:
 
 
 @pytest.mark.parametrize("again", [lambda lock: lock.extend(5), lambda lock: lock.reacquire()], ids=["extend", "re"])
-def test_a_lost_lock_cannot_be_extended(store: Store, again) -> None:
+def test_extend_raises_when_the_lock_is_lost(store: Store, again) -> None:
     lock = Lock("door")
     lock.acquire()
     store.raw.delete(key_of(store))
@@ -240,14 +240,14 @@ def test_a_lost_lock_cannot_be_extended(store: Store, again) -> None:
     assert not store.raw.exists(key_of(store))
 
 
-def test_check_passes_while_the_lease_lasts(store: Store) -> None:
+def test_check_passes_while_the_lease_is_valid(store: Store) -> None:
     with Lock("door") as lock:
         lock.check()
 
         assert not lock.lost.is_set()
 
 
-def test_check_raises_when_the_lease_is_over(store: Store) -> None:
+def test_check_raises_when_the_lease_expired(store: Store) -> None:
     lock = Lock("door", timeout=0.02)
     lock.acquire()
 
@@ -273,12 +273,12 @@ def test_check_raises_after_an_extension_was_refused(store: Store) -> None:
     assert lock.remaining() == 0.0
 
 
-def test_check_of_a_lock_that_was_never_taken_is_an_error(redis_server: Store) -> None:
+def test_check_raises_when_the_lock_was_never_acquired(redis_server: Store) -> None:
     with pytest.raises(LockNotOwned, match="is not held by this thread or task"):
         Lock("door").check()
 
 
-def test_a_lock_that_was_never_taken_has_nothing_to_tell(redis_server: Store) -> None:
+def test_unacquired_lock_has_no_token_fence_or_remaining_time(redis_server: Store) -> None:
     lock = Lock("door")
 
     assert (lock.token, lock.fencing_token, lock.remaining()) == (None, None, 0.0)
@@ -288,7 +288,7 @@ def test_a_lock_that_was_never_taken_has_nothing_to_tell(redis_server: Store) ->
     assert repr(lock) == "<Lock 'door'>"
 
 
-def test_the_lost_event_stays_silent_for_a_released_lock(redis_server: Store) -> None:
+def test_lost_is_not_set_for_a_released_lock(redis_server: Store) -> None:
     lock = Lock("door", timeout=0.02)
     lock.acquire()
     lost = lock.lost
@@ -299,7 +299,7 @@ def test_the_lost_event_stays_silent_for_a_released_lock(redis_server: Store) ->
     assert not lock.lost.is_set()
 
 
-def test_a_token_of_ones_own_is_what_the_key_holds(store: Store) -> None:
+def test_token_of_the_caller_is_stored_in_the_key(store: Store) -> None:
     lock = Lock("door")
 
     lock.acquire(token="worker-7")
@@ -308,7 +308,7 @@ def test_a_token_of_ones_own_is_what_the_key_holds(store: Store) -> None:
     assert store.raw.get(key_of(store)) == b"worker-7"
 
 
-def test_the_holders_token_takes_its_lease_over(store: Store) -> None:
+def test_acquire_with_the_holders_token_takes_over_its_lease(store: Store) -> None:
     first, second = Lock("door", timeout=5), Lock("door", timeout=60)
     first.acquire()
 
@@ -320,7 +320,7 @@ def test_the_holders_token_takes_its_lease_over(store: Store) -> None:
     assert not second.locked()
 
 
-def test_taking_a_lease_over_does_not_shorten_it(store: Store) -> None:
+def test_taking_over_a_lease_does_not_shorten_it(store: Store) -> None:
     first = Lock("door", timeout=60)
     first.acquire()
 
@@ -329,7 +329,7 @@ def test_taking_a_lease_over_does_not_shorten_it(store: Store) -> None:
     assert store.raw.pttl(key_of(store)) > 59_000
 
 
-def test_a_lock_of_redis_py_with_that_key_is_respected(redis_server: Store) -> None:
+def test_lock_of_redis_py_under_the_same_key_is_respected(redis_server: Store) -> None:
     from redis.lock import Lock as PlainLock
 
     theirs = PlainLock(redis_server.raw, key_of(redis_server), timeout=30)
@@ -342,20 +342,20 @@ def test_a_lock_of_redis_py_with_that_key_is_respected(redis_server: Store) -> N
         assert not theirs.acquire(blocking=False)
 
 
-def test_a_key_without_a_ttl_is_waited_for(redis_server: Store) -> None:
+def test_acquire_waits_for_a_key_without_ttl(redis_server: Store) -> None:
     redis_server.raw.set(key_of(redis_server), "for ever")
 
     assert not Lock("door").acquire(blocking_timeout=0.02)
 
 
-def test_a_script_that_the_server_forgot_is_sent_again(store: Store) -> None:
+def test_script_is_sent_again_after_script_flush(store: Store) -> None:
     with Lock("door"):
         store.raw.script_flush()
 
     assert not Lock("door").locked()
 
 
-def test_a_key_of_another_kind_is_an_error(store: Store) -> None:
+def test_key_of_another_type_raises(store: Store) -> None:
     store.raw.rpush(key_of(store), "a list")
 
     with pytest.raises(Exception, match="WRONGTYPE"):
@@ -393,7 +393,7 @@ def test_a_key_of_another_kind_is_an_error(store: Store) -> None:
         ({"min_replicas": 101}, ValueError, "min_replicas=101: expected an integer from 0 to 100."),
     ],
 )
-def test_a_wrong_argument_is_refused_at_the_door(arguments: dict[str, object], error: type, text: str) -> None:
+def test_invalid_argument_of_the_constructor_is_refused(arguments: dict[str, object], error: type, text: str) -> None:
     with pytest.raises(error) as caught:
         Lock(**({"name": "door"} | arguments))
 
@@ -409,7 +409,7 @@ def test_a_wrong_argument_is_refused_at_the_door(arguments: dict[str, object], e
         ({"token": "a{b}"}, ValueError, "braces are not accepted"),
     ],
 )
-def test_a_wrong_argument_of_acquire_is_refused(
+def test_invalid_argument_of_acquire_is_refused(
     redis_server: Store, arguments: dict[str, object], error: type, text: str
 ) -> None:
     with pytest.raises(error) as caught:
@@ -419,7 +419,7 @@ def test_a_wrong_argument_of_acquire_is_refused(
     assert redis_server.keys() == []
 
 
-def test_acquire_overrides_what_the_object_was_told(redis_server: Store) -> None:
+def test_acquire_overrides_the_options_of_the_object(redis_server: Store) -> None:
     Lock("door").acquire()
 
     assert not Lock("door").acquire(blocking=False)
@@ -437,7 +437,7 @@ def test_acquire_overrides_what_the_object_was_told(redis_server: Store) -> None
         ("1", TypeError, "seconds='1': expected a number of seconds above 0, or a timedelta."),
     ],
 )
-def test_a_wrong_argument_of_extend_is_refused(redis_server: Store, seconds, error: type, text: str) -> None:
+def test_invalid_argument_of_extend_is_refused(redis_server: Store, seconds, error: type, text: str) -> None:
     with Lock("door", timeout=60) as lock:
         with pytest.raises(error) as caught:
             lock.extend(seconds)
@@ -446,12 +446,12 @@ def test_a_wrong_argument_of_extend_is_refused(redis_server: Store, seconds, err
         assert lock.remaining() > 50
 
 
-def test_a_name_may_be_any_text(store: Store) -> None:
+def test_name_may_be_any_text(store: Store) -> None:
     with Lock("订单: 7 / ü") as lock:
         assert store.raw.get(key_of(store, "订单: 7 / ü")) == lock.token.encode()
 
 
-def test_the_connection_is_named_by_using(proxy, redis_server: Store) -> None:
+def test_using_selects_the_connection(proxy, redis_server: Store) -> None:
     proxy.stop_accepting()
 
     with pytest.raises(Exception, match="refused"):
@@ -461,7 +461,7 @@ def test_the_connection_is_named_by_using(proxy, redis_server: Store) -> None:
         pass
 
 
-def test_a_free_lock_costs_one_round_trip_each_way(redis_server: Store) -> None:
+def test_acquire_and_release_of_a_free_lock_cost_one_round_trip_each(redis_server: Store) -> None:
     with Lock("warm"):
         pass
     before = _commands_sent()
@@ -472,7 +472,7 @@ def test_a_free_lock_costs_one_round_trip_each_way(redis_server: Store) -> None:
     assert _commands_sent() - before == 2 + 1  # and the question itself
 
 
-def test_the_room_declares_its_scripts() -> None:
+def test_component_declares_its_scripts() -> None:
     declared = [value for value in vars(scripts).values() if isinstance(value, LuaScript)]
 
     assert {script.name for script in declared if not script.idempotent} == {"release", "release_all", "release_rw"}

@@ -45,7 +45,7 @@ def do(request: pytest.FixtureRequest) -> Do:
     return call
 
 
-def test_acquire_takes_the_lock(proxy: Proxy, do: Do) -> None:
+def test_acquire_succeeds_when_its_reply_is_lost(proxy: Proxy, do: Do) -> None:
     lock = Lock("door", using="proxied")
     proxy.drop_next_reply(after=KEY)
 
@@ -56,7 +56,7 @@ def test_acquire_takes_the_lock(proxy: Proxy, do: Do) -> None:
     assert not Lock("door").acquire(blocking=False)
 
 
-def test_acquire_takes_one_fencing_token_only(proxy: Proxy, redis_server: Store, do: Do) -> None:
+def test_repeated_acquire_takes_one_fencing_token(proxy: Proxy, redis_server: Store, do: Do) -> None:
     lock = Lock("door", using="proxied")
     proxy.drop_next_reply(after=KEY, times=2)
 
@@ -65,7 +65,7 @@ def test_acquire_takes_one_fencing_token_only(proxy: Proxy, redis_server: Store,
     assert int(redis_server.raw.get(f"{redis_server.prefix}:locks:{{door}}:fence")) == lock.fencing_token
 
 
-def test_release_releases_and_is_no_error(proxy: Proxy, do: Do) -> None:
+def test_release_succeeds_when_its_reply_is_lost(proxy: Proxy, do: Do) -> None:
     lock = Lock("door", using="proxied")
     do(lock, "acquire")
     proxy.drop_next_reply(after=KEY)
@@ -76,7 +76,7 @@ def test_release_releases_and_is_no_error(proxy: Proxy, do: Do) -> None:
     assert not Lock("door").locked()
 
 
-def test_release_hands_over_once(proxy: Proxy, do: Do) -> None:
+def test_repeated_release_grants_to_one_waiter(proxy: Proxy, do: Do) -> None:
     holder, waiter = Lock("door", using="proxied"), Lock("door")
     do(holder, "acquire")
     steps = acquisition(waiter)
@@ -91,7 +91,7 @@ def test_release_hands_over_once(proxy: Proxy, do: Do) -> None:
     assert waiter.owned()
 
 
-def test_extend_lengthens_the_lease(proxy: Proxy, redis_server: Store, do: Do) -> None:
+def test_extend_succeeds_when_its_reply_is_lost(proxy: Proxy, redis_server: Store, do: Do) -> None:
     lock = Lock("door", using="proxied", timeout=5)
     do(lock, "acquire")
     proxy.drop_next_reply(after=KEY)
@@ -103,7 +103,7 @@ def test_extend_lengthens_the_lease(proxy: Proxy, redis_server: Store, do: Do) -
 
 
 @pytest.mark.parametrize("method", ["owned", "locked"])
-def test_questions_are_answered(proxy: Proxy, do: Do, method: str) -> None:
+def test_read_methods_return_when_their_reply_is_lost(proxy: Proxy, do: Do, method: str) -> None:
     lock = Lock("door", using="proxied")
     do(lock, "acquire")
     proxy.drop_next_reply(after=KEY)
@@ -113,7 +113,7 @@ def test_questions_are_answered(proxy: Proxy, do: Do, method: str) -> None:
     assert proxy.dropped == 1
 
 
-def test_acquire_after_all_tries_failed_finds_its_own_grant(proxy: Proxy, do: Do) -> None:
+def test_next_acquire_finds_the_grant_after_all_attempts_failed(proxy: Proxy, do: Do) -> None:
     lock = Lock("door", using="proxied")
     proxy.drop_next_reply(after=KEY, times=ALL_TRIES)
     with pytest.raises(ConnectionError):
@@ -123,7 +123,7 @@ def test_acquire_after_all_tries_failed_finds_its_own_grant(proxy: Proxy, do: Do
     assert do(lock, "acquire", blocking=False) is True
 
 
-def test_release_after_all_tries_failed_counts_as_done(proxy: Proxy, do: Do) -> None:
+def test_next_release_succeeds_after_all_attempts_failed(proxy: Proxy, do: Do) -> None:
     lock = Lock("door", using="proxied")
     do(lock, "acquire")
     proxy.drop_next_reply(after=KEY, times=1 + ALL_TRIES)
@@ -137,7 +137,7 @@ def test_release_after_all_tries_failed_counts_as_done(proxy: Proxy, do: Do) -> 
         do(lock, "release")
 
 
-def test_a_release_that_was_refused_at_once_is_not_taken_for_done(proxy: Proxy, redis_server: Store, do: Do) -> None:
+def test_release_refused_by_the_first_reply_raises(proxy: Proxy, redis_server: Store, do: Do) -> None:
     lock = Lock("door", using="proxied")
     do(lock, "acquire")
     redis_server.raw.delete(f"{redis_server.prefix}:locks:{{door}}")
@@ -146,7 +146,9 @@ def test_a_release_that_was_refused_at_once_is_not_taken_for_done(proxy: Proxy, 
         do(lock, "release")
 
 
-def test_a_release_that_never_reached_the_server_is_not_taken_for_done(proxy: Proxy, redis_server: Store) -> None:
+def test_repeated_release_raises_when_the_lease_ended_before_the_first_arrived(
+    proxy: Proxy, redis_server: Store
+) -> None:
     lock = Lock("door", using="proxied")
     lock.acquire()
     proxy.stop_accepting()
@@ -160,7 +162,7 @@ def test_a_release_that_never_reached_the_server_is_not_taken_for_done(proxy: Pr
         lock.release()
 
 
-def test_a_repeated_release_after_the_lease_ended_is_not_taken_for_done(proxy: Proxy) -> None:
+def test_repeated_release_raises_when_the_lease_expired(proxy: Proxy) -> None:
     lock = Lock("door", using="proxied", timeout=0.03)
     lock.acquire()
     assert lock.lost.wait(60)
@@ -171,7 +173,7 @@ def test_a_repeated_release_after_the_lease_ended_is_not_taken_for_done(proxy: P
         lock.release()
 
 
-def test_a_token_given_by_the_caller_is_not_used_again_by_itself(proxy: Proxy) -> None:
+def test_token_of_the_caller_is_not_reused_by_the_next_acquire(proxy: Proxy) -> None:
     lock = Lock("door", using="proxied")
     proxy.drop_next_reply(after=KEY, times=ALL_TRIES)
     with pytest.raises(ConnectionError):
@@ -180,7 +182,7 @@ def test_a_token_given_by_the_caller_is_not_used_again_by_itself(proxy: Proxy) -
     assert lock.acquire(blocking=False) is False
 
 
-def test_two_threads_do_not_share_what_a_failed_question_left(proxy: Proxy) -> None:
+def test_threads_do_not_share_the_token_of_a_failed_acquire(proxy: Proxy) -> None:
     lock = Lock("door", using="proxied")
     proxy.drop_next_reply(after=KEY, times=ALL_TRIES)
     with pytest.raises(ConnectionError):
@@ -191,7 +193,7 @@ def test_two_threads_do_not_share_what_a_failed_question_left(proxy: Proxy) -> N
     assert sorted(grants) == [False, False, False, True]
 
 
-def test_the_block_of_a_lock_whose_release_failed_shows_its_own_error(proxy: Proxy) -> None:
+def test_error_of_the_block_takes_precedence_over_a_failed_release(proxy: Proxy) -> None:
     def block() -> None:
         with Lock("door", using="proxied"):
             proxy.stop_accepting()
@@ -212,7 +214,7 @@ def fail_to_release(lock: Lock, proxy: Proxy) -> None:
     assert not Lock("door").locked()
 
 
-def test_a_lock_that_may_be_released_already_is_not_entered_again(proxy: Proxy) -> None:
+def test_reentrant_lock_is_not_entered_after_an_unconfirmed_release(proxy: Proxy) -> None:
     lock = Lock("door", using="proxied", reentrant=True)
     lock.acquire()
     fail_to_release(lock, proxy)
@@ -221,7 +223,7 @@ def test_a_lock_that_may_be_released_already_is_not_entered_again(proxy: Proxy) 
     assert lock.acquire(blocking=False) is False
 
 
-def test_a_reentrant_lock_whose_release_never_arrived_is_taken_anew(proxy: Proxy) -> None:
+def test_reentrant_lock_is_acquired_again_after_its_release_never_arrived(proxy: Proxy) -> None:
     lock = Lock("door", using="proxied", reentrant=True)
     lock.acquire()
     first = lock.token
@@ -238,7 +240,7 @@ def test_a_reentrant_lock_whose_release_never_arrived_is_taken_anew(proxy: Proxy
     assert not lock.locked()
 
 
-def test_a_lock_that_may_be_released_already_is_not_surely_ours(proxy: Proxy) -> None:
+def test_check_raises_after_an_unconfirmed_release(proxy: Proxy) -> None:
     lock = Lock("door", using="proxied")
     lock.acquire()
     fail_to_release(lock, proxy)
@@ -249,7 +251,7 @@ def test_a_lock_that_may_be_released_already_is_not_surely_ours(proxy: Proxy) ->
     assert str(caught.value) == "Lock 'door' may have been released: the reply to its release was lost."
 
 
-def test_a_thread_whose_question_failed_does_not_release_the_lock_of_another(proxy: Proxy) -> None:
+def test_thread_whose_acquire_failed_cannot_release_the_lock_of_another(proxy: Proxy) -> None:
     shared = Lock("door", using="proxied")
     shared.acquire()
 

@@ -66,7 +66,7 @@ def is_in(steps: Steps) -> bool:
     return steps.value is True
 
 
-def test_all_names_are_taken(store: Store, make) -> None:
+def test_acquire_locks_all_names(store: Store, make) -> None:
     lock = make("b", "a", "c")
 
     assert lock.acquire(blocking=False)
@@ -79,7 +79,7 @@ def test_all_names_are_taken(store: Store, make) -> None:
         assert make(name).locked()
 
 
-def test_if_one_name_is_held_none_is_taken(store: Store, make) -> None:
+def test_acquire_locks_no_name_when_one_is_held(store: Store, make) -> None:
     make("b").acquire()
     lock = make("a", "b", "c")
 
@@ -90,7 +90,7 @@ def test_if_one_name_is_held_none_is_taken(store: Store, make) -> None:
     assert make("a", "c").acquire(blocking=False)
 
 
-def test_a_release_frees_all_names(store: Store, make) -> None:
+def test_release_frees_all_names(store: Store, make) -> None:
     lock = make("a", "b")
     lock.acquire()
 
@@ -100,22 +100,22 @@ def test_a_release_frees_all_names(store: Store, make) -> None:
     assert make("a", "b").acquire(blocking=False)
 
 
-def test_other_names_do_not_meet(redis_server: Store, make) -> None:
+def test_locks_with_different_names_are_independent(redis_server: Store, make) -> None:
     assert make("a", "b").acquire(blocking=False)
     assert make("c", "d").acquire(blocking=False)
 
 
-def test_the_same_names_in_another_group_do_not_meet(redis_server: Store) -> None:
+def test_groups_are_independent(redis_server: Store) -> None:
     assert MultiLock("a", "b", group="one").acquire(blocking=False)
     assert MultiLock("a", "b", group="two").acquire(blocking=False)
 
 
-def test_a_name_given_twice_counts_once(redis_server: Store, make) -> None:
+def test_duplicate_name_is_locked_once(redis_server: Store, make) -> None:
     with make("a", "a") as lock:
         assert lock.names == ("a",)
 
 
-def test_without_a_group_the_names_are_those_of_lock(store: Store) -> None:
+def test_without_a_group_names_are_shared_with_lock(store: Store) -> None:
     lock = MultiLock("a", "b")
 
     with Lock("b"):
@@ -126,7 +126,7 @@ def test_without_a_group_the_names_are_those_of_lock(store: Store) -> None:
         assert store.raw.get(f"{store.prefix}:locks:{{a}}") == lock.token.encode()
 
 
-def test_with_a_group_the_names_are_not_those_of_lock(redis_server: Store) -> None:
+def test_with_a_group_names_are_not_shared_with_lock(redis_server: Store) -> None:
     with multi("a", "b"):
         assert Lock("a").acquire(blocking=False)
 
@@ -152,7 +152,7 @@ def test_all_names_have_the_full_lease(redis_server: Store) -> None:
 
 
 @pytest.mark.contract
-def test_extend_lengthens_all_leases(store: Store, make) -> None:
+def test_extend_extends_all_leases(store: Store, make) -> None:
     lock = make("a", "b", timeout=2)
     lock.acquire()
 
@@ -165,7 +165,7 @@ def test_extend_lengthens_all_leases(store: Store, make) -> None:
 
 
 @pytest.mark.contract
-def test_extend_is_refused_when_one_name_is_lost(store: Store) -> None:
+def test_extend_raises_when_one_name_is_lost(store: Store) -> None:
     lock = multi("a", "b", timeout=5)
     lock.acquire()
     store.raw.delete(f"{base(store)}:held:b")
@@ -180,7 +180,7 @@ def test_extend_is_refused_when_one_name_is_lost(store: Store) -> None:
 
 
 @pytest.mark.contract
-def test_a_release_after_one_name_was_lost_frees_the_others_and_says_so(store: Store, make) -> None:
+def test_release_after_one_name_was_lost_frees_the_others_and_raises(store: Store, make) -> None:
     lock = make("a", "b")
     lock.acquire()
     thief = b"thief"
@@ -194,13 +194,13 @@ def test_a_release_after_one_name_was_lost_frees_the_others_and_says_so(store: S
     assert make("a").acquire(blocking=False)
 
 
-def test_an_expired_lock_is_free_for_others(redis_server: Store, make) -> None:
+def test_expired_lock_can_be_acquired_by_others(redis_server: Store, make) -> None:
     make("a", "b", timeout=0.02).acquire()
 
     assert make("b", "c").acquire(blocking_timeout=5)
 
 
-def test_one_number_for_all_names_above_all_earlier_ones(store: Store) -> None:
+def test_group_gets_one_fencing_token_above_all_earlier_ones(store: Store) -> None:
     numbers = []
     for names in (("a",), ("b",), ("a", "b"), ("b", "c"), ("a", "b", "c")):
         with multi(*names) as lock:
@@ -211,7 +211,7 @@ def test_one_number_for_all_names_above_all_earlier_ones(store: Store) -> None:
 
 
 @pytest.mark.parametrize("ahead", ["a", "b"])
-def test_the_number_grows_also_when_the_servers_clock_was_set_back(redis_server: Store, ahead: str) -> None:
+def test_fencing_token_grows_after_the_server_clock_was_set_back(redis_server: Store, ahead: str) -> None:
     redis_server.raw.set(f"{base(redis_server)}:fence:{ahead}", 2**52)
 
     with multi("a", "b") as lock:
@@ -220,7 +220,7 @@ def test_the_number_grows_also_when_the_servers_clock_was_set_back(redis_server:
         assert lock.fencing_token == 2**52 + 2
 
 
-def test_tickets_grow_also_when_the_servers_clock_was_set_back(redis_server: Store) -> None:
+def test_queue_order_survives_a_server_clock_that_was_set_back(redis_server: Store) -> None:
     multi("a", "b").acquire()
     queued(multi("a"))
     first = line(redis_server, "a")[0]
@@ -233,7 +233,7 @@ def test_tickets_grow_also_when_the_servers_clock_was_set_back(redis_server: Sto
     assert tickets[0] == tickets[1]
 
 
-def test_without_a_group_each_name_has_its_number(redis_server: Store) -> None:
+def test_without_a_group_each_name_has_its_own_fencing_token(redis_server: Store) -> None:
     with Lock("a") as earlier:
         number = earlier.fencing_token
 
@@ -244,7 +244,7 @@ def test_without_a_group_each_name_has_its_number(redis_server: Store) -> None:
     assert lock.fencing_tokens == {}
 
 
-def test_whoever_waits_is_let_in_when_all_its_names_are_free(store: Store) -> None:
+def test_waiter_is_granted_when_all_its_names_are_free(store: Store) -> None:
     first, second = multi("a"), multi("b")
     first.acquire()
     second.acquire()
@@ -259,7 +259,7 @@ def test_whoever_waits_is_let_in_when_all_its_names_are_free(store: Store) -> No
     assert line(store, "a") == line(store, "b") == []
 
 
-def test_a_name_that_somebody_waits_for_cannot_be_snatched(redis_server: Store) -> None:
+def test_newcomer_cannot_acquire_a_name_that_has_a_waiter(redis_server: Store) -> None:
     multi("b").acquire()
     waiter = queued(multi("a", "b"))
 
@@ -268,7 +268,7 @@ def test_a_name_that_somebody_waits_for_cannot_be_snatched(redis_server: Store) 
     assert waiter.request is not None
 
 
-def test_whoever_came_first_is_first_in_all_its_lines(store: Store) -> None:
+def test_first_waiter_is_first_in_all_its_queues(store: Store) -> None:
     holder = multi("a", "b", "c")
     holder.acquire()
     waiters = [queued(multi("a", "b")), queued(multi("b", "c")), queued(multi("c"))]
@@ -283,7 +283,7 @@ def test_whoever_came_first_is_first_in_all_its_lines(store: Store) -> None:
     assert not is_in(waiters[2])
 
 
-def test_all_who_may_are_let_in_at_once(redis_server: Store) -> None:
+def test_release_grants_to_all_eligible_waiters(redis_server: Store) -> None:
     holder = multi("a", "b", "c", "d")
     holder.acquire()
     waiters = [queued(multi("a", "b")), queued(multi("c", "d"))]
@@ -294,7 +294,7 @@ def test_all_who_may_are_let_in_at_once(redis_server: Store) -> None:
 
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
-def test_whoever_leaves_the_line_lets_those_behind_go(store: Store, interruption: type[BaseException]) -> None:
+def test_waiter_that_leaves_the_queue_unblocks_later_ones(store: Store, interruption: type[BaseException]) -> None:
     multi("b").acquire()
     interrupted, behind = queued(multi("a", "b")), queued(multi("a"))
 
@@ -307,7 +307,7 @@ def test_whoever_leaves_the_line_lets_those_behind_go(store: Store, interruption
     assert is_in(behind)
 
 
-def test_whoever_loses_patience_lets_those_behind_go(redis_server: Store) -> None:
+def test_waiter_that_reaches_its_time_limit_unblocks_later_ones(redis_server: Store) -> None:
     multi("b").acquire()
     impatient = acquisition(multi("a", "b", blocking_timeout=0.02))
     impatient.go()
@@ -323,7 +323,7 @@ def test_whoever_loses_patience_lets_those_behind_go(redis_server: Store) -> Non
 
 @pytest.mark.contract
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
-def test_an_interrupted_waiter_hands_on_what_it_was_just_given(store: Store, interruption: type[BaseException]) -> None:
+def test_interrupted_waiter_passes_on_its_handoff(store: Store, interruption: type[BaseException]) -> None:
     holder = multi("a", "b")
     holder.acquire()
     interrupted, behind = queued(multi("a", "b")), queued(multi("b"))
@@ -336,7 +336,7 @@ def test_an_interrupted_waiter_hands_on_what_it_was_just_given(store: Store, int
     assert not multi("a").locked()
 
 
-def test_a_dead_waiter_is_skipped_in_all_its_lines(store: Store) -> None:
+def test_dead_waiter_is_skipped_in_all_its_queues(store: Store) -> None:
     holder = multi("a", "b")
     holder.acquire()
     dead, living = queued(multi("a", "b")), queued(multi("b"))
@@ -349,7 +349,7 @@ def test_a_dead_waiter_is_skipped_in_all_its_lines(store: Store) -> None:
     assert dead.request is not None
 
 
-def test_a_waiter_whose_wishes_are_forgotten_is_skipped(redis_server: Store) -> None:
+def test_waiter_whose_names_were_lost_is_skipped(redis_server: Store) -> None:
     holder = multi("a")
     holder.acquire()
     queued(multi("a"))
@@ -364,7 +364,7 @@ def test_a_waiter_whose_wishes_are_forgotten_is_skipped(redis_server: Store) -> 
     assert is_in(waiter)
 
 
-def test_a_waiter_returns_to_each_queue_that_has_forgotten_it(store: Store) -> None:
+def test_waiter_returns_to_each_queue_that_lost_it(store: Store) -> None:
     holder = multi("a")
     holder.acquire()
     waiter = queued(multi("a", "b"))
@@ -378,7 +378,7 @@ def test_a_waiter_returns_to_each_queue_that_has_forgotten_it(store: Store) -> N
     assert is_in(waiter)
 
 
-def test_a_waiter_that_was_silent_is_served_before_those_that_came_after_it(store: Store) -> None:
+def test_waiter_that_paused_is_served_before_later_ones(store: Store) -> None:
     holder = multi("a")
     holder.acquire()
     first, second = queued(multi("a", "b")), queued(multi("b"))
@@ -393,7 +393,7 @@ def test_a_waiter_that_was_silent_is_served_before_those_that_came_after_it(stor
     assert line(store, "b") == [token.encode() for token in (tokens[0], third.request.wakeup.keys[0][-32:])]
 
 
-def test_whoever_comes_to_names_that_expired_hands_them_to_the_first_in_line(store: Store) -> None:
+def test_newcomer_grants_expired_names_to_the_first_waiter(store: Store) -> None:
     multi("a", "b").acquire()
     waiter = queued(multi("a", "b"))
     store.raw.delete(f"{base(store)}:held:a", f"{base(store)}:held:b")
@@ -404,7 +404,7 @@ def test_whoever_comes_to_names_that_expired_hands_them_to_the_first_in_line(sto
     assert is_in(waiter)
 
 
-def test_a_hand_off_becomes_the_lease_that_was_asked_for(redis_server: Store) -> None:
+def test_handoff_becomes_the_requested_lease(redis_server: Store) -> None:
     holder = multi("a", "b")
     holder.acquire()
     waiter = queued(multi("a", "b", timeout=60))
@@ -417,7 +417,7 @@ def test_a_hand_off_becomes_the_lease_that_was_asked_for(redis_server: Store) ->
     assert redis_server.raw.pttl(f"{base(redis_server)}:held:b") > 59_000
 
 
-def test_the_holders_token_takes_all_over_under_the_same_number(store: Store) -> None:
+def test_acquire_with_the_holders_token_keeps_the_fencing_token(store: Store) -> None:
     first, second = multi("a", "b", timeout=5), multi("a", "b", timeout=60)
     first.acquire()
     with multi("c"):
@@ -429,7 +429,7 @@ def test_the_holders_token_takes_all_over_under_the_same_number(store: Store) ->
     assert second.remaining() > 59
 
 
-def test_a_grant_whose_number_was_lost_gets_a_new_one(redis_server: Store) -> None:
+def test_grant_whose_fencing_token_was_lost_gets_a_new_one(redis_server: Store) -> None:
     first, again = multi("a"), multi("a")
     first.acquire()
     redis_server.raw.delete(f"{base(redis_server)}:fence:a")
@@ -439,7 +439,7 @@ def test_a_grant_whose_number_was_lost_gets_a_new_one(redis_server: Store) -> No
     assert again.fencing_token > first.fencing_token
 
 
-def test_a_token_that_holds_a_part_only_lets_go_of_it_when_it_is_refused(redis_server: Store) -> None:
+def test_refused_token_releases_the_names_that_it_still_has(redis_server: Store) -> None:
     lock = multi("a", "b")
     lock.acquire()
     redis_server.raw.set(f"{base(redis_server)}:held:b", "thief", px=60_000)
@@ -449,7 +449,7 @@ def test_a_token_that_holds_a_part_only_lets_go_of_it_when_it_is_refused(redis_s
     assert holder_of(redis_server, "a") is None
 
 
-def test_no_wait_is_longer_than_a_hand_off(redis_server: Store) -> None:
+def test_no_wait_is_longer_than_a_handoff(redis_server: Store) -> None:
     multi("a", timeout=600).acquire()
     redis_server.raw.set(f"{base(redis_server)}:held:b", "for ever")
 
@@ -457,7 +457,7 @@ def test_no_wait_is_longer_than_a_hand_off(redis_server: Store) -> None:
     assert queued(multi("b")).request.seconds <= 2
 
 
-def test_a_token_that_asks_for_other_names_leaves_its_old_lines(redis_server: Store) -> None:
+def test_token_that_requests_other_names_leaves_its_old_queues(redis_server: Store) -> None:
     multi("a", "b").acquire()
     Steps(multi("a").flows.acquire(token="mine")).go()
 
@@ -468,7 +468,7 @@ def test_a_token_that_asks_for_other_names_leaves_its_old_lines(redis_server: St
 
 
 @pytest.mark.parametrize("method", ["acquire", "release", "extend"])
-def test_a_lost_reply_changes_nothing(proxy: Proxy, make, method: str) -> None:
+def test_lost_reply_changes_nothing(proxy: Proxy, make, method: str) -> None:
     lock = make("a", "b", using="proxied")
     if method != "acquire":
         lock.acquire()
@@ -481,7 +481,7 @@ def test_a_lost_reply_changes_nothing(proxy: Proxy, make, method: str) -> None:
     assert lock.owned() is (method != "release")
 
 
-def test_after_all_tries_failed_the_next_question_finds_the_grant(known_scripts: None, proxy: Proxy) -> None:
+def test_next_acquire_finds_the_grant_after_all_attempts_failed(known_scripts: None, proxy: Proxy) -> None:
     lock = multi("a", "b", using="proxied")
     proxy.drop_next_reply(after=b"{stock}", times=ALL_TRIES)
     with pytest.raises(ConnectionError):
@@ -491,7 +491,7 @@ def test_after_all_tries_failed_the_next_question_finds_the_grant(known_scripts:
     assert lock.acquire(blocking=False)
 
 
-def test_without_a_group_a_failure_on_the_way_leaves_nothing_behind(known_scripts: None, proxy: Proxy) -> None:
+def test_without_a_group_acquire_that_fails_halfway_releases_all_names(known_scripts: None, proxy: Proxy) -> None:
     lock = MultiLock("a", "b", using="proxied")
     proxy.drop_next_reply(after=b"{b}", times=ALL_TRIES)
 
@@ -502,7 +502,7 @@ def test_without_a_group_a_failure_on_the_way_leaves_nothing_behind(known_script
     assert lock.acquire(blocking=False)
 
 
-def test_without_a_group_a_release_that_failed_half_way_may_be_repeated(known_scripts: None, proxy: Proxy) -> None:
+def test_without_a_group_release_that_failed_halfway_can_be_repeated(known_scripts: None, proxy: Proxy) -> None:
     lock = MultiLock("a", "b", using="proxied")
     lock.acquire()
     close_pools()  # the proxy looks back at what a connection has sent before
@@ -518,7 +518,9 @@ def test_without_a_group_a_release_that_failed_half_way_may_be_repeated(known_sc
 
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
-def test_without_a_group_an_interruption_gives_all_back(store: Store, interruption: type[BaseException]) -> None:
+def test_without_a_group_interrupted_acquire_releases_all_names(
+    store: Store, interruption: type[BaseException]
+) -> None:
     steps = acquisition(MultiLock("a", "b"))
     steps.go()
     under_way = steps.request
@@ -534,7 +536,7 @@ def test_without_a_group_an_interruption_gives_all_back(store: Store, interrupti
     assert not MultiLock("a", "b").locked()
 
 
-def test_without_a_group_it_waits_until_all_are_free(store: Store) -> None:
+def test_without_a_group_acquire_waits_until_all_names_are_free(store: Store) -> None:
     held = Lock("b")
     held.acquire()
     steps = acquisition(MultiLock("a", "b"))
@@ -549,7 +551,7 @@ def test_without_a_group_it_waits_until_all_are_free(store: Store) -> None:
     assert steps.value is True
 
 
-def test_patience_has_an_end(redis_server: Store, make) -> None:
+def test_acquire_is_refused_after_blocking_timeout(redis_server: Store, make) -> None:
     make("b").acquire()
 
     assert not make("a", "b").acquire(blocking_timeout=0.03)
@@ -560,7 +562,7 @@ def test_patience_has_an_end(redis_server: Store, make) -> None:
     assert str(caught.value) == "Lock 'a, b' is held by another owner."
 
 
-def test_the_async_twins(store: Store, make) -> None:
+def test_async_twins_acquire_extend_and_release(store: Store, make) -> None:
     async def main() -> None:
         lock = make("a", "b")
         async with lock:
@@ -572,7 +574,7 @@ def test_the_async_twins(store: Store, make) -> None:
     run_async(main)
 
 
-def test_a_lease_on_all_names_is_renewed(redis_server: Store, make) -> None:
+def test_leases_of_all_names_are_renewed(redis_server: Store, make) -> None:
     lock = make("a", "b", timeout=0.4, renew=True)
     lock.acquire()
     began = lock.flows.claimed().deadline_at
@@ -584,7 +586,7 @@ def test_a_lease_on_all_names_is_renewed(redis_server: Store, make) -> None:
     assert not lock.locked()
 
 
-def test_a_holder_that_lost_one_name_is_told(redis_server: Store, make) -> None:
+def test_on_lost_is_called_when_one_name_is_lost(redis_server: Store, make) -> None:
     lost: list[object] = []
     lock = make("a", "b", timeout=0.4, renew=True, on_lost=lost.append)
     lock.acquire()
@@ -596,7 +598,7 @@ def test_a_holder_that_lost_one_name_is_told(redis_server: Store, make) -> None:
     assert lost == [lock]
 
 
-def test_whoever_is_in_may_enter_again(redis_server: Store, make) -> None:
+def test_reentrant_holder_may_enter_again(redis_server: Store, make) -> None:
     lock = make("a", "b", reentrant=True)
 
     with lock, make("b", "a", reentrant=True):
@@ -605,7 +607,7 @@ def test_whoever_is_in_may_enter_again(redis_server: Store, make) -> None:
     assert not lock.locked()
 
 
-def test_threads_that_want_overlapping_names_never_meet_and_all_get_through(redis_server: Store, make) -> None:
+def test_threads_with_overlapping_names_exclude_each_other_and_all_finish(redis_server: Store, make) -> None:
     inside: dict[str, int] = dict.fromkeys("abcd", 0)
     met: list[str] = []
     guard = threading.Lock()
@@ -647,18 +649,18 @@ def test_threads_that_want_overlapping_names_never_meet_and_all_get_through(redi
         (("a",), {"on_lost": 7}, TypeError, "on_lost=7: expected a callable"),
     ],
 )
-def test_a_wrong_argument_is_refused_at_the_door(names, options, error: type, text: str) -> None:
+def test_invalid_argument_is_refused(names, options, error: type, text: str) -> None:
     with pytest.raises(error) as caught:
         MultiLock(*names, **options)
 
     assert text in str(caught.value)
 
 
-def test_it_is_shown_with_its_names() -> None:
+def test_repr_shows_the_names() -> None:
     assert repr(multi("b", "a")) == "<MultiLock 'a, b'>"
 
 
-def test_without_a_group_a_token_of_the_caller_is_not_used_again_by_itself(known_scripts: None, proxy: Proxy) -> None:
+def test_without_a_group_token_of_the_caller_is_not_reused(known_scripts: None, proxy: Proxy) -> None:
     lock = MultiLock("a", "b", using="proxied")
     proxy.drop_next_reply(after=b"{b}", times=ALL_TRIES)
     with pytest.raises(ConnectionError):
@@ -668,14 +670,14 @@ def test_without_a_group_a_token_of_the_caller_is_not_used_again_by_itself(known
     assert lock.token != "mine"
 
 
-def test_without_a_group_a_flow_that_is_closed_asks_for_nothing_more(redis_server: Store) -> None:
+def test_without_a_group_closed_flow_sends_no_more_requests(redis_server: Store) -> None:
     flow = MultiLock("a", "b").flows.acquire()
     next(flow)
 
     flow.close()
 
 
-def test_without_a_group_it_is_not_owned_when_one_name_is_lost(redis_server: Store) -> None:
+def test_without_a_group_owned_is_false_when_one_name_is_lost(redis_server: Store) -> None:
     lock = MultiLock("a", "b")
     lock.acquire()
 
@@ -694,7 +696,7 @@ def fail_on_the_way(lock: MultiLock) -> Request:
     return walk_away
 
 
-def test_without_a_group_what_gives_back_and_arrives_late_does_no_harm(store: Store) -> None:
+def test_without_a_group_late_release_does_not_affect_a_later_acquire(store: Store) -> None:
     lock = MultiLock("a", "b")
     late = fail_on_the_way(lock)
     lock.acquire()
@@ -704,7 +706,7 @@ def test_without_a_group_what_gives_back_and_arrives_late_does_no_harm(store: St
     assert lock.owned()
 
 
-def test_without_a_group_what_could_not_be_given_back_is_given_back_by_the_next_question(store: Store) -> None:
+def test_without_a_group_next_acquire_releases_what_could_not_be_released(store: Store) -> None:
     lock = MultiLock("a", "b")
     fail_on_the_way(lock)
     token = lock.flows.queue.pop_unsettled()
@@ -718,7 +720,7 @@ def test_without_a_group_what_could_not_be_given_back_is_given_back_by_the_next_
     assert lock.acquire(blocking=False)
 
 
-def test_without_a_group_each_try_has_a_token_of_its_own(store: Store) -> None:
+def test_without_a_group_each_attempt_has_its_own_token(store: Store) -> None:
     held = Lock("b")
     held.acquire()
     steps = acquisition(MultiLock("a", "b"))

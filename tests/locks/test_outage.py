@@ -12,7 +12,7 @@ from tests.conftest import components_settings
 from tests.support import Proxy, Store, eventually, run_async
 
 
-def test_an_absent_server_is_a_clear_error(own_server: Store) -> None:
+def test_unreachable_server_raises_connection_error(own_server: Store) -> None:
     lock = Lock("door")
     lock.acquire()
     own_server.servers[0].kill()
@@ -25,7 +25,7 @@ def test_an_absent_server_is_a_clear_error(own_server: Store) -> None:
     lock.check()
 
 
-def test_a_lock_that_could_not_be_released_may_be_released_later(own_server: Store) -> None:
+def test_release_succeeds_after_the_server_is_back(own_server: Store) -> None:
     lock = Lock("door")
     lock.acquire()
     own_server.servers[0].stop()
@@ -38,7 +38,7 @@ def test_a_lock_that_could_not_be_released_may_be_released_later(own_server: Sto
     assert not lock.locked()
 
 
-def test_a_server_that_hangs_is_given_up(proxy: Proxy, redis_server: Store, settings) -> None:
+def test_acquire_raises_timeout_when_the_server_hangs(proxy: Proxy, redis_server: Store, settings) -> None:
     impatient = components_settings(redis_server, proxied=proxy.url)
     impatient["CONNECTIONS"]["proxied"] |= {"SOCKET_TIMEOUT": 0.5, "RETRIES": 1}
     settings.REDIS_COMPONENTS = impatient
@@ -50,7 +50,7 @@ def test_a_server_that_hangs_is_given_up(proxy: Proxy, redis_server: Store, sett
         lock.acquire()
 
 
-def test_a_waiter_outlives_a_restart_of_the_server(own_server: Store) -> None:
+def test_waiter_survives_a_restart_of_the_server(own_server: Store) -> None:
     holder, waiter = Lock("door"), Lock("door")
     holder.acquire()
     outcome: list[object] = []
@@ -74,7 +74,7 @@ def test_a_waiter_outlives_a_restart_of_the_server(own_server: Store) -> None:
     assert outcome == [True] or isinstance(outcome[0], ConnectionError)
 
 
-def test_a_wait_longer_than_the_socket_timeout_is_no_error(redis_server: Store, settings) -> None:
+def test_wait_may_be_longer_than_the_socket_timeout(redis_server: Store, settings) -> None:
     impatient = components_settings(redis_server)
     impatient["CONNECTIONS"]["default"]["SOCKET_TIMEOUT"] = 1.0
     settings.REDIS_COMPONENTS = impatient

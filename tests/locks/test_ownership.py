@@ -128,7 +128,7 @@ def test_thread_that_never_acquired_cannot_extend(guard: Any, elsewhere: Elsewhe
     assert guard.remaining() <= before
 
 
-def test_lease_of_a_living_owner_is_invisible_to_others(guard: Any, elsewhere: Elsewhere) -> None:
+def test_lease_of_a_live_owner_is_invisible_to_others(guard: Any, elsewhere: Elsewhere) -> None:
     guard.acquire()
 
     assert elsewhere(lambda: (guard.token, guard.remaining())) == (None, 0.0)
@@ -152,7 +152,7 @@ def test_refused_thread_cannot_release(guard: Any, elsewhere: Elsewhere) -> None
     assert not is_free(guard)
 
 
-def test_refused_thread_cannot_release_what_an_ended_thread_holds(guard: Any) -> None:
+def test_refused_thread_cannot_release_the_lease_of_an_ended_thread(guard: Any) -> None:
     if isinstance(guard, ReadLock):
         pytest.skip("readers are not refused by readers")
     ended_thread(guard.acquire)
@@ -163,7 +163,7 @@ def test_refused_thread_cannot_release_what_an_ended_thread_holds(guard: Any) ->
     assert not is_free(guard)
 
 
-def test_task_cannot_release_what_another_task_holds(guard: Any) -> None:
+def test_task_cannot_release_the_lease_of_another_task(guard: Any) -> None:
     async def main() -> None:
         async def other() -> bool:
             return await gives_back_async(guard)
@@ -175,7 +175,7 @@ def test_task_cannot_release_what_another_task_holds(guard: Any) -> None:
     run_async(main)
 
 
-def test_thread_cannot_release_what_a_running_task_holds(guard: Any) -> None:
+def test_thread_cannot_release_the_lease_of_a_running_task(guard: Any) -> None:
     async def main() -> None:
         await guard.aacquire()
         assert await asyncio.to_thread(gives_back, guard) is False
@@ -220,7 +220,7 @@ def test_lease_of_an_ended_thread_is_not_visible_through_another_object(make: Ca
     assert gives_back(guard) is True
 
 
-def test_thread_prefers_its_own_lease_to_one_that_it_may_take_over(redis_server: Store) -> None:
+def test_thread_uses_its_own_lease_before_one_that_it_may_take_over(redis_server: Store) -> None:
     pool = Semaphore("pool", 3, blocking=False)
     ended_thread(pool.acquire)
     abandoned = pool.token
@@ -340,7 +340,7 @@ def test_caller_owns_the_lease_whatever_drives_the_coroutine(
     assert is_free(guard)
 
 
-def test_wait_for_leaves_nothing_behind_when_its_time_is_over(guard: Any) -> None:
+def test_wait_for_that_times_out_leaves_no_lease(guard: Any) -> None:
     """Whatever it interrupts: the caller holds the lease if it was told so, else nobody does."""
 
     async def main() -> None:
@@ -376,7 +376,7 @@ def test_lease_granted_to_a_shielded_coroutine_after_its_caller_ended_can_be_tak
     assert not lock.locked()
 
 
-def test_block_in_an_async_generator_is_left_by_the_task_that_closes_it(guard: Any) -> None:
+def test_async_generator_block_is_exited_by_the_task_that_closes_it(guard: Any) -> None:
     async def held() -> Any:
         async with guard:
             yield
@@ -390,7 +390,7 @@ def test_block_in_an_async_generator_is_left_by_the_task_that_closes_it(guard: A
     assert is_free(guard)
 
 
-def test_block_in_a_generator_is_left_by_the_thread_that_closes_it(guard: Any, elsewhere: Elsewhere) -> None:
+def test_generator_block_is_exited_by_the_thread_that_closes_it(guard: Any, elsewhere: Elsewhere) -> None:
     def held() -> Iterator[None]:
         with guard:
             yield
@@ -403,7 +403,7 @@ def test_block_in_a_generator_is_left_by_the_thread_that_closes_it(guard: Any, e
     assert is_free(guard)
 
 
-def test_exit_stack_enters_and_leaves(guard: Any) -> None:
+def test_exit_stack_acquires_and_releases(guard: Any) -> None:
     async def main() -> None:
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(guard)
@@ -418,7 +418,7 @@ def test_exit_stack_enters_and_leaves(guard: Any) -> None:
     assert is_free(guard)
 
 
-def test_adopt_hands_a_lease_to_another_thread(guard: Any, elsewhere: Elsewhere) -> None:
+def test_adopt_moves_a_lease_to_another_thread(guard: Any, elsewhere: Elsewhere) -> None:
     guard.acquire()
     token, before = guard.token, guard.remaining()
 
@@ -432,7 +432,7 @@ def test_adopt_hands_a_lease_to_another_thread(guard: Any, elsewhere: Elsewhere)
     assert is_free(guard)
 
 
-def test_adopt_goes_on_with_a_lease_of_another_object(make: Callable[..., Any], redis_server: Store) -> None:
+def test_adopt_takes_over_a_lease_of_another_object(make: Callable[..., Any], redis_server: Store) -> None:
     first, second = make(timeout=20), make(timeout=60)
     first.acquire()
 
@@ -456,7 +456,7 @@ def test_adopt_writes_nothing(make: Callable[..., Any], redis_server: Store) -> 
     assert dumped(redis_server) == before
 
 
-def test_adopt_of_ones_own_lease_changes_nothing(guard: Any) -> None:
+def test_adopt_of_the_callers_own_lease_changes_nothing(guard: Any) -> None:
     guard.acquire()
     token = guard.token
 
@@ -467,7 +467,7 @@ def test_adopt_of_ones_own_lease_changes_nothing(guard: Any) -> None:
     assert guard.token is None
 
 
-def test_adopt_of_a_token_that_does_not_hold_is_refused(make: Callable[..., Any], guard: Any) -> None:
+def test_adopt_raises_when_the_token_has_no_lease(make: Callable[..., Any], guard: Any) -> None:
     holder = make()
     holder.acquire()
     before = guard.token  # of a reentrant lock it is that of the holder
@@ -480,7 +480,7 @@ def test_adopt_of_a_token_that_does_not_hold_is_refused(make: Callable[..., Any]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.startswith("renewed")])
-def test_adopt_of_a_lease_that_has_ended_is_refused(kind: str, redis_server: Store) -> None:
+def test_adopt_raises_when_the_lease_expired(kind: str, redis_server: Store) -> None:
     first, second = KINDS[kind](timeout=1), KINDS[kind]()
     first.acquire()
     token = first.token
@@ -502,7 +502,7 @@ def test_adopted_lease_is_renewed(redis_server: Store) -> None:
     second.release()
 
 
-def test_lock_acquired_again_under_its_own_token_is_held_once(redis_server: Store) -> None:
+def test_lock_acquired_again_under_its_own_token_has_one_lease(redis_server: Store) -> None:
     lock = Lock("door")
     lock.acquire()
 
@@ -514,9 +514,7 @@ def test_lock_acquired_again_under_its_own_token_is_held_once(redis_server: Stor
         lock.check()
 
 
-def test_lock_acquired_under_the_token_of_another_thread_is_not_held_by_that_any_more(
-    redis_server: Store, elsewhere: Elsewhere
-) -> None:
+def test_acquire_with_the_token_of_another_thread_takes_its_lease(redis_server: Store, elsewhere: Elsewhere) -> None:
     lost: list[object] = []
     lock = Lock("door", renew=True, on_lost=lost.append)
     lock.acquire()
@@ -542,7 +540,7 @@ def test_reentrant_lock_is_entered_again_through_wait_for(redis_server: Store) -
     run_async(main)
 
 
-def test_child_of_a_fork_takes_nothing_over(guard: Any) -> None:
+def test_forked_child_takes_over_no_lease(guard: Any) -> None:
     ended_thread(guard.acquire)
 
     child = os.fork()
@@ -554,7 +552,7 @@ def test_child_of_a_fork_takes_nothing_over(guard: Any) -> None:
     assert gives_back(guard) is True
 
 
-def test_object_that_is_acquired_again_and_again_without_a_release_does_not_grow(redis_server: Store) -> None:
+def test_repeated_acquire_without_release_does_not_leak_memory(redis_server: Store) -> None:
     pool = Semaphore("pool", 1, timeout=0.002)
 
     async def main() -> None:

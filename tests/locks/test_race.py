@@ -33,7 +33,7 @@ def run_race(
     }
 
 
-def test_never_two_holders(children: Children, proxy: Proxy, redis_server: Store) -> None:
+def test_lock_never_has_two_holders(children: Children, proxy: Proxy, redis_server: Store) -> None:
     board = run_race(children, proxy, redis_server, "locks", 1, SECONDS)
 
     print(f"\nlock, 16 processes, {SECONDS:g} s: {board}")
@@ -53,7 +53,7 @@ def test_never_two_holders(children: Children, proxy: Proxy, redis_server: Store
         pytest.param(("RELEASE", 'if redis.call("GET", lock) ~= token then', "if false then"), id="release"),
     ],
 )
-def test_two_holders_are_seen_when_a_guard_is_taken_out(
+def test_two_holders_are_detected_when_a_guard_is_removed(
     children: Children, proxy: Proxy, redis_server: Store, edit: tuple[str, str, str]
 ) -> None:
     board = run_race(children, proxy, redis_server, "locks", 1, 0.5, edit)

@@ -48,7 +48,7 @@ def is_in(steps: Steps) -> bool:
     return steps.value is True
 
 
-def test_readers_read_together(store: Store) -> None:
+def test_readers_share_the_lock(store: Store) -> None:
     readers = [read() for _ in range(3)]
 
     assert all(reader.acquire(blocking=False) for reader in readers)
@@ -57,7 +57,7 @@ def test_readers_read_together(store: Store) -> None:
     assert not write().acquire(blocking=False)
 
 
-def test_a_writer_is_alone(store: Store) -> None:
+def test_writer_excludes_readers_and_writers(store: Store) -> None:
     writer = write()
 
     assert writer.acquire(blocking=False)
@@ -67,7 +67,7 @@ def test_a_writer_is_alone(store: Store) -> None:
     assert not write().acquire(blocking=False)
 
 
-def test_the_last_reader_lets_the_writer_in(store: Store) -> None:
+def test_last_release_of_a_reader_grants_to_the_writer(store: Store) -> None:
     first, second = read(), read()
     first.acquire()
     second.acquire()
@@ -82,7 +82,7 @@ def test_the_last_reader_lets_the_writer_in(store: Store) -> None:
     assert line(store) == []
 
 
-def test_readers_behind_a_waiting_writer_wait(store: Store) -> None:
+def test_readers_wait_behind_a_waiting_writer(store: Store) -> None:
     first = read()
     first.acquire()
     writer, behind = queued(write()), queued(read())
@@ -94,7 +94,7 @@ def test_readers_behind_a_waiting_writer_wait(store: Store) -> None:
     assert not is_in(behind)
 
 
-def test_a_writer_lets_all_readers_in_up_to_the_next_writer(store: Store) -> None:
+def test_release_of_a_writer_grants_to_all_readers_before_the_next_writer(store: Store) -> None:
     writer = write()
     writer.acquire()
     waiters = [queued(read()), queued(read()), queued(write()), queued(read())]
@@ -106,9 +106,7 @@ def test_a_writer_lets_all_readers_in_up_to_the_next_writer(store: Store) -> Non
 
 @pytest.mark.contract
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
-def test_a_writer_that_leaves_the_line_lets_the_readers_behind_it_in(
-    store: Store, interruption: type[BaseException]
-) -> None:
+def test_writer_that_leaves_the_queue_unblocks_readers(store: Store, interruption: type[BaseException]) -> None:
     read().acquire()
     interrupted, behind = queued(write()), queued(read())
 
@@ -121,7 +119,7 @@ def test_a_writer_that_leaves_the_line_lets_the_readers_behind_it_in(
     assert is_in(behind)
 
 
-def test_a_writer_that_loses_patience_lets_the_readers_behind_it_in(store: Store) -> None:
+def test_writer_that_reaches_its_time_limit_unblocks_readers(store: Store) -> None:
     read().acquire()
     impatient = acquisition(write(blocking_timeout=0.02))
     impatient.go()
@@ -137,9 +135,7 @@ def test_a_writer_that_loses_patience_lets_the_readers_behind_it_in(store: Store
 
 @SIDES
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
-def test_an_interrupted_waiter_hands_on_what_it_was_just_given(
-    store: Store, side, interruption: type[BaseException]
-) -> None:
+def test_interrupted_waiter_passes_on_its_handoff(store: Store, side, interruption: type[BaseException]) -> None:
     writer = write()
     writer.acquire()
     interrupted, behind = queued(side()), queued(write())
@@ -152,14 +148,14 @@ def test_an_interrupted_waiter_hands_on_what_it_was_just_given(
     assert is_in(behind)
 
 
-def test_a_reader_that_died_stops_writers_no_longer_than_its_lease(store: Store) -> None:
+def test_dead_reader_blocks_writers_no_longer_than_its_lease(store: Store) -> None:
     read(timeout=0.05).acquire()
 
     assert write().acquire(blocking_timeout=5)
 
 
 @pytest.mark.contract
-def test_a_reader_whose_lease_is_over_does_not_count_beside_others(store: Store) -> None:
+def test_expired_reader_is_not_counted_beside_live_ones(store: Store) -> None:
     late, steady = read(timeout=0.02), read()
     late.acquire()
     steady.acquire()
@@ -173,7 +169,7 @@ def test_a_reader_whose_lease_is_over_does_not_count_beside_others(store: Store)
     assert not write().acquire(blocking=False)
 
 
-def test_a_dead_waiter_is_skipped(store: Store) -> None:
+def test_dead_waiter_is_skipped(store: Store) -> None:
     reader = read()
     reader.acquire()
     dead, behind = queued(write()), queued(read())
@@ -185,7 +181,7 @@ def test_a_dead_waiter_is_skipped(store: Store) -> None:
     assert dead.request is not None
 
 
-def test_whoever_comes_after_the_lease_ended_hands_on_to_the_first_in_line(store: Store) -> None:
+def test_newcomer_grants_an_expired_lock_to_the_first_waiter(store: Store) -> None:
     write().acquire()
     waiter = queued(write())
     store.raw.delete(key(store, "writer"))
@@ -196,7 +192,7 @@ def test_whoever_comes_after_the_lease_ended_hands_on_to_the_first_in_line(store
 
 
 @SIDES
-def test_a_hand_off_becomes_the_lease_that_was_asked_for(store: Store, side) -> None:
+def test_handoff_becomes_the_requested_lease(store: Store, side) -> None:
     writer = write()
     writer.acquire()
     waiter = queued(side(timeout=60))
@@ -222,14 +218,14 @@ def test_every_key_has_a_ttl(store: Store) -> None:
     assert all(ttl > 0 for ttl in ttls.values()), ttls
 
 
-def test_the_key_of_readers_lives_as_long_as_the_longest_lease(store: Store) -> None:
+def test_ttl_of_the_readers_key_is_that_of_the_longest_lease(store: Store) -> None:
     read(timeout=60).acquire()
     read(timeout=1).acquire()
 
     assert store.raw.pttl(key(store, "readers")) > 59_000
 
 
-def test_writers_have_growing_numbers_and_readers_none(store: Store) -> None:
+def test_writers_have_growing_fencing_tokens_and_readers_none(store: Store) -> None:
     numbers = []
     for _ in range(5):
         with write() as writer:
@@ -241,7 +237,7 @@ def test_writers_have_growing_numbers_and_readers_none(store: Store) -> None:
 
 
 @SIDES
-def test_extend_makes_the_lease_longer_and_never_shorter(store: Store, side) -> None:
+def test_extend_lengthens_and_never_shortens_the_lease(store: Store, side) -> None:
     lock = side(timeout=2)
     lock.acquire()
 
@@ -256,7 +252,7 @@ def test_extend_makes_the_lease_longer_and_never_shorter(store: Store, side) -> 
 
 @pytest.mark.contract
 @SIDES
-def test_a_lost_lock_cannot_be_extended(store: Store, side) -> None:
+def test_extend_raises_when_the_lock_is_lost(store: Store, side) -> None:
     lock = side()
     lock.acquire()
     store.raw.delete(key(store, "readers"), key(store, "writer"))
@@ -268,7 +264,7 @@ def test_a_lost_lock_cannot_be_extended(store: Store, side) -> None:
         lock.check()
 
 
-def test_an_extended_reader_outlives_its_first_lease(store: Store) -> None:
+def test_extended_reader_outlives_its_first_lease(store: Store) -> None:
     reader = read(timeout=0.2)
     reader.acquire()
     reader.extend(60)
@@ -279,7 +275,7 @@ def test_an_extended_reader_outlives_its_first_lease(store: Store) -> None:
 
 
 @SIDES
-def test_a_release_of_what_is_not_held_is_refused(redis_server: Store, side) -> None:
+def test_release_without_a_lease_raises(redis_server: Store, side) -> None:
     lock = side()
 
     with pytest.raises(LockNotOwned, match="Lock 'page' is not held by this thread or task"):
@@ -288,7 +284,7 @@ def test_a_release_of_what_is_not_held_is_refused(redis_server: Store, side) -> 
 
 @SIDES
 @pytest.mark.parametrize("method", ["acquire", "release", "extend", "owned", "locked"])
-def test_a_lost_reply_changes_nothing(proxy: Proxy, side, method: str) -> None:
+def test_lost_reply_changes_nothing(proxy: Proxy, side, method: str) -> None:
     lock = side(using="proxied")
     if method != "acquire":
         lock.acquire()
@@ -302,7 +298,7 @@ def test_a_lost_reply_changes_nothing(proxy: Proxy, side, method: str) -> None:
 
 
 @SIDES
-def test_the_holders_token_takes_its_lease_over(store: Store, side) -> None:
+def test_acquire_with_the_holders_token_takes_over_its_lease(store: Store, side) -> None:
     first, second = side(timeout=5), side(timeout=60)
     first.acquire()
 
@@ -313,7 +309,7 @@ def test_the_holders_token_takes_its_lease_over(store: Store, side) -> None:
     assert not first.locked()
 
 
-def test_a_token_of_ones_own_is_marked_with_its_side(redis_server: Store) -> None:
+def test_token_of_the_caller_is_stored_with_its_side(redis_server: Store) -> None:
     reader, writer = read(), write()
 
     reader.acquire(token="mine")
@@ -323,7 +319,7 @@ def test_a_token_of_ones_own_is_marked_with_its_side(redis_server: Store) -> Non
     assert writer.token == "mine:w"
 
 
-def test_a_writer_whose_number_was_lost_gets_a_new_one(redis_server: Store) -> None:
+def test_writer_whose_fencing_token_was_lost_gets_a_new_one(redis_server: Store) -> None:
     first, again = write(), write()
     first.acquire()
     redis_server.raw.delete(key(redis_server, "fence"))
@@ -333,13 +329,13 @@ def test_a_writer_whose_number_was_lost_gets_a_new_one(redis_server: Store) -> N
     assert again.fencing_token > first.fencing_token
 
 
-def test_lock_of_that_name_is_another_lock(redis_server: Store) -> None:
+def test_lock_of_the_same_name_is_independent(redis_server: Store) -> None:
     with Lock("page"), write():
         pass
 
 
 @SIDES
-def test_a_lease_is_renewed(redis_server: Store, side) -> None:
+def test_lease_is_renewed(redis_server: Store, side) -> None:
     lock = side(timeout=0.4, renew=True)
     lock.acquire()
     began = lock.flows.claimed().deadline_at
@@ -350,13 +346,13 @@ def test_a_lease_is_renewed(redis_server: Store, side) -> None:
     lock.release()
 
 
-def test_the_two_sides_are_not_taken_for_each_other_by_who_may_enter_again(redis_server: Store) -> None:
+def test_reentrant_sides_are_not_confused(redis_server: Store) -> None:
     with read(reentrant=True), read(reentrant=True):
         assert not write(reentrant=True, blocking=False).acquire()
 
 
 @pytest.mark.contract
-def test_the_async_twins(store: Store) -> None:
+def test_async_twins_acquire_extend_and_release(store: Store) -> None:
     async def main() -> None:
         async with read() as first, read() as second:
             assert await first.aowned()
@@ -369,7 +365,7 @@ def test_the_async_twins(store: Store) -> None:
     run_async(main)
 
 
-def test_inspect_tells_who_is_in_and_who_waits(store: Store) -> None:
+def test_inspect_reports_readers_and_waiters(store: Store) -> None:
     lock = ReadWriteLock("page")
     assert lock.inspect().writer is None
     first, second = read(timeout=5), read(timeout=60)
@@ -390,7 +386,7 @@ def test_inspect_tells_who_is_in_and_who_waits(store: Store) -> None:
     assert [token.decode() for token in line(store)] == list(state.waiters)
 
 
-def test_inspect_tells_who_writes(store: Store) -> None:
+def test_inspect_reports_the_writer(store: Store) -> None:
     writer = write(timeout=9)
     writer.acquire()
 
@@ -401,7 +397,7 @@ def test_inspect_tells_who_writes(store: Store) -> None:
     assert (state.reading, state.readers, state.waiting, state.waiters) == (0, {}, 0, ())
 
 
-def test_a_failing_with_says_which_lock(redis_server: Store) -> None:
+def test_error_of_with_names_the_lock(redis_server: Store) -> None:
     write().acquire()
 
     with pytest.raises(LockNotAcquired) as caught, read(blocking=False):
@@ -410,7 +406,7 @@ def test_a_failing_with_says_which_lock(redis_server: Store) -> None:
     assert str(caught.value) == "Lock 'page' is held by another owner."
 
 
-def test_threads_that_read_and_write_never_meet_and_all_get_through(redis_server: Store) -> None:
+def test_threads_that_read_and_write_exclude_each_other_and_all_finish(redis_server: Store) -> None:
     lock = ReadWriteLock("page")
     guard = threading.Lock()
     inside = {"readers": 0, "writers": 0}
@@ -444,20 +440,20 @@ def test_threads_that_read_and_write_never_meet_and_all_get_through(redis_server
         ({"min_replicas": "1"}, TypeError, "min_replicas='1': expected an integer from 0 to 100."),
     ],
 )
-def test_a_wrong_argument_is_refused_at_the_door(arguments: dict[str, object], error: type, text: str) -> None:
+def test_invalid_argument_is_refused(arguments: dict[str, object], error: type, text: str) -> None:
     with pytest.raises(error) as caught:
         ReadWriteLock(**({"name": "page"} | arguments))
 
     assert text in str(caught.value)
 
 
-def test_they_are_shown_with_their_name() -> None:
+def test_repr_shows_the_name_and_side() -> None:
     assert repr(ReadWriteLock("page")) == "<ReadWriteLock 'page'>"
     assert repr(read()) == "<ReadLock 'page'>"
     assert repr(write()) == "<WriteLock 'page'>"
 
 
-def test_each_of_many_readers_knows_that_it_is_in(store: Store) -> None:
+def test_owned_is_true_for_each_of_many_readers(store: Store) -> None:
     page = ReadWriteLock("page", timeout=60)
     readers = [page.read() for _ in range(101)]
     for reader in readers:
@@ -466,7 +462,7 @@ def test_each_of_many_readers_knows_that_it_is_in(store: Store) -> None:
     assert all(reader.owned() for reader in readers)
 
 
-def test_a_reader_whose_lease_is_over_is_not_in(store: Store) -> None:
+def test_owned_is_false_for_an_expired_reader(store: Store) -> None:
     page = ReadWriteLock("page", timeout=0.01)
     reader = page.read()
     reader.acquire()

@@ -13,7 +13,7 @@ from django_redis_components.locks import Lock, LockLost, LockNotOwned, lock
 from tests.support import Store, eventually, run_async, run_together
 
 
-def test_the_holder_may_enter_again(store: Store) -> None:
+def test_holder_may_enter_again(store: Store) -> None:
     held = Lock("door", reentrant=True)
 
     with held:
@@ -24,7 +24,7 @@ def test_the_holder_may_enter_again(store: Store) -> None:
     assert not held.locked()
 
 
-def test_the_holder_may_enter_through_another_object(store: Store) -> None:
+def test_holder_may_enter_through_another_object(store: Store) -> None:
     with Lock("door", reentrant=True) as outer:
         with Lock("door", reentrant=True) as inner:
             assert inner.token == outer.token
@@ -32,7 +32,7 @@ def test_the_holder_may_enter_through_another_object(store: Store) -> None:
     assert not outer.locked()
 
 
-def test_entering_again_asks_nobody(own_server: Store) -> None:
+def test_entering_again_sends_no_request(own_server: Store) -> None:
     held = Lock("door", reentrant=True)
     held.acquire()
     own_server.servers[0].kill()
@@ -43,7 +43,7 @@ def test_entering_again_asks_nobody(own_server: Store) -> None:
     assert held.token is not None
 
 
-def test_a_decorated_function_may_call_itself(store: Store) -> None:
+def test_decorated_function_may_call_itself(store: Store) -> None:
     @lock("door", reentrant=True)
     def factorial(number: int) -> int:
         return number * factorial(number - 1) if number else 1
@@ -52,14 +52,14 @@ def test_a_decorated_function_may_call_itself(store: Store) -> None:
     assert not Lock("door").locked()
 
 
-def test_other_threads_stay_outside(redis_server: Store) -> None:
+def test_other_threads_are_refused(redis_server: Store) -> None:
     held = Lock("door", reentrant=True)
 
     with held:
         assert run_together(2, lambda: held.acquire(blocking=False)) == [False, False]
 
 
-def test_a_thread_that_never_asked_does_not_speak_for_the_holder(redis_server: Store) -> None:
+def test_thread_that_never_acquired_does_not_see_the_lease(redis_server: Store) -> None:
     held = Lock("door", reentrant=True)
     held.acquire()
 
@@ -69,7 +69,7 @@ def test_a_thread_that_never_asked_does_not_speak_for_the_holder(redis_server: S
     assert held.owned()
 
 
-def test_other_tasks_stay_outside(redis_server: Store) -> None:
+def test_other_tasks_are_refused(redis_server: Store) -> None:
     async def main() -> None:
         held = Lock("door", reentrant=True)
 
@@ -83,12 +83,12 @@ def test_other_tasks_stay_outside(redis_server: Store) -> None:
     run_async(main)
 
 
-def test_an_object_that_is_not_reentrant_stays_outside(redis_server: Store) -> None:
+def test_object_that_is_not_reentrant_is_refused(redis_server: Store) -> None:
     with Lock("door", reentrant=True):
         assert not Lock("door").acquire(blocking=False)
 
 
-def test_a_lost_lock_cannot_be_entered_again(redis_server: Store) -> None:
+def test_lost_lock_cannot_be_entered_again(redis_server: Store) -> None:
     held = Lock("door", timeout=0.02, reentrant=True)
     held.acquire()
     assert held.lost.wait(60)
@@ -104,12 +104,12 @@ def test_a_lost_lock_cannot_be_entered_again(redis_server: Store) -> None:
     held.release()
 
 
-def test_names_and_connections_are_kept_apart(redis_server: Store) -> None:
+def test_names_and_connections_are_independent(redis_server: Store) -> None:
     with Lock("door", reentrant=True) as door, Lock("window", reentrant=True) as window:
         assert door.token != window.token
 
 
-def test_shared_records_are_collected_with_the_last_lock_of_a_name(redis_server: Store) -> None:
+def test_shared_records_are_garbage_collected_with_the_last_lock_of_a_name(redis_server: Store) -> None:
     identity = f"{redis_server.prefix}:locks:{{door}}"
     held = Lock("door", reentrant=True)
     with held:

@@ -36,12 +36,12 @@ def replica(own_server: Store, stores: Stores) -> Iterator[LocalServer]:
         server.kill()
 
 
-def test_a_grant_that_a_replica_has_counts(own_server: Store, replica: LocalServer) -> None:
+def test_grant_acknowledged_by_a_replica_is_kept(own_server: Store, replica: LocalServer) -> None:
     with Lock("door", min_replicas=1) as lock, redis.Redis.from_url(replica.url) as copy:
         assert copy.get(f"{own_server.prefix}:locks:{{door}}") == lock.token.encode()
 
 
-def test_a_grant_that_no_replica_acknowledges_is_given_back(own_server: Store, replica: LocalServer) -> None:
+def test_grant_without_acknowledgement_is_released(own_server: Store, replica: LocalServer) -> None:
     lock = Lock("door", min_replicas=1, timeout=0.5)
     os.kill(replica.pid, signal.SIGSTOP)
 
@@ -55,7 +55,7 @@ def test_a_grant_that_no_replica_acknowledges_is_given_back(own_server: Store, r
     assert not lock.locked()
 
 
-def test_the_grant_is_asked_for_also_on_another_connection(own_server: Store, replica: LocalServer) -> None:
+def test_acknowledgement_is_checked_on_another_connection(own_server: Store, replica: LocalServer) -> None:
     lock = Lock("door", min_replicas=1, timeout=0.5)
     os.kill(replica.pid, signal.SIGSTOP)
     steps = acquisition(lock)
@@ -73,9 +73,7 @@ def a_reader(name: str, *, min_replicas: int) -> BaseLock:
 
 
 @pytest.mark.parametrize("make", [Lock, MultiLock, a_reader])
-def test_a_grant_that_the_primary_of_the_replicas_lacks_does_not_count(
-    own_server: Store, replica: LocalServer, make
-) -> None:
+def test_grant_missing_on_the_primary_of_the_replicas_is_refused(own_server: Store, replica: LocalServer, make) -> None:
     lock = make("door", min_replicas=1)
     steps = acquisition(lock)
     steps.go()
@@ -88,7 +86,7 @@ def test_a_grant_that_the_primary_of_the_replicas_lacks_does_not_count(
     assert lock.token is None
 
 
-def test_a_server_without_replicas_grants_nothing(redis_server: Store) -> None:
+def test_server_without_replicas_grants_nothing(redis_server: Store) -> None:
     async def main() -> None:
         with pytest.raises(NotEnoughReplicas, match="0 of 2 replicas"):
             await Lock("door", min_replicas=2, timeout=0.2).aacquire()
@@ -107,7 +105,7 @@ def test_a_server_without_replicas_grants_nothing(redis_server: Store) -> None:
     ],
     ids=["group", "spread", "read", "write"],
 )
-def test_all_kinds_ask_the_replicas(store: Store, make) -> None:
+def test_all_kinds_of_locks_wait_for_the_replicas(store: Store, make) -> None:
     lock = make(min_replicas=1, timeout=0.2)
 
     with pytest.raises(NotEnoughReplicas):
@@ -116,13 +114,13 @@ def test_all_kinds_ask_the_replicas(store: Store, make) -> None:
     assert not lock.locked()
 
 
-def test_a_refused_lock_asks_no_replica(redis_server: Store) -> None:
+def test_refused_acquire_does_not_wait_for_replicas(redis_server: Store) -> None:
     Lock("door").acquire()
 
     assert not Lock("door", min_replicas=1).acquire(blocking=False)
 
 
-def test_an_error_while_replicas_are_asked_gives_the_lock_back(redis_server: Store) -> None:
+def test_error_while_waiting_for_replicas_releases_the_lock(redis_server: Store) -> None:
     lock = Lock("door", min_replicas=1)
     steps = acquisition(lock)
     steps.go()
@@ -136,7 +134,7 @@ def test_an_error_while_replicas_are_asked_gives_the_lock_back(redis_server: Sto
     assert not lock.locked()
 
 
-def test_an_error_that_lasts_leaves_the_lock_to_its_lease(redis_server: Store) -> None:
+def test_lasting_error_leaves_the_lease_to_expire(redis_server: Store) -> None:
     lock = Lock("door", min_replicas=1)
     steps = acquisition(lock)
     steps.go()
@@ -150,7 +148,7 @@ def test_an_error_that_lasts_leaves_the_lock_to_its_lease(redis_server: Store) -
     assert Lock("door").locked()
 
 
-def test_a_flow_that_is_closed_while_replicas_are_asked_asks_for_nothing_more(redis_server: Store) -> None:
+def test_flow_closed_while_waiting_for_replicas_sends_no_more_requests(redis_server: Store) -> None:
     flow = Lock("door", min_replicas=1).flows.acquire()
     steps = Steps(flow)
     steps.go()

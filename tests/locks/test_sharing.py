@@ -20,7 +20,7 @@ def in_a_thread(func) -> None:
     run_together(1, func)
 
 
-def test_threads_share_one_object(redis_server: Store) -> None:
+def test_threads_share_one_lock_object(redis_server: Store) -> None:
     lock = Lock("door")
     inside: list[int] = []
     most: list[int] = []
@@ -39,7 +39,7 @@ def test_threads_share_one_object(redis_server: Store) -> None:
     assert not lock.locked()
 
 
-def test_a_thread_that_is_late_does_not_release_the_lock_of_another(redis_server: Store) -> None:
+def test_thread_whose_lease_expired_cannot_release_the_lock_of_another(redis_server: Store) -> None:
     lock = Lock("door", timeout=1)
     lock.acquire()
     eventually(lambda: not lock.locked())
@@ -65,7 +65,7 @@ def test_a_thread_that_is_late_does_not_release_the_lock_of_another(redis_server
     assert survived == [True]
 
 
-def test_a_thread_that_was_refused_does_not_release_the_lock_of_another(redis_server: Store) -> None:
+def test_refused_thread_cannot_release_the_lock_of_another(redis_server: Store) -> None:
     lock = Lock("door")
     lock.acquire()
 
@@ -81,7 +81,7 @@ def test_a_thread_that_was_refused_does_not_release_the_lock_of_another(redis_se
     assert lock.owned()
 
 
-def test_the_child_of_a_fork_does_not_hold_its_parents_lock(redis_server: Store) -> None:
+def test_forked_child_does_not_own_its_parents_lock(redis_server: Store) -> None:
     lock = Lock("door")
     lock.acquire()
 
@@ -98,7 +98,7 @@ def test_the_child_of_a_fork_does_not_hold_its_parents_lock(redis_server: Store)
     assert lock.owned()
 
 
-def test_a_child_does_not_use_an_unsettled_token_of_its_parent(redis_server: Store) -> None:
+def test_forked_child_does_not_use_an_unsettled_token_of_its_parent(redis_server: Store) -> None:
     queue = Lock("door").flows.queue
     queue.keep_unsettled("of-the-parent")
 
@@ -111,7 +111,7 @@ def test_a_child_does_not_use_an_unsettled_token_of_its_parent(redis_server: Sto
     assert queue.pop_unsettled() == "of-the-parent"
 
 
-def test_the_lost_event_wakes_who_waits_for_it(redis_server: Store) -> None:
+def test_lost_event_wakes_a_waiting_thread(redis_server: Store) -> None:
     lock = Lock("door")
     lock.acquire()
     lost = lock.lost
@@ -128,7 +128,7 @@ def test_the_lost_event_wakes_who_waits_for_it(redis_server: Store) -> None:
     assert lock.lost is lost
 
 
-def test_a_lease_that_was_extended_is_not_lost_at_its_first_deadline(redis_server: Store) -> None:
+def test_extended_lease_is_not_lost_at_its_first_deadline(redis_server: Store) -> None:
     lock = Lock("door", timeout=1)
     lock.acquire()
     woken: list[bool] = []
@@ -141,13 +141,13 @@ def test_a_lease_that_was_extended_is_not_lost_at_its_first_deadline(redis_serve
     assert woken == [False]
 
 
-def test_a_wait_for_the_loss_ends_with_its_own_timeout() -> None:
+def test_wait_for_the_lost_event_ends_after_its_timeout() -> None:
     lease = Lease("token", deadline_at=float("inf"))
 
     assert lease.lost.wait(0.01) is False
 
 
-def test_a_lease_that_is_removed_twice_is_removed() -> None:
+def test_lease_can_be_removed_twice() -> None:
     leases = OwnedLeases()
     lease = Lease("token", deadline_at=float("inf"))
     leases.add(lease, Acquisition())
@@ -160,7 +160,7 @@ def test_a_lease_that_is_removed_twice_is_removed() -> None:
     assert lease.remaining_s == 0.0
 
 
-def test_a_release_whose_flow_is_closed_forgets_its_lease(redis_server: Store) -> None:
+def test_closed_release_flow_removes_the_lease(redis_server: Store) -> None:
     lock = Lock("door")
     lock.acquire()
     flow = lock.flows.release()
@@ -171,7 +171,7 @@ def test_a_release_whose_flow_is_closed_forgets_its_lease(redis_server: Store) -
     assert lock.token is None
 
 
-def test_a_child_may_enter_though_a_thread_of_its_parent_was_making_a_lock(redis_server: Store) -> None:
+def test_forked_child_can_acquire_while_a_parent_thread_creates_a_lock(redis_server: Store) -> None:
     making, made = threading.Event(), threading.Event()
 
     def make() -> None:

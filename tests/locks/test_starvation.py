@@ -25,12 +25,12 @@ def assert_nobody_starves(store: Store, contenders: list[Contender], seed: int) 
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_at_a_lock(store: Store, seed: int) -> None:
+def test_waiters_of_a_lock_are_not_starved(store: Store, seed: int) -> None:
     assert_nobody_starves(store, [contender(Lock("door")) for _ in range(CROWD)], seed)
 
 
 @pytest.mark.parametrize("readers", [1, 4, 7])
-def test_at_a_read_write_lock_neither_writers_nor_readers(store: Store, readers: int) -> None:
+def test_readers_and_writers_are_not_starved(store: Store, readers: int) -> None:
     page = ReadWriteLock("page")
     sides = [page.read() if number < readers else page.write() for number in range(CROWD)]
 
@@ -38,14 +38,14 @@ def test_at_a_read_write_lock_neither_writers_nor_readers(store: Store, readers:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_at_the_names_of_a_group_neither_who_wants_many_nor_who_wants_one(store: Store, seed: int) -> None:
+def test_group_waiters_are_not_starved_whatever_their_number_of_names(store: Store, seed: int) -> None:
     wishes = ["abcd", "a", "b", "c", "d", "ab", "cd", "bc"]
     contenders = [contender(MultiLock(*names, group="doors"), *names) for names in wishes]
 
     assert_nobody_starves(store, contenders, seed)
 
 
-def test_the_count_shows_who_jumps_the_line(redis_server: Store) -> None:
+def test_overtaking_is_counted_when_the_lock_is_not_fair(redis_server: Store) -> None:
     contenders = [contender(Lock("door", fair=False)) for _ in range(CROWD)]
 
     contend(redis_server, contenders, MOVES, seed=1)

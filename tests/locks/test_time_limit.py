@@ -66,7 +66,7 @@ def finished(steps: Steps) -> Any:
     return steps.value
 
 
-def test_a_timeout_is_not_rounded_up_by_the_server(redis_server: Store, make_exclusive: Make) -> None:
+def test_blocking_timeout_is_not_rounded_up_by_the_server(redis_server: Store, make_exclusive: Make) -> None:
     make_exclusive(timeout=60).acquire()
     late_s = []
 
@@ -79,7 +79,7 @@ def test_a_timeout_is_not_rounded_up_by_the_server(redis_server: Store, make_exc
     assert sorted(late_s)[2] < 0.005
 
 
-def test_a_timeout_is_not_rounded_up_by_the_server_on_an_event_loop(redis_server: Store) -> None:
+def test_blocking_timeout_is_not_rounded_up_by_the_server_on_an_event_loop(redis_server: Store) -> None:
     late_s = []
 
     async def main() -> None:
@@ -94,7 +94,7 @@ def test_a_timeout_is_not_rounded_up_by_the_server_on_an_event_loop(redis_server
     assert sorted(late_s)[2] < 0.005
 
 
-def test_a_grant_that_arrives_after_the_timeout_is_given_back(redis_server: Store, make: Make) -> None:
+def test_grant_that_arrives_after_the_timeout_is_released(redis_server: Store, make: Make) -> None:
     item = make(timeout=60, blocking_timeout=0.02)
     steps = Steps(flow_of(item))
 
@@ -105,7 +105,7 @@ def test_a_grant_that_arrives_after_the_timeout_is_given_back(redis_server: Stor
     assert make(timeout=60, blocking_timeout=0).acquire()
 
 
-def test_a_lease_that_is_over_when_its_reply_arrives_is_asked_for_again(redis_server: Store, make: Make) -> None:
+def test_lease_that_expired_before_its_reply_is_requested_again(redis_server: Store, make: Make) -> None:
     item = make(timeout=0.05)
     steps = Steps(flow_of(item))
 
@@ -115,7 +115,7 @@ def test_a_lease_that_is_over_when_its_reply_arrives_is_asked_for_again(redis_se
     assert finished(steps) is False or item.remaining() > 0
 
 
-def test_replies_that_are_always_too_late_are_no_grant(redis_server: Store, make_exclusive: Make) -> None:
+def test_replies_that_are_always_late_are_refused(redis_server: Store, make_exclusive: Make) -> None:
     item = make_exclusive(timeout=0.02)
     steps = Steps(flow_of(item))
 
@@ -173,7 +173,7 @@ def hung(own_server: Store, settings: Any) -> Iterator[Callable[[], None]]:
     os.kill(pid, signal.SIGCONT)
 
 
-def test_a_server_that_hangs_costs_one_socket_timeout_after_the_limit(own_server: Store, hung: Any) -> None:
+def test_hung_server_costs_one_socket_timeout_after_the_limit(own_server: Store, hung: Any) -> None:
     Lock("door").acquire()
     outcome: list[object] = []
 
@@ -195,7 +195,7 @@ def test_a_server_that_hangs_costs_one_socket_timeout_after_the_limit(own_server
     assert outcome[1] - began < 0.4 + 1.9 * HUNG_S
 
 
-def test_a_server_that_hangs_costs_one_socket_timeout_also_on_an_event_loop(own_server: Store, hung: Any) -> None:
+def test_hung_server_costs_one_socket_timeout_on_an_event_loop(own_server: Store, hung: Any) -> None:
     took_s = []
 
     async def main() -> None:
@@ -213,11 +213,11 @@ def test_a_server_that_hangs_costs_one_socket_timeout_also_on_an_event_loop(own_
     assert took_s[0] < 0.4 + 1.9 * HUNG_S
 
 
-def test_a_free_lock_is_acquired_with_any_timeout(redis_server: Store) -> None:
+def test_free_lock_is_acquired_with_any_timeout(redis_server: Store) -> None:
     assert any(Lock(f"door {number}").acquire(blocking_timeout=0.0001) for number in range(20))
 
 
-def test_the_decorated_function_is_not_called_under_a_lease_that_is_over(redis_server: Store) -> None:
+def test_decorated_function_is_not_called_under_an_expired_lease(redis_server: Store) -> None:
     called = []
 
     @lock("door", timeout=0.002, on_conflict="skip")

@@ -49,7 +49,7 @@ def start(func: Callable[[], object]) -> threading.Thread:
     return thread
 
 
-def test_a_release_wakes_the_waiter(store: Store) -> None:
+def test_release_wakes_the_waiter(store: Store) -> None:
     holder, waiter = Lock("door"), Lock("door")
     holder.acquire()
     got: list[bool] = []
@@ -65,7 +65,7 @@ def test_a_release_wakes_the_waiter(store: Store) -> None:
     assert line(store) == []
 
 
-def test_waiters_are_served_in_the_order_in_which_they_came(store: Store) -> None:
+def test_waiters_are_served_in_fifo_order(store: Store) -> None:
     holder = Lock("door")
     holder.acquire()
     served: list[int] = []
@@ -85,7 +85,7 @@ def test_waiters_are_served_in_the_order_in_which_they_came(store: Store) -> Non
     assert served == list(range(6))
 
 
-def test_a_newcomer_does_not_jump_the_line(store: Store) -> None:
+def test_newcomer_does_not_overtake_waiters(store: Store) -> None:
     holder = Lock("door")
     holder.acquire()
     waiter = queued()
@@ -98,7 +98,7 @@ def test_a_newcomer_does_not_jump_the_line(store: Store) -> None:
     assert waiter.value is True
 
 
-def test_a_hand_off_is_a_short_lease_until_the_waiter_takes_it(store: Store) -> None:
+def test_handoff_is_a_short_lease_until_the_waiter_accepts_it(store: Store) -> None:
     holder, lock = Lock("door"), Lock("door", timeout=60)
     holder.acquire()
     waiter = queued(lock)
@@ -111,7 +111,7 @@ def test_a_hand_off_is_a_short_lease_until_the_waiter_takes_it(store: Store) -> 
     assert store.raw.pttl(lock_key(store)) > 59_000
 
 
-def test_a_hand_off_becomes_the_lease_that_was_asked_for_also_when_that_is_shorter(store: Store) -> None:
+def test_handoff_becomes_the_requested_lease_when_that_is_shorter(store: Store) -> None:
     holder, lock = Lock("door"), Lock("door", timeout=1.5)
     holder.acquire()
     waiter = queued(lock)
@@ -123,7 +123,7 @@ def test_a_hand_off_becomes_the_lease_that_was_asked_for_also_when_that_is_short
     assert 0 < store.raw.pttl(lock_key(store)) <= 1_500
 
 
-def test_a_lost_bell_loses_nothing(store: Store) -> None:
+def test_waiter_is_served_after_its_wakeup_was_lost(store: Store) -> None:
     holder = Lock("door")
     holder.acquire()
     waiter = queued()
@@ -136,7 +136,7 @@ def test_a_lost_bell_loses_nothing(store: Store) -> None:
     assert waiter.value is True
 
 
-def test_a_bell_has_a_ttl(store: Store) -> None:
+def test_wakeup_key_has_a_ttl(store: Store) -> None:
     holder = Lock("door")
     holder.acquire()
     waiter = queued()
@@ -146,7 +146,7 @@ def test_a_bell_has_a_ttl(store: Store) -> None:
     assert 0 < store.raw.pttl(waiter.request.wakeup.keys[0]) <= wait_queue.HANDOFF_MS
 
 
-def test_a_dead_waiter_is_skipped(store: Store) -> None:
+def test_dead_waiter_is_skipped(store: Store) -> None:
     holder = Lock("door")
     holder.acquire()
     dead, alive = queued(), queued()
@@ -162,7 +162,7 @@ def test_a_dead_waiter_is_skipped(store: Store) -> None:
     assert dead.request is not None
 
 
-def test_a_waiter_that_died_holding_a_hand_off_costs_its_time_only(store: Store, quick_handoff: None) -> None:
+def test_waiter_that_died_with_a_handoff_delays_by_its_lease_only(store: Store, quick_handoff: None) -> None:
     holder = Lock("door")
     holder.acquire()
     queued()
@@ -177,7 +177,7 @@ def test_a_waiter_that_died_holding_a_hand_off_costs_its_time_only(store: Store,
     assert got == [True]
 
 
-def test_a_waiter_that_is_killed_is_skipped(redis_server: Store, children: Children, quick_handoff: None) -> None:
+def test_killed_waiter_is_skipped(redis_server: Store, children: Children, quick_handoff: None) -> None:
     holder = Lock("door")
     holder.acquire()
     child = children.call("tests.locks.test_waiting:take_and_say")
@@ -189,9 +189,7 @@ def test_a_waiter_that_is_killed_is_skipped(redis_server: Store, children: Child
     assert Lock("door").acquire(blocking_timeout=60)
 
 
-def test_the_lock_of_a_killed_holder_goes_to_the_waiter_when_its_lease_ends(
-    redis_server: Store, children: Children
-) -> None:
+def test_waiter_is_served_when_the_lease_of_a_killed_holder_expires(redis_server: Store, children: Children) -> None:
     child = children.call("tests.locks.test_waiting:take_and_say", 0.3)
     child.wait_for("taken")
     child.kill()
@@ -209,7 +207,7 @@ def take_and_say(timeout: float = 30) -> None:
     signal.pause()
 
 
-def test_whoever_comes_to_a_lock_that_expired_hands_it_to_the_first_in_line(store: Store) -> None:
+def test_newcomer_grants_an_expired_lock_to_the_first_waiter(store: Store) -> None:
     holder = Lock("door")
     holder.acquire()
     waiter = queued()
@@ -223,7 +221,7 @@ def test_whoever_comes_to_a_lock_that_expired_hands_it_to_the_first_in_line(stor
     assert waiter.value is True
 
 
-def test_a_waiter_whose_patience_ends_leaves_the_line(store: Store) -> None:
+def test_waiter_leaves_the_queue_at_its_time_limit(store: Store) -> None:
     Lock("door").acquire()
 
     assert not Lock("door").acquire(blocking_timeout=0.02)
@@ -232,7 +230,7 @@ def test_a_waiter_whose_patience_ends_leaves_the_line(store: Store) -> None:
     assert not store.raw.exists(f"{lock_key(store)}:asked")
 
 
-def test_a_waiter_that_was_taken_for_dead_goes_on_at_the_end_of_the_line(store: Store) -> None:
+def test_waiter_presumed_dead_rejoins_at_the_end_of_the_queue(store: Store) -> None:
     holder = Lock("door")
     holder.acquire()
     slow, other = queued(), queued()
@@ -247,7 +245,7 @@ def test_a_waiter_that_was_taken_for_dead_goes_on_at_the_end_of_the_line(store: 
     assert isinstance(other.request, Wait)
 
 
-def test_tickets_grow_also_when_the_servers_clock_was_set_back(store: Store) -> None:
+def test_queue_order_survives_a_server_clock_that_was_set_back(store: Store) -> None:
     holder = Lock("door")
     holder.acquire()
     queued()
@@ -259,7 +257,7 @@ def test_tickets_grow_also_when_the_servers_clock_was_set_back(store: Store) -> 
     assert line(store)[0] == first
 
 
-def test_the_dead_are_passed_over_also_when_the_servers_clock_was_set_back(store: Store) -> None:
+def test_dead_waiters_are_skipped_after_the_server_clock_was_set_back(store: Store) -> None:
     holder = Lock("door")
     holder.acquire()
     queued()
@@ -273,7 +271,7 @@ def test_the_dead_are_passed_over_also_when_the_servers_clock_was_set_back(store
     assert waiter.value is True
 
 
-def test_no_wait_is_longer_than_a_hand_off(store: Store) -> None:
+def test_no_wait_is_longer_than_a_handoff(store: Store) -> None:
     holder = Lock("door", timeout=600)
     holder.acquire()
 
@@ -283,7 +281,7 @@ def test_no_wait_is_longer_than_a_hand_off(store: Store) -> None:
     assert store.raw.pttl(f"{lock_key(store)}:queue") > wait_queue.liveness_ms() - 1_000
 
 
-def test_a_wait_ends_with_the_lease_of_the_holder_and_the_last_in_line_wakes_last(store: Store) -> None:
+def test_wait_ends_when_the_lease_expires_and_the_last_waiter_wakes_last(store: Store) -> None:
     Lock("door", timeout=1.9).acquire()
 
     first, second = queued(), queued()
@@ -293,13 +291,13 @@ def test_a_wait_ends_with_the_lease_of_the_holder_and_the_last_in_line_wakes_las
     assert queued().request.seconds > 0.5
 
 
-def test_a_wait_ends_with_the_waiters_patience(redis_server: Store) -> None:
+def test_wait_ends_at_the_time_limit_of_the_waiter(redis_server: Store) -> None:
     Lock("door").acquire()
 
     assert queued(Lock("door", blocking_timeout=0.25)).request.seconds <= 0.25
 
 
-def test_not_fair_a_newcomer_may_take_a_lock_that_was_just_freed(store: Store) -> None:
+def test_newcomer_may_acquire_a_freed_lock_when_not_fair(store: Store) -> None:
     holder = Lock("door", fair=False)
     holder.acquire()
     waiter = queued(Lock("door", fair=False))
@@ -318,7 +316,7 @@ def test_not_fair_a_newcomer_may_take_a_lock_that_was_just_freed(store: Store) -
     assert line(store) == []
 
 
-def test_not_fair_a_wakeup_that_is_not_read_is_written_once(store: Store) -> None:
+def test_unread_wakeup_is_written_once_when_not_fair(store: Store) -> None:
     waiter_lock = Lock("door", fair=False)
     Lock("door", fair=False).acquire(token="first")
     waiter = queued(waiter_lock)
@@ -331,7 +329,7 @@ def test_not_fair_a_wakeup_that_is_not_read_is_written_once(store: Store) -> Non
 
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
-def test_an_interrupted_waiter_leaves_the_line(store: Store, interruption: type[BaseException]) -> None:
+def test_interrupted_waiter_leaves_the_queue(store: Store, interruption: type[BaseException]) -> None:
     Lock("door").acquire()
     waiter = queued()
 
@@ -344,7 +342,7 @@ def test_an_interrupted_waiter_leaves_the_line(store: Store, interruption: type[
 
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
-def test_an_interrupted_waiter_hands_on_what_it_was_just_given(store: Store, interruption: type[BaseException]) -> None:
+def test_interrupted_waiter_passes_on_its_handoff(store: Store, interruption: type[BaseException]) -> None:
     holder = Lock("door")
     holder.acquire()
     interrupted, next_one = queued(), queued()
@@ -361,9 +359,7 @@ def test_an_interrupted_waiter_hands_on_what_it_was_just_given(store: Store, int
 
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
-def test_an_interrupted_waiter_without_followers_frees_the_lock(
-    store: Store, interruption: type[BaseException]
-) -> None:
+def test_interrupted_last_waiter_frees_the_lock(store: Store, interruption: type[BaseException]) -> None:
     holder = Lock("door")
     holder.acquire()
     interrupted = queued()
@@ -377,7 +373,7 @@ def test_an_interrupted_waiter_without_followers_frees_the_lock(
 
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
-def test_not_fair_an_interrupted_waiter_tells_the_next_one(store: Store, interruption: type[BaseException]) -> None:
+def test_interrupted_waiter_wakes_the_next_one_when_not_fair(store: Store, interruption: type[BaseException]) -> None:
     holder = Lock("door", fair=False)
     holder.acquire()
     interrupted, next_one = queued(Lock("door", fair=False)), queued(Lock("door", fair=False))
@@ -395,9 +391,7 @@ def test_not_fair_an_interrupted_waiter_tells_the_next_one(store: Store, interru
 
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
-def test_a_request_that_arrives_after_the_interruption_is_undone_too(
-    store: Store, interruption: type[BaseException]
-) -> None:
+def test_request_that_arrives_after_the_interruption_is_undone(store: Store, interruption: type[BaseException]) -> None:
     interrupted = acquisition(Lock("door"))
     under_way = interrupted.request
 
@@ -413,7 +407,7 @@ def test_a_request_that_arrives_after_the_interruption_is_undone_too(
 
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
-def test_an_interruption_is_not_hidden_by_a_server_that_is_away(
+def test_interruption_is_raised_when_the_server_is_unavailable(
     redis_server: Store, interruption: type[BaseException]
 ) -> None:
     Lock("door").acquire()
@@ -425,7 +419,7 @@ def test_an_interruption_is_not_hidden_by_a_server_that_is_away(
     assert isinstance(waiter.error, interruption)
 
 
-def test_control_c_ends_a_wait_and_leaves_the_line(redis_server: Store, children: Children) -> None:
+def test_ctrl_c_ends_a_wait_and_leaves_the_queue(redis_server: Store, children: Children) -> None:
     Lock("door").acquire()
     child = children.call("tests.locks.test_waiting:take_and_say", env=UNMEASURED)
     eventually(lambda: len(line(redis_server)) == 1)
@@ -436,7 +430,7 @@ def test_control_c_ends_a_wait_and_leaves_the_line(redis_server: Store, children
     assert line(redis_server) == []
 
 
-def test_a_flow_that_is_closed_asks_for_nothing_more(redis_server: Store) -> None:
+def test_closed_flow_sends_no_more_requests(redis_server: Store) -> None:
     Lock("door").acquire()
     flow = Lock("door").flows.acquire()
     next(flow)
@@ -444,7 +438,7 @@ def test_a_flow_that_is_closed_asks_for_nothing_more(redis_server: Store) -> Non
     flow.close()
 
 
-def test_a_cancelled_task_leaves_the_line(store: Store) -> None:
+def test_cancelled_task_leaves_the_queue(store: Store) -> None:
     async def main() -> None:
         holder = Lock("door")
         await holder.aacquire()
@@ -463,9 +457,7 @@ def test_a_cancelled_task_leaves_the_line(store: Store) -> None:
 
 
 @pytest.mark.contract
-def test_a_task_that_is_cancelled_while_it_is_given_the_lock_hands_it_on(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_task_cancelled_during_its_handoff_passes_it_on(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wait_queue, "HANDOFF_MS", 20_000)  # what a hand-off that is lost would cost
 
     async def once(turns_of_the_loop: int) -> bool:
@@ -495,7 +487,7 @@ def test_a_task_that_is_cancelled_while_it_is_given_the_lock_hands_it_on(
     run_async(main)
 
 
-def test_a_wait_with_a_timeout_of_asyncio_leaves_the_line(store: Store) -> None:
+def test_wait_ended_by_asyncio_timeout_leaves_the_queue(store: Store) -> None:
     async def main() -> None:
         await Lock("door").aacquire()
 
@@ -509,7 +501,7 @@ def test_a_wait_with_a_timeout_of_asyncio_leaves_the_line(store: Store) -> None:
 
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
-def test_a_question_of_one_in_line_that_arrives_after_the_interruption_is_undone_too(
+def test_request_of_a_waiter_that_arrives_after_the_interruption_is_undone(
     store: Store, interruption: type[BaseException]
 ) -> None:
     holder = Lock("door")

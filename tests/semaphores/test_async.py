@@ -17,7 +17,7 @@ pytestmark = pytest.mark.integration
 ASKING = ["acquire", "release", "extend", "reacquire", "adopt", "owned", "locked", "available", "inspect", "set_limit"]
 
 
-def test_every_method_that_asks_has_a_twin_with_the_same_arguments() -> None:
+def test_every_method_that_sends_requests_has_an_async_twin_with_the_same_arguments() -> None:
     for name in ASKING:
         method, twin = getattr(Semaphore, name), getattr(Semaphore, f"a{name}")
 
@@ -25,7 +25,7 @@ def test_every_method_that_asks_has_a_twin_with_the_same_arguments() -> None:
         assert inspect.signature(method).parameters.keys() == inspect.signature(twin).parameters.keys()
 
 
-def test_permits_are_taken_held_and_given_back(store: Store) -> None:
+def test_permits_are_acquired_extended_and_released(store: Store) -> None:
     async def main() -> None:
         semaphore = Semaphore("pool", 3, blocking=False)
 
@@ -41,7 +41,7 @@ def test_permits_are_taken_held_and_given_back(store: Store) -> None:
     run_async(main)
 
 
-def test_async_with_holds_a_permit_for_the_block(store: Store) -> None:
+def test_async_with_keeps_a_permit_during_the_block(store: Store) -> None:
     async def main() -> None:
         async with Semaphore("pool", 1, blocking=False) as semaphore:
             assert await semaphore.aavailable() == 0
@@ -53,7 +53,7 @@ def test_async_with_holds_a_permit_for_the_block(store: Store) -> None:
     run_async(main)
 
 
-def test_many_tasks_share_one_object(store: Store) -> None:
+def test_tasks_share_one_semaphore_object(store: Store) -> None:
     async def main() -> int:
         semaphore = Semaphore("pool", 3)
         inside = most = 0

@@ -29,7 +29,7 @@ def gather(children: Children, store: Store, grants: int, believes_clients: bool
     return {what.decode(): int(number) for what, number in board.items()}
 
 
-def test_clocks_that_disagree_never_make_a_fourth_holder(children: Children, redis_server: Store) -> None:
+def test_semaphore_of_three_never_has_four_holders_when_clocks_differ(children: Children, redis_server: Store) -> None:
     board = gather(children, redis_server, GRANTS)
 
     print(f"\nsemaphore of 3, 8 processes, half of them 11 s ahead: {board}")
@@ -38,13 +38,13 @@ def test_clocks_that_disagree_never_make_a_fourth_holder(children: Children, red
     assert Semaphore("pool", LIMIT, blocking=False).available() == LIMIT
 
 
-def test_a_script_that_believes_its_client_is_seen(children: Children, redis_server: Store) -> None:
+def test_overruns_are_detected_when_a_script_uses_client_clocks(children: Children, redis_server: Store) -> None:
     board = gather(children, redis_server, 500, believes_clients=True)
 
     assert board["overruns"] > 0
 
 
-def test_permits_of_a_killed_holder_come_back_when_they_expire(redis_server: Store, children: Children) -> None:
+def test_permits_of_a_killed_holder_are_free_when_they_expire(redis_server: Store, children: Children) -> None:
     child = children.call("tests.semaphores.test_clocks:hold", [0.6, 1.2, 1.8])
     ends_ms = [float(word) for word in child.wait_for("holding", 30).split()[1:]]
     child.kill()
@@ -64,7 +64,7 @@ def hold(timeouts: list[float]) -> None:
     threading.Event().wait()
 
 
-def test_a_waiter_is_woken_by_the_release_and_does_not_poll(own_server: Store) -> None:
+def test_waiter_is_woken_by_the_release_and_does_not_poll(own_server: Store) -> None:
     holder, waiter = Semaphore("pool", 1, blocking=False), Semaphore("pool", 1)
     holder.acquire()
     holder.release()  # the server has the scripts from now on

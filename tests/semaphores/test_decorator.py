@@ -14,7 +14,7 @@ from tests.support import Store, run_async
 pytestmark = pytest.mark.integration
 
 
-def test_a_decorated_function_runs_with_a_permit(store: Store) -> None:
+def test_decorated_function_runs_with_a_permit(store: Store) -> None:
     @semaphore("pool", limit=3)
     def work(number: int) -> tuple[int, int]:
         return number * 2, Semaphore("pool", 3, blocking=False).available()
@@ -23,7 +23,7 @@ def test_a_decorated_function_runs_with_a_permit(store: Store) -> None:
     assert Semaphore("pool", 3, blocking=False).available() == 3
 
 
-def test_a_decorated_coroutine_function_runs_with_a_permit(store: Store) -> None:
+def test_decorated_coroutine_function_runs_with_a_permit(store: Store) -> None:
     @semaphore("pool", limit=3)
     async def work(number: int) -> tuple[int, int]:
         return number * 2, await Semaphore("pool", 3, blocking=False).aavailable()
@@ -48,7 +48,7 @@ def test_raise_raises_when_all_permits_are_held(store: Store) -> None:
             run_async(awork)
 
 
-def test_skip_returns_none(store: Store) -> None:
+def test_skip_returns_none_when_all_permits_are_held(store: Store) -> None:
     @semaphore("pool", limit=1, on_conflict="skip")
     def work() -> str:
         return "ran"
@@ -58,7 +58,7 @@ def test_skip_returns_none(store: Store) -> None:
     assert work() == "ran"
 
 
-def test_a_decorated_function_waits_by_default(store: Store) -> None:
+def test_decorated_function_waits_by_default(store: Store) -> None:
     @semaphore("pool", limit=1)
     def work() -> str:
         return "ran"
@@ -68,7 +68,7 @@ def test_a_decorated_function_waits_by_default(store: Store) -> None:
     assert work() == "ran"
 
 
-def test_wait_has_an_end(store: Store) -> None:
+def test_wait_raises_after_blocking_timeout(store: Store) -> None:
     @semaphore("pool", limit=1, on_conflict="wait", blocking_timeout=0.02)
     def work() -> None:
         pytest.fail("it ran")
@@ -77,7 +77,7 @@ def test_wait_has_an_end(store: Store) -> None:
         work()
 
 
-def test_delay_asks_the_executor_to_put_the_task_off(store: Store) -> None:
+def test_delay_requests_a_retry_of_the_task(store: Store) -> None:
     @semaphore("pool", limit=1, on_conflict="delay")
     def work() -> None:
         pytest.fail("it ran")
@@ -88,7 +88,7 @@ def test_delay_asks_the_executor_to_put_the_task_off(store: Store) -> None:
     assert caught.value.reason == "Semaphore 'pool' is full: its only permit is held by other owners."
 
 
-def test_a_template_names_the_call(store: Store) -> None:
+def test_template_is_formatted_with_the_arguments(store: Store) -> None:
     @semaphore("api:{customer}", limit=1)
     def call(customer: str, depth: int = 0) -> bool:
         return call("other", 1) if depth == 0 else Semaphore("api:other", 1, blocking=False).available() == 0
@@ -110,23 +110,21 @@ def test_a_template_names_the_call(store: Store) -> None:
         ({"on_lost": 7}, TypeError, "on_lost=7: expected a callable that takes the semaphore."),
     ],
 )
-def test_a_wrong_option_is_told_when_the_function_is_decorated(
-    arguments: dict[str, object], error: type, text: str
-) -> None:
+def test_invalid_option_raises_at_decoration(arguments: dict[str, object], error: type, text: str) -> None:
     with pytest.raises(error) as caught:
         semaphore("pool", **({"limit": 5} | arguments))
 
     assert text in str(caught.value)
 
 
-def test_a_semaphore_may_be_made_before_there_are_settings(settings) -> None:
+def test_semaphore_may_be_created_before_settings_are_configured(settings) -> None:
     settings.REDIS_COMPONENTS = {"PREFIX": "not {good}"}
 
     Semaphore("pool", 3, blocking=False)
     semaphore("pool", limit=1)(lambda: None)
 
 
-def test_a_wrong_template_is_told_when_the_function_is_decorated() -> None:
+def test_invalid_template_raises_at_decoration() -> None:
     def call(y: int) -> None:
         """Takes no x."""
 
@@ -135,12 +133,12 @@ def test_a_wrong_template_is_told_when_the_function_is_decorated() -> None:
         semaphore("api:{x}", limit=1)(call)
 
 
-def test_a_name_of_another_kind_is_refused() -> None:
+def test_name_of_a_wrong_type_is_refused() -> None:
     with pytest.raises(TypeError, match="semaphore name 7: expected a string"):
         semaphore(7, limit=1)(lambda: None)
 
 
-def test_a_name_that_the_arguments_spoil_is_refused_at_the_call(redis_server: Store) -> None:
+def test_invalid_name_made_from_arguments_raises_at_the_call(redis_server: Store) -> None:
     @semaphore("api:{customer}", limit=1)
     def call(customer: str) -> None:
         pytest.fail("it ran")
@@ -149,6 +147,6 @@ def test_a_name_that_the_arguments_spoil_is_refused_at_the_call(redis_server: St
         call("{x}")
 
 
-def test_limit_has_no_default() -> None:
+def test_limit_is_required() -> None:
     with pytest.raises(TypeError, match="limit"):
         semaphore("pool")

@@ -15,7 +15,7 @@ def pool(**options: object) -> Semaphore:
     return Semaphore("pool", 2, **options)
 
 
-def test_permits_are_acquired_extended_and_released(store: Store) -> None:
+def test_permits_are_acquired_extended_and_released_after_script_flush(store: Store) -> None:
     flows = pool().flows
 
     assert flushed(store, flows.acquire(acquisition=Acquisition(permits=2))) is True
@@ -26,7 +26,7 @@ def test_permits_are_acquired_extended_and_released(store: Store) -> None:
     assert pool().available() == 2
 
 
-def test_a_waiter_is_refused_or_served(store: Store) -> None:
+def test_waiter_is_refused_or_served_after_script_flush(store: Store) -> None:
     other = pool()
     other.acquire(2)
     assert flushed(store, pool().flows.acquire(blocking=False)) is False
@@ -41,7 +41,7 @@ def test_a_waiter_is_refused_or_served(store: Store) -> None:
     assert waiter.value is True
 
 
-def test_an_interrupted_waiter_leaves_the_queue(store: Store) -> None:
+def test_interrupted_waiter_leaves_the_queue_after_script_flush(store: Store) -> None:
     other = pool()
     other.acquire(2)
     waiter = acquisition(pool())
@@ -57,7 +57,7 @@ def test_an_interrupted_waiter_leaves_the_queue(store: Store) -> None:
     assert pool().available() == 2
 
 
-def test_a_lease_is_renewed(store: Store) -> None:
+def test_lease_is_renewed_after_script_flush(store: Store) -> None:
     semaphore = pool()
     semaphore.acquire()
     lease = semaphore.flows.claimed()
@@ -69,7 +69,7 @@ def test_a_lease_is_renewed(store: Store) -> None:
 
 
 @pytest.mark.contract
-def test_the_twins(store: Store) -> None:
+def test_async_twins_work_after_script_flush(store: Store) -> None:
     async def main() -> None:
         semaphore = pool()
         for method in ("aacquire", "areacquire", "aavailable", "ainspect", "arelease"):

@@ -11,7 +11,7 @@ from tests.semaphores.test_waiting import Waiter, held, key_of, line
 from tests.support import Store, eventually, run_async
 
 
-def test_a_set_limit_counts_for_all_whatever_they_were_made_with(store: Store) -> None:
+def test_set_limit_overrides_the_limits_of_all_objects(store: Store) -> None:
     Semaphore("pool", 1, blocking=False).set_limit(3)
 
     assert [Semaphore("pool", limit, blocking=False).acquire() for limit in (1, 9, 1, 9)] == [True, True, True, False]
@@ -19,7 +19,7 @@ def test_a_set_limit_counts_for_all_whatever_they_were_made_with(store: Store) -
     assert Semaphore("pool", 9, blocking=False).available() == 0
 
 
-def test_a_set_limit_stays_until_it_is_set_again(store: Store) -> None:
+def test_set_limit_remains_until_it_is_set_again(store: Store) -> None:
     semaphore = Semaphore("pool", 5, blocking=False)
     semaphore.set_limit(1)
     with semaphore:
@@ -29,7 +29,7 @@ def test_a_set_limit_stays_until_it_is_set_again(store: Store) -> None:
     assert (semaphore.limit, semaphore.inspect().limit) == (5, 1)
 
 
-def test_without_a_set_limit_each_keeps_to_its_own_again(store: Store) -> None:
+def test_set_limit_none_restores_the_limits_of_the_objects(store: Store) -> None:
     semaphore = Semaphore("pool", 5, blocking=False)
     semaphore.set_limit(1)
 
@@ -40,7 +40,7 @@ def test_without_a_set_limit_each_keeps_to_its_own_again(store: Store) -> None:
     assert store.keys() == []
 
 
-def test_a_lower_limit_takes_nothing_from_those_who_hold(store: Store) -> None:
+def test_lower_limit_revokes_no_permits(store: Store) -> None:
     first, second, third = (held(limit=3) for _ in range(3))
 
     first.set_limit(1)
@@ -54,7 +54,7 @@ def test_a_lower_limit_takes_nothing_from_those_who_hold(store: Store) -> None:
     assert Semaphore("pool", 3, blocking=False).acquire()
 
 
-def test_a_higher_limit_serves_those_who_wait_at_once_and_in_order(store: Store) -> None:
+def test_higher_limit_serves_waiters_at_once_in_fifo_order(store: Store) -> None:
     holder = held()
     waiters = [Waiter() for _ in range(3)]
 
@@ -64,7 +64,7 @@ def test_a_higher_limit_serves_those_who_wait_at_once_and_in_order(store: Store)
     assert [waiter.is_served() for waiter in waiters] == [True, True, False]
 
 
-def test_a_higher_limit_wakes_those_who_wait(store: Store) -> None:
+def test_higher_limit_wakes_waiters(store: Store) -> None:
     holder, waiter = held(), Semaphore("pool", 1)
     got: list[bool] = []
     thread = threading.Thread(target=lambda: got.append(waiter.acquire()))
@@ -77,7 +77,7 @@ def test_a_higher_limit_wakes_those_who_wait(store: Store) -> None:
     assert got == [True]
 
 
-def test_without_a_set_limit_those_who_wait_are_served_under_their_own(store: Store) -> None:
+def test_set_limit_none_serves_waiters_under_their_own_limits(store: Store) -> None:
     holder = Semaphore("pool", 2, blocking=False)
     holder.set_limit(1)
     assert holder.acquire()
@@ -89,7 +89,7 @@ def test_without_a_set_limit_those_who_wait_are_served_under_their_own(store: St
     assert waiter.is_served()
 
 
-def test_who_wants_more_than_the_limit_is_told_instead_of_waiting_for_ever(store: Store) -> None:
+def test_acquire_raises_when_more_permits_than_the_limit_are_requested(store: Store) -> None:
     semaphore = Semaphore("pool", 5)
     semaphore.set_limit(2)
 
@@ -102,7 +102,7 @@ def test_who_wants_more_than_the_limit_is_told_instead_of_waiting_for_ever(store
     assert line(store) == []
 
 
-def test_who_waits_for_more_than_a_lower_limit_is_told_and_holds_up_nobody(store: Store) -> None:
+def test_waiter_above_a_lowered_limit_gets_an_error_and_blocks_no_others(store: Store) -> None:
     holder = held(limit=3, permits=3)
     many, few = Waiter(limit=3, permits=3), Waiter(limit=3)
     holder.set_limit(2)
@@ -115,7 +115,7 @@ def test_who_waits_for_more_than_a_lower_limit_is_told_and_holds_up_nobody(store
     assert isinstance(many.steps.error, TooManyPermits)
 
 
-def test_who_learns_that_it_wants_too_much_lets_those_behind_it_go_on(store: Store) -> None:
+def test_waiter_refused_by_a_lowered_limit_unblocks_later_ones(store: Store) -> None:
     holder = held(limit=3, permits=3)
     many, few = Waiter(limit=3, permits=3), Waiter(limit=3)
     holder.set_limit(2)
@@ -128,7 +128,7 @@ def test_who_learns_that_it_wants_too_much_lets_those_behind_it_go_on(store: Sto
     assert few.is_served()
 
 
-def test_a_permit_that_is_held_is_granted_again_also_above_a_lower_limit(store: Store) -> None:
+def test_acquire_with_a_held_token_succeeds_above_a_lowered_limit(store: Store) -> None:
     holder = held(limit=3, permits=3)
     waiter = Waiter(limit=3, permits=3)
     holder.release()
@@ -138,7 +138,7 @@ def test_a_permit_that_is_held_is_granted_again_also_above_a_lower_limit(store: 
     assert waiter.is_served()
 
 
-def test_the_error_names_the_limit_in_force(store: Store) -> None:
+def test_error_names_the_limit_in_force(store: Store) -> None:
     Semaphore("pool", 5, blocking=False).set_limit(1)
     Semaphore("pool", 5, blocking=False).acquire()
 
@@ -150,7 +150,7 @@ def test_the_error_names_the_limit_in_force(store: Store) -> None:
 
 
 @pytest.mark.contract
-def test_the_twins_do_the_same(store: Store) -> None:
+def test_async_twins_set_and_apply_the_limit(store: Store) -> None:
     async def main() -> None:
         semaphore = Semaphore("pool", 5, blocking=False)
         await semaphore.aset_limit(2)
@@ -172,7 +172,7 @@ def test_the_twins_do_the_same(store: Store) -> None:
         ("3", TypeError, "limit='3': expected an integer from 1 to 1000000."),
     ],
 )
-def test_a_wrong_limit_is_refused(redis_server: Store, limit: object, error: type, text: str) -> None:
+def test_invalid_limit_is_refused(redis_server: Store, limit: object, error: type, text: str) -> None:
     with pytest.raises(error) as caught:
         Semaphore("pool", 3, blocking=False).set_limit(limit)
 

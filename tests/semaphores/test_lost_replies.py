@@ -41,7 +41,7 @@ def do(request: pytest.FixtureRequest) -> Do:
     return call
 
 
-def test_acquire_takes_one_permit(proxy: Proxy, do: Do) -> None:
+def test_repeated_acquire_takes_one_permit(proxy: Proxy, do: Do) -> None:
     semaphore = Semaphore("pool", 3, using="proxied", blocking=False)
     proxy.drop_next_reply(after=KEY, times=2)
 
@@ -51,7 +51,7 @@ def test_acquire_takes_one_permit(proxy: Proxy, do: Do) -> None:
     assert Semaphore("pool", 3, blocking=False).available() == 2
 
 
-def test_release_gives_back_and_says_so(proxy: Proxy, do: Do) -> None:
+def test_release_succeeds_when_its_reply_is_lost(proxy: Proxy, do: Do) -> None:
     semaphore = Semaphore("pool", 3, using="proxied", blocking=False)
     do(semaphore, "acquire", 2)
     proxy.drop_next_reply(after=KEY)
@@ -62,7 +62,7 @@ def test_release_gives_back_and_says_so(proxy: Proxy, do: Do) -> None:
     assert Semaphore("pool", 3, blocking=False).available() == 3
 
 
-def test_release_serves_one_waiter_for_one_permit(proxy: Proxy, do: Do) -> None:
+def test_repeated_release_serves_one_waiter_for_one_permit(proxy: Proxy, do: Do) -> None:
     semaphore = Semaphore("pool", 1, using="proxied", blocking=False)
     do(semaphore, "acquire")
     waiters = [acquisition(Semaphore("pool", 1)) for _ in range(2)]
@@ -79,7 +79,7 @@ def test_release_serves_one_waiter_for_one_permit(proxy: Proxy, do: Do) -> None:
 
 
 @pytest.mark.parametrize(("method", "expected"), [("reacquire", True), ("available", 2), ("locked", False)])
-def test_questions_are_answered(proxy: Proxy, do: Do, method: str, expected: object) -> None:
+def test_read_methods_return_when_their_reply_is_lost(proxy: Proxy, do: Do, method: str, expected: object) -> None:
     semaphore = Semaphore("pool", 3, using="proxied", blocking=False)
     do(semaphore, "acquire")
     proxy.drop_next_reply(after=KEY)
@@ -89,7 +89,7 @@ def test_questions_are_answered(proxy: Proxy, do: Do, method: str, expected: obj
     assert proxy.dropped == 1
 
 
-def test_a_limit_is_set_for_all(proxy: Proxy, do: Do) -> None:
+def test_set_limit_succeeds_when_its_reply_is_lost(proxy: Proxy, do: Do) -> None:
     proxy.drop_next_reply(after=KEY)
 
     do(Semaphore("pool", 3, using="proxied", blocking=False), "set_limit", 7)
@@ -98,7 +98,7 @@ def test_a_limit_is_set_for_all(proxy: Proxy, do: Do) -> None:
     assert Semaphore("pool", 3, blocking=False).available() == 7
 
 
-def test_holders_are_listed(proxy: Proxy, do: Do) -> None:
+def test_inspect_succeeds_when_its_reply_is_lost(proxy: Proxy, do: Do) -> None:
     semaphore = Semaphore("pool", 3, using="proxied", blocking=False)
     do(semaphore, "acquire")
     proxy.drop_next_reply(after=KEY)
@@ -106,7 +106,7 @@ def test_holders_are_listed(proxy: Proxy, do: Do) -> None:
     assert len(do(semaphore, "inspect").holders) == 1
 
 
-def test_acquire_after_all_tries_failed_finds_its_own_permit(proxy: Proxy, do: Do) -> None:
+def test_next_acquire_finds_its_permit_after_all_attempts_failed(proxy: Proxy, do: Do) -> None:
     semaphore = Semaphore("pool", 3, using="proxied", blocking=False)
     proxy.drop_next_reply(after=KEY, times=ALL_TRIES)
     with pytest.raises(ConnectionError):
@@ -118,7 +118,7 @@ def test_acquire_after_all_tries_failed_finds_its_own_permit(proxy: Proxy, do: D
     assert Semaphore("pool", 3, blocking=False).available() == 2
 
 
-def test_a_question_for_another_number_does_not_use_what_a_failed_one_left(proxy: Proxy, do: Do) -> None:
+def test_acquire_of_another_number_does_not_reuse_a_failed_token(proxy: Proxy, do: Do) -> None:
     semaphore = Semaphore("pool", 3, using="proxied", blocking=False)
     proxy.drop_next_reply(after=KEY, times=ALL_TRIES)
     with pytest.raises(ConnectionError):
@@ -129,7 +129,7 @@ def test_a_question_for_another_number_does_not_use_what_a_failed_one_left(proxy
     assert Semaphore("pool", 3, blocking=False).available() == 0
 
 
-def test_release_after_all_tries_failed_counts_as_done(proxy: Proxy, do: Do) -> None:
+def test_next_release_succeeds_after_all_attempts_failed(proxy: Proxy, do: Do) -> None:
     semaphore = Semaphore("pool", 3, using="proxied", blocking=False)
     do(semaphore, "acquire")
     proxy.drop_next_reply(after=KEY, times=1 + ALL_TRIES)
@@ -142,7 +142,7 @@ def test_release_after_all_tries_failed_counts_as_done(proxy: Proxy, do: Do) -> 
         do(semaphore, "release")
 
 
-def test_a_repeated_release_after_the_permit_expired_is_not_taken_for_done(proxy: Proxy) -> None:
+def test_repeated_release_raises_when_the_permit_expired(proxy: Proxy) -> None:
     semaphore = Semaphore("pool", 1, timeout=0.02, using="proxied", blocking=False)
     semaphore.acquire()
     eventually(lambda: Semaphore("pool", 1, blocking=False).available() == 1)
@@ -152,7 +152,7 @@ def test_a_repeated_release_after_the_permit_expired_is_not_taken_for_done(proxy
         semaphore.release()
 
 
-def test_the_block_of_a_semaphore_that_could_not_be_given_back_fails(proxy: Proxy, redis_server: Store) -> None:
+def test_with_raises_when_its_permit_could_not_be_released(proxy: Proxy, redis_server: Store) -> None:
     def block() -> None:
         with Semaphore("pool", 1, using="proxied", blocking=False):
             proxy.stop_accepting()
@@ -162,7 +162,7 @@ def test_the_block_of_a_semaphore_that_could_not_be_given_back_fails(proxy: Prox
         block()
 
 
-def test_the_error_of_the_block_comes_first(proxy: Proxy) -> None:
+def test_error_of_the_block_takes_precedence_over_a_failed_release(proxy: Proxy) -> None:
     def block() -> None:
         with Semaphore("pool", 1, using="proxied", blocking=False):
             proxy.stop_accepting()
@@ -175,7 +175,7 @@ def test_the_error_of_the_block_comes_first(proxy: Proxy) -> None:
     assert "NotConnected on leaving the block" in caught.value.__notes__[0]
 
 
-def test_an_absent_server_is_a_clear_error(own_server: Store) -> None:
+def test_unreachable_server_raises_connection_error(own_server: Store) -> None:
     semaphore = Semaphore("pool", 1, blocking=False)
     semaphore.acquire()
     own_server.servers[0].kill()
@@ -186,7 +186,7 @@ def test_an_absent_server_is_a_clear_error(own_server: Store) -> None:
             ask()
 
 
-def test_a_permit_that_may_be_given_back_already_is_not_surely_ours(proxy: Proxy) -> None:
+def test_check_raises_after_an_unconfirmed_release(proxy: Proxy) -> None:
     semaphore = Semaphore("pool", 3, using="proxied", blocking=False)
     semaphore.acquire()
     proxy.drop_next_reply(after=KEY, times=1 + ALL_TRIES)
@@ -199,7 +199,7 @@ def test_a_permit_that_may_be_given_back_already_is_not_surely_ours(proxy: Proxy
     assert str(caught.value) == "Permit of semaphore 'pool' may have been released: the reply to its release was lost."
 
 
-def test_a_thread_whose_question_failed_does_not_give_back_the_permit_of_another(proxy: Proxy) -> None:
+def test_thread_whose_acquire_failed_cannot_release_the_permit_of_another(proxy: Proxy) -> None:
     shared = Semaphore("pool", 3, using="proxied", blocking=False)
     shared.acquire()
 

@@ -10,7 +10,7 @@ from tests.support import Proxy, Store
 from tests.support.processes import Children
 
 
-def test_never_four_holders(children: Children, proxy: Proxy, redis_server: Store) -> None:
+def test_semaphore_of_three_never_has_four_holders(children: Children, proxy: Proxy, redis_server: Store) -> None:
     board = run_race(children, proxy, redis_server, "semaphores", 3, SECONDS)
 
     print(f"\nsemaphore of 3, 16 processes, {SECONDS:g} s: {board}")
@@ -21,7 +21,7 @@ def test_never_four_holders(children: Children, proxy: Proxy, redis_server: Stor
     assert not redis_server.raw.exists(f"{redis_server.prefix}:semaphores:{{prize}}:queue")
 
 
-def test_four_holders_are_seen_when_the_guard_is_taken_out(
+def test_four_holders_are_detected_when_the_guard_is_removed(
     children: Children, proxy: Proxy, redis_server: Store
 ) -> None:
     edit = ("ACQUIRE", 'redis.call("ZCARD", holders) + count <= most', 'redis.call("ZCARD", holders) <= most')

@@ -30,7 +30,7 @@ def _own_renewer(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     eventually(lambda: renewal.renewer._thread is None, timeout_s=30)
 
 
-def test_all_permits_of_a_holder_are_renewed(store: Store) -> None:
+def test_all_permits_of_a_lease_are_renewed(store: Store) -> None:
     pool = Semaphore("pool", 5, timeout=LEASE_S, renew=True, blocking=False)
     assert pool.acquire(3)
 
@@ -42,7 +42,7 @@ def test_all_permits_of_a_holder_are_renewed(store: Store) -> None:
     assert not store.raw.exists(key_of(store))
 
 
-def test_a_permit_of_a_task_is_renewed(redis_server: Store) -> None:
+def test_permit_of_a_task_is_renewed(redis_server: Store) -> None:
     async def main() -> None:
         async with Semaphore("pool", 1, timeout=LEASE_S, renew=True, blocking=False) as pool:
             wait_for_renewal(redis_server)
@@ -52,7 +52,7 @@ def test_a_permit_of_a_task_is_renewed(redis_server: Store) -> None:
     run_async(main)
 
 
-def test_a_permit_that_was_handed_over_is_renewed_too(redis_server: Store) -> None:
+def test_permit_granted_after_a_wait_is_renewed(redis_server: Store) -> None:
     first, second = Semaphore("pool", 1, timeout=0.1, blocking=False), Semaphore("pool", 1, timeout=LEASE_S, renew=True)
     first.acquire()
     assert second.acquire()
@@ -63,7 +63,7 @@ def test_a_permit_that_was_handed_over_is_renewed_too(redis_server: Store) -> No
     second.release()
 
 
-def test_a_permit_that_was_given_back_is_not_renewed(redis_server: Store) -> None:
+def test_released_permit_is_not_renewed(redis_server: Store) -> None:
     lost: list[object] = []
     pool = Semaphore("pool", 1, timeout=LEASE_S, renew=True, on_lost=lost.append, blocking=False)
     with pool:
@@ -74,7 +74,7 @@ def test_a_permit_that_was_given_back_is_not_renewed(redis_server: Store) -> Non
     assert pool.available() == 1
 
 
-def test_what_was_refused_is_not_looked_after(redis_server: Store) -> None:
+def test_refused_acquire_is_not_renewed(redis_server: Store) -> None:
     Semaphore("pool", 1, blocking=False).acquire()
 
     assert not Semaphore("pool", 1, renew=True, blocking=False).acquire()
@@ -82,7 +82,7 @@ def test_what_was_refused_is_not_looked_after(redis_server: Store) -> None:
     assert not renewal.renewer._watches
 
 
-def test_max_lease_ends_the_renewals(redis_server: Store) -> None:
+def test_permit_is_not_renewed_after_max_lease(redis_server: Store) -> None:
     lost: list[object] = []
     pool = Semaphore("pool", 1, timeout=0.2, renew=True, max_lease=0.4, on_lost=lost.append, blocking=False)
     pool.acquire()
@@ -94,7 +94,7 @@ def test_max_lease_ends_the_renewals(redis_server: Store) -> None:
     eventually(lambda: pool.available() == 1, timeout_s=30)
 
 
-def test_the_holder_is_told_when_the_server_does_not_know_its_permit(redis_server: Store) -> None:
+def test_on_lost_is_called_when_the_server_lost_the_permit(redis_server: Store) -> None:
     lost: list[object] = []
     pool = Semaphore("pool", 1, timeout=0.5, renew=True, on_lost=lost.append, blocking=False)
     pool.acquire()
@@ -106,7 +106,7 @@ def test_the_holder_is_told_when_the_server_does_not_know_its_permit(redis_serve
     assert pool.available() == 1, "it was not taken again"
 
 
-def test_on_lost_is_called_at_once_when_extend_was_refused(redis_server: Store) -> None:
+def test_on_lost_is_called_at_once_when_extend_is_refused(redis_server: Store) -> None:
     lost: list[object] = []
     pool = Semaphore("pool", 1, timeout=60, on_lost=lost.append, blocking=False)
     pool.acquire()
@@ -118,7 +118,7 @@ def test_on_lost_is_called_at_once_when_extend_was_refused(redis_server: Store) 
     eventually(lambda: lost == [pool], timeout_s=30)
 
 
-def test_a_permit_whose_release_failed_is_left_to_end(redis_server: Store) -> None:
+def test_permit_whose_release_failed_is_left_to_expire(redis_server: Store) -> None:
     pool = Semaphore("pool", 1, timeout=LEASE_S, renew=True, blocking=False)
     pool.acquire()
     flow = pool.flows.release()
@@ -131,7 +131,7 @@ def test_a_permit_whose_release_failed_is_left_to_end(redis_server: Store) -> No
     pool.release()
 
 
-def test_check_and_remaining_go_by_the_clock(redis_server: Store) -> None:
+def test_check_and_remaining_use_the_local_deadline(redis_server: Store) -> None:
     pool = Semaphore("pool", 1, timeout=60, blocking=False)
     assert pool.remaining() == 0
     pool.acquire()
@@ -141,7 +141,7 @@ def test_check_and_remaining_go_by_the_clock(redis_server: Store) -> None:
     assert not pool.lost.is_set()
 
 
-def test_a_permit_that_expired_is_lost(redis_server: Store) -> None:
+def test_expired_permit_is_lost(redis_server: Store) -> None:
     pool = Semaphore("pool", 1, timeout=0.02, blocking=False)
     pool.acquire()
 
@@ -154,7 +154,7 @@ def test_a_permit_that_expired_is_lost(redis_server: Store) -> None:
     assert pool.remaining() == 0
 
 
-def test_a_permit_that_was_not_taken_cannot_be_checked(redis_server: Store) -> None:
+def test_check_raises_when_no_permit_was_acquired(redis_server: Store) -> None:
     pool = Semaphore("pool", 1, blocking=False)
 
     with pytest.raises(PermitNotOwned) as caught:
@@ -168,7 +168,7 @@ def test_a_permit_that_was_not_taken_cannot_be_checked(redis_server: Store) -> N
     assert not pool.lost.is_set()
 
 
-def test_a_decorated_function_may_be_renewed(redis_server: Store) -> None:
+def test_permit_of_a_decorated_function_is_renewed(redis_server: Store) -> None:
     @semaphore("pool", limit=1, timeout=LEASE_S, renew=True)
     def work() -> int:
         wait_for_renewal(redis_server)
@@ -195,7 +195,7 @@ def wait_for_renewal(store: Store) -> None:
         ({"on_lost": 7}, TypeError, "on_lost=7: expected a callable that takes the semaphore."),
     ],
 )
-def test_a_wrong_option_is_refused(arguments: dict[str, object], error: type, text: str) -> None:
+def test_invalid_option_is_refused(arguments: dict[str, object], error: type, text: str) -> None:
     for make in (Semaphore, semaphore):
         with pytest.raises(error) as caught:
             make("pool", limit=5, **arguments)
@@ -203,7 +203,7 @@ def test_a_wrong_option_is_refused(arguments: dict[str, object], error: type, te
         assert text in str(caught.value)
 
 
-def test_without_a_thread_to_look_after_it_a_permit_is_given_back(
+def test_permit_is_released_when_the_renewal_thread_cannot_start(
     redis_server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def no_more_threads(_: threading.Thread) -> None:

@@ -25,7 +25,7 @@ def test_permits_are_granted_up_to_the_limit(store: Store) -> None:
     assert store.raw.zcard(key_of(store)) == 3
 
 
-def test_a_permit_that_is_given_back_is_free_for_others(store: Store) -> None:
+def test_released_permit_can_be_acquired_by_others(store: Store) -> None:
     first, second = Semaphore("pool", 1, blocking=False), Semaphore("pool", 1, blocking=False)
     first.acquire()
     assert not second.acquire()
@@ -35,12 +35,12 @@ def test_a_permit_that_is_given_back_is_free_for_others(store: Store) -> None:
     assert second.acquire()
 
 
-def test_semaphores_of_different_names_do_not_meet(store: Store) -> None:
+def test_semaphores_with_different_names_are_independent(store: Store) -> None:
     assert Semaphore("pool", 1, blocking=False).acquire()
     assert Semaphore("lake", 1, blocking=False).acquire()
 
 
-def test_one_object_may_be_taken_several_times(store: Store) -> None:
+def test_object_may_be_acquired_several_times(store: Store) -> None:
     semaphore = Semaphore("pool", 2, blocking=False)
 
     assert [semaphore.acquire() for _ in range(3)] == [True, True, False]
@@ -48,7 +48,7 @@ def test_one_object_may_be_taken_several_times(store: Store) -> None:
     assert semaphore.available() == 2
 
 
-def test_several_permits_are_taken_all_or_none(store: Store) -> None:
+def test_several_permits_are_acquired_all_or_none(store: Store) -> None:
     semaphore = Semaphore("pool", 5, blocking=False)
 
     assert semaphore.acquire(3)
@@ -58,7 +58,7 @@ def test_several_permits_are_taken_all_or_none(store: Store) -> None:
     assert semaphore.available() == 0
 
 
-def test_several_permits_are_given_back_at_once(store: Store) -> None:
+def test_several_permits_are_released_at_once(store: Store) -> None:
     semaphore = Semaphore("pool", 5, blocking=False)
     semaphore.acquire(5)
 
@@ -68,7 +68,7 @@ def test_several_permits_are_given_back_at_once(store: Store) -> None:
     assert not store.raw.exists(key_of(store))
 
 
-def test_permits_expire_on_the_servers_clock(store: Store) -> None:
+def test_permits_expire_by_the_server_clock(store: Store) -> None:
     Semaphore("pool", 1, timeout=0.02, blocking=False).acquire()
     other = Semaphore("pool", 1, blocking=False)
 
@@ -76,7 +76,7 @@ def test_permits_expire_on_the_servers_clock(store: Store) -> None:
 
 
 @pytest.mark.contract
-def test_an_expired_permit_is_not_counted_beside_a_living_one(store: Store) -> None:
+def test_expired_permit_is_not_counted_beside_a_valid_one(store: Store) -> None:
     Semaphore("pool", 2, timeout=60, blocking=False).acquire()
     late, other = Semaphore("pool", 2, timeout=0.02, blocking=False), Semaphore("pool", 2, blocking=False)
     late.acquire()
@@ -91,7 +91,7 @@ def test_an_expired_permit_is_not_counted_beside_a_living_one(store: Store) -> N
     assert not Semaphore("pool", 2, blocking=False).acquire()
 
 
-def test_the_client_clock_has_no_say(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_client_clock_does_not_affect_expiry(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     Semaphore("pool", 1, timeout=5, blocking=False).acquire()
     monkeypatch.setattr("time.time", lambda: 4e9)
 
@@ -99,7 +99,7 @@ def test_the_client_clock_has_no_say(store: Store, monkeypatch: pytest.MonkeyPat
     assert Semaphore("pool", 1, blocking=False).available() == 0
 
 
-def test_an_idle_semaphore_vanishes(store: Store) -> None:
+def test_idle_semaphore_leaves_no_keys(store: Store) -> None:
     long, short = Semaphore("pool", 5, timeout=9, blocking=False), Semaphore("pool", 5, timeout=2, blocking=False)
     long.acquire()
     short.acquire(2)
@@ -190,7 +190,7 @@ def test_extend_of_an_expired_permit_raises_and_acquires_none(store: Store) -> N
 
 
 @pytest.mark.contract
-def test_available_does_not_count_what_has_expired(store: Store) -> None:
+def test_available_does_not_count_expired_permits(store: Store) -> None:
     semaphore = Semaphore("pool", 3, timeout=60, blocking=False)
     semaphore.acquire()
     store.raw.zadd(key_of(store), {member: 1 for member, _ in _members(store)})
@@ -217,14 +217,14 @@ def test_inspect_lists_holders_in_order_of_expiry(store: Store) -> None:
     assert first.token != second.token
 
 
-def test_each_process_keeps_to_its_own_limit(store: Store) -> None:
+def test_each_object_applies_its_own_limit(store: Store) -> None:
     assert [Semaphore("pool", 5, blocking=False).acquire() for _ in range(4)] == [True] * 4
 
     assert not Semaphore("pool", 3, blocking=False).acquire()
     assert Semaphore("pool", 5, blocking=False).acquire()
 
 
-def test_with_holds_a_permit_for_the_block(store: Store) -> None:
+def test_with_keeps_a_permit_during_the_block(store: Store) -> None:
     semaphore = Semaphore("pool", 1, blocking=False)
 
     with semaphore as held:
@@ -234,7 +234,7 @@ def test_with_holds_a_permit_for_the_block(store: Store) -> None:
     assert semaphore.available() == 1
 
 
-def test_with_on_a_full_semaphore_raises(store: Store) -> None:
+def test_with_raises_when_the_semaphore_is_full(store: Store) -> None:
     Semaphore("pool", 3, blocking=False).acquire(3)
 
     with pytest.raises(SemaphoreFull) as caught, Semaphore("pool", 3, blocking=False):
@@ -245,7 +245,7 @@ def test_with_on_a_full_semaphore_raises(store: Store) -> None:
     assert isinstance(caught.value, SemaphoreError)
 
 
-def test_with_on_a_full_semaphore_raises_after_the_timeout(store: Store) -> None:
+def test_with_raises_after_blocking_timeout(store: Store) -> None:
     Semaphore("pool", 1, blocking=False).acquire()
 
     with pytest.raises(SemaphoreFull) as caught, Semaphore("pool", 1, blocking_timeout=0.02):
@@ -271,7 +271,7 @@ def test_error_of_the_block_takes_precedence_over_an_expired_permit(store: Store
     assert "PermitNotOwned on leaving the block" in caught.value.__notes__[0]
 
 
-def test_a_semaphore_waits_by_default(store: Store) -> None:
+def test_acquire_waits_by_default(store: Store) -> None:
     Semaphore("pool", 1, timeout=0.05).acquire()
 
     assert Semaphore("pool", 1).acquire()
@@ -295,7 +295,7 @@ def test_locked_reports_whether_all_permits_are_held(store: Store) -> None:
     assert not Semaphore("pool", 2).owned()
 
 
-def test_with_gives_back_when_the_block_fails(store: Store) -> None:
+def test_with_releases_when_the_block_raises(store: Store) -> None:
     with pytest.raises(ZeroDivisionError), Semaphore("pool", 1, blocking=False):
         1 / 0  # noqa: B018
 
@@ -311,7 +311,7 @@ def test_blocks_may_be_nested(store: Store) -> None:
     assert semaphore.available() == 2
 
 
-def test_a_script_that_the_server_forgot_is_sent_again(store: Store) -> None:
+def test_script_is_sent_again_after_script_flush(store: Store) -> None:
     semaphore = Semaphore("pool", 1, blocking=False)
     asking = (semaphore.acquire, semaphore.reacquire, semaphore.available, semaphore.inspect, semaphore.release)
     for ask in (*asking, lambda: semaphore.set_limit(2)):
@@ -321,14 +321,14 @@ def test_a_script_that_the_server_forgot_is_sent_again(store: Store) -> None:
     assert semaphore.available() == 2
 
 
-def test_a_key_of_another_kind_is_an_error(store: Store) -> None:
+def test_key_of_another_type_raises(store: Store) -> None:
     store.raw.set(key_of(store), "text")
 
     with pytest.raises(Exception, match="WRONGTYPE"):
         Semaphore("pool", 1, blocking=False).acquire()
 
 
-def test_a_permit_costs_one_round_trip_each_way(redis_server: Store) -> None:
+def test_acquire_and_release_cost_one_round_trip_each(redis_server: Store) -> None:
     with Semaphore("warm", 1, blocking=False):
         pass
     before = _commands_sent()
@@ -364,7 +364,7 @@ def test_a_permit_costs_one_round_trip_each_way(redis_server: Store) -> None:
         ({"blocking": True, "blocking_timeout": "1"}, TypeError, "blocking_timeout='1': expected"),
     ],
 )
-def test_a_wrong_argument_is_refused_at_the_door(arguments: dict[str, object], error: type, text: str) -> None:
+def test_invalid_argument_is_refused(arguments: dict[str, object], error: type, text: str) -> None:
     with pytest.raises(error) as caught:
         Semaphore(**({"name": "pool", "limit": 3} | arguments))
 
@@ -380,7 +380,7 @@ def test_a_wrong_argument_is_refused_at_the_door(arguments: dict[str, object], e
         (3, "2", TypeError, "permits='2': expected an integer"),
     ],
 )
-def test_a_wrong_number_of_permits_is_refused(
+def test_invalid_number_of_permits_is_refused(
     redis_server: Store, limit: int, permits: object, error: type, text: str
 ) -> None:
     with pytest.raises(error) as caught:
@@ -390,7 +390,7 @@ def test_a_wrong_number_of_permits_is_refused(
     assert redis_server.keys() == []
 
 
-def test_a_thousand_permits_may_be_taken_at_once(store: Store) -> None:
+def test_thousand_permits_may_be_acquired_at_once(store: Store) -> None:
     semaphore = Semaphore("pool", 5_000, blocking=False)
 
     assert semaphore.acquire(1_000)
@@ -399,7 +399,7 @@ def test_a_thousand_permits_may_be_taken_at_once(store: Store) -> None:
     assert semaphore.available() == 5_000
 
 
-def test_the_room_declares_its_scripts() -> None:
+def test_component_declares_its_scripts() -> None:
     declared = [value for value in vars(scripts).values() if isinstance(value, LuaScript)]
 
     assert {script.name: script.idempotent for script in declared} == {
@@ -413,7 +413,7 @@ def test_the_room_declares_its_scripts() -> None:
     }
 
 
-def test_a_semaphore_shows_its_name() -> None:
+def test_repr_shows_the_name() -> None:
     assert repr(Semaphore("pool", 3, blocking=False)) == "<Semaphore 'pool' of 3>"
 
 

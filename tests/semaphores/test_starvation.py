@@ -19,7 +19,7 @@ def contender(permits: int) -> Contender:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_who_wants_all_permits_has_its_turn_as_soon_as_the_others(store: Store, seed: int) -> None:
+def test_request_for_all_permits_is_not_starved(store: Store, seed: int) -> None:
     contenders = [contender(permits) for permits in (LIMIT, 1, 1, 1, 2, 2, 3, 1, 1)]
 
     contend(store, contenders, MOVES, seed)
@@ -28,7 +28,7 @@ def test_who_wants_all_permits_has_its_turn_as_soon_as_the_others(store: Store, 
     assert min(each.turns for each in contenders) > 0
 
 
-def test_a_crowd_that_wants_all_has_no_more_than_one_turn_each_before_who_wants_one(store: Store) -> None:
+def test_request_for_one_permit_is_not_starved_by_large_requests(store: Store) -> None:
     contenders = [contender(1), *(contender(LIMIT) for _ in range(6))]
 
     contend(store, contenders, MOVES, seed=7)

@@ -50,7 +50,7 @@ class Waiter:
         return self.steps.value is True
 
 
-def test_a_release_wakes_the_waiter(store: Store) -> None:
+def test_release_wakes_the_waiter(store: Store) -> None:
     holder, waiter = held(), Semaphore("pool", 1, timeout=60)
     got: list[bool] = []
     thread = threading.Thread(target=lambda: got.append(waiter.acquire()))
@@ -65,7 +65,7 @@ def test_a_release_wakes_the_waiter(store: Store) -> None:
     assert line(store) == []
 
 
-def test_waiters_are_served_in_the_order_in_which_they_came(store: Store) -> None:
+def test_waiters_are_served_in_fifo_order(store: Store) -> None:
     holder = held()
     waiters = [Waiter() for _ in range(3)]
 
@@ -77,7 +77,7 @@ def test_waiters_are_served_in_the_order_in_which_they_came(store: Store) -> Non
     assert line(store) == []
 
 
-def test_a_newcomer_does_not_jump_the_line(store: Store) -> None:
+def test_newcomer_does_not_overtake_waiters(store: Store) -> None:
     holder = held()
     waiter = Waiter()
 
@@ -87,7 +87,7 @@ def test_a_newcomer_does_not_jump_the_line(store: Store) -> None:
     assert waiter.is_served()
 
 
-def test_who_wants_many_is_not_overtaken_by_who_wants_few(store: Store) -> None:
+def test_request_for_many_permits_is_not_overtaken_by_smaller_ones(store: Store) -> None:
     first, second = held(limit=3, permits=2), held(limit=3)
     many, few = Waiter(limit=3, permits=3), Waiter(limit=3)
 
@@ -102,7 +102,7 @@ def test_who_wants_many_is_not_overtaken_by_who_wants_few(store: Store) -> None:
     assert few.is_served()
 
 
-def test_one_release_serves_as_many_as_there_is_room_for(store: Store) -> None:
+def test_release_serves_as_many_waiters_as_fit(store: Store) -> None:
     holder = held(limit=3, permits=3)
     waiters = [Waiter(limit=3) for _ in range(4)]
 
@@ -126,7 +126,7 @@ def test_each_waiter_is_served_under_its_own_limit(store: Store) -> None:
     assert Semaphore("pool", 5, blocking=False).available() == 3
 
 
-def test_a_hand_off_is_a_short_lease_until_the_waiter_takes_it(store: Store) -> None:
+def test_handoff_is_a_short_lease_until_the_waiter_accepts_it(store: Store) -> None:
     holder = held()
     waiter = Waiter(timeout=60)
 
@@ -137,7 +137,7 @@ def test_a_hand_off_is_a_short_lease_until_the_waiter_takes_it(store: Store) -> 
     assert holder.inspect().holders[0].remaining > 59
 
 
-def test_a_hand_off_becomes_the_lease_that_was_asked_for_also_when_that_is_shorter(store: Store) -> None:
+def test_handoff_becomes_the_requested_lease_when_that_is_shorter(store: Store) -> None:
     holder = held()
     waiter = Waiter(timeout=1.5)
     holder.release()
@@ -147,7 +147,7 @@ def test_a_hand_off_becomes_the_lease_that_was_asked_for_also_when_that_is_short
     assert holder.inspect().holders[0].remaining <= 1.5
 
 
-def test_a_lost_bell_loses_nothing_and_an_unheard_one_goes_by_itself(store: Store) -> None:
+def test_waiter_is_served_after_a_lost_wakeup_and_an_unread_wakeup_expires(store: Store) -> None:
     holder = held()
     waiter = Waiter()
 
@@ -157,7 +157,7 @@ def test_a_lost_bell_loses_nothing_and_an_unheard_one_goes_by_itself(store: Stor
     assert waiter.is_served()
 
 
-def test_a_waiter_goes_on_when_the_server_forgets_the_scripts_meanwhile(store: Store) -> None:
+def test_waiter_is_served_after_script_flush(store: Store) -> None:
     holder, waiter = held(), Waiter()
 
     store.raw.script_flush()
@@ -167,7 +167,7 @@ def test_a_waiter_goes_on_when_the_server_forgets_the_scripts_meanwhile(store: S
     assert waiter.is_served()
 
 
-def test_a_dead_waiter_is_skipped(store: Store) -> None:
+def test_dead_waiter_is_skipped(store: Store) -> None:
     holder = held()
     dead, alive = Waiter(), Waiter()
     store.raw.zadd(f"{key_of(store)}:asked", {line(store)[0]: 1})
@@ -179,7 +179,7 @@ def test_a_dead_waiter_is_skipped(store: Store) -> None:
     assert dead.steps.value is None
 
 
-def test_a_waiter_that_died_holding_a_hand_off_costs_its_time_only(
+def test_waiter_that_died_with_a_handoff_delays_by_its_lease_only(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wait_queue, "HANDOFF_MS", 100)
@@ -191,9 +191,7 @@ def test_a_waiter_that_died_holding_a_hand_off_costs_its_time_only(
     assert Semaphore("pool", 1, blocking_timeout=60).acquire()
 
 
-def test_the_permit_of_a_killed_holder_goes_to_the_waiter_when_it_expires(
-    redis_server: Store, children: Children
-) -> None:
+def test_waiter_is_served_when_the_permit_of_a_killed_holder_expires(redis_server: Store, children: Children) -> None:
     child = children.call("tests.semaphores.test_waiting:take_and_say", 0.3)
     child.wait_for("taken")
     child.kill()
@@ -207,20 +205,20 @@ def take_and_say(timeout: float) -> None:
     signal.pause()
 
 
-def test_a_wait_ends_with_the_first_permit_that_expires(store: Store) -> None:
+def test_wait_ends_when_the_first_permit_expires(store: Store) -> None:
     held(timeout=1.9)
 
     assert 0.5 < Waiter().steps.request.seconds <= 1.901
     assert Waiter().steps.request.seconds <= 1.903
 
 
-def test_no_wait_is_longer_than_a_hand_off(store: Store) -> None:
+def test_no_wait_is_longer_than_a_handoff(store: Store) -> None:
     held(timeout=600)
 
     assert Waiter().steps.request.seconds == pytest.approx(0.75 * wait_queue.HANDOFF_MS / 1_000)
 
 
-def test_who_stands_behind_somebody_who_wants_more_than_is_free_waits_too(store: Store) -> None:
+def test_waiter_behind_a_larger_request_waits(store: Store) -> None:
     big = Waiter
     holder = held(limit=2)
     first = big(limit=2, permits=2)
@@ -234,7 +232,7 @@ def test_who_stands_behind_somebody_who_wants_more_than_is_free_waits_too(store:
         holder.release()
 
 
-def test_a_waiter_whose_patience_ends_leaves_the_line(store: Store) -> None:
+def test_waiter_leaves_the_queue_at_its_time_limit(store: Store) -> None:
     held()
 
     assert not Semaphore("pool", 1, blocking_timeout=0.02).acquire()
@@ -243,7 +241,7 @@ def test_a_waiter_whose_patience_ends_leaves_the_line(store: Store) -> None:
 
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
-def test_an_interrupted_waiter_leaves_the_line(store: Store, interruption: type[BaseException]) -> None:
+def test_interrupted_waiter_leaves_the_queue(store: Store, interruption: type[BaseException]) -> None:
     held()
     steps = Waiter().steps
 
@@ -256,7 +254,7 @@ def test_an_interrupted_waiter_leaves_the_line(store: Store, interruption: type[
 
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
-def test_an_interrupted_waiter_hands_on_what_it_was_just_given(store: Store, interruption: type[BaseException]) -> None:
+def test_interrupted_waiter_passes_on_its_handoff(store: Store, interruption: type[BaseException]) -> None:
     holder = held(limit=2, permits=2)
     interrupted, next_one = Waiter(limit=2, permits=2).steps, Waiter(limit=2)
     holder.release()
@@ -271,9 +269,7 @@ def test_an_interrupted_waiter_hands_on_what_it_was_just_given(store: Store, int
 
 @pytest.mark.contract
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
-def test_a_request_that_arrives_after_the_interruption_is_undone_too(
-    store: Store, interruption: type[BaseException]
-) -> None:
+def test_request_that_arrives_after_the_interruption_is_undone(store: Store, interruption: type[BaseException]) -> None:
     semaphore = Semaphore("pool", 1, blocking=False)
     steps = acquisition(semaphore)
     under_way = steps.request
@@ -289,7 +285,7 @@ def test_a_request_that_arrives_after_the_interruption_is_undone_too(
     assert isinstance(steps.error, interruption)
 
 
-def test_a_cancelled_task_leaves_the_line(store: Store) -> None:
+def test_cancelled_task_leaves_the_queue(store: Store) -> None:
     async def main() -> None:
         holder = Semaphore("pool", 1, blocking=False)
         await holder.aacquire()
@@ -307,7 +303,7 @@ def test_a_cancelled_task_leaves_the_line(store: Store) -> None:
     run_async(main)
 
 
-def test_one_who_wants_many_and_loses_patience_lets_those_behind_in(store: Store) -> None:
+def test_large_request_that_reaches_its_time_limit_unblocks_later_ones(store: Store) -> None:
     held = Semaphore("pool", 3, timeout=60, blocking=False)
     held.acquire(2)
     many = acquisition(Semaphore("pool", 3, blocking_timeout=0.001), 3)

@@ -35,7 +35,7 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def test_no_two_holders_no_order_but_that_of_fences_and_no_stale_write(
+def test_history_has_no_overlapping_holders_disordered_fences_or_stale_writes(
     children: Children, proxy: Proxy, redis_server: Store, kind: str, tmp_path: Path
 ) -> None:
     proxy.drop_random(LOSS, SEED)
@@ -48,7 +48,7 @@ def test_no_two_holders_no_order_but_that_of_fences_and_no_stale_write(
 
 
 @pytest.mark.parametrize("store", ["cluster"], indirect=True)
-def test_the_same_on_a_cluster(children: Children, store: Store, kind: str, tmp_path: Path) -> None:
+def test_history_on_a_cluster_has_no_problems(children: Children, store: Store, kind: str, tmp_path: Path) -> None:
     assert any(grant.inside for grant in run(children, store, kind, tmp_path))
 
 
@@ -98,11 +98,11 @@ def reader(at: int, **facts: object) -> Grant:
         ([grant(100, inside=250), reader(200)], "for reading, from 205 to 0: beside anvil of 1 under 100, until 250"),
     ],
 )
-def test_a_planted_fault_is_found(history: list[Grant], problem: str) -> None:
+def test_injected_fault_is_reported(history: list[Grant], problem: str) -> None:
     assert any(problem in found for found in problems(history))
 
 
-def test_a_history_without_faults_has_no_problems() -> None:
+def test_history_without_faults_has_no_problems() -> None:
     history = [grant(100, inside=150), grant(200), grant(150, lock="bellows", inside=900), grant(300, inside=310)]
     readers = [reader(400, inside=500), reader(450, inside=700), grant(800, inside=900), reader(1_000)]
 
@@ -110,13 +110,13 @@ def test_a_history_without_faults_has_no_problems() -> None:
     assert shared(history + readers) == 1
 
 
-def test_a_crowd_is_found() -> None:
+def test_exceeded_limit_is_reported() -> None:
     three = [reader(100, inside=200), reader(110, inside=300), reader(120, inside=190)]
 
     assert crowds([*three, reader(210, inside=400), reader(100, lock="bellows", inside=900)], 3) == []
     assert crowds([*three, reader(150, inside=400)], 3) == ["anvil: 4 permits of 3 at 155"]
 
 
-def test_a_stale_write_is_found() -> None:
+def test_stale_write_is_reported() -> None:
     assert stale_writes([1, 1, 5, 7]) == []
     assert stale_writes([1, 5, 4, 7]) == ["4 was written after 5"]

@@ -123,7 +123,7 @@ class Forge:
 
 
 @pytest.mark.parametrize("kind", ["lock", "renewed", "reentrant", "group", "writer", "semaphore"])
-def test_nobody_releases_what_another_thread_or_task_holds(redis_server: Store, kind: str) -> None:
+def test_release_never_affects_the_lease_of_another_thread_or_task(redis_server: Store, kind: str) -> None:
     forge = Forge(kind)
 
     def work(number: int) -> None:

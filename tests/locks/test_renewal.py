@@ -72,7 +72,7 @@ def no_more_threads(_: threading.Thread) -> None:
     raise RuntimeError("can't start new thread")
 
 
-def test_a_lease_is_renewed_for_as_long_as_it_is_held(store: Store) -> None:
+def test_lease_is_renewed_until_it_is_released(store: Store) -> None:
     with Lock("door", timeout=60, renew=True) as held:
         for _ in range(2):
             store.raw.pexpire(key_of(store), 10_000)
@@ -86,14 +86,14 @@ def test_a_lease_is_renewed_for_as_long_as_it_is_held(store: Store) -> None:
     assert not held.locked()
 
 
-def test_a_lease_is_renewed_before_it_ends(redis_server: Store) -> None:
+def test_lease_is_renewed_before_it_expires(redis_server: Store) -> None:
     with Lock("door", timeout=2, renew=True) as held:
         wait_past(3)
 
         assert held.owned()
 
 
-def test_a_renewal_is_due_after_a_third_of_the_lease(redis_server: Store) -> None:
+def test_renewal_is_due_after_a_third_of_the_lease(redis_server: Store) -> None:
     with Lock("door", timeout=600, renew=True) as held:
         for _ in range(2):
             watch = renewal.renewer._watches[held.flows.claimed()]
@@ -101,7 +101,7 @@ def test_a_renewal_is_due_after_a_third_of_the_lease(redis_server: Store) -> Non
             renew_now(held)
 
 
-def test_a_lease_of_a_task_is_renewed_also_while_its_loop_is_busy(redis_server: Store) -> None:
+def test_lease_of_a_task_is_renewed_while_its_loop_is_blocked(redis_server: Store) -> None:
     async def main() -> None:
         async with Lock("door", timeout=60, renew=True) as held:
             renew_now(held)
@@ -110,7 +110,7 @@ def test_a_lease_of_a_task_is_renewed_also_while_its_loop_is_busy(redis_server: 
     run_async(main)
 
 
-def test_without_renewal_a_lease_ends(redis_server: Store) -> None:
+def test_lease_expires_without_renewal(redis_server: Store) -> None:
     held = Lock("door", timeout=SHORT_S)
     held.acquire()
 
@@ -118,7 +118,7 @@ def test_without_renewal_a_lease_ends(redis_server: Store) -> None:
     assert renewal.renewer._thread is None
 
 
-def test_a_released_lock_is_not_renewed(redis_server: Store) -> None:
+def test_released_lock_is_not_renewed(redis_server: Store) -> None:
     calls: list[object] = []
     held = Lock("door", timeout=SHORT_S, renew=True, on_lost=calls.append)
     held.acquire()
@@ -131,7 +131,7 @@ def test_a_released_lock_is_not_renewed(redis_server: Store) -> None:
     assert not held.locked()
 
 
-def test_max_lease_ends_the_renewals(redis_server: Store) -> None:
+def test_lease_is_not_renewed_after_max_lease(redis_server: Store) -> None:
     lost: list[object] = []
     held = Lock("door", timeout=2, renew=True, max_lease=3, on_lost=lost.append)
     held.acquire()
@@ -145,7 +145,7 @@ def test_max_lease_ends_the_renewals(redis_server: Store) -> None:
     eventually(lambda: not held.locked())
 
 
-def test_the_holder_is_told_when_the_server_says_that_the_lock_is_not_its_own(redis_server: Store) -> None:
+def test_on_lost_is_called_when_the_server_refuses_a_renewal(redis_server: Store) -> None:
     lost: list[object] = []
     held = Lock("door", timeout=SHORT_S, renew=True, on_lost=lost.append)
     held.acquire()
@@ -158,7 +158,7 @@ def test_the_holder_is_told_when_the_server_says_that_the_lock_is_not_its_own(re
     assert redis_server.raw.get(key_of(redis_server)) == b"somebody else"
 
 
-def test_the_holder_is_told_without_renewal_too(redis_server: Store) -> None:
+def test_on_lost_is_called_without_renewal(redis_server: Store) -> None:
     lost: list[object] = []
     held = Lock("door", timeout=0.05, on_lost=lost.append)
     held.acquire()
@@ -168,7 +168,7 @@ def test_the_holder_is_told_without_renewal_too(redis_server: Store) -> None:
     assert lost == [held]
 
 
-def test_the_holder_is_told_not_before_what_it_extended_to(redis_server: Store) -> None:
+def test_on_lost_is_not_called_before_an_extended_deadline(redis_server: Store) -> None:
     lost: list[object] = []
     held = Lock("door", timeout=1, on_lost=lost.append)
     held.acquire()
@@ -180,7 +180,7 @@ def test_the_holder_is_told_not_before_what_it_extended_to(redis_server: Store) 
     held.release()
 
 
-def test_the_holder_is_told_at_once_when_it_could_not_extend(redis_server: Store) -> None:
+def test_on_lost_is_called_at_once_when_extend_is_refused(redis_server: Store) -> None:
     lost: list[object] = []
     held = Lock("door", timeout=60, on_lost=lost.append)
     held.acquire()
@@ -192,7 +192,7 @@ def test_the_holder_is_told_at_once_when_it_could_not_extend(redis_server: Store
     eventually(lambda: lost)
 
 
-def test_a_callback_that_fails_is_logged_and_the_others_go_on(
+def test_failing_on_lost_is_logged_and_other_leases_are_renewed(
     redis_server: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(_: object) -> None:
@@ -209,9 +209,7 @@ def test_a_callback_that_fails_is_logged_and_the_others_go_on(
     other.release()
 
 
-def test_a_callback_that_would_end_the_process_ends_nothing(
-    redis_server: Store, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_on_lost_that_raises_system_exit_is_logged(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
     careless, other = Lock("door", timeout=0.05, on_lost=lambda _: sys.exit(1)), Lock("window", renew=True)
     careless.acquire()
 
@@ -221,7 +219,7 @@ def test_a_callback_that_would_end_the_process_ends_nothing(
         renew_now(other)
 
 
-def test_a_callback_that_takes_its_time_keeps_nobody_waiting(redis_server: Store) -> None:
+def test_slow_on_lost_delays_no_other_lease(redis_server: Store) -> None:
     told: list[object] = []
     go_on = threading.Event()
     slow = Lock("door", timeout=0.05, on_lost=lambda held: (told.append(held), go_on.wait(60)))
@@ -237,7 +235,7 @@ def test_a_callback_that_takes_its_time_keeps_nobody_waiting(redis_server: Store
     go_on.set()
 
 
-def test_a_callback_that_asks_an_object_that_others_use_is_told_of_the_lost_lease(redis_server: Store) -> None:
+def test_on_lost_sees_the_lost_lease_of_a_shared_object(redis_server: Store) -> None:
     told: list[object] = []
 
     def on_lost(held: Lock) -> None:
@@ -263,7 +261,7 @@ def test_a_callback_that_asks_an_object_that_others_use_is_told_of_the_lost_leas
     assert run_together(1, take_it_and_let_the_first_know) == [True]
 
 
-def test_a_server_that_hangs_costs_no_lease_on_another(own_server: Store, redis_server: Store, settings) -> None:
+def test_hung_server_costs_no_lease_on_another_server(own_server: Store, redis_server: Store, settings) -> None:
     urls = {"default": {"URL": redis_server.url}, "other": patient(own_server)}
     settings.REDIS_COMPONENTS = {"PREFIX": redis_server.prefix, "CONNECTIONS": urls}
     hanging, other = Lock("door", timeout=60, renew=True, using="other"), Lock("window", timeout=60, renew=True)
@@ -275,10 +273,10 @@ def test_a_server_that_hangs_costs_no_lease_on_another(own_server: Store, redis_
         renew_now(other)
 
         assert watch.is_renewing
-    hanging.release()  # else the watchdog looks after it until its next renewal
+    hanging.release()  # otherwise the renewer watches it until its next renewal
 
 
-def test_a_loss_is_told_also_while_the_server_hangs(own_server: Store, settings) -> None:
+def test_on_lost_is_called_while_the_server_hangs(own_server: Store, settings) -> None:
     settings.REDIS_COMPONENTS = {"PREFIX": own_server.prefix, "CONNECTIONS": {"default": patient(own_server)}}
     lost: list[object] = []
     held = Lock("door", timeout=1, renew=True, on_lost=lost.append)
@@ -290,7 +288,7 @@ def test_a_loss_is_told_also_while_the_server_hangs(own_server: Store, settings)
         assert watch.is_renewing
 
 
-def test_without_a_thread_to_look_after_it_a_lock_is_given_back(
+def test_lock_is_released_when_the_renewal_thread_cannot_start(
     redis_server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
@@ -303,7 +301,7 @@ def test_without_a_thread_to_look_after_it_a_lock_is_given_back(
         renew_now(held)
 
 
-def test_without_further_threads_leases_are_renewed_and_losses_told_all_the_same(
+def test_renewal_and_on_lost_work_when_no_more_threads_can_start(
     redis_server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[object] = []
@@ -320,9 +318,7 @@ def test_without_further_threads_leases_are_renewed_and_losses_told_all_the_same
         eventually(lambda: told)
 
 
-def test_an_error_of_the_connection_is_tried_again_until_the_deadline(
-    proxy: Proxy, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_renewal_is_retried_after_a_connection_error(proxy: Proxy, caplog: pytest.LogCaptureFixture) -> None:
     held = Lock("door", timeout=60, renew=True, using="proxied")
     held.acquire()
     watch = renewal.renewer._watches[held.flows.claimed()]
@@ -340,7 +336,7 @@ def test_an_error_of_the_connection_is_tried_again_until_the_deadline(
     held.release()
 
 
-def test_a_server_that_stays_away_costs_the_lease(own_server: Store) -> None:
+def test_lease_is_lost_when_the_server_stays_down(own_server: Store) -> None:
     lost: list[object] = []
     held = Lock("door", timeout=SHORT_S, renew=True, on_lost=lost.append)
     held.acquire()
@@ -351,7 +347,7 @@ def test_a_server_that_stays_away_costs_the_lease(own_server: Store) -> None:
     assert held.lost.is_set()
 
 
-def test_an_error_of_the_server_is_tried_again_too(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
+def test_renewal_is_retried_after_an_error_reply(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
     held = Lock("door", timeout=SHORT_S, renew=True)
     held.acquire()
     redis_server.raw.delete(key_of(redis_server))
@@ -362,7 +358,7 @@ def test_an_error_of_the_server_is_tried_again_too(redis_server: Store, caplog: 
     eventually(lambda: "WRONGTYPE" in caplog.text and "was lost before it was released" in caplog.text)
 
 
-def test_a_connection_that_is_not_configured_any_more_costs_the_lease(
+def test_lease_is_lost_when_its_connection_is_removed_from_settings(
     redis_server: Store, settings, caplog: pytest.LogCaptureFixture
 ) -> None:
     held = Lock("door", timeout=SHORT_S, renew=True)
@@ -374,7 +370,7 @@ def test_a_connection_that_is_not_configured_any_more_costs_the_lease(
     eventually(lambda: "has no 'default'" in caplog.text)
 
 
-def test_a_lock_whose_release_failed_is_left_to_end(proxy: Proxy) -> None:
+def test_lease_whose_release_failed_is_left_to_expire(proxy: Proxy) -> None:
     lost: list[object] = []
     held = Lock("door", timeout=1, renew=True, on_lost=lost.append, using="proxied")
 
@@ -391,7 +387,7 @@ def test_a_lock_whose_release_failed_is_left_to_end(proxy: Proxy) -> None:
     assert lost == []
 
 
-def test_a_lock_that_nobody_has_any_more_is_left_to_end(redis_server: Store) -> None:
+def test_lease_of_a_garbage_collected_lock_is_left_to_expire(redis_server: Store) -> None:
     held = Lock("door", timeout=SHORT_S, renew=True)
     held.acquire()
     gone = weakref.ref(held)
@@ -420,7 +416,7 @@ def test_many_leases_are_renewed_by_one_thread(redis_server: Store) -> None:
         held.release()
 
 
-def test_the_thread_goes_on_after_a_mistake_of_its_own(
+def test_renewal_thread_survives_an_unexpected_error(
     redis_server: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     genuine = renewal.LeaseRenewer._renew
@@ -439,7 +435,7 @@ def test_the_thread_goes_on_after_a_mistake_of_its_own(
     assert "a mistake" in caplog.text
 
 
-def test_a_release_that_comes_during_a_renewal_is_not_taken_for_a_loss(redis_server: Store) -> None:
+def test_release_during_a_renewal_is_not_reported_as_a_loss(redis_server: Store) -> None:
     lost: list[object] = []
     held = Lock("door", timeout=60, renew=True, on_lost=lost.append)
     held.acquire()
@@ -451,7 +447,7 @@ def test_a_release_that_comes_during_a_renewal_is_not_taken_for_a_loss(redis_ser
     assert lost == []
 
 
-def test_a_lost_lease_that_nobody_looks_after_is_not_hurried(redis_server: Store) -> None:
+def test_recheck_ignores_a_lease_that_is_not_watched(redis_server: Store) -> None:
     held = Lock("door")
     held.acquire()
 
@@ -461,7 +457,7 @@ def test_a_lost_lease_that_nobody_looks_after_is_not_hurried(redis_server: Store
     held.release()
 
 
-def test_the_child_of_a_fork_renews_its_own_leases_and_not_its_parents(redis_server: Store) -> None:
+def test_forked_child_renews_its_own_leases_and_not_its_parents(redis_server: Store) -> None:
     parents = Lock("door", timeout=60, renew=True)
     parents.acquire()
 
@@ -483,7 +479,7 @@ def test_the_child_of_a_fork_renews_its_own_leases_and_not_its_parents(redis_ser
     parents.release()
 
 
-def test_a_decorated_function_may_be_renewed(redis_server: Store) -> None:
+def test_lease_of_a_decorated_function_is_renewed(redis_server: Store) -> None:
     @lock("door", timeout=1, renew=True)
     def work() -> bool:
         [watch] = renewal.renewer._watches.values()
@@ -505,7 +501,7 @@ def test_a_decorated_function_may_be_renewed(redis_server: Store) -> None:
         ({"on_lost": 7}, TypeError, "on_lost=7: expected a callable that takes the lock."),
     ],
 )
-def test_a_wrong_option_is_refused(arguments: dict[str, object], error: type, text: str) -> None:
+def test_invalid_option_is_refused(arguments: dict[str, object], error: type, text: str) -> None:
     for make in (Lock, lock):
         with pytest.raises(error) as caught:
             make("door", **arguments)
