@@ -1,14 +1,16 @@
-"""What the tests of periodic tasks share: slots at chosen moments, pollers in this thread, looks at the state."""
+"""Helpers for tests of schedules: slots at given times, pollers in this thread, stored state."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import time
 from typing import Any
 
 from django_redis_components.core.client import connections
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.schedules.schedule import Schedule
+from django_redis_components.taskqueue.schedules.scheduler import Scheduler
 from tests.support import Store
 from tests.taskqueue.support import base_key, queue_key
 from tests.taskqueue.tasks import note
@@ -19,7 +21,7 @@ HOUR = 3_600_000
 
 @dataclasses.dataclass(frozen=True)
 class Moments:
-    """Slots at these moments, in milliseconds since the epoch."""
+    """Slots at these times, in milliseconds since the epoch."""
 
     moments: tuple[int, ...]
     text: str = "at chosen moments"
@@ -32,7 +34,7 @@ class Moments:
 
 
 def at(*moments: int, text: str = "at chosen moments", **options: Any) -> Schedule:
-    """A schedule of `note`, named "s" unless it says otherwise."""
+    """Return a schedule of `note`, named "s" by default."""
     given: dict[str, Any] = {"name": "s", "task": note, "args": ("s",), **options}
     return Schedule(slots=Moments(tuple(sorted(moments)), text), **given)
 
@@ -41,24 +43,37 @@ def poller_of(*schedules: Schedule, using: str = "default") -> Poller:
     return Poller(connections.client(using), schedules=schedules)
 
 
+def scheduler_of(poller: Poller) -> Scheduler:
+    return poller._scheduler
+
+
+def seconds_to_next_round(poller: Poller) -> float:
+    return poller._next_at - time.monotonic()
+
+
+def run_next_round_by(poller: Poller, at_s: float) -> None:
+    """Make the next round due at this monotonic time, if it is not due earlier."""
+    poller._next_at = min(poller._next_at, at_s)
+
+
 def next_round(poller: Poller) -> None:
     poller._next_at = 0.0
     poller.step()
 
 
 def take_place_from(store: Store, poller: Poller) -> None:
-    """Let the poller have lost its place, as if it had been silent for too long."""
+    """End the lease of the active poller, as if it had expired."""
     assert store.raw.delete(base_key(store, "poller")) == 1
     poller.holds = False
 
 
 def announced(poller: Poller, store: Store, *names: str, last_ms: int) -> None:
-    """Have the poller announce its schedules, which were last seen to at that moment."""
+    """Register the schedules of the poller, with `last_ms` as their last slot."""
     next_round(poller)
     for name in names or ("s",):
         assert store.raw.hexists(state_key(store, name), "last")
         store.raw.hset(state_key(store, name), "last", last_ms)
-    poller._scheduler.invalidate()
+    scheduler_of(poller).invalidate()
 
 
 def state_key(store: Store, name: str = "s") -> str:
@@ -73,5 +88,5 @@ def state(store: Store, name: str = "s") -> dict[str, Any]:
 
 
 def waiting(store: Store, queue: str = "default") -> list[str]:
-    """Ids that are ready, in order."""
+    """Return the ids of ready tasks, in order."""
     return [task_id.decode() for task_id in store.raw.lrange(queue_key(store, "ready", queue), 0, -1)]
