@@ -25,9 +25,9 @@ class AutocompleteField(forms.Field):
 
     Args:
         index: the registered name of the index.
-        scope: which of its parts, for an index with scopes. It may be set later, in the form's `__init__`.
-        free_text: whether text that names no entry is accepted, as `Suggestion("", text)`; also when
-            Redis is away. Without it such text, and every text while Redis is away, is an error.
+        scope: the scope, for a scoped index. It may be set later, in the form's `__init__`.
+        free_text: accept text that matches no entry, as `Suggestion("", text)`, also while Redis is unavailable.
+            Otherwise such text is an error, and so is all text while Redis is unavailable.
     """
 
     widget: AutocompleteInput
@@ -48,7 +48,7 @@ class AutocompleteField(forms.Field):
 
     @property
     def scope(self) -> object:
-        """The part of the index that the field and its widget ask."""
+        """The scope that the field and its widget query."""
         return self.widget.scope
 
     @scope.setter
@@ -76,7 +76,7 @@ class AutocompleteField(forms.Field):
             if not self.free_text:
                 raise self._error("unavailable", text=typed.text) from None
             found = []
-        except InvalidScope:  # there is no such part, and so nothing in it
+        except InvalidScope:  # no index can have this scope
             found = []
         if len(found) == 1:
             return found[0]
@@ -85,7 +85,7 @@ class AutocompleteField(forms.Field):
         raise self._error("ambiguous" if found else "unknown", text=typed.text)
 
     def has_changed(self, initial: Any, data: Any) -> bool:
-        """Whether the data differ from the initial id or suggestion. The text of an id is looked up."""
+        """Return whether the data differ from the initial id (with its text in the index) or suggestion."""
         before, after = _as_initial(initial), _as_typed(data)
         if len(after.text) > MAX_TEXT_CHARS:
             return True
@@ -97,12 +97,12 @@ class AutocompleteField(forms.Field):
         return fold(after.text) not in map(fold, shown)
 
     def _text_of(self, id_: str) -> str:
-        """The text of an id, or the id itself where it is not known or Redis is away."""
+        """Return the text of an id, or the id if it is unknown or Redis is unavailable."""
         try:
             known = source(self.index).index(self.scope).get_many([check_id(id_)])
         except ScopeNeeded:
             raise
-        except (RedisError, ValueError):  # also what is no id, or no scope
+        except (RedisError, ValueError):  # ValueError: an invalid id or scope
             return id_
         return known[id_].text if id_ in known else id_
 
@@ -110,7 +110,7 @@ class AutocompleteField(forms.Field):
         if typed.id:
             try:
                 id_ = check_id(typed.id)
-            except ValueError:  # not one of ours: the text decides
+            except ValueError:  # an invalid id: look up the text
                 return index.named(typed.text, 2)
             chosen = index.get_many([id_]).get(id_)
             if chosen and (fold(chosen.text) == fold(typed.text) or typed.text == id_):
@@ -122,7 +122,7 @@ class AutocompleteField(forms.Field):
 
 
 def _as_typed(value: Any) -> Typed:
-    """What a form brings: `Typed`, or a text where somebody calls `clean` with one."""
+    """Convert a submitted value: `Typed`, or a string passed to `clean`."""
     if isinstance(value, Typed):
         return value
     if isinstance(value, Suggestion):
@@ -131,7 +131,7 @@ def _as_typed(value: Any) -> Typed:
 
 
 def _as_initial(value: Any) -> Typed:
-    """What a form begins with: a suggestion, or an id whose text is not known here."""
+    """Convert an initial value: a suggestion, or an id without its text."""
     if isinstance(value, Suggestion):
         return Typed(value.text, value.id)
     return Typed("", "" if value is None else str(value)[:MAX_TEXT_CHARS])

@@ -1,4 +1,4 @@
-"""An index of names by their beginnings, in one sorted set."""
+"""The prefix index: entries by the folded prefixes of their words, in sorted sets."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Batch, Command, Flow, Read, arun, run
 from django_redis_components.core.text import FOLDING_VERSION, fold
 
-#: Members asked for, for each suggestion wanted: an entry may match by several of its terms.
+#: Members to read per requested suggestion: several terms of an entry may match.
 ASK_FACTOR = 3
-#: Most members asked for at once. More would hold up the server's other clients for longer.
+#: Maximum members of one read. Longer replies delay other clients of the server.
 MAX_ASK = 3_000
-#: Typed characters up to which the weight decides among all entries. `lua/shared/entries.lua` has the same number.
+#: Maximum prefix length for which the weight decides among all entries; the same as in `lua/shared/entries.lua`.
 WEIGHED_CHARS = 2
-#: Members among which the weight decides for what is longer. It is the same for every limit, so that pages fit.
+#: Members among which the weight decides for longer prefixes. Constant, so that pages do not overlap.
 WEIGHED_MEMBERS = 30
 
 _VERSION = f"v{FOLDING_VERSION}"
 
 
 class PrefixIndex:
-    """Names that are found by what somebody types: the beginning of any of their words.
+    """An index of texts by the prefixes of their words.
 
     Args:
-        name: name of the index. One index for each address book, guild or tenant.
+        name: name of the index; use one index per address book, guild or tenant.
         using: connection alias.
     """
 
@@ -43,7 +43,7 @@ class PrefixIndex:
         return f"<PrefixIndex {self.name}>"
 
     def add(self, id: Id, text: str, terms: Sequence[str] | None = None, weight: int = 0) -> None:
-        """Put an entry in, in the place of what its id had. Arguments as for `Entry`."""
+        """Add or replace the entry of an id. See `Entry` for the arguments."""
         run(connections.client(self.using), self._add(Entry(id, text, terms or (), weight)))
 
     async def aadd(self, id: Id, text: str, terms: Sequence[str] | None = None, weight: int = 0) -> None:
@@ -51,7 +51,7 @@ class PrefixIndex:
         await arun(connections.aclient(self.using), self._add(Entry(id, text, terms or (), weight)))
 
     def remove(self, id: Id) -> None:
-        """Take an entry out; an id that is not there is no error."""
+        """Remove an entry. An unknown id is ignored."""
         run(connections.client(self.using), self._remove(id))
 
     async def aremove(self, id: Id) -> None:
@@ -59,18 +59,18 @@ class PrefixIndex:
         await arun(connections.aclient(self.using), self._remove(id))
 
     def complete(self, prefix: str, limit: int = 10, recents: RecentList | None = None) -> list[Suggestion]:
-        """The entries of which a term begins with `prefix`.
+        """Return the entries with a term that starts with `prefix`.
 
-        Order: recents (at most five once something is typed), exact matches, weight, the matched term.
+        Order: recent choices (at most five unless the prefix is empty), exact matches, weight, the matched term.
         The weight decides among all entries for prefixes of one or two characters, and among the first thirty
-        matching terms for longer ones. The order does not depend on `limit`. A recent that the index does not
-        hold is left out.
+        matching terms for longer ones. The order does not depend on `limit`. A recent choice that is
+        not in the index is left out.
 
         Args:
-            prefix: what was typed; its spelling is folded, and its first 1,000 characters count. Empty finds
-                everything.
-            limit: how many at most, 1 to 1,000.
-            recents: whose recent choices come first.
+            prefix: the typed text; it is folded, and characters after the first 1,000 are ignored. An empty prefix
+                matches all entries.
+            limit: maximum number of suggestions, 1 to 1,000.
+            recents: recent choices to list first.
         """
         chosen = recents.ids() if recents else []
         return run(connections.client(self.using), self._complete(prefix, limit, chosen))
@@ -81,7 +81,7 @@ class PrefixIndex:
         return await arun(connections.aclient(self.using), self._complete(prefix, limit, chosen))
 
     def get_many(self, ids: Iterable[Id]) -> dict[str, Suggestion]:
-        """The entries of these ids, by id; those that are not there are left out."""
+        """Return the entries of these ids, by id. Unknown ids are left out."""
         return run(connections.client(self.using), self._get_many(ids))
 
     async def aget_many(self, ids: Iterable[Id]) -> dict[str, Suggestion]:
@@ -89,10 +89,7 @@ class PrefixIndex:
         return await arun(connections.aclient(self.using), self._get_many(ids))
 
     def named(self, text: str, limit: int = 10) -> list[Suggestion]:
-        """The entries that somebody means who typed the whole of `text`.
-
-        Those whose text it is (spelling folded); if there are none, those that have it as a term.
-        """
+        """Return the entries whose text is `text`, spelling folded; if there are none, those with it as a term."""
         return run(connections.client(self.using), self._named(text, limit))
 
     async def anamed(self, text: str, limit: int = 10) -> list[Suggestion]:
@@ -100,7 +97,7 @@ class PrefixIndex:
         return await arun(connections.aclient(self.using), self._named(text, limit))
 
     def count(self) -> int:
-        """How many entries there are."""
+        """Return the number of entries."""
         return run(connections.client(self.using), self._count())
 
     async def acount(self) -> int:
@@ -108,7 +105,7 @@ class PrefixIndex:
         return await arun(connections.aclient(self.using), self._count())
 
     def clear(self) -> None:
-        """Remove the whole index, and a rebuild of it."""
+        """Delete the index and an active rebuild of it."""
         run(connections.client(self.using), self._clear())
 
     async def aclear(self) -> None:
@@ -116,28 +113,28 @@ class PrefixIndex:
         await arun(connections.aclient(self.using), self._clear())
 
     def rebuild(self, iterable: Iterable[Entry | tuple[Id, str]]) -> int:
-        """Replace the whole index, and return how many entries it then has.
+        """Replace the whole index and return its number of entries.
 
-        The new one is loaded beside the old one in chunks and put in its place at once: readers see the
-        old or the new. `add` and `remove` meanwhile are kept: they win over what the iterable brings. So
-        the data must be read when the iterable is, not before: pass a generator function's result, or
-        `((c.pk, c.name) for c in queryset.iterator())`. An error of the iterable leaves the index as it is.
+        The new index is loaded in chunks next to the old one, which it replaces in one step: readers see the old
+        or the new index. Changes by `add` and `remove` during the rebuild are kept and override the iterable. So
+        read the data while iterating, not before: pass a generator, such as
+        `((c.pk, c.name) for c in queryset.iterator())`. If the iterable raises, the index is unchanged.
 
         Raises:
-            RebuildSuperseded: a later rebuild of the same index began.
+            RebuildSuperseded: a later rebuild of the index started.
         """
         return rebuilding.rebuild(self._new_rebuild(), connections.client(self.using), iterable)
 
     async def arebuild(self, iterable: Iterable[Entry | tuple[Id, str]] | AsyncIterable[Entry | tuple[Id, str]]) -> int:
-        """`rebuild`, on the event loop; the iterable may be an asynchronous one."""
+        """See `rebuild`; the iterable may be asynchronous."""
         return await rebuilding.arebuild(self._new_rebuild(), connections.aclient(self.using), iterable)
 
     def _keys(self) -> dict[str, str]:
-        """The keys by the names that the scripts use."""
+        """Return the keys, by their names in the scripts."""
         return {part: self._key(part) for part in (*INDEX, *BUILD)}
 
     def _key(self, part: str) -> str:
-        """One key. The folding's version keeps other foldings apart."""
+        """Return a key. It contains the version of the folding rules."""
         return keys.key("autocomplete", self.name, _VERSION, part)
 
     def _new_rebuild(self) -> Rebuild:
@@ -157,7 +154,7 @@ class PrefixIndex:
         ask = min(max(limit * ASK_FACTOR, WEIGHED_MEMBERS), MAX_ASK)
         requests = [_range(self._key("lex"), b"[" + start, start, ask)]
         if short:
-            # An entry stands once in each of the two: as an exact match, and as any.
+            # An entry occurs once in each of the two ranges: as an exact match, and as any match.
             requests += [
                 _range(self._key("top"), b"[" + start + b"\1", start + b"\1", limit),
                 _range(self._key("top"), b"[" + start + b"\0", start + b"\0", limit * 2),
@@ -170,11 +167,11 @@ class PrefixIndex:
         candidates.add_terms(replies[0])
         for members in replies[1:]:
             candidates.add_weighed(members)
-        yield from self._read_on(candidates, replies[0], start, ask, limit)
+        yield from self._read_more(candidates, replies[0], start, ask, limit)
         return candidates.ranked(recents)
 
-    def _read_on(self, candidates: Candidates, lex: list[bytes], start: bytes, ask: int, limit: int) -> Flow[None]:
-        """Ask for further members while those read belong to too few entries; none has more than MAX_TERMS."""
+    def _read_more(self, candidates: Candidates, lex: list[bytes], start: bytes, ask: int, limit: int) -> Flow[None]:
+        """Read further members while there are too few entries; an entry has at most MAX_TERMS members."""
         left = entries.MAX_TERMS * limit - len(lex)
         while len(candidates) < limit and len(lex) == ask and left > 0:
             ask = min(ask * 2, MAX_ASK)
@@ -214,12 +211,12 @@ class PrefixIndex:
 
 
 def _range(key: str, start: bytes, prefix: bytes, limit: int) -> Command:
-    """Members from `start` on that begin with the prefix. In bytes: 0xFF stands in no UTF-8 text."""
+    """Read members from `start` on that start with the prefix. UTF-8 never contains the byte 0xFF."""
     return Read("ZRANGE", key, start, b"(" + prefix + b"\xff", "BYLEX", "LIMIT", 0, limit)
 
 
 def _recents(chosen: Sequence[str], records: Sequence[bytes | None], start: bytes) -> list[Suggestion]:
-    """Those of the recent ids that the index has and that match, with the index's text."""
+    """Return the recent choices that are in the index and match, with the text of the index."""
     return [
         Suggestion(id_, text, recent=True)
         for id_, record in zip(chosen, records, strict=True)

@@ -1,7 +1,6 @@
-"""The order of suggestions: recents, exact matches, weight, then the matched term by the alphabet. Pure.
+"""The order of suggestions: recent choices, exact matches, weight, then the matched term. Without Redis.
 
-The order never depends on how many suggestions are wanted, so that the first ten of twenty are the first
-ten, and pages follow each other without gap or repetition.
+The order does not depend on the limit, so that pages have no gaps and no repetitions.
 """
 
 from __future__ import annotations
@@ -10,23 +9,23 @@ from collections.abc import Iterable, Sequence
 
 from django_redis_components.autocomplete.entries import Suggestion, member_parts
 
-#: Recents that stand before everything else once something is typed.
+#: Maximum recent choices for a prefix that is not empty.
 RECENTS_SHOWN = 5
 
-#: Sorts as the suggestions do: beyond the weighed members, not exact, minus weight (or position), term, text, id.
+#: Sort key of a suggestion: beyond the weighed members, not exact, minus weight (or position), term, text, id.
 _Order = tuple[bool, bool, int, str, str, str]
 
 
 class Candidates:
-    """What the ranges brought, each id once with its best match. The hot loop of a completion.
+    """Candidates of one query: each id once, with its best match. The hot loop of a completion.
 
-    A range of terms brings members in the order of suggestions without a weight. So after `limit` entries, only
-    those with a weight can still come before others, and the rest is not looked at. So the terms are added first.
+    The range of terms has the order of suggestions without a weight. So it is added first, and after `limit`
+    entries only members with a weight are examined.
 
     Args:
-        prefix: what was typed, folded.
-        limit: how many suggestions are wanted.
-        weighed: the weight decides among so many of the first members of the range of terms; None: among all.
+        prefix: the folded prefix.
+        limit: maximum number of suggestions.
+        weighed: number of members of the range of terms among which the weight decides; None for all.
     """
 
     def __init__(self, prefix: str, limit: int, weighed: int | None) -> None:
@@ -40,7 +39,7 @@ class Candidates:
         return len(self._best)
 
     def add_terms(self, members: Sequence[bytes]) -> None:
-        """Take in the next members of the range of terms."""
+        """Add the next members of the range of terms."""
         start, self._read = self._read, self._read + len(members)
         among = len(members) if self._weighed is None else max(0, self._weighed - start)
         self.add_weighed(members[:among])
@@ -54,12 +53,12 @@ class Candidates:
                 best.setdefault(id_, (True, False, at, term, text, id_))
 
     def add_weighed(self, members: Iterable[bytes]) -> None:
-        """Take in members among which the weight decides; those of the set by weight end like those of terms."""
+        """Add members among which the weight decides, of either sorted set."""
         best, prefix, limit = self._best, self._prefix, self._limit
         for member in members:
             if len(best) >= limit and member.rsplit(b"\0", 2)[-2:-1] == [b"0"]:
                 continue
-            try:  # as `member_parts` does it, without a call for each member
+            try:  # inlined `member_parts`: saves a call per member
                 term, text, weight, id_ = member.decode().split("\0")[-4:]
                 order = (False, term != prefix, -int(weight[:10]), term, text, id_)
             except ValueError:
@@ -72,7 +71,7 @@ class Candidates:
                 best[id_] = order
 
     def ranked(self, recents: Sequence[Suggestion]) -> list[Suggestion]:
-        """The first `limit`, with the recents that match before the others."""
+        """Return the first `limit` suggestions, matching recent choices first."""
         limit = self._limit
         shown = list(recents[: min(limit, RECENTS_SHOWN) if self._prefix else limit])
         for one in shown:

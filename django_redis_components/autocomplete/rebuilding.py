@@ -1,4 +1,4 @@
-"""A rebuild of an index: loaded beside it in chunks, put in its place at once."""
+"""Rebuild an index: load it in chunks next to the old one, then replace that in one step."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from django_redis_components.autocomplete.scripts import (
 )
 from django_redis_components.core.protocol import AsyncClientProtocol, Flow, SyncClientProtocol, arun, run
 
-#: Entries loaded by one script. More would hold up the server's other clients for longer.
+#: Entries per script call. Longer calls delay other clients of the server.
 CHUNK = 200
-#: Milliseconds that a rebuild lives between two chunks. What a crashed one left is gone after it.
+#: TTL of a rebuild in milliseconds, renewed by each chunk; the data of a crashed rebuild expires after it.
 TTL_MS = 15 * 60 * 1_000
-#: Milliseconds for which a repeated swap is recognised: longer than any client repeats.
+#: Milliseconds for which a repeated swap is recognised: longer than any client retries.
 REMEMBER_MS = 10 * 60 * 1_000
 
 Given = Entry | tuple[Id, str]
@@ -35,9 +35,9 @@ class Rebuild:
     """The steps of one rebuild, each a flow.
 
     Args:
-        name: of the index, for the error.
-        keys: the index's keys, and those of a rebuild, by the scripts' names.
-        built: key that remembers the last rebuild that came in.
+        name: name of the index, for errors.
+        keys: the keys of the index and of a rebuild, by their names in the scripts.
+        built: key with the token of the last completed rebuild.
     """
 
     def __init__(self, name: str, keys: dict[str, str], built: str) -> None:
@@ -47,7 +47,7 @@ class Rebuild:
         self._token = secrets.token_hex(16)
 
     def begin(self) -> Flow[None]:
-        """Supersede a rebuild under way, and begin."""
+        """Start the rebuild; supersede an active one."""
         yield REBUILD_BEGIN(**self._all(), token=self._token, ttl_ms=TTL_MS)
 
     def load(self, chunk: list[Given]) -> Flow[None]:
@@ -59,13 +59,13 @@ class Rebuild:
         self._check(reply)
 
     def swap(self) -> Flow[int]:
-        """Come in, and return the number of entries."""
+        """Replace the index and return its number of entries."""
         reply: int = yield REBUILD_SWAP(**self._keys, built=self._built, token=self._token, remember_ms=REMEMBER_MS)
         self._check(reply)
         return reply
 
     def abandon(self) -> Flow[None]:
-        """Drop what was loaded."""
+        """Delete the loaded entries."""
         yield REBUILD_ABANDON(**self._all(), token=self._token)
 
     def _all(self) -> dict[str, object]:
@@ -77,14 +77,14 @@ class Rebuild:
 
 
 def rebuild(steps: Rebuild, client: SyncClientProtocol, iterable: Iterable[Given]) -> int:
-    """Run all the steps in this thread."""
+    """Run a rebuild in this thread."""
     run(client, steps.begin())
     try:
         for chunk in _chunks(iterable):
             run(client, steps.load(chunk))
         return run(client, steps.swap())
     except BaseException:
-        with suppress(RedisError):  # it expires by itself
+        with suppress(RedisError):  # the data expires anyway
             run(client, steps.abandon())
         raise
 
@@ -92,7 +92,7 @@ def rebuild(steps: Rebuild, client: SyncClientProtocol, iterable: Iterable[Given
 async def arebuild(
     steps: Rebuild, client: AsyncClientProtocol, iterable: Iterable[Given] | AsyncIterable[Given]
 ) -> int:
-    """Run all the steps on the event loop."""
+    """Run a rebuild on the event loop."""
     await arun(client, steps.begin())
     try:
         async for chunk in _achunks(iterable):

@@ -13,7 +13,7 @@ from django_redis_components.core.protocol import Command, Flow, Read, arun, run
 from django_redis_components.core.text import folded_words
 from django_redis_components.core.units import Seconds, to_ms
 
-#: Longest list. It is read whole for each completion. Stands in `lua/shared/recents.lua`, too.
+#: Maximum length of a list; a completion reads all of it. The same as in `lua/shared/recents.lua`.
 MAX_LIMIT = 1_000
 
 _Suggestions = list[Suggestion]
@@ -21,12 +21,12 @@ _Ids = list[str]
 
 
 class RecentList:
-    """The last `limit` different ids, the latest first.
+    """The `limit` most recently chosen ids, latest first.
 
     Args:
-        name: whose list it is, such as ``f"user:{user.pk}"``.
-        limit: how many are kept, 1 to 1,000.
-        ttl: seconds (or timedelta) that the list lives after its last touch; 400 days by default.
+        name: name of the list, such as ``f"user:{user.pk}"``.
+        limit: maximum length, 1 to 1,000.
+        ttl: seconds (or timedelta) after the last touch until the list expires; 400 days by default.
         using: connection alias.
     """
 
@@ -49,11 +49,11 @@ class RecentList:
         return f"<RecentList {self.name}>"
 
     def touch(self, id: Id, text: str | None = None) -> None:
-        """Put an id in front.
+        """Move an id to the head of the list.
 
         Args:
-            id: what was chosen.
-            text: its text, for lists that are completed without an index; None keeps the one known.
+            id: the chosen id.
+            text: its text, for lists that are completed without an index; None keeps the stored one.
         """
         run(connections.client(self.using), self._touch(id, text))
 
@@ -62,7 +62,7 @@ class RecentList:
         await arun(connections.aclient(self.using), self._touch(id, text))
 
     def remove(self, id: Id) -> None:
-        """Take an id out; one that is not there is no error."""
+        """Remove an id. An unknown id is ignored."""
         run(connections.client(self.using), self._remove(id))
 
     async def aremove(self, id: Id) -> None:
@@ -70,7 +70,7 @@ class RecentList:
         await arun(connections.aclient(self.using), self._remove(id))
 
     def clear(self) -> None:
-        """Forget the whole list."""
+        """Delete the list."""
         run(connections.client(self.using), self._clear())
 
     async def aclear(self) -> None:
@@ -78,7 +78,7 @@ class RecentList:
         await arun(connections.aclient(self.using), self._clear())
 
     def list(self) -> _Suggestions:
-        """All of them, the latest first. One that was touched without a text has its id as text."""
+        """Return all choices, latest first. A choice without a stored text has its id as text."""
         return run(connections.client(self.using), self._list())
 
     async def alist(self) -> _Suggestions:
@@ -86,7 +86,7 @@ class RecentList:
         return await arun(connections.aclient(self.using), self._list())
 
     def complete(self, prefix: str, limit: int = 10) -> _Suggestions:
-        """Those of which a word begins with `prefix`, the latest first; an empty prefix finds all."""
+        """Return the choices with a word that starts with `prefix`, latest first; an empty prefix matches all."""
         return run(connections.client(self.using), self._complete(prefix, limit))
 
     async def acomplete(self, prefix: str, limit: int = 10) -> _Suggestions:
@@ -94,7 +94,7 @@ class RecentList:
         return await arun(connections.aclient(self.using), self._complete(prefix, limit))
 
     def ids(self) -> _Ids:
-        """The ids, the latest first."""
+        """Return the ids, latest first."""
         return run(connections.client(self.using), self._ids())
 
     async def aids(self) -> _Ids:

@@ -24,23 +24,23 @@ from django_redis_components.core.units import check_flag
 #: Separates these signatures from every other use of the site's secret key.
 SALT = "django_redis_components.autocomplete"
 
-#: Whether somebody may ask an index: the request, and the scope ("" without one).
+#: Returns whether a request may query an index. Arguments: the request and the scope ("" for none).
 Permission = Callable[[HttpRequest, str], bool]
 
 #: Bounds of `limit` and `min_length`; the settings of these names have the same.
 LIMITS, MIN_LENGTHS = (1, 100), (0, 20)
-#: Why a callback must not be a coroutine function: what it returns would be a coroutine, which counts as true.
+#: Why a callback must not be a coroutine function: a coroutine is true.
 _NOT_AWAITED = "autocomplete calls it without waiting"
 
 _sources: dict[str, Source] = {}
 
 
 class ScopeNeeded(AutocompleteError, ValueError):
-    """An index has one part for each scope, and none was named; or one was named and there are none."""
+    """Raised when a scope is missing for a scoped index, or given for an index without scopes."""
 
 
 class InvalidScope(AutocompleteError, ValueError):
-    """A scope cannot be part of an index's name: it has braces or control characters, or is too long."""
+    """Raised when a scope cannot be part of an index name: braces, control characters, or too long."""
 
 
 class Source:
@@ -49,19 +49,19 @@ class Source:
     The callbacks are sync functions. A coroutine function raises TypeError, because a coroutine is true.
 
     Args:
-        name: as widgets name it.
-        permission: who may ask; users who are logged in by default.
-        scoped: one index for each scope (a guild, a tenant). A widget then names the scope, which
-            travels signed, or `scope_for` finds it.
-        scope_for: the scope of a request, for a scope that follows from it (the user's tenant); None or "" where
-            the request has none, and is refused.
-        recents: the list of recent choices of a request's user, or None.
-        limit: suggestions in one answer, 1 to 100; `REDIS_COMPONENTS["AUTOCOMPLETE"]["LIMIT"]` by default.
-        min_length: characters before it is asked, 0 to 20; the setting `MIN_LENGTH` by default.
+        name: the name that widgets use.
+        permission: returns whether a request may query the index; by default the user must be signed in.
+        scoped: one index per scope (a guild, a tenant). The widget sends the scope signed, or `scope_for`
+            determines it.
+        scope_for: returns the scope of a request (the user's tenant). A request for which it returns None or ""
+            is rejected.
+        recents: returns the recent choices of the request's user, or None.
+        limit: suggestions per response, 1 to 100; `REDIS_COMPONENTS["AUTOCOMPLETE"]["LIMIT"]` by default.
+        min_length: characters before the index is queried, 0 to 20; the setting `MIN_LENGTH` by default.
         using: connection alias.
 
     Raises:
-        TypeError, ValueError: an argument is not accepted; the message says which and why.
+        TypeError, ValueError: an argument is invalid.
     """
 
     def __init__(
@@ -97,18 +97,18 @@ class Source:
         return bool(_answer(self._permission, request, scope))
 
     def scope_for(self, request: HttpRequest) -> str | None:
-        """The scope that follows from the request, "" if it has none; None when the widget has to name it."""
+        """Return the scope of the request, "" if it has none, or None if the widget must send it."""
         if self._scope_for is None:
             return None
         scope = _answer(self._scope_for, request)
         return "" if scope is None or isinstance(scope, bool) else str(scope)
 
     def index(self, scope: object = None) -> PrefixIndex:
-        """The index of a scope.
+        """Return the index of a scope.
 
         Raises:
-            ScopeNeeded: the scope misses, or there are none.
-            InvalidScope: it cannot be part of a name.
+            ScopeNeeded: the scope is missing, or the index has no scopes.
+            InvalidScope: the scope cannot be part of a name.
         """
         if self.scoped == (scope in (None, "")):
             problem = "it has one part for each scope: name the scope" if self.scoped else "it has no scopes"
@@ -130,20 +130,20 @@ class Source:
 
     @property
     def finds_scope(self) -> bool:
-        """Whether the scope follows from the request, so that no widget needs to name it."""
+        """Whether the request determines the scope, so that widgets need none."""
         return self._scope_for is not None
 
     @property
     def has_recents(self) -> bool:
-        """Whether an empty field has something to show."""
+        """Whether the index has recent choices to suggest for an empty field."""
         return self._recents is not None
 
 
 def _answer(function: Callable[..., Any], *args: object) -> Any:
-    """What a callback returns.
+    """Call a callback and return its result.
 
     Raises:
-        TypeError: it must be awaited, as what a lambda around a coroutine function returns.
+        TypeError: the result is awaitable, such as that of a lambda around a coroutine function.
     """
     answer = function(*args)
     refuse_awaitable(answer, function, _NOT_AWAITED)
@@ -166,19 +166,19 @@ def _whole(value: Any, what: str, low: int, high: int) -> int | None:
 
 
 def is_authenticated(request: HttpRequest, scope: str) -> bool:
-    """The default permission: the user is signed in."""
+    """Return whether the user is signed in: the default permission."""
     user = getattr(request, "user", None)
     return bool(user and user.is_authenticated)
 
 
 def register(name: str | Source, **options: object) -> Source:
-    """Make an index known to the widget and the JSON view; call it in the `ready` of an AppConfig.
+    """Register an index for the widget and the JSON view; call it in `AppConfig.ready()`.
+
+    A second registration of a name replaces the first.
 
     Args:
-        name: the name; or a `Source` made before, without options.
-        options: those of `Source`.
-
-    Registering a name again replaces what it stood for.
+        name: the name, or a `Source` without options.
+        options: the options of `Source`.
     """
     source = name if isinstance(name, Source) else Source(name, **options)  # type: ignore[arg-type]
     _sources[source.name] = source

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django_redis_components.core.scripts import LuaScript
 
-#: The keys of an index, and those of a rebuild of it, as the scripts name them.
+#: The keys of an index and of its rebuild, as named in the scripts.
 INDEX = ("lex", "top", "entries")
 BUILD = ("build", "build_lex", "build_top", "build_entries", "build_live")
 
@@ -33,5 +33,5 @@ RECENT_TOUCH = LuaScript(
 )
 RECENT_REMOVE = LuaScript("autocomplete", "recent_remove", keys=("recents",), args=("id",), idempotent=True)
 
-#: Answer of the rebuild's scripts when another rebuild began since, or this one expired.
+#: Reply of the rebuild scripts when a later rebuild has started, or this one has expired.
 SUPERSEDED = -1

@@ -1,4 +1,4 @@
-"""The JSON that the widget asks for, in the format of the admin's own autocomplete view."""
+"""The JSON view of the widget, in the format of the admin's autocomplete view."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from django_redis_components.core.client.slot_migration import slot_wait_limit
 from django_redis_components.core.decorators import refuse_awaitable
 from django_redis_components.core.exceptions import RedisComponentsError
 
-#: Pages that can be asked for; each is read from the first entry on.
+#: Maximum page number; each page is read from the first entry on.
 MAX_PAGES = 10
-#: Seconds after which a page may ask again when Redis was away.
+#: `Retry-After` in seconds while Redis is unavailable.
 RETRY_AFTER_S = 5
-#: Seconds that a page waits for a Cluster slot that is being moved.
+#: Maximum wait for a Cluster slot in migration, in seconds.
 SLOT_WAIT_S = 1.0
 
 _PAGE = re.compile(r"[1-9][0-9]?")
@@ -38,8 +38,8 @@ _PAGE = re.compile(r"[1-9][0-9]?")
 logger = logging.getLogger(__name__)
 
 
-class Refused(Exception):
-    """The request gets this status and text instead of suggestions."""
+class RequestRejected(Exception):
+    """Raised to respond with a status and an error text."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -49,19 +49,19 @@ class Refused(Exception):
 
 @require_safe
 def autocomplete(request: HttpRequest, name: str) -> JsonResponse:
-    """Suggestions for what was typed.
+    """Return suggestions for a term.
 
-    Query: ``term`` (what was typed), ``page`` (1 to 10), ``scope`` (signed, for an index with scopes).
-    Answer: ``{"results": [{"id", "text", "group"?}], "pagination": {"more": bool}, "status": str}``; the group is
-    "recent". Otherwise ``{"error": str}`` with 400 (page, length, or a scope that no index can have), 403 (not
-    permitted, no scope, or one that was tampered with), 404 (no such index) or 503 (Redis is away, or
-    the settings are wrong).
+    Query: ``term`` (the typed text), ``page`` (1 to 10), ``scope`` (signed, for an index with scopes).
+    Response: ``{"results": [{"id", "text", "group"?}], "pagination": {"more": bool}, "status": str}``; the group is
+    "recent". Errors: ``{"error": str}`` with 400 (invalid page, length or scope), 403 (not permitted, or
+    the scope is missing or was modified), 404 (no such index) or 503 (Redis is unavailable or the settings
+    are invalid).
     """
     try:
         with slot_wait_limit(SLOT_WAIT_S):
             response = JsonResponse(_answer(request, name))
-    except Refused as refused:
-        response = JsonResponse({"error": refused.text}, status=refused.status)
+    except RequestRejected as rejected:
+        response = JsonResponse({"error": rejected.text}, status=rejected.status)
     except (RedisError, RedisComponentsError) as exc:
         logger.warning("Autocomplete of index %r has no answer: %s", name[:100], exc)
         response = JsonResponse({"error": gettext("Suggestions are not available at the moment.")}, status=503)
@@ -73,48 +73,48 @@ def autocomplete(request: HttpRequest, name: str) -> JsonResponse:
 
 def _answer(request: HttpRequest, name: str) -> dict[str, object]:
     try:
-        asked = source(name)
+        index_source = source(name)
     except UnknownIndex:
-        raise Refused(404, gettext("There is no such index.")) from None
-    scope = _scope(request, asked)
+        raise RequestRejected(404, gettext("There is no such index.")) from None
+    scope = _scope(request, index_source)
     try:
-        index = asked.index(scope)
+        index = index_source.index(scope)
     except ValueError:
-        raise Refused(400, gettext("The scope is not accepted.")) from None
-    permitted = asked.permitted(request, scope)
-    refuse_awaitable(permitted, type(asked).permitted, "a coroutine would count as a permission")
+        raise RequestRejected(400, gettext("The scope is not accepted.")) from None
+    permitted = index_source.permitted(request, scope)
+    refuse_awaitable(permitted, type(index_source).permitted, "a coroutine would count as a permission")
     if not permitted:
-        raise Refused(403, gettext("You may not see these suggestions."))
-    found, more = _page(request, asked, index)
+        raise RequestRejected(403, gettext("You may not see these suggestions."))
+    found, more = _page(request, index_source, index)
     return {"results": [_row(one) for one in found], "pagination": {"more": more}, "status": _status(len(found))}
 
 
-def _scope(request: HttpRequest, asked: Source) -> str:
-    """The scope of the request, "" for an index without scopes."""
-    if not asked.scoped:
+def _scope(request: HttpRequest, index_source: Source) -> str:
+    """Return the scope of the request, "" for an index without scopes."""
+    if not index_source.scoped:
         return ""
-    scope = asked.scope_for(request)
+    scope = index_source.scope_for(request)
     if scope is None:
-        scope = read_scope(asked.name, request.GET.get("scope", ""))
+        scope = read_scope(index_source.name, request.GET.get("scope", ""))
     if not scope:
-        raise Refused(403, gettext("You may not see these suggestions."))
+        raise RequestRejected(403, gettext("You may not see these suggestions."))
     return scope
 
 
-def _page(request: HttpRequest, asked: Source, index: PrefixIndex) -> tuple[list[Suggestion], bool]:
+def _page(request: HttpRequest, index_source: Source, index: PrefixIndex) -> tuple[list[Suggestion], bool]:
     typed, page = _typed(request), _number(request)
-    recents = asked.recents(request)
-    limit = asked.limit or conf.settings().autocomplete.limit
-    if len(typed) >= asked.least_length():
+    recents = index_source.recents(request)
+    limit = index_source.limit or conf.settings().autocomplete.limit
+    if len(typed) >= index_source.least_length():
         found = index.complete(typed, min(page * limit + 1, MAX_SUGGESTIONS), recents)
         return found[(page - 1) * limit : page * limit], len(found) > page * limit and page < MAX_PAGES
     if typed or recents is None or page > 1:
         return [], False
-    return _only_recents(index, recents)[:limit], False
+    return _recent_suggestions(index, recents)[:limit], False
 
 
-def _only_recents(index: PrefixIndex, recents: RecentList) -> list[Suggestion]:
-    """Recent choices that the index still has, with the index's text."""
+def _recent_suggestions(index: PrefixIndex, recents: RecentList) -> list[Suggestion]:
+    """Return the recent choices that are in the index, with its texts."""
     chosen = recents.ids()
     known = index.get_many(chosen)
     return [Suggestion(id_, known[id_].text, recent=True) for id_ in chosen if id_ in known]
@@ -123,19 +123,19 @@ def _only_recents(index: PrefixIndex, recents: RecentList) -> list[Suggestion]:
 def _typed(request: HttpRequest) -> str:
     typed = request.GET.get("term", "").strip()
     if len(typed) > MAX_TERM_CHARS:
-        raise Refused(400, gettext("At most %(count)d characters, please.") % {"count": MAX_TERM_CHARS})
+        raise RequestRejected(400, gettext("At most %(count)d characters, please.") % {"count": MAX_TERM_CHARS})
     return typed if folded_prefix(typed) else ""
 
 
 def _number(request: HttpRequest) -> int:
     text = request.GET.get("page", "1")
     if not _PAGE.fullmatch(text) or int(text) > MAX_PAGES:
-        raise Refused(400, gettext("There is no such page."))
+        raise RequestRejected(400, gettext("There is no such page."))
     return int(text)
 
 
 def _status(count: int) -> str:
-    """What a screen reader announces."""
+    """Return the text that a screen reader announces."""
     if not count:
         return gettext("No suggestions")
     return ngettext("%(count)d suggestion", "%(count)d suggestions", count) % {"count": count}

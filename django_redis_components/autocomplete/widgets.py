@@ -1,4 +1,4 @@
-"""The form widget: a text field that suggests, and a plain text field where no script runs."""
+"""The form widget: a text field with suggestions; a plain text field without JavaScript."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from django_redis_components.core.exceptions import ConfigurationError
 
 #: Name of the JSON view's URL.
 VIEW = "django_redis_components:autocomplete"
-#: What the name of the hidden field with the chosen id has behind the name of the text field.
+#: Suffix of the hidden field with the chosen id, after the name of the text field.
 ID_SUFFIX = "-id"
 
 _STATIC = "django_redis_components"
 
-#: Names of the indexes that widgets were made for; the system check looks at them.
+#: Index names of all widgets, for the system check.
 used_indexes: set[str] = set()
 
 
 class Typed(NamedTuple):
-    """What a form brings: the text in the field, and the id that was chosen for it ("" for none)."""
+    """A submitted value: the text, and the id of the chosen suggestion ("" for none)."""
 
     text: str
     id: str
@@ -36,8 +36,8 @@ class AutocompleteInput(forms.Widget):
     """A text field that suggests entries of a registered index.
 
     Args:
-        index: name that the index is registered under.
-        scope: which of its parts, for an index with scopes; None where the index finds it by the request.
+        index: the registered name of the index.
+        scope: the scope, for a scoped index; None if the request determines it.
         attrs: HTML attributes of the text field.
     """
 
@@ -51,40 +51,40 @@ class AutocompleteInput(forms.Widget):
 
     @property
     def media(self) -> forms.Media:
-        """One stylesheet and one script, both files."""
+        """The stylesheet and the script."""
         return media()
 
     def value_from_datadict(self, data: Mapping[str, Any], files: object, name: str) -> Typed | None:
-        """What the form brings for this field; None if it does not have it."""
+        """Return the submitted value, or None if the form does not contain the field."""
         if name not in data:
             return None
         return Typed(str(data[name] or "").strip(), str(data.get(name + ID_SUFFIX) or "").strip())
 
     def get_context(self, name: str, value: Any, attrs: dict[str, Any] | None) -> dict[str, Any]:
-        """Context of the template."""
-        asked = source(self.index)
-        typed = self._typed(asked, value)
+        """Return the template context."""
+        index_source = source(self.index)
+        typed = self._typed(index_source, value)
         context = super().get_context(name, None, {"maxlength": str(MAX_TEXT_CHARS), **(attrs or {})})
         context["widget"].update(
             value=typed.text,
             chosen=typed.id,
             hidden_name=name + ID_SUFFIX,
             url=_url(self.index),
-            scope=self._signed_scope(asked),
-            min_length=asked.least_length(),
-            recents=asked.has_recents,
+            scope=self._signed_scope(index_source),
+            min_length=index_source.least_length(),
+            recents=index_source.has_recents,
         )
         return context
 
-    def _signed_scope(self, asked: Source) -> str:
-        if asked.scoped and self.scope not in (None, ""):
+    def _signed_scope(self, index_source: Source) -> str:
+        if index_source.scoped and self.scope not in (None, ""):
             return sign_scope(self.index, self.scope)
-        if not asked.finds_scope:
-            asked.index(self.scope)  # says what is wrong with the scope
+        if not index_source.finds_scope:
+            index_source.index(self.scope)  # raises if the scope is missing or invalid
         return ""
 
-    def _typed(self, asked: Source, value: Any) -> Typed:
-        """The text and id to show: of a form that came back, of a suggestion, or of an initial id."""
+    def _typed(self, index_source: Source, value: Any) -> Typed:
+        """Return the text and id to show, of a submitted value, a suggestion or an initial id."""
         if value in (None, ""):
             return Typed("", "")
         if isinstance(value, Typed):
@@ -93,17 +93,17 @@ class AutocompleteInput(forms.Widget):
             return Typed(value.text, value.id)
         try:
             id_ = check_id(value)
-        except (TypeError, ValueError):  # no id, such as what a visitor wrote into the URL: a text like any other
+        except (TypeError, ValueError):  # not an id, for instance text from a URL: show it as text
             return Typed(str(value).encode("utf-8", "replace").decode()[:MAX_TEXT_CHARS], "")
         try:
-            known = asked.index(self.scope).get_many([id_]).get(id_)
+            known = index_source.index(self.scope).get_many([id_]).get(id_)
         except (RedisError, ScopeNeeded, InvalidScope):
             known = None
         return Typed(known.text if known else id_, id_)
 
 
 def media() -> forms.Media:
-    """What a page with the widget needs."""
+    """Return the stylesheet and the script of the widget."""
     script: Any = Script(f"{_STATIC}/autocomplete.js", defer=True)
     return forms.Media(css={"all": [f"{_STATIC}/autocomplete.css"]}, js=[script])
 

@@ -13,17 +13,17 @@ from django_redis_components.autocomplete.entries import check_id, check_limit, 
 from django_redis_components.autocomplete.ranking import Candidates
 
 
-def test_a_record_holds_text_weight_and_sorted_folded_terms() -> None:
+def test_record_contains_text_weight_and_sorted_folded_terms() -> None:
     entry = Entry(7, "Émile Zola", terms=["Emile@Example.org", "Ž"], weight=3)
 
     assert entry.record() == "Émile Zola\x003\x01emile zola\x01emile@example.org\x01z\x01zola"
 
 
-def test_terms_that_fold_to_the_same_stand_once() -> None:
+def test_terms_with_equal_folding_are_stored_once() -> None:
     assert Entry(1, "Anna", terms=["ANNA", "ánna"]).record() == "Anna\x000\x01anna"
 
 
-def test_a_long_term_is_cut_and_what_is_typed_with_it() -> None:
+def test_long_terms_and_queries_are_truncated() -> None:
     record = Entry(1, "x" * 300).record()
 
     assert record.split("\1")[1] == "x" * 100
@@ -32,7 +32,7 @@ def test_a_long_term_is_cut_and_what_is_typed_with_it() -> None:
 @pytest.mark.parametrize(
     ("given", "kept"), [(7, "7"), ("a-b", "a-b"), (UUID(int=5), "00000000-0000-0000-0000-000000000005"), ("张", "张")]
 )
-def test_an_id_is_kept_as_a_string(given: object, kept: str) -> None:
+def test_id_is_stored_as_a_string(given: object, kept: str) -> None:
     assert check_id(given) == kept
 
 
@@ -45,7 +45,7 @@ def test_an_id_is_kept_as_a_string(given: object, kept: str) -> None:
         ("x" * 201, f"id '{'x' * 40}'… has 201 bytes: expected at most 200."),
     ],
 )
-def test_an_id_that_is_not_accepted_is_refused_in_words(given: str, problem: str) -> None:
+def test_invalid_id_raises_with_the_reason(given: str, problem: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(problem)}$"):
         check_id(given)
 
@@ -68,7 +68,7 @@ def test_an_id_of_another_type_is_refused(given: object) -> None:
         ("x" * 301, f"text '{'x' * 40}'… has 301 characters: expected at most 300."),
     ],
 )
-def test_a_text_that_is_not_accepted_is_refused_in_words(given: str, problem: str) -> None:
+def test_invalid_text_raises_with_the_reason(given: str, problem: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(problem)}$"):
         check_text(given)
 
@@ -83,7 +83,7 @@ def test_a_translated_text_is_accepted() -> None:
 
 
 @pytest.mark.parametrize("weight", [-1, 10**9, 1.5, True, "3"])
-def test_a_weight_that_is_not_accepted_is_refused(weight: object) -> None:
+def test_invalid_weight_raises(weight: object) -> None:
     with pytest.raises(ValueError, match=r"expected a whole number from 0 to 999999999\."):
         Entry(1, "Anna", weight=weight).record()  # type: ignore[arg-type]
 
@@ -98,18 +98,18 @@ def test_too_many_terms_are_refused() -> None:
         Entry(1, "Anna", terms=[f"t{n}" for n in range(32)]).record()
 
 
-def test_a_text_of_which_nothing_can_be_typed_is_refused() -> None:
+def test_text_without_letters_or_digits_raises() -> None:
     with pytest.raises(ValueError, match="expected at least one letter or digit"):
         Entry(1, "\u200b\u200c").record()
 
 
 @pytest.mark.parametrize("limit", [0, -1, 1001, 2.5, True])
-def test_a_limit_that_is_not_accepted_is_refused(limit: object) -> None:
+def test_invalid_limit_raises(limit: object) -> None:
     with pytest.raises(ValueError, match=r"expected a whole number from 1 to 1000\."):
         check_limit(limit)  # type: ignore[arg-type]
 
 
-def test_whether_a_suggestion_is_recent_is_not_part_of_what_it_is() -> None:
+def test_recent_flag_is_not_part_of_equality() -> None:
     assert Suggestion("1", "Anna", recent=True) == Suggestion("1", "Anna")
 
 
@@ -128,7 +128,7 @@ def test_the_order_is_recents_then_exact_then_weight_then_term() -> None:
     assert [one.id for one in ranked] == ["recent", "exact", "heavy", "a"]
 
 
-def test_an_entry_stands_once_with_its_best_term() -> None:
+def test_entry_is_ranked_by_its_best_term() -> None:
     candidates = Candidates("an", 10, None)
 
     candidates.add_weighed([member("anz", "1"), member("anb", "2"), member("ana", "1")])

@@ -9,7 +9,7 @@ from django_redis_components.autocomplete import PrefixIndex, RecentList, Sugges
 from tests.support import Proxy, Store, run_async
 
 
-def test_an_add_whose_reply_is_lost_is_repeated(proxy: Proxy) -> None:
+def test_add_is_repeated_after_a_lost_reply(proxy: Proxy) -> None:
     index = PrefixIndex("contacts", using="proxied")
     index.add(1, "Anna")
     proxy.drop_next_reply(after=b"{contacts}")
@@ -20,7 +20,7 @@ def test_an_add_whose_reply_is_lost_is_repeated(proxy: Proxy) -> None:
     assert index.complete("") == [Suggestion("1", "Bert")]
 
 
-def test_a_removal_whose_reply_is_lost_is_repeated(proxy: Proxy) -> None:
+def test_remove_is_repeated_after_a_lost_reply(proxy: Proxy) -> None:
     index = PrefixIndex("contacts", using="proxied")
     index.add(1, "Anna")
     index.add(2, "Bert")
@@ -32,7 +32,7 @@ def test_a_removal_whose_reply_is_lost_is_repeated(proxy: Proxy) -> None:
     assert index.complete("") == [Suggestion("2", "Bert")]
 
 
-def test_a_completion_whose_reply_is_lost_is_repeated(proxy: Proxy) -> None:
+def test_complete_is_repeated_after_a_lost_reply(proxy: Proxy) -> None:
     index = PrefixIndex("contacts", using="proxied")
     index.add(1, "Anna")
     proxy.drop_next_reply(after=b"{contacts}")
@@ -41,7 +41,7 @@ def test_a_completion_whose_reply_is_lost_is_repeated(proxy: Proxy) -> None:
     assert proxy.dropped == 1
 
 
-def test_the_async_twins_go_on_after_a_lost_reply(proxy: Proxy) -> None:
+def test_async_methods_are_repeated_after_a_lost_reply(proxy: Proxy) -> None:
     index, recents = PrefixIndex("contacts", using="proxied"), RecentList("user:7", using="proxied")
 
     async def scene() -> list[Suggestion]:
@@ -58,7 +58,7 @@ def test_the_async_twins_go_on_after_a_lost_reply(proxy: Proxy) -> None:
 
 
 @pytest.mark.parametrize("call", ["complete", "add", "remove", "rebuild", "touch"])
-def test_an_error_of_redis_reaches_the_caller_when_it_is_away(proxy: Proxy, call: str) -> None:
+def test_redis_errors_reach_the_caller_during_an_outage(proxy: Proxy, call: str) -> None:
     index, recents = PrefixIndex("contacts", using="proxied"), RecentList("user:7", using="proxied")
     proxy.stop_accepting()
     proxy.cut()
@@ -74,7 +74,7 @@ def test_an_error_of_redis_reaches_the_caller_when_it_is_away(proxy: Proxy, call
         calls[call]()
 
 
-def test_it_goes_on_by_itself_when_redis_is_back(proxy: Proxy) -> None:
+def test_index_works_again_after_an_outage(proxy: Proxy) -> None:
     index = PrefixIndex("contacts", using="proxied")
     index.add(1, "Anna")
     proxy.stop_accepting()
@@ -87,7 +87,7 @@ def test_it_goes_on_by_itself_when_redis_is_back(proxy: Proxy) -> None:
     assert index.complete("a") == [Suggestion("1", "Anna")]
 
 
-def test_a_rebuild_that_loses_redis_half_way_says_so_and_the_index_stays(proxy: Proxy, redis_server: Store) -> None:
+def test_rebuild_raises_and_keeps_the_index_when_redis_stops(proxy: Proxy, redis_server: Store) -> None:
     index = PrefixIndex("contacts", using="proxied")
     index.add(1, "Anna")
 
@@ -102,7 +102,7 @@ def test_a_rebuild_that_loses_redis_half_way_says_so_and_the_index_stays(proxy: 
     assert PrefixIndex("contacts").complete("") == [Suggestion("1", "Anna")]
 
 
-def test_the_async_rebuild_that_loses_redis_says_so_too(proxy: Proxy) -> None:
+def test_async_rebuild_raises_when_redis_stops(proxy: Proxy) -> None:
     index = PrefixIndex("contacts", using="proxied")
 
     async def source():

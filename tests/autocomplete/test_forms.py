@@ -54,7 +54,7 @@ def errors(form: forms.Form) -> list[str]:
     return list(form.errors.get("to", []))
 
 
-def test_a_chosen_id_is_the_value(contacts: PrefixIndex) -> None:
+def test_chosen_id_determines_the_value(contacts: PrefixIndex) -> None:
     form = LetterForm({"to": "Anna", "to-id": "3"})
 
     assert form.is_valid(), form.errors
@@ -62,23 +62,23 @@ def test_a_chosen_id_is_the_value(contacts: PrefixIndex) -> None:
 
 
 @pytest.mark.parametrize("typed", ["Émile Zola", "emile zola", " EMILE  ZOLA ", "emile@example.org"])
-def test_typed_text_is_looked_up_where_no_script_ran(contacts: PrefixIndex, typed: str) -> None:
+def test_typed_text_is_looked_up_without_javascript(contacts: PrefixIndex, typed: str) -> None:
     form = LetterForm({"to": typed})
 
     assert form.is_valid(), form.errors
     assert form.cleaned_data["to"] == Suggestion("1", "Émile Zola")
 
 
-def test_text_that_names_several_is_an_error(contacts: PrefixIndex) -> None:
+def test_text_matching_several_entries_is_an_error(contacts: PrefixIndex) -> None:
     assert errors(LetterForm({"to": "Anna"})) == ["There are several “Anna”. Choose one of the suggestions."]
 
 
 @pytest.mark.parametrize("typed", ["Ann", "nobody", "{", "[anna"])
-def test_text_that_names_nobody_is_an_error(contacts: PrefixIndex, typed: str) -> None:
+def test_text_matching_no_entry_is_an_error(contacts: PrefixIndex, typed: str) -> None:
     assert errors(LetterForm({"to": typed})) == [f"There is no “{typed}”. Choose one of the suggestions."]
 
 
-def test_text_that_was_changed_after_the_choice_counts(contacts: PrefixIndex) -> None:
+def test_text_changed_after_the_choice_is_looked_up(contacts: PrefixIndex) -> None:
     form = LetterForm({"to": "Émile Zola", "to-id": "2"})
 
     assert form.is_valid(), form.errors
@@ -86,11 +86,11 @@ def test_text_that_was_changed_after_the_choice_counts(contacts: PrefixIndex) ->
 
 
 @pytest.mark.parametrize("forged", ["99", "{1}", "\x00", "x" * 300])
-def test_an_id_that_the_index_does_not_have_is_not_believed(contacts: PrefixIndex, forged: str) -> None:
+def test_unknown_id_is_ignored(contacts: PrefixIndex, forged: str) -> None:
     assert errors(LetterForm({"to": "Bert", "to-id": forged})) == ["There is no “Bert”. Choose one of the suggestions."]
 
 
-def test_an_id_without_text_is_an_empty_field(contacts: PrefixIndex) -> None:
+def test_id_without_text_is_an_empty_value(contacts: PrefixIndex) -> None:
     """Without a script somebody emptied the field, and the hidden id stayed."""
     form = OptionalForm({"to": "", "to-id": "1"})
 
@@ -99,18 +99,18 @@ def test_an_id_without_text_is_an_empty_field(contacts: PrefixIndex) -> None:
 
 
 @pytest.mark.parametrize("data", [{}, {"to": ""}, {"to": "  "}, {"to-id": "1"}])
-def test_an_empty_field_is_an_error_only_where_it_is_required(contacts: PrefixIndex, data: dict[str, str]) -> None:
+def test_empty_field_is_an_error_only_if_required(contacts: PrefixIndex, data: dict[str, str]) -> None:
     assert errors(LetterForm(data)) == ["This field is required."]
     assert OptionalForm(data).is_valid()
 
 
 @pytest.mark.parametrize("typed", ["An\x00na", "two\nlines", "A\ud800"])
-def test_characters_that_no_text_has_are_refused(contacts: PrefixIndex, typed: str) -> None:
+def test_control_characters_are_rejected(contacts: PrefixIndex, typed: str) -> None:
     assert errors(LetterForm({"to": typed})) == ["The text has characters that are not accepted."]
     assert errors(FreeForm({"to": typed})) == ["The text has characters that are not accepted."]
 
 
-def test_a_text_that_is_too_long_is_refused(contacts: PrefixIndex) -> None:
+def test_too_long_text_is_rejected(contacts: PrefixIndex) -> None:
     assert errors(LetterForm({"to": "x" * 301})) == ["At most 300 characters, please."]
 
 
@@ -121,7 +121,7 @@ def test_free_text_is_accepted_without_an_id(contacts: PrefixIndex) -> None:
         assert form.cleaned_data["to"] == wanted
 
 
-def test_when_redis_is_away_the_field_says_so_and_keeps_the_text() -> None:
+def test_field_reports_outage_and_keeps_the_text() -> None:
     register("contacts")
     form = LetterForm({"to": "Émile Zola", "to-id": "1"})
 
@@ -131,7 +131,7 @@ def test_when_redis_is_away_the_field_says_so_and_keeps_the_text() -> None:
     assert 'name="to-id" value="1"' in str(form["to"])
 
 
-def test_when_redis_is_away_free_text_is_still_accepted() -> None:
+def test_free_text_is_accepted_during_an_outage() -> None:
     register("contacts")
     form = FreeForm({"to": "Émile Zola", "to-id": "1"})
 
@@ -139,7 +139,7 @@ def test_when_redis_is_away_free_text_is_still_accepted() -> None:
     assert form.cleaned_data["to"] == Suggestion("", "Émile Zola")
 
 
-def test_a_form_that_comes_back_shows_what_was_typed_without_asking_redis(contacts: PrefixIndex, proxy: Proxy) -> None:
+def test_invalid_form_shows_the_typed_text_without_redis(contacts: PrefixIndex, proxy: Proxy) -> None:
     form = LetterForm({"to": 'nobody "<x>', "to-id": ""})
     form.is_valid()
     proxy.stop_accepting()
@@ -147,14 +147,14 @@ def test_a_form_that_comes_back_shows_what_was_typed_without_asking_redis(contac
     assert 'value="nobody &quot;&lt;x&gt;"' in str(form["to"])
 
 
-def test_an_initial_id_is_shown_with_its_text(contacts: PrefixIndex) -> None:
+def test_initial_id_is_shown_with_its_text(contacts: PrefixIndex) -> None:
     rendered = str(LetterForm(initial={"to": 1})["to"])
 
     assert '<input type="text" name="to" value="Émile Zola"' in rendered
     assert '<input type="hidden" name="to-id" value="1">' in rendered
 
 
-def test_an_initial_suggestion_is_shown_without_asking_redis() -> None:
+def test_initial_suggestion_is_shown_without_redis() -> None:
     register("contacts")
 
     rendered = str(LetterForm(initial={"to": Suggestion("1", "Émile Zola")})["to"])
@@ -163,9 +163,7 @@ def test_an_initial_suggestion_is_shown_without_asking_redis() -> None:
     assert 'name="to-id" value="1"' in rendered
 
 
-def test_an_initial_id_is_shown_as_it_is_when_redis_is_away_and_still_counts_later(
-    redis_server: Store, proxy: Proxy
-) -> None:
+def test_initial_id_is_shown_during_an_outage_and_accepted_later(redis_server: Store, proxy: Proxy) -> None:
     register("contacts", using="proxied")
     PrefixIndex("contacts").add(1, "Émile Zola")
     proxy.stop_accepting()
@@ -204,7 +202,7 @@ def test_an_initial_id_is_shown_as_it_is_when_redis_is_away_and_still_counts_lat
         (Suggestion("1", "Émile Zola"), {"to": "Émile Zola", "to-id": "2"}, True),
     ],
 )
-def test_whether_the_field_was_changed(
+def test_has_changed_compares_id_and_text(
     contacts: PrefixIndex, initial: Any, data: dict[str, str], changed: bool
 ) -> None:
     form = OptionalForm(data, initial={"to": initial})
@@ -212,27 +210,27 @@ def test_whether_the_field_was_changed(
     assert form.has_changed() is changed
 
 
-def test_an_initial_id_counts_as_changed_when_redis_cannot_tell_its_text() -> None:
+def test_initial_id_counts_as_changed_during_an_outage() -> None:
     register("contacts")
 
     assert OptionalForm({"to": "Émile Zola", "to-id": "1"}, initial={"to": 1}).has_changed() is True
 
 
-def test_a_plain_text_may_be_cleaned(contacts: PrefixIndex) -> None:
+def test_clean_accepts_a_string(contacts: PrefixIndex) -> None:
     field = AutocompleteField("contacts")
 
     assert field.clean("emile zola") == Suggestion("1", "Émile Zola")
     assert field.clean(Suggestion("2", "Anna")) == Suggestion("2", "Anna")
 
 
-def test_a_form_that_does_not_bring_the_field_leaves_it_alone(contacts: PrefixIndex) -> None:
+def test_widget_reports_whether_the_form_data_contain_the_field(contacts: PrefixIndex) -> None:
     widget = AutocompleteInput("contacts")
 
     assert widget.value_omitted_from_data({"other": "1"}, {}, "to") is True
     assert widget.value_omitted_from_data({"to": ""}, {}, "to") is False
 
 
-def test_the_widget_is_a_labelled_text_input_and_a_hidden_one(contacts: PrefixIndex) -> None:
+def test_widget_renders_a_labelled_text_input_and_a_hidden_input(contacts: PrefixIndex) -> None:
     rendered = LetterForm().as_p()
 
     assert '<label for="id_to">To:</label>' in rendered
@@ -243,7 +241,7 @@ def test_the_widget_is_a_labelled_text_input_and_a_hidden_one(contacts: PrefixIn
     assert "data-recents" not in rendered
 
 
-def test_the_widget_has_nothing_inline(contacts: PrefixIndex) -> None:
+def test_widget_has_no_inline_script_or_style(contacts: PrefixIndex) -> None:
     rendered = LetterForm().as_p()
 
     assert "<script" not in rendered
@@ -251,14 +249,14 @@ def test_the_widget_has_nothing_inline(contacts: PrefixIndex) -> None:
     assert not any(f" on{event}=" in rendered for event in ("click", "input", "focus", "keydown"))
 
 
-def test_the_media_are_two_files() -> None:
+def test_media_are_one_stylesheet_and_one_script() -> None:
     rendered = str(LetterForm().media)
 
     assert '<script src="/static/django_redis_components/autocomplete.js" defer></script>' in rendered
     assert 'href="/static/django_redis_components/autocomplete.css"' in rendered
 
 
-def test_the_media_of_two_widgets_stand_once() -> None:
+def test_media_of_two_widgets_are_included_once() -> None:
     class TwoForm(forms.Form):
         one = AutocompleteField("contacts")
         two = AutocompleteField("contacts")
@@ -284,7 +282,7 @@ def test_a_disabled_field_disables_both_inputs(contacts: PrefixIndex) -> None:
     assert str(DisabledForm()["to"]).count(" disabled") == 2
 
 
-def test_an_index_with_recents_says_so_to_the_script(contacts: PrefixIndex) -> None:
+def test_widget_marks_an_index_with_recents(contacts: PrefixIndex) -> None:
     register("contacts", recents=lambda request: None, min_length=2)
 
     rendered = str(LetterForm()["to"])
@@ -293,7 +291,7 @@ def test_an_index_with_recents_says_so_to_the_script(contacts: PrefixIndex) -> N
     assert 'data-min-length="2"' in rendered
 
 
-def test_the_scope_travels_signed_and_the_field_looks_in_its_part(redis_server: Store) -> None:
+def test_scope_is_signed_and_selects_the_index(redis_server: Store) -> None:
     register("guild", scoped=True)
     PrefixIndex("guild:7").add(1, "Anna")
 
@@ -313,7 +311,7 @@ def test_the_scope_travels_signed_and_the_field_looks_in_its_part(redis_server: 
     assert GuildForm.base_fields["to"].scope is None
 
 
-def test_a_missing_or_needless_scope_is_refused_in_words() -> None:
+def test_missing_or_unexpected_scope_raises() -> None:
     register("guild", scoped=True)
     register("contacts")
 
@@ -323,7 +321,7 @@ def test_a_missing_or_needless_scope_is_refused_in_words() -> None:
         AutocompleteInput("contacts", scope=7).render("to", None)
 
 
-def test_a_widget_needs_no_scope_where_it_follows_from_the_request() -> None:
+def test_widget_needs_no_scope_if_the_request_determines_it() -> None:
     register("tenant", scope_for=lambda request: "mine")
 
     rendered = AutocompleteInput("tenant").render("to", 5)
@@ -332,7 +330,7 @@ def test_a_widget_needs_no_scope_where_it_follows_from_the_request() -> None:
     assert 'value="5"' in rendered
 
 
-def test_a_name_that_is_not_registered_is_refused_in_words() -> None:
+def test_unregistered_index_raises() -> None:
     with pytest.raises(UnknownIndex) as nothing:
         AutocompleteInput("contacts").render("to", None)
     register("contacts")
@@ -350,7 +348,7 @@ def test_a_name_that_is_not_registered_is_refused_in_words() -> None:
     assert str(far.value) == "No autocomplete index 'zzz' is registered. Registered indexes: 'contacts', 'guild'."
 
 
-def test_a_site_without_the_view_is_told_what_to_add(settings: Any) -> None:
+def test_missing_view_raises_with_what_to_add(settings: Any) -> None:
     register("contacts")
     settings.ROOT_URLCONF = "tests.autocomplete.urls_without_view"
 
@@ -380,7 +378,7 @@ def test_a_formset_makes_a_field_for_each_row(contacts: PrefixIndex) -> None:
     assert 'name="form-__prefix__-to-id"' in str(formset.empty_form)
 
 
-def test_the_request_of_a_permission_is_a_request() -> None:
+def test_permission_receives_an_http_request() -> None:
     seen = []
     source = register("contacts", permission=lambda request, scope: seen.append((request.path, scope)) or True)
 

@@ -71,18 +71,18 @@ def test_the_tenth_page_is_served_with_every_accepted_limit(client: Client, inde
 
 
 @pytest.mark.parametrize("limit", [0, -1, 101, 1.5, True, "10"])
-def test_register_refuses_a_limit_that_is_not_accepted(limit: Any) -> None:
+def test_register_rejects_an_invalid_limit(limit: Any) -> None:
     with pytest.raises(ValueError, match=r"^limit=.*: expected a whole number from 1 to 100\.$"):
         register("contacts", limit=limit)
 
 
 @pytest.mark.parametrize("length", [-1, 21, True, "1"])
-def test_register_refuses_a_least_length_that_is_not_accepted(length: Any) -> None:
+def test_register_rejects_an_invalid_min_length(length: Any) -> None:
     with pytest.raises(ValueError, match=r"^min_length=.*: expected a whole number from 0 to 20\.$"):
         register("contacts", min_length=length)
 
 
-def test_register_refuses_what_cannot_be_called_and_a_flag_that_is_none() -> None:
+def test_register_rejects_non_callables_and_non_boolean_flags() -> None:
     with pytest.raises(TypeError, match=r"^permission=True: expected a function\.$"):
         register("contacts", permission=True)
     with pytest.raises(TypeError, match=r"^scoped='no': expected True or False\.$"):
@@ -90,7 +90,7 @@ def test_register_refuses_what_cannot_be_called_and_a_flag_that_is_none() -> Non
 
 
 @pytest.mark.parametrize("scope", ["{", "a}b", "x" * 300, "a\x7fb"])
-def test_a_scope_that_no_index_can_have_is_refused(client: Client, redis_server: Store, scope: str) -> None:
+def test_invalid_scope_is_rejected(client: Client, redis_server: Store, scope: str) -> None:
     register("contacts", permission=anybody, scope_for=scope_of_header)
 
     response = client.get(URL, {"term": "a"}, headers={"X-Tenant": scope})
@@ -123,7 +123,7 @@ def test_an_index_of_a_scope_with_braces_is_an_error_with_a_name() -> None:
 
 
 @pytest.mark.parametrize("name", ["permission", "scope_for", "recents"])
-def test_register_refuses_a_coroutine_function_as_a_callback(name: str) -> None:
+def test_register_rejects_a_coroutine_function(name: str) -> None:
     async def callback(*args: object) -> bool:
         return False
 
@@ -137,9 +137,7 @@ def test_register_refuses_a_coroutine_function_as_a_callback(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["permission", "scope_for", "recents"])
-def test_a_callback_that_returns_a_coroutine_gives_nobody_an_answer(
-    client: Client, index: PrefixIndex, name: str
-) -> None:
+def test_callback_returning_a_coroutine_grants_nothing(client: Client, index: PrefixIndex, name: str) -> None:
     async def refuse() -> bool:
         return False
 
@@ -149,7 +147,7 @@ def test_a_callback_that_returns_a_coroutine_gives_nobody_an_answer(
         client.get(URL, {"term": "an"})
 
 
-def test_an_async_permission_of_a_subclass_gives_nobody_an_answer(client: Client, index: PrefixIndex) -> None:
+def test_async_permission_of_a_subclass_grants_nothing(client: Client, index: PrefixIndex) -> None:
     class Members(Source):
         async def permitted(self, request: HttpRequest, scope: str) -> bool:  # type: ignore[override]
             return False
@@ -241,7 +239,7 @@ def test_corrupt_values_do_not_keep_the_other_methods_from_working(redis_server:
 
 
 @pytest.mark.parametrize("value", [*HOSTILE, 1.5, ["1"], object()], ids=itertools.count())
-def test_a_form_that_begins_with_any_value_is_shown(redis_server: Store, value: Any) -> None:
+def test_form_renders_any_initial_value(redis_server: Store, value: Any) -> None:
     register("contacts")
 
     class LetterForm(forms.Form):
@@ -257,7 +255,7 @@ def test_a_form_that_begins_with_any_value_is_shown(redis_server: Store, value: 
     assert not changed.is_valid()
 
 
-def test_a_value_that_is_no_id_is_shown_as_text(redis_server: Store) -> None:
+def test_invalid_initial_id_is_shown_as_text(redis_server: Store) -> None:
     register("contacts")
 
     shown = AutocompleteField("contacts").widget.render("to", "{<b>")
@@ -279,7 +277,7 @@ def test_a_form_of_a_scope_that_no_index_can_have_finds_nothing(redis_server: St
     assert form.errors["to"] == ["There is no “Anna”. Choose one of the suggestions."]
 
 
-def test_the_length_of_what_is_typed_costs_no_time(redis_server: Store) -> None:
+def test_query_time_does_not_depend_on_the_length_of_the_text(redis_server: Store) -> None:
     index, recents = PrefixIndex("contacts"), RecentList("user:7")
     index.add(1, "Anna")
     begun = time.process_time()

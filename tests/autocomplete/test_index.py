@@ -47,26 +47,26 @@ def filled(*names: str) -> PrefixIndex:
         ("\u05d0\u05d1", "\u05d0"),
     ],
 )
-def test_a_name_is_found_by_what_is_typed(redis_server: Store, name: str, typed: str) -> None:
+def test_complete_finds_a_name_by_its_prefix(redis_server: Store, name: str, typed: str) -> None:
     index = filled("Other", name, "Zzz")
 
     assert texts(index.complete(typed)) == [name]
 
 
 @pytest.mark.parametrize("typed", ["x", "张三x", "ü", "й", "anna\x00b", "a\ud800", "{", "\xff", "*", "[anna"])
-def test_what_matches_nothing_finds_nothing(store: Store, typed: str) -> None:
+def test_complete_returns_nothing_without_a_match(store: Store, typed: str) -> None:
     index = filled("émile", "anton", "иван")
 
     assert index.complete(typed) == []
 
 
-def test_control_characters_that_are_typed_count_as_space(store: Store) -> None:
+def test_typed_control_characters_count_as_space(store: Store) -> None:
     index = filled("Anna Bell", "Annabell")
 
     assert texts(index.complete("anna\x00b")) == ["Anna Bell"]
 
 
-def test_every_script_of_the_world_is_found_by_each_of_its_beginnings(store: Store) -> None:
+def test_names_in_every_writing_system_are_found_by_each_prefix(store: Store) -> None:
     names = ["Anna", "Ждан", "Ωμέγα", "北京", "𠮷野", "कमल", "🎉 fest", "עברית", "ไทย"]
     index = filled(*names)
 
@@ -75,13 +75,13 @@ def test_every_script_of_the_world_is_found_by_each_of_its_beginnings(store: Sto
             assert name in texts(index.complete(name[:length], 50)), (name, length)
 
 
-def test_the_exact_name_stands_before_longer_ones(store: Store) -> None:
+def test_exact_match_precedes_longer_names(store: Store) -> None:
     index = filled("Annabel", "Anna Maria", "Anna", "Ann")
 
     assert texts(index.complete("anna")) == ["Anna", "Anna Maria", "Annabel"]
 
 
-def test_a_heavier_entry_stands_before_a_lighter_one(store: Store) -> None:
+def test_heavier_entry_precedes_a_lighter_one(store: Store) -> None:
     index = PrefixIndex("contacts")
     for id_, (text, weight) in enumerate([("Anna", 1), ("Anton", 5), ("Andrea", 0), ("Bert", 9)]):
         index.add(id_, text, weight=weight)
@@ -97,7 +97,7 @@ def test_the_weight_decides_among_all_for_a_short_prefix(store: Store) -> None:
     assert texts(index.complete("a", 2)) == ["azzz", "a0000"]
 
 
-def test_an_entry_is_found_by_its_further_terms_from_their_beginning_only(store: Store) -> None:
+def test_further_terms_match_by_their_prefix_only(store: Store) -> None:
     index = PrefixIndex("contacts")
     index.add(1, "张三", terms=["zhangsan", "zs", "zhang.san@example.org"])
 
@@ -105,7 +105,7 @@ def test_an_entry_is_found_by_its_further_terms_from_their_beginning_only(store:
     assert index.complete("san") == index.complete("example") == []
 
 
-def test_an_entry_stands_once_though_several_of_its_terms_match(store: Store) -> None:
+def test_entry_is_suggested_once_if_several_terms_match(store: Store) -> None:
     index = PrefixIndex("contacts")
     index.add(1, "Ann Ann-Marie Annabel", terms=["anna"])
     index.add(2, "Anton")
@@ -123,7 +123,7 @@ def test_entries_with_many_matching_terms_do_not_crowd_out_the_others(store: Sto
     assert texts(index.complete("a", 13))[-1] == "ab"
 
 
-def test_adding_an_id_again_replaces_what_it_had(store: Store) -> None:
+def test_adding_an_id_again_replaces_its_entry(store: Store) -> None:
     index = PrefixIndex("contacts")
     index.add(1, "Anna", terms=["annie"], weight=3)
 
@@ -156,7 +156,7 @@ def test_removing_the_last_entry_leaves_no_key(store: Store) -> None:
     assert store.keys() == []
 
 
-def test_namesakes_are_two_entries(store: Store) -> None:
+def test_entries_with_equal_text_are_distinct(store: Store) -> None:
     index = filled("Anna", "Anna")
 
     index.remove(1)
@@ -164,7 +164,7 @@ def test_namesakes_are_two_entries(store: Store) -> None:
     assert index.complete("anna") == [Suggestion("2", "Anna")]
 
 
-def test_an_id_is_not_mistaken_for_the_beginning_of_another(store: Store) -> None:
+def test_id_is_not_confused_with_a_prefix_of_another(store: Store) -> None:
     index = PrefixIndex("contacts")
     for id_ in (1, 11, 111):
         index.add(id_, "Anna")
@@ -174,7 +174,7 @@ def test_an_id_is_not_mistaken_for_the_beginning_of_another(store: Store) -> Non
     assert [one.id for one in index.complete("anna")] == ["1", "111"]
 
 
-def test_the_limit_holds_and_the_first_ten_of_twenty_are_the_first_ten(store: Store) -> None:
+def test_limit_does_not_change_the_order(store: Store) -> None:
     index = PrefixIndex("contacts")
     index.rebuild((n, f"Ann{n:03d} Zoe{n % 7}") for n in range(100))
 
@@ -237,14 +237,14 @@ def test_a_whole_name_is_looked_up_by_text_and_otherwise_by_term(store: Store) -
     assert index.named("emil") == index.named(" ") == []
 
 
-def test_names_that_differ_after_the_part_that_is_compared_are_told_apart(store: Store) -> None:
+def test_names_with_an_equal_compared_prefix_are_distinguished(store: Store) -> None:
     index = filled("x" * 120 + "1", "x" * 120 + "2")
 
     assert [one.id for one in index.named("x" * 120 + "2")] == ["2"]
     assert len(index.complete("x" * 150)) == 2
 
 
-def test_two_indexes_do_not_see_each_other(store: Store) -> None:
+def test_indexes_are_independent(store: Store) -> None:
     PrefixIndex("guild:1").add(1, "Anna")
     PrefixIndex("guild:2").add(1, "Bert")
 
@@ -271,7 +271,7 @@ def test_clearing_removes_every_key(store: Store) -> None:
     assert index.count() == 0
 
 
-def test_the_async_twins_do_the_same(store: Store) -> None:
+def test_async_methods_behave_like_the_sync_ones(store: Store) -> None:
     index, recents = PrefixIndex("contacts"), RecentList("user:7")
 
     async def scene() -> list[object]:
@@ -306,12 +306,12 @@ def test_the_async_twins_do_the_same(store: Store) -> None:
         ("x" * 201, f"index name '{'x' * 40}'… has 201 bytes: expected at most 200."),
     ],
 )
-def test_a_name_that_is_not_accepted_is_refused_in_words(name: str, problem: str) -> None:
+def test_invalid_name_raises_with_the_reason(name: str, problem: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(problem)}$"):
         PrefixIndex(name)
 
 
-def test_an_entry_that_is_not_accepted_is_refused_before_anything_is_written(store: Store) -> None:
+def test_invalid_entry_raises_before_any_write(store: Store) -> None:
     index = PrefixIndex("contacts")
 
     with pytest.raises(ValueError, match=r"text 'a\\x00b': character '\\x00' is not accepted"):
@@ -320,7 +320,7 @@ def test_an_entry_that_is_not_accepted_is_refused_before_anything_is_written(sto
     assert store.keys() == []
 
 
-def test_an_index_says_which_it_is() -> None:
+def test_repr_contains_the_name() -> None:
     assert repr(PrefixIndex("contacts")) == "<PrefixIndex contacts>"
 
 

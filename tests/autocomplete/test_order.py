@@ -115,7 +115,7 @@ def test_pages_show_each_entry_once_and_none_is_missing(
     assert [one.id for one in PrefixIndex("contacts").complete(typed, len(shown), recents)] == shown
 
 
-def test_an_exact_match_stands_before_any_number_of_heavier_entries(redis_server: Store) -> None:
+def test_exact_match_precedes_any_number_of_heavier_entries(redis_server: Store) -> None:
     index = PrefixIndex("contacts")
     index.rebuild(
         [

@@ -25,7 +25,7 @@ def build_keys(store: Store) -> list[bytes]:
     return [key for key in sorted(store.keys()) if b":build" in key]
 
 
-def test_a_rebuild_replaces_everything_and_says_how_many_there_are(store: Store) -> None:
+def test_rebuild_replaces_all_entries_and_returns_their_number(store: Store) -> None:
     index = PrefixIndex("contacts")
     index.add(1, "Anna", weight=4)
     index.add(2, "Bert")
@@ -37,7 +37,7 @@ def test_a_rebuild_replaces_everything_and_says_how_many_there_are(store: Store)
     assert index.complete("charl") == [Suggestion("3", "Carl")]
 
 
-def test_more_entries_than_a_chunk_holds_come_in(store: Store) -> None:
+def test_rebuild_loads_more_than_one_chunk(store: Store) -> None:
     index = PrefixIndex("contacts")
 
     count = index.rebuild((n, f"Name {n:05d}") for n in range(CHUNK * 2 + 1))
@@ -57,7 +57,7 @@ def test_a_finished_rebuild_has_no_time_to_live_and_leaves_only_the_mark_of_its_
 
 
 @pytest.mark.contract
-def test_a_rebuild_from_nothing_empties_the_index(store: Store) -> None:
+def test_rebuild_from_an_empty_iterable_empties_the_index(store: Store) -> None:
     index = PrefixIndex("contacts")
     index.add(1, "Anna", weight=1)
 
@@ -66,7 +66,7 @@ def test_a_rebuild_from_nothing_empties_the_index(store: Store) -> None:
 
 
 @pytest.mark.usefixtures("small_chunks")
-def test_readers_see_the_old_until_the_new_is_whole(store: Store) -> None:
+def test_readers_see_the_old_index_until_the_rebuild_completes(store: Store) -> None:
     index = PrefixIndex("contacts")
     index.add(1, "Old")
     seen: list[list[str]] = []
@@ -83,7 +83,7 @@ def test_readers_see_the_old_until_the_new_is_whole(store: Store) -> None:
 
 
 @pytest.mark.usefixtures("small_chunks")
-def test_what_is_loaded_so_far_expires_if_the_rebuild_dies(store: Store) -> None:
+def test_data_of_a_crashed_rebuild_expires(store: Store) -> None:
     index = PrefixIndex("contacts")
     ttls: dict[str, int] = {}
 
@@ -101,7 +101,7 @@ def test_what_is_loaded_so_far_expires_if_the_rebuild_dies(store: Store) -> None
 
 
 @pytest.mark.usefixtures("small_chunks")
-def test_what_is_added_and_removed_meanwhile_wins_over_what_is_loaded(store: Store) -> None:
+def test_changes_during_a_rebuild_override_loaded_entries(store: Store) -> None:
     index = PrefixIndex("contacts")
     index.rebuild([(n, f"Old {n}") for n in range(6)])
 
@@ -120,7 +120,7 @@ def test_what_is_added_and_removed_meanwhile_wins_over_what_is_loaded(store: Sto
     assert count == 4
 
 
-def test_what_is_added_and_removed_meanwhile_is_seen_at_once(store: Store) -> None:
+def test_changes_during_a_rebuild_are_visible_immediately(store: Store) -> None:
     index = PrefixIndex("contacts")
     index.add(1, "Anna")
 
@@ -135,7 +135,7 @@ def test_what_is_added_and_removed_meanwhile_is_seen_at_once(store: Store) -> No
     assert texts(index) == ["Bert", "Carl"]
 
 
-def test_an_error_of_the_source_leaves_the_index_as_it_is_and_no_trace(store: Store) -> None:
+def test_error_of_the_iterable_leaves_the_index_unchanged(store: Store) -> None:
     index = PrefixIndex("contacts")
     index.add(1, "Anna")
 
@@ -151,7 +151,7 @@ def test_an_error_of_the_source_leaves_the_index_as_it_is_and_no_trace(store: St
 
 
 @pytest.mark.parametrize("bad", [(1, "a", "b"), "ab", {"id": 1}, (1,)])
-def test_what_is_no_entry_is_refused(store: Store, bad: object) -> None:
+def test_rebuild_rejects_values_that_are_not_entries(store: Store, bad: object) -> None:
     with pytest.raises(TypeError, match=r"expected an Entry or a tuple of id and text\."):
         PrefixIndex("contacts").rebuild([bad])  # type: ignore[list-item]
 
@@ -177,7 +177,7 @@ def test_a_later_rebuild_supersedes_an_earlier_one(store: Store) -> None:
     assert build_keys(store) == []
 
 
-def test_an_earlier_rebuild_does_not_drop_the_later_one_that_is_still_under_way(store: Store) -> None:
+def test_superseded_rebuild_does_not_delete_the_active_one(store: Store) -> None:
     index = PrefixIndex("contacts")
 
     def late() -> Iterator[tuple[int, str]]:
@@ -215,7 +215,7 @@ def run_in_steps(index: PrefixIndex, source: Iterator[tuple[int, str]]) -> Itera
     return paused()
 
 
-def test_rebuilds_at_once_leave_one_whole_index(store: Store) -> None:
+def test_concurrent_rebuilds_leave_one_complete_index(store: Store) -> None:
     index = PrefixIndex("contacts")
     outcomes = []
 
@@ -270,7 +270,7 @@ def test_writers_during_rebuilds_lose_nothing(store: Store) -> None:
     assert index.count() == len(table)
 
 
-def test_adds_of_one_id_at_once_leave_exactly_one_of_them(store: Store) -> None:
+def test_concurrent_adds_of_one_id_leave_one_entry(store: Store) -> None:
     index = PrefixIndex("contacts")
 
     def add(number: int) -> None:
@@ -305,7 +305,7 @@ def test_an_asynchronous_source_is_loaded(store: Store) -> None:
 
 
 @pytest.mark.contract
-def test_an_asynchronous_source_that_fails_leaves_no_trace(store: Store) -> None:
+def test_failed_async_iterable_leaves_the_index_unchanged(store: Store) -> None:
     index = PrefixIndex("contacts")
 
     async def source() -> AsyncIterator[tuple[int, str]]:
@@ -319,7 +319,7 @@ def test_an_asynchronous_source_that_fails_leaves_no_trace(store: Store) -> None
 
 
 @pytest.mark.parametrize("lost", [1, 2, 3])
-def test_a_rebuild_goes_on_after_a_lost_reply_at_any_of_its_steps(proxy: Proxy, lost: int) -> None:
+def test_rebuild_completes_after_a_lost_reply_at_any_step(proxy: Proxy, lost: int) -> None:
     index = PrefixIndex("contacts", using="proxied")
     index.add(1, "Old")
     asked = iter(range(1, 4))
@@ -342,7 +342,7 @@ def test_a_rebuild_goes_on_after_a_lost_reply_at_any_of_its_steps(proxy: Proxy, 
     assert index.complete("old") == []
 
 
-def test_a_rebuild_with_many_lost_replies_comes_in_whole(proxy: Proxy) -> None:
+def test_rebuild_completes_after_many_lost_replies(proxy: Proxy) -> None:
     index = PrefixIndex("contacts", using="proxied")
     proxy.drop_random(0.1, seed=4)
 

@@ -10,7 +10,7 @@ from django_redis_components.autocomplete import RecentList, Suggestion
 from tests.support import Proxy, Store, run_async, run_together
 
 
-def test_the_latest_stands_first_and_each_once(store: Store) -> None:
+def test_latest_choice_is_first_and_ids_are_unique(store: Store) -> None:
     recents = RecentList("user:7")
 
     for id_ in (1, 2, 3, 1):
@@ -19,7 +19,7 @@ def test_the_latest_stands_first_and_each_once(store: Store) -> None:
     assert recents.ids() == ["1", "3", "2"]
 
 
-def test_only_the_last_of_them_are_kept(store: Store) -> None:
+def test_list_is_trimmed_to_its_limit(store: Store) -> None:
     recents = RecentList("user:7", limit=3)
 
     for id_ in range(5):
@@ -29,7 +29,7 @@ def test_only_the_last_of_them_are_kept(store: Store) -> None:
     assert store.raw.llen(f"{store.prefix}:autocomplete:{{user:7}}:recent") == 3
 
 
-def test_a_text_is_kept_until_another_is_given(store: Store) -> None:
+def test_touch_without_text_keeps_the_stored_text(store: Store) -> None:
     recents = RecentList("user:7")
 
     recents.touch(1, "Anna")
@@ -55,7 +55,7 @@ def test_completing_finds_each_word_and_folds_the_spelling(store: Store) -> None
     assert [one.text for one in recents.complete("", limit=2)] == ["Anna", "张三"]
 
 
-def test_removing_takes_one_out_and_a_missing_one_is_no_error(store: Store) -> None:
+def test_remove_deletes_an_id_and_ignores_an_unknown_one(store: Store) -> None:
     recents = RecentList("user:7")
     recents.touch(1, "Anna")
     recents.touch(11, "Bert")
@@ -102,7 +102,7 @@ def test_removing_does_not_change_the_time_to_live(store: Store) -> None:
 
 
 @pytest.mark.contract
-def test_the_async_twins_do_the_same(store: Store) -> None:
+def test_async_methods_behave_like_the_sync_ones(store: Store) -> None:
     recents = RecentList("user:7")
 
     async def scene() -> list[object]:
@@ -122,7 +122,7 @@ def test_the_async_twins_do_the_same(store: Store) -> None:
     assert cleared == []
 
 
-def test_clients_at_once_leave_each_id_once(store: Store) -> None:
+def test_concurrent_touches_leave_each_id_once(store: Store) -> None:
     recents = RecentList("user:7", limit=10)
 
     def touch(number: int) -> None:
@@ -135,7 +135,7 @@ def test_clients_at_once_leave_each_id_once(store: Store) -> None:
     assert len(ids) == len(set(ids)) == 10
 
 
-def test_a_touch_whose_reply_is_lost_is_repeated_and_counts_once(proxy: Proxy) -> None:
+def test_touch_is_repeated_after_a_lost_reply_and_counts_once(proxy: Proxy) -> None:
     recents = RecentList("user:7", using="proxied")
     recents.touch(1, "Anna")
     proxy.drop_next_reply(after=b"{user:7}")
@@ -155,21 +155,21 @@ def test_a_touch_whose_reply_is_lost_is_repeated_and_counts_once(proxy: Proxy) -
         ("é" * 101, f"name of a recent list '{'é' * 40}'… has 202 bytes: expected at most 200."),
     ],
 )
-def test_a_name_that_is_not_accepted_is_refused_in_words(name: str, problem: str) -> None:
+def test_invalid_name_raises_with_the_reason(name: str, problem: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(problem)}$"):
         RecentList(name)
 
 
 @pytest.mark.parametrize("limit", [0, 1001, 2.5, True])
-def test_a_limit_that_is_not_accepted_is_refused(limit: object) -> None:
+def test_invalid_limit_raises(limit: object) -> None:
     with pytest.raises(ValueError, match=r"expected a whole number from 1 to 1000\."):
         RecentList("user:7", limit)  # type: ignore[arg-type]
 
 
-def test_a_time_to_live_that_is_not_accepted_is_refused() -> None:
+def test_invalid_ttl_raises() -> None:
     with pytest.raises(ValueError, match=r"ttl=0: expected a number of seconds above 0, or a timedelta\."):
         RecentList("user:7", ttl=0)
 
 
-def test_a_list_says_whose_it_is() -> None:
+def test_repr_contains_the_name_of_the_list() -> None:
     assert repr(RecentList("user:7")) == "<RecentList user:7>"

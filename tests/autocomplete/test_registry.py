@@ -21,7 +21,7 @@ from django_redis_components.autocomplete.checks import NO_VIEW_ID, UNKNOWN_INDE
 from django_redis_components.autocomplete.registry import read_scope, sign_scope
 
 
-def test_what_is_registered_is_found_until_it_is_unregistered() -> None:
+def test_registered_index_is_found_until_unregistered() -> None:
     registered = register("contacts")
     found = source("contacts")
 
@@ -34,7 +34,7 @@ def test_what_is_registered_is_found_until_it_is_unregistered() -> None:
     assert raised.value.name == "contacts"
 
 
-def test_a_source_of_ones_own_may_be_registered() -> None:
+def test_custom_source_can_be_registered() -> None:
     class Members(Source):
         def index(self, scope: object = None) -> PrefixIndex:
             return PrefixIndex("members-of-all-guilds")
@@ -45,7 +45,7 @@ def test_a_source_of_ones_own_may_be_registered() -> None:
     assert repr(source("members")) == "<Source members>"
 
 
-def test_a_scoped_index_has_one_index_for_each_scope() -> None:
+def test_scoped_source_has_one_index_per_scope() -> None:
     guild = register("guild", scoped=True)
 
     assert guild.index(7).name == "guild:7"
@@ -54,7 +54,7 @@ def test_a_scoped_index_has_one_index_for_each_scope() -> None:
         guild.index()
 
 
-def test_the_connection_is_passed_on() -> None:
+def test_source_passes_its_connection_to_the_index() -> None:
     assert register("contacts", using="other").index().using == "other"
 
 
@@ -67,17 +67,17 @@ def test_the_connection_is_passed_on() -> None:
         ("a\x00b", "control character"),
     ],
 )
-def test_a_name_that_is_not_accepted_is_refused(name: str, problem: str) -> None:
+def test_invalid_name_raises(name: str, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         register(name)
 
 
-def test_an_unknown_option_is_refused() -> None:
+def test_unknown_option_raises() -> None:
     with pytest.raises(TypeError, match="permision"):
         register("contacts", permision=None)
 
 
-def test_a_signed_scope_comes_back_and_a_forged_one_does_not() -> None:
+def test_read_scope_rejects_a_forged_signature() -> None:
     signed = sign_scope("guild", "7:8")
 
     assert read_scope("guild", signed) == "7:8"
@@ -87,11 +87,11 @@ def test_a_signed_scope_comes_back_and_a_forged_one_does_not() -> None:
     assert read_scope("guild", "") is None
 
 
-def test_the_checks_are_content_when_nothing_is_used() -> None:
+def test_check_passes_without_widgets() -> None:
     assert check_widgets() == []
 
 
-def test_a_check_says_that_the_view_is_missing(settings: Any) -> None:
+def test_check_reports_a_missing_view(settings: Any) -> None:
     register("contacts")
     settings.ROOT_URLCONF = "tests.autocomplete.urls_without_view"
 
@@ -104,7 +104,7 @@ def test_a_check_says_that_the_view_is_missing(settings: Any) -> None:
     assert message.hint == 'Add path("redis/", include("django_redis_components.urls")).'
 
 
-def test_a_check_says_that_a_widget_names_an_index_that_nobody_registered() -> None:
+def test_check_reports_a_widget_of_an_unregistered_index() -> None:
     register("contacts")
     AutocompleteInput("contacts")
     AutocompleteInput("contcts")
@@ -117,14 +117,14 @@ def test_a_check_says_that_a_widget_names_an_index_that_nobody_registered() -> N
     )
 
 
-def test_a_check_is_content_with_a_widget_of_a_registered_index() -> None:
+def test_check_passes_for_a_widget_of_a_registered_index() -> None:
     register("contacts")
     AutocompleteInput("contacts")
 
     assert check_widgets() == []
 
 
-def test_a_site_without_a_urlconf_has_no_widgets_to_check(settings: Any) -> None:
+def test_check_passes_without_a_urlconf(settings: Any) -> None:
     register("contacts", permission=lambda request, scope: True)
     del settings.ROOT_URLCONF
 

@@ -57,7 +57,7 @@ def test_the_tag_signs_a_scope() -> None:
     assert 'data-scope="7:' in render('{% autocomplete name="to" index="guild" scope=7 %}')
 
 
-def test_the_first_tag_of_a_page_brings_script_and_style() -> None:
+def test_first_tag_of_a_page_includes_script_and_style() -> None:
     tag = '{% autocomplete name="to" index="contacts" %}'
 
     rendered = render(
@@ -69,13 +69,13 @@ def test_the_first_tag_of_a_page_brings_script_and_style() -> None:
     assert rendered.count("<script") == rendered.count("<link") == 1
 
 
-def test_each_rendering_brings_them_again() -> None:
+def test_each_rendering_includes_script_and_style() -> None:
     tag = '{% autocomplete name="to" index="contacts" %}'
 
     assert render(tag).count("<script") == render(tag).count("<script") == 1
 
 
-def test_the_head_may_bring_script_and_style() -> None:
+def test_media_tag_includes_script_and_style_in_the_head() -> None:
     rendered = render(
         '<head>{% autocomplete_media %}</head>{% autocomplete name="to" index="contacts" %}{% autocomplete_media %}'
     )

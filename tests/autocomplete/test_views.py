@@ -33,11 +33,11 @@ def index(redis_server: Store) -> PrefixIndex:
     return index
 
 
-def test_the_url_is_the_one_that_widgets_ask() -> None:
+def test_url_of_the_view_is_the_url_of_the_widget() -> None:
     assert reverse("django_redis_components:autocomplete", args=["contacts"]) == URL
 
 
-def test_the_answer_has_the_format_of_the_admin(client: Client, index: PrefixIndex) -> None:
+def test_response_has_the_format_of_the_admin(client: Client, index: PrefixIndex) -> None:
     register("contacts", permission=anybody)
 
     response = client.get(URL, {"term": "AN"})
@@ -54,7 +54,7 @@ def test_the_answer_has_the_format_of_the_admin(client: Client, index: PrefixInd
 @pytest.mark.parametrize(
     ("term", "status"), [("an", "2 suggestions"), ("émi", "1 suggestion"), ("x", "No suggestions")]
 )
-def test_the_status_says_how_many_there_are(client: Client, index: PrefixIndex, term: str, status: str) -> None:
+def test_status_contains_the_number_of_suggestions(client: Client, index: PrefixIndex, term: str, status: str) -> None:
     register("contacts", permission=anybody)
 
     assert client.get(URL, {"term": term}).json()["status"] == status
@@ -89,20 +89,20 @@ def test_an_empty_term_without_recents_shows_nothing(client: Client, index: Pref
     assert client.get(URL, {"term": term}).json()["results"] == []
 
 
-def test_a_term_below_the_least_length_shows_nothing(client: Client, index: PrefixIndex) -> None:
+def test_term_below_the_minimum_length_returns_nothing(client: Client, index: PrefixIndex) -> None:
     register("contacts", permission=anybody, min_length=3)
 
     assert client.get(URL, {"term": "an"}).json()["results"] == []
     assert len(client.get(URL, {"term": "ann"}).json()["results"]) == 1
 
 
-def test_a_least_length_of_zero_shows_everything(client: Client, index: PrefixIndex) -> None:
+def test_minimum_length_zero_returns_everything(client: Client, index: PrefixIndex) -> None:
     register("contacts", permission=anybody, min_length=0)
 
     assert len(client.get(URL).json()["results"]) == 4
 
 
-def test_least_length_and_limit_come_from_the_settings(
+def test_minimum_length_and_limit_default_to_the_settings(
     client: Client, index: PrefixIndex, redis_server: Store, settings: Any
 ) -> None:
     settings.REDIS_COMPONENTS = components_settings(redis_server) | {"AUTOCOMPLETE": {"LIMIT": 1, "MIN_LENGTH": 2}}
@@ -122,7 +122,7 @@ def test_pages_follow_each_other_without_gap_or_repetition(client: Client, redis
     assert sorted(int(row["id"]) for page in pages for row in page["results"]) == list(range(25))
 
 
-def test_the_last_page_that_may_be_asked_says_there_is_no_more(client: Client, redis_server: Store) -> None:
+def test_last_page_reports_no_further_page(client: Client, redis_server: Store) -> None:
     PrefixIndex("contacts").rebuild((n, f"Name {n:02d}") for n in range(25))
     register("contacts", permission=anybody, limit=1)
 
@@ -130,7 +130,7 @@ def test_the_last_page_that_may_be_asked_says_there_is_no_more(client: Client, r
 
 
 @pytest.mark.parametrize("page", ["0", "11", "-1", "x", "", "1e1", "²", "9" * 5000])
-def test_a_page_that_does_not_exist_is_refused(client: Client, index: PrefixIndex, page: str) -> None:
+def test_unknown_page_is_rejected(client: Client, index: PrefixIndex, page: str) -> None:
     register("contacts", permission=anybody)
 
     response = client.get(URL, {"term": "an", "page": page})
@@ -138,7 +138,7 @@ def test_a_page_that_does_not_exist_is_refused(client: Client, index: PrefixInde
     assert (response.status_code, response.json()) == (400, {"error": "There is no such page."})
 
 
-def test_a_term_that_is_too_long_is_refused(client: Client, index: PrefixIndex) -> None:
+def test_too_long_term_is_rejected(client: Client, index: PrefixIndex) -> None:
     register("contacts", permission=anybody)
 
     response = client.get(URL, {"term": "x" * 101})
@@ -147,13 +147,13 @@ def test_a_term_that_is_too_long_is_refused(client: Client, index: PrefixIndex) 
     assert client.get(URL, {"term": "x" * 100}).status_code == 200
 
 
-def test_an_index_that_is_not_registered_does_not_exist(client: Client, index: PrefixIndex) -> None:
+def test_unregistered_index_returns_404(client: Client, index: PrefixIndex) -> None:
     response = client.get(URL, {"term": "an"})
 
     assert (response.status_code, response.json()) == (404, {"error": "There is no such index."})
 
 
-def test_by_default_nobody_is_answered_who_is_not_logged_in(client: Client, index: PrefixIndex) -> None:
+def test_anonymous_users_are_rejected_by_default(client: Client, index: PrefixIndex) -> None:
     register("contacts")
 
     response = client.get(URL, {"term": "an"})
@@ -162,14 +162,14 @@ def test_by_default_nobody_is_answered_who_is_not_logged_in(client: Client, inde
 
 
 @pytest.mark.django_db
-def test_by_default_users_who_are_logged_in_are_answered(client: Client, index: PrefixIndex) -> None:
+def test_signed_in_users_are_permitted_by_default(client: Client, index: PrefixIndex) -> None:
     register("contacts")
     client.force_login(User.objects.create_user("anna"))
 
     assert client.get(URL, {"term": "an"}).status_code == 200
 
 
-def test_the_permission_is_asked_before_redis(client: Client) -> None:
+def test_permission_is_checked_before_redis_is_queried(client: Client) -> None:
     """No server runs in this test: an answer of 503 would mean that Redis was asked."""
     register("contacts", permission=lambda request, scope: False)
 
@@ -177,14 +177,14 @@ def test_the_permission_is_asked_before_redis(client: Client) -> None:
 
 
 @pytest.mark.parametrize("method", ["post", "put", "delete"])
-def test_other_methods_are_refused(client: Client, index: PrefixIndex, method: str) -> None:
+def test_unsafe_methods_are_rejected(client: Client, index: PrefixIndex, method: str) -> None:
     register("contacts", permission=anybody)
 
     assert getattr(client, method)(URL).status_code == 405
 
 
 @pytest.mark.parametrize("permission", [True, False])
-def test_no_answer_is_kept_by_shared_caches(client: Client, index: PrefixIndex, permission: bool) -> None:
+def test_shared_caches_may_not_store_responses(client: Client, index: PrefixIndex, permission: bool) -> None:
     register("contacts", permission=lambda request, scope: permission)
 
     response = client.get(URL, {"term": "an"})
@@ -193,7 +193,7 @@ def test_no_answer_is_kept_by_shared_caches(client: Client, index: PrefixIndex, 
     assert {"Cookie", "Accept-Language"} <= set(response["Vary"].split(", "))
 
 
-def test_the_part_of_a_scoped_index_is_named_by_a_signed_scope(client: Client, redis_server: Store) -> None:
+def test_signed_scope_selects_the_index(client: Client, redis_server: Store) -> None:
     PrefixIndex("guild:7").add(1, "Anna")
     PrefixIndex("guild:8").add(2, "Anton")
     asked = []
@@ -210,13 +210,13 @@ def test_the_part_of_a_scoped_index_is_named_by_a_signed_scope(client: Client, r
 
 
 @pytest.mark.parametrize("scope", ["", "7", "7:forged", sign_scope.__name__])
-def test_a_scope_that_is_missing_or_tampered_with_is_refused(client: Client, redis_server: Store, scope: str) -> None:
+def test_missing_or_modified_scope_is_rejected(client: Client, redis_server: Store, scope: str) -> None:
     register("guild", scoped=True, permission=anybody)
 
     assert client.get("/redis/autocomplete/guild/", {"term": "an", "scope": scope}).status_code == 403
 
 
-def test_a_scope_signed_for_another_index_is_refused(client: Client, redis_server: Store) -> None:
+def test_scope_signed_for_another_index_is_rejected(client: Client, redis_server: Store) -> None:
     register("guild", scoped=True, permission=anybody)
     register("tenant", scoped=True, permission=anybody)
 
@@ -225,7 +225,7 @@ def test_a_scope_signed_for_another_index_is_refused(client: Client, redis_serve
     assert response.status_code == 403
 
 
-def test_a_scope_that_follows_from_the_request_cannot_be_chosen(client: Client, redis_server: Store) -> None:
+def test_request_scope_overrides_the_scope_parameter(client: Client, redis_server: Store) -> None:
     PrefixIndex("tenant:mine").add(1, "Anna")
     PrefixIndex("tenant:theirs").add(2, "Anton")
     register("tenant", scope_for=lambda request: "mine", permission=anybody)
@@ -235,19 +235,19 @@ def test_a_scope_that_follows_from_the_request_cannot_be_chosen(client: Client, 
     assert [row["text"] for row in response.json()["results"]] == ["Anna"]
 
 
-def test_a_request_without_a_scope_of_its_own_is_refused(client: Client, redis_server: Store) -> None:
+def test_request_without_a_scope_is_rejected(client: Client, redis_server: Store) -> None:
     register("tenant", scope_for=lambda request: "", permission=anybody)
 
     assert client.get("/redis/autocomplete/tenant/", {"term": "an"}).status_code == 403
 
 
-def test_an_index_without_scopes_does_not_look_at_one(client: Client, index: PrefixIndex) -> None:
+def test_index_without_scopes_ignores_the_scope_parameter(client: Client, index: PrefixIndex) -> None:
     register("contacts", permission=anybody)
 
     assert client.get(URL, {"term": "ann", "scope": "anything"}).status_code == 200
 
 
-def test_when_redis_is_away_the_answer_says_so(client: Client, proxy: Proxy, caplog: pytest.LogCaptureFixture) -> None:
+def test_response_is_503_during_an_outage(client: Client, proxy: Proxy, caplog: pytest.LogCaptureFixture) -> None:
     register("contacts", permission=anybody, using="proxied")
     PrefixIndex("contacts").add(1, "Anna")
     proxy.stop_accepting()
@@ -265,7 +265,7 @@ def test_when_redis_is_away_the_answer_says_so(client: Client, proxy: Proxy, cap
     assert client.get(URL, {"term": "an"}).status_code == 200
 
 
-def test_text_from_the_index_is_not_html_in_the_answer(client: Client, redis_server: Store) -> None:
+def test_text_from_the_index_is_not_html_in_the_response(client: Client, redis_server: Store) -> None:
     PrefixIndex("contacts").add(1, "<script>alert(1)</script>")
     register("contacts", permission=anybody)
 
@@ -275,7 +275,7 @@ def test_text_from_the_index_is_not_html_in_the_answer(client: Client, redis_ser
     assert response.json()["results"][0]["text"] == "<script>alert(1)</script>"
 
 
-def test_the_status_speaks_the_readers_language(client: Client, index: PrefixIndex) -> None:
+def test_status_is_in_the_language_of_the_reader(client: Client, index: PrefixIndex) -> None:
     register("contacts", permission=anybody)
 
     with override("zh-hans"):
@@ -284,7 +284,7 @@ def test_the_status_speaks_the_readers_language(client: Client, index: PrefixInd
     assert response.json()["status"] == "2 条建议"
 
 
-def test_weights_order_the_answer(client: Client, redis_server: Store) -> None:
+def test_weights_order_the_response(client: Client, redis_server: Store) -> None:
     PrefixIndex("contacts").rebuild([Entry(1, "Anna"), Entry(2, "Anton", weight=5)])
     register("contacts", permission=anybody)
 

@@ -1,11 +1,11 @@
--- Drops a rebuild that failed half-way, if it is still the one under way.
+-- Delete the data of a failed rebuild, if it is still the active one.
 -- Precondition: none.
--- KEYS[1] build  string: token of the rebuild under way
--- KEYS[2..] rest  what a rebuild has: zset, zset, hash, set
+-- KEYS[1] build  string: token of the active rebuild
+-- KEYS[2..] rest  other keys of a rebuild: zset, zset, hash, set
 -- ARGV[1] token  opaque
--- Returns 1: dropped
--- Returns 0: it is not the one under way
--- Cost: O(1); the server frees what was there in the background
+-- Returns 1: deleted
+-- Returns 0: another rebuild is active, or none
+-- Cost: O(1); the server frees the keys in the background
 local build = KEYS[1]
 local token = ARGV[1]
 

@@ -1,11 +1,11 @@
--- Begins a rebuild beside the index. One that is under way is superseded: the later one reads later data.
+-- Start a rebuild next to the index. It supersedes an active one, because it reads newer data.
 -- Precondition: the token is new.
--- KEYS[1] build  string: token of the rebuild under way
--- KEYS[2..] rest  what a rebuild has: zset, zset, hash, set
+-- KEYS[1] build  string: token of the active rebuild
+-- KEYS[2..] rest  other keys of a rebuild: zset, zset, hash, set
 -- ARGV[1] token  opaque
--- ARGV[2] ttl_ms  milliseconds that the rebuild lives without a further step
--- Returns 1: begun (or begun before, when the first reply was lost)
--- Cost: O(1); the server frees what was there in the background
+-- ARGV[2] ttl_ms  milliseconds after which the rebuild expires without a further step
+-- Returns 1: started, now or by a call whose reply was lost
+-- Cost: O(1); the server frees the old keys in the background
 local build = KEYS[1]
 local token = ARGV[1]
 local ttl_ms = ARGV[2]

@@ -1,12 +1,12 @@
--- Puts a chunk of entries into the rebuild. An entry that was written meanwhile is newer, and stays.
+-- Load a chunk of entries into the rebuild. Entries written since it started are newer and are kept.
 -- Precondition: as for add.
--- KEYS[1] build  string: token of the rebuild under way
+-- KEYS[1] build  string: token of the active rebuild
 -- KEYS[2] build_lex  zset
 -- KEYS[3] build_top  zset
 -- KEYS[4] build_entries  hash
--- KEYS[5] build_live  set of ids written by add and remove since it began
+-- KEYS[5] build_live  set of ids written by add and remove since it started
 -- ARGV[1] token  opaque
--- ARGV[2] ttl_ms  milliseconds that the rebuild lives without a further step
+-- ARGV[2] ttl_ms  milliseconds after which the rebuild expires without a further step
 -- ARGV[3..] pairs  id and record, alternating
 -- Returns 1: loaded
 -- Returns -1: superseded or expired

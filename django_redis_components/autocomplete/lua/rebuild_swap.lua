@@ -1,7 +1,7 @@
--- Puts a finished rebuild in the place of the index, at once.
+-- Replace the index with a finished rebuild, in one step.
 -- Precondition: every chunk was loaded.
--- KEYS[1] build  string: token of the rebuild under way
--- KEYS[2] built  string: token of the last rebuild that came in
+-- KEYS[1] build  string: token of the active rebuild
+-- KEYS[2] built  string: token of the last completed rebuild
 -- KEYS[3] build_live  set
 -- KEYS[4] lex  zset
 -- KEYS[5] top  zset
@@ -11,9 +11,9 @@
 -- KEYS[9] build_entries  hash
 -- ARGV[1] token  opaque
 -- ARGV[2] remember_ms  milliseconds for which a repeated swap is recognised
--- Returns n >= 0: entries in the index; the swap is done (or was, when the first reply was lost)
+-- Returns n >= 0: entries in the index; the swap is done, now or by a call whose reply was lost
 -- Returns -1: superseded or expired
--- Cost: O(1); the server frees what was there in the background
+-- Cost: O(1); the server frees the old keys in the background
 local build, built, build_live = KEYS[1], KEYS[2], KEYS[3]
 local lex, top, entries = KEYS[4], KEYS[5], KEYS[6]
 local build_lex, build_top, build_entries = KEYS[7], KEYS[8], KEYS[9]

@@ -1,4 +1,4 @@
--- Takes an id out of a list of recents.
+-- Remove an id from a recent list.
 -- Precondition: none.
 -- KEYS[1] recents  list of id NUL text, the latest first
 -- ARGV[1] id  text
@@ -8,5 +8,5 @@ local recents = KEYS[1]
 local id = ARGV[1]
 -- @include recents
 
-take_out(recents, id)
+remove_id(recents, id)
 return redis.call("LLEN", recents)

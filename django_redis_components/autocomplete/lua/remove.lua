@@ -1,16 +1,16 @@
--- Takes an entry out of the index; a rebuild that is under way will not bring it back.
+-- Remove an entry from the index; an active rebuild does not add it again.
 -- Precondition: none.
 -- KEYS[1] lex  zset of members
--- KEYS[2] top  zset of members by beginning and weight
+-- KEYS[2] top  zset of members by prefix and weight
 -- KEYS[3] entries  hash id -> record
--- KEYS[4] build  string: token of the rebuild under way, with its TTL
+-- KEYS[4] build  string: token of the active rebuild, with its TTL
 -- KEYS[5] build_lex  zset
 -- KEYS[6] build_top  zset
 -- KEYS[7] build_entries  hash
--- KEYS[8] build_live  set of ids written here during the rebuild, which must not overwrite them
+-- KEYS[8] build_live  set of ids written during the rebuild; it must not overwrite them
 -- ARGV[1] id  text
 -- Returns 1: removed
--- Returns 2: it was not there
+-- Returns 2: it did not exist
 -- Cost: O(terms) times O(log n)
 local lex, top, entries, build = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local build_lex, build_top, build_entries, build_live = KEYS[5], KEYS[6], KEYS[7], KEYS[8]

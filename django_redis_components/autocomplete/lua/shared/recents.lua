@@ -1,15 +1,15 @@
--- The longest list that there is, whatever limit the caller's object has: another one may keep more.
+-- Maximum length of a list. The caller's limit may be lower than that of another client.
 local MAX_LENGTH = 1000
 
--- Removes the element of an id (all of them, should there be several) and returns its text, or "".
-local function take_out(recents, id)
-    local known = ""
+-- Remove all elements of an id; return the stored text, or "".
+local function remove_id(recents, id)
+    local stored = ""
     local start = id .. "\0"
     for _, element in ipairs(redis.call("LRANGE", recents, 0, MAX_LENGTH - 1)) do
         if string.sub(element, 1, #start) == start then
-            known = string.sub(element, #start + 1)
+            stored = string.sub(element, #start + 1)
             redis.call("LREM", recents, 0, element)
         end
     end
-    return known
+    return stored
 end
