@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from django_redis_components.analytics import AnalyticsMiddleware, PageViews, UniqueVisitors, safeguard
 from django_redis_components.analytics.dates import site_date
+from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from tests.support import Proxy, Store, eventually, run_async
 
@@ -245,7 +246,9 @@ def test_async_request_is_counted(store: Store) -> None:
     assert visitors() == 1
 
 
-def test_async_middleware_uses_no_thread_and_no_sync_connection(redis_server: Store) -> None:
+def test_async_middleware_uses_no_thread_and_no_sync_connection(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def view(request: object) -> HttpResponse:
         return HttpResponse("<p>page")
 
@@ -254,9 +257,11 @@ def test_async_middleware_uses_no_thread_and_no_sync_connection(redis_server: St
         assert asyncio.iscoroutinefunction(middleware) or hasattr(middleware, "_is_coroutine_marker")
         await middleware(RequestFactory().get("/async/"))
 
-    run_async(visit)
+    connections.close_all()
+    with monkeypatch.context() as patch:
+        patch.setattr(connections, "SyncClient", lambda endpoint: pytest.fail("created a sync client"))
+        run_async(visit)
 
-    assert connections._clients == {}
     assert views_of("/async/") == 1
 
 
@@ -311,9 +316,10 @@ def test_async_request_with_the_user_policy(
 def test_one_request_costs_one_round_trip(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     Client().get("/page/")
     seen: list[int] = []
-    (client,) = connections._clients.values()
+    analytics = conf.settings().analytics
+    client = connections.client_with_timeout(analytics.using, analytics.timeout_s, retries=0)
     send = client.execute_many
-    monkeypatch.setattr(client, "execute", lambda request: pytest.fail("a round trip of its own"))
+    monkeypatch.setattr(client, "execute", lambda request: pytest.fail("an additional round trip"))
     monkeypatch.setattr(client, "execute_many", lambda requests: (seen.append(len(requests)), send(requests))[1])
 
     Client().get("/page/")
