@@ -78,7 +78,7 @@ class Source:
     ) -> None:
         self.name = validate_name(name, "index name")
         if "/" in name:
-            raise ValueError(f"index name {name!r}: a slash is not accepted; the name stands in the URL.")
+            raise ValueError(f"index name {name!r}: a slash is not accepted; it is part of the URL.")
         self.scoped = check_flag(scoped, "scoped") or scope_for is not None
         self.limit = _whole(limit, "limit", *LIMITS)
         self.min_length = _whole(min_length, "min_length", *MIN_LENGTHS)

@@ -11,7 +11,7 @@ from django_redis_components.autocomplete import registry, widgets
 
 @pytest.fixture(autouse=True)
 def _own_registry() -> Iterator[None]:
-    """Each test begins without registered indexes, and leaves none."""
+    """Run each test without registered indexes, and restore them afterwards."""
     sources, used = dict(registry._sources), set(widgets.used_indexes)
     registry._sources.clear()
     widgets.used_indexes.clear()

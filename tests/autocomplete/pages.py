@@ -1,4 +1,4 @@
-"""The pages on which browser tests try the widget: a URLconf of its own."""
+"""The URLconf and the pages of the browser tests of the widget."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ widgets.used_indexes.discard("contacts")  # the system checks of other tests mus
 
 
 def letter(request: HttpRequest) -> HttpResponse:
-    """A form with a field, a tag and a formset. ``?to=7`` begins with that contact."""
+    """A form with a field, a tag and a formset. ``?to=7`` is the initial contact."""
     form = LetterForm(initial={"to": request.GET.get("to")})
     context = {"form": form, "formset": forms.formset_factory(RowForm, extra=1)()}
     return HttpResponse(Template(PAGE).render(RequestContext(request, context)))

@@ -51,7 +51,7 @@ def test_invalid_id_raises_with_the_reason(given: str, problem: str) -> None:
 
 
 @pytest.mark.parametrize("given", [None, 1.5, True, b"7"])
-def test_an_id_of_another_type_is_refused(given: object) -> None:
+def test_id_of_another_type_is_refused(given: object) -> None:
     with pytest.raises(TypeError, match=r"expected a string, got (NoneType|float|bool|bytes)\."):
         check_id(given)
 
@@ -73,12 +73,12 @@ def test_invalid_text_raises_with_the_reason(given: str, problem: str) -> None:
         check_text(given)
 
 
-def test_a_text_of_another_type_is_refused() -> None:
+def test_text_of_another_type_is_refused() -> None:
     with pytest.raises(TypeError, match=r"text 7: expected a string, got int\."):
         Entry(1, 7).record()  # type: ignore[arg-type]
 
 
-def test_a_translated_text_is_accepted() -> None:
+def test_translated_text_is_accepted() -> None:
     assert check_text(gettext_lazy("Suggestions")) == "Suggestions"
 
 
@@ -117,7 +117,7 @@ def member(term: str, id_: str, weight: int = 0, text: str = "T") -> bytes:
     return f"{term}\0{text}\0{weight}\0{id_}".encode()
 
 
-def test_the_order_is_recents_then_exact_then_weight_then_term() -> None:
+def test_order_is_recents_then_exact_then_weight_then_term() -> None:
     candidates = Candidates("an", 10, None)
 
     candidates.add_weighed(
@@ -136,7 +136,7 @@ def test_entry_is_ranked_by_its_best_term() -> None:
     assert [one.id for one in candidates.ranked([])] == ["1", "2"]
 
 
-def test_a_heavy_entry_far_behind_still_comes_first_and_a_light_one_is_not_read() -> None:
+def test_heavy_entry_far_behind_still_comes_first_and_a_light_one_is_not_read() -> None:
     candidates = Candidates("a", 2, None)
 
     candidates.add_weighed([member(f"a{n}", str(n)) for n in range(5)] + [member("a9", "heavy", 1)])
@@ -144,7 +144,7 @@ def test_a_heavy_entry_far_behind_still_comes_first_and_a_light_one_is_not_read(
     assert [one.id for one in candidates.ranked([])] == ["heavy", "0"]
 
 
-def test_a_text_that_looks_like_a_weight_does_not_hide_a_weight() -> None:
+def test_text_that_looks_like_a_weight_does_not_hide_a_weight() -> None:
     candidates = Candidates("a", 1, None)
 
     candidates.add_weighed([member("a1", "light"), member("a2", "heavy", 7, text="0")])

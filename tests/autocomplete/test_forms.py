@@ -91,7 +91,7 @@ def test_unknown_id_is_ignored(contacts: PrefixIndex, forged: str) -> None:
 
 
 def test_id_without_text_is_an_empty_value(contacts: PrefixIndex) -> None:
-    """Without a script somebody emptied the field, and the hidden id stayed."""
+    """Without JavaScript the hidden id remains when a user empties the text field."""
     form = OptionalForm({"to": "", "to-id": "1"})
 
     assert form.is_valid()
@@ -275,7 +275,7 @@ def test_help_text_and_errors_reach_the_visible_input(contacts: PrefixIndex) -> 
     assert 'aria-invalid="true"' in visible
 
 
-def test_a_disabled_field_disables_both_inputs(contacts: PrefixIndex) -> None:
+def test_disabled_field_disables_both_inputs(contacts: PrefixIndex) -> None:
     class DisabledForm(forms.Form):
         to = AutocompleteField("contacts", disabled=True)
 
@@ -361,7 +361,7 @@ def test_missing_view_raises_with_what_to_add(settings: Any) -> None:
     )
 
 
-def test_a_formset_makes_a_field_for_each_row(contacts: PrefixIndex) -> None:
+def test_formset_makes_a_field_for_each_row(contacts: PrefixIndex) -> None:
     formset = forms.formset_factory(LetterForm, extra=1)(
         {
             "form-TOTAL_FORMS": "2",

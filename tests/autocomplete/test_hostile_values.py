@@ -50,7 +50,7 @@ def index(redis_server: Store) -> PrefixIndex:
 
 
 @pytest.mark.parametrize("page", ["00000000199", "01", "+1", " 1", "1 ", "100", "1" * 10])
-def test_a_page_is_refused_unless_it_is_written_as_a_number_from_1_to_10(
+def test_page_is_refused_unless_it_is_written_as_a_number_from_1_to_10(
     client: Client, index: PrefixIndex, page: str
 ) -> None:
     register("contacts", permission=anybody)
@@ -61,7 +61,7 @@ def test_a_page_is_refused_unless_it_is_written_as_a_number_from_1_to_10(
 
 
 @pytest.mark.parametrize("limit", [1, 99, 100])
-def test_the_tenth_page_is_served_with_every_accepted_limit(client: Client, index: PrefixIndex, limit: int) -> None:
+def test_tenth_page_is_served_with_every_accepted_limit(client: Client, index: PrefixIndex, limit: int) -> None:
     register("contacts", permission=anybody, limit=limit)
 
     answer = client.get(URL, {"term": "anna", "page": "10"}).json()
@@ -99,7 +99,7 @@ def test_invalid_scope_is_rejected(client: Client, redis_server: Store, scope: s
 
 
 @pytest.mark.parametrize("scope", [None, "", False, True])
-def test_a_request_without_a_scope_is_refused_and_no_shared_index_is_served(
+def test_request_without_a_scope_is_refused_and_no_shared_index_is_served(
     client: Client, redis_server: Store, scope: Any
 ) -> None:
     PrefixIndex(f"contacts:{scope}").add(1, "Anna")
@@ -110,14 +110,14 @@ def test_a_request_without_a_scope_is_refused_and_no_shared_index_is_served(
     assert (response.status_code, response.json()) == (403, {"error": "You may not see these suggestions."})
 
 
-def test_a_scope_of_a_tenants_key_is_served(client: Client, redis_server: Store) -> None:
+def test_scope_of_a_tenants_key_is_served(client: Client, redis_server: Store) -> None:
     PrefixIndex("contacts:0").add(1, "Anna")
     register("contacts", permission=anybody, scope_for=lambda request: 0)
 
     assert client.get(URL, {"term": "a"}).json()["results"] == [{"id": "1", "text": "Anna"}]
 
 
-def test_an_index_of_a_scope_with_braces_is_an_error_with_a_name() -> None:
+def test_index_of_a_scope_with_braces_is_an_error_with_a_name() -> None:
     with pytest.raises(InvalidScope, match=r"^index name 'contacts:\{': braces are not accepted"):
         register("contacts", scoped=True).index("{")
 
@@ -264,7 +264,7 @@ def test_invalid_initial_id_is_shown_as_text(redis_server: Store) -> None:
     assert "<b>" not in shown
 
 
-def test_a_form_of_a_scope_that_no_index_can_have_finds_nothing(redis_server: Store) -> None:
+def test_form_of_a_scope_that_no_index_can_have_finds_nothing(redis_server: Store) -> None:
     register("guild", scoped=True)
 
     class LetterForm(forms.Form):

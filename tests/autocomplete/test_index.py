@@ -90,7 +90,7 @@ def test_heavier_entry_precedes_a_lighter_one(store: Store) -> None:
     assert texts(index.complete("")) == ["Bert", "Anton", "Anna", "Andrea"]
 
 
-def test_the_weight_decides_among_all_for_a_short_prefix(store: Store) -> None:
+def test_weight_decides_among_all_for_a_short_prefix(store: Store) -> None:
     index = PrefixIndex("contacts")
     index.rebuild([*((n, f"a{n:04d}") for n in range(200)), Entry("late", "azzz", weight=1)])
 
@@ -196,7 +196,7 @@ def test_recents_come_first_in_their_order_with_the_texts_of_the_index(store: St
     assert [one.recent for one in found] == [True, True, False]
 
 
-def test_an_empty_prefix_shows_recents_and_then_the_rest(store: Store) -> None:
+def test_empty_prefix_shows_recents_and_then_the_rest(store: Store) -> None:
     index = filled("Anna", "Anton", "Bert")
     recents = RecentList("user:7")
     recents.touch(3)
@@ -206,7 +206,7 @@ def test_an_empty_prefix_shows_recents_and_then_the_rest(store: Store) -> None:
 
 
 @pytest.mark.contract
-def test_a_recent_beyond_the_first_range_is_found(store: Store) -> None:
+def test_recent_beyond_the_first_range_is_found(store: Store) -> None:
     index = PrefixIndex("contacts")
     index.rebuild((n, f"Ann{n:04d}") for n in range(300))
     recents = RecentList("user:7")
@@ -222,7 +222,7 @@ def test_entries_are_read_by_their_ids(store: Store) -> None:
     assert index.get_many([]) == {}
 
 
-def test_a_whole_name_is_looked_up_by_text_and_otherwise_by_term(store: Store) -> None:
+def test_whole_name_is_looked_up_by_text_and_otherwise_by_term(store: Store) -> None:
     index = PrefixIndex("contacts")
     index.add(1, "Émile Zola", terms=["emile@example.org"])
     index.add(2, "Emile", terms=["zola"])
@@ -251,7 +251,7 @@ def test_indexes_are_independent(store: Store) -> None:
     assert texts(PrefixIndex("guild:1").complete("")) == ["Anna"]
 
 
-def test_the_keys_carry_one_hash_tag_and_the_version_of_the_folding(store: Store) -> None:
+def test_keys_carry_one_hash_tag_and_the_version_of_the_folding(store: Store) -> None:
     index = PrefixIndex("contacts")
 
     index.add(1, "Anna", weight=1)

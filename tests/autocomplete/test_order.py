@@ -14,7 +14,7 @@ from django_redis_components.core.text import fold, folded_words
 from tests.support import Store, run_async
 
 ALPHABET = "abА王"
-#: As the documentation has them: the weight decides among all for so many characters, else among so many terms.
+#: As documented: the weight decides among all entries for short prefixes, else among the first terms.
 WEIGHED_CHARS, WEIGHED_MEMBERS = 2, 30
 
 

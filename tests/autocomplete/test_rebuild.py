@@ -46,7 +46,7 @@ def test_rebuild_loads_more_than_one_chunk(store: Store) -> None:
     assert index.complete(f"name {CHUNK * 2:05d}") == [Suggestion(str(CHUNK * 2), f"Name {CHUNK * 2:05d}")]
 
 
-def test_a_finished_rebuild_has_no_time_to_live_and_leaves_only_the_mark_of_its_token(store: Store) -> None:
+def test_finished_rebuild_has_no_time_to_live_and_leaves_only_the_mark_of_its_token(store: Store) -> None:
     index = PrefixIndex("contacts")
 
     index.rebuild([Entry(1, "Anna", weight=1)])
@@ -159,7 +159,7 @@ def test_rebuild_rejects_values_that_are_not_entries(store: Store, bad: object) 
 
 
 @pytest.mark.contract
-def test_a_later_rebuild_supersedes_an_earlier_one(store: Store) -> None:
+def test_later_rebuild_supersedes_an_earlier_one(store: Store) -> None:
     index = PrefixIndex("contacts")
 
     def source() -> Iterator[tuple[int, str]]:
@@ -288,7 +288,7 @@ def test_concurrent_adds_of_one_id_leave_one_entry(store: Store) -> None:
     assert [one.id for one in index.complete(f"alias{number}")] == ["1"]
 
 
-def test_an_asynchronous_source_is_loaded(store: Store) -> None:
+def test_asynchronous_source_is_loaded(store: Store) -> None:
     index = PrefixIndex("contacts")
 
     async def source(entries: int) -> AsyncIterator[tuple[int, str]]:

@@ -63,7 +63,7 @@ def test_source_passes_its_connection_to_the_index() -> None:
     [
         ("", "index name is empty"),
         ("a{b", "braces are not accepted"),
-        ("a/b", "index name 'a/b': a slash is not accepted; the name stands in the URL."),
+        ("a/b", "index name 'a/b': a slash is not accepted; it is part of the URL."),
         ("a\x00b", "control character"),
     ],
 )

@@ -27,14 +27,14 @@ def render(source: str, more: dict[str, str] | None = None, **context: object) -
     return engine.get_template("page").render(Context(context))
 
 
-def test_the_tag_makes_a_field_with_an_id_for_its_label() -> None:
+def test_tag_makes_a_field_with_an_id_for_its_label() -> None:
     rendered = render('{% autocomplete name="to" index="contacts" %}')
 
     assert '<input type="text" name="to" autocomplete="off" maxlength="300" id="id_to">' in rendered
     assert '<input type="hidden" name="to-id">' in rendered
 
 
-def test_the_tag_takes_html_attributes() -> None:
+def test_tag_takes_html_attributes() -> None:
     rendered = render(
         '{% autocomplete name="to" index="contacts" id="x" required=True class_="wide" aria_label=label %}',
         label='"To"',
@@ -43,7 +43,7 @@ def test_the_tag_takes_html_attributes() -> None:
     assert 'id="x" required class="wide" aria-label="&quot;To&quot;"' in rendered
 
 
-def test_the_tag_begins_with_a_suggestion_or_an_id(redis_server: Store) -> None:
+def test_tag_begins_with_a_suggestion_or_an_id(redis_server: Store) -> None:
     PrefixIndex("contacts").add(1, "Émile Zola")
     source = '{% autocomplete name="to" index="contacts" value=value %}'
 
@@ -53,7 +53,7 @@ def test_the_tag_begins_with_a_suggestion_or_an_id(redis_server: Store) -> None:
         assert 'name="to-id" value="1"' in rendered
 
 
-def test_the_tag_signs_a_scope() -> None:
+def test_tag_signs_a_scope() -> None:
     assert 'data-scope="7:' in render('{% autocomplete name="to" index="guild" scope=7 %}')
 
 
@@ -84,11 +84,11 @@ def test_media_tag_includes_script_and_style_in_the_head() -> None:
     assert rendered.index("<script") < rendered.index("</head>")
 
 
-def test_an_index_that_is_not_registered_is_an_error() -> None:
+def test_index_that_is_not_registered_is_an_error() -> None:
     with pytest.raises(UnknownIndex, match="Did you mean 'contacts'"):
         render('{% autocomplete name="to" index="contact" %}')
 
 
-def test_a_tag_without_a_name_is_an_error() -> None:
+def test_tag_without_a_name_is_an_error() -> None:
     with pytest.raises(TemplateSyntaxError, match="'name'"):
         render('{% autocomplete index="contacts" %}')

@@ -1,4 +1,4 @@
-"""The JSON view: the admin's format, nobody without permission, and an answer when Redis is away."""
+"""The JSON view: the format of the admin, permissions, and the response while Redis is unavailable."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_recents_carry_their_group(client: Client, index: PrefixIndex) -> None:
     assert results == [{"id": "2", "text": "Anton", "group": "recent"}, {"id": "1", "text": "Anna"}]
 
 
-def test_an_empty_term_shows_recents_only(client: Client, index: PrefixIndex) -> None:
+def test_empty_term_shows_recents_only(client: Client, index: PrefixIndex) -> None:
     recents = RecentList("user:7")
     for id_ in (99, 3, 4):
         recents.touch(id_)
@@ -83,7 +83,7 @@ def test_an_empty_term_shows_recents_only(client: Client, index: PrefixIndex) ->
 
 
 @pytest.mark.parametrize("term", ["", " ", "\x00", "\u200b"])
-def test_an_empty_term_without_recents_shows_nothing(client: Client, index: PrefixIndex, term: str) -> None:
+def test_empty_term_without_recents_shows_nothing(client: Client, index: PrefixIndex, term: str) -> None:
     register("contacts", permission=anybody, recents=lambda request: None)
 
     assert client.get(URL, {"term": term}).json()["results"] == []

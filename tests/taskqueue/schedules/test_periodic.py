@@ -164,7 +164,7 @@ def test_misfire_all_enqueues_every_missed_slot() -> None:
     assert (len(many), many[-1]) == (MAX_CATCH_UP, 1_000 * MIN), "the newest of them"
     every(86_400, misfire="all")(echo)
     daily = next(found for found in declared.registered() if found.task is echo)
-    assert daily.due(0, 10 * 1_440 * MIN + 1) == [10 * 1_440 * MIN], "a day's at most, unless max_age says more"
+    assert daily.due(0, 10 * 1_440 * MIN + 1) == [10 * 1_440 * MIN], "slots of the last day, unless max_age is longer"
 
 
 def test_slot_task_id_is_deterministic() -> None:

@@ -1,4 +1,4 @@
-"""What is told of schedules: by `schedules()` and by `manage.py queues schedules`."""
+"""The status of schedules: `schedules()` and `manage.py queues schedules`."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_command_lists_schedules(redis_server: Store) -> None:
     redis_server.raw.delete(base_key(redis_server, "poller"))
     states = {each["name"]: each["state"] for each in data("schedules")["schedules"]}
     assert (states["late"], states["off"], states[sent.name]) == ("late", "off", "on")
-    assert states["gone"] == "on", "without a poller nobody knows"
+    assert states["gone"] == "on", "without a poller the state is not updated"
     names = [each["name"] for each in data("schedules")["schedules"]]
     assert names == sorted(["late", "off", "gone", sent.name, declared.registered()[0].name])
 
