@@ -11,8 +11,9 @@ functions and replaces three notations. A script needs no network until it is fi
     that is already in scope is not repeated.
 ``-- @lazy part: function, function``
     A function ``part()`` that creates the functions of the part at its first call and returns them in a table. For
-    parts that most calls do not need: Lua creates every included function in every call. Without names, the directive
-    only makes the part available to parts that are included later, so that they share it.
+    parts that most calls do not need: Lua creates every included function in every call. The functions may be those of
+    parts that it includes, or of its own lazy parts: ``part().other().function()``. Without names, the directive only
+    makes the part available to parts that are included later, so that they share it.
 ``F.lease``
     A constant of the script's legend, as a literal. An unknown name is an error.
 
@@ -208,7 +209,7 @@ class _Expansion:
         return _DIRECTIVE.sub(replacement, text)
 
     def _lazy(self, part: str, body: str) -> str:
-        defined = _FUNCTION.findall(_shared(self._component, part))
+        defined = _FUNCTION.findall(body)
         for name in self._named[part].difference(defined):
             raise ValueError(f"shared/{part}.lua does not define {name}: it defines {', '.join(defined)}.")
         table = ", ".join(f"{name} = {name}" for name in defined if name in self._named[part])

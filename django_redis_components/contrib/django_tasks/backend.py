@@ -18,6 +18,7 @@ from django_redis_components.taskqueue import TaskResultDoesNotExist as NoResult
 from django_redis_components.taskqueue import enqueue as sending
 from django_redis_components.taskqueue.options import TaskOptions
 from django_redis_components.taskqueue.store import tasks as store
+from django_redis_components.taskqueue.store.fields import Field
 from django_redis_components.taskqueue.store.messages import Message
 
 
@@ -141,7 +142,7 @@ class QueueBackend:
         return self._found(found.id, store.fields_of(reply[1]), [])
 
     def _found(self, result_id: str, fields: store.Fields, failures: list[bytes]) -> Any:
-        name = fields["n"].decode()
+        name = fields[Field.task_name].decode()
         entry = registry.find(name)
         if entry is None:
             registry.autodiscover()  # a web process may not have imported the module of this task yet
@@ -149,7 +150,7 @@ class QueueBackend:
         if not isinstance(entry, Entry) or entry.framework is not self.framework:
             raise self.framework.no_result(f"Task {result_id} is of {name!r}, which is not registered as a task here.")
         found = TaskResult(entry, name, result_id, self.connection, fields, failures)
-        task = records.task_of(entry.source, found.queue_name, records.carried_in(fields["b"], self.alias))
+        task = records.task_of(entry.source, found.queue_name, records.carried_in(fields[Field.body], self.alias))
         return records.result_of(self.framework, task, found)
 
     def _sending(self, task: Any) -> Entry:

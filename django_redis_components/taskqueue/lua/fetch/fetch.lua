@@ -25,38 +25,50 @@ local lease_ms = tonumber(ARGV[4])
 local want = tonumber(ARGV[5])
 local failed_limit = ARGV[6]
 local queues = tonumber(ARGV[7])
--- @include placement
--- @include times
 -- @include flush
--- @lazy limit_queue
--- @lazy results
--- @lazy unique
--- @lazy error_stats: write_errors
--- @lazy flow
--- @lazy termination
--- @lazy settle: settle_run, end_leases
+-- @lazy rare
+-- @lazy settle: settle_all
 -- @include lease
 
-local ctx = new_context(base)
-ctx.worker = worker
-ctx.failed_limit = failed_limit
-ctx.token = worker .. "/" .. fetch_slot .. "/" .. request
-ctx.want = want
-ctx.tasks, ctx.settled, ctx.skipped = {}, {}, 0
--- Text as records store it: Redis is slow at formatting such numbers.
-ctx.now_text = string.format("%.0f", ctx.now_us)
-ctx.lease_until = string.format("%.0f", ctx.now_ms + lease_ms)
-local next_due_ms = 0
+local now_us = server_time_us()
+local now_ms = math.floor(now_us / 1000)
+-- One table of its final size: to grow it field by field takes longer. Times are text as records store it, since Redis is
+-- slow at formatting such numbers.
+local ctx = {
+  base = base, now_us = now_us, now_ms = now_ms, now_text = string.format("%.0f", now_us),
+  worker = worker, token = worker .. "/" .. fetch_slot .. "/" .. request, failed_limit = failed_limit,
+  lease_until = string.format("%.0f", now_ms + lease_ms), want = want, tasks = {}, skipped = 0,
+}
 
-local function see_due(due_ms)
-  if due_ms and (next_due_ms == 0 or due_ms < next_due_ms) then
-    next_due_ms = due_ms
+-- Notify another worker of the tasks that this call leaves in a queue. Return when the next one is due, if any is
+-- scheduled. `was_plain`: before the call the queue had only ready tasks.
+local function leave_rest(queue, was_plain)
+  local due_ms
+  if not was_plain or ctx.skipped > 0 or ctx.used_limits then
+    local score = redis.call("ZRANGE", queue_key(ctx, queue, P.scheduled), 0, 0, "WITHSCORES")[2]
+    due_ms = score and math.ceil(score)
   end
+  if not wants_more(ctx) then
+    local is_due_soon = due_ms and due_ms < ctx.now_ms + 5000
+    local ready, requeued = queue_key(ctx, queue, P.ready), queue_key(ctx, queue, P.requeued)
+    if is_due_soon or redis.call("EXISTS", ready, requeued, queue_key(ctx, queue, P.priority)) > 0 then
+      notify(ctx, "q:" .. queue)
+    end
+  end
+  return due_ms
 end
 
--- Add the tasks of the request to the reply that are still leased by it.
-local function repeat_tasks(ids)
-  for id in string.gmatch(ids, "%S+") do
+local acks = #ARGV >= 8 + queues and settle().settle_all(ctx, ARGV, 8 + queues) or {}
+if want == 0 then
+  flush(ctx)
+  return { acks, {}, 0, now_us }
+end
+
+local last_fetch = base_key(ctx, K.last_fetch, worker .. ":" .. fetch_slot)
+local stored = redis.call("GET", last_fetch)
+if stored and string.match(stored, "^%S+") == request then
+  -- The reply gets the tasks of the request that are still leased by it.
+  for id in string.gmatch(string.match(stored, "^%S+(.*)"), "%S+") do
     local lease, state, name, body, queue, attempts, deliveries, enqueued_us, first_leased_us = unpack(redis.call("HMGET",
       task_key(ctx, id), F.lease, F.state, F.task_name, F.body, F.queue, F.attempts, F.deliveries, F.enqueued_at_us,
       F.first_leased_at_us))
@@ -65,61 +77,23 @@ local function repeat_tasks(ids)
         { id, ctx.token, name, body, queue, attempts or 0, deliveries or 0, enqueued_us, first_leased_us }
     end
   end
-end
-
--- Notify another worker of the tasks that this call leaves in a queue, and see when the next one is due. `was_plain`:
--- before the call the queue had only ready tasks.
-local function leave_rest(queue, was_plain)
-  local due_ms
-  if not was_plain or ctx.skipped > 0 or ctx.used_limits then
-    local score = redis.call("ZRANGE", queue_key(ctx, queue, P.scheduled), 0, 0, "WITHSCORES")[2]
-    due_ms = score and math.ceil(score)
-  end
-  see_due(due_ms)
-  if not wants_more(ctx) then
-    local is_due_soon = due_ms and due_ms < ctx.now_ms + 5000
-    local ready, requeued = queue_key(ctx, queue, P.ready), queue_key(ctx, queue, P.requeued)
-    if is_due_soon or redis.call("EXISTS", ready, requeued, queue_key(ctx, queue, P.priority)) > 0 then
-      notify(ctx, "q:" .. queue)
-    end
-  end
-end
-
-local acks = {}
-if #ARGV >= 8 + queues then
-  local settle_run = settle().settle_run
-  for at = 8 + queues, #ARGV, 7 do
-    acks[#acks + 1] = settle_run(ctx, unpack(ARGV, at, at + 6))
-  end
-  settle().end_leases(ctx)
-  if ctx.errors then
-    error_stats().write_errors(ctx)
-  end
-end
-if want == 0 then
   flush(ctx)
-  return { acks, {}, 0, ctx.now_us }
-end
-
-local last_fetch = base_key(ctx, K.last_fetch, worker .. ":" .. fetch_slot)
-local stored = redis.call("GET", last_fetch)
-if stored and string.match(stored, "^%S+") == request then
-  repeat_tasks(string.match(stored, "^%S+(.*)"))
-  flush(ctx)
-  return { acks, ctx.tasks, 0, ctx.now_us }
+  return { acks, ctx.tasks, 0, now_us }
 end
 
 local has_pauses = redis.call("EXISTS", base_key(ctx, K.paused)) == 1
+local next_due_ms = 0
 for at = 8, 7 + queues do
-  local until_ms = has_pauses and paused_until(ctx, ARGV[at])
-  if not until_ms then
-    leave_rest(ARGV[at], lease_from(ctx, ARGV[at]))
-  elseif until_ms > 0 then
-    see_due(until_ms)
+  local due_ms = has_pauses and paused_until(ctx, ARGV[at])
+  if not due_ms then
+    due_ms = leave_rest(ARGV[at], lease_from(ctx, ARGV[at]))
+  end
+  if due_ms and due_ms > 0 and (next_due_ms == 0 or due_ms < next_due_ms) then
+    next_due_ms = due_ms
   end
 end
 if ctx.skipped >= MAX_SKIPPED then
-  next_due_ms = ctx.now_ms
+  next_due_ms = now_ms
 end
 if #ctx.tasks > 0 then
   local ids = {}
@@ -129,4 +103,4 @@ if #ctx.tasks > 0 then
   redis.call("SET", last_fetch, request .. " " .. table.concat(ids, " "), "PX", lease_ms)
 end
 flush(ctx)
-return { acks, ctx.tasks, next_due_ms, ctx.now_us }
+return { acks, ctx.tasks, next_due_ms, now_us }

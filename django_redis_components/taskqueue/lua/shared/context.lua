@@ -1,9 +1,13 @@
 -- The context of a call: base, now_us and now_ms. Parts collect in it what `flush` writes at the end of the call:
 -- ctx.counters, ctx.errors and ctx.requeued_in.
 
-local function new_context(base)
+local function server_time_us()
   local time = redis.call("TIME")
-  local now_us = time[1] * 1000000 + time[2]
+  return time[1] * 1000000 + time[2]
+end
+
+local function new_context(base)
+  local now_us = server_time_us()
   return { base = base, now_us = now_us, now_ms = math.floor(now_us / 1000) }
 end
 

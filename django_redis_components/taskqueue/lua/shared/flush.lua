@@ -7,9 +7,11 @@ local function flush(ctx)
   if ctx.counters then
     counters().write_counters(ctx)
   end
-  for queue in pairs(ctx.requeued_in or {}) do
-    if redis.call("EXISTS", queue_key(ctx, queue, P.requeued)) == 1 then
-      notify_queue(ctx, queue)
+  if ctx.requeued_in then
+    for queue in pairs(ctx.requeued_in) do
+      if redis.call("EXISTS", queue_key(ctx, queue, P.requeued)) == 1 then
+        notify_queue(ctx, queue)
+      end
     end
   end
 end

@@ -1,13 +1,9 @@
 -- Apply the outcomes of runs.
--- Reads in ctx: worker, failed_limit, now_text. Collects in ctx: settled, ids that do not run any more by queue; used_limits.
+-- Reads in ctx: worker, failed_limit, now_text. Collects in ctx: settled, ids that do not run any more by queue;
+-- used_limits.
 -- @include context
--- @lazy limit_queue: free_slot
 -- @lazy counters: count, append_run
--- @lazy error_stats: record_error
--- @lazy results: append_worker, notify_waiters
--- @lazy unique: release
--- @lazy flow: task_succeeded, fail_followers
--- @lazy outcomes: apply
+-- @lazy rare: limit_queue, results, unique, error_stats, flow, outcomes
 
 -- Outcomes after which a task runs again, unless its cancellation was requested.
 local RUNS_AGAIN = { retry = true, later = true, back = true, park = true }
@@ -18,49 +14,31 @@ local EVENT_OF = {
 }
 
 -- Count one outcome. `note`: microseconds that the body ran; after a failure also its fingerprint, and the description.
--- The task has waited since it was enqueued, due or put into a list again.
-local function count_outcome(ctx, run, outcome, event, note, ttl_ms)
+-- `since_us`: from when the task has waited for its lease.
+local function count_outcome(ctx, id, queue, name, outcome, since_us, leased_us, note, ttl_ms)
   local ran_us = tonumber(note)
   if not ran_us then
     local ran, fingerprint, about = string.match(note, "^(%d+) (%x+) (.*)")
     ran_us = tonumber(ran)
     if fingerprint then
-      error_stats().record_error(ctx, run.queue, run.id, fingerprint, about, outcome == "fail", ttl_ms)
+      rare().error_stats().record_error(ctx, queue, id, fingerprint, about, outcome == "fail", ttl_ms)
     end
   end
-  local since_us = tonumber(run.enqueued_us)
-  if run.due_ms then
-    since_us = math.max(since_us, tonumber(run.due_ms) * 1000)
-  end
-  if run.placed_us then
-    since_us = math.max(since_us, tonumber(run.placed_us))
-  end
-  counters().count(ctx, run.queue, run.name, event, run.leased_us - since_us, ran_us)
+  counters().count(ctx, queue, name, EVENT_OF[outcome], leased_us - since_us, ran_us)
 end
 
--- A successful run is not in the history: the record's other fields describe it.
-local function succeed(ctx, run, return_value, ttl_ms)
-  redis.call("HSET", run.record, F.state, S.successful, F.finished_at_us, ctx.now_text, F.return_value, return_value,
-    F.worker_ids, run.worker_ids)
-  redis.call("PEXPIRE", run.record, ttl_ms)
-  if run.waiters then
-    results().notify_waiters(ctx, run.id, run.waiters)
+-- Release what a finished task had, and let its flow go on.
+local function release_task(ctx, id, outcome, waiters, claim, flow_ref)
+  if waiters then
+    rare().results().notify_waiters(ctx, id, waiters)
   end
-  if run.claim then
-    unique().release(ctx, run.id, run.claim, true)
+  if claim then
+    rare().unique().release(ctx, id, claim, true)
   end
-  if run.flow_ref then
-    flow().task_succeeded(ctx, run.id, run.flow_ref)
-  end
-end
-
-local function fail(ctx, run)
-  results().notify_waiters(ctx, run.id, run.waiters)
-  if run.claim then
-    unique().release(ctx, run.id, run.claim, true)
-  end
-  if run.flow_ref then
-    flow().fail_followers(ctx, run.id, run.flow_ref, "failed")
+  if flow_ref and outcome == "ok" then
+    rare().flow().task_succeeded(ctx, id, flow_ref)
+  elseif flow_ref then
+    rare().flow().fail_followers(ctx, id, flow_ref, "failed")
   end
 end
 
@@ -83,39 +61,50 @@ local function settle_run(ctx, id, token, outcome, payload, delay_ms, ttl_ms, no
   settled[#settled + 1] = id
   if concurrency then
     ctx.used_limits = true
-    limit_queue().free_slot(ctx, id, queue, concurrency)
+    rare().limit_queue().free_slot(ctx, id, queue, concurrency)
   end
-  local worker_ids = earlier_ids and results().append_worker(earlier_ids, ctx.worker) or ctx.worker
+  local worker_ids = earlier_ids and rare().results().append_worker(earlier_ids, ctx.worker) or ctx.worker
   if cancel_request and RUNS_AGAIN[outcome] then
     worker_ids = outcome == "retry" and worker_ids or earlier_ids or ""
     outcome, ttl_ms = "cancel", string.match(cancel_request, "%d+$")
   end
-  local run = {
-    id = id, record = record, queue = queue, name = name, worker_ids = worker_ids, waiters = waiters, claim = claim,
-    flow_ref = flow_ref, enqueued_us = enqueued_us, due_ms = due_ms, placed_us = placed_us, leased_us = leased_us,
-  }
-  local event = EVENT_OF[outcome]
-  if event then
-    count_outcome(ctx, run, outcome, event, note, ttl_ms)
+  if EVENT_OF[outcome] then
+    -- The task has waited since it was enqueued, due or put into a list again.
+    local since_us = math.max(enqueued_us, (due_ms or 0) * 1000, placed_us or 0)
+    count_outcome(ctx, id, queue, name, outcome, since_us, leased_us, note, ttl_ms)
   end
   if outcome == "ok" then
-    succeed(ctx, run, payload, ttl_ms)
-    return 1
+    -- A successful run is not in the history: the record's other fields describe it.
+    redis.call("HSET", record, F.state, S.successful, F.finished_at_us, ctx.now_text, F.return_value, payload,
+      F.worker_ids, worker_ids)
+    redis.call("PEXPIRE", record, ttl_ms)
+  else
+    local run = { id = id, record = record, queue = queue, worker_ids = worker_ids }
+    if EVENT_OF[outcome] then
+      local history = redis.call("HGET", record, F.history)
+      run.history = counters().append_run(ctx, history, EVENT_OF[outcome], leased_us, ctx.worker)
+    end
+    rare().outcomes().apply(ctx, run, outcome, payload, delay_ms, ttl_ms)
   end
-  if event then
-    local history = redis.call("HGET", record, F.history)
-    run.history = counters().append_run(ctx, history, event, run.leased_us, ctx.worker)
-  end
-  outcomes().apply(ctx, run, outcome, payload, delay_ms, ttl_ms)
-  if outcome == "fail" then
-    fail(ctx, run)
+  if (outcome == "ok" or outcome == "fail") and (waiters or claim or flow_ref) then
+    release_task(ctx, id, outcome, waiters, claim, flow_ref)
   end
   return 1
 end
 
--- End the leases of the settled tasks. A call has at most 500 outcomes, which bounds the arguments of one command.
-local function end_leases(ctx)
+-- Apply the outcomes in args from `first`: for each id, token, outcome, payload, delay_ms, ttl_ms and note. A call has at
+-- most 500, which bounds the arguments of one command. Return what `settle_run` has returned for each.
+local function settle_all(ctx, args, first)
+  ctx.settled = {}
+  local acks = {}
+  for at = first, #args, 7 do
+    acks[#acks + 1] = settle_run(ctx, unpack(args, at, at + 6))
+  end
   for queue, ids in pairs(ctx.settled) do
     redis.call("ZREM", queue_key(ctx, queue, P.running), unpack(ids))
   end
+  if ctx.errors then
+    rare().error_stats().write_errors(ctx)
+  end
+  return acks
 end

@@ -1,0 +1,59 @@
+-- Lease tasks that were leased before or have waited for a limit, and scheduled tasks that are due. Part of lease.lua.
+-- @include lease
+
+-- Crash suspects: tasks whose workers have died (field deliveries: how many). Each is leased alone in a call; one that
+-- has one death left, or has seen two, only while its worker process runs no other such task. Otherwise a crash would
+-- count for the same neighbours again and again.
+local MANY_DEATHS = 2
+-- Most suspects that one call sets aside to look behind them.
+local MAX_ASIDE = 10
+
+-- Return whether the worker runs a crash suspect that must run alone.
+local function is_in_quarantine(ctx)
+  local id = redis.call("GET", base_key(ctx, K.quarantine, ctx.worker))
+  if not id then
+    return false
+  end
+  local state, token = unpack(redis.call("HMGET", task_key(ctx, id), F.state, F.lease))
+  return state == S.running and string.sub(token, 1, #ctx.worker + 1) == ctx.worker .. "/"
+end
+
+-- Lease tasks of the requeued list. After a suspect the call takes no more.
+local function lease_requeued(ctx, queue)
+  local requeued, aside = queue_key(ctx, queue, P.requeued), {}
+  while wants_more(ctx) and #aside < MAX_ASIDE do
+    local id = redis.call("LPOP", requeued)
+    if not id then
+      break
+    end
+    local deliveries, max_deliveries = unpack(redis.call("HMGET", task_key(ctx, id), F.deliveries, F.max_deliveries))
+    local deaths = tonumber(deliveries or 0)
+    local must_run_alone = deaths >= math.min(MANY_DEATHS, tonumber(max_deliveries or 3) - 1)
+    if deaths > 0 and #ctx.tasks > 0 then
+      redis.call("LPUSH", requeued, id)
+      ctx.want = #ctx.tasks
+    elseif deaths > 0 and must_run_alone and is_in_quarantine(ctx) then
+      aside[#aside + 1] = id
+    elseif lease_all(ctx, { id }, queue) and deaths > 0 then
+      ctx.want = #ctx.tasks
+      if must_run_alone then
+        redis.call("SET", base_key(ctx, K.quarantine, ctx.worker), id, "PX", T.quarantine_ms)
+      end
+    end
+  end
+  for at = #aside, 1, -1 do
+    redis.call("LPUSH", requeued, aside[at])
+  end
+end
+
+local function lease_due(ctx, queue)
+  local scheduled = queue_key(ctx, queue, P.scheduled)
+  while wants_more(ctx) do
+    local due = redis.call("ZRANGEBYSCORE", scheduled, "-inf", ctx.now_ms, "LIMIT", 0, ctx.want - #ctx.tasks)
+    if #due == 0 then
+      break
+    end
+    redis.call("ZREMRANGEBYRANK", scheduled, 0, #due - 1)
+    lease_all(ctx, due, queue)
+  end
+end

@@ -1,0 +1,12 @@
+-- What a fetch needs for few tasks: those with limits, a unique key, an expiry or a flow, and those that fail. To be
+-- included lazily; its parts are created when they are first needed, too.
+-- @include placement
+-- @include times
+-- @lazy limit_queue: free_slot
+-- @lazy results: append_worker, notify_waiters
+-- @lazy unique: release
+-- @lazy error_stats: record_error, write_errors
+-- @lazy flow: task_succeeded, fail_followers
+-- @lazy termination
+-- @lazy outcomes: apply
+-- @include admit
