@@ -17,13 +17,13 @@ from redis.exceptions import RedisError
 from tqdm import tqdm
 
 from benchmarks import environment, peers, report
-from benchmarks.parts import QUICK, Sizes, Step, drain, enqueueing, moments, room
+from benchmarks.parts import QUICK, Sizes, Step, drain, enqueueing, moments, resources
 from benchmarks.peers import Row
 from benchmarks.running import Bench, Trouble
 from benchmarks.targets import Measured
 from example_project.localserver import LocalServer, redis_binary, valkey_binary
 
-#: Parts, and of which rows they consist; the order of a round.
+#: Parts in the order of a round, with the function that returns their steps.
 PARTS: dict[str, Callable[[Bench, Sizes, list[Row]], list[Step]]] = {
     "drain": drain.steps,
     "distance": drain.distant_steps,
@@ -31,18 +31,18 @@ PARTS: dict[str, Callable[[Bench, Sizes, list[Row]], list[Step]]] = {
     "pickup": moments.pickup_steps,
     "delayed": moments.delayed_steps,
     "fairness": moments.fairness_steps,
-    "memory": room.memory_steps,
-    "expired": lambda bench, sizes, rows: room.expired_steps(bench, sizes),
-    "idle": room.idle_steps,
+    "memory": resources.memory_steps,
+    "expired": lambda bench, sizes, rows: resources.expired_steps(bench, sizes),
+    "idle": resources.idle_steps,
 }
-#: Parts that are programs of their own, and what makes them quick.
+#: Parts that are separate programs, and their options for a quick run.
 PROGRAMS = {
     "locks": ["--rounds", "3", "--seconds", "1"],
     "semaphores": ["--rounds", "3"],
     "ratelimits": ["--rounds", "3"],
     "dashboard": ["--tasks", "20000", "--pages", "5"],
 }
-#: Every figure of the last run, also of one that was broken off.
+#: All figures of the last run, even if it was interrupted.
 LAST = environment.HOME / "last.json"
 #: Parts in which each peer has all its rows; in the others it has one.
 ALL_ROWS = {"drain"}
@@ -54,7 +54,7 @@ def main() -> None:
     """Measure, and write the report."""
     chosen = _arguments()
     environment.prepare(chosen.python or environment.default_python(), again=chosen.install)
-    began = time.monotonic()
+    started_at = time.monotonic()
     measured: Measured = {}
     troubles = {f"{name} (not installed)": why for name, why in environment.refused().items()}
     facts = report.machine()
@@ -69,7 +69,7 @@ def main() -> None:
             outputs = {part: _output(part, server.url, chosen.sizes) for part in wanted}
     facts["Rounds"] = str(chosen.sizes.rounds)
     facts["Command"] = f"`python -m benchmarks {shlex.join(sys.argv[1:])}`"
-    facts["Took"] = f"{(time.monotonic() - began) / 60:.0f} minutes"
+    facts["Took"] = f"{(time.monotonic() - started_at) / 60:.0f} minutes"
     report.write(Path(chosen.output), measured, troubles, facts, outputs)
     print(f"written: {chosen.output}; every figure: {LAST}")
 
@@ -132,7 +132,7 @@ def _run(steps: list[Step], measured: Measured, troubles: dict[str, str]) -> Non
 
 
 def _output(part: str, url: str, sizes: Sizes) -> str:
-    """What a program of its own prints."""
+    """Run a separate program and return its output."""
     quick = PROGRAMS[part] if sizes.rounds == 1 else []
     command = [environment.python(), "-m", f"benchmarks.{part}", *quick]
     variables = environment.variables(url, url, "ours") | {"REDIS_URL": url}

@@ -1,4 +1,4 @@
-"""What our scripts allow with next to no Python around them, over connections that are held.
+"""What our scripts allow with next to no Python around them, over dedicated connections.
 
     python -m benchmarks.bare enqueue COUNT     one enqueue script after the other on one connection
     python -m benchmarks.bare drain             threads of one loop: fetch 32, read the JSON, settle with the next
@@ -33,7 +33,7 @@ BATCH = 32
 
 
 class Held:
-    """A connection of its own, and the client that a fetcher believes it has; it keeps the last call."""
+    """A dedicated connection with the interface of a client; keeps the last call."""
 
     def __init__(self) -> None:
         self.connection = redis.Redis.from_url(bodies.URL).connection_pool.make_connection()
@@ -57,26 +57,26 @@ def enqueue(count: int) -> float:
     call = call_for(message)
     held.execute(call)
     before, after = _around(call.script.evalsha_args(call.keys, call.args), message.id)
-    began = time.perf_counter()
+    started_at = time.perf_counter()
     for _ in range(count):
         held.send(*before, store.new_id(), *after)
-    return count / (time.perf_counter() - began)
+    return count / (time.perf_counter() - started_at)
 
 
 def drain() -> float:
     done: list[int] = []
-    threads = [threading.Thread(target=_loop, args=(f"lane{lane}", done)) for lane in range(THREADS)]
-    began = time.perf_counter()
+    threads = [threading.Thread(target=_loop, args=(f"slot{slot}", done)) for slot in range(THREADS)]
+    started_at = time.perf_counter()
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return sum(done) / (time.perf_counter() - began)
+    return sum(done) / (time.perf_counter() - started_at)
 
 
-def _loop(lane: str, done: list[int]) -> None:
+def _loop(slot: str, done: list[int]) -> None:
     held, count = Held(), 0
-    fetcher.Fetcher(held, "bare", ("default",)).fetch(lane, 1)  # type: ignore[arg-type]
+    fetcher.Fetcher(held, "bare", ("default",)).fetch(slot, 1)  # type: ignore[arg-type]
     words = list(held.call.script.evalsha_args(held.call.keys, held.call.args))
     first = len(words) - len(held.call.args)
     want, request = first + FETCH.args.index("want"), first + FETCH.args.index("request")

@@ -1,4 +1,4 @@
-"""The same tasks for every queue: a no-op, a marker, and one that says how late it began."""
+"""The same tasks for every queue: a no-op, a marker, and one that records its lateness."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def noop(number: int) -> int:
 
 def mark(name: str) -> None:
     """Note when this ran, in seconds since the epoch."""
-    began = time.time()
-    notes().set(f"bench:{name}", repr(began))
+    started_at = time.time()
+    notes().set(f"bench:{name}", repr(started_at))
 
 
 def late(since: float) -> None:
-    """Note how many seconds after `since` (seconds since the epoch) this body began."""
-    began = time.time()
-    notes().rpush("bench:late", repr(began - since))
+    """Note how many seconds after `since` (seconds since the epoch) this body started."""
+    started_at = time.time()
+    notes().rpush("bench:late", repr(started_at - since))
 
 
 def nap(seconds: float) -> None:

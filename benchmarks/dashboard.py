@@ -1,4 +1,4 @@
-"""What a page of the dashboard costs when there is much to show.
+"""Cost of the dashboard's pages on a server with much data.
 
     python -m benchmarks.dashboard [--tasks 1000000] [--queues 20] [--pages 100]
 
@@ -37,7 +37,7 @@ CHUNK = 5_000
 
 
 def main() -> None:
-    """Fill, and ask."""
+    """Fill the server and measure the pages."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", type=int, default=1_000_000, help="tasks in all queues (default: 1,000,000)")
     parser.add_argument("--queues", type=int, default=20, help="queues (default: 20)")
@@ -51,14 +51,14 @@ def main() -> None:
 
 
 def measure(url: str, options: argparse.Namespace) -> None:
-    """All pages, each as often as asked for, in turn."""
+    """Request all pages in turn, each ``--pages`` times."""
     set_up(url)
     raw = redis.Redis.from_url(url)
     try:
         addresses = fill(raw, options.tasks, options.queues)
         keys = raw.dbsize()
         print(f"{options.queues} queues, {options.tasks:,} tasks, {keys:,} keys; {options.pages} answers of each page")
-        ask(addresses, options.pages)
+        measure_pages(addresses, options.pages)
     finally:
         empty(raw)
 
@@ -100,7 +100,7 @@ def set_up(url: str) -> None:
 
 
 def fill(raw: redis.Redis, tasks: int, queues: int) -> dict[str, str]:
-    """Everything that pages show; the pages by what they are."""
+    """Write the data that the pages show; return the pages by label."""
     from django_redis_components.analytics import SignIns, UniqueVisitors
     from django_redis_components.analytics.dates import site_date
     from django_redis_components.locks import Lock
@@ -110,16 +110,16 @@ def fill(raw: redis.Redis, tasks: int, queues: int) -> dict[str, str]:
     for name in names:
         fill_queue(raw, name, tasks // queues)
     for number in range(WORKERS):
-        report(raw, f"host-{number}:a", names)
+        write_heartbeat(raw, f"host-{number}:a", names)
     for ago in range(DAYS):
         day = site_date() - timedelta(days=ago)
         UniqueVisitors("default").add(*range(VISITORS), at=day)
         SignIns("default").sign_in(ago + 1, day)
-    KEPT.extend(Lock(f"lock-{number}", timeout=3_600) for number in range(LOCKS))
-    for held in KEPT:
+    KEEP_ALIVE.extend(Lock(f"lock-{number}", timeout=3_600) for number in range(LOCKS))
+    for held in KEEP_ALIVE:
         held.acquire()
     limit = RateLimit("login", "5/m")
-    KEPT.append(limit)
+    KEEP_ALIVE.append(limit)
     limit.hit("ada")
     base = "/admin/django_redis_components"
     return {
@@ -131,12 +131,12 @@ def fill(raw: redis.Redis, tasks: int, queues: int) -> dict[str, str]:
     }
 
 
-#: What must live for as long as pages are asked for.
-KEPT: list[Any] = []
+#: Objects that must stay alive while pages are requested.
+KEEP_ALIVE: list[Any] = []
 
 
 def fill_queue(raw: redis.Redis, name: str, count: int) -> None:
-    """A queue with ready and scheduled tasks, and an hour behind it."""
+    """Fill a queue with ready and scheduled tasks and an hour of minute counters."""
     from django_redis_components.taskqueue import task
     from django_redis_components.taskqueue.store.fields import base_key
     from django_redis_components.testing import drain
@@ -160,17 +160,17 @@ def fill_queue(raw: redis.Redis, name: str, count: int) -> None:
             sender.enqueue_many([((number,), {}) for number in range(start, min(start + CHUNK, wanted))])
 
 
-def report(raw: redis.Redis, worker: str, queues: list[str]) -> None:
-    """A worker that has just reported."""
+def write_heartbeat(raw: redis.Redis, worker: str, queues: list[str]) -> None:
+    """Write the heartbeat of a worker."""
     from django_redis_components.taskqueue.store.fields import base_key
 
-    told = {"host": worker.partition(":")[0], "pid": 7, "queues": queues, "threads": 8, "busy": 0, "finished": 0}
+    payload = {"host": worker.partition(":")[0], "pid": 7, "queues": queues, "threads": 8, "busy": 0, "finished": 0}
     raw.zadd(f"{base_key()}:workers", {worker: int(time.time() * 1_000) + 600_000})
-    raw.set(f"{base_key()}:worker:{worker}", json.dumps(told))
+    raw.set(f"{base_key()}:worker:{worker}", json.dumps(payload))
 
 
 def empty(raw: redis.Redis) -> None:
-    """Delete what was written."""
+    """Delete the written keys."""
     cursor = 0
     while True:
         cursor, keys = raw.scan(cursor, f"{PREFIX}:*", CHUNK)
@@ -180,8 +180,8 @@ def empty(raw: redis.Redis) -> None:
             return
 
 
-def ask(addresses: dict[str, str], pages: int) -> None:
-    """Print what each page takes."""
+def measure_pages(addresses: dict[str, str], pages: int) -> None:
+    """Request the pages and print the cost of each."""
     from django.contrib.auth.models import User
     from django.test import Client
 
@@ -190,9 +190,9 @@ def ask(addresses: dict[str, str], pages: int) -> None:
     times: dict[str, list[float]] = {name: [] for name in addresses}
     for _ in range(pages):
         for name, address in addresses.items():
-            began = time.perf_counter()
+            started_at = time.perf_counter()
             answer = client.get(address)
-            times[name].append((time.perf_counter() - began) * 1_000)
+            times[name].append((time.perf_counter() - started_at) * 1_000)
             if answer.status_code != 200:
                 raise SystemExit(f"{address}: {answer.status_code}")
     for name, address in addresses.items():

@@ -69,9 +69,9 @@ def _run(url: str) -> None:
 def measure(look: Callable[[], int]) -> tuple[int, int]:
     """The most that were loaded again in one window, and all."""
     look()
-    began = time.monotonic()
+    started_at = time.monotonic()
     loaded: Counter[int] = Counter()
-    while (now := time.monotonic() - began) < 2 * LIFE_S:
+    while (now := time.monotonic() - started_at) < 2 * LIFE_S:
         loaded[int(now / WINDOW_S)] += look()
         time.sleep(0.01)
     return max(loaded.values()), loaded.total()

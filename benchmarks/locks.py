@@ -209,7 +209,7 @@ def maker(name: str, url: str, key: str = "bench-fight") -> Callable[[], Any] | 
 
 
 def fight(name: str, url: str, seconds: float, hold_s: float) -> None:
-    """One process: print when each turn was asked for, began and ended (monotonic seconds)."""
+    """One process: print when each turn was requested, started and ended (monotonic seconds)."""
     set_up(url)
     make = maker(name, url)
     if make is None:
@@ -222,9 +222,9 @@ def fight(name: str, url: str, seconds: float, hold_s: float) -> None:
     until = time.monotonic() + seconds
     while (asked := time.monotonic()) < until:
         lock.acquire()
-        began = time.monotonic()
+        started_at = time.monotonic()
         time.sleep(hold_s)
-        turns.append((asked, began, time.monotonic()))
+        turns.append((asked, started_at, time.monotonic()))
         lock.release()
     print(json.dumps(turns), flush=True)
     sys.stdin.read()
@@ -262,9 +262,11 @@ def report(name: str, url: str, seconds: float, processes: int, hold_s: float) -
     per_process = [turns_of(fighter) for fighter in fighters]
     for fighter in fighters:
         fighter.communicate()
-    turns = sorted((began, ended, number) for number, each in enumerate(per_process) for _, began, ended in each)
+    turns = sorted(
+        (started_at, ended, number) for number, each in enumerate(per_process) for _, started_at, ended in each
+    )
     gaps = [(then[0] - before[1]) * 1e3 for before, then in itertools.pairwise(turns) if then[2] != before[2]]
-    waits = sorted((began - asked) * 1e3 for each in per_process for asked, began, _ in each)
+    waits = sorted((started_at - asked) * 1e3 for each in per_process for asked, started_at, _ in each)
     counts = sorted(len(each) for each in per_process)
     print(
         f"{name:28} {len(turns) / seconds:6.0f} turns/s, each {counts[0]}-{counts[-1]}; "

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-#: Seconds until a task that shall stay where it is falls due: a week.
+#: Delay in seconds of tasks that must stay scheduled: a week.
 FAR_S = 7 * 86_400
 #: Tasks in a call that piles up delayed ones.
 CHUNK = 5_000
@@ -55,7 +55,7 @@ def passing(side: Any, count: str) -> dict[str, float]:
 
 
 def pick_up(side: Any, count: str, pause_s: str) -> dict[str, float]:
-    """Tasks that say how long after this moment they began, one at a time."""
+    """Tasks that record their lateness, one at a time."""
     for _ in range(int(count)):
         time.sleep(float(pause_s))
         side.send("late", time.time())
@@ -69,13 +69,13 @@ def nap(side: Any, seconds: str) -> dict[str, float]:
 
 
 def burst(side: Any, count: str) -> dict[str, float]:
-    """Tasks that say how long after this moment they began, all at once (ours only)."""
+    """Tasks that record their lateness, all at once (ours only)."""
     side.send_many("late", [(time.time(),)] * int(count))
     return {}
 
 
 def delay(side: Any, count: str, over_s: str) -> dict[str, float]:
-    """Tasks that fall due one after the other, on whole milliseconds, and say how late they began."""
+    """Tasks that fall due one after the other, on whole milliseconds, and record their lateness."""
     first = time.time() + 2.0 + int(count) / 500
     for number in range(int(count)):
         due = round(first + number * float(over_s) / int(count), 3)
@@ -84,7 +84,7 @@ def delay(side: Any, count: str, over_s: str) -> dict[str, float]:
 
 
 def pile(side: Any, count: str) -> dict[str, float]:
-    """Delayed tasks that stay (ours only)."""
+    """Delayed tasks that stay scheduled (ours only)."""
     for start in range(0, int(count), CHUNK):
         side.send_many("noop", [(start,)] * min(CHUNK, int(count) - start), run_after=FAR_S)
     return {}
@@ -96,9 +96,9 @@ def _each(numbers: range, act: Callable[[int], object]) -> None:
 
 
 def _rate(count: int, act: Callable[[], object]) -> float:
-    began = time.perf_counter()
+    started_at = time.perf_counter()
     act()
-    return count / (time.perf_counter() - began)
+    return count / (time.perf_counter() - started_at)
 
 
 ACTIONS = (fill, fill_in_bulk, ones, passing, pick_up, nap, burst, delay, pile)

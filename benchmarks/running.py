@@ -1,4 +1,4 @@
-"""The server, workers and senders of a run; each is a process of its own, and ends with the run."""
+"""The server, workers and senders of a run, each a separate process that is stopped with the run."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ import redis
 
 from benchmarks import environment
 from benchmarks.peers import Commands, Row, producer
-from example_project.localserver import LocalServer, end_with_us, ended
+from example_project.localserver import LocalServer, forget_process, stop_with_parent
 
 #: Seconds that one step may take.
 LIMIT_S = 600.0
-#: Seconds that a worker gets to end by itself.
-FAREWELL_S = 15.0
+#: Grace period of a worker in seconds.
+GRACE_S = 15.0
 
 
 class Trouble(Exception):
-    """A step could not be measured; the text says why."""
+    """A step could not be measured; the message gives the reason."""
 
 
 class Bench:
@@ -45,7 +45,7 @@ class Bench:
         return environment.variables(url or self.server.url, self.server.url, row.peer)
 
     def send(self, row: Row, action: str, *arguments: object, url: str | None = None) -> dict[str, float]:
-        """Have the peer's sending side do something, and return what it says."""
+        """Run an action of the peer's producer and return its output."""
         command = [*producer(row), action, *map(str, arguments)]
         return self.ask(command, self.variables(row, url))
 
@@ -83,7 +83,7 @@ class Bench:
         process = subprocess.Popen(
             command, env=variables, cwd=environment.ROOT, stdout=self._log, stderr=self._log, start_new_session=True
         )
-        end_with_us(process.pid)
+        stop_with_parent(process.pid)
         return process
 
     @contextlib.contextmanager
@@ -93,17 +93,17 @@ class Bench:
         process = subprocess.Popen(
             [*command, str(round_trip_ms / 2)], cwd=environment.ROOT, stdout=subprocess.PIPE, text=True
         )
-        end_with_us(process.pid)
+        stop_with_parent(process.pid)
         assert process.stdout is not None
         try:
             yield f"redis://127.0.0.1:{int(process.stdout.readline())}/0"
         finally:
             process.kill()
             process.wait()
-            ended(process.pid)
+            forget_process(process.pid)
 
     def wait_for(self, check: Any, workers: list[subprocess.Popen[bytes]], what: str, limit_s: float = LIMIT_S) -> None:
-        """Wait until something is there; Trouble when a worker ends before, or it takes too long."""
+        """Wait until ``check()`` is true; raise Trouble if a worker exits or the limit passes."""
         deadline = time.monotonic() + limit_s
         while not check():
             dead = [process for process in workers if process.poll() is not None]
@@ -119,19 +119,19 @@ class Bench:
         return float(value) if value else None
 
     def lateness_ms(self) -> list[float]:
-        """What the tasks that say how late they began have said, in milliseconds."""
+        """Return the lateness recorded by the tasks, in milliseconds."""
         return [float(value) * 1_000 for value in self.raw.lrange("bench:late", 0, -1)]
 
     def memory(self) -> int:
-        """Bytes that the server uses."""
+        """Return the used memory of the server in bytes."""
         return int(self.raw.info("memory")["used_memory"])
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
     """Wait for the end of a process that was asked to end, then kill it and what it has started."""
     with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(FAREWELL_S)
+        process.wait(GRACE_S)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)  # its own session: start_new_session
     process.wait()
-    ended(process.pid)
+    forget_process(process.pid)

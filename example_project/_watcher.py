@@ -1,6 +1,6 @@
-"""Run as a script by localserver: stops the servers it was told of once the process that started it is gone.
+"""Run as a script by localserver: stops the registered servers after the parent process exits.
 
-Reads lines ``+pid`` and ``-pid`` from standard input. Ends when its parent has ended, however that came about.
+Reads lines ``+pid`` and ``-pid`` from standard input. Exits after its parent, also if that was killed.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ import signal
 import sys
 import time
 
-#: Seconds between two looks at the parent. A closed pipe is noticed at once.
-LOOK_S = 0.5
+#: Seconds between two checks of the parent. A closed pipe is detected at once.
+POLL_S = 0.5
 
-#: Seconds a server gets to write its data before it is killed.
+#: Grace period in seconds before a server is killed.
 GRACE_S = 10.0
 
 
 def watch() -> set[int]:
-    """Keep the set of pids until the parent is gone."""
+    """Return the registered pids once the parent has exited."""
     parent = os.getppid()
     pids: set[int] = set()
     rest = b""
     while os.getppid() == parent:
-        if not select.select([0], [], [], LOOK_S)[0]:
+        if not select.select([0], [], [], POLL_S)[0]:
             continue
         data = os.read(0, 4096)
         if not data:
@@ -41,7 +41,7 @@ def watch() -> set[int]:
 
 
 def stop(pids: set[int]) -> None:
-    """Ask each to shut down, then make sure."""
+    """Send SIGTERM, then SIGKILL after the grace period."""
     for signal_number, wait_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, 1.0)):
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):

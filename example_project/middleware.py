@@ -1,4 +1,4 @@
-"""Two small middlewares: a strict policy for the browser, and a page for the minutes when Redis is away."""
+"""Two small middlewares: a strict policy for the browser, and an error page while Redis is unavailable."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ POLICY = (
     "form-action 'self'; frame-ancestors 'none'"
 )
 
-#: Seconds after which a browser may ask again.
+#: Seconds after which a browser may retry.
 RETRY_AFTER_S = 5
 
 
 class ContentSecurityPolicy:
-    """Sends the policy with every page."""
+    """Add the policy to every response."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -33,7 +33,7 @@ class ContentSecurityPolicy:
 
 
 class RedisAway:
-    """Turns "Redis does not answer" into a page that says so (503) instead of a server error."""
+    """Return a 503 page instead of a server error while Redis is unavailable."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -42,7 +42,7 @@ class RedisAway:
         return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        """Django calls this with what a view raised."""
+        """Return the 503 page for connection errors and timeouts of Redis."""
         if not isinstance(exception, RedisConnectionError | RedisTimeoutError):
             return None
         return not_now(request, "market/away.html", retry_after_s=RETRY_AFTER_S)

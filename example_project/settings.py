@@ -12,7 +12,7 @@ import os
 
 import django
 
-from example_project.places import DATA_DIR, MAIL_DIR, redis_url
+from example_project.paths import DATA_DIR, MAIL_DIR, redis_url
 
 #: Fixed, because this site listens on loopback only and guards nothing.
 SECRET_KEY = os.environ.get("DEMO_SECRET_KEY", "sellers-market-on-loopback-only")

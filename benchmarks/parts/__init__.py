@@ -1,4 +1,4 @@
-"""What is measured. Each part has ``steps(bench, sizes)``: the steps of the run, in their order.
+"""The measured parts. Each has ``steps(bench, sizes)``: the steps of the run, in their order.
 
 A step measures one row once and returns figures by column; the runner keeps the figures of all rounds.
 """
@@ -14,14 +14,14 @@ Figures = dict[str, float]
 
 @dataclasses.dataclass(frozen=True)
 class Sizes:
-    """How much is measured.
+    """Sizes of a run.
 
     Attributes:
         rounds: how often each row is measured; the median counts.
         tasks: no-ops in a drain, times the weight of the row.
         pickups: single tasks on an idle server.
         delayed: tasks that fall due, over `delayed_s` seconds.
-        scheduled: other delayed tasks that lie there meanwhile.
+        scheduled: other delayed tasks in the queue.
         singles: delayed tasks 1.37 s apart on an idle server.
         expired: tasks whose results expire.
         idle_s: seconds for which an idle worker's commands are counted.

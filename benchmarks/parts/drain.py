@@ -14,7 +14,7 @@ from benchmarks.running import Bench
 DISTANCE_MS = 2.0
 #: Of the number of tasks, what is drained over a distance.
 DISTANT_SHARE = 0.2
-#: Where our tasks stand that have not begun, and those that run.
+#: Keys of our ready and running tasks.
 OURS_UNSETTLED = [f"drc:taskqueue:{{default}}:q:default:{part}" for part in ("ready", "running")]
 BARE = "bare loop: our scripts, 8 threads, 32 at a time"
 
@@ -42,7 +42,7 @@ def distant_steps(bench: Bench, sizes: Sizes, rows: list[Row]) -> list[Step]:
 def drain(bench: Bench, row: Row, count: int, processes: int, url: str | None = None) -> Figures:
     """Fill, start the worker, and take the time between the first and the last task.
 
-    The last one in line is not the last to run where each thread has fetched many: ours count until every
+    The last task of the queue is not the last to run if threads prefetch: ours are measured until every
     task is settled.
     """
     bench.raw.flushall()
@@ -67,8 +67,8 @@ def distant(bench: Bench, row: Row, count: int) -> Figures:
 
 
 def bare(bench: Bench, count: int) -> Figures:
-    """What the same script allows."""
+    """Run the same script in a bare loop."""
     bench.raw.flushall()
     bench.send(peers.OURS, "fill_in_bulk", count)
-    said = bench.ask([environment.python(), "-m", "benchmarks.bare", "drain"], bench.variables(peers.OURS))
-    return {"1 process, tasks/s": said["rate"]}
+    output = bench.ask([environment.python(), "-m", "benchmarks.bare", "drain"], bench.variables(peers.OURS))
+    return {"1 process, tasks/s": output["rate"]}

@@ -1,9 +1,9 @@
-"""What ``manage.py demo`` is made of: a server, three processes, their logs, and an orderly end.
+"""``manage.py demo``: a server, three child processes, their logs, and a graceful shutdown.
 
 =============  =========================================================================
-``console``    lines of several processes in one terminal, each with its prefix
-``processes``  a child: started, read, stopped; nothing left behind however we end
-``keeper``     keeps the children going and says so when one ended
-``run``        the whole demo from the first line to the last
+``console``    writes the output of all processes to one terminal, with prefixes
+``processes``  starts, reads and stops a child process
+``supervisor`` reports exited child processes and restarts them
+``run``        runs the whole demo
 =============  =========================================================================
 """

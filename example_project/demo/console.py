@@ -1,4 +1,4 @@
-"""Lines of several processes in one terminal, each behind the name of its process."""
+"""Output of several processes in one terminal, each line prefixed with the name of its process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WIDTH = max(map(len, COLOURS))
 
 
 class Console:
-    """Writes whole lines, one at a time, from any thread."""
+    """Writes whole lines; thread-safe."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stdout
@@ -25,17 +25,17 @@ class Console:
         self._coloured = wanted
 
     def line(self, name: str, text: str) -> None:
-        """One line of a process."""
+        """Write a line of a process."""
         label = f"{name:<{WIDTH}} |"
         if self._coloured:
             label = f"\x1b[{COLOURS.get(name, '0')}m{label}\x1b[0m"
         self._write(f"{label} {text}\n")
 
-    def say(self, text: str) -> None:
-        """One line of the demo itself."""
+    def info(self, text: str) -> None:
+        """Write a line of the demo itself."""
         self.line("demo", text)
 
     def _write(self, text: str) -> None:
-        with self._lock, contextlib.suppress(OSError, ValueError):  # the terminal may be gone; go on stopping
+        with self._lock, contextlib.suppress(OSError, ValueError):  # the terminal may be closed; shutdown must continue
             self._stream.write(text)
             self._stream.flush()

@@ -1,7 +1,7 @@
-"""A child of the demo: started in a session of its own, read line by line, stopped with patience.
+"""A child process of the demo, started in its own session.
 
-In a session of its own it does not get the terminal's Ctrl-C; the demo decides the order in which its
-children end. Should the demo itself be killed, the watcher process of ``localserver`` ends them.
+In its own session it does not receive the terminal's Ctrl-C, so the demo controls the order of shutdown.
+If the demo is killed, the watcher process of ``localserver`` stops its children.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from example_project.demo.console import Console
 
 ROOT = Path(__file__).resolve().parents[2]
 
-#: Seconds between two looks at a child that is to end.
-LOOK_S = 0.05
+#: Poll interval in seconds while waiting for an exit.
+POLL_S = 0.05
 
 
 class Child:
@@ -37,7 +37,7 @@ class Child:
         self._reader: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start it and have its lines written to the console."""
+        """Start the process and copy its output to the console."""
         self._process = subprocess.Popen(
             self._argv,
             cwd=ROOT,
@@ -49,51 +49,51 @@ class Child:
             errors="replace",
             start_new_session=True,
         )
-        localserver.end_with_us(self._process.pid)
+        localserver.stop_with_parent(self._process.pid)
         self._reader = threading.Thread(target=self._read, args=(self._process,), daemon=True)
         self._reader.start()
 
     @property
     def code(self) -> int | None:
-        """Its exit code; None while it runs."""
+        """The exit code, None while the process runs."""
         return None if self._process is None else self._process.poll()
 
     @property
     def pid(self) -> int | None:
         return None if self._process is None else self._process.pid
 
-    def wait(self, given_up: Callable[[], bool]) -> int | None:
-        """Its exit code when it has ended; None when ``given_up`` says so first."""
-        while self.code is None and not given_up():
-            time.sleep(LOOK_S)
+    def wait(self, is_cancelled: Callable[[], bool]) -> int | None:
+        """Wait for the exit and return its code, or None if ``is_cancelled`` returns True first."""
+        while self.code is None and not is_cancelled():
+            time.sleep(POLL_S)
         code = self.code
         if code is not None:
             self._finish()
         return code
 
-    def stop(self, grace_s: float, hurry: Callable[[], bool]) -> bool:
-        """SIGTERM, then kill -9 of its whole session after ``grace_s`` or when ``hurry`` says so.
+    def stop(self, grace_s: float, is_urgent: Callable[[], bool]) -> bool:
+        """SIGTERM, then kill -9 of its whole session after ``grace_s`` or when ``is_urgent`` returns True.
 
-        Returns whether it ended by itself.
+        Returns whether it exited within the grace period.
         """
         if self._process is None:
             return True
         deadline = time.monotonic() + grace_s
         self._process.terminate()
-        while self._process.poll() is None and time.monotonic() < deadline and not hurry():
-            time.sleep(LOOK_S)
-        by_itself = self._process.poll() is not None
+        while self._process.poll() is None and time.monotonic() < deadline and not is_urgent():
+            time.sleep(POLL_S)
+        exited = self._process.poll() is not None
         self._finish()
-        return by_itself
+        return exited
 
     def _finish(self) -> None:
-        """Reap it, and end whatever of its session is still there."""
+        """Reap it and kill the remaining processes of its session."""
         if self._process is None:
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-        localserver.ended(self._process.pid)
+        localserver.forget_process(self._process.pid)
         if self._reader is not None:
             self._reader.join(2)
         self._process = None

@@ -1,4 +1,4 @@
-"""The whole demo: server, data, worker, poller, site; then follow them until told to stop."""
+"""Run the demo: start server, worker, poller and site, and supervise them until a signal arrives."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from collections.abc import Callable, Iterator
 from typing import TextIO
 
 from example_project.demo.console import Console
-from example_project.demo.keeper import Keeper
 from example_project.demo.processes import Child
 from example_project.demo.server import DemoServer
-from example_project.places import DATA_DIR
+from example_project.demo.supervisor import Supervisor
+from example_project.paths import DATA_DIR
 
-#: Seconds between two looks at the children.
-LOOK_S = 0.2
+#: Seconds between two checks of the child processes.
+POLL_S = 0.2
 
-#: Seconds that the site gets to answer before the addresses are printed anyway.
+#: Seconds to wait for the site's first response before the addresses are printed anyway.
 SITE_START_S = 30.0
 
-#: Ports tried after the wanted one.
+#: Number of ports to try, from the given one on.
 PORTS = 100
 
-#: Seconds each gets to end, in the order in which they are stopped.
+#: Grace period of each process in seconds, in the order in which they are stopped.
 GRACE_S = {"site": 5.0, "worker": 20.0, "poller": 5.0}
 
 
 class DemoError(Exception):
-    """The demo cannot start; the text says why."""
+    """The demo cannot start; the message gives the reason."""
 
 
 class Demo:
-    """One run of the demo. What only Django knows is given to it.
+    """One run of the demo. It does not import Django; values that need Django are passed in.
 
     Args:
-        port: of the site, or the next free one.
-        dashboard_path: of the dashboard on the site.
-        sign_in_hint: who may sign in; asked once the content is there.
+        port: Port of the site; the next free one is used if it is taken.
+        dashboard_path: Path of the dashboard on the site.
+        sign_in_hint: Returns the accounts to print; called after the content was created.
     """
 
     def __init__(
@@ -51,15 +51,15 @@ class Demo:
         self.sign_in_hint = sign_in_hint
         self.console = Console(stream)
         self.server = DemoServer(self.console)
-        self.keeper = Keeper(self.console)
-        #: Signals that asked us to stop.
+        self.supervisor = Supervisor(self.console)
+        #: Stop signals received.
         self.signals: list[int] = []
 
     def run(self) -> None:
-        """Run until a signal comes, then stop everything.
+        """Run until a signal arrives, then stop everything.
 
         Raises:
-            DemoError: it could not start; whatever had been started is stopped.
+            DemoError: the demo could not start; started processes are stopped.
         """
         with _only_one(), self._signals():
             try:
@@ -71,7 +71,7 @@ class Demo:
                 self._stop()
 
     def _prepare(self) -> None:
-        """Tables and content. Both do nothing on what is there already."""
+        """Create tables and content, unless they exist."""
         for args in (["migrate", "--verbosity", "0"], ["populate"]):
             child = self._child("demo", *args)
             child.start()
@@ -92,14 +92,14 @@ class Demo:
             "poller": ["runpoller"],
         }
         for name, args in children.items():
-            self.keeper.start(self._child(name, *args), GRACE_S[name])
+            self.supervisor.start(self._child(name, *args), GRACE_S[name])
         self._wait_for_site()
 
     def _wait_for_site(self) -> None:
         deadline = time.monotonic() + SITE_START_S
         while not self.signals and time.monotonic() < deadline and not self._site_answers():
-            time.sleep(LOOK_S)
-            self.keeper.look()
+            time.sleep(POLL_S)
+            self.supervisor.check()
         if self.signals:
             return
         base = f"http://127.0.0.1:{self.port}"
@@ -110,7 +110,7 @@ class Demo:
             f"sign in    {self.sign_in_hint()}",
             "Ctrl-C stops everything; the next run goes on with the same data",
         ):
-            self.console.say(text)
+            self.console.info(text)
 
     def _site_answers(self) -> bool:
         url = f"http://127.0.0.1:{self.port}/static/market/logo.svg"  # not counted as a visit
@@ -120,13 +120,13 @@ class Demo:
 
     def _follow(self) -> None:
         while not self.signals:
-            time.sleep(LOOK_S)
-            self.server.look()
-            self.keeper.look()
+            time.sleep(POLL_S)
+            self.server.check()
+            self.supervisor.check()
 
     def _stop(self) -> None:
-        self.console.say("stopping")
-        self.keeper.stop(self.signals)
+        self.console.info("stopping")
+        self.supervisor.stop(self.signals)
         self.server.stop()
 
     def _child(self, name: str, *args: str) -> Child:
@@ -144,7 +144,7 @@ class Demo:
 
 
 def free_port_from(first: int) -> int:
-    """The first port of this machine's loopback, from ``first`` on, that nobody listens on."""
+    """Return the first free loopback port, starting at ``first``."""
     for port in range(first, first + PORTS):
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the site does: a port in TIME_WAIT is free
@@ -155,7 +155,7 @@ def free_port_from(first: int) -> int:
 
 @contextlib.contextmanager
 def _only_one() -> Iterator[None]:
-    """Two demos on the same files would start two servers on them."""
+    """Hold a file lock: two demos on the same files would start two servers on them."""
     DATA_DIR.mkdir(parents=True, exist_ok=True)
     with (DATA_DIR / "demo.lock").open("w") as file:
         try:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from example_project.demo.console import Console
 from example_project.localserver import LocalServer, ServerError
-from example_project.places import REDIS_DIR, URL_FILE
+from example_project.paths import REDIS_DIR, URL_FILE
 
 
 class DemoServer:
-    """Started before everything else, stopped after everything else."""
+    """The Redis server. Started before the processes and stopped after them."""
 
     def __init__(self, console: Console, directory: Path = REDIS_DIR) -> None:
         self._console = console
@@ -24,9 +24,9 @@ class DemoServer:
         return self._given or self._local.url
 
     def start(self) -> None:
-        """Start it, unless one was given, and leave its address for other commands of this checkout."""
+        """Start the embedded server, unless REDIS_URL is set, and write its URL for other commands of this checkout."""
         if self._given:
-            self._console.say("using the server of REDIS_URL")
+            self._console.info("using the server of REDIS_URL")
             return
         self._local.start()
         self._console.line("server", f"Valkey on {self.url}, files and log in {self._local.directory}")
@@ -34,19 +34,19 @@ class DemoServer:
         unready.write_text(self.url + "\n")
         unready.replace(URL_FILE)
 
-    def look(self) -> None:
-        """Start our own server again should it have ended."""
+    def check(self) -> None:
+        """Restart the embedded server if it exited."""
         if self._given or self._local.running:
             return
-        self._console.say("!!! the server ended; it is started again with its data")
-        with contextlib.suppress(ServerError):  # said again, and tried again, at the next look
+        self._console.info("!!! the server ended; it is started again with its data")
+        with contextlib.suppress(ServerError):  # reported and retried at the next check
             self._local.start()
-            self._console.say(f"the server runs again, process {self._local.pid}")
+            self._console.info(f"the server runs again, process {self._local.pid}")
 
     def stop(self) -> None:
-        """End our own server; what it accepted is on disk then."""
+        """Stop the embedded server; its data is on disk afterwards."""
         if self._given:
             return
         URL_FILE.unlink(missing_ok=True)
         self._local.stop()
-        self._console.say("server stopped, its data is kept")
+        self._console.info("server stopped, its data is kept")

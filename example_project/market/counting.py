@@ -1,6 +1,6 @@
-"""Who saw what. The middleware counts pages and visitors; this asks, and counts the members who saw an item.
+"""Read the counters of pages and visitors, and count the members who view an item.
 
-Numbers are an ornament of a page: while Redis is away they are None and the page goes without them.
+The middleware counts pages and visitors. While Redis is unavailable the numbers are None and pages omit them.
 """
 
 from __future__ import annotations

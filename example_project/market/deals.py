@@ -1,7 +1,6 @@
-"""Listing and buying. Two buyers at once: one wins, by one of the three ways of ``selling``.
+"""List and buy items. Of two concurrent buyers one wins, by one of the three strategies of ``selling``.
 
-What is decided there is decided again by the database (``buyer=None`` in the update): should a lease ever run
-out, the second update finds nothing to change.
+The database checks again (``buyer=None`` in the update), so a second sale after an expired lease changes nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ class NotForSale(Exception):
     """The item was sold, its sale is over, or it is the buyer's own.
 
     Attributes:
-        item: as it is now.
+        item: its current state.
     """
 
     def __init__(self, item: Item) -> None:
@@ -50,20 +49,20 @@ def list_item(
             listed_at=listed_at or timezone.now(),
             sale_ends_at=sale_ends_at,
         )
-        # Before the commit on purpose: without its task the sale would never end, so no task, no item.
-        # Should the commit fail, the task finds no item and does nothing.
+        # Enqueued before the commit on purpose: if enqueueing fails, no item without a task is created.
+        # If the commit fails, the task finds no item and does nothing.
         tasks.end_sale.using(run_after=sale_ends_at).enqueue(item.pk)
     return item
 
 
 def buy(item_id: int, buyer: Member, at: datetime | None = None, way: str | None = None) -> Item:
-    """Buy a thing, and have the seller told. ``way`` is one of ``selling.WAYS``; None is the site's.
+    """Buy an item and notify the seller. ``way`` is one of ``selling.WAYS``; None selects the configured one.
 
     Raises:
-        Item.DoesNotExist: there is none with this id.
-        NotForSale: too late, or one's own.
-        LockNotAcquired: others were buying it for as long as anybody waits.
-        BeingBought, TooMuchContention: others are buying it right now.
+        Item.DoesNotExist: no item has this id.
+        NotForSale: the sale is over, or the buyer is the seller.
+        LockNotAcquired: other buyers held the lock until the wait timed out.
+        BeingBought, TooMuchContention: another buyer is buying it.
     """
     now = at or timezone.now()
     try:

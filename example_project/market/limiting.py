@@ -1,7 +1,8 @@
 """Rate limits of sign-ins and of autocomplete.
 
-A sign-in is counted before the password is looked at, by address and by name, and given back when it was right: what
-is limited is guessing. Both limits are needed: one address may try many names, and many addresses may try one name.
+A sign-in is counted by address and by name before the password is checked, and refunded when it succeeds: only
+failed attempts are limited. Both limits are needed: one address may try many names, and many addresses may try one
+name.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from django_redis_components.locks import lock
 LEASE_S = 10
 
 #: Seconds to wait while another buyer holds the lock.
-PATIENCE_S = 5
+WAIT_TIMEOUT_S = 5
 
 
 def item_lock_name(item_id: int | str) -> str:
@@ -17,4 +17,4 @@ def item_lock_name(item_id: int | str) -> str:
 
 
 #: Decorator for functions with an argument ``item_id``: one call at a time per item, across all processes.
-item_lock = lock(item_lock_name("{item_id}"), timeout=LEASE_S, on_conflict="wait", blocking_timeout=PATIENCE_S)
+item_lock = lock(item_lock_name("{item_id}"), timeout=LEASE_S, on_conflict="wait", blocking_timeout=WAIT_TIMEOUT_S)

@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class Member(AbstractUser):
-    """Somebody who sells, buys and writes. Signs in with a plain user name, is called by ``name`` in any script."""
+    """A member who sells, buys and writes. ``username`` is for signing in, ``name`` is displayed."""
 
     name = models.CharField(_("name"), max_length=80)
 
@@ -55,7 +55,7 @@ class ItemQuerySet(models.QuerySet["Item"]):
 
 
 class Item(models.Model):
-    """One thing for one price. ``deals`` is the only place that changes one after it was listed."""
+    """An item for sale at a fixed price. Only ``deals`` and ``tasks`` change it after it was listed."""
 
     seller = models.ForeignKey(Member, verbose_name=_("seller"), on_delete=models.CASCADE, related_name="items")
     title = models.CharField(_("title"), max_length=80)
@@ -71,7 +71,7 @@ class Item(models.Model):
     sold_at = models.DateTimeField(_("sold"), null=True, blank=True)
     #: When the sale ended without a buyer.
     ended_at = models.DateTimeField(_("ended unsold"), null=True, blank=True)
-    #: When the seller was written to about the sale or its end. The mail is due as long as this is empty.
+    #: When the seller was notified of the sale or its end; None until the mail was sent.
     seller_told_at = models.DateTimeField(_("seller told"), null=True, blank=True, editable=False)
 
     objects = ItemQuerySet.as_manager()

@@ -1,4 +1,4 @@
-"""Reads what Django's file-based mail backend wrote: the newest mails, never the contents of the whole folder."""
+"""Read the newest mails that Django's file-based mail backend wrote, without reading the whole folder."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def newest(folder: Path, limit: int, offset: int = 0) -> list[Mail]:
 
 
 def _mails(folder: Path) -> Iterator[Mail]:
-    """One by one, so that only the files of one page are opened."""
+    """Yield mails one by one, so that only the files of one page are opened."""
     for path in _newest_files(folder):
         with path.open("rb") as file:
             *whole, _unfinished = file.read(READ_LIMIT).split(SEPARATOR)

@@ -1,12 +1,12 @@
-"""Three ways to let one of several buyers win. ``SALES`` in the settings (``DEMO_SALES`` outside) chooses.
+"""Three strategies to select one of several concurrent buyers, chosen by ``SALES`` (environment: ``DEMO_SALES``).
 
 ========  ==================================================================================================
-``item``  a lock for each thing: nobody waits for a sale of something else
-``one``   one lock for the whole market: simple, and everybody waits for everybody
-``watch`` no lock: a buyer claims the thing (WATCH, MULTI, EXEC); who comes second is told at once
+``item``  one lock per item: sales of different items run concurrently
+``one``   one lock for the whole market: simple, but all sales are serialized
+``watch`` no lock: a buyer claims the item (WATCH, MULTI, EXEC); other buyers are rejected at once
 ========  ==================================================================================================
 
-None of them is the last word: the database decides once more (see ``deals``). ``manage.py rush`` measures them.
+The database checks each sale again (see ``deals``). ``manage.py rush`` measures the strategies.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from django.utils.translation import gettext_lazy as _
 
 from django_redis_components.locks import Lock
 from django_redis_components.transactions import atomic_update
-from example_project.market.locking import LEASE_S, PATIENCE_S, item_lock_name
+from example_project.market.locking import LEASE_S, WAIT_TIMEOUT_S, item_lock_name
 
-#: What the pages say of each way.
+#: Description of each strategy, as shown on the pages.
 WAYS = {
     "item": _("Two buyers, one item: a per-item lock picks the winner."),
     "one": _("Two buyers, one item: one lock for the whole market picks the winner."),
@@ -36,24 +36,24 @@ class BeingBought(Exception):
 
 
 def chosen() -> str:
-    """Return the way that the settings select."""
+    """Return the strategy that the settings select."""
     if settings.SALES not in WAYS:
         raise ImproperlyConfigured(f"DEMO_SALES={settings.SALES!r}: expected one of {', '.join(WAYS)}.")
     return settings.SALES
 
 
 def one_buyer(item_id: int, buyer_id: int, way: str | None = None) -> AbstractContextManager[Any]:
-    """Within it nobody else buys this thing.
+    """Return a context manager that excludes other buyers of the item.
 
     Raises:
-        LockNotAcquired: others were at it for as long as anybody waits.
-        BeingBought, TooMuchContention: others are at it right now.
+        LockNotAcquired: other buyers held the lock until the wait timed out.
+        BeingBought, TooMuchContention: another buyer is buying it.
     """
     way = way or chosen()
     if way == "watch":
         return _claimed(f"market:claim:{item_id}", buyer_id)
     name = "market:all" if way == "one" else item_lock_name(item_id)
-    return Lock(name, timeout=LEASE_S, blocking_timeout=PATIENCE_S)
+    return Lock(name, timeout=LEASE_S, blocking_timeout=WAIT_TIMEOUT_S)
 
 
 @contextmanager
@@ -64,7 +64,7 @@ def _claimed(key: str, buyer_id: int) -> Iterator[None]:
         pipe.multi()
         pipe.set(key, buyer_id, px=LEASE_S * 1_000)
 
-    def give_up(pipe: Any) -> None:
+    def release_claim(pipe: Any) -> None:
         is_ours = pipe.get(key) == str(buyer_id).encode()
         pipe.multi()
         if is_ours:
@@ -74,4 +74,4 @@ def _claimed(key: str, buyer_id: int) -> Iterator[None]:
     try:
         yield
     finally:
-        atomic_update(give_up, key)
+        atomic_update(release_claim, key)

@@ -1,4 +1,4 @@
-"""What the worker does. A task may run twice (its worker may die at any moment), so each looks before it acts."""
+"""Tasks of the market. They are idempotent, because a task runs again if its worker crashes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import timedelta
 from django.utils import timezone
 
 from django_redis_components.taskqueue import every, task
-from example_project.market import letters
+from example_project.market import mails
 from example_project.market.locking import item_lock
 from example_project.market.models import Item, Member
 
@@ -17,10 +17,10 @@ MAIL_ATTEMPTS = 5
 #: Backoff before the second attempt in seconds; it grows exponentially.
 MAIL_BACKOFF_S = 5
 
-#: How late the end of a sale may be before it is looked after, and how long it is.
+#: A sale is overdue between these durations after its end.
 OVERDUE_AFTER, OVERDUE_UNTIL = timedelta(minutes=1), timedelta(days=1)
 
-#: Most sales that are looked after at once.
+#: Maximum number of overdue sales per run.
 OVERDUE_LIMIT = 100
 
 
@@ -30,7 +30,7 @@ def tell_seller(item_id: int) -> str:
     item = Item.objects.select_related("seller", "buyer").filter(pk=item_id).first()
     if item is None or item.seller_told_at is not None or item.state == "open":
         return ""
-    subject = letters.tell_sold(item) if item.buyer else letters.tell_unsold(item)
+    subject = mails.notify_sold(item) if item.buyer else mails.notify_unsold(item)
     Item.objects.filter(pk=item_id).update(seller_told_at=timezone.now())
     return subject
 
@@ -38,9 +38,9 @@ def tell_seller(item_id: int) -> str:
 @task(max_attempts=MAIL_ATTEMPTS, backoff=MAIL_BACKOFF_S)
 @item_lock
 def end_sale(item_id: int) -> str:
-    """Runs when the sale ends; put into the queue when the thing was listed. Returns the item's state.
+    """End the sale of an item; scheduled when the item is listed. Returns the item's state.
 
-    Of a thing that was sold it only makes sure that its seller heard of it: the site may have died
+    If the item was sold, only enqueue the mail to the seller if it is missing: the site may have crashed
     between the commit of the sale and the enqueueing of the mail.
     """
     now = timezone.now()
@@ -71,4 +71,4 @@ def deliver_letter(sender_id: int, recipient_id: int, text: str) -> str:
     people = Member.objects.in_bulk([sender_id, recipient_id])
     if sender_id not in people or recipient_id not in people:
         return ""
-    return letters.pass_on(people[sender_id], people[recipient_id], text)
+    return mails.forward_message(people[sender_id], people[recipient_id], text)

@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from example_project.localserver import end_with_us, ended, free_port
+from example_project.localserver import forget_process, free_port, stop_with_parent
 from tests.support.missing import skip_missing
 
 #: Account of the server when the tests run as root: PostgreSQL refuses to run as root.
@@ -45,7 +45,7 @@ class Postgres:
             self._process = subprocess.Popen(
                 [*command, "-k", "", "-c", "fsync=off"], stdout=log, stderr=log, user=self._account, cwd="/"
             )
-        end_with_us(self._process.pid)
+        stop_with_parent(self._process.pid)
         deadline = time.monotonic() + LIMIT_S
         while not self._ready():
             assert self._process.poll() is None, (self._data / "server.log").read_text()
@@ -57,7 +57,7 @@ class Postgres:
         if self._process is not None:
             self._process.send_signal(signal.SIGINT)
             self._process.wait(LIMIT_S)
-            ended(self._process.pid)
+            forget_process(self._process.pid)
             self._process = None
 
     def close(self) -> None:

@@ -68,21 +68,21 @@ def _rush(way: str, buyers: list[Member], items: list[int], seed: int) -> Result
         wanted = random.Random(f"{seed} {buyer.pk}").sample(items, len(items))
         start.wait()
         for item in wanted:
-            began = time.perf_counter()
+            started_at = time.perf_counter()
             outcome = _try(item, buyer, way)
             with guard:
                 setattr(result, outcome, getattr(result, outcome) + 1)
-                result.waits_ms.append((time.perf_counter() - began) * 1_000)
+                result.waits_ms.append((time.perf_counter() - started_at) * 1_000)
         connection.close()
 
     threads = [threading.Thread(target=buy_all, args=(buyer,)) for buyer in buyers]
     for thread in threads:
         thread.start()
     start.wait()
-    began = time.perf_counter()
+    started_at = time.perf_counter()
     for thread in threads:
         thread.join()
-    result.seconds = time.perf_counter() - began
+    result.seconds = time.perf_counter() - started_at
     return result
 
 

@@ -14,7 +14,7 @@ from django.views.generic import FormView
 
 from example_project.market import contacts, outbox, tasks
 from example_project.market.forms import LetterForm
-from example_project.places import MAIL_DIR
+from example_project.paths import MAIL_DIR
 
 #: Mails on one page.
 PAGE_SIZE = 20

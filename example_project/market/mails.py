@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 from example_project.market.models import Item, Member
 
 
-def tell_sold(item: Item) -> str:
+def notify_sold(item: Item) -> str:
     """Notify the seller of a sale, with buyer and price."""
     subject = _("Sold: %(title)s") % {"title": item.title}
     body = _(
@@ -20,7 +20,7 @@ def tell_sold(item: Item) -> str:
     return _send(item.seller, subject, body)
 
 
-def tell_unsold(item: Item) -> str:
+def notify_unsold(item: Item) -> str:
     """Notify the seller that the sale ended without a buyer."""
     subject = _("Not sold: %(title)s") % {"title": item.title}
     body = _(
@@ -32,7 +32,7 @@ def tell_unsold(item: Item) -> str:
     return _send(item.seller, subject, body)
 
 
-def pass_on(sender: Member, recipient: Member, text: str) -> str:
+def forward_message(sender: Member, recipient: Member, text: str) -> str:
     """Send a member's message to another member."""
     subject = _("A letter from %(sender)s") % {"sender": sender}
     return _send(recipient, subject, text, reply_to=sender)

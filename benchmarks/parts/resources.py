@@ -1,4 +1,4 @@
-"""What queued tasks weigh, what finished ones leave behind, and what an idle worker asks the server."""
+"""Memory of queued tasks, memory after results expired, and commands of idle workers."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from benchmarks.peers import Commands, Row
 from benchmarks.running import Bench, Trouble
 
 POLLER = [environment.python(), "-m", "django", "runpoller"]
-#: Seconds after which a worker that has nothing to do has settled.
+#: Seconds until an idle worker has reached its steady state.
 SETTLED_S = 8.0
-#: Seconds in which keys that have expired must be gone.
-GONE_S = 120.0
+#: Seconds within which expired keys must be deleted.
+EXPIRY_LIMIT_S = 120.0
 
 
 def memory_steps(bench: Bench, sizes: Sizes, rows: list[Row]) -> list[Step]:
-    return [Step("memory", row.label, partial(weigh, bench, row, sizes.tasks)) for row in rows]
+    return [Step("memory", row.label, partial(measure_memory, bench, row, sizes.tasks)) for row in rows]
 
 
-def weigh(bench: Bench, row: Row, count: int) -> Figures:
-    """Bytes for a queued ``noop(1)``: what the server uses more, by the number of tasks."""
+def measure_memory(bench: Bench, row: Row, count: int) -> Figures:
+    """Return the bytes per queued ``noop(1)``: the growth of used memory divided by the number of tasks."""
     bench.raw.flushall()
     bench.send(row, "ones", 20)
     before = bench.memory()
@@ -39,15 +39,15 @@ def expired_steps(bench: Bench, sizes: Sizes) -> list[Step]:
 
 
 def expire(bench: Bench, count: int) -> Figures:
-    """Keys and bytes before many tasks, and after their results have expired."""
+    """Return keys and memory before many tasks, and after their results have expired."""
     bench.raw.flushall()
     with bench.worker(peers.OURS) as started:
         _pass(bench, started, 1_000)
-        bench.wait_for(lambda: bench.raw.dbsize() < 20, started, "the first results expire", GONE_S)
+        bench.wait_for(lambda: bench.raw.dbsize() < 20, started, "the first results expire", EXPIRY_LIMIT_S)
         time.sleep(1.0)
         keys, memory = bench.raw.dbsize(), bench.memory()
         _pass(bench, started, count)
-        bench.wait_for(lambda: bench.raw.dbsize() <= keys, started, "results expire", GONE_S)
+        bench.wait_for(lambda: bench.raw.dbsize() <= keys, started, "results expire", EXPIRY_LIMIT_S)
         time.sleep(3.0)
         after = bench.memory()
         kib = {"KiB before": memory / 1024, "KiB after": after / 1024}
@@ -90,7 +90,7 @@ def _count(bench: Bench, seconds: float) -> tuple[int, int]:
     with client.monitor() as monitor:
         enough = threading.Timer(seconds, lambda: bench.raw.set("bench:enough", 1))
         enough.start()
-        while "bench:enough" not in (said := monitor.next_command())["command"]:
-            seen.append(said["client_type"])
+        while "bench:enough" not in (entry := monitor.next_command())["command"]:
+            seen.append(entry["client_type"])
     client.close()
     return sum(kind != "lua" for kind in seen), seen.count("lua")
