@@ -6,8 +6,8 @@
     }
 
 Like the framework's own it is a class with a `scope` in ``DEFAULT_THROTTLE_RATES``, or a `rate`; subclasses set others.
-Where those read a list from Django's cache, change it and write it back, so that requests at the same time are not
-counted, this asks one script. ``DEFAULT_THROTTLE_RATES`` may name several rates for a scope: ``["10/s", "1000/h"]``.
+Those read a list from Django's cache, change it and write it back, and so miss concurrent requests; this throttle
+runs one script. ``DEFAULT_THROTTLE_RATES`` may name several rates for a scope: ``["10/s", "1000/h"]``.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from django_redis_components.ratelimits.responses import add_fields
 
 
 class RedisRateThrottle:
-    """Limits requests by user, or by address of who is not signed in.
+    """Limits requests by user, or by address for anonymous users.
 
     Every answer has the RateLimit header fields; the framework adds Retry-After to a denial.
 
     Attributes:
         scope: names the limit, and its rate in ``DEFAULT_THROTTLE_RATES``.
-        rate: a rate, or a list of them; None asks the framework's settings.
+        rate: a rate, or a list of them; None uses the framework's settings.
         key: "ip", "user" or "user_or_ip".
         algorithm, penalty, on_error, using: see `RateLimit`.
 
@@ -53,7 +53,7 @@ class RedisRateThrottle:
     on_error: ClassVar[str] = "open"
     using: ClassVar[str] = "default"
 
-    #: The answer to the request; the framework makes a throttle for each.
+    #: The decision for the request; the framework creates a throttle per request.
     decision: Decision | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -63,7 +63,7 @@ class RedisRateThrottle:
         fixed = {name: value for name, value in set_here.items() if not hasattr(type(value), "__get__")}
         if fixed.get("key", "ip") not in KEY_KINDS:
             raise ValueError(f"{cls.__name__}.key={cls.key!r}: expected one of {', '.join(map(repr, KEY_KINDS))}.")
-        rates = _several(fixed.pop("rate", None)) or ("1/s",)
+        rates = _as_rates(fixed.pop("rate", None)) or ("1/s",)
         RateLimit("checks-the-options", *rates, **{name: fixed[name] for name in _OPTIONS if name in fixed})
 
     def allow_request(self, request: Any, view: Any) -> bool:
@@ -86,30 +86,30 @@ class RedisRateThrottle:
     def get_ident(self, request: Any) -> str:
         """The visitor's address, behind as many proxies as the framework's ``NUM_PROXIES`` says.
 
-        Where that is None, `TRUSTED_PROXIES` counts: the framework's own throttles take all of ``X-Forwarded-For``
-        then, which the visitor may write as he likes.
+        If that is None, `TRUSTED_PROXIES` applies. The framework's own throttles would then use all of
+        ``X-Forwarded-For``, which the client can forge.
         """
         return client_address(request, _framework_settings().NUM_PROXIES)
 
     def get_key(self, request: Any, view: Any) -> str | None:
-        """Whose request it is; None if it is not limited."""
+        """Return the key of the request; None if it is not limited."""
         return request_key(self.key, request, self.get_ident(request))
 
     def get_rates(self) -> tuple[RateLike, ...]:
-        """The rates; none if the scope is not limited.
+        """Return the rates; empty if the scope is not limited.
 
         Raises:
             ConfigurationError: the framework's settings do not name the scope.
         """
         if self.rate is not None:
-            return _several(self.rate)
+            return _as_rates(self.rate)
         named = _framework_settings().DEFAULT_THROTTLE_RATES
         if self.scope not in named:
             raise ConfigurationError(
                 f'REST_FRAMEWORK["DEFAULT_THROTTLE_RATES"] has no {self.scope!r}, '
                 f"the scope of {type(self).__name__}; or set its rate."
             )
-        return _several(named[self.scope])
+        return _as_rates(named[self.scope])
 
     def _limit(self, rates: tuple[RateLike, ...]) -> RateLimit:
         options = tuple((name, _hashable(getattr(self, name))) for name in _OPTIONS)
@@ -125,8 +125,8 @@ def _limit(scope: str, rates: tuple[RateLike, ...], options: tuple[tuple[str, An
     return RateLimit(scope, *rates, **dict(options))
 
 
-def _several(rates: Any) -> tuple[RateLike, ...]:
-    """The rates of a setting: one, or a list of them. A list that begins with a number is one rate."""
+def _as_rates(rates: Any) -> tuple[RateLike, ...]:
+    """Return the rates of a setting: one, or a list of them. A list that begins with a number is one rate."""
     if rates is None:
         return ()
     is_many = isinstance(rates, list | tuple) and not (rates and isinstance(rates[0], int | float))
@@ -142,13 +142,13 @@ def check_throttles() -> list[CheckMessage]:
     if not (apps.is_installed("rest_framework") or hasattr(django_settings, "REST_FRAMEWORK")):
         return []
     return [
-        Error(f"{throttle.__module__}.{throttle.__qualname__}: {mistake}", id="drc.E051")
+        Error(f"{throttle.__module__}.{throttle.__qualname__}: {error}", id="drc.E051")
         for throttle in _used_throttles()
-        if (mistake := _mistake_of(throttle)) is not None
+        if (error := _rates_error(throttle)) is not None
     ]
 
 
-def _mistake_of(throttle: type[RedisRateThrottle]) -> str | None:
+def _rates_error(throttle: type[RedisRateThrottle]) -> str | None:
     if throttle.get_rates is not RedisRateThrottle.get_rates:
         return None  # the rates may depend on the request
     try:

@@ -1,10 +1,10 @@
-"""Tasks of Django's framework, once the `tasks` modules are imported.
+"""Registers tasks of Django's framework after the `tasks` modules are imported.
 
-A task registers with our queue when it is made for our backend. One that is made for another
-backend, and sent to ours with `using(backend=…)`, registers in the process that sends it, and the
-worker would never hear of it. So the worker looks through the `tasks` modules that it has imported.
+A task that is defined for the Redis backend registers itself. A task that is defined for another backend, and enqueued
+with `using(backend=…)`, registers only in the process that enqueues it. The worker therefore searches the `tasks`
+modules that it has imported.
 
-No framework is imported at the top of this module: `discover` looks at those that the site has imported.
+This module imports no framework at its top: `discover` uses those that the site has imported.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from django.apps import apps
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
-#: The frameworks whose backends may be ours.
+#: The frameworks that the Redis backend supports.
 FRAMEWORKS = ("django.tasks", "django_tasks")
 
 
@@ -29,7 +29,7 @@ def import_framework() -> None:
     """Import the framework that `TASKS` configures: it registers its system check of the backends when imported.
 
     Django imports `django.tasks` nowhere at start. A site whose modules do not import it before `manage.py check`
-    runs would never learn of mistakes in `TASKS`.
+    runs would get no errors about `TASKS`.
     """
     if cast(Any, settings).is_overridden("TASKS"):
         if django.VERSION >= (6, 0):
@@ -39,15 +39,15 @@ def import_framework() -> None:
 
 
 def discover() -> None:
-    """Have our backends register the tasks that stand in the `tasks` modules of the installed apps."""
+    """Register the tasks in the `tasks` modules of the installed apps with the Redis backend."""
     for name in FRAMEWORKS:
         framework = sys.modules.get(name)
         if framework is None:
             continue
-        ours = next((backend for backend in _backends(framework) if hasattr(backend, "adopt_from")), None)
-        if ours is not None:
+        redis_backend = next((backend for backend in _backends(framework) if hasattr(backend, "register_module")), None)
+        if redis_backend is not None:
             for module in _tasks_modules():
-                ours.adopt_from(module)
+                redis_backend.register_module(module)
 
 
 def _backends(framework: ModuleType) -> Iterator[Any]:
@@ -55,7 +55,7 @@ def _backends(framework: ModuleType) -> Iterator[Any]:
         try:
             yield framework.task_backends[alias]
         except ImproperlyConfigured:
-            continue  # whoever uses this alias gets the error; the worker can run the others
+            continue  # using this alias raises the error; the worker can run the others
 
 
 def _tasks_modules() -> Iterator[ModuleType]:

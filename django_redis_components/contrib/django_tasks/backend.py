@@ -1,4 +1,4 @@
-"""The backend, whatever the framework: `native` and `backport` make it theirs."""
+"""The backend, independent of the framework; `native` and `backport` bind it to one."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.core.checks import CheckMessage
 
-from django_redis_components.contrib.django_tasks import checks, json_values, options, records
-from django_redis_components.contrib.django_tasks.entry import Entry
+from django_redis_components.contrib.django_tasks import checks, json_arguments, options, records
 from django_redis_components.contrib.django_tasks.framework import Framework
+from django_redis_components.contrib.django_tasks.registered_task import RegisteredTask
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import arun, run
 from django_redis_components.taskqueue import InvalidTask, TaskQueueError, TaskResult, registry
@@ -23,7 +23,7 @@ from django_redis_components.taskqueue.store.messages import Message
 
 
 class QueueBackend:
-    """Mixin for `BaseTaskBackend`. Making one costs nothing: frameworks make one for each thread and asyncio task."""
+    """Mixin for `BaseTaskBackend`. Creating one is cheap: frameworks create one per thread and asyncio task."""
 
     framework: ClassVar[Framework]
     supports_defer = True
@@ -31,28 +31,28 @@ class QueueBackend:
     supports_get_result = True
     supports_priority = True
 
-    if TYPE_CHECKING:  # what `BaseTaskBackend` brings
+    if TYPE_CHECKING:  # attributes of `BaseTaskBackend`
         alias: str
         queues: set[str]
         options: dict[str, Any]
 
     @property
     def connection(self) -> str:
-        """Our alias of the connection: OPTIONS["USING"]."""
+        """The connection alias: OPTIONS["USING"]."""
         alias: str = self.options.get("USING", "default")
         return alias
 
     def validate_task(self, task: Any) -> None:
-        """Refuse a task that cannot be run, and register one that can."""
+        """Reject a task that cannot run, and register one that can."""
         if not isinstance(task.run_after, datetime | None):
             raise self.framework.invalid_task(f"run_after={task.run_after!r}: expected a datetime.")
         super().validate_task(task)  # type: ignore[misc]
-        self.adopt(task)
+        self.register_task(task)
 
     def enqueue(self, task: Any, args: Any, kwargs: Any) -> Any:
-        """Send it, at once: no commit is waited for.
+        """Enqueue a task at once, without waiting for a commit.
 
-        If another task has its unique key, the result is that of the other, and no signal is sent.
+        If another task holds the unique key, return the result of that task and send no signal.
 
         Raises:
             InvalidTask: the task cannot be sent by this backend (the framework's exception).
@@ -60,9 +60,9 @@ class QueueBackend:
                 parameter or the place.
             redis.exceptions.RedisError: Redis did not answer.
         """
-        found, message = self._message(task, args, kwargs)
+        found, message = self._build_message(task, args, kwargs)
         reply = run(connections.client(self.connection), store.send(message))
-        result = self._accepted(task, found, reply)
+        result = self._accept_reply(task, found, reply)
         if not found.is_duplicate:
             self.framework.enqueued.send(type(self), task_result=result)
         sending.run_test_hook()
@@ -70,16 +70,16 @@ class QueueBackend:
 
     async def aenqueue(self, task: Any, args: Any, kwargs: Any) -> Any:
         """See `enqueue`."""
-        found, message = self._message(task, args, kwargs)
+        found, message = self._build_message(task, args, kwargs)
         reply = await arun(connections.aclient(self.connection), store.send(message))
-        result = self._accepted(task, found, reply)
+        result = self._accept_reply(task, found, reply)
         if not found.is_duplicate:
             await self.framework.enqueued.asend(type(self), task_result=result)
         await sending.arun_test_hook()
         return result
 
     def get_result(self, result_id: str) -> Any:
-        """What became of a task, whichever process sent or ran it.
+        """Return the result of a task, from any process.
 
         Raises:
             TaskResultDoesNotExist: there is no such task, its result has expired, or its name belongs to no
@@ -90,7 +90,7 @@ class QueueBackend:
             fields, failures = run(connections.client(self.connection), store.read(result_id))
         except NoResult as exc:
             raise self.framework.no_result(str(exc)) from None
-        return self._found(result_id, fields, failures)
+        return self._load_result(result_id, fields, failures)
 
     async def aget_result(self, result_id: str) -> Any:
         """See `get_result`."""
@@ -98,87 +98,87 @@ class QueueBackend:
             fields, failures = await arun(connections.aclient(self.connection), store.read(result_id))
         except NoResult as exc:
             raise self.framework.no_result(str(exc)) from None
-        return self._found(result_id, fields, failures)
+        return self._load_result(result_id, fields, failures)
 
     def check(self, **_: Any) -> list[CheckMessage]:
-        """What is wrong in TASKS[alias]; asks nothing of Redis."""
+        """Return the errors of TASKS[alias], without a request to Redis."""
         return checks.check(self.alias, self.queues, self.options)
 
-    def adopt(self, task: Any) -> None:
+    def register_task(self, task: Any) -> None:
         """Register a task of the framework, so that workers find it by its name.
 
         Raises:
             InvalidTask: an option has a value that is not accepted, or another function has the name.
         """
-        self._sending(task)
+        self._sender_for(task)
 
-    def sender(self, task: Any) -> Entry:
-        """What sends a task of the framework, with its options; for schedules.
+    def sender(self, task: Any) -> RegisteredTask:
+        """Return the entry that enqueues a task of the framework with its options; used by schedules.
 
         Raises:
-            InvalidTask: see `adopt`.
+            InvalidTask: see `register_task`.
         """
-        return self._sending(task)
+        return self._sender_for(task)
 
-    def adopt_from(self, module: ModuleType) -> None:
-        """Register the tasks of a module that were made for other backends: `using(backend=…)` may send them here."""
+    def register_module(self, module: ModuleType) -> None:
+        """Register a module's tasks of other backends: `using(backend=…)` may enqueue them here."""
         for value in vars(module).values():
-            kind = type(value)  # isinstance() would wake lazy objects
+            kind = type(value)  # isinstance() would evaluate lazy objects
             if issubclass(kind, self.framework.task) and registry.find(value.module_path) is None:
                 self._register(value, TaskOptions(), None)
 
-    def _message(self, task: Any, args: Any, kwargs: Any) -> tuple[TaskResult, Message]:
-        self.validate_task(task)  # the settings may have changed since it was made
-        sent = json_values.normalised(args, kwargs, self.framework.normalise)
+    def _build_message(self, task: Any, args: Any, kwargs: Any) -> tuple[TaskResult, Message]:
+        self.validate_task(task)  # the settings may have changed since it was defined
+        sent = json_arguments.normalize_arguments(args, kwargs, self.framework.normalise)
         try:
-            return self._sending(task).prepared(*sent)
+            return self._sender_for(task).prepared(*sent)
         except TaskQueueError as exc:
             raise self.framework.invalid_task(str(exc)) from exc
 
-    def _accepted(self, task: Any, found: TaskResult, reply: store.Reply) -> Any:
+    def _accept_reply(self, task: Any, found: TaskResult, reply: store.Reply) -> Any:
         found._set_accepted(reply, found.task.options)
         if isinstance(reply, int):
             return records.result_of(self.framework, task, found)
-        return self._found(found.id, store.fields_of(reply[1]), [])
+        return self._load_result(found.id, store.fields_of(reply[1]), [])
 
-    def _found(self, result_id: str, fields: store.Fields, failures: list[bytes]) -> Any:
+    def _load_result(self, result_id: str, fields: store.Fields, failures: list[bytes]) -> Any:
         name = fields[Field.task_name].decode()
         entry = registry.find(name)
         if entry is None:
             registry.autodiscover()  # a web process may not have imported the module of this task yet
             entry = registry.find(name)
-        if not isinstance(entry, Entry) or entry.framework is not self.framework:
+        if not isinstance(entry, RegisteredTask) or entry.framework is not self.framework:
             raise self.framework.no_result(f"Task {result_id} is of {name!r}, which is not registered as a task here.")
         found = TaskResult(entry, name, result_id, self.connection, fields, failures)
-        task = records.task_of(entry.source, found.queue_name, records.carried_in(fields[Field.body], self.alias))
+        task = records.task_of(entry.source, found.queue_name, records.headers_in(fields[Field.body], self.alias))
         return records.result_of(self.framework, task, found)
 
-    def _sending(self, task: Any) -> Entry:
-        """What sends a task; it is registered if its name is new."""
-        entry = self._registered(task)
-        if entry is not None and entry.holds_for(task, self.options):
+    def _sender_for(self, task: Any) -> RegisteredTask:
+        """Return the entry that enqueues a task; register it if its name is new."""
+        entry = self._find_registered(task)
+        if entry is not None and entry.matches(task, self.options):
             return entry
         try:
-            chosen = options.resolved(task, self.options)
+            chosen = options.resolve(task, self.options)
         except InvalidTask as exc:
             raise self.framework.invalid_task(str(exc)) from exc
         if entry is None:
             made_here = isinstance(task, options.QueueOptions)
             entry = self._register(task, *((chosen, self.options) if made_here else (TaskOptions(), None)))
-        if callable(chosen.backoff) and "backoff" in entry.differences(chosen):
+        if callable(chosen.backoff) and "backoff" in entry.changed_options(chosen):
             raise self.framework.invalid_task(
-                f"backoff={chosen.backoff!r}: a callable does not travel to workers. The task must be made with it"
-                " (@task, or BACKOFF in the OPTIONS of the backend it is made for); otherwise give seconds or a list."
+                f"backoff={chosen.backoff!r}: a callable cannot be sent to workers. Define the task with it"
+                " (@task, or BACKOFF in the OPTIONS of its backend), or pass seconds or a list."
             )
         return entry.sending(task, chosen, self.connection)
 
-    def _registered(self, task: Any) -> Entry | None:
+    def _find_registered(self, task: Any) -> RegisteredTask | None:
         entry = registry.find(task.module_path)
-        ours = isinstance(entry, Entry) and entry.func is task.func and entry.framework is self.framework
+        ours = isinstance(entry, RegisteredTask) and entry.func is task.func and entry.framework is self.framework
         return entry if ours else None
 
-    def _register(self, task: Any, chosen: TaskOptions, defaults: Any) -> Entry:
-        entry = Entry(
+    def _register(self, task: Any, chosen: TaskOptions, defaults: Any) -> RegisteredTask:
+        entry = RegisteredTask(
             func=task.func,
             name=task.module_path,
             options=chosen,
@@ -187,7 +187,7 @@ class QueueBackend:
             source=task,
             framework=self.framework,
             sender=type(self),
-            carried=records.carried_of(task),
+            headers=records.headers_of(task),
             defaults=defaults,
         )
         try:

@@ -20,11 +20,11 @@ from django_redis_components.taskqueue.failure import StoredError
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RedisTask(QueueOptions, Task):  # type: ignore[type-arg]
-    """A task with our options; what `@task` makes for this backend."""
+    """A task with the queue's options; `@task` creates it for this backend."""
 
 
 class RedisTaskError(StoredError, TaskError):
-    """An error whose class is never imported."""
+    """A task error. Its exception class is never imported by name."""
 
     __slots__ = ()
 

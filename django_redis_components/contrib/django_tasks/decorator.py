@@ -1,4 +1,4 @@
-"""`@task` with our options, for whichever version of the framework."""
+"""`@task` with the queue's options, for every version of the framework."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django_redis_components.contrib.django_tasks.options import NAMES, QueueOpt
 
 
 def decorator_of(framework: Framework) -> Callable[..., Any]:
-    """The decorator of a framework."""
+    """Return the decorator for a framework."""
 
     def task(
         function: Callable[..., Any] | None = None,
@@ -22,13 +22,13 @@ def decorator_of(framework: Framework) -> Callable[..., Any]:
         takes_context: bool = False,
         **options: Any,
     ) -> Any:
-        """Make a function a task of the framework, as its own decorator does, with options of ours.
+        """Define a task of the framework, with the options of the queue.
 
-        That of Django 6.0 takes no options of a backend. A backend that is not ours, such as the immediate one in
-        a site's tests, makes its own kind of task, which has no place for them: there they are left out.
+        The framework's own decorator in Django 6.0 accepts no options of a backend. Another backend, such as the
+        immediate one in tests, uses its own task class: the options are ignored then.
 
         Args:
-            priority, queue_name, backend, takes_context: those of the framework.
+            priority, queue_name, backend, takes_context: as in the framework's decorator.
             options: see `options.QueueOptions`.
 
         Raises:
@@ -38,7 +38,7 @@ def decorator_of(framework: Framework) -> Callable[..., Any]:
 
         def decorate(func: Callable[..., Any]) -> Any:
             kind = framework.handler[backend].task_class
-            taken = {
+            accepted = {
                 name: value for name, value in options.items() if name not in NAMES or issubclass(kind, QueueOptions)
             }
             return kind(
@@ -48,7 +48,7 @@ def decorator_of(framework: Framework) -> Callable[..., Any]:
                 backend=backend,
                 takes_context=takes_context,
                 run_after=None,
-                **taken,
+                **accepted,
             )
 
         return decorate if function is None else decorate(function)

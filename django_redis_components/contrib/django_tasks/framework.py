@@ -1,4 +1,4 @@
-"""What the backend needs of a Tasks framework. Django's own and its backport have it under the same names."""
+"""The parts of a Tasks framework that the backend uses: of Django's own, or of its backport."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Framework:
         no_result: type[Exception],
         normalise: Callable[[Any], Any],
     ) -> Self:
-        """That of a package with the names of `django.tasks`; what the backport calls otherwise is given."""
+        """Return the `Framework` of a package with the names of `django.tasks`. Names that differ are arguments."""
         return cls(
             handler=package.task_backends,
             task=package.base.Task,

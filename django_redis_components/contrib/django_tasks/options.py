@@ -1,4 +1,4 @@
-"""Our options on a task of Django's framework, and what holds for tasks that do not set them."""
+"""The queue's options for tasks of Django's framework, and their defaults from OPTIONS."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from django_redis_components.taskqueue.options import TaskOptions, Timeout, chec
 from django_redis_components.taskqueue.retry import Backoff
 from django_redis_components.taskqueue.unique import Unique
 
-#: Options of ours that a task of Django's framework can have. Each is a field of `QueueOptions`, and in upper
-#: case a key in OPTIONS.
+#: The queue's options that a task of Django's framework can set. Each is a field of `QueueOptions` and, in upper
+#: case, a key of OPTIONS.
 NAMES = (
     "max_attempts",
     "max_deliveries",
@@ -27,24 +27,24 @@ NAMES = (
     "expires",
     "result_ttl",
 )
-#: Options whose values may be of a class of ours, which JSON carries as a dict.
+#: Options whose values may be objects, which are stored in JSON as dicts.
 _CLASSES: dict[str, type[Any]] = {"concurrency": Concurrency, "rate": Rate, "unique": Unique}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class QueueOptions:
-    """Mixin for `Task`. None means what OPTIONS says, or else what `taskqueue.options.TaskOptions` says.
+    """Mixin for `Task`. None means the value in OPTIONS, or else the default of `taskqueue.options.TaskOptions`.
 
     Attributes:
-        max_attempts: exceptions after which the task has failed.
-        max_deliveries: deaths of workers after which it has failed.
-        backoff: before another attempt: seconds, a list of them, or (not in `using()`) a callable.
-        timeout: seconds that a run may take, or (soft, hard).
-        concurrency: how many run at once over all workers: a number, or a `Concurrency`.
-        rate: how many start in a time over all workers: "10/m", (10, 60), or a `Rate`.
-        unique: True, "finished", "started", a duration, or a `Unique`; False: not, whatever OPTIONS says.
-        expires: a datetime, or seconds or a timedelta: a task that has not begun by then is not run.
-        result_ttl: seconds for which the result of a success is kept.
+        max_attempts: number of failed attempts after which the task has failed for good.
+        max_deliveries: number of worker deaths after which it has failed.
+        backoff: delay before a retry: seconds, a list of them, or (not in `using()`) a callable.
+        timeout: run time limit in seconds, or (soft, hard).
+        concurrency: maximum number of simultaneous runs over all workers: a number, or a `Concurrency`.
+        rate: maximum number of starts per period over all workers: "10/m", (10, 60), or a `Rate`.
+        unique: True, "finished", "started", a duration, or a `Unique`; False overrides OPTIONS.
+        expires: a datetime, seconds or a timedelta: a task that has not started by then is not run.
+        result_ttl: seconds for which the result of a successful task is kept.
     """
 
     max_attempts: int | None = None
@@ -58,7 +58,7 @@ class QueueOptions:
     result_ttl: Seconds | None = None
 
     def __post_init__(self) -> None:
-        # As JSON will carry them, so that the task of a result equals the task that was sent.
+        # Stored as JSON returns them, so that the task of a result equals the enqueued task.
         for name in NAMES:
             object.__setattr__(self, name, _plain(getattr(self, name)))
         cast(Any, super()).__post_init__()
@@ -77,10 +77,10 @@ class QueueOptions:
         result_ttl: Seconds | None = None,
         **options: Any,
     ) -> Self:
-        """The same task with other options; None leaves an option as it is.
+        """Return a copy of the task with other options; None leaves an option unchanged.
 
         Args:
-            options: those of the framework: priority, queue_name, run_after, backend.
+            options: the framework's own: priority, queue_name, run_after, backend.
         """
         given = {
             "max_attempts": max_attempts,
@@ -98,11 +98,11 @@ class QueueOptions:
         return dataclasses.replace(made, **changes) if changes else made
 
 
-def resolved(task: Any, defaults: Mapping[str, Any]) -> TaskOptions:
-    """The options that hold for a task.
+def resolve(task: Any, defaults: Mapping[str, Any]) -> TaskOptions:
+    """Return the options of a task, with the defaults of its backend.
 
     Args:
-        task: of the framework; without our options if it was made for another backend.
+        task: a task of the framework; it has none of the options if it was defined for another backend.
         defaults: OPTIONS of the backend.
 
     Raises:
@@ -112,39 +112,39 @@ def resolved(task: Any, defaults: Mapping[str, Any]) -> TaskOptions:
     for name, value in chosen.items():
         if value is None:
             chosen[name] = defaults.get(name.upper())
-    told = {name: value for name, value in chosen.items() if value is not None}
-    made = TaskOptions(queue_name=task.queue_name, priority=int(task.priority), run_after=task.run_after, **told)
-    check_keys(called(task), made)
+    explicit = {name: value for name, value in chosen.items() if value is not None}
+    made = TaskOptions(queue_name=task.queue_name, priority=int(task.priority), run_after=task.run_after, **explicit)
+    check_keys(function_without_context(task), made)
     return made
 
 
-def called(task: Any) -> Callable[..., Any]:
-    """The function of a task of the framework, as those call it who enqueue it: without a context."""
+def function_without_context(task: Any) -> Callable[..., Any]:
+    """Return the function of a task with the signature of `enqueue`: without the context."""
     return without_context(task.func) if task.takes_context else task.func
 
 
-def own(task: Any) -> dict[str, Any]:
-    """The options that the task itself sets, as far as JSON can carry them."""
+def dump(task: Any) -> dict[str, Any]:
+    """Return the options that the task itself sets and that JSON can represent, as JSON data."""
     given = {name: getattr(task, name, None) for name in NAMES}
-    return {name: _json(value) for name, value in given.items() if value is not None and _travels(value)}
+    return {name: _json(value) for name, value in given.items() if value is not None and _is_serializable(value)}
 
 
-def restored(source: Any, carried: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of our options that a task was sent with.
+def load(source: Any, headers: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that a task was enqueued with.
 
     Args:
-        source: the task as it was made; what it has of a callable holds, which does not travel.
-        carried: what `own` gave.
+        source: the task as it was defined. Its callables are used, because they are not sent.
+        headers: the return value of `dump`.
     """
-    values = {name: _value(name, carried.get(name)) for name in NAMES if hasattr(source, name)}
-    for name in values.keys() - carried.keys():
-        if not _travels(getattr(source, name)):
+    values = {name: _value(name, headers.get(name)) for name in NAMES if hasattr(source, name)}
+    for name in values.keys() - headers.keys():
+        if not _is_serializable(getattr(source, name)):
             values[name] = getattr(source, name)
     return values
 
 
-def _travels(value: Any) -> bool:
-    """Whether JSON can carry it: neither a callable nor a limit whose key is one."""
+def _is_serializable(value: Any) -> bool:
+    """Return whether JSON can represent a value: neither a callable nor a limit with a callable key."""
     return not callable(value) and not callable(getattr(value, "key", None))
 
 
@@ -155,11 +155,11 @@ def _json(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime) else value
 
 
-def _value(name: str, carried: Any) -> Any:
-    """What `_json` was given."""
-    if isinstance(carried, dict):
-        return _CLASSES[name](**{each: _plain(value) for each, value in carried.items()})
-    return datetime.fromisoformat(carried) if name == "expires" and isinstance(carried, str) else _plain(carried)
+def _value(name: str, stored: Any) -> Any:
+    """Invert `_json`."""
+    if isinstance(stored, dict):
+        return _CLASSES[name](**{each: _plain(value) for each, value in stored.items()})
+    return datetime.fromisoformat(stored) if name == "expires" and isinstance(stored, str) else _plain(stored)
 
 
 def _plain(value: Any) -> Any:

@@ -1,8 +1,8 @@
-"""What a record in Redis says, as the framework's tasks and results; and back.
+"""Converts between records of the queue and the framework's tasks and results.
 
-What the queue itself has no place for stands in the body behind the arguments, under `MARK`: the
-backend unless it is "default", the priority unless it is 0, the exact `run_after`, and the options
-that the task sets. So a worker has it without another round trip.
+The task's body has, after the arguments, headers under `HEADERS_KEY`: the backend unless it is "default", the priority
+unless it is 0, the exact `run_after`, and the options that the task sets. The worker therefore needs no extra round
+trip to rebuild the framework's task.
 """
 
 from __future__ import annotations
@@ -22,45 +22,45 @@ from django_redis_components.taskqueue.failure import TaskError
 from django_redis_components.taskqueue.record import TaskResultStatus
 from django_redis_components.taskqueue.store.job import Job
 
-#: Key of our part among what travels behind the arguments; also the sign of a task that was sent by a backend.
-MARK = "django"
+#: Key of the headers in the body's options. Only tasks that a backend enqueued have it.
+HEADERS_KEY = "django"
 
-Carried = dict[str, Any]
+Headers = dict[str, Any]
 
 
-def carried_of(task: Any) -> Carried:
-    """What travels with a task of the framework."""
-    carried = options.own(task)
+def headers_of(task: Any) -> Headers:
+    """Return the headers of a task of the framework."""
+    headers = options.dump(task)
     if task.backend != DEFAULT_ALIAS:
-        carried["backend"] = task.backend
+        headers["backend"] = task.backend
     if task.priority:
-        carried["priority"] = int(task.priority)
+        headers["priority"] = int(task.priority)
     if task.run_after is not None:
-        carried["run_after"] = task.run_after.isoformat()
-    return carried
+        headers["run_after"] = task.run_after.isoformat()
+    return headers
 
 
-def carried_in(body: bytes, alias: str) -> Carried:
-    """What travelled in a body. One that our own `@task` sent has nothing: it counts as sent by `alias`."""
+def headers_in(body: bytes, alias: str) -> Headers:
+    """Return the headers in a body. A task of the native `@task` has none and counts as enqueued by `alias`."""
     _, _, *rest = arguments.decode(body)
-    carried: Carried = (rest[0] if rest else {}).get(MARK, {"backend": alias})
-    return carried
+    headers: Headers = (rest[0] if rest else {}).get(HEADERS_KEY, {"backend": alias})
+    return headers
 
 
-def task_of(source: Any, queue_name: str, carried: Carried) -> Any:
-    """The task as it was sent.
+def task_of(source: Any, queue_name: str, headers: Headers) -> Any:
+    """Rebuild the task as it was enqueued.
 
-    It is not validated again: a result stays readable when its queue is no longer in QUEUES.
+    It is not validated again, so that a result stays readable when its queue is no longer in QUEUES.
 
     Args:
         source: the registered task of that name.
     """
-    run_after = carried.get("run_after")
+    run_after = headers.get("run_after")
     values = {field.name: getattr(source, field.name) for field in dataclasses.fields(source)}
-    values |= options.restored(source, carried)
+    values |= options.load(source, headers)
     values["queue_name"] = queue_name
-    values["backend"] = carried.get("backend", DEFAULT_ALIAS)
-    values["priority"] = carried.get("priority", 0)
+    values["backend"] = headers.get("backend", DEFAULT_ALIAS)
+    values["priority"] = headers.get("priority", 0)
     values["run_after"] = run_after and datetime.fromisoformat(run_after)
     made = object.__new__(type(source))
     for name, value in values.items():
@@ -69,15 +69,15 @@ def task_of(source: Any, queue_name: str, carried: Carried) -> Any:
 
 
 def running(framework: Framework, task: Any, job: Job, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """The result of a job that runs for the first time, made without asking Redis; the times are the server's."""
+    """Return the RUNNING result of a job's first run, without a request to Redis. The times are the server's."""
     return framework.result(
         task=task,
         id=job.id,
         status=framework.status.RUNNING,
-        enqueued_at=_moment(job.enqueued_us),
-        started_at=_moment(job.started_us),
+        enqueued_at=_to_datetime(job.enqueued_us),
+        started_at=_to_datetime(job.started_us),
         finished_at=None,
-        last_attempted_at=_moment(job.leased_us),
+        last_attempted_at=_to_datetime(job.leased_us),
         args=args,
         kwargs=kwargs,
         backend=task.backend,
@@ -87,7 +87,10 @@ def running(framework: Framework, task: Any, job: Job, args: list[Any], kwargs: 
 
 
 def result_of(framework: Framework, task: Any, found: ours.TaskResult) -> Any:
-    """The framework's result for a task of ours. It counts attempts by workers: those forgotten are "unknown"."""
+    """Convert a task result to the framework's.
+
+    The framework counts attempts by worker ids. Ids that the record no longer has become "unknown".
+    """
     ids = found.worker_ids
     made = framework.result(
         task=task,
@@ -108,13 +111,13 @@ def result_of(framework: Framework, task: Any, found: ours.TaskResult) -> Any:
     return made
 
 
-def _moment(us: int) -> datetime:
+def _to_datetime(us: int) -> datetime:
     moment = datetime.fromtimestamp(us // 1_000_000, UTC).replace(microsecond=us % 1_000_000)
     return moment if settings.USE_TZ else make_naive(moment)
 
 
 def errors_of(framework: Framework, errors: list[TaskError]) -> list[Any]:
-    """The framework's errors for ours."""
+    """Convert task errors to the framework's."""
     return [
         framework.error(exception_class_path=error.exception_class_path, traceback=error.traceback) for error in errors
     ]

@@ -67,7 +67,7 @@ def test_an_argument_arrives_equal(redis_server: Store, value: Any) -> None:
 
 
 @pytest.mark.parametrize("value", FAITHFUL, ids=lambda value: repr(value)[:20])
-def test_an_argument_arrives_equal_from_the_asynchronous_twin(redis_server: Store, value: Any) -> None:
+def test_an_argument_of_aenqueue_arrives_equal(redis_server: Store, value: Any) -> None:
     result = run_async(lambda: echo.aenqueue(value, named=value))
     work_off()
 
@@ -86,7 +86,9 @@ def test_what_the_framework_normalises_is_sent_as_it_says(redis_server: Store, g
 
 
 @pytest.mark.parametrize(("value", "text"), REFUSED, ids=lambda value: str(value)[:20])
-def test_what_json_cannot_carry_is_refused_with_its_place(redis_server: Store, value: Any, text: str) -> None:
+def test_error_names_the_place_of_a_value_that_json_cannot_represent(
+    redis_server: Store, value: Any, text: str
+) -> None:
     with pytest.raises(TypeError) as raised:
         echo.enqueue(b"fine", {"when": [0, value]})
     assert str(raised.value) == f"{text} at args[1]['when'][1]. Send an id or a string instead."
@@ -122,7 +124,7 @@ def test_what_json_would_change_is_refused(redis_server: Store, value: Any, erro
     assert str(raised.value) == text
 
 
-def test_the_same_goes_for_a_direct_call_of_the_backend(redis_server: Store) -> None:
+def test_direct_call_of_the_backend_rejects_the_same_values(redis_server: Store) -> None:
     result = task_backends["default"].enqueue(add, (1,), {"b": 2})
     fetcher = new_fetcher()
     (job,) = fetcher.fetch("0", 1)

@@ -60,7 +60,7 @@ def test_the_backend_is_that_of_the_framework_in_use() -> None:
     assert Task.__module__ == f"{NAME}.base"
 
 
-def test_everything_a_backend_may_support_is_supported() -> None:
+def test_backend_supports_every_feature() -> None:
     backend = task_backends["default"]
     supports = {name: getattr(backend, name) for name in dir(backend) if name.startswith("supports_")}
 
@@ -69,7 +69,7 @@ def test_everything_a_backend_may_support_is_supported() -> None:
     )
 
 
-def test_making_a_backend_needs_neither_redis_nor_our_settings(settings: Any) -> None:
+def test_creating_a_backend_needs_neither_redis_nor_settings(settings: Any) -> None:
     settings.REDIS_COMPONENTS = "a mistake"
 
     backend = django_tasks.RedisBackend("mails", {"QUEUES": ["a"], "OPTIONS": {"USING": "nowhere"}})
@@ -78,7 +78,7 @@ def test_making_a_backend_needs_neither_redis_nor_our_settings(settings: Any) ->
 
 
 @pytest.mark.parametrize("kind", SENT)
-def test_the_result_that_is_read_equals_the_one_that_was_sent(store: Store, kind: str) -> None:
+def test_get_result_equals_the_enqueued_result(store: Store, kind: str) -> None:
     task = SENT[kind]()
 
     sent = task.enqueue(1, b=2)
@@ -90,7 +90,7 @@ def test_the_result_that_is_read_equals_the_one_that_was_sent(store: Store, kind
 
 
 @pytest.mark.parametrize("kind", SENT)
-def test_the_asynchronous_twins_do_the_same(store: Store, kind: str) -> None:
+def test_async_methods_return_equal_results(store: Store, kind: str) -> None:
     async def main() -> tuple[Any, Any]:
         sent = await SENT[kind]().aenqueue(1, b=2)
         return sent, await sent.task.aget_result(sent.id)
@@ -100,9 +100,7 @@ def test_the_asynchronous_twins_do_the_same(store: Store, kind: str) -> None:
     assert read == sent == sent.task.get_result(sent.id)
 
 
-def test_the_asynchronous_twins_never_use_the_synchronous_client(
-    redis_server: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_async_methods_never_use_the_synchronous_client(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> Any:
         sent = await add.aenqueue(1, 2)
         await sent.arefresh()
@@ -136,7 +134,7 @@ def test_without_time_zones_times_are_naive_and_equal(redis_server: Store, setti
 
 
 @pytest.mark.parametrize("result_id", ["123", "", "known:errors", "known:done", "ä\x00}", 7], ids=repr)
-def test_an_id_that_is_none_has_no_result(redis_server: Store, result_id: Any) -> None:
+def test_get_result_raises_for_an_invalid_id(redis_server: Store, result_id: Any) -> None:
     base = f"{redis_server.prefix}:taskqueue:{{default}}:t:known"
     redis_server.raw.rpush(f"{base}:errors", "{}")
     redis_server.raw.set(f"{base}:done", "no list")
@@ -165,7 +163,7 @@ def test_a_result_stays_readable_when_its_queue_is_no_longer_declared(redis_serv
     assert add.get_result(result.id).task.queue_name == "old"
 
 
-def test_a_result_says_by_which_backend_it_was_sent(redis_server: Store) -> None:
+def test_result_names_the_backend_that_enqueued_it(redis_server: Store) -> None:
     result = add.using(backend="second").enqueue(1, 2)
 
     read = task_backends["default"].get_result(result.id)
@@ -173,7 +171,7 @@ def test_a_result_says_by_which_backend_it_was_sent(redis_server: Store) -> None
     assert (read.backend, read.task.backend) == ("second", "second")
 
 
-def test_a_task_of_our_own_kind_is_no_result_of_the_framework(redis_server: Store) -> None:
+def test_get_result_raises_for_a_task_of_the_native_decorator(redis_server: Store) -> None:
     result = native_add.enqueue(1, 2)
 
     with pytest.raises(TaskResultDoesNotExist) as raised:
@@ -271,7 +269,7 @@ def test_too_large_a_body_is_refused(redis_server: Store, settings: Any) -> None
         echo.enqueue("x" * 1_100)
 
 
-def test_redis_away_is_an_error_of_redis() -> None:
+def test_redis_error_is_raised_when_redis_is_unavailable() -> None:
     with pytest.raises(RedisError):
         add.enqueue(1, 2)
     with pytest.raises(RedisError):

@@ -45,7 +45,7 @@ def option_names(value: Any) -> str | None:
     return ",".join(value) if isinstance(value, dict) else None
 
 
-def test_a_task_runs_no_more_often_at_once_than_its_concurrency(store: Store) -> None:
+def test_concurrency_limits_simultaneous_runs(store: Store) -> None:
     made = task(concurrency=1)(deliver)
     first, second = made.enqueue(1), made.enqueue(2)
 
@@ -56,7 +56,7 @@ def test_a_task_runs_no_more_often_at_once_than_its_concurrency(store: Store) ->
     assert made.get_result(second.id).status == "READY"
 
 
-def test_no_more_of_a_task_start_in_a_time_than_its_rate_says(store: Store) -> None:
+def test_rate_limits_starts_per_period(store: Store) -> None:
     made = task(rate="1/h")(deliver)
 
     first = made.enqueue(1)
@@ -83,7 +83,7 @@ def test_keys_are_made_of_the_call_without_the_context(redis_server: Store, opti
     assert [job.id for job in new_fetcher().fetch("0", 9)] == [first.id, other.id]
 
 
-def test_a_unique_task_is_there_once_and_the_signal_is_sent_once(store: Store, heard: Heard) -> None:
+def test_unique_task_is_enqueued_once_with_one_signal(store: Store, heard: Heard) -> None:
     made = task(unique=True)(deliver)
 
     first = made.using(queue_name="slow").enqueue(1)
@@ -96,7 +96,7 @@ def test_a_unique_task_is_there_once_and_the_signal_is_sent_once(store: Store, h
     assert made.using(unique=False).enqueue(1).id != first.id
 
 
-def test_a_task_that_has_not_begun_in_time_is_not_run(store: Store) -> None:
+def test_expired_task_does_not_run(store: Store) -> None:
     result = note.using(expires=3_600).enqueue("late")
     record = base_key(store, "t", result.id)
     expires_ms, ttl_ms = map(int, store.raw.hget(record, "X").split())

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from django_redis_components.contrib import task_discovery
-from django_redis_components.contrib.django_tasks.entry import Entry
+from django_redis_components.contrib.django_tasks.registered_task import RegisteredTask
 from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.store.fields import base_key
@@ -58,11 +58,11 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
 def test_a_task_registers_when_it_is_made() -> None:
     entry = registry.find(add.module_path)
 
-    assert isinstance(entry, Entry)
+    assert isinstance(entry, RegisteredTask)
     assert (entry.name, entry.func, entry.source) == ("tests.contrib.django_tasks.shop.tasks.add", add.func, add)
 
 
-def test_copies_of_a_task_do_not_take_its_place() -> None:
+def test_copy_of_a_task_does_not_replace_it_in_the_registry() -> None:
     add.using(priority=9, queue_name="elsewhere", max_attempts=7)
 
     entry = registry.find(add.module_path)
@@ -192,7 +192,7 @@ def shop(module: Any, settings: Any) -> Any:
     return importlib.import_module("corner.tasks")
 
 
-def test_the_worker_knows_tasks_that_are_made_for_another_backend(redis_server: Store, shop: Any) -> None:
+def test_worker_registers_tasks_of_another_backend(redis_server: Store, shop: Any) -> None:
     result = shop.send.using(backend="redis").enqueue(5)
     registry._tasks.clear()
     registry.autodiscover()  # as a worker does when it starts
@@ -202,7 +202,7 @@ def test_the_worker_knows_tasks_that_are_made_for_another_backend(redis_server: 
     assert shop.send.using(backend="redis").get_result(result.id).return_value == 5
 
 
-def test_discovery_leaves_alone_what_is_registered(shop: Any) -> None:
+def test_discovery_keeps_registered_tasks(shop: Any) -> None:
     copy = shop.send.using(backend="redis")
     registry.autodiscover()
 
@@ -221,7 +221,7 @@ def test_discovery_does_nothing_on_a_site_without_our_backend(
     assert registry.names() == []
 
 
-def test_the_name_of_a_task_of_our_own_is_not_taken_over(module: Any) -> None:
+def test_name_of_a_native_task_cannot_be_reused(module: Any) -> None:
     module(
         "both",
         f"from {NAME} import task as theirs\n"

@@ -61,7 +61,7 @@ def test_using_takes_our_options_beside_the_framework_s(store: Store) -> None:
     assert (read.task.priority, read.task.queue_name, read.task.max_attempts) == (4, "slow", 2)
 
 
-def test_using_leaves_alone_what_it_is_not_told() -> None:
+def test_using_keeps_the_options_that_are_not_given() -> None:
     first = add.using(max_attempts=2, backoff=5)
     second = first.using(priority=1).using(result_ttl=9)
 
@@ -107,7 +107,7 @@ def test_the_lifetime_of_a_result_is_that_of_its_task(store: Store) -> None:
     assert 0 < store.raw.pttl(f"{store.prefix}:taskqueue:{{default}}:t:{result.id}") <= 30_000
 
 
-def test_options_of_the_backend_hold_for_tasks_that_do_not_say(redis_server: Store, configure: Any) -> None:
+def test_backend_options_are_the_defaults_of_tasks(redis_server: Store, configure: Any) -> None:
     configure(options={"MAX_ATTEMPTS": 3, "BACKOFF": [0], "RESULT_TTL": 20, "MAX_DELIVERIES": 9})
 
     silent, outspoken, fine = fail.enqueue(), fail.using(max_attempts=1).enqueue(), add.enqueue(1, 2)
@@ -141,7 +141,7 @@ def test_a_callable_backoff_of_the_backend_is_used_for_tasks_made_for_it(redis_s
     assert (read.attempts, read.task) == (2, made)
 
 
-def test_a_callable_backoff_of_the_decorator_is_used_and_comes_back_with_the_result(redis_server: Store) -> None:
+def test_callable_backoff_of_the_decorator_is_used_and_in_the_result(redis_server: Store) -> None:
     delays: list[Any] = []
 
     def none_at_all(exception: BaseException, tried: Any) -> float:
@@ -157,8 +157,8 @@ def test_a_callable_backoff_of_the_decorator_is_used_and_comes_back_with_the_res
     assert made.get_result(result.id).task == made.using(priority=1)
 
 
-def test_a_callable_backoff_cannot_travel(redis_server: Store, configure: Any) -> None:
-    text = re.escape("a callable does not travel to workers. The task must be made with it (@task, or BACKOFF in the")
+def test_using_rejects_a_callable_backoff(redis_server: Store, configure: Any) -> None:
+    text = re.escape("a callable cannot be sent to workers. Define the task with it (@task, or BACKOFF in the")
 
     with pytest.raises(InvalidTask, match=text):
         add.using(backoff=exponential())
@@ -167,7 +167,7 @@ def test_a_callable_backoff_cannot_travel(redis_server: Store, configure: Any) -
         add.using(backend="late")
 
 
-def test_what_the_code_says_stays_with_the_code(redis_server: Store) -> None:
+def test_options_of_the_decorator_are_not_sent(redis_server: Store) -> None:
     """A worker with a newer release follows the new decorator; only what `using()` says travels."""
     result = look.using(result_ttl=77).enqueue()
 
@@ -203,7 +203,7 @@ def _as_a_worker_finds_it(made: Any) -> Any:
     registry._tasks.pop(made.module_path)
     module = types.ModuleType("found")
     module.made = made  # type: ignore[attr-defined]
-    task_backends["default"].adopt_from(module)
+    task_backends["default"].register_module(module)
     return registry.find(made.module_path)
 
 

@@ -168,7 +168,7 @@ def test_while_a_task_runs_the_store_and_the_context_say_the_same(store: Store) 
     assert look.get_result(result.id).return_value == 1
 
 
-def test_a_context_knows_the_attempts_before_it(store: Store) -> None:
+def test_context_has_the_previous_attempts(store: Store) -> None:
     result = look.using(max_attempts=3, backoff=0).enqueue(failures=2)
 
     for worker in ("host:1", "host:2", "host:3"):
@@ -186,7 +186,7 @@ def test_a_context_knows_the_attempts_before_it(store: Store) -> None:
     assert seen.started_at == stored.started_at < seen.last_attempted_at == stored.last_attempted_at
 
 
-def test_a_context_counts_the_workers_that_are_forgotten(redis_server: Store) -> None:
+def test_context_counts_trimmed_worker_ids(redis_server: Store) -> None:
     result = look.using(max_attempts=500, backoff=0).enqueue(failures=401)
     redis_server.raw.hset(base_key(redis_server, "t", result.id), mapping={"a": 400, "w": "+399,host:1"})
 
@@ -265,7 +265,7 @@ def test_the_signals_follow_the_life_of_a_task(redis_server: Store, heard: Any) 
     ]
 
 
-def test_a_task_that_will_be_tried_again_has_not_finished(redis_server: Store, heard: Any) -> None:
+def test_task_finished_is_not_sent_before_a_retry(redis_server: Store, heard: Any) -> None:
     fail.using(max_attempts=2, backoff=0).enqueue()
     work_off()
     come_back.enqueue()
@@ -319,7 +319,7 @@ def test_a_broken_receiver_does_not_stop_the_worker(
     assert "in the receiver" in caplog.text
 
 
-def test_the_framework_s_own_log_tells_of_each_step(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
+def test_framework_logs_each_step(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, NAME)
 
     result = add.enqueue(1, 2)
@@ -333,9 +333,7 @@ def test_the_framework_s_own_log_tells_of_each_step(redis_server: Store, caplog:
     ]
 
 
-def test_a_failure_is_reported_once_and_says_which_task_it_is(
-    redis_server: Store, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_failure_is_logged_once_with_the_task_id(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     caplog.handler.addFilter(TaskFilter())
 

@@ -65,7 +65,7 @@ def test_requests_are_limited_with_a_header(redis_server: Store) -> None:
     assert 1790 <= int(answers[2].headers["Retry-After"]) <= 1800
 
 
-def test_each_user_and_each_address_has_its_own(redis_server: Store) -> None:
+def test_each_user_and_each_address_has_a_separate_limit(redis_server: Store) -> None:
     once = throttle(rate="1/h")
     people = [User(pk=1), User(pk=2), None, User(pk=1), None]
 
@@ -89,14 +89,14 @@ def test_a_scope_without_a_rate_is_an_error(redis_server: Store, settings: Any) 
         call(throttle())
 
 
-def test_a_request_may_be_let_off(redis_server: Store) -> None:
+def test_request_without_a_key_is_not_limited(redis_server: Store) -> None:
     nobody = throttle(rate="1/h", get_key=lambda self, request, view: None)
 
     assert [call(nobody).status_code for _ in range(2)] == [200, 200]
     assert nobody().wait() is None
 
 
-def test_receivers_are_told_djangos_request(redis_server: Store) -> None:
+def test_signal_receivers_get_djangos_request(redis_server: Store) -> None:
     paths: list[str] = []
 
     def hear(request: Any, **_: Any) -> None:
@@ -113,7 +113,7 @@ def test_receivers_are_told_djangos_request(redis_server: Store) -> None:
     assert paths == ["django.core.handlers.wsgi/"]
 
 
-def test_several_throttles_may_block_and_count_apart(redis_server: Store) -> None:
+def test_several_throttles_count_separately(redis_server: Store) -> None:
     once = throttle(rate="1/h", scope="guarded", penalty=(1, 90))
     call(once)
 
@@ -121,7 +121,7 @@ def test_several_throttles_may_block_and_count_apart(redis_server: Store) -> Non
     assert call(throttle(rate="1/h")).status_code == 200
 
 
-def test_answers_have_the_rate_limit_fields(redis_server: Store) -> None:
+def test_responses_have_the_rate_limit_fields(redis_server: Store) -> None:
     twice = throttle(rate="2/h")
 
     first, _, denied = (call(twice) for _ in range(3))
@@ -232,7 +232,7 @@ def test_check_reports_throttles_of_views(settings: Any) -> None:
     assert mistakes() == []
 
 
-def test_check_is_among_those_of_the_app(settings: Any) -> None:
+def test_check_is_registered_by_the_app(settings: Any) -> None:
     name = "django_redis_components.contrib.drf.RedisRateThrottle"
     settings.REST_FRAMEWORK = {"DEFAULT_THROTTLE_CLASSES": [name], "DEFAULT_THROTTLE_RATES": {}}
 

@@ -1,4 +1,4 @@
-"""One run of a task in a worker, as the framework sees it: context, signals, return value."""
+"""Connects a run in a worker to the framework: context, signals and return value."""
 
 from __future__ import annotations
 
@@ -16,17 +16,21 @@ class SignalObserver:
     """Sends the framework's signals around a run.
 
     Receivers are called robustly: an error in one is logged (`django.dispatch`) and changes nothing
-    about the task. The framework logs that a task has failed, when it hears of it.
+    about the task. The framework logs the failure of a task when it receives `task_finished`.
 
     Attributes:
-        args: what the function is called with.
+        args: arguments of the function, including the context.
     """
 
     __slots__ = ("_framework", "_job", "_result", "_sender", "_value", "args")
     logs_failure = True
 
     def __init__(self, framework: Framework, sender: type[Any], job: Job, result: Any, args: list[Any]) -> None:
-        """Args: result: the framework's, with status RUNNING; it is kept up to date here."""
+        """Send `task_started`.
+
+        Args:
+            result: the framework's result, with status RUNNING. The observer updates it.
+        """
         self._framework = framework
         self._sender = sender
         self._job = job
@@ -37,19 +41,19 @@ class SignalObserver:
             framework.started.send_robust(sender, task_result=result)
 
     def convert(self, value: Any) -> Any:
-        """The value as the framework normalises it."""
+        """Return the value as the framework normalizes it."""
         self._value = self._framework.normalise(value)
         return self._value
 
     def on_finish(self, outcome: str, exc: BaseException | None) -> None:
-        """Send `task_finished` if the task has finished: not when it will be tried again."""
+        """Send `task_finished` if the task has finished; not before a retry."""
         if outcome == "ok":
             object.__setattr__(self._result, "_return_value", self._value)
             self._finish("SUCCESSFUL")
         elif outcome == "fail" and exc is not None:
-            said = describe(exc)
+            details = describe(exc)
             error = self._framework.error(
-                exception_class_path=said["exception_class_path"], traceback=said["traceback"]
+                exception_class_path=details["exception_class_path"], traceback=details["traceback"]
             )
             self._result.errors.append(error)
             self._finish("FAILED")

@@ -1,4 +1,4 @@
-"""A task of the framework as our queue knows it: what stands in the registry under its name."""
+"""The registry's entry for a task of the framework."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 from django.core.exceptions import ImproperlyConfigured
 
 from django_redis_components.contrib.django_tasks import options, records
-from django_redis_components.contrib.django_tasks.attempts import SignalObserver
 from django_redis_components.contrib.django_tasks.framework import DEFAULT_ALIAS, Framework
+from django_redis_components.contrib.django_tasks.signal_observer import SignalObserver
 from django_redis_components.taskqueue import TaskResult
 from django_redis_components.taskqueue.context import read_record, record_from_job
 from django_redis_components.taskqueue.enqueue import prepare
@@ -21,12 +21,12 @@ from django_redis_components.taskqueue.task import Task
 
 
 def _observer_of(
-    entry: Entry, job: Job, args: list[Any], kwargs: dict[str, Any], travelled: dict[str, Any]
+    entry: RegisteredTask, job: Job, args: list[Any], kwargs: dict[str, Any], body_options: dict[str, Any]
 ) -> SignalObserver:
-    """The observer of a run: its result is RUNNING, and `task_started` is sent."""
-    carried = travelled.get(records.MARK, {})
-    sender, connection = entry._backend(carried.get("backend", DEFAULT_ALIAS))
-    task = entry._sent(job.queue, carried)
+    """Return the observer of a run. Creating it sends `task_started`."""
+    headers = body_options.get(records.HEADERS_KEY, {})
+    sender, connection = entry._backend(headers.get("backend", DEFAULT_ALIAS))
+    task = entry._sent(job.queue, headers)
     if job.attempts or job.deliveries:
         fields, failures = read_record(job, connection) or (record_from_job(job), [])
         found = TaskResult(entry, job.name, job.id, connection, fields, failures)
@@ -37,67 +37,67 @@ def _observer_of(
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Entry(Task[..., Any, Any]):
-    """Sent and run as any task of ours; its runs are observed by `SignalObserver`.
+class RegisteredTask(Task[..., Any, Any]):
+    """Enqueued and run as any task of the queue; a `SignalObserver` sends the framework's signals.
 
     Attributes:
-        source: the framework's task, as it was made.
-        framework: the one that it belongs to.
+        source: the framework's task as it was defined.
+        framework: the framework of the task.
         sender: class of the backend that registered it.
-        carried: what travels beside the arguments; here, when `source` is sent as it is.
-        defaults: OPTIONS of the backend that `source` was made for; None if that is not one of ours.
+        headers: headers of the task's body when `source` is enqueued unchanged.
+        defaults: OPTIONS of the backend that `source` was defined for; None if that is another backend.
     """
 
     source: Any
     framework: Framework
     sender: type[Any]
-    carried: records.Carried = dataclasses.field(default_factory=dict, compare=False)
+    headers: records.Headers = dataclasses.field(default_factory=dict, compare=False)
     defaults: Any = dataclasses.field(default=None, compare=False)
 
     run_observer: ClassVar[Callable[..., SignalObserver]] = staticmethod(_observer_of)
 
     @property
     def _enqueue_func(self) -> Callable[..., Any]:
-        return options.called(self.source)
+        return options.function_without_context(self.source)
 
     @property
     def _body_options(self) -> Mapping[str, Any]:
-        return {records.MARK: self.carried}
+        return {records.HEADERS_KEY: self.headers}
 
-    def holds_for(self, task: Any, defaults: Any) -> bool:
-        """Whether a task can be sent with this as it is: it is the one that was made, and OPTIONS are the same."""
+    def matches(self, task: Any, defaults: Any) -> bool:
+        """Return whether `task` is the defined task with the same OPTIONS, so that this entry can enqueue it."""
         return self.source is task and self.defaults == defaults
 
-    def sending(self, task: Any, chosen: TaskOptions, connection: str) -> Entry:
-        """A copy that sends a task of the same function.
+    def sending(self, task: Any, chosen: TaskOptions, connection: str) -> RegisteredTask:
+        """Return a copy that enqueues another task of the same function.
 
         Args:
-            chosen: the options that hold for the task.
+            chosen: the options of that task.
         """
         return dataclasses.replace(
             self,
             options=chosen,
-            overrides=self.differences(chosen),
+            overrides=self.changed_options(chosen),
             connection=connection,
-            carried=records.carried_of(task),
+            headers=records.headers_of(task),
         )
 
     def prepared(self, args: list[Any], kwargs: dict[str, Any]) -> tuple[TaskResult, Message]:
-        """The result of the task that is about to be sent, and the message that sends it."""
+        """Return the result of a task before it is enqueued, and its message."""
         return prepare(self, args, kwargs)
 
-    def differences(self, chosen: TaskOptions) -> frozenset[str]:
-        """Names of our options whose values a worker would not know by itself."""
+    def changed_options(self, chosen: TaskOptions) -> frozenset[str]:
+        """Return the names of the options that differ from the registered ones and must be sent with the task."""
         return frozenset(name for name in options.NAMES if getattr(chosen, name) != getattr(self.options, name))
 
-    def _sent(self, queue_name: str, carried: records.Carried) -> Any:
-        """The framework's task as it was sent; the one that was made, if it was sent as it is."""
-        if carried == self.carried and queue_name == self.source.queue_name:
+    def _sent(self, queue_name: str, headers: records.Headers) -> Any:
+        """Return the framework's task as it was enqueued."""
+        if headers == self.headers and queue_name == self.source.queue_name:
             return self.source
-        return records.task_of(self.source, queue_name, carried)
+        return records.task_of(self.source, queue_name, headers)
 
     def _backend(self, alias: str) -> tuple[type[Any], str]:
-        """Class and connection of the backend that it was sent by; our own if TASKS has no such backend here."""
+        """Return class and connection of the backend that enqueued the task; by default those of this entry."""
         try:
             backend = self.framework.handler[alias]
         except ImproperlyConfigured:
