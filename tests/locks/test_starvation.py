@@ -1,4 +1,4 @@
-"""Nobody starves: who stands in line lets each of the others have one turn at most, whatever the order of events."""
+"""No starvation: a waiter is overtaken at most once by each other contender, in any order of requests."""
 
 from __future__ import annotations
 
@@ -6,48 +6,48 @@ import pytest
 
 from django_redis_components.locks import Lock, MultiLock, ReadWriteLock
 from django_redis_components.locks.base import BaseLock
-from tests.locks.contenders import Contender, contend
+from tests.locks.fairness import Contender, contend
 from tests.support import Store
 
-CROWD = 8
-MOVES = 600
+CONTENDERS = 8
+REQUESTS = 600
 
 
 def contender(lock: BaseLock, *names: str) -> Contender:
     return Contender((lock.flows.acquire, lock.flows.release), names or ("all",))
 
 
-def assert_nobody_starves(store: Store, contenders: list[Contender], seed: int) -> None:
-    contend(store, contenders, MOVES, seed)
+def assert_no_starvation(store: Store, contenders: list[Contender], seed: int) -> None:
+    contend(store, contenders, REQUESTS, seed)
 
-    assert max(each.worst for each in contenders) <= len(contenders) - 1
-    assert min(each.turns for each in contenders) > 0
+    assert max(each.max_overtaken for each in contenders) <= len(contenders) - 1
+    assert min(each.grants for each in contenders) > 0
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_waiters_of_a_lock_are_not_starved(store: Store, seed: int) -> None:
-    assert_nobody_starves(store, [contender(Lock("door")) for _ in range(CROWD)], seed)
+    assert_no_starvation(store, [contender(Lock("door")) for _ in range(CONTENDERS)], seed)
 
 
 @pytest.mark.parametrize("readers", [1, 4, 7])
 def test_readers_and_writers_are_not_starved(store: Store, readers: int) -> None:
     page = ReadWriteLock("page")
-    sides = [page.read() if number < readers else page.write() for number in range(CROWD)]
+    sides = [page.read() if number < readers else page.write() for number in range(CONTENDERS)]
 
-    assert_nobody_starves(store, [contender(side) for side in sides], seed=readers)
+    assert_no_starvation(store, [contender(side) for side in sides], seed=readers)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_group_waiters_are_not_starved_whatever_their_number_of_names(store: Store, seed: int) -> None:
-    wishes = ["abcd", "a", "b", "c", "d", "ab", "cd", "bc"]
-    contenders = [contender(MultiLock(*names, group="doors"), *names) for names in wishes]
+    requested = ["abcd", "a", "b", "c", "d", "ab", "cd", "bc"]
+    contenders = [contender(MultiLock(*names, group="items"), *names) for names in requested]
 
-    assert_nobody_starves(store, contenders, seed)
+    assert_no_starvation(store, contenders, seed)
 
 
 def test_overtaking_is_counted_when_the_lock_is_not_fair(redis_server: Store) -> None:
-    contenders = [contender(Lock("door", fair=False)) for _ in range(CROWD)]
+    contenders = [contender(Lock("door", fair=False)) for _ in range(CONTENDERS)]
 
-    contend(redis_server, contenders, MOVES, seed=1)
+    contend(redis_server, contenders, REQUESTS, seed=1)
 
-    assert max(each.worst for each in contenders) > CROWD - 1
+    assert max(each.max_overtaken for each in contenders) > CONTENDERS - 1

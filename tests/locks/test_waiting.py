@@ -369,7 +369,7 @@ def test_interrupted_last_waiter_frees_the_lock(store: Store, interruption: type
     interrupted.go()
 
     assert not holder.locked()
-    assert [key for key in store.keys() if b"bell" in key] == []  # noqa: SIM118
+    assert [key for key in store.keys() if b"wakeup" in key] == []  # noqa: SIM118
 
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])

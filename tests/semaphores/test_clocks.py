@@ -1,6 +1,6 @@
 """Eight processes on a semaphore of three, half of their clocks eleven seconds ahead: never four holders.
 
-The full size: ``CROWD_GRANTS=100000 pytest tests/semaphores/test_clocks.py -s -o faulthandler_timeout=0``.
+The full size: ``CLOCK_TEST_GRANTS=100000 pytest tests/semaphores/test_clocks.py -s -o faulthandler_timeout=0``.
 """
 
 from __future__ import annotations
@@ -13,35 +13,35 @@ from django_redis_components.core.client.connections import client
 from django_redis_components.core.leasing import wait_queue
 from django_redis_components.core.protocol import Command
 from django_redis_components.semaphores import Semaphore
-from tests.semaphores.crowd import LIMIT
+from tests.semaphores.skewed_clocks import LIMIT
 from tests.support import Store, eventually
 from tests.support.child import say
 from tests.support.processes import Children
 
-GRANTS = int(os.environ.get("CROWD_GRANTS", "2000"))
+GRANTS = int(os.environ.get("CLOCK_TEST_GRANTS", "2000"))
 
 
-def gather(children: Children, store: Store, grants: int, believes_clients: bool = False) -> dict[str, int]:
-    """Let them have so many permits; return what was counted."""
-    child = children.call("tests.semaphores.crowd:crowd", grants, believes_clients)
+def run_clock_test(children: Children, store: Store, grants: int, use_client_clocks: bool = False) -> dict[str, int]:
+    """Run the processes until this many permits were granted, and return what they counted."""
+    child = children.call("tests.semaphores.skewed_clocks:run_processes", grants, use_client_clocks)
     child.result(timeout_s=120 + grants / 100)
-    board = store.raw.hgetall(f"{store.prefix}:crowd:board")
-    return {what.decode(): int(number) for what, number in board.items()}
+    stats = store.raw.hgetall(f"{store.prefix}:clocks:stats")
+    return {what.decode(): int(number) for what, number in stats.items()}
 
 
 def test_semaphore_of_three_never_has_four_holders_when_clocks_differ(children: Children, redis_server: Store) -> None:
-    board = gather(children, redis_server, GRANTS)
+    stats = run_clock_test(children, redis_server, GRANTS)
 
-    print(f"\nsemaphore of 3, 8 processes, half of them 11 s ahead: {board}")
-    assert board["grants"] >= GRANTS
-    assert "overruns" not in board
+    print(f"\nsemaphore of 3, 8 processes, half of them 11 s ahead: {stats}")
+    assert stats["grants"] >= GRANTS
+    assert "overruns" not in stats
     assert Semaphore("pool", LIMIT, blocking=False).available() == LIMIT
 
 
 def test_overruns_are_detected_when_a_script_uses_client_clocks(children: Children, redis_server: Store) -> None:
-    board = gather(children, redis_server, 500, believes_clients=True)
+    stats = run_clock_test(children, redis_server, 500, use_client_clocks=True)
 
-    assert board["overruns"] > 0
+    assert stats["overruns"] > 0
 
 
 def test_permits_of_a_killed_holder_are_free_when_they_expire(redis_server: Store, children: Children) -> None:
@@ -55,7 +55,7 @@ def test_permits_of_a_killed_holder_are_free_when_they_expire(redis_server: Stor
 
 
 def hold(timeouts: list[float]) -> None:
-    """Take permits, say when they expire on the server, and hold them."""
+    """Acquire permits, print when they expire on the server, and keep them."""
     for timeout in timeouts:
         assert Semaphore("pool", LIMIT, timeout=timeout, blocking=False).acquire()
     key = keys.key("semaphores", "pool")
@@ -70,7 +70,7 @@ def test_waiter_is_woken_by_the_release_and_does_not_poll(own_server: Store) -> 
     holder.release()  # the server has the scripts from now on
     holder.acquire()
     got: list[bool] = []
-    before, began_ms = calls(own_server), now_ms(own_server)
+    before, started_ms = calls(own_server), now_ms(own_server)
     thread = threading.Thread(target=lambda: got.append(waiter.acquire()))
     thread.start()
     eventually(lambda: blocked(own_server) == 1, timeout_s=30)
@@ -78,19 +78,19 @@ def test_waiter_is_woken_by_the_release_and_does_not_poll(own_server: Store) -> 
     holder.release()
 
     thread.join(30)
-    slices = (now_ms(own_server) - began_ms) // wait_queue.HANDOFF_MS
+    slices = (now_ms(own_server) - started_ms) // wait_queue.HANDOFF_MS
     assert got == [True]
-    assert calls(own_server) - before <= 3 + slices, "to stand in line, to release, and to take what was given"
+    assert calls(own_server) - before <= 3 + slices, "one to join the queue, one to release, one to accept the handoff"
 
 
 def calls(store: Store) -> int:
-    """Scripts that clients have sent."""
+    """Return the number of script calls."""
     stats = store.raw.info("commandstats")
     return sum(stats.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in ("eval", "evalsha"))
 
 
 def blocked(store: Store) -> int:
-    """Clients that wait for a bell."""
+    """Return the number of clients that wait for a wakeup."""
     return store.raw.info("clients")["blocked_clients"]
 
 

@@ -1,6 +1,6 @@
-"""Sixteen processes on a semaphore of three, while replies get lost: never four holders.
+"""Sixteen processes contend for a semaphore of three while replies are lost: never four holders.
 
-``RACE_SECONDS`` sets how long they fight.
+``RACE_SECONDS`` sets the duration.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from tests.support.processes import Children
 
 
 def test_semaphore_of_three_never_has_four_holders(children: Children, proxy: Proxy, redis_server: Store) -> None:
-    board = run_race(children, proxy, redis_server, "semaphores", 3, SECONDS)
+    stats = run_race(children, proxy, redis_server, "semaphores", 3, SECONDS)
 
-    print(f"\nsemaphore of 3, 16 processes, {SECONDS:g} s: {board}")
-    assert board["violations"] == 0
-    assert board["most"] == 3
-    assert board["dropped"] > 0
+    print(f"\nsemaphore of 3, 16 processes, {SECONDS:g} s: {stats}")
+    assert stats["violations"] == 0
+    assert stats["most"] == 3
+    assert stats["dropped"] > 0
     assert redis_server.raw.zcard(f"{redis_server.prefix}:semaphores:{{prize}}") == 0
     assert not redis_server.raw.exists(f"{redis_server.prefix}:semaphores:{{prize}}:queue")
 
@@ -26,6 +26,6 @@ def test_four_holders_are_detected_when_the_guard_is_removed(
 ) -> None:
     edit = ("ACQUIRE", 'redis.call("ZCARD", holders) + count <= most', 'redis.call("ZCARD", holders) <= most')
 
-    board = run_race(children, proxy, redis_server, "semaphores", 3, 0.5, edit)
+    stats = run_race(children, proxy, redis_server, "semaphores", 3, 0.5, edit)
 
-    assert board["violations"] > 0
+    assert stats["violations"] > 0

@@ -1,1 +1,1 @@
-"""Histories of locks under faults, and the proof that nothing forbidden is in them."""
+"""Lock histories recorded under faults, and the checks that they satisfy."""

@@ -1,4 +1,4 @@
-"""What holders have written down, read, and what in it must not be.
+"""Reads the logs of the workers, and reports violations in them.
 
 Times are the server's, in microseconds. A fencing token is such a time: that of the grant.
 """
@@ -15,22 +15,22 @@ from pathlib import Path
 
 @dataclasses.dataclass
 class Grant:
-    """One lease of one lock, as its holder knew it.
+    """One lease of one lock, as its holder observed it.
 
     Attributes:
-        fence: its number; 0 for a reader or a permit, which have none.
-        asked, answered: before the lock was asked for, and after that was granted.
-        inside: the last moment at which the holder could prove by its own clock that the lease lasted.
-        robbed: it ended although the holder's clock said that it lasts.
+        fence: its fencing token; 0 for a reader or a permit, which have none.
+        requested_at, granted_at: times before the request and after its reply.
+        inside: last time at which the lease was valid by the clock of its holder.
+        revoked: it ended while it was valid by the clock of its holder.
     """
 
     lock: str
     pid: int
     fence: int
-    asked: int
-    answered: int
+    requested_at: int
+    granted_at: int
     inside: int = 0
-    robbed: bool = False
+    revoked: bool = False
 
     @property
     def reads(self) -> bool:
@@ -41,7 +41,7 @@ class Grant:
 
 
 def read_grants(directory: Path) -> list[Grant]:
-    """The grants of all processes. One that was killed has said all that it said."""
+    """Return the grants of all processes. The log of a killed process ends early."""
     grants: list[Grant] = []
     for path in directory.glob("*.log"):
         current: list[Grant] = []
@@ -54,13 +54,13 @@ def read_grants(directory: Path) -> list[Grant]:
             for grant in current:
                 if kind == "inside":
                     grant.inside = figures[0]
-                elif kind == "robbed":
-                    grant.robbed = True
+                elif kind == "revoked":
+                    grant.revoked = True
     return grants
 
 
 def problems(grants: Iterable[Grant]) -> list[str]:
-    """What no history of locks may have."""
+    """Return all violations in a history of locks."""
     of_locks: dict[str, list[Grant]] = defaultdict(list)
     for grant in grants:
         of_locks[grant.lock].append(grant)
@@ -68,19 +68,19 @@ def problems(grants: Iterable[Grant]) -> list[str]:
 
 
 def shared(grants: Iterable[Grant]) -> int:
-    """How many readers were inside together with one that came before them."""
-    readers = sorted((one for one in grants if one.reads and one.inside), key=lambda one: (one.lock, one.answered))
+    """Return how many readers shared the lock with an earlier one."""
+    readers = sorted((one for one in grants if one.reads and one.inside), key=lambda one: (one.lock, one.granted_at))
     pairs = itertools.pairwise(readers)
-    return sum(before.lock == after.lock and after.answered < before.inside for before, after in pairs)
+    return sum(before.lock == after.lock and after.granted_at < before.inside for before, after in pairs)
 
 
-def crowds(grants: Iterable[Grant], limit: int) -> list[str]:
-    """Moments at which more than so many surely held one semaphore. A grant of several permits is there for each."""
+def exceeded_limits(grants: Iterable[Grant], limit: int) -> list[str]:
+    """Return the times at which more than `limit` permits were held. A lease has a grant per permit."""
     moments = [
         moment
         for grant in grants
-        if grant.inside > grant.answered
-        for moment in ((grant.lock, grant.answered, 1), (grant.lock, grant.inside, -1))
+        if grant.inside > grant.granted_at
+        for moment in ((grant.lock, grant.granted_at, 1), (grant.lock, grant.inside, -1))
     ]
     held: dict[str, int] = defaultdict(int)
     found = []
@@ -92,7 +92,7 @@ def crowds(grants: Iterable[Grant], limit: int) -> list[str]:
 
 
 def stale_writes(fences: Iterable[int]) -> list[str]:
-    """Writes, in the order in which they landed, that came after a newer one."""
+    """Return the writes that were accepted after a newer one."""
     return [f"{after} was written after {before}" for before, after in itertools.pairwise(fences) if after < before]
 
 
@@ -100,27 +100,29 @@ def _of_one_lock(grants: Sequence[Grant]) -> Iterable[str]:
     writers = sorted((grant for grant in grants if not grant.reads), key=lambda one: one.fence)
     readers = [grant for grant in grants if grant.reads]
     yield from _problems(writers)
-    yield from (f"{reader}: taken away during its lease" for reader in readers if reader.robbed)
+    yield from (f"{reader}: taken away during its lease" for reader in readers if reader.revoked)
     for reader in readers:
         for writer in writers:
-            if _meet(reader, writer):
-                yield f"{reader}, from {reader.answered} to {reader.inside}: beside {writer}, until {writer.inside}"
+            if _overlap(reader, writer):
+                yield f"{reader}, from {reader.granted_at} to {reader.inside}: beside {writer}, until {writer.inside}"
 
 
-def _meet(reader: Grant, writer: Grant) -> bool:
-    """Whether both were surely inside at one time. A writer's fence is the time of its grant; that of a reader's
-    lies between its question and its answer."""
-    came_to_a_reader = reader.answered < writer.fence < reader.inside
-    came_to_a_writer = writer.fence < reader.asked and reader.answered < writer.inside
-    return came_to_a_reader or came_to_a_writer
+def _overlap(reader: Grant, writer: Grant) -> bool:
+    """Return whether both certainly had the lock at one time.
+
+    A writer's fence is the time of its grant; a reader was granted between its request and its reply.
+    """
+    granted_beside_reader = reader.granted_at < writer.fence < reader.inside
+    granted_beside_writer = writer.fence < reader.requested_at and reader.granted_at < writer.inside
+    return granted_beside_reader or granted_beside_writer
 
 
 def _problems(grants: list[Grant]) -> Iterable[str]:
     last: Grant | None = None
     for grant in grants:
-        if not grant.asked <= grant.fence <= grant.answered:
-            yield f"{grant}: granted outside of {grant.asked} to {grant.answered}"
-        if grant.robbed:
+        if not grant.requested_at <= grant.fence <= grant.granted_at:
+            yield f"{grant}: granted outside of {grant.requested_at} to {grant.granted_at}"
+        if grant.revoked:
             yield f"{grant}: taken away during its lease"
         if last is not None and grant.fence == last.fence:
             yield f"{grant}: under the fence of {last}"
@@ -132,10 +134,10 @@ def _problems(grants: list[Grant]) -> Iterable[str]:
 
 
 def _disorder(grants: list[Grant]) -> Iterable[str]:
-    """Grants that were over before another was asked for, and have a greater fence."""
+    """Report grants that were made before another was requested, and have a greater fence."""
     first: Grant | None = None
     for grant in reversed(grants):
-        if first is not None and first.answered < grant.asked:
+        if first is not None and first.granted_at < grant.requested_at:
             yield f"{grant}: after {first}"
-        if first is None or grant.answered < first.answered:
+        if first is None or grant.granted_at < first.granted_at:
             first = grant

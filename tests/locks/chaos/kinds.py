@@ -1,4 +1,4 @@
-"""The kinds of locks that a history is made of, and what holds their promises."""
+"""The kinds of locks in a history, and the guards in their scripts."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 from django_redis_components.core.leasing import lease as leases
 from django_redis_components.locks import Lock, LockLost, LockNotOwned, MultiLock, ReadWriteLock
 from django_redis_components.semaphores import PermitLost, PermitNotOwned, Semaphore
-from tests.locks.chaos import board
-from tests.locks.racers import break_script
+from tests.locks.chaos import shared_state
+from tests.locks.race_workers import break_script
 
 NAMES = ("anvil", "bellows", "crucible", "file", "hammer", "tongs")
 KINDS = ("lock", "group", "readwrite", "semaphore")
 #: Permits of a semaphore.
 LIMIT = 3
-#: Share of those at a read-write lock who only read.
+#: Share of readers at a read-write lock.
 READERS = 0.7
-#: What holds the promises in scripts: which, its text, and what it becomes when the guard is taken out.
+#: Guards in scripts: the script, its text, and the text without the guard.
 GUARDS = {
     "acquire": [("ACQUIRE", 'return redis.call("EXISTS", lock) == 0', "return true")],
     "release": [("RELEASE", 'if redis.call("GET", lock) ~= token then', "if false then")],
@@ -55,16 +55,16 @@ class Permits:
         return await self.semaphore.aacquire(self._permits)
 
 
-#: Errors of a lease that is not ours any more; the first two are raised only when it is over by our clock.
+#: Errors of a lost lease; those of `LOST` are raised only when it has expired by the local clock.
 LOST = (LockLost, PermitLost)
 NOT_OWNED = (LockNotOwned, PermitNotOwned)
 
 
-def made(kind: str, **options: Any) -> tuple[list[str], Any]:
-    """Which names somebody wants, and the lock on them; a semaphore's once for each permit."""
+def make_lock(kind: str, **options: Any) -> tuple[list[str], Any]:
+    """Return random names and the lock on them; a semaphore's name occurs once per permit."""
     if kind == "group":
         names = random.sample(NAMES, random.randint(1, 2))
-        return names, MultiLock(*names, group="forge", **options)
+        return names, MultiLock(*names, group="tools", **options)
     name = random.choice(NAMES)
     if kind == "semaphore":
         permits = random.randint(1, 2)
@@ -75,10 +75,10 @@ def made(kind: str, **options: Any) -> tuple[list[str], Any]:
     return [name], both.read() if random.random() < READERS else both.write()
 
 
-def take_out(guard: str) -> None:
-    """Take a guard out, to see that the history shows it."""
+def remove_guard(guard: str) -> None:
+    """Remove a guard, to verify that the history reports it."""
     if guard == "resource":
-        board.FENCED_WRITE = board.FENCED_WRITE.replace("return 0", "")
+        shared_state.FENCED_WRITE = shared_state.FENCED_WRITE.replace("return 0", "")
     elif guard == "deadline":
         leases.Lease.has_expired = property(lambda lease: False)
     elif guard:

@@ -12,14 +12,14 @@ import redis
 from django.conf import settings
 
 from django_redis_components.semaphores import PermitNotOwned, Semaphore, scripts
-from tests.locks.racers import forked
+from tests.locks.race_workers import forked
 
 LIMIT, PROCESSES = 3, 8
-#: Seconds by which half of the clocks are ahead, and those of a lease, which is shorter.
+#: Seconds by which half of the clocks are ahead, and seconds of a lease, which is shorter.
 AHEAD_S, LEASE_S = 11, 10
-#: Most seconds that a permit is held.
+#: Longest time in seconds that a permit is held.
 HOLD_S = 0.001
-#: The work: who enters counts those inside with it.
+#: Run by each holder: counts the holders.
 ENTER = """
 local inside = redis.call("INCR", KEYS[1])
 redis.call("HINCRBY", KEYS[2], "grants", 1)
@@ -30,10 +30,10 @@ return tonumber(redis.call("HGET", KEYS[2], "grants"))
 """
 
 
-def crowd(grants: int, believes_clients: bool) -> None:
-    """Let them take permits until so many were granted. A script that believes its client's clock is the fault."""
+def run_processes(grants: int, use_client_clocks: bool) -> None:
+    """Acquire permits until `grants` were granted. `use_client_clocks` makes the script trust them: a fault."""
     pids = [
-        forked(lambda number=number: _run(number % 2 == 1, grants, believes_clients)) for number in range(PROCESSES)
+        forked(lambda number=number: _run(number % 2 == 1, grants, use_client_clocks)) for number in range(PROCESSES)
     ]
     for pid in pids:
         _, status = os.waitpid(pid, 0)
@@ -41,19 +41,19 @@ def crowd(grants: int, believes_clients: bool) -> None:
             raise RuntimeError(f"a process ended with {os.waitstatus_to_exitcode(status)}")
 
 
-def _run(is_ahead: bool, grants: int, believes_clients: bool) -> None:
+def _run(is_ahead: bool, grants: int, use_client_clocks: bool) -> None:
     if is_ahead:
         _set_clocks(AHEAD_S)
-    if is_ahead and believes_clients:
-        _believe(AHEAD_S)
+    if is_ahead and use_client_clocks:
+        _use_client_clock(AHEAD_S)
     entries = settings.REDIS_COMPONENTS
     raw = redis.Redis.from_url(entries["CONNECTIONS"]["default"]["URL"])
-    inside, board = (f"{entries['PREFIX']}:crowd:{part}" for part in ("inside", "board"))
+    inside, stats = (f"{entries['PREFIX']}:clocks:{part}" for part in ("inside", "stats"))
     semaphore = Semaphore("pool", LIMIT, timeout=LEASE_S)
     enough = False
     while not enough:
         with contextlib.suppress(PermitNotOwned), semaphore:  # its permit may have been granted to another
-            enough = raw.eval(ENTER, 2, inside, board, LIMIT) >= grants
+            enough = raw.eval(ENTER, 2, inside, stats, LIMIT) >= grants
             time.sleep(random.uniform(0, HOLD_S))
             raw.decr(inside)
 
@@ -68,8 +68,8 @@ def _ahead(clock: Callable[[], float], ahead_s: float) -> Callable[[], float]:
     return lambda: clock() + ahead_s
 
 
-def _believe(ahead_s: int) -> None:
-    """Let what this process takes for expired be expired."""
+def _use_client_clock(ahead_s: int) -> None:
+    """Make the script expire permits by the clock of this process."""
     acquire = scripts.ACQUIRE
     purge = 'redis.call("ZREMRANGEBYSCORE", holders, "-inf", now_ms)'
     assert purge in acquire.source

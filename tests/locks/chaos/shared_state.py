@@ -1,4 +1,4 @@
-"""What all processes of a history count, and the resources that they write."""
+"""The counters of a run, and the resources that its processes write."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import redis
 from django.conf import settings
 
-#: A resource that refuses what is stale, and keeps all that it took.
+#: A resource that rejects stale writes, and logs the others.
 FENCED_WRITE = """
 local last = tonumber(redis.call("GET", KEYS[1]) or 0)
 if tonumber(ARGV[1]) < last then
@@ -20,8 +20,8 @@ return 1
 """
 
 
-class Board:
-    """One process's door to it, straight to the server."""
+class SharedState:
+    """Access of one process to the shared state, directly on the server."""
 
     def __init__(self) -> None:
         entries = settings.REDIS_COMPONENTS
@@ -33,7 +33,7 @@ class Board:
         self._raw.close()
 
     def now(self) -> int:
-        """The server's time in microseconds; all nodes of a Cluster here are on one machine."""
+        """Return the server's time in microseconds; all nodes of a Cluster here are on one machine."""
         seconds, microseconds = self._raw.time()
         return seconds * 1_000_000 + microseconds
 
