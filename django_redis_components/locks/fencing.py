@@ -1,10 +1,10 @@
 """The database side of fencing: rows that refuse the writes of earlier lock holders.
 
-A lease can expire while its holder is paused, and no question to Redis can tell the holder afterwards. Only the
-database can refuse the late write. A row stores the fencing token of its last writer; a write under a lower token
+A lease can expire while its holder is paused, and no request to Redis can protect what it writes afterwards. Only the
+database can refuse the stale write. A row stores the fencing token of its last writer; a write under a lower token
 is refused. The check must hold at the moment of the write, not before it:
 
-- When one UPDATE of one table writes everything, the check stands in its WHERE. A database that makes this UPDATE
+- When one UPDATE of one table writes everything, its WHERE contains the check. A database that makes this UPDATE
   wait for another one evaluates the WHERE again on the new row.
 - Else (joins, multi-table inheritance) Django sends a sub-query or several statements, and a check in them looks
   at an old row. There the rows that store the token are locked first, and checked under the lock.
@@ -71,7 +71,7 @@ async def afenced_update(queryset: QuerySet[M], fence: int | None, **values: Any
 
 
 def _guardable(queryset: QuerySet[M]) -> QuerySet[M]:
-    """The queryset, unless the rows that it means cannot be told again while they are locked.
+    """Return the queryset if its rows can be selected again while they are locked.
 
     Raises:
         NotSupportedError, TypeError: they cannot.

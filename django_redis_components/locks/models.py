@@ -30,7 +30,7 @@ class FenceField(models.BigIntegerField):  # type: ignore[type-arg]  # Django's 
 
 
 class FencedModel(models.Model):
-    """A row that refuses whoever holds a lock no more. Abstract: adds the field ``fence``.
+    """A row that rejects the writes of earlier lock holders. Abstract: adds the field ``fence``.
 
     `save` checks nothing, but never lowers ``fence``: write with `fenced_update` or `update_fenced`.
     """
@@ -42,7 +42,7 @@ class FencedModel(models.Model):
         abstract = True
 
     def claim(self, fence: int | None) -> None:
-        """Take the row for a lock that was just taken, and read it anew.
+        """Claim the row for a lock that was just acquired, and reload it.
 
         From then on no earlier holder can write it, so what was read stays true until we write.
 

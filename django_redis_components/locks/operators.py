@@ -1,4 +1,4 @@
-"""Releasing a lock whoever holds it: a call for operators, not for the code that uses the lock."""
+"""Releasing a lock of any holder: a call for operators, not for the code that uses the lock."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from django_redis_components.locks.state import inspect_group, inspect_lock, ins
 def force_release(
     name: str, *, token: str | None = None, group: str | None = None, readwrite: bool = False, using: str = "default"
 ) -> int:
-    """Release a lock whoever holds it, and hand it to the first waiter.
+    """Release a lock of any holder, and grant it to the first waiter.
 
     The holder is not interrupted. It learns from `check`, `extend`, `release` or a renewal that it lost the lock, and
     writes under its fencing token are rejected once a later holder has written. It is sent once: after a connection
@@ -22,7 +22,7 @@ def force_release(
 
     Args:
         name: of the lock.
-        token: release it only if this token holds it still; None: whichever holds it now.
+        token: release it only if this token still holds it; None: the current holder.
         group: of a name of a `MultiLock` with a group.
         readwrite: the name is that of a `ReadWriteLock`. Without a token the writer and up to a hundred readers are
             released.

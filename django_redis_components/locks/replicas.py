@@ -1,7 +1,7 @@
 """Waiting until replicas have a grant: a failover to one of them then does not lose it.
 
 WAIT counts the replicas that have what its own connection has written, and the grant may have come over
-another. So a mark is written before it in the same pipeline: who has the mark has the grant, which is older.
+another. So a mark is written before it in the same pipeline: a replica that has the mark has the older grant.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from collections.abc import Sequence
 from django_redis_components.core import conf
 from django_redis_components.core.protocol import Batch, Command, Flow
 
-#: Milliseconds that replicas have to acknowledge a grant. Whoever gets none has waited that long for nothing.
+#: Milliseconds that replicas have to acknowledge a grant. A refused caller has waited this long.
 WAIT_MS = 1_000
 #: Share of the lease, and of the socket timeout, that the wait may take at most.
 SHARE = 0.3
 
 
 def wait(ack_keys: Sequence[str], wanted: int, ttl_ms: int, using: str) -> Flow[int]:
-    """How many replicas have acknowledged the grant within `WAIT_MS`: of the node that has the fewest.
+    """Return how many replicas acknowledged the grant within `WAIT_MS`, on the node with the fewest.
 
     Args:
         ack_keys: a key to write on each node that the grant was made on.
-        wanted: the wait ends when so many have.
+        wanted: number of replicas at which the wait ends.
         ttl_ms: milliseconds of the lease.
         using: our connection alias.
     """

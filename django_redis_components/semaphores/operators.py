@@ -1,4 +1,4 @@
-"""Releasing permits whoever holds them: a call for operators, not for the code that uses the semaphore."""
+"""Releasing permits of any holder: a call for operators, not for the code that uses the semaphore."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django_redis_components.semaphores.state import inspect_semaphore, semaphor
 
 
 def force_release(name: str, *, token: str | None = None, using: str = "default") -> int:
-    """Release permits of a semaphore whoever holds them, and hand them to the first waiters.
+    """Release permits of all holders or of one, and grant them to the first waiters.
 
     The holder is not interrupted. It learns from `check`, `extend`, `release` or a renewal that it lost them. The
     request is sent once: after a connection error it may have been executed.

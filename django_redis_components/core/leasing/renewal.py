@@ -3,7 +3,7 @@
 One daemon thread per process, the renewer, watches all leases. It starts with the first lease, ends when none is left,
 and starts anew in the child of a fork, which owns none of its parent's leases. When a third of a lease has passed it is
 renewed, in one round trip per connection, by a thread of that connection: a server that hangs must not cost leases on
-another server, nor delay the notification of a loss. `on_lost` runs in a thread of its own, because it is code of the
+another server, nor delay the notification of a loss. `on_lost` runs in a separate thread, because it is code of the
 site and may take long.
 
 The local deadline decides. After a connection error the renewal is repeated until the deadline; at the deadline the
