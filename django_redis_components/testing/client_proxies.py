@@ -64,9 +64,11 @@ class AsyncClientProxy:
 
     async def execute(self, request: Call | Command) -> Any:
         """Return the reply to one request."""
-        intercept = without_stop_iteration(self._interceptor.intercept)
+        run_in_the_test = without_stop_iteration(self._interceptor.intercept)
         reply = (
-            await sync_to_async(intercept)(request, self._using) if is_taskqueue_request(request) else NOT_INTERCEPTED
+            await sync_to_async(run_in_the_test)(request, self._using)
+            if is_taskqueue_request(request)
+            else NOT_INTERCEPTED
         )
         return await self._client(self._using).execute(request) if reply is NOT_INTERCEPTED else reply
 
