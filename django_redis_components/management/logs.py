@@ -1,20 +1,46 @@
-"""Log lines of a long-running command go to standard error, unless the site configured them."""
+"""Write the logs of a long-running command to standard error, unless the site has configured its logging."""
 
 from __future__ import annotations
 
 import logging
+import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import BaseCommand, CommandParser, DjangoHelpFormatter
+from django.utils.termcolors import colorize
 
 from django_redis_components.taskqueue.logs import JsonFormatter, TaskFilter, TextFormatter
 
 #: The package's logger.
 NAME = "django_redis_components"
 _LEVELS = {0: logging.ERROR, 1: logging.INFO, 2: logging.DEBUG, 3: logging.DEBUG}
-#: Formats by name.
+#: Formatters by the name of the format.
 FORMATS = {"text": TextFormatter, "json": JsonFormatter}
+#: Colours by the outcome of a task, and by the level of other messages.
+_OUTCOME_COLORS = {"successful": "green", "retrying": "yellow", "failed": "red"}
+_LEVEL_COLORS = ((logging.ERROR, "red"), (logging.WARNING, "yellow"))
+
+
+class HelpFormatter(DjangoHelpFormatter):
+    """Wraps each paragraph of a command's help text by itself; argparse joins them."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        fill = super()._fill_text
+        return "\n\n".join(fill(part, width, indent) for part in text.split("\n\n"))
+
+
+class ColorFormatter(TextFormatter):
+    """One line of text, in colour for warnings, errors and the outcomes of tasks."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
+        """See `logging.Formatter`."""
+        text = super().formatMessage(record)
+        color = _OUTCOME_COLORS.get(getattr(record, "outcome", "")) or next(
+            (name for level, name in _LEVEL_COLORS if record.levelno >= level), None
+        )
+        return colorize(text, fg=color) if color else text
 
 
 def add_format(parser: CommandParser) -> None:
@@ -22,29 +48,38 @@ def add_format(parser: CommandParser) -> None:
     parser.add_argument(
         "--log-format",
         choices=FORMATS,
-        help="how log lines look, unless the site has configured its logging (default: text)",
+        help="format of log lines: text, in colour on a terminal unless NO_COLOR is set, or json, one object per line."
+        " Ignored if LOGGING of the site has handlers (default: text)",
     )
 
 
-def begin(command: BaseCommand, options: dict[str, Any]) -> Callable[[str], object]:
-    """Show the logs as the options of a command say. The value is how the command says something itself."""
+def configure(command: BaseCommand, options: dict[str, Any]) -> Callable[[str], object]:
+    """Configure logging as the options say; return the function that logs the command's own messages."""
     log_format = options["log_format"]
-    shown = show(NAME, options["verbosity"], log_format or "text")
-    if log_format and not shown:
-        command.stderr.write(f"--log-format is not used: the site's LOGGING has handlers for {NAME}.")
-    if shown and log_format == "json":
+    color = has_color(sys.stderr, no_color=options["no_color"], force_color=options["force_color"])
+    is_shown = show_logs(NAME, options["verbosity"], log_format or "text", color=color)
+    if log_format and not is_shown:
+        command.stderr.write(f"--log-format is ignored: LOGGING has handlers for {NAME}.")
+    if is_shown and log_format == "json":
         return logging.getLogger(NAME).info
-    return command.stdout.write if options["verbosity"] else _nothing
+    return command.stdout.write if options["verbosity"] else _discard
 
 
-def _nothing(text: str) -> None:
-    """What is said with ``--verbosity 0``: errors only, which others tell."""
+def has_color(stream: Any, *, no_color: bool = False, force_color: bool = False) -> bool:
+    """Return whether text for this stream is coloured: on a terminal, unless NO_COLOR is set (see no-color.org)."""
+    if no_color or force_color:
+        return force_color
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def show(name: str, verbosity: int, log_format: str = "text") -> bool:
-    """Show what is logged, if no handler stands above the logger. Returns whether that was so.
+def _discard(text: str) -> None:
+    """Discard a message: ``--verbosity 0`` shows errors only."""
 
-    What others log, the tasks among them, is shown from WARNING on, as it would be without us.
+
+def show_logs(name: str, verbosity: int, log_format: str = "text", *, color: bool = False) -> bool:
+    """Write a logger's messages to standard error, unless it has a handler; return whether it does so now.
+
+    Messages of other loggers, including those of tasks, are written from WARNING on, as Python does by default.
     """
     logger = logging.getLogger(name)
     if logger.hasHandlers():
@@ -53,24 +88,24 @@ def show(name: str, verbosity: int, log_format: str = "text") -> bool:
     while top.propagate and top.parent:
         top = top.parent
     handler = logging.StreamHandler()
-    handler.setFormatter(FORMATS[log_format]())
+    handler.setFormatter(ColorFormatter() if color and log_format == "text" else FORMATS[log_format]())
     handler.addFilter(TaskFilter())
-    handler.addFilter(_is_new)
+    handler.addFilter(_is_not_written_yet)
     top.addHandler(handler)
     logger.setLevel(_LEVELS[verbosity])
     return True
 
 
-def _is_new(record: logging.LogRecord) -> bool:
-    """Whether no other stream shows the record: Django's own logger has one while DEBUG is on."""
+def _is_not_written_yet(record: logging.LogRecord) -> bool:
+    """Return whether no other stream handler writes the record: Django's own logger has one while DEBUG is on."""
     logger: logging.Logger | None = logging.getLogger(record.name)
     while logger is not None and logger.parent is not None and logger.propagate:
-        if any(_shows(handler, record) for handler in logger.handlers):
+        if any(_writes(handler, record) for handler in logger.handlers):
             return False
         logger = logger.parent
     return True
 
 
-def _shows(handler: logging.Handler, record: logging.LogRecord) -> bool:
+def _writes(handler: logging.Handler, record: logging.LogRecord) -> bool:
     is_stream = isinstance(handler, logging.StreamHandler)
     return is_stream and record.levelno >= handler.level and bool(handler.filter(record))

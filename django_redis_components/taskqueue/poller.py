@@ -1,7 +1,7 @@
-"""The poller: rings for due tasks, brings back what dead workers held, sends periodic tasks, prunes.
+"""The poller: wakes workers for due tasks, recovers tasks whose lease expired, sends periodic tasks, prunes.
 
-Any number may run; the holder of a short lease acts, the others stand by. Fetching serves due
-tasks by itself, so a dead poller delays nothing but periodic tasks: it is the second pair of eyes.
+Any number may run; the one that has a short lease is active. A fetch returns due tasks by itself, so without a poller
+only periodic tasks and the recovery of tasks are delayed.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from collections.abc import Sequence
 
 from redis.exceptions import RedisError
 
-from django_redis_components.core import conf, failpoints
-from django_redis_components.core import serialization as arguments
+from django_redis_components.core import conf, failpoints, serialization
 from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.client.slot_migration import slot_wait_limit
 from django_redis_components.core.client.wakeup_listener import WakeupListener
@@ -30,29 +29,34 @@ from django_redis_components.taskqueue.exceptions import WorkerLost
 from django_redis_components.taskqueue.options import MAX_DELIVERIES
 from django_redis_components.taskqueue.schedules.schedule import Schedule
 from django_redis_components.taskqueue.schedules.scheduler import Scheduler
-from django_redis_components.taskqueue.stats import fingerprint as fingerprints
+from django_redis_components.taskqueue.stats import fingerprint
 from django_redis_components.taskqueue.store.fields import base_key
 from django_redis_components.taskqueue.store.queues import delete_trash
 from django_redis_components.taskqueue.store.scripts import MAINTAIN
 
 logger = logging.getLogger("django_redis_components.taskqueue")
 
-#: Life of the poller's lease, in milliseconds: how long a standby waits for a dead holder.
-HOLD_MS = 6_000
-#: Longest time between two rounds of the holder, in seconds; its lease must not end between them.
+#: Lease of the active poller, in milliseconds. If it dies, another one is active after this time.
+ACTIVE_LEASE_MS = 6_000
+#: Longest time between two rounds of the active poller, in seconds; its lease must not expire between them.
 ROUND_S = 2.0
-#: The same while no task runs or is scheduled: nothing can be recovered then, and an earlier task ends the wait.
+#: The same while no task runs or is scheduled: there is nothing to recover, and a new task ends the wait.
 IDLE_ROUND_S = 4.0
-#: Seconds between two rounds that also prune.
+#: Seconds between two rounds that also delete old data.
 PRUNE_S = 60.0
-#: Longest pause after an error, in seconds: after the first one, and when they go on.
+#: Longest pause after an error, in seconds: after the first one, and after repeated ones.
 FIRST_PAUSE_S, ERROR_PAUSE_S = 0.25, 2.0
-#: What becomes of a task that has lost its worker, as the log says it.
-PLACES = {b"front": "goes to the front of its queue", b"failed": "has failed", b"cancelled": "was cancelled, and ends"}
+#: Log texts for the outcome of a task whose lease expired.
+RECOVERY_TEXTS = {b"front": "returned to its queue", b"failed": "failed", b"cancelled": "cancelled"}
 
 
 class Poller:
-    """One candidate for the poller's place."""
+    """One of the pollers of a connection.
+
+    Attributes:
+        is_active: whether it has the lease.
+        next_round_at, next_prune_at: on the monotonic clock.
+    """
 
     def __init__(
         self,
@@ -60,14 +64,13 @@ class Poller:
         *,
         wake_fd: int | None = None,
         schedules: Sequence[Schedule] = (),
-        also: Sequence[str] = (),
+        other_keys: Sequence[str] = (),
     ) -> None:
-        """See the class.
-
+        """
         Args:
-            wake_fd: a file descriptor whose readability ends a wait early.
-            schedules: what it sends at certain times.
-            also: other bells that end a wait.
+            wake_fd: a file descriptor that ends a wait when it becomes readable.
+            schedules: the periodic tasks to send.
+            other_keys: other wakeup keys that end a wait.
         """
         settings = conf.settings().taskqueue
         self._client = client
@@ -77,100 +80,104 @@ class Poller:
         self._lease_s = to_ms(settings.lease_s, "lease") / 1_000
         self._keep_ms = to_ms(settings.failed_ttl_s, "failed_ttl")
         self._failed_limit = settings.failed_limit
-        self._bell = WakeupListener(client, [f"{self._base}:bell:poller", *also], wake_fd=wake_fd)
+        self._wakeups = WakeupListener(client, [f"{self._base}:bell:poller", *other_keys], wake_fd=wake_fd)
         self._round_s = min(ROUND_S, self._lease_s / 6)
-        # Not longer than a third of a lease, as supervisors renew: after half of one nothing is recovered for a while.
+        # At most a third of a lease: after half of one without contact, nothing is recovered for a while.
         self._idle_round_s = min(IDLE_ROUND_S, self._lease_s / 3)
-        #: What `maintain.lua` is told of our last call.
+        #: Argument of `maintain.lua` about the previous call.
         self._contact = "new"
-        self._prune_at = 0.0
-        self._next_at = 0.0
+        self.next_prune_at = 0.0
+        self.next_round_at = 0.0
         self._wake_fd = wake_fd
-        self._away = False
+        self._is_unavailable = False
         self._outage = OutageLog(logger.warning, logger.info, "Poller: ")
         self._pause_s = FIRST_PAUSE_S
-        self.holds = False
+        self.is_active = False
 
     def step(self) -> None:
-        """Do the round that is due, if one is; errors of Redis are logged and end in a pause."""
-        if time.monotonic() < self._next_at:
+        """Run a round if one is due. Redis errors are logged, and followed by a pause."""
+        if time.monotonic() < self.next_round_at:
             return
         try:
-            with slot_wait_limit(0):  # it counts as an outage, after which workers need time to renew their leases
-                self._next_at = time.monotonic() + self._round()
-            self._away = False
+            with slot_wait_limit(0):  # it counts as an outage: workers then have time to renew their leases
+                self.next_round_at = time.monotonic() + self._round()
+            self._is_unavailable = False
             self._outage.succeeded()
             self._pause_s = FIRST_PAUSE_S
         # Tested; but Python 3.11 stops tracing a frame that an error reaches through nested generators.
         except RedisError as exc:  # pragma: no cover
-            self._trouble(exc)
+            self._on_error(exc)
 
     def wait(self, seconds: float) -> bool:
-        """Wait for the next round, a ring (an earlier due task), the wake descriptor, or `seconds`.
+        """Wait for the next round, a wakeup, the file descriptor, or `seconds`.
 
         Returns:
-            Whether another bell than the poller's rang.
+            Whether one of the other keys was written.
         """
-        seconds = max(0.0, min(seconds, self._next_at - time.monotonic()))
-        if self._away:
+        seconds = max(0.0, min(seconds, self.next_round_at - time.monotonic()))
+        if self._is_unavailable:
             watched = [] if self._wake_fd is None else [self._wake_fd]
             select.select(watched, [], [], seconds)
             return False
         try:
-            rang = self._bell.wait(seconds)
+            was_woken = self._wakeups.wait(seconds)
         except RedisError as exc:
-            self._trouble(exc)
+            self._on_error(exc)
             return False
-        mine = self._bell.last_key == f"{self._base}:bell:poller"
-        if rang and mine:
-            self._next_at = 0.0
-        return rang and not mine
+        is_own_key = self._wakeups.last_key == f"{self._base}:bell:poller"
+        if was_woken and is_own_key:
+            self.next_round_at = 0.0
+        return was_woken and not is_own_key
 
     def close(self) -> None:
-        """Give the place up, so that another need not wait for the lease's end."""
-        self._bell.close()
-        if self.holds:
+        """Release the lease, so that another poller is active at once."""
+        self._wakeups.close()
+        if self.is_active:
             with contextlib.suppress(RedisError):
                 self._client.execute(Command("DEL", f"{self._base}:poller", retry=True))
 
     def _round(self) -> float:
-        """One round; the value is the number of seconds until the next."""
+        """Run one round; return the seconds until the next."""
         now = time.monotonic()
-        prune = now >= self._prune_at
+        prune = now >= self.next_prune_at
         failpoints.reach("before_maintain")
-        holds, due_ms, now_us, recovered = self._tend(prune)
+        is_active, due_ms, now_us, recovered = self._maintain(prune)
         failpoints.reach("after_maintain")
-        self._note(holds, recovered)
+        self._log_round(is_active, recovered)
         round_s = self._idle_round_s if self._contact == "idle" else self._round_s
         until_due_s = max(0.0, (due_ms - now_us / 1_000) / 1_000) if due_ms else round_s
-        if not holds:
+        if not is_active:
             self._scheduler.invalidate()
             return max(0.05, until_due_s)
         until_slot_s = self._scheduler.run_due(now_us)
         if prune:
-            self._prune_at = now + PRUNE_S
+            self.next_prune_at = now + PRUNE_S
             run(self._client, delete_trash())
         return min(round_s, until_due_s, until_slot_s)
 
-    def _tend(self, prune: bool) -> tuple[bool, int, int, list[bytes]]:
-        """Tend all queues, 500 in a call: whether it holds the place, what is due next, now, and what was recovered."""
+    def _maintain(self, prune: bool) -> tuple[bool, int, int, list[bytes]]:
+        """Maintain all queues, 500 in a call.
+
+        Returns:
+            Whether this poller is active, when the next task is due, the server's time, and the recovered tasks.
+        """
         dues: list[int] = []
         recovered: list[bytes] = []
         first, is_idle = 0, True
         while True:
-            held, due_ms, now_us, some, first, busy = self._client.execute(
+            active, due_ms, now_us, some, first, busy = self._client.execute(
                 MAINTAIN(
                     base=self._base,
                     poller=self.id,
-                    poller_lease_ms=HOLD_MS,
+                    poller_lease_ms=ACTIVE_LEASE_MS,
                     lease_ms=round(self._lease_s * 1_000),
                     contact=self._contact,
                     prune=int(prune),
                     keep_ms=self._keep_ms,
                     failed_limit=self._failed_limit,
-                    lost_error=_lost_error(),
+                    lost_error=worker_lost_error(),
                     max_deliveries=MAX_DELIVERIES,
-                    lost_group=fingerprints.WORKER_LOST,
+                    lost_group=fingerprint.WORKER_LOST,
                     first=first,
                 )
             )
@@ -180,29 +187,30 @@ class Poller:
             dues += [due_ms] if due_ms else []
             if not first:
                 self._contact = "idle" if is_idle else ""
-                return bool(held), min(dues, default=0), now_us, recovered
+                return bool(active), min(dues, default=0), now_us, recovered
 
-    def _note(self, holds: bool, recovered: list[bytes]) -> None:
-        if holds and not self.holds:
+    def _log_round(self, is_active: bool, recovered: list[bytes]) -> None:
+        if is_active and not self.is_active:
             logger.info("Poller %s is active.", self.id)
-        self.holds = holds
+        self.is_active = is_active
         for task_id, queue, outcome in zip(recovered[::3], recovered[1::3], recovered[2::3], strict=True):
-            place = PLACES[outcome]
-            logger.warning("The worker of task %s (queue %s) is gone; the task %s.", _s(task_id), _s(queue), place)
+            message = "Task %s (queue %s) has lost its worker: %s."
+            logger.warning(message, task_id.decode(), queue.decode(), RECOVERY_TEXTS[outcome])
 
-    def _trouble(self, exc: RedisError) -> None:
-        """Say so, and try again after a pause."""
-        self._outage.failed(f"Poller: {describe_error(exc)}; trying again.")
-        self._next_at = time.monotonic() + random.uniform(self._pause_s / 4, self._pause_s)
+    def _on_error(self, exc: RedisError) -> None:
+        """Log the error, and plan the next round after a pause."""
+        self._outage.failed(f"Poller: {describe_error(exc)}; retrying.")
+        self.next_round_at = time.monotonic() + random.uniform(self._pause_s / 4, self._pause_s)
         self._pause_s = min(ERROR_PAUSE_S, 2 * self._pause_s)
-        self._away = True
+        self._is_unavailable = True
         self._contact = "error"
         self._scheduler.invalidate()
-        self.holds = False
+        self.is_active = False
 
 
-def _lost_error() -> bytes:
-    return arguments.encode(
+def worker_lost_error() -> bytes:
+    """Return the error of a task that is given up because its workers died, as JSON."""
+    return serialization.encode(
         {
             "exception_class_path": f"{WorkerLost.__module__}.{WorkerLost.__qualname__}",
             "message": "Each worker that ran this task died, or lost its lease, and max_deliveries is reached."
@@ -210,7 +218,3 @@ def _lost_error() -> bytes:
             "traceback": "",
         }
     )
-
-
-def _s(value: bytes) -> str:
-    return value.decode()

@@ -1,11 +1,11 @@
-"""What `runworker` and `runpoller` do, without argparse."""
+"""Start a worker or a poller: what `runworker` and `runpoller` do after they have parsed their arguments."""
 
 from __future__ import annotations
 
 import logging
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from redis.exceptions import ConnectionError, NoPermissionError, RedisError, TimeoutError
@@ -19,128 +19,177 @@ from django_redis_components.core.protocol import Command
 from django_redis_components.taskqueue import forks, registry
 from django_redis_components.taskqueue.options import check_queue
 from django_redis_components.taskqueue.poller import Poller
-from django_redis_components.taskqueue.schedules import schedule as declared
+from django_redis_components.taskqueue.schedules import schedule
 from django_redis_components.taskqueue.stats.overview import eviction_policy_of
 from django_redis_components.taskqueue.store.fields import base_key
 from django_redis_components.taskqueue.store.unregistered import requeue_unregistered
-from django_redis_components.taskqueue.supervisor.autoreload import Watched
-from django_redis_components.taskqueue.supervisor.child import QUIET, STOP_SIGNALS, WorkerOptions
+from django_redis_components.taskqueue.supervisor.autoreload import ReloaderClient
 from django_redis_components.taskqueue.supervisor.health import Health
 from django_redis_components.taskqueue.supervisor.supervisor import Supervisor
-from django_redis_components.taskqueue.worker.recycling import check_memory
+from django_redis_components.taskqueue.worker.ipc import QUIET, STOP_SIGNALS
+from django_redis_components.taskqueue.worker.process import check_memory
+from django_redis_components.taskqueue.worker.worker import WorkerOptions
 
 logger = logging.getLogger("django_redis_components.taskqueue")
 
-#: Seconds between two tries to reach Redis at the start.
+#: Seconds between two tries to connect at start.
 START_RETRY_S = 1.0
-#: What is said when the server may drop tasks.
+#: Tasks of one queue that are listed at start.
+MAX_LISTED_TASKS = 20
+#: Logged if the server may delete tasks.
 EVICTION_WARNING = (
-    "The server's maxmemory-policy is %s: when its memory is full it drops keys, tasks among them."
-    " Set it to noeviction, or give the queue a server of its own."
+    "The server's maxmemory-policy is %s: when its memory is full it deletes keys, including tasks."
+    " Set it to noeviction, or use a separate server for the queue."
 )
 
-Say = Callable[[str], object]
+Log = Callable[[str], object]
 
 
 def run_worker(
     options: WorkerOptions,
-    say: Say,
+    log: Log,
     *,
     processes: int = 1,
     poller: bool = True,
     using: str = "default",
     health_file: Path | None = None,
     health_address: tuple[str, int] | None = None,
-    watched: Watched | None = None,
+    reloader: ReloaderClient | None = None,
 ) -> int:
-    """Check everything that can be checked, then supervise workers until stopped; the value is the exit code.
+    """Check the options and the server, then run workers until stopped; return the exit code.
 
     Args:
-        watched: set when a reloader has started this process.
+        reloader: set if a reloader has started this process.
 
     Raises:
-        ValueError, UnknownQueue: a queue name is not accepted, a limit cannot be kept, or health cannot be told.
+        ValueError, UnknownQueue: an option is not accepted.
         UnsupportedServer: the server is too old.
-        redis.exceptions.AuthenticationError: the login was refused.
+        redis.exceptions.AuthenticationError: the server rejected the login.
     """
     for name in options.queues:
         keys.validate_name(name, "queue name")
         check_queue(name)
-    _discover(watched)
+    _import_tasks(reloader)
     check_memory(options.max_memory_mib)
     health = Health(health_file, health_address)
-    stops, _ = _listen()
+    stops, _ = _handle_stop_signals()
     quiets: list[int] = []
-    forks.set_signal_handler(QUIET, lambda got, _: quiets.append(got))
-    _persist(lambda: _warn_of_eviction(using), say, stops, watched)
-    _persist(lambda: requeue_unregistered(options.queues, using), say, stops, watched)
+    forks.set_signal_handler(QUIET, lambda number, _: quiets.append(number))
+    _retry_until_available(lambda: _check_eviction(using), log, stops, reloader)
+    _retry_until_available(lambda: requeue_unregistered(options.queues, using), log, stops, reloader)
     if stops:
         return 0
-    say(
-        f"Worker: queues {_order_of(options)}, {processes} process(es) of {options.threads}"
-        f" thread(s) and {options.async_concurrency} coroutine(s) at a time, "
-        f"{len(registry.names())} tasks known{'' if poller else ', no embedded poller'}."
+    for line in describe_worker(options, processes=processes, poller=poller, using=using):
+        log(line)
+    _warn_about_queues(options.queues, using)
+    supervisor = Supervisor(options, processes, poller=poller, using=using, health=health, reloader=reloader)
+    code = supervisor.run(stops, quiets)
+    log("Worker stopped.")
+    return code
+
+
+def describe_worker(options: WorkerOptions, *, processes: int, poller: bool, using: str) -> Iterator[str]:
+    """Yield the lines that a worker logs at start: its options, its queues, and the tasks of each queue."""
+    order = "by weight" if options.weights else "strict order"
+    weights = options.weights or [0] * len(options.queues)
+    queues = [f"{queue}={weight}" if weight else queue for queue, weight in zip(options.queues, weights, strict=True)]
+    yield (
+        f"Worker: queues {', '.join(queues)} ({order}),"
+        f" {_count(processes, 'process', 'es')} with {_count(options.threads, 'thread')}"
+        f" and {_count(options.async_concurrency, 'coroutine')}"
+        f"{'' if poller else ', no embedded poller'}."
     )
-    supervisor = Supervisor(options, processes, poller=poller, using=using, health=health, watched=watched)
-    return supervisor.run(stops, quiets)
+    tasks = _tasks_by_queue(using)
+    for queue in options.queues:
+        found = tasks.get(queue, [])
+        if found:
+            listed = ", ".join(found[:MAX_LISTED_TASKS])
+            more = f", and {len(found) - MAX_LISTED_TASKS} more" if len(found) > MAX_LISTED_TASKS else ""
+            yield f"Queue {queue}: {_count(len(found), 'task')}: {listed}{more}."
+    others = [
+        f"{queue} ({_count(len(names), 'task')})" for queue, names in tasks.items() if queue not in options.queues
+    ]
+    if others:
+        yield f"Queues that this worker does not serve: {', '.join(sorted(others))}."
 
 
-def _order_of(options: WorkerOptions) -> str:
-    if not options.weights:
-        return f"{', '.join(options.queues)} (strict order)"
-    weighed = zip(options.queues, options.weights, strict=True)
-    return f"{', '.join(f'{queue}={weight}' for queue, weight in weighed)} (by weight)"
+def _count(number: int, noun: str, plural: str = "s") -> str:
+    return f"{number} {noun}{'' if number == 1 else plural}"
 
 
-def run_poller(say: Say, *, using: str = "default") -> int:
-    """Tend the queue until stopped; the value is the exit code."""
+def _warn_about_queues(queues: Sequence[str], using: str) -> None:
+    """Warn about served queues that no task uses by default; a call may still choose them with `using(queue=…)`."""
+    tasks = _tasks_by_queue(using)
+    if not tasks:
+        logger.warning("No tasks are registered. Define them in the tasks.py of an app in INSTALLED_APPS.")
+        return
+    for queue in queues:
+        if queue not in tasks:
+            used = ", ".join(sorted(tasks))
+            logger.warning('No registered task uses queue "%s" by default. Queues of tasks: %s.', queue, used)
+
+
+def _tasks_by_queue(using: str) -> dict[str, list[str]]:
+    """Return the names of the registered tasks of a connection, by their default queue."""
+    found: dict[str, list[str]] = {}
+    for name in registry.names():
+        task = registry.find(name)
+        if task.connection == using:
+            found.setdefault(task.options.queue_name, []).append(name)
+    return found
+
+
+def run_poller(log: Log, *, using: str = "default") -> int:
+    """Run a poller until stopped; return the exit code."""
     registry.autodiscover()
-    stops, wake_fd = _listen()
-    _persist(lambda: _warn_of_eviction(using), say, stops)
-    schedules = declared.registered(using)
+    stops, wake_fd = _handle_stop_signals()
+    _retry_until_available(lambda: _check_eviction(using), log, stops)
+    schedules = schedule.registered(using)
     poller = Poller(connections.client(using), wake_fd=wake_fd, schedules=schedules)
-    knows = f" Schedules: {len(schedules)}." if schedules else ""
-    say(f"Poller {poller.id}: standing by for delayed tasks and for tasks of dead workers.{knows}")
+    log(f"Poller {poller.id}: started with {_count(len(schedules), 'schedule')}.")
     while not stops:
         poller.step()
         poller.wait(60.0)
     poller.close()
+    log("Poller stopped.")
     return 0
 
 
-def _listen() -> tuple[list[int], int]:
-    """From now on stop signals are noted: the list they are put on, and a descriptor that they make readable."""
+def _handle_stop_signals() -> tuple[list[int], int]:
+    """Append stop signals to the returned list, and make the returned file descriptor readable."""
     stops: list[int] = []
     wake_fd, write_fd = os.pipe()
     os.set_blocking(write_fd, False)
     forks.close_in_children(wake_fd, write_fd)
     forks.set_wakeup_fd(write_fd)
     for number in STOP_SIGNALS:
-        forks.set_signal_handler(number, lambda got, _: stops.append(got))
+        forks.set_signal_handler(number, lambda number, _: stops.append(number))
     return stops, wake_fd
 
 
-def _discover(watched: Watched | None) -> None:
-    """Import the `tasks` modules; a reloader is told which files to watch, also those with a mistake in them."""
+def _import_tasks(reloader: ReloaderClient | None) -> None:
+    """Import the `tasks` modules, and report their files to the reloader, including a file with an error."""
     try:
         registry.autodiscover()
     except Exception as exc:
-        if watched:
-            watched.tell_files(exc)
+        if reloader:
+            reloader.report_files(exc)
         raise
-    if watched:
-        watched.tell_files()
+    if reloader:
+        reloader.report_files()
 
 
-def _persist(step: Callable[[], None], say: Say, stops: Sequence[int], watched: Watched | None = None) -> None:
-    """Take a step, again and again while Redis is away. Wrong credentials or an old server end it at once."""
-    outage = OutageLog(say, say)
-    while not stops and not (watched and watched.is_alone()):
+def _retry_until_available(
+    step: Callable[[], None], log: Log, stops: Sequence[int], reloader: ReloaderClient | None = None
+) -> None:
+    """Call `step` until Redis is available. Rejected credentials and an unsupported server are not retried."""
+    outage = OutageLog(log, log)
+    while not stops and not (reloader and reloader.has_exited()):
         try:
-            with slot_wait_limit(0):  # a signal that came meanwhile is looked at between two tries
+            with slot_wait_limit(0):  # stop signals are checked between two tries
                 step()
         except RedisError as exc:
-            if not _passing(exc):
+            if not _is_temporary(exc):
                 raise
             outage.failed(f"Waiting for Redis: {exc}")
             time.sleep(START_RETRY_S)
@@ -149,18 +198,18 @@ def _persist(step: Callable[[], None], say: Say, stops: Sequence[int], watched: 
             return
 
 
-def _warn_of_eviction(using: str) -> None:
+def _check_eviction(using: str) -> None:
     try:
         info = connections.client(using).execute(Command("INFO", "memory", key=base_key(), retry=True))
-    except NoPermissionError:  # it answers, and that is what matters; its policy stays unknown
+    except NoPermissionError:  # the server is available, which is sufficient; its policy stays unknown
         return
     policy = eviction_policy_of(info)
     if policy not in (None, "noeviction"):
         logger.warning(EVICTION_WARNING, policy)
 
 
-def _passing(exc: RedisError) -> bool:
-    """Whether the server may answer later: it is away, or loads, or fails over, or a cluster lacks a node."""
-    return isinstance(exc, (ConnectionError, TimeoutError, *NOT_EXECUTED_ERRORS)) and not isinstance(
-        exc, AUTHENTICATION_ERRORS
-    )
+def _is_temporary(exc: RedisError) -> bool:
+    """Return whether the server may be available later: it is down, loading or failing over, or lacks a node."""
+    if isinstance(exc, AUTHENTICATION_ERRORS):
+        return False
+    return isinstance(exc, (ConnectionError, TimeoutError, *NOT_EXECUTED_ERRORS))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django_redis_components.taskqueue.worker import execution as executor
+from django_redis_components.taskqueue.worker import execution
 
 
 class FailureRecorder:
@@ -15,11 +15,11 @@ class FailureRecorder:
         self._previous_hook: Any = None
 
     def __enter__(self) -> FailureRecorder:
-        self._previous_hook, executor.test_hook = executor.test_hook, self._record
+        self._previous_hook, execution.failure_hook = execution.failure_hook, self._record
         return self
 
     def __exit__(self, *_: object) -> None:
-        executor.test_hook = self._previous_hook
+        execution.failure_hook = self._previous_hook
 
     def of(self, task_id: str) -> BaseException | None:
         """Return the exception of a task, or None if it has not failed."""

@@ -19,7 +19,7 @@ from django_redis_components.taskqueue.store.scripts import (
     RESCHEDULE,
     SAVE_METADATA,
 )
-from django_redis_components.taskqueue.worker import execution as executor
+from django_redis_components.taskqueue.worker import execution
 from django_redis_components.testing import request_parser
 from django_redis_components.testing.failures import FailureRecorder
 from django_redis_components.testing.memory_flows import MemoryFlow
@@ -127,7 +127,7 @@ class MemoryQueue:
         now_us = time.time_ns() // 1_000
         record |= {"s": b"running", "L": TOKEN.encode(), "l": request_parser.to_bytes(now_us)}
         record.setdefault("f", record["l"])
-        ack = executor.execute(
+        ack = execution.execute(
             Job(
                 id=task_id,
                 token=TOKEN,

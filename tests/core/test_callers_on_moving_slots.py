@@ -81,13 +81,13 @@ def test_poller_gives_up_leadership_while_the_slot_moves(cluster: Store, caplog:
 
     with moving(cluster, base_key()) as move:
         poller.step()
-        assert poller.holds
+        assert poller.is_active
         move.begin()
 
         def step() -> bool:
             poller.wait(0.05)
             poller.step()
-            return poller.holds
+            return poller.is_active
 
         assert eventually(lambda: not step())
         assert "Poller: The queue's Cluster slot is being moved" in caplog.text

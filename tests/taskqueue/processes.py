@@ -6,11 +6,11 @@ import signal
 from pathlib import Path
 from typing import NoReturn
 
-from django_redis_components.management.logs import show
+from django_redis_components.management.logs import show_logs
 from django_redis_components.taskqueue.startup import run_worker
 from django_redis_components.taskqueue.supervisor import health, supervisor
-from django_redis_components.taskqueue.supervisor.child import WorkerOptions
 from django_redis_components.taskqueue.worker import process
+from django_redis_components.taskqueue.worker.worker import WorkerOptions
 
 
 def impatient_worker() -> int:
@@ -21,7 +21,7 @@ def impatient_worker() -> int:
 
 def attentive_worker() -> int:
     """`runworker` that looks at the unregistered tasks often."""
-    supervisor.UNPARK_S = 0.2
+    supervisor.REQUEUE_UNREGISTERED_S = 0.2
     return run_worker(WorkerOptions(("default",)), print)
 
 
@@ -42,12 +42,12 @@ def worker_stopped_before_its_time() -> int:
 
 def worker_quiet_before_its_time() -> int:
     """A supervisor that learns at its start that it shall be quiet."""
-    show("django_redis_components", 1)
+    show_logs("django_redis_components", 1)
     return supervisor.Supervisor(WorkerOptions(("default",)), 1).run(quiets=[signal.SIGUSR1])
 
 
 def worker_that_tells(port: int, file: str) -> int:
     """`runworker` that takes short silence for trouble, and tells it."""
-    show("django_redis_components", 1)
-    health.PROGRESS_S = 1.0
+    show_logs("django_redis_components", 1)
+    health.MAX_NO_REPLY_S = 1.0
     return run_worker(WorkerOptions(("default",)), print, health_address=("", port), health_file=Path(file))

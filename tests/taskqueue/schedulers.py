@@ -57,14 +57,14 @@ def run_next_round_by(poller: Poller, at_s: float) -> None:
 
 
 def next_round(poller: Poller) -> None:
-    poller._next_at = 0.0
+    poller.next_round_at = 0.0
     poller.step()
 
 
 def take_place_from(store: Store, poller: Poller) -> None:
     """End the lease of the active poller, as if it had expired."""
     assert store.raw.delete(base_key(store, "poller")) == 1
-    poller.holds = False
+    poller.is_active = False
 
 
 def announced(poller: Poller, store: Store, *names: str, last_ms: int) -> None:

@@ -14,14 +14,14 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Command, Read
 from django_redis_components.taskqueue import TaskResult
 from django_redis_components.taskqueue.options import MAX_DELIVERIES
-from django_redis_components.taskqueue.poller import _lost_error as lost_error
+from django_redis_components.taskqueue.poller import worker_lost_error as lost_error
 from django_redis_components.taskqueue.stats import fingerprint as fingerprints
 from django_redis_components.taskqueue.store.fields import base_key as tag
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.store.scripts import MAINTAIN
 from django_redis_components.taskqueue.worker.execution import execute
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
-from django_redis_components.taskqueue.worker.worker import ASYNC_CONCURRENCY, Worker
+from django_redis_components.taskqueue.worker.worker import ASYNC_CONCURRENCY, Worker, WorkerOptions
 from tests.support import Child, Store, eventually
 from tests.support.processes import Children
 from tests.support.waiting import TIMEOUT_S
@@ -121,22 +121,15 @@ def running_worker(
 ) -> Iterator[Worker]:
     """A worker in threads of this process; stopped, and its threads gone, at the end of the block."""
     stop_read, stop_write = os.pipe()
-    made = Worker(
-        connections.client(using),
-        worker,
-        queues or ("default",),
-        threads,
-        stop_read,
-        async_concurrency=async_concurrency,
-        burst=burst,
-    )
+    options = WorkerOptions(queues or ("default",), threads=threads, burst=burst, async_concurrency=async_concurrency)
+    made = Worker(connections.client(using), worker, options, stop_read)
     made.start()
     try:
         yield made
     finally:
         os.write(stop_write, b"x")
         made.stop()
-        eventually(lambda: not made.alive())
+        eventually(lambda: not made.is_alive())
         os.close(stop_read)
         os.close(stop_write)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
+import re
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -37,8 +39,8 @@ def facts_of(record: Any) -> tuple[Any, ...]:
     [
         (add, (1, 2), "succeeded", "successful"),
         (fail, (), "failed (attempt 1 of 1)", "failed"),
-        (fail_thrice, (), "(attempt 1 of 3); again in", "retrying"),
-        (come_back, (60,), "is put off", "scheduled"),
+        (fail_thrice, (), "(attempt 1 of 3) after", "retrying"),
+        (come_back, (60,), "is postponed", "scheduled"),
     ],
 )
 def test_the_end_of_a_run_is_logged_with_its_facts(
@@ -65,13 +67,77 @@ def test_a_parked_task_has_its_facts_too(redis_server: Store, caplog: pytest.Log
     assert record.duration == 0.0
 
 
-def test_success_is_not_logged_unless_somebody_wants_it(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
+def test_success_is_logged_at_info_with_id_name_and_duration(
+    redis_server: Store, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO, QUEUE)
+    result = add.enqueue(1, 2)
+
+    work_off()
+
+    [record] = caplog.records
+    assert record.levelno == logging.INFO
+    text = re.escape(f"Task tests.taskqueue.tasks.add[{result.id}] succeeded in ") + r"\d\.\d{3} s\."
+    assert re.fullmatch(text, record.getMessage())
+
+
+def test_success_is_not_logged_above_info(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, QUEUE)
     add.enqueue(1, 2)
 
     work_off()
 
     assert caplog.records == []
+
+
+class Terminal(io.StringIO):
+    """A stream that claims to be a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stream", "variables", "options", "expected"),
+    [
+        (Terminal(), {}, {}, True),
+        (io.StringIO(), {}, {}, False),
+        (Terminal(), {"NO_COLOR": "1"}, {}, False),
+        (Terminal(), {"TERM": "dumb"}, {}, False),
+        (Terminal(), {}, {"no_color": True}, False),
+        (io.StringIO(), {"NO_COLOR": "1"}, {"force_color": True}, True),
+    ],
+)
+def test_logs_are_coloured_on_a_terminal_unless_no_color_is_set(
+    stream: io.StringIO,
+    variables: dict[str, str],
+    options: dict[str, bool],
+    expected: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+
+    assert shown.has_color(stream, **options) is expected
+
+
+@pytest.mark.parametrize(
+    ("level", "outcome", "code"),
+    [(logging.INFO, "successful", "32"), (logging.WARNING, "retrying", "33"), (logging.ERROR, "", "31")],
+)
+def test_the_colour_shows_the_outcome_or_the_level(level: int, outcome: str, code: str) -> None:
+    record = logging.LogRecord("x", level, "x.py", 1, "text", (), None)
+    record.outcome = outcome
+
+    assert shown.ColorFormatter().format(record).startswith(f"\x1b[{code}m")
+
+
+def test_other_messages_have_no_colour() -> None:
+    assert "\x1b" not in shown.ColorFormatter().format(
+        logging.LogRecord("x", logging.INFO, "x.py", 1, "text", (), None)
+    )
 
 
 @pytest.fixture
@@ -216,8 +282,8 @@ def test_the_handler_stands_above_all_so_that_tasks_are_shown_too(
     top, low = chain
     top.handlers.clear()  # pytest's own
 
-    assert shown.show(low.name, 1) is True
-    assert shown.show(low.name, 1) is False
+    assert shown.show_logs(low.name, 1) is True
+    assert shown.show_logs(low.name, 1) is False
 
     assert (len(top.handlers), low.handlers, low.level, top.level) == (1, [], logging.INFO, logging.NOTSET)
     low.info("hello")
@@ -229,7 +295,7 @@ def test_what_another_stream_shows_is_not_shown_twice(
 ) -> None:
     top, low = chain
     top.handlers.clear()  # pytest's own
-    shown.show(top.name, 1)
+    shown.show_logs(top.name, 1)
     own = logging.StreamHandler()
     own.setLevel(logging.ERROR)
     low.addHandler(logging.NullHandler())
@@ -247,6 +313,4 @@ def test_a_format_that_the_site_overrules_is_told(
     with pytest.raises(CommandError):
         call_command("runworker", "--using", "nowhere", "--log-format", "json")
 
-    assert capsys.readouterr().err == (
-        "--log-format is not used: the site's LOGGING has handlers for django_redis_components.\n"
-    )
+    assert capsys.readouterr().err == ("--log-format is ignored: LOGGING has handlers for django_redis_components.\n")

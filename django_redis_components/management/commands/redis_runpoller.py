@@ -1,4 +1,4 @@
-"""`manage.py redis_runpoller`: the same as `runpoller`, for sites where another app owns that name."""
+"""`manage.py redis_runpoller`: an alias of `runpoller`, for sites where another app has a command of that name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`manage.py redis_runworker`: the same as `runworker`, for sites where another app owns that name."""
+"""`manage.py redis_runworker`: an alias of `runworker`, for sites where another app has a command of that name."""
 
 from __future__ import annotations
 

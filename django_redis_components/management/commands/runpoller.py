@@ -1,4 +1,4 @@
-"""`manage.py runpoller`: a thin door to `taskqueue.service.run_poller`."""
+"""`manage.py runpoller`: run a poller. See `taskqueue.startup.run_poller`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,18 @@ from django_redis_components.taskqueue.startup import run_poller
 
 
 class Command(BaseCommand):
-    """Tend the queue."""
+    """Run a poller."""
 
     help = (
-        "Ring for delayed tasks when they fall due, send periodic tasks, bring back tasks of dead workers, prune."
-        " Any number may run; one is active. Workers have one embedded, so this command is for hosts without workers."
-        " Exit codes: 0 stopped, 1 an error at the start, 2 a wrong argument."
+        "Maintain the queues: wake workers for scheduled tasks, send periodic tasks, recover tasks of dead workers, and"
+        " delete old data. Any number may run; one of them is active at a time. Workers have an embedded poller, so"
+        " this command is for hosts without workers.\n\n"
+        "Exit codes: 0: stopped by a signal. 1: an error at start. 2: a wrong argument."
     )
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
+        """Keep the paragraphs of the help text."""
+        return super().create_parser(prog_name, subcommand, formatter_class=logs.HelpFormatter, **kwargs)
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the arguments."""
@@ -30,7 +35,7 @@ class Command(BaseCommand):
     def handle(self, *_: Any, **options: Any) -> None:
         """Run until stopped."""
         try:
-            code = run_poller(logs.begin(self, options), using=options["using"])
+            code = run_poller(logs.configure(self, options), using=options["using"])
         except (RedisComponentsError, RedisError, ValueError) as exc:
             raise CommandError(str(exc)) from exc
         sys.exit(code)

@@ -1,7 +1,8 @@
-"""`manage.py runworker`: a thin door to `taskqueue.service.run_worker`."""
+"""`manage.py runworker`: run tasks. See `taskqueue.startup.run_worker`."""
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,83 +15,74 @@ from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.management import logs
 from django_redis_components.management.arguments import address, queue, weights, whole_number
 from django_redis_components.taskqueue.startup import run_worker
-from django_redis_components.taskqueue.supervisor.autoreload import Watched, Watcher
-from django_redis_components.taskqueue.supervisor.child import WorkerOptions
-from django_redis_components.taskqueue.worker.worker import ASYNC_CONCURRENCY
+from django_redis_components.taskqueue.supervisor.autoreload import Reloader, ReloaderClient
+from django_redis_components.taskqueue.worker.worker import ASYNC_CONCURRENCY, WorkerOptions
 
 
 class Command(BaseCommand):
     """Run tasks."""
 
     help = (
-        "Run tasks of the named queues, in strict order: a later queue is served when the earlier ones are empty."
-        " Or by weight: see --weights."
-        " SIGTERM and Ctrl-C leave running tasks GRACE seconds (25) to finish; a second one hands them back at once."
-        " SIGUSR1 makes the worker quiet: it fetches nothing more, finishes what runs, and waits for SIGTERM."
-        " Exit codes: 0 stopped, 1 an error at the start, or a process had to be killed to stop,"
-        " 2 a wrong argument."
+        "Run the tasks of some queues. Queues are served in strict order: tasks of a later queue run when the earlier"
+        " queues are empty. With --weights they are served in proportion to their weights.\n\n"
+        "Signals: SIGTERM, SIGINT (Ctrl-C) and SIGHUP stop the worker; running tasks have the seconds of the setting"
+        " GRACE (default: 25) to finish, then they return to their queue. A second signal returns them at once."
+        " SIGUSR1 makes the worker quiet: it fetches nothing more, finishes its running tasks, and waits for"
+        " SIGTERM.\n\n"
+        "Exit codes: 0: stopped by a signal, or --burst has finished. 1: an error at start, or a process had to be"
+        " killed to stop. 2: a wrong argument."
     )
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
+        """Keep the paragraphs of the help text."""
+        return super().create_parser(prog_name, subcommand, formatter_class=logs.HelpFormatter, **kwargs)
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the arguments."""
         parser.add_argument(
-            "queues", nargs="*", type=queue, help="queue names (default: default, or those with weights)"
+            "queues", nargs="*", type=queue, help="queue names (default: default, or the queues of --weights)"
         )
         parser.add_argument(
             "--weights",
             type=weights,
             default={},
             metavar="NAME=WEIGHT,…",
-            help="instead of strict order: how often each queue comes first, as in high=5,low=1; 1 to 1000, and 1 for"
-            " a queue that is not named here (default: strict order)",
+            help="weights of the queues, for example high=5,low=1: how often a queue is served first. 1 to 1000;"
+            " queues without one have weight 1 (default: strict order)",
         )
-        parser.add_argument(
-            "--threads",
-            type=whole_number(1, 1_000),
-            default=8,
-            help="tasks at a time in one process, 1 to 1000 (default: 8)",
-        )
-        parser.add_argument(
-            "--async-concurrency",
-            type=whole_number(1, 10_000),
-            default=ASYNC_CONCURRENCY,
-            help="async def tasks at a time on the event loop of one process, beside the threads, 1 to 10000"
-            f" (default: {ASYNC_CONCURRENCY})",
-        )
-        parser.add_argument(
-            "--processes", type=whole_number(1, 256), default=1, help="processes, 1 to 256 (default: 1)"
-        )
+        _add_concurrency_arguments(parser)
         parser.add_argument(
             "--no-poller",
             action="store_true",
-            help="without the embedded poller: others must tend the queue and send periodic tasks (default: with it)",
+            help="do not run the embedded poller, which recovers tasks of dead workers and sends periodic tasks:"
+            " another worker or runpoller must (default: run it)",
         )
         parser.add_argument(
             "--reload",
             action="store_true",
-            help="for development: start again when a file of the site changes; running tasks have 3 s, then they go"
-            " back to their queue",
+            help="for development: restart when a file of the site changes; running tasks have 3 seconds to finish,"
+            " then they return to their queue (default: off)",
         )
         parser.add_argument(
             "--burst",
             action="store_true",
-            help="end when the queues are empty; delayed tasks are not waited for (default: run until stopped)",
+            help="exit when the queues are empty, without waiting for scheduled tasks (default: run until stopped)",
         )
-        _add_arguments_of_recycling(parser)
-        _add_arguments_of_health(parser)
+        _add_recycling_arguments(parser)
+        _add_health_arguments(parser)
         logs.add_format(parser)
         parser.add_argument("--using", default="default", help="connection alias (default: default)")
 
     def handle(self, *_: Any, **options: Any) -> None:
         """Run until stopped."""
-        watched = Watched.from_environment()
-        if options["reload"] and watched is None:
-            sys.exit(Watcher(self.stdout.write).run())
-        say = logs.begin(self, options)
-        queues, weighed = _queues(options["queues"], options["weights"])
-        chosen = WorkerOptions(
+        reloader = ReloaderClient.from_environment()
+        if options["reload"] and reloader is None:
+            sys.exit(Reloader(self.stdout.write).run())
+        log = logs.configure(self, options)
+        queues, weights_of_queues = _queues(options["queues"], options["weights"])
+        worker_options = WorkerOptions(
             queues=queues,
-            weights=weighed,
+            weights=weights_of_queues,
             threads=options["threads"],
             burst=options["burst"],
             max_tasks=options["max_tasks"],
@@ -99,57 +91,82 @@ class Command(BaseCommand):
         )
         try:
             code = run_worker(
-                chosen,
-                say,
+                worker_options,
+                log,
                 processes=options["processes"],
                 poller=not options["no_poller"],
                 using=options["using"],
                 health_file=options["health_file"],
                 health_address=options["health_port"],
-                watched=watched,
+                reloader=reloader,
             )
         except (RedisComponentsError, RedisError, ValueError) as exc:
             raise CommandError(str(exc)) from exc
         sys.exit(code)
 
 
-def _queues(names: Sequence[str], weighed: dict[str, int]) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """The queues, and their weights if there are any."""
-    queues = tuple(dict.fromkeys(names or weighed or ["default"]))
-    if strangers := [name for name in weighed if name not in queues]:
+def _queues(names: Sequence[str], weighted: dict[str, int]) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Return the queues, and their weights if there are any."""
+    queues = tuple(dict.fromkeys(names or weighted or ["default"]))
+    if unknown := [name for name in weighted if name not in queues]:
         raise CommandError(
-            f"--weights: {', '.join(map(repr, strangers))} is not among the queues {', '.join(queues)}.", returncode=2
+            f"--weights: {', '.join(map(repr, unknown))} is not among the queues {', '.join(queues)}.", returncode=2
         )
-    return queues, tuple(weighed.get(queue, 1) for queue in queues) if weighed else ()
+    return queues, tuple(weighted.get(queue, 1) for queue in queues) if weighted else ()
 
 
-def _add_arguments_of_recycling(parser: CommandParser) -> None:
+def _add_concurrency_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--threads",
+        type=whole_number(1, 1_000),
+        default=8,
+        metavar="N",
+        help="concurrent tasks in one process, 1 to 1000 (default: 8)",
+    )
+    parser.add_argument(
+        "--async-concurrency",
+        type=whole_number(1, 10_000),
+        default=ASYNC_CONCURRENCY,
+        metavar="N",
+        help="concurrent async def tasks on the event loop of one process, beside the threads, 1 to 10000"
+        f" (default: {ASYNC_CONCURRENCY})",
+    )
+    parser.add_argument(
+        "--processes",
+        type=whole_number(1, 256),
+        default=1,
+        metavar="N",
+        help="number of processes, 1 to 256 (default: 1)",
+    )
+
+
+def _add_recycling_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-tasks",
         type=whole_number(1, 1_000_000_000),
         default=0,
         metavar="N",
-        help="replace a process after about so many tasks, up to a tenth fewer (default: never)",
+        help="replace a process after N tasks, or up to a tenth fewer (default: never)",
     )
     parser.add_argument(
         "--max-memory",
         type=whole_number(1, 1 << 20),
         default=0,
         metavar="MIB",
-        help="replace a process that takes more than so many MiB, or up to a tenth less (default: never)",
+        help="replace a process that uses more memory than this in MiB, or up to a tenth less (default: never)",
     )
 
 
-def _add_arguments_of_health(parser: CommandParser) -> None:
+def _add_health_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--health-file",
         type=Path,
         metavar="PATH",
-        help="a file that is touched once a second while every process hears from Redis (default: none)",
+        help="a file that is touched once a second while the worker is healthy (default: none)",
     )
     parser.add_argument(
         "--health-port",
         type=address,
         metavar="[ADDRESS:]PORT",
-        help="a port that answers 200 while every process hears from Redis, else 503 (default: none)",
+        help="a port that responds with 200 while the worker is healthy, else with 503 (default: none)",
     )

@@ -1,8 +1,8 @@
-"""`runworker --reload`: a process that watches the site's files with Django's reloader, and starts the worker anew.
+"""`runworker --reload`: a process that watches the site's files with Django's reloader and restarts the worker.
 
-The watcher runs no task and imports nothing again, so a file with a mistake in it ends the worker
-only. The worker is `runworker` as ever, in a process group of its own, so that each Ctrl-C reaches
-it once, through the watcher. It tells which files it has imported, and stops when the watcher is gone.
+The reloader runs no task and imports no module again, so an error in a file ends the worker only. The worker is another
+`runworker` process in a new process group, so that it receives each Ctrl-C once, through the reloader. It reports which
+files it has imported, and stops when the reloader has exited.
 """
 
 from __future__ import annotations
@@ -20,85 +20,85 @@ from typing import Any
 
 from django.utils import autoreload
 
-from django_redis_components.taskqueue.supervisor.child import QUIET, STOP_SIGNALS
+from django_redis_components.taskqueue.worker.ipc import QUIET, STOP_SIGNALS
 
-#: How the worker is told that it is watched: the watcher's pid, and where to write its files.
+#: Environment variable for the worker: the reloader's pid, and where to write the list of imported files.
 VARIABLE = "REDIS_COMPONENTS_RELOADER"
-#: Seconds that running tasks have to finish when a file has changed; then they go back to their queue.
+#: Seconds that running tasks have to finish after a change; then they return to their queue.
 GRACE_S = 3.0
 
 
-class Watcher:
-    """Keeps one worker running, a new one after each change."""
+class Reloader:
+    """Runs a worker, and restarts it after each change."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say = say
+    def __init__(self, log: Callable[[str], None]) -> None:
+        self._log = log
         self._reloader = autoreload.StatReloader()
         self._mtimes: dict[Path, float] = {}
         self._changed: list[Path] = []
         self._stops = 0
         self._worker: subprocess.Popen[bytes] | None = None
-        self._told: subprocess.Popen[bytes] | None = None
-        self._learned_at = 0
+        self._stopped_worker: subprocess.Popen[bytes] | None = None
+        self._files_read_at = 0
         self._started_at = 0.0
 
     def run(self) -> int:
-        """Watch until stopped, or until the worker has ended well; the value is the exit code."""
+        """Watch until stopped, or until the worker exits with code 0; return the exit code."""
         for number in (*STOP_SIGNALS, QUIET):
             signal.signal(number, self._forward)
-        autoreload.file_changed.connect(self._note, sender=self._reloader)
+        autoreload.file_changed.connect(self._on_change, sender=self._reloader)
         autoreload.autoreload_started.send(sender=self._reloader)
         with tempfile.TemporaryDirectory(prefix="runworker-") as directory:
-            return self._keep_running(Path(directory) / "files.json")
+            return self._run(Path(directory) / "files.json")
 
-    def _keep_running(self, files: Path) -> int:
+    def _run(self, files: Path) -> int:
         while True:
             worker = self._worker = self._start(files)
             self._wait_for_change(files, worker)
-            ended_itself = worker.poll() is not None
-            code = worker.returncode if ended_itself else self._end(worker)
-            if self._stops or (ended_itself and code == 0):
+            has_exited = worker.poll() is not None
+            code = worker.returncode if has_exited else self._stop(worker)
+            if self._stops or (has_exited and code == 0):
                 return code if code >= 0 else 128 - code
-            if ended_itself:
-                self._say(f"The worker ended with exit code {code}; it starts again when a file changes.")
+            if has_exited:
+                self._log(f"The worker exited with code {code}; it restarts when a file changes.")
                 self._wait_for_change(files, None)
                 if not self._changed:
                     return 0
-            self._say(f"{self._changed[0]} has changed: the worker starts again.")
+            self._log(f"{self._changed[0]} has changed; restarting the worker.")
             self._changed.clear()
 
     def _start(self, files: Path) -> subprocess.Popen[bytes]:
         self._started_at = time.time()
-        told = {VARIABLE: f"{os.getpid()} {files}"}
-        return subprocess.Popen(autoreload.get_child_arguments(), env=os.environ | told, process_group=0)
+        variables = os.environ | {VARIABLE: f"{os.getpid()} {files}"}
+        return subprocess.Popen(autoreload.get_child_arguments(), env=variables, process_group=0)
 
     def _wait_for_change(self, files: Path, worker: subprocess.Popen[bytes] | None) -> None:
-        """Look at the files once a second, until one changes, somebody stops us, or the worker ends."""
+        """Check the files once a second, until one changes, a stop signal arrives, or the worker exits."""
         while not self._changed and not self._stops and (worker is None or worker.poll() is None):
-            self._look()
-            self._learn(files)
+            self.check_files()
+            self.add_files(files)
             time.sleep(self._reloader.SLEEP_TIME)
 
-    def _look(self) -> None:
-        """Note what has changed since the last look. The reloader's own loop misses what changes before its first."""
+    def check_files(self) -> None:
+        """Note what has changed since the last check. The loop of Django's reloader misses changes before its first."""
         for path, mtime in self._reloader.snapshot_files():
             if mtime > self._mtimes.setdefault(path, mtime):
                 self._mtimes[path] = mtime
                 self._reloader.notify_file_changed(path)
 
-    def _learn(self, files: Path) -> None:
-        """Watch what the worker has imported besides; it may have changed before we heard of it."""
-        if files.exists() and files.stat().st_mtime_ns != self._learned_at:
-            self._learned_at = files.stat().st_mtime_ns
+    def add_files(self, files: Path) -> None:
+        """Watch the files that the worker has imported; they may have changed before it reported them."""
+        if files.exists() and files.stat().st_mtime_ns != self._files_read_at:
+            self._files_read_at = files.stat().st_mtime_ns
             new = set(map(Path, json.loads(files.read_text()))) - self._reloader.extra_files
             self._reloader.extra_files |= new
             for path in new:
                 self._mtimes.setdefault(path, _modified_at(path))
             self._changed += [path for path in new if self._mtimes[path] > self._started_at]
 
-    def _end(self, worker: subprocess.Popen[bytes]) -> int:
-        """Stop the worker; its running tasks have a moment, and go back then. Who is stopped himself has told it."""
-        if self._told is not worker:
+    def _stop(self, worker: subprocess.Popen[bytes]) -> int:
+        """Stop the worker, unless a stop signal was forwarded to it. Running tasks have `GRACE_S` to finish."""
+        if self._stopped_worker is not worker:
             worker.terminate()
         if not self._stops:
             try:
@@ -110,12 +110,12 @@ class Watcher:
     def _forward(self, number: int, _: Any) -> None:
         if number != QUIET:
             self._stops += 1
-            self._told = self._worker
+            self._stopped_worker = self._worker
         if self._worker is not None:
             self._worker.send_signal(number)
 
-    def _note(self, *, file_path: Path, **_: Any) -> bool:
-        """Note a change. True: nobody else need act upon it."""
+    def _on_change(self, *, file_path: Path, **_: Any) -> bool:
+        """Note a change. True: Django must not act on it."""
         self._changed.append(file_path)
         return True
 
@@ -123,31 +123,34 @@ class Watcher:
 def _modified_at(path: Path) -> float:
     try:
         return path.stat().st_mtime
-    except OSError:  # it is gone, or never was a file
+    except OSError:  # it was deleted, or is not a file
         return 0.0
 
 
-class Watched:
-    """What a worker does for the watcher that has started it."""
+class ReloaderClient:
+    """The worker's connection to the reloader that has started it."""
 
-    def __init__(self, watcher: int, files: Path) -> None:
-        """Args: watcher: its pid; files: where it reads which files to watch."""
-        self._watcher = watcher
+    def __init__(self, reloader_pid: int, files: Path) -> None:
+        """
+        Args:
+            files: where to write the list of imported files.
+        """
+        self._reloader_pid = reloader_pid
         self._files = files
 
     @classmethod
-    def from_environment(cls) -> Watched | None:
-        """None if nobody watches. What this process starts itself is not watched."""
-        told = os.environ.pop(VARIABLE, "")
-        pid, _, files = told.partition(" ")
-        return cls(int(pid), Path(files)) if told else None
+    def from_environment(cls) -> ReloaderClient | None:
+        """Return None without a reloader. The variable is removed, so that child processes have no reloader."""
+        value = os.environ.pop(VARIABLE, "")
+        pid, _, files = value.partition(" ")
+        return cls(int(pid), Path(files)) if value else None
 
-    def is_alone(self) -> bool:
-        """Whether the watcher is gone."""
-        return os.getppid() != self._watcher
+    def has_exited(self) -> bool:
+        """Return whether the reloader has exited."""
+        return os.getppid() != self._reloader_pid
 
-    def tell_files(self, error: Exception | None = None) -> None:
-        """Tell which files are imported, and in which ones an error has occurred."""
+    def report_files(self, error: Exception | None = None) -> None:
+        """Report which files are imported, and in which ones an error has occurred."""
         files = {str(path) for path in autoreload.iter_all_python_module_files()}
         if error is not None:
             files.update(frame.filename for frame in traceback.extract_tb(error.__traceback__))

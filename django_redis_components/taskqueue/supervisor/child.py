@@ -1,208 +1,210 @@
-"""A worker process as its supervisor sees it, and what they tell each other; `process` is its own side.
-
-They share a pipe each way. The process writes a beacon (its leases) once a second from its main
-thread, and when a task with a hard time limit begins; through the other it gets orders, and when the
-supervisor's end of it closes, it stops as if asked to.
-"""
+"""Worker processes as the supervisor sees them: fork them, read their heartbeats, renew their leases."""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
+import fcntl
 import json
+import logging
 import os
+import secrets
 import signal
 import socket
+import sys
 import time
+from collections.abc import Sequence
+from typing import Any
 
+from django.db import connections as databases
+from redis.exceptions import RedisError
+
+from django_redis_components.core.client import connections
+from django_redis_components.core.protocol import Call
+from django_redis_components.taskqueue.store.fields import base_key
 from django_redis_components.taskqueue.store.job import Ack
-from django_redis_components.taskqueue.worker import ipc as orders
-from django_redis_components.taskqueue.worker.execution import cancelled, killed
-from django_redis_components.taskqueue.worker.prefetched import Unbegun
-from django_redis_components.taskqueue.worker.time_limits import HardLimit
-from django_redis_components.taskqueue.worker.worker import ASYNC_CONCURRENCY
+from django_redis_components.taskqueue.store.scripts import RENEW_LEASES
+from django_redis_components.taskqueue.worker.execution import cancelled, timed_out
+from django_redis_components.taskqueue.worker.ipc import BLOCKED_SIGNALS, Heartbeat, PrefetchedLeases, send_command
+from django_redis_components.taskqueue.worker.prefetch import MAX_PREFETCH
+from django_redis_components.taskqueue.worker.process import Closable, run_and_exit
+from django_redis_components.taskqueue.worker.worker import WorkerOptions
 
-#: Signals that stop a worker; held back while a process is forked.
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-#: What the supervisor sends when running tasks shall have no more time. A second SIGTERM might melt into the first.
-STOP_NOW = signal.SIGQUIT
-#: Fetch nothing more, finish what runs, and stay.
-QUIET = signal.SIGUSR1
+logger = logging.getLogger("django_redis_components.taskqueue")
+
+#: Bytes of a heartbeat for each task, about; bytes that a pipe holds by default, and at most.
+LEASE_BYTES, PIPE_BYTES, MAX_PIPE_BYTES = 128, 1 << 16, 1 << 20
 
 
-@dataclasses.dataclass(frozen=True)
-class WorkerOptions:
-    """What a worker process is told.
+def spawn(options: WorkerOptions, using: str, siblings: Sequence[Closable], supervisor: str) -> Child:
+    """Fork a worker process.
 
-    Attributes:
-        queues: names, in strict order unless they have weights.
-        weights: one for each queue, or none: see `turns.Turns`.
-        threads: tasks that run at the same time in one process.
-        async_concurrency: coroutines that run at the same time on its event loop, beside them.
-        burst: end when nothing is left to fetch.
-        max_tasks, max_memory_mib: see `recycling`; 0 for no limit.
+    Database connections are closed first, so that none is shared. Signals are blocked until the new process has its own
+    handlers. The new process closes its siblings' pipes, so that each of them detects the supervisor's exit.
+
+    Args:
+        supervisor: the supervisor's id. The worker's id starts with it: `cancel` derives the wakeup key from that.
     """
+    databases.close_all()
+    heartbeat_read, heartbeat_write = os.pipe()
+    _enlarge_pipe(heartbeat_write, options)
+    command_read, command_write = os.pipe()
+    worker_id = f"{supervisor}.{secrets.token_hex(3)}"
+    prefetched = PrefetchedLeases()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED_SIGNALS)
+    pid = os.fork()
+    if pid == 0:  # pragma: no cover - coverage starts in the new process with the next function
+        for fd in (heartbeat_read, command_write):
+            os.close(fd)
+        run_and_exit(options, using, worker_id, heartbeat_write, command_read, siblings, prefetched)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, BLOCKED_SIGNALS)
+    os.close(heartbeat_write)
+    os.close(command_read)
+    return Child(pid, worker_id, heartbeat_read, command_write, options, prefetched)
 
-    queues: tuple[str, ...]
-    weights: tuple[int, ...] = ()
-    threads: int = 1
-    burst: bool = False
-    max_tasks: int = 0
-    max_memory_mib: int = 0
-    async_concurrency: int = ASYNC_CONCURRENCY
 
-
-@dataclasses.dataclass
-class Beacon:
-    """The last word of a worker process: leases it holds (id to token), tasks running and finished.
-
-    Attributes:
-        quiet: it was told to fetch nothing more.
-        leaving: why it ends and is to be replaced; empty if it goes on.
-        silent_s: seconds for which it should have heard from Redis and did not; None before the first time.
-        running: ids of the tasks whose functions run.
-        limits: hard time limits of these, by id (`watch.HardLimit`).
-        made_at: when, by the monotonic clock, which all processes of a host share.
-    """
-
-    leases: dict[str, str]
-    busy: int = 0
-    finished: int = 0
-    quiet: bool = False
-    leaving: str = ""
-    silent_s: float | None = None
-    running: list[str] = dataclasses.field(default_factory=list)
-    limits: dict[str, HardLimit] = dataclasses.field(default_factory=dict)
-    made_at: float = 0.0
-
-    @classmethod
-    def parse(cls, line: bytes) -> Beacon:
-        """A beacon from its line."""
-        beacon = cls(**json.loads(line))
-        beacon.limits = {task_id: HardLimit(*limit) for task_id, limit in beacon.limits.items()}
-        return beacon
+def _enlarge_pipe(fd: int, options: WorkerOptions) -> None:
+    """Let the pipe hold a heartbeat of a process with many leases; otherwise it takes a second for each 64 KiB."""
+    needed = LEASE_BYTES * (options.threads + options.async_concurrency + MAX_PREFETCH)
+    if needed > PIPE_BYTES and hasattr(fcntl, "F_SETPIPE_SZ"):
+        with contextlib.suppress(OSError):  # the system's limit is reached: heartbeats take longer
+            fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, min(needed, MAX_PIPE_BYTES))
 
 
 class Child:
-    """A worker process as its supervisor sees it.
+    """A worker process.
 
     Attributes:
-        beacon: what it said last.
-        renewed_at: when Redis last heard of it, by the monotonic clock.
-        relieved: another has been started in its place already.
-        sentence: outcomes of the tasks for whose sake it must end, by id.
-        kill_at: when it is killed, if it has not ended by then; by the monotonic clock.
+        heartbeat: its last one.
+        heartbeat_at: when it was read, on the monotonic clock.
+        started_at: when it was forked, on the monotonic clock.
+        renewed_at: when its leases were last renewed, on the monotonic clock.
+        is_replaced: whether another process has been started in its place.
+        final_acks: outcomes of the tasks because of which it must exit, by id.
+        kill_at: when it is killed if it has not exited, on the monotonic clock.
     """
 
     def __init__(
-        self, pid: int, worker_id: str, beacon_fd: int, life_fd: int, options: WorkerOptions, unbegun: Unbegun
+        self,
+        pid: int,
+        worker_id: str,
+        heartbeat_fd: int,
+        command_fd: int,
+        options: WorkerOptions,
+        prefetched: PrefetchedLeases,
     ) -> None:
         self.pid = pid
         self.worker_id = worker_id
-        self.unbegun = unbegun
-        self.beacon = Beacon({})
-        self._beacon_fd = beacon_fd
-        self._life_fd = life_fd
+        self.prefetched = prefetched
+        self.heartbeat = Heartbeat({})
+        self._heartbeat_fd = heartbeat_fd
+        self._command_fd = command_fd
         self._options = options
-        self._started_at = time.time()
-        self._born = self._seen = self.renewed_at = time.monotonic()
-        self.relieved = False
-        self.sentence: dict[str, Ack] = {}
+        self._started_time = time.time()
+        self.started_at = self.heartbeat_at = self.renewed_at = time.monotonic()
+        self.is_replaced = False
+        self.final_acks: dict[str, Ack] = {}
         self.kill_at = float("inf")
-        self._forced: dict[str, tuple[str, float]] = {}
-        #: Leases that Redis does not know, and since when; infinity when that was told.
+        #: Cancelled tasks: token, and when the process is terminated if the task still runs.
+        self._cancelled: dict[str, tuple[str, float]] = {}
+        #: Leases that Redis does not know, and since when; infinity once that was logged.
         self._unknown: dict[tuple[str, str], float] = {}
         self._text = b""
-        os.set_blocking(beacon_fd, False)
-        os.set_blocking(life_fd, False)
+        os.set_blocking(heartbeat_fd, False)
+        os.set_blocking(command_fd, False)
 
     def age_s(self) -> float:
-        """Seconds since it was started."""
-        return time.monotonic() - self._born
+        """Return the seconds since the fork."""
+        return time.monotonic() - self.started_at
 
-    def read_beacons(self) -> None:
-        """Take note of what it has written."""
+    def read_heartbeats(self) -> None:
+        """Read what the process has written."""
         with contextlib.suppress(BlockingIOError):
-            while chunk := os.read(self._beacon_fd, 1 << 16):
+            while chunk := os.read(self._heartbeat_fd, 1 << 16):
                 self._text += chunk
         *lines, self._text = self._text.split(b"\n")
         if lines:
-            self._seen = time.monotonic()
-            with contextlib.suppress(ValueError):  # a line that a full pipe cut; the next one is whole
-                self.beacon = Beacon.parse(lines[-1])
-                self._reprieve()
+            self.heartbeat_at = time.monotonic()
+            with contextlib.suppress(ValueError):  # a line that a full pipe truncated; the next one is complete
+                self.heartbeat = Heartbeat.parse(lines[-1])
+                self._forget_finished_tasks()
 
-    def fresh(self, lease_s: float) -> bool:
-        """Whether its last beacon is young enough to renew its leases."""
-        return time.monotonic() - self._seen < lease_s / 2
+    def is_fresh(self, lease_s: float) -> bool:
+        """Return whether its last heartbeat is recent enough to renew its leases."""
+        return time.monotonic() - self.heartbeat_at < lease_s / 2
 
-    def stalled(self, lease_s: float) -> bool:
-        """Whether it must be killed, because its leases end now."""
-        return time.monotonic() - self._seen > lease_s * 0.9
+    def is_stalled(self, lease_s: float) -> bool:
+        """Return whether it must be killed because its leases are about to expire."""
+        return time.monotonic() - self.heartbeat_at > lease_s * 0.9
 
     def has_lost(self, task_id: str) -> bool:
-        """Whether a lease that Redis does not know any more is lost for certain; True once for each.
+        """Return whether a lease that Redis does not know is certainly lost; True only once for each lease.
 
-        A task that has ended is named until the next beacon. So it is certain only when a beacon that was made after
-        the answer of Redis says that the task runs.
+        A finished task is listed until the next heartbeat. So it is certain only if a heartbeat that was sent after the
+        reply of Redis lists the task as running.
         """
-        lease = task_id, self.beacon.leases[task_id]
+        lease = task_id, self.heartbeat.leases[task_id]
         unknown_since = self._unknown.setdefault(lease, time.monotonic())
-        certain = self.beacon.made_at > unknown_since and task_id in self.beacon.running
-        if certain:
+        is_certain = self.heartbeat.sent_at > unknown_since and task_id in self.heartbeat.running
+        if is_certain:
             self._unknown[lease] = float("inf")
-        return certain
+        return is_certain
 
-    def ask(self) -> None:
-        """Have it write a beacon now."""
-        orders.give(self._life_fd, "beat")
+    def request_heartbeat(self) -> None:
+        """Request a heartbeat now."""
+        send_command(self._command_fd, "heartbeat")
 
     def cancel(self, task_id: str, force_s: float) -> None:
-        """Have a task interrupted, and end the process if that has not helped after some seconds."""
-        token = self.beacon.leases[task_id]
-        orders.give(self._life_fd, "cancel", task_id, token)
+        """Interrupt a task, and terminate the process if the task still runs after `force_s`."""
+        token = self.heartbeat.leases[task_id]
+        send_command(self._command_fd, "cancel", task_id, token)
         force_at = time.monotonic() + force_s
-        if task_id in self._forced:
-            force_at = min(force_at, self._forced[task_id][1])
-        self._forced[task_id] = (token, force_at)
+        if task_id in self._cancelled:
+            force_at = min(force_at, self._cancelled[task_id][1])
+        self._cancelled[task_id] = (token, force_at)
 
-    def moments(self) -> list[float]:
-        """When something has to be done about it, by the monotonic clock."""
-        limits = [limit.ends_at for task_id, limit in self.beacon.limits.items() if task_id not in self.sentence]
-        forced = [at for task_id, (_, at) in self._forced.items() if self._must_end(task_id)]
+    def deadlines(self) -> list[float]:
+        """Return when the supervisor must act, on the monotonic clock."""
+        limits = [limit.ends_at for task_id, limit in self.heartbeat.hard_limits.items() if not self._is_final(task_id)]
+        forced = [at for task_id, (_, at) in self._cancelled.items() if self._must_terminate(task_id)]
         return [self.kill_at, *limits, *forced]
 
     def overdue(self, now: float) -> list[tuple[Ack, str]]:
-        """Tasks for whose sake it must end, that it was not told of yet: what becomes of each, and why."""
+        """Return the tasks because of which the process must exit now: the outcome of each, and the reason."""
         found = []
-        for task_id, (token, at) in self._forced.items():
-            if at <= now and self._must_end(task_id):
-                found.append((cancelled(task_id, token), "was cancelled and goes on"))
-        for task_id, limit in self.beacon.limits.items():
-            if limit.ends_at <= now and task_id not in self.sentence and task_id not in {ack.id for ack, _ in found}:
-                ack = killed(task_id, limit.token, limit.limit_s, limit.retry_ms)
+        for task_id, (token, at) in self._cancelled.items():
+            if at <= now and self._must_terminate(task_id):
+                found.append((cancelled(task_id, token), "was cancelled and still runs"))
+        for task_id, limit in self.heartbeat.hard_limits.items():
+            if limit.ends_at <= now and not self._is_final(task_id) and task_id not in {ack.id for ack, _ in found}:
+                ack = timed_out(task_id, limit.token, limit.limit_s, limit.retry_ms)
                 found.append((ack, f"has reached its hard time limit of {limit.limit_s:g} s"))
         return found
 
-    def condemn(self, ack: Ack, kill_at: float) -> None:
-        """Tell it to end for the sake of a task whose outcome this will be."""
-        self.sentence[ack.id] = ack
+    def terminate(self, ack: Ack, kill_at: float) -> None:
+        """Let the process exit because of a task whose outcome is `ack`."""
+        self.final_acks[ack.id] = ack
         self.kill_at = min(self.kill_at, kill_at)
-        orders.give(self._life_fd, "end", ack.id, ack.token)
+        send_command(self._command_fd, "terminate", ack.id, ack.token)
 
-    def _must_end(self, task_id: str) -> bool:
-        return task_id in self.beacon.running and task_id not in self.sentence
+    def _is_final(self, task_id: str) -> bool:
+        return task_id in self.final_acks
 
-    def _reprieve(self) -> None:
-        """What has ended by itself needs nobody's end; who obeys writes no more beacons."""
-        self._unknown = {lease: at for lease, at in self._unknown.items() if lease in self.beacon.leases.items()}
-        self._forced = {task_id: kept for task_id, kept in self._forced.items() if task_id in self.beacon.leases}
-        self.sentence = {task_id: ack for task_id, ack in self.sentence.items() if task_id in self.beacon.running}
-        if not self.sentence:
+    def _must_terminate(self, task_id: str) -> bool:
+        return task_id in self.heartbeat.running and not self._is_final(task_id)
+
+    def _forget_finished_tasks(self) -> None:
+        """Do not terminate the process for tasks that have finished. A process that exits sends no more heartbeats."""
+        leases, running = self.heartbeat.leases, self.heartbeat.running
+        self._unknown = {lease: at for lease, at in self._unknown.items() if lease in leases.items()}
+        self._cancelled = {task_id: kept for task_id, kept in self._cancelled.items() if task_id in leases}
+        self.final_acks = {task_id: ack for task_id, ack in self.final_acks.items() if task_id in running}
+        if not self.final_acks:
             self.kill_at = float("inf")
 
     def info(self) -> str:
-        """What the dashboard shows of it, as JSON."""
+        """Return what the dashboard shows about it, as JSON."""
         return json.dumps(
             {
                 "host": socket.gethostname(),
@@ -210,29 +212,66 @@ class Child:
                 "queues": self._options.queues,
                 "threads": self._options.threads,
                 "async_concurrency": self._options.async_concurrency,
-                "started_at": round(self._started_at, 3),
-                "busy": self.beacon.busy,
-                "finished": self.beacon.finished,
-                "state": "leaving" if self.beacon.leaving else "quiet" if self.beacon.quiet else "working",
+                "started_at": round(self._started_time, 3),
+                "busy": self.heartbeat.busy,
+                "finished": self.heartbeat.finished,
+                "state": "leaving" if self.heartbeat.recycle_reason else "quiet" if self.heartbeat.quiet else "working",
             }
         )
 
     def signal(self, number: int) -> None:
-        """Send it a signal, if it still lives."""
+        """Send a signal, if the process still exists."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, number)
 
     def close(self) -> None:
         """Close the supervisor's ends of the pipes."""
-        os.close(self._beacon_fd)
-        os.close(self._life_fd)
+        os.close(self._heartbeat_fd)
+        os.close(self._command_fd)
 
-    def ended(self) -> str | None:
-        """How it ended ("exit code 0", "signal SIGKILL"), or None while it lives."""
+    def poll_exit(self) -> str | None:
+        """Return how it exited ("exit code 0", "signal SIGKILL"), or None while it runs."""
         pid, status = os.waitpid(self.pid, os.WNOHANG)
         if pid == 0:
             return None
-        self.read_beacons()
+        self.read_heartbeats()
         self.close()
         code = os.waitstatus_to_exitcode(status)
         return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+
+
+def renew_leases(children: Sequence[Child], lease_s: float, using: str) -> str:
+    """Renew the leases of these processes; return the error message, if any.
+
+    One round trip and one timeout for all: with a timeout for each, the last ones would lose their leases while Redis
+    does not reply.
+    """
+    replies = connections.client(using).execute_many([_renewal_of(child, lease_s) for child in children])
+    failed: list[str] = []
+    error: RedisError | None = None
+    for child, reply in zip(children, replies, strict=True):
+        if isinstance(reply, RedisError):
+            failed.append(str(child.pid))
+            error = reply
+        else:
+            _apply_renewal(child, *reply)
+    return f"Cannot renew the leases of process {', '.join(failed)} ({error})." if failed else ""
+
+
+def _renewal_of(child: Child, lease_s: float) -> Call:
+    return RENEW_LEASES(
+        base=base_key(),
+        worker=child.worker_id,
+        lease_ms=round(lease_s * 1_000),
+        info=child.info(),
+        leases=[part for pair in child.heartbeat.leases.items() for part in pair],
+    )
+
+
+def _apply_renewal(child: Child, lost: Sequence[bytes], cancel_requests: Sequence[Any]) -> None:
+    child.renewed_at = time.monotonic()
+    for task_id in lost:
+        if child.has_lost(task_id.decode()):
+            logger.warning("Process %d has lost its lease of task %s.", child.pid, task_id.decode())
+    for task_id, force_ms in zip(cancel_requests[::2], cancel_requests[1::2], strict=True):
+        child.cancel(task_id.decode(), force_ms / 1_000)

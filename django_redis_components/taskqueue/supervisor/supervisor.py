@@ -1,8 +1,7 @@
-"""The process that `runworker` starts: it runs no task code, so nothing a task does can stop it.
+"""The process that `runworker` starts. It runs no task code, so no task can stop it.
 
-It forks the worker processes, renews their leases while their beacons are fresh, kills one that
-stalls, replaces one that died, and tends the queue as an embedded poller. One thread, one
-`select`: a fork is safe at any time.
+It forks the worker processes, renews their leases while they send heartbeats, kills a process that stalls, replaces one
+that died, and runs the embedded poller. It has one thread, so it can fork at any time.
 """
 
 from __future__ import annotations
@@ -26,31 +25,30 @@ from django_redis_components.core.protocol import Command
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue import forks
 from django_redis_components.taskqueue.poller import Poller
-from django_redis_components.taskqueue.schedules import schedule as declared
+from django_redis_components.taskqueue.schedules import schedule
 from django_redis_components.taskqueue.store.fields import base_key
 from django_redis_components.taskqueue.store.unregistered import requeue_unregistered
-from django_redis_components.taskqueue.supervisor.autoreload import Watched
-from django_redis_components.taskqueue.supervisor.cancel_listener import Hearing, bell_of
-from django_redis_components.taskqueue.supervisor.child import QUIET, STOP_NOW, STOP_SIGNALS, Child, WorkerOptions
+from django_redis_components.taskqueue.supervisor.autoreload import ReloaderClient
+from django_redis_components.taskqueue.supervisor.child import Child, renew_leases, spawn
 from django_redis_components.taskqueue.supervisor.health import Health
-from django_redis_components.taskqueue.supervisor.lease_renewal import renew
-from django_redis_components.taskqueue.supervisor.termination import Endings
-from django_redis_components.taskqueue.worker.process import spawn
+from django_redis_components.taskqueue.supervisor.termination import CancelListener, Terminator, wakeup_key_of
+from django_redis_components.taskqueue.worker.ipc import QUIET, STOP_NOW, STOP_SIGNALS
+from django_redis_components.taskqueue.worker.worker import WorkerOptions
 
 logger = logging.getLogger("django_redis_components.taskqueue")
 
-#: Renewals in the life of a lease.
+#: Renewals in the lifetime of a lease.
 RENEWALS_PER_LEASE = 3
-#: Seconds beyond the grace after which a process that does not stop is killed.
+#: Seconds after the grace period when a process that does not stop is killed.
 KILL_AFTER_S = 10.0
 #: Seconds between two checks of the unregistered tasks: during a rolling deploy old workers set aside new tasks.
-UNPARK_S = 60.0
-#: Longest pause before a process that dies again and again is replaced, in seconds.
+REQUEUE_UNREGISTERED_S = 60.0
+#: Longest pause before a process that dies repeatedly is replaced, in seconds.
 MAX_RESTART_S = 30.0
 
 
 class Supervisor:
-    """Keeps `processes` workers alive until it is told to stop."""
+    """Keeps a number of worker processes running until it is stopped."""
 
     def __init__(
         self,
@@ -60,11 +58,11 @@ class Supervisor:
         poller: bool = True,
         using: str = "default",
         health: Health | None = None,
-        watched: Watched | None = None,
+        reloader: ReloaderClient | None = None,
     ) -> None:
-        self._watched = watched
+        self._reloader = reloader
         self._id = f"{socket.gethostname()}:{secrets.token_hex(3)}"
-        self._endings = Endings(options.queues, using)
+        self._terminator = Terminator(options.queues, using)
         self._health = health or Health()
         self._options = options
         self._count = processes
@@ -77,17 +75,17 @@ class Supervisor:
         self._quiet = False
         self._renew_at = 0.0
         self._outage = OutageLog(logger.warning, logger.info, "Leases: ")
-        self._unpark_at = time.monotonic() + UNPARK_S
+        self._requeue_at = time.monotonic() + REQUEUE_UNREGISTERED_S
         self._restart_at: list[float] = []
         self._short_lives = 0
         self._kill_at = float("inf")
         self._exit_code = 0
 
     def run(self, stops: Sequence[int] = (), quiets: Sequence[int] = ()) -> int:
-        """Work until stopped; the value is the exit code: 0, or 1 when a process had to be killed to stop.
+        """Run until stopped; return the exit code: 0, or 1 if a process had to be killed to stop it.
 
         Args:
-            stops, quiets: where signals were noted until now.
+            stops, quiets: signals that were received before.
         """
         read_fd, write_fd = os.pipe()
         os.set_blocking(write_fd, False)
@@ -105,7 +103,7 @@ class Supervisor:
         if quiets:
             self._on_quiet()
         try:
-            with slot_wait_limit(0):  # signals, beacons and time limits are looked at meanwhile
+            with slot_wait_limit(0):  # signals, heartbeats and time limits must not wait for a Cluster slot
                 return self._loop(read_fd, self._health.watch(read_fd))
         finally:
             self._health.close()
@@ -121,118 +119,123 @@ class Supervisor:
         self._children.append(spawn(self._options, self._using, [*self._children, *port], self._id))
 
     def _loop(self, read_fd: int, wake_fd: int) -> int:
-        """Args: read_fd: where signals are noted; wake_fd: readable when it is, or when a caller asks how it is."""
+        """
+        Args:
+            read_fd: readable after a signal.
+            wake_fd: readable after a signal or a health request.
+        """
         client = connections.client(self._using)
-        schedules = declared.registered(self._using)
-        bell = bell_of(self._id)
-        poller = Poller(client, wake_fd=wake_fd, schedules=schedules, also=[bell]) if self._with_poller else None
-        hearing = Hearing(client, bell, wake_fd, poller)
-        told, told_quiet = 0, False
+        key = wakeup_key_of(self._id)
+        schedules = schedule.registered(self._using)
+        poller = Poller(client, wake_fd=wake_fd, schedules=schedules, other_keys=[key]) if self._with_poller else None
+        listener = CancelListener(client, key, wake_fd, poller)
+        forwarded_stops, forwarded_quiet = 0, False
         while self._children or self._restart_at or (self._quiet and not self._stops):
             self._reap()
-            self._renew(now=hearing.must_look())
-            self._endings.look(self._children)
-            self._stop_if_alone()
-            self._unpark()
-            if self._stops > told:
-                told = self._tell_stop(self._stops)
-            if self._quiet and not told_quiet and not self._stops:
-                told_quiet = self._tell_quiet()
-            self._replace()
-            self._tell_health()
+            self._renew(now=listener.should_check())
+            self._terminator.check(self._children)
+            self._stop_if_reloader_exited()
+            self._requeue_unregistered()
+            if self._stops > forwarded_stops:
+                forwarded_stops = self._forward_stop(self._stops)
+            if self._quiet and not forwarded_quiet and not self._stops:
+                forwarded_quiet = self._forward_quiet()
+            self._start_replacements()
+            self._report_health()
             if poller is not None:
                 poller.step()
-            if hearing.wait(self._seconds_to_next()):
+            if listener.wait(self._seconds_to_next()):
                 for child in self._children:
-                    child.ask()
-            self._drain(read_fd)
-        hearing.close()
+                    child.request_heartbeat()
+            with contextlib.suppress(BlockingIOError):
+                os.read(read_fd, 4_096)
+        listener.close()
         return self._exit_code
 
     def _seconds_to_next(self) -> float:
         now = time.monotonic()
-        times = [self._renew_at, now + 1.0, self._kill_at, self._endings.next_at(self._children), *self._restart_at]
+        times = [self._renew_at, now + 1.0, self._kill_at, self._terminator.next_at(self._children), *self._restart_at]
         return max(0.0, min(times) - now)
 
-    @staticmethod
-    def _drain(fd: int) -> None:
-        with contextlib.suppress(BlockingIOError):
-            os.read(fd, 4_096)
-
-    def _tell_stop(self, stops: int) -> int:
-        """First signal: finish what runs, within the grace. Second: hand it back now."""
+    def _forward_stop(self, stops: int) -> int:
+        """First signal: finish running tasks within the grace period. Second: return them now."""
         if stops == 1:
-            logger.info("Stopping: running tasks have %.3g s to finish; a second signal ends them now.", self._grace_s)
+            message = "Stopping: running tasks have %.3g s to finish; a second signal returns them to their queues now."
+            logger.info(message, self._grace_s)
         self._restart_at.clear()
         self._kill_at = time.monotonic() + (self._grace_s if stops == 1 else 0.0) + KILL_AFTER_S
         for child in self._children:
             child.signal(signal.SIGTERM if stops == 1 else STOP_NOW)
         return stops
 
-    def _stop_if_alone(self) -> None:
-        if self._stops == 0 and self._watched is not None and self._watched.is_alone():
-            logger.warning("The reloader is gone; stopping.")
+    def _stop_if_reloader_exited(self) -> None:
+        if self._stops == 0 and self._reloader is not None and self._reloader.has_exited():
+            logger.warning("The reloader has exited; stopping.")
             self._stops = 1
 
-    def _tell_health(self) -> None:
+    def _report_health(self) -> None:
         if self._stops:
-            self._health.stopping()
+            self._health.set_stopping()
         else:
-            self._health.tell(self._children, self._count, self._lease_s)
+            self._health.update(self._children, self._count, self._lease_s)
 
-    def _tell_quiet(self) -> bool:
-        logger.info("Quiet: nothing more is fetched, and what runs is finished. SIGTERM ends the worker.")
+    def _forward_quiet(self) -> bool:
+        logger.info("Quiet: fetching nothing more; running tasks finish. Send SIGTERM to stop the worker.")
         self._restart_at.clear()
         for child in self._children:
             child.signal(QUIET)
         return True
 
-    def _goes_on(self) -> bool:
-        """Whether processes that end are replaced."""
+    def _should_replace(self) -> bool:
+        """Return whether processes that exit are replaced."""
         return self._stops == 0 and not self._quiet
 
     def _reap(self) -> None:
         now = time.monotonic()
         for child in list(self._children):
-            child.read_beacons()
-            if self._stops == 0 and child.stalled(self._lease_s):
-                logger.error("Worker process %d gives no sign of life; killing it.", child.pid)
+            child.read_heartbeats()
+            if self._stops == 0 and child.is_stalled(self._lease_s):
+                logger.error("Worker process %d sends no heartbeat; killing it.", child.pid)
                 child.signal(signal.SIGKILL)
             if now > self._kill_at:
                 self._exit_code = 1
                 child.signal(signal.SIGKILL)
-            ended = child.ended()
-            if child.beacon.leaving and self._goes_on():
-                self._relieve(child, at_once=ended is not None)
-            if ended is None:
-                continue
-            self._children.remove(child)
-            self._endings.hand_back_unbegun(child)
-            self._endings.bury(child)
-            self._leave(child)
-            done = child.relieved or (self._options.burst and ended == "exit code 0")
-            if self._goes_on() and not done:
-                self._plan_restart(child, ended)
+            exit_text = child.poll_exit()
+            if child.heartbeat.recycle_reason and self._should_replace():
+                self._recycle(child, has_exited=exit_text is not None)
+            if exit_text is not None:
+                self._children.remove(child)
+                self._clean_up(child, exit_text)
 
-    def _relieve(self, child: Child, *, at_once: bool) -> None:
-        """Start another in the place of one that leaves, so that its last tasks, long ones perhaps, hold up nothing.
+    def _clean_up(self, child: Child, exit_text: str) -> None:
+        """Settle the leases of an exited process, and plan its replacement."""
+        self._terminator.return_prefetched(child)
+        self._terminator.settle_terminated(child)
+        self._unregister(child)
+        is_done = child.is_replaced or (self._options.burst and exit_text == "exit code 0")
+        if self._should_replace() and not is_done:
+            self._plan_restart(child, exit_text)
 
-        No more than twice the processes live at the same time: beyond that the new one waits for the old one's end.
+    def _recycle(self, child: Child, *, has_exited: bool) -> None:
+        """Start a replacement at once, so that the last tasks of the process, even long ones, delay nothing.
+
+        At most twice the number of processes exist at the same time; beyond that, the replacement starts when the
+        process has exited.
         """
-        if not child.relieved and (at_once or len(self._children) < 2 * self._count):
-            child.relieved = True
-            logger.info("Worker process %d is replaced: %s.", child.pid, child.beacon.leaving)
+        if not child.is_replaced and (has_exited or len(self._children) < 2 * self._count):
+            child.is_replaced = True
+            logger.info("Replacing worker process %d: %s.", child.pid, child.heartbeat.recycle_reason)
             self._restart_at.append(time.monotonic())
 
-    def _plan_restart(self, child: Child, ended: str) -> None:
-        # A task that kills its process uses up its own deliveries; a pause would cost all others their time.
-        short = child.age_s() < 5.0 and not child.sentence and not child.unbegun.running()
-        self._short_lives = self._short_lives + 1 if short else 0
+    def _plan_restart(self, child: Child, exit_text: str) -> None:
+        # A task that kills its process is limited by max_deliveries; a pause would delay all other tasks.
+        is_short = child.age_s() < 5.0 and not child.final_acks and not child.prefetched.running()
+        self._short_lives = self._short_lives + 1 if is_short else 0
         pause_s = min(MAX_RESTART_S, 0.1 * 2**self._short_lives) if self._short_lives else 0.0
-        logger.error("Worker process %d ended (%s); a new one starts in %.3g s.", child.pid, ended, pause_s)
+        logger.error("Worker process %d exited (%s); starting another in %.3g s.", child.pid, exit_text, pause_s)
         self._restart_at.append(time.monotonic() + pause_s)
 
-    def _replace(self) -> None:
+    def _start_replacements(self) -> None:
         now = time.monotonic()
         for at in [at for at in self._restart_at if at <= now]:
             self._restart_at.remove(at)
@@ -242,23 +245,23 @@ class Supervisor:
         if not now and time.monotonic() < self._renew_at:
             return
         self._renew_at = time.monotonic() + self._lease_s / RENEWALS_PER_LEASE
-        living = [child for child in self._children if child.fresh(self._lease_s)]
-        trouble = renew(living, self._lease_s, self._using)
-        if trouble:
-            self._outage.failed(trouble)
+        fresh = [child for child in self._children if child.is_fresh(self._lease_s)]
+        error = renew_leases(fresh, self._lease_s, self._using)
+        if error:
+            self._outage.failed(error)
             self._renew_at = time.monotonic() + 0.5
-        elif living:
+        elif fresh:
             self._outage.succeeded()
 
-    def _unpark(self) -> None:
+    def _requeue_unregistered(self) -> None:
         now = time.monotonic()
-        if self._goes_on() and now >= self._unpark_at:
-            self._unpark_at = now + UNPARK_S
-            with contextlib.suppress(RedisError):  # the renewals speak of it, and there is a next time
+        if self._should_replace() and now >= self._requeue_at:
+            self._requeue_at = now + REQUEUE_UNREGISTERED_S
+            with contextlib.suppress(RedisError):  # the renewal of leases logs the outage, and this is repeated
                 requeue_unregistered(self._options.queues, self._using)
 
-    def _leave(self, child: Child) -> None:
-        """Take an ended process off the list of workers."""
+    def _unregister(self, child: Child) -> None:
+        """Remove an exited process from the list of workers."""
         base = base_key()
         client = connections.client(self._using)
         with contextlib.suppress(RedisError):

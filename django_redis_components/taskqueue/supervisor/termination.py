@@ -1,13 +1,14 @@
-"""Ending worker processes for the sake of one task: a hard time limit, or a cancelling that it does not hear.
+"""Cancelled tasks and hard time limits: terminate the process of a task, and settle what it leaves.
 
-A thread cannot be killed, its process can. First the process is told: it sends the outcomes that
-wait, hands back its other tasks, and ends by itself. One that does not listen is killed, and what it
-had leased is looked up and handed back here, so that it uses no attempt and counts as no death.
+A thread cannot be killed, but its process can. The process is first asked to exit: it sends its pending acks and
+returns its other tasks to their queue. If it does not react it is killed; then the supervisor looks up its leases and
+returns them, so that they use no attempt and count no delivery.
 """
 
 from __future__ import annotations
 
 import logging
+import select
 import signal
 import time
 from collections.abc import Iterable
@@ -15,7 +16,10 @@ from collections.abc import Iterable
 from redis.exceptions import RedisError
 
 from django_redis_components.core.client import connections
+from django_redis_components.core.client.connections import SyncClient
+from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.outage_log import OutageLog
+from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.store.fields import base_key
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.store.scripts import WORKER_LEASES
@@ -24,95 +28,146 @@ from django_redis_components.taskqueue.worker.fetcher import Fetcher
 
 logger = logging.getLogger("django_redis_components.taskqueue")
 
-#: Seconds that a process has to end by itself, once it was told.
-PATIENCE_S = 1.0
-#: Running tasks that are looked at in one call.
+#: Seconds that a process has to exit by itself.
+EXIT_S = 1.0
+#: Running tasks that are examined in one call.
 CHUNK = 500
-#: Seconds between two tries to settle what an ended process has left, while Redis is away.
-TRY_AGAIN_S = 0.5
+#: Seconds between two tries to settle what a process has left, while Redis is unavailable.
+RETRY_S = 0.5
+#: Seconds after a wakeup when the leases are checked for cancel requests: when the processes have had time to send a
+#: heartbeat, and once more for a slow one.
+CHECKS_S = (0.05, 1.2)
+#: Longest pause after an error, in seconds.
+ERROR_PAUSE_S = 0.5
 
 
-class Endings:
-    """The supervisor's care for tasks that must end, and for what their processes leave."""
+def wakeup_key_of(supervisor: str) -> str:
+    """Return the key that `cancel` writes to wake this supervisor."""
+    return f"{base_key()}:bell:s:{supervisor}"
+
+
+class CancelListener:
+    """Waits for cancel requests on behalf of the supervisor. An embedded poller waits for both in one command."""
+
+    def __init__(self, client: SyncClient, key: str, wake_fd: int, poller: Poller | None) -> None:
+        """
+        Args:
+            wake_fd: a file descriptor that ends a wait when it becomes readable.
+            poller: the embedded poller, which waits for `key` too; None without one.
+        """
+        self._source = poller or WakeupListener(client, [key], wake_fd=wake_fd)
+        self._wake_fd = wake_fd
+        self._checks: list[float] = []
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for a wakeup, the file descriptor, or `seconds`; return whether there was a wakeup."""
+        until_check_s = min(self._checks, default=float("inf")) - time.monotonic()
+        was_woken = self._wait(max(0.0, min(seconds, until_check_s)))
+        if was_woken:
+            self._checks = [time.monotonic() + check_s for check_s in CHECKS_S]
+        return was_woken
+
+    def should_check(self) -> bool:
+        """Return whether to check the leases for cancel requests now."""
+        due = [at for at in self._checks if at <= time.monotonic()]
+        self._checks = [at for at in self._checks if at not in due]
+        return bool(due)
+
+    def close(self) -> None:
+        """End the wait; a poller releases its lease."""
+        self._source.close()
+
+    def _wait(self, seconds: float) -> bool:
+        try:
+            return self._source.wait(seconds)
+        except RedisError:  # the renewal of leases logs the outage
+            select.select([self._wake_fd], [], [], min(seconds, ERROR_PAUSE_S))
+            return False
+
+
+class Terminator:
+    """Terminates processes because of a task, and settles the leases of processes that have exited."""
 
     def __init__(self, queues: tuple[str, ...], using: str) -> None:
         self._queues = queues
         self._using = using
-        #: Workers that have ended, what is to be sent for each, and the queues in which its leases are looked up.
-        self._left: list[tuple[str, Fetcher, tuple[str, ...]]] = []
-        self._outage = OutageLog(logger.warning, logger.info, "Ended processes: ")
-        self._try_at = 0.0
+        #: Workers that have exited, the acks to send for each, and the queues in which its leases are looked up.
+        self._unsettled: list[tuple[str, Fetcher, tuple[str, ...]]] = []
+        self._outage = OutageLog(logger.warning, logger.info, "Leases of exited processes: ")
+        self._retry_at = 0.0
 
     def next_at(self, children: Iterable[Child]) -> float:
-        """When there is something to look at, by the monotonic clock."""
-        moments = [moment for child in children for moment in child.moments()]
-        return min(moments, default=float("inf")) if not self._left else min([*moments, self._try_at])
+        """Return when to call `check` next, on the monotonic clock."""
+        deadlines = [deadline for child in children for deadline in child.deadlines()]
+        return min(deadlines, default=float("inf")) if not self._unsettled else min([*deadlines, self._retry_at])
 
-    def look(self, children: Iterable[Child]) -> None:
-        """Tell those processes to end in which a task must, and kill those that were told and go on."""
+    def check(self, children: Iterable[Child]) -> None:
+        """Terminate the processes of overdue tasks, and kill those that do not exit."""
         now = time.monotonic()
         for child in children:
-            for ack, why in child.overdue(now):
-                logger.error("Process %d is ended: task %s %s.", child.pid, ack.id, why)
-                child.condemn(ack, now + PATIENCE_S)
+            for ack, reason in child.overdue(now):
+                logger.error("Terminating process %d: task %s %s.", child.pid, ack.id, reason)
+                child.terminate(ack, now + EXIT_S)
             if child.kill_at <= now:
-                logger.warning("Process %d does not end by itself; killing it.", child.pid)
+                logger.warning("Process %d does not exit; killing it.", child.pid)
                 child.kill_at = float("inf")
                 child.signal(signal.SIGKILL)
-        if self._left and now >= self._try_at:
+        if self._unsettled and now >= self._retry_at:
             self._settle()
 
-    def bury(self, child: Child) -> None:
-        """Tell the outcome of the tasks for whose sake a process has ended, and hand back what else it had."""
-        if child.sentence:
+    def settle_terminated(self, child: Child) -> None:
+        """Send the outcomes of the tasks because of which a process has exited, and return its other tasks."""
+        if child.final_acks:
             fetcher = Fetcher(connections.client(self._using), child.worker_id, self._queues)
-            for ack in child.sentence.values():
+            for ack in child.final_acks.values():
                 fetcher.settle(ack)
-            self._left.append((child.worker_id, fetcher, self._queues))
+            self._unsettled.append((child.worker_id, fetcher, self._queues))
             self._settle()
 
-    def hand_back_unbegun(self, child: Child) -> None:
-        """What an ended process had fetched and not begun goes back at once, and its end does not count for it."""
-        unbegun = child.unbegun.read()
-        if unbegun:
+    def return_prefetched(self, child: Child) -> None:
+        """Return the tasks to their queue that an exited process had not started. Its exit counts no delivery."""
+        prefetched = child.prefetched.read()
+        if prefetched:
             fetcher = Fetcher(connections.client(self._using), child.worker_id, ())
-            for task_id, token in reversed(unbegun):  # the first one stands at the front again
+            for task_id, token in reversed(prefetched):  # the first one is at the head again
                 fetcher.settle(Ack(task_id, token, "back"))
-            logger.info("%d tasks that process %d had not begun go back.", len(unbegun), child.pid)
-            self._left.append((child.worker_id, fetcher, ()))
+            logger.info(
+                "Returned %d tasks to their queues that process %d had not started.", len(prefetched), child.pid
+            )
+            self._unsettled.append((child.worker_id, fetcher, ()))
             self._settle()
 
     def _settle(self) -> None:
-        while self._left:
-            worker_id, fetcher, queues = self._left[0]
+        while self._unsettled:
+            worker_id, fetcher, queues = self._unsettled[0]
             try:
-                _send(fetcher)
+                _send_acks(fetcher)
                 for queue in queues:
-                    self._hand_back(worker_id, queue, fetcher)
+                    self._return_leases(worker_id, queue, fetcher)
             # Tested; but Python 3.11 stops tracing a frame that an error reaches through nested generators.
             except RedisError as exc:  # pragma: no cover
-                self._outage.failed(f"What worker {worker_id} has left waits for Redis ({exc}).")
-                self._try_at = time.monotonic() + TRY_AGAIN_S
+                self._outage.failed(f"Cannot settle the leases of worker {worker_id} yet ({exc}).")
+                self._retry_at = time.monotonic() + RETRY_S
                 return
-            self._left.pop(0)
+            self._unsettled.pop(0)
             self._outage.succeeded()
 
-    def _hand_back(self, worker_id: str, queue: str, fetcher: Fetcher) -> None:
-        """The last one first, so that the first one that was accepted stands at the front."""
-        client, held, offset = connections.client(self._using), [], 0
+    def _return_leases(self, worker_id: str, queue: str, fetcher: Fetcher) -> None:
+        """Return all leases in a queue, the last one first, so that the first accepted task is at the head."""
+        client, leases, offset = connections.client(self._using), [], 0
         while True:
-            seen, found = client.execute(
+            examined, found = client.execute(
                 WORKER_LEASES(base=base_key(), worker=worker_id, queue=queue, offset=offset, limit=CHUNK)
             )
-            held += [(int(accepted_us), task_id.decode(), token.decode()) for accepted_us, task_id, token in found]
-            offset += seen
-            if seen < CHUNK:
+            leases += [(int(accepted_us), task_id.decode(), token.decode()) for accepted_us, task_id, token in found]
+            offset += examined
+            if examined < CHUNK:
                 break
-        for _, task_id, token in sorted(held, reverse=True):
+        for _, task_id, token in sorted(leases, reverse=True):
             fetcher.settle(Ack(task_id, token, "back"))
-        _send(fetcher)
+        _send_acks(fetcher)
 
 
-def _send(fetcher: Fetcher) -> None:
-    while fetcher.unsent():
+def _send_acks(fetcher: Fetcher) -> None:
+    while fetcher.pending_acks():
         fetcher.fetch("end", 0)

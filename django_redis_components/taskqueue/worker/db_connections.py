@@ -1,8 +1,8 @@
-"""Django's database connections around tasks: what broke or grew too old is closed, as Django does around a request.
+"""Close stale database connections around tasks, as Django does around requests.
 
-Django's `close_old_connections` looks for the connections of its thread each time: a fifth of the time of a short task.
-Which ones there are changes when one is opened, and Django tells of that: so they are looked for after that, and now
-and then; the rest of the time those that were found are asked.
+Django's `close_old_connections` collects the connections of its thread at each call, which takes a fifth of the time
+of a short task. The set of connections changes only when one is opened, and Django sends a signal then. So this module
+collects them after that signal and every `REFRESH_S`, and otherwise checks the connections that it knows.
 """
 
 from __future__ import annotations
@@ -23,49 +23,50 @@ from django_redis_components.taskqueue import forks
 
 logger = logging.getLogger("django_redis_components.taskqueue")
 
-#: Seconds after which a thread asks its connections before a task too, and looks for them; after a task it always asks.
-LOOK_AGAIN_S = 0.5
+#: Seconds after which connections are collected again, and checked before a task too. After a task they are always
+#: checked.
+REFRESH_S = 0.5
 
 
-class _Seen(threading.local):
-    """What a thread has found."""
+class _ThreadState(threading.local):
+    """The connections of a thread."""
 
     connections: tuple[Any, ...] = ()
-    asked_at = 0.0
-    found_at = 0.0
+    checked_at = 0.0
+    collected_at = 0.0
     last_opened: object = None
 
 
-_seen = _Seen()
-#: Another object whenever a connection was opened, by whatever thread.
+_thread_state = _ThreadState()
+#: Replaced by another object whenever any thread opens a connection.
 _last_opened = object()
 
 
-def look_after_pause() -> None:
-    """Before a task: see `look`, unless the thread has just done so."""
-    if time.monotonic() - _seen.asked_at > LOOK_AGAIN_S:
-        look()
+def close_stale_before_task() -> None:
+    """Call `close_stale`, unless this thread did so within `REFRESH_S`."""
+    if time.monotonic() - _thread_state.checked_at > REFRESH_S:
+        close_stale()
 
 
-def look() -> None:
-    """Close those of this thread's connections that broke, or outlived CONN_MAX_AGE."""
+def close_stale() -> None:
+    """Close connections of this thread that are broken or older than CONN_MAX_AGE."""
     now, last_opened = time.monotonic(), _last_opened
-    if _seen.last_opened is not last_opened or now - _seen.found_at > LOOK_AGAIN_S:
-        _seen.connections = tuple(connections.all(initialized_only=True))
-        _seen.last_opened, _seen.found_at = last_opened, now
-    for each in _seen.connections:
-        each.close_if_unusable_or_obsolete()
-    _seen.asked_at = now
+    if _thread_state.last_opened is not last_opened or now - _thread_state.collected_at > REFRESH_S:
+        _thread_state.connections = tuple(connections.all(initialized_only=True))
+        _thread_state.last_opened, _thread_state.collected_at = last_opened, now
+    for connection in _thread_state.connections:
+        connection.close_if_unusable_or_obsolete()
+    _thread_state.checked_at = now
 
 
 def close_all() -> None:
-    """Close all of this thread's connections, whatever they are in the middle of."""
+    """Close all connections of this thread, whatever their state."""
     connections.close_all()
 
 
 @asynccontextmanager
-async def own_thread() -> AsyncIterator[None]:
-    """One thread for the synchronous parts of a coroutine (the ORM), whose connections are closed with it."""
+async def dedicated_thread() -> AsyncIterator[None]:
+    """Run the synchronous parts of a coroutine (the ORM) in one thread, and close its connections at the end."""
     async with ThreadSensitiveContext() as context:
         executor = forks.ForkSafeExecutor(max_workers=1)
         SyncToAsync.context_to_thread_executor[context] = executor
@@ -74,20 +75,20 @@ async def own_thread() -> AsyncIterator[None]:
         finally:
             SyncToAsync.context_to_thread_executor.pop(context, None)
             if executor.is_used:
-                await asyncio.get_running_loop().run_in_executor(executor, _close_databases)
+                await asyncio.get_running_loop().run_in_executor(executor, _close_all_or_log)
                 executor.shutdown(wait=False)
 
 
-def _close_databases() -> None:
+def _close_all_or_log() -> None:
     try:
         close_all()
-    except Exception:  # the outcome stands
-        logger.exception("A database connection could not be closed after a task.")
+    except Exception:  # it must not change the outcome
+        logger.exception("Cannot close a database connection after a task.")
 
 
-def _opened(**_: Any) -> None:
+def _on_connection_created(**_: Any) -> None:
     global _last_opened
     _last_opened = object()
 
 
-connection_created.connect(_opened, dispatch_uid="django_redis_components.taskqueue.databases")
+connection_created.connect(_on_connection_created, dispatch_uid="django_redis_components.taskqueue.databases")

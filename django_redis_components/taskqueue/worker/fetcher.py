@@ -1,8 +1,7 @@
-"""Take jobs and settle acks in one round trip, safely repeated after a lost reply.
+"""Fetch jobs and settle acks in one round trip, repeated safely after a lost reply.
 
-Each thread is a lane with request numbers of its own. A number is used until it is answered, so
-that a request whose reply was lost gets the same jobs again instead of leaving them leased to
-nobody.
+Each thread has a fetch slot with its own request numbers. A number is used until its request is answered: a request
+whose reply was lost returns the same jobs again, so no lease is left without a worker.
 """
 
 from __future__ import annotations
@@ -27,22 +26,49 @@ from django_redis_components.taskqueue import forks
 from django_redis_components.taskqueue.store.fields import base_key
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.store.scripts import FETCH
-from django_redis_components.taskqueue.worker.prefetched import Unbegun
-from django_redis_components.taskqueue.worker.queue_order import Turns
-from django_redis_components.taskqueue.worker.rejected_acks import LARGE_BYTES, RefusedOutcomes, is_at_fault
+from django_redis_components.taskqueue.worker.ipc import PrefetchedLeases
+from django_redis_components.taskqueue.worker.rejected_acks import LARGE_BYTES, RejectedAcks, is_caused_by
 
 logger = logging.getLogger("django_redis_components.taskqueue")
 
-#: Acks settled by one call, and bytes of theirs after which the next go with another; more wait for the next call.
+#: Acks settled by one call, and bytes of their payloads; the others are sent with the next call.
 MAX_ACKS, MAX_ACK_BYTES = 500, 1_048_576
 
 
+class QueueOrder:
+    """The order in which each fetch asks the queues: strict, or by weight.
+
+    With weights 5 and 1 the first queue is first in five of six fetches, the second in one. Smooth weighted
+    round-robin: no queue waits for more fetches than the sum of the weights. Threads share it.
+    """
+
+    def __init__(self, queues: Sequence[str], weights: Sequence[int] = ()) -> None:
+        """
+        Args:
+            weights: one for each queue, or none for strict order.
+        """
+        self._queues = tuple(queues)
+        self._weights = tuple(weights)
+        self._credits = [0] * len(self._weights)
+        self._lock = threading.Lock()
+
+    def next(self) -> tuple[str, ...]:
+        """Return the queues in the order of the next fetch."""
+        if not self._weights:
+            return self._queues
+        with self._lock:
+            self._credits = [credit + weight for credit, weight in zip(self._credits, self._weights, strict=True)]
+            ranked = sorted(range(len(self._queues)), key=lambda at: -self._credits[at])
+            self._credits[ranked[0]] -= sum(self._weights)
+        return tuple(self._queues[at] for at in ranked)
+
+
 class Fetcher:
-    """The worker's side of `fetch.lua`, shared by its threads.
+    """The worker's client of `fetch.lua`, shared by its threads.
 
     Attributes:
-        held: leases that this process holds, task id to token; the supervisor renews them.
-        heard_at: when Redis last answered, by the monotonic clock; None before the first time.
+        leases: leases of this process, token by task id; the supervisor renews them.
+        replied_at: when Redis last replied, on the monotonic clock; None before the first reply.
     """
 
     def __init__(
@@ -52,155 +78,158 @@ class Fetcher:
         queues: Sequence[str],
         *,
         weights: Sequence[int] = (),
-        unbegun: Unbegun | None = None,
+        prefetched: PrefetchedLeases | None = None,
     ) -> None:
-        """Make one for a worker.
-
+        """
         Args:
-            weights: see `turns.Turns`.
-            unbegun: where leases are noted whose task has not begun.
+            worker: the worker's id.
+            weights: see `QueueOrder`.
+            prefetched: where leases are noted whose task has not started.
         """
         settings = conf.settings().taskqueue
         self._client = client
         self._worker = worker
         self._pid = forks.process_id()
-        self._turns = Turns(queues, weights)
+        self._order = QueueOrder(queues, weights)
         self._lease_ms = to_ms(settings.lease_s, "lease")
         self._failed_limit = settings.failed_limit
         self._base = base_key()
         self._acks: deque[Ack] = deque()
-        self._refused = RefusedOutcomes()
-        #: Outcomes under way, by lane; and the last error that concerned all outcomes, until some have arrived.
+        self._rejected = RejectedAcks()
+        #: Held while acks move from `_acks` to `_sending`: an ack that neither counts would look confirmed.
+        self._count_lock = threading.Lock()
+        #: Number of acks in the current request of each slot.
         self._sending: dict[str, int] = {}
-        #: Held while acks move from one to the other: an ack that neither counts would look delivered.
-        self._counting = threading.Lock()
-        self._refusal: BaseException | None = None
+        #: The error reply that concerned all acks, until one is accepted.
+        self._error: BaseException | None = None
         self._requests: dict[str, int] = {}
         self._due_at = 0.0
-        #: What is added to the server's time to have that of our monotonic clock, in seconds.
+        #: Our monotonic clock minus the server's clock, in seconds.
         self._offset_s = math.inf
-        self._asking: set[str] = set()
-        self._unbegun = unbegun
-        #: Called when an outcome was set aside that `retry_refused` must send.
-        self.on_refused: Callable[[], None] = _do_nothing
-        self.held: dict[str, str] = {}
-        self.heard_at: float | None = None
+        self._fetching: set[str] = set()
+        self._prefetched = prefetched
+        #: Called when an ack was rejected and `retry_rejected` must send it.
+        self.on_rejected: Callable[[], object] = bool
+        self.leases: dict[str, str] = {}
+        self.replied_at: float | None = None
 
     def settle(self, ack: Ack) -> None:
-        """Have an ack sent with the next call."""
+        """Send an ack with the next request."""
         self._acks.append(ack)
 
-    def begin(self, job: Job) -> None:
-        """Note that the task begins now."""
-        if self._unbegun is not None:
-            self._unbegun.discard(job.id, job.token)
-            self._unbegun.count_running(1)
+    def mark_started(self, job: Job) -> None:
+        """Note that the task starts now."""
+        if self._prefetched is not None:
+            self._prefetched.remove(job.id, job.token)
+            self._prefetched.count_running(1)
 
-    def end(self) -> None:
-        """Note that a task has ended."""
-        if self._unbegun is not None:
-            self._unbegun.count_running(-1)
+    def mark_finished(self) -> None:
+        """Note that a task has finished."""
+        if self._prefetched is not None:
+            self._prefetched.count_running(-1)
 
-    def unsent(self) -> int:
-        """Acks that wait to be sent."""
+    def pending_acks(self) -> int:
+        """Return the number of acks to send."""
         return len(self._acks)
 
-    def undelivered(self) -> int:
-        """Acks that wait to be sent, or are under way; without those that were refused alone."""
-        with self._counting:
+    def unconfirmed_acks(self) -> int:
+        """Return the number of acks that are to be sent or not yet answered, without those rejected individually."""
+        with self._count_lock:
             return len(self._acks) + sum(list(self._sending.values()))
 
     def seconds_to_retry(self) -> float | None:
-        """Seconds until an outcome that was refused is tried again; None without any."""
-        return self._refused.seconds_to_next()
+        """Return the seconds until a rejected ack is sent again; None without any."""
+        return self._rejected.seconds_to_next()
 
-    def retry_refused(self) -> None:
-        """Send the outcomes again that were refused, each alone, as far as their pauses are over.
+    def retry_rejected(self) -> None:
+        """Send again, one by one, the rejected acks whose pause is over.
 
         Raises:
-            redis.exceptions.RedisError: no answer, or one that concerns all outcomes.
+            redis.exceptions.RedisError: no reply, or an error that concerns all acks.
         """
-        due = deque(self._refused.take_due())
+        due = deque(self._rejected.pop_due())
         try:
             while due:
-                # Whether the server takes small writes: else the outcome's size is not the reason.
+                # If the server rejects small writes too, the size of the ack is not the reason.
                 self._client.execute(Command("SET", f"{self._base}:op:probe", "1", "PX", 1_000, retry=True))
                 self._settle_alone(due[0])
                 due.popleft()
         except BaseException:
-            for each in due:
-                self._refused.wait(each)
+            for ack in due:
+                self._rejected.postpone(ack)
             raise
 
-    def asking(self) -> int:
-        """How many requests for jobs are under way: what they bring is not in `held` yet."""
-        return len(self._asking)
+    def pending_requests(self) -> int:
+        """Return the number of unanswered requests for jobs: their leases are not in `leases` yet."""
+        return len(self._fetching)
 
     def seconds_to_due(self) -> float | None:
-        """Seconds until the next due task of our queues, as far as the last call knew; None if none."""
+        """Return the seconds until the next scheduled task of the queues is due, as of the last reply; None if none."""
         return self._due_at - time.monotonic() if self._due_at else None
 
     def has_more(self) -> bool:
-        """Whether something has fallen due, or the last call had too much to pass over to look at all."""
+        """Return whether a scheduled task is due, or the last request stopped before it had examined the queues."""
         due_s = self.seconds_to_due()
         return due_s is not None and due_s <= 0
 
-    def fetch(self, lane: str, want: int) -> list[Job]:
-        """Send the acks that wait, and lease up to `want` jobs.
+    def fetch(self, slot: str, want: int) -> list[Job]:
+        """Send the pending acks, and lease up to `want` jobs.
 
         Raises:
-            redis.exceptions.RedisError: no answer. Acks and request number are kept for the next call.
+            redis.exceptions.RedisError: no reply. The acks and the request number are kept for the next call.
         """
         forks.exit_in_child(self._pid)
         if want:
-            self._asking.add(lane)
+            self._fetching.add(slot)
         try:
-            return self._fetch(lane, want)
+            return self._fetch(slot, want)
         finally:
-            self._asking.discard(lane)
+            self._fetching.discard(slot)
 
-    def _fetch(self, lane: str, want: int) -> list[Job]:
-        with self._counting:
+    def _fetch(self, slot: str, want: int) -> list[Job]:
+        with self._count_lock:
             acks = self._take_acks()
-            self._sending[lane] = len(acks)
-        if want and not acks and self._refusal is not None and self.undelivered():
-            raise self._refusal  # what more is run has an outcome too, which cannot be sent either
+            self._sending[slot] = len(acks)
+        if want and not acks and self._error is not None and self.unconfirmed_acks():
+            raise self._error  # the outcome of another job could not be sent either
         sent_at = time.monotonic()
         try:
             if acks:
                 failpoints.reach("before_ack")
-            done, rows, due_ms, now_us = self._call(lane, want, acks)
-        except BaseException as exc:  # not only Redis' own: the lease of an outcome that is lost is renewed for ever
+            done, rows, due_ms, now_us = self._request(slot, want, acks)
+        except BaseException as exc:  # not only Redis errors: the lease of a lost ack would be renewed for ever
             if not acks or not is_error_reply(exc):
                 self._acks.extendleft(reversed(acks))
                 raise
-            self._settle_after(exc, acks)
-            return self._fetch(lane, want) if want else []
+            self._settle_after_error(exc, acks)
+            return self._fetch(slot, want) if want else []
         finally:
-            self._sending.pop(lane, None)
-        self._requests[lane] = self._requests.get(lane, 0) + 1
-        self.heard_at = time.monotonic()
-        self._forget(acks, done)
+            self._sending.pop(slot, None)
+        self._requests[slot] = self._requests.get(slot, 0) + 1
+        self.replied_at = time.monotonic()
+        self._confirm(acks, done)
         if want:
-            self._set_clock(sent_at - now_us / 1e6, self.heard_at - now_us / 1e6)
+            self._update_clock(sent_at - now_us / 1e6, self.replied_at - now_us / 1e6)
             self._due_at = due_ms / 1_000 + self._offset_s if due_ms else 0.0
-        jobs = [Job.parse(row, now_us) for row in rows]
-        self.held.update((job.id, job.token) for job in jobs)
-        if self._unbegun is not None:
-            for job in jobs[1:]:  # the first one begins at once
-                self._unbegun.add(job.id, job.token)
+        return self._add_leases([Job.parse(row, now_us) for row in rows])
+
+    def _add_leases(self, jobs: list[Job]) -> list[Job]:
+        self.leases.update((job.id, job.token) for job in jobs)
+        if self._prefetched is not None:
+            for job in jobs[1:]:  # the first one starts at once
+                self._prefetched.add(job.id, job.token)
         if jobs:
             failpoints.reach("after_fetch")
         return jobs
 
-    def _call(self, lane: str, want: int, acks: Sequence[Ack]) -> Any:
-        queues = self._turns.order() if want else ()
+    def _request(self, slot: str, want: int, acks: Sequence[Ack]) -> Any:
+        queues = self._order.next() if want else ()
         return self._client.execute(
             FETCH(
                 base=self._base,
                 worker=self._worker,
-                fetch_slot=lane,
-                request=self._requests.get(lane, 0),
+                fetch_slot=slot,
+                request=self._requests.get(slot, 0),
                 lease_ms=self._lease_ms,
                 want=want,
                 failed_limit=self._failed_limit,
@@ -209,49 +238,49 @@ class Fetcher:
             )
         )
 
-    def _settle_after(self, exc: BaseException, acks: Iterable[Ack]) -> None:
-        """Find out which of the acks of a refused call is the reason; the others pass.
+    def _settle_after_error(self, exc: BaseException, acks: Iterable[Ack]) -> None:
+        """Find the acks that caused the error reply to a request; settle the others.
 
         Raises:
-            redis.exceptions.RedisError: the reason is none of them. They are kept for the next call.
+            redis.exceptions.RedisError: none of them is the cause. They are kept for the next request.
         """
         waiting = deque(acks)
         if isinstance(exc, OutOfMemoryError):
             for ack in [ack for ack in waiting if len(ack.payload) > LARGE_BYTES]:
                 waiting.remove(ack)
-                self._refused.set_aside(ack)
-                self.on_refused()
+                self._rejected.postpone_large(ack)
+                self.on_rejected()
         while waiting:
             try:
                 self._settle_alone(waiting[0])
             except BaseException as error:
                 self._acks.extendleft(reversed(waiting))
-                self._refusal = error if is_error_reply(error) else None
+                self._error = error if is_error_reply(error) else None
                 raise
             waiting.popleft()
 
     def _settle_alone(self, ack: Ack) -> None:
-        """Send one ack; if it is refused for its own fault it is set aside."""
+        """Send one ack, and keep it for a retry if it causes an error reply."""
         try:
-            done = self._call("alone", 0, [ack])[0]
+            done = self._request("alone", 0, [ack])[0]
         except RedisError as exc:
-            if not is_at_fault(ack, exc):
+            if not is_caused_by(ack, exc):
                 raise
-            if self._refused.add(ack, exc):
-                self.on_refused()
+            if self._rejected.add(ack, exc):
+                self.on_rejected()
             else:
-                self._release(ack)
+                self._remove_lease(ack)
         else:
-            self.heard_at = time.monotonic()
-            self._refused.forget(ack)
-            self._forget([ack], done)
+            self.replied_at = time.monotonic()
+            self._rejected.remove(ack)
+            self._confirm([ack], done)
 
-    def _set_clock(self, least_s: float, most_s: float) -> None:
-        """The server looked at its clock between request and reply: a late reply alone would make the timers late."""
+    def _update_clock(self, least_s: float, most_s: float) -> None:
+        """Bound the offset by the times of request and reply. A late reply alone would make timers late."""
         self._offset_s = min(max(self._offset_s, least_s), most_s)
 
     def _take_acks(self) -> list[Ack]:
-        """Threads take from the same end: what one has counted, another may have taken."""
+        """Take the acks of the next request. Threads take concurrently, so the deque may become empty meanwhile."""
         acks: list[Ack] = []
         with contextlib.suppress(IndexError):
             size = 0
@@ -260,26 +289,18 @@ class Fetcher:
                 size += len(acks[-1].payload)
         return acks
 
-    def _release(self, ack: Ack) -> None:
-        """Have the lease of an ack renewed no more."""
-        if self.held.get(ack.id) == ack.token:
-            del self.held[ack.id]
+    def _remove_lease(self, ack: Ack) -> None:
+        """Stop the renewal of an ack's lease."""
+        if self.leases.get(ack.id) == ack.token:
+            del self.leases[ack.id]
 
-    def _forget(self, acks: Sequence[Ack], done: Sequence[int]) -> None:
+    def _confirm(self, acks: Sequence[Ack], done: Sequence[int]) -> None:
         if acks:
-            self._refusal = None
+            self._error = None
         for ack, applied in zip(acks, done, strict=True):
-            self._release(ack)
-            if ack.outcome == "back" and self._unbegun is not None:
-                self._unbegun.discard(ack.id, ack.token)
+            self._remove_lease(ack)
+            if ack.outcome == "back" and self._prefetched is not None:
+                self._prefetched.remove(ack.id, ack.token)
             if not applied and ack.outcome != "back":
-                logger.warning(
-                    "The outcome (%s) of task %s came after its lease was lost, and was not taken.",
-                    ack.outcome,
-                    ack.id,
-                    extra={"task_id": ack.id},
-                )
-
-
-def _do_nothing() -> None:
-    """Where nobody waits for refused outcomes."""
+                message = "The outcome (%s) of task %s was discarded: its lease had expired."
+                logger.warning(message, ack.outcome, ack.id, extra={"task_id": ack.id})

@@ -1,8 +1,8 @@
-"""One run of a task's function, and how it is interrupted from outside: by a time limit, or by who cancels it.
+"""Runs of task functions that a time limit or a cancellation can interrupt.
 
-In a thread an interruption is an exception that the interpreter raises at the next bytecode; in a
-coroutine it is a cancellation. It must never reach what comes after the function: the end of the
-run closes the door, and takes back what has not been delivered.
+In a thread the interruption is an exception that the interpreter raises at the next bytecode; in a coroutine it is a
+cancellation. It must not reach the code after the function: at the end of a run no interruption is sent any more, and
+one that was sent and has not arrived is withdrawn.
 """
 
 from __future__ import annotations
@@ -12,132 +12,126 @@ import ctypes
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from django_redis_components.taskqueue import forks
 from django_redis_components.taskqueue.exceptions import SoftTimeLimitExceeded, TaskCancelled
 from django_redis_components.taskqueue.logs import current_run
 from django_redis_components.taskqueue.options import TimeLimits
 from django_redis_components.taskqueue.store.job import Job
+from django_redis_components.taskqueue.worker.ipc import HardLimit
 
-#: Those who interrupt wait for each other; the thread that is interrupted never takes this lock.
-_interrupting = threading.Lock()
+#: Held while an interruption is sent. The interrupted thread never acquires it.
+_interrupt_lock = threading.Lock()
 _set_async_exc = ctypes.pythonapi.PyThreadState_SetAsyncExc
 _set_async_exc.argtypes = (ctypes.c_ulong, ctypes.py_object)
-_NOTHING: Any = object()
+_UNSET: Any = object()
 
 
-class _TakenBackError(BaseException):
-    """Takes the place of an interruption that has not arrived. Nobody but `_take_back` sees it."""
+class _WithdrawnError(BaseException):
+    """Replaces an interruption that has not arrived. Only `_withdraw` handles it."""
 
 
-def _take_back(thread: int) -> None:
-    """Put an exception of our own in the place of what this thread was sent, and receive that.
+def _withdraw(thread: int) -> None:
+    """Replace the pending exception of this thread by another one, and catch that.
 
-    Merely to withdraw it would leave CPython 3.11 and 3.12 looking for it at every step; under a tracer for ever.
+    Clearing the pending exception would make CPython 3.11 and 3.12 check for it at every step; under a tracer for ever.
     """
     try:
-        _set_async_exc(thread, ctypes.py_object(_TakenBackError))
+        _set_async_exc(thread, ctypes.py_object(_WithdrawnError))
         while True:
             pass
-    except _TakenBackError:
+    except _WithdrawnError:
         return
 
 
-class Watch(Protocol):
-    """Who looks at the clock while a run with limits goes on (`watch.Watch`)."""
-
-    def begin(self, run: Run, limits: TimeLimits) -> None: ...
-    def end(self, run: Run) -> None: ...
-
-
 class Run:
-    """One run of a job; it can be interrupted once.
+    """One run of a job. It can be interrupted once.
 
     Attributes:
         job: the leased task.
-        cancel_asked: whether somebody wants the task to end; a task that looks at it may end by itself.
+        cancel_asked: whether the task was asked to stop; a task may check it and return.
         interrupted: whether an interruption was sent.
     """
 
-    # Defaults of the class: each task makes a run, and few change them.
+    # Class attributes as defaults: each task creates a run, and few runs change them.
     cancel_asked = False
     interrupted = False
-    _open = False
+    is_open = False
 
-    def __init__(self, job: Job, watch: Watch | None = None) -> None:
+    def __init__(self, job: Job, timer: TimeLimitTimer | None = None) -> None:
         self.job = job
-        self._watch = watch
+        self._timer = timer
 
     def cancel(self) -> None:
-        """Ask the function to end; from any thread. Nothing happens if it does not run, or was interrupted."""
+        """Interrupt the function, from any thread. No effect if it does not run or was interrupted before."""
         raise NotImplementedError
 
 
 class ThreadRun(Run):
-    """A run in the thread that calls the function."""
+    """A run in the calling thread."""
 
     _thread = 0
-    _sending = False
-    _wanted: type[BaseException] | None = None
+    is_sending = False
+    _requested: type[BaseException] | None = None
 
     def call(self, func: Callable[..., Any], args: list[Any], kwargs: dict[str, Any], limits: TimeLimits | None) -> Any:
-        """Call the function, where an interruption can reach it, and nothing else."""
-        if limits is None or self._watch is None:
+        """Call the function; only there can an interruption arrive."""
+        if limits is None or self._timer is None:
             return self._call(func, args, kwargs)
-        self._watch.begin(self, limits)
+        self._timer.start(self, limits)
         try:
             return self._call(func, args, kwargs)
         finally:
-            self._watch.end(self)
+            self._timer.stop(self)
 
     def _call(self, func: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
         self._thread = threading.get_ident()
         pid = forks.process_id()
-        before = current_run.set(self)
-        value = _NOTHING
+        outer_run = current_run.set(self)
+        value = _UNSET
         try:
             try:
-                self._open = True
-                if self._wanted is not None:  # it came before the door stood open, and is not sent again
-                    raise self._wanted
+                self.is_open = True
+                if self._requested is not None:  # it was requested before the run was open, and is not sent again
+                    raise self._requested
                 value = func(*args, **kwargs)
                 forks.exit_if_forked(pid)
             except BaseException as exc:
                 forks.exit_if_forked(pid, exc)
                 raise
             finally:
-                self._close()
+                self.close()
         except (SoftTimeLimitExceeded, TaskCancelled):
-            self._close()  # the interruption may have hit the first one; there is no second
-            if value is _NOTHING:
+            self.close()  # the interruption may have arrived in the first call; there is no second one
+            if value is _UNSET:
                 raise
         finally:
-            current_run.reset(before)
+            current_run.reset(outer_run)
         return value
 
-    def _close(self) -> None:
-        """Nothing is sent any more, and what was sent and has not arrived is taken back."""
-        self._open = False
-        while self._sending:
+    def close(self) -> None:
+        """Accept no more interruptions, and withdraw one that has not arrived."""
+        self.is_open = False
+        while self.is_sending:
             time.sleep(0)
         if self.interrupted:
-            _take_back(self._thread)
+            _withdraw(self._thread)
 
     def cancel(self) -> None:
-        """See `Run.cancel`. The exception comes at the next bytecode: code in C is not interrupted."""
+        """See `Run.cancel`. The exception is raised at the next bytecode: code in C is not interrupted."""
         self.cancel_asked = True
         self.interrupt(TaskCancelled)
 
     def interrupt(self, kind: type[BaseException]) -> None:
-        """Have the exception raised in the function; at its begin, if it has not begun."""
-        with _interrupting:
-            self._sending = True
-            self._wanted = kind
-            if self._open and not self.interrupted:
+        """Raise the exception in the function, at its start if it has not started."""
+        with _interrupt_lock:
+            self.is_sending = True
+            self._requested = kind
+            if self.is_open and not self.interrupted:
                 self.interrupted = True
                 _set_async_exc(self._thread, ctypes.py_object(kind))
-            self._sending = False
+            self.is_sending = False
 
 
 class CoroutineRun(Run):
@@ -148,49 +142,104 @@ class CoroutineRun(Run):
     async def call(
         self, func: Callable[..., Any], args: list[Any], kwargs: dict[str, Any], limits: TimeLimits | None
     ) -> Any:
-        """Await the function, where an interruption can reach it, and nothing else."""
+        """Await the function; only there can an interruption arrive."""
         self._task = asyncio.current_task()
         current_run.set(self)
-        if limits is None or self._watch is None:
+        if limits is None or self._timer is None:
             return await self._call(func, args, kwargs)
-        self._watch.begin(self, limits)
+        self._timer.start(self, limits)
         try:
-            async with asyncio.timeout(limits.soft_s) as timer:
+            async with asyncio.timeout(limits.soft_s) as timeout:
                 return await self._call(func, args, kwargs)
         except TimeoutError as exc:
-            if timer.expired():
+            if timeout.expired():
                 raise SoftTimeLimitExceeded from exc
             raise
         finally:
-            self._watch.end(self)
+            self._timer.stop(self)
 
     async def _call(self, func: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
         pid = forks.process_id()
         try:
-            self._open = True
+            self.is_open = True
             value = await func(*args, **kwargs)
             forks.exit_if_forked(pid)
             return value
         except asyncio.CancelledError as exc:
             forks.exit_if_forked(pid, exc)
             if self.interrupted and self._task is not None:
-                self._task.uncancel()  # what comes after the function is not cancelled
+                self._task.uncancel()  # the code after the function must not be cancelled
                 raise TaskCancelled from exc
             raise
         except BaseException as exc:
             forks.exit_if_forked(pid, exc)
             raise
         finally:
-            self._open = False
+            self.is_open = False
 
     def cancel(self) -> None:
-        """See `Run.cancel`. The cancellation comes where the coroutine awaits."""
+        """See `Run.cancel`. The cancellation is raised at the next `await`."""
         self.cancel_asked = True
         if self._task is not None:
             self._task.get_loop().call_soon_threadsafe(self._interrupt, self._task)
 
     def _interrupt(self, task: asyncio.Task[Any]) -> None:
-        """On the loop, so that the run cannot end meanwhile."""
-        if self._open and not self.interrupted:
+        """Cancel the task on its loop, where the run cannot end concurrently."""
+        if self.is_open and not self.interrupted:
             self.interrupted = True
             task.cancel()
+
+
+class TimeLimitTimer:
+    """Raises the soft time limits of a process's runs, and knows the hard ones, which the supervisor enforces.
+
+    Its thread starts with the first run that has a soft limit. Runs without limits do not use it.
+
+    Attributes:
+        wakes_at: when the thread checks next, on the monotonic clock.
+    """
+
+    def __init__(self) -> None:
+        #: Called, from any thread, when a run with a hard limit starts: the supervisor must know it at once.
+        self.on_hard_limit: Callable[[], object] = bool
+        self._soft: dict[ThreadRun, float] = {}
+        self._hard: dict[Run, HardLimit] = {}
+        self._changed = threading.Condition()
+        self.wakes_at = float("inf")
+        self._thread: threading.Thread | None = None
+
+    def start(self, run: Run, limits: TimeLimits) -> None:
+        """Apply the limits to a run that starts now. The event loop enforces the soft limits of coroutines."""
+        now = time.monotonic()
+        if limits.soft_s is not None and isinstance(run, ThreadRun):
+            with self._changed:
+                self._soft[run] = now + limits.soft_s
+                if self._thread is None:
+                    self._thread = threading.Thread(target=self._raise_soft_limits, name="time-limits", daemon=True)
+                    self._thread.start()
+                elif now + limits.soft_s < self.wakes_at:
+                    self._changed.notify()
+        if limits.hard_s is not None:
+            self._hard[run] = HardLimit(run.job.token, now + limits.hard_s, limits.hard_s, limits.retry_ms)
+            self.on_hard_limit()
+
+    def stop(self, run: Run) -> None:
+        """Remove the limits of a run that has ended."""
+        if isinstance(run, ThreadRun):
+            with self._changed:
+                self._soft.pop(run, None)
+        self._hard.pop(run, None)
+
+    def hard_limits(self) -> dict[str, HardLimit]:
+        """Return the hard limits of the current runs, by task id."""
+        return {run.job.id: limit for run, limit in list(self._hard.items())}
+
+    def _raise_soft_limits(self) -> None:
+        with self._changed:
+            while True:
+                now = time.monotonic()
+                for run in [run for run, ends_at in self._soft.items() if ends_at <= now]:
+                    del self._soft[run]
+                    run.interrupt(SoftTimeLimitExceeded)
+                self.wakes_at = min(self._soft.values(), default=float("inf"))
+                self._changed.wait(None if self.wakes_at == float("inf") else max(0.0, self.wakes_at - now))

@@ -1,46 +1,176 @@
-"""What a supervisor tells a worker process, through the pipe whose end also tells the end of the supervisor."""
+"""Messages between a supervisor and its worker processes: heartbeats, commands, signals and prefetched leases.
+
+Two pipes connect them. A worker process writes a heartbeat once a second and when a task with a hard time limit
+starts. The supervisor writes commands to the other pipe; the worker process stops when the supervisor's end is closed.
+Prefetched leases are in shared memory, so the supervisor can read them after the process was killed.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import itertools
 import json
+import mmap
 import os
+import signal
+import struct
+import threading
+from typing import NamedTuple
 
-from django_redis_components.taskqueue.worker.worker import Worker
+#: Signals that stop a worker.
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+#: The supervisor sends it to end the grace period. A second SIGTERM could be merged with the first.
+STOP_NOW = signal.SIGQUIT
+#: Fetch nothing more, finish the running tasks, and stay.
+QUIET = signal.SIGUSR1
+#: Signals that are blocked while a process is forked.
+BLOCKED_SIGNALS = (*STOP_SIGNALS, STOP_NOW, QUIET)
+#: Leases noted at most. A lease beyond them counts as started: it costs a delivery if the process dies.
+SLOTS = 2_048
+#: Bytes of a slot: two of length, then number, task id and token. A longer entry is not noted.
+SLOT_BYTES = 256
+_HEAD = 2
+#: The number of running tasks, stored after the slots.
+_COUNT, _COUNT_AT = struct.Struct("=I"), SLOTS * SLOT_BYTES
 
 
-def give(fd: int, order: str, task_id: str = "", token: str = "") -> None:
-    """Tell it. A pipe that is full belongs to a process that does not listen; so may one that is closed.
+class HardLimit(NamedTuple):
+    """When a run is terminated, and the outcome of its task then. A list in JSON.
+
+    Attributes:
+        ends_at: on the monotonic clock, which all processes of a host share.
+        limit_s: the limit.
+        retry_ms: delay of the retry; None if the task fails.
+    """
+
+    token: str
+    ends_at: float
+    limit_s: float
+    retry_ms: int | None
+
+
+@dataclasses.dataclass
+class Heartbeat:
+    """The state of a worker process.
+
+    Attributes:
+        leases: token by task id.
+        busy, finished: number of running and of finished tasks.
+        quiet: it fetches nothing more.
+        recycle_reason: why it exits and must be replaced; empty otherwise.
+        no_reply_s: seconds without a reply from Redis while one was expected; None before the first reply.
+        running: ids of the running tasks.
+        hard_limits: hard time limits of these, by id.
+        sent_at: on the monotonic clock, which all processes of a host share.
+    """
+
+    leases: dict[str, str]
+    busy: int = 0
+    finished: int = 0
+    quiet: bool = False
+    recycle_reason: str = ""
+    no_reply_s: float | None = None
+    running: list[str] = dataclasses.field(default_factory=list)
+    hard_limits: dict[str, HardLimit] = dataclasses.field(default_factory=dict)
+    sent_at: float = 0.0
+
+    @classmethod
+    def parse(cls, line: bytes) -> Heartbeat:
+        """Parse a line written by `encode`."""
+        heartbeat = cls(**json.loads(line))
+        heartbeat.hard_limits = {task_id: HardLimit(*limit) for task_id, limit in heartbeat.hard_limits.items()}
+        return heartbeat
+
+    def encode(self) -> bytes:
+        """Return it as a line of JSON."""
+        return json.dumps(vars(self)).encode() + b"\n"
+
+
+def send_command(fd: int, command: str, task_id: str = "", token: str = "") -> None:
+    """Send a command to a worker process. It is dropped if the pipe is full or closed.
 
     Args:
-        order: "cancel" (interrupt the run), "end" (end the process for the sake of this task), or "beat" (say what
-            you do).
+        command: "cancel" (interrupt the run), "terminate" (exit because of this task) or "heartbeat" (send one now).
     """
     with contextlib.suppress(BlockingIOError, BrokenPipeError):
-        os.write(fd, json.dumps([order, task_id, token]).encode() + b"\n")
+        os.write(fd, json.dumps([command, task_id, token]).encode() + b"\n")
 
 
-class Orders:
-    """The worker's end."""
+class CommandReader:
+    """The worker process's end of the command pipe."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
         self._text = b""
 
     def read(self) -> bool:
-        """Take what was written; False when the supervisor is gone."""
+        """Read what the supervisor has written; return False if the supervisor has exited."""
         chunk = os.read(self.fd, 1 << 16)
         self._text += chunk
         return bool(chunk)
 
-    def obey(self, worker: Worker) -> set[str]:
-        """Do as told; the value is the tasks for whose sake the process shall end, if they still run."""
+    def take(self) -> list[tuple[str, str, str]]:
+        """Remove and return the commands: name, task id and token of each."""
         *lines, self._text = self._text.split(b"\n")
-        ends = set()
-        for line in lines:
-            order, task_id, token = json.loads(line)
-            if order == "cancel":
-                worker.cancel(task_id, token)
-            elif order == "end" and worker.runs(task_id, token):
-                ends.add(task_id)
-        return ends
+        return [tuple(json.loads(line)) for line in lines]
+
+
+class PrefetchedLeases:
+    """Leases whose task has not started, and the number of running tasks, in memory shared with the supervisor.
+
+    The supervisor reads them after the process has died. It returns these tasks to their queue without counting a
+    delivery, because they cannot have caused the death. A process that died without a running task failed to start.
+
+    Create it before the fork. The length of an entry is written last, so that an incomplete entry is ignored.
+    """
+
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, _COUNT_AT + _COUNT.size)
+        self._free = list(range(SLOTS))  # last freed, first used: few pages are touched
+        self._slots: dict[tuple[str, str], int] = {}
+        self._numbers = itertools.count()
+        self._running = 0
+        self._lock = threading.Lock()
+
+    def add(self, task_id: str, token: str) -> None:
+        """Note a lease. `read` returns leases in the order in which they were added."""
+        entry = f"{next(self._numbers)} {task_id} {token}".encode()
+        if len(entry) > SLOT_BYTES - _HEAD:
+            return
+        try:
+            slot = self._free.pop()
+        except IndexError:
+            return
+        at = slot * SLOT_BYTES
+        self._memory[at + _HEAD : at + _HEAD + len(entry)] = entry
+        self._memory[at : at + _HEAD] = len(entry).to_bytes(_HEAD, "big")
+        self._slots[task_id, token] = slot
+
+    def remove(self, task_id: str, token: str) -> None:
+        """Remove a lease: its task starts, or the lease has ended."""
+        slot = self._slots.pop((task_id, token), None)
+        if slot is not None:
+            self._memory[slot * SLOT_BYTES : slot * SLOT_BYTES + _HEAD] = bytes(_HEAD)
+            self._free.append(slot)
+
+    def count_running(self, change: int) -> None:
+        """Count a task that starts (1) or has finished (-1)."""
+        with self._lock:
+            self._running += change
+            _COUNT.pack_into(self._memory, _COUNT_AT, self._running)
+
+    def running(self) -> int:
+        """Return the number of running tasks, or of those that ran when the process died."""
+        count: int = _COUNT.unpack_from(self._memory, _COUNT_AT)[0]
+        return count
+
+    def read(self) -> list[tuple[str, str]]:
+        """Return task id and token of each lease, the oldest first."""
+        found = []
+        for at in range(0, SLOTS * SLOT_BYTES, SLOT_BYTES):
+            length = int.from_bytes(self._memory[at : at + _HEAD], "big")
+            if length:
+                number, task_id, token = self._memory[at + _HEAD : at + _HEAD + length].decode().split(" ")
+                found.append((int(number), task_id, token))
+        return [(task_id, token) for _, task_id, token in sorted(found)]

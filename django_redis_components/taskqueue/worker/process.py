@@ -1,280 +1,314 @@
-"""What a worker process does: it lives from a fork of the supervisor to its exit code."""
+"""A worker process, from the fork to its exit code."""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import json
 import logging
 import multiprocessing
 import os
-import secrets
+import random
+import resource
 import select
 import signal
 import sys
 import threading
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn, Protocol
-
-from django.db import connections as databases
 
 from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue import forks
-from django_redis_components.taskqueue.supervisor.child import (
+from django_redis_components.taskqueue.worker.ipc import (
+    BLOCKED_SIGNALS,
     QUIET,
     STOP_NOW,
-    STOP_SIGNALS,
-    Beacon,
-    Child,
-    WorkerOptions,
+    CommandReader,
+    Heartbeat,
+    PrefetchedLeases,
 )
-from django_redis_components.taskqueue.worker.ipc import Orders
-from django_redis_components.taskqueue.worker.prefetch_amount import MAX_AHEAD
-from django_redis_components.taskqueue.worker.prefetched import Unbegun
-from django_redis_components.taskqueue.worker.recycling import Recycling
-from django_redis_components.taskqueue.worker.worker import Worker
+from django_redis_components.taskqueue.worker.worker import Worker, WorkerOptions
 
 logger = logging.getLogger("django_redis_components.taskqueue")
 
-#: Seconds between two beacons of a worker process, at most; a third of a short lease.
-BEACON_S = 1.0
-#: Seconds between two looks whether the last tasks have finished.
-LAST_BEAT_S = 0.05
-#: Bytes that a beacon has for each task, or so; and bytes that a pipe holds, unless told otherwise, and at most.
-LEASE_BYTES, PIPE_BYTES, MAX_PIPE_BYTES = 128, 1 << 16, 1 << 20
-#: Exit code of a process that has ended for the sake of a task.
-ENDED = 3
-#: All that is held back while a process is forked.
-HELD_BACK = (*STOP_SIGNALS, STOP_NOW, QUIET)
+#: Longest time between two heartbeats, in seconds; a third of a short lease.
+HEARTBEAT_S = 1.0
+#: Seconds between two checks whether the last tasks have finished.
+LAST_CHECK_S = 0.05
+#: Exit code of a process that exits because one of its tasks must be terminated.
+TERMINATED = 3
+#: Share of a limit by which processes differ, so that they are not all replaced at the same time.
+JITTER = 0.1
+#: Bytes in a MiB.
+MIB = 1 << 20
+#: Where Linux states how many pages of this process are resident.
+STATM = Path("/proc/self/statm")
 
 
 class Closable(Protocol):
-    """Something that the supervisor has open, and a new process shall not have."""
+    """A resource of the supervisor that a new process must close."""
 
     def close(self) -> None: ...
 
 
-def spawn(options: WorkerOptions, using: str, siblings: Sequence[Closable], supervisor: str) -> Child:
-    """Fork a worker process. Database connections are closed first, so that none is shared.
+class RecyclePolicy:
+    """When a process is replaced: after a number of tasks, or with too much memory.
 
-    Signals wait until the new process has its own handlers. It closes its siblings' pipes, so that
-    each of them sees the end of the supervisor. Its id begins with the supervisor's, whose bell is
-    rung for its tasks.
+    Attributes:
+        max_tasks: tasks after which it fetches nothing more; somewhat below the option.
+        reason: why it must be replaced; empty until then.
     """
-    databases.close_all()
-    beacon_read, beacon_write = os.pipe()
-    _widen(beacon_write, options)
-    life_read, life_write = os.pipe()
-    worker_id = f"{supervisor}.{secrets.token_hex(3)}"
-    unbegun = Unbegun()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    signal.pthread_sigmask(signal.SIG_BLOCK, HELD_BACK)
-    pid = os.fork()
-    if pid == 0:  # pragma: no cover - coverage begins in the new process with the next function
-        for fd in (beacon_read, life_write):
-            os.close(fd)
-        _live_and_end(options, using, worker_id, beacon_write, life_read, siblings, unbegun)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD_BACK)
-    os.close(beacon_write)
-    os.close(life_read)
-    return Child(pid, worker_id, beacon_read, life_write, options, unbegun)
+
+    def __init__(self, max_tasks: int = 0, max_memory_mib: int = 0) -> None:
+        """
+        Args:
+            max_tasks, max_memory_mib: 0 for no limit.
+        """
+        self._options = (max_tasks, max_memory_mib)
+        self.max_tasks = max_tasks - random.randint(0, int(max_tasks * JITTER)) if max_tasks else float("inf")
+        share = 1 - random.uniform(0, JITTER)
+        self._max_bytes = max_memory_mib * MIB * share if max_memory_mib else float("inf")
+        self.reason = ""
+
+    def check(self, finished: int) -> str:
+        """Return the reason to replace the process after this number of tasks; empty without one."""
+        if not self.reason:
+            self.reason = self._find_reason(finished)
+        return self.reason
+
+    def _find_reason(self, finished: int) -> str:
+        max_tasks, max_memory_mib = self._options
+        if finished >= self.max_tasks:
+            return f"it has run {finished:,} tasks (--max-tasks {max_tasks})"
+        if not finished or self._max_bytes == float("inf"):  # a new process would need as much before its first task
+            return ""
+        used = memory_bytes()
+        if used > self._max_bytes:
+            return f"it uses {used / MIB:,.0f} MiB (--max-memory {max_memory_mib})"
+        return ""
 
 
-def _widen(fd: int, options: WorkerOptions) -> None:
-    """Let the pipe hold a whole beacon of a process that holds many tasks; else it takes a second for each 64 KiB."""
-    wanted = LEASE_BYTES * (options.threads + options.async_concurrency + MAX_AHEAD)
-    if wanted > PIPE_BYTES and hasattr(fcntl, "F_SETPIPE_SZ"):
-        with contextlib.suppress(OSError):  # the system has no more for us: it takes the time
-            fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, min(wanted, MAX_PIPE_BYTES))
+def memory_bytes(statm: Path = STATM) -> int:
+    """Return the resident memory of this process, or its maximum so far where the system does not state it."""
+    try:
+        return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1_024
 
 
-def _live_and_end(
+def check_memory(max_memory_mib: int) -> None:
+    """Raise ValueError if the limit is below what this process uses before its first task."""
+    used = memory_bytes()
+    if max_memory_mib and max_memory_mib * MIB * (1 - JITTER) < used:
+        minimum = int(used / MIB / (1 - JITTER)) + 1
+        raise ValueError(
+            f"--max-memory {max_memory_mib} is too low: the site uses {used / MIB:,.0f} MiB before its first task."
+            f" Use {minimum} plus the memory of the tasks."
+        )
+
+
+def run_and_exit(
     options: WorkerOptions,
     using: str,
     worker_id: str,
-    beacon_fd: int,
-    life_fd: int,
+    heartbeat_fd: int,
+    command_fd: int,
     siblings: Sequence[Closable],
-    unbegun: Unbegun,
+    prefetched: PrefetchedLeases,
 ) -> NoReturn:
-    """The new process, from its first moment to its last."""
+    """Run the new process until its exit."""
     code = 1
     try:
         for sibling in siblings:
             sibling.close()
-        code = _live(options, using, worker_id, beacon_fd, life_fd, unbegun)
+        code = _run(options, using, worker_id, heartbeat_fd, command_fd, prefetched)
     except BaseException:
-        logger.exception("A worker process ends with an error.")
+        logger.exception("A worker process exits with an error.")
     finally:
-        _end_daemonic_processes()
+        _terminate_daemonic_processes()
         logging.shutdown()
         os._exit(code)
 
 
-def _end_daemonic_processes() -> None:
-    """`multiprocessing` ends a daemonic process at the exit of its parent; this process leaves by `os._exit`."""
+def _terminate_daemonic_processes() -> None:
+    """Do what `multiprocessing` does when a process exits; `os._exit` skips it."""
     if "multiprocessing" in sys.modules:
         for process in multiprocessing.active_children():
             if process.daemon:
                 process.terminate()
 
 
-def _do_nothing(*_: object) -> None:
-    """A signal handler."""
+def _ignore_signal(*_: object) -> None:
+    """Handle a signal without effect."""
 
 
-class _Stops:
-    """Counts stop signals (two: at once), and makes a descriptor readable for good at the first; hears orders."""
+class _StopRequests:
+    """Stop signals (the second one ends the grace period) and the supervisor's commands.
 
-    def __init__(self, life_fd: int) -> None:
+    Attributes:
+        stop_fd: becomes readable at the first stop signal, and stays so.
+        is_orphaned: whether the supervisor has exited.
+    """
+
+    def __init__(self, command_fd: int) -> None:
         self.count = 0
-        self.orders = Orders(life_fd)
-        self.orphaned = self.quiet = self._ended = False
+        self.commands = CommandReader(command_fd)
+        self.is_orphaned = self.quiet = self._is_stop_fd_set = False
         self.stop_fd, self._write_fd = os.pipe()
         self.wake_fd, self._wake_write = os.pipe()
         os.set_blocking(self._wake_write, False)
         os.set_blocking(self.wake_fd, False)
-        forks.close_in_children(life_fd, self.stop_fd, self._write_fd, self.wake_fd, self._wake_write)
+        forks.close_in_children(command_fd, self.stop_fd, self._write_fd, self.wake_fd, self._wake_write)
         forks.set_wakeup_fd(self._wake_write)
-        forks.set_signal_handler(signal.SIGTERM, lambda *_: self.ask())
-        forks.set_signal_handler(STOP_NOW, lambda *_: self.ask(2))
-        forks.set_signal_handler(QUIET, lambda *_: self.hush())
-        # The supervisor passes these on. With SIG_IGN the programs that tasks start would ignore them too.
-        forks.set_signal_handler(signal.SIGINT, _do_nothing)
-        forks.set_signal_handler(signal.SIGHUP, _do_nothing)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD_BACK)
+        forks.set_signal_handler(signal.SIGTERM, lambda *_: self.stop())
+        forks.set_signal_handler(STOP_NOW, lambda *_: self.stop(2))
+        forks.set_signal_handler(QUIET, lambda *_: self.set_quiet())
+        # The supervisor forwards these. With SIG_IGN the programs that tasks start would ignore them too.
+        forks.set_signal_handler(signal.SIGINT, _ignore_signal)
+        forks.set_signal_handler(signal.SIGHUP, _ignore_signal)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, BLOCKED_SIGNALS)
 
-    def ask(self, count: int = 1) -> None:
-        """Stop; 2: at once."""
+    def stop(self, count: int = 1) -> None:
+        """Stop; with a count of 2 without a grace period."""
         self.end_waits()
         self.count += count
 
-    def hush(self) -> None:
+    def set_quiet(self) -> None:
         """Fetch nothing more, but stay."""
         self.quiet = True
         self.end_waits()
 
     def end_waits(self) -> None:
-        """Make the descriptor readable that a thread which waits for work watches, and wake the main thread."""
-        if not self._ended:
-            self._ended = True
+        """Wake the threads that wait for jobs, and the main thread."""
+        if not self._is_stop_fd_set:
+            self._is_stop_fd_set = True
             os.write(self._write_fd, b"x")
-            with contextlib.suppress(BlockingIOError):  # then it wakes anyway
+            with contextlib.suppress(BlockingIOError):  # a full pipe is readable anyway
                 os.write(self._wake_write, b"x")
 
     def sleep(self, seconds: float) -> None:
-        """Wait for a signal, an order, the supervisor's end, or some time."""
-        watched = [self.wake_fd] if self.orphaned else [self.wake_fd, self.orders.fd]
+        """Wait for a signal, a command, the supervisor's exit, or `seconds`."""
+        watched = [self.wake_fd] if self.is_orphaned else [self.wake_fd, self.commands.fd]
         ready = select.select(watched, [], [], seconds)[0]
         if self.wake_fd in ready:
             os.read(self.wake_fd, 4_096)
-        if self.orders.fd in ready and not self.orders.read():
-            logger.warning("The supervisor is gone; stopping.")
-            self.orphaned = True
-            self.ask()
+        if self.commands.fd in ready and not self.commands.read():
+            logger.warning("The supervisor has exited; stopping.")
+            self.is_orphaned = True
+            self.stop()
+
+    def execute_commands(self, worker: Worker) -> set[str]:
+        """Execute the supervisor's commands; return the running tasks because of which the process must exit."""
+        fatal = set()
+        for command, task_id, token in self.commands.take():
+            if command == "cancel":
+                worker.cancel(task_id, token)
+            elif command == "terminate" and worker.is_running(task_id, token):
+                fatal.add(task_id)
+        return fatal
 
 
-def _live(options: WorkerOptions, using: str, worker_id: str, beacon_fd: int, life_fd: int, unbegun: Unbegun) -> int:
-    """The worker process: start the threads, give signs of life, stop when asked. Returns the exit code."""
-    stops = _Stops(life_fd)
-    os.set_blocking(beacon_fd, False)
-    forks.close_in_children(beacon_fd)
-    client = connections.client(using)
-    recycling = Recycling(options.max_tasks, options.max_memory_mib)
-    worker = Worker(
-        client,
-        worker_id,
-        options.queues,
-        options.threads,
-        stops.stop_fd,
-        async_concurrency=options.async_concurrency,
-        burst=options.burst,
-        weights=options.weights,
-        unbegun=unbegun,
-    )
-    worker.limit(recycling.max_tasks, stops.end_waits)
-    beats = _Beats(beacon_fd, worker)
-    worker.watch.on_hard_limit = beats.again
+def _run(
+    options: WorkerOptions,
+    using: str,
+    worker_id: str,
+    heartbeat_fd: int,
+    command_fd: int,
+    prefetched: PrefetchedLeases,
+) -> int:
+    """Start the threads, send heartbeats, and stop on request. Returns the exit code."""
+    stops = _StopRequests(command_fd)
+    os.set_blocking(heartbeat_fd, False)
+    forks.close_in_children(heartbeat_fd)
+    policy = RecyclePolicy(options.max_tasks, options.max_memory_mib)
+    worker = Worker(connections.client(using), worker_id, options, stops.stop_fd, prefetched)
+    worker.set_max_tasks(policy.max_tasks, stops.end_waits)
+    heartbeats = HeartbeatWriter(heartbeat_fd, worker)
+    worker.timer.on_hard_limit = heartbeats.repeat
     worker.start()
-    settings = conf.settings().taskqueue
-    beat_s = min(BEACON_S, to_ms(settings.lease_s, "lease") / 1_000 / 6)
-    while (worker.alive() or stops.quiet) and not stops.count:
-        if recycling.look(worker.finished) or stops.quiet:
+    lease_s = to_ms(conf.settings().taskqueue.lease_s, "lease") / 1_000
+    interval_s = min(HEARTBEAT_S, lease_s / 6)
+    while (worker.is_alive() or stops.quiet) and not stops.count:
+        if policy.check(worker.finished) or stops.quiet:
             worker.stop()
             stops.end_waits()
-        beats.write(quiet=stops.quiet, leaving=recycling.leaving)
-        stops.sleep(min(beat_s, LAST_BEAT_S) if recycling.leaving else beat_s)
-        if ends := stops.orders.obey(worker):
-            return _end_for(ends, worker, stops)
-    if not stops.count and recycling.look(worker.finished):
-        beats.write(leaving=recycling.leaving)
+        heartbeats.write(quiet=stops.quiet, recycle_reason=policy.reason)
+        stops.sleep(min(interval_s, LAST_CHECK_S) if policy.reason else interval_s)
+        if fatal := stops.execute_commands(worker):
+            return _exit_because_of(fatal, worker, stops)
+    if not stops.count and policy.check(worker.finished):
+        heartbeats.write(recycle_reason=policy.reason)
     worker.stop()
-    grace_s = to_ms(settings.grace_s, "grace", zero=True) / 1_000
-    if stops.orphaned:  # nobody renews the leases any more: hand the tasks back before another worker gets them
-        grace_s = min(grace_s, to_ms(settings.lease_s, "lease") / 1_000 / 2)
+    return _finish_tasks(worker, stops, heartbeats, lease_s)
+
+
+def _finish_tasks(worker: Worker, stops: _StopRequests, heartbeats: HeartbeatWriter, lease_s: float) -> int:
+    """Wait for the running tasks until the grace period ends, then return them to their queue."""
+    grace_s = to_ms(conf.settings().taskqueue.grace_s, "grace", zero=True) / 1_000
+    if stops.is_orphaned:  # its leases are not renewed any more: return the tasks before another worker gets them
+        grace_s = min(grace_s, lease_s / 2)
     deadline = time.monotonic() + grace_s
-    while worker.alive() and stops.count < 2 and time.monotonic() < deadline:
-        beats.write(quiet=True)
-        stops.sleep(min(beat_s, LAST_BEAT_S))
-        if ends := stops.orders.obey(worker):
-            return _end_for(ends, worker, stops)
-    handed_back = worker.busy()
-    worker.give_back()
-    if handed_back:
-        logger.warning("%d running tasks were handed back; they start again elsewhere.", handed_back)
+    while worker.is_alive() and stops.count < 2 and time.monotonic() < deadline:
+        heartbeats.write(quiet=True)
+        stops.sleep(min(HEARTBEAT_S, lease_s / 6, LAST_CHECK_S))
+        if fatal := stops.execute_commands(worker):
+            return _exit_because_of(fatal, worker, stops)
+    unfinished = worker.busy()
+    worker.return_jobs()
+    if unfinished:
+        logger.warning("Returned %d running tasks to their queues.", unfinished)
     return 0
 
 
-def _end_for(ends: set[str], worker: Worker, stops: _Stops) -> int:
-    """End for the sake of tasks whose outcome the supervisor tells; all others go back. Returns the exit code."""
+def _exit_because_of(task_ids: set[str], worker: Worker, stops: _StopRequests) -> int:
+    """Return all other tasks to their queue: the supervisor sends the outcome of these. Returns the exit code."""
     worker.stop()
     stops.end_waits()
-    worker.give_back(but=ends)
-    return ENDED
+    worker.return_jobs(keep=task_ids)
+    return TERMINATED
 
 
-class _Beats:
-    """Writes beacons: the main thread regularly, others when the supervisor must know something at once.
+class HeartbeatWriter:
+    """Writes heartbeats: the main thread regularly, others when the supervisor must know something at once.
 
-    A beacon may be larger than the pipe: its rest is written before the next one.
+    A heartbeat may be larger than the pipe: the rest is written before the next one.
     """
 
     def __init__(self, fd: int, worker: Worker) -> None:
         self._fd = fd
         self._worker = worker
-        self._writing = threading.Lock()
-        self._quiet, self._leaving = False, ""
+        self._lock = threading.Lock()
+        self._quiet, self._recycle_reason = False, ""
         self._rest = b""
 
-    def write(self, *, quiet: bool = False, leaving: str = "") -> None:
-        """Write one. A full pipe means that the supervisor is slow, and the next one will do."""
-        self._quiet, self._leaving = quiet, leaving
-        self.again()
+    def write(self, *, quiet: bool = False, recycle_reason: str = "") -> None:
+        """Write a heartbeat, unless the pipe is full: then the supervisor is slow, and reads a later one."""
+        self._quiet, self._recycle_reason = quiet, recycle_reason
+        self.repeat()
 
-    def again(self) -> None:
-        """Write one that says what the main thread last said of the process."""
+    def repeat(self) -> None:
+        """Write a heartbeat with the last `quiet` and `recycle_reason`."""
         worker = self._worker
-        with self._writing:
+        with self._lock:
             self._write_rest()
             if self._rest:
                 return
-            made_at = time.monotonic()
-            beacon = Beacon(
-                dict(worker.fetcher.held),
+            sent_at = time.monotonic()
+            heartbeat = Heartbeat(
+                dict(worker.fetcher.leases),
                 worker.busy(),
                 worker.finished,
                 self._quiet,
-                self._leaving,
-                worker.silent_s(),
+                self._recycle_reason,
+                worker.no_reply_s(),
                 worker.running(),
-                worker.watch.hard(),
-                made_at,
+                worker.timer.hard_limits(),
+                sent_at,
             )
-            self._rest = json.dumps(vars(beacon)).encode() + b"\n"
+            self._rest = heartbeat.encode()
             self._write_rest()
 
     def _write_rest(self) -> None:

@@ -1,20 +1,18 @@
-"""A worker process: threads that fetch for themselves, run tasks, and settle them.
+"""The threads of a worker process: each fetches jobs, runs them, and settles them.
 
-Where a thread gets its next job from is told in `supply`. What a fetch returns beyond one job stands in
-a buffer that all threads take from; it is about 5 ms of work, and goes back to the queue if nobody takes it.
-
-A thread that finds a coroutine hands it to the event loop and goes on, as long as the loop has a
-free slot. If it has none, the job goes back to the front of its queue, where another worker may
-have room, and the thread looks again when a slot is free.
+Module `prefetch` has the rules for where a thread gets its next job. A thread that gets a coroutine passes it to the
+event loop if the loop has a free slot. Otherwise the job returns to the head of its queue, where another worker may
+have a free slot, and the thread fetches again when a slot is free.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from functools import partial
 
 from redis.exceptions import RedisError
@@ -36,191 +34,208 @@ from django_redis_components.taskqueue.worker.execution import (
     prepare,
 )
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
-from django_redis_components.taskqueue.worker.interruption import CoroutineRun, Run, ThreadRun
-from django_redis_components.taskqueue.worker.job_source import Supply
-from django_redis_components.taskqueue.worker.prefetch_amount import AHEAD_S
-from django_redis_components.taskqueue.worker.prefetch_buffer import HOARD_S
-from django_redis_components.taskqueue.worker.prefetched import Unbegun
-from django_redis_components.taskqueue.worker.time_limits import Watch
+from django_redis_components.taskqueue.worker.interruption import CoroutineRun, Run, ThreadRun, TimeLimitTimer
+from django_redis_components.taskqueue.worker.ipc import PrefetchedLeases
+from django_redis_components.taskqueue.worker.prefetch import MAX_BUFFERED_S, PREFETCH_S, JobSource
 
 logger = logging.getLogger("django_redis_components.taskqueue")
 
-#: Longest time that a process which ends waits for its last outcomes to arrive, in seconds.
-GIVE_BACK_S = 2.0
-#: Longest time, in seconds, that a thread which found the event loop full waits for a slot before it looks for
-#: other work.
-FULL_S = 1.0
-#: Coroutines that run at the same time in one process, unless it is told otherwise.
+#: Longest time that an exiting process waits until its last acks are accepted, in seconds.
+MAX_RETURN_S = 2.0
+#: Longest time that a thread waits for a free slot of the event loop before it looks for other jobs, in seconds.
+MAX_SLOT_WAIT_S = 1.0
+#: Default number of concurrent coroutines in one process.
 ASYNC_CONCURRENCY = 100
 
 
-class Worker:
-    """Runs tasks of some queues, in strict order of the queues or by weight, on a number of threads.
+@dataclasses.dataclass(frozen=True)
+class WorkerOptions:
+    """The options of a worker process.
 
     Attributes:
-        fetcher: its side of the queue.
-        supply: where its threads get jobs from.
-        watch: knows the runs that have time limits.
-        burst: stop when nothing is left to fetch.
+        queues: names, in strict order unless they have weights.
+        weights: one for each queue, or none: see `fetcher.QueueOrder`.
+        threads: concurrent tasks in one process.
+        burst: exit when there is nothing left to fetch.
+        max_tasks, max_memory_mib: see `process.RecyclePolicy`; 0 for no limit.
+        async_concurrency: concurrent coroutines on its event loop, beside the threads.
+    """
+
+    queues: tuple[str, ...]
+    weights: tuple[int, ...] = ()
+    threads: int = 1
+    burst: bool = False
+    max_tasks: int = 0
+    max_memory_mib: int = 0
+    async_concurrency: int = ASYNC_CONCURRENCY
+
+
+class Worker:
+    """Runs tasks of some queues on a number of threads.
+
+    Attributes:
+        fetcher: its client of the queue.
+        job_source: where its threads get jobs.
+        timer: the time limits of its runs.
+        finished: number of tasks that have run.
     """
 
     def __init__(
         self,
         client: SyncClient,
         worker_id: str,
-        queues: Sequence[str],
-        threads: int,
+        options: WorkerOptions,
         stop_fd: int,
-        *,
-        async_concurrency: int = ASYNC_CONCURRENCY,
-        burst: bool = False,
-        weights: Sequence[int] = (),
-        unbegun: Unbegun | None = None,
+        prefetched: PrefetchedLeases | None = None,
     ) -> None:
-        """Make its side of the queue; `start` begins.
-
-        Args:
-            stop_fd: a file descriptor that becomes readable when the worker shall stop.
-            weights: one for each queue, or none for strict order.
-            unbegun: where it notes what it has fetched and not begun.
         """
-        self.fetcher = Fetcher(client, worker_id, queues, weights=weights, unbegun=unbegun)
-        self.burst = burst
-        bells = WakeupListener(client, [f"{base_key()}:bell:q:{queue}" for queue in queues], wake_fd=stop_fd)
-        self._names = [str(number) for number in range(threads)]
+        Args:
+            stop_fd: a file descriptor that becomes readable when the worker must stop.
+            prefetched: where leases are noted whose task has not started.
+        """
+        self._options = options
+        self.fetcher = Fetcher(client, worker_id, options.queues, weights=options.weights, prefetched=prefetched)
+        wakeups = WakeupListener(client, [f"{base_key()}:bell:q:{queue}" for queue in options.queues], wake_fd=stop_fd)
         self._threads: list[threading.Thread] = []
         self._stopping = False
-        #: By task and lease: who has lost a lease may get the same task again before the first run of it has ended.
+        #: By task id and token: after a lease has expired, the same task may be fetched while its first run goes on.
         self._running: dict[tuple[str, str], Run] = {}
-        self._loop = EventLoop(async_concurrency)
-        self.supply = Supply(self.fetcher, bells, threads, self._loop.free)
-        self.watch = Watch()
+        self._loop = EventLoop(options.async_concurrency)
+        self.job_source = JobSource(self.fetcher, wakeups, options.threads, self._loop.free_slots)
+        self.timer = TimeLimitTimer()
         self._freed_at = 0.0
         self._pid = forks.process_id()
         self._max_tasks = float("inf")
-        self._on_limit: Callable[[], None] = self.supply.buffer.wake
-        self._outage = self.supply.buffer.outage
+        self._on_limit: Callable[[], None] = self.job_source.buffer.wake
+        self._outage = self.job_source.buffer.outage
         self.finished = 0
 
     def start(self) -> None:
         """Start the threads."""
+        slots = [str(number) for number in range(self._options.threads)]
         self._threads = [
-            threading.Thread(target=self._live, args=(name,), name=f"task-{name}", daemon=True) for name in self._names
+            threading.Thread(target=self._run_thread, args=(slot,), name=f"task-{slot}", daemon=True) for slot in slots
         ]
         for thread in self._threads:
             thread.start()
-        self.supply.buffer.start()
+        self.job_source.buffer.start()
 
-    def limit(self, max_tasks: float, on_limit: Callable[[], None]) -> None:
-        """Stop by itself after so many tasks; `on_limit` is called then, and ends the waits of idle threads."""
+    def set_max_tasks(self, max_tasks: float, on_limit: Callable[[], None]) -> None:
+        """Stop after this number of tasks. `on_limit` is called then, to end the waits of idle threads."""
         self._max_tasks, self._on_limit = max_tasks, on_limit
 
-    def silent_s(self) -> float | None:
-        """Seconds for which it should have heard from Redis and did not; None before the first time."""
-        if self.fetcher.heard_at is None:
+    def no_reply_s(self) -> float | None:
+        """Return for how many seconds Redis has not replied although a thread is free; None before the first reply."""
+        if self.fetcher.replied_at is None:
             return None
         in_threads = sum(isinstance(run, ThreadRun) for run in list(self._running.values()))
-        if self._stopping or in_threads >= len(self._names):
+        if self._stopping or in_threads >= self._options.threads:
             return 0.0
-        return time.monotonic() - max(self.fetcher.heard_at, self._freed_at)
+        return time.monotonic() - max(self.fetcher.replied_at, self._freed_at)
 
     def busy(self) -> int:
-        """Tasks that run now."""
+        """Return the number of running tasks."""
         return len(self._running)
 
-    def alive(self) -> bool:
-        """Whether any task thread, or any task, goes on."""
-        return bool(self._running) or any(thread.is_alive() for thread in self._threads)
+    def is_alive(self) -> bool:
+        """Return whether any thread is alive or any task runs."""
+        return bool(self._running) or self.threads_alive() > 0
+
+    def threads_alive(self) -> int:
+        """Return the number of threads that are alive."""
+        return sum(thread.is_alive() for thread in self._threads)
 
     def stop(self) -> None:
-        """Fetch nothing more; running tasks go on. Jobs that have not begun go back at once."""
+        """Fetch nothing more, and return jobs that have not started to their queue. Running tasks continue."""
         self._stopping = True
-        self._loop.wake()
-        self.supply.stop()
+        self._loop.close()
+        self.job_source.stop()
 
     def running(self) -> list[str]:
-        """Ids of the tasks that run now."""
+        """Return the ids of the running tasks."""
         return [task_id for task_id, _ in list(self._running)]
 
-    def runs(self, task_id: str, token: str) -> bool:
-        """Whether the task runs here, under this lease."""
+    def is_running(self, task_id: str, token: str) -> bool:
+        """Return whether the task runs here under this lease."""
         return (task_id, token) in self._running
 
     def cancel(self, task_id: str, token: str) -> None:
-        """Interrupt a run, unless it has ended. A job that has not begun is none: whoever asks, asks again."""
+        """Interrupt a run. No effect on a job that has not started: the supervisor sends the command again."""
         run = self._running.get((task_id, token))
         if run is not None:
             run.cancel()
 
-    def give_back(self, but: Collection[str] = ()) -> None:
-        """Send what waits, and hand back what still runs; it uses no attempt. The process must end now.
+    def return_jobs(self, keep: Collection[str] = ()) -> None:
+        """Send the pending acks, and return the running tasks to their queue without using an attempt.
 
-        Other threads may have outcomes, or a request for jobs, on their way: they are waited for until no
-        lease is held.
+        The process must exit afterwards. Other threads may have acks or a request for jobs under way: wait until the
+        process has no lease.
 
         Args:
-            but: ids of tasks whose outcome is somebody else's to tell.
+            keep: ids of tasks whose outcome the supervisor sends.
         """
-        deadline = time.monotonic() + GIVE_BACK_S
-        handed_back: set[tuple[str, str]] = set()
+        deadline = time.monotonic() + MAX_RETURN_S
+        returned: set[tuple[str, str]] = set()
         while True:
-            self.supply.buffer.give_back()
-            running = {lease: run.job for lease, run in list(self._running.items()) if lease not in handed_back}
-            handed_back.update(running)
-            for job in [job for job in running.values() if job.id not in but]:
+            self.job_source.buffer.return_jobs()
+            running = {lease: run.job for lease, run in list(self._running.items()) if lease not in returned}
+            returned.update(running)
+            for job in [job for job in running.values() if job.id not in keep]:
                 self.fetcher.settle(Ack(job.id, job.token, "back"))
-            with slot_wait_limit(GIVE_BACK_S):
-                self.supply.buffer.send_acks()
-            done = not self.fetcher.asking() and self.fetcher.held.keys() <= set(but)
+            with slot_wait_limit(MAX_RETURN_S):
+                self.job_source.buffer.send_acks()
+            done = not self.fetcher.pending_requests() and self.fetcher.leases.keys() <= set(keep)
             if done or time.monotonic() > deadline:
                 return
-            time.sleep(AHEAD_S)
+            time.sleep(PREFETCH_S)
 
-    def _live(self, lane: str) -> None:
+    def _run_thread(self, slot: str) -> None:
+        burst = self._options.burst
         while not self._stopping:
             try:
-                with slot_wait_limit(0):  # `_rest` waits, and hears of a stop meanwhile
-                    job = self.supply.next(lane, wait=not self.burst)
+                with slot_wait_limit(0):  # `_pause` waits instead, and observes a stop meanwhile
+                    job = self.job_source.next(slot, wait=not burst)
             except (RedisError, RedisComponentsError) as exc:
-                self._rest(exc)
+                self._pause(exc)
                 continue
-            if self._outage.is_active and not self.fetcher.undelivered():
+            if self._outage.is_active and not self.fetcher.unconfirmed_acks():
                 self._outage.succeeded()
             if job is not None:
                 self._run_or_return(job)
-            elif self.burst:
+            elif burst:
                 if not self._running and not self.fetcher.has_more():
                     break
-                time.sleep(HOARD_S)
-        self.supply.buffer.send_acks()
+                time.sleep(MAX_BUFFERED_S)
+        self.job_source.buffer.send_acks()
 
-    def _rest(self, exc: Exception) -> None:
-        self._outage.failed(f"{describe_error(exc)}; trying again.")
+    def _pause(self, exc: Exception) -> None:
+        self._outage.failed(f"{describe_error(exc)}; retrying.")
         deadline = time.monotonic() + random.uniform(0.1, 1.0)
         while not self._stopping and time.monotonic() < deadline:
             time.sleep(0.05)
 
     def _run_or_return(self, job: Job) -> None:
-        """Run it, unless the worker was told to stop while it was on its way."""
+        """Run the job, or return it to its queue if the worker was stopped while it was fetched."""
         if self._stopping:
             self.fetcher.settle(Ack(job.id, job.token, "back"))
         elif is_coroutine(job):
-            self._hand_over(job)
+            self._run_on_loop(job)
         else:
-            self._run(job)
+            self._run_in_thread(job)
 
-    def _run(self, job: Job) -> None:
-        self._running[job.id, job.token] = run = ThreadRun(job, self.watch)
-        self.fetcher.begin(job)
-        began = time.perf_counter()
+    def _run_in_thread(self, job: Job) -> None:
+        self._running[job.id, job.token] = run = ThreadRun(job, self.timer)
+        self.fetcher.mark_started(job)
+        started = time.perf_counter()
         ack = execute(job, run)
-        self.supply.pace.ran(time.perf_counter() - began, min(len(self._running), len(self._names)))
-        self._ran(ack)
+        concurrent = min(len(self._running), self._options.threads)
+        self.job_source.amount.record_run(time.perf_counter() - started, concurrent)
+        self._finish(ack)
 
-    def _ran(self, ack: Ack) -> None:
-        forks.exit_in_child(self._pid)  # a receiver of signals, say, has forked; no task's function has
+    def _finish(self, ack: Ack) -> None:
+        forks.exit_in_child(self._pid)  # a receiver of a signal may have forked; task functions are checked before
         del self._running[ack.id, ack.token]
-        self.fetcher.end()
+        self.fetcher.mark_finished()
         self.finished += 1
         self._freed_at = time.monotonic()
         self.fetcher.settle(ack)
@@ -228,25 +243,25 @@ class Worker:
             self.stop()
             self._on_limit()
 
-    def _hand_over(self, job: Job) -> None:
-        """Have the event loop run it, if a slot comes free before it would stand here for too long."""
-        self.supply.pace.handed_over()
-        if not self._loop.take(HOARD_S):
+    def _run_on_loop(self, job: Job) -> None:
+        """Run the job on the event loop, or return it to its queue if no slot becomes free soon."""
+        self.job_source.amount.record_coroutine()
+        if not self._loop.acquire_slot(MAX_BUFFERED_S):
             self.fetcher.settle(Ack(job.id, job.token, "back"))
-            self.supply.buffer.wake()
-            self._loop.wait(FULL_S)
+            self.job_source.buffer.wake()
+            self._loop.wait_for_slot(MAX_SLOT_WAIT_S)
             return
-        self.fetcher.begin(job)
-        run = CoroutineRun(job, self.watch)
+        self.fetcher.mark_started(job)
+        run = CoroutineRun(job, self.timer)
         self._running[job.id, job.token] = run
         prepared = prepare(job)
         if isinstance(prepared, Ack):
-            self._ran(prepared)
-            self._loop.give()
+            self._finish(prepared)
+            self._loop.release_slot()
         else:
-            self._loop.start(partial(self._run_on_loop, prepared, run))
+            self._loop.run(partial(self._execute_on_loop, prepared, run))
 
-    async def _run_on_loop(self, execution: Execution, run: CoroutineRun) -> None:
-        self._ran(await execute_on_loop(execution, run))
-        self._loop.give()
-        self.supply.buffer.wake()
+    async def _execute_on_loop(self, execution: Execution, run: CoroutineRun) -> None:
+        self._finish(await execute_on_loop(execution, run))
+        self._loop.release_slot()
+        self.job_source.buffer.wake()

@@ -225,7 +225,7 @@ def let_a_worker_die(worker: str, store: Store) -> None:
     poller = Poller(connections.client())
     let_recovery_begin()
     for _ in range(2):
-        poller._next_at = 0.0
+        poller.next_round_at = 0.0
         poller.step()
     poller.close()
 

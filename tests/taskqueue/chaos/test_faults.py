@@ -140,11 +140,11 @@ class Outcome:
 
     def faults(self) -> list[Fault]:
         """Return the faults of this test, and the processes that a supervisor killed as stalled."""
-        taken = re.findall(r"Worker process (\d+) gives no sign of life", self.fleet.output())
+        taken = re.findall(r"Worker process (\d+) sends no heartbeat", self.fleet.output())
         return self.fleet.faults + [Fault("taken for dead", int(pid), 0.0) for pid in taken]
 
     def late_finishers(self) -> int:
-        return self.fleet.output().count("came after its lease was lost")
+        return self.fleet.output().count("was discarded: its lease had expired")
 
     def left(self) -> dict[str, int]:
         """Return the sizes of the lists that must be empty at the end."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from django_redis_components.core import failpoints
 from django_redis_components.taskqueue import task
 from django_redis_components.taskqueue.startup import run_poller, run_worker
-from django_redis_components.taskqueue.supervisor.child import WorkerOptions
+from django_redis_components.taskqueue.worker.worker import WorkerOptions
 
 #: One in so many tasks of a storm forks.
 FORK_EACH = 20

@@ -276,5 +276,5 @@ def test_a_great_many_that_are_late_hold_nobody_up(redis_server: Store) -> None:
     assert due_s <= 0, "there is more to look at"
     assert redis_server.raw.exists(base_key(redis_server, "bell", "q:default"))
     with running_worker(burst=True) as worker:
-        eventually(lambda: not worker.alive())
+        eventually(lambda: not worker.is_alive())
     assert noted == ["in time"]

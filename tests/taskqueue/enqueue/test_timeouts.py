@@ -19,9 +19,8 @@ from django_redis_components.taskqueue import (
 )
 from django_redis_components.taskqueue.options import TaskOptions, TimeLimits, options_to_send, time_limits_of
 from django_redis_components.taskqueue.store.job import Job
-from django_redis_components.taskqueue.worker.execution import Execution, killed
-from django_redis_components.taskqueue.worker.interruption import ThreadRun
-from django_redis_components.taskqueue.worker.time_limits import Watch
+from django_redis_components.taskqueue.worker.execution import Execution, timed_out
+from django_redis_components.taskqueue.worker.interruption import ThreadRun, TimeLimitTimer
 from tests.support import Store, eventually
 from tests.taskqueue.support import Held, new_fetcher, running_worker, taskqueue_settings, work_off
 from tests.taskqueue.tasks import add, count_up, hold, hold_async, noted, tidy_up
@@ -82,7 +81,7 @@ def limits_in_the_worker(sent: Task[..., Any, Any]) -> TimeLimits | None:
     result = sent.enqueue(1, 2)
     [job] = new_fetcher(worker=f"w:{result.id}").fetch("0", 1)
     execution = Execution(job, add)
-    execution.begin()
+    execution.start()
     return execution.limits
 
 
@@ -101,7 +100,7 @@ def test_a_run_that_takes_too_long_fails_like_any_other(redis_server: Store, kin
         eventually(lambda: result.refresh() or result.is_finished)
 
         assert add.enqueue(2, 3).get(60) == 5
-        assert worker.watch.hard() == {}
+        assert worker.timer.hard_limits() == {}
     assert (result.state, result.attempts, held.ends()) == ("failed", 1, 0)
     assert result.errors[0].exception_class_path == SOFT_LIMIT
     assert result.errors[0].message == "The task ran longer than its soft time limit of 0.05 s."
@@ -143,9 +142,9 @@ def test_a_limit_never_hits_another_task_than_its_own(redis_server: Store) -> No
 def test_without_limits_nobody_watches_the_clock(redis_server: Store) -> None:
     with running_worker() as worker:
         add.enqueue(1, 2).get(60)
-        assert worker.watch._thread is None
+        assert worker.timer._thread is None
         add.using(timeout=60).enqueue(1, 2).get(60)
-        assert worker.watch._thread is not None
+        assert worker.timer._thread is not None
 
 
 JOB = Job("id", "token", "name", b"[[],{}]", "default", 0, 0, 0, 0, 0)
@@ -161,40 +160,40 @@ class Interrupted(ThreadRun):
         self.at = time.monotonic()
 
 
-def test_the_next_limit_is_timed_whoever_comes_first() -> None:
-    watch, began = Watch(), time.monotonic()
+def test_limits_are_raised_in_order_of_their_time() -> None:
+    timer, started = TimeLimitTimer(), time.monotonic()
     late, early, gone = Interrupted(JOB), Interrupted(JOB), Interrupted(JOB)
-    watch.begin(late, TimeLimits(0.06, None))
-    eventually(lambda: watch._wake_at != float("inf"))
-    watch.begin(gone, TimeLimits(0.03, None))
-    watch.begin(early, TimeLimits(0.02, None))
-    watch.end(gone)
+    timer.start(late, TimeLimits(0.06, None))
+    eventually(lambda: timer.wakes_at != float("inf"))
+    timer.start(gone, TimeLimits(0.03, None))
+    timer.start(early, TimeLimits(0.02, None))
+    timer.stop(gone)
 
     eventually(lambda: early.at and late.at)
 
-    assert early.at - began >= 0.02
-    assert late.at - began >= 0.06
+    assert early.at - started >= 0.02
+    assert late.at - started >= 0.06
     assert gone.at == 0.0
-    eventually(lambda: watch._wake_at == float("inf"))
+    eventually(lambda: timer.wakes_at == float("inf"))
     again = Interrupted(JOB)
-    watch.begin(again, TimeLimits(0.01, None))
+    timer.start(again, TimeLimits(0.01, None))
     eventually(lambda: again.at)
 
 
-def test_a_hard_limit_is_told_at_once() -> None:
-    watch, told = Watch(), []
-    watch.on_hard_limit = lambda: told.append(watch.hard())
+def test_a_hard_limit_is_reported_at_once() -> None:
+    timer, notified = TimeLimitTimer(), []
+    timer.on_hard_limit = lambda: notified.append(timer.hard_limits())
     run = ThreadRun(JOB)
     before = time.monotonic()
 
-    watch.begin(run, TimeLimits(None, 30.0, 500))
+    timer.start(run, TimeLimits(None, 30.0, 500))
 
-    [seen] = told
+    [seen] = notified
     assert (seen["id"].token, seen["id"].limit_s, seen["id"].retry_ms) == ("token", 30.0, 500)
     assert before + 30 <= seen["id"].ends_at <= time.monotonic() + 30
-    watch.end(run)
-    assert watch.hard() == {}
-    Watch().begin(run, TimeLimits(None, 30.0))  # without a supervisor
+    timer.stop(run)
+    assert timer.hard_limits() == {}
+    TimeLimitTimer().start(run, TimeLimits(None, 30.0))  # without a supervisor
 
 
 @pytest.mark.parametrize(
@@ -219,7 +218,7 @@ def test_a_backoff_of_the_site_is_not_asked_when_a_process_is_ended(redis_server
     for backoff, longest_ms in ((lambda *what: asked.append(what), 2_000), (exponential(base=0.1), 100)):
         options = TaskOptions(max_attempts=3, backoff=backoff, timeout=(None, 5))
         execution = Execution(JOB, Task(func=add.func, name=add.name, options=options))
-        execution.begin()
+        execution.start()
         assert execution.limits is not None
         assert 0 <= (execution.limits.retry_ms or 0) <= longest_ms
 
@@ -227,11 +226,11 @@ def test_a_backoff_of_the_site_is_not_asked_when_a_process_is_ended(redis_server
 
 
 def test_the_outcome_of_an_ended_process_says_why() -> None:
-    assert killed("id", "token", 40.0, None).outcome == "fail"
-    ack = killed("id", "token", 2.5, 300)
+    assert timed_out("id", "token", 40.0, None).outcome == "fail"
+    ack = timed_out("id", "token", 2.5, 300)
 
     assert (ack.outcome, ack.delay_ms) == ("retry", 300)
-    assert b"longer than its hard time limit of 2.5 s, and its process was ended." in ack.payload
+    assert b"longer than its hard time limit of 2.5 s, and its process was terminated." in ack.payload
     assert TimeLimitExceeded.__name__.encode() in ack.payload
 
 

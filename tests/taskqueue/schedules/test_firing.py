@@ -271,7 +271,7 @@ def test_standby_poller_continues_after_a_crash(store: Store, at_fault: list[str
     with pytest.raises(SystemExit, match=point):
         next_round(first)
     next_round(second)
-    assert not second.holds, "the crashed poller is active until its lease expires"
+    assert not second.is_active, "the crashed poller is active until its lease expires"
     take_place_from(store, first)
     next_round(second)
 
@@ -325,7 +325,7 @@ def test_slot_is_enqueued_after_a_server_outage(own_server: Store) -> None:
     with pytest.raises(RedisError):
         scheduler_of(poller).run_due(now_ms * 1_000)
     next_round(poller)
-    assert not poller.holds
+    assert not poller.is_active
     own_server.servers[0].start()
 
     def is_enqueued() -> bool:
@@ -460,7 +460,7 @@ def test_poller_that_becomes_active_again_reads_the_last_slots(store: Store) -> 
     take_place_from(store, old)
     next_round(new)
     next_round(old)
-    assert (old.holds, new.holds) == (False, True)
+    assert (old.is_active, new.is_active) == (False, True)
     eventually(lambda: server_ms(store) > slot_ms)
     take_place_from(store, new)
 

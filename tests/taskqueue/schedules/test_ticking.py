@@ -39,7 +39,7 @@ def test_worker_without_a_poller_enqueues_no_schedule(redis_server: Store, child
     first.wait_for("Schedules: 1.")
     eventually(lambda: ticks(redis_server) >= 2)
     second = children.manage("runpoller", env=SITE)
-    second.wait_for("standing by")
+    second.wait_for(": started with")
     first.kill()
     redis_server.raw.delete(base_key(redis_server, "poller"))
     reached = ticks(redis_server)

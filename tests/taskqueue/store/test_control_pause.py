@@ -12,7 +12,7 @@ from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue import get_queue
 from django_redis_components.taskqueue.stats import overview as stats
 from django_redis_components.taskqueue.store.scripts import MAINTAIN
-from django_redis_components.taskqueue.worker import job_source as supply
+from django_redis_components.taskqueue.worker import prefetch
 from tests.support import Store, eventually, run_async, run_together
 from tests.taskqueue.support import (
     Held,
@@ -238,7 +238,7 @@ def test_a_paused_queue_rings_nobody(store: Store) -> None:
 
 
 def test_an_idle_worker_hears_nothing_of_a_paused_queue(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supply, "LOOK_AGAIN_S", 60)
+    monkeypatch.setattr(prefetch, "MAX_WAIT_S", 60)
     get_queue("default").pause()
     with running_worker(threads=2):
         eventually(lambda: redis_server.raw.info("clients")["blocked_clients"])
@@ -255,7 +255,7 @@ def test_an_idle_worker_hears_nothing_of_a_paused_queue(redis_server: Store, mon
 def test_an_idle_worker_resumes_at_its_moment_without_poller_or_bell(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supply, "LOOK_AGAIN_S", 60)  # so that nothing else wakes it in time
+    monkeypatch.setattr(prefetch, "MAX_WAIT_S", 60)  # so that nothing else wakes it in time
     with running_worker():
         note.enqueue("first").get(60)
 

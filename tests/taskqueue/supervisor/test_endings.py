@@ -67,8 +67,8 @@ def test_a_task_that_does_not_end_is_cancelled_by_force_and_its_neighbours_run_a
     result.cancel(force_after=0.2)
 
     assert finished(result).state == "cancelled"
-    worker.wait_for(f"Process {pid} is ended: task {result.id} was cancelled and goes on.")
-    worker.wait_for(f"Worker process {pid} ended (exit code 3); a new one starts in 0 s.")
+    worker.wait_for(f"Terminating process {pid}: task {result.id} was cancelled and still runs.")
+    worker.wait_for(f"Worker process {pid} exited (exit code 3); starting another in 0 s.")
     assert bystander.started(2) == coroutine.started(2) != pid
     for held in (bystander, coroutine):
         held.let_go()
@@ -96,7 +96,7 @@ def test_a_hard_limit_ends_the_process_and_fails_the_task_alone(
         (TIME_LIMIT, "The task ran longer than its hard time limit of 0.4 s, and its process was ended.")
     ]
     assert result.attempts == 1
-    worker.wait_for(f"Process {pid} is ended: task {result.id} has reached its hard time limit of 0.4 s.")
+    worker.wait_for(f"Terminating process {pid}: task {result.id} has reached its hard time limit of 0.4 s.")
     assert bystander.started(2) != pid
     bystander.let_go()
     assert other.get(60) == "b"
@@ -132,7 +132,7 @@ def test_a_process_that_does_not_listen_is_killed_and_what_it_held_is_found(
 
     assert finished(result).state == "failed"
 
-    worker.wait_for(f"Process {pid} does not end by itself; killing it.")
+    worker.wait_for(f"Process {pid} does not exit; killing it.")
     worker.wait_for(f"Worker process {pid} ended (signal SIGKILL)")
     assert not is_running(pid)
     bystander.started(2)
@@ -157,7 +157,7 @@ def test_a_task_that_ends_in_time_costs_nobody_the_process(redis_server: Store, 
     assert after.get(60) == "b"
     worker.terminate()
     assert worker.wait() == 0
-    assert "is ended" not in worker.output
+    assert "Terminating process" not in worker.output
 
 
 def test_who_is_cancelled_while_the_worker_stops_is_not_handed_back(

@@ -12,6 +12,7 @@ import time
 from argparse import ArgumentTypeError
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from django_redis_components.management.arguments import address
 from django_redis_components.taskqueue.supervisor import health
 from django_redis_components.taskqueue.supervisor.child import Child, WorkerOptions
 from django_redis_components.taskqueue.supervisor.health import Health, Port, problem_of
-from django_redis_components.taskqueue.worker.prefetched import Unbegun
+from django_redis_components.taskqueue.worker.ipc import PrefetchedLeases
 from example_project.localserver import free_port
 from tests.support import Proxy, Store, eventually
 from tests.support.processes import Children
@@ -37,19 +38,21 @@ class Process:
 
     def __init__(self) -> None:
         self.process = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
-        beacon_read, self.beacon = os.pipe()
-        self.life, life_write = os.pipe()
-        self.child = Child(self.process.pid, "host:1", beacon_read, life_write, WorkerOptions(("default",)), Unbegun())
+        heartbeat_read, self.heartbeat = os.pipe()
+        self.life, command_write = os.pipe()
+        self.child = Child(
+            self.process.pid, "host:1", heartbeat_read, command_write, WorkerOptions(("default",)), PrefetchedLeases()
+        )
 
     def say(self, **words: Any) -> Child:
-        os.write(self.beacon, json.dumps({"leases": {}, **words}).encode() + b"\n")
-        self.child.read_beacons()
+        os.write(self.heartbeat, json.dumps({"leases": {}, **words}).encode() + b"\n")
+        self.child.read_heartbeats()
         return self.child
 
     def close(self) -> None:
         self.process.kill()
         self.process.wait()
-        os.close(self.beacon)
+        os.close(self.heartbeat)
         os.close(self.life)
         self.child.close()
 
@@ -62,66 +65,66 @@ def process() -> Iterator[Process]:
 
 
 def test_a_process_is_well_that_has_heard_from_redis_lately(process: Process) -> None:
-    child = process.say(silent_s=14.0)
+    child = process.say(no_reply_s=14.0)
 
-    assert problem_of([child], 1, LEASE_S, begun=False) == ""
+    assert problem_of([child], 1, LEASE_S, was_healthy=False) == ""
 
 
 def test_a_process_that_should_have_heard_from_redis_is_not_well(process: Process) -> None:
-    child = process.say(silent_s=15.5)
+    child = process.say(no_reply_s=15.5)
 
-    assert problem_of([child], 1, LEASE_S, begun=True) == (
-        f"process {child.pid} has heard nothing from Redis for more than 15 s"
+    assert problem_of([child], 1, LEASE_S, was_healthy=True) == (
+        f"process {child.pid} has received no reply from Redis for more than 15 s"
     )
-    assert problem_of([child], 1, 20.0, begun=True) == "", "a longer lease gives more time"
+    assert problem_of([child], 1, 20.0, was_healthy=True) == "", "a longer lease gives more time"
 
 
 def test_a_process_whose_leases_are_not_renewed_is_not_well(process: Process) -> None:
-    child = process.say(silent_s=0.0)
+    child = process.say(no_reply_s=0.0)
 
     child.renewed_at = time.monotonic() - 15.5
 
-    assert "has heard nothing from Redis" in problem_of([child], 1, LEASE_S, begun=True)
+    assert "has received no reply from Redis" in problem_of([child], 1, LEASE_S, was_healthy=True)
 
 
 def test_a_process_that_gives_no_sign_of_life_is_not_well(process: Process) -> None:
-    child = process.say(silent_s=0.0)
+    child = process.say(no_reply_s=0.0)
 
-    child._seen = time.monotonic() - 8
+    child.heartbeat_at = time.monotonic() - 8
 
-    assert problem_of([child], 1, LEASE_S, begun=True) == f"process {child.pid} gives no sign of life"
+    assert problem_of([child], 1, LEASE_S, was_healthy=True) == f"process {child.pid} sends no heartbeat"
 
 
 def test_a_new_process_must_fetch_first_but_a_replaced_one_may_take_its_time(process: Process) -> None:
     child = process.say()
     text = f"process {child.pid} has not fetched yet"
 
-    assert problem_of([child], 1, LEASE_S, begun=False) == text
-    assert problem_of([child], 1, LEASE_S, begun=True) == ""
-    child._born = child.renewed_at = time.monotonic() - 15.5
-    assert problem_of([child], 1, LEASE_S, begun=True) == text
+    assert problem_of([child], 1, LEASE_S, was_healthy=False) == text
+    assert problem_of([child], 1, LEASE_S, was_healthy=True) == ""
+    child.started_at = child.renewed_at = time.monotonic() - 15.5
+    assert problem_of([child], 1, LEASE_S, was_healthy=True) == text
 
 
 def test_all_processes_must_run_and_those_that_leave_do_not_count(process: Process) -> None:
-    child = process.say(silent_s=0.0)
-    assert problem_of([child], 2, LEASE_S, begun=True) == "1 of 2 processes run"
+    child = process.say(no_reply_s=0.0)
+    assert problem_of([child], 2, LEASE_S, was_healthy=True) == "1 of 2 processes run"
 
-    process.say(silent_s=0.0, leaving="5 tasks run")
+    process.say(no_reply_s=0.0, recycle_reason="5 tasks run")
 
-    assert problem_of([child], 1, LEASE_S, begun=True) == "0 of 1 processes run"
+    assert problem_of([child], 1, LEASE_S, was_healthy=True) == "0 of 1 processes run"
 
 
 def test_a_worker_knows_how_long_it_has_not_heard_from_redis(redis_server: Store, proxy: Proxy) -> None:
     with running_worker(using="proxied") as worker:
-        eventually(lambda: worker.silent_s() is not None)
-        assert worker.silent_s() < 5
+        eventually(lambda: worker.no_reply_s() is not None)
+        assert worker.no_reply_s() < 5
 
         proxy.stop_accepting()
         proxy.cut()
 
-        eventually(lambda: worker.silent_s() > 0.3)
+        eventually(lambda: worker.no_reply_s() > 0.3)
         proxy.accept_again()
-        eventually(lambda: worker.silent_s() < 0.3)
+        eventually(lambda: worker.no_reply_s() < 0.3)
 
 
 def test_a_worker_with_no_free_slot_need_not_hear_from_redis(redis_server: Store) -> None:
@@ -129,15 +132,15 @@ def test_a_worker_with_no_free_slot_need_not_hear_from_redis(redis_server: Store
     with running_worker() as worker:
         hold.enqueue("a")
         held.started()
-        worker.fetcher.heard_at = time.monotonic() - 60
-        assert worker.silent_s() == 0.0
+        worker.fetcher.replied_at = time.monotonic() - 60
+        assert worker.no_reply_s() == 0.0
 
         held.let_go()
         eventually(lambda: held.ends() and not worker.busy())
-        worker.fetcher.heard_at = time.monotonic() - 60
+        worker.fetcher.replied_at = time.monotonic() - 60
 
-        assert worker.silent_s() < 30, "the time counts from when the slot was free"
-    assert worker.silent_s() == 0.0
+        assert worker.no_reply_s() < 30, "the time counts from when the slot was free"
+    assert worker.no_reply_s() == 0.0
 
 
 def test_the_file_is_there_while_all_is_well(process: Process, tmp_path: Path) -> None:
@@ -145,22 +148,22 @@ def test_the_file_is_there_while_all_is_well(process: Process, tmp_path: Path) -
     file.touch()
     told = Health(file)
     assert not file.exists(), "that of an earlier worker says nothing"
-    told.tell([process.say()], 1, LEASE_S)
+    told.update([process.say()], 1, LEASE_S)
     assert not file.exists()
 
-    told.tell([process.say(silent_s=0.0)], 1, LEASE_S)
+    told.update([process.say(no_reply_s=0.0)], 1, LEASE_S)
     assert file.exists()
     os.utime(file, (1, 1))
-    told.tell([process.child], 1, LEASE_S)
+    told.update([process.child], 1, LEASE_S)
     assert file.stat().st_mtime == 1, "once a second is enough"
-    told._touched_at -= 1
-    told.tell([process.child], 1, LEASE_S)
+    told.touched_at -= 1
+    told.update([process.child], 1, LEASE_S)
     assert file.stat().st_mtime > 1
 
     os.utime(file, (1, 1))
-    told._touched_at -= 1
-    told.tell([], 1, LEASE_S)
-    told.stopping()
+    told.touched_at -= 1
+    told.update([], 1, LEASE_S)
+    told.set_stopping()
     assert file.stat().st_mtime == 1
     told.close()
     assert not file.exists()
@@ -171,23 +174,23 @@ def test_the_log_tells_when_it_is_not_well_and_when_it_is_again(
 ) -> None:
     caplog.set_level("INFO")
     told = Health(tmp_path / "healthy")
-    child = process.say(silent_s=0.0)
+    child = process.say(no_reply_s=0.0)
 
     for children in ([], [child], [], [], [child]):
-        told.tell(children, 1, LEASE_S)
+        told.update(children, 1, LEASE_S)
 
     assert [record.getMessage() for record in caplog.records] == [
-        "All is well: every process has heard from Redis.",
-        "Not well: 0 of 1 processes run.",
-        "All is well: every process has heard from Redis.",
+        "Healthy: every process has received a reply from Redis.",
+        "Unhealthy: 0 of 1 processes run.",
+        "Healthy: every process has received a reply from Redis.",
     ]
 
 
 def test_without_file_and_port_nothing_is_told(caplog: pytest.LogCaptureFixture) -> None:
     told = Health()
 
-    told.tell([], 1, LEASE_S)
-    told.stopping()
+    told.update([], 1, LEASE_S)
+    told.set_stopping()
     told.close()
 
     assert caplog.records == []
@@ -202,11 +205,11 @@ def test_a_file_that_cannot_be_touched_any_more_is_told_once(
     (tmp_path / "gone").rmdir()
 
     for _ in range(3):
-        told._touched_at = float("-inf")
-        told.tell([process.say(silent_s=0.0)], 1, LEASE_S)
+        told.touched_at = float("-inf")
+        told.update([process.say(no_reply_s=0.0)], 1, LEASE_S)
 
     [text] = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
-    assert text.startswith("The health file cannot be touched: ")
+    assert text.startswith("Cannot touch the health file: ")
 
 
 @pytest.fixture
@@ -217,7 +220,7 @@ def port() -> Iterator[Port]:
 
 
 def number_of(port: Port) -> int:
-    return port._listener.getsockname()[1]
+    return port.address[1]
 
 
 def call(port: Port, request: bytes) -> socket.socket:
@@ -232,7 +235,7 @@ def answered(port: Port, caller: socket.socket, problem: str = "") -> bytes:
 
     def ended() -> bool:
         nonlocal text
-        port.answer(problem)
+        port.respond(problem)
         try:
             part = caller.recv(4_096)
         except TimeoutError:
@@ -249,7 +252,7 @@ def answered(port: Port, caller: socket.socket, problem: str = "") -> bytes:
     ("problem", "status", "body"),
     [
         ("", b"200 OK", {"status": "ok", "problem": ""}),
-        ("it burns", b"503 Service Unavailable", {"status": "unwell", "problem": "it burns"}),
+        ("it burns", b"503 Service Unavailable", {"status": "unhealthy", "problem": "it burns"}),
     ],
 )
 def test_the_port_answers(port: Port, problem: str, status: bytes, body: dict[str, str]) -> None:
@@ -268,50 +271,51 @@ def test_a_head_request_gets_no_body(port: Port) -> None:
     assert text.endswith(b"\r\n\r\n")
 
 
-def test_callers_who_say_nothing_hold_up_nobody(port: Port, monkeypatch: pytest.MonkeyPatch) -> None:
-    silent = [call(port, b"") for _ in range(health.MAX_CALLERS)]
-    eventually(lambda: port.answer("") or len(port._callers) == health.MAX_CALLERS)
+def test_connections_without_a_request_do_not_block_others(port: Port, monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = [call(port, b"") for _ in range(health.MAX_CONNECTIONS)]
+    eventually(lambda: port.respond("") or port.connections() == health.MAX_CONNECTIONS)
 
     assert answered(port, call(port, b"GET / HTTP/1.0\r\n\r\n")).startswith(b"HTTP/1.1 200 OK")
-    assert len(port._callers) == health.MAX_CALLERS - 1
+    assert port.connections() == health.MAX_CONNECTIONS - 1
 
-    port._callers = dict.fromkeys(port._callers, 0.0)
-    port.answer("")
-    assert port._callers == {}
-    assert [caller.recv(1) for caller in silent] == [b""] * health.MAX_CALLERS
+    later = time.monotonic() + health.REQUEST_TIMEOUT_S + 1
+    monkeypatch.setattr(health, "time", SimpleNamespace(monotonic=lambda: later))
+    port.respond("")
+    assert port.connections() == 0
+    assert [caller.recv(1) for caller in silent] == [b""] * health.MAX_CONNECTIONS
     for caller in silent:
         caller.close()
 
 
-def test_who_asks_just_when_he_must_make_room_ends_nothing(port: Port) -> None:
-    callers = [call(port, b"") for _ in range(health.MAX_CALLERS)]
-    eventually(lambda: port.answer("") or len(port._callers) == health.MAX_CALLERS)
+def test_a_request_on_a_connection_that_is_closed_for_another_is_harmless(port: Port) -> None:
+    callers = [call(port, b"") for _ in range(health.MAX_CONNECTIONS)]
+    eventually(lambda: port.respond("") or port.connections() == health.MAX_CONNECTIONS)
     late = call(port, b"GET / HTTP/1.0\r\n\r\n")
     for caller in callers:  # the oldest among them, whose place the late one gets
         caller.sendall(b"GET / HTTP/1.0\r\n\r\n")
-    eventually(lambda: len(port._selector.select(0)) == health.MAX_CALLERS + 1)
+    eventually(lambda: len(port._selector.select(0)) == health.MAX_CONNECTIONS + 1)
 
     assert answered(port, late).startswith(b"HTTP/1.1 200 OK")
 
-    assert port._callers == {}
+    assert port.connections() == 0
     for caller in callers:
         caller.close()
 
 
-def test_a_caller_who_hangs_up_is_forgotten(port: Port) -> None:
+def test_a_closed_connection_is_removed(port: Port) -> None:
     caller = call(port, b"")
-    eventually(lambda: port.answer("") or port._callers)
+    eventually(lambda: port.respond("") or port.connections())
     caller.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # the end is a reset
 
     caller.close()
 
-    eventually(lambda: port.answer("") or not port._callers)
+    eventually(lambda: port.respond("") or not port.connections())
 
 
-def test_a_caller_who_is_gone_before_it_is_let_in_is_passed_over(port: Port) -> None:
-    port._admit()
+def test_a_connection_that_was_closed_before_accept_is_ignored(port: Port) -> None:
+    port.accept()
 
-    assert port._callers == {}
+    assert port.connections() == 0
 
 
 def test_who_watches_is_woken_by_callers_and_by_its_own_descriptor(port: Port) -> None:
@@ -323,7 +327,7 @@ def test_who_watches_is_woken_by_callers_and_by_its_own_descriptor(port: Port) -
 
     os.write(write_fd, b"x")
     assert select.select(5)
-    port.answer("")
+    port.respond("")
     os.read(read_fd, 1)
     assert not select.select(0)
     caller = call(port, b"")
@@ -357,9 +361,9 @@ def test_what_is_no_address_is_refused(text: str) -> None:
 def test_what_cannot_be_told_is_refused_at_the_start(redis_server: Store, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         number = taken.getsockname()[1]
-        with pytest.raises(CommandError, match=r"^Health cannot be told: .*Address already in use"):
+        with pytest.raises(CommandError, match=r"^Cannot report health: .*Address already in use"):
             call_command("runworker", "--health-port", f"127.0.0.1:{number}")
-    with pytest.raises(CommandError, match=r"^Health cannot be told: .*No such file or directory"):
+    with pytest.raises(CommandError, match=r"^Cannot report health: .*No such file or directory"):
         call_command("runworker", "--health-file", str(tmp_path / "nowhere" / "healthy"))
 
 
@@ -388,7 +392,7 @@ def test_a_worker_tells_how_it_is(
     proxy.stop_accepting()
     proxy.cut()
     eventually(lambda: status_of(number) == 503)
-    worker.wait_for("has heard nothing from Redis for more than 4 s.")
+    worker.wait_for("has received no reply from Redis for more than 4 s.")
     touched_at = file.stat().st_mtime
     proxy.accept_again()
     eventually(lambda: status_of(number) == 200)

@@ -45,7 +45,7 @@ def test_a_task_of_an_unknown_name_is_parked_and_shown(
     assert (depth.unregistered, depth.ready, depth.running) == (1, 0, 0)
     assert store.raw.ttl(base_key(store, "t", result.id)) == -1
     assert (
-        f"Task {result.id} of tests.taskqueue.tasks.add cannot run: this worker has not registered its name."
+        f"Task tests.taskqueue.tasks.add[{result.id}] cannot run: no task of this name is registered in this worker."
         in caplog.text
     )
 

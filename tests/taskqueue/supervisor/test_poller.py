@@ -13,7 +13,7 @@ import pytest
 
 from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import poller as poller_module
-from django_redis_components.taskqueue.poller import HOLD_MS, Poller
+from django_redis_components.taskqueue.poller import ACTIVE_LEASE_MS, Poller
 from django_redis_components.taskqueue.store.fields import base_key as tag
 from django_redis_components.taskqueue.store.scripts import RENEW_LEASES
 from tests.support import Proxy, Store, eventually
@@ -49,19 +49,19 @@ def new_poller(using: str = "default", wake_fd: int | None = None) -> Poller:
 
 
 def next_round(poller: Poller) -> None:
-    poller._next_at = 0.0
+    poller.next_round_at = 0.0
     poller.step()
 
 
 def seconds_to_next(poller: Poller) -> float:
-    return poller._next_at - time.monotonic()
+    return poller.next_round_at - time.monotonic()
 
 
 def cut_while_it_waits(proxy: Proxy, poller: Poller) -> None:
     """Cut the poller's connections until it has noticed."""
-    while poller.holds:
+    while poller.is_active:
         threading.Timer(0.02, proxy.cut).start()
-        poller._next_at = time.monotonic() + 1
+        poller.next_round_at = time.monotonic() + 1
         poller.wait(1)
 
 
@@ -82,9 +82,9 @@ def test_one_of_several_is_active(store: Store, caplog: pytest.LogCaptureFixture
         next_round(first)
         next_round(second)
 
-    assert (first.holds, second.holds) == (True, False)
+    assert (first.is_active, second.is_active) == (True, False)
     assert store.raw.get(base_key(store, "poller")) == first.id.encode()
-    assert 0 < store.raw.pttl(base_key(store, "poller")) <= HOLD_MS
+    assert 0 < store.raw.pttl(base_key(store, "poller")) <= ACTIVE_LEASE_MS
     assert caplog.text.count("is active.") == 1
     assert f"Poller {first.id} is active." in caplog.text
 
@@ -95,7 +95,7 @@ def test_the_active_one_comes_again_before_its_place_ends(store: Store, settings
 
     next_round(poller)
 
-    assert 0.5 < seconds_to_next(poller) <= HOLD_MS / 1_000 - 2
+    assert 0.5 < seconds_to_next(poller) <= ACTIVE_LEASE_MS / 1_000 - 2
 
 
 @pytest.mark.parametrize("leased", [True, False], ids=["running", "scheduled"])
@@ -144,10 +144,10 @@ def test_a_standby_comes_when_the_place_ends(store: Store) -> None:
     store.raw.pexpire(base_key(store, "poller"), 40)
     began = time.monotonic()
     next_round(second)
-    assert second.holds or began < second._next_at <= time.monotonic() + 0.05, "never in a busy loop"
+    assert second.is_active or began < second.next_round_at <= time.monotonic() + 0.05, "never in a busy loop"
     eventually(lambda: store.raw.exists(base_key(store, "poller")) == 0)
     next_round(second)
-    assert second.holds
+    assert second.is_active
 
 
 def test_who_closes_gives_the_place_up(store: Store) -> None:
@@ -161,7 +161,7 @@ def test_who_closes_gives_the_place_up(store: Store) -> None:
 
     assert store.raw.exists(base_key(store, "poller")) == 0
     next_round(second)
-    assert second.holds
+    assert second.is_active
 
 
 def test_who_lost_the_place_stands_by(store: Store) -> None:
@@ -171,7 +171,7 @@ def test_who_lost_the_place_stands_by(store: Store) -> None:
 
     next_round(first)
 
-    assert not first.holds
+    assert not first.is_active
 
 
 def bell(store: Store, name: str) -> bool:
@@ -221,7 +221,7 @@ def test_a_wait_ends_with_its_time_or_with_the_round(store: Store) -> None:
 
     poller.wait(0.01)
     assert seconds_to_next(poller) > 0.0
-    poller._next_at = time.monotonic() + 0.01
+    poller.next_round_at = time.monotonic() + 0.01
     poller.wait(60)
     poller.step()
 
@@ -277,9 +277,7 @@ def test_it_brings_back_what_a_dead_worker_held(store: Store, caplog: pytest.Log
     eventually(brought_back)
 
     assert bell(store, "q:default")
-    assert (
-        f"The worker of task {task_id} (queue default) is gone; the task goes to the front of its queue." in caplog.text
-    )
+    assert f"Task {task_id} (queue default) has lost its worker: returned to its queue." in caplog.text
 
 
 def test_it_brings_nothing_back_before_it_has_watched_for_a_lease(store: Store, settings: Any) -> None:
@@ -387,7 +385,7 @@ def test_lease_of_a_dead_worker_ends_although_the_clock_was_set_back(redis_serve
 
     next_round(poller)
 
-    assert poller.holds, "the place of a dead poller is taken"
+    assert poller.is_active, "the place of a dead poller is taken"
     assert redis_server.raw.zscore(base_key(redis_server, "workers"), "dead") is None
     renewal = RENEW_LEASES(base=tag(), worker="alive", lease_ms=30_000, info="{}", leases=[job.id, job.token])
     assert connections.client().execute(renewal) == [[], []]
@@ -406,7 +404,7 @@ def test_it_says_what_becomes_of_a_task_that_kills_its_workers(store: Store, cap
     next_round(poller)
     next_round(poller)
 
-    assert f"The worker of task {result.id} (queue default) is gone; the task has failed." in caplog.text
+    assert f"Task {result.id} (queue default) has lost its worker: failed." in caplog.text
 
 
 def test_it_prunes_once_a_minute(store: Store) -> None:
@@ -418,7 +416,7 @@ def test_it_prunes_once_a_minute(store: Store) -> None:
 
     next_round(poller)
     assert store.raw.exists(base_key(store, "workers")) == 1
-    poller._prune_at = 0.0
+    poller.next_prune_at = 0.0
     next_round(poller)
 
     assert store.raw.exists(base_key(store, "workers")) == 0
@@ -446,14 +444,14 @@ def test_after_an_outage_it_waits_a_lease_before_it_brings_anything_back(
     next_round(poller)
     lose_a_task(redis_server)
     assert "Poller: Redis is unavailable (" in caplog.text
-    assert not poller.holds
-    assert away_at < poller._next_at <= time.monotonic() + 0.2
+    assert not poller.is_active
+    assert away_at < poller.next_round_at <= time.monotonic() + 0.2
     poller.wait(60)
     proxy.accept_again()
 
     next_round(poller)
     next_round(poller)
-    assert poller.holds
+    assert poller.is_active
     assert waits_in_front(redis_server) == []
     eventually(lambda: (next_round(poller), waits_in_front(redis_server))[1])
     assert time.monotonic() - away_at >= LONGER_S
@@ -487,13 +485,13 @@ def test_a_server_that_was_restarted_meanwhile_does(own_server: Store, settings:
     lose_a_task(own_server)
     own_server.servers[0].stop()
     next_round(poller)
-    assert not poller.holds
+    assert not poller.is_active
     own_server.servers[0].start()
 
     next_round(poller)
     next_round(poller)
 
-    assert poller.holds
+    assert poller.is_active
     assert waits_in_front(own_server) == []
     assert hold_ms(own_server) > 50_000
     poller.close()
@@ -514,7 +512,7 @@ def test_where_the_server_does_not_say_who_it_is_each_error_counts_as_an_outage(
     cut_while_it_waits(proxy, poller)
     next_round(poller)
 
-    assert poller.holds
+    assert poller.is_active
     assert hold_ms(redis_server) > 50_000
     poller.close()
     redis_server.raw.execute_command("ACL", "DELUSER", user)
@@ -529,7 +527,7 @@ def test_an_outage_is_noticed_while_it_waits(
 
     eventually(lambda: (poller.wait(1), "Redis is unavailable" in caplog.text)[1])
 
-    assert not poller.holds
+    assert not poller.is_active
     poller.close()
 
 

@@ -34,7 +34,7 @@ def test_a_quiet_worker_finishes_what_runs_and_fetches_nothing_more(redis_server
     eventually(lambda: states() == ["working"])
 
     worker.signal(signal.SIGUSR1)
-    worker.wait_for("Quiet: nothing more is fetched, and what runs is finished. SIGTERM ends the worker.")
+    worker.wait_for("Quiet: fetching nothing more; running tasks finish. Send SIGTERM to stop the worker.")
     eventually(lambda: states() == ["quiet"])
     waiting = add.enqueue(2, 3)
     held.let_go()
@@ -79,7 +79,7 @@ def test_a_process_that_dies_while_quiet_is_not_replaced(redis_server: Store, ch
 
 def test_who_is_told_to_be_quiet_before_it_starts_fetches_nothing(redis_server: Store, children: Children) -> None:
     worker = children.call("tests.taskqueue.processes:worker_quiet_before_its_time", env=SITE)
-    worker.wait_for("Quiet: nothing more is fetched")
+    worker.wait_for("Quiet: fetching nothing more")
 
     eventually(lambda: states() == ["quiet"])
     worker.terminate()

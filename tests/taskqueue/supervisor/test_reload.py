@@ -13,7 +13,7 @@ from django.utils import autoreload
 
 from django_redis_components.taskqueue import TaskResult, registry
 from django_redis_components.taskqueue.options import TaskOptions, chosen_options
-from django_redis_components.taskqueue.supervisor.autoreload import VARIABLE, Watched, Watcher
+from django_redis_components.taskqueue.supervisor.autoreload import VARIABLE, Reloader, ReloaderClient
 from django_redis_components.taskqueue.task import Task
 from tests.support import Store, eventually
 from tests.support.processes import Child, Children
@@ -132,12 +132,12 @@ def test_a_worker_is_quiet_when_told_and_stops_when_its_watcher_was_killed(shop:
     worker = worker_of(watcher)
     [child] = eventually(lambda: processes_of(worker))
     watcher.signal(signal.SIGUSR1)
-    watcher.wait_for("Quiet: nothing more is fetched")
+    watcher.wait_for("Quiet: fetching nothing more")
     assert watcher.returncode is None
 
     watcher.kill()
 
-    watcher.wait_for("The reloader is gone; stopping.")
+    watcher.wait_for("The reloader has exited; stopping.")
     eventually(lambda: not is_running(worker) and not is_running(child))
 
 
@@ -170,38 +170,38 @@ def test_a_change_between_hearing_of_a_file_and_looking_at_it_is_seen_once(tmp_p
     module.write_text("")
     os.utime(module, (1, 1))
     files.write_text(json.dumps([str(module)]))
-    watcher = Watcher(print)
+    watcher = Reloader(print)
     watcher._started_at = 10
-    autoreload.file_changed.connect(watcher._note, sender=watcher._reloader)
+    autoreload.file_changed.connect(watcher._on_change, sender=watcher._reloader)
 
-    watcher._learn(files)
+    watcher.add_files(files)
     assert watcher._changed == []
     os.utime(module, (2, 2))
-    watcher._look()
-    watcher._look()
+    watcher.check_files()
+    watcher.check_files()
 
     assert watcher._changed == [module]
 
 
 def test_who_is_not_watched_knows_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert Watched.from_environment() is None
+    assert ReloaderClient.from_environment() is None
     monkeypatch.setenv(VARIABLE, f"{os.getppid()} {tmp_path / 'a b.json'}")
 
-    watched = Watched.from_environment()
+    watched = ReloaderClient.from_environment()
 
     assert watched is not None
-    assert not watched.is_alone()
+    assert not watched.has_exited()
     assert VARIABLE not in os.environ
-    watched.tell_files()
+    watched.report_files()
     assert __file__ in (tmp_path / "a b.json").read_text()
     monkeypatch.setenv(VARIABLE, f"{os.getpid()} {tmp_path}")
-    alone = Watched.from_environment()
+    alone = ReloaderClient.from_environment()
     assert alone is not None
-    assert alone.is_alone()
+    assert alone.has_exited()
 
 
 def test_signals_before_the_first_worker_are_noted() -> None:
-    watcher = Watcher(print)
+    watcher = Reloader(print)
 
     watcher._forward(signal.SIGUSR1, None)
     assert watcher._stops == 0

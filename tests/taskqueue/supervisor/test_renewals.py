@@ -11,29 +11,30 @@ import pytest
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Command
-from django_redis_components.taskqueue.supervisor.child import Beacon, Child, WorkerOptions
-from django_redis_components.taskqueue.supervisor.lease_renewal import renew
-from django_redis_components.taskqueue.supervisor.supervisor import Supervisor
-from django_redis_components.taskqueue.worker.prefetched import Unbegun
+from django_redis_components.taskqueue.supervisor.child import Child, renew_leases
+from django_redis_components.taskqueue.worker.ipc import Heartbeat, PrefetchedLeases
+from django_redis_components.taskqueue.worker.worker import WorkerOptions
 from tests.support import Proxy, Store
 from tests.taskqueue.support import base_key, taskqueue_settings
 
-#: How many processes it has. None of them exists: their pipes are there.
+#: Number of processes. Only their pipes exist.
 PROCESSES = 12
 
 
 @pytest.fixture
-def crew(proxy: Proxy, settings: Any) -> Iterator[list[Child]]:
+def processes(proxy: Proxy, settings: Any) -> Iterator[list[Child]]:
     """The processes; they talk through the proxy."""
     url = {"URL": proxy.url, "SOCKET_TIMEOUT": 0.2, "RETRIES": 1}
     settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "CONNECTIONS": {"default": url}}
     taskqueue_settings(settings, LEASE=60)
     made, ends = [], []
     for number in range(PROCESSES):
-        beacon_read, beacon_write = os.pipe()
-        life_read, life_write = os.pipe()
-        ends += [beacon_write, life_read]
-        made.append(Child(1, f"host:1.{number}", beacon_read, life_write, WorkerOptions(("default",)), Unbegun()))
+        heartbeat_read, heartbeat_write = os.pipe()
+        command_read, command_write = os.pipe()
+        ends += [heartbeat_write, command_read]
+        made.append(
+            Child(1, f"host:1.{number}", heartbeat_read, command_write, WorkerOptions(("default",)), PrefetchedLeases())
+        )
     yield made
     for child in made:
         child.close()
@@ -41,50 +42,42 @@ def crew(proxy: Proxy, settings: Any) -> Iterator[list[Child]]:
         os.close(fd)
 
 
-def supervisor_of(crew: list[Child]) -> Supervisor:
-    supervisor = Supervisor(WorkerOptions(("default",)), PROCESSES, poller=False)
-    supervisor._children = crew
-    return supervisor
+def test_all_processes_are_renewed(redis_server: Store, processes: list[Child]) -> None:
+    before = [child.renewed_at for child in processes]
 
-
-def test_all_processes_are_renewed(redis_server: Store, crew: list[Child]) -> None:
-    before = [child.renewed_at for child in crew]
-
-    supervisor_of(crew)._renew(now=True)
+    assert renew_leases(processes, 60, "default") == ""
 
     assert redis_server.raw.zcard(base_key(redis_server, "workers")) == PROCESSES
-    assert all(child.renewed_at > at for child, at in zip(crew, before, strict=True))
+    assert all(child.renewed_at > at for child, at in zip(processes, before, strict=True))
 
 
-def test_a_server_that_hangs_is_waited_for_once_and_not_for_each_process(
-    crew: list[Child], proxy: Proxy, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_unresponsive_server_costs_one_timeout_for_all_processes(processes: list[Child], proxy: Proxy) -> None:
     connections.client().execute(Command("PING", key="x", retry=True))
     proxy.delay(60)
 
-    supervisor_of(crew)._renew(now=True)
+    error = renew_leases(processes, 60, "default")
 
-    assert f"The leases of process {', '.join('1' * PROCESSES)} could not be renewed (" in caplog.text
+    assert error.startswith(f"Cannot renew the leases of process {', '.join('1' * PROCESSES)} (")
     assert proxy.accepted < PROCESSES
 
 
-def test_a_task_that_ended_before_a_renewal_is_not_told_as_lost(
-    redis_server: Store, crew: list[Child], caplog: pytest.LogCaptureFixture
+def test_a_task_that_finished_before_a_renewal_is_not_logged_as_lost(
+    redis_server: Store, processes: list[Child], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its lease is gone from Redis, and beacons that were written before name it."""
-    crew[0].beacon = Beacon({"ended": "t1"}, running=["ended"], made_at=time.monotonic())
+    """Its lease has ended, and older heartbeats list it."""
+    processes[0].heartbeat = Heartbeat({"ended": "t1"}, running=["ended"], sent_at=time.monotonic())
 
-    assert renew(crew, 60, "default") == ""
-    assert renew(crew, 60, "default") == ""
+    assert renew_leases(processes, 60, "default") == ""
+    assert renew_leases(processes, 60, "default") == ""
 
     assert "has lost its lease" not in caplog.text
 
 
-def test_a_task_that_runs_on_without_its_lease_is_told_once(
-    redis_server: Store, crew: list[Child], caplog: pytest.LogCaptureFixture
+def test_a_running_task_without_its_lease_is_logged_once(
+    redis_server: Store, processes: list[Child], caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(4):
-        crew[0].beacon = Beacon({"lost": "t1"}, running=["lost"], made_at=time.monotonic())
-        renew(crew, 60, "default")
+        processes[0].heartbeat = Heartbeat({"lost": "t1"}, running=["lost"], sent_at=time.monotonic())
+        renew_leases(processes, 60, "default")
 
     assert caplog.text.count("Process 1 has lost its lease of task lost.") == 1

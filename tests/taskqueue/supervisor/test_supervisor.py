@@ -47,16 +47,19 @@ def workers() -> list[stats.WorkerInfo]:
 
 def test_a_worker_runs_tasks_and_stops_when_asked(redis_server: Store, children: Children) -> None:
     worker = queue_worker(children, "high", "default", "--threads", "2")
-    assert "Worker: queues high, default (strict order), 1 process(es) of 2 thread(s)" in worker.output
-    assert " and 100 coroutine(s) at a time, " in worker.output
-    assert " tasks known." in worker.output
+    assert "Worker: queues high, default (strict order), 1 process with 2 threads" in worker.output
+    assert " and 100 coroutines." in worker.output
+    worker.wait_for('No registered task uses queue "high" by default. Queues of tasks: ')
     assert add.enqueue(2, 3).get(60) == 5
     assert add_async.using(queue_name="high").enqueue(2, 3).get(60) == 5
 
     worker.terminate()
 
     assert worker.wait() == 0
-    assert "Stopping: running tasks have 20 s to finish; a second signal ends them now." in worker.output
+    assert (
+        "Stopping: running tasks have 20 s to finish; a second signal returns them to their queues now."
+        in worker.output
+    )
     assert add.enqueue(1, 1).state == "ready"
 
 
@@ -87,7 +90,7 @@ def test_a_worker_tells_what_it_is_and_leaves_the_list_when_it_ends(redis_server
 
 def test_without_poller_none_is_active(redis_server: Store, children: Children) -> None:
     worker = queue_worker(children, "--no-poller")
-    assert "tasks known, no embedded poller." in worker.output
+    assert ", no embedded poller." in worker.output
 
     assert add.using(run_after=0.05).enqueue(2, 3).get(60) == 5
 
@@ -104,16 +107,16 @@ def test_a_killed_process_is_replaced_and_its_task_runs_again(redis_server: Stor
 
     os.kill(first, signal.SIGKILL)
 
-    worker.wait_for(f"Worker process {first} ended (signal SIGKILL); a new one starts in 0 s.")
+    worker.wait_for(f"Worker process {first} exited (signal SIGKILL); starting another in 0 s.")
     second = held.started(2)
     assert second != first
     os.kill(second, signal.SIGKILL)
-    worker.wait_for(f"Worker process {second} ended (signal SIGKILL); a new one starts in 0 s.")
+    worker.wait_for(f"Worker process {second} exited (signal SIGKILL); starting another in 0 s.")
     held.started(3)
     held.let_go()
     assert result.get(60) == "a"
     assert (result.attempts, len(set(result.worker_ids)), result.errors) == (3, 3, [])
-    assert f"The worker of task {result.id} (queue default) is gone" in worker.output
+    assert f"Task {result.id} (queue default) has lost its worker" in worker.output
 
 
 def test_tasks_that_kill_their_process_cost_the_others_no_pause(redis_server: Store, children: Children) -> None:
@@ -126,7 +129,7 @@ def test_tasks_that_kill_their_process_cost_the_others_no_pause(redis_server: St
         with pytest.raises(TaskFailed):
             result.get(60)
 
-    pauses = re.findall(r"a new one starts in (\S+) s\.", worker.output)
+    pauses = re.findall(r"starting another in (\S+) s\.", worker.output)
     assert len(pauses) >= 5
     assert set(pauses) == {"0"}
 
@@ -138,7 +141,7 @@ def test_processes_that_die_idle_are_replaced_ever_more_slowly(redis_server: Sto
     for pause in ("0.2", "0.4"):
         [pid] = eventually(lambda: processes_of(worker.pid))
         os.kill(pid, signal.SIGKILL)
-        worker.wait_for(f"Worker process {pid} ended (signal SIGKILL); a new one starts in {pause} s.")
+        worker.wait_for(f"Worker process {pid} exited (signal SIGKILL); starting another in {pause} s.")
 
 
 def test_what_runs_is_finished_and_nothing_more_is_fetched(redis_server: Store, children: Children) -> None:
@@ -170,7 +173,7 @@ def test_what_does_not_finish_in_the_grace_goes_back(redis_server: Store, childr
     worker.terminate()
 
     assert worker.wait() == 0
-    assert "1 running tasks were handed back; they start again elsewhere." in worker.output
+    assert "Returned 1 running tasks to their queues." in worker.output
     result.refresh()
     assert (result.state, result.attempts, result.worker_ids, result.errors) == ("ready", 0, [], [])
     assert redis_server.raw.lrange(queue_key(redis_server, "front"), 0, -1) == [result.id.encode()]
@@ -214,10 +217,10 @@ def test_a_process_that_does_not_stop_is_killed(redis_server: Store, children: C
 def test_processes_that_cannot_start_are_tried_again_ever_more_slowly(redis_server: Store, children: Children) -> None:
     worker = children.call("tests.taskqueue.processes:broken_worker", env=SITE)
 
-    worker.wait_for("A worker process ends with an error.")
+    worker.wait_for("A worker process exits with an error.")
     worker.wait_for("LookupError: no worker today")
     for pause in ("0.2", "0.4", "0.8"):
-        worker.wait_for(f"ended (exit code 1); a new one starts in {pause} s.")
+        worker.wait_for(f"exited (exit code 1); starting another in {pause} s.")
 
     worker.terminate()
     worker.wait_for("done 0")
@@ -244,7 +247,7 @@ def test_processes_whose_supervisor_was_killed_end(
 
     worker.kill()
 
-    worker.wait_for("The supervisor is gone; stopping.")
+    worker.wait_for("The supervisor has exited; stopping.")
     if busy:
         held.let_go()
         assert result.get(60) == "a"
@@ -305,7 +308,7 @@ def test_a_process_that_gives_no_sign_of_life_is_killed_and_replaced(redis_serve
 
     os.kill(pid, signal.SIGSTOP)
 
-    worker.wait_for(f"Worker process {pid} gives no sign of life; killing it.")
+    worker.wait_for(f"Worker process {pid} sends no heartbeat; killing it.")
     assert held.started(2) != pid
     held.let_go()
     assert result.get(60) == "a"
@@ -323,7 +326,7 @@ def test_a_lease_that_was_lost_is_told(redis_server: Store, children: Children) 
 
     worker.wait_for(f"Process {pid} has lost its lease of task {result.id}.")
     held.let_go()
-    worker.wait_for(f"The outcome (ok) of task {result.id} came after its lease was lost, and was not taken.")
+    worker.wait_for(f"The outcome (ok) of task {result.id} was discarded: its lease had expired.")
     assert result.get(60) == "a"
     assert result.attempts == 2
 
@@ -379,7 +382,7 @@ def test_a_worker_goes_on_after_an_outage(redis_server: Store, proxy: Proxy, chi
 
     proxy.stop_accepting()
     proxy.cut()
-    worker.wait_for(f"The leases of process {pid} could not be renewed (")
+    worker.wait_for(f"Cannot renew the leases of process {pid} (")
     proxy.accept_again()
 
     assert add.enqueue(2, 3).get(60) == 5

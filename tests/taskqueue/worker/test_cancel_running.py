@@ -52,7 +52,7 @@ def leased(result: TaskResult, worker: str = WORKER) -> tuple[Fetcher, Job]:
 
 def asked_to_end(fetcher: Fetcher) -> dict[str, float]:
     """What a heartbeat tells: tasks that shall end, and the milliseconds that they have."""
-    leases = [part for pair in fetcher.held.items() for part in pair]
+    leases = [part for pair in fetcher.leases.items() for part in pair]
     call = RENEW_LEASES(base=tag(), worker=WORKER, lease_ms=15_000, info="{}", leases=leases)
     _, asked = connections.client().execute(call)
     return {task_id.decode(): left_ms for task_id, left_ms in zip(asked[::2], asked[1::2], strict=True)}
@@ -220,7 +220,7 @@ def test_a_wrong_grace_is_refused(redis_server: Store) -> None:
 def cancel_in(worker: Worker, result: TaskResult) -> None:
     """What the supervisor's order does."""
     result.cancel()
-    worker.cancel(result.id, worker.fetcher.held[result.id])
+    worker.cancel(result.id, worker.fetcher.leases[result.id])
 
 
 @pytest.mark.parametrize("kind", [hold, hold_async])
@@ -247,10 +247,10 @@ def test_another_lease_of_the_same_task_is_not_interrupted(redis_server: Store) 
         held.started()
 
         worker.cancel(result.id, "an older lease")
-        worker.cancel("another", worker.fetcher.held[result.id])
+        worker.cancel("another", worker.fetcher.leases[result.id])
 
         assert not worker.runs(result.id, "an older lease")
-        assert worker.runs(result.id, worker.fetcher.held[result.id])
+        assert worker.runs(result.id, worker.fetcher.leases[result.id])
         held.let_go()
         assert result.get(60) == "0"
 

@@ -11,8 +11,7 @@ import pytest
 
 from django_redis_components.taskqueue import Task, get_queue, registry
 from django_redis_components.taskqueue.store.job import Job
-from django_redis_components.taskqueue.worker import execution as executor
-from django_redis_components.taskqueue.worker import job_source as supply
+from django_redis_components.taskqueue.worker import db_connections, prefetch
 from django_redis_components.taskqueue.worker import worker as worker_module
 from tests.support import Store, eventually
 from tests.taskqueue.support import Held, queue_key, running_worker
@@ -36,7 +35,7 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture(autouse=True)
 def _nobody_looks_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supply, "LOOK_AGAIN_S", 300.0)
+    monkeypatch.setattr(prefetch, "MAX_WAIT_S", 300.0)
 
 
 def held_ones(store: Store, count: int) -> list[Held]:
@@ -120,21 +119,21 @@ def test_threads_go_on_with_their_tasks_while_the_loop_is_full(redis_server: Sto
 def test_a_stop_lets_coroutines_finish_and_the_worker_lives_as_long(
     redis_server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supply, "LOOK_AGAIN_S", 0.1)
+    monkeypatch.setattr(prefetch, "MAX_WAIT_S", 0.1)
     held = Held(redis_server, "0")
     with running_worker(threads=2) as worker:
         result = hold_async.enqueue("0")
         held.started()
         worker.stop()
-        eventually(lambda: not any(thread.is_alive() for thread in worker._threads))
-        assert worker.alive()
+        eventually(lambda: worker.threads_alive() == 0)
+        assert worker.is_alive()
         held.let_go()
         assert result.get(60) == "0", "its outcome is sent by the flusher: no thread is left"
-        eventually(lambda: not worker.alive())
+        eventually(lambda: not worker.is_alive())
 
 
 def test_threads_that_wait_for_a_slot_stop_at_once(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_module, "FULL_S", 300.0)
+    monkeypatch.setattr(worker_module, "MAX_SLOT_WAIT_S", 300.0)
     held = Held(redis_server, "0")
     with running_worker(threads=2, async_concurrency=1) as worker:
         hold_async.enqueue("0")
@@ -144,7 +143,7 @@ def test_threads_that_wait_for_a_slot_stop_at_once(redis_server: Store, monkeypa
 
         worker.stop()
 
-        eventually(lambda: not any(thread.is_alive() for thread in worker._threads))
+        eventually(lambda: worker.threads_alive() == 0)
         held.let_go()
     waiting.refresh()
     assert (waiting.state, waiting.worker_ids) == ("ready", [])
@@ -158,9 +157,9 @@ def test_a_burst_ends_when_the_last_coroutine_has(store: Store, slots: int) -> N
 
     with running_worker(threads=2, burst=True, async_concurrency=slots) as worker:
         held.started()
-        assert worker.alive()
+        assert worker.is_alive()
         held.let_go()
-        eventually(lambda: not worker.alive())
+        eventually(lambda: not worker.is_alive())
 
     assert sorted(noted) == list(range(60))
     assert store.raw.zcard(queue_key(store, "running")) == 0
@@ -180,14 +179,14 @@ def test_both_kinds_mixed_run_once_each(store: Store) -> None:
 
 def test_coroutines_alone_are_fetched_for_the_free_slots(redis_server: Store) -> None:
     with running_worker(threads=1, async_concurrency=40) as worker:
-        assert worker.supply.want() == 1
+        assert worker.job_source.want() == 1
         for number in range(10):
             add_async.enqueue(number, 0).get(60)
 
-        assert worker.supply.pace.async_share > 0.5
-        eventually(lambda: worker.supply.want() == 41)
-        worker.supply.pace.modest_until = float("inf")
-        assert worker.supply.want() == 1
+        assert worker.job_source.amount.async_share > 0.5
+        eventually(lambda: worker.job_source.want() == 41)
+        worker.job_source.amount.paused_until = float("inf")
+        assert worker.job_source.want() == 1
 
 
 @pytest.mark.parametrize(
@@ -308,8 +307,8 @@ def test_a_database_that_cannot_be_closed_does_not_change_the_outcome(
     def fail() -> None:
         raise LookupError("the driver")
 
-    monkeypatch.setattr(executor.databases, "close_all", fail)
+    monkeypatch.setattr(db_connections, "close_all", fail)
     with running_worker():
         assert in_a_thread_async.enqueue().get(60) is True
 
-    assert "A database connection could not be closed after a task." in caplog.text
+    assert "Cannot close a database connection after a task." in caplog.text

@@ -101,7 +101,7 @@ def test_a_value_that_cannot_be_kept_fails_the_task_and_a_broken_watcher_changes
     result.refresh()
     assert (result.state, result.errors[0].message) == ("failed", "it cannot be kept")
     assert heard[1:] == [("fail", "TypeError('it cannot be kept')")]
-    assert f"The end of task {result.id} (fail) could not be told." in caplog.text
+    assert f"An observer of task {result.id} failed after its end (fail)." in caplog.text
 
 
 def test_a_run_passes_its_points_in_order(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from django_redis_components.taskqueue import Task, get_queue
-from django_redis_components.taskqueue.worker import prefetch_buffer as buffer
+from django_redis_components.taskqueue.worker import prefetch
 from django_redis_components.taskqueue.worker import worker as worker_module
 from tests.support import Store, eventually
 from tests.taskqueue.support import Held, running_worker
@@ -27,8 +27,8 @@ def long(redis_server: Store) -> Iterator[Held]:
 
 def make_quick(worker: worker_module.Worker) -> None:
     """Let the worker believe that all tasks are quick, so that it fetches ahead; a slow one does not change that."""
-    worker.supply.pace.mean_s = 0.0
-    worker.supply.pace.ran = lambda *_: None  # type: ignore[method-assign]
+    worker.job_source.amount.mean_s = 0.0
+    worker.job_source.amount.ran = lambda *_: None  # type: ignore[method-assign]
 
 
 def test_an_idle_worker_takes_the_short_tasks_from_behind_long_ones(redis_server: Store, long: Held) -> None:
@@ -57,15 +57,15 @@ def test_tasks_that_are_slower_than_those_before_them_are_not_kept_from_an_idle_
     redis_server: Store, long: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two threads, one long task, and a hundred that were fetched ahead because the last ones took microseconds."""
-    monkeypatch.setattr(buffer, "HOARD_S", 60.0)  # no job stands that long before the others
+    monkeypatch.setattr(prefetch, "MAX_BUFFERED_S", 60.0)  # no job stands that long before the others
     with running_worker(threads=2, worker="busy:1") as busy:
         hold.enqueue("long")
         long.started()
         get_queue("default").pause()
         short = nap.enqueue_many([((0.03,), {})] * SHORT)
-        busy.supply.pace.mean_s = 0.00001
+        busy.job_source.amount.mean_s = 0.00001
         get_queue("default").resume()
-        eventually(lambda: len(busy.fetcher.held) > SHORT / 2)
+        eventually(lambda: len(busy.fetcher.leases) > SHORT / 2)
 
         with running_worker(threads=2, worker="idle:1"):
             for result in short:

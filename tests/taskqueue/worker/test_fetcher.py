@@ -34,13 +34,13 @@ def test_held_leases_are_those_that_were_fetched_and_not_settled(store: Store) -
     fetcher = new_fetcher(worker="w")
 
     jobs = fetcher.fetch("0", 2)
-    assert fetcher.held == {jobs[0].id: "w/0/0", jobs[1].id: "w/0/0"}
+    assert fetcher.leases == {jobs[0].id: "w/0/0", jobs[1].id: "w/0/0"}
     fetcher.settle(execute(jobs[0]))
-    assert (fetcher.unsent(), len(fetcher.held)) == (1, 2)
+    assert (fetcher.pending_acks(), len(fetcher.leases)) == (1, 2)
     [third] = fetcher.fetch("1", 1)
 
-    assert fetcher.unsent() == 0
-    assert fetcher.held == {jobs[1].id: "w/0/0", third.id: "w/1/0"}
+    assert fetcher.pending_acks() == 0
+    assert fetcher.leases == {jobs[1].id: "w/0/0", third.id: "w/1/0"}
 
 
 def test_a_fetch_of_nothing_sends_outcomes_and_takes_no_task(store: Store) -> None:
@@ -62,9 +62,9 @@ def test_a_great_many_outcomes_go_in_parts(redis_server: Store) -> None:
         fetcher.settle(Ack(job.id, job.token, "ok", b"1", ttl_ms=60_000))
 
     left = []
-    while fetcher.unsent():
+    while fetcher.pending_acks():
         fetcher.fetch("acks", 0)
-        left.append(fetcher.unsent())
+        left.append(fetcher.pending_acks())
 
     assert left == [3, 0]
     assert redis_server.raw.zcard(queue_key(redis_server, "running")) == 0
@@ -83,7 +83,7 @@ def test_threads_that_send_outcomes_together_lose_none(redis_server: Store, rest
 
     run_together(6, settle)
 
-    assert (fetcher.unsent(), fetcher.held) == (0, {})
+    assert (fetcher.pending_acks(), fetcher.leases) == (0, {})
     assert {result.get(0) for result in results[::100]} == {1}
 
 
@@ -209,8 +209,8 @@ def test_an_outcome_outlives_an_error_that_is_not_of_redis(store: Store, monkeyp
         patched.setattr(failpoints, "hook", find_an_old_server)
         with pytest.raises(UnsupportedServer, match="too old"):
             fetcher.fetch("0", 1)
-    assert (fetcher.unsent(), len(fetcher.held)) == (1, 1)
+    assert (fetcher.pending_acks(), len(fetcher.leases)) == (1, 1)
     fetcher.fetch("0", 1)
 
     assert result.get(0) == 1
-    assert not fetcher.held
+    assert not fetcher.leases

@@ -60,7 +60,7 @@ def assert_stops_and_leaves_nothing(worker: Child) -> None:
     worker.terminate()
     assert worker.wait() == 0, worker.output
     eventually(lambda: processes_of_session(worker.pid) == set())
-    for trouble in ("came after its lease was lost", "has lost its lease", "ended with an error"):
+    for trouble in ("was discarded: its lease had expired", "has lost its lease", "ended with an error"):
         assert trouble not in worker.output
 
 

@@ -70,8 +70,8 @@ def test_a_late_finisher_is_fenced_out(store: Store, caplog: pytest.LogCaptureFi
 
     settle_now(late, Ack(job.id, job.token, "ok", b'"late"', ttl_ms=600_000))
 
-    assert f"The outcome (ok) of task {result.id} came after its lease was lost, and was not taken." in caplog.text
-    assert late.held == {}
+    assert f"The outcome (ok) of task {result.id} was discarded: its lease had expired." in caplog.text
+    assert late.leases == {}
     if moment == "running elsewhere":
         settle_now(other, Ack(again.id, again.token, "ok", b'"other"', ttl_ms=600_000))
     if moment == "recovered":
@@ -218,7 +218,7 @@ def test_a_renewed_lease_goes_on(store: Store) -> None:
     fetcher = new_fetcher(worker="w")
     fetcher.fetch("0", 2)
 
-    assert renew("w", fetcher.held) == []
+    assert renew("w", fetcher.leases) == []
 
     for ends_ms in dict(store.raw.zrange(queue_key(store, "running"), 0, -1, withscores=True)).values():
         assert 25_000 < ends_ms - server_ms(store) <= 30_001
@@ -230,7 +230,7 @@ def test_a_lease_that_was_lost_is_not_renewed_but_named(store: Store) -> None:
     done, lost, kept = note.enqueue_many([((number,), {}) for number in range(3)])
     fetcher = new_fetcher(worker="w")
     jobs = fetcher.fetch("0", 3)
-    held = dict(fetcher.held)
+    held = dict(fetcher.leases)
     settle_now(fetcher, execute(jobs[0]))
     end_lease(store, lost.id)
     recover()

@@ -122,7 +122,7 @@ def test_a_fetch_that_failed_is_asked_again_with_the_same_number(without_retries
     jobs = fetcher.fetch("0", 1)
 
     assert [job.message()[0] for job in jobs] == [[0], [1], [2]], "the whole batch, whatever is wanted now"
-    assert fetcher.held == {job.id: job.token for job in jobs}
+    assert fetcher.leases == {job.id: job.token for job in jobs}
     assert get_queue("default").depths().running == 3
     assert [job.message()[0] for job in fetcher.fetch("0", 3)] == [[3], [4]], "and then the next"
 
@@ -147,13 +147,13 @@ def test_an_outcome_whose_reply_was_lost_is_applied_once(
     without_retries.drop_next_reply(after=b"far:1")
     with pytest.raises(ConnectionError):
         fetcher.fetch("acks", 0)
-    assert fetcher.unsent() == 1
-    assert fetcher.held == {job.id: job.token}, "held until the outcome is known to have arrived"
+    assert fetcher.pending_acks() == 1
+    assert fetcher.leases == {job.id: job.token}, "held until the outcome is known to have arrived"
 
     fetcher.fetch("acks", 0)
 
     result.refresh()
-    assert (fetcher.unsent(), fetcher.held) == (0, {})
+    assert (fetcher.pending_acks(), fetcher.leases) == (0, {})
     assert (result.state, [error.message for error in result.errors]) == ("retrying", ["once"])
     assert "lease was lost" not in caplog.text
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
-from django_redis_components.taskqueue.worker import recycling
-from django_redis_components.taskqueue.worker.recycling import MIB, Recycling, check_memory, memory_bytes
+from django_redis_components.taskqueue.worker import process as recycling
+from django_redis_components.taskqueue.worker.process import MIB, RecyclePolicy, check_memory, memory_bytes
 from tests.support import Store, eventually
 from tests.support.processes import Children
 from tests.taskqueue.support import SITE, Held, is_running, processes_of, queue_worker, running_worker
@@ -17,23 +17,23 @@ from tests.taskqueue.tasks import add, hold, pid
 
 
 def test_without_limits_a_process_stays() -> None:
-    made = Recycling()
+    made = RecyclePolicy()
 
     assert made.max_tasks == float("inf")
     assert made.look(10**9) == ""
 
 
 def test_the_limit_of_tasks_is_kept_and_differs_between_processes() -> None:
-    limits = {Recycling(max_tasks=1_000).max_tasks for _ in range(200)}
+    limits = {RecyclePolicy(max_tasks=1_000).max_tasks for _ in range(200)}
 
     assert min(limits) >= 900
     assert max(limits) <= 1_000
     assert len(limits) > 10
-    assert {Recycling(max_tasks=1).max_tasks for _ in range(20)} == {1}
+    assert {RecyclePolicy(max_tasks=1).max_tasks for _ in range(20)} == {1}
 
 
 def test_the_reason_stays_once_it_was_said() -> None:
-    made = Recycling(max_tasks=1)
+    made = RecyclePolicy(max_tasks=1)
     assert made.look(0) == ""
 
     assert made.look(1_234) == "1,234 tasks run (--max-tasks 1)"
@@ -41,14 +41,14 @@ def test_the_reason_stays_once_it_was_said() -> None:
 
 
 def test_memory_counts_after_the_first_task() -> None:
-    made = Recycling(max_memory_mib=1)
+    made = RecyclePolicy(max_memory_mib=1)
 
     assert made.look(0) == ""
-    assert made.look(1) == f"{memory_bytes() / MIB:,.0f} MiB taken (--max-memory 1)"
+    assert made.look(1) == f"{memory_bytes() / MIB:,.0f} MiB (--max-memory 1)"
 
 
 def test_enough_memory_keeps_a_process() -> None:
-    assert Recycling(max_memory_mib=1 << 20).look(5) == ""
+    assert RecyclePolicy(max_memory_mib=1 << 20).look(5) == ""
 
 
 def test_memory_is_that_of_this_process(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_a_worker_stops_after_so_many_tasks_and_hands_back_what_it_had_fetched(r
     with running_worker() as worker:
         worker.limit(3, lambda: told.append(worker.finished))
         results = add.enqueue_many([((number, 1), {}) for number in range(200)])
-        eventually(lambda: not worker.alive())
+        eventually(lambda: not worker.is_alive())
 
         assert told == [3]
         assert [result.get(60) for result in results[:3]] == [1, 2, 3]
@@ -101,7 +101,9 @@ def test_processes_are_replaced_after_so_many_tasks_and_none_is_lost(redis_serve
     pids = [result.get(0) for result in results]
     assert [result.attempts for result in results] == [1] * 60
     assert max(map(pids.count, pids)) <= 20
-    assert f"Worker process {pids[0]} is replaced: {pids.count(pids[0])} tasks run (--max-tasks 20)." in (worker.output)
+    assert f"Replacing worker process {pids[0]}: it has run {pids.count(pids[0])} tasks (--max-tasks 20)." in (
+        worker.output
+    )
     assert "ended (" not in worker.output
 
 
@@ -114,7 +116,7 @@ def test_the_next_process_does_not_wait_for_the_last_task_of_the_old_one(
     old = held.started()
 
     first = pid.enqueue().get(60)
-    worker.wait_for(f"Worker process {old} is replaced: 1 tasks run (--max-tasks 1).")
+    worker.wait_for(f"Replacing worker process {old}: it has run 1 tasks (--max-tasks 1).")
     second = pid.enqueue().get(60)
 
     assert first == old != second
@@ -141,7 +143,7 @@ def test_no_more_than_twice_the_processes_live_at_a_time(redis_server: Store, ch
     held.let_go()
 
     assert [result.get(60) for result in results] == ["a"] * 3
-    worker.wait_for(f"Worker process {second} is replaced: 1 tasks run (--max-tasks 1).")
+    worker.wait_for(f"Replacing worker process {second}: it has run 1 tasks (--max-tasks 1).")
 
 
 def test_a_process_that_has_grown_is_replaced(redis_server: Store, children: Children) -> None:
@@ -151,6 +153,6 @@ def test_a_process_that_has_grown_is_replaced(redis_server: Store, children: Chi
 
     pid.enqueue(ballast_mib=most).get(60)
 
-    assert worker.wait_for(f"Worker process {old} is replaced: ").endswith(f" MiB taken (--max-memory {most}).")
+    assert worker.wait_for(f"Replacing worker process {old}: ").endswith(f" MiB (--max-memory {most}).")
     eventually(lambda: not is_running(old))
     assert pid.enqueue().get(60) != old

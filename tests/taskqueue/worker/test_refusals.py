@@ -13,7 +13,7 @@ from django_redis_components.taskqueue import OutcomeRefused, ResultTooLarge, Ta
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.worker import rejected_acks as refusals
 from django_redis_components.taskqueue.worker.fetcher import MAX_ACK_BYTES, Fetcher
-from django_redis_components.taskqueue.worker.rejected_acks import is_at_fault
+from django_redis_components.taskqueue.worker.rejected_acks import is_caused_by
 from tests.conftest import components_settings
 from tests.support import Store, eventually
 from tests.support.pools import close_pools
@@ -104,7 +104,7 @@ def test_outcomes_are_sent_in_calls_of_bounded_size(redis_server: Store) -> None
         fetcher.settle(ok(job, b"x" * (MAX_ACK_BYTES // 2)))
 
     fetcher.fetch("acks", 0)
-    assert fetcher.unsent() == 4
+    assert fetcher.pending_acks() == 4
     fetcher.fetch("acks", 0)
     fetcher.fetch("acks", 0)
 
@@ -123,22 +123,22 @@ def test_outcome_that_is_refused_holds_up_no_other(full_server: Store, caplog: p
         return states(jobs) == ["successful", "successful", "running", "successful", "successful"]
 
     eventually(others_arrived)
-    assert fetcher.unsent() == 0
-    assert fetcher.held == {jobs[2].id: jobs[2].token}, "its lease is renewed meanwhile"
+    assert fetcher.pending_acks() == 0
+    assert fetcher.leases == {jobs[2].id: jobs[2].token}, "its lease is renewed meanwhile"
 
-    def replaced() -> bool:
+    def is_replaced() -> bool:
         with suppress(OutOfMemoryError):
-            fetcher.retry_refused()
-        return fetcher.held == {}
+            fetcher.retry_rejected()
+        return fetcher.leases == {}
 
-    eventually(replaced)
+    eventually(is_replaced)
     result = note.get_result(jobs[2].id)
     [error] = result.errors
     assert result.state == "failed"
     assert error.exception_class is OutcomeRefused
     assert "Redis refused the outcome (ok) of this run, 900,000 bytes: command not allowed when" in error.message
     assert fetcher.seconds_to_retry() is None
-    assert "a failure that says so is sent instead" in caplog.text
+    assert "a failure is sent instead" in caplog.text
 
 
 def test_outcome_that_was_refused_is_kept_if_memory_is_freed(full_server: Store) -> None:
@@ -148,7 +148,7 @@ def test_outcome_that_was_refused_is_kept_if_memory_is_freed(full_server: Store)
     fetcher.fetch("acks", 0)
     full_server.raw.config_set("maxmemory", 0)
 
-    eventually(lambda: (fetcher.retry_refused(), fetcher.held == {})[1])
+    eventually(lambda: (fetcher.retry_rejected(), fetcher.leases == {})[1])
 
     assert states([job]) == ["successful"]
 
@@ -179,7 +179,7 @@ def test_server_that_refuses_all_outcomes_loses_none_and_is_not_said_to_be_away(
 
         assert [result.get(60) for result in results] == list(range(30))
     assert caplog.text.count("Redis rejected the request") == 1
-    assert "a failure that says so is sent instead" not in caplog.text
+    assert "a failure is sent instead" not in caplog.text
 
 
 def test_outcomes_without_permission_wait_until_it_is_there(
@@ -198,7 +198,7 @@ def test_outcomes_without_permission_wait_until_it_is_there(
     for _ in range(10):
         with pytest.raises(ResponseError):
             fetcher.fetch("acks", 0)
-    assert fetcher.unsent() == 1
+    assert fetcher.pending_acks() == 1
 
     redis_server.raw.execute_command("ACL", "SETUSER", user, "+hset")
     fetcher.fetch("acks", 0)
@@ -215,7 +215,7 @@ def test_outcome_that_can_never_be_stored_is_given_up(redis_server: Store, caplo
         fetcher.settle(Ack(job.id, job.token, "fail", b"{}", ttl_ms=60_000, note="5"))
 
     fetcher.fetch("acks", 0)
-    eventually(lambda: (fetcher.retry_refused(), fetcher.held == {})[1])
+    eventually(lambda: (fetcher.retry_rejected(), fetcher.leases == {})[1])
 
     redis_server.raw.delete(base_key(redis_server, "t", jobs[1].id, "errors"))
     assert states([jobs[0], jobs[2]]) == ["failed", "failed"]
@@ -235,4 +235,4 @@ def test_outcome_that_can_never_be_stored_is_given_up(redis_server: Store, caplo
     ids=str,
 )
 def test_refusal_is_the_outcomes_fault_only_if_it_is_about_it(error: Exception, size: int, expected: bool) -> None:
-    assert is_at_fault(Ack("id", "token", "ok", b"x" * size), error) is expected
+    assert is_caused_by(Ack("id", "token", "ok", b"x" * size), error) is expected

@@ -105,7 +105,7 @@ def test_an_interruption_never_reaches_what_comes_after_the_function(busy_switch
 
 def test_what_was_sent_and_has_not_arrived_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
     taken_back: list[int] = []
-    monkeypatch.setattr(runs, "_take_back", taken_back.append)
+    monkeypatch.setattr(runs, "_withdraw", taken_back.append)
 
     assert ThreadRun(JOB).call(count, [10], {}, None) == 45
     assert taken_back == [], "nothing was sent"
@@ -166,29 +166,29 @@ def test_an_interruption_in_a_request_is_not_taken_for_its_timeout(
 
 
 class HitAtItsEnd(ThreadRun):
-    """The interruption arrives when the function has returned, before the door is closed."""
+    """The interruption arrives when the function has returned, before the run is closed."""
 
-    def _close(self) -> None:
+    def close(self) -> None:
         if not self.interrupted:
             self.interrupted = True
             raise SoftTimeLimitExceeded
-        super()._close()
+        super().close()
 
 
-def test_what_hits_the_end_of_the_run_closes_it_all_the_same_and_loses_no_value() -> None:
+def test_an_interruption_at_the_end_of_a_run_closes_it_and_keeps_the_value() -> None:
     run = HitAtItsEnd(JOB)
 
     assert run.call(count, [10], {}, None) == 45
 
-    assert not run._open
+    assert not run.is_open
 
 
-def test_the_end_waits_for_an_interruption_that_is_being_sent() -> None:
+def test_the_end_of_a_run_waits_for_an_interruption_that_is_being_sent() -> None:
     run = ThreadRun(JOB)
     ended = threading.Event()
 
     def begin_to_send() -> None:
-        run._sending = True
+        run.is_sending = True
 
     def live() -> None:
         run.call(begin_to_send, [], {}, None)
@@ -197,7 +197,7 @@ def test_the_end_waits_for_an_interruption_that_is_being_sent() -> None:
     thread = threading.Thread(target=live)
     thread.start()
     assert not ended.wait(0.03)
-    run._sending = False
+    run.is_sending = False
     assert ended.wait(60)
     thread.join()
 
@@ -220,7 +220,7 @@ def test_an_interruption_before_the_function_begins_is_not_lost(kind: type[BaseE
     with pytest.raises(kind):
         run.call(pytest.fail, ["it was called"], {}, None)
 
-    assert not run._open
+    assert not run.is_open
 
 
 def test_a_run_is_interrupted_once() -> None:
@@ -265,30 +265,30 @@ def test_the_running_code_finds_its_run() -> None:
     assert current_run.get(None) is None
 
 
-class Watcher:
-    """Notes which runs with limits begin and end."""
+class RecordingTimer:
+    """Records the runs with limits."""
 
     def __init__(self) -> None:
         self.seen: list[Any] = []
 
-    def begin(self, run: Run, limits: TimeLimits) -> None:
+    def start(self, run: Run, limits: TimeLimits) -> None:
         self.seen.append(limits)
 
-    def end(self, run: Run) -> None:
+    def stop(self, run: Run) -> None:
         self.seen.append("end")
 
 
-def test_runs_with_limits_are_watched_and_others_are_not() -> None:
-    watcher = Watcher()
+def test_only_runs_with_limits_use_the_timer() -> None:
+    timer = RecordingTimer()
 
-    assert ThreadRun(JOB, watcher).call(count, [3], {}, None) == 3
-    assert watcher.seen == []
-    assert ThreadRun(JOB, watcher).call(count, [3], {}, TimeLimits(5.0, 9.0)) == 3
+    assert ThreadRun(JOB, timer).call(count, [3], {}, None) == 3
+    assert timer.seen == []
+    assert ThreadRun(JOB, timer).call(count, [3], {}, TimeLimits(5.0, 9.0)) == 3
     assert ThreadRun(JOB).call(count, [3], {}, TimeLimits(5.0, 9.0)) == 3
     with pytest.raises(LookupError):
-        ThreadRun(JOB, watcher).call(_raise, [LookupError()], {}, TimeLimits(None, 9.0))
+        ThreadRun(JOB, timer).call(_raise, [LookupError()], {}, TimeLimits(None, 9.0))
 
-    assert watcher.seen == [TimeLimits(5.0, 9.0), "end", TimeLimits(None, 9.0), "end"]
+    assert timer.seen == [TimeLimits(5.0, 9.0), "end", TimeLimits(None, 9.0), "end"]
 
 
 def on_loop(run: CoroutineRun, func: Any, limits: TimeLimits | None = None) -> Any:
@@ -384,7 +384,7 @@ def test_the_soft_limit_of_a_coroutine_is_a_cancellation_and_then_an_error() -> 
             raise
 
     with pytest.raises(SoftTimeLimitExceeded):
-        on_loop(CoroutineRun(JOB, Watcher()), wait, TimeLimits(0.01, None))
+        on_loop(CoroutineRun(JOB, RecordingTimer()), wait, TimeLimits(0.01, None))
 
     assert seen == ["cancelled"]
 
@@ -395,7 +395,7 @@ def test_a_timeout_of_the_coroutine_s_own_is_its_own() -> None:
             await asyncio.sleep(30)
 
     with pytest.raises(TimeoutError) as raised:
-        on_loop(CoroutineRun(JOB, Watcher()), wait, TimeLimits(20, None))
+        on_loop(CoroutineRun(JOB, RecordingTimer()), wait, TimeLimits(20, None))
 
     assert type(raised.value) is TimeoutError
 

@@ -12,9 +12,8 @@ from django.core.management import call_command
 from django_redis_components.core.client import connections
 from django_redis_components.management.arguments import weights
 from django_redis_components.management.commands import runworker
-from django_redis_components.taskqueue.supervisor.child import WorkerOptions
-from django_redis_components.taskqueue.worker.fetcher import Fetcher
-from django_redis_components.taskqueue.worker.queue_order import Turns
+from django_redis_components.taskqueue.worker.fetcher import Fetcher, QueueOrder
+from django_redis_components.taskqueue.worker.worker import WorkerOptions
 from tests.support import Proxy, Store, run_together
 from tests.support.processes import Children
 from tests.taskqueue.support import new_fetcher, queue_worker
@@ -22,38 +21,38 @@ from tests.taskqueue.tasks import add, note
 
 
 def test_without_weights_the_order_is_the_one_that_was_named() -> None:
-    turns = Turns(["high", "low"])
+    turns = QueueOrder(["high", "low"])
 
-    assert {turns.order() for _ in range(10)} == {("high", "low")}
+    assert {turns.next() for _ in range(10)} == {("high", "low")}
 
 
 def test_each_comes_first_as_often_as_its_weight_says() -> None:
-    turns = Turns(["a", "b", "c"], [5, 2, 1])
+    turns = QueueOrder(["a", "b", "c"], [5, 2, 1])
 
-    firsts = Counter(turns.order()[0] for _ in range(800))
+    firsts = Counter(turns.next()[0] for _ in range(800))
 
     assert firsts == {"a": 500, "b": 200, "c": 100}
 
 
 def test_turns_are_spread_evenly() -> None:
-    turns = Turns(["a", "b", "c"], [5, 1, 1])
+    turns = QueueOrder(["a", "b", "c"], [5, 1, 1])
 
-    assert "".join(turns.order()[0] for _ in range(14)) == "aabacaaaabacaa"
+    assert "".join(turns.next()[0] for _ in range(14)) == "aabacaaaabacaa"
 
 
 def test_all_queues_are_in_each_order() -> None:
-    turns = Turns(["a", "b", "c"], [1_000, 7, 1])
+    turns = QueueOrder(["a", "b", "c"], [1_000, 7, 1])
 
     for _ in range(2_000):
-        assert sorted(turns.order()) == ["a", "b", "c"]
+        assert sorted(turns.next()) == ["a", "b", "c"]
 
 
 def test_threads_share_the_turns() -> None:
-    turns = Turns(["a", "b"], [3, 1])
+    turns = QueueOrder(["a", "b"], [3, 1])
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
 
-    orders = run_together(4, lambda: [turns.order()[0] for _ in range(2_000)])
+    orders = run_together(4, lambda: [turns.next()[0] for _ in range(2_000)])
 
     sys.setswitchinterval(before)
     assert Counter(first for mine in orders for first in mine) == {"a": 6_000, "b": 2_000}
@@ -154,7 +153,7 @@ def test_a_queue_may_have_an_equals_sign_in_its_name() -> None:
 def test_the_worker_says_by_which_weights_it_works(redis_server: Store, children: Children) -> None:
     worker = queue_worker(children, "--weights", "high=5,low=1", "--threads", "1")
 
-    assert "Worker: queues high=5, low=1 (by weight), 1 process(es) of 1 thread(s)" in worker.output
+    assert "Worker: queues high=5, low=1 (by weight), 1 process with 1 thread" in worker.output
     assert add.using(queue_name="low").enqueue(2, 3).get(60) == 5
 
 

@@ -11,57 +11,57 @@ import pytest
 from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import get_queue
 from django_redis_components.taskqueue.store.job import Ack
-from django_redis_components.taskqueue.supervisor import termination as endings_module
-from django_redis_components.taskqueue.supervisor.termination import Endings
+from django_redis_components.taskqueue.supervisor import termination
+from django_redis_components.taskqueue.supervisor.termination import Terminator
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
-from django_redis_components.taskqueue.worker.prefetched import SLOTS, Unbegun
+from django_redis_components.taskqueue.worker.ipc import SLOTS, PrefetchedLeases
 from tests.support import Proxy, Store, eventually, run_together
 from tests.taskqueue.support import base_key, end_lease, recover, settle_now, work_off
 from tests.taskqueue.tasks import note
 
 
 def test_what_was_noted_is_read_in_its_order() -> None:
-    notes = Unbegun()
+    notes = PrefetchedLeases()
     for number in range(3):
         notes.add(f"task{number}", "w/0/1")
-    notes.discard("task1", "w/0/1")
+    notes.remove("task1", "w/0/1")
     notes.add("task3", "w/0/2")
 
     assert notes.read() == [("task0", "w/0/1"), ("task2", "w/0/1"), ("task3", "w/0/2")]
 
 
 def test_another_lease_of_the_same_task_is_another_note() -> None:
-    notes = Unbegun()
+    notes = PrefetchedLeases()
     notes.add("task", "w/0/1")
     notes.add("task", "w/0/2")
 
-    notes.discard("task", "w/0/1")
-    notes.discard("task", "w/0/1")
+    notes.remove("task", "w/0/1")
+    notes.remove("task", "w/0/1")
 
     assert notes.read() == [("task", "w/0/2")]
 
 
 def test_what_has_no_room_is_taken_for_begun() -> None:
-    notes = Unbegun()
+    notes = PrefetchedLeases()
     notes.add("t" * 300, "w/0/1")
     for number in range(SLOTS + 5):
         notes.add(f"task{number}", "w/0/1")
 
     assert len(notes.read()) == SLOTS
-    notes.discard(f"task{SLOTS + 1}", "w/0/1")
-    notes.discard("task0", "w/0/1")
+    notes.remove(f"task{SLOTS + 1}", "w/0/1")
+    notes.remove("task0", "w/0/1")
     notes.add("task", "w/0/2")
     assert len(notes.read()) == SLOTS
 
 
 def test_threads_note_beside_each_other() -> None:
-    notes = Unbegun()
+    notes = PrefetchedLeases()
 
     def work(number: int) -> None:
         for turn in range(300):
             notes.add(f"task{number}-{turn}", "w/0/1")
             if turn % 3:
-                notes.discard(f"task{number}-{turn}", "w/0/1")
+                notes.remove(f"task{number}-{turn}", "w/0/1")
 
     run_together(6, work)
 
@@ -71,12 +71,12 @@ def test_threads_note_beside_each_other() -> None:
 
 
 def test_a_process_that_is_killed_leaves_its_notes() -> None:
-    notes = Unbegun()
+    notes = PrefetchedLeases()
     notes.add("before", "w/0/1")
     pid = os.fork()
     if pid == 0:  # pragma: no cover - this process is killed
         notes.add("kept", "w/0/2")
-        notes.discard("before", "w/0/1")
+        notes.remove("before", "w/0/1")
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(pid, 0)
 
@@ -85,12 +85,12 @@ def test_a_process_that_is_killed_leaves_its_notes() -> None:
 
 def test_a_worker_notes_all_but_the_task_that_begins_at_once(store: Store) -> None:
     results = note.enqueue_many([((number,), {}) for number in range(4)])
-    notes = Unbegun()
-    fetcher = Fetcher(connections.client(), "w", ("default",), unbegun=notes)
+    notes = PrefetchedLeases()
+    fetcher = Fetcher(connections.client(), "w", ("default",), prefetched=notes)
 
     jobs = fetcher.fetch("0", 4)
     assert [task_id for task_id, _ in notes.read()] == [result.id for result in results[1:]]
-    fetcher.begin(jobs[1])
+    fetcher.mark_started(jobs[1])
     assert [task_id for task_id, _ in notes.read()] == [result.id for result in results[2:]]
     settle_now(fetcher, Ack(jobs[2].id, jobs[2].token, "back"))
     assert [task_id for task_id, _ in notes.read()] == [results[3].id]
@@ -100,16 +100,16 @@ def test_the_supervisor_hands_back_what_an_ended_process_had_not_begun(
     store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     results = note.enqueue_many([((number,), {}) for number in range(5)])
-    notes = Unbegun()
-    fetcher = Fetcher(connections.client(), "host:1", ("default",), unbegun=notes)
+    notes = PrefetchedLeases()
+    fetcher = Fetcher(connections.client(), "host:1", ("default",), prefetched=notes)
     jobs = fetcher.fetch("0", 4)
-    fetcher.begin(jobs[2])
-    ended = types.SimpleNamespace(pid=77, worker_id="host:1", unbegun=notes)
+    fetcher.mark_started(jobs[2])
+    ended = types.SimpleNamespace(pid=77, worker_id="host:1", prefetched=notes)
 
     with caplog.at_level("INFO", "django_redis_components.taskqueue"):
-        Endings(("default",), "default").hand_back_unbegun(ended)  # type: ignore[arg-type]
+        Terminator(("default",), "default").return_prefetched(ended)  # type: ignore[arg-type]
 
-    assert "2 tasks that process 77 had not begun go back." in caplog.text
+    assert "Returned 2 tasks to their queues that process 77 had not started." in caplog.text
     end_lease(store, jobs[0].id, jobs[2].id)
     recover()
     deaths = [store.raw.hget(base_key(store, "t", result.id), "x") for result in results]
@@ -120,26 +120,26 @@ def test_the_supervisor_hands_back_what_an_ended_process_had_not_begun(
 def test_a_supervisor_without_redis_hands_them_back_when_it_answers(
     proxy: Proxy, redis_server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(endings_module, "TRY_AGAIN_S", 0.02)
+    monkeypatch.setattr(termination, "RETRY_S", 0.02)
     results = note.enqueue_many([((number,), {}) for number in range(3)])
-    notes = Unbegun()
-    Fetcher(connections.client(), "host:1", ("default",), unbegun=notes).fetch("0", 3)
-    ended = types.SimpleNamespace(pid=77, worker_id="host:1", unbegun=notes)
-    endings = Endings(("default",), "proxied")
+    notes = PrefetchedLeases()
+    Fetcher(connections.client(), "host:1", ("default",), prefetched=notes).fetch("0", 3)
+    ended = types.SimpleNamespace(pid=77, worker_id="host:1", prefetched=notes)
+    terminator = Terminator(("default",), "proxied")
     proxy.stop_accepting()
     proxy.cut()
 
-    endings.hand_back_unbegun(ended)  # type: ignore[arg-type]
+    terminator.return_prefetched(ended)  # type: ignore[arg-type]
     assert get_queue("default").depths().running == 3
     proxy.accept_again()
-    eventually(lambda: endings.look([]) or endings.next_at([]) == float("inf"))
+    eventually(lambda: terminator.check([]) or terminator.next_at([]) == float("inf"))
 
     assert [job.id for job in work_off()] == [result.id for result in results[1:]]
     assert get_queue("default").depths().running == 1, "the first had begun, and comes back when its lease ends"
 
 
 def test_another_process_sees_how_many_tasks_run() -> None:
-    notes = Unbegun()
+    notes = PrefetchedLeases()
     assert notes.running() == 0
     pid = os.fork()
     if pid == 0:

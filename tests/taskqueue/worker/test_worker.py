@@ -10,7 +10,7 @@ import pytest
 
 from django_redis_components.core import outage_log
 from django_redis_components.taskqueue import Task, get_queue
-from django_redis_components.taskqueue.worker import job_source as supply
+from django_redis_components.taskqueue.worker import prefetch
 from django_redis_components.taskqueue.worker import worker as worker_module
 from tests.support import Proxy, Store, eventually, run_together
 from tests.taskqueue.support import Held, base_key, end_lease, queue_key, recover, running_worker, work_off
@@ -22,18 +22,18 @@ pytestmark = pytest.mark.integration
 @pytest.fixture(autouse=True)
 def _nobody_looks_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is not rung for, timed or handed on stays undone: no second look within the test mends it."""
-    monkeypatch.setattr(supply, "LOOK_AGAIN_S", 300.0)
+    monkeypatch.setattr(prefetch, "MAX_WAIT_S", 300.0)
 
 
 def make_quick(worker: worker_module.Worker) -> None:
     """Let the worker believe that all tasks are quick, so that it fetches ahead; a slow one does not change that."""
-    worker.supply.pace.mean_s = 0.0
-    worker.supply.pace.ran = lambda *_: None  # type: ignore[method-assign]
+    worker.job_source.amount.mean_s = 0.0
+    worker.job_source.amount.ran = lambda *_: None  # type: ignore[method-assign]
 
 
 def idle(worker: worker_module.Worker) -> bool:
     """Whether a thread waits for the bell, and the others for it."""
-    return worker.supply.leading.locked() and worker.supply.waiting == len(worker._threads) - 1
+    return worker.job_source.leader_lock.locked() and worker.job_source.waiting == worker.threads_alive() - 1
 
 
 def test_tasks_run_in_order_and_leave_their_results(store: Store) -> None:
@@ -123,7 +123,7 @@ def test_what_a_slow_task_blocks_goes_back_to_the_front(redis_server: Store) -> 
 
         note.enqueue("new")
         [slow_id] = [each.decode() for each in redis_server.raw.zrange(queue_key(redis_server, "running"), 0, -1)]
-        eventually(lambda: list(worker.fetcher.held) == [slow_id])  # it learns of it by the reply
+        eventually(lambda: list(worker.fetcher.leases) == [slow_id])  # it learns of it by the reply
         work_off(worker="quick:1")
         assert noted == [0, 1, 2, 3, 4, "new"]
         for result in blocked:
@@ -136,9 +136,9 @@ def test_what_a_slow_task_blocks_goes_back_to_the_front(redis_server: Store) -> 
 def test_after_a_slow_task_the_worker_fetches_modestly(redis_server: Store) -> None:
     with running_worker() as worker:
         make_quick(worker)
-        assert worker.supply.want() > 10
-        worker.supply.pace.modest_until = float("inf")
-        assert worker.supply.want() == 1
+        assert worker.job_source.want() > 10
+        worker.job_source.amount.paused_until = float("inf")
+        assert worker.job_source.want() == 1
 
 
 def test_threads_do_not_ask_for_more_than_others_have_asked_for(proxy: Proxy, redis_server: Store) -> None:
@@ -154,7 +154,9 @@ def test_threads_do_not_ask_for_more_than_others_have_asked_for(proxy: Proxy, re
 
         held.let_go()
 
-        eventually(lambda: worker.fetcher.asking() == supply.MOST_ASKING and worker.supply.waiting == 2)
+        eventually(
+            lambda: worker.fetcher.pending_requests() == prefetch.MAX_REQUESTS and worker.job_source.waiting == 2
+        )
         proxy.delay(0)
         assert [result.get(60) for result in results] == list(range(300))
 
@@ -170,7 +172,9 @@ def test_who_waits_for_what_others_ask_for_hears_that_there_is_nothing(proxy: Pr
 
         held.let_go()
 
-        eventually(lambda: worker.fetcher.asking() == supply.MOST_ASKING and worker.supply.waiting == 2)
+        eventually(
+            lambda: worker.fetcher.pending_requests() == prefetch.MAX_REQUESTS and worker.job_source.waiting == 2
+        )
         proxy.delay(0)
         eventually(lambda: idle(worker))
         assert note.enqueue("afterwards").get(60) == "afterwards"
@@ -205,11 +209,11 @@ def test_a_stopped_worker_finishes_what_runs_and_returns_the_rest(redis_server: 
         slow.started()
 
         worker.stop()
-        assert worker.alive()
+        assert worker.is_alive()
         eventually(lambda: redis_server.raw.llen(queue_key(redis_server, "front")) == 5)
         slow.let_go()
         assert running.get(60) == "slow"
-        eventually(lambda: not worker.alive())
+        eventually(lambda: not worker.is_alive())
 
     work_off(worker="next:1")
     assert noted == [0, 1, 2, 3, 4]
@@ -222,7 +226,7 @@ def test_an_idle_worker_stops_at_once(redis_server: Store) -> None:
     with running_worker(threads=4) as worker:
         eventually(lambda: idle(worker))
 
-    assert not worker.alive()
+    assert not worker.is_alive()
     note.enqueue("nobody")
     assert noted == []
 
@@ -236,12 +240,12 @@ def test_what_still_runs_can_be_handed_back(redis_server: Store, task: Task[[str
         held.started()
         worker.stop()
 
-        worker.give_back()
+        worker.return_jobs()
 
         result.refresh()
         assert (result.state, result.worker_ids) == ("ready", [])
         held.let_go()
-        eventually(lambda: not worker.alive())
+        eventually(lambda: not worker.is_alive())
 
     result.refresh()
     assert result.state == "ready"
@@ -256,7 +260,7 @@ def test_a_burst_worker_ends_when_nothing_is_left(store: Store, threads: int) ->
     note.using(run_after=60).enqueue("later")
 
     with running_worker(threads=threads, burst=True) as worker:
-        eventually(lambda: not worker.alive())
+        eventually(lambda: not worker.is_alive())
 
     assert sorted(noted) == list(range(50))
     assert store.raw.zcard(queue_key(store, "running")) == 0
@@ -271,9 +275,9 @@ def test_a_burst_worker_waits_for_its_running_tasks_to_send_more(redis_server: S
         held.started()
         note.enqueue("sent meanwhile")
         eventually(lambda: noted == ["sent meanwhile"])
-        assert worker.alive()
+        assert worker.is_alive()
         held.let_go()
-        eventually(lambda: not worker.alive())
+        eventually(lambda: not worker.is_alive())
 
 
 def test_many_threads_and_many_senders_run_each_task_once(store: Store) -> None:
@@ -300,7 +304,7 @@ def test_a_worker_survives_that_its_connections_are_cut(
         proxy.cut()
         eventually(lambda: "Redis is unavailable" in caplog.text)
         held.let_go()
-        eventually(lambda: worker.fetcher.unsent() == 1)
+        eventually(lambda: worker.fetcher.pending_acks() == 1)
 
         proxy.accept_again()
 
@@ -321,10 +325,10 @@ def test_a_worker_that_is_stopped_while_redis_is_away_ends_and_keeps_its_outcome
         proxy.cut()
         worker.stop()
         held.let_go()
-        eventually(lambda: not worker.alive())
+        eventually(lambda: not worker.is_alive())
 
-    assert re.search(r"1 outcomes wait: Redis is unavailable \(.*Connection refused\.\)\.", caplog.text)
-    assert worker.fetcher.unsent() == 1
+    assert re.search(r"1 outcomes cannot be sent: Redis is unavailable \(.*Connection refused\.\)\.", caplog.text)
+    assert worker.fetcher.pending_acks() == 1
     proxy.accept_again()
     assert result.get(60) == "long", "the flusher goes on trying as long as the process lives"
 
@@ -366,13 +370,13 @@ def test_a_process_that_ends_waits_for_outcomes_that_another_thread_has_on_their
         held.started()
         proxy.delay(1.0)
         held.let_go()
-        eventually(lambda: worker.finished == 1 and not worker.fetcher.unsent())
+        eventually(lambda: worker.finished == 1 and not worker.fetcher.pending_acks())
         worker.stop()
-        assert worker.fetcher.held, "its outcome is on its way"
+        assert worker.fetcher.leases, "its outcome is on its way"
 
-        worker.give_back()
+        worker.return_jobs()
 
-        assert not worker.fetcher.held
+        assert not worker.fetcher.leases
         assert result.get(0) == "long"
         proxy.delay(0)
 
@@ -380,7 +384,7 @@ def test_a_process_that_ends_waits_for_outcomes_that_another_thread_has_on_their
 def test_handing_back_ends_also_while_redis_is_away(
     proxy: Proxy, redis_server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_module, "GIVE_BACK_S", 0.3)
+    monkeypatch.setattr(worker_module, "MAX_RETURN_S", 0.3)
     held = Held(redis_server, "long")
     with running_worker(using="proxied") as worker:
         result = hold.enqueue("long")
@@ -389,14 +393,14 @@ def test_handing_back_ends_also_while_redis_is_away(
         proxy.stop_accepting()
         proxy.cut()
 
-        worker.give_back()
+        worker.return_jobs()
 
-        assert list(worker.fetcher.held) == [result.id]
-        assert worker.fetcher.unsent() == 1, "once, however often it is tried"
+        assert list(worker.fetcher.leases) == [result.id]
+        assert worker.fetcher.pending_acks() == 1, "once, however often it is tried"
         proxy.accept_again()
         held.let_go()
         eventually(
-            lambda: not worker.alive() and not worker.fetcher.unsent()
+            lambda: not worker.is_alive() and not worker.fetcher.pending_acks()
         )  # or its flusher tries until the run ends
 
 
@@ -404,9 +408,9 @@ def test_nobody_follows_where_nobody_leads(redis_server: Store) -> None:
     with running_worker() as worker:
         pass
 
-    assert not worker.supply.leading.locked()
-    assert worker.supply.follow() is None
-    assert worker.supply.want() == 0, "a worker that stops wants nothing"
+    assert not worker.job_source.leader_lock.locked()
+    assert worker.job_source.follow() is None
+    assert worker.job_source.want() == 0, "a worker that stops wants nothing"
 
 
 def test_a_task_that_arrives_after_the_stop_is_handed_back(proxy: Proxy, redis_server: Store) -> None:
@@ -417,10 +421,10 @@ def test_a_task_that_arrives_after_the_stop_is_handed_back(proxy: Proxy, redis_s
         result = note.enqueue("too late")
         eventually(lambda: get_queue("default").depths().running == 1)
         worker.stop()
-        assert worker.fetcher.asking()
-        assert not worker.fetcher.held
+        assert worker.fetcher.pending_requests()
+        assert not worker.fetcher.leases
 
-        worker.give_back()
+        worker.return_jobs()
 
         result.refresh()
         assert (result.state, result.attempts, noted) == ("ready", 0, [])
@@ -442,7 +446,7 @@ def test_a_worker_that_lost_a_lease_may_run_the_task_again_beside_the_first_run(
         held.let_go()
 
         assert result.get(60) == "twice"
-        eventually(lambda: not worker.fetcher.held and worker.busy() == 0)
+        eventually(lambda: not worker.fetcher.leases and worker.busy() == 0)
         assert note.enqueue("after it").get(60) == "after it"
-        assert all(thread.is_alive() for thread in worker._threads)
-    assert "came after its lease was lost, and was not taken." in caplog.text
+        assert worker.threads_alive() == 2
+    assert "was discarded: its lease had expired." in caplog.text

@@ -1,0 +1,303 @@
+"""The next job of a thread: from the buffer, from a fetch of its own, or after a wakeup.
+
+There is no dispatcher thread. A thread that has finished a task asks for the next job in the round trip that settles
+the first, unless other requests are enough. One of the idle threads, the leader, waits for the wakeup key and for the
+next due time, and runs what it fetches then; the others wait for the leader.
+
+A fetch may return more jobs than there are free threads: about 5 ms of work. They are buffered, and return to the queue
+if no thread takes them soon.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from redis.exceptions import RedisError
+
+from django_redis_components.core.client.wakeup_listener import WakeupListener
+from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.outage_log import OutageLog, describe_error
+from django_redis_components.taskqueue.store.job import Ack, Job
+from django_redis_components.taskqueue.worker.fetcher import Fetcher
+
+logger = logging.getLogger("django_redis_components.taskqueue")
+
+#: Seconds of measured work that a fetch may return beyond the free threads.
+PREFETCH_S = 0.005
+#: Jobs that a fetch may return beyond the free threads. The server does nothing else while it leases them and settles
+#: as many acks, a few milliseconds.
+MAX_PREFETCH = 128
+#: Runs, or seconds of work, after which the mean is computed anew. A longer run counts at once.
+WINDOW_RUNS, WINDOW_S = 32, 0.02
+#: Weight of the newest run in the share of coroutines.
+SHARE_WEIGHT = 0.1
+#: Seconds without prefetching after jobs were buffered for too long.
+PAUSE_S = 1.0
+#: Seconds after which buffered jobs that no thread takes return to the queue.
+MAX_BUFFERED_S = 0.02
+#: Seconds of work that the buffer may contain. If tasks get slower, jobs beyond it return to the queue, because another
+#: worker may be idle.
+MAX_BUFFERED_WORK_S = 0.05
+#: Longest wait for a wakeup, in seconds; then the queues are fetched from anyway.
+MAX_WAIT_S = 4.0
+#: Concurrent requests of one process if each returns work for all its threads: one is answered while the jobs of the
+#: other run. More would wait for each other, and keep the server from its other clients.
+MAX_REQUESTS = 2
+
+
+class PrefetchAmount:
+    """How many jobs a fetch may return beyond the free threads, from the measured time of a task.
+
+    The wall time of a run is misleading where threads share one interpreter: if eight threads each run a task of 15 us,
+    seven of them wait 5 ms for the interpreter. So the time is divided by the number of concurrent runs. The sum over
+    all runs is then the time in which any run was active, and the mean is how long the process is busy with one task.
+
+    Threads share it without a lock, and may lose each other's figures: a mean of many does not need all.
+
+    Attributes:
+        mean_s: seconds that the process is busy with one task.
+        async_share: share of coroutines among the last jobs, from 0 to 1.
+        paused_until: no prefetching before, on the monotonic clock.
+    """
+
+    def __init__(self) -> None:
+        self.mean_s = 1.0
+        self.async_share = 0.0
+        self.paused_until = 0.0
+        self._windows = self._runs = 0
+        self._busy_s = 0.0
+
+    def record_run(self, seconds: float, concurrent: int) -> None:
+        """Record a run in a thread, one of so many concurrent ones."""
+        self.async_share -= SHARE_WEIGHT * self.async_share
+        self._runs = runs = self._runs + 1
+        self._busy_s = busy_s = self._busy_s + seconds / concurrent
+        if runs >= WINDOW_RUNS or busy_s >= WINDOW_S:
+            self._runs, self._busy_s = 0, 0.0
+            self.mean_s = (self.mean_s + busy_s / runs) / 2 if self._windows else busy_s / runs
+            self._windows += 1
+
+    def record_coroutine(self) -> None:
+        """Record a job that is a coroutine."""
+        self.async_share += SHARE_WEIGHT * (1.0 - self.async_share)
+
+    def pause(self) -> None:
+        """Stop prefetching for `PAUSE_S`."""
+        self.paused_until = time.monotonic() + PAUSE_S
+
+    def beyond_free_threads(self, free_slots: int) -> int:
+        """Return how many jobs a fetch may return beyond the free threads.
+
+        Args:
+            free_slots: of the event loop.
+        """
+        if time.monotonic() <= self.paused_until:
+            return 0
+        amount = min(MAX_PREFETCH, int(PREFETCH_S / max(self.mean_s, 1e-6)))
+        return max(amount, min(MAX_PREFETCH, free_slots)) if self.async_share > 0.5 else amount
+
+
+class PrefetchBuffer:
+    """Fetched jobs, in order, until a thread takes them. Its flusher thread sends acks that no fetch takes along."""
+
+    def __init__(self, fetcher: Fetcher, amount: PrefetchAmount) -> None:
+        self._fetcher = fetcher
+        self._amount = amount
+        self._jobs: deque[Job] = deque()
+        self._has_work = threading.Event()
+        fetcher.on_rejected = self._has_work.set
+        #: Active while acks cannot be sent.
+        self.outage = OutageLog(logger.warning, logger.info)
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def start(self) -> None:
+        """Start the flusher thread."""
+        threading.Thread(target=self._flush_repeatedly, name="flusher", daemon=True).start()
+
+    def wake(self) -> None:
+        """Wake the flusher: an ack may be pending."""
+        self._has_work.set()
+
+    def put(self, jobs: Iterable[Job]) -> None:
+        """Add jobs."""
+        self._jobs.extend(jobs)
+        self._has_work.set()
+
+    def pop(self) -> Job | None:
+        """Remove and return the next job; the flusher sends the acks that are pending then."""
+        try:
+            job = self._jobs.popleft()
+        except IndexError:
+            return None
+        if not self._has_work.is_set() and (self._jobs or self._fetcher.pending_acks()):
+            self._has_work.set()
+        return job
+
+    def return_jobs(self) -> None:
+        """Return all jobs to their queue, the last one first, so that the first one is at the head again."""
+        with contextlib.suppress(IndexError):
+            while True:
+                job = self._jobs.pop()
+                self._fetcher.settle(Ack(job.id, job.token, "back"))
+
+    def send_acks(self) -> None:
+        """Send the pending acks; they stay pending if Redis does not reply."""
+        try:
+            while self._fetcher.pending_acks():
+                self._fetcher.fetch("acks", 0)
+            self._fetcher.retry_rejected()
+            if not self._fetcher.unconfirmed_acks():
+                self.outage.succeeded()
+        # Tested; but Python 3.11 stops tracing a frame that an error reaches through nested generators.
+        except (RedisError, RedisComponentsError) as exc:  # pragma: no cover
+            self.outage.failed(f"{self._fetcher.pending_acks()} outcomes cannot be sent: {describe_error(exc)}.")
+            time.sleep(0.2)
+
+    def _flush_repeatedly(self) -> None:
+        """Send acks that no fetch takes along within 5 ms, and return jobs that are buffered for too long."""
+        head, since = None, 0.0
+        while True:
+            self._has_work.wait(self._fetcher.seconds_to_retry())
+            self._has_work.clear()
+            if self._fetcher.seconds_to_retry() == 0.0:
+                self.send_acks()
+            while self._jobs or self._fetcher.pending_acks():
+                if self._head() is not head:
+                    head, since = self._head(), time.monotonic()
+                time.sleep(PREFETCH_S)
+                if self.is_stuck(head, since):
+                    self._amount.pause()
+                    self.return_jobs()
+                elif len(self._jobs) * self._amount.mean_s > MAX_BUFFERED_WORK_S:
+                    self.return_jobs()
+                if self._fetcher.pending_acks():
+                    self.send_acks()
+
+    def _head(self) -> Job | None:
+        try:
+            return self._jobs[0]
+        except IndexError:
+            return None
+
+    def is_stuck(self, job: Job | None, since: float) -> bool:
+        """Return whether this job is still the next one. The flusher may run late where threads compute."""
+        return job is not None and job is self._head() and time.monotonic() - since > MAX_BUFFERED_S
+
+
+class JobSource:
+    """Where the threads of one process get their jobs.
+
+    Attributes:
+        buffer: fetched jobs that no thread has taken.
+        amount: how many jobs a fetch may return.
+        waiting: number of threads that wait for another one.
+        leader_lock: held by the thread that waits for the wakeup key.
+    """
+
+    def __init__(self, fetcher: Fetcher, wakeups: WakeupListener, threads: int, free_slots: Callable[[], int]) -> None:
+        """
+        Args:
+            free_slots: of the event loop.
+        """
+        self.amount = PrefetchAmount()
+        self.buffer = PrefetchBuffer(fetcher, self.amount)
+        self.waiting = 0
+        self.leader_lock = threading.Lock()
+        self._fetcher = fetcher
+        self._wakeups = wakeups
+        self._threads = threads
+        self._free_slots = free_slots
+        self._idle = threading.Condition()
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Return no more jobs to threads, and buffered jobs to their queue."""
+        self._stopping = True
+        with self._idle:
+            self._idle.notify_all()
+        self.buffer.return_jobs()
+        self.buffer.wake()
+
+    def next(self, slot: str, *, wait: bool = True) -> Job | None:
+        """Return the next job for a thread, waiting for one if necessary; None without one or after `stop`."""
+        job = self.buffer.pop() or self._wait_for_others() or self._fetch_or_wake(slot)
+        while job is None and wait and not self._stopping:
+            if self.leader_lock.acquire(blocking=False):
+                try:
+                    job = self._lead(slot)
+                finally:
+                    self.leader_lock.release()
+                    self._wake(1 + len(self.buffer))
+            else:
+                job = self.follow()
+        return job
+
+    def want(self) -> int:
+        """Return how many jobs to ask for: the idle threads, and the prefetch amount."""
+        if self._stopping:
+            return 0
+        return 1 + self.waiting + self.amount.beyond_free_threads(self._free_slots())
+
+    def follow(self) -> Job | None:
+        """Wait until a job is buffered or there is no leader."""
+        self._wait(self.leader_lock.locked)
+        return self.buffer.pop()
+
+    def _lead(self, slot: str) -> Job | None:
+        """Wait for a wakeup, the next due time or `MAX_WAIT_S`; then fetch."""
+        due_s = self._fetcher.seconds_to_due()
+        wait_s = MAX_WAIT_S if due_s is None else max(0.0, min(due_s, MAX_WAIT_S))
+        until = time.monotonic() + wait_s
+        if not self._wakeups.wait(wait_s) and not self._stopping and time.monotonic() < until:
+            time.sleep(PREFETCH_S)  # the stop descriptor becomes readable before `stop` is called: do not spin
+        return self._fetch(slot)
+
+    def _fetch_or_wake(self, slot: str) -> Job | None:
+        """Fetch; if the buffer is empty then, wake a waiting thread, which fetches for itself."""
+        try:
+            return self._fetch(slot)
+        finally:
+            if not self.buffer:
+                self._wake(1)
+
+    def _wait_for_others(self) -> Job | None:
+        """Wait for the replies to requests of other threads, while they are enough for all."""
+        job = None
+        while job is None and self._has_enough_requests():
+            self._wait(self._has_enough_requests)
+            job = self.buffer.pop()
+        return job
+
+    def _has_enough_requests(self) -> bool:
+        requests = self._fetcher.pending_requests()
+        return requests >= MAX_REQUESTS and not self._stopping and self.amount.beyond_free_threads(0) >= self._threads
+
+    def _wait(self, condition: Callable[[], bool]) -> None:
+        """Wait to be woken, if the buffer is empty and the condition is true."""
+        with self._idle:
+            if not self.buffer and not self._stopping and condition():
+                self.waiting += 1
+                self._idle.wait(MAX_WAIT_S)
+                self.waiting -= 1
+
+    def _wake(self, threads: int) -> None:
+        """Wake threads. The lock ensures that a thread has checked the buffer before it counts as waiting."""
+        with self._idle:
+            self._idle.notify(threads)
+
+    def _fetch(self, slot: str) -> Job | None:
+        """Return the first job of a fetch, and buffer the others."""
+        if self._stopping:
+            return None
+        jobs = self._fetcher.fetch(slot, self.want())
+        if len(jobs) > 1:
+            self.buffer.put(jobs[1:])
+            self._wake(len(jobs) - 1)
+        return jobs[0] if jobs else None
