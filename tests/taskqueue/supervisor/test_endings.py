@@ -93,7 +93,7 @@ def test_a_hard_limit_ends_the_process_and_fails_the_task_alone(
     assert finished(result).state == "failed"
 
     assert [(error.exception_class_path, error.message) for error in result.errors] == [
-        (TIME_LIMIT, "The task ran longer than its hard time limit of 0.4 s, and its process was ended.")
+        (TIME_LIMIT, "The task ran longer than its hard time limit of 0.4 s, and its process was terminated.")
     ]
     assert result.attempts == 1
     worker.wait_for(f"Terminating process {pid}: task {result.id} has reached its hard time limit of 0.4 s.")

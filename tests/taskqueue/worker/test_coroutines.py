@@ -217,7 +217,7 @@ def test_the_loop_survives_what_a_coroutine_leaves_behind(
         assert leave_a_task_behind.enqueue().get(60) == "left"
         assert add_async.enqueue(2, 3).get(60) == 5
 
-    assert "An error reached the event loop; it goes on." in caplog.text
+    assert "The event loop continues after an error." in caplog.text
     with pytest.raises(SystemExit):
         noted[0].result()
 

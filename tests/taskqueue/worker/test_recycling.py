@@ -20,7 +20,7 @@ def test_without_limits_a_process_stays() -> None:
     made = RecyclePolicy()
 
     assert made.max_tasks == float("inf")
-    assert made.look(10**9) == ""
+    assert made.check(10**9) == ""
 
 
 def test_the_limit_of_tasks_is_kept_and_differs_between_processes() -> None:
@@ -34,21 +34,21 @@ def test_the_limit_of_tasks_is_kept_and_differs_between_processes() -> None:
 
 def test_the_reason_stays_once_it_was_said() -> None:
     made = RecyclePolicy(max_tasks=1)
-    assert made.look(0) == ""
+    assert made.check(0) == ""
 
-    assert made.look(1_234) == "1,234 tasks run (--max-tasks 1)"
-    assert made.look(2_000) == "1,234 tasks run (--max-tasks 1)"
+    assert made.check(1_234) == "it has run 1,234 tasks (--max-tasks 1)"
+    assert made.check(2_000) == "it has run 1,234 tasks (--max-tasks 1)"
 
 
 def test_memory_counts_after_the_first_task() -> None:
     made = RecyclePolicy(max_memory_mib=1)
 
-    assert made.look(0) == ""
-    assert made.look(1) == f"{memory_bytes() / MIB:,.0f} MiB (--max-memory 1)"
+    assert made.check(0) == ""
+    assert made.check(1) == f"it uses {memory_bytes() / MIB:,.0f} MiB (--max-memory 1)"
 
 
 def test_enough_memory_keeps_a_process() -> None:
-    assert RecyclePolicy(max_memory_mib=1 << 20).look(5) == ""
+    assert RecyclePolicy(max_memory_mib=1 << 20).check(5) == ""
 
 
 def test_memory_is_that_of_this_process(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_limit_that_cannot_be_kept_is_refused(redis_server: Store) -> None:
     check_memory(1 << 20)
 
     with pytest.raises(
-        CommandError, match=r"^--max-memory 1: the site takes \d+ MiB before its first task\. \d+ is the"
+        CommandError, match=r"^--max-memory 1 is too low: the site uses \d+ MiB before its first task\. Use \d+ plus"
     ):
         call_command("runworker", "--max-memory", "1")
 
@@ -81,7 +81,7 @@ def test_a_limit_that_cannot_be_kept_is_refused(redis_server: Store) -> None:
 def test_a_worker_stops_after_so_many_tasks_and_hands_back_what_it_had_fetched(redis_server: Store) -> None:
     told = []
     with running_worker() as worker:
-        worker.limit(3, lambda: told.append(worker.finished))
+        worker.set_max_tasks(3, lambda: told.append(worker.finished))
         results = add.enqueue_many([((number, 1), {}) for number in range(200)])
         eventually(lambda: not worker.is_alive())
 
