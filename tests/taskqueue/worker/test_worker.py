@@ -28,7 +28,7 @@ def _nobody_looks_again(monkeypatch: pytest.MonkeyPatch) -> None:
 def make_quick(worker: worker_module.Worker) -> None:
     """Let the worker believe that all tasks are quick, so that it fetches ahead; a slow one does not change that."""
     worker.job_source.amount.mean_s = 0.0
-    worker.job_source.amount.ran = lambda *_: None  # type: ignore[method-assign]
+    worker.job_source.amount.record_run = lambda *_: None  # type: ignore[method-assign]
 
 
 def idle(worker: worker_module.Worker) -> bool:
