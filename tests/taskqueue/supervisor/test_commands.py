@@ -44,21 +44,22 @@ def test_another_name_serves_where_the_first_is_taken(name: str) -> None:
 
 HELP = {
     "runworker": [
-        "Run tasks of the named queues, in strict order: a later queue is served when the earlier ones are empty.",
-        "SIGTERM and Ctrl-C leave running tasks GRACE seconds (25) to finish; a second one hands them back at once.",
-        "Exit codes: 0 stopped, 1 an error at the start, or a process had to be killed to stop, 2 a wrong argument.",
-        "queue names (default: default, or those with weights)",
-        "how often each queue comes first, as in high=5,low=1; 1 to 1000",
-        "tasks at a time in one process, 1 to 1000 (default: 8)",
-        "processes, 1 to 256 (default: 1)",
-        "without the embedded poller",
-        "end when the queues are empty",
+        "Run the tasks of some queues. Queues are served in strict order:",
+        "have the seconds of the setting GRACE (default: 25) to finish, then they return to their queue.",
+        "Exit codes: 0: stopped by a signal, or --burst has finished. 1: an error at start, or a process had to be"
+        " killed to stop. 2: a wrong argument.",
+        "queue names (default: default, or the queues of --weights)",
+        "for example high=5,low=1: how often a queue is served first. 1 to 1000;",
+        "concurrent tasks in one process, 1 to 1000 (default: 8)",
+        "number of processes, 1 to 256 (default: 1)",
+        "do not run the embedded poller",
+        "exit when the queues are empty",
         "connection alias (default: default)",
     ],
     "runpoller": [
-        "Ring for delayed tasks when they fall due, send periodic tasks, bring back tasks of dead workers, prune.",
-        "Any number may run; one is active. Workers have one embedded",
-        "Exit codes: 0 stopped, 1 an error at the start, 2 a wrong argument.",
+        "Maintain the queues: wake workers for scheduled tasks, send periodic tasks, recover tasks of dead workers,",
+        "Any number may run; one of them is active at a time. Workers have an embedded poller",
+        "Exit codes: 0: stopped by a signal. 1: an error at start. 2: a wrong argument.",
         "connection alias (default: default)",
     ],
 }
@@ -76,16 +77,16 @@ def test_the_help_names_units_bounds_and_defaults(name: str, capsys: pytest.Capt
 
 
 WRONG_ARGUMENTS = [
-    (["--threads", "0"], "argument --threads: 0: expected a whole number from 1 to 1000."),
-    (["--threads", "many"], "argument --threads: 'many': expected a whole number from 1 to 1000."),
-    (["--processes", "257"], "argument --processes: 257: expected a whole number from 1 to 256."),
+    (["--threads", "0"], "argument --threads: 0: expected an integer from 1 to 1000."),
+    (["--threads", "many"], "argument --threads: 'many': expected an integer from 1 to 1000."),
+    (["--processes", "257"], "argument --processes: 257: expected an integer from 1 to 256."),
     (["--weights", "high"], "argument --weights: 'high': expected NAME=WEIGHT, as in high=5,low=1."),
     (["--weights", "=5"], "argument --weights: '=5': expected NAME=WEIGHT, as in high=5,low=1."),
     (["--weights", "a=5,"], "argument --weights: '': expected NAME=WEIGHT, as in high=5,low=1."),
-    (["--weights", "a=0"], "argument --weights: 'a=0': expected a whole number from 1 to 1000 as the weight."),
-    (["--weights", "a=1001"], "argument --weights: 'a=1001': expected a whole number from 1 to 1000 as the weight."),
-    (["--weights", "a=1.5"], "argument --weights: 'a=1.5': expected a whole number from 1 to 1000 as the weight."),
-    (["--weights", "a=1,a=2"], "argument --weights: 'a=2': queue 'a' has a weight already."),
+    (["--weights", "a=0"], "argument --weights: 'a=0': expected an integer from 1 to 1000 as the weight."),
+    (["--weights", "a=1001"], "argument --weights: 'a=1001': expected an integer from 1 to 1000 as the weight."),
+    (["--weights", "a=1.5"], "argument --weights: 'a=1.5': expected an integer from 1 to 1000 as the weight."),
+    (["--weights", "a=1,a=2"], "argument --weights: 'a=2': duplicate queue 'a'."),
     (["a", "--weights", "a=1,b=2,c=3"], "--weights: 'b', 'c' is not among the queues a."),
     (["--thread-count=3"], "unrecognized arguments: --thread-count=3"),
 ]
@@ -102,7 +103,7 @@ def test_a_wrong_argument_is_named(args: list[str], text: str) -> None:
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["--threads", "0"], "error: argument --threads: 0: expected a whole number from 1 to 1000."),
+        (["--threads", "0"], "error: argument --threads: 0: expected an integer from 1 to 1000."),
         (["mail", "a{b"], "queue name 'a{b': braces are not accepted; they mark the Cluster slot in keys."),
         (["--weights", "=1"], "error: argument --weights: '=1': expected NAME=WEIGHT, as in high=5,low=1."),
     ],
@@ -211,7 +212,7 @@ def test_a_server_that_may_drop_tasks_is_warned_about(own_server: Store, childre
 
     assert (
         f"The server's maxmemory-policy is {policy}: when its memory is full it deletes keys, including tasks."
-        " Set it to noeviction, or give the queue a server of its own."
+        " Set it to noeviction, or use a separate server for the queue."
     ) in worker.output
 
 
@@ -275,7 +276,7 @@ def test_a_poller_tends_until_it_is_stopped(redis_server: Store, children: Child
     end_lease(redis_server, result.id)
     child = children.manage("runpoller")
     line = child.wait_for(": started with 0 schedules.")
-    name = line.split(": standing")[0].removeprefix("Poller ")
+    name = line.split(": started")[0].removeprefix("Poller ")
     eventually(lambda: redis_server.raw.get(base_key(redis_server, "poller")) == name.encode())
 
     child.wait_for(f"Task {result.id} (queue default) has lost its worker: returned to its queue.")

@@ -133,7 +133,7 @@ def test_a_process_that_does_not_listen_is_killed_and_what_it_held_is_found(
     assert finished(result).state == "failed"
 
     worker.wait_for(f"Process {pid} does not exit; killing it.")
-    worker.wait_for(f"Worker process {pid} ended (signal SIGKILL)")
+    worker.wait_for(f"Worker process {pid} exited (signal SIGKILL)")
     assert not is_running(pid)
     bystander.started(2)
     bystander.let_go()

@@ -82,7 +82,7 @@ def test_a_change_is_run_a_mistake_is_waited_for_and_nothing_is_left_behind(shop
     first = worker_of(watcher)
 
     shop.write("reloadshop/words.py", "WORD = 'two'\n")
-    watcher.wait_for("words.py has changed: the worker starts again.")
+    watcher.wait_for("words.py has changed; restarting the worker.")
     watcher.wait_for("Worker: queues default")
     assert say().get(60) == "two"
     second = worker_of(watcher)
@@ -91,10 +91,10 @@ def test_a_change_is_run_a_mistake_is_waited_for_and_nothing_is_left_behind(shop
     shop.write("reloadshop/broken.py", "WORD = \n")
     shop.write("reloadshop/tasks.py", TASKS.replace("words", "broken"))
     watcher.wait_for("SyntaxError: invalid syntax")
-    watcher.wait_for("The worker ended with exit code 1; it starts again when a file changes.")
+    watcher.wait_for("The worker exited with code 1; it restarts when a file changes.")
     waiting = say()
     shop.write("reloadshop/broken.py", "WORD = 'three'\n")
-    watcher.wait_for("broken.py has changed: the worker starts again.")
+    watcher.wait_for("broken.py has changed; restarting the worker.")
     assert waiting.get(60) == "three"
 
     third = worker_of(watcher)
@@ -114,7 +114,7 @@ def test_what_runs_when_a_file_changes_goes_back_and_two_ctrl_c_end_it_at_once(s
 
     shop.write("reloadshop/words.py", "WORD = 'two'\n")
 
-    watcher.wait_for("words.py has changed: the worker starts again.")
+    watcher.wait_for("words.py has changed; restarting the worker.")
     assert held.started(2) != first
     result.refresh()
     assert result.attempts == 1, "it was handed back, and used no attempt"
@@ -148,7 +148,7 @@ def test_a_worker_that_ends_well_ends_the_watcher_and_one_with_a_mistake_does_no
 
     shop.write("reloadshop/words.py", "WORD = \n")
     watcher = shop.start("--burst")
-    watcher.wait_for("it starts again when a file changes.")
+    watcher.wait_for("it restarts when a file changes.")
     watcher.terminate()
 
     assert watcher.wait(60) == 0

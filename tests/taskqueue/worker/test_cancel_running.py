@@ -249,8 +249,8 @@ def test_another_lease_of_the_same_task_is_not_interrupted(redis_server: Store) 
         worker.cancel(result.id, "an older lease")
         worker.cancel("another", worker.fetcher.leases[result.id])
 
-        assert not worker.runs(result.id, "an older lease")
-        assert worker.runs(result.id, worker.fetcher.leases[result.id])
+        assert not worker.is_running(result.id, "an older lease")
+        assert worker.is_running(result.id, worker.fetcher.leases[result.id])
         held.let_go()
         assert result.get(60) == "0"
 
