@@ -48,12 +48,12 @@ def scheduler_of(poller: Poller) -> Scheduler:
 
 
 def seconds_to_next_round(poller: Poller) -> float:
-    return poller._next_at - time.monotonic()
+    return poller.next_round_at - time.monotonic()
 
 
 def run_next_round_by(poller: Poller, at_s: float) -> None:
     """Make the next round due at this monotonic time, if it is not due earlier."""
-    poller._next_at = min(poller._next_at, at_s)
+    poller.next_round_at = min(poller.next_round_at, at_s)
 
 
 def next_round(poller: Poller) -> None:
