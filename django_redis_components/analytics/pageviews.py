@@ -115,7 +115,7 @@ class PageViews(Counter):
 
     def _top(self, day: date | None, limit: int) -> Flow[list[tuple[str, int]]]:
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_TOP:
-            raise ValueError(f"limit={limit!r}: expected a whole number from 1 to {MAX_TOP}.")
+            raise ValueError(f"limit={limit!r}: expected an integer from 1 to {MAX_TOP}.")
         key = self._day(local_date(day, "day"))
         reply: list[bytes] = yield Read("ZREVRANGE", key, 0, limit, "WITHSCORES")  # one more, for the sum
         rows = [(name.decode(), _views(score)) for name, score in zip(reply[::2], reply[1::2], strict=True)]

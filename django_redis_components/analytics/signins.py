@@ -38,7 +38,7 @@ class SignIns(Counter):
         granted exactly once (a reward) needs its own record.
 
         Args:
-            user_id: a whole number from 0 to ``MAX_USER_ID``; it is the user's bit in the day's bitmap.
+            user_id: an integer from 0 to ``MAX_USER_ID``; it is the user's bit in the day's bitmap.
             at: a day or a time; now if None.
 
         Returns:
@@ -246,7 +246,7 @@ def series_flow(sign_ins: SignIns, start: date, end: date | None = None) -> Flow
 def _check_user_id(user_id: int) -> int:
     """Return the id if it is in range."""
     if isinstance(user_id, bool) or not isinstance(user_id, int):
-        raise TypeError(f"user_id={user_id!r}: expected a whole number, got {type(user_id).__name__}.")
+        raise TypeError(f"user_id={user_id!r}: expected an integer, got {type(user_id).__name__}.")
     limit = conf.settings().analytics.max_user_id
     if not 0 <= user_id <= limit:
         raise ValueError(

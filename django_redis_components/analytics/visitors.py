@@ -39,7 +39,7 @@ class UniqueVisitors(Counter):
     def __init__(self, name: str, *, identity_days: int | None = None, using: str = "default") -> None:
         super().__init__(name, using=using)
         if identity_days is not None and (type(identity_days) is not int or identity_days < 1):
-            raise ValueError(f"identity_days={identity_days!r}: expected a whole number above 0, or None.")
+            raise ValueError(f"identity_days={identity_days!r}: expected an integer above 0, or None.")
         self._identity_days = identity_days
 
     def add(self, *ids: VisitorId, at: date | None = None) -> None:

@@ -81,7 +81,7 @@ class Entry:
         text = check_text(self.text)
         weight = self.weight
         if isinstance(weight, bool) or not isinstance(weight, int) or not 0 <= weight <= MAX_WEIGHT:
-            raise ValueError(f"weight={weight!r}: expected a whole number from 0 to {MAX_WEIGHT}.")
+            raise ValueError(f"weight={weight!r}: expected an integer from 0 to {MAX_WEIGHT}.")
         return "\1".join((f"{text}\0{weight}", *self._folded_terms(text)))
 
     def _folded_terms(self, text: str) -> list[str]:
@@ -192,4 +192,4 @@ def check_limit(limit: int) -> None:
         ValueError: not from 1 to 1,000.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_SUGGESTIONS:
-        raise ValueError(f"limit={limit!r}: expected a whole number from 1 to {MAX_SUGGESTIONS}.")
+        raise ValueError(f"limit={limit!r}: expected an integer from 1 to {MAX_SUGGESTIONS}.")

@@ -39,7 +39,7 @@ class RecentList:
         using: str = "default",
     ) -> None:
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:
-            raise ValueError(f"limit={limit!r}: expected a whole number from 1 to {MAX_LIMIT}.")
+            raise ValueError(f"limit={limit!r}: expected an integer from 1 to {MAX_LIMIT}.")
         self.name = keys.validate_name(name, "name of a recent list")
         self.limit = limit
         self.using = using

@@ -75,6 +75,6 @@ def parse_rate(value: Any, what: str = "rate") -> Rate:
 
 def _check_count(what: str, value: Any) -> None:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{what}={value!r}: expected a whole number from 1 to {MAX_COUNT}.")
+        raise TypeError(f"{what}={value!r}: expected an integer from 1 to {MAX_COUNT}.")
     if not 1 <= value <= MAX_COUNT:
-        raise ValueError(f"{what}={value!r}: expected a whole number from 1 to {MAX_COUNT}.")
+        raise ValueError(f"{what}={value!r}: expected an integer from 1 to {MAX_COUNT}.")

@@ -49,7 +49,7 @@ def integer(low: int, high: int) -> Check:
 
     def check(value: Any) -> str | None:
         fits = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
-        return None if fits else f"a whole number from {low} to {high}"
+        return None if fits else f"an integer from {low} to {high}"
 
     return check
 

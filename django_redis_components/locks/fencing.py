@@ -164,13 +164,13 @@ def checked(fence: object) -> int:
     """A fencing token, as a grant gives it.
 
     Raises:
-        TypeError: not a whole number; None says that the lock is not held.
+        TypeError: not an integer; None says that the lock is not held.
         ValueError: not positive, or larger than the field.
     """
     if fence is None:
         raise TypeError("fence=None: expected a fencing token; the lock is not held, or its kind has none.")
     if not isinstance(fence, int) or isinstance(fence, bool):
-        raise TypeError(f"fence={fence!r}: expected a fencing token, which is a whole number.")
+        raise TypeError(f"fence={fence!r}: expected a fencing token, which is an integer.")
     if not 1 <= fence <= MAX_FENCE:
         raise ValueError(f"fence={fence!r}: expected a fencing token, from 1 to {MAX_FENCE}.")
     return fence

@@ -88,7 +88,7 @@ class RateLimit:
         """Count a hit if all rates allow it.
 
         Args:
-            key: identifies the caller: any text, bytes, or a whole number. It is hashed.
+            key: identifies the caller: any text, bytes, or an integer. It is hashed.
             cost: how much the hit uses; at most the lowest limit.
             request: passed to receivers of `rate_limited`.
 

@@ -181,7 +181,7 @@ class Limiter:
         else:
             kind = TypeError
         why = f"; more than the limit of {self._max_cost} is never allowed" if kind is ValueError and cost > 1 else ""
-        raise kind(f"cost={cost!r}: expected a whole number from 1 to {self._max_cost}{why}.")
+        raise kind(f"cost={cost!r}: expected an integer from 1 to {self._max_cost}{why}.")
 
     def _decide(self, base_key: str, cost: int, hit_id: bytes | None, denials: int) -> Flow[Decision]:
         """Decide on a hit with this id. None generates one, but only if a request is sent."""
@@ -232,7 +232,7 @@ class Limiter:
         if isinstance(key, int) and not isinstance(key, bool):
             key = str(key)
         elif not isinstance(key, str | bytes):
-            raise TypeError(f"key={key!r}: expected a string, bytes or a whole number.")
+            raise TypeError(f"key={key!r}: expected a string, bytes or an integer.")
         return keys.key("ratelimits", f"{self.name}:{keys.digest(key)}")
 
     def _rate_keys(self, base_key: str) -> list[str]:
@@ -266,7 +266,7 @@ def _parse_penalty(penalty: Any) -> tuple[int, int]:
     if not isinstance(penalty, tuple | list) or len(penalty) != 2:
         raise TypeError(f"penalty={penalty!r}: expected (denials, seconds), such as (20, 600), or None.")
     denials, seconds = penalty
-    expected = f"penalty[0]={denials!r}: expected a whole number of denials from 1 to {MAX_DENIALS}."
+    expected = f"penalty[0]={denials!r}: expected an integer of denials from 1 to {MAX_DENIALS}."
     if not isinstance(denials, int) or isinstance(denials, bool):
         raise TypeError(expected)
     if not 1 <= denials <= MAX_DENIALS:

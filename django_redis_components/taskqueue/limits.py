@@ -140,7 +140,7 @@ def _of_call(
 ) -> str:
     made = _named(limit.key, func, limit.what).format(tuple(args), kwargs)
     if not isinstance(made, str | int):
-        raise TypeError(f"The {limit.what} key of {name} is {made!r}: expected text or a whole number.")
+        raise TypeError(f"The {limit.what} key of {name} is {made!r}: expected text or an integer.")
     text = str(made)
     # Long text, and text with control characters, is hashed.
     return keys.digest(text) if len(text) > MAX_KEY or _CONTROL.search(text) else text
@@ -153,9 +153,9 @@ def _named(key: Any, func: Callable[..., Any], what: str) -> NameTemplate:
 
 def _check_count(what: str, value: Any) -> None:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{what}={value!r}: expected a whole number from 1 to {MAX_COUNT}.")
+        raise TypeError(f"{what}={value!r}: expected an integer from 1 to {MAX_COUNT}.")
     if not 1 <= value <= MAX_COUNT:
-        raise ValueError(f"{what}={value!r}: expected a whole number from 1 to {MAX_COUNT}.")
+        raise ValueError(f"{what}={value!r}: expected an integer from 1 to {MAX_COUNT}.")
 
 
 def _check_group(group: Any) -> None:

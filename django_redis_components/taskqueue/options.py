@@ -239,11 +239,11 @@ def check_id(task_id: Any) -> None:
 
 
 def check_whole(name: str, value: Any, low: int, high: int) -> None:
-    """Raise TypeError or ValueError unless the value is a whole number from `low` to `high`."""
+    """Raise TypeError or ValueError unless the value is an integer from `low` to `high`."""
     if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{name}={value!r}: expected a whole number from {low} to {high}.")
+        raise TypeError(f"{name}={value!r}: expected an integer from {low} to {high}.")
     if not low <= value <= high:
-        raise ValueError(f"{name}={value!r}: expected a whole number from {low} to {high}.")
+        raise ValueError(f"{name}={value!r}: expected an integer from {low} to {high}.")
 
 
 def check_queue(name: str) -> None:

@@ -88,9 +88,9 @@ def refuse_coroutine(func: Callable[..., Any]) -> None:
 
 def _check_count(value: object, name: str, minimum: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{name}={value!r}: expected a whole number of at least {minimum}.")
+        raise TypeError(f"{name}={value!r}: expected an integer of at least {minimum}.")
     if value < minimum:
-        raise ValueError(f"{name}={value!r}: expected a whole number of at least {minimum}.")
+        raise ValueError(f"{name}={value!r}: expected an integer of at least {minimum}.")
 
 
 def _key(key: object) -> str:

@@ -203,7 +203,7 @@ def test_invalid_page_name_raises(page: str, error: type[Exception], text: str) 
 
 @pytest.mark.parametrize("n", [0, 1_001, True, "5"])
 def test_invalid_limit_of_top_raises(n: int) -> None:
-    with pytest.raises(ValueError, match=rf"^limit={n!r}: expected a whole number from 1 to 1000\.$"):
+    with pytest.raises(ValueError, match=rf"^limit={n!r}: expected an integer from 1 to 1000\.$"):
         PageViews().top(DAY, n)
 
 

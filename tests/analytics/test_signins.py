@@ -293,7 +293,7 @@ def test_user_id_that_is_not_an_integer_raises(user_id: object, kind: str) -> No
     with pytest.raises(TypeError) as raised:
         SignIns("site").sign_in(user_id, DAY)  # type: ignore[arg-type]
 
-    assert str(raised.value) == f"user_id={user_id!r}: expected a whole number, got {kind}."
+    assert str(raised.value) == f"user_id={user_id!r}: expected an integer, got {kind}."
 
 
 @pytest.mark.parametrize("day", [date(2019, 12, 31), date(2100, 1, 1)])

@@ -232,7 +232,7 @@ def test_invalid_names_of_merged_raise() -> None:
 
 @pytest.mark.parametrize("days", [0, -1, 1.5, True])
 def test_invalid_identity_days_raise(days: int) -> None:
-    with pytest.raises(ValueError, match=rf"^identity_days={days}: expected a whole number above 0, or None\.$"):
+    with pytest.raises(ValueError, match=rf"^identity_days={days}: expected an integer above 0, or None\.$"):
         UniqueVisitors("a", identity_days=days)
 
 

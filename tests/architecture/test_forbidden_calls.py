@@ -24,7 +24,7 @@ THREAD_HOPS = {"sync_to_async", "to_thread", "run_in_executor"}
 #: Functions that may: they call the site's own code or its database, never Redis. With the reason.
 MAY_HOP = {
     "_send_on_commit": "Django's transactions live on a thread of their own, and on_commit must be asked there",
-    "function": "the observer of a coroutine's run may use the ORM, in the thread of the coroutine's connections",
+    "observed_step": "the observer of a coroutine may use the ORM, in the thread of the coroutine's connections",
     "run_in_the_test": "a test without Redis runs the site's task there, in the thread of its database connections",
     "called_here": "a task that its caller runs at once, on the thread of Django's database connections",
     "fenced_update": "a transaction of the site's database, on the thread of Django's connections",

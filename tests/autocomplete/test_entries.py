@@ -84,7 +84,7 @@ def test_translated_text_is_accepted() -> None:
 
 @pytest.mark.parametrize("weight", [-1, 10**9, 1.5, True, "3"])
 def test_invalid_weight_raises(weight: object) -> None:
-    with pytest.raises(ValueError, match=r"expected a whole number from 0 to 999999999\."):
+    with pytest.raises(ValueError, match=r"expected an integer from 0 to 999999999\."):
         Entry(1, "Anna", weight=weight).record()  # type: ignore[arg-type]
 
 
@@ -105,7 +105,7 @@ def test_text_without_letters_or_digits_raises() -> None:
 
 @pytest.mark.parametrize("limit", [0, -1, 1001, 2.5, True])
 def test_invalid_limit_raises(limit: object) -> None:
-    with pytest.raises(ValueError, match=r"expected a whole number from 1 to 1000\."):
+    with pytest.raises(ValueError, match=r"expected an integer from 1 to 1000\."):
         check_limit(limit)  # type: ignore[arg-type]
 
 

@@ -162,7 +162,7 @@ def test_invalid_name_raises_with_the_reason(name: str, problem: str) -> None:
 
 @pytest.mark.parametrize("limit", [0, 1001, 2.5, True])
 def test_invalid_limit_raises(limit: object) -> None:
-    with pytest.raises(ValueError, match=r"expected a whole number from 1 to 1000\."):
+    with pytest.raises(ValueError, match=r"expected an integer from 1 to 1000\."):
         RecentList("user:7", limit)  # type: ignore[arg-type]
 
 

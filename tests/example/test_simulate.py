@@ -79,12 +79,12 @@ def test_progress_is_shown(market):
 @pytest.mark.parametrize(
     ("args", "error"),
     [
-        (["--days", "0"], "argument --days: '0': expected a whole number from 1 to 400"),
-        (["--days", "401"], "argument --days: '401': expected a whole number from 1 to 400"),
-        (["--users", "many"], "argument --users: 'many': expected a whole number from 1 to 20000"),
-        (["--users", "-3"], "argument --users: '-3': expected a whole number from 1 to 20000"),
-        (["--sales-per-day", "1.5"], "argument --sales-per-day: '1.5': expected a whole number from 0 to 500"),
-        (["--seed", "nan"], "argument --seed: 'nan': expected a whole number from 0 to 2147483647"),
+        (["--days", "0"], "argument --days: '0': expected an integer from 1 to 400"),
+        (["--days", "401"], "argument --days: '401': expected an integer from 1 to 400"),
+        (["--users", "many"], "argument --users: 'many': expected an integer from 1 to 20000"),
+        (["--users", "-3"], "argument --users: '-3': expected an integer from 1 to 20000"),
+        (["--sales-per-day", "1.5"], "argument --sales-per-day: '1.5': expected an integer from 0 to 500"),
+        (["--seed", "nan"], "argument --seed: 'nan': expected an integer from 0 to 2147483647"),
     ],
 )
 def test_invalid_numbers_are_rejected_with_the_name_of_the_option(tmp_path, args, error):

@@ -15,7 +15,7 @@ from django_redis_components.ratelimits import decision as decisions
 from tests.support import Store
 
 RATES = "expected a count and a unit, as '10/s', '10/m', '100/h', '3/2h' or '1000/d', or (count, seconds)."
-COUNT = "expected a whole number from 1 to 1000000."
+COUNT = "expected an integer from 1 to 1000000."
 
 WRONG: list[tuple[tuple[Any, ...], dict[str, Any], type[Exception], str]] = [
     ((), {}, ValueError, "rates=(): expected 1 to 8 rates, such as '5/m'."),
@@ -47,13 +47,13 @@ WRONG: list[tuple[tuple[Any, ...], dict[str, Any], type[Exception], str]] = [
         ("5/m",),
         {"penalty": (0, 60)},
         ValueError,
-        "penalty[0]=0: expected a whole number of denials from 1 to 10000.",
+        "penalty[0]=0: expected an integer of denials from 1 to 10000.",
     ),
     (
         ("5/m",),
         {"penalty": ("20", 60)},
         TypeError,
-        "penalty[0]='20': expected a whole number of denials from 1 to 10000.",
+        "penalty[0]='20': expected an integer of denials from 1 to 10000.",
     ),
     (
         ("5/m",),
@@ -89,11 +89,11 @@ def test_invalid_name_raises(name: Any, kind: type[Exception], text: str) -> Non
 @pytest.mark.parametrize(
     ("cost", "kind", "text"),
     [
-        (0, ValueError, "cost=0: expected a whole number from 1 to 5."),
-        (-1, ValueError, "cost=-1: expected a whole number from 1 to 5."),
-        (6, ValueError, "cost=6: expected a whole number from 1 to 5; more than the limit of 5 is never allowed."),
-        (1.0, TypeError, "cost=1.0: expected a whole number from 1 to 5."),
-        (True, TypeError, "cost=True: expected a whole number from 1 to 5."),
+        (0, ValueError, "cost=0: expected an integer from 1 to 5."),
+        (-1, ValueError, "cost=-1: expected an integer from 1 to 5."),
+        (6, ValueError, "cost=6: expected an integer from 1 to 5; more than the limit of 5 is never allowed."),
+        (1.0, TypeError, "cost=1.0: expected an integer from 1 to 5."),
+        (True, TypeError, "cost=True: expected an integer from 1 to 5."),
     ],
 )
 def test_invalid_cost_raises(redis_server: Store, method: str, cost: Any, kind: type[Exception], text: str) -> None:
@@ -103,7 +103,7 @@ def test_invalid_cost_raises(redis_server: Store, method: str, cost: Any, kind: 
 
 @pytest.mark.parametrize("key", [None, 1.5, True, ("a",)])
 def test_invalid_key_raises(redis_server: Store, key: Any) -> None:
-    with pytest.raises(TypeError, match=f"^{re.escape(f'key={key!r}: expected a string, bytes or a whole number.')}$"):
+    with pytest.raises(TypeError, match=f"^{re.escape(f'key={key!r}: expected a string, bytes or an integer.')}$"):
         RateLimit("api", "5/m").hit(key)
 
 

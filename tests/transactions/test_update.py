@@ -377,22 +377,22 @@ async def _coroutine(pipe: Any) -> None: ...
         (
             lambda: atomic_update(double("k"), "k", max_attempts=0),
             ValueError,
-            "max_attempts=0: expected a whole number of at least 1.",
+            "max_attempts=0: expected an integer of at least 1.",
         ),
         (
             lambda: atomic_update(double("k"), "k", max_attempts=1.5),
             TypeError,
-            "max_attempts=1.5: expected a whole number of at least 1.",
+            "max_attempts=1.5: expected an integer of at least 1.",
         ),
         (
             lambda: atomic_update(double("k"), "k", lock_after=-1),
             ValueError,
-            "lock_after=-1: expected a whole number of at least 0.",
+            "lock_after=-1: expected an integer of at least 0.",
         ),
         (
             lambda: atomic_update(double("k"), "k", lock_after=True),
             TypeError,
-            "lock_after=True: expected a whole number of at least 0.",
+            "lock_after=True: expected an integer of at least 0.",
         ),
         (
             lambda: atomic_update(double("k"), "k", timeout=0),

@@ -198,11 +198,11 @@ class Execution:
                 logger.exception("An observer of task %s failed after its end (%s).", ack.id, ack.outcome)
         return ack
 
-    async def call_observer(self, function: Callable[..., Ack], *args: Any) -> Ack:
+    async def call_observer(self, observed_step: Callable[..., Ack], *args: Any) -> Ack:
         """Call `success` or `finish` from a coroutine; in its synchronous thread if the run has an observer."""
         if self._observer is None:
-            return function(*args)
-        return await sync_to_async(function)(*args)
+            return observed_step(*args)
+        return await sync_to_async(observed_step)(*args)
 
 
 def timed_out(task_id: str, token: str, hard_s: float, retry_ms: int | None) -> Ack:

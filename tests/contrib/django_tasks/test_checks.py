@@ -52,8 +52,8 @@ def test_an_unknown_option_is_an_error(configure: Any, key: str, hint: str) -> N
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"MAX_ATTEMPTS": "3"}, "max_attempts='3': expected a whole number from 1 to 1000000."),
-        ({"CONCURRENCY": 0}, "concurrency=0: expected a whole number from 1 to 1000000."),
+        ({"MAX_ATTEMPTS": "3"}, "max_attempts='3': expected an integer from 1 to 1000000."),
+        ({"CONCURRENCY": 0}, "concurrency=0: expected an integer from 1 to 1000000."),
         ({"RESULT_TTL": -1}, "result_ttl=-1: expected a number of seconds above 0, or a timedelta."),
         ({"BACKOFF": [1, "x"]}, "backoff[1]='x': expected a number of seconds of at least 0, or a timedelta."),
     ],

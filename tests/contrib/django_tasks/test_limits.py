@@ -149,7 +149,7 @@ def test_the_task_of_a_result_is_the_one_that_was_sent(redis_server: Store, opti
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"concurrency": 0}, "concurrency=0: expected a whole number from 1 to 1000000."),
+        ({"concurrency": 0}, "concurrency=0: expected an integer from 1 to 1000000."),
         ({"rate": "often"}, "rate='often': expected a count and a unit, as '10/s', '10/m', '100/h'"),
         ({"unique": "always"}, 'unique=\'always\': expected "finished", "started", or a duration in seconds'),
         ({"expires": "soon"}, "expires='soon': expected a datetime, or a number of seconds or a timedelta from now."),

@@ -171,7 +171,7 @@ def test_an_invalid_option_registers_nothing(configure: Any) -> None:
     before = registry.names()
     configure(options={"MAX_ATTEMPTS": "three"})
 
-    with pytest.raises(InvalidTask, match="max_attempts='three': expected a whole number"):
+    with pytest.raises(InvalidTask, match="max_attempts='three': expected an integer"):
         task(plain)
 
     assert registry.names() == before

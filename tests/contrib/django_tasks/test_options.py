@@ -79,9 +79,9 @@ def test_an_option_that_does_not_exist_is_refused() -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"max_attempts": 0}, "max_attempts=0: expected a whole number from 1 to 1000000."),
-        ({"max_attempts": True}, "max_attempts=True: expected a whole number from 1 to 1000000."),
-        ({"max_deliveries": 1.5}, "max_deliveries=1.5: expected a whole number from 1 to 1000."),
+        ({"max_attempts": 0}, "max_attempts=0: expected an integer from 1 to 1000000."),
+        ({"max_attempts": True}, "max_attempts=True: expected an integer from 1 to 1000000."),
+        ({"max_deliveries": 1.5}, "max_deliveries=1.5: expected an integer from 1 to 1000."),
         ({"backoff": "soon"}, "backoff='soon': expected seconds, a list of seconds, or a callable."),
         ({"backoff": []}, "backoff=[]: expected at least one number of seconds."),
         ({"result_ttl": 0}, "result_ttl=0: expected a number of seconds above 0, or a timedelta."),

@@ -13,7 +13,7 @@ from tests.support import Store
 from tests.taskqueue.support import base_key
 from tests.taskqueue.tasks import add, note
 
-COUNTS = "expected a whole number from 1 to 1000000."
+COUNTS = "expected an integer from 1 to 1000000."
 RATES = "expected a count and a unit, as '10/s', '10/m', '100/h', '3/2h' or '1000/d', or (count, seconds)."
 
 WRONG: list[tuple[dict[str, Any], str]] = [
@@ -109,7 +109,7 @@ def test_a_key_is_made_of_the_arguments(redis_server: Store, key: Any, made: str
 
 
 def test_a_key_that_is_no_text_is_refused_before_anything_is_sent(redis_server: Store) -> None:
-    with pytest.raises(TypeError, match=r"^The rate key of .*\.note is None: expected text or a whole number\.$"):
+    with pytest.raises(TypeError, match=r"^The rate key of .*\.note is None: expected text or an integer\.$"):
         note.using(rate=Rate("1/s", key=lambda what: None)).enqueue("x")
 
     assert redis_server.keys() == []

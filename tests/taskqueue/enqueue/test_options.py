@@ -19,11 +19,11 @@ from tests.taskqueue.tasks import add, fail_with_jitter
 DURATION = '"finished", "started", or a duration in seconds or as a timedelta'
 NO_ORDER = "unique key '{order}' of add(): the function takes no argument 'order'; it has a, b."
 WRONG = [
-    ({"priority": 101}, "priority=101: expected a whole number from -100 to 100."),
-    ({"priority": 1.5}, "priority=1.5: expected a whole number from -100 to 100."),
-    ({"priority": True}, "priority=True: expected a whole number from -100 to 100."),
-    ({"max_attempts": 0}, "max_attempts=0: expected a whole number from 1 to 1000000."),
-    ({"max_deliveries": "3"}, "max_deliveries='3': expected a whole number from 1 to 1000."),
+    ({"priority": 101}, "priority=101: expected an integer from -100 to 100."),
+    ({"priority": 1.5}, "priority=1.5: expected an integer from -100 to 100."),
+    ({"priority": True}, "priority=True: expected an integer from -100 to 100."),
+    ({"max_attempts": 0}, "max_attempts=0: expected an integer from 1 to 1000000."),
+    ({"max_deliveries": "3"}, "max_deliveries='3': expected an integer from 1 to 1000."),
     ({"result_ttl": 0}, "result_ttl=0: expected a number of seconds above 0, or a timedelta."),
     ({"backoff": "soon"}, "backoff='soon': expected seconds, a list of seconds, or a callable."),
     ({"backoff": []}, "backoff=[]: expected at least one number of seconds."),

@@ -122,13 +122,13 @@ def test_a_page_holds_no_more_than_a_thousand(redis_server: Store) -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"limit": 0}, r"^limit=0: expected a whole number from 1 to 1000\.$"),
-        ({"limit": 1_001}, r"^limit=1001: expected a whole number from 1 to 1000\.$"),
-        ({"limit": 2.0}, r"^limit=2\.0: expected a whole number from 1 to 1000\.$"),
-        ({"limit": True}, r"^limit=True: expected a whole number from 1 to 1000\.$"),
-        ({"offset": -1}, r"^offset=-1: expected a whole number from 0 to 9007199254740991\.$"),
-        ({"offset": "2"}, r"^offset='2': expected a whole number from 0 to 9007199254740991\.$"),
-        ({"offset": 2**53}, r"^offset=9007199254740992: expected a whole number from 0 to 9007199254740991\.$"),
+        ({"limit": 0}, r"^limit=0: expected an integer from 1 to 1000\.$"),
+        ({"limit": 1_001}, r"^limit=1001: expected an integer from 1 to 1000\.$"),
+        ({"limit": 2.0}, r"^limit=2\.0: expected an integer from 1 to 1000\.$"),
+        ({"limit": True}, r"^limit=True: expected an integer from 1 to 1000\.$"),
+        ({"offset": -1}, r"^offset=-1: expected an integer from 0 to 9007199254740991\.$"),
+        ({"offset": "2"}, r"^offset='2': expected an integer from 0 to 9007199254740991\.$"),
+        ({"offset": 2**53}, r"^offset=9007199254740992: expected an integer from 0 to 9007199254740991\.$"),
     ],
 )
 def test_a_page_that_is_none_is_refused(redis_server: Store, options: dict[str, Any], text: str) -> None:

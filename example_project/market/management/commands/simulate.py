@@ -20,7 +20,7 @@ except ModuleNotFoundError as exc:
 
 
 def whole_number(low: int, high: int) -> Callable[[str], int]:
-    """An argument type: a whole number within bounds, and an error that names them."""
+    """An argument type: an integer within bounds, and an error that names them."""
 
     def parse(text: str) -> int:
         try:
@@ -28,7 +28,7 @@ def whole_number(low: int, high: int) -> Callable[[str], int]:
         except ValueError:
             number = low - 1
         if not low <= number <= high:
-            raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number from {low} to {high}")
+            raise argparse.ArgumentTypeError(f"{text!r}: expected an integer from {low} to {high}")
         return number
 
     return parse
