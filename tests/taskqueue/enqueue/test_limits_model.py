@@ -68,13 +68,13 @@ class Site:
 
     def settle(self) -> None:
         for _ in range(min(len(self.held), 3)):
-            fetcher, job = self.leases.pop(self.chance.randrange(len(self.held)))
+            fetcher, job = self.held.pop(self.chance.randrange(len(self.held)))
             ack = execute(job) if self.chance.random() < 0.8 else Ack(job.id, job.token, "back")
             settle_now(fetcher, ack)
 
     def die(self) -> None:
         if self.held:
-            _, job = self.leases.pop(self.chance.randrange(len(self.held)))
+            _, job = self.held.pop(self.chance.randrange(len(self.held)))
             end_lease(self.store, job.id, queue=job.queue)
             recover()
 

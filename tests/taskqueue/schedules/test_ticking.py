@@ -36,7 +36,7 @@ def test_worker_without_a_poller_enqueues_no_schedule(redis_server: Store, child
     assert redis_server.raw.exists(f"{tag()}:schedules") == 0
 
     first = children.manage("runpoller", env=SITE)
-    first.wait_for("Schedules: 1.")
+    first.wait_for("started with 1 schedule.")
     eventually(lambda: ticks(redis_server) >= 2)
     second = children.manage("runpoller", env=SITE)
     second.wait_for(": started with")
