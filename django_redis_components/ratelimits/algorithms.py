@@ -14,8 +14,9 @@ could exceed Lua's 53-bit integers are calculated in Python.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from django_redis_components.core.protocol import Call
 from django_redis_components.core.rates import MAX_COUNT, Rate
@@ -32,7 +33,8 @@ from django_redis_components.ratelimits.scripts import (
 MAX_SLIDING_LIMIT = 10_000
 
 
-class RateState(NamedTuple):
+@dataclasses.dataclass(frozen=True, slots=True)
+class RateState:
     """The state of one rate after a hit.
 
     Attributes:

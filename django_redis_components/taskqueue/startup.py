@@ -118,7 +118,7 @@ def _count(number: int, noun: str, plural: str = "s") -> str:
 
 
 def _warn_about_queues(queues: Sequence[str], using: str) -> None:
-    """Warn about served queues that no task uses by default; a call may still choose them with `using(queue_name=…)`."""
+    """Warn about served queues that no task uses by default. A call may choose them with `using(queue_name=…)`."""
     tasks = _tasks_by_queue(using)
     if not tasks:
         logger.warning("No tasks are registered. Define them in the tasks.py of an app in INSTALLED_APPS.")
