@@ -9,7 +9,7 @@ The rooms, from the ground up (imports go down only; rooms of one floor never im
 ``core``                0      settings, keys, connections, scripts, the protocol of every operation
 ``locks``               1      a lock with a token, an expiry and a fencing token
 ``semaphores``          1      at most n holders at once, on the server's clock
-``ratelimits``          1      so many in a time for each visitor; views, middleware
+``ratelimits``          1      requests per visitor and period; views, middleware
 ``analytics``           1      page views, unique visitors, sign-ins
 ``autocomplete``        2      recent choices, prefix index, view, template tag and form widget
 ``taskqueue``           2      tasks, delayed tasks, worker, poller

@@ -109,7 +109,7 @@ SALES = os.environ.get("DEMO_SALES", "item")
 #: Seconds that a sale takes while the others are kept out. ``manage.py rush`` makes it slow on purpose.
 TILL_S = float(os.environ.get("DEMO_TILL_S", "0"))
 
-# Without DEBUG Django would tell errors to nobody but ADMINS.
+# Without DEBUG Django would report errors only to ADMINS.
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,

@@ -12,8 +12,8 @@ functions and replaces three notations. A script needs no network until it is fi
 ``-- @lazy part: function, function``
     A function ``part()`` that creates the functions of the part at its first call and returns them in a table. For
     parts that most calls do not need: Lua creates every included function in every call. The functions may be those of
-    parts that it includes, or of its own lazy parts: ``part().other().function()``. Without names, the directive only
-    makes the part available to parts that are included later, so that they share it.
+    parts that it includes, or of lazy parts that it declares: ``part().other().function()``. Without names, the
+    directive only makes the part available to parts that are included later, so that they share it.
 ``F.lease``
     A constant of the script's legend, as a literal. An unknown name is an error.
 

@@ -52,7 +52,7 @@ class Queues(UnmanagedModel):
 
 
 class Lock(UnmanagedModel):
-    """The page of locks and semaphores. A release requires a permission of its own."""
+    """The page of locks and semaphores. A release requires its own permission."""
 
     class Meta(UnmanagedModel.Meta):
         abstract = False
@@ -62,7 +62,7 @@ class Lock(UnmanagedModel):
 
 
 class RateLimit(UnmanagedModel):
-    """The page of rate limits. A reset requires a permission of its own."""
+    """The page of rate limits. A reset requires its own permission."""
 
     class Meta(UnmanagedModel.Meta):
         abstract = False

@@ -165,7 +165,7 @@ class Lock(BaseLock):
         )
 
     def inspect(self) -> LockState:
-        """Read who holds the lock, since when, and who waits. Changes nothing."""
+        """Read the holder, the age of its lease, and the waiters. Changes nothing."""
         return run(client(self.using), inspect_lock(lock_keys(self.name)))
 
     async def ainspect(self) -> LockState:

@@ -61,7 +61,7 @@ class MultiLock(BaseLock):
     def fencing_token(self) -> int | None:
         """The number of this grant, above that of every earlier grant of each name; None without a lease.
 
-        Without a group each name has its own number, from the clock of its own node. Then it is None: see
+        Without a group each name has its own number, from the clock of its node. Then it is None: see
         `fencing_tokens`.
         """
         return None if self.group is None else super().fencing_token
@@ -75,7 +75,7 @@ class MultiLock(BaseLock):
         return dict(lease.fences) if isinstance(lease, SequentialLease) else dict.fromkeys(self.names, lease.grant)
 
     def inspect(self) -> dict[str, LockState]:
-        """Read who holds each name, since when, and who waits for it. Changes nothing.
+        """Read the holder and the waiters of each name. Changes nothing.
 
         With a group one script reads all names at one moment. Without one each name is read as by `Lock.inspect`.
         """

@@ -171,7 +171,7 @@ class ReadWriteLock:
         return WriteLock(self.name, timeout=self._timeout, **self._options)
 
     def inspect(self) -> ReadWriteState:
-        """Read who holds the lock and who waits. Changes nothing."""
+        """Read the holders and the waiters. Changes nothing."""
         return run(client(self.using), inspect_readwrite(self.name))
 
     async def ainspect(self) -> ReadWriteState:

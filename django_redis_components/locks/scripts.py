@@ -22,7 +22,7 @@ CONFIRM = LuaScript("locks", "confirm", keys=("base",), args=("handoff_ms",), id
 ABANDON = LuaScript("locks", "abandon", keys=_KEYS, args=("token", "handoff_ms", "fair"), idempotent=True)
 #: Extend the lease.
 EXTEND = LuaScript("locks", "extend", keys=("lock", "fence"), args=("token", "ttl_ms"), idempotent=True)
-#: Read who holds the lock and who waits.
+#: Read the holder and the waiters.
 INSPECT = LuaScript(
     "locks", "inspect", keys=(*_KEYS, "asked", "handoffs"), args=("most", "liveness_ms"), idempotent=True
 )

@@ -24,5 +24,5 @@ ABANDON = LuaScript("semaphores", "abandon", keys=_KEYS, args=("permit", "handof
 EXTEND = LuaScript("semaphores", "extend", keys=("holders", "limit"), args=("permit", "ttl_ms"), idempotent=True)
 #: Set the limit for all objects.
 SET_LIMIT = LuaScript("semaphores", "set_limit", keys=_KEYS, args=("number", "handoff_ms"), idempotent=True)
-#: Read who holds permits and who waits.
+#: Read the holders of permits and the waiters.
 INSPECT = LuaScript("semaphores", "inspect", keys=_KEYS, args=("most", "liveness_ms"), idempotent=True)

@@ -150,7 +150,7 @@ class Semaphore(Leased):
         return await arun(aclient(self.using), _available(self))
 
     def inspect(self) -> SemaphoreState:
-        """Read the limit, who holds permits and who waits. Changes nothing."""
+        """Read the limit, the holders of permits and the waiters. Changes nothing."""
         return run(client(self.using), _inspect(self))
 
     async def ainspect(self) -> SemaphoreState:

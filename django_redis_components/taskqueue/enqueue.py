@@ -58,7 +58,7 @@ def prepare(
 
     Raises:
         TypeError, ValueError: the function does not accept these arguments, or one of them is not JSON.
-        InvalidTask: the arguments are too large, or the option `id` was used for a call that needs an id of its own.
+        InvalidTask: the arguments are too large, or the option `id` was used for a call that needs a new id.
         UnknownQueue: the site declares its queues, and the task's queue is not one of them.
     """
     options = task.options

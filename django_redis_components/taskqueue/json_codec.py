@@ -1,8 +1,8 @@
 """JSON encoding of further types in arguments and return values, by a codec that the site chooses.
 
 ``TASKQUEUE["JSON_CODEC"]`` is the dotted path of a codec; None, the default, accepts plain JSON only. `ExtendedJSON`
-encodes dates, UUIDs and decimals. Every value is decoded again before it is sent: a value that does not come back
-equal, and with its type, is refused.
+encodes dates, UUIDs and decimals. Every value is decoded again before it is sent: a value whose copy is not equal, or
+has another type, is refused.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _encode(value: Any, codec: JSONCodec, depth: int = 0) -> Any:
 
 
 def _is_same(value: Any, decoded: Any) -> bool:
-    """Whether the decoded value is equal and has the same type; tuples come back as lists."""
+    """Whether the decoded value is equal and has the same type; tuples are decoded as lists."""
     if isinstance(value, list | tuple):
         return (
             isinstance(decoded, list)

@@ -165,7 +165,7 @@ class OwnedLeases:
     """The leases granted through one object, by owner.
 
     A lease of a running owner is invisible to all others: no other thread or task can release, extend or renew it. The
-    lease of an owner that has ended can be taken over once, by a caller that has none of its own. So
+    lease of an owner that has ended can be taken over once, by a caller that has none. So
     ``async_to_sync(lock.aacquire)()`` in a thread, whose inner task ends, may be followed by ``lock.release()``.
 
     A caller whose `acquire` was refused cannot take over what was granted before its request: another owner holds it.

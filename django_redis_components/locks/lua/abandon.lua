@@ -5,7 +5,7 @@
 -- KEYS[3] queue  zset: waiting token -> ticket
 -- ARGV[1] token  text
 -- ARGV[2] handoff_ms  milliseconds of the lease that the next waiter gets
--- ARGV[3] fair  1: hand over; 0: free the lock and wake a waiter
+-- ARGV[3] fair  1: hand off; 0: free the lock and wake a waiter
 -- DERIVED <lock>:asked, <lock>:paused, <lock>:handoffs, <lock>:probes, <lock>:wakeup, <lock>:wakeup:<token>
 -- Returns 1: it waited, or held the lock
 -- Returns 0: it did neither

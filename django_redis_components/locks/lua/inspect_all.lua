@@ -1,4 +1,4 @@
--- Reads for each of these names who holds it and who waits for it. Changes nothing: waiters that were silent
+-- Reads the holder and the waiters of each of these names. Changes nothing: waiters that were silent
 -- too long are not listed.
 -- Precondition: none.
 -- KEYS[1] group  hash: waiting token -> the names it wants, a line each

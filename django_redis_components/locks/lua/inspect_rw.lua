@@ -1,4 +1,4 @@
--- Reads who is in and who waits. Changes nothing: what is over is passed over, not dropped.
+-- Reads the holders and the waiters. Changes nothing: expired leases are skipped, not removed.
 -- Precondition: none.
 -- KEYS[1] writer  string: the writer's token
 -- KEYS[2] readers  zset: reader's token -> server time in ms at which its lease ends
@@ -7,7 +7,7 @@
 -- ARGV[1] most  number of readers, and of waiters, to list
 -- ARGV[2] liveness_ms  milliseconds after which a silent waiter does not count
 -- DERIVED <writer>:asked, <writer>:handoffs
--- Returns {{writer, left_ms, fence, waiting, reading}, readers, waiters}: writer "" for nobody, fence 0 when it
+-- Returns {{writer, left_ms, fence, waiting, reading}, readers, waiters}: writer "" for none, fence 0 when it
 -- is forgotten; readers as token and milliseconds left in turn, those that end first first; waiters in the
 -- order of the queue
 -- Cost: O(log readers + log waiters + most + hand-offs)

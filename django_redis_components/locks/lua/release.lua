@@ -5,9 +5,9 @@
 -- KEYS[3] queue  zset: waiting token -> ticket
 -- ARGV[1] token  text
 -- ARGV[2] handoff_ms  milliseconds of the lease that the next waiter gets
--- ARGV[3] fair  1: hand over; 0: free the lock and wake a waiter
+-- ARGV[3] fair  1: hand off; 0: free the lock and wake a waiter
 -- DERIVED <lock>:asked, <lock>:paused, <lock>:handoffs, <lock>:probes, <lock>:wakeup, <lock>:wakeup:<token>
--- Returns 2: released and handed over while others wait: `confirm` is to follow
+-- Returns 2: released and handed off while others wait: `confirm` must follow
 -- Returns 1: released
 -- Returns 0: not held by this token
 -- Cost: O(log waiters), plus O(log waiters) for each waiter that is passed over

@@ -6,7 +6,7 @@
 -- ARGV[3..] names  text
 -- DERIVED <group>:asked, <group>:paused, <group>:handoffs, <group>:probes, <group>:wakeup, <group>:wakeup:<token>
 -- DERIVED <group>:held:<name>, <group>:fence:<name>, <group>:line:<name>, also of names that others want
--- Returns 2: released and handed over: `confirm` is to follow
+-- Returns 2: released and handed off: `confirm` must follow
 -- Returns 1: all of them were held by this token, and are released
 -- Returns 0: not all of them; those that were are released
 -- Cost: O(names * log waiters), plus as much for each waiter that is passed over or handed to

@@ -7,7 +7,7 @@
 -- ARGV[1] token  text
 -- ARGV[2] handoff_ms  milliseconds of the lease that those who come next get
 -- DERIVED <writer>:asked, <writer>:paused, <writer>:handoffs, <writer>:probes, <writer>:wakeup, <writer>:wakeup:<token>
--- Returns 2: released and handed over while others wait: `confirm` is to follow
+-- Returns 2: released and handed off while others wait: `confirm` must follow
 -- Returns 1: released
 -- Returns 0: this token is not in
 -- Cost: O(log readers), plus O(log readers + log waiters) for each that is passed over or let in

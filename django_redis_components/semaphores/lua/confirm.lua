@@ -1,4 +1,4 @@
--- After a release that handed over: wakes a waiter that is connected if the hand-off went to one that is not.
+-- Follows a release that handed off: wakes a connected waiter if the hand-off went to one that is not.
 -- Precondition: none.
 -- KEYS[1] base  none: what the keys of the queue begin with
 -- ARGV[1] handoff_ms  milliseconds for which the wakeup stays

@@ -1,4 +1,4 @@
--- Gives a permit back and grants what became free to the waiters.
+-- Releases a permit and grants the free permits to waiters.
 -- Precondition: none; a permit that is not held changes nothing.
 -- KEYS[1] holders  zset: held permit -> server time in ms at which it expires
 -- KEYS[2] queue  zset: waiting permit -> ticket
@@ -7,7 +7,7 @@
 -- ARGV[2] handoff_ms  milliseconds of the leases that waiters get
 -- DERIVED <holders>:asked, <holders>:paused, <holders>:handoffs, <holders>:probes, <holders>:wakeup
 -- DERIVED <holders>:wakeup:<permit>
--- Returns 2: given back and handed over while others wait: `confirm` is to follow
+-- Returns 2: released and handed off while others wait: `confirm` must follow
 -- Returns 1: given back
 -- Returns 0: not held; it had expired
 -- Cost: O(log permits) for each permit that is given back, granted, or found expired

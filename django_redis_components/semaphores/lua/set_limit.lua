@@ -1,4 +1,4 @@
--- Sets the limit for all, or lets each keep to its own again, and grants what became free to the waiters.
+-- Sets the limit for all callers, or removes it, and grants the free permits to waiters.
 -- What is held stays held, also above a lower limit.
 -- Precondition: none.
 -- KEYS[1] holders  zset: held permit -> server time in ms at which it expires

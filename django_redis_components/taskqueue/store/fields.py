@@ -16,7 +16,7 @@ TAG = "default"
 
 
 class Field:
-    """Fields of a task's record, a hash at ``<base>:t:<id>``. Values are text unless the line says int.
+    """Fields of a task's record, a hash at ``<base>:t:<id>``. Values are text unless the comment says int.
 
     The record has no TTL until the task has finished. Then it gets the task's ``result_ttl`` or ``failed_ttl``, or the
     ``ttl_ms`` of `expiry` or `cancel_request`; tasks of a flow get the flow's. A flow whose sending was interrupted
@@ -73,7 +73,7 @@ class Field:
     return_value = "r"
     #: int: clients that wait for the result.
     waiters = "W"
-    #: Random text of the call that enqueued the task under an id of its own; a later call has another one.
+    #: Random text of the call that enqueued the task under a chosen id. It differs for each call.
     nonce = "i"
     #: "force_at_ms ttl_ms": when a cancelled run is ended by force, and how long its record is kept then.
     cancel_request = "o"
@@ -134,7 +134,7 @@ class Part:
 
 
 class Key:
-    """Kinds of keys of a tag: ``<base>:<key>``, or ``<base>:<key>:<name>`` where a name is given in the line."""
+    """Kinds of keys of a tag: ``<base>:<key>``, or ``<base>:<key>:<name>`` where the comment gives a name."""
 
     #: Hash by id: the record of a task. ``<id>:errors`` list: JSON of its last failures. ``<id>:done`` list: wakeups.
     task = "t"
@@ -219,7 +219,7 @@ class FlowField:
 class Ttl:
     """Lifetimes of keys, in milliseconds."""
 
-    #: A wakeup that nobody waits for. Its worker fetches before it first waits.
+    #: A wakeup without a waiter. Its worker fetches before it first waits.
     wakeup_ms = 60_000
     #: The reply to an operation: longer than any client repeats a call.
     reply_ms = 60_000

@@ -57,7 +57,7 @@ class Job:
 
 
 class Ack(NamedTuple):
-    """What became of a leased task. `outcome` is ok, fail, retry, later, back, park or cancel.
+    """The outcome of a leased task. `outcome` is ok, fail, retry, later, back, park or cancel.
 
     `note` tells the records what the task's state does not: for how many microseconds the body ran, and after
     a failure, separated by spaces, its fingerprint and what that stands for (`fingerprints`).

@@ -1,4 +1,4 @@
-"""A task on its way to the queue, and what the scripts that accept it are told."""
+"""A task to enqueue, with the arguments of the scripts that accept it."""
 
 from __future__ import annotations
 

@@ -19,11 +19,11 @@ from django_redis_components.taskqueue.store.scripts import REGISTER_WAITER
 
 #: Bytes of randomness in an id: 120 bits, 20 characters.
 ID_BYTES = 15
-#: From base64's alphabet to the one that may stand in a URL.
+#: From base64's alphabet to the URL-safe one.
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 #: Tasks read in one round trip.
 CHUNK = 500
-#: Longest wait between two looks at a result whose bell may have been lost, in seconds.
+#: Seconds between two reads of a result whose wakeup may have been lost.
 LOOK_AGAIN_S = 2.0
 #: States in which a task stays, and which end a wait.
 FINISHED = (b"successful", b"failed", b"cancelled", b"expired")
@@ -35,7 +35,7 @@ Reply = int | list[Any]
 
 
 def new_id() -> str:
-    """An id that nobody else has, nobody guesses, and no command line takes for an option."""
+    """Return a unique id that cannot be guessed and that no command line parses as an option."""
     task_id = b2a_base64(os.urandom(ID_BYTES), newline=False).translate(_URL_SAFE).decode()
     return new_id() if task_id.startswith("-") else task_id
 

@@ -1,4 +1,4 @@
-"""Unregistered tasks: the worker that fetched them did not know their names."""
+"""Unregistered tasks: their names are not registered in the worker that fetched them."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def execute(job: Job, run: ThreadRun | None = None) -> Ack:
             db_connections.close_all()
         elif failure_hook is None:
             db_connections.close_stale()
-    except Exception:  # it must not change the outcome; the next task gets an error of its own
+    except Exception:  # it must not change the outcome; the next task raises its own error
         logger.exception("Cannot close a database connection after task %s[%s].", job.name, job.id)
     return ack
 
@@ -107,7 +107,7 @@ def prepare(job: Job) -> Execution | Ack:
 
 
 async def execute_on_loop(execution: Execution, run: CoroutineRun) -> Ack:
-    """Await the function of a started execution, with database connections of its own."""
+    """Await the function of a started execution, with its own database connections."""
     async with db_connections.dedicated_thread():
         try:
             value = await run.call(execution.func, execution.args, execution.kwargs, execution.limits)

@@ -1,4 +1,4 @@
-"""The next job of a thread: from the buffer, from a fetch of its own, or after a wakeup.
+"""The next job of a thread: from the buffer, from its own fetch, or after a wakeup.
 
 There is no dispatcher thread. A thread that has finished a task asks for the next job in the round trip that settles
 the first, unless other requests are enough. One of the idle threads, the leader, waits for the wakeup key and for the
@@ -73,7 +73,7 @@ class PrefetchAmount:
         self._busy_s = 0.0
 
     def record_run(self, seconds: float, concurrent: int) -> None:
-        """Record a run in a thread, one of so many concurrent ones."""
+        """Record a run in a thread, and how many ran at the same time."""
         self.async_share -= SHARE_WEIGHT * self.async_share
         self._runs = runs = self._runs + 1
         self._busy_s = busy_s = self._busy_s + seconds / concurrent

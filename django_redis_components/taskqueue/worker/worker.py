@@ -98,7 +98,7 @@ class Worker:
         wakeups = WakeupListener(client, [f"{base_key()}:bell:q:{queue}" for queue in options.queues], wake_fd=stop_fd)
         self._threads: list[threading.Thread] = []
         self._stopping = False
-        #: By task id and token: after a lease has expired, the same task may be fetched while its first run goes on.
+        #: By task id and token: after a lease has expired, the same task may be fetched while its first run continues.
         self._running: dict[tuple[str, str], Run] = {}
         self._loop = EventLoop(options.async_concurrency)
         self.job_source = JobSource(self.fetcher, wakeups, options.threads, self._loop.free_slots)

@@ -59,7 +59,7 @@ TONGUES: list[tuple[str, str, str]] = [
 #: Letters that do not come apart into a plain one and a mark.
 PLAIN = str.maketrans({"Ł": "L", "ł": "l", "Ø": "O", "ø": "o", "Þ": "Th", "þ": "th", "ı": "i"})
 
-#: Names that are drawn anew when somebody has them already; with many members they repeat after all.
+#: Names; one that is taken is drawn again. With many members they repeat.
 REDRAWS = 20
 
 

@@ -24,7 +24,7 @@ from example_project.market.models import Member
 
 @dataclass
 class Result:
-    """What came of one rush."""
+    """The result of one rush."""
 
     way: str
     seconds: float = 0.0
@@ -46,7 +46,7 @@ HEADER = f"{'way':<6} {'sold/s':>8} {'middle ms':>10} {'longest ms':>11} {'sold'
 
 
 def rush(buyers: int, items: int, till_s: float, seed: int) -> Iterator[Result]:
-    """Sell so many things to so many buyers at once, in each way."""
+    """Sell a number of items to a number of concurrent buyers, in each way."""
     create_members(buyers + 1)
     seller, *rushing = Member.objects.filter(is_superuser=False).order_by("pk")[: buyers + 1]
     settings.TILL_S = till_s

@@ -32,7 +32,7 @@ WEEKDAY_SHARE = 0.7
 #: Pages that one visitor looks at in a day, at most.
 PAGES_AT_MOST = 7
 
-#: Share of the things listed that somebody buys.
+#: Share of the listed items that are sold.
 SOLD_SHARE = 0.75
 
 LINES = (
@@ -55,7 +55,7 @@ class Plan:
 
 @dataclass
 class Totals:
-    """What came of it."""
+    """The result of a simulation."""
 
     views: int = 0
     visits: int = 0

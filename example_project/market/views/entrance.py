@@ -16,7 +16,7 @@ from example_project.market.views.notices import too_often
 
 
 class SignInView(LoginView):
-    """The form to sign in; whoever guesses is told when to come back."""
+    """The sign-in form. Repeated wrong passwords get a page with the time of the next try."""
 
     template_name = "market/login.html"
     redirect_authenticated_user = True

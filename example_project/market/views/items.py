@@ -63,7 +63,7 @@ class ItemView(DetailView):
 @require_POST
 @login_required
 def buy(request: HttpRequest, pk: int) -> HttpResponse:
-    """Buy an item. Whoever comes second gets a page that says so."""
+    """Buy an item. A second buyer gets a page that says it is sold."""
     item = get_object_or_404(Item, pk=pk)
     try:
         item = deals.buy(pk, request.user)

@@ -13,7 +13,7 @@ from django_redis_components.ratelimits import Decision
 def not_now(
     request: HttpRequest, template: str, *, retry_after_s: int, status: int = 503, **context: object
 ) -> HttpResponse:
-    """A page that says when to come back, to people in words and to programs in a header."""
+    """A page that says when to try again, in words and in a header."""
     response = render(request, template, context, status=status)
     response["Retry-After"] = str(retry_after_s)
     return response

@@ -161,7 +161,7 @@ local function pause_silent(queue, since)
   end
 end
 
--- Ends the hand-offs that nobody takes. One whose wakeup is unread went to a waiter that does not listen: it ends as soon
+-- Revokes hand-offs that are not taken. One whose wakeup is unread went to a waiter that does not listen: it ends as soon
 -- as those behind were probed. One whose wakeup was read ends by itself, and until then all that live have asked.
 local function review()
   local marks, done = redis.call("ZRANGE", handoffs, 0, 999, "WITHSCORES"), {}

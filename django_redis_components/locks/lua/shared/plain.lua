@@ -1,4 +1,4 @@
--- What the wait queue must know of a plain lock. Expects the locals base, lock, queue, handoff_ms, now_us and now_ms.
+-- Functions of a plain lock that the wait queue calls. Expects the locals base, lock, queue, handoff_ms, now_us and now_ms.
 local function holds(token)
   return redis.call("GET", lock) == token
 end

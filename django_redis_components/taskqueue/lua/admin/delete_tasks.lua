@@ -4,7 +4,7 @@
 -- ARGV[1] queue  name
 -- ARGV[2] state  failed or unregistered
 -- ARGV[3] up_to_ms  without ids: those that entered the state until then
--- ARGV[4] limit  at most so many
+-- ARGV[4] limit  maximum number of tasks
 -- ARGV[5] op  id of the operation, new for each
 -- ARGV[6..] ids  of tasks
 -- DERIVED base:q:<queue>:* lists, zsets, hashes and strings, base:t:<id> hash, :errors, :done lists, base:reply:<op>,

@@ -2,7 +2,7 @@
 -- Precondition: none.
 -- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1] keep_ms  how long trash is kept
--- ARGV[2] limit  at most so many tasks
+-- ARGV[2] limit  maximum number of tasks
 -- DERIVED base:trash_index zset, base:trash:<trash>:* lists and zsets, base:t:<id> hash, :errors, :done lists,
 --         base:unique:<digest>, :sequence strings, base:flow:<flow>, :paused hashes, base:q:<queue>:* lists, zsets, hashes
 --         and strings, base:queues, :wakeup:* zsets

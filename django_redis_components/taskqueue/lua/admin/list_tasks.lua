@@ -4,7 +4,7 @@
 -- ARGV[1] queue  name
 -- ARGV[2] state  ready, scheduled, waiting, running, failed or unregistered
 -- ARGV[3] offset  how many are passed over
--- ARGV[4] limit  at most so many
+-- ARGV[4] limit  maximum number of tasks
 -- DERIVED base:q:<queue>:* lists and zsets
 -- Returns ids: ready ones in the order in which they are served, cancelled ones among them; others by their time; last
 --         those that wait for a limit

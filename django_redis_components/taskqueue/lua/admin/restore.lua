@@ -4,7 +4,7 @@
 -- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1] queue  name
 -- ARGV[2] trash  id
--- ARGV[3] limit  at most so many tasks
+-- ARGV[3] limit  maximum number of tasks
 -- ARGV[4] op  id of the operation, new for each
 -- DERIVED base:q:<queue>:priority, :scheduled, :limited zsets, base:trash:<trash>:* lists and zsets, base:trash_index,
 --         :queues, :wakeup:* zsets, base:paused hash, base:t:<id> hash, :done list, base:sequence, :reply:<op>,

@@ -3,7 +3,7 @@
 -- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1] queue  name
 -- ARGV[2] up_to_ms  without ids: those that failed until then
--- ARGV[3] limit  at most so many
+-- ARGV[3] limit  maximum number of tasks
 -- ARGV[4] op  id of the operation, new for each
 -- ARGV[5] skip  how many of the oldest are passed over: those that an earlier call looked at and that stayed
 -- ARGV[6..] ids  of tasks

@@ -5,7 +5,7 @@
 -- ARGV[2] fetch_slot  of the caller's thread
 -- ARGV[3] request  number; the same number again repeats a call whose reply was lost
 -- ARGV[4] lease_ms  duration of a lease without renewal
--- ARGV[5] want  at most so many tasks
+-- ARGV[5] want  maximum number of tasks
 -- ARGV[6] failed_limit  how many failed tasks a queue keeps
 -- ARGV[7] queues  how many queue names follow
 -- ARGV[8..] rest  queue names; then for each ack: id, token, outcome, payload, delay_ms, ttl_ms, note

@@ -1,7 +1,7 @@
 -- Read the registered schedules and their latest tasks. Writes nothing.
 -- Precondition: none.
 -- KEYS[1] base  string prefix of the tag's keys
--- ARGV[1] limit  at most so many, the latest registered first
+-- ARGV[1] limit  maximum number of schedules, the latest registered first
 -- DERIVED base:poller string, base:schedules zset, base:schedule:<name> hash
 -- Returns {now_us, active, rows}: active 1 if a poller is; each row {name, registered_ms, times, last_ms, next_ms,
 --         fired_us, id, info}; fired_us 0 and id empty if it has enqueued no task yet

@@ -2,7 +2,7 @@
 -- Precondition: none.
 -- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1] queue  name
--- ARGV[2] limit  at most so many
+-- ARGV[2] limit  maximum number of groups
 -- DERIVED base:q:<queue>:errors zset, base:q:<queue>:error:<fingerprint> hash
 -- Returns rows: each {fingerprint, times, final, first_ms, last_ms, about, ids}
 -- Cost: O(limit + log n)
