@@ -27,6 +27,7 @@ from typing import Any
 import pytest
 import redis
 from django.db import connections as databases
+from django.utils import translation
 
 from django_redis_components.core.client.wakeup_listener import WakeupListener
 from example_project.localserver import LocalServer
@@ -77,10 +78,25 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """A test without a database finds no connection of an earlier one: a worker in its thread would look at it."""
+    """Remove what earlier tests leave in this thread: the language of their last request, and database connections.
+
+    A worker in the thread of a test without a database would use these connections.
+    """
+    translation.deactivate()
     if item.get_closest_marker("django_db") is None:
         for connection in databases.all(initialized_only=True):
             connection.close()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, Any, Any]:
+    """Put the trace function back, coverage's: a test that ends with another one would hide what later tests run."""
+    before = sys.gettrace()
+    try:
+        return (yield)
+    finally:
+        if sys.gettrace() is not before:
+            sys.settrace(before)
 
 
 @pytest.hookimpl(trylast=True)
