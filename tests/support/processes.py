@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import queue
 import signal
 import subprocess
 import sys
@@ -36,8 +35,9 @@ class Child:
     def __init__(self, argv: list[str], env: dict[str, str] | None = None) -> None:
         self.argv = argv
         self.lines: list[str] = []
+        self._next = 0  # index of the first line that neither `readline` nor `wait_for` has returned or passed
         self._ended = False
-        self._queue: queue.Queue[str | None] = queue.Queue()
+        self._changed = threading.Condition()
         self.process = subprocess.Popen(
             argv,
             cwd=ROOT,
@@ -63,14 +63,13 @@ class Child:
 
     @property
     def output(self) -> str:
-        """Return what it has printed until now, on both streams."""
-        while not self._queue.empty():
-            self._take(0)
-        return "\n".join(self.lines)
+        """Return what it has printed until now, on both streams. `readline` and `wait_for` still find these lines."""
+        with self._changed:
+            return "\n".join(self.lines)
 
     def readline(self, timeout_s: float = TIMEOUT_S) -> str:
         """Return the next line; raise AssertionError after the timeout or when the child has ended."""
-        line = self._take(timeout_s)
+        line = self._read_line(timeout_s)
         if line is None:
             raise AssertionError(f"no line within {timeout_s} s, or it ended; so far:\n{self.output}")
         return line
@@ -79,7 +78,7 @@ class Child:
         """Read until a line contains ``text``, and return that line."""
         deadline = time.monotonic() + timeout_s
         while True:
-            line = self._take(max(0.0, deadline - time.monotonic()))
+            line = self._read_line(max(0.0, deadline - time.monotonic()))
             if line is None:
                 raise AssertionError(f"no line with {text!r} within {timeout_s} s; so far:\n{self.output}")
             if text in line:
@@ -123,21 +122,20 @@ class Child:
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            self._queue.put(line.rstrip("\n"))
-        self._queue.put(None)
-
-    def _take(self, timeout_s: float) -> str | None:
-        if self._ended:
-            return None
-        try:
-            line = self._queue.get(timeout=timeout_s) if timeout_s > 0 else self._queue.get_nowait()
-        except queue.Empty:
-            return None
-        if line is None:
+            with self._changed:
+                self.lines.append(line.rstrip("\n"))
+                self._changed.notify_all()
+        with self._changed:
             self._ended = True
-        else:
-            self.lines.append(line)
-        return line
+            self._changed.notify_all()
+
+    def _read_line(self, timeout_s: float) -> str | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._next < len(self.lines) or self._ended, timeout_s)
+            if self._next == len(self.lines):
+                return None
+            self._next += 1
+            return self.lines[self._next - 1]
 
 
 class Children:
