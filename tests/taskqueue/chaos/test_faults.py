@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -52,6 +52,9 @@ STALL_S, STEP_S = 6.0, 3_600
 #: Tasks that run until another worker has leased them, because their supervisor is stopped: more than a worker has
 #: threads.
 LONG_TASKS = 12
+#: libfaketime lets the server's clock go back by up to some 400 microseconds now and then, without a step: three times
+#: in four million scripts, and never without libfaketime. At most so many pairs of tasks may differ, by less than this.
+JITTER_US, JITTERS = 1_000, 3
 #: Share of the replies that the network drops.
 LOST_REPLIES = 0.003
 
@@ -255,7 +258,10 @@ def test_faults_lose_no_task_and_repeat_only_runs_in_flight(outcome: Outcome) ->
     }, "a result has changed after it was there"
     for queue, numbers in outcome.producer.order.items():
         once = [number for number in numbers if b"t" not in records[number]]
-        assert _out_of_order(once, records) == [], queue
+        found = _out_of_order(once, records)
+        shown = "\n".join(f"{pair.back_us} us: {pair}" for pair in found)
+        assert [pair for pair in found if pair.back_us >= JITTER_US] == [], f"{queue}:\n{shown}"
+        assert len(found) <= JITTERS, f"{queue}:\n{shown}"
         assert len(once) > len(numbers) / 2, queue
     eventually(lambda: outcome.left() == {})
     children = read_forks(forks())
@@ -263,15 +269,26 @@ def test_faults_lose_no_task_and_repeat_only_runs_in_flight(outcome: Outcome) ->
     assert [child for child in children if child.has_run(run for each in runs.values() for run in each)] == []
 
 
-def _out_of_order(
-    numbers: list[int], records: dict[int, dict[bytes, bytes]]
-) -> list[tuple[int, dict[bytes, bytes], int, dict[bytes, bytes]]]:
-    """Return the consecutive tasks of which the second was leased before the first.
+class Swap(NamedTuple):
+    """Two consecutive tasks of which the second was leased before the first."""
+
+    number: int
+    record: dict[bytes, bytes]
+    next_number: int
+    next_record: dict[bytes, bytes]
+
+    @property
+    def back_us(self) -> int:
+        return int(self.record[b"f"]) - int(self.next_record[b"f"])
+
+
+def _out_of_order(numbers: list[int], records: dict[int, dict[bytes, bytes]]) -> list[Swap]:
+    """Return the consecutive tasks that were leased in the wrong order.
 
     A difference of more than half a clock step is the clock step.
     """
-    pairs = [(number, records[number], after, records[after]) for number, after in pairwise(numbers)]
-    return [pair for pair in pairs if 0 < int(pair[1][b"f"]) - int(pair[3][b"f"]) < STEP_S * 500_000]
+    pairs = [Swap(number, records[number], after, records[after]) for number, after in pairwise(numbers)]
+    return [pair for pair in pairs if 0 < pair.back_us < STEP_S * 500_000]
 
 
 def _results_of_others(runs: dict[int, list[Run]], records: dict[int, dict[bytes, bytes]]) -> dict[int, Any]:
