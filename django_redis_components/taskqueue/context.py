@@ -151,7 +151,7 @@ class TaskContext:
         self._metadata = metadata
         self._saved = dict(metadata or {})
         self._progress = task_result.progress
-        self._limiter = _WriteLimiter()
+        self._limiter = WriteLimiter()
         self._is_pending = False
         self._is_lost = False
 
@@ -258,7 +258,7 @@ class TaskContext:
         return connections.client(self.task_result.using)
 
 
-class _WriteLimiter:
+class WriteLimiter:
     """A token bucket for writes."""
 
     def __init__(self) -> None:

@@ -55,6 +55,7 @@ class Poller:
 
     Attributes:
         is_active: whether it has the lease.
+        scheduler: sends the periodic tasks.
         next_round_at, next_prune_at: on the monotonic clock.
     """
 
@@ -76,7 +77,7 @@ class Poller:
         self._client = client
         self._base = base_key()
         self.id = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
-        self._scheduler = Scheduler(client, self.id, schedules)
+        self.scheduler = Scheduler(client, self.id, schedules)
         self._lease_s = to_ms(settings.lease_s, "lease") / 1_000
         self._keep_ms = to_ms(settings.failed_ttl_s, "failed_ttl")
         self._failed_limit = settings.failed_limit
@@ -147,9 +148,9 @@ class Poller:
         round_s = self._idle_round_s if self._contact == "idle" else self._round_s
         until_due_s = max(0.0, (due_ms - now_us / 1_000) / 1_000) if due_ms else round_s
         if not is_active:
-            self._scheduler.invalidate()
+            self.scheduler.invalidate()
             return max(0.05, until_due_s)
-        until_slot_s = self._scheduler.run_due(now_us)
+        until_slot_s = self.scheduler.run_due(now_us)
         if prune:
             self.next_prune_at = now + PRUNE_S
             run(self._client, delete_trash())
@@ -204,7 +205,7 @@ class Poller:
         self._pause_s = min(ERROR_PAUSE_S, 2 * self._pause_s)
         self._is_unavailable = True
         self._contact = "error"
-        self._scheduler.invalidate()
+        self.scheduler.invalidate()
         self.is_active = False
 
 

@@ -17,8 +17,10 @@ class Registered(Protocol):
     def func(self) -> Any: ...
 
 
-_tasks: dict[str, Any] = {}
-_after_discovery: list[Callable[[], None]] = []
+#: Registered tasks by name.
+tasks: dict[str, Any] = {}
+#: Called after each discovery.
+discovery_hooks: list[Callable[[], None]] = []
 
 
 def register(name: str, task: Registered) -> None:
@@ -27,38 +29,38 @@ def register(name: str, task: Registered) -> None:
     Raises:
         InvalidTask: a function in another file or line has this name.
     """
-    present = _tasks.get(name)
+    present = tasks.get(name)
     if present is not None and _origin(present) != _origin(task):
         raise InvalidTask(f"Two functions have the name {name!r}: {_origin(present)} and {_origin(task)}.")
-    _tasks[name] = task
+    tasks[name] = task
 
 
 def find(name: str) -> Any:
     """Return the task of this name, or None."""
-    return _tasks.get(name)
+    return tasks.get(name)
 
 
 def names() -> list[str]:
     """Return all registered names, sorted."""
-    return sorted(_tasks)
+    return sorted(tasks)
 
 
 def each() -> Iterator[Any]:
     """Iterate over all registered tasks."""
-    return iter(list(_tasks.values()))
+    return iter(list(tasks.values()))
 
 
 def autodiscover() -> None:
     """Import the `tasks` module of each installed app. Errors in a module are raised."""
     autodiscover_modules("tasks")
-    for hook in _after_discovery:
+    for hook in discovery_hooks:
         hook()
 
 
 def after_discovery(hook: Callable[[], None]) -> None:
     """Call `hook` each time the `tasks` modules have been imported; it may register tasks from them."""
-    if hook not in _after_discovery:
-        _after_discovery.append(hook)
+    if hook not in discovery_hooks:
+        discovery_hooks.append(hook)
 
 
 def _origin(task: Registered) -> str:

@@ -234,7 +234,7 @@ def clean_up() -> None:
 
 
 def test_connections_of_all_tasks_are_checked(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_tasks", {})
+    monkeypatch.setattr(registry, "tasks", {})
     settings.CACHES = {**settings.CACHES, "pages": {"BACKEND": DJANGO_REDIS, "LOCATION": "redis://h:6379/1"}}
     settings.REDIS_COMPONENTS = {
         "CONNECTIONS": {name: {"URL": f"redis://h/{at}"} for at, name in enumerate(("default", "jobs", "locks"))}
@@ -251,7 +251,7 @@ def test_connections_of_all_tasks_are_checked(settings: Any, monkeypatch: pytest
 def test_task_with_an_unknown_connection_does_not_stop_the_checks(
     settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry, "_tasks", {})
+    monkeypatch.setattr(registry, "tasks", {})
     components(settings, url="redis://h/1")
     task(using="nowhere")(clean_up)
 

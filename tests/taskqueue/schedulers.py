@@ -44,7 +44,7 @@ def poller_of(*schedules: Schedule, using: str = "default") -> Poller:
 
 
 def scheduler_of(poller: Poller) -> Scheduler:
-    return poller._scheduler
+    return poller.scheduler
 
 
 def seconds_to_next_round(poller: Poller) -> float:

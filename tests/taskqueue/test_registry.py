@@ -23,7 +23,7 @@ from tests.taskqueue.tasks import add
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Writes a module of that name and imports it; its tasks are forgotten after the test."""
-    before = dict(registry._tasks)
+    before = dict(registry.tasks)
     monkeypatch.syspath_prepend(tmp_path)
     made: list[str] = []
 
@@ -36,8 +36,8 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         return path
 
     yield write
-    registry._tasks.clear()
-    registry._tasks.update(before)
+    registry.tasks.clear()
+    registry.tasks.update(before)
     for name in made:
         sys.modules.pop(name, None)
 

@@ -10,7 +10,7 @@ import pytest
 from django.db import transaction
 from django.dispatch import Signal
 
-from django_redis_components.taskqueue import chain, signals
+from django_redis_components.taskqueue import chain, registry, signals
 from django_redis_components.taskqueue.context import observer_for
 from tests.support import Store
 from tests.support.asynchronous import run_async
@@ -224,7 +224,7 @@ def test_a_signal_that_cannot_be_sent_at_all_changes_nothing(
     redis_server: Store, connect: Callable[..., None], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connect("task_enqueued", lambda **_: None)
-    monkeypatch.setattr(signals, "_sender", lambda result: 1 / 0)
+    monkeypatch.setattr(registry, "find", lambda name: 1 / 0)
 
     first, second = add.enqueue(1, 2), run_async(add.aenqueue, 1, 2)
 

@@ -128,7 +128,7 @@ def test_retries_stop_after_100_runs() -> None:
 
 
 def test_task_with_unregistered_name_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_tasks", {})
+    monkeypatch.setattr(registry, "tasks", {})
     with inline():
         result = add.enqueue(1, 2)
         result.refresh()

@@ -29,7 +29,7 @@ MAX_AGE_S: dict[str, float | None] = {"once": None, "skip": 60.0, "all": 86_400.
 MAX_CATCH_UP = 100
 
 #: Schedules by connection and name.
-_schedules: dict[tuple[str, str], Schedule] = {}
+schedules: dict[tuple[str, str], Schedule] = {}
 
 
 class ScheduleOptions(TypedDict, total=False):
@@ -130,7 +130,7 @@ def cron(expression: str, /, *, tz: str | tzinfo | None = None, **options: Unpac
 
 def registered(using: str | None = None) -> list[Schedule]:
     """Return the schedules of a connection, or all, ordered by name."""
-    return [_schedules[key] for key in sorted(_schedules) if using in (None, key[0])]
+    return [schedules[key] for key in sorted(schedules) if using in (None, key[0])]
 
 
 def _register_for(target: T, slots: Slots, label: str, options: ScheduleOptions) -> T:
@@ -178,10 +178,10 @@ def _create(task: Task[..., Any, Any], slots: Slots, options: ScheduleOptions) -
 def _register(schedule: Schedule) -> None:
     """Register a schedule. A reloaded module replaces its own."""
     key = (schedule.task.connection, schedule.name)
-    present = _schedules.get(key)
+    present = schedules.get(key)
     if present is not None and (present.task.name, present.slots) != (schedule.task.name, schedule.slots):
         raise InvalidTask(f"the name {schedule.name!r} is already used: {present.slots.text} of {present.task.name}.")
-    _schedules[key] = schedule
+    schedules[key] = schedule
 
 
 def _task_of(target: Any, label: str) -> Task[..., Any, Any]:

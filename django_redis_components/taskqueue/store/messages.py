@@ -85,7 +85,7 @@ def call_for(message: Message) -> Call:
 
 def calls_for(messages: Sequence[Message]) -> Iterator[Call]:
     """What sends many tasks, up to 500 in a round trip; the replies are lists of those of enqueue.lua."""
-    for some in _chunks(messages):
+    for some in chunks(messages):
         first = some[0]
         if all(each.is_plain and each.name == first.name and each.queue == first.queue for each in some):
             yield _plain(some)
@@ -95,7 +95,7 @@ def calls_for(messages: Sequence[Message]) -> Iterator[Call]:
 
 def first_part(messages: Sequence[Message]) -> int:
     """How many of these messages go in the first round trip."""
-    return len(next(_chunks(messages), ()))
+    return len(next(chunks(messages), ()))
 
 
 def _plain(messages: Sequence[Message]) -> Call:
@@ -114,7 +114,8 @@ def _counted(messages: Sequence[Message]) -> list[Any]:
     return tasks
 
 
-def _chunks(messages: Sequence[Message]) -> Iterator[Sequence[Message]]:
+def chunks(messages: Sequence[Message]) -> Iterator[Sequence[Message]]:
+    """Split messages into parts of at most `CHUNK` messages and about `CHUNK_BYTES` bytes."""
     start = size = 0
     for at, message in enumerate(messages):
         size += message.size

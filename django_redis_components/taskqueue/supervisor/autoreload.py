@@ -29,24 +29,30 @@ GRACE_S = 3.0
 
 
 class Reloader:
-    """Runs a worker, and restarts it after each change."""
+    """Runs a worker, and restarts it after each change.
+
+    Attributes:
+        changed: the files that have changed since the worker started.
+        stop_count: number of stop signals received.
+        worker_started_at: when the worker started, in seconds since the epoch.
+    """
 
     def __init__(self, log: Callable[[str], None]) -> None:
         self._log = log
         self._reloader = autoreload.StatReloader()
         self._mtimes: dict[Path, float] = {}
-        self._changed: list[Path] = []
-        self._stops = 0
+        self.changed: list[Path] = []
+        self.stop_count = 0
         self._worker: subprocess.Popen[bytes] | None = None
         self._stopped_worker: subprocess.Popen[bytes] | None = None
         self._files_read_at = 0
-        self._started_at = 0.0
+        self.worker_started_at = 0.0
 
     def run(self) -> int:
         """Watch until stopped, or until the worker exits with code 0; return the exit code."""
         for number in (*STOP_SIGNALS, QUIET):
-            signal.signal(number, self._forward)
-        autoreload.file_changed.connect(self._on_change, sender=self._reloader)
+            signal.signal(number, self.forward_signal)
+        autoreload.file_changed.connect(self.note_change, sender=self._reloader)
         autoreload.autoreload_started.send(sender=self._reloader)
         with tempfile.TemporaryDirectory(prefix="runworker-") as directory:
             return self._run(Path(directory) / "files.json")
@@ -57,24 +63,24 @@ class Reloader:
             self._wait_for_change(files, worker)
             has_exited = worker.poll() is not None
             code = worker.returncode if has_exited else self._stop(worker)
-            if self._stops or (has_exited and code == 0):
+            if self.stop_count or (has_exited and code == 0):
                 return code if code >= 0 else 128 - code
             if has_exited:
                 self._log(f"The worker exited with code {code}; it restarts when a file changes.")
                 self._wait_for_change(files, None)
-                if not self._changed:
+                if not self.changed:
                     return 0
-            self._log(f"{self._changed[0]} has changed; restarting the worker.")
-            self._changed.clear()
+            self._log(f"{self.changed[0]} has changed; restarting the worker.")
+            self.changed.clear()
 
     def _start(self, files: Path) -> subprocess.Popen[bytes]:
-        self._started_at = time.time()
+        self.worker_started_at = time.time()
         variables = os.environ | {VARIABLE: f"{os.getpid()} {files}"}
         return subprocess.Popen(autoreload.get_child_arguments(), env=variables, process_group=0)
 
     def _wait_for_change(self, files: Path, worker: subprocess.Popen[bytes] | None) -> None:
         """Check the files once a second, until one changes, a stop signal arrives, or the worker exits."""
-        while not self._changed and not self._stops and (worker is None or worker.poll() is None):
+        while not self.changed and not self.stop_count and (worker is None or worker.poll() is None):
             self.check_files()
             self.add_files(files)
             time.sleep(self._reloader.SLEEP_TIME)
@@ -94,29 +100,29 @@ class Reloader:
             self._reloader.extra_files |= new
             for path in new:
                 self._mtimes.setdefault(path, _modified_at(path))
-            self._changed += [path for path in new if self._mtimes[path] > self._started_at]
+            self.changed += [path for path in new if self._mtimes[path] > self.worker_started_at]
 
     def _stop(self, worker: subprocess.Popen[bytes]) -> int:
         """Stop the worker, unless a stop signal was forwarded to it. Running tasks have `GRACE_S` to finish."""
         if self._stopped_worker is not worker:
             worker.terminate()
-        if not self._stops:
+        if not self.stop_count:
             try:
                 return worker.wait(GRACE_S)
             except subprocess.TimeoutExpired:
                 worker.terminate()
         return worker.wait()
 
-    def _forward(self, number: int, _: Any) -> None:
+    def forward_signal(self, number: int, _: Any) -> None:
         if number != QUIET:
-            self._stops += 1
+            self.stop_count += 1
             self._stopped_worker = self._worker
         if self._worker is not None:
             self._worker.send_signal(number)
 
-    def _on_change(self, *, file_path: Path, **_: Any) -> bool:
+    def note_change(self, *, file_path: Path, **_: Any) -> bool:
         """Note a change. True: Django must not act on it."""
-        self._changed.append(file_path)
+        self.changed.append(file_path)
         return True
 
 

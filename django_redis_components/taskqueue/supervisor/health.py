@@ -142,13 +142,13 @@ class Port:
         self._listener.setblocking(False)
         self.address = self._listener.getsockname()
         self._connections: dict[socket.socket, float] = {}
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._listener, selectors.EVENT_READ)
+        self.selector = selectors.DefaultSelector()
+        self.selector.register(self._listener, selectors.EVENT_READ)
 
     def watch(self, fd: int) -> int:
         """See `Health.watch`: a selector is itself a descriptor to wait for."""
-        self._selector.register(fd, selectors.EVENT_READ)
-        return self._selector.fileno()
+        self.selector.register(fd, selectors.EVENT_READ)
+        return self.selector.fileno()
 
     def connections(self) -> int:
         """Return the number of open connections."""
@@ -156,7 +156,7 @@ class Port:
 
     def respond(self, problem: str) -> None:
         """Respond to requests, accept connections, and close those without a request."""
-        ready = {key.fileobj for key, _ in self._selector.select(0)}
+        ready = {key.fileobj for key, _ in self.selector.select(0)}
         for connection in [each for each in self._connections if each in ready]:
             _send_response(connection, problem)
             self._close(connection)
@@ -169,7 +169,7 @@ class Port:
         """Close all sockets. A forked process calls this too; it does not affect the parent's."""
         for each in (*self._connections, self._listener):
             each.close()
-        self._selector.close()
+        self.selector.close()
 
     def accept(self) -> None:
         """Accept a connection."""
@@ -181,11 +181,11 @@ class Port:
             return
         connection.setblocking(False)
         self._connections[connection] = time.monotonic() + REQUEST_TIMEOUT_S
-        self._selector.register(connection, selectors.EVENT_READ)
+        self.selector.register(connection, selectors.EVENT_READ)
 
     def _close(self, connection: socket.socket) -> None:
         del self._connections[connection]
-        self._selector.unregister(connection)
+        self.selector.unregister(connection)
         connection.close()
 
 

@@ -37,26 +37,26 @@ class _ThreadState(threading.local):
     last_opened: object = None
 
 
-_thread_state = _ThreadState()
+thread_state = _ThreadState()
 #: Replaced by another object whenever any thread opens a connection.
-_last_opened = object()
+last_opened = object()
 
 
 def close_stale_before_task() -> None:
     """Call `close_stale`, unless this thread did so within `REFRESH_S`."""
-    if time.monotonic() - _thread_state.checked_at > REFRESH_S:
+    if time.monotonic() - thread_state.checked_at > REFRESH_S:
         close_stale()
 
 
 def close_stale() -> None:
     """Close connections of this thread that are broken or older than CONN_MAX_AGE."""
-    now, last_opened = time.monotonic(), _last_opened
-    if _thread_state.last_opened is not last_opened or now - _thread_state.collected_at > REFRESH_S:
-        _thread_state.connections = tuple(connections.all(initialized_only=True))
-        _thread_state.last_opened, _thread_state.collected_at = last_opened, now
-    for connection in _thread_state.connections:
+    now, opened = time.monotonic(), last_opened
+    if thread_state.last_opened is not opened or now - thread_state.collected_at > REFRESH_S:
+        thread_state.connections = tuple(connections.all(initialized_only=True))
+        thread_state.last_opened, thread_state.collected_at = opened, now
+    for connection in thread_state.connections:
         connection.close_if_unusable_or_obsolete()
-    _thread_state.checked_at = now
+    thread_state.checked_at = now
 
 
 def close_all() -> None:
@@ -87,8 +87,8 @@ def _close_all_or_log() -> None:
 
 
 def _on_connection_created(**_: Any) -> None:
-    global _last_opened
-    _last_opened = object()
+    global last_opened
+    last_opened = object()
 
 
 connection_created.connect(_on_connection_created, dispatch_uid="django_redis_components.taskqueue.databases")

@@ -29,10 +29,10 @@ _UNSET: Any = object()
 
 
 class _WithdrawnError(BaseException):
-    """Replaces an interruption that has not arrived. Only `_withdraw` handles it."""
+    """Replaces an interruption that has not arrived. Only `withdraw` handles it."""
 
 
-def _withdraw(thread: int) -> None:
+def withdraw(thread: int) -> None:
     """Replace the pending exception of this thread by another one, and catch that.
 
     Clearing the pending exception would make CPython 3.11 and 3.12 check for it at every step; under a tracer for ever.
@@ -116,7 +116,7 @@ class ThreadRun(Run):
         while self.is_sending:
             time.sleep(0)
         if self.interrupted:
-            _withdraw(self._thread)
+            withdraw(self._thread)
 
     def cancel(self) -> None:
         """See `Run.cancel`. The exception is raised at the next bytecode: code in C is not interrupted."""

@@ -22,10 +22,10 @@ def _nothing_noted() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _names() -> Iterator[None]:
     """Tasks that a test registers are forgotten after it."""
-    before = dict(registry._tasks)
+    before = dict(registry.tasks)
     yield
-    registry._tasks.clear()
-    registry._tasks.update(before)
+    registry.tasks.clear()
+    registry.tasks.update(before)
 
 
 @pytest.fixture

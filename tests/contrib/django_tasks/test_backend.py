@@ -183,9 +183,9 @@ def test_get_result_raises_for_a_task_of_the_native_decorator(redis_server: Stor
 
 def test_a_task_that_our_own_decorator_sent_is_run_and_read_after_the_move(redis_server: Store) -> None:
     entry = registry.find(add.module_path)
-    registry._tasks.clear()
+    registry.tasks.clear()
     result = native(add.func).enqueue(1, b=2)
-    registry._tasks[add.module_path] = entry
+    registry.tasks[add.module_path] = entry
 
     work_off()
 
@@ -195,7 +195,7 @@ def test_a_task_that_our_own_decorator_sent_is_run_and_read_after_the_move(redis
 
 def test_a_task_that_the_framework_sent_is_run_by_our_own_decorator_after_the_move(redis_server: Store) -> None:
     result = add.using(result_ttl=5, priority=3).enqueue(1, b=2)
-    registry._tasks.clear()
+    registry.tasks.clear()
     made = native(add.func)
 
     work_off()
@@ -206,13 +206,13 @@ def test_a_task_that_the_framework_sent_is_run_by_our_own_decorator_after_the_mo
 
 def test_a_result_is_found_in_a_process_that_has_not_imported_its_module_yet(redis_server: Store) -> None:
     result = add.enqueue(1, 2)
-    entry = registry._tasks.pop(add.module_path)
-    registry.after_discovery(lambda: registry._tasks.setdefault(add.module_path, entry))
+    entry = registry.tasks.pop(add.module_path)
+    registry.after_discovery(lambda: registry.tasks.setdefault(add.module_path, entry))
 
     try:
         assert default_task_backend.get_result(result.id) == result
     finally:
-        registry._after_discovery.pop()
+        registry.discovery_hooks.pop()
 
 
 @pytest.mark.django_db(transaction=True)

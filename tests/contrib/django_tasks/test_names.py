@@ -194,7 +194,7 @@ def shop(module: Any, settings: Any) -> Any:
 
 def test_worker_registers_tasks_of_another_backend(redis_server: Store, shop: Any) -> None:
     result = shop.send.using(backend="redis").enqueue(5)
-    registry._tasks.clear()
+    registry.tasks.clear()
     registry.autodiscover()  # as a worker does when it starts
 
     work_off()
@@ -212,7 +212,7 @@ def test_discovery_keeps_registered_tasks(shop: Any) -> None:
 def test_discovery_does_nothing_on_a_site_without_our_backend(
     shop: Any, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    registry._tasks.clear()
+    registry.tasks.clear()
     settings.TASKS = {"default": {"BACKEND": IMMEDIATE}}
     task_discovery.discover()
     monkeypatch.delitem(sys.modules, NAME)

@@ -193,14 +193,14 @@ def test_a_task_of_another_backend_gets_the_options_of_the_one_that_sends_it(
     made = task(backend="immediate")(fail_as_well)
 
     result = made.using(backend="default").enqueue()
-    registry._tasks[made.module_path] = _as_a_worker_finds_it(made)
+    registry.tasks[made.module_path] = _as_a_worker_finds_it(made)
     work_off()
 
     assert made.using(backend="default").get_result(result.id).attempts == 2
 
 
 def _as_a_worker_finds_it(made: Any) -> Any:
-    registry._tasks.pop(made.module_path)
+    registry.tasks.pop(made.module_path)
     module = types.ModuleType("found")
     module.made = made  # type: ignore[attr-defined]
     task_backends["default"].register_module(module)

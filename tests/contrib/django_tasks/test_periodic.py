@@ -18,7 +18,7 @@ from tests.taskqueue.support import server_ms, work_off
 
 @pytest.fixture(autouse=True)
 def _nothing_entered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(declared, "_schedules", {})
+    monkeypatch.setattr(declared, "schedules", {})
 
 
 def sent(store: Store) -> Any:

@@ -208,7 +208,7 @@ def test_a_task_that_nobody_knows_frees_its_slot_and_passes_the_gate_again(
 ) -> None:
     first, _second = send(one, "first", "second")
     with monkeypatch.context() as elsewhere:
-        elsewhere.setattr(registry, "_tasks", {})
+        elsewhere.setattr(registry, "tasks", {})
         work_off()
     assert get_queue("default").depths().unregistered == 2
     fetcher = new_fetcher()

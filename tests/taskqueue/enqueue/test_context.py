@@ -118,7 +118,7 @@ def test_the_last_progress_of_a_failed_attempt_is_kept(redis_server: Store) -> N
 def test_progress_writes_resume_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr("django_redis_components.taskqueue.context.time.monotonic", lambda: now[0])
-    limiter = context._WriteLimiter()
+    limiter = context.WriteLimiter()
     assert [limiter.allows() for _ in range(4)] == [True, True, True, False]
 
     now[0] += context.REFILL_S * 1.5

@@ -132,7 +132,7 @@ def test_many_with_large_arguments_go_in_several_parts(store: Store, monkeypatch
     monkeypatch.setattr(messages, "CHUNK_BYTES", 1_000)
     sent = [prepare(note, ["a" * 400], {})[1] for _ in range(7)]
 
-    parts = list(messages._chunks(sent))
+    parts = list(messages.chunks(sent))
     results = note.enqueue_many([(["a" * 400], {})] * 7)
 
     assert [len(part) for part in parts] == [3, 3, 1]

@@ -90,7 +90,7 @@ def busy_store(store: Store, settings: Any, monkeypatch: pytest.MonkeyPatch) -> 
         work_off(queue)
         with monkeypatch.context() as elsewhere:
             note.using(queue_name=queue).enqueue("unregistered")
-            elsewhere.setattr(registry, "_tasks", {})
+            elsewhere.setattr(registry, "tasks", {})
             work_off(queue)
         given_back = note.using(queue_name=queue, max_deliveries=1).enqueue("back")
         worker = new_fetcher(queue, worker=f"giver:{queue}")

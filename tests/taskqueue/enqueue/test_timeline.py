@@ -78,7 +78,7 @@ def test_timeline_has_delayed_and_unregistered_runs(store: Store) -> None:
     result = come_back.enqueue(60)
     work_off(worker="host:1")
     fall_due(store, result)
-    with mock.patch.object(registry, "_tasks", {}):
+    with mock.patch.object(registry, "tasks", {}):
         work_off(worker="old:2")
 
     assert outcomes(result) == [("put_off", "host:1"), ("unregistered", "old:2")]

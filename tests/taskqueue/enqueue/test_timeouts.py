@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from datetime import timedelta
 from typing import Any
@@ -139,12 +140,17 @@ def test_a_limit_never_hits_another_task_than_its_own(redis_server: Store) -> No
     assert len(noted) >= sum(result.state == "successful" for result in close), "one may be hit after its last line"
 
 
-def test_without_limits_nobody_watches_the_clock(redis_server: Store) -> None:
-    with running_worker() as worker:
+def timer_threads() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name == "time-limits"}
+
+
+def test_timer_thread_starts_with_the_first_task_that_has_a_limit(redis_server: Store) -> None:
+    before = timer_threads()
+    with running_worker():
         add.enqueue(1, 2).get(60)
-        assert worker.timer._thread is None
+        assert timer_threads() <= before
         add.using(timeout=60).enqueue(1, 2).get(60)
-        assert worker.timer._thread is not None
+        assert timer_threads() - before
 
 
 JOB = Job("id", "token", "name", b"[[],{}]", "default", 0, 0, 0, 0, 0)

@@ -333,7 +333,7 @@ def test_a_worker_that_dies_leaves_the_task_unique(store: Store) -> None:
 def test_a_parked_task_stands_until_it_is_deleted(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     first = once.enqueue(1)
     with monkeypatch.context() as elsewhere:
-        elsewhere.setattr(registry, "_tasks", {})
+        elsewhere.setattr(registry, "tasks", {})
         work_off()
     get_queue("default").purge()
     assert once.enqueue(1) == first, "a purge leaves unregistered tasks alone"

@@ -66,11 +66,11 @@ def is_deleted_in_a_bin(store: Store, result: TaskResult) -> str:
 
 
 def is_parked_and_deleted(store: Store, result: TaskResult) -> str:
-    known, registry._tasks = registry._tasks, {}
+    known, registry.tasks = registry.tasks, {}
     try:
         work_off()
     finally:
-        registry._tasks = known
+        registry.tasks = known
     assert get_queue("default").delete_unregistered() == 1
     return "was deleted"
 

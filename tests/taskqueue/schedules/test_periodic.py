@@ -21,13 +21,13 @@ MIN = 60_000
 
 @pytest.fixture(autouse=True)
 def _nothing_entered() -> Iterator[None]:
-    schedules, tasks = dict(declared._schedules), dict(registry._tasks)
-    declared._schedules.clear()
+    schedules, tasks = dict(declared.schedules), dict(registry.tasks)
+    declared.schedules.clear()
     yield
-    declared._schedules.clear()
-    declared._schedules.update(schedules)
-    registry._tasks.clear()
-    registry._tasks.update(tasks)
+    declared.schedules.clear()
+    declared.schedules.update(schedules)
+    registry.tasks.clear()
+    registry.tasks.update(tasks)
 
 
 def the_only() -> Schedule:
@@ -136,7 +136,7 @@ def test_duplicate_schedule_name_raises() -> None:
 
 
 def schedule(**options: Any) -> Schedule:
-    declared._schedules.clear()
+    declared.schedules.clear()
     every(60, args=(1, 2), **{"name": f"{add.name} every 60 s", **options})(add)
     return the_only()
 

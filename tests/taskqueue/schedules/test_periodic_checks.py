@@ -28,7 +28,7 @@ def found() -> list[tuple[str | None, str]]:
 @pytest.fixture
 def tasks_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[Callable[[str], None]]:
     """Writes the `tasks` module of an app of the site; what it registers is forgotten after the test."""
-    before = dict(registry._tasks), dict(declared._schedules)
+    before = dict(registry.tasks), dict(declared.schedules)
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "nightly_app").mkdir()
     (tmp_path / "nightly_app" / "__init__.py").touch()
@@ -41,7 +41,7 @@ def tasks_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Any)
         settings.INSTALLED_APPS = [*settings.INSTALLED_APPS, "nightly_app"]
 
     yield write
-    for kept, registered in zip(before, (registry._tasks, declared._schedules), strict=True):
+    for kept, registered in zip(before, (registry.tasks, declared.schedules), strict=True):
         registered.clear()
         registered.update(kept)
     for name in ("nightly_app", "nightly_app.tasks"):
@@ -74,7 +74,7 @@ def test_checks_continue_when_a_module_cannot_be_imported(tasks_module: Callable
 def test_check_reports_an_unknown_queue_or_connection(
     redis_server: Store, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(declared, "_schedules", {})
+    monkeypatch.setattr(declared, "schedules", {})
     taskqueue_settings(settings, QUEUES=["default", "mail"])
     every(60, name="right", args=(1,))(note)
     every(60, name="lost", args=(1,))(note.using(queue_name="mial"))

@@ -22,11 +22,11 @@ HOUR = 3_600_000
 
 @pytest.fixture(autouse=True)
 def _nothing_entered() -> Iterator[None]:
-    before = dict(declared._schedules)
-    declared._schedules.clear()
+    before = dict(declared.schedules)
+    declared.schedules.clear()
     yield
-    declared._schedules.clear()
-    declared._schedules.update(before)
+    declared.schedules.clear()
+    declared.schedules.update(before)
 
 
 def moment(ms: float) -> datetime:

@@ -10,6 +10,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import chain, get_queue, registry
 from django_redis_components.taskqueue.poller import Poller
 from tests.support import Store
+from tests.taskqueue.schedulers import next_round, seconds_to_next_round
 from tests.taskqueue.support import (
     base_key,
     end_lease,
@@ -107,9 +108,9 @@ def failed(_: Store) -> None:
 
 def unregistered(_: Store) -> None:
     note.enqueue(1)
-    known_tasks, registry._tasks = registry._tasks, {}
+    known_tasks, registry.tasks = registry.tasks, {}
     work_off()
-    registry._tasks = known_tasks
+    registry.tasks = known_tasks
 
 
 def paused(_: Store) -> None:
@@ -169,11 +170,12 @@ def test_one_round_maintains_all_queues(redis_server: Store, others: int) -> Non
     poller = Poller(connections.client())
     let_recovery_begin()
 
-    until_due_s = poller._round()
+    next_round(poller)
+    until_due_s = seconds_to_next_round(poller)
 
     assert redis_server.raw.lrange(queue_key(redis_server, "front"), 0, -1) == [lost.id.encode()]
     assert redis_server.raw.exists(queue_key(redis_server, "failed")) == 0
-    assert 0.5 < until_due_s <= 1.5
+    assert 0 < until_due_s <= 1.5
     poller.close()
 
 
@@ -187,7 +189,7 @@ def test_removing_queues_during_a_round_skips_no_other_queue(redis_server: Store
     redis_server.raw.zadd(queue_key(redis_server, "failed"), {"old": 1})
     poller = Poller(connections.client())
 
-    poller._round()
+    next_round(poller)
 
     assert len(known(redis_server)) == 551
     assert redis_server.raw.zcard(base_key(redis_server, "idle")) == 550
@@ -207,7 +209,7 @@ def test_minutes_of_all_queues_are_rolled_up_once(redis_server: Store) -> None:
 
     for _ in range(2):
         poller = Poller(connections.client())
-        poller._round()
+        next_round(poller)
         poller.close()
 
     [hour] = [each for each in redis_server.keys() if b":hour:" in each]  # noqa: SIM118 - a Store is no dict
@@ -222,8 +224,10 @@ def test_next_round_starts_at_once_after_two_hundred_expired_leases(redis_server
     poller = Poller(connections.client())
     let_recovery_begin()
 
-    assert poller._round() == 0.0
-    assert poller._round() > 0.0
+    next_round(poller)
+    assert seconds_to_next_round(poller) <= 0
+    next_round(poller)
+    assert seconds_to_next_round(poller) > 0
 
     assert redis_server.raw.llen(queue_key(redis_server, "front")) == 201
     poller.close()

@@ -69,7 +69,7 @@ def die(store: Store, chance: random.Random, queue: str) -> None:
 
 
 def run_a_stranger(store: Store, chance: random.Random, queue: str) -> None:
-    with mock.patch.object(registry, "_tasks", {}):
+    with mock.patch.object(registry, "tasks", {}):
         run_some(store, chance, queue)
 
 

@@ -62,7 +62,7 @@ def test_each_outcome_is_counted(store: Store) -> None:
     settle_now(worker, *[execute(job) for job in jobs[:4]])
     end_lease(store, lost.id)
     recover()
-    with mock.patch.object(registry, "_tasks", {}):
+    with mock.patch.object(registry, "tasks", {}):
         work_off()
 
     assert totals() == {

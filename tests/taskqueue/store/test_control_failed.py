@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from django_redis_components.core import serialization as arguments
+from django_redis_components.core.client import connections
+from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue import TaskResult, TaskResultDoesNotExist, get_queue
 from django_redis_components.taskqueue.failure import describe
 from django_redis_components.taskqueue.store import queues as control
@@ -170,7 +172,7 @@ def test_a_task_that_fails_after_the_call_is_not_touched(
         except StopIteration as stop:
             return stop.value
 
-    assert get_queue("default")._run(with_failures_between()) == 5
+    assert run(connections.client(), with_failures_between()) == 5
 
     failed = get_queue("default").tasks("failed")
     assert {result.id for result in failed} == {result.id for result in late}

@@ -293,7 +293,7 @@ def test_a_request_on_a_connection_that_is_closed_for_another_is_harmless(port: 
     late = call(port, b"GET / HTTP/1.0\r\n\r\n")
     for caller in callers:  # the oldest among them, whose place the late one gets
         caller.sendall(b"GET / HTTP/1.0\r\n\r\n")
-    eventually(lambda: len(port._selector.select(0)) == health.MAX_CONNECTIONS + 1)
+    eventually(lambda: len(port.selector.select(0)) == health.MAX_CONNECTIONS + 1)
 
     assert answered(port, late).startswith(b"HTTP/1.1 200 OK")
 

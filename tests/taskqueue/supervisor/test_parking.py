@@ -21,11 +21,11 @@ from tests.taskqueue.tasks import add, echo, note, noted
 @pytest.fixture
 def forget(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Makes this process one that does not know these tasks; `forget()` knows all again."""
-    everything = dict(registry._tasks)
+    everything = dict(registry.tasks)
 
     def make(*tasks: Any) -> None:
         known = {name: each for name, each in everything.items() if each not in tasks}
-        monkeypatch.setattr(registry, "_tasks", known)
+        monkeypatch.setattr(registry, "tasks", known)
 
     return make
 

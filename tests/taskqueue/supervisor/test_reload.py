@@ -171,16 +171,16 @@ def test_a_change_between_hearing_of_a_file_and_looking_at_it_is_seen_once(tmp_p
     os.utime(module, (1, 1))
     files.write_text(json.dumps([str(module)]))
     watcher = Reloader(print)
-    watcher._started_at = 10
-    autoreload.file_changed.connect(watcher._on_change, sender=watcher._reloader)
+    watcher.worker_started_at = 10
+    autoreload.file_changed.connect(watcher.note_change)
 
     watcher.add_files(files)
-    assert watcher._changed == []
+    assert watcher.changed == []
     os.utime(module, (2, 2))
     watcher.check_files()
     watcher.check_files()
 
-    assert watcher._changed == [module]
+    assert watcher.changed == [module]
 
 
 def test_who_is_not_watched_knows_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -203,8 +203,8 @@ def test_who_is_not_watched_knows_it(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 def test_signals_before_the_first_worker_are_noted() -> None:
     watcher = Reloader(print)
 
-    watcher._forward(signal.SIGUSR1, None)
-    assert watcher._stops == 0
-    watcher._forward(signal.SIGTERM, None)
+    watcher.forward_signal(signal.SIGUSR1, None)
+    assert watcher.stop_count == 0
+    watcher.forward_signal(signal.SIGTERM, None)
 
-    assert watcher._stops == 1
+    assert watcher.stop_count == 1

@@ -289,7 +289,7 @@ def test_who_takes_part_in_the_run_of_a_coroutine_may_block(
 ) -> None:
     for task in (add_async, raise_async):
         fields = {field.name: getattr(task, field.name) for field in dataclasses.fields(task)}
-        monkeypatch.setitem(registry._tasks, task.name, WitnessedTask(**fields))
+        monkeypatch.setitem(registry.tasks, task.name, WitnessedTask(**fields))
 
     with running_worker():
         assert add_async.enqueue(2, 3).get(60) == ["kept", 5]

@@ -23,7 +23,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[list[Any]]:
     found: list[list[Any]] = []
     real = connection.close_if_unusable_or_obsolete
     monkeypatch.setattr(connection, "close_if_unusable_or_obsolete", lambda: (found.append(list(noted)), real()))
-    db_connections._thread_state.checked_at = 0.0
+    db_connections.thread_state.checked_at = 0.0
     return found
 
 
@@ -50,7 +50,7 @@ def test_after_a_pause_they_are_looked_at_again(
 ) -> None:
     note.enqueue(1)
     work_off()
-    db_connections._thread_state.checked_at = time.monotonic() - db_connections.REFRESH_S - 0.1
+    db_connections.thread_state.checked_at = time.monotonic() - db_connections.REFRESH_S - 0.1
     note.enqueue(2)
 
     work_off()
@@ -77,7 +77,7 @@ def test_a_connection_that_broke_is_replaced_before_the_next_task(
     monkeypatch.setattr(connection, "is_usable", lambda: False)
     connection.errors_occurred = True
     broken = connection.connection
-    db_connections._thread_state.checked_at = 0.0
+    db_connections.thread_state.checked_at = 0.0
     result = query.enqueue()
 
     work_off()
@@ -91,7 +91,7 @@ def test_a_database_that_cannot_be_closed_does_not_change_the_outcome(
     redis_server: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     result = note.enqueue("ran")
-    db_connections._thread_state.checked_at = time.monotonic()
+    db_connections.thread_state.checked_at = time.monotonic()
 
     def fail() -> None:
         raise LookupError("the driver")
@@ -109,7 +109,7 @@ def test_a_connection_that_a_task_has_opened_is_closed_after_it(redis_server: St
     """The thread had none when it looked last, and does not look for others each time: Django tells it."""
     connection.close()
     work_off()
-    db_connections._thread_state.connections, db_connections._thread_state.collected_at = (), time.monotonic() + 3_600
+    db_connections.thread_state.connections, db_connections.thread_state.collected_at = (), time.monotonic() + 3_600
     connection.settings_dict["CONN_MAX_AGE"] = 0
     results = [query.enqueue(), query.enqueue()]
 
@@ -122,9 +122,9 @@ def test_a_connection_that_a_task_has_opened_is_closed_after_it(redis_server: St
 def test_connections_that_came_untold_are_found_after_a_while(
     redis_server: Store, looks: list[list[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(db_connections._thread_state, "connections", ())
-    db_connections._thread_state.last_opened = db_connections._last_opened
-    db_connections._thread_state.collected_at = time.monotonic() - db_connections.REFRESH_S - 0.1
+    monkeypatch.setattr(db_connections.thread_state, "connections", ())
+    db_connections.thread_state.last_opened = db_connections.last_opened
+    db_connections.thread_state.collected_at = time.monotonic() - db_connections.REFRESH_S - 0.1
     note.enqueue("ran")
 
     work_off()

@@ -57,7 +57,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
     def make(task: Any) -> Any:
         fields = {field.name: getattr(task, field.name) for field in dataclasses.fields(task)}
-        monkeypatch.setitem(registry._tasks, task.name, WatchedTask(**fields))
+        monkeypatch.setitem(registry.tasks, task.name, WatchedTask(**fields))
         return task
 
     return make

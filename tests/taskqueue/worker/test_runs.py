@@ -105,7 +105,7 @@ def test_an_interruption_never_reaches_what_comes_after_the_function(busy_switch
 
 def test_what_was_sent_and_has_not_arrived_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
     taken_back: list[int] = []
-    monkeypatch.setattr(runs, "_withdraw", taken_back.append)
+    monkeypatch.setattr(runs, "withdraw", taken_back.append)
 
     assert ThreadRun(JOB).call(count, [10], {}, None) == 45
     assert taken_back == [], "nothing was sent"

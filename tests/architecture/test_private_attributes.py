@@ -1,0 +1,125 @@
+"""Tests use no private name of the package: they state what it promises, not how it is built."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+
+import pytest
+
+from tests.architecture.sources import PACKAGE, ROOT, called_name, modules
+
+#: Functions that get or set the attribute named by one of their arguments.
+BY_NAME = {"getattr", "setattr", "delattr", "hasattr", "patch"}
+
+#: Objects of the standard library with private names that the package uses as well.
+OTHERS = {"os", "sys", "asyncio"}
+
+#: Private names of Django's models.
+OF_MODELS = {"_state"}
+
+#: Files that may, and why.
+EXCEPTIONS = {
+    "tests/autocomplete/conftest.py": "not moved to public behaviour yet",
+    "tests/autocomplete/test_rebuild.py": "not moved to public behaviour yet",
+    "tests/core/test_caches.py": "not moved to public behaviour yet",
+    "tests/core/test_pool.py": "not moved to public behaviour yet",
+    "tests/locks/test_interrupted_blocks.py": "not moved to public behaviour yet",
+    "tests/locks/test_renewal.py": "not moved to public behaviour yet",
+    "tests/semaphores/test_renewal.py": "not moved to public behaviour yet",
+}
+
+
+def test_tests_use_no_private_name_of_the_package() -> None:
+    found = [
+        f"{path}:{line}: {name}"
+        for path in files_of_tests()
+        if path not in EXCEPTIONS
+        for line, name in private_uses((ROOT / path).read_text())
+    ]
+
+    assert found == []
+
+
+@pytest.mark.parametrize("path", EXCEPTIONS)
+def test_each_exception_is_needed(path: str) -> None:
+    assert list(private_uses((ROOT / path).read_text()))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "worker._running",
+        "get_queue('default')._run(flow)",
+        "worker._running = {}",
+        "monkeypatch.setattr(worker, '_running', {})",
+        "monkeypatch.setattr('django_redis_components.taskqueue.worker.worker.Worker._running', {})",
+        "from django_redis_components.core.client._async import pool",
+        "from django_redis_components.core.client.connections import _pools",
+        "import django_redis_components.core.client._async",
+    ],
+)
+def test_private_name_is_found(text: str) -> None:
+    assert list(private_uses(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["os._exit(0)", "self._running", "worker.running", "model._state", "class A:\n    _running = 1\n\nA()._running"],
+)
+def test_other_names_are_not_found(text: str) -> None:
+    assert list(private_uses(text)) == []
+
+
+def files_of_tests() -> list[str]:
+    return sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("*.py"))
+
+
+def private_uses(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and the name of each use of a private name of the package that the text does not define."""
+    tree = ast.parse(text)
+    private = package_names() - private_names(tree) - OF_MODELS
+    for node in ast.walk(tree):
+        for name in used_names(node):
+            if private.intersection(name.split(".")):
+                yield node.lineno, name  # type: ignore[attr-defined]
+
+
+def used_names(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Attribute):
+        if not (isinstance(node.value, ast.Name) and node.value.id in {"self", "cls", *OTHERS}):
+            yield node.attr
+    elif isinstance(node, ast.ImportFrom):
+        if (node.module or "").startswith(PACKAGE):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+    elif isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names if alias.name.startswith(PACKAGE))
+    elif isinstance(node, ast.Call) and called_name(node) in BY_NAME:
+        yield from (arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str))
+
+
+@cache
+def package_names() -> set[str]:
+    """Return all private names that the package defines."""
+    defined = {name for module in modules() for name in private_names(module.tree)}
+    return defined | {part for module in modules() for part in module.name.split(".") if is_private(part)}
+
+
+def private_names(tree: ast.AST) -> set[str]:
+    return {name for node in ast.walk(tree) if is_private(name := defined_name(node))}
+
+
+def defined_name(node: ast.AST) -> str:
+    """Return the name that a definition or an assignment binds, or ''."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return node.name
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        return node.id
+    if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name):
+        return node.attr if node.value.id in {"self", "cls"} else ""
+    return ""
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__") and name != "_"
