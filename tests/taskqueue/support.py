@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import signal
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +192,13 @@ def processes_of(pid: int) -> list[int]:
         return [int(word) for word in path.read_text().split()]
     except (FileNotFoundError, ProcessLookupError):
         return []
+
+
+def kill_processes(pids: Iterable[int]) -> None:
+    """Kill these processes (SIGKILL). Some may have exited by themselves meanwhile."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def is_running(pid: int) -> bool:

@@ -15,7 +15,7 @@ from django.core.management import CommandError, call_command
 
 from django_redis_components.management import logs as shown
 from django_redis_components.taskqueue.logs import JsonFormatter, TaskFilter, TextFormatter, about
-from tests.support import Store
+from tests.support import Store, eventually
 from tests.support.processes import Children
 from tests.taskqueue.support import SITE, new_fetcher, queue_worker, running_worker, work_off
 from tests.taskqueue.tasks import add, come_back, fail, fail_thrice, leave_word, leave_word_async, note
@@ -239,8 +239,7 @@ def test_a_worker_writes_json(redis_server: Store, children: Children) -> None:
     worker = children.manage("runworker", "--log-format", "json", env=SITE)
     worker.wait_for("Worker: queues default")
     failed, spoken = fail.enqueue("my own"), leave_word.enqueue("hello")
-    worker.wait_for('"message": "hello"')
-    worker.wait_for("failed (attempt 1 of 1)") if "failed (attempt" not in worker.output else None
+    eventually(lambda: '"message": "hello"' in worker.output and "failed (attempt 1 of 1)" in worker.output)
     worker.terminate()
     assert worker.wait() == 0
 

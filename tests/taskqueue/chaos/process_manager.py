@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 
 from tests.support.processes import Child, Children
 from tests.taskqueue.chaos.work import trace
+from tests.taskqueue.support import kill_processes
 
 
 class ProcessManager:
@@ -37,5 +36,4 @@ class ProcessManager:
         for pid in pids:
             trace("death", "outside", pid)
         self._running["worker"].kill()
-        for pid in pids:
-            os.kill(pid, signal.SIGKILL)
+        kill_processes(pids)

@@ -18,7 +18,7 @@ from tests.support.processes import Child, Children
 from tests.taskqueue.chaos.conftest import LEASE_S
 from tests.taskqueue.chaos.runs import read_runs
 from tests.taskqueue.chaos.work import leave_run, released
-from tests.taskqueue.support import end_lease, new_fetcher, processes_of
+from tests.taskqueue.support import end_lease, kill_processes, new_fetcher, processes_of
 from tests.taskqueue.tasks import note
 
 #: Workers, and tasks that run in each.
@@ -117,8 +117,7 @@ def test_tasks_of_the_only_worker_run_again_although_the_clock_was_set_back_mean
     eventually(lambda: traced.exists() and len(read_runs(traced)) == 1)
     processes = processes_of(worker.pid)
     worker.kill()
-    for pid in processes:
-        os.kill(pid, signal.SIGKILL)
+    kill_processes(processes)
     clock.step(-7_200)
     released().touch()
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from typing import Any
 
 from tests.support import Store
 from tests.support.processes import Children
-from tests.taskqueue.support import Held, processes_of, queue_worker, taskqueue_settings
+from tests.taskqueue.support import Held, kill_processes, processes_of, queue_worker, taskqueue_settings
 from tests.taskqueue.tasks import crowd, hold
 
 
@@ -34,8 +32,7 @@ def test_the_slot_of_a_killed_worker_goes_to_its_task_and_then_to_the_next(
     first.started()
     queue_worker(children, "--threads", "2")
 
-    for pid in (doomed.pid, *processes_of(doomed.pid)):
-        os.kill(pid, signal.SIGKILL)
+    kill_processes([doomed.pid, *processes_of(doomed.pid)])
 
     first.started(times=2)
     assert second.starts() == 0

@@ -223,8 +223,8 @@ def test_a_login_that_may_not_read_info_can_work(own_server: Store, settings: An
 
     worker = queue_worker(children)
 
-    assert "maxmemory-policy" not in worker.output
     assert add.enqueue(2, 3).get(60) == 5
+    assert "maxmemory-policy" not in worker.output
 
 
 def test_a_worker_waits_for_a_server_that_is_away(own_server: Store, children: Children) -> None:

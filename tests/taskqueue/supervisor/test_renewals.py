@@ -24,7 +24,7 @@ PROCESSES = 12
 @pytest.fixture
 def processes(proxy: Proxy, settings: Any) -> Iterator[list[Child]]:
     """The processes; they talk through the proxy."""
-    url = {"URL": proxy.url, "SOCKET_TIMEOUT": 0.2, "RETRIES": 1}
+    url = {"URL": proxy.url, "SOCKET_TIMEOUT": 0.5, "RETRIES": 1}
     settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "CONNECTIONS": {"default": url}}
     taskqueue_settings(settings, LEASE=60)
     made, ends = [], []

@@ -72,13 +72,13 @@ def test_a_worker_tells_what_it_is_and_leaves_the_list_when_it_ends(redis_server
 
     [info] = eventually(lambda: [each for each in workers() if each.busy])
     assert (info.pid, info.threads, info.queues, info.busy) == (pid, 3, ("default", "mail"), 1)
-    assert len(workers()) == 2
+    eventually(lambda: len(workers()) == 2)
     assert info.started_at is not None
-    assert 0 <= info.heartbeat_age < LEASE_S
+    assert 0 <= info.heartbeat_age < 60
     held.let_go()
     assert result.get(60) == "a"
     eventually(lambda: [each.finished for each in workers() if each.id == info.id] == [1])
-    assert run(connections.client(), stats.read_overview()).poller
+    eventually(lambda: run(connections.client(), stats.read_overview()).poller)
 
     worker.terminate()
     assert worker.wait() == 0
@@ -116,7 +116,7 @@ def test_a_killed_process_is_replaced_and_its_task_runs_again(redis_server: Stor
     held.let_go()
     assert result.get(60) == "a"
     assert (result.attempts, len(set(result.worker_ids)), result.errors) == (3, 3, [])
-    assert f"Task {result.id} (queue default) has lost its worker" in worker.output
+    eventually(lambda: f"Task {result.id} (queue default) has lost its worker" in worker.output)
 
 
 def test_tasks_that_kill_their_process_cost_the_others_no_pause(redis_server: Store, children: Children) -> None:
@@ -129,9 +129,11 @@ def test_tasks_that_kill_their_process_cost_the_others_no_pause(redis_server: St
         with pytest.raises(TaskFailed):
             result.get(60)
 
-    pauses = re.findall(r"starting another in (\S+) s\.", worker.output)
-    assert len(pauses) >= 5
-    assert set(pauses) == {"0"}
+    def pauses() -> list[str]:
+        return re.findall(r"starting another in (\S+) s\.", worker.output)
+
+    eventually(lambda: len(pauses()) >= 5)
+    assert set(pauses()) == {"0"}
 
 
 def test_processes_that_die_idle_are_replaced_ever_more_slowly(redis_server: Store, children: Children) -> None:
@@ -211,7 +213,7 @@ def test_a_process_that_does_not_stop_is_killed(redis_server: Store, children: C
     worker.terminate()
 
     worker.wait_for("done 1")
-    assert not is_running(pid)
+    eventually(lambda: not is_running(pid))
 
 
 def test_processes_that_cannot_start_are_tried_again_ever_more_slowly(redis_server: Store, children: Children) -> None:
@@ -319,7 +321,7 @@ def test_a_lease_that_was_lost_is_told(redis_server: Store, children: Children) 
     worker = queue_worker(children, "--no-poller", "--threads", "1")
     result = hold.enqueue("a")
     pid = held.started()
-    eventually(lambda: workers() and workers()[0].busy)
+    eventually(lambda: any(each.busy for each in workers()))
 
     end_lease(redis_server, result.id)
     assert recover() == [(result.id, "default", "front")]

@@ -35,7 +35,7 @@ PLACES = [
 @pytest.fixture
 def worker(redis_server: Store, children: Children, settings: Any) -> Child:
     """One process with two threads. Nothing that it starts may outlive it."""
-    taskqueue_settings(settings, LEASE=3, GRACE=5)
+    taskqueue_settings(settings, LEASE=30, GRACE=20)
     child = children.manage(
         "runworker", "--threads", "2", env={"DJANGO_SETTINGS_MODULE": "tests.taskqueue.forking.site"}
     )

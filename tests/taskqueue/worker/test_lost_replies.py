@@ -155,7 +155,7 @@ def test_an_outcome_whose_reply_was_lost_is_applied_once(
     result.refresh()
     assert (fetcher.pending_acks(), fetcher.leases) == (0, {})
     assert (result.state, [error.message for error in result.errors]) == ("retrying", ["once"])
-    assert "lease was lost" not in caplog.text
+    assert "its lease had expired" not in caplog.text
 
 
 def fetch_call(*acks: Ack, worker: str = "w") -> Call:

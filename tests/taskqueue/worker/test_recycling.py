@@ -104,7 +104,7 @@ def test_processes_are_replaced_after_so_many_tasks_and_none_is_lost(redis_serve
     assert f"Replacing worker process {pids[0]}: it has run {pids.count(pids[0])} tasks (--max-tasks 20)." in (
         worker.output
     )
-    assert "ended (" not in worker.output
+    assert "exited (" not in worker.output
 
 
 def test_the_next_process_does_not_wait_for_the_last_task_of_the_old_one(
