@@ -25,7 +25,7 @@ from django_redis_components.core.protocol import AsyncClientProtocol, Flow, Syn
 CHUNK = 200
 #: TTL of a rebuild in milliseconds, renewed by each chunk; the data of a crashed rebuild expires after it.
 TTL_MS = 15 * 60 * 1_000
-#: Milliseconds for which a repeated swap is recognised: longer than any client retries.
+#: Milliseconds for which a repeated swap is recognized: longer than any client retries.
 REMEMBER_MS = 10 * 60 * 1_000
 
 Given = Entry | tuple[Id, str]

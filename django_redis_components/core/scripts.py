@@ -56,7 +56,7 @@ class LuaScript:
         name: path below its ``lua`` folder, without ".lua" ("acquire", "admin/pause").
         keys: names of KEYS, in order.
         args: names of ARGV, in order.
-        idempotent: whether it may be sent again after a lost reply, because it recognises its own
+        idempotent: whether it may be sent again after a lost reply, because it recognizes its own
             token, id or absolute value.
         legend: classes whose attributes the Lua text names, by prefix: ``{"F": Field}`` for ``F.lease``.
     """

@@ -29,7 +29,7 @@ _load = json.JSONDecoder().decode
 MAX_DEPTH = 100
 
 
-def normalise(value: Any, path: str = "", depth: int = 0) -> Any:
+def normalize(value: Any, path: str = "", depth: int = 0) -> Any:
     """Return a copy of the value as decoding its JSON would return it.
 
     Args:
@@ -49,14 +49,14 @@ def normalise(value: Any, path: str = "", depth: int = 0) -> Any:
         raise ValueError(f"{path[:80]}… is nested deeper than {MAX_DEPTH} levels.")
     if isinstance(value, _LISTS):
         return [
-            item if type(item) in _PLAIN else normalise(item, f"{path}[{index}]", depth + 1)
+            item if type(item) in _PLAIN else normalize(item, f"{path}[{index}]", depth + 1)
             for index, item in enumerate(value)
         ]
     if isinstance(value, dict):
         if isinstance(value, MultiValueDict):
             raise several_values(value, path)
         return {
-            _key(key, path): item if type(item) in _PLAIN else normalise(item, f"{path}[{key!r}]", depth + 1)
+            _key(key, path): item if type(item) in _PLAIN else normalize(item, f"{path}[{key!r}]", depth + 1)
             for key, item in value.items()
         }
     raise TypeError(
@@ -74,7 +74,7 @@ def several_values(value: MultiValueDict[Any, Any], path: str) -> TypeError:
 
 
 def encode(value: Any) -> bytes:
-    """Return normalised data as compact JSON in UTF-8. Lone surrogates are escaped."""
+    """Return normalized data as compact JSON in UTF-8. Lone surrogates are escaped."""
     try:
         return ("".join(_chunks(value, 0)) if _chunks else _encoder.encode(value)).encode()
     except UnicodeEncodeError:

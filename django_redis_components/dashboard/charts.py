@@ -1,4 +1,4 @@
-"""Geometry of bar charts: coordinates of bars, lines and labels, without colours."""
+"""Geometry of bar charts: coordinates of bars, lines and labels, without colors."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def _line(value: int, top: int) -> AxisLabel:
 
 
 def _day(at: int, text: str, step: float, last: int, label_every: int) -> AxisLabel:
-    """Return a label of the time axis. The last one is right-aligned; centred, it would be clipped."""
+    """Return a label of the time axis. The last one is right-aligned; centered, it would be clipped."""
     if at == last:
         return AxisLabel(str(WIDTH), text, last=True)
     return AxisLabel(_at(LEFT + step * (at + 0.5)), text, minor=(last - at) % (label_every * 2) != 0)

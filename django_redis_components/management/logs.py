@@ -18,7 +18,7 @@ NAME = "django_redis_components"
 _LEVELS = {0: logging.ERROR, 1: logging.INFO, 2: logging.DEBUG, 3: logging.DEBUG}
 #: Formatters by the name of the format.
 FORMATS = {"text": TextFormatter, "json": JsonFormatter}
-#: Colours by the outcome of a task, and by the level of other messages.
+#: Colors by the outcome of a task, and by the level of other messages.
 _OUTCOME_COLORS = {"successful": "green", "retrying": "yellow", "failed": "red"}
 _LEVEL_COLORS = ((logging.ERROR, "red"), (logging.WARNING, "yellow"))
 
@@ -32,7 +32,7 @@ class HelpFormatter(DjangoHelpFormatter):
 
 
 class ColorFormatter(TextFormatter):
-    """One line of text, in colour for warnings, errors and the outcomes of tasks."""
+    """One line of text, in color for warnings, errors and the outcomes of tasks."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
         """See `logging.Formatter`."""
@@ -48,7 +48,7 @@ def add_format(parser: CommandParser) -> None:
     parser.add_argument(
         "--log-format",
         choices=FORMATS,
-        help="format of log lines: text, in colour on a terminal unless NO_COLOR is set, or json, one object per line."
+        help="format of log lines: text, in color on a terminal unless NO_COLOR is set, or json, one object per line."
         " Ignored if LOGGING of the site has handlers (default: text)",
     )
 
@@ -66,7 +66,7 @@ def configure(command: BaseCommand, options: dict[str, Any]) -> Callable[[str], 
 
 
 def has_color(stream: Any, *, no_color: bool = False, force_color: bool = False) -> bool:
-    """Return whether text for this stream is coloured: on a terminal, unless NO_COLOR is set (see no-color.org)."""
+    """Return whether text for this stream is colored: on a terminal, unless NO_COLOR is set (see no-color.org)."""
     if no_color or force_color:
         return force_color
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

@@ -82,9 +82,9 @@ def pack(value: Any, path: str = "") -> Any:
     """
     codec_path = conf.settings().taskqueue.json_codec
     if codec_path is None:
-        return serialization.normalise(value, path)
+        return serialization.normalize(value, path)
     codec, load = _load_codec(codec_path)
-    plain = serialization.normalise(_encode(value, codec), path)
+    plain = serialization.normalize(_encode(value, codec), path)
     if not _is_same(value, load(serialization.encode(plain).decode())):
         text = f"{path or 'value'} is {value!r:.200}"
         raise ValueError(f"{text}: it does not come back equal from the codec in JSON_CODEC.")
@@ -106,7 +106,7 @@ def _load_codec(path: str) -> tuple[JSONCodec, Callable[[str], Any]]:
 
 
 def _encode(value: Any, codec: JSONCodec, depth: int = 0) -> Any:
-    """Encode values of other types; what the codec does not support is left to `serialization.normalise`."""
+    """Encode values of other types; what the codec does not support is left to `serialization.normalize`."""
     if isinstance(value, (*_PLAIN, MultiValueDict)) or depth > serialization.MAX_DEPTH:
         return value
     if isinstance(value, list | tuple):

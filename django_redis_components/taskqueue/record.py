@@ -305,7 +305,7 @@ def check_metadata(value: Any) -> dict[str, Any]:
     """
     if not isinstance(value, Mapping):
         raise TypeError(f"metadata={value!r}: expected a dict.")
-    plain: dict[str, Any] = serialization.normalise(dict(value), "metadata")
+    plain: dict[str, Any] = serialization.normalize(dict(value), "metadata")
     size = len(serialization.encode(plain))
     if size > MAX_METADATA_BYTES:
         raise ValueError(f"metadata is {size:,} bytes of JSON: at most {MAX_METADATA_BYTES:,} are stored.")

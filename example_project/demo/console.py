@@ -8,7 +8,7 @@ import sys
 import threading
 from typing import TextIO
 
-#: Terminal colour of each name.
+#: Terminal color of each name.
 COLOURS = {"demo": "1", "site": "36", "worker": "32", "poller": "33", "server": "35"}
 
 #: Width of the longest name.
@@ -22,12 +22,12 @@ class Console:
         self._stream = stream or sys.stdout
         self._lock = threading.Lock()
         wanted = "NO_COLOR" not in os.environ and (self._stream.isatty() or "FORCE_COLOR" in os.environ)
-        self._coloured = wanted
+        self._colored = wanted
 
     def line(self, name: str, text: str) -> None:
         """Write a line of a process."""
         label = f"{name:<{WIDTH}} |"
-        if self._coloured:
+        if self._colored:
             label = f"\x1b[{COLOURS.get(name, '0')}m{label}\x1b[0m"
         self._write(f"{label} {text}\n")
 

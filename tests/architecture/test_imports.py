@@ -50,7 +50,7 @@ def test_a_module_that_reads_a_setting_is_found() -> None:
     assert "ImproperlyConfigured" in import_problems(["django.contrib.auth.models"])["django.contrib.auth.models"]
 
 
-def test_only_the_reloader_and_the_log_colours_read_environment_variables() -> None:
+def test_only_the_reloader_and_the_log_colors_read_environment_variables() -> None:
     readers = {
         module.name
         for module in modules()

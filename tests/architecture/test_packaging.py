@@ -134,10 +134,10 @@ def test_every_extra_that_is_named_exists(wheel: Path) -> None:
     assert named | set(WITHOUT) <= set(re.findall(r"^Provides-Extra: (\S+)$", metadata, re.M))
 
 
-def test_every_catalogue_is_compiled() -> None:
-    catalogues = set(PACKAGE_DIR.glob("locale/*/LC_MESSAGES/*.po"))
+def test_every_catalog_is_compiled() -> None:
+    catalogs = set(PACKAGE_DIR.glob("locale/*/LC_MESSAGES/*.po"))
 
-    assert {path for path in catalogues if not path.with_suffix(".mo").exists()} == set()
+    assert {path for path in catalogs if not path.with_suffix(".mo").exists()} == set()
 
 
 def test_the_license_and_the_needed_versions_are_in_the_metadata(wheel: Path) -> None:

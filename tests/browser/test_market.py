@@ -140,13 +140,13 @@ def test_every_page_is_accessible_and_does_not_scroll_sideways(open_page, demo, 
         assert fits(page), path
 
 
-def test_colours_follow_the_system_theme(open_page, demo):
+def test_colors_follow_the_system_theme(open_page, demo):
     shades = {}
     for scheme in ("light", "dark"):
         page = open_page(scheme)
         page.goto(f"{demo.base}/")
-        colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
-        shades[scheme] = sum(map(int, re.findall(r"\d+", colour)[:3]))
+        color = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        shades[scheme] = sum(map(int, re.findall(r"\d+", color)[:3]))
 
     assert shades["light"] > 600
     assert shades["dark"] < 150

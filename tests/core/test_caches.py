@@ -23,9 +23,9 @@ WHERE = 'REDIS_COMPONENTS["CONNECTIONS"]["default"]["CACHE"] = \'pages\''
 class OwnConnection(Connection):
     """A site's own connection class, with an option that redis-py does not know."""
 
-    def __init__(self, *, colour: str = "red", **kwargs: Any) -> None:
+    def __init__(self, *, color: str = "red", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.colour = colour
+        self.color = color
 
 
 @pytest.fixture(autouse=True)
@@ -86,10 +86,10 @@ def test_first_of_several_locations_is_the_primary(settings: Any) -> None:
 
 
 def test_option_of_a_custom_connection_class_is_ignored(settings: Any) -> None:
-    pool = {"connection_class": OwnConnection, "colour": "blue"}
+    pool = {"connection_class": OwnConnection, "color": "blue"}
     endpoint = cached(settings, "redis://h", CONNECTION_POOL_KWARGS=pool)
 
-    assert "colour" not in endpoint.options
+    assert "color" not in endpoint.options
     assert type(endpoint.sync_connection(endpoint.seeds[0])) is Connection
 
 

@@ -127,7 +127,7 @@ def test_batch_with_an_unsupported_type_sends_nothing(redis_server: Store, drive
 
 def test_numbers_bytes_and_enums_are_sent_as_text(redis_server: Store, drive: Driver) -> None:
     name = key("p", "list")
-    parts = [1, 2.5, 10**20, b"\xff\x00", bytearray(b"x"), memoryview(b"y"), redis_colour.GREEN, "é"]
+    parts = [1, 2.5, 10**20, b"\xff\x00", bytearray(b"x"), memoryview(b"y"), redis_color.GREEN, "é"]
 
     drive(one(Batch([Command("RPUSH", name, *parts), Command("PEXPIRE", name, 60_000)])))
 
@@ -136,13 +136,13 @@ def test_numbers_bytes_and_enums_are_sent_as_text(redis_server: Store, drive: Dr
     ]
 
 
-class redis_colour(int):  # noqa: N801
+class redis_color(int):  # noqa: N801
     """An int that hiredis does not take for one."""
 
-    GREEN: redis_colour
+    GREEN: redis_color
 
 
-redis_colour.GREEN = redis_colour(3)
+redis_color.GREEN = redis_color(3)
 
 
 @pytest.mark.parametrize("seconds", [0.01, 0, -1])

@@ -53,7 +53,7 @@ def test_stylesheet_loads_nothing_and_has_no_important() -> None:
     assert text.count("{") == text.count("}")
 
 
-def test_every_colour_of_the_admin_has_a_fallback() -> None:
+def test_every_color_of_the_admin_has_a_fallback() -> None:
     ours = set(re.findall(r"(--drc-[\w-]+):", SHEET.read_text()))
 
     used = re.findall(r"var\((--[\w-]+)(,?)", SHEET.read_text())
@@ -61,7 +61,7 @@ def test_every_colour_of_the_admin_has_a_fallback() -> None:
     assert {name for name, fallback in used if not fallback} <= ours
 
 
-def test_light_and_dark_define_the_same_colours() -> None:
+def test_light_and_dark_define_the_same_colors() -> None:
     blocks = re.findall(r"\.drc-dashboard \{([^}]*--drc-[^}]*)\}", SHEET.read_text())
 
     assert [set(re.findall(r"(--drc-[\w-]+):", block)) for block in blocks] == [

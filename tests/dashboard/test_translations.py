@@ -1,4 +1,4 @@
-"""The Chinese catalogue of the package is complete, current and compiled."""
+"""The Chinese catalog of the package is complete, current and compiled."""
 
 from __future__ import annotations
 
@@ -49,21 +49,21 @@ def test_translations_keep_the_placeholders() -> None:
     ] == []
 
 
-def test_compiled_catalogue_is_current() -> None:
+def test_compiled_catalog_is_current() -> None:
     with CATALOGUE.with_suffix(".mo").open("rb") as compiled:
-        catalogue = gettext.GNUTranslations(compiled)
+        catalog = gettext.GNUTranslations(compiled)
 
     def compiled_text(context: str, text: str) -> str:
         if context:
-            return catalogue.pgettext(context, text)
-        found = catalogue.gettext(text)
-        return found if found != text else catalogue.ngettext(text, text, 2)
+            return catalog.pgettext(context, text)
+        found = catalog.gettext(text)
+        return found if found != text else catalog.ngettext(text, text, 2)
 
     written = {key: translations[0] for key, translations in entries(CATALOGUE).items()}
     assert {key: compiled_text(*key) for key in written} == written, "run: make messages"
 
 
-def test_catalogue_matches_the_sources(tmp_path: Path) -> None:
+def test_catalog_matches_the_sources(tmp_path: Path) -> None:
     if shutil.which("xgettext") is None:
         skip_missing("gettext is not installed, so the texts of the sources are not compared: apt-get install gettext")
     copy = shutil.copytree(PACKAGE, tmp_path / "package", ignore=shutil.ignore_patterns("__pycache__"))

@@ -289,11 +289,11 @@ def query() -> list[int]:
 
 
 @task
-def kill_the_process(name: str, neighbours: int) -> None:
+def kill_the_process(name: str, neighbors: int) -> None:
     """Wait until so many have begun `hold`, then end the process without a word."""
     base = conf.settings().prefix
     client = connections.client()
-    while neighbours and client.execute(Command("LLEN", f"{base}:started:{name}", retry=True)) < neighbours:
+    while neighbors and client.execute(Command("LLEN", f"{base}:started:{name}", retry=True)) < neighbors:
         time.sleep(0.01)
     os.kill(os.getpid(), signal.SIGKILL)
 

@@ -70,12 +70,12 @@ def test_tuples_become_lists(redis_server: Store) -> None:
     assert result.return_value == [[[1, [2, 3]]], {"pair": ["a", []]}]
 
 
-class Colour(enum.IntEnum):
+class Color(enum.IntEnum):
     RED = 1
 
 
 def test_a_kind_of_int_arrives_as_an_int(redis_server: Store) -> None:
-    result = echo.enqueue(Colour.RED)
+    result = echo.enqueue(Color.RED)
 
     work_off()
 

@@ -108,7 +108,7 @@ class Terminal(io.StringIO):
         (io.StringIO(), {"NO_COLOR": "1"}, {"force_color": True}, True),
     ],
 )
-def test_logs_are_coloured_on_a_terminal_unless_no_color_is_set(
+def test_logs_are_colored_on_a_terminal_unless_no_color_is_set(
     stream: io.StringIO,
     variables: dict[str, str],
     options: dict[str, bool],
@@ -127,14 +127,14 @@ def test_logs_are_coloured_on_a_terminal_unless_no_color_is_set(
     ("level", "outcome", "code"),
     [(logging.INFO, "successful", "32"), (logging.WARNING, "retrying", "33"), (logging.ERROR, "", "31")],
 )
-def test_the_colour_shows_the_outcome_or_the_level(level: int, outcome: str, code: str) -> None:
+def test_the_color_shows_the_outcome_or_the_level(level: int, outcome: str, code: str) -> None:
     record = logging.LogRecord("x", level, "x.py", 1, "text", (), None)
     record.outcome = outcome
 
     assert shown.ColorFormatter().format(record).startswith(f"\x1b[{code}m")
 
 
-def test_other_messages_have_no_colour() -> None:
+def test_other_messages_have_no_color() -> None:
     assert "\x1b" not in shown.ColorFormatter().format(
         logging.LogRecord("x", logging.INFO, "x.py", 1, "text", (), None)
     )

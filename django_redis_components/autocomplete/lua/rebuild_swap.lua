@@ -10,7 +10,7 @@
 -- KEYS[8] build_top  zset
 -- KEYS[9] build_entries  hash
 -- ARGV[1] token  opaque
--- ARGV[2] remember_ms  milliseconds for which a repeated swap is recognised
+-- ARGV[2] remember_ms  milliseconds for which a repeated swap is recognized
 -- Returns n >= 0: entries in the index; the swap is done, now or by a call whose reply was lost
 -- Returns -1: superseded or expired
 -- Cost: O(1); the server frees the old keys in the background

@@ -129,7 +129,7 @@ class QueueBackend:
 
     def _build_message(self, task: Any, args: Any, kwargs: Any) -> tuple[TaskResult, Message]:
         self.validate_task(task)  # the settings may have changed since it was defined
-        sent = json_arguments.normalize_arguments(args, kwargs, self.framework.normalise)
+        sent = json_arguments.normalize_arguments(args, kwargs, self.framework.normalize)
         try:
             return self._sender_for(task).prepared(*sent)
         except TaskQueueError as exc:

@@ -39,7 +39,7 @@ class RedisBackend(QueueBackend, BaseTaskBackend):
         error=RedisTaskError,
         invalid_task=InvalidTaskError,
         no_result=TaskResultDoesNotExist,
-        normalise=normalize_json,
+        normalize=normalize_json,
     )
 
 

@@ -21,7 +21,7 @@ class Framework:
         handler: `task_backends`, alias to backend.
         error: our subclass of `TaskError`.
         invalid_task, no_result: the exceptions `InvalidTask` and `TaskResultDoesNotExist`.
-        normalise: `normalize_json`.
+        normalize: `normalize_json`.
     """
 
     handler: Any
@@ -35,7 +35,7 @@ class Framework:
     enqueued: Signal
     started: Signal
     finished: Signal
-    normalise: Callable[[Any], Any]
+    normalize: Callable[[Any], Any]
 
     @classmethod
     def of(
@@ -46,7 +46,7 @@ class Framework:
         error: type[Any],
         invalid_task: type[Exception],
         no_result: type[Exception],
-        normalise: Callable[[Any], Any],
+        normalize: Callable[[Any], Any],
     ) -> Self:
         """Return the `Framework` of a package with the names of `django.tasks`. Names that differ are arguments."""
         return cls(
@@ -61,5 +61,5 @@ class Framework:
             enqueued=signals.task_enqueued,
             started=signals.task_started,
             finished=signals.task_finished,
-            normalise=normalise,
+            normalize=normalize,
         )

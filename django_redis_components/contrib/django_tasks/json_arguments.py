@@ -9,10 +9,10 @@ from django.utils.datastructures import MultiValueDict
 
 from django_redis_components.core.serialization import several_values
 
-Normalise = Callable[[Any], Any]
+Normalize = Callable[[Any], Any]
 
 
-def normalize_arguments(args: Any, kwargs: Any, normalise: Normalise) -> tuple[list[Any], dict[str, Any]]:
+def normalize_arguments(args: Any, kwargs: Any, normalize: Normalize) -> tuple[list[Any], dict[str, Any]]:
     """Convert arguments to JSON data: bytes become text, tuples become lists.
 
     Raises:
@@ -21,9 +21,9 @@ def normalize_arguments(args: Any, kwargs: Any, normalise: Normalise) -> tuple[l
     _reject_multi_value_dicts(args, "args")
     _reject_multi_value_dicts(kwargs, "kwargs")
     try:
-        return normalise(args), normalise(kwargs)
+        return normalize(args), normalize(kwargs)
     except TypeError as exc:
-        place = _rejected_place(args, "args", normalise) or _rejected_place(kwargs, "kwargs", normalise)
+        place = _rejected_place(args, "args", normalize) or _rejected_place(kwargs, "kwargs", normalize)
         raise TypeError(f"{exc} at {place}. Send an id or a string instead.") from None
 
 
@@ -36,13 +36,13 @@ def _reject_multi_value_dicts(value: Any, path: str) -> None:
             _reject_multi_value_dicts(item, at)
 
 
-def _rejected_place(value: Any, path: str, normalise: Normalise) -> str:
+def _rejected_place(value: Any, path: str, normalize: Normalize) -> str:
     """Return the innermost place that the framework rejects, or "" if it accepts the value."""
     try:
-        normalise(value)
+        normalize(value)
     except TypeError:
         return next(
-            (found for at, item in _items(value, path) if (found := _rejected_place(item, at, normalise))), path
+            (found for at, item in _items(value, path) if (found := _rejected_place(item, at, normalize))), path
         )
     return ""
 

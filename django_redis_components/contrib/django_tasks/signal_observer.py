@@ -42,7 +42,7 @@ class SignalObserver:
 
     def convert(self, value: Any) -> Any:
         """Return the value as the framework normalizes it."""
-        self._value = self._framework.normalise(value)
+        self._value = self._framework.normalize(value)
         return self._value
 
     def on_finish(self, outcome: str, exc: BaseException | None) -> None:

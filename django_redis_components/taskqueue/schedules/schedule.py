@@ -151,8 +151,8 @@ def _create(task: Task[..., Any, Any], slots: Slots, options: ScheduleOptions) -
         raise TypeError(f"args={given!r}: expected a list or a tuple.")
     if not isinstance(named, dict):
         raise TypeError(f"kwargs={named!r}: expected a dict.")
-    args = arguments.normalise(list(given), "args")
-    kwargs = arguments.normalise(named, "kwargs")
+    args = arguments.normalize(list(given), "args")
+    kwargs = arguments.normalize(named, "kwargs")
     misfire = options.get("misfire", "once")
     if misfire not in get_args(Misfire):
         raise ValueError(f"misfire={misfire!r}: expected 'once', 'skip' or 'all'.")

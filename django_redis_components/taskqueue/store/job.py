@@ -51,7 +51,7 @@ class Job:
         )
 
     def message(self) -> tuple[list[Any], dict[str, Any], dict[str, Any]]:
-        """Positional arguments, keyword arguments, and the options that travelled."""
+        """Positional arguments, keyword arguments, and the options that traveled."""
         args, kwargs, *rest = unpack(self.body)
         return args, kwargs, rest[0] if rest else {}
 

@@ -181,5 +181,5 @@ def _server_ms() -> Flow[str]:
 
 
 def _new_op() -> str:
-    """Return an id by which a script recognises a repeated operation."""
+    """Return an id by which a script recognizes a repeated operation."""
     return secrets.token_hex(8)

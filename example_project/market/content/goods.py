@@ -46,13 +46,13 @@ OPENING = [
     _good(Kind.POTION, "Cure for hiccups", 9, "Also cures whistling, for a day."),
     _good(Kind.SCROLL, "Recipe book of the third tower", 54, "Soups mostly. Page 40 is not a soup."),
     _good(Kind.LIGHT, "Glass jar with a tame spark", 76, "Feed it a dry leaf on Sundays."),
-    _good(Kind.RING, "Signet of a house nobody knows", 205, "The wax comes out blue, whatever colour you use."),
+    _good(Kind.RING, "Signet of a house nobody knows", 205, "The wax comes out blue, whatever color you use."),
     _good(Kind.BOOTS, "Slippers of the silent library", 47, "They squeak everywhere else."),
     _good(Kind.MUSIC, "Drum for calling cows", 33, "Range: two valleys."),
     _good(Kind.SHIELD, "Tower shield, fits a doorway", 160, "Used as a door for some years; hinges included."),
 ]
 
-_ADJECTIVES = ("Old", "Quiet", "Painted", "Travelling", "Borrowed", "Patient", "Northern", "Half-finished", "Lucky")
+_ADJECTIVES = ("Old", "Quiet", "Painted", "Traveling", "Borrowed", "Patient", "Northern", "Half-finished", "Lucky")
 _NOUNS = {
     Kind.BLADE: ("dagger", "sickle", "sabre"),
     Kind.SHIELD: ("buckler", "shield", "targe"),

@@ -77,7 +77,7 @@ def test_an_argument_of_aenqueue_arrives_equal(redis_server: Store, value: Any) 
 
 
 @pytest.mark.parametrize(("given", "arrives"), NORMALISED, ids=str)
-def test_what_the_framework_normalises_is_sent_as_it_says(redis_server: Store, given: Any, arrives: Any) -> None:
+def test_what_the_framework_normalizes_is_sent_as_it_says(redis_server: Store, given: Any, arrives: Any) -> None:
     result = echo.enqueue(given)
     work_off()
 

@@ -107,7 +107,7 @@ def test_an_interrupt_that_a_task_raises_is_its_failure(redis_server: Store, hea
 
 
 @pytest.mark.parametrize(("kind", "value"), [("tuple", [1, 2]), ("bytes", "text")])
-def test_a_return_value_is_normalised_as_the_framework_does(redis_server: Store, kind: str, value: Any) -> None:
+def test_a_return_value_is_normalized_as_the_framework_does(redis_server: Store, kind: str, value: Any) -> None:
     result = give.enqueue(kind)
 
     work_off()

@@ -86,7 +86,7 @@ WRONG: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
     ),
     ((7,), {"order_id": 7}, "multiple values for argument 'order_id'."),
     ((7, 1, True), {}, "too many positional arguments: 3, at most 2."),
-    ((7,), {"colour": "red"}, "got an unexpected keyword argument 'colour'."),
+    ((7,), {"color": "red"}, "got an unexpected keyword argument 'color'."),
 ]
 wrong_calls = pytest.mark.parametrize(("args", "kwargs", "problem"), WRONG)
 

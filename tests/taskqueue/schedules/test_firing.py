@@ -170,7 +170,7 @@ def test_slots_are_enqueued_once_with_many_pollers(redis_server: Store, monkeypa
     monkeypatch.setattr(failpoints, "hook", lambda name: dawdle.get(name, lambda: None)())
     start_ms = int(server_ms(redis_server)) + 100
     slots = [start_ms + 40 * number for number in range(20)]
-    forgetful = note.using(result_ttl=0.001)  # no record is left to recognise a repeated task
+    forgetful = note.using(result_ttl=0.001)  # no record is left to recognize a repeated task
     schedules = [at(*slots, name=f"s{n}", task=forgetful, args=(n,), misfire="all", max_age_ms=HOUR) for n in range(3)]
     first = poller_of(*schedules)
     announced(first, redis_server, "s0", "s1", "s2", last_ms=start_ms - 1)

@@ -212,7 +212,7 @@ def test_an_error_raised_outside_project_code_has_its_own_place(redis_server: St
 
     [group] = errors()
 
-    assert group.location == "django_redis_components.core.serialization.normalise"
+    assert group.location == "django_redis_components.core.serialization.normalize"
 
 
 def test_an_exception_without_traceback_has_no_place() -> None:

@@ -53,7 +53,7 @@ def test_a_running_task_is_cancelled_and_its_process_lives_on(
     assert worker.wait() == 0
 
 
-def test_a_task_that_does_not_end_is_cancelled_by_force_and_its_neighbours_run_again(
+def test_a_task_that_does_not_end_is_cancelled_by_force_and_its_neighbors_run_again(
     redis_server: Store, children: Children
 ) -> None:
     stubborn, bystander, coroutine = (Held(redis_server, name) for name in "abc")

@@ -336,7 +336,7 @@ def test_a_lease_that_was_lost_is_told(redis_server: Store, children: Children) 
 def test_what_a_killed_process_had_not_begun_goes_back_at_once_and_does_not_count(
     redis_server: Store, children: Children
 ) -> None:
-    """Of quick tasks a worker takes several in one fetch; the killer's neighbours had no part in its death."""
+    """Of quick tasks a worker takes several in one fetch; the killer's neighbors had no part in its death."""
     add.enqueue_many([((number, 1), {}) for number in range(300)])
     killer = kill_the_process.using(max_deliveries=1).enqueue("a", 0)
     behind = add.using(max_deliveries=1).enqueue_many([((number, 2), {}) for number in range(20)])
@@ -349,9 +349,9 @@ def test_what_a_killed_process_had_not_begun_goes_back_at_once_and_does_not_coun
     assert killer.state == "running", "it had begun, and comes back when its lease ends"
 
 
-def test_the_killer_fails_and_its_neighbours_do_not(redis_server: Store, children: Children) -> None:
+def test_the_killer_fails_and_its_neighbors_do_not(redis_server: Store, children: Children) -> None:
     held = Held(redis_server, "a")
-    neighbours = hold.using(max_deliveries=2).enqueue_many([(("a",), {})] * 3)
+    neighbors = hold.using(max_deliveries=2).enqueue_many([(("a",), {})] * 3)
     killer = kill_the_process.using(max_deliveries=2).enqueue("a", 3)
     queue_worker(children, "--threads", "4")
     held.started(4)
@@ -360,7 +360,7 @@ def test_the_killer_fails_and_its_neighbours_do_not(redis_server: Store, childre
     with pytest.raises(TaskFailed, match="WorkerLost"):
         killer.get(60)
 
-    assert [result.get(60) for result in neighbours] == ["a"] * 3
+    assert [result.get(60) for result in neighbors] == ["a"] * 3
     assert killer.attempts == 2
 
 

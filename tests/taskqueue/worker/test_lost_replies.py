@@ -53,7 +53,7 @@ def test_a_task_that_is_sent_again_is_one_task(warm: Proxy, redis_server: Store)
     assert add.get_result(result.id).enqueued_at == result.enqueued_at
 
 
-def test_a_prioritised_or_delayed_task_that_is_sent_again_is_one_task(warm: Proxy, redis_server: Store) -> None:
+def test_a_prioritized_or_delayed_task_that_is_sent_again_is_one_task(warm: Proxy, redis_server: Store) -> None:
     for options in ({"priority": 3}, {"run_after": 60}):
         warm.drop_next_reply(after=tag().encode())
         far_add.using(**options).enqueue(2, 3)

@@ -1,4 +1,4 @@
-"""What workers have died with is delivered alone, so that the limit of deaths counts the killer, not its neighbours."""
+"""What workers have died with is delivered alone, so that the limit of deaths counts the killer, not its neighbors."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def run_until_the_killer_has_failed(store: Store, killer: TaskResult, threads: i
             return
 
 
-def test_the_limit_of_deaths_counts_the_killer_and_not_its_neighbours(store: Store) -> None:
+def test_the_limit_of_deaths_counts_the_killer_and_not_its_neighbors(store: Store) -> None:
     results = send(12)
     killer = results[2]
 

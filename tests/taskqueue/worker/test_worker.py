@@ -180,7 +180,7 @@ def test_who_waits_for_what_others_ask_for_hears_that_there_is_nothing(proxy: Pr
         assert note.enqueue("afterwards").get(60) == "afterwards"
 
 
-def test_the_outcome_of_a_task_does_not_wait_for_a_slow_neighbour(redis_server: Store) -> None:
+def test_the_outcome_of_a_task_does_not_wait_for_a_slow_neighbor(redis_server: Store) -> None:
     gate, slow = Held(redis_server, "gate"), Held(redis_server, "slow")
     with running_worker() as worker:
         hold.enqueue("gate")

@@ -3,7 +3,7 @@
 
 -- Crash suspects: tasks whose workers have died (field deliveries: how many). Each is leased alone in a call; one that
 -- has one death left, or has seen two, only while its worker process runs no other such task. Otherwise a crash would
--- count for the same neighbours again and again.
+-- count for the same neighbors again and again.
 local MANY_DEATHS = 2
 -- Most suspects that one call sets aside to look behind them.
 local MAX_ASIDE = 10
