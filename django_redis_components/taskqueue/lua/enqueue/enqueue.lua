@@ -24,6 +24,8 @@ local expires = ARGV[6]
 -- @include accept
 
 local ctx = new_context(base)
-local accepted = accept_task(ctx, ARGV, 1, #ARGV)
-push_accepted(ctx)
+local accepted, is_ready = accept_task(ctx, ctx.now_us, ARGV, 1, #ARGV)
+if is_ready then
+  push_ready(ctx, queue, 1, id)
+end
 return accepted

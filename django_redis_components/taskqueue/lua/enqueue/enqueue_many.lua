@@ -10,12 +10,19 @@ local base = KEYS[1]
 -- @include accept
 
 local ctx = new_context(base)
-local accepted = {}
+local accepted, ready = {}, {}
 local at = 1
 while at <= #ARGV do
   local last = at + ARGV[at]
-  accepted[#accepted + 1] = accept_task(ctx, ARGV, at + 1, last)
+  local accepted_us, queue = accept_task(ctx, ctx.now_us + #accepted, ARGV, at + 1, last)
+  accepted[#accepted + 1] = accepted_us
+  if queue then
+    ready[queue] = ready[queue] or {}
+    table.insert(ready[queue], ARGV[at + 1])
+  end
   at = last + 1
 end
-push_accepted(ctx)
+for queue, ids in pairs(ready) do
+  push_ready(ctx, queue, #ids, unpack(ids))
+end
 return accepted

@@ -10,16 +10,9 @@
 local base = KEYS[1]
 local queue = ARGV[1]
 local name = ARGV[2]
--- @include wakeups
+-- @include placement
 
 local ctx = new_context(base)
-
-local function push(count, ...)
-  if redis.call("RPUSH", queue_key(ctx, queue, P.ready), ...) == count then -- it was empty, and may not be in the index
-    redis.call("ZADD", base_key(ctx, K.queues), "NX", ctx.now_ms, queue)
-  end
-  notify_queue(ctx, queue)
-end
 
 local function write(record, at_us, body)
   redis.call("HSET", record, F.queue, queue, F.enqueued_at_us, at_us, F.task_name, name, F.body, body)
@@ -31,7 +24,7 @@ if #ARGV == 4 then
   local accepted_before = redis.call("HGET", record, F.enqueued_at_us)
   if not accepted_before then
     write(record, ctx.now_us, ARGV[4])
-    push(1, ARGV[3])
+    push_ready(ctx, queue, 1, ARGV[3])
   end
   return { tonumber(accepted_before or ctx.now_us) }
 end
@@ -54,6 +47,6 @@ for number, record in ipairs(records) do
   end
 end
 if #ready > 0 then
-  push(#ready, unpack(ready))
+  push_ready(ctx, queue, #ready, unpack(ready))
 end
 return accepted

@@ -34,8 +34,10 @@ if slot_ms <= last_ms then
   return { redis.call("HGET", schedule_key, "id") == task_id and 1 or 0, last_ms }
 end
 redis.call("HSET", schedule_key, "last", slot_ms, "next", next_ms)
-local accepted = accept_task(ctx, ARGV, 5, #ARGV)
-push_accepted(ctx)
+local accepted, ready_queue = accept_task(ctx, ctx.now_us, ARGV, 5, #ARGV)
+if ready_queue then
+  push_ready(ctx, ready_queue, 1, task_id)
+end
 if type(accepted) == "table" then
   return { 2, slot_ms }
 end

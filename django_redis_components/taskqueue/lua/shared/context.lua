@@ -7,7 +7,8 @@ local function server_time_us()
 end
 
 local function new_context(base)
-  local now_us = server_time_us()
+  local time = redis.call("TIME")
+  local now_us = time[1] * 1000000 + time[2]
   return { base = base, now_us = now_us, now_ms = math.floor(now_us / 1000) }
 end
 

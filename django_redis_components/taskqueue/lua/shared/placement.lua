@@ -3,7 +3,18 @@
 
 -- Add a queue to the index, unless it is there.
 local function index_queue(ctx, queue)
-  redis.call("ZADD", base_key(ctx, K.queues), "NX", ctx.now_ms, queue)
+  if ctx.indexed_queue ~= queue then
+    redis.call("ZADD", base_key(ctx, K.queues), "NX", ctx.now_ms, queue)
+    ctx.indexed_queue = queue
+  end
+end
+
+-- Push accepted tasks onto the ready list. If the list was empty, the queue may not be in the index.
+local function push_ready(ctx, queue, count, ...)
+  if redis.call("RPUSH", queue_key(ctx, queue, P.ready), ...) == count then
+    index_queue(ctx, queue)
+  end
+  notify_queue(ctx, queue)
 end
 
 -- Schedule a task, and notify those who wait for the queue's next due time of an earlier one.
@@ -13,8 +24,8 @@ end
 local function schedule(ctx, queue, id, due_ms)
   local scheduled = queue_key(ctx, queue, P.scheduled)
   local function last_score(ms)
-    local above = string.format("(%.0f", ms - 1)
-    return tonumber(redis.call("ZREVRANGEBYSCORE", scheduled, ms, above, "WITHSCORES", "LIMIT", 0, 1)[2])
+    local range = redis.call("ZREVRANGEBYSCORE", scheduled, ms, "(" .. ms - 1, "WITHSCORES", "LIMIT", "0", "1")
+    return tonumber(range[2])
   end
   local ms, last = due_ms, last_score(due_ms)
   -- All steps are used: take the next millisecond that is not full. Full ones are adjacent, so a binary search finds it.
@@ -37,7 +48,7 @@ local function schedule(ctx, queue, id, due_ms)
   end
   local step = ms < 2199023255552 and 1 / 4096 or 1 / 32
   redis.call("ZADD", scheduled, math.min(ms, (last or ms - 1) + step), id)
-  if redis.call("ZRANGE", scheduled, 0, 0)[1] == id then
+  if redis.call("ZRANGE", scheduled, "0", "0")[1] == id then
     notify_queue(ctx, queue)
     notify(ctx, "poller")
   end

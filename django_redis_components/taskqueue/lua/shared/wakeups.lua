@@ -3,7 +3,7 @@
 
 local function notify(ctx, name)
   local wakeup = base_key(ctx, K.wakeup, name)
-  if redis.call("ZADD", wakeup, 0, "1") == 1 then
+  if redis.call("ZADD", wakeup, "0", "1") == 1 then
     redis.call("PEXPIRE", wakeup, T.wakeup_ms)
   end
 end
