@@ -1,4 +1,4 @@
-"""Sphinx configuration: `make docs` builds the site into .data/docs, and every warning is an error."""
+"""Sphinx configuration: `make docs` builds the site into .data/site, and every warning is an error."""
 
 from __future__ import annotations
 

@@ -110,6 +110,7 @@ from django_redis_components.taskqueue.schedules.status import ScheduleInfo, asc
 from django_redis_components.taskqueue.stats.errors import ErrorGroup
 from django_redis_components.taskqueue.stats.histogram import Histogram
 from django_redis_components.taskqueue.stats.metrics import Counts, Interval, Metrics, TaskMetrics
+from django_redis_components.taskqueue.stats.overview import QueueDepth, QueuePause
 from django_redis_components.taskqueue.task import Task, task
 from django_redis_components.taskqueue.unique import Unique
 
@@ -132,6 +133,8 @@ __all__ = [
     "Progress",
     "Purge",
     "Queue",
+    "QueueDepth",
+    "QueuePause",
     "Rate",
     "ResultTooLarge",
     "ScheduleInfo",

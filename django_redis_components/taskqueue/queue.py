@@ -18,6 +18,7 @@ from django_redis_components.taskqueue.stats import errors, metrics
 from django_redis_components.taskqueue.stats import overview as stats
 from django_redis_components.taskqueue.stats.errors import ErrorGroup
 from django_redis_components.taskqueue.stats.metrics import Metrics
+from django_redis_components.taskqueue.stats.overview import QueueDepth
 from django_redis_components.taskqueue.store import queues as control
 
 T = TypeVar("T")
@@ -61,11 +62,11 @@ class Queue:
     def __repr__(self) -> str:
         return f"<Queue {self.name}>"
 
-    def depths(self) -> stats.QueueDepth:
+    def depths(self) -> QueueDepth:
         """Return the number of tasks in each state, and whether the queue is paused, in one round trip."""
         return self._run(stats.read_depths(self.name))[0]
 
-    async def adepths(self) -> stats.QueueDepth:
+    async def adepths(self) -> QueueDepth:
         """See `depths`."""
         return (await self._arun(stats.read_depths(self.name)))[0]
 

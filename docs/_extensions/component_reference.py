@@ -3,7 +3,8 @@
 ====================  ===========================================================================
 ``settings-tables``   every key of `REDIS_COMPONENTS`: type, default, accepted values, effect
 ``command-tables``    every management command with its options, from its parser
-``module-docstring``  the docstring of a module: Redis keys, signals, system checks
+``component-keys``    the Redis keys of each component, from the docstring of its package
+``module-docstring``  the docstring of a module: signals, system checks
 ====================  ===========================================================================
 """
 
@@ -13,6 +14,7 @@ import argparse
 import dataclasses
 import importlib
 import inspect
+import itertools
 import pkgutil
 import re
 from collections.abc import Iterable, Iterator
@@ -24,6 +26,7 @@ from sphinx.application import Sphinx
 from sphinx.pycode import ModuleAnalyzer
 from sphinx.util.docutils import SphinxDirective
 
+import django_redis_components
 from django_redis_components.core import conf, sections
 from django_redis_components.management import commands
 
@@ -65,6 +68,19 @@ class CommandTables(_GeneratedDirective):
             yield from _heading(f"``manage.py {name}``")
             yield from (_escape(command.help), "")
             yield from _parser_lines(parser)
+
+
+class ComponentKeys(_GeneratedDirective):
+    """One section for each component that writes keys."""
+
+    def lines(self) -> Iterator[str]:
+        """See the base class."""
+        for module in pkgutil.iter_modules(django_redis_components.__path__, "django_redis_components."):
+            blocks = _key_blocks(module.name) if module.ispkg else []
+            if blocks:
+                yield from _heading(f"``{module.name.rpartition('.')[2]}``")
+                for block in blocks:
+                    yield from (*block.splitlines(), "")
 
 
 class ModuleDocstring(_GeneratedDirective):
@@ -118,6 +134,14 @@ def _option_row(action: argparse.Action) -> tuple[str, ...]:
     return (f"``{name}``", _escape(action.help or ""))
 
 
+def _key_blocks(package: str) -> list[str]:
+    """Return the paragraphs and tables of a package's docstring that document its keys."""
+    docstring = inspect.cleandoc(importlib.import_module(package).__doc__ or "")
+    blocks = itertools.dropwhile(lambda block: not block.startswith("Keys"), docstring.split("\n\n"))
+    found = list(itertools.takewhile(lambda block: block.startswith(("Keys", "==")), blocks))
+    return found if len(found) > 1 else []
+
+
 def _heading(title: str) -> Iterator[str]:
     yield from (title, "-" * len(title), "")
 
@@ -138,5 +162,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Register the directives."""
     app.add_directive("settings-tables", SettingsTables)
     app.add_directive("command-tables", CommandTables)
+    app.add_directive("component-keys", ComponentKeys)
     app.add_directive("module-docstring", ModuleDocstring)
     return {"parallel_read_safe": True}

@@ -138,7 +138,7 @@ def test_breaker_limits_the_share_of_slow_replies(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.django_db
-def test_misspelt_settings_fail_neither_request_nor_login(settings: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_misspelled_settings_fail_neither_request_nor_login(settings: Any, caplog: pytest.LogCaptureFixture) -> None:
     User.objects.create(username="anna")
     settings.REDIS_COMPONENTS = {"ANALITICS": {}}
 

@@ -1,8 +1,9 @@
-"""The examples of the documentation run."""
+"""The examples of the documentation run, and the pages of components have the same headings."""
 
 from __future__ import annotations
 
 import importlib
+import re
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,36 @@ pytestmark = [pytest.mark.docs, pytest.mark.django_db(transaction=True)]
 
 #: Components for site code: the docstring of each has an example.
 WITH_EXAMPLE = [name for name in components() if 0 < LAYERS[name] < 3]
+
+#: Second-level headings of a component's page, in order.
+HEADINGS = [
+    "Quick start",
+    "How it works",
+    "Guarantees",
+    "Limits",
+    "Options",
+    "Failure behavior",
+    "Examples",
+    "See also",
+]
+COMPONENT_PAGES = sorted((ROOT / "docs" / "components").glob("*.md"))
+
+
+@pytest.mark.parametrize("path", COMPONENT_PAGES, ids=lambda path: path.stem)
+def test_component_page_has_the_common_headings_in_order(path: Path) -> None:
+    text = re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.M | re.S)
+
+    assert re.findall(r"^## (.+)$", text, re.M) == HEADINGS
+
+
+@pytest.mark.parametrize("path", COMPONENT_PAGES, ids=lambda path: path.stem)
+def test_component_page_links_to_another_page_at_its_end(path: Path) -> None:
+    assert re.search(r"\]\([\w./-]+\.md", path.read_text().partition("\n## See also\n")[2])
+
+
+@pytest.mark.parametrize("component", WITH_EXAMPLE)
+def test_component_has_a_page(component: str) -> None:
+    assert component in {path.stem for path in COMPONENT_PAGES}
 
 
 @pytest.mark.parametrize("path", list(examples.documents(ROOT)), ids=lambda path: str(path.relative_to(ROOT)))

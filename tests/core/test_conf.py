@@ -1,4 +1,4 @@
-"""`REDIS_COMPONENTS`: each key, invalid values and misspelt keys."""
+"""`REDIS_COMPONENTS`: each key, invalid values and misspelled keys."""
 
 from __future__ import annotations
 
@@ -172,12 +172,12 @@ def test_error_names_key_value_and_accepted_values(
 @pytest.mark.parametrize("path", PATHS)
 def test_error_of_an_unknown_key_suggests_the_nearest_one(path: str) -> None:
     *sections_, key = path.split(".")
-    misspelt = key[:1] + key[2:] if len(key) > 3 else key + "S"
+    misspelled = key[:1] + key[2:] if len(key) > 3 else key + "S"
     where = "REDIS_COMPONENTS" + "".join(f'["{word}"]' for word in sections_)
 
-    found = mistakes(setting(".".join([*sections_, misspelt]), "x"))
+    found = mistakes(setting(".".join([*sections_, misspelled]), "x"))
 
-    assert f'{where}["{misspelt}"] is unknown. Did you mean "{key}"?' in found
+    assert f'{where}["{misspelled}"] is unknown. Did you mean "{key}"?' in found
 
 
 def test_error_of_a_lower_case_key_suggests_the_upper_case_one() -> None:
@@ -223,7 +223,7 @@ def test_connection_needs_either_a_cache_or_a_url(entry: dict[str, Any]) -> None
     ]
 
 
-def test_misspelt_url_key_is_one_error() -> None:
+def test_misspelled_url_key_is_one_error() -> None:
     assert mistakes({"CONNECTIONS": {"tasks": {"ULR": "redis://h"}}}) == [
         'REDIS_COMPONENTS["CONNECTIONS"]["tasks"]["ULR"] is unknown. Did you mean "URL"?'
     ]

@@ -165,7 +165,7 @@ def test_wrong_settings_are_told_on_every_page(settings: Any, operator: Client, 
     assert [operator.get(address).status_code for address in ("/admin/", ADMIN)] == [200, 200]
 
 
-def test_a_misspelt_section_is_named_on_the_pages_of_locks_and_limits(settings: Any, operator: Client) -> None:
+def test_a_misspelled_section_is_named_on_the_pages_of_locks_and_limits(settings: Any, operator: Client) -> None:
     limit = RateLimit("api", "5/m")
     settings.REDIS_COMPONENTS = {"ANALITICS": {}}
 

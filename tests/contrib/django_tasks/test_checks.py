@@ -153,7 +153,7 @@ def test_a_site_without_tasks_does_not_import_the_framework(children: Children) 
     assert child.output.strip() == "set()"
 
 
-def test_a_misspelt_key_of_a_backend_is_an_error(configure: Any, settings: Any) -> None:
+def test_a_misspelled_key_of_a_backend_is_an_error(configure: Any, settings: Any) -> None:
     configure()
     settings.TASKS = {"default": {**settings.TASKS["default"], "OPTION": {"MAX_ATTEMPTS": 3}, "VERSION": 2}}
 
