@@ -39,7 +39,7 @@ CARRIED = {
 
 
 @pytest.mark.parametrize("value", CARRIED.values(), ids=CARRIED)
-def test_a_value_arrives_as_it_was_sent(redis_server: Store, value: Any) -> None:
+def test_value_is_equal_after_the_round_trip(redis_server: Store, value: Any) -> None:
     result = echo.enqueue(value, named=value)
 
     work_off()
@@ -50,7 +50,7 @@ def test_a_value_arrives_as_it_was_sent(redis_server: Store, value: Any) -> None
     assert repr(result.return_value) == repr([[value], {"named": value}]), "2.0 and 2 are equal, but not the same"
 
 
-def test_arguments_arrive_as_they_were_sent_on_every_store(store: Store) -> None:
+def test_arguments_are_equal_after_the_round_trip_on_every_store(store: Store) -> None:
     everything = [value for name, value in CARRIED.items() if name != "half a megabyte"]
     result = echo.enqueue(*everything)
 
@@ -74,7 +74,7 @@ class Color(enum.IntEnum):
     RED = 1
 
 
-def test_a_kind_of_int_arrives_as_an_int(redis_server: Store) -> None:
+def test_subclass_of_int_becomes_an_int(redis_server: Store) -> None:
     result = echo.enqueue(Color.RED)
 
     work_off()
@@ -106,9 +106,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("args", "kind", "text"), REFUSED.values(), ids=REFUSED)
-def test_what_is_not_json_is_refused_and_its_place_is_named(
-    redis_server: Store, args: Any, kind: type[Exception], text: str
-) -> None:
+def test_non_json_value_raises_with_its_path(redis_server: Store, args: Any, kind: type[Exception], text: str) -> None:
     with pytest.raises(kind) as raised:
         echo.enqueue(*args)
 
@@ -116,7 +114,7 @@ def test_what_is_not_json_is_refused_and_its_place_is_named(
     assert redis_server.keys() == []
 
 
-def test_a_form_s_data_arrives_when_it_says_which_values(redis_server: Store) -> None:
+def test_form_data_is_accepted_as_a_dict(redis_server: Store) -> None:
     form = QueryDict("size=1&size=2")
     result = echo.enqueue(form.dict(), dict(form.lists()))
 
@@ -126,17 +124,17 @@ def test_a_form_s_data_arrives_when_it_says_which_values(redis_server: Store) ->
     assert result.return_value == [[{"size": "2"}, {"size": ["1", "2"]}], {}]
 
 
-def test_a_keyword_argument_is_named_as_such(redis_server: Store) -> None:
+def test_error_for_a_keyword_argument_has_its_name(redis_server: Store) -> None:
     with pytest.raises(TypeError, match=r"^kwargs\['when'\] is a datetime\.datetime"):
         echo.enqueue(when=datetime(2026, 1, 1, tzinfo=UTC))
 
 
-def test_the_async_twin_refuses_as_well(redis_server: Store) -> None:
+def test_aenqueue_refuses_non_json_values(redis_server: Store) -> None:
     with pytest.raises(TypeError, match=r"^args\[0\] is a builtins\.set"):
         run_async(echo.aenqueue, {1})
 
 
-def test_a_circle_is_refused(redis_server: Store) -> None:
+def test_circular_value_is_refused(redis_server: Store) -> None:
     circle: list[Any] = []
     circle.append(circle)
 
@@ -170,7 +168,7 @@ def test_a_return_value_that_is_not_json_fails_the_task(redis_server: Store) -> 
         _ = result.return_value
 
 
-def test_what_is_sent_shares_nothing_with_the_caller(redis_server: Store) -> None:
+def test_later_changes_of_an_argument_are_not_sent(redis_server: Store) -> None:
     basket = ["apple"]
     result = echo.enqueue(basket)
 
@@ -179,5 +177,5 @@ def test_what_is_sent_shares_nothing_with_the_caller(redis_server: Store) -> Non
     assert result.args == [["apple"]]
 
 
-def test_a_task_can_be_called_as_the_function_it_is() -> None:
+def test_task_is_callable_as_its_function() -> None:
     assert add(2, 3) == 5

@@ -28,7 +28,7 @@ def exhausted() -> None:
     next(iter(()))
 
 
-def test_a_task_tells_its_options_by_the_names_of_the_framework() -> None:
+def test_task_has_the_option_names_of_the_framework() -> None:
     task = add.using(queue_name="mail", priority=7, run_after=60)
 
     assert (task.queue_name, task.priority, task.run_after) == ("mail", 7, 60)
@@ -36,17 +36,17 @@ def test_a_task_tells_its_options_by_the_names_of_the_framework() -> None:
     assert (add.queue_name, add.priority, add.run_after) == ("default", 0, None)
 
 
-def test_it_has_all_that_the_framework_s_own_has_but_the_backend() -> None:
+def test_task_has_every_attribute_of_a_framework_task_but_backend() -> None:
     theirs = {name for name in dir(FrameworkTask) if not name.startswith("_")}
 
     assert theirs - set(dir(Task)) == {"backend", "get_backend"}
 
 
-def test_it_is_short_where_it_is_printed() -> None:
+def test_repr_of_a_task_is_short() -> None:
     assert repr(add) == "<Task tests.taskqueue.tasks.add>"
 
 
-def test_it_is_called_here_and_now_from_threads_and_from_coroutines() -> None:
+def test_call_and_acall_run_the_function() -> None:
     assert add.call(1, b=2) == add_async.call(1, 2) == 3
     assert async_to_sync(add.acall)(1, 2) == async_to_sync(add_async.acall)(1, 2) == 3
 
@@ -59,7 +59,7 @@ def test_acall_of_a_function_that_raises_stop_iteration_ends() -> None:
         run_async(exhausted.acall)
 
 
-def test_an_error_knows_its_class(store: Store) -> None:
+def test_error_has_its_exception_class(store: Store) -> None:
     result = fail.enqueue("no such order")
     work_off()
 
@@ -67,12 +67,12 @@ def test_an_error_knows_its_class(store: Store) -> None:
     assert result.errors[0].exception_class is LookupError
 
 
-def test_a_class_that_is_not_imported_here_is_not_imported_for_an_error() -> None:
+def test_exception_class_does_not_import_a_module() -> None:
     with pytest.raises(ImportError, match=r"no name from Redis is imported\."):
         assert TaskError("antigravity_of_nobody.Error", "", "").exception_class
 
 
-def test_editors_and_type_checkers_are_told_all_options() -> None:
+def test_signatures_list_all_options() -> None:
     every = {field.name for field in dataclasses.fields(TaskOptions)}
 
     assert set(SendingOptions.__annotations__) == every

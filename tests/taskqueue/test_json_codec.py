@@ -43,7 +43,7 @@ def extended(settings: Any) -> None:
 
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)
-def test_value_comes_back_equal(redis_server: Store, extended: None, value: Any) -> None:
+def test_value_is_equal_after_decoding(redis_server: Store, extended: None, value: Any) -> None:
     result = note.enqueue({"list": [value, 1], "text": "a"})
 
     work_off()
@@ -87,7 +87,7 @@ def test_unsupported_type_is_refused_with_its_path(extended: None) -> None:
 
 
 @pytest.mark.parametrize("value", [{"__type__": "date", "value": "2026-11-22"}, Decimal("NaN")], ids=repr)
-def test_value_that_would_come_back_different_is_refused(extended: None, value: Any) -> None:
+def test_value_that_decodes_differently_is_refused(extended: None, value: Any) -> None:
     with pytest.raises(ValueError, match="it does not come back equal from the codec in JSON_CODEC"):
         note.enqueue(value)
 

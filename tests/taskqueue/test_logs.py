@@ -43,7 +43,7 @@ def facts_of(record: Any) -> tuple[Any, ...]:
         (come_back, (60,), "is postponed", "scheduled"),
     ],
 )
-def test_the_end_of_a_run_is_logged_with_its_facts(
+def test_outcome_is_logged_with_the_attributes_of_the_run(
     redis_server: Store, caplog: pytest.LogCaptureFixture, task: Any, args: tuple[Any, ...], part: str, outcome: str
 ) -> None:
     caplog.set_level(logging.DEBUG, QUEUE)
@@ -56,7 +56,7 @@ def test_the_end_of_a_run_is_logged_with_its_facts(
     assert 0 < record.duration < 60
 
 
-def test_a_parked_task_has_its_facts_too(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
+def test_unregistered_task_is_logged_with_its_attributes(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
     result = note.enqueue(1)
     redis_server.raw.hset(f"{redis_server.prefix}:taskqueue:{{default}}:t:{result.id}", "n", "nobody.knows")
 
@@ -134,7 +134,7 @@ def test_the_color_shows_the_outcome_or_the_level(level: int, outcome: str, code
     assert shown.ColorFormatter().format(record).startswith(f"\x1b[{code}m")
 
 
-def test_other_messages_have_no_color() -> None:
+def test_messages_without_an_outcome_have_no_color() -> None:
     assert "\x1b" not in shown.ColorFormatter().format(
         logging.LogRecord("x", logging.INFO, "x.py", 1, "text", (), None)
     )
@@ -158,7 +158,7 @@ def lines() -> Iterator[list[str]]:
     logger.removeHandler(handler)
 
 
-def test_what_a_task_logs_itself_carries_its_id_and_name(redis_server: Store, lines: list[str]) -> None:
+def test_records_logged_by_a_task_have_its_id_and_name(redis_server: Store, lines: list[str]) -> None:
     result = leave_word.enqueue("hello")
 
     work_off()
@@ -167,7 +167,7 @@ def test_what_a_task_logs_itself_carries_its_id_and_name(redis_server: Store, li
     assert lines == [f"{result.id}|{leave_word.name}|default|1|hello", "||||outside"]
 
 
-def test_coroutines_side_by_side_keep_their_names_apart(redis_server: Store, lines: list[str]) -> None:
+def test_records_of_concurrent_coroutines_have_their_own_task_ids(redis_server: Store, lines: list[str]) -> None:
     with running_worker():
         results = [leave_word_async.enqueue(f"word {number}") for number in range(5)]
         for result in results:
@@ -182,7 +182,7 @@ def test_coroutines_side_by_side_keep_their_names_apart(redis_server: Store, lin
     )
 
 
-def test_what_a_record_says_itself_is_kept(redis_server: Store, lines: list[str]) -> None:
+def test_attributes_set_by_the_record_are_kept(redis_server: Store, lines: list[str]) -> None:
     add.enqueue(1, 2)
     [job] = new_fetcher().fetch("0", 1)
 
@@ -201,7 +201,7 @@ def made(message: str, *args: Any, **extra: Any) -> logging.LogRecord:
     return record
 
 
-def test_text_names_the_task_once() -> None:
+def test_text_format_names_the_task_once() -> None:
     form = TextFormatter()
 
     assert form.format(made("plain %s", 1)).endswith(" WARNING None plain 1") or "plain 1" in form.format(
@@ -212,7 +212,7 @@ def test_text_names_the_task_once() -> None:
     assert form.format(made("hello", task_id="", task_name="")).endswith(" hello")
 
 
-def test_json_says_all_that_the_record_was_given() -> None:
+def test_json_format_contains_all_attributes() -> None:
     try:
         raise LookupError("own")
     except LookupError:
@@ -259,7 +259,7 @@ def test_a_worker_writes_text_and_names_the_task(redis_server: Store, children: 
     assert worker.wait_for("hello").endswith(f" hello [task {spoken.id} of {leave_word.name}]")
 
 
-def test_another_format_is_refused() -> None:
+def test_unknown_log_format_is_refused() -> None:
     with pytest.raises(CommandError, match=r"argument --log-format: invalid choice: 'xml'"):
         call_command("runworker", "--log-format", "xml")
 
@@ -275,7 +275,7 @@ def chain() -> Iterator[tuple[logging.Logger, logging.Logger]]:
         logger.setLevel(logging.NOTSET)
 
 
-def test_the_handler_stands_above_all_so_that_tasks_are_shown_too(
+def test_handler_is_added_to_the_top_logger(
     chain: tuple[logging.Logger, logging.Logger], capsys: pytest.CaptureFixture[str]
 ) -> None:
     top, low = chain
@@ -289,7 +289,7 @@ def test_the_handler_stands_above_all_so_that_tasks_are_shown_too(
     assert capsys.readouterr().err.endswith(" hello\n")
 
 
-def test_what_another_stream_shows_is_not_shown_twice(
+def test_record_shown_by_another_handler_is_not_repeated(
     chain: tuple[logging.Logger, logging.Logger], capsys: pytest.CaptureFixture[str]
 ) -> None:
     top, low = chain
@@ -306,9 +306,7 @@ def test_what_another_stream_shows_is_not_shown_twice(
     assert [line.rpartition(" ")[2] for line in capsys.readouterr().err.splitlines()] == ["own", "ours"]
 
 
-def test_a_format_that_the_site_overrules_is_told(
-    redis_server: Store, capsys: pytest.CaptureFixture[str], settings: Any
-) -> None:
+def test_ignored_log_format_is_reported(redis_server: Store, capsys: pytest.CaptureFixture[str], settings: Any) -> None:
     with pytest.raises(CommandError):
         call_command("runworker", "--using", "nowhere", "--log-format", "json")
 

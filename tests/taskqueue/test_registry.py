@@ -64,14 +64,14 @@ def outer() -> Any:
     [lambda: None, Shop.sell, Shop().sell, Shop.close, outer(), Shop, len, "name"],
     ids=["lambda", "method", "bound", "static", "inner", "class", "builtin", "text"],
 )
-def test_only_a_function_at_the_top_level_of_a_module_can_be_a_task(function: Any) -> None:
+def test_only_a_top_level_function_can_be_a_task(function: Any) -> None:
     with pytest.raises(InvalidTask) as raised:
         task(function)
 
     assert str(raised.value) == (f"{function!r} cannot be a task: expected a function at the top level of a module.")
 
 
-def test_a_task_is_known_by_its_dotted_name() -> None:
+def test_task_is_registered_by_its_dotted_name() -> None:
     made = task(top_level)
 
     assert registry.find(f"{__name__}.top_level") is made
@@ -80,7 +80,7 @@ def test_a_task_is_known_by_its_dotted_name() -> None:
     assert registry.names() == sorted(registry.names())
 
 
-def test_two_functions_of_one_name_are_refused(module: Any) -> None:
+def test_duplicate_task_name_raises(module: Any) -> None:
     module(
         "twice",
         """

@@ -52,7 +52,7 @@ def heard(connect: Callable[..., None]) -> Heard:
     return made
 
 
-def test_a_task_that_succeeds_is_heard_three_times(redis_server: Store, heard: Heard) -> None:
+def test_successful_task_sends_three_signals(redis_server: Store, heard: Heard) -> None:
     result = add.enqueue(2, 3)
     assert heard == [("task_enqueued", "ready", 0, 0)]
 
@@ -62,7 +62,7 @@ def test_a_task_that_succeeds_is_heard_three_times(redis_server: Store, heard: H
     assert result.get(0) == 5
 
 
-def test_each_attempt_starts_and_each_failure_but_the_last_is_a_retry(redis_server: Store, heard: Heard) -> None:
+def test_task_retrying_is_sent_for_each_failure_but_the_last(redis_server: Store, heard: Heard) -> None:
     result = fail_thrice.enqueue()
 
     work_until_finished(result)
@@ -77,7 +77,7 @@ def test_each_attempt_starts_and_each_failure_but_the_last_is_a_retry(redis_serv
     ]
 
 
-def test_who_puts_itself_off_has_not_finished(redis_server: Store, heard: Heard) -> None:
+def test_postponed_task_sends_no_task_finished(redis_server: Store, heard: Heard) -> None:
     come_back.enqueue(60)
 
     work_off()
@@ -85,7 +85,7 @@ def test_who_puts_itself_off_has_not_finished(redis_server: Store, heard: Heard)
     assert [name for name, *_ in heard] == ["task_enqueued", "task_started"]
 
 
-def test_a_value_that_cannot_be_kept_is_a_failure(redis_server: Store, heard: Heard) -> None:
+def test_unserializable_return_value_is_reported_as_failed(redis_server: Store, heard: Heard) -> None:
     return_what_is_not_json.enqueue()
 
     work_off()
@@ -93,7 +93,7 @@ def test_a_value_that_cannot_be_kept_is_a_failure(redis_server: Store, heard: He
     assert heard[-1] == ("task_finished", "failed", 1, 1)
 
 
-def test_the_result_says_what_redis_will_say(redis_server: Store, connect: Callable[..., None]) -> None:
+def test_result_of_a_signal_equals_the_stored_result(redis_server: Store, connect: Callable[..., None]) -> None:
     seen: dict[str, Any] = {}
     connect("task_finished", lambda task_result, **_: seen.update(result=task_result, value=task_result.return_value))
     sent = add.using(metadata={"a": 1}, queue_name="mail").enqueue(2, b=3)
@@ -108,7 +108,7 @@ def test_the_result_says_what_redis_will_say(redis_server: Store, connect: Calla
     assert told.started_at == sent.started_at
 
 
-def test_a_failure_is_told_within_its_except_block(redis_server: Store, connect: Callable[..., None]) -> None:
+def test_failure_signal_is_sent_inside_the_except_block(redis_server: Store, connect: Callable[..., None]) -> None:
     seen: list[Any] = []
     connect("task_finished", lambda task_result, **_: seen.extend([sys.exc_info()[1], task_result.errors[0].message]))
 
@@ -119,7 +119,7 @@ def test_a_failure_is_told_within_its_except_block(redis_server: Store, connect:
     assert seen[1] == "my own"
 
 
-def test_a_retry_brings_its_exception(redis_server: Store, connect: Callable[..., None]) -> None:
+def test_task_retrying_has_the_exception(redis_server: Store, connect: Callable[..., None]) -> None:
     seen: list[Any] = []
     connect("task_retrying", lambda exception, **_: seen.append(repr(exception)))
 
@@ -128,7 +128,7 @@ def test_a_retry_brings_its_exception(redis_server: Store, connect: Callable[...
     assert seen == ["LookupError('again and')"] * 2
 
 
-def test_receivers_may_ask_for_one_task(redis_server: Store, connect: Callable[..., None]) -> None:
+def test_receiver_with_a_sender_gets_one_task(redis_server: Store, connect: Callable[..., None]) -> None:
     seen: list[Any] = []
     connect("task_enqueued", lambda sender, **_: seen.append(sender), sender=add)
     connect("task_finished", lambda sender, **_: seen.append(sender), sender=add)
@@ -140,7 +140,7 @@ def test_receivers_may_ask_for_one_task(redis_server: Store, connect: Callable[.
     assert seen == [add, add]
 
 
-def test_all_ways_to_send_are_heard_once_for_each_task(redis_server: Store, heard: Heard) -> None:
+def test_every_enqueue_method_sends_one_signal_per_task(redis_server: Store, heard: Heard) -> None:
     add.enqueue_many([((1, 2), {}), ((3, 4), {})])
     assert len(heard) == 2
 
@@ -153,7 +153,7 @@ def test_all_ways_to_send_are_heard_once_for_each_task(redis_server: Store, hear
     assert [name for name, *_ in heard] == ["task_enqueued"] * 5
 
 
-def test_the_tasks_of_a_flow_are_heard_when_all_are_there(redis_server: Store, heard: Heard) -> None:
+def test_tasks_of_a_flow_send_signals_after_the_flow_is_complete(redis_server: Store, heard: Heard) -> None:
     chain(add.s(1, 2), add.s(3)).enqueue(on_error=fail.si())
     run_async(chain(add.s(1, 2), add.s(3)).aenqueue)
 
@@ -162,7 +162,7 @@ def test_the_tasks_of_a_flow_are_heard_when_all_are_there(redis_server: Store, h
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_waits_for_a_commit_is_heard_after_it(redis_server: Store, heard: Heard) -> None:
+def test_enqueue_on_commit_sends_its_signal_after_the_commit(redis_server: Store, heard: Heard) -> None:
     with transaction.atomic():
         add.enqueue_on_commit(1, 2)
         assert heard == []
@@ -170,7 +170,7 @@ def test_what_waits_for_a_commit_is_heard_after_it(redis_server: Store, heard: H
     assert [name for name, *_ in heard] == ["task_enqueued"]
 
 
-def test_a_duplicate_of_a_unique_task_is_not_heard(redis_server: Store, heard: Heard) -> None:
+def test_duplicate_of_a_unique_task_sends_no_signal(redis_server: Store, heard: Heard) -> None:
     for _ in range(2):
         add.using(unique=True).enqueue(1, 2)
 
@@ -193,7 +193,7 @@ def test_receivers_may_be_coroutines(redis_server: Store, connect: Callable[...,
     assert seen == ["task_enqueued"] * 2 + ["task_started", "task_finished"] * 2
 
 
-def test_coroutines_on_the_event_loop_are_heard_too(redis_server: Store, heard: Heard) -> None:
+def test_coroutine_tasks_send_signals(redis_server: Store, heard: Heard) -> None:
     with running_worker():
         assert add_async.enqueue(1, 2).get(60) == 3
 
@@ -203,7 +203,7 @@ def test_coroutines_on_the_event_loop_are_heard_too(redis_server: Store, heard: 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_receiver_that_fails_changes_nothing(
+def test_failing_receiver_does_not_change_the_outcome(
     redis_server: Store, connect: Callable[..., None], caplog: pytest.LogCaptureFixture, name: str
 ) -> None:
     def broken(**_: Any) -> None:
@@ -220,7 +220,7 @@ def test_a_receiver_that_fails_changes_nothing(
     assert "the receiver's own" in caplog.text
 
 
-def test_a_signal_that_cannot_be_sent_at_all_changes_nothing(
+def test_error_while_sending_a_signal_does_not_change_the_outcome(
     redis_server: Store, connect: Callable[..., None], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connect("task_enqueued", lambda **_: None)
@@ -233,7 +233,7 @@ def test_a_signal_that_cannot_be_sent_at_all_changes_nothing(
     ]
 
 
-def test_while_nobody_listens_a_run_is_the_function_alone(redis_server: Store, connect: Callable[..., None]) -> None:
+def test_run_without_receivers_has_no_observer(redis_server: Store, connect: Callable[..., None]) -> None:
     add.enqueue(1, 2)
     [job] = new_fetcher().fetch("0", 1)
     assert observer_for(add, job, [1, 2], {}, {}) is None
@@ -245,7 +245,7 @@ def test_while_nobody_listens_a_run_is_the_function_alone(redis_server: Store, c
     assert observer_for(add, job, [1, 2], {}, {}) is not None
 
 
-def test_a_run_that_is_heard_can_have_a_context(redis_server: Store, heard: Heard) -> None:
+def test_run_with_receivers_may_have_a_context(redis_server: Store, heard: Heard) -> None:
     result = tell.enqueue(["progress", 1, 2])
 
     work_off()

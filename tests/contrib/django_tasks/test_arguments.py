@@ -55,7 +55,7 @@ def _backends(configure: Any) -> None:
 
 
 @pytest.mark.parametrize("value", FAITHFUL, ids=lambda value: repr(value)[:20])
-def test_an_argument_arrives_equal(redis_server: Store, value: Any) -> None:
+def test_argument_is_equal_after_the_round_trip(redis_server: Store, value: Any) -> None:
     result = echo.enqueue(value, named=value)
     work_off()
 
@@ -67,7 +67,7 @@ def test_an_argument_arrives_equal(redis_server: Store, value: Any) -> None:
 
 
 @pytest.mark.parametrize("value", FAITHFUL, ids=lambda value: repr(value)[:20])
-def test_an_argument_of_aenqueue_arrives_equal(redis_server: Store, value: Any) -> None:
+def test_argument_of_aenqueue_is_equal_after_the_round_trip(redis_server: Store, value: Any) -> None:
     result = run_async(lambda: echo.aenqueue(value, named=value))
     work_off()
 
@@ -77,7 +77,7 @@ def test_an_argument_of_aenqueue_arrives_equal(redis_server: Store, value: Any) 
 
 
 @pytest.mark.parametrize(("given", "arrives"), NORMALISED, ids=str)
-def test_what_the_framework_normalizes_is_sent_as_it_says(redis_server: Store, given: Any, arrives: Any) -> None:
+def test_arguments_are_normalized_as_the_framework_does(redis_server: Store, given: Any, arrives: Any) -> None:
     result = echo.enqueue(given)
     work_off()
 
@@ -117,7 +117,9 @@ def test_error_names_the_place_of_a_value_that_json_cannot_represent(
     ],
     ids=str,
 )
-def test_what_json_would_change_is_refused(redis_server: Store, value: Any, error: type[Exception], text: str) -> None:
+def test_value_that_json_would_change_is_refused(
+    redis_server: Store, value: Any, error: type[Exception], text: str
+) -> None:
     with pytest.raises(error) as raised:
         echo.enqueue({"x": value})
 

@@ -111,7 +111,7 @@ def test_async_methods_never_use_the_synchronous_client(redis_server: Store, mon
     assert run_async(main).status == "READY"
 
 
-def test_times_are_the_server_s_to_the_microsecond(redis_server: Store) -> None:
+def test_times_are_the_servers_to_the_microsecond(redis_server: Store) -> None:
     before = redis_server.raw.time()
     result = add.enqueue(1, 2)
     after = redis_server.raw.time()

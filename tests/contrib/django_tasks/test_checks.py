@@ -18,7 +18,7 @@ def messages() -> list[CheckMessage]:
     return list(default_task_backend.check())
 
 
-def test_right_settings_give_no_message(configure: Any) -> None:
+def test_valid_settings_give_no_message(configure: Any) -> None:
     options = {"USING": "default", "MAX_ATTEMPTS": 3, "MAX_DELIVERIES": 2, "BACKOFF": exponential(), "RESULT_TTL": 60}
 
     configure(options=options, queues=["default", "mails"])
@@ -98,7 +98,7 @@ def test_queues_that_the_task_queue_refuses_are_errors(configure: Any, settings:
     )
 
 
-def test_mistakes_in_our_own_settings_are_left_to_their_own_check(configure: Any, settings: Any) -> None:
+def test_errors_in_redis_components_are_left_to_their_own_check(configure: Any, settings: Any) -> None:
     settings.REDIS_COMPONENTS = {"TASKQUEU": {}}
     configure(options={"USING": "nowhere"})
 

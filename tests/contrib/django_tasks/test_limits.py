@@ -75,7 +75,7 @@ def test_rate_limits_starts_per_period(store: Store) -> None:
     ],
     ids=option_names,
 )
-def test_keys_are_made_of_the_call_without_the_context(redis_server: Store, options: dict[str, Any]) -> None:
+def test_keys_are_built_from_the_arguments_without_the_context(redis_server: Store, options: dict[str, Any]) -> None:
     made = task(takes_context=True, **options)(deliver_told)
 
     first, _, other = made.enqueue(1), made.enqueue(order_id=1), made.enqueue(2)
@@ -108,7 +108,7 @@ def test_expired_task_does_not_run(store: Store) -> None:
     assert note.get_result(result.id).status == "FAILED"
 
 
-def test_options_of_the_backend_hold_for_each_task_by_itself(redis_server: Store, configure: Any) -> None:
+def test_options_of_the_backend_apply_to_each_task_separately(redis_server: Store, configure: Any) -> None:
     configure(options={"CONCURRENCY": 1, "UNIQUE": True})
     sums = [add.enqueue(1, 2), add.enqueue(1, 2), add.enqueue(2, 2)]
     said = note.enqueue("a")
@@ -163,7 +163,7 @@ def test_a_wrong_value_is_refused_where_the_task_is_made(options: dict[str, Any]
         task(**options)(deliver)
 
 
-def test_the_decorator_does_without_arguments_and_refuses_what_it_does_not_know() -> None:
+def test_decorator_works_without_arguments_and_refuses_unknown_options() -> None:
     assert task(deliver).concurrency is None
     with pytest.raises(TypeError, match="unexpected keyword argument 'concurency'"):
         task(concurency=1)(deliver)

@@ -55,7 +55,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
         del sys.modules[name]
 
 
-def test_a_task_registers_when_it_is_made() -> None:
+def test_task_is_registered_when_it_is_created() -> None:
     entry = registry.find(add.module_path)
 
     assert isinstance(entry, RegisteredTask)
@@ -114,7 +114,7 @@ def test_the_class_of_an_error_is_never_imported(redis_server: Store, module: An
 
 
 @pytest.mark.parametrize("path", ["sys", "os.system", "json.JSONEncoder", "os.nothing", "sys.maxsize.real"])
-def test_a_path_to_something_else_than_an_exception_is_refused(redis_server: Store, path: str) -> None:
+def test_path_of_another_object_than_an_exception_is_refused(redis_server: Store, path: str) -> None:
     error = _error_of_class(redis_server, path)
 
     with pytest.raises(ValueError, match=r"^'.*' does not reference a valid exception\.$"):
@@ -140,7 +140,7 @@ def _error_of_class(store: Store, path: str) -> Any:
     return fail.get_result(result.id).errors[0]
 
 
-def test_two_functions_of_one_name_are_refused(module: Any) -> None:
+def test_duplicate_task_name_raises(module: Any) -> None:
     module("twice", f"from {NAME} import task\n@task\ndef send(): ...\n@task\ndef send(): ...\n")
 
     with pytest.raises(

@@ -120,7 +120,7 @@ def test_backend_options_are_the_defaults_of_tasks(redis_server: Store, configur
     assert 0 < redis_server.raw.pttl(f"{redis_server.prefix}:taskqueue:{{default}}:t:{fine.id}") <= 20_000
 
 
-def test_each_backend_has_options_of_its_own(redis_server: Store, configure: Any) -> None:
+def test_each_backend_has_separate_options(redis_server: Store, configure: Any) -> None:
     stubborn = {"BACKEND": REDIS, "QUEUES": [], "OPTIONS": {"MAX_ATTEMPTS": 2, "BACKOFF": 0}}
     configure(options={"MAX_ATTEMPTS": 1}, stubborn=stubborn)
 
@@ -176,7 +176,7 @@ def test_options_of_the_decorator_are_not_sent(redis_server: Store) -> None:
     assert body == b'[[],{},{"result_ttl":77.0,"django":{"result_ttl":77}}]'
 
 
-def test_a_plain_task_costs_few_bytes_more_than_one_of_our_own(redis_server: Store) -> None:
+def test_plain_task_stores_few_bytes_more_than_a_native_one(redis_server: Store) -> None:
     result = add.enqueue(1, 2)
 
     record = redis_server.raw.hgetall(f"{redis_server.prefix}:taskqueue:{{default}}:t:{result.id}")
@@ -208,7 +208,7 @@ def _as_a_worker_finds_it(made: Any) -> Any:
 
 
 @pytest.mark.parametrize("when", [5, timedelta(seconds=5), "noon"], ids=repr)
-def test_a_time_that_is_no_datetime_is_named(when: object) -> None:
+def test_run_after_that_is_no_datetime_raises(when: object) -> None:
     with pytest.raises(InvalidTask) as raised:
         add.using(run_after=when)
 

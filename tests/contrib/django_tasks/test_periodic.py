@@ -41,7 +41,7 @@ def test_a_task_of_the_framework_may_have_a_schedule(redis_server: Store) -> Non
     assert (result.status, result.return_value, result.task) == ("SUCCESSFUL", 5, tasks.add)
 
 
-def test_it_is_sent_with_the_options_that_it_was_given(redis_server: Store) -> None:
+def test_scheduled_task_is_sent_with_its_options(redis_server: Store) -> None:
     every(3_600, args=(2, 3))(tasks.add.using(priority=5, queue_name="mail"))
 
     result = sent(redis_server)
@@ -50,13 +50,13 @@ def test_it_is_sent_with_the_options_that_it_was_given(redis_server: Store) -> N
     assert [job.queue for job in work_off("mail")] == ["mail"]
 
 
-def test_a_task_that_waits_by_itself_is_refused() -> None:
+def test_task_with_run_after_is_refused() -> None:
     with pytest.raises(InvalidTask, match=r"a schedule determines the time; remove run_after\.$"):
         every(60)(tasks.add.using(run_after=datetime(2030, 1, 1, tzinfo=UTC)))
 
 
 @pytest.mark.parametrize("kind", ["immediate", "function"])
-def test_what_our_backend_does_not_send_is_refused(kind: str, configure: Any) -> None:
+def test_task_of_another_backend_is_refused(kind: str, configure: Any) -> None:
     configure()
     foreign = tasks.add.using(backend="immediate") if kind == "immediate" else tasks.add.func
 

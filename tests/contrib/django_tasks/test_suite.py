@@ -37,7 +37,7 @@ def test_django_s_own_tests_of_tasks_pass(redis_server: Store, children: Childre
     assert said["ran"] >= LEAST
 
 
-def test_what_cannot_be_fetched_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_suite_is_skipped_with_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(suite, "KEPT", tmp_path)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
 
@@ -47,5 +47,5 @@ def test_what_cannot_be_fetched_says_why(tmp_path: Path, monkeypatch: pytest.Mon
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_excluded_is_given_a_reason() -> None:
+def test_excluded_tests_have_a_reason() -> None:
     assert all(len(reason) > 20 for reason in suite.EXCLUDED.values())

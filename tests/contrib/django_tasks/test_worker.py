@@ -155,7 +155,7 @@ def test_urgent_tasks_come_first(store: Store) -> None:
     assert noted == [100, 5, 0, 0, -100]
 
 
-def test_while_a_task_runs_the_store_and_the_context_say_the_same(store: Store) -> None:
+def test_context_of_a_running_task_equals_the_stored_result(store: Store) -> None:
     result = look.using(priority=7, max_attempts=2).enqueue()
 
     work_off(worker="host:1")
@@ -230,9 +230,7 @@ def let_a_worker_die(worker: str, store: Store) -> None:
     poller.close()
 
 
-def test_earlier_attempts_that_cannot_be_read_are_counted_all_the_same(
-    redis_server: Store, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_unreadable_earlier_attempts_are_counted(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
     fail.using(max_attempts=3, backoff=0).enqueue()
     work_once("host:1")
     started = []
@@ -348,9 +346,7 @@ def test_failure_is_logged_once_with_the_task_id(redis_server: Store, caplog: py
     assert (ours.levelname, ours.exc_info, ours.outcome, ours.task_id) == ("INFO", None, "failed", result.id)
 
 
-def test_a_backend_that_the_worker_does_not_know_does_not_stop_it(
-    redis_server: Store, configure: Any, heard: Any
-) -> None:
+def test_unknown_backend_does_not_stop_the_worker(redis_server: Store, configure: Any, heard: Any) -> None:
     configure(mails={"BACKEND": REDIS, "QUEUES": []})
     result = add.using(backend="mails").enqueue(1, 2)
     configure()
@@ -361,9 +357,7 @@ def test_a_backend_that_the_worker_does_not_know_does_not_stop_it(
     assert [sender for _, sender, _ in heard] == [RedisBackend] * 3
 
 
-def test_the_sender_is_the_class_that_the_worker_s_site_has_under_the_alias(
-    redis_server: Store, settings: Any, heard: Any
-) -> None:
+def test_sender_is_the_backend_class_of_the_workers_settings(redis_server: Store, settings: Any, heard: Any) -> None:
     add.enqueue(1, 2)
     settings.TASKS = {"default": {"BACKEND": IMMEDIATE}}
 

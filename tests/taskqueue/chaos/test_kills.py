@@ -22,7 +22,7 @@ TASKS = 2_000
 EACH_DEATH = {"after_fetch", "before_run", "after_run", "before_ack", "before_maintain", "after_maintain", "outside"}
 
 
-def test_no_task_is_lost_and_each_double_has_a_death(short_lease: Store, children: Children, traced: Path) -> None:
+def test_kills_lose_no_task_and_explain_each_repeated_run(short_lease: Store, children: Children, traced: Path) -> None:
     points = [["after_fetch", 3], ["before_run", 40], ["after_run", 60], ["before_ack", 90]]
     manager = ProcessManager(children, points, [["before_maintain", 4], ["after_maintain", 2]])
     manager.keep_alive()
@@ -59,7 +59,7 @@ def _successful(result: TaskResult) -> bool:
 
 
 @pytest.mark.parametrize("point", ["after_fetch", "before_run", "after_run", "before_ack"])
-def test_a_task_whose_worker_dies_there_runs_again(
+def test_task_runs_again_after_its_worker_died_at_a_failpoint(
     short_lease: Store, children: Children, traced: Path, point: str
 ) -> None:
     manager = ProcessManager(children, [[point, 1]], [])
@@ -77,7 +77,7 @@ def test_a_task_whose_worker_dies_there_runs_again(
 
 
 @pytest.mark.parametrize("point", ["before_maintain", "after_maintain"])
-def test_a_poller_that_dies_in_its_round_leaves_nothing_behind(
+def test_crash_of_a_poller_in_a_round_loses_no_task(
     short_lease: Store, children: Children, traced: Path, point: str
 ) -> None:
     manager = ProcessManager(children, [], [[point, 2]])

@@ -34,7 +34,7 @@ def site(own_server: Store, settings: Any) -> Store:
     return own_server
 
 
-def test_an_outage_loses_nothing_and_doubles_nothing(site: Store, children: Children, traced: Path) -> None:
+def test_outage_loses_and_repeats_no_task(site: Store, children: Children, traced: Path) -> None:
     manager = ProcessManager(children, [], [])
     manager.keep_alive()
     before = _pids(manager)
@@ -52,7 +52,7 @@ def test_an_outage_loses_nothing_and_doubles_nothing(site: Store, children: Chil
     assert _pids(manager) == before, "a process was restarted"
 
 
-def test_a_server_that_hangs_is_survived(site: Store, children: Children, traced: Path) -> None:
+def test_stalled_server_loses_and_repeats_no_task(site: Store, children: Children, traced: Path) -> None:
     manager = ProcessManager(children, [], [])
     manager.keep_alive()
     results = leave_trace.enqueue_many([((number, 0.02), {}) for number in range(TASKS)])

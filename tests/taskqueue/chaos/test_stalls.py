@@ -93,7 +93,7 @@ def test_server_stall_longer_than_a_lease_repeats_no_running_task(
 
 
 @pytest.mark.parametrize("step_s", [3_600, -7_200], ids=["forward", "back"])
-def test_clock_step_repeats_no_running_task_and_keeps_no_dead_one_away(
+def test_clock_step_repeats_no_running_task_and_delays_no_recovery(
     stepped_short: tuple[Store, ServerClock], children: Children, traced: Path, step_s: int
 ) -> None:
     store, clock = stepped_short

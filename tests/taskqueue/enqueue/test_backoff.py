@@ -16,17 +16,17 @@ def tried(attempts: int) -> Tried:
     return Tried("id", "name", attempts)
 
 
-def test_a_number_is_the_pause_before_each_attempt() -> None:
+def test_number_is_the_pause_before_each_attempt() -> None:
     assert [delay_of(1.5, LookupError(), tried(number)) for number in (1, 2, 9)] == [1.5, 1.5, 1.5]
     assert delay_of(timedelta(minutes=1), LookupError(), tried(1)) == 60.0
     assert delay_of(0, LookupError(), tried(1)) == 0.0
 
 
-def test_the_last_of_a_list_repeats() -> None:
+def test_last_pause_of_a_list_repeats() -> None:
     assert [delay_of([1, 10, 60], LookupError(), tried(number)) for number in (1, 2, 3, 4, 99)] == [1, 10, 60, 60, 60]
 
 
-def test_a_callable_is_asked_and_may_give_up() -> None:
+def test_callable_returns_the_pause_or_none() -> None:
     asked: list[Any] = []
     error = LookupError("x")
 
@@ -38,7 +38,7 @@ def test_a_callable_is_asked_and_may_give_up() -> None:
     assert asked == [(error, tried(1)), (error, tried(2))]
 
 
-def test_what_a_callable_returns_is_checked() -> None:
+def test_invalid_return_value_of_a_callable_raises() -> None:
     with pytest.raises(TypeError, match=r"^backoff\(\)='soon': expected a number of seconds of at least 0"):
         delay_of(lambda *_: "soon", LookupError(), tried(1))
 
@@ -66,13 +66,13 @@ def test_exponential_takes_timedeltas() -> None:
         ({"factor": True}, TypeError, "factor=True: expected a number of at least 1."),
     ],
 )
-def test_a_wrong_exponential_is_refused_where_it_is_made(options: Any, error: type[Exception], text: str) -> None:
+def test_invalid_exponential_raises(options: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error) as caught:
         exponential(**options)
 
     assert str(caught.value) == text
 
 
-def test_without_a_backoff_it_is_exponential_with_jitter() -> None:
+def test_default_backoff_is_exponential_with_jitter() -> None:
     assert exponential() == DEFAULT
     assert 0 <= delay_of(None, LookupError(), tried(1)) <= 2.0

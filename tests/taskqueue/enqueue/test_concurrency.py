@@ -58,7 +58,7 @@ def send(what: Task[..., Any, Any], *words: Any) -> list[TaskResult]:
     return what.enqueue_many([((word,), {}) for word in words])
 
 
-def test_no_more_are_leased_than_the_limit_says(store: Store) -> None:
+def test_concurrency_limits_leased_tasks(store: Store) -> None:
     send(two, *range(5))
 
     assert take(new_fetcher(worker="a")) == [0, 1]
@@ -66,7 +66,7 @@ def test_no_more_are_leased_than_the_limit_says(store: Store) -> None:
     assert get_queue("default").depths().running == 2
 
 
-def test_a_freed_slot_brings_the_next_in_the_same_round_trip(store: Store) -> None:
+def test_freed_slot_leases_the_next_task_in_the_same_request(store: Store) -> None:
     send(two, *range(5))
     fetcher = new_fetcher()
     first, second = fetcher.fetch("0", 9)
@@ -80,7 +80,7 @@ def test_a_freed_slot_brings_the_next_in_the_same_round_trip(store: Store) -> No
 
 
 @pytest.mark.parametrize("want", [1, 2, 100])
-def test_all_run_in_their_order(store: Store, want: int) -> None:
+def test_limited_tasks_run_in_order(store: Store, want: int) -> None:
     send(one, *range(20))
     fetcher = new_fetcher()
 
@@ -95,14 +95,14 @@ def test_all_run_in_their_order(store: Store, want: int) -> None:
     assert not [key for key in store.keys() if b":slots:" in key]  # noqa: SIM118 - a Store is no dict
 
 
-def test_who_waits_does_not_hold_back_those_behind_it(store: Store) -> None:
+def test_task_waiting_for_a_slot_does_not_block_the_next(store: Store) -> None:
     send(one, "first", "waits")
     send(note, "behind", "far behind")
 
     assert take(new_fetcher(), 3) == ["first", "behind", "far behind"]
 
 
-def test_among_those_that_wait_priority_comes_first_and_then_age(store: Store) -> None:
+def test_waiting_tasks_are_ordered_by_priority_and_age(store: Store) -> None:
     send(one, "runs", "old")
     send(one.using(priority=-5), "unimportant")
     send(one, "young")
@@ -128,7 +128,7 @@ def bells(store: Store) -> list[bytes]:
     return [key for key in store.keys() if b":bell:q:" in key]  # noqa: SIM118 - a Store is no dict
 
 
-def test_a_queue_of_waiting_tasks_rings_nobody(store: Store) -> None:
+def test_tasks_waiting_for_a_slot_notify_no_worker(store: Store) -> None:
     send(one, *range(5))
     fetcher = new_fetcher()
     first = fetcher.fetch("0", 9)[0]
@@ -142,7 +142,7 @@ def test_a_queue_of_waiting_tasks_rings_nobody(store: Store) -> None:
     assert bells(store) == [], "it took the next task itself"
 
 
-def test_a_slot_that_is_freed_without_a_fetch_rings(store: Store) -> None:
+def test_slot_freed_without_a_fetch_notifies_the_queue(store: Store) -> None:
     send(one, *range(3))
     fetcher = new_fetcher()
     first = fetcher.fetch("0", 9)[0]
@@ -154,7 +154,7 @@ def test_a_slot_that_is_freed_without_a_fetch_rings(store: Store) -> None:
     assert take(new_fetcher(worker="b")) == [1]
 
 
-def test_a_slot_that_is_freed_by_a_worker_of_another_queue_rings_where_somebody_waits(store: Store) -> None:
+def test_slot_freed_by_a_worker_of_another_queue_notifies_the_waiting_queue(store: Store) -> None:
     send(one.using(queue_name="mail"), "mail")
     send(one, "default")
     postman = new_fetcher("mail")
@@ -169,7 +169,7 @@ def test_a_slot_that_is_freed_by_a_worker_of_another_queue_rings_where_somebody_
     assert take(new_fetcher(worker="b")) == ["default"]
 
 
-def test_a_paused_queue_does_not_keep_the_slot_from_another(store: Store) -> None:
+def test_paused_queue_leaves_the_slot_to_another(store: Store) -> None:
     send(one, "runs", "waits")
     send(one.using(queue_name="mail"), "mail")
     fetcher = new_fetcher("default", "mail")
@@ -203,9 +203,7 @@ def test_each_outcome_frees_the_slot(store: Store, what: Any, state: str) -> Non
 
 
 @pytest.mark.contract
-def test_a_task_that_nobody_knows_frees_its_slot_and_passes_the_gate_again(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unregistered_task_frees_its_slot_and_waits_for_it_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     first, _second = send(one, "first", "second")
     with monkeypatch.context() as elsewhere:
         elsewhere.setattr(registry, "tasks", {})
@@ -221,7 +219,7 @@ def test_a_task_that_nobody_knows_frees_its_slot_and_passes_the_gate_again(
     assert waiting(store) == 1
 
 
-def test_a_slot_of_a_dead_worker_is_freed_and_its_task_comes_first(store: Store) -> None:
+def test_slot_of_a_dead_worker_goes_to_its_task(store: Store) -> None:
     results = send(one, *range(3))
     new_fetcher(worker="dies").fetch("0", 9)
     assert take(new_fetcher(worker="lives")) == []
@@ -233,7 +231,7 @@ def test_a_slot_of_a_dead_worker_is_freed_and_its_task_comes_first(store: Store)
     assert [job.message()[0][0] for job in work_off_with(fetcher)] == [0, 1, 2]
 
 
-def test_when_the_last_worker_of_a_task_has_died_the_next_goes_on(store: Store) -> None:
+def test_failed_delivery_passes_the_slot_to_the_next_task(store: Store) -> None:
     results = send(one.using(max_deliveries=1), *range(2))
     new_fetcher(worker="dies").fetch("0", 9)
     end_lease(store, results[0].id)
@@ -245,7 +243,7 @@ def test_when_the_last_worker_of_a_task_has_died_the_next_goes_on(store: Store) 
     assert take(new_fetcher(worker="lives")) == [1]
 
 
-def test_a_late_finisher_frees_no_slot_of_another(store: Store) -> None:
+def test_outcome_of_an_expired_lease_frees_no_slot(store: Store) -> None:
     results = send(one, *range(3))
     late = new_fetcher(worker="late")
     [job] = late.fetch("0", 9)
@@ -258,7 +256,7 @@ def test_a_late_finisher_frees_no_slot_of_another(store: Store) -> None:
     assert take(new_fetcher(worker="third")) == []
 
 
-def test_what_is_handed_back_goes_before_those_that_wait(store: Store) -> None:
+def test_returned_task_runs_before_waiting_ones(store: Store) -> None:
     send(one, *range(3))
     fetcher = new_fetcher()
     [job] = fetcher.fetch("0", 9)
@@ -268,7 +266,7 @@ def test_what_is_handed_back_goes_before_those_that_wait(store: Store) -> None:
     assert [job.message()[0][0] for job in work_off_with(fetcher)] == [0, 1, 2]
 
 
-def test_delayed_and_retried_tasks_pass_the_gate(store: Store) -> None:
+def test_concurrency_applies_to_delayed_tasks(store: Store) -> None:
     [runs] = send(one, "runs")
     fetcher = new_fetcher()
     [job] = fetcher.fetch("0", 9)
@@ -284,7 +282,7 @@ def test_delayed_and_retried_tasks_pass_the_gate(store: Store) -> None:
     assert runs.get(0) == "runs"
 
 
-def test_a_failed_task_that_is_retried_passes_the_gate(store: Store) -> None:
+def test_concurrency_applies_to_retried_failed_tasks(store: Store) -> None:
     group = Concurrency(1, group="all")
     fail.using(concurrency=group).enqueue()
     work_off()
@@ -297,7 +295,7 @@ def test_a_failed_task_that_is_retried_passes_the_gate(store: Store) -> None:
     assert waiting(store) == 1
 
 
-def test_a_lock_that_delays_frees_the_slot(store: Store) -> None:
+def test_task_postponed_by_a_lock_frees_its_slot(store: Store) -> None:
     limited = come_back.using(concurrency=1)
     first, second = limited.enqueue(0.01), limited.enqueue(0.01)
 
@@ -306,7 +304,7 @@ def test_a_lock_that_delays_frees_the_slot(store: Store) -> None:
     assert (first.attempts, second.attempts) == (1, 1)
 
 
-def test_those_that_wait_are_ready_and_counted_of_their_own(store: Store) -> None:
+def test_tasks_waiting_for_a_slot_are_ready_and_counted_as_limited(store: Store) -> None:
     results = send(one, *range(4))
     take(new_fetcher())
 
@@ -322,7 +320,7 @@ def test_those_that_wait_are_ready_and_counted_of_their_own(store: Store) -> Non
     assert get_queue("default").tasks("scheduled") == []
 
 
-def test_one_that_waits_can_be_cancelled(store: Store) -> None:
+def test_task_waiting_for_a_slot_can_be_cancelled(store: Store) -> None:
     results = send(one, *range(4))
     fetcher = new_fetcher()
     [job] = fetcher.fetch("0", 9)
@@ -335,7 +333,7 @@ def test_one_that_waits_can_be_cancelled(store: Store) -> None:
     assert store.raw.exists(queue_key(store, "ghosts")) == 0
 
 
-def test_who_was_called_and_is_cancelled_gives_its_turn_to_the_next(store: Store) -> None:
+def test_cancelled_reserved_task_passes_its_slot_to_the_next(store: Store) -> None:
     results = send(one, *range(4))
     fetcher = new_fetcher()
     [job] = fetcher.fetch("0", 9)
@@ -348,7 +346,7 @@ def test_who_was_called_and_is_cancelled_gives_its_turn_to_the_next(store: Store
     assert take(new_fetcher(worker="b")) == [2]
 
 
-def test_who_was_called_too_late_gives_its_turn_to_the_next(store: Store) -> None:
+def test_expired_reserved_task_passes_its_slot_to_the_next(store: Store) -> None:
     results = send(one.using(expires=3_600), *range(3))
     fetcher = new_fetcher()
     [job] = fetcher.fetch("0", 9)
@@ -361,7 +359,7 @@ def test_who_was_called_too_late_gives_its_turn_to_the_next(store: Store) -> Non
     assert results[1].state == "expired"
 
 
-def test_a_unique_task_that_came_back_from_a_purge_and_waits_stays_the_only_one(store: Store) -> None:
+def test_restored_unique_task_waiting_for_a_slot_keeps_its_key(store: Store) -> None:
     send(one, "runs")
     only = one.using(unique=True)
     [first] = send(only, "unique")
@@ -373,7 +371,7 @@ def test_a_unique_task_that_came_back_from_a_purge_and_waits_stays_the_only_one(
     assert only.enqueue("unique").id == first.id
 
 
-def test_purged_ones_come_back_in_their_order(store: Store) -> None:
+def test_restored_tasks_run_in_order(store: Store) -> None:
     send(one, *range(3))
     send(one.using(priority=5), "urgent")
     fetcher = new_fetcher()
@@ -390,7 +388,7 @@ def test_purged_ones_come_back_in_their_order(store: Store) -> None:
     assert [job.message()[0][0] for job in work_off_with(fetcher)] == [0, 1, 2, "not yet at the gate", "young"]
 
 
-def test_a_purged_one_comes_back_with_its_priority(store: Store) -> None:
+def test_restored_task_keeps_its_priority(store: Store) -> None:
     send(one, "runs")
     send(one.using(priority=-5), "unimportant")
     fetcher = new_fetcher()
@@ -404,7 +402,7 @@ def test_a_purged_one_comes_back_with_its_priority(store: Store) -> None:
     assert take(fetcher) == ["plain", "unimportant"]
 
 
-def test_purged_ones_are_deleted_at_last(store: Store) -> None:
+def test_deleted_trash_includes_waiting_tasks(store: Store) -> None:
     from django_redis_components.core.protocol import run
     from django_redis_components.taskqueue.store import queues as control
 
@@ -417,7 +415,7 @@ def test_purged_ones_are_deleted_at_last(store: Store) -> None:
     assert not [key for key in store.keys() if b":bin" in key]  # noqa: SIM118 - a Store is no dict
 
 
-def test_each_key_has_a_limit_of_its_own(store: Store) -> None:
+def test_each_key_has_a_separate_limit(store: Store) -> None:
     for customer in ("kim", "lee"):
         for number in range(2):
             for_customer.enqueue(customer, number=number)
@@ -438,7 +436,7 @@ def test_tasks_of_a_group_share_the_limit(store: Store) -> None:
 
 
 @pytest.mark.parametrize("text", ["a\tb\nc", "x" * 1_000, "{brace}", "", "schöne Grüße", "r:1/2"])
-def test_any_text_of_a_visitor_can_be_a_key(store: Store, text: str) -> None:
+def test_any_text_is_accepted_as_a_key(store: Store, text: str) -> None:
     by_word = note.using(concurrency=Concurrency(1, key="{what}"))
     send(by_word, text, text, "other")
     fetcher = new_fetcher()
@@ -450,7 +448,7 @@ def test_any_text_of_a_visitor_can_be_a_key(store: Store, text: str) -> None:
     assert take(fetcher) == [text]
 
 
-def test_the_newest_task_says_how_many_may_run(store: Store) -> None:
+def test_newest_task_sets_the_limit(store: Store) -> None:
     send(one, 0, 1, 2, 3)
     fetcher = new_fetcher()
     assert take(fetcher) == [0]
@@ -461,7 +459,7 @@ def test_the_newest_task_says_how_many_may_run(store: Store) -> None:
     assert waiting(store) == 2
 
 
-def test_the_tasks_of_a_flow_say_too_how_many_may_run(store: Store) -> None:
+def test_tasks_of_a_flow_set_the_limit(store: Store) -> None:
     send(note.using(concurrency=3), *range(4))
 
     chain(two.s("first"), note.si("second")).enqueue()
@@ -469,7 +467,7 @@ def test_the_tasks_of_a_flow_say_too_how_many_may_run(store: Store) -> None:
     assert take(new_fetcher()) == [0, 1]
 
 
-def test_a_lower_limit_holds_as_soon_as_enough_have_ended(store: Store) -> None:
+def test_lower_limit_applies_when_enough_tasks_have_finished(store: Store) -> None:
     send(note.using(concurrency=3), *range(6))
     fetcher = new_fetcher()
     jobs = fetcher.fetch("0", 9)
@@ -484,7 +482,7 @@ def test_a_lower_limit_holds_as_soon_as_enough_have_ended(store: Store) -> None:
     assert take(new_fetcher(worker="b")) == []
 
 
-def test_a_limit_that_was_forgotten_is_that_of_the_task_at_the_gate(store: Store) -> None:
+def test_limit_that_expired_is_restored_by_the_next_task(store: Store) -> None:
     send(two, *range(4))
     key = base_key(store, "limit", f"c:{note.name}")
     assert 29 * 86_400 < store.raw.ttl(key) <= 30 * 86_400
@@ -494,7 +492,7 @@ def test_a_limit_that_was_forgotten_is_that_of_the_task_at_the_gate(store: Store
     assert store.raw.get(key) == b"2"
 
 
-def test_many_that_must_wait_are_put_aside_in_several_calls(redis_server: Store) -> None:
+def test_many_waiting_tasks_are_moved_in_several_calls(redis_server: Store) -> None:
     send(one, *range(1_100))
     send(note, "behind")
     store = redis_server
@@ -507,7 +505,7 @@ def test_many_that_must_wait_are_put_aside_in_several_calls(redis_server: Store)
     assert waiting(store) == 1_099
 
 
-def test_a_slot_of_a_task_that_is_gone_is_found_free(store: Store) -> None:
+def test_slot_of_a_task_without_a_lease_is_freed(store: Store) -> None:
     results = send(one, *range(3))
     assert take(new_fetcher()) == [0]
     store.raw.delete(base_key(store, "t", results[0].id))
@@ -521,7 +519,7 @@ def test_a_slot_of_a_task_that_is_gone_is_found_free(store: Store) -> None:
     assert [job.message()[0][0] for job in work_off_with(fetcher)] == [1, 2, 3]
 
 
-def test_a_repeated_request_takes_no_second_slot(store: Store) -> None:
+def test_repeated_fetch_takes_no_second_slot(store: Store) -> None:
     send(two, *range(4))
     first = new_fetcher(worker="w").fetch("0", 1)
 
@@ -531,7 +529,7 @@ def test_a_repeated_request_takes_no_second_slot(store: Store) -> None:
     assert take(new_fetcher(worker="b")) == [1]
 
 
-def test_a_repeated_outcome_frees_no_second_slot(store: Store) -> None:
+def test_repeated_ack_frees_no_second_slot(store: Store) -> None:
     send(two, *range(5))
     fetcher = new_fetcher(worker="w")
     first, _ = fetcher.fetch("0", 9)
@@ -543,7 +541,7 @@ def test_a_repeated_outcome_frees_no_second_slot(store: Store) -> None:
     assert take(new_fetcher(worker="b")) == [2]
 
 
-def test_many_that_fetch_at_once_never_exceed_the_limit(store: Store) -> None:
+def test_concurrent_fetches_never_exceed_the_limit(store: Store) -> None:
     send(note.using(concurrency=3), *range(60))
     most: list[int] = []
 
@@ -561,7 +559,7 @@ def test_many_that_fetch_at_once_never_exceed_the_limit(store: Store) -> None:
     assert sorted(noted) == list(range(60))
 
 
-def test_workers_run_them_all_without_anybody_looking_again(redis_server: Store) -> None:
+def test_workers_run_all_limited_tasks_without_polling(redis_server: Store) -> None:
     with running_worker(threads=4, worker="here:1"), running_worker(threads=4, worker="here:2"):
         results = [one.enqueue(number) for number in range(60)]
         for result in results:

@@ -30,7 +30,7 @@ async def one_of(number: int) -> int:
     ("put_off", "guard"),
     [(alone, lambda: Lock("conflict:7")), (one_of, lambda: Semaphore("conflicts", 1, blocking=False))],
 )
-def test_a_task_that_finds_it_taken_comes_later_and_uses_no_attempt(store: Store, put_off: Any, guard: Any) -> None:
+def test_task_that_finds_the_lock_held_is_postponed_and_uses_no_attempt(store: Store, put_off: Any, guard: Any) -> None:
     result = put_off.enqueue(7)
 
     with guard():
@@ -44,6 +44,6 @@ def test_a_task_that_finds_it_taken_comes_later_and_uses_no_attempt(store: Store
     assert result.attempts == 1
 
 
-def test_outside_a_task_it_is_an_error_that_says_so(redis_server: Store) -> None:
+def test_delay_outside_a_task_raises(redis_server: Store) -> None:
     with Lock("conflict:7"), pytest.raises(TryLater, match="outside a task it is an error"):
         alone(7)

@@ -51,7 +51,7 @@ def test_metadata_is_empty_by_default(store: Store) -> None:
     assert store.raw.hexists(base_key(store, "t", result.id), "m") is False
 
 
-def test_metadata_is_saved_and_the_next_attempt_finds_it(store: Store) -> None:
+def test_next_attempt_receives_saved_metadata(store: Store) -> None:
     result = tell.using(metadata={"a": 1}).enqueue(
         ["set", "b", 2], ["look"], ["save_metadata"], ["look"], ["set", "c", 3], fails=1
     )
@@ -79,7 +79,7 @@ def test_context_has_the_attempt_and_the_earlier_errors(store: Store, monkeypatc
     assert {each.task_result.status for each in contexts} == {"RUNNING"}
 
 
-def test_progress_can_be_read_while_it_runs_and_afterwards(store: Store) -> None:
+def test_progress_is_readable_during_and_after_the_run(store: Store) -> None:
     result = tell.enqueue(["progress", 1, 4, "first"], ["look"], ["progress", 2], ["look"])
 
     work_off()
@@ -92,7 +92,7 @@ def test_progress_can_be_read_while_it_runs_and_afterwards(store: Store) -> None
     assert Progress(5, 4).fraction == 1.0
 
 
-def test_progress_writes_are_limited_and_the_last_is_written(redis_server: Store) -> None:
+def test_progress_writes_are_limited_and_the_last_one_is_written(redis_server: Store) -> None:
     result = tell.enqueue(*[["progress", number, 1_000] for number in range(1_001)], ["look"])
     calls_before = redis_server.raw.info("commandstats").get("cmdstat_hset", {"calls": 0})["calls"]
 
@@ -126,7 +126,7 @@ def test_progress_writes_resume_after_a_pause(monkeypatch: pytest.MonkeyPatch) -
     assert [limiter.allows() for _ in range(2)] == [True, False]
 
 
-def test_metadata_and_progress_leave_each_other_alone(redis_server: Store) -> None:
+def test_metadata_and_progress_are_independent(redis_server: Store) -> None:
     result = tell.enqueue(
         ["progress", 1], ["set", "a", 1], ["progress", 2], ["look"], ["save_metadata"], ["progress", 3], ["look"]
     )

@@ -86,7 +86,7 @@ def test_no_retry_is_due_before_its_pause_has_passed(store: Store) -> None:
         assert result.run_after >= run.finished_at + timedelta(seconds=60)
 
 
-def test_the_async_twin_sends_as_well(store: Store) -> None:
+def test_aenqueue_sends_the_task(store: Store) -> None:
     async def send() -> Any:
         result = await add.aenqueue(2, 3)
         return result, await add.aget_result(result.id)
@@ -109,7 +109,7 @@ def test_a_coroutine_function_runs_as_a_task(store: Store) -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 501])
-def test_many_are_sent_in_order_with_a_result_for_each(store: Store, count: int) -> None:
+def test_enqueue_many_returns_results_in_order(store: Store, count: int) -> None:
     results = note.enqueue_many(((number,), {}) for number in range(count))
 
     assert [result.args for result in results] == [[number] for number in range(count)]
@@ -118,7 +118,7 @@ def test_many_are_sent_in_order_with_a_result_for_each(store: Store, count: int)
     assert get_queue("default").depths().ready == count
 
 
-def test_many_are_sent_from_a_coroutine(store: Store) -> None:
+def test_aenqueue_many_sends_all_tasks(store: Store) -> None:
     results = run_async(note.using(queue_name="mail").aenqueue_many, [(["a"], {}), ([], {"what": "b"})])
 
     work_off("mail")
@@ -127,7 +127,7 @@ def test_many_are_sent_from_a_coroutine(store: Store) -> None:
     assert [result.queue_name for result in results] == ["mail", "mail"]
 
 
-def test_many_with_large_arguments_go_in_several_parts(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_enqueue_many_with_large_arguments_sends_several_parts(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server does nothing else while it accepts a part."""
     monkeypatch.setattr(messages, "CHUNK_BYTES", 1_000)
     sent = [prepare(note, ["a" * 400], {})[1] for _ in range(7)]
@@ -162,7 +162,7 @@ def test_invalid_call_in_enqueue_many_sends_nothing(redis_server: Store) -> None
 @pytest.mark.parametrize(
     "call", [1, "ab", ((1,),), ((1,), {}, 3), ("ab", {}), ((1,), None), ((1,), [("what", 1)]), None]
 )
-def test_many_takes_pairs_of_arguments_only(redis_server: Store, call: Any) -> None:
+def test_enqueue_many_refuses_anything_but_pairs(redis_server: Store, call: Any) -> None:
     with pytest.raises(TypeError) as caught:
         note.enqueue_many([((1,), {}), call])
 
@@ -194,7 +194,7 @@ def test_enqueue_repeated_after_a_lost_reply_accepts_once(store: Store) -> None:
     assert store.raw.lrange(queue_key(store, "ready"), 0, -1) == [message.id.encode()]
 
 
-def test_ids_are_new_however_many_are_made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ids_generated_concurrently_are_unique(monkeypatch: pytest.MonkeyPatch) -> None:
     chance = iter([b"\xf8" * 15 + bytes(15), *(bytes([number]) * 15 for number in range(1, 9))])
     monkeypatch.setattr("os.urandom", lambda _: next(chance))
 
@@ -203,7 +203,7 @@ def test_ids_are_new_however_many_are_made_at_once(monkeypatch: pytest.MonkeyPat
     assert made == ["AQEBAQEBAQEBAQEBAQEB", "A" * 20], "one that begins with a dash would be taken for an option"
 
 
-def test_threads_that_send_together_lose_nothing(store: Store) -> None:
+def test_concurrent_enqueues_lose_no_task(store: Store) -> None:
     run_together(8, lambda number: [note.enqueue(number * 100 + turn) for turn in range(25)])
 
     work_off()
@@ -251,7 +251,7 @@ def test_task_uses_no_more_memory_than_documented(redis_server: Store) -> None:
     assert max(sizes) <= 220
 
 
-def test_an_alias_that_is_not_configured_is_named(redis_server: Store) -> None:
+def test_unknown_connection_raises_with_its_name(redis_server: Store) -> None:
     import dataclasses
 
     with pytest.raises(ConfigurationError) as raised:
@@ -260,7 +260,7 @@ def test_an_alias_that_is_not_configured_is_named(redis_server: Store) -> None:
     assert str(raised.value) == ("REDIS_COMPONENTS[\"CONNECTIONS\"] has no 'defualt'. Did you mean 'default'?")
 
 
-def test_enqueueing_without_redis_is_an_error_of_redis_py(settings: Any) -> None:
+def test_enqueue_raises_redis_error_when_redis_is_unavailable(settings: Any) -> None:
     settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": "redis://127.0.0.1:1/0", "RETRIES": 0}}}
 
     with pytest.raises(ConnectionError, match=r"127\.0\.0\.1:1"):

@@ -41,7 +41,7 @@ def expiry_ms(store: Store, result: TaskResult) -> int:
 
 
 @pytest.mark.parametrize("options", [{}, {"priority": 1}, {"priority": -1}, {"run_after": 0.01}], ids=str)
-def test_a_task_that_has_not_begun_in_time_is_not_run(store: Store, options: dict[str, Any]) -> None:
+def test_expired_task_does_not_run(store: Store, options: dict[str, Any]) -> None:
     result = note.using(expires=60, result_ttl=77, **options).enqueue("late")
     too_late(store, result)
     if "run_after" in options:
@@ -59,7 +59,7 @@ def test_a_task_that_has_not_begun_in_time_is_not_run(store: Store, options: dic
 
 
 @pytest.mark.parametrize("year", [1, 1969])
-def test_a_moment_before_the_epoch_has_passed_like_any_other(store: Store, year: int) -> None:
+def test_expiry_before_the_epoch_has_passed(store: Store, year: int) -> None:
     late = note.using(expires=datetime(year, 1, 1, tzinfo=UTC)).enqueue("late")
     others = add.enqueue_many([((number, 0), {}) for number in range(3)])
 
@@ -71,7 +71,7 @@ def test_a_moment_before_the_epoch_has_passed_like_any_other(store: Store, year:
     assert late.expires_at == datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def test_a_task_that_begins_in_time_is_run(store: Store) -> None:
+def test_task_that_starts_before_its_expiry_runs(store: Store) -> None:
     result = add.using(expires=60).enqueue(2, 3)
 
     work_off()
@@ -79,7 +79,7 @@ def test_a_task_that_begins_in_time_is_run(store: Store) -> None:
     assert result.get(0) == 5
 
 
-def test_the_server_decides_what_is_late(store: Store) -> None:
+def test_server_clock_decides_what_has_expired(store: Store) -> None:
     result = note.using(expires=0.05).enqueue("late")
 
     eventually(lambda: server_ms(store) > expiry_ms(store, result))
@@ -90,7 +90,7 @@ def test_the_server_decides_what_is_late(store: Store) -> None:
     assert result.state == "expired"
 
 
-def test_its_result_says_so(store: Store) -> None:
+def test_result_of_an_expired_task_has_state_expired(store: Store) -> None:
     result = note.using(expires=60).enqueue("late")
     too_late(store, result)
     work_off()
@@ -103,7 +103,7 @@ def test_its_result_says_so(store: Store) -> None:
     assert result.cancel() is False, "it has ended"
 
 
-def test_whoever_waits_hears_of_it(store: Store) -> None:
+def test_get_raises_when_the_task_expires(store: Store) -> None:
     result = note.using(expires=60).enqueue("late")
 
     def wait_or_work(number: int) -> None:
@@ -119,7 +119,7 @@ def test_whoever_waits_hears_of_it(store: Store) -> None:
     run_together(2, wait_or_work)
 
 
-def test_the_bell_rings_for_it(store: Store) -> None:
+def test_expired_task_notifies_waiting_callers(store: Store) -> None:
     result = note.using(expires=60).enqueue("late")
     store.raw.hset(base_key(store, "t", result.id), "W", 1)
     too_late(store, result)
@@ -139,7 +139,7 @@ def test_the_bell_rings_for_it(store: Store) -> None:
     ],
     ids=str,
 )
-def test_seconds_count_from_when_it_may_begin(store: Store, options: dict[str, Any], after_ms: int) -> None:
+def test_relative_expiry_counts_from_run_after(store: Store, options: dict[str, Any], after_ms: int) -> None:
     before_ms = server_ms(store)
 
     result = note.using(**options).enqueue(1)
@@ -153,7 +153,7 @@ def test_seconds_count_from_when_it_may_begin(store: Store, options: dict[str, A
 
 
 @pytest.mark.parametrize("options", [{}, {"run_after": 5}, {"run_after": 0}], ids=str)
-def test_results_of_many_know_when_they_expire(store: Store, options: dict[str, Any]) -> None:
+def test_results_of_enqueue_many_have_expires_at(store: Store, options: dict[str, Any]) -> None:
     results = note.using(expires=60, **options).enqueue_many([((number,), {}) for number in range(300)])
     sent = [(result.expires_at, result.run_after, result.state) for result in results]
 
@@ -164,7 +164,7 @@ def test_results_of_many_know_when_they_expire(store: Store, options: dict[str, 
     assert all(expires_at for expires_at, _, _ in sent)
 
 
-def test_result_of_a_flow_knows_when_it_expires(store: Store) -> None:
+def test_result_of_a_flow_has_expires_at(store: Store) -> None:
     flow = chain(note.using(expires=60).si(1), note.using(expires=60).si(2)).enqueue()
     first, second = (result.expires_at for result in flow.results)
     flow.results[0].refresh()
@@ -173,7 +173,7 @@ def test_result_of_a_flow_knows_when_it_expires(store: Store) -> None:
     assert second is None  # it counts from when the task may begin
 
 
-def test_a_moment_is_that_moment(store: Store) -> None:
+def test_datetime_expiry_is_used_as_given(store: Store) -> None:
     moment = datetime.now(UTC).replace(microsecond=0) + timedelta(days=2)
 
     result = note.using(expires=moment, run_after=60).enqueue(1)
@@ -186,7 +186,7 @@ def test_a_moment_is_that_moment(store: Store) -> None:
     assert usual.expires_at is None
 
 
-def test_the_decorator_takes_it_too(redis_server: Store) -> None:
+def test_decorator_accepts_expires(redis_server: Store) -> None:
     made = task(expires=60)(top_level)
 
     assert expiry_ms(redis_server, made.enqueue()) > server_ms(redis_server)
@@ -195,7 +195,7 @@ def test_the_decorator_takes_it_too(redis_server: Store) -> None:
 def top_level() -> None: ...
 
 
-def test_what_has_begun_once_may_begin_again_later(store: Store) -> None:
+def test_retry_of_a_started_task_does_not_expire(store: Store) -> None:
     result = fail_thrice.using(expires=60, backoff=60).enqueue()
     work_off()
     too_late(store, result)
@@ -204,7 +204,7 @@ def test_what_has_begun_once_may_begin_again_later(store: Store) -> None:
     assert [job.id for job in work_off()] == [result.id]
 
 
-def test_what_came_back_from_a_dead_worker_has_begun(store: Store) -> None:
+def test_recovered_task_does_not_expire(store: Store) -> None:
     result = note.using(expires=60).enqueue("again")
     new_fetcher(worker="dies").fetch("0", 1)
     too_late(store, result)
@@ -217,7 +217,7 @@ def test_what_came_back_from_a_dead_worker_has_begun(store: Store) -> None:
 
 
 @pytest.mark.parametrize("outcome", ["back", "later"])
-def test_what_was_handed_back_or_put_off_has_not(store: Store, outcome: str) -> None:
+def test_returned_or_postponed_task_expires(store: Store, outcome: str) -> None:
     sender, argument = (note, "late") if outcome == "back" else (come_back, 60)
     result = sender.using(expires=60).enqueue(argument)
     fetcher = new_fetcher()
@@ -231,7 +231,7 @@ def test_what_was_handed_back_or_put_off_has_not(store: Store, outcome: str) -> 
     assert result.state == "expired"
 
 
-def test_a_failed_one_that_is_tried_again_is_run(store: Store) -> None:
+def test_retried_failed_task_does_not_expire(store: Store) -> None:
     result = fail_thrice.using(expires=60, max_attempts=1).enqueue()
     work_off()
     too_late(store, result)
@@ -241,7 +241,7 @@ def test_a_failed_one_that_is_tried_again_is_run(store: Store) -> None:
 
 
 @pytest.mark.parametrize("unique", [True, "started", 60])
-def test_one_that_comes_too_late_stands_in_nobodys_way(store: Store, unique: Any) -> None:
+def test_expired_task_does_not_block_others(store: Store, unique: Any) -> None:
     sender = note.using(unique=unique, expires=60)
     first = sender.enqueue(1)
     too_late(store, first)
@@ -252,7 +252,7 @@ def test_one_that_comes_too_late_stands_in_nobodys_way(store: Store, unique: Any
     assert [job.id for job in work_off()] == [second.id]
 
 
-def test_its_unique_key_goes_with_it(store: Store) -> None:
+def test_expiry_releases_the_unique_key(store: Store) -> None:
     first = note.using(unique=60, expires=60).enqueue(1)
     too_late(store, first)
 
@@ -261,7 +261,7 @@ def test_its_unique_key_goes_with_it(store: Store) -> None:
     assert not [key for key in store.keys() if b":u:" in key]  # noqa: SIM118 - a Store is no dict
 
 
-def test_a_great_many_that_are_late_hold_nobody_up(redis_server: Store) -> None:
+def test_many_expired_tasks_do_not_block_others(redis_server: Store) -> None:
     """One call passes over 500; the server serves others before the next."""
     late = note.using(expires=60).enqueue_many([((number,), {}) for number in range(1_300)])
     too_late(redis_server, *late)

@@ -29,7 +29,7 @@ def send_tasks() -> list[str]:
     return sorted(name for name in sys.modules if name.startswith(WORKERS_ONLY))
 
 
-def test_sending_tasks_loads_nothing_of_the_worker(redis_server: Store, children: Children) -> None:
+def test_enqueue_imports_no_worker_module(redis_server: Store, children: Children) -> None:
     child = children.call("tests.taskqueue.enqueue.test_imports:send_tasks")
 
     assert child.result() == []

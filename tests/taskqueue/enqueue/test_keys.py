@@ -145,18 +145,18 @@ def kinds(store: Store) -> dict[str, list[bytes]]:
     return found
 
 
-def test_the_table_of_the_room_is_the_one_of_this_test() -> None:
+def test_documented_keys_are_those_of_this_test() -> None:
     table = (taskqueue.__doc__ or "").split("=\n")[2]
 
     assert [line[:25].rstrip() for line in table.splitlines() if line and not line.startswith("=")] == list(KINDS)
 
 
-def test_there_are_keys_of_each_kind_and_of_no_other(busy_store: Store) -> None:
+def test_keys_of_every_documented_kind_and_no_other_exist(busy_store: Store) -> None:
     assert set(kinds(busy_store)) == set(KINDS)
 
 
 @pytest.mark.contract
-def test_no_key_lives_longer_than_its_kind_may(busy_store: Store) -> None:
+def test_keys_have_the_documented_ttl(busy_store: Store) -> None:
     for kind, keys in kinds(busy_store).items():
         longest_s = KINDS[kind][1]
         for key in keys:
@@ -171,7 +171,7 @@ def test_no_key_lives_longer_than_its_kind_may(busy_store: Store) -> None:
                 assert 0 < left_ms <= longest_s * 1_000, key
 
 
-def test_a_success_lives_as_long_as_its_task_says(store: Store) -> None:
+def test_result_ttl_sets_the_lifetime_of_a_result(store: Store) -> None:
     short, usual = add.using(result_ttl=120).enqueue(1, 2), add.enqueue(1, 2)
 
     work_off()
@@ -180,7 +180,7 @@ def test_a_success_lives_as_long_as_its_task_says(store: Store) -> None:
     assert 590 < store.raw.ttl(base_key(store, "t", usual.id)) <= 600
 
 
-def test_when_all_is_done_nothing_is_left_but_the_results(store: Store, settings: Any) -> None:
+def test_finished_tasks_leave_only_results(store: Store, settings: Any) -> None:
     taskqueue_settings(settings, LEASE=LEASE_S, FAILED_TTL=FAILED_TTL_S)
     for priority in (-1, 0, 1):
         note.using(priority=priority).enqueue(priority)
@@ -199,7 +199,7 @@ def test_when_all_is_done_nothing_is_left_but_the_results(store: Store, settings
     }
 
 
-def test_when_results_have_expired_there_are_no_more_keys_than_before(store: Store) -> None:
+def test_expired_results_leave_no_keys(store: Store) -> None:
     def pass_through(count: int) -> None:
         results = note.using(result_ttl=0.05).enqueue_many([((number,), {}) for number in range(count)])
         work_off()

@@ -48,7 +48,7 @@ UNMADE: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("options", "text"), WRONG, ids=lambda value: str(value)[:40])
-def test_a_wrong_limit_is_refused_by_using_and_by_the_decorator(options: dict[str, Any], text: str) -> None:
+def test_invalid_limit_raises_in_using_and_in_the_decorator(options: dict[str, Any], text: str) -> None:
     with pytest.raises(InvalidTask, match=f"^{re.escape(text)}$"):
         add.using(**options)
     with pytest.raises(InvalidTask, match=f"^{re.escape(text)}$"):
@@ -56,7 +56,7 @@ def test_a_wrong_limit_is_refused_by_using_and_by_the_decorator(options: dict[st
 
 
 @pytest.mark.parametrize(("make", "text"), UNMADE, ids=[text[:40] for _, text in UNMADE])
-def test_a_limit_that_makes_no_sense_cannot_be_made(make: Any, text: str) -> None:
+def test_invalid_limit_object_raises(make: Any, text: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
         make()
 
@@ -76,13 +76,13 @@ def test_a_limit_that_makes_no_sense_cannot_be_made(make: Any, text: str) -> Non
         ("1000000/s", "1/4999"),
     ],
 )
-def test_a_rate_is_sent_as_interval_and_tolerance_in_microseconds(redis_server: Store, rate: Any, numbers: str) -> None:
+def test_rate_is_stored_as_interval_and_tolerance_in_microseconds(redis_server: Store, rate: Any, numbers: str) -> None:
     result = add.using(rate=rate).enqueue(1, 2)
 
     assert redis_server.raw.hget(base_key(redis_server, "t", result.id), "R") == f"{numbers}/{add.name}".encode()
 
 
-def test_limits_are_those_of_the_task_until_using_says_otherwise(redis_server: Store) -> None:
+def test_using_replaces_the_limits_of_the_task(redis_server: Store) -> None:
     limited = add.using(concurrency=3, rate="10/m")
 
     assert (limited.options.concurrency, limited.options.rate) == (Concurrency(3), Rate("10/m"))
@@ -101,21 +101,21 @@ def test_limits_are_those_of_the_task_until_using_says_otherwise(redis_server: S
         ("the same", "the same"),
     ],
 )
-def test_a_key_is_made_of_the_arguments(redis_server: Store, key: Any, made: str) -> None:
+def test_key_is_built_from_the_arguments(redis_server: Store, key: Any, made: str) -> None:
     result = add.using(concurrency=Concurrency(3, key=key)).enqueue(1, b=2)
 
     field = redis_server.raw.hget(base_key(redis_server, "t", result.id), "C")
     assert field.decode() == f"3/{add.name}:{made}"
 
 
-def test_a_key_that_is_no_text_is_refused_before_anything_is_sent(redis_server: Store) -> None:
+def test_key_that_is_not_text_raises_before_sending(redis_server: Store) -> None:
     with pytest.raises(TypeError, match=r"^The rate key of .*\.note is None: expected text or an integer\.$"):
         note.using(rate=Rate("1/s", key=lambda what: None)).enqueue("x")
 
     assert redis_server.keys() == []
 
 
-def test_a_call_that_does_not_fit_the_function_is_refused_before_anything_is_sent(redis_server: Store) -> None:
+def test_call_with_wrong_arguments_raises_before_sending(redis_server: Store) -> None:
     with pytest.raises(TypeError, match="missing a required argument: 'what'"):
         note.using(rate=Rate("1/s", key="{what}")).enqueue()
 

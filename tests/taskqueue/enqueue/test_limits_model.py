@@ -143,7 +143,7 @@ class Site:
 
 @pytest.mark.contract
 @pytest.mark.parametrize("seed", range(2))
-def test_limits_hold_and_every_task_comes_to_its_end(store: Store, seed: int) -> None:
+def test_random_operations_never_exceed_limits_and_every_task_finishes(store: Store, seed: int) -> None:
     site = Site(store, seed)
     for _ in range(150):
         site.chance.choice(site.acts)()

@@ -20,9 +20,7 @@ def test_eight_processes_never_run_more_than_the_limit(redis_server: Store, chil
     assert max(inside) == 3
 
 
-def test_the_slot_of_a_killed_worker_goes_to_its_task_and_then_to_the_next(
-    redis_server: Store, children: Children, settings: Any
-) -> None:
+def test_slot_of_a_killed_worker_goes_to_its_task_first(redis_server: Store, children: Children, settings: Any) -> None:
     taskqueue_settings(settings, LEASE=1)
     limited = hold.using(concurrency=1)
     first, second = Held(redis_server, "first"), Held(redis_server, "second")

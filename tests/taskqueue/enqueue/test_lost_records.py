@@ -27,7 +27,7 @@ def sent(count: int, **options: Any) -> list[TaskResult]:
 
 
 @pytest.mark.parametrize("lost", [1, 2, 4], ids=["the one that is called", "the next one", "the last one"])
-def test_a_lost_task_that_waits_for_a_rate_holds_up_nobody(store: Store, lost: int) -> None:
+def test_lost_task_waiting_for_a_rate_blocks_no_other(store: Store, lost: int) -> None:
     results = sent(5, rate=(1, 0.1))
     work_off()
 
@@ -43,7 +43,7 @@ def test_a_lost_task_that_waits_for_a_rate_holds_up_nobody(store: Store, lost: i
     assert store.raw.exists(queue_key(store, "limited"), queue_key(store, "sched")) == 0
 
 
-def test_a_lost_task_that_waits_for_a_slot_is_passed_over(store: Store) -> None:
+def test_lost_task_waiting_for_a_slot_is_skipped(store: Store) -> None:
     results = sent(4, concurrency=1)
     fetcher = new_fetcher(worker="w")
     [job] = fetcher.fetch("0", 3)
@@ -56,7 +56,7 @@ def test_a_lost_task_that_waits_for_a_slot_is_passed_over(store: Store) -> None:
     assert not has_record(store, results[1])
 
 
-def test_the_slot_of_a_lost_task_is_free_for_those_who_wait(store: Store) -> None:
+def test_slot_of_a_lost_task_is_released(store: Store) -> None:
     results = sent(3, concurrency=1)
     fetcher = new_fetcher(worker="w")
     [job] = fetcher.fetch("0", 3)
@@ -71,7 +71,7 @@ def test_the_slot_of_a_lost_task_is_free_for_those_who_wait(store: Store) -> Non
     assert noted == [1, 2]
 
 
-def test_a_lost_task_whose_turn_is_not_near_leaves_the_line(store: Store) -> None:
+def test_lost_task_far_back_in_a_limit_queue_is_removed(store: Store) -> None:
     results = sent(3, rate="1/h")
     work_off()
 
@@ -81,7 +81,7 @@ def test_a_lost_task_whose_turn_is_not_near_leaves_the_line(store: Store) -> Non
     assert store.raw.exists(queue_key(store, "limited")) == 0
 
 
-def test_what_was_noted_of_a_lost_task_is_deleted(store: Store) -> None:
+def test_stored_state_of_a_lost_task_is_deleted(store: Store) -> None:
     [result] = sent(1)
     delete(store, result)
     store.raw.hset(base_key(store, "t", result.id), "s", "ready")
@@ -91,7 +91,7 @@ def test_what_was_noted_of_a_lost_task_is_deleted(store: Store) -> None:
     assert not has_record(store, result)
 
 
-def test_a_lost_task_of_a_flow_is_not_seen_waiting(store: Store) -> None:
+def test_lost_task_of_a_flow_is_not_listed_as_waiting(store: Store) -> None:
     flow = chain(note.s(1), note.si(2), note.si(3)).enqueue()
 
     delete(store, flow.results[1])

@@ -137,7 +137,7 @@ async def async_many() -> TaskResult:
 @database
 @pytest.mark.parametrize(("send", "by_setting"), [(async_on_commit, False), (async_one, True), (async_many, True)])
 @pytest.mark.parametrize("end", ["commit", "rollback", "none"])
-def test_the_async_twins_see_the_transaction_of_the_database_thread(
+def test_async_methods_see_the_transaction_of_the_database_thread(
     redis_server: Store, settings: Any, send: Any, by_setting: bool, end: str
 ) -> None:
     taskqueue_settings(settings, ENQUEUE_ON_COMMIT=by_setting)

@@ -131,7 +131,7 @@ def test_several_transactions_without_the_option_database_raise(
     assert ready() == 0
 
 
-def test_the_tasks_of_a_flow_agree_on_the_database() -> None:
+def test_tasks_of_a_flow_must_have_the_same_database() -> None:
     with pytest.raises(InvalidTask) as caught:
         chain(add.using(database="shop").s(1, 2), note.s(), note.using(database="books").s()).enqueue_on_commit()
 

@@ -70,7 +70,7 @@ top_level.__qualname__, top_level.__signature__ = "add", inspect.signature(add.f
 
 
 @pytest.mark.parametrize(("options", "text"), WRONG, ids=lambda value: str(value)[:30])
-def test_a_wrong_option_is_refused_by_using_and_by_the_decorator(options: dict[str, Any], text: str) -> None:
+def test_invalid_option_raises_in_using_and_in_the_decorator(options: dict[str, Any], text: str) -> None:
     with pytest.raises(InvalidTask) as using:
         add.using(**options)
     with pytest.raises(InvalidTask) as decorating:
@@ -80,7 +80,7 @@ def test_a_wrong_option_is_refused_by_using_and_by_the_decorator(options: dict[s
 
 
 @pytest.mark.parametrize(("run_after", "text"), WRONG_TIMES, ids=lambda value: str(value)[:30])
-def test_a_wrong_time_is_refused(run_after: Any, text: str) -> None:
+def test_invalid_run_after_raises(run_after: Any, text: str) -> None:
     with pytest.raises(InvalidTask) as raised:
         add.using(run_after=run_after)
 
@@ -133,7 +133,7 @@ def test_callable_backoff_is_refused_by_using() -> None:
         add.using(backoff=exponential())
 
 
-def test_using_makes_a_copy() -> None:
+def test_using_returns_a_copy() -> None:
     urgent = add.using(priority=5).using(queue_name="mail")
 
     assert (urgent.options.priority, urgent.options.queue_name) == (5, "mail")
@@ -148,7 +148,7 @@ def test_using_keeps_the_backoff_of_the_task() -> None:
     assert changed.options.backoff is fail_with_jitter.options.backoff
 
 
-def test_a_queue_that_the_site_does_not_declare_is_refused(redis_server: Store, settings: Any) -> None:
+def test_undeclared_queue_raises(redis_server: Store, settings: Any) -> None:
     taskqueue_settings(settings, QUEUES=["default", "mail"])
 
     with pytest.raises(UnknownQueue) as near:
@@ -180,7 +180,7 @@ def test_invalid_queue_name_raises() -> None:
         get_queue("x" * 201)
 
 
-def test_a_naive_time_means_local_time_where_the_site_has_no_time_zones(redis_server: Store, settings: Any) -> None:
+def test_naive_run_after_is_local_time_without_time_zones(redis_server: Store, settings: Any) -> None:
     settings.USE_TZ = False
     settings.TIME_ZONE = "Europe/Berlin"
     noon = datetime(2030, 7, 1, 12, 0)  # noqa: DTZ001 - naive on purpose

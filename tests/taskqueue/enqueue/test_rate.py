@@ -71,7 +71,7 @@ def an_hour_passes(store: Store, queue: str = "default") -> None:
         store.raw.zadd(sched, {task_id: score - HOUR_MS - 1})
 
 
-def test_a_task_over_the_rate_waits_for_its_exact_moment(store: Store) -> None:
+def test_task_over_the_rate_is_scheduled_at_its_exact_time(store: Store) -> None:
     first, second, third = send(hourly, 1, 2, 3)
 
     assert take(new_fetcher()) == [1]
@@ -90,7 +90,7 @@ def test_a_task_over_the_rate_waits_for_its_exact_moment(store: Store) -> None:
     assert get_queue("default").tasks("ready") == []
 
 
-def test_one_after_the_other_starts_when_its_time_has_come(store: Store) -> None:
+def test_tasks_start_one_by_one_at_their_times(store: Store) -> None:
     send(hourly, *range(4))
     fetcher = new_fetcher()
 
@@ -105,7 +105,7 @@ def test_one_after_the_other_starts_when_its_time_has_come(store: Store) -> None
 
 
 @pytest.mark.parametrize("want", [1, 100])
-def test_they_start_in_their_order_and_never_too_soon(store: Store, want: int) -> None:
+def test_tasks_start_in_order_and_never_early(store: Store, want: int) -> None:
     results = send(note.using(rate=(200, 1)), *range(15))
     fetcher = new_fetcher()
 
@@ -121,7 +121,7 @@ def test_they_start_in_their_order_and_never_too_soon(store: Store, want: int) -
     assert min(later - earlier for earlier, later in itertools.pairwise(starts)) >= 5_000
 
 
-def test_workers_start_each_when_it_falls_due(redis_server: Store) -> None:
+def test_workers_start_each_task_when_due(redis_server: Store) -> None:
     with running_worker(threads=2, worker="here:1"), running_worker(threads=2, worker="here:2"):
         results = send(note.using(rate="50/s"), *range(20))
         for result in results:
@@ -133,7 +133,7 @@ def test_workers_start_each_when_it_falls_due(redis_server: Store) -> None:
 
 
 @pytest.mark.parametrize(("burst", "rate"), [(1, (20, 0.1)), (5, (20, 0.1)), (1, (2_000, 1))])
-def test_in_no_window_more_start_than_the_rate_and_the_burst_allow(
+def test_starts_in_any_window_stay_below_rate_and_burst(
     redis_server: Store, burst: int, rate: tuple[int, float]
 ) -> None:
     results = send(note.using(rate=Rate(rate, burst=burst)), *range(60))
@@ -156,14 +156,14 @@ def test_in_no_window_more_start_than_the_rate_and_the_burst_allow(
         assert sum(start <= other < start + window_us for other in starts) <= allowed
 
 
-def test_a_burst_may_start_at_once_after_a_pause(store: Store) -> None:
+def test_burst_starts_at_once_after_a_pause(store: Store) -> None:
     send(note.using(rate=Rate((4, 3_600), burst=3)), *range(5))
 
     assert take(new_fetcher()) == [0, 1, 2]
     assert get_queue("default").depths().scheduled == 2
 
 
-def test_a_burst_of_those_that_waited_starts_in_one_call(store: Store) -> None:
+def test_burst_of_waiting_tasks_starts_in_one_call(store: Store) -> None:
     send(note.using(rate=Rate((4, 3_600), burst=4)), *range(10))
     fetcher = new_fetcher()
     assert take(fetcher) == [0, 1, 2, 3]
@@ -172,14 +172,14 @@ def test_a_burst_of_those_that_waited_starts_in_one_call(store: Store) -> None:
     assert take(fetcher) == [4, 5, 6, 7]
 
 
-def test_who_waits_does_not_hold_back_those_behind_it(store: Store) -> None:
+def test_task_over_the_rate_does_not_block_the_next(store: Store) -> None:
     send(hourly, "first", "waits", "waits too")
     send(note, "behind")
 
     assert take(new_fetcher()) == ["first", "behind"]
 
 
-def test_who_is_over_the_rate_rings_nobody(store: Store) -> None:
+def test_task_over_the_rate_notifies_no_worker(store: Store) -> None:
     send(hourly, *range(5))
     fetcher = new_fetcher()
     take(fetcher)
@@ -193,7 +193,7 @@ def test_who_is_over_the_rate_rings_nobody(store: Store) -> None:
     assert not [key for key in store.keys() if b":bell:" in key]  # noqa: SIM118 - a Store is no dict
 
 
-def test_a_task_of_higher_priority_goes_first(store: Store) -> None:
+def test_waiting_task_of_higher_priority_starts_first(store: Store) -> None:
     send(hourly, "first", "second", "third")
     fetcher = new_fetcher()
     take(fetcher)
@@ -208,7 +208,7 @@ def test_a_task_of_higher_priority_goes_first(store: Store) -> None:
     assert started == ["urgent", "urgent too", "second", "third"]
 
 
-def test_retries_and_delayed_tasks_pass_the_gate(store: Store) -> None:
+def test_rate_applies_to_retries_and_delayed_tasks(store: Store) -> None:
     group = Rate((1, 3_600), group="all")
     retried = fail_thrice.using(rate=group, backoff=0).enqueue()
     delayed = note.using(rate=group, run_after=60).enqueue("delayed")
@@ -225,7 +225,7 @@ def test_retries_and_delayed_tasks_pass_the_gate(store: Store) -> None:
     assert [job.id for job in work_off()] == [retried.id]
 
 
-def test_a_recovered_task_passes_the_gate_before_those_that_wait(store: Store) -> None:
+def test_rate_applies_to_recovered_tasks_before_waiting_ones(store: Store) -> None:
     results = send(hourly, *range(3))
     new_fetcher(worker="dies").fetch("0", 9)
     end_lease(store, results[0].id)
@@ -241,7 +241,7 @@ def test_a_recovered_task_passes_the_gate_before_those_that_wait(store: Store) -
     assert started == [0, 1, 2]
 
 
-def test_who_is_called_and_is_cancelled_gives_its_turn_to_the_next(store: Store) -> None:
+def test_cancelled_reserved_task_passes_its_start_to_the_next(store: Store) -> None:
     first, second, third, fourth = send(hourly, *range(4))
     take(new_fetcher())
     for name in ("q:default", "poller"):
@@ -258,7 +258,7 @@ def test_who_is_called_and_is_cancelled_gives_its_turn_to_the_next(store: Store)
     assert take(new_fetcher(worker="b")) == [2]
 
 
-def test_who_was_called_too_late_gives_its_turn_to_the_next(store: Store) -> None:
+def test_expired_reserved_task_passes_its_start_to_the_next(store: Store) -> None:
     _, second, _ = send(hourly.using(expires=86_400), *range(3))
     fetcher = new_fetcher()
     take(fetcher)
@@ -271,7 +271,7 @@ def test_who_was_called_too_late_gives_its_turn_to_the_next(store: Store) -> Non
     assert second.state == "expired"
 
 
-def test_who_is_put_off_gives_its_turn_to_the_next(store: Store) -> None:
+def test_rescheduled_reserved_task_passes_its_start_to_the_next(store: Store) -> None:
     _, second, third = send(hourly, *range(3))
     take(new_fetcher())
 
@@ -285,7 +285,7 @@ def test_who_is_put_off_gives_its_turn_to_the_next(store: Store) -> None:
     assert take(fetcher) == [1]
 
 
-def test_run_now_does_not_pass_the_rate(store: Store) -> None:
+def test_reschedule_to_now_does_not_bypass_the_rate(store: Store) -> None:
     _, second, third = send(hourly, *range(3))
     fetcher = new_fetcher()
     take(fetcher)
@@ -301,7 +301,7 @@ def test_run_now_does_not_pass_the_rate(store: Store) -> None:
     assert take(fetcher) == [2]
 
 
-def test_one_in_the_line_can_be_given_a_time(store: Store) -> None:
+def test_task_waiting_for_a_rate_can_be_rescheduled(store: Store) -> None:
     _, _, third = send(hourly, *range(3))
     take(new_fetcher())
 
@@ -311,7 +311,7 @@ def test_one_in_the_line_can_be_given_a_time(store: Store) -> None:
     assert store.raw.zcard(queue_key(store, "limited")) == 0
 
 
-def test_after_a_purge_those_that_come_wait_for_nobody(store: Store) -> None:
+def test_purged_tasks_hold_no_place_in_the_rate(store: Store) -> None:
     *_, fourth = send(hourly, *range(4))
     fetcher = new_fetcher()
     take(fetcher)
@@ -348,7 +348,7 @@ def test_queues_share_a_rate(store: Store) -> None:
     assert started == [2, 3, 4]
 
 
-def test_a_paused_queue_does_not_keep_the_rate_from_another(store: Store) -> None:
+def test_paused_queue_leaves_the_rate_to_another(store: Store) -> None:
     send(hourly, 1, 2)
     send(hourly.using(queue_name="mail"), 3)
     fetcher = new_fetcher("default", "mail")
@@ -365,7 +365,7 @@ def test_a_paused_queue_does_not_keep_the_rate_from_another(store: Store) -> Non
     assert take(fetcher) == [2]
 
 
-def test_a_called_task_whose_record_is_gone_holds_nobody_back(store: Store) -> None:
+def test_reserved_task_without_a_record_blocks_no_other(store: Store) -> None:
     _, second, _ = send(hourly, *range(3))
     fetcher = new_fetcher()
     take(fetcher)
@@ -380,7 +380,7 @@ def test_a_called_task_whose_record_is_gone_holds_nobody_back(store: Store) -> N
     assert take(fetcher) == [2]
 
 
-def test_a_higher_rate_holds_at_once_and_for_those_that_wait(store: Store) -> None:
+def test_higher_rate_applies_at_once_to_waiting_tasks(store: Store) -> None:
     first, second, third = send(hourly, *range(3))
     fetcher = new_fetcher()
     take(fetcher)
@@ -394,7 +394,7 @@ def test_a_higher_rate_holds_at_once_and_for_those_that_wait(store: Store) -> No
     assert first.id
 
 
-def test_a_lower_rate_holds_from_the_next_start_on(store: Store) -> None:
+def test_lower_rate_applies_from_the_next_start(store: Store) -> None:
     first, second, third = send(note.using(rate=(1, 0.02)), *range(3))
     fetcher = new_fetcher()
     take(fetcher)
@@ -407,7 +407,7 @@ def test_a_lower_rate_holds_from_the_next_start_on(store: Store) -> None:
     assert first.id
 
 
-def test_a_lock_that_delays_goes_with_a_rate(store: Store) -> None:
+def test_task_postponed_by_a_lock_respects_its_rate(store: Store) -> None:
     first, second = alone.enqueue(1), alone.enqueue(1)
 
     with Lock("rate:1"):
@@ -417,7 +417,7 @@ def test_a_lock_that_delays_goes_with_a_rate(store: Store) -> None:
     assert (first.attempts, second.attempts) == (1, 1)
 
 
-def test_what_remains_of_a_rate_goes_by_itself(store: Store) -> None:
+def test_keys_of_a_rate_expire(store: Store) -> None:
     send(hourly, 1)
     take(new_fetcher())
 
@@ -428,7 +428,7 @@ def test_what_remains_of_a_rate_goes_by_itself(store: Store) -> None:
 both = note.using(rate=(1, 3_600), concurrency=1)
 
 
-def test_with_both_limits_each_holds(store: Store) -> None:
+def test_concurrency_and_rate_both_apply(store: Store) -> None:
     send(both, *range(4))
     fetcher = new_fetcher()
     [job] = fetcher.fetch("0", 9)
@@ -445,7 +445,7 @@ def test_with_both_limits_each_holds(store: Store) -> None:
     assert take(fetcher) == [2]
 
 
-def test_who_is_over_its_rate_leaves_the_slot_to_another(store: Store) -> None:
+def test_task_over_its_rate_leaves_its_slot_to_another(store: Store) -> None:
     by_word = note.using(concurrency=Concurrency(2, group="all"), rate=Rate((1, 3_600), key="{what}"))
     send(by_word, *["kim"] * 6, "lee", "lee", "kim")
     fetcher = new_fetcher()
@@ -461,7 +461,7 @@ def test_who_is_over_its_rate_leaves_the_slot_to_another(store: Store) -> None:
     assert take(fetcher) in (["kim"], ["lee"])
 
 
-def test_who_waits_for_a_slot_in_its_turn_is_not_overtaken(store: Store) -> None:
+def test_task_waiting_for_a_slot_is_not_overtaken_by_a_newer_one(store: Store) -> None:
     group = Concurrency(1, group="all")
     limited = note.using(concurrency=group, rate=(1, 3_600))
     send(note.using(concurrency=group, queue_name="other"), "other")
@@ -481,7 +481,7 @@ def test_who_waits_for_a_slot_in_its_turn_is_not_overtaken(store: Store) -> None
     assert take(fetcher) == [1]
 
 
-def test_with_both_limits_a_cancelled_one_in_the_line_for_a_slot_lets_the_next_have_its_turn(store: Store) -> None:
+def test_cancelled_task_waiting_for_a_slot_passes_its_start_to_the_next(store: Store) -> None:
     results = send(both, *range(4))
     fetcher = new_fetcher()
     [job] = fetcher.fetch("0", 9)

@@ -154,7 +154,7 @@ def test_results_of_different_tasks_differ(redis_server: Store) -> None:
 
 
 @pytest.mark.contract
-def test_an_expired_result_is_gone(store: Store) -> None:
+def test_expired_result_raises(store: Store) -> None:
     result = add.using(result_ttl=0.05).enqueue(2, 3)
     work_off()
 
@@ -251,7 +251,7 @@ def test_only_the_last_fifty_errors_are_kept(redis_server: Store) -> None:
     assert (result.state, len(result.errors), result.attempts) == ("failed", 50, 60)
 
 
-def test_an_id_that_names_another_key_of_a_task_is_unknown(store: Store) -> None:
+def test_id_with_the_suffix_of_another_key_is_unknown(store: Store) -> None:
     result = fail.enqueue()
     work_off()
 
@@ -259,7 +259,7 @@ def test_an_id_that_names_another_key_of_a_task_is_unknown(store: Store) -> None
         fail.get_result(f"{result.id}:errors")
 
 
-def test_an_error_of_redis_is_raised(own_server: Store, settings: Any) -> None:
+def test_get_result_raises_redis_errors(own_server: Store, settings: Any) -> None:
     result = add.enqueue(2, 3)
     own_server.raw.execute_command("ACL SETUSER app on >secret ~* &* +@all -hgetall")
     url = own_server.url.replace("redis://", "redis://app:secret@")

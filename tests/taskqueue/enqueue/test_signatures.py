@@ -198,7 +198,7 @@ def test_function_without_known_parameters_is_not_checked() -> None:
     assert signature_of(type, 0) is None
 
 
-def test_signature_that_a_decorator_declares_counts() -> None:
+def test_signature_declared_by_a_decorator_is_used() -> None:
     def func(a: int) -> None: ...
 
     wrapper = hands_on(func)
@@ -217,7 +217,7 @@ def defaults(a: Any = 1, b: Any = 2) -> None: ...
 
 
 @pytest.mark.parametrize("func", [positional_only, keyword_only, everything, defaults, hands_on(defaults)])
-def test_every_call_is_judged_as_python_judges_it(func: Callable[..., Any]) -> None:
+def test_calls_are_accepted_as_python_accepts_them(func: Callable[..., Any]) -> None:
     signature = CallSignature(func)
     names = ["a", "b", "c", "key", "other", "args"]
     for count in range(5):

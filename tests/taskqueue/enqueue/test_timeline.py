@@ -26,14 +26,14 @@ def outcomes(result: TaskResult) -> list[tuple[str, str]]:
     return [(run.outcome, run.worker_id) for run in result.timeline]
 
 
-def test_a_task_that_waits_has_no_run(store: Store) -> None:
+def test_waiting_task_has_no_run(store: Store) -> None:
     result = add.enqueue(1, 2)
 
     assert result.timeline == []
     assert outcomes(result) == []
 
 
-def test_a_task_that_runs_has_one_without_an_end(store: Store) -> None:
+def test_running_task_has_a_run_without_an_end(store: Store) -> None:
     result = add.enqueue(1, 2)
     new_fetcher(worker="host:1").fetch("0", 1)
 
@@ -42,7 +42,7 @@ def test_a_task_that_runs_has_one_without_an_end(store: Store) -> None:
     assert (run.started_at, run.finished_at) == (result.last_attempted_at, None)
 
 
-def test_a_success_needs_no_history(store: Store) -> None:
+def test_successful_task_stores_no_history(store: Store) -> None:
     result = add.enqueue(1, 2)
     work_off(worker="host:1")
 

@@ -67,7 +67,7 @@ def test_a_wrong_limit_is_refused_by_using_and_by_the_decorator(timeout: Any, te
         ((None, 40), TimeLimits(None, 40.0)),
     ],
 )
-def test_one_number_is_the_soft_limit_and_the_hard_one_follows_after_the_grace(
+def test_single_timeout_is_the_soft_limit_and_the_hard_limit_follows_after_the_grace(
     settings: Any, timeout: Any, limits: TimeLimits | None
 ) -> None:
     taskqueue_settings(settings, TIMEOUT_GRACE=7)
@@ -86,7 +86,7 @@ def limits_in_the_worker(sent: Task[..., Any, Any]) -> TimeLimits | None:
     return execution.limits
 
 
-def test_what_using_says_reaches_the_worker(redis_server: Store) -> None:
+def test_timeout_of_using_reaches_the_worker(redis_server: Store) -> None:
     assert limits_in_the_worker(add.using(timeout=(timedelta(seconds=1), 2.5))) == TimeLimits(1.0, 2.5)
     assert limits_in_the_worker(add.using(timeout=3)) == TimeLimits(3.0, 13.0)
     assert limits_in_the_worker(add.using(timeout=3).using(timeout=None)) is None
@@ -94,7 +94,7 @@ def test_what_using_says_reaches_the_worker(redis_server: Store) -> None:
 
 
 @pytest.mark.parametrize("kind", [hold, hold_async])
-def test_a_run_that_takes_too_long_fails_like_any_other(redis_server: Store, kind: Any) -> None:
+def test_run_above_its_soft_limit_fails(redis_server: Store, kind: Any) -> None:
     held = Held(redis_server, "a")
     with running_worker() as worker:
         result = kind.using(timeout=0.05).enqueue("a")
@@ -107,7 +107,7 @@ def test_a_run_that_takes_too_long_fails_like_any_other(redis_server: Store, kin
     assert result.errors[0].message == "The task ran longer than its soft time limit of 0.05 s."
 
 
-def test_a_run_that_takes_too_long_is_tried_again(redis_server: Store) -> None:
+def test_run_above_its_soft_limit_is_retried(redis_server: Store) -> None:
     held = Held(redis_server, "a")
     with running_worker():
         result = hold.using(timeout=(0.5, None), max_attempts=2, backoff=0.3).enqueue("a")
@@ -119,12 +119,12 @@ def test_a_run_that_takes_too_long_is_tried_again(redis_server: Store) -> None:
     assert result.attempts == 2
 
 
-def test_a_task_may_tidy_up_when_its_time_is_over(redis_server: Store) -> None:
+def test_task_may_clean_up_after_its_soft_limit(redis_server: Store) -> None:
     with running_worker():
         assert tidy_up.using(timeout=(0.5, None)).enqueue("a").get(60) == "tidied up"
 
 
-def test_a_limit_never_hits_another_task_than_its_own(redis_server: Store) -> None:
+def test_limit_interrupts_only_its_own_task(redis_server: Store) -> None:
     """Many runs end at about their limit, and tasks without limits run between them on the same threads."""
     if sys.gettrace() is not None:
         pytest.skip("CPython 3.11 may stand still under a tracer while one of many threads is interrupted")
@@ -211,7 +211,7 @@ def test_a_hard_limit_is_reported_at_once() -> None:
         ({"max_attempts": 1, "backoff": 1.5}, None),
     ],
 )
-def test_what_follows_a_hard_limit_is_known_before(
+def test_outcome_of_a_hard_limit_is_prepared_before(
     redis_server: Store, options: dict[str, Any], retry_ms: int | None
 ) -> None:
     limits = limits_in_the_worker(add.using(timeout=(None, 5), **options))
@@ -219,7 +219,7 @@ def test_what_follows_a_hard_limit_is_known_before(
     assert limits == TimeLimits(None, 5.0, retry_ms)
 
 
-def test_a_backoff_of_the_site_is_not_asked_when_a_process_is_ended(redis_server: Store) -> None:
+def test_callable_backoff_is_not_called_for_a_terminated_process(redis_server: Store) -> None:
     asked: list[Any] = []
     for backoff, longest_ms in ((lambda *what: asked.append(what), 2_000), (exponential(base=0.1), 100)):
         options = TaskOptions(max_attempts=3, backoff=backoff, timeout=(None, 5))
@@ -231,7 +231,7 @@ def test_a_backoff_of_the_site_is_not_asked_when_a_process_is_ended(redis_server
     assert asked == []
 
 
-def test_the_outcome_of_an_ended_process_says_why() -> None:
+def test_outcome_of_a_terminated_process_has_its_reason() -> None:
     assert timed_out("id", "token", 40.0, None).outcome == "fail"
     ack = timed_out("id", "token", 2.5, 300)
 
@@ -240,7 +240,7 @@ def test_the_outcome_of_an_ended_process_says_why() -> None:
     assert TimeLimitExceeded.__name__.encode() in ack.payload
 
 
-def test_limits_hold_where_a_worker_watches_only(redis_server: Store) -> None:
+def test_limits_apply_only_in_a_worker(redis_server: Store) -> None:
     result = add.using(timeout=(0.000_1, 0.000_2)).enqueue(1, 2)
 
     work_off()

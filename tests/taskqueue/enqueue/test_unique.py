@@ -53,7 +53,7 @@ def new_one(sent: TaskResult, *others: TaskResult) -> bool:
 
 
 @pytest.mark.parametrize("unique", [True, "finished", "started", 60, timedelta(minutes=1), Unique(), Unique(until=60)])
-def test_a_second_one_is_not_accepted_while_the_first_waits(store: Store, unique: Any) -> None:
+def test_duplicate_of_a_ready_task_returns_the_first_result(store: Store, unique: Any) -> None:
     sender = add.using(unique=unique)
 
     first, second = sender.enqueue(2, 3), sender.enqueue(2, 3)
@@ -67,14 +67,14 @@ def test_a_second_one_is_not_accepted_while_the_first_waits(store: Store, unique
 
 
 @pytest.mark.parametrize("unique", [None, False])
-def test_without_the_option_a_second_one_is_a_second_task(redis_server: Store, unique: Any) -> None:
+def test_equal_calls_without_unique_are_two_tasks(redis_server: Store, unique: Any) -> None:
     sender = add.using(unique=unique)
 
     assert new_one(sender.enqueue(2, 3), sender.enqueue(2, 3))
     assert unique_keys(redis_server) == []
 
 
-def test_what_two_calls_have_in_common_is_judged_by_name_and_with_defaults(redis_server: Store) -> None:
+def test_calls_are_compared_by_bound_arguments_with_defaults(redis_server: Store) -> None:
     first = fail.using(unique=True).enqueue()
     for_lists = echo.using(unique=True)
 
@@ -86,7 +86,7 @@ def test_what_two_calls_have_in_common_is_judged_by_name_and_with_defaults(redis
     assert note.using(unique=True).enqueue("out of order") != first, "another task is another task"
 
 
-def test_a_key_decides_instead_of_the_arguments(redis_server: Store) -> None:
+def test_key_replaces_the_arguments(redis_server: Store) -> None:
     sender = add.using(unique=Unique(key="sum:{a}"))
 
     first, second, other = sender.enqueue(1, 2), sender.enqueue(1, 3), sender.enqueue(2, 2)
@@ -96,13 +96,13 @@ def test_a_key_decides_instead_of_the_arguments(redis_server: Store) -> None:
     assert other != first
 
 
-def test_a_key_may_be_a_function_of_the_arguments(redis_server: Store) -> None:
+def test_key_may_be_a_callable(redis_server: Store) -> None:
     sender = add.using(unique=Unique(key=lambda a, b: f"{min(a, b)}-{max(a, b)}"))
 
     assert sender.enqueue(1, 2) == sender.enqueue(b=1, a=2)
 
 
-def test_a_key_that_is_no_text_is_refused(redis_server: Store) -> None:
+def test_key_that_is_not_text_raises(redis_server: Store) -> None:
     sender = add.using(unique=Unique(key=lambda a, b: a))
 
     with pytest.raises(TypeError, match=r"^The unique key of tests\.taskqueue\.tasks\.add is 1: expected text\.$"):
@@ -110,20 +110,20 @@ def test_a_key_that_is_no_text_is_refused(redis_server: Store) -> None:
 
 
 @pytest.mark.parametrize("key", [7, b"order"])
-def test_a_key_of_another_kind_is_refused(key: Any) -> None:
+def test_invalid_key_type_raises(key: Any) -> None:
     with pytest.raises(TypeError, match="expected a template, a callable, or None"):
         Unique(key=key)
     with pytest.raises(TypeError, match=r'^until=None: expected "finished"'):
         Unique(until=None)  # type: ignore[arg-type]
 
 
-def test_a_key_that_names_no_argument_is_refused_at_once() -> None:
+def test_key_with_an_unknown_argument_raises_at_definition() -> None:
     with pytest.raises(InvalidTask, match=r"the function takes no argument 'c'; it has a, b\."):
         add.using(unique=Unique(key="{c}"))
 
 
 @pytest.mark.parametrize("options", [{"run_after": 3_600}, {"priority": 5}, {"queue_name": "mail"}], ids=str)
-def test_the_first_may_stand_anywhere(store: Store, options: dict[str, Any]) -> None:
+def test_duplicate_is_refused_in_every_state_of_the_first_task(store: Store, options: dict[str, Any]) -> None:
     first = once.using(**options).enqueue(1)
 
     assert once.enqueue(1) == first
@@ -131,7 +131,7 @@ def test_the_first_may_stand_anywhere(store: Store, options: dict[str, Any]) -> 
     assert once.using(**options).enqueue(1).run_after == first.run_after
 
 
-def test_of_many_calls_in_one_batch_each_has_one_task(store: Store) -> None:
+def test_enqueue_many_accepts_one_task_per_key(store: Store) -> None:
     results = once.enqueue_many([((number % 3,), {}) for number in range(9)])
 
     assert [result.is_duplicate for result in results] == [False] * 3 + [True] * 6
@@ -140,7 +140,7 @@ def test_of_many_calls_in_one_batch_each_has_one_task(store: Store) -> None:
 
 
 @pytest.mark.contract
-def test_the_twins_know_it_too(store: Store) -> None:
+def test_async_methods_refuse_duplicates(store: Store) -> None:
     async def send() -> list[TaskResult]:
         return [await once.aenqueue(1), *await once.aenqueue_many([((1,), {}), ((1,), {})])]
 
@@ -150,7 +150,7 @@ def test_the_twins_know_it_too(store: Store) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_on_commit_the_one_that_is_there_then_is_found(store: Store) -> None:
+def test_enqueue_on_commit_returns_the_task_that_exists_at_the_commit(store: Store) -> None:
     with transaction.atomic():
         late = once.enqueue_on_commit(1)
         first = once.enqueue(1)
@@ -159,7 +159,7 @@ def test_on_commit_the_one_that_is_there_then_is_found(store: Store) -> None:
     assert (late.is_duplicate, late == first) == (True, True)
 
 
-def test_of_many_who_send_at_once_one_is_accepted(store: Store) -> None:
+def test_concurrent_enqueues_accept_one_task(store: Store) -> None:
     results = run_together(8, lambda: [once.enqueue(number) for number in range(20)])
 
     assert ready() == 20
@@ -169,7 +169,7 @@ def test_of_many_who_send_at_once_one_is_accepted(store: Store) -> None:
         assert [result.is_duplicate for result in same].count(False) == 1
 
 
-def test_a_call_that_is_sent_again_is_no_duplicate_of_itself(proxy: Proxy, redis_server: Store) -> None:
+def test_repeated_request_is_not_a_duplicate_of_itself(proxy: Proxy, redis_server: Store) -> None:
     far = dataclasses.replace(once, connection="proxied")
     far.enqueue("warm")
     proxy.drop_next_reply(after=tag().encode())
@@ -181,7 +181,7 @@ def test_a_call_that_is_sent_again_is_no_duplicate_of_itself(proxy: Proxy, redis
     assert ready() == 2
 
 
-def test_it_is_no_duplicate_of_itself_when_it_has_finished_meanwhile(store: Store) -> None:
+def test_repeated_request_of_a_finished_task_is_not_a_duplicate(store: Store) -> None:
     """The reply was lost for so long that the task has run, and another waits by now."""
     args = {"base": tag(), "queue": "default", "due": "", "priority": 0, "unique": "fdigest", "expires": ""}
     call = ENQUEUE(id="one", fields=("n", note.name, "b", b"[[1],{}]"), **args)
@@ -192,7 +192,7 @@ def test_it_is_no_duplicate_of_itself_when_it_has_finished_meanwhile(store: Stor
     assert connections.client().execute(call) == accepted
 
 
-def test_it_is_unique_until_it_has_finished(store: Store) -> None:
+def test_key_is_released_when_the_task_finishes(store: Store) -> None:
     first = once.enqueue(1)
     fetcher = new_fetcher()
     [job] = fetcher.fetch("0", 1)
@@ -202,7 +202,7 @@ def test_it_is_unique_until_it_has_finished(store: Store) -> None:
     assert new_one(once.enqueue(1), first)
 
 
-def test_it_is_unique_while_it_is_tried_again(store: Store) -> None:
+def test_key_is_kept_between_retries(store: Store) -> None:
     sender = fail_thrice.using(unique=True, backoff=60)
     first = sender.enqueue()
     for attempt in range(2):
@@ -217,7 +217,7 @@ def test_it_is_unique_while_it_is_tried_again(store: Store) -> None:
     assert new_one(sender.enqueue(), first)
 
 
-def test_a_task_that_was_put_off_is_unique_as_before(store: Store) -> None:
+def test_key_is_kept_while_the_task_is_postponed(store: Store) -> None:
     sender = come_back.using(unique=True)
     first = sender.enqueue(60)
     work_off()
@@ -225,7 +225,7 @@ def test_a_task_that_was_put_off_is_unique_as_before(store: Store) -> None:
     assert sender.enqueue(60) == first
 
 
-def test_until_started_another_is_accepted_as_soon_as_a_worker_has_the_first(store: Store) -> None:
+def test_until_started_releases_the_key_when_a_worker_leases_the_task(store: Store) -> None:
     first = until_started.enqueue(1)
     fetcher = new_fetcher()
     [job] = fetcher.fetch("0", 1)
@@ -237,7 +237,7 @@ def test_until_started_another_is_accepted_as_soon_as_a_worker_has_the_first(sto
     assert until_started.enqueue(1) == second, "the first one's end is not the second one's"
 
 
-def test_until_started_a_task_that_is_tried_again_has_started(store: Store) -> None:
+def test_until_started_does_not_take_the_key_again_for_a_retry(store: Store) -> None:
     sender = fail_thrice.using(unique="started", backoff=60)
     first = sender.enqueue()
     work_off()
@@ -245,7 +245,7 @@ def test_until_started_a_task_that_is_tried_again_has_started(store: Store) -> N
     assert new_one(sender.enqueue(), first)
 
 
-def test_until_started_a_task_that_was_handed_back_has_its_key_again(store: Store) -> None:
+def test_until_started_takes_the_key_again_when_the_task_is_returned(store: Store) -> None:
     first = until_started.enqueue(1)
     fetcher = new_fetcher()
     [job] = fetcher.fetch("0", 1)
@@ -254,7 +254,7 @@ def test_until_started_a_task_that_was_handed_back_has_its_key_again(store: Stor
     assert until_started.enqueue(1) == first
 
 
-def test_until_started_what_came_meanwhile_keeps_its_key(store: Store) -> None:
+def test_until_started_leaves_the_key_to_a_newer_task(store: Store) -> None:
     until_started.enqueue(1)
     fetcher = new_fetcher()
     [job] = fetcher.fetch("0", 1)
@@ -266,7 +266,7 @@ def test_until_started_what_came_meanwhile_keeps_its_key(store: Store) -> None:
     assert until_started.enqueue(1) == second, "the first has begun again, and the key is not its own"
 
 
-def test_for_a_time_the_first_stands_whatever_becomes_of_it(store: Store) -> None:
+def test_unique_ttl_keeps_the_key_whatever_the_outcome(store: Store) -> None:
     sender, failing = note.using(unique=60, result_ttl=1), fail.using(unique=8 * 86_400)
     first, failed = sender.enqueue(1), failing.enqueue()
     work_off()
@@ -280,14 +280,14 @@ def test_for_a_time_the_first_stands_whatever_becomes_of_it(store: Store) -> Non
     assert store.raw.ttl(base_key(store, "t", failed.id, "errors")) > 8 * 86_400 - 60
 
 
-def test_for_a_time_shortens_the_life_of_no_result(store: Store) -> None:
+def test_unique_ttl_does_not_shorten_the_result_ttl(store: Store) -> None:
     result = note.using(unique=5, result_ttl=600).enqueue(1)
     work_off()
 
     assert 590 < store.raw.ttl(base_key(store, "t", result.id)) <= 600
 
 
-def test_for_a_time_means_no_longer(store: Store) -> None:
+def test_key_expires_after_the_unique_ttl(store: Store) -> None:
     sender = note.using(unique=0.05)
     first = sender.enqueue(1)
 
@@ -298,7 +298,7 @@ def test_for_a_time_means_no_longer(store: Store) -> None:
 
 @pytest.mark.parametrize("unique", [True, "started", 60])
 @pytest.mark.parametrize("options", [{}, {"run_after": 60}, {"priority": 1}], ids=str)
-def test_a_cancelled_task_makes_room(store: Store, unique: Any, options: dict[str, Any]) -> None:
+def test_cancelled_task_releases_its_key(store: Store, unique: Any, options: dict[str, Any]) -> None:
     sender = note.using(unique=unique, **options)
     first = sender.enqueue(1)
     first.cancel()
@@ -307,7 +307,7 @@ def test_a_cancelled_task_makes_room(store: Store, unique: Any, options: dict[st
     assert new_one(sender.enqueue(1), first)
 
 
-def test_a_task_that_has_killed_its_workers_makes_room(store: Store) -> None:
+def test_task_that_killed_its_workers_releases_its_key(store: Store) -> None:
     sender = note.using(unique=True, max_deliveries=1)
     first = sender.enqueue(1)
     new_fetcher(worker="dies").fetch("0", 1)
@@ -319,7 +319,7 @@ def test_a_task_that_has_killed_its_workers_makes_room(store: Store) -> None:
     assert new_one(sender.enqueue(1), first)
 
 
-def test_a_worker_that_dies_leaves_the_task_unique(store: Store) -> None:
+def test_task_of_a_dead_worker_keeps_its_key(store: Store) -> None:
     first = once.enqueue(1)
     new_fetcher(worker="dies").fetch("0", 1)
     end_lease(store, first.id)
@@ -330,7 +330,7 @@ def test_a_worker_that_dies_leaves_the_task_unique(store: Store) -> None:
     assert unique_keys(store) == []
 
 
-def test_a_parked_task_stands_until_it_is_deleted(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unregistered_task_keeps_its_key_until_it_is_deleted(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     first = once.enqueue(1)
     with monkeypatch.context() as elsewhere:
         elsewhere.setattr(registry, "tasks", {})
@@ -345,7 +345,7 @@ def test_a_parked_task_stands_until_it_is_deleted(store: Store, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("options", [{}, {"priority": 3}, {"run_after": 60}], ids=str)
-def test_a_purged_task_stands_in_nobodys_way(store: Store, options: dict[str, Any]) -> None:
+def test_purged_task_releases_its_key(store: Store, options: dict[str, Any]) -> None:
     sender = once.using(**options)
     first = sender.enqueue(1)
     purge = get_queue("default").purge()
@@ -363,7 +363,7 @@ def test_a_purged_task_stands_in_nobodys_way(store: Store, options: dict[str, An
 
 
 @pytest.mark.parametrize("options", [{}, {"priority": 3}, {"run_after": 60}], ids=str)
-def test_a_purged_task_that_comes_back_is_unique_again(store: Store, options: dict[str, Any]) -> None:
+def test_restored_task_takes_its_key_again(store: Store, options: dict[str, Any]) -> None:
     sender = once.using(**options)
     first = sender.enqueue(1)
     get_queue("default").restore(get_queue("default").purge())
@@ -371,7 +371,7 @@ def test_a_purged_task_that_comes_back_is_unique_again(store: Store, options: di
     assert sender.enqueue(1) == first
 
 
-def test_whoever_waits_for_a_purged_task_hears_that_another_has_its_place(store: Store) -> None:
+def test_get_raises_when_a_restored_task_lost_its_key(store: Store) -> None:
     first = once.enqueue(1)
     store.raw.hset(base_key(store, "t", first.id), "W", 1)
     purge = get_queue("default").purge()
@@ -382,7 +382,7 @@ def test_whoever_waits_for_a_purged_task_hears_that_another_has_its_place(store:
     assert store.raw.lrange(base_key(store, "t", first.id, "done"), 0, -1) == [b"1"]
 
 
-def test_a_bin_that_is_emptied_leaves_no_key(store: Store) -> None:
+def test_deleted_trash_leaves_no_key(store: Store) -> None:
     once.enqueue(1)
     note.enqueue(2)
     get_queue("default").purge()
@@ -398,7 +398,7 @@ def failed_ones(sender: Any, count: int) -> list[TaskResult]:
     return results
 
 
-def test_a_failed_task_that_is_tried_again_is_unique_again(store: Store) -> None:
+def test_retried_failed_task_takes_its_key_again(store: Store) -> None:
     sender = fail.using(unique=True)
     [first] = failed_ones(sender, 1)
 
@@ -407,7 +407,7 @@ def test_a_failed_task_that_is_tried_again_is_unique_again(store: Store) -> None
     assert sender.enqueue("0") == first
 
 
-def test_a_failed_task_stays_failed_while_another_has_its_key(store: Store) -> None:
+def test_failed_task_is_not_retried_while_another_task_has_its_key(store: Store) -> None:
     sender = fail.using(unique=True)
     first, *others = failed_ones(sender, 3)
     second = sender.enqueue("0")
@@ -422,7 +422,7 @@ def test_a_failed_task_stays_failed_while_another_has_its_key(store: Store) -> N
     assert {result.id for result in get_queue("default").tasks("ready")} == {second.id, *[other.id for other in others]}
 
 
-def test_those_that_stay_do_not_hide_the_others(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retry_failed_skips_tasks_whose_key_is_taken(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control, "CHUNK", 3)
     sender = fail.using(unique=True)
     failed_ones(sender, 10)
@@ -433,13 +433,13 @@ def test_those_that_stay_do_not_hide_the_others(redis_server: Store, monkeypatch
     assert get_queue("default").depths().failed == 4
 
 
-def test_a_failed_task_that_was_unique_for_a_time_may_be_tried_again(store: Store) -> None:
+def test_failed_task_with_a_unique_ttl_may_be_retried(store: Store) -> None:
     [first] = failed_ones(fail.using(unique=60), 1)
 
     assert get_queue("default").retry_failed([first.id]) == 1
 
 
-def test_deleting_a_failed_task_ends_its_time(store: Store) -> None:
+def test_deleting_a_failed_task_releases_its_key(store: Store) -> None:
     sender = fail.using(unique=60)
     [first] = failed_ones(sender, 1)
     assert sender.enqueue("0") == first
@@ -452,14 +452,14 @@ def test_deleting_a_failed_task_ends_its_time(store: Store) -> None:
     assert new_one(sender.enqueue("0"), first)
 
 
-def test_a_key_whose_task_is_gone_counts_for_nothing(store: Store) -> None:
+def test_key_without_a_record_is_ignored(store: Store) -> None:
     first = once.enqueue(1)
     store.raw.delete(base_key(store, "t", first.id))
 
     assert new_one(once.enqueue(1), first)
 
 
-def test_each_call_asks_in_its_own_manner(store: Store) -> None:
+def test_unique_mode_of_each_call_applies(store: Store) -> None:
     """A deploy changes the option: what was sent before is judged by the new one."""
     timed = note.using(unique=60).enqueue(1)
     assert once.enqueue(1) == timed
@@ -475,14 +475,14 @@ def test_each_call_asks_in_its_own_manner(store: Store) -> None:
     assert new_one(once.enqueue(1), started)
 
 
-def test_a_task_that_was_unique_for_a_time_is_none_until_it_has_finished(store: Store) -> None:
+def test_key_taken_with_a_ttl_expires_before_the_task_finishes(store: Store) -> None:
     timed = note.using(unique=60).enqueue(1)
     work_off()
 
     assert new_one(once.enqueue(1), timed)
 
 
-def test_a_finished_task_leaves_no_key(store: Store) -> None:
+def test_finished_task_leaves_no_unique_key(store: Store) -> None:
     for sender in (once, until_started):
         sender.enqueue(1)
     fail.using(unique=True).enqueue()
@@ -493,7 +493,7 @@ def test_a_finished_task_leaves_no_key(store: Store) -> None:
     assert unique_keys(store) == []
 
 
-def test_a_task_that_is_not_unique_pays_nothing(redis_server: Store) -> None:
+def test_task_without_unique_stores_nothing_for_it(redis_server: Store) -> None:
     result = add.enqueue(2, 3)
 
     assert set(redis_server.raw.hkeys(base_key(redis_server, "t", result.id))) == {b"q", b"e", b"n", b"b"}

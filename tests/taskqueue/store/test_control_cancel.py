@@ -79,7 +79,7 @@ def waiting() -> int:
 
 
 @pytest.mark.parametrize("kind", WAITING)
-def test_what_waits_is_cancelled_and_never_runs(store: Store, kind: Any) -> None:
+def test_waiting_task_is_cancelled_and_never_runs(store: Store, kind: Any) -> None:
     result = kind(store)
     assert waiting() == 1
 
@@ -95,7 +95,7 @@ def test_what_waits_is_cancelled_and_never_runs(store: Store, kind: Any) -> None
     assert get_queue("default").depths().ready == 0
 
 
-def test_a_cancelled_task_is_told_as_cancelled(store: Store) -> None:
+def test_cancelled_task_has_state_cancelled(store: Store) -> None:
     result = ready(store)
     result.cancel()
     result.refresh()
@@ -118,7 +118,7 @@ def test_cancelling_again_changes_nothing(store: Store) -> None:
 
 
 @pytest.mark.parametrize("task", [note, fail])
-def test_what_has_finished_cannot_be_cancelled_any_more(store: Store, task: Task[..., Any, Any]) -> None:
+def test_finished_task_cannot_be_cancelled(store: Store, task: Task[..., Any, Any]) -> None:
     result = task.enqueue("done")
     work_off()
 
@@ -129,7 +129,7 @@ def test_what_has_finished_cannot_be_cancelled_any_more(store: Store, task: Task
 
 
 @pytest.mark.contract
-def test_what_was_never_accepted_cannot_be_cancelled(store: Store) -> None:
+def test_task_that_was_not_accepted_cannot_be_cancelled(store: Store) -> None:
     result = TaskResult(note, note.name, "unheard-of", "default", {})
 
     with pytest.raises(TaskResultDoesNotExist, match=r"^There is no task 'unheard-of': it was never accepted, or its"):
@@ -137,7 +137,7 @@ def test_what_was_never_accepted_cannot_be_cancelled(store: Store) -> None:
 
 
 @pytest.mark.contract
-def test_who_waits_for_the_result_is_woken(store: Store) -> None:
+def test_cancel_wakes_callers_of_get(store: Store) -> None:
     result = scheduled(store)
     told: list[Exception] = []
 
@@ -187,7 +187,7 @@ def cancelled(result: TaskResult) -> bool:
     return result.cancel() and not result.refresh() and result.state == "cancelled"
 
 
-def test_two_that_cancel_at_once_count_it_once(store: Store) -> None:
+def test_concurrent_cancels_count_once(store: Store) -> None:
     results = note.enqueue_many([((number,), {}) for number in range(30)])
 
     run_together(4, lambda: [result.cancel() for result in results[:20]])
@@ -195,7 +195,7 @@ def test_two_that_cancel_at_once_count_it_once(store: Store) -> None:
     assert get_queue("default").depths().ready == 10
 
 
-def test_depths_stay_exact_while_cancelled_ones_stand_in_the_lists(store: Store) -> None:
+def test_depths_exclude_cancelled_tasks_still_in_the_lists(store: Store) -> None:
     results = note.enqueue_many([((number,), {}) for number in range(12)])
     for result in results[::2]:
         result.cancel()
@@ -219,7 +219,7 @@ def test_depths_stay_exact_when_a_cancelled_record_has_expired_before_its_turn(s
     assert get_queue("default").depths().ready == 0
 
 
-def test_the_age_is_not_that_of_a_cancelled_task(store: Store) -> None:
+def test_oldest_age_ignores_cancelled_tasks(store: Store) -> None:
     old, young = note.enqueue("old"), note.enqueue("young")
     long_ago_us = old.enqueued_at.timestamp() * 1e6 - 50e6
     store.raw.hset(base_key(store, "t", old.id), "e", int(long_ago_us))
@@ -233,7 +233,7 @@ def test_the_age_is_not_that_of_a_cancelled_task(store: Store) -> None:
 
 
 @pytest.mark.parametrize("kind", [scheduled, retrying, due])
-def test_run_now_lets_it_begin_at_once(store: Store, kind: Any) -> None:
+def test_reschedule_to_now_makes_the_task_ready(store: Store, kind: Any) -> None:
     result = kind(store)
 
     result.run_now()
@@ -241,7 +241,7 @@ def test_run_now_lets_it_begin_at_once(store: Store, kind: Any) -> None:
     assert [job.id for job in work_off()][:1] == [result.id]
 
 
-def test_reschedule_gives_another_time(store: Store) -> None:
+def test_reschedule_changes_the_time(store: Store) -> None:
     result = scheduled(store)
 
     result.reschedule(0.02)
@@ -252,7 +252,7 @@ def test_reschedule_gives_another_time(store: Store) -> None:
     assert get_queue("default").depths().scheduled == 0
 
 
-def test_an_earlier_time_rings_for_the_workers_and_the_poller(store: Store) -> None:
+def test_earlier_time_notifies_workers_and_the_poller(store: Store) -> None:
     result = scheduled(store)
     bells = [base_key(store, "bell", name) for name in ("q:default", "poller")]
     for each in bells:
@@ -264,7 +264,7 @@ def test_an_earlier_time_rings_for_the_workers_and_the_poller(store: Store) -> N
 
 
 @pytest.mark.parametrize("kind", [ready, urgent, front, unregistered])
-def test_what_waits_for_no_time_cannot_be_moved(store: Store, kind: Any) -> None:
+def test_task_that_is_not_scheduled_cannot_be_rescheduled(store: Store, kind: Any) -> None:
     result = kind(store)
 
     with pytest.raises(
@@ -274,7 +274,7 @@ def test_what_waits_for_no_time_cannot_be_moved(store: Store, kind: Any) -> None
 
 
 @pytest.mark.contract
-def test_a_task_that_was_never_accepted_cannot_be_moved(store: Store) -> None:
+def test_task_that_was_not_accepted_cannot_be_rescheduled(store: Store) -> None:
     with pytest.raises(TaskResultDoesNotExist, match="There is no task 'unheard-of'"):
         TaskResult(note, note.name, "unheard-of", "default", {}).reschedule(5)
 
@@ -288,7 +288,7 @@ def test_a_task_that_was_never_accepted_cannot_be_moved(store: Store) -> None:
         (datetime.max.replace(tzinfo=UTC), r"^run_after=.*: expected a date up to December 30, 9999\.$"),
     ],
 )
-def test_another_time_that_is_none_is_refused(redis_server: Store, moment: Any, text: str) -> None:
+def test_invalid_time_raises(redis_server: Store, moment: Any, text: str) -> None:
     result = scheduled(redis_server)
 
     with pytest.raises(InvalidTask, match=text):
@@ -298,7 +298,7 @@ def test_another_time_that_is_none_is_refused(redis_server: Store, moment: Any, 
 
 
 @pytest.mark.contract
-def test_of_many_that_run_it_now_it_runs_once(store: Store) -> None:
+def test_concurrent_reschedules_run_the_task_once(store: Store) -> None:
     result = scheduled(store)
 
     def run_it_now(number: int) -> int:
@@ -311,7 +311,7 @@ def test_of_many_that_run_it_now_it_runs_once(store: Store) -> None:
     assert sum(run_together(4, run_it_now)) == 1
 
 
-def test_the_async_twins_do_the_same(store: Store) -> None:
+def test_async_methods_return_the_same(store: Store) -> None:
     doomed, moved, hurried = scheduled(store), scheduled(store), scheduled(store)
 
     async def act() -> bool:

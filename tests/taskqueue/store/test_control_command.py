@@ -53,7 +53,7 @@ def fill(store: Store) -> None:
     fall_due(store, note.using(queue_name="邮件", run_after=60).enqueue("due"), queue="邮件", ms_ago=3_725_000)
 
 
-def test_status_lists_all_queues_in_line(store: Store) -> None:
+def test_status_lists_all_queues_in_aligned_columns(store: Store) -> None:
     fill(store)
     get_queue("mail").pause("SMTP is down", author="ada")
 
@@ -74,7 +74,7 @@ def test_status_lists_all_queues_in_line(store: Store) -> None:
     assert (empty, staff) == ("", "Workers: none. Poller: none.")
 
 
-def test_status_tells_of_the_last_hour(redis_server: Store) -> None:
+def test_status_shows_the_last_hour(redis_server: Store) -> None:
     note.using(queue_name="mail").enqueue("waits")
     note.using(queue_name="new").enqueue("waits")
     note.using(queue_name="slow").enqueue("waits")
@@ -94,7 +94,7 @@ def test_status_tells_of_the_last_hour(redis_server: Store) -> None:
     assert done["new"] == {"finished": 0, "failed": 0, "per_minute": 0, "wait_p95_s": None, "run_p95_s": None}
 
 
-def test_status_tells_how_many_wait_for_a_limit(store: Store) -> None:
+def test_status_shows_how_many_tasks_wait_for_a_limit(store: Store) -> None:
     note.using(concurrency=1).enqueue_many([((number,), {}) for number in range(4)])
     new_fetcher().fetch("0", 4)
 
@@ -119,7 +119,7 @@ def test_tasks_that_wait_for_others_are_counted_and_listed(store: Store) -> None
     assert [job["flow_id"] for job in data("tasks", "default", "waiting")["tasks"]] == [flow.id] * 2
 
 
-def test_a_purge_tells_what_it_leaves_alone(redis_server: Store) -> None:
+def test_purge_reports_what_it_skips(redis_server: Store) -> None:
     chain(note.using(queue_name="other").s("a"), note.si("b")).enqueue()
 
     assert lines("purge", "default", "--yes") == [
@@ -137,7 +137,7 @@ def test_status_lists_the_queues_that_are_named(store: Store) -> None:
     assert [each["name"] for each in data("status", "mail")["queues"]] == ["mail"]
 
 
-def test_status_tells_of_live_workers_and_the_poller(store: Store) -> None:
+def test_status_shows_live_workers_and_the_poller(store: Store) -> None:
     note.enqueue("a")
     renew("here:1", {})
     renew("here:2", {})
@@ -150,7 +150,7 @@ def test_status_tells_of_live_workers_and_the_poller(store: Store) -> None:
     assert (found["workers"], found["poller"]) == (2, "here:poller")
 
 
-def test_status_of_nothing_says_how_queues_come_to_be(store: Store) -> None:
+def test_status_without_queues_explains_how_they_are_created(store: Store) -> None:
     assert lines("status") == [
         "No queues yet. A queue appears when its first task is enqueued. Workers: none. Poller: none."
     ]
@@ -171,7 +171,7 @@ def test_status_as_json_has_all_that_the_table_has(store: Store) -> None:
     assert sorted(found) == ["at", "poller", "queues", "workers"]
 
 
-def test_status_says_when_it_does_not_list_all(redis_server: Store) -> None:
+def test_status_reports_that_it_is_truncated(redis_server: Store) -> None:
     redis_server.raw.zadd(base_key(redis_server, "queues"), {f"q{number:03}": number for number in range(201)})
 
     printed = lines("status")
@@ -210,7 +210,7 @@ def test_pause_for_some_seconds(store: Store) -> None:
     assert found["paused"]["until"] is not None
 
 
-def test_a_queue_that_nobody_has_sent_a_task_to_may_be_a_typing_error(redis_server: Store) -> None:
+def test_unknown_queue_raises_with_the_nearest_name(redis_server: Store) -> None:
     note.enqueue("a")
     told = "Queue 'mial' has had no task for at least a day."
 
@@ -221,14 +221,14 @@ def test_a_queue_that_nobody_has_sent_a_task_to_may_be_a_typing_error(redis_serv
     assert told not in queues("status", "default")
 
 
-def test_a_rate_that_rounds_to_nothing_is_told_from_none(redis_server: Store) -> None:
+def test_rate_that_rounds_to_zero_is_not_shown_as_zero(redis_server: Store) -> None:
     note.enqueue("a")
     work_off()
 
     assert lines("status")[1].split()[8] == "<0.1"
 
 
-def test_a_user_without_a_name_can_pause(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pause_works_without_a_user_name(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     def nobody() -> str:
         raise OSError("No username set in the environment")
 
@@ -268,12 +268,12 @@ def test_purge_and_restore_as_json(redis_server: Store) -> None:
     }
 
 
-def test_an_empty_queue_is_purged_without_a_question(redis_server: Store) -> None:
+def test_empty_queue_is_purged_without_confirmation(redis_server: Store) -> None:
     assert lines("purge", "default") == ["Queue 'default' has no pending tasks."]
     assert data("purge", "default") == {"queue": "default", "purged": 0, "purge_id": None, "waiting": 0}
 
 
-def test_a_purge_that_nobody_can_be_asked_about_is_refused(redis_server: Store) -> None:
+def test_purge_without_a_terminal_requires_yes(redis_server: Store) -> None:
     note.enqueue("a")
 
     assert refused("purge", "default") == "Nothing was purged. No terminal to ask for confirmation; pass --yes."
@@ -309,7 +309,7 @@ def test_delete_unregistered_ones(store: Store) -> None:
     assert get_queue("default").depths().failed == len(failed)
 
 
-def test_deleting_all_is_refused_when_nobody_can_be_asked(redis_server: Store) -> None:
+def test_delete_all_without_a_terminal_requires_yes(redis_server: Store) -> None:
     fail_many(2)
 
     assert refused("delete", "default") == "Nothing was deleted. No terminal to ask for confirmation; pass --yes."
@@ -319,7 +319,7 @@ def test_deleting_all_is_refused_when_nobody_can_be_asked(redis_server: Store) -
 @pytest.mark.parametrize(
     ("verb", "more", "state"), [("retry", [], "failed"), ("delete", ["--unregistered"], "unregistered")]
 )
-def test_ids_that_are_not_there_are_a_problem_after_the_others_are_done(
+def test_unknown_ids_are_reported_after_the_others_are_done(
     redis_server: Store, verb: str, more: list[str], state: str
 ) -> None:
     made = (fail_many if state == "failed" else park_many)(2)
@@ -357,7 +357,7 @@ def test_failed_tasks_are_listed_with_their_errors(store: Store) -> None:
         ("unregistered", ["ENQUEUED"]),
     ],
 )
-def test_each_state_is_listed_with_what_it_is_about(store: Store, state: str, last: list[str]) -> None:
+def test_each_state_is_listed_with_its_columns(store: Store, state: str, last: list[str]) -> None:
     park_many(1)
     note.enqueue("runs")
     new_fetcher(worker="here:7").fetch("0", 1)
@@ -372,7 +372,7 @@ def test_each_state_is_listed_with_what_it_is_about(store: Store, state: str, la
     assert row.endswith("here:7") == (state == "running")
 
 
-def test_a_task_that_has_left_the_state_meanwhile_is_listed_without_its_time(redis_server: Store) -> None:
+def test_task_that_left_the_state_is_listed_without_its_time(redis_server: Store) -> None:
     """Its record was read after the page's ids."""
     [job] = [note.enqueue("runs again")]
 
@@ -427,7 +427,7 @@ def test_tasks_as_json(store: Store) -> None:
     assert job["finished_at"] > job["enqueued_at"]
 
 
-def test_times_are_those_of_the_site(redis_server: Store, settings: Any) -> None:
+def test_times_are_in_the_time_zone_of_the_site(redis_server: Store, settings: Any) -> None:
     result = note.enqueue("a")
     local = result.enqueued_at.astimezone(__import__("zoneinfo").ZoneInfo("Europe/Berlin"))
 

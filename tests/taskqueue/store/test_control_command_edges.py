@@ -32,11 +32,11 @@ from tests.taskqueue.tasks import fail, note
         (["restore", "default", "nothing"], "Purge 'nothing' of queue 'default' has nothing to restore"),
     ],
 )
-def test_what_cannot_be_done_is_told(redis_server: Store, words: list[str], text: str) -> None:
+def test_failed_operation_prints_its_reason(redis_server: Store, words: list[str], text: str) -> None:
     assert text in refused(*words)
 
 
-def test_a_queue_that_the_site_has_not_declared_is_refused(redis_server: Store, settings: Any) -> None:
+def test_undeclared_queue_is_refused(redis_server: Store, settings: Any) -> None:
     settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "TASKQUEUE": {"QUEUES": ["default", "mail"]}}
 
     assert refused("pause", "mial") == (
@@ -45,7 +45,7 @@ def test_a_queue_that_the_site_has_not_declared_is_refused(redis_server: Store, 
     )
 
 
-def test_redis_away_is_told() -> None:
+def test_unavailable_redis_is_reported() -> None:
     assert "127.0.0.1:1" in refused("status")
 
 
@@ -68,7 +68,7 @@ def test_redis_away_is_told() -> None:
         (["pause", "x" * 201], "has 201 bytes: expected at most 200."),
     ],
 )
-def test_wrong_usage_is_told(redis_server: Store, words: list[str], text: str) -> None:
+def test_wrong_usage_is_reported(redis_server: Store, words: list[str], text: str) -> None:
     with pytest.raises(CommandError) as raised:
         queues(*words)
 
@@ -133,7 +133,7 @@ def answer(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["y\n", "YES\n", " yes \n"])
-def test_a_purge_goes_on_after_a_yes(redis_server: Store, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_purge_continues_after_yes(redis_server: Store, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     note.enqueue_many([((number,), {}) for number in range(1_234)])
     answer(monkeypatch, text)
 
@@ -145,7 +145,7 @@ def test_a_purge_goes_on_after_a_yes(redis_server: Store, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("text", ["n\n", "\n", "yesterday\n", "\x04"])
 @pytest.mark.parametrize(("verb", "told"), [("purge", "Nothing was purged."), ("delete", "Nothing was deleted.")])
-def test_anything_but_a_yes_is_a_no(
+def test_any_answer_but_yes_cancels(
     redis_server: Store, monkeypatch: pytest.MonkeyPatch, text: str, verb: str, told: str
 ) -> None:
     fail_many(2)
@@ -159,7 +159,7 @@ def test_anything_but_a_yes_is_a_no(
     sys.stdin.close()
 
 
-def test_ctrl_c_at_the_question_is_a_no(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_at_the_question_cancels(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     class Interrupted(io.StringIO):
         def isatty(self) -> bool:
             return True
@@ -173,7 +173,7 @@ def test_ctrl_c_at_the_question_is_a_no(redis_server: Store, monkeypatch: pytest
     assert refused("purge", "default") == "Nothing was purged."
 
 
-def test_the_question_stays_out_of_the_json(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_question_is_not_part_of_the_json(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     fail_many(1)
     answer(monkeypatch, "y\n")
 
@@ -181,7 +181,7 @@ def test_the_question_stays_out_of_the_json(redis_server: Store, monkeypatch: py
     sys.stdin.close()
 
 
-def test_a_table_is_cut_for_a_terminal_and_whole_in_a_pipe(
+def test_table_is_cut_for_a_terminal_and_complete_in_a_pipe(
     redis_server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Terminal(io.StringIO):
@@ -200,7 +200,7 @@ def test_a_table_is_cut_for_a_terminal_and_whole_in_a_pipe(
     assert "x" * 500 in queues("tasks", "default", "failed")
 
 
-def test_commands_that_it_names_can_be_typed(redis_server: Store) -> None:
+def test_suggested_commands_are_valid(redis_server: Store) -> None:
     note.using(queue_name="-odd; $name").enqueue("a")
 
     told = QueueCommands().purge("-odd; $name").text
@@ -219,11 +219,11 @@ def test_commands_that_it_names_can_be_typed(redis_server: Store) -> None:
     assert (done.returncode, done.stdout) == (0, "Restored 1 task to queue '-odd; $name'.\n"), done.stderr
 
 
-def test_no_id_is_taken_for_an_option() -> None:
+def test_id_with_a_leading_dash_is_not_an_option() -> None:
     assert not [task_id for task_id in (new_id() for _ in range(5_000)) if task_id.startswith("-")]
 
 
-def test_commands_that_it_names_keep_the_connection(redis_server: Store, settings: Any) -> None:
+def test_suggested_commands_keep_the_connection(redis_server: Store, settings: Any) -> None:
     settings.REDIS_COMPONENTS = {
         **settings.REDIS_COMPONENTS,
         "CONNECTIONS": {"far": {"URL": redis_server.url}, "default": {"URL": redis_server.url}},
@@ -234,7 +234,7 @@ def test_commands_that_it_names_keep_the_connection(redis_server: Store, setting
     assert line.endswith("To resume it: python manage.py queues resume --using far default")
 
 
-def test_the_command_is_found_in_a_process_of_its_own(redis_server: Store, children: Children) -> None:
+def test_command_runs_in_a_separate_process(redis_server: Store, children: Children) -> None:
     note.enqueue("a")
 
     child = children.manage("queues", "status", env=SITE)

@@ -121,7 +121,7 @@ def raw_depth(store: Store) -> tuple[int, int, int, int]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_depths_and_pages_are_those_of_raw_reads_whatever_is_done(store: Store, seed: int) -> None:
+def test_depths_and_pages_equal_raw_reads_after_random_operations(store: Store, seed: int) -> None:
     operator = Operator(store, seed)
     for _ in range(12):
         for _ in range(12):
@@ -136,7 +136,7 @@ def test_depths_and_pages_are_those_of_raw_reads_whatever_is_done(store: Store, 
 
 
 @pytest.mark.parametrize("seed", [3, 4])
-def test_in_the_end_every_task_has_run_or_was_stopped(store: Store, seed: int) -> None:
+def test_every_task_has_run_or_was_stopped_after_random_operations(store: Store, seed: int) -> None:
     operator = Operator(store, seed)
     for _ in range(120):
         operator.act()

@@ -48,7 +48,7 @@ def ids(results: list[TaskResult]) -> list[str]:
     return [result.id for result in results]
 
 
-def test_all_that_have_failed_run_again_in_the_order_of_their_failures(store: Store) -> None:
+def test_retry_failed_requeues_all_in_the_order_of_their_failures(store: Store) -> None:
     results = [fail.enqueue(str(number)) for number in range(4)]
     work_off()
 
@@ -61,7 +61,7 @@ def test_all_that_have_failed_run_again_in_the_order_of_their_failures(store: St
     assert results[0].attempts == 2
 
 
-def test_named_ones_run_again_and_the_others_stay(store: Store) -> None:
+def test_retry_failed_with_ids_requeues_only_these(store: Store) -> None:
     results = fail_many(5)
 
     done = get_queue("default").retry_failed([results[3].id, results[1].id, "unheard-of", results[1].id])
@@ -71,7 +71,7 @@ def test_named_ones_run_again_and_the_others_stay(store: Store) -> None:
     assert [job.id for job in work_off()] == [results[3].id, results[1].id]
 
 
-def test_a_task_that_runs_again_has_all_its_attempts(store: Store) -> None:
+def test_retried_task_has_all_its_attempts(store: Store) -> None:
     result = fail_thrice.using(backoff=0).enqueue()
     while work_off():
         pass
@@ -88,7 +88,7 @@ def test_a_task_that_runs_again_has_all_its_attempts(store: Store) -> None:
     assert (result.state, len(result.errors)) == ("failed", 6)
 
 
-def test_the_record_of_a_task_that_runs_again_lives_until_it_has_finished(store: Store) -> None:
+def test_record_of_a_retried_task_has_no_ttl_until_it_finishes(store: Store) -> None:
     [result] = fail_many(1)
     key = base_key(store, "t", result.id)
     assert WEEK_S - 60 < store.raw.ttl(key) <= WEEK_S
@@ -98,7 +98,7 @@ def test_the_record_of_a_task_that_runs_again_lives_until_it_has_finished(store:
     assert store.raw.ttl(key) == -1
 
 
-def test_a_task_that_runs_again_keeps_its_priority(store: Store) -> None:
+def test_retried_task_keeps_its_priority(store: Store) -> None:
     note.enqueue("plain")
     [urgent] = fail_many(1, priority=5)
     note.enqueue("plain")
@@ -108,7 +108,7 @@ def test_a_task_that_runs_again_keeps_its_priority(store: Store) -> None:
     assert next(iter(work_off())).id == urgent.id
 
 
-def test_workers_hear_of_tasks_that_run_again(store: Store) -> None:
+def test_retry_notifies_workers(store: Store) -> None:
     fail_many(2)
     store.raw.delete(base_key(store, "bell", "q:default"))
 
@@ -118,7 +118,7 @@ def test_workers_hear_of_tasks_that_run_again(store: Store) -> None:
 
 
 @pytest.mark.parametrize("verb", ["retry_failed", "delete_failed"])
-def test_bulk_goes_over_all_in_chunks(store: Store, verb: str) -> None:
+def test_bulk_operations_process_all_tasks_in_chunks(store: Store, verb: str) -> None:
     fail_many(1_200)
 
     assert getattr(get_queue("default"), verb)() == 1_200
@@ -127,7 +127,7 @@ def test_bulk_goes_over_all_in_chunks(store: Store, verb: str) -> None:
 
 
 @pytest.mark.parametrize("verb", ["retry_failed", "delete_failed"])
-def test_a_list_of_ids_of_any_length_is_gone_over_in_chunks(redis_server: Store, verb: str) -> None:
+def test_long_lists_of_ids_are_processed_in_chunks(redis_server: Store, verb: str) -> None:
     results = fail_many(1_200)
 
     assert getattr(get_queue("default"), verb)(ids(results)) == 1_200
@@ -136,7 +136,7 @@ def test_a_list_of_ids_of_any_length_is_gone_over_in_chunks(redis_server: Store,
 
 
 @pytest.mark.parametrize("verb", ["retry_failed", "delete_failed"])
-def test_two_at_once_do_each_task_once(store: Store, verb: str) -> None:
+def test_concurrent_operations_process_each_task_once(store: Store, verb: str) -> None:
     fail_many(700)
 
     done = run_together(4, getattr(get_queue("default"), verb))
@@ -146,9 +146,7 @@ def test_two_at_once_do_each_task_once(store: Store, verb: str) -> None:
 
 
 @pytest.mark.parametrize("verb", ["retry_failed", "delete_failed"])
-def test_a_task_that_fails_after_the_call_is_not_touched(
-    store: Store, verb: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_task_that_fails_after_the_call_is_unchanged(store: Store, verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control, "CHUNK", 2)
     fail_many(5)
     late = note.enqueue_many([((number,), {}) for number in range(3)])
@@ -178,7 +176,7 @@ def test_a_task_that_fails_after_the_call_is_not_touched(
     assert {result.id for result in failed} == {result.id for result in late}
 
 
-def test_deleted_ones_leave_no_key(store: Store) -> None:
+def test_deleted_tasks_leave_no_key(store: Store) -> None:
     results = fail_many(3)
 
     assert get_queue("default").delete_failed([results[0].id, "unheard-of"]) == 1
@@ -190,7 +188,7 @@ def test_deleted_ones_leave_no_key(store: Store) -> None:
     assert store.raw.exists(queue_key(store, "failed")) == 0
 
 
-def test_parked_ones_are_deleted_singly_and_together(store: Store) -> None:
+def test_unregistered_tasks_are_deleted_by_id_and_in_bulk(store: Store) -> None:
     results = park_many(4)
     failed = fail_many(1)
     queue = get_queue("default")
@@ -201,7 +199,7 @@ def test_parked_ones_are_deleted_singly_and_together(store: Store) -> None:
     assert counts() == (0, 1, 0)
 
 
-def test_another_queues_tasks_are_not_touched(store: Store) -> None:
+def test_tasks_of_another_queue_are_unchanged(store: Store) -> None:
     [result] = fail_many(1, queue="mail")
 
     assert get_queue("default").retry_failed([result.id]) == 0
@@ -211,7 +209,7 @@ def test_another_queues_tasks_are_not_touched(store: Store) -> None:
     assert counts("mail") == (0, 1, 0)
 
 
-def test_a_task_whose_record_has_expired_is_passed_over(store: Store) -> None:
+def test_task_without_a_record_is_skipped(store: Store) -> None:
     gone, kept = fail_many(2)
     store.raw.delete(base_key(store, "t", gone.id))
 
@@ -220,7 +218,7 @@ def test_a_task_whose_record_has_expired_is_passed_over(store: Store) -> None:
     assert [job.id for job in work_off()] == [kept.id]
 
 
-def test_what_runs_by_now_is_neither_deleted_nor_run_twice(store: Store) -> None:
+def test_task_that_runs_again_is_neither_deleted_nor_retried(store: Store) -> None:
     [result] = fail_many(1)
     queue = get_queue("default")
     queue.retry_failed()
@@ -241,7 +239,7 @@ def test_what_runs_by_now_is_neither_deleted_nor_run_twice(store: Store) -> None
         ([7], r"^ids: 7 is no task id: expected text\.$"),
     ],
 )
-def test_what_is_no_list_of_ids_is_refused(redis_server: Store, verb: str, given: Any, text: str) -> None:
+def test_invalid_ids_raise(redis_server: Store, verb: str, given: Any, text: str) -> None:
     fail_many(1)
 
     with pytest.raises(TypeError, match=text):
@@ -251,7 +249,7 @@ def test_what_is_no_list_of_ids_is_refused(redis_server: Store, verb: str, given
 
 
 @pytest.mark.parametrize("verb", ["retry_failed", "delete_failed", "delete_unregistered"])
-def test_no_ids_are_not_all_ids(redis_server: Store, verb: str) -> None:
+def test_empty_list_of_ids_matches_no_task(redis_server: Store, verb: str) -> None:
     fail_many(1)
     park_many(1)
 
@@ -260,13 +258,13 @@ def test_no_ids_are_not_all_ids(redis_server: Store, verb: str) -> None:
     assert counts() == (0, 1, 1)
 
 
-def test_a_generator_of_ids_will_do(redis_server: Store) -> None:
+def test_ids_may_be_a_generator(redis_server: Store) -> None:
     results = fail_many(2)
 
     assert get_queue("default").retry_failed(result.id for result in results) == 2
 
 
-def test_tasks_that_run_again_can_be_cancelled_and_counted(store: Store) -> None:
+def test_retried_tasks_can_be_cancelled_and_are_counted(store: Store) -> None:
     results = fail_many(3)
     get_queue("default").purge()  # at a time when they were not in the queue
     get_queue("default").retry_failed()
@@ -277,7 +275,7 @@ def test_tasks_that_run_again_can_be_cancelled_and_counted(store: Store) -> None
     assert {job.id for job in work_off()} == {results[0].id, results[2].id}
 
 
-def test_the_async_twins_do_the_same(store: Store) -> None:
+def test_async_methods_return_the_same(store: Store) -> None:
     failed, unregistered = fail_many(3), park_many(2)
     queue = get_queue("default")
 

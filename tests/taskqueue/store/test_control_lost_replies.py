@@ -55,7 +55,7 @@ def depth() -> Any:
     return get_queue("default").depths()
 
 
-def test_pausing(queue: Queue, proxy: Proxy) -> None:
+def test_repeated_pause_is_applied_once(queue: Queue, proxy: Proxy) -> None:
     lose_reply(proxy, control.PAUSE)
 
     queue.pause("why", until=60)
@@ -63,7 +63,7 @@ def test_pausing(queue: Queue, proxy: Proxy) -> None:
     assert depth().paused.reason == "why"
 
 
-def test_resuming_still_tells_that_it_was_paused(queue: Queue, proxy: Proxy) -> None:
+def test_repeated_resume_returns_that_it_was_paused(queue: Queue, proxy: Proxy) -> None:
     get_queue("default").pause()
     lose_reply(proxy, control.RESUME)
 
@@ -72,7 +72,7 @@ def test_resuming_still_tells_that_it_was_paused(queue: Queue, proxy: Proxy) -> 
     assert depth().paused is None
 
 
-def test_the_answer_to_an_operation_is_kept_for_a_minute(queue: Queue, proxy: Proxy, redis_server: Store) -> None:
+def test_reply_of_an_operation_is_kept_for_a_minute(queue: Queue, proxy: Proxy, redis_server: Store) -> None:
     get_queue("default").pause()
     known = ops(redis_server)
     lose_reply(proxy, control.RESUME)
@@ -87,7 +87,7 @@ def ops(store: Store) -> set[bytes]:
     return {key for key in store.keys() if b":op:" in key}  # noqa: SIM118 - a Store is no dict
 
 
-def test_cancelling(queue: Queue, proxy: Proxy) -> None:
+def test_repeated_cancel_is_applied_once(queue: Queue, proxy: Proxy) -> None:
     results = note.enqueue_many([((number,), {}) for number in range(3)])
     lose_reply(proxy, control.CANCEL)
 
@@ -98,7 +98,7 @@ def test_cancelling(queue: Queue, proxy: Proxy) -> None:
     assert (noted, depth().ready) == ([0, 2], 0)
 
 
-def test_moving_counts_from_the_first_time(
+def test_repeated_reschedule_counts_from_the_first_request(
     queue: Queue, proxy: Proxy, redis_server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     result = note.using(run_after=60).enqueue("a")
@@ -116,7 +116,7 @@ def test_moving_counts_from_the_first_time(
     assert due == [redis_server.raw.hget(base_key(redis_server, "t", result.id), "d")]
 
 
-def test_running_now_is_no_error_when_a_worker_was_faster(
+def test_repeated_reschedule_succeeds_when_the_task_has_started(
     queue: Queue, proxy: Proxy, redis_server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     result = note.using(run_after=60).enqueue("a")
@@ -129,7 +129,7 @@ def test_running_now_is_no_error_when_a_worker_was_faster(
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_retrying_counts_each_task_once(queue: Queue, proxy: Proxy, named: bool) -> None:
+def test_repeated_retry_counts_each_task_once(queue: Queue, proxy: Proxy, named: bool) -> None:
     ids = [result.id for result in fail_many(700)]
     lose_reply(proxy, control.RETRY_FAILED)
 
@@ -140,7 +140,7 @@ def test_retrying_counts_each_task_once(queue: Queue, proxy: Proxy, named: bool)
 
 @pytest.mark.parametrize("named", [False, True])
 @pytest.mark.parametrize(("verb", "make"), [("delete_failed", fail_many), ("delete_unregistered", park_many)])
-def test_deleting_counts_each_task_once(
+def test_repeated_delete_counts_each_task_once(
     queue: Queue, proxy: Proxy, verb: str, make: Callable[[int], list[TaskResult]], named: bool
 ) -> None:
     ids = [result.id for result in make(30)]
@@ -151,7 +151,7 @@ def test_deleting_counts_each_task_once(
     assert (depth().failed, depth().unregistered) == (0, 0)
 
 
-def test_purging_takes_nothing_that_came_after_it(queue: Queue, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repeated_purge_removes_no_newer_task(queue: Queue, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
     note.enqueue_many([((number,), {}) for number in range(5)])
     note.enqueue("cancelled before").cancel()
     lose_reply(proxy, control.PURGE)
@@ -172,7 +172,7 @@ def test_purging_takes_nothing_that_came_after_it(queue: Queue, proxy: Proxy, mo
 
 
 @pytest.mark.parametrize("chunk", [2, 100])
-def test_undoing_a_purge_counts_each_task_once(
+def test_repeated_restore_counts_each_task_once(
     queue: Queue, proxy: Proxy, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(control, "CHUNK", chunk)
@@ -186,14 +186,14 @@ def test_undoing_a_purge_counts_each_task_once(
     assert noted == list(range(9))
 
 
-def test_listing(queue: Queue, proxy: Proxy) -> None:
+def test_repeated_listing_returns_the_same(queue: Queue, proxy: Proxy) -> None:
     result = note.enqueue("a")
     lose_reply(proxy, control.LIST_TASKS)
 
     assert [each.id for each in queue.tasks("ready")] == [result.id]
 
 
-def test_operations_of_the_same_words_are_two(redis_server: Store) -> None:
+def test_equal_operations_have_separate_replies(redis_server: Store) -> None:
     queue = get_queue("default")
 
     for _ in range(2):

@@ -65,7 +65,7 @@ def tend() -> list[Any]:
     return reply
 
 
-def test_nothing_is_fetched_from_a_paused_queue_and_all_of_it_after_resuming(store: Store) -> None:
+def test_paused_queue_is_not_fetched_until_it_is_resumed(store: Store) -> None:
     queue = get_queue("default")
     note.enqueue("plain")
     note.using(priority=9).enqueue("urgent")
@@ -80,7 +80,7 @@ def test_nothing_is_fetched_from_a_paused_queue_and_all_of_it_after_resuming(sto
     assert noted == ["due", "urgent", "plain"]
 
 
-def test_other_queues_are_served_meanwhile(store: Store) -> None:
+def test_other_queues_are_served_during_a_pause(store: Store) -> None:
     note.using(queue_name="high").enqueue("high")
     note.using(queue_name="low").enqueue("low")
 
@@ -90,7 +90,7 @@ def test_other_queues_are_served_meanwhile(store: Store) -> None:
     assert noted == ["low"]
 
 
-def test_a_pause_says_why_by_whom_and_since_when_on_the_servers_clock(store: Store) -> None:
+def test_pause_stores_reason_user_and_server_time(store: Store) -> None:
     before_ms = int(server_ms(store))
 
     get_queue("default").pause('no | "mail" \u4f60\u597d', author="ada")
@@ -100,7 +100,7 @@ def test_a_pause_says_why_by_whom_and_since_when_on_the_servers_clock(store: Sto
     assert before_ms <= paused.at.timestamp() * 1_000 <= server_ms(store)
 
 
-def test_pausing_again_gives_the_new_reason_and_end(store: Store) -> None:
+def test_repeated_pause_replaces_reason_and_end(store: Store) -> None:
     queue = get_queue("default")
     queue.pause("first", until=3_600)
 
@@ -110,7 +110,7 @@ def test_pausing_again_gives_the_new_reason_and_end(store: Store) -> None:
     assert queue.resume() is True
 
 
-def test_a_queue_that_is_paused_before_its_first_task_is_shown(store: Store) -> None:
+def test_queue_paused_before_its_first_task_is_listed(store: Store) -> None:
     note.enqueue("known")
     get_queue("default").pause()
 
@@ -120,18 +120,18 @@ def test_a_queue_that_is_paused_before_its_first_task_is_shown(store: Store) -> 
     assert [(each.name, each.paused is not None) for each in shown] == [("default", True), ("new", True)]
 
 
-def test_resuming_what_is_not_paused_says_so(store: Store) -> None:
+def test_resume_of_a_queue_that_is_not_paused_returns_false(store: Store) -> None:
     assert get_queue("default").resume() is False
 
 
-def test_of_many_that_resume_at_once_one_has_done_it(store: Store) -> None:
+def test_concurrent_resumes_return_true_once(store: Store) -> None:
     get_queue("default").pause()
 
     assert sorted(run_together(8, get_queue("default").resume)) == [False] * 7 + [True]
 
 
 @pytest.mark.parametrize("until", [timedelta(hours=1), 3_600, 3_600.0])
-def test_until_counts_from_the_servers_now(store: Store, until: Any) -> None:
+def test_until_in_seconds_counts_from_the_server_clock(store: Store, until: Any) -> None:
     before_ms = int(server_ms(store))
 
     get_queue("default").pause(until=until)
@@ -140,7 +140,7 @@ def test_until_counts_from_the_servers_now(store: Store, until: Any) -> None:
     assert before_ms + 3_600_000 <= until_ms <= server_ms(store) + 3_600_000
 
 
-def test_until_may_be_a_moment(store: Store) -> None:
+def test_until_may_be_a_datetime(store: Store) -> None:
     moment = datetime.now(UTC).replace(microsecond=0) + timedelta(days=2)
 
     get_queue("default").pause(until=moment)
@@ -160,9 +160,7 @@ def test_until_may_be_a_moment(store: Store) -> None:
         (True, TypeError, r"until=True: expected a datetime, or a number of seconds or a timedelta from now\."),
     ],
 )
-def test_an_end_that_is_no_moment_to_come_is_refused(
-    redis_server: Store, until: Any, error: type[Exception], text: str
-) -> None:
+def test_until_in_the_past_raises(redis_server: Store, until: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         get_queue("default").pause(until=until)
 
@@ -170,20 +168,20 @@ def test_an_end_that_is_no_moment_to_come_is_refused(
 
 
 @pytest.mark.parametrize("what", ["reason", "author"])
-def test_a_reason_that_is_no_text_is_refused(redis_server: Store, what: str) -> None:
+def test_reason_that_is_not_text_raises(redis_server: Store, what: str) -> None:
     with pytest.raises(TypeError, match=rf"{what}=5: expected text\."):
         get_queue("default").pause(**{what: 5})
 
 
 @pytest.mark.parametrize("what", ["reason", "author"])
-def test_a_reason_has_an_end(redis_server: Store, what: str) -> None:
+def test_long_reason_is_cut(redis_server: Store, what: str) -> None:
     with pytest.raises(ValueError, match=rf"^{what}='x{{40}}'… has 1,001 characters: expected at most 1,000\.$"):
         get_queue("default").pause(**{what: "x" * 1_001})
 
     assert pause_of() is None
 
 
-def test_what_runs_goes_on_and_is_settled(store: Store) -> None:
+def test_running_tasks_finish_during_a_pause(store: Store) -> None:
     held = Held(store, "a")
     result = hold.enqueue("a")
     with running_worker():
@@ -195,7 +193,7 @@ def test_what_runs_goes_on_and_is_settled(store: Store) -> None:
         assert result.get(60) == "a"
 
 
-def test_a_pause_during_a_batch_leaves_the_rest_in_the_queue(store: Store) -> None:
+def test_pause_during_a_batch_leaves_the_rest_in_the_queue(store: Store) -> None:
     note.enqueue_many([((number,), {}) for number in range(6)])
     fetcher = new_fetcher()
     leased = fetcher.fetch("0", 2)
@@ -207,7 +205,7 @@ def test_a_pause_during_a_batch_leaves_the_rest_in_the_queue(store: Store) -> No
     assert (depth.running, depth.ready) == (len(leased), 4)
 
 
-def test_tasks_come_back_to_a_paused_queue_and_wait_there(store: Store) -> None:
+def test_returned_tasks_wait_in_a_paused_queue(store: Store) -> None:
     note.enqueue("taken")
     [job] = new_fetcher(worker="dies").fetch("0", 1)
     get_queue("default").pause()
@@ -222,7 +220,7 @@ def test_tasks_come_back_to_a_paused_queue_and_wait_there(store: Store) -> None:
     assert [each.id for each in work_off()] == [job.id]
 
 
-def test_a_paused_queue_rings_nobody(store: Store) -> None:
+def test_paused_queue_notifies_no_worker(store: Store) -> None:
     get_queue("default").pause()
     silence(store)
 
@@ -237,7 +235,7 @@ def test_a_paused_queue_rings_nobody(store: Store) -> None:
     assert 0 < store.raw.pttl(base_key(store, "bell", "q:default")) <= 60_000
 
 
-def test_an_idle_worker_hears_nothing_of_a_paused_queue(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_worker_is_not_woken_for_a_paused_queue(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prefetch, "MAX_WAIT_S", 60)
     get_queue("default").pause()
     with running_worker(threads=2):
@@ -252,7 +250,7 @@ def test_an_idle_worker_hears_nothing_of_a_paused_queue(redis_server: Store, mon
         eventually(lambda: len(noted) == 300)
 
 
-def test_an_idle_worker_resumes_at_its_moment_without_poller_or_bell(
+def test_idle_worker_resumes_at_the_end_of_a_pause_without_a_poller(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prefetch, "MAX_WAIT_S", 60)  # so that nothing else wakes it in time
@@ -269,7 +267,7 @@ def test_an_idle_worker_resumes_at_its_moment_without_poller_or_bell(
     assert pause_of() is None
 
 
-def test_the_poller_times_the_end_of_a_pause_and_rings(store: Store) -> None:
+def test_poller_notifies_the_queue_at_the_end_of_a_pause(store: Store) -> None:
     note.enqueue("waits")
     get_queue("default").pause(until=0.2)
     until_ms = pause_of().until.timestamp() * 1_000
@@ -283,7 +281,7 @@ def test_the_poller_times_the_end_of_a_pause_and_rings(store: Store) -> None:
     assert bell(store) == 1
 
 
-def test_a_pause_with_an_end_wakes_the_poller_so_that_it_knows(store: Store) -> None:
+def test_pause_with_an_end_wakes_the_poller(store: Store) -> None:
     silence(store)
     get_queue("default").pause()
     assert bell(store, "poller") == 0
@@ -292,7 +290,7 @@ def test_a_pause_with_an_end_wakes_the_poller_so_that_it_knows(store: Store) -> 
     assert bell(store, "poller") == 1
 
 
-def test_the_poller_has_no_rounds_to_make_for_due_tasks_of_a_paused_queue(store: Store) -> None:
+def test_due_tasks_of_a_paused_queue_do_not_shorten_rounds(store: Store) -> None:
     fall_due(store, note.using(run_after=60).enqueue("due"))
     get_queue("default").pause()
     silence(store)
@@ -301,7 +299,7 @@ def test_the_poller_has_no_rounds_to_make_for_due_tasks_of_a_paused_queue(store:
     assert bell(store) == 0
 
 
-def test_a_pause_that_has_ended_counts_no_more_though_nobody_has_dropped_it(store: Store) -> None:
+def test_expired_pause_is_ignored_before_it_is_deleted(store: Store) -> None:
     get_queue("default").pause(until=0.001)
     silence(store)
     eventually(lambda: pause_of() is None)
@@ -315,7 +313,7 @@ def test_a_pause_that_has_ended_counts_no_more_though_nobody_has_dropped_it(stor
     assert not store.raw.hexists(base_key(store, "paused"), "default")
 
 
-def test_the_async_twins_do_the_same(store: Store) -> None:
+def test_async_methods_return_the_same(store: Store) -> None:
     queue = get_queue("default")
 
     async def act() -> tuple[bool, bool]:

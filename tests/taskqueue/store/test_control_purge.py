@@ -51,7 +51,7 @@ def empty(keep_ms: int = 0, **options: Any) -> int:
     return run(connections.client(), control.delete_trash(keep_ms, **options))
 
 
-def test_all_that_waits_is_taken_away_and_the_rest_stays(store: Store) -> None:
+def test_purge_removes_waiting_tasks_only(store: Store) -> None:
     fail.enqueue("failed")
     work_off()
     note.enqueue("running")
@@ -68,7 +68,7 @@ def test_all_that_waits_is_taken_away_and_the_rest_stays(store: Store) -> None:
     assert [job.id for job in work_off("mail")] == [elsewhere.id]
 
 
-def test_the_records_of_purged_tasks_stay_until_the_bin_is_emptied(store: Store) -> None:
+def test_records_of_purged_tasks_are_kept_until_the_trash_is_deleted(store: Store) -> None:
     results = fill(store)
     get_queue("default").purge()
 
@@ -83,7 +83,7 @@ def test_the_records_of_purged_tasks_stay_until_the_bin_is_emptied(store: Store)
     assert keys_of_bins(store) == []
 
 
-def test_an_empty_queue_has_nothing_to_purge_and_makes_no_bin(store: Store) -> None:
+def test_purge_of_an_empty_queue_creates_no_trash(store: Store) -> None:
     note.enqueue("cancelled").cancel()
 
     purge = get_queue("default").purge()
@@ -94,7 +94,7 @@ def test_an_empty_queue_has_nothing_to_purge_and_makes_no_bin(store: Store) -> N
     assert get_queue("default").restore(purge) == 0
 
 
-def test_undoing_brings_all_back_in_its_order(store: Store) -> None:
+def test_restore_returns_all_tasks_in_order(store: Store) -> None:
     results = fill(store)
     purge = get_queue("default").purge()
 
@@ -107,7 +107,7 @@ def test_undoing_brings_all_back_in_its_order(store: Store) -> None:
     assert keys_of_bins(store) == []
 
 
-def test_old_ones_stand_before_what_has_come_since(store: Store) -> None:
+def test_restored_tasks_run_before_newer_ones(store: Store) -> None:
     for word in ("old 1", "old 2"):
         note.enqueue(word)
     note.using(priority=5).enqueue("old urgent")
@@ -122,7 +122,9 @@ def test_old_ones_stand_before_what_has_come_since(store: Store) -> None:
     assert noted == ["old urgent", "new urgent", "old 1", "old 2", "new 1", "new 2"]
 
 
-def test_the_order_holds_while_workers_fetch_between_the_chunks(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_restore_keeps_the_order_while_workers_fetch_between_chunks(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(control, "CHUNK", 7)
     results = note.enqueue_many([((number,), {}) for number in range(50)])
     purge = get_queue("default").purge()
@@ -147,7 +149,7 @@ def test_the_order_holds_while_workers_fetch_between_the_chunks(store: Store, mo
     assert len(taken) == 51
 
 
-def test_undoing_wakes_the_workers(store: Store) -> None:
+def test_restore_notifies_workers(store: Store) -> None:
     result = note.enqueue("plain")
     purge = get_queue("default").purge()
     with running_worker():
@@ -158,7 +160,7 @@ def test_undoing_wakes_the_workers(store: Store) -> None:
         assert result.get(60) == "plain"
 
 
-def test_undoing_brings_retries_back_with_their_attempts(store: Store) -> None:
+def test_restored_retries_keep_their_attempts(store: Store) -> None:
     result = fail_thrice.using(backoff=3_600).enqueue()
     work_off()
     purge = get_queue("default").purge()
@@ -171,7 +173,7 @@ def test_undoing_brings_retries_back_with_their_attempts(store: Store) -> None:
     assert [job.attempts for job in work_off()] == [1]
 
 
-def test_a_bin_is_undone_once(store: Store) -> None:
+def test_purge_is_restored_once(store: Store) -> None:
     note.enqueue("a")
     queue = get_queue("default")
     purge = queue.purge()
@@ -181,18 +183,18 @@ def test_a_bin_is_undone_once(store: Store) -> None:
     assert queue.depths().ready == 1
 
 
-def test_a_purge_can_be_undone_by_its_id(store: Store) -> None:
+def test_restore_accepts_the_id_of_a_purge(store: Store) -> None:
     note.enqueue("a")
 
     assert get_queue("default").restore(get_queue("default").purge().id) == 1
 
 
 @pytest.mark.parametrize("unheard_of", ["no-such-bin", "a/b", ""])
-def test_a_bin_that_is_none_brings_nothing_back(redis_server: Store, unheard_of: str) -> None:
+def test_restore_of_an_unknown_purge_restores_nothing(redis_server: Store, unheard_of: str) -> None:
     assert get_queue("default").restore(unheard_of) == 0
 
 
-def test_the_bin_of_another_queue_stays_closed(store: Store) -> None:
+def test_restore_ignores_a_purge_of_another_queue(store: Store) -> None:
     note.enqueue("a")
     purge = get_queue("default").purge()
 
@@ -203,7 +205,7 @@ def test_the_bin_of_another_queue_stays_closed(store: Store) -> None:
     assert get_queue("default").restore(purge) == 1
 
 
-def test_two_that_undo_at_once_bring_each_task_back_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_restores_restore_each_task_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control, "CHUNK", 20)
     note.enqueue_many([((number,), {}) for number in range(200)])
     queue = get_queue("default")
@@ -214,7 +216,7 @@ def test_two_that_undo_at_once_bring_each_task_back_once(store: Store, monkeypat
     assert queue.depths().ready == 200
 
 
-def test_of_many_that_purge_at_once_one_gets_it_all(store: Store) -> None:
+def test_concurrent_purges_remove_each_task_once(store: Store) -> None:
     note.enqueue_many([((number,), {}) for number in range(50)])
 
     purges = run_together(4, get_queue("default").purge)
@@ -222,7 +224,7 @@ def test_of_many_that_purge_at_once_one_gets_it_all(store: Store) -> None:
     assert sorted(purge.count for purge in purges) == [0, 0, 0, 50]
 
 
-def test_nothing_is_lost_between_senders_purges_and_workers(store: Store) -> None:
+def test_concurrent_enqueues_purges_and_workers_lose_no_task(store: Store) -> None:
     queue = get_queue("default")
     numbers = itertools.count()
 
@@ -252,7 +254,7 @@ def test_nothing_is_lost_between_senders_purges_and_workers(store: Store) -> Non
     assert sorted(ran) == sorted(sent)
 
 
-def test_a_task_that_is_cancelled_in_its_bin_does_not_come_back(store: Store) -> None:
+def test_task_cancelled_after_a_purge_is_not_restored(store: Store) -> None:
     results = fill(store)
     queue = get_queue("default")
     purge = queue.purge()
@@ -270,7 +272,7 @@ def test_a_task_that_is_cancelled_in_its_bin_does_not_come_back(store: Store) ->
     assert store.raw.exists(queue_key(store, "ghosts")) == 0
 
 
-def test_a_task_that_was_cancelled_before_the_purge_is_not_counted(store: Store) -> None:
+def test_task_cancelled_before_a_purge_is_not_counted(store: Store) -> None:
     results = [note.enqueue(number) for number in range(5)]
     for result in results[:2]:
         result.cancel()
@@ -288,7 +290,7 @@ def test_a_task_that_was_cancelled_before_the_purge_is_not_counted(store: Store)
     assert queue.depths().ready == 0
 
 
-def test_a_task_that_came_back_after_a_purge_is_counted_when_it_is_cancelled(store: Store) -> None:
+def test_restored_task_is_counted_when_it_is_cancelled(store: Store) -> None:
     note.enqueue("taken")
     fetcher = new_fetcher(worker="gives:back")
     [job] = fetcher.fetch("0", 1)
@@ -303,7 +305,7 @@ def test_a_task_that_came_back_after_a_purge_is_counted_when_it_is_cancelled(sto
     assert (noted, get_queue("default").depths().ready) == (["stays"], 0)
 
 
-def test_a_purged_task_has_no_time_to_be_moved(store: Store) -> None:
+def test_purged_task_cannot_be_rescheduled(store: Store) -> None:
     result = note.using(run_after=60).enqueue("later")
     get_queue("default").purge()
 
@@ -312,7 +314,7 @@ def test_a_purged_task_has_no_time_to_be_moved(store: Store) -> None:
 
 
 @pytest.mark.contract
-def test_a_bin_is_kept_for_a_day(store: Store) -> None:
+def test_trash_is_kept_for_a_day(store: Store) -> None:
     results = fill(store)
     purge = get_queue("default").purge()
     bins = base_key(store, "bins")
@@ -328,13 +330,13 @@ def test_a_bin_is_kept_for_a_day(store: Store) -> None:
     assert get_queue("default").restore(purge) == 0
 
 
-def test_the_moment_of_the_last_purge_is_kept_for_a_week(store: Store) -> None:
+def test_time_of_the_last_purge_is_kept_for_a_week(store: Store) -> None:
     get_queue("default").purge()
 
     assert 7 * DAY_S - 60 < store.raw.ttl(queue_key(store, "purged")) <= 7 * DAY_S
 
 
-def test_old_bins_are_emptied_in_chunks_whatever_lies_in_them(store: Store) -> None:
+def test_old_trash_is_deleted_in_chunks(store: Store) -> None:
     queue = get_queue("a/b")
     for count in (1_200, 1, 3):
         note.using(queue_name="a/b").enqueue_many([((number,), {}) for number in range(count)])
@@ -349,7 +351,7 @@ def test_old_bins_are_emptied_in_chunks_whatever_lies_in_them(store: Store) -> N
     assert list(store.raw.scan_iter(match=base_key(store, "t", "*"))) != [], "of the bin that lost its lists"
 
 
-def test_what_cannot_be_emptied_in_one_go_is_left_to_the_next(redis_server: Store) -> None:
+def test_trash_left_by_one_call_is_deleted_by_the_next(redis_server: Store) -> None:
     note.enqueue_many([((number,), {}) for number in range(1_200)])
     get_queue("default").purge()
 
@@ -357,7 +359,7 @@ def test_what_cannot_be_emptied_in_one_go_is_left_to_the_next(redis_server: Stor
 
 
 @pytest.mark.contract
-def test_the_poller_empties_old_bins(store: Store) -> None:
+def test_poller_deletes_old_trash(store: Store) -> None:
     note.enqueue("old")
     purge = get_queue("default").purge()
     store.raw.zadd(base_key(store, "bins"), {f"default/{purge.id}": server_ms(store) - DAY_S * 1_000 - 1})
@@ -367,7 +369,7 @@ def test_the_poller_empties_old_bins(store: Store) -> None:
     assert keys_of_bins(store) == []
 
 
-def test_the_async_twins_do_the_same(store: Store) -> None:
+def test_async_methods_return_the_same(store: Store) -> None:
     note.enqueue("a")
     queue = get_queue("default")
 
@@ -379,6 +381,6 @@ def test_the_async_twins_do_the_same(store: Store) -> None:
     assert queue.depths().ready == 1
 
 
-def test_what_is_no_purge_is_refused(redis_server: Store) -> None:
+def test_invalid_purge_raises(redis_server: Store) -> None:
     with pytest.raises(TypeError, match=r"^purge=5: expected the result of purge\(\), or its id\.$"):
         get_queue("default").restore(5)  # type: ignore[arg-type]

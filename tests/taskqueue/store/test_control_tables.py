@@ -21,7 +21,7 @@ from django_redis_components.management.tables import escape_controls, table, tr
         ("a\u200db", 2),
     ],
 )
-def test_the_width_is_that_of_a_terminal(text: str, columns: int) -> None:
+def test_width_is_measured_in_terminal_columns(text: str, columns: int) -> None:
     assert width(text) == columns
 
 
@@ -36,12 +36,12 @@ def test_the_width_is_that_of_a_terminal(text: str, columns: int) -> None:
         ("e\u0301e\u0301e\u0301", 2, "e\u0301…"),
     ],
 )
-def test_a_text_is_cut_to_whole_characters(text: str, columns: int, expected: str) -> None:
+def test_text_is_cut_to_whole_characters(text: str, columns: int, expected: str) -> None:
     assert truncate(text, columns) == expected
     assert width(truncate(text, columns)) <= columns
 
 
-def test_columns_stay_in_line_whatever_the_script() -> None:
+def test_columns_are_aligned_in_every_script() -> None:
     lines = table(
         ["QUEUE", "READY", "PAUSED"],
         [("mail", "1,203", "since noon"), ("邮件", "4", ""), ("e\u0301te\u0301", "12", "by 王芳")],
@@ -57,20 +57,20 @@ def test_columns_stay_in_line_whatever_the_script() -> None:
     assert {width(line[: line.index("by")]) for line in lines if "by" in line} == {14}
 
 
-def test_the_last_column_is_cut_for_the_terminal() -> None:
+def test_last_column_is_cut_to_the_terminal() -> None:
     lines = table(["ID", "ERROR"], [("a", "x" * 100), ("b", "列" * 100)], columns=20).splitlines()
 
     assert lines == ["ID  ERROR", f"a   {'x' * 15}…", f"b   {'列' * 7}…"]
     assert all(width(line) <= 20 for line in lines)
 
 
-def test_the_last_column_keeps_some_room_in_a_narrow_terminal() -> None:
+def test_last_column_has_a_minimum_width() -> None:
     lines = table(["A LONG HEADER", "ERROR"], [("a", "x" * 100)], columns=5).splitlines()
 
     assert lines[1].endswith(" " + "x" * 9 + "…")
 
 
-def test_headers_stand_without_rows() -> None:
+def test_headers_are_shown_without_rows() -> None:
     assert table(["A", "B"], []) == "A  B"
 
 
@@ -84,6 +84,6 @@ def test_headers_stand_without_rows() -> None:
         ("邮件 é שלום ✓", "邮件 é שלום ✓"),
     ],
 )
-def test_what_a_terminal_would_obey_is_written_out(text: str, shown: str) -> None:
+def test_control_characters_are_escaped(text: str, shown: str) -> None:
     assert escape_controls(text) == shown
     assert table(["H"], [(text,)]).splitlines() == ["H", shown]

@@ -36,7 +36,7 @@ COMMANDS = ["runworker", "runpoller"]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_another_name_serves_where_the_first_is_taken(name: str) -> None:
+def test_commands_have_a_second_name_with_a_prefix(name: str) -> None:
     command = load_command_class("django_redis_components", name)
 
     assert type(load_command_class("django_redis_components", f"redis_{name}")) is type(command)
@@ -66,7 +66,7 @@ HELP = {
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_help_names_units_bounds_and_defaults(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_units_bounds_and_defaults(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as raised:
         call_command(name, "--help")
 
@@ -93,7 +93,7 @@ WRONG_ARGUMENTS = [
 
 
 @pytest.mark.parametrize(("args", "text"), WRONG_ARGUMENTS, ids=lambda value: str(value)[:20])
-def test_a_wrong_argument_is_named(args: list[str], text: str) -> None:
+def test_invalid_argument_raises_with_its_value(args: list[str], text: str) -> None:
     with pytest.raises(CommandError) as raised:
         call_command("runworker", *args)
 
@@ -108,14 +108,14 @@ def test_a_wrong_argument_is_named(args: list[str], text: str) -> None:
         (["--weights", "=1"], "error: argument --weights: '=1': expected NAME=WEIGHT, as in high=5,low=1."),
     ],
 )
-def test_a_wrong_argument_ends_it_with_code_2(children: Children, words: list[str], text: str) -> None:
+def test_invalid_argument_exits_with_code_2(children: Children, words: list[str], text: str) -> None:
     child = children.manage("runworker", *words)
 
     assert child.wait(60) == 2
     assert child.output.endswith(text)
 
 
-def test_with_verbosity_0_it_says_nothing_but_errors(redis_server: Store, children: Children) -> None:
+def test_verbosity_0_prints_only_errors(redis_server: Store, children: Children) -> None:
     child = children.manage("runworker", "--burst", "--verbosity", "0", env=SITE)
 
     assert child.wait(60) == 0
@@ -134,7 +134,9 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("args", "text"), MISTAKES, ids=lambda value: str(value)[:30])
-def test_a_mistake_is_said_in_one_line(redis_server: Store, settings: Any, args: list[str], text: str) -> None:
+def test_undeclared_queue_raises_with_the_declared_ones(
+    redis_server: Store, settings: Any, args: list[str], text: str
+) -> None:
     taskqueue_settings(settings, QUEUES=["default", "mail"])
 
     with pytest.raises(CommandError) as raised:
@@ -144,7 +146,7 @@ def test_a_mistake_is_said_in_one_line(redis_server: Store, settings: Any, args:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_mistake_ends_it_with_code_1(redis_server: Store, children: Children, name: str) -> None:
+def test_unknown_connection_exits_with_code_1(redis_server: Store, children: Children, name: str) -> None:
     child = children.manage(name, "--using", "jobs")
 
     assert child.wait(60) == 1
@@ -172,7 +174,7 @@ def signals() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_wrong_password_ends_it(own_server: Store, settings: Any, signals: None, name: str) -> None:
+def test_wrong_password_raises(own_server: Store, settings: Any, signals: None, name: str) -> None:
     own_server.raw.config_set("requirepass", "right")
     url = own_server.url.replace("redis://", "redis://:wrong@")
     settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "CONNECTIONS": {"default": {"URL": url}}}
@@ -187,7 +189,7 @@ def test_a_wrong_password_ends_it(own_server: Store, settings: Any, signals: Non
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_an_old_server_ends_it(stores: Stores, settings: Any, signals: None, name: str) -> None:
+def test_unsupported_server_raises(stores: Stores, settings: Any, signals: None, name: str) -> None:
     try:
         binary = old_redis_binary()
     except ServerError as exc:
@@ -205,7 +207,9 @@ def test_an_old_server_ends_it(stores: Stores, settings: Any, signals: None, nam
 
 
 @pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])
-def test_a_server_that_may_drop_tasks_is_warned_about(own_server: Store, children: Children, policy: str) -> None:
+def test_eviction_policy_that_may_delete_tasks_is_warned_about(
+    own_server: Store, children: Children, policy: str
+) -> None:
     own_server.raw.config_set("maxmemory-policy", policy)
 
     worker = queue_worker(children)
@@ -216,7 +220,7 @@ def test_a_server_that_may_drop_tasks_is_warned_about(own_server: Store, childre
     ) in worker.output
 
 
-def test_a_login_that_may_not_read_info_can_work(own_server: Store, settings: Any, children: Children) -> None:
+def test_worker_runs_without_permission_for_info(own_server: Store, settings: Any, children: Children) -> None:
     own_server.raw.execute_command("ACL SETUSER app on >secret ~* &* +@all -info")
     url = own_server.url.replace("redis://", "redis://app:secret@")
     settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "CONNECTIONS": {"default": {"URL": url}}}
@@ -227,7 +231,7 @@ def test_a_login_that_may_not_read_info_can_work(own_server: Store, settings: An
     assert "maxmemory-policy" not in worker.output
 
 
-def test_a_worker_waits_for_a_server_that_is_away(own_server: Store, children: Children) -> None:
+def test_worker_waits_for_an_unavailable_server(own_server: Store, children: Children) -> None:
     own_server.servers[0].stop()
     worker = children.manage("runworker", env=SITE)
     worker.wait_for("Waiting for Redis: ")
@@ -242,7 +246,9 @@ def test_a_worker_waits_for_a_server_that_is_away(own_server: Store, children: C
 
 
 @pytest.mark.parametrize(("name", "number"), [("runworker", signal.SIGINT), ("runpoller", signal.SIGTERM)])
-def test_who_waits_for_a_server_can_be_stopped(settings: Any, children: Children, name: str, number: int) -> None:
+def test_command_waiting_for_a_server_stops_on_a_signal(
+    settings: Any, children: Children, name: str, number: int
+) -> None:
     settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": "redis://127.0.0.1:1/0", "RETRIES": 0}}}
     child = children.manage(name)
     child.wait_for("Waiting for Redis: ")
@@ -253,7 +259,7 @@ def test_who_waits_for_a_server_can_be_stopped(settings: Any, children: Children
     assert "Traceback" not in child.output
 
 
-def test_parked_tasks_go_back_when_a_worker_starts_that_knows_them(redis_server: Store, children: Children) -> None:
+def test_worker_requeues_unregistered_tasks_at_start(redis_server: Store, children: Children) -> None:
     result = note.enqueue("unregistered")
     unknown = dataclasses.replace(note, name="old.name").enqueue("unknown")
     redis_server.raw.delete(queue_key(redis_server, "ready"))
@@ -269,7 +275,7 @@ def test_parked_tasks_go_back_when_a_worker_starts_that_knows_them(redis_server:
     assert unknown.state == "unregistered"
 
 
-def test_a_poller_tends_until_it_is_stopped(redis_server: Store, children: Children, settings: Any) -> None:
+def test_poller_recovers_tasks_until_it_is_stopped(redis_server: Store, children: Children, settings: Any) -> None:
     taskqueue_settings(settings, LEASE=0.5)
     result = note.enqueue("lost")
     new_fetcher(worker="dead").fetch("0", 1)
@@ -287,7 +293,7 @@ def test_a_poller_tends_until_it_is_stopped(redis_server: Store, children: Child
     assert redis_server.raw.exists(base_key(redis_server, "poller")) == 0
 
 
-def test_a_killed_poller_is_followed_by_another(redis_server: Store, children: Children) -> None:
+def test_killed_poller_is_replaced_by_a_standby(redis_server: Store, children: Children) -> None:
     first = children.manage("runpoller")
     first.wait_for("is active.")
     second = children.manage("runpoller")
@@ -303,7 +309,7 @@ def test_a_killed_poller_is_followed_by_another(redis_server: Store, children: C
 @pytest.mark.parametrize(
     ("verbosity", "level"), [(0, logging.ERROR), (1, logging.INFO), (2, logging.DEBUG), (3, logging.DEBUG)]
 )
-def test_verbosity_tells_how_much_is_logged(logger: logging.Logger, verbosity: int, level: int) -> None:
+def test_verbosity_sets_the_log_level(logger: logging.Logger, verbosity: int, level: int) -> None:
     logger.handlers.clear()  # pytest's own
 
     logs.show_logs(logger.name, verbosity)
@@ -314,7 +320,7 @@ def test_verbosity_tells_how_much_is_logged(logger: logging.Logger, verbosity: i
     assert handler.stream is sys.stderr
 
 
-def test_a_site_s_own_logging_is_left_alone(logger: logging.Logger) -> None:
+def test_logging_configured_by_the_site_is_unchanged(logger: logging.Logger) -> None:
     mine = logging.NullHandler()
     logger.handlers[:] = [mine]
 
@@ -323,7 +329,7 @@ def test_a_site_s_own_logging_is_left_alone(logger: logging.Logger) -> None:
     assert (logger.handlers, logger.level) == ([mine], logging.NOTSET)
 
 
-def test_a_worker_finds_the_tasks_of_the_site(redis_server: Store, children: Children) -> None:
+def test_worker_lists_the_tasks_of_the_site(redis_server: Store, children: Children) -> None:
     worker = queue_worker(children)
 
     line = worker.wait_for("Queue default: ")

@@ -18,7 +18,7 @@ def held(redis_server: Store) -> Held:
     return Held(redis_server, "deploy")
 
 
-def test_what_runs_is_finished_and_the_next_worker_takes_the_rest(
+def test_old_worker_finishes_its_tasks_and_the_new_one_runs_the_rest(
     redis_server: Store, children: Children, held: Held
 ) -> None:
     old = queue_worker(children, "--processes", "2", "--threads", "25", "--no-poller")
@@ -37,7 +37,7 @@ def test_what_runs_is_finished_and_the_next_worker_takes_the_rest(
     assert new.returncode is None
 
 
-def test_what_does_not_finish_in_the_grace_begins_again_on_the_next_worker(
+def test_tasks_that_outlast_the_grace_run_again_on_the_new_worker(
     redis_server: Store, children: Children, held: Held, settings: object
 ) -> None:
     taskqueue_settings(settings, GRACE=0.2)

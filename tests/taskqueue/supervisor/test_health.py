@@ -64,13 +64,13 @@ def process() -> Iterator[Process]:
     made.close()
 
 
-def test_a_process_is_well_that_has_heard_from_redis_lately(process: Process) -> None:
+def test_process_with_a_recent_reply_is_healthy(process: Process) -> None:
     child = process.say(no_reply_s=14.0)
 
     assert problem_of([child], 1, LEASE_S, was_healthy=False) == ""
 
 
-def test_a_process_that_should_have_heard_from_redis_is_not_well(process: Process) -> None:
+def test_process_without_a_recent_reply_is_unhealthy(process: Process) -> None:
     child = process.say(no_reply_s=15.5)
 
     assert problem_of([child], 1, LEASE_S, was_healthy=True) == (
@@ -79,7 +79,7 @@ def test_a_process_that_should_have_heard_from_redis_is_not_well(process: Proces
     assert problem_of([child], 1, 20.0, was_healthy=True) == "", "a longer lease gives more time"
 
 
-def test_a_process_whose_leases_are_not_renewed_is_not_well(process: Process) -> None:
+def test_process_without_lease_renewals_is_unhealthy(process: Process) -> None:
     child = process.say(no_reply_s=0.0)
 
     child.renewed_at = time.monotonic() - 15.5
@@ -87,7 +87,7 @@ def test_a_process_whose_leases_are_not_renewed_is_not_well(process: Process) ->
     assert "has received no reply from Redis" in problem_of([child], 1, LEASE_S, was_healthy=True)
 
 
-def test_a_process_that_gives_no_sign_of_life_is_not_well(process: Process) -> None:
+def test_process_without_heartbeat_is_unhealthy(process: Process) -> None:
     child = process.say(no_reply_s=0.0)
 
     child.heartbeat_at = time.monotonic() - 8
@@ -95,7 +95,7 @@ def test_a_process_that_gives_no_sign_of_life_is_not_well(process: Process) -> N
     assert problem_of([child], 1, LEASE_S, was_healthy=True) == f"process {child.pid} sends no heartbeat"
 
 
-def test_a_new_process_must_fetch_first_but_a_replaced_one_may_take_its_time(process: Process) -> None:
+def test_new_process_is_unhealthy_before_its_first_fetch_and_a_replacement_is_not(process: Process) -> None:
     child = process.say()
     text = f"process {child.pid} has not fetched yet"
 
@@ -105,7 +105,7 @@ def test_a_new_process_must_fetch_first_but_a_replaced_one_may_take_its_time(pro
     assert problem_of([child], 1, LEASE_S, was_healthy=True) == text
 
 
-def test_all_processes_must_run_and_those_that_leave_do_not_count(process: Process) -> None:
+def test_worker_is_unhealthy_while_a_process_is_missing(process: Process) -> None:
     child = process.say(no_reply_s=0.0)
     assert problem_of([child], 2, LEASE_S, was_healthy=True) == "1 of 2 processes run"
 
@@ -114,7 +114,7 @@ def test_all_processes_must_run_and_those_that_leave_do_not_count(process: Proce
     assert problem_of([child], 1, LEASE_S, was_healthy=True) == "0 of 1 processes run"
 
 
-def test_a_worker_knows_how_long_it_has_not_heard_from_redis(redis_server: Store, proxy: Proxy) -> None:
+def test_no_reply_s_counts_from_the_last_reply(redis_server: Store, proxy: Proxy) -> None:
     with running_worker(using="proxied") as worker:
         eventually(lambda: worker.no_reply_s() is not None)
         assert worker.no_reply_s() < 5
@@ -127,7 +127,7 @@ def test_a_worker_knows_how_long_it_has_not_heard_from_redis(redis_server: Store
         eventually(lambda: worker.no_reply_s() < 0.3)
 
 
-def test_a_worker_with_no_free_slot_need_not_hear_from_redis(redis_server: Store) -> None:
+def test_no_reply_s_is_zero_while_no_slot_is_free(redis_server: Store) -> None:
     held = Held(redis_server, "a")
     with running_worker() as worker:
         hold.enqueue("a")
@@ -143,7 +143,7 @@ def test_a_worker_with_no_free_slot_need_not_hear_from_redis(redis_server: Store
     assert worker.no_reply_s() == 0.0
 
 
-def test_the_file_is_there_while_all_is_well(process: Process, tmp_path: Path) -> None:
+def test_health_file_is_touched_while_healthy(process: Process, tmp_path: Path) -> None:
     file = tmp_path / "healthy"
     file.touch()
     told = Health(file)
@@ -169,9 +169,7 @@ def test_the_file_is_there_while_all_is_well(process: Process, tmp_path: Path) -
     assert not file.exists()
 
 
-def test_the_log_tells_when_it_is_not_well_and_when_it_is_again(
-    process: Process, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_changes_of_health_are_logged(process: Process, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     told = Health(tmp_path / "healthy")
     child = process.say(no_reply_s=0.0)
@@ -186,7 +184,7 @@ def test_the_log_tells_when_it_is_not_well_and_when_it_is_again(
     ]
 
 
-def test_without_file_and_port_nothing_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_health_without_file_and_port_does_nothing(caplog: pytest.LogCaptureFixture) -> None:
     told = Health()
 
     told.update([], 1, LEASE_S)
@@ -197,7 +195,7 @@ def test_without_file_and_port_nothing_is_told(caplog: pytest.LogCaptureFixture)
     assert told.watch(7) == 7
 
 
-def test_a_file_that_cannot_be_touched_any_more_is_told_once(
+def test_untouchable_health_file_is_logged_once(
     process: Process, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "gone").mkdir()
@@ -255,7 +253,7 @@ def answered(port: Port, caller: socket.socket, problem: str = "") -> bytes:
         ("it burns", b"503 Service Unavailable", {"status": "unhealthy", "problem": "it burns"}),
     ],
 )
-def test_the_port_answers(port: Port, problem: str, status: bytes, body: dict[str, str]) -> None:
+def test_port_responds_with_the_status(port: Port, problem: str, status: bytes, body: dict[str, str]) -> None:
     text = answered(port, call(port, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"), problem)
 
     head, _, rest = text.partition(b"\r\n\r\n")
@@ -264,7 +262,7 @@ def test_the_port_answers(port: Port, problem: str, status: bytes, body: dict[st
     assert f"Content-Length: {len(rest)}".encode() in head
 
 
-def test_a_head_request_gets_no_body(port: Port) -> None:
+def test_head_request_gets_no_body(port: Port) -> None:
     text = answered(port, call(port, b"HEAD / HTTP/1.1\r\n\r\n"))
 
     assert text.startswith(b"HTTP/1.1 200 OK\r\n")
@@ -318,7 +316,7 @@ def test_a_connection_that_was_closed_before_accept_is_ignored(port: Port) -> No
     assert port.connections() == 0
 
 
-def test_who_watches_is_woken_by_callers_and_by_its_own_descriptor(port: Port) -> None:
+def test_watched_descriptor_is_readable_for_callers_and_for_the_given_descriptor(port: Port) -> None:
     read_fd, write_fd = os.pipe()
     watched = port.watch(read_fd)
     select = Port.__init__.__globals__["selectors"].DefaultSelector()
@@ -343,12 +341,12 @@ def test_who_watches_is_woken_by_callers_and_by_its_own_descriptor(port: Port) -
     ("text", "expected"),
     [("8080", ("", 8080)), ("127.0.0.1:80", ("127.0.0.1", 80)), ("[::1]:65535", ("::1", 65535))],
 )
-def test_an_address_is_read(text: str, expected: tuple[str, int]) -> None:
+def test_address_is_parsed(text: str, expected: tuple[str, int]) -> None:
     assert address(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "0", "65536", "many", "::1", "host:"])
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_invalid_address_is_refused(text: str) -> None:
     if text == "::1":
         assert address(text) == (":", 1), "a port alone may follow the last colon"
         return
@@ -358,7 +356,7 @@ def test_what_is_no_address_is_refused(text: str) -> None:
     assert str(raised.value) == f"{text!r}: expected a port from 1 to 65535, or ADDRESS:PORT."
 
 
-def test_what_cannot_be_told_is_refused_at_the_start(redis_server: Store, tmp_path: Path) -> None:
+def test_unusable_file_or_port_is_refused_at_start(redis_server: Store, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         number = taken.getsockname()[1]
         with pytest.raises(CommandError, match=r"^Cannot report health: .*Address already in use"):
@@ -378,7 +376,7 @@ def status_of(number: int, host: str = "127.0.0.1") -> int:
         connection.close()
 
 
-def test_a_worker_tells_how_it_is(
+def test_worker_reports_its_health(
     redis_server: Store, proxy: Proxy, children: Children, settings: Any, tmp_path: Path
 ) -> None:
     settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "CONNECTIONS": {"default": {"URL": proxy.url}}}
@@ -404,7 +402,7 @@ def test_a_worker_tells_how_it_is(
     assert status_of(number) == 0
 
 
-def test_a_busy_worker_is_well_and_a_killed_supervisor_frees_the_port(
+def test_busy_worker_is_healthy_and_a_killed_supervisor_frees_the_port(
     redis_server: Store, children: Children, settings: Any
 ) -> None:
     taskqueue_settings(settings, LEASE=60, GRACE=20)  # a worker without supervisor returns its tasks before it expires

@@ -74,7 +74,7 @@ def waker() -> Iterator[tuple[int, int]]:
     os.close(write_fd)
 
 
-def test_one_of_several_is_active(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+def test_only_one_poller_is_active(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     first, second = new_poller(), new_poller()
 
@@ -89,7 +89,7 @@ def test_one_of_several_is_active(store: Store, caplog: pytest.LogCaptureFixture
     assert f"Poller {first.id} is active." in caplog.text
 
 
-def test_the_active_one_comes_again_before_its_place_ends(store: Store, settings: Any) -> None:
+def test_active_poller_starts_a_round_before_its_lease_expires(store: Store, settings: Any) -> None:
     taskqueue_settings(settings)
     poller = new_poller()
 
@@ -99,7 +99,7 @@ def test_the_active_one_comes_again_before_its_place_ends(store: Store, settings
 
 
 @pytest.mark.parametrize("leased", [True, False], ids=["running", "scheduled"])
-def test_poller_comes_more_often_while_a_task_runs_or_is_scheduled(
+def test_rounds_are_more_frequent_while_a_task_runs_or_is_scheduled(
     redis_server: Store, settings: Any, leased: bool
 ) -> None:
     taskqueue_settings(settings)
@@ -133,7 +133,7 @@ def test_poller_makes_a_full_round_at_once_when_an_idle_one_finds_a_running_task
     assert result.state == "ready"
 
 
-def test_a_standby_comes_when_the_place_ends(store: Store) -> None:
+def test_standby_starts_a_round_when_the_lease_expires(store: Store) -> None:
     first, second = new_poller(), new_poller()
     next_round(first)
     store.raw.pexpire(base_key(store, "poller"), 3_000)
@@ -150,7 +150,7 @@ def test_a_standby_comes_when_the_place_ends(store: Store) -> None:
     assert second.is_active
 
 
-def test_who_closes_gives_the_place_up(store: Store) -> None:
+def test_close_releases_the_lease(store: Store) -> None:
     first, second = new_poller(), new_poller()
     next_round(first)
     next_round(second)
@@ -164,7 +164,7 @@ def test_who_closes_gives_the_place_up(store: Store) -> None:
     assert second.is_active
 
 
-def test_who_lost_the_place_stands_by(store: Store) -> None:
+def test_poller_that_lost_its_lease_is_inactive(store: Store) -> None:
     first = new_poller()
     next_round(first)
     store.raw.set(base_key(store, "poller"), "another", px=5_000)
@@ -178,7 +178,7 @@ def bell(store: Store, name: str) -> bool:
     return store.raw.exists(base_key(store, "bell", name)) == 1
 
 
-def test_it_rings_for_each_queue_whose_task_is_due(store: Store, settings: Any) -> None:
+def test_poller_notifies_each_queue_with_a_due_task(store: Store, settings: Any) -> None:
     taskqueue_settings(settings)
     for queue in ("due", "later", "empty"):
         result = note.using(queue_name=queue, run_after=60).enqueue(1)
@@ -195,7 +195,7 @@ def test_it_rings_for_each_queue_whose_task_is_due(store: Store, settings: Any) 
     assert 0 < seconds_to_next(poller) <= 1.0, "it rings again until somebody has taken the task"
 
 
-def test_it_sleeps_until_the_next_due_time(store: Store, settings: Any) -> None:
+def test_poller_sleeps_until_the_next_due_time(store: Store, settings: Any) -> None:
     taskqueue_settings(settings)
     poller = new_poller()
     note.using(run_after=1.5).enqueue(1)
@@ -206,7 +206,7 @@ def test_it_sleeps_until_the_next_due_time(store: Store, settings: Any) -> None:
     assert 0.0 < seconds_to_next(poller) <= 1.5
 
 
-def test_an_earlier_task_wakes_it(store: Store) -> None:
+def test_earlier_task_wakes_the_poller(store: Store) -> None:
     poller = new_poller()
     next_round(poller)
     poller.next_round_at = time.monotonic() + 60
@@ -218,7 +218,7 @@ def test_an_earlier_task_wakes_it(store: Store) -> None:
     poller.close()
 
 
-def test_a_wait_ends_with_its_time_or_with_the_round(store: Store, settings: Any) -> None:
+def test_wait_ends_after_its_timeout_or_at_the_next_round(store: Store, settings: Any) -> None:
     taskqueue_settings(settings)
     poller = new_poller()
     next_round(poller)
@@ -234,7 +234,7 @@ def test_a_wait_ends_with_its_time_or_with_the_round(store: Store, settings: Any
     poller.close()
 
 
-def test_a_signal_ends_a_wait(store: Store, waker: tuple[int, int]) -> None:
+def test_wake_descriptor_ends_a_wait(store: Store, waker: tuple[int, int]) -> None:
     poller = new_poller(wake_fd=waker[0])
     next_round(poller)
     poller.next_round_at = time.monotonic() + 60
@@ -271,7 +271,7 @@ def waits_in_front(store: Store) -> list[bytes]:
     return found
 
 
-def test_it_brings_back_what_a_dead_worker_held(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+def test_task_of_a_dead_worker_is_recovered(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     task_id = lose_a_task(store)
     poller = new_poller()
 
@@ -285,7 +285,7 @@ def test_it_brings_back_what_a_dead_worker_held(store: Store, caplog: pytest.Log
     assert f"Task {task_id} (queue default) has lost its worker: returned to its queue." in caplog.text
 
 
-def test_it_brings_nothing_back_before_it_has_watched_for_a_lease(store: Store, settings: Any) -> None:
+def test_nothing_is_recovered_in_the_first_lease_of_a_poller(store: Store, settings: Any) -> None:
     """After an outage the workers need that long to renew their leases."""
     taskqueue_settings(settings, LEASE=LONGER_S)
     started = time.monotonic()
@@ -327,9 +327,7 @@ def test_poller_that_starts_alone_recovers_before_a_lease_is_over(redis_server: 
 
 
 @pytest.mark.parametrize("gap_ms", [16_000, 3_600_000, -7_200_000], ids=["stall", "clock forward", "clock back"])
-def test_recovery_that_runs_after_a_gap_waits_for_the_renewals_behind_it(
-    redis_server: Store, settings: Any, gap_ms: int
-) -> None:
+def test_recovery_after_a_gap_waits_for_renewals(redis_server: Store, settings: Any, gap_ms: int) -> None:
     taskqueue_settings(settings, LEASE=30)
     task_id = lose_a_task(redis_server)
     poller = new_poller()
@@ -346,9 +344,7 @@ def test_recovery_that_runs_after_a_gap_waits_for_the_renewals_behind_it(
 
 
 @pytest.mark.parametrize("leases", [True, False], ids=["busy", "idle"])
-def test_supervisor_that_renews_first_after_a_gap_puts_the_recovery_off(
-    redis_server: Store, settings: Any, leases: bool
-) -> None:
+def test_renewal_after_a_gap_delays_the_recovery(redis_server: Store, settings: Any, leases: bool) -> None:
     taskqueue_settings(settings, LEASE=30)
     lose_a_task(redis_server)
     poller = new_poller()
@@ -377,7 +373,7 @@ def test_shortest_lease_in_use_decides_what_a_gap_is(redis_server: Store, settin
     assert hold_ms(redis_server) == pytest.approx(60_000, abs=8_000)
 
 
-def test_lease_of_a_dead_worker_ends_although_the_clock_was_set_back(redis_server: Store, settings: Any) -> None:
+def test_lease_of_a_dead_worker_expires_although_the_clock_was_set_back(redis_server: Store, settings: Any) -> None:
     taskqueue_settings(settings, LEASE=30)
     dead, alive = lose_a_task(redis_server), note.enqueue("alive").id
     [job] = new_fetcher(worker="alive").fetch("0", 1)
@@ -399,7 +395,7 @@ def test_lease_of_a_dead_worker_ends_although_the_clock_was_set_back(redis_serve
     assert waits_in_front(redis_server) == [dead.encode()]
 
 
-def test_it_says_what_becomes_of_a_task_that_kills_its_workers(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+def test_failure_of_a_task_that_kills_its_workers_is_logged(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     result = note.using(max_deliveries=1).enqueue("killer")
     new_fetcher(worker="dead").fetch("0", 1)
     end_lease(store, result.id)
@@ -412,7 +408,7 @@ def test_it_says_what_becomes_of_a_task_that_kills_its_workers(store: Store, cap
     assert f"Task {result.id} (queue default) has lost its worker: failed." in caplog.text
 
 
-def test_it_prunes_once_a_minute(store: Store) -> None:
+def test_poller_prunes_once_a_minute(store: Store) -> None:
     poller = new_poller()
     store.raw.zadd(base_key(store, "workers"), {"gone": 1})
     next_round(poller)
@@ -428,7 +424,7 @@ def test_it_prunes_once_a_minute(store: Store) -> None:
 
 
 @pytest.mark.parametrize("with_signal", [True, False])
-def test_after_an_outage_it_waits_a_lease_before_it_brings_anything_back(
+def test_nothing_is_recovered_for_a_lease_after_an_outage(
     proxy: Proxy,
     redis_server: Store,
     settings: Any,
@@ -463,9 +459,7 @@ def test_after_an_outage_it_waits_a_lease_before_it_brings_anything_back(
     poller.close()
 
 
-def test_a_connection_that_was_cut_does_not_put_the_recovery_off(
-    proxy: Proxy, redis_server: Store, settings: Any
-) -> None:
+def test_cut_connection_does_not_delay_the_recovery(proxy: Proxy, redis_server: Store, settings: Any) -> None:
     """Where that happens more often than a lease ends, nothing would ever be brought back."""
     taskqueue_settings(settings, LEASE=60)
     poller = new_poller("proxied")
@@ -481,7 +475,7 @@ def test_a_connection_that_was_cut_does_not_put_the_recovery_off(
     poller.close()
 
 
-def test_a_server_that_was_restarted_meanwhile_does(own_server: Store, settings: Any) -> None:
+def test_restart_of_the_server_delays_the_recovery(own_server: Store, settings: Any) -> None:
     """It may have come back with old data: leases that look ended may be alive."""
     taskqueue_settings(settings, LEASE=60)
     poller = new_poller()
@@ -502,7 +496,7 @@ def test_a_server_that_was_restarted_meanwhile_does(own_server: Store, settings:
     poller.close()
 
 
-def test_where_the_server_does_not_say_who_it_is_each_error_counts_as_an_outage(
+def test_every_error_delays_the_recovery_without_permission_for_info(
     proxy: Proxy, redis_server: Store, settings: Any
 ) -> None:
     taskqueue_settings(settings, LEASE=60)
@@ -523,9 +517,7 @@ def test_where_the_server_does_not_say_who_it_is_each_error_counts_as_an_outage(
     redis_server.raw.execute_command("ACL", "DELUSER", user)
 
 
-def test_an_outage_is_noticed_while_it_waits(
-    proxy: Proxy, redis_server: Store, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_outage_is_noticed_during_a_wait(proxy: Proxy, redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
     poller = new_poller("proxied")
     next_round(poller)
     threading.Timer(0.02, lambda: (proxy.stop_accepting(), proxy.cut())).start()
@@ -536,7 +528,7 @@ def test_an_outage_is_noticed_while_it_waits(
     poller.close()
 
 
-def test_closing_while_redis_is_away_is_no_error(proxy: Proxy, redis_server: Store) -> None:
+def test_close_succeeds_while_redis_is_unavailable(proxy: Proxy, redis_server: Store) -> None:
     poller = new_poller("proxied")
     next_round(poller)
     proxy.stop_accepting()
@@ -547,7 +539,7 @@ def test_closing_while_redis_is_away_is_no_error(proxy: Proxy, redis_server: Sto
     assert redis_server.raw.exists(base_key(redis_server, "poller")) == 1
 
 
-def test_two_hundred_tasks_are_brought_back_in_a_round(redis_server: Store, settings: Any) -> None:
+def test_one_round_recovers_two_hundred_tasks(redis_server: Store, settings: Any) -> None:
     results = note.enqueue_many([((number,), {}) for number in range(250)])
     new_fetcher(worker="dead").fetch("0", 250)
     end_lease(redis_server, *[result.id for result in results])
@@ -561,7 +553,7 @@ def test_two_hundred_tasks_are_brought_back_in_a_round(redis_server: Store, sett
     assert len(waits_in_front(redis_server)) == 250
 
 
-def test_with_a_poller_and_a_worker_nothing_is_lost(store: Store) -> None:
+def test_recovered_task_runs_on_another_worker(store: Store) -> None:
     task_id = lose_a_task(store)
     poller = new_poller()
     with running_worker():

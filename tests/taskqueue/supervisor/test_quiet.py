@@ -26,7 +26,7 @@ def states() -> list[str]:
     return [worker.state for worker in run(connections.client(), stats.read_overview()).workers]
 
 
-def test_a_quiet_worker_finishes_what_runs_and_fetches_nothing_more(redis_server: Store, children: Children) -> None:
+def test_quiet_worker_finishes_running_tasks_and_fetches_none(redis_server: Store, children: Children) -> None:
     held = Held(redis_server, "a")
     worker = queue_worker(children, "--threads", "2")
     running = hold.enqueue("a")
@@ -49,7 +49,7 @@ def test_a_quiet_worker_finishes_what_runs_and_fetches_nothing_more(redis_server
     assert (waiting.state, waiting.attempts) == ("ready", 0)
 
 
-def test_an_idle_worker_is_quiet_at_once(redis_server: Store, children: Children) -> None:
+def test_idle_worker_is_quiet_at_once(redis_server: Store, children: Children) -> None:
     worker = queue_worker(children)
     assert add.enqueue(1, 2).get(60) == 3
 
@@ -77,7 +77,7 @@ def test_a_process_that_dies_while_quiet_is_not_replaced(redis_server: Store, ch
     assert worker.wait() == 0
 
 
-def test_who_is_told_to_be_quiet_before_it_starts_fetches_nothing(redis_server: Store, children: Children) -> None:
+def test_worker_made_quiet_before_it_starts_fetches_nothing(redis_server: Store, children: Children) -> None:
     worker = children.call("tests.taskqueue.processes:worker_quiet_before_its_time", env=SITE)
     worker.wait_for("Quiet: fetching nothing more")
 
@@ -87,7 +87,7 @@ def test_who_is_told_to_be_quiet_before_it_starts_fetches_nothing(redis_server: 
     worker.wait_for("done 0")
 
 
-def test_a_burst_that_is_quiet_waits_to_be_stopped(redis_server: Store, children: Children) -> None:
+def test_quiet_burst_worker_waits_for_sigterm(redis_server: Store, children: Children) -> None:
     held = Held(redis_server, "a")
     running = hold.enqueue("a")
     worker = queue_worker(children, "--burst")

@@ -75,7 +75,7 @@ def worker_of(watcher: Child) -> int:
     return pid
 
 
-def test_a_change_is_run_a_mistake_is_waited_for_and_nothing_is_left_behind(shop: Shop) -> None:
+def test_reloader_restarts_after_changes_and_errors_and_leaves_no_process(shop: Shop) -> None:
     watcher = shop.start()
     watcher.wait_for("Worker: queues default")
     assert say().get(60) == "one"
@@ -105,7 +105,7 @@ def test_a_change_is_run_a_mistake_is_waited_for_and_nothing_is_left_behind(shop
     assert watcher.output.count("Stopping: running tasks have 60 s to finish") == 3
 
 
-def test_what_runs_when_a_file_changes_goes_back_and_two_ctrl_c_end_it_at_once(shop: Shop, redis_server: Store) -> None:
+def test_restart_returns_running_tasks_and_two_ctrl_c_stop_at_once(shop: Shop, redis_server: Store) -> None:
     held = Held(redis_server, "a")
     watcher = shop.start()
     watcher.wait_for("Worker: queues default")
@@ -126,7 +126,7 @@ def test_what_runs_when_a_file_changes_goes_back_and_two_ctrl_c_end_it_at_once(s
     assert (result.state, result.attempts) == ("ready", 0)
 
 
-def test_a_worker_is_quiet_when_told_and_stops_when_its_watcher_was_killed(shop: Shop) -> None:
+def test_worker_forwards_quiet_and_stops_when_its_reloader_was_killed(shop: Shop) -> None:
     watcher = shop.start()
     watcher.wait_for("Worker: queues default")
     worker = worker_of(watcher)
@@ -141,7 +141,7 @@ def test_a_worker_is_quiet_when_told_and_stops_when_its_watcher_was_killed(shop:
     eventually(lambda: not is_running(worker) and not is_running(child))
 
 
-def test_a_worker_that_ends_well_ends_the_watcher_and_one_with_a_mistake_does_not(shop: Shop) -> None:
+def test_reloader_exits_after_success_and_stays_after_an_error(shop: Shop) -> None:
     result = say()
     assert shop.start("--burst").wait(60) == 0
     assert result.get(0) == "one"
@@ -154,7 +154,7 @@ def test_a_worker_that_ends_well_ends_the_watcher_and_one_with_a_mistake_does_no
     assert watcher.wait(60) == 0
 
 
-def test_a_worker_that_waits_for_redis_without_watcher_ends(shop: Shop, settings: Any) -> None:
+def test_worker_waiting_for_redis_stops_when_its_reloader_was_killed(shop: Shop, settings: Any) -> None:
     settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": "redis://127.0.0.1:1/0"}}}
     watcher = shop.start()
     watcher.wait_for("Waiting for Redis: ")
@@ -165,7 +165,7 @@ def test_a_worker_that_waits_for_redis_without_watcher_ends(shop: Shop, settings
     eventually(lambda: not is_running(worker))
 
 
-def test_a_change_between_hearing_of_a_file_and_looking_at_it_is_seen_once(tmp_path: Path) -> None:
+def test_change_between_report_and_first_check_is_noted_once(tmp_path: Path) -> None:
     module, files = tmp_path / "module.py", tmp_path / "files.json"
     module.write_text("")
     os.utime(module, (1, 1))
@@ -183,7 +183,7 @@ def test_a_change_between_hearing_of_a_file_and_looking_at_it_is_seen_once(tmp_p
     assert watcher.changed == [module]
 
 
-def test_who_is_not_watched_knows_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_reloader_client_exists_only_with_a_reloader(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert ReloaderClient.from_environment() is None
     monkeypatch.setenv(VARIABLE, f"{os.getppid()} {tmp_path / 'a b.json'}")
 
@@ -200,7 +200,7 @@ def test_who_is_not_watched_knows_it(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert alone.has_exited()
 
 
-def test_signals_before_the_first_worker_are_noted() -> None:
+def test_stop_signal_before_the_first_worker_is_counted() -> None:
     watcher = Reloader(print)
 
     watcher.forward_signal(signal.SIGUSR1, None)

@@ -21,7 +21,7 @@ LAST_SLOT = 16_383
     [(0, "Hash slot not served"), (1, "The cluster is down")],
     ids=["our-slot", "another"],
 )
-def test_a_cluster_that_lacks_a_slot_is_waited_for(
+def test_worker_waits_for_a_cluster_that_lacks_a_slot(
     stores: Stores, settings: Any, children: Children, distance: int, text: str
 ) -> None:
     extra = ("--cluster-enabled", "yes", "--cluster-port", str(free_port()), "--cluster-announce-ip", "127.0.0.1")

@@ -45,7 +45,7 @@ def workers() -> list[stats.WorkerInfo]:
     return run(connections.client(), stats.read_overview()).workers
 
 
-def test_a_worker_runs_tasks_and_stops_when_asked(redis_server: Store, children: Children) -> None:
+def test_worker_runs_tasks_and_stops_on_sigterm(redis_server: Store, children: Children) -> None:
     worker = queue_worker(children, "high", "default", "--threads", "2")
     assert "Worker: queues high, default (strict order), 1 process with 2 threads" in worker.output
     assert " and 100 coroutines." in worker.output
@@ -63,7 +63,7 @@ def test_a_worker_runs_tasks_and_stops_when_asked(redis_server: Store, children:
     assert add.enqueue(1, 1).state == "ready"
 
 
-def test_a_worker_tells_what_it_is_and_leaves_the_list_when_it_ends(redis_server: Store, children: Children) -> None:
+def test_worker_is_listed_until_it_exits(redis_server: Store, children: Children) -> None:
     held = Held(redis_server, "a")
     worker = queue_worker(children, "default", "mail", "--threads", "3", "--processes", "2")
     result = hold.enqueue("a")
@@ -88,7 +88,7 @@ def test_a_worker_tells_what_it_is_and_leaves_the_list_when_it_ends(redis_server
     assert redis_server.raw.exists(base_key(redis_server, "worker", info.id)) == 0
 
 
-def test_without_poller_none_is_active(redis_server: Store, children: Children) -> None:
+def test_worker_without_poller_runs_due_tasks(redis_server: Store, children: Children) -> None:
     worker = queue_worker(children, "--no-poller")
     assert ", no embedded poller." in worker.output
 
@@ -119,7 +119,7 @@ def test_a_killed_process_is_replaced_and_its_task_runs_again(redis_server: Stor
     eventually(lambda: f"Task {result.id} (queue default) has lost its worker" in worker.output)
 
 
-def test_tasks_that_kill_their_process_cost_the_others_no_pause(redis_server: Store, children: Children) -> None:
+def test_tasks_that_kill_their_process_do_not_delay_restarts(redis_server: Store, children: Children) -> None:
     worker = queue_worker(children, "--threads", "2")
     crashing = kill_the_process.enqueue_many([(("a", 0), {}) for _ in range(5)])
     others = add.enqueue_many([((number, 1), {}) for number in range(20)])
@@ -136,7 +136,7 @@ def test_tasks_that_kill_their_process_cost_the_others_no_pause(redis_server: St
     assert set(pauses()) == {"0"}
 
 
-def test_processes_that_die_idle_are_replaced_ever_more_slowly(redis_server: Store, children: Children) -> None:
+def test_restart_of_processes_that_die_idle_backs_off(redis_server: Store, children: Children) -> None:
     worker = queue_worker(children)
     assert add.enqueue(2, 3).get(60) == 5
 
@@ -146,7 +146,7 @@ def test_processes_that_die_idle_are_replaced_ever_more_slowly(redis_server: Sto
         worker.wait_for(f"Worker process {pid} exited (signal SIGKILL); starting another in {pause} s.")
 
 
-def test_what_runs_is_finished_and_nothing_more_is_fetched(redis_server: Store, children: Children) -> None:
+def test_stopping_worker_finishes_running_tasks_and_fetches_none(redis_server: Store, children: Children) -> None:
     held = Held(redis_server, "a")
     worker = queue_worker(children, "--threads", "2")
     running = hold.enqueue("a")
@@ -164,7 +164,9 @@ def test_what_runs_is_finished_and_nothing_more_is_fetched(redis_server: Store, 
     assert (running.state, running.attempts, waiting.state) == ("successful", 1, "ready")
 
 
-def test_what_does_not_finish_in_the_grace_goes_back(redis_server: Store, children: Children, settings: Any) -> None:
+def test_task_that_outlasts_the_grace_returns_to_its_queue(
+    redis_server: Store, children: Children, settings: Any
+) -> None:
     taskqueue_settings(settings, LEASE=30, GRACE=0.2)
     held = Held(redis_server, "a")
     worker = queue_worker(children)
@@ -183,7 +185,7 @@ def test_what_does_not_finish_in_the_grace_goes_back(redis_server: Store, childr
 
 
 @pytest.mark.parametrize("together", [True, False])
-def test_a_second_signal_ends_it_at_once(
+def test_second_signal_stops_the_worker_at_once(
     redis_server: Store, children: Children, settings: Any, together: bool
 ) -> None:
     taskqueue_settings(settings, LEASE=30, GRACE=300)
@@ -216,7 +218,7 @@ def test_a_process_that_does_not_stop_is_killed(redis_server: Store, children: C
     eventually(lambda: not is_running(pid))
 
 
-def test_processes_that_cannot_start_are_tried_again_ever_more_slowly(redis_server: Store, children: Children) -> None:
+def test_restart_of_processes_that_cannot_start_backs_off(redis_server: Store, children: Children) -> None:
     worker = children.call("tests.taskqueue.processes:broken_worker", env=SITE)
 
     worker.wait_for("A worker process exits with an error.")
@@ -228,7 +230,7 @@ def test_processes_that_cannot_start_are_tried_again_ever_more_slowly(redis_serv
     worker.wait_for("done 0")
 
 
-def test_who_is_told_to_stop_before_it_starts_starts_nothing(redis_server: Store, children: Children) -> None:
+def test_worker_stopped_before_it_starts_starts_no_process(redis_server: Store, children: Children) -> None:
     worker = children.call("tests.taskqueue.processes:worker_stopped_before_its_time", env=SITE)
 
     assert worker.result() == 0
@@ -236,7 +238,7 @@ def test_who_is_told_to_stop_before_it_starts_starts_nothing(redis_server: Store
 
 
 @pytest.mark.parametrize("busy", [True, False])
-def test_processes_whose_supervisor_was_killed_end(
+def test_processes_exit_after_their_supervisor_was_killed(
     redis_server: Store, children: Children, settings: Any, busy: bool
 ) -> None:
     taskqueue_settings(settings, LEASE=60, GRACE=20)
@@ -256,7 +258,7 @@ def test_processes_whose_supervisor_was_killed_end(
     eventually(lambda: not any(map(is_running, pids)))
 
 
-def test_an_orphan_hands_its_tasks_back_before_their_leases_end(
+def test_process_without_supervisor_returns_its_tasks_before_their_leases_expire(
     redis_server: Store, children: Children, settings: Any
 ) -> None:
     taskqueue_settings(settings, LEASE=4, GRACE=60)
@@ -273,7 +275,9 @@ def test_an_orphan_hands_its_tasks_back_before_their_leases_end(
     assert redis_server.raw.zcard(queue_key(redis_server, "running")) == 0
 
 
-def test_what_an_old_worker_parks_in_a_rolling_deploy_goes_back(redis_server: Store, children: Children) -> None:
+def test_unregistered_task_of_an_old_worker_is_requeued_in_a_rolling_deploy(
+    redis_server: Store, children: Children
+) -> None:
     worker = children.call("tests.taskqueue.processes:attentive_worker", env=SITE)
     worker.wait_for("Worker: queues default")
     result = add.enqueue(2, 3)
@@ -286,7 +290,7 @@ def test_what_an_old_worker_parks_in_a_rolling_deploy_goes_back(redis_server: St
     assert unregistered.get(60) == 7
 
 
-def test_leases_are_renewed_as_long_as_a_task_runs(redis_server: Store, children: Children) -> None:
+def test_leases_are_renewed_while_a_task_runs(redis_server: Store, children: Children) -> None:
     held = Held(redis_server, "a")
     queue_worker(children)
     result = hold.enqueue("a")
@@ -302,7 +306,7 @@ def test_leases_are_renewed_as_long_as_a_task_runs(redis_server: Store, children
     assert result.attempts == 1
 
 
-def test_a_process_that_gives_no_sign_of_life_is_killed_and_replaced(redis_server: Store, children: Children) -> None:
+def test_process_without_heartbeat_is_killed_and_replaced(redis_server: Store, children: Children) -> None:
     held = Held(redis_server, "a")
     worker = queue_worker(children)
     result = hold.enqueue("a")
@@ -316,7 +320,7 @@ def test_a_process_that_gives_no_sign_of_life_is_killed_and_replaced(redis_serve
     assert result.get(60) == "a"
 
 
-def test_a_lease_that_was_lost_is_told(redis_server: Store, children: Children) -> None:
+def test_lost_lease_is_logged(redis_server: Store, children: Children) -> None:
     held = Held(redis_server, "a")
     worker = queue_worker(children, "--no-poller", "--threads", "1")
     result = hold.enqueue("a")
@@ -333,7 +337,7 @@ def test_a_lease_that_was_lost_is_told(redis_server: Store, children: Children) 
     assert result.attempts == 2
 
 
-def test_what_a_killed_process_had_not_begun_goes_back_at_once_and_does_not_count(
+def test_tasks_not_started_by_a_killed_process_are_requeued_without_counting(
     redis_server: Store, children: Children
 ) -> None:
     """Of quick tasks a worker takes several in one fetch; the killer's neighbors had no part in its death."""
@@ -349,7 +353,7 @@ def test_what_a_killed_process_had_not_begun_goes_back_at_once_and_does_not_coun
     assert killer.state == "running", "it had begun, and comes back when its lease ends"
 
 
-def test_the_killer_fails_and_its_neighbors_do_not(redis_server: Store, children: Children) -> None:
+def test_task_that_kills_its_process_fails_and_its_neighbors_do_not(redis_server: Store, children: Children) -> None:
     held = Held(redis_server, "a")
     neighbors = hold.using(max_deliveries=2).enqueue_many([(("a",), {})] * 3)
     killer = kill_the_process.using(max_deliveries=2).enqueue("a", 3)
@@ -365,7 +369,7 @@ def test_the_killer_fails_and_its_neighbors_do_not(redis_server: Store, children
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
-def test_a_burst_ends_when_the_queues_are_empty(redis_server: Store, children: Children, processes: str) -> None:
+def test_burst_worker_exits_when_the_queues_are_empty(redis_server: Store, children: Children, processes: str) -> None:
     results = add.enqueue_many([((number, 1), {}) for number in range(200)])
 
     worker = children.manage("runworker", "--burst", "--processes", processes, env=SITE)
@@ -375,7 +379,7 @@ def test_a_burst_ends_when_the_queues_are_empty(redis_server: Store, children: C
     assert get_queue("default").depths().running == 0
 
 
-def test_a_worker_goes_on_after_an_outage(redis_server: Store, proxy: Proxy, children: Children, settings: Any) -> None:
+def test_worker_continues_after_an_outage(redis_server: Store, proxy: Proxy, children: Children, settings: Any) -> None:
     settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "CONNECTIONS": {"default": {"URL": proxy.url}}}
     taskqueue_settings(settings, LEASE=LEASE_S, GRACE=20)
     worker = queue_worker(children)

@@ -58,7 +58,7 @@ def asked_to_end(fetcher: Fetcher) -> dict[str, float]:
     return {task_id.decode(): left_ms for task_id, left_ms in zip(asked[::2], asked[1::2], strict=True)}
 
 
-def test_a_running_task_is_asked_and_its_supervisor_hears_of_it(store: Store) -> None:
+def test_cancel_of_a_running_task_notifies_its_supervisor(store: Store) -> None:
     result = note.enqueue("runs")
     fetcher, _ = leased(result)
     assert asked_to_end(fetcher) == {}
@@ -74,7 +74,7 @@ def test_a_running_task_is_asked_and_its_supervisor_hears_of_it(store: Store) ->
     assert 3_000 < left[result.id] <= 5_000
 
 
-def test_who_asks_again_can_only_shorten_the_time(store: Store) -> None:
+def test_repeated_cancel_can_only_shorten_the_grace(store: Store) -> None:
     result = note.enqueue("runs")
     fetcher, _ = leased(result)
 
@@ -88,7 +88,7 @@ def test_who_asks_again_can_only_shorten_the_time(store: Store) -> None:
 
 
 @pytest.mark.parametrize("outcome", ["retry", "later", "back", "park"])
-def test_what_would_run_again_is_cancelled(store: Store, outcome: str) -> None:
+def test_cancelled_run_that_would_run_again_is_cancelled(store: Store, outcome: str) -> None:
     result = note.enqueue("runs")
     fetcher, job = leased(result)
     told: list[str] = []
@@ -118,7 +118,7 @@ def _failure(result: TaskResult) -> str:
 
 
 @pytest.mark.parametrize(("outcome", "state"), [("ok", "successful"), ("fail", "failed")])
-def test_a_task_that_ends_first_keeps_its_outcome(store: Store, outcome: str, state: str) -> None:
+def test_task_that_finishes_before_the_cancellation_keeps_its_outcome(store: Store, outcome: str, state: str) -> None:
     result = note.enqueue("runs")
     fetcher, job = leased(result)
     result.cancel()
@@ -130,7 +130,7 @@ def test_a_task_that_ends_first_keeps_its_outcome(store: Store, outcome: str, st
     assert result.cancel() is False
 
 
-def test_a_task_of_a_worker_that_died_is_cancelled_and_not_brought_back(store: Store) -> None:
+def test_cancelled_task_of_a_dead_worker_is_not_recovered(store: Store) -> None:
     result = note.enqueue("runs")
     leased(result)
     result.cancel()
@@ -143,7 +143,7 @@ def test_a_task_of_a_worker_that_died_is_cancelled_and_not_brought_back(store: S
     assert work_off() == []
 
 
-def test_the_outcome_of_a_cancelled_run_is_taken_once(store: Store) -> None:
+def test_outcome_of_a_cancelled_run_is_applied_once(store: Store) -> None:
     result = note.enqueue("runs")
     fetcher, job = leased(result)
     result.cancel()
@@ -158,7 +158,7 @@ def test_the_outcome_of_a_cancelled_run_is_taken_once(store: Store) -> None:
     assert result.cancel() is True
 
 
-def test_a_failed_one_that_was_asked_runs_like_any_other_when_it_is_retried(store: Store) -> None:
+def test_retry_clears_the_request_to_cancel(store: Store) -> None:
     result = fail.using(max_attempts=5, backoff=0).enqueue()
     fetcher, job = leased(result)
     result.cancel()
@@ -173,7 +173,7 @@ def test_a_failed_one_that_was_asked_runs_like_any_other_when_it_is_retried(stor
     assert result.state == "retrying"
 
 
-def test_its_unique_key_is_free_again(store: Store) -> None:
+def test_cancellation_releases_the_unique_key(store: Store) -> None:
     once = note.using(unique=True)
     result = once.enqueue("same")
     fetcher, job = leased(result)
@@ -186,7 +186,7 @@ def test_its_unique_key_is_free_again(store: Store) -> None:
     assert once.enqueue("same").id != result.id
 
 
-def test_the_ring_and_the_request_survive_a_lost_reply(redis_server: Store, proxy: Proxy) -> None:
+def test_cancel_is_repeated_after_a_lost_reply(redis_server: Store, proxy: Proxy) -> None:
     result = note.enqueue("runs")
     fetcher, _ = leased(result)
     proxy.drop_next_reply()
@@ -196,7 +196,7 @@ def test_the_ring_and_the_request_survive_a_lost_reply(redis_server: Store, prox
     assert 0 < asked_to_end(fetcher)[result.id] <= 3_000
 
 
-def test_the_twin_asks_too(redis_server: Store) -> None:
+def test_acancel_requests_the_cancellation(redis_server: Store) -> None:
     result = note.enqueue("runs")
     fetcher, _ = leased(result)
 
@@ -205,7 +205,7 @@ def test_the_twin_asks_too(redis_server: Store) -> None:
     assert result.id in asked_to_end(fetcher)
 
 
-def test_a_wrong_grace_is_refused(redis_server: Store) -> None:
+def test_invalid_force_after_is_refused(redis_server: Store) -> None:
     result = note.enqueue("runs")
 
     with pytest.raises(
@@ -224,7 +224,7 @@ def cancel_in(worker: Worker, result: TaskResult) -> None:
 
 
 @pytest.mark.parametrize("kind", [hold, hold_async])
-def test_a_run_ends_at_once_and_the_worker_goes_on(redis_server: Store, kind: Any) -> None:
+def test_cancelled_run_is_interrupted_and_the_worker_continues(redis_server: Store, kind: Any) -> None:
     held = Held(redis_server, "0")
     with running_worker(worker="here.1:1") as worker:
         result = kind.enqueue("0")
@@ -255,7 +255,7 @@ def test_another_lease_of_the_same_task_is_not_interrupted(redis_server: Store) 
         assert result.get(60) == "0"
 
 
-def test_a_task_may_end_as_cancelled_by_itself(redis_server: Store) -> None:
+def test_task_may_raise_cancelled_itself(redis_server: Store) -> None:
     result = give_up.using(max_attempts=3).enqueue()
 
     work_off()

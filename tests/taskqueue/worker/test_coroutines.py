@@ -42,7 +42,7 @@ def held_ones(store: Store, count: int) -> list[Held]:
     return [Held(store, str(number)) for number in range(count)]
 
 
-def test_many_run_at_once_and_leave_the_threads_free(store: Store) -> None:
+def test_coroutines_run_concurrently_beside_the_threads(store: Store) -> None:
     held = held_ones(store, 12)
     results = hold_async.enqueue_many([((str(number),), {}) for number in range(12)])
 
@@ -60,7 +60,7 @@ def test_many_run_at_once_and_leave_the_threads_free(store: Store) -> None:
     assert len({each.started() for each in held}) == 1, "one process"
 
 
-def test_all_run_on_one_event_loop_in_a_thread_of_its_own(redis_server: Store) -> None:
+def test_coroutines_run_on_one_event_loop_thread(redis_server: Store) -> None:
     with running_worker(threads=2):
         seen = [whereabouts_async.enqueue().get(60) for _ in range(4)]
 
@@ -68,7 +68,7 @@ def test_all_run_on_one_event_loop_in_a_thread_of_its_own(redis_server: Store) -
     assert len({loop for _, loop in seen}) == 1
 
 
-def test_no_more_run_at_once_than_allowed_and_the_rest_follows(redis_server: Store) -> None:
+def test_async_concurrency_limits_concurrent_coroutines(redis_server: Store) -> None:
     held = held_ones(redis_server, 5)
     results = hold_async.enqueue_many([((str(number),), {}) for number in range(5)])
 
@@ -84,7 +84,7 @@ def test_no_more_run_at_once_than_allowed_and_the_rest_follows(redis_server: Sto
         assert (result.attempts, result.worker_ids) == (1, ["here:1"])
 
 
-def test_what_finds_the_loop_full_goes_to_a_worker_that_has_room(redis_server: Store) -> None:
+def test_coroutine_without_a_free_slot_runs_on_another_worker(redis_server: Store) -> None:
     held = held_ones(redis_server, 2)
     with running_worker(threads=3, async_concurrency=1, worker="full:1"):
         hold_async.enqueue("0")
@@ -101,7 +101,7 @@ def test_what_finds_the_loop_full_goes_to_a_worker_that_has_room(redis_server: S
     assert second.worker_ids == ["free:1"]
 
 
-def test_threads_go_on_with_their_tasks_while_the_loop_is_full(redis_server: Store) -> None:
+def test_threads_run_tasks_while_the_loop_is_full(redis_server: Store) -> None:
     long, other = Held(redis_server, "long"), Held(redis_server, "other")
     with running_worker(threads=2, async_concurrency=1):
         hold_async.enqueue("long")
@@ -116,9 +116,7 @@ def test_threads_go_on_with_their_tasks_while_the_loop_is_full(redis_server: Sto
         long.let_go()
 
 
-def test_a_stop_lets_coroutines_finish_and_the_worker_lives_as_long(
-    redis_server: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stopping_worker_waits_for_its_coroutines(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prefetch, "MAX_WAIT_S", 0.1)
     held = Held(redis_server, "0")
     with running_worker(threads=2) as worker:
@@ -150,7 +148,7 @@ def test_threads_that_wait_for_a_slot_stop_at_once(redis_server: Store, monkeypa
 
 
 @pytest.mark.parametrize("slots", [1, 50])
-def test_a_burst_ends_when_the_last_coroutine_has(store: Store, slots: int) -> None:
+def test_burst_worker_exits_after_the_last_coroutine(store: Store, slots: int) -> None:
     note_async.enqueue_many([((number,), {}) for number in range(60)])
     held = Held(store, "0")
     hold_async.enqueue("0")
@@ -165,7 +163,7 @@ def test_a_burst_ends_when_the_last_coroutine_has(store: Store, slots: int) -> N
     assert store.raw.zcard(queue_key(store, "running")) == 0
 
 
-def test_both_kinds_mixed_run_once_each(store: Store) -> None:
+def test_mixed_functions_and_coroutines_run_once_each(store: Store) -> None:
     results: list[Any] = []
     for number in range(150):
         results += [note.enqueue(number), note_async.enqueue(number)]
@@ -177,7 +175,7 @@ def test_both_kinds_mixed_run_once_each(store: Store) -> None:
     assert {result.attempts for result in results} == {1}
 
 
-def test_coroutines_alone_are_fetched_for_the_free_slots(redis_server: Store) -> None:
+def test_coroutines_are_fetched_up_to_the_free_slots(redis_server: Store) -> None:
     with running_worker(threads=1, async_concurrency=40) as worker:
         assert worker.job_source.want() == 1
         for number in range(10):
@@ -197,7 +195,7 @@ def test_coroutines_alone_are_fetched_for_the_free_slots(redis_server: Store) ->
         ("CancelledError", "asyncio.exceptions.CancelledError"),
     ],
 )
-def test_what_a_coroutine_raises_fails_it_and_nothing_else(redis_server: Store, kind: str, path: str) -> None:
+def test_exception_of_a_coroutine_fails_only_its_task(redis_server: Store, kind: str, path: str) -> None:
     held = Held(redis_server, "0")
     with running_worker():
         bystander = hold_async.enqueue("0")
@@ -210,9 +208,7 @@ def test_what_a_coroutine_raises_fails_it_and_nothing_else(redis_server: Store, 
     assert (result.state, result.attempts, result.errors[0].exception_class_path) == ("failed", 1, path)
 
 
-def test_the_loop_survives_what_a_coroutine_leaves_behind(
-    redis_server: Store, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_loop_continues_after_a_coroutine_leaves_a_task(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
     with running_worker():
         assert leave_a_task_behind.enqueue().get(60) == "left"
         assert add_async.enqueue(2, 3).get(60) == 5
@@ -232,7 +228,7 @@ def test_a_message_that_cannot_be_read_fails_before_it_reaches_the_loop(redis_se
         assert worker.busy() == 0
 
 
-def test_the_outcome_of_a_coroutine_does_not_wait_for_the_busy_threads(redis_server: Store) -> None:
+def test_ack_of_a_coroutine_is_sent_while_the_threads_are_busy(redis_server: Store) -> None:
     held, quick = Held(redis_server, "long"), Held(redis_server, "quick")
     with running_worker(threads=1):
         result = hold_async.enqueue("quick")
@@ -248,7 +244,7 @@ def test_the_outcome_of_a_coroutine_does_not_wait_for_the_busy_threads(redis_ser
 
 
 @pytest.mark.django_db(transaction=True)
-def test_each_coroutine_has_a_database_thread_of_its_own_whose_connections_end_with_it(redis_server: Store) -> None:
+def test_each_coroutine_has_a_separate_database_thread(redis_server: Store) -> None:
     with running_worker():
         results = [query_async.enqueue() for _ in range(3)]
         used = [result.get(60) for result in results]
@@ -284,9 +280,7 @@ class WitnessedTask(Task[Any, Any, Any]):
         return Witness(args)
 
 
-def test_who_takes_part_in_the_run_of_a_coroutine_may_block(
-    redis_server: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_observer_of_a_coroutine_may_block(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     for task in (add_async, raise_async):
         fields = {field.name: getattr(task, field.name) for field in dataclasses.fields(task)}
         monkeypatch.setitem(registry.tasks, task.name, WitnessedTask(**fields))
@@ -301,7 +295,7 @@ def test_who_takes_part_in_the_run_of_a_coroutine_may_block(
     assert noted == [("fail", False, True)]
 
 
-def test_a_database_that_cannot_be_closed_does_not_change_the_outcome(
+def test_error_on_close_does_not_change_the_outcome(
     redis_server: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail() -> None:

@@ -27,7 +27,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[list[Any]]:
     return found
 
 
-def test_connections_are_looked_at_before_and_after_a_task(redis_server: Store, looks: list[list[Any]]) -> None:
+def test_connections_are_checked_before_and_after_a_task(redis_server: Store, looks: list[list[Any]]) -> None:
     note.enqueue("ran")
 
     work_off()
@@ -35,9 +35,7 @@ def test_connections_are_looked_at_before_and_after_a_task(redis_server: Store, 
     assert looks == [[], ["ran"]]
 
 
-def test_between_two_tasks_that_follow_each_other_one_look_is_enough(
-    redis_server: Store, looks: list[list[Any]]
-) -> None:
+def test_connections_are_checked_once_between_consecutive_tasks(redis_server: Store, looks: list[list[Any]]) -> None:
     note.enqueue_many([((number,), {}) for number in (1, 2)])
 
     work_off()
@@ -45,7 +43,7 @@ def test_between_two_tasks_that_follow_each_other_one_look_is_enough(
     assert looks == [[], [1], [1, 2]]
 
 
-def test_after_a_pause_they_are_looked_at_again(
+def test_connections_are_checked_again_after_a_pause(
     redis_server: Store, looks: list[list[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     note.enqueue(1)
@@ -58,7 +56,7 @@ def test_after_a_pause_they_are_looked_at_again(
     assert looks == [[], [1], [1], [1, 2]]
 
 
-def test_a_connection_that_has_grown_old_is_closed_after_a_task(redis_server: Store, settings: Any) -> None:
+def test_connection_above_its_max_age_is_closed_after_a_task(redis_server: Store, settings: Any) -> None:
     result = query.enqueue()
     connection.ensure_connection()
     connection.close_at = time.monotonic() - 1
@@ -70,7 +68,7 @@ def test_a_connection_that_has_grown_old_is_closed_after_a_task(redis_server: St
     assert connection.connection is None
 
 
-def test_a_connection_that_broke_is_replaced_before_the_next_task(
+def test_broken_connection_is_replaced_before_the_next_task(
     redis_server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connection.ensure_connection()
@@ -87,7 +85,7 @@ def test_a_connection_that_broke_is_replaced_before_the_next_task(
     assert connection.connection is not broken
 
 
-def test_a_database_that_cannot_be_closed_does_not_change_the_outcome(
+def test_error_on_close_does_not_change_the_outcome(
     redis_server: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     result = note.enqueue("ran")
@@ -119,7 +117,7 @@ def test_a_connection_that_a_task_has_opened_is_closed_after_it(redis_server: St
     assert [(result.refresh(), result.return_value[0])[1] for result in results] == [1, 1]
 
 
-def test_connections_that_came_untold_are_found_after_a_while(
+def test_connections_without_a_signal_are_found_after_the_refresh_interval(
     redis_server: Store, looks: list[list[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(db_connections.thread_state, "connections", ())
@@ -132,7 +130,7 @@ def test_connections_that_came_untold_are_found_after_a_while(
     assert looks == [[], ["ran"]]
 
 
-def test_a_process_has_database_connections_of_its_own(redis_server: Store, children: Children) -> None:
+def test_process_has_separate_database_connections(redis_server: Store, children: Children) -> None:
     """The supervisor asks the database when it finds the tasks; what it opened then is not the worker's."""
     worker = queue_worker(children, env={"QUERY_ON_IMPORT": "1"})
 

@@ -63,7 +63,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     return make
 
 
-def test_who_takes_part_sees_the_value_and_hears_the_outcome(redis_server: Store, watched: Any) -> None:
+def test_observer_receives_the_value_and_the_outcome(redis_server: Store, watched: Any) -> None:
     result = watched(add).enqueue(2, b=3)
 
     work_off()
@@ -73,7 +73,7 @@ def test_who_takes_part_sees_the_value_and_hears_the_outcome(redis_server: Store
     assert heard == [("tests.taskqueue.tasks.add", {"b": 3}, {}), ("ok", None)]
 
 
-def test_who_takes_part_hears_of_a_failure(redis_server: Store, watched: Any) -> None:
+def test_observer_receives_a_failure(redis_server: Store, watched: Any) -> None:
     result = watched(fail).enqueue("boom")
 
     work_off()
@@ -83,7 +83,7 @@ def test_who_takes_part_hears_of_a_failure(redis_server: Store, watched: Any) ->
     assert heard[1:] == [("fail", "LookupError('boom')")]
 
 
-def test_who_takes_part_hears_of_a_run_that_is_put_off(redis_server: Store, watched: Any) -> None:
+def test_observer_receives_a_postponed_run(redis_server: Store, watched: Any) -> None:
     watched(come_back).enqueue(60)
 
     work_off()
@@ -91,7 +91,7 @@ def test_who_takes_part_hears_of_a_run_that_is_put_off(redis_server: Store, watc
     assert [outcome for outcome, _ in heard[1:]] == ["later"]
 
 
-def test_a_value_that_cannot_be_kept_fails_the_task_and_a_broken_watcher_changes_nothing(
+def test_unserializable_value_fails_the_task_and_an_observer_error_does_not(
     redis_server: Store, watched: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     result = watched(note).enqueue("unbearable")
@@ -104,7 +104,7 @@ def test_a_value_that_cannot_be_kept_fails_the_task_and_a_broken_watcher_changes
     assert f"An observer of task {result.id} failed after its end (fail)." in caplog.text
 
 
-def test_a_run_passes_its_points_in_order(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failpoints_of_a_run_are_reached_in_order(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     passed: list[str] = []
     monkeypatch.setattr(failpoints, "hook", passed.append)
     note.enqueue(1)

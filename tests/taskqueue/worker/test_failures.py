@@ -30,7 +30,7 @@ from tests.taskqueue.tasks import (
 LOGGER = "django_redis_components.taskqueue"
 
 
-def test_a_failing_task_is_tried_as_often_as_it_says(store: Store) -> None:
+def test_failing_task_runs_max_attempts_times(store: Store) -> None:
     result = fail_thrice.enqueue("no")
 
     work_until_finished(result, worker="host:1")
@@ -42,7 +42,7 @@ def test_a_failing_task_is_tried_as_often_as_it_says(store: Store) -> None:
     assert (result.last_attempted_at - result.started_at).total_seconds() >= 0.03, "the second pause of its backoff"
 
 
-def test_a_task_fails_at_once_unless_it_says_otherwise(store: Store) -> None:
+def test_task_is_not_retried_by_default(store: Store) -> None:
     result = fail.enqueue()
 
     work_off()
@@ -52,7 +52,7 @@ def test_a_task_fails_at_once_unless_it_says_otherwise(store: Store) -> None:
 
 
 @pytest.mark.parametrize("backoff", [0.01, timedelta(milliseconds=10), [0, 0.01], (0.01,), None])
-def test_options_of_one_sending_travel_with_the_task(redis_server: Store, backoff: Any) -> None:
+def test_using_options_are_stored_with_the_task(redis_server: Store, backoff: Any) -> None:
     options = {} if backoff is None else {"backoff": backoff}
     result = fail_with_jitter.using(max_attempts=4, **options).enqueue()
 
@@ -61,7 +61,7 @@ def test_options_of_one_sending_travel_with_the_task(redis_server: Store, backof
     assert (result.state, result.attempts) == ("failed", 4)
 
 
-def test_an_exponential_backoff_is_used(store: Store) -> None:
+def test_exponential_backoff_delays_the_retry(store: Store) -> None:
     result = fail_with_jitter.enqueue()
 
     work_until_finished(result)
@@ -69,7 +69,7 @@ def test_an_exponential_backoff_is_used(store: Store) -> None:
     assert (result.state, result.attempts) == ("failed", 2)
 
 
-def test_a_backoff_that_returns_none_gives_up(redis_server: Store) -> None:
+def test_backoff_that_returns_none_fails_the_task(redis_server: Store) -> None:
     result = fail_and_give_up.enqueue()
 
     work_off()
@@ -78,9 +78,7 @@ def test_a_backoff_that_returns_none_gives_up(redis_server: Store) -> None:
     assert (result.state, result.attempts) == ("failed", 1)
 
 
-def test_a_broken_backoff_fails_the_task_with_its_own_error(
-    redis_server: Store, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_error_of_a_backoff_fails_the_task(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
     result = fail_with_broken_backoff.enqueue()
 
     work_off()
@@ -95,7 +93,7 @@ def test_a_broken_backoff_fails_the_task_with_its_own_error(
 
 
 @pytest.mark.parametrize("kind", ["SystemExit", "KeyboardInterrupt"])
-def test_what_is_no_exception_fails_the_task_without_a_retry(redis_server: Store, kind: str) -> None:
+def test_base_exception_fails_the_task_without_a_retry(redis_server: Store, kind: str) -> None:
     result = leave_the_house.enqueue(kind)
 
     work_off()
@@ -105,7 +103,7 @@ def test_what_is_no_exception_fails_the_task_without_a_retry(redis_server: Store
     assert result.errors[0].exception_class_path == f"builtins.{kind}"
 
 
-def test_an_exception_whose_text_cannot_be_made_fails_the_task(redis_server: Store) -> None:
+def test_exception_whose_str_raises_fails_the_task(redis_server: Store) -> None:
     result = fail_without_text.enqueue()
     note.enqueue("next")
 
@@ -118,7 +116,7 @@ def test_an_exception_whose_text_cannot_be_made_fails_the_task(redis_server: Sto
     assert noted == ["next"]
 
 
-def test_an_error_whose_text_would_end_the_thread_is_an_outcome(redis_server: Store) -> None:
+def test_exception_whose_str_exits_fails_the_task(redis_server: Store) -> None:
     result = fail_with_an_exit.enqueue()
     note.enqueue("next")
 
@@ -194,9 +192,7 @@ def test_failures_are_logged_with_their_attempt(redis_server: Store, caplog: pyt
 
 
 @pytest.mark.parametrize(("delay_s", "least_s", "most_s"), [(0.02, 0.019, 10), (None, 0.99, 11), (30, 29.9, 50)])
-def test_a_task_that_is_put_off_uses_no_attempt(
-    store: Store, delay_s: float | None, least_s: float, most_s: float
-) -> None:
+def test_postponed_task_uses_no_attempt(store: Store, delay_s: float | None, least_s: float, most_s: float) -> None:
     result = come_back.enqueue(delay_s)
 
     work_off(worker="host:1")
@@ -212,7 +208,7 @@ def test_a_task_that_is_put_off_uses_no_attempt(
     assert (result.state, result.return_value, result.worker_ids) == ("successful", "came back", ["host:2"])
 
 
-def test_a_task_that_is_put_off_by_nonsense_fails(redis_server: Store) -> None:
+def test_invalid_delay_of_a_postponed_task_fails_it(redis_server: Store) -> None:
     result = come_back.enqueue(-5)
 
     work_off()
@@ -222,7 +218,7 @@ def test_a_task_that_is_put_off_by_nonsense_fails(redis_server: Store) -> None:
     assert result.errors[0].message == "delay=-5: expected a number of seconds of at least 0, or a timedelta."
 
 
-def test_a_queue_keeps_the_newest_failures(store: Store, settings: Any) -> None:
+def test_queue_keeps_the_newest_failures(store: Store, settings: Any) -> None:
     taskqueue_settings(settings, FAILED_LIMIT=3)
     results = [fail.enqueue(str(number)) for number in range(5)]
 
@@ -233,7 +229,7 @@ def test_a_queue_keeps_the_newest_failures(store: Store, settings: Any) -> None:
     assert get_queue("default").depths().failed == 3
 
 
-def test_failures_live_as_long_as_the_site_says(store: Store, settings: Any) -> None:
+def test_failed_ttl_sets_the_lifetime_of_failures(store: Store, settings: Any) -> None:
     taskqueue_settings(settings, FAILED_TTL=timedelta(hours=2))
     result = fail.enqueue()
 

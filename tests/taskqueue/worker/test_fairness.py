@@ -31,7 +31,7 @@ def make_quick(worker: worker_module.Worker) -> None:
     worker.job_source.amount.record_run = lambda *_: None  # type: ignore[method-assign]
 
 
-def test_an_idle_worker_takes_the_short_tasks_from_behind_long_ones(redis_server: Store, long: Held) -> None:
+def test_idle_worker_runs_short_tasks_queued_behind_long_ones(redis_server: Store, long: Held) -> None:
     """Both threads of the first are busy for long, and it had fetched all there was."""
     with running_worker(threads=2, worker="busy:1") as busy:
         make_quick(busy)
@@ -53,7 +53,7 @@ def test_an_idle_worker_takes_the_short_tasks_from_behind_long_ones(redis_server
         eventually(lambda: busy.busy() == 0)
 
 
-def test_tasks_that_are_slower_than_those_before_them_are_not_kept_from_an_idle_worker(
+def test_slower_tasks_are_not_prefetched_away_from_an_idle_worker(
     redis_server: Store, long: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two threads, one long task, and a hundred that were fetched ahead because the last ones took microseconds."""

@@ -29,7 +29,7 @@ def restless() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
-def test_held_leases_are_those_that_were_fetched_and_not_settled(store: Store) -> None:
+def test_leases_are_those_of_fetched_and_unsettled_jobs(store: Store) -> None:
     note.enqueue_many([((number,), {}) for number in range(3)])
     fetcher = new_fetcher(worker="w")
 
@@ -43,7 +43,7 @@ def test_held_leases_are_those_that_were_fetched_and_not_settled(store: Store) -
     assert fetcher.leases == {jobs[1].id: "w/0/0", third.id: "w/1/0"}
 
 
-def test_a_fetch_of_nothing_sends_outcomes_and_takes_no_task(store: Store) -> None:
+def test_fetch_of_no_jobs_sends_only_acks(store: Store) -> None:
     note.enqueue_many([((1,), {}), ((2,), {})])
     fetcher = new_fetcher()
     [job] = fetcher.fetch("0", 1)
@@ -55,7 +55,7 @@ def test_a_fetch_of_nothing_sends_outcomes_and_takes_no_task(store: Store) -> No
     assert note.get_result(job.id).state == "successful"
 
 
-def test_a_great_many_outcomes_go_in_parts(redis_server: Store) -> None:
+def test_many_acks_are_sent_in_parts(redis_server: Store) -> None:
     note.enqueue_many([((number,), {}) for number in range(MAX_ACKS + 3)])
     fetcher = new_fetcher()
     for job in fetcher.fetch("0", MAX_ACKS + 3):
@@ -70,7 +70,7 @@ def test_a_great_many_outcomes_go_in_parts(redis_server: Store) -> None:
     assert redis_server.raw.zcard(queue_key(redis_server, "running")) == 0
 
 
-def test_threads_that_send_outcomes_together_lose_none(redis_server: Store, restless: None) -> None:
+def test_concurrent_acks_of_threads_are_all_sent(redis_server: Store, restless: None) -> None:
     results = note.enqueue_many([((number,), {}) for number in range(3_000)])
     fetcher = new_fetcher()
     jobs = fetcher.fetch("0", 3_000)
@@ -87,7 +87,7 @@ def test_threads_that_send_outcomes_together_lose_none(redis_server: Store, rest
     assert {result.get(0) for result in results[::100]} == {1}
 
 
-def test_a_fetch_tells_when_the_next_task_falls_due(store: Store) -> None:
+def test_fetch_returns_the_next_due_time(store: Store) -> None:
     fetcher = new_fetcher("default", "mail")
     fetcher.fetch("0", 1)
     assert fetcher.seconds_to_due() is None
@@ -104,7 +104,7 @@ def test_a_fetch_tells_when_the_next_task_falls_due(store: Store) -> None:
     assert fetcher.seconds_to_due() is not None, "a fetch of nothing does not look"
 
 
-def test_the_next_due_time_is_met_to_the_millisecond(store: Store) -> None:
+def test_due_task_is_fetched_within_a_millisecond(store: Store) -> None:
     note.using(run_after=0.5).enqueue(1)
     fetcher = new_fetcher()
     assert fetcher.fetch("0", 1) == []
@@ -117,7 +117,7 @@ def test_the_next_due_time_is_met_to_the_millisecond(store: Store) -> None:
     assert len(fetcher.fetch("0", 1)) == 1
 
 
-def test_a_reply_that_comes_late_does_not_make_the_timer_late(proxy: Proxy, redis_server: Store) -> None:
+def test_late_reply_does_not_delay_the_timer(proxy: Proxy, redis_server: Store) -> None:
     note.using(run_after=60).enqueue(1)
     fetcher = new_fetcher(using="proxied")
     fetcher.fetch("0", 1)
@@ -141,7 +141,7 @@ def quiet(store: Store) -> None:
             store.raw.delete(key)
 
 
-def test_what_is_sent_rings_the_bell_of_its_queue(store: Store) -> None:
+def test_enqueue_notifies_the_queue(store: Store) -> None:
     note.enqueue(1)
     assert bells(store) == ["q:default"]
     quiet(store)
@@ -157,7 +157,7 @@ def test_what_is_sent_rings_the_bell_of_its_queue(store: Store) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"priority": 3}, {"run_after": 2}], ids=str)
-def test_a_fetch_that_leaves_work_behind_rings_again(store: Store, options: dict[str, int]) -> None:
+def test_fetch_that_leaves_tasks_notifies_the_queue_again(store: Store, options: dict[str, int]) -> None:
     note.enqueue(1)
     note.using(**options).enqueue(2)
     quiet(store)
@@ -171,7 +171,7 @@ def test_a_fetch_that_leaves_work_behind_rings_again(store: Store, options: dict
     assert bells(store) == [], "whoever got less than it asked for waits for the bell and times the rest by itself"
 
 
-def test_what_comes_back_rings(store: Store) -> None:
+def test_returned_task_notifies_the_queue(store: Store) -> None:
     note.enqueue(1)
     fetcher = new_fetcher()
     [job] = fetcher.fetch("0", 1)
@@ -183,7 +183,7 @@ def test_what_comes_back_rings(store: Store) -> None:
     assert bells(store) == ["q:default"]
 
 
-def test_what_was_popped_before_an_error_of_the_script_is_leased_and_can_be_recovered(redis_server: Store) -> None:
+def test_task_popped_before_a_script_error_is_recoverable(redis_server: Store) -> None:
     """Somebody has written over the record of the last one."""
     results = note.enqueue_many([((number,), {}) for number in range(3)])
     redis_server.raw.set(base_key(redis_server, "t", results[2].id), "not a record")
@@ -196,7 +196,7 @@ def test_what_was_popped_before_an_error_of_the_script_is_leased_and_can_be_reco
     assert redis_server.raw.hget(base_key(redis_server, "t", results[0].id), "s") == b"running"
 
 
-def test_an_outcome_outlives_an_error_that_is_not_of_redis(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ack_is_kept_after_an_error_that_is_not_of_redis(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     def find_an_old_server(point: str) -> None:
         if point == "before_ack":
             raise UnsupportedServer("Redis 6.2.14", "here")

@@ -65,7 +65,7 @@ def assert_stops_and_leaves_nothing(worker: Child) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.func.__name__)
-def test_a_forked_child_ends_where_the_task_ends_in_it(worker: Child, place: Any) -> None:
+def test_forked_child_exits_when_the_task_returns_in_it(worker: Child, place: Any) -> None:
     pid = tasks.own_pid.enqueue().get(WAIT_S)
 
     results = {how: place.enqueue(how) for how in ENDS}
@@ -78,7 +78,7 @@ def test_a_forked_child_ends_where_the_task_ends_in_it(worker: Child, place: Any
     assert "the child has something to say" in worker.output
 
 
-def test_a_child_cannot_await_what_its_parents_loop_would_end(worker: Child, redis_server: Store) -> None:
+def test_forked_child_cannot_await_on_the_parent_loop(worker: Child, redis_server: Store) -> None:
     assert tasks.fork_and_await.enqueue().get(WAIT_S) == 1
     assert tasks.fork_and_await_a_future.enqueue().get(WAIT_S) == 1
 
@@ -93,7 +93,7 @@ def test_other_coroutines_do_not_run_in_the_child(worker: Child, redis_server: S
     assert redis_server.raw.get(f"{conf.settings().prefix}:others") == b"50"
 
 
-def test_parent_and_child_use_redis_over_their_own_connections(worker: Child, redis_server: Store) -> None:
+def test_parent_and_child_use_separate_redis_connections(worker: Child, redis_server: Store) -> None:
     assert tasks.use_redis_in_the_child.enqueue(200).get(WAIT_S) == 0
 
     assert redis_server.raw.get(f"{conf.settings().prefix}:both") == b"401"
@@ -114,7 +114,7 @@ def test_programs_have_default_signal_handlers(worker: Child, preexec: bool) -> 
     assert tasks.signals_of_a_program.enqueue(preexec).get(WAIT_S) == "default, wakeup fd -1"
 
 
-def test_sigterm_ends_a_child_however_young_it_is(worker: Child) -> None:
+def test_sigterm_terminates_a_child_right_after_the_fork(worker: Child) -> None:
     assert tasks.terminate_at_once.enqueue(200).get(WAIT_S) == [-15]
 
     assert_stops_and_leaves_nothing(worker)
@@ -141,14 +141,14 @@ def commands_while_idle(store: Store) -> int:
     return int(store.raw.info("stats")["total_commands_processed"] - before)
 
 
-def test_a_daemonic_process_ends_with_the_worker(worker: Child) -> None:
+def test_daemonic_process_exits_with_the_worker(worker: Child) -> None:
     pid = tasks.leave_a_daemonic_process.enqueue().get(WAIT_S)
     assert is_running(pid)
 
     assert_stops_and_leaves_nothing(worker)
 
 
-def test_a_process_that_a_task_leaves_behind_does_not_keep_the_worker(worker: Child) -> None:
+def test_process_started_by_a_task_does_not_keep_the_worker_alive(worker: Child) -> None:
     """It goes on as any other program would, and is nobody's worker."""
     [pid] = tasks.leave_a_process.enqueue().get(WAIT_S)
 

@@ -28,7 +28,7 @@ from tests.taskqueue.support import (
 from tests.taskqueue.tasks import add, fail, note, noted
 
 
-def test_a_lease_lives_as_long_as_the_site_says(store: Store, settings: Any) -> None:
+def test_lease_lasts_for_the_configured_time(store: Store, settings: Any) -> None:
     taskqueue_settings(settings, LEASE=2)
     note.enqueue(1)
 
@@ -38,7 +38,7 @@ def test_a_lease_lives_as_long_as_the_site_says(store: Store, settings: Any) -> 
     assert 0 < ends_ms - server_ms(store) <= 2_001
 
 
-def test_a_task_whose_lease_ended_goes_to_the_front(store: Store) -> None:
+def test_task_with_an_expired_lease_returns_to_the_front(store: Store) -> None:
     result = note.enqueue("first")
     note.enqueue("second")
     new_fetcher(worker="dies").fetch("0", 1)
@@ -56,7 +56,7 @@ def test_a_task_whose_lease_ended_goes_to_the_front(store: Store) -> None:
 
 
 @pytest.mark.parametrize("moment", ["recovered", "running elsewhere", "finished elsewhere"])
-def test_a_late_finisher_is_fenced_out(store: Store, caplog: pytest.LogCaptureFixture, moment: str) -> None:
+def test_outcome_of_an_expired_lease_is_discarded(store: Store, caplog: pytest.LogCaptureFixture, moment: str) -> None:
     result = add.enqueue(2, 3)
     late = new_fetcher(worker="late")
     [job] = late.fetch("0", 1)
@@ -82,7 +82,7 @@ def test_a_late_finisher_is_fenced_out(store: Store, caplog: pytest.LogCaptureFi
     assert work_off() == []
 
 
-def test_what_is_handed_back_late_is_not_worth_a_word(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+def test_late_return_of_an_expired_lease_is_not_logged(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     result = add.enqueue(2, 3)
     late = new_fetcher(worker="late")
     [job] = late.fetch("0", 1)
@@ -95,7 +95,7 @@ def test_what_is_handed_back_late_is_not_worth_a_word(store: Store, caplog: pyte
     assert store.raw.lrange(queue_key(store, "front"), 0, -1) == [result.id.encode()], "once"
 
 
-def test_two_workers_that_finish_one_task_together_leave_one_result(store: Store) -> None:
+def test_concurrent_outcomes_of_one_task_store_one_result(store: Store) -> None:
     results = add.enqueue_many([((2, 3), {})] * 20)
     slow = new_fetcher(worker="slow")
     jobs = slow.fetch("0", 20)
@@ -127,7 +127,7 @@ def die_with(store: Store, task_id: str, worker: str) -> list[tuple[str, str, st
     return recover()
 
 
-def test_a_task_that_kills_its_workers_fails_at_last(store: Store) -> None:
+def test_task_that_kills_its_workers_fails_after_max_deliveries(store: Store) -> None:
     result = add.enqueue(2, 3)
     outcomes = [die_with(store, result.id, f"w{number}")[0][2] for number in range(3)]
 
@@ -146,7 +146,7 @@ def test_a_task_that_kills_its_workers_fails_at_last(store: Store) -> None:
 
 
 @pytest.mark.parametrize("deliveries", [1, 2, 5])
-def test_a_sending_says_how_many_deaths_it_survives(redis_server: Store, deliveries: int) -> None:
+def test_max_deliveries_of_using_is_applied(redis_server: Store, deliveries: int) -> None:
     result = add.using(max_deliveries=deliveries).enqueue(2, 3)
 
     for number in range(deliveries):
@@ -158,7 +158,7 @@ def test_a_sending_says_how_many_deaths_it_survives(redis_server: Store, deliver
     assert result.state == "failed"
 
 
-def test_deaths_use_no_attempt_and_exceptions_no_delivery(redis_server: Store) -> None:
+def test_crashes_use_no_attempt_and_exceptions_no_delivery(redis_server: Store) -> None:
     result = fail.using(max_attempts=2, backoff=60, max_deliveries=2).enqueue("mine")
     die_with(redis_server, result.id, "dies")
 
@@ -173,7 +173,7 @@ def test_deaths_use_no_attempt_and_exceptions_no_delivery(redis_server: Store) -
     assert result.worker_ids == ["dies", "w1", "dies again"]
 
 
-def test_waiting_ends_when_the_last_worker_died(store: Store) -> None:
+def test_get_returns_when_the_last_delivery_crashed(store: Store) -> None:
     result = add.using(max_deliveries=1).enqueue(2, 3)
     store.raw.hset(base_key(store, "t", result.id), "W", 1)
 
@@ -182,7 +182,7 @@ def test_waiting_ends_when_the_last_worker_died(store: Store) -> None:
     assert store.raw.lrange(base_key(store, "t", result.id, "done"), 0, -1) == [b"1"]
 
 
-def test_what_was_handed_back_used_nothing(store: Store) -> None:
+def test_returned_task_uses_no_attempt_and_no_delivery(store: Store) -> None:
     result = add.enqueue(2, 3)
     worker = new_fetcher(worker="stops")
     [job] = worker.fetch("0", 1)
@@ -195,7 +195,7 @@ def test_what_was_handed_back_used_nothing(store: Store) -> None:
     assert (again.id, again.attempts, again.deliveries) == (result.id, 0, 0)
 
 
-def test_a_lease_of_a_task_that_is_gone_is_cleared_away(store: Store) -> None:
+def test_lease_without_a_record_is_removed(store: Store) -> None:
     result = add.enqueue(2, 3)
     new_fetcher().fetch("0", 1)
     store.raw.delete(base_key(store, "t", result.id))
@@ -213,7 +213,7 @@ def renew(worker: str, leases: dict[str, str], lease_ms: int = 30_000) -> list[s
     return [task_id.decode() for task_id in connections.client().execute(call)[0]]
 
 
-def test_a_renewed_lease_goes_on(store: Store) -> None:
+def test_renewed_lease_does_not_expire(store: Store) -> None:
     note.enqueue_many([((1,), {}), ((2,), {})])
     fetcher = new_fetcher(worker="w")
     fetcher.fetch("0", 2)
@@ -226,7 +226,7 @@ def test_a_renewed_lease_goes_on(store: Store) -> None:
     assert store.raw.zrange(base_key(store, "workers"), 0, -1) == [b"w"]
 
 
-def test_a_lease_that_was_lost_is_not_renewed_but_named(store: Store) -> None:
+def test_renewal_reports_lost_leases(store: Store) -> None:
     done, lost, kept = note.enqueue_many([((number,), {}) for number in range(3)])
     fetcher = new_fetcher(worker="w")
     jobs = fetcher.fetch("0", 3)

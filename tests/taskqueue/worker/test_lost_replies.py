@@ -43,7 +43,7 @@ def without_retries(warm: Proxy, redis_server: Store, settings: Any) -> Proxy:
     return warm
 
 
-def test_a_task_that_is_sent_again_is_one_task(warm: Proxy, redis_server: Store) -> None:
+def test_repeated_enqueue_creates_one_task(warm: Proxy, redis_server: Store) -> None:
     warm.drop_next_reply(after=tag().encode())
 
     result = far_add.enqueue(2, 3)
@@ -53,7 +53,7 @@ def test_a_task_that_is_sent_again_is_one_task(warm: Proxy, redis_server: Store)
     assert add.get_result(result.id).enqueued_at == result.enqueued_at
 
 
-def test_a_prioritized_or_delayed_task_that_is_sent_again_is_one_task(warm: Proxy, redis_server: Store) -> None:
+def test_repeated_enqueue_with_priority_or_delay_creates_one_task(warm: Proxy, redis_server: Store) -> None:
     for options in ({"priority": 3}, {"run_after": 60}):
         warm.drop_next_reply(after=tag().encode())
         far_add.using(**options).enqueue(2, 3)
@@ -63,7 +63,7 @@ def test_a_prioritized_or_delayed_task_that_is_sent_again_is_one_task(warm: Prox
     assert (depth.ready, depth.scheduled) == (1, 1)
 
 
-def test_many_tasks_that_are_sent_again_are_sent_once(warm: Proxy, redis_server: Store) -> None:
+def test_repeated_enqueue_many_creates_each_task_once(warm: Proxy, redis_server: Store) -> None:
     warm.drop_next_reply(after=tag().encode())
 
     results = far_note.enqueue_many([((number,), {}) for number in range(700)])
@@ -75,7 +75,7 @@ def test_many_tasks_that_are_sent_again_are_sent_once(warm: Proxy, redis_server:
     assert len({result.id for result in results}) == 700
 
 
-def test_an_async_task_that_is_sent_again_is_one_task(warm: Proxy, redis_server: Store) -> None:
+def test_repeated_aenqueue_creates_one_task(warm: Proxy, redis_server: Store) -> None:
     warm.drop_next_reply(after=tag().encode())
 
     run_async(far_add.aenqueue, 2, 3)
@@ -84,7 +84,7 @@ def test_an_async_task_that_is_sent_again_is_one_task(warm: Proxy, redis_server:
     assert get_queue("default").depths().ready == 1
 
 
-def test_a_task_that_ran_meanwhile_is_not_sent_again(redis_server: Store) -> None:
+def test_repeated_enqueue_of_a_finished_task_does_not_run_it_again(redis_server: Store) -> None:
     result, message = prepare(add, (2, 3), {})
     call = call_for(message)
     first = connections.client().execute(call)
@@ -97,7 +97,7 @@ def test_a_task_that_ran_meanwhile_is_not_sent_again(redis_server: Store) -> Non
     assert add.get_result(result.id).return_value == 5
 
 
-def test_a_repeated_fetch_brings_the_same_batch(warm: Proxy, redis_server: Store) -> None:
+def test_repeated_fetch_returns_the_same_batch(warm: Proxy, redis_server: Store) -> None:
     note.enqueue_many([((number,), {}) for number in range(5)])
     fetcher = new_fetcher(using="proxied", worker="far:1")
     warm.drop_next_reply(after=b"far:1")
@@ -110,7 +110,7 @@ def test_a_repeated_fetch_brings_the_same_batch(warm: Proxy, redis_server: Store
     assert (depth.ready, depth.running) == (2, 3)
 
 
-def test_a_fetch_that_failed_is_asked_again_with_the_same_number(without_retries: Proxy, redis_server: Store) -> None:
+def test_failed_fetch_is_repeated_with_the_same_request_number(without_retries: Proxy, redis_server: Store) -> None:
     note.enqueue_many([((number,), {}) for number in range(5)])
     fetcher = new_fetcher(using="proxied", worker="far:1")
     fetcher.fetch("other lane", 0)
@@ -127,7 +127,7 @@ def test_a_fetch_that_failed_is_asked_again_with_the_same_number(without_retries
     assert [job.message()[0] for job in fetcher.fetch("0", 3)] == [[3], [4]], "and then the next"
 
 
-def test_a_repeated_fetch_leaves_out_what_it_no_longer_holds(redis_server: Store) -> None:
+def test_repeated_fetch_omits_settled_jobs(redis_server: Store) -> None:
     note.enqueue_many([((number,), {}) for number in range(3)])
     first = new_fetcher(worker="w").fetch("0", 3)
     settle_now(new_fetcher(worker="w"), execute(first[1]))
@@ -137,7 +137,7 @@ def test_a_repeated_fetch_leaves_out_what_it_no_longer_holds(redis_server: Store
     assert [job.id for job in again] == [first[0].id, first[2].id]
 
 
-def test_an_outcome_whose_reply_was_lost_is_applied_once(
+def test_repeated_ack_is_applied_once(
     without_retries: Proxy, redis_server: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     result = fail.using(max_attempts=2, backoff=60).enqueue("once")
@@ -173,7 +173,7 @@ def fetch_call(*acks: Ack, worker: str = "w") -> Call:
     )
 
 
-def test_the_server_says_whether_an_outcome_was_applied(store: Store) -> None:
+def test_reply_states_whether_each_ack_was_applied(store: Store) -> None:
     add.enqueue(2, 3)
     [job] = new_fetcher(worker="w").fetch("0", 1)
     mine = Ack(job.id, job.token, "ok", b"5", ttl_ms=10_000)
@@ -188,7 +188,7 @@ def test_the_server_says_whether_an_outcome_was_applied(store: Store) -> None:
     assert (result.return_value, result.worker_ids) == (5, ["w"])
 
 
-def test_acknowledgements_and_work_go_together_in_one_request(store: Store) -> None:
+def test_acks_and_jobs_share_one_request(store: Store) -> None:
     results = note.enqueue_many([((number,), {}) for number in range(3)])
     fetcher = new_fetcher(worker="w")
     [job] = fetcher.fetch("0", 1)

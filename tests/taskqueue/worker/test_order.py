@@ -43,7 +43,7 @@ def give_back(result: TaskResult, queue: str = "default") -> None:
 
 
 @pytest.mark.parametrize("want", [1, 2, 100])
-def test_each_kind_has_its_place_in_the_queue(store: Store, want: int) -> None:
+def test_returned_due_priority_and_ready_tasks_are_served_in_order(store: Store, want: int) -> None:
     give_back(note.enqueue("front"))
     for word in ("ready 1", "ready 2"):
         note.enqueue(word)
@@ -145,7 +145,7 @@ def test_a_later_queue_waits_for_the_earlier_ones(store: Store, want: int) -> No
     assert words[8] == "low due"
 
 
-def test_queues_that_are_not_asked_for_stay_untouched(store: Store) -> None:
+def test_queues_that_are_not_requested_are_unchanged(store: Store) -> None:
     note.using(queue_name="mail").enqueue(1)
 
     assert fetched("default", "high") == []
@@ -162,7 +162,7 @@ def test_recovered_tasks_keep_their_order_at_the_front(store: Store) -> None:
     assert fetched() == [0, 1, 2, "urgent", 3]
 
 
-def test_a_task_that_falls_due_is_served_by_the_next_fetch(store: Store) -> None:
+def test_due_task_is_served_by_the_next_fetch(store: Store) -> None:
     note.using(run_after=1).enqueue("delayed")
     note.enqueue("at once")
     assert [job.message()[0] for job in work_off()] == [["at once"]]
@@ -187,7 +187,7 @@ def test_a_delayed_task_never_starts_before_its_time(store: Store) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_random_mixture_comes_in_the_order_of_a_model(redis_server: Store, seed: int) -> None:
+def test_random_tasks_are_served_in_the_order_of_a_model(redis_server: Store, seed: int) -> None:
     chance = random.Random(seed)
     now_ms = server_ms(redis_server)
     expected = []

@@ -43,7 +43,7 @@ def test_processes_forked_beside_an_open_connection_have_their_own(
 
 
 @pytest.mark.parametrize("kept", [False, True], ids=["connections are closed after each task", "and kept open"])
-def test_tasks_go_on_after_a_restart_of_the_database(
+def test_tasks_run_after_a_restart_of_the_database(
     redis_server: Store, children: Children, postgres: Postgres, kept: bool
 ) -> None:
     worker = worker_on(children, postgres, "--threads", "2", **({"TEST_POSTGRES_KEPT": "1"} if kept else {}))
@@ -57,7 +57,7 @@ def test_tasks_go_on_after_a_restart_of_the_database(
     assert worker.returncode is None
 
 
-def test_a_task_that_runs_while_the_database_is_away_fails_and_is_tried_again(
+def test_task_running_in_an_outage_of_the_database_is_retried(
     redis_server: Store, children: Children, postgres: Postgres
 ) -> None:
     worker_on(children, postgres, "--threads", "2", TEST_POSTGRES_KEPT="1")

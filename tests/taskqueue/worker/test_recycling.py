@@ -16,14 +16,14 @@ from tests.taskqueue.support import SITE, Held, is_running, processes_of, queue_
 from tests.taskqueue.tasks import add, hold, pid
 
 
-def test_without_limits_a_process_stays() -> None:
+def test_process_without_limits_is_not_replaced() -> None:
     made = RecyclePolicy()
 
     assert made.max_tasks == float("inf")
     assert made.check(10**9) == ""
 
 
-def test_the_limit_of_tasks_is_kept_and_differs_between_processes() -> None:
+def test_max_tasks_varies_below_the_limit_between_processes() -> None:
     limits = {RecyclePolicy(max_tasks=1_000).max_tasks for _ in range(200)}
 
     assert min(limits) >= 900
@@ -32,7 +32,7 @@ def test_the_limit_of_tasks_is_kept_and_differs_between_processes() -> None:
     assert {RecyclePolicy(max_tasks=1).max_tasks for _ in range(20)} == {1}
 
 
-def test_the_reason_stays_once_it_was_said() -> None:
+def test_reason_does_not_change() -> None:
     made = RecyclePolicy(max_tasks=1)
     assert made.check(0) == ""
 
@@ -40,18 +40,18 @@ def test_the_reason_stays_once_it_was_said() -> None:
     assert made.check(2_000) == "it has run 1,234 tasks (--max-tasks 1)"
 
 
-def test_memory_counts_after_the_first_task() -> None:
+def test_memory_is_checked_after_the_first_task() -> None:
     made = RecyclePolicy(max_memory_mib=1)
 
     assert made.check(0) == ""
     assert made.check(1) == f"it uses {memory_bytes() / MIB:,.0f} MiB (--max-memory 1)"
 
 
-def test_enough_memory_keeps_a_process() -> None:
+def test_process_below_the_memory_limit_is_not_replaced() -> None:
     assert RecyclePolicy(max_memory_mib=1 << 20).check(5) == ""
 
 
-def test_memory_is_that_of_this_process(tmp_path: Path) -> None:
+def test_memory_bytes_measures_this_process(tmp_path: Path) -> None:
     before = memory_bytes()
     ballast = bytearray(os.urandom(64 * MIB))
 
@@ -60,7 +60,7 @@ def test_memory_is_that_of_this_process(tmp_path: Path) -> None:
     del ballast
 
 
-def test_elsewhere_the_peak_is_counted_in_bytes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_peak_memory_on_macos_is_in_bytes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     in_kib = memory_bytes(tmp_path / "not-linux")
 
     monkeypatch.setattr(recycling.sys, "platform", "darwin")
@@ -68,7 +68,7 @@ def test_elsewhere_the_peak_is_counted_in_bytes(monkeypatch: pytest.MonkeyPatch,
     assert in_kib == memory_bytes(tmp_path / "not-linux") * 1_024
 
 
-def test_a_limit_that_cannot_be_kept_is_refused(redis_server: Store) -> None:
+def test_memory_limit_below_the_usage_at_start_is_refused(redis_server: Store) -> None:
     check_memory(0)
     check_memory(1 << 20)
 
@@ -78,7 +78,7 @@ def test_a_limit_that_cannot_be_kept_is_refused(redis_server: Store) -> None:
         call_command("runworker", "--max-memory", "1")
 
 
-def test_a_worker_stops_after_so_many_tasks_and_hands_back_what_it_had_fetched(redis_server: Store) -> None:
+def test_worker_stops_after_max_tasks_and_returns_fetched_tasks(redis_server: Store) -> None:
     told = []
     with running_worker() as worker:
         worker.set_max_tasks(3, lambda: told.append(worker.finished))
@@ -92,7 +92,7 @@ def test_a_worker_stops_after_so_many_tasks_and_hands_back_what_it_had_fetched(r
     assert {(result.state, result.attempts) for result in results[3:]} == {("ready", 0)}
 
 
-def test_processes_are_replaced_after_so_many_tasks_and_none_is_lost(redis_server: Store, children: Children) -> None:
+def test_processes_are_replaced_after_max_tasks_without_loss(redis_server: Store, children: Children) -> None:
     results = pid.enqueue_many([((), {}) for _ in range(60)])
 
     worker = children.manage("runworker", "--threads", "1", "--max-tasks", "20", "--burst", env=SITE)
@@ -107,9 +107,7 @@ def test_processes_are_replaced_after_so_many_tasks_and_none_is_lost(redis_serve
     assert "exited (" not in worker.output
 
 
-def test_the_next_process_does_not_wait_for_the_last_task_of_the_old_one(
-    redis_server: Store, children: Children
-) -> None:
+def test_replacement_starts_while_the_old_process_finishes(redis_server: Store, children: Children) -> None:
     held = Held(redis_server, "a")
     worker = queue_worker(children, "--threads", "2", "--max-tasks", "1")
     long = hold.enqueue("a")
@@ -127,7 +125,7 @@ def test_the_next_process_does_not_wait_for_the_last_task_of_the_old_one(
     assert long.attempts == 1
 
 
-def test_no_more_than_twice_the_processes_live_at_a_time(redis_server: Store, children: Children) -> None:
+def test_at_most_twice_the_processes_run(redis_server: Store, children: Children) -> None:
     held = Held(redis_server, "a")
     worker = queue_worker(children, "--threads", "2", "--max-tasks", "1")
     results = [hold.enqueue("a")]
@@ -146,7 +144,7 @@ def test_no_more_than_twice_the_processes_live_at_a_time(redis_server: Store, ch
     worker.wait_for(f"Replacing worker process {second}: it has run 1 tasks (--max-tasks 1).")
 
 
-def test_a_process_that_has_grown_is_replaced(redis_server: Store, children: Children) -> None:
+def test_process_above_max_memory_is_replaced(redis_server: Store, children: Children) -> None:
     most = int(memory_bytes() / MIB) + 50
     worker = queue_worker(children, "--max-memory", str(most))
     old = pid.enqueue().get(60)

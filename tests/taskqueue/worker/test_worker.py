@@ -47,7 +47,7 @@ def test_tasks_run_in_order_and_leave_their_results(store: Store) -> None:
     assert store.raw.zcard(queue_key(store, "running")) == 0
 
 
-def test_an_idle_worker_starts_what_is_sent(store: Store) -> None:
+def test_idle_worker_runs_enqueued_tasks(store: Store) -> None:
     with running_worker(threads=3) as worker:
         for number in range(5):
             eventually(lambda: idle(worker))
@@ -77,7 +77,7 @@ def test_the_first_queue_is_served_first(store: Store) -> None:
     assert noted == ["high 0", "high 1", "high 2", "low 0", "low 1", "low 2"]
 
 
-def test_each_thread_that_is_busy_leaves_the_lead_to_another(redis_server: Store) -> None:
+def test_busy_leader_is_replaced_by_another_thread(redis_server: Store) -> None:
     held = [Held(redis_server, str(number)) for number in range(3)]
     with running_worker(threads=3) as worker:
         results = []
@@ -94,7 +94,7 @@ def test_each_thread_that_is_busy_leaves_the_lead_to_another(redis_server: Store
         eventually(lambda: noted == ["waits"])
 
 
-def test_the_free_threads_share_a_burst_of_work(redis_server: Store) -> None:
+def test_free_threads_share_a_batch(redis_server: Store) -> None:
     with running_worker(threads=4) as worker:
         eventually(lambda: idle(worker))
         held = [Held(redis_server, str(number)) for number in range(4)]
@@ -108,7 +108,7 @@ def test_the_free_threads_share_a_burst_of_work(redis_server: Store) -> None:
             each.let_go()
 
 
-def test_what_a_slow_task_blocks_goes_back_to_the_front(redis_server: Store) -> None:
+def test_tasks_buffered_behind_a_slow_one_return_to_the_front(redis_server: Store) -> None:
     gate, slow = Held(redis_server, "gate"), Held(redis_server, "slow")
     with running_worker(worker="slow:1") as worker:
         hold.enqueue("gate")
@@ -133,7 +133,7 @@ def test_what_a_slow_task_blocks_goes_back_to_the_front(redis_server: Store) -> 
         assert hold.get_result(slow_id).get(60) == "slow"
 
 
-def test_after_a_slow_task_the_worker_fetches_modestly(redis_server: Store) -> None:
+def test_worker_fetches_one_job_after_a_slow_task(redis_server: Store) -> None:
     with running_worker() as worker:
         make_quick(worker)
         assert worker.job_source.want() > 10
@@ -141,7 +141,7 @@ def test_after_a_slow_task_the_worker_fetches_modestly(redis_server: Store) -> N
         assert worker.job_source.want() == 1
 
 
-def test_threads_do_not_ask_for_more_than_others_have_asked_for(proxy: Proxy, redis_server: Store) -> None:
+def test_concurrent_fetch_requests_are_limited(proxy: Proxy, redis_server: Store) -> None:
     """Four threads that are free at the same time; each request is for all of them."""
     held = Held(redis_server, "all")
     with running_worker(threads=4, using="proxied") as worker:
@@ -161,7 +161,7 @@ def test_threads_do_not_ask_for_more_than_others_have_asked_for(proxy: Proxy, re
         assert [result.get(60) for result in results] == list(range(300))
 
 
-def test_who_waits_for_what_others_ask_for_hears_that_there_is_nothing(proxy: Proxy, redis_server: Store) -> None:
+def test_waiting_threads_are_woken_when_a_fetch_returns_nothing(proxy: Proxy, redis_server: Store) -> None:
     held = Held(redis_server, "all")
     with running_worker(threads=4, using="proxied") as worker:
         make_quick(worker)
@@ -232,7 +232,7 @@ def test_an_idle_worker_stops_at_once(redis_server: Store) -> None:
 
 
 @pytest.mark.parametrize("task", [hold, hold_async], ids=["in a thread", "on the loop"])
-def test_what_still_runs_can_be_handed_back(redis_server: Store, task: Task[[str], Any]) -> None:
+def test_running_tasks_can_be_returned(redis_server: Store, task: Task[[str], Any]) -> None:
     """The process ends after this: here the run goes on, and its late outcome is not taken."""
     held = Held(redis_server, "long")
     with running_worker(worker="ends:1") as worker:
@@ -255,7 +255,7 @@ def test_what_still_runs_can_be_handed_back(redis_server: Store, task: Task[[str
 
 
 @pytest.mark.parametrize("threads", [1, 4])
-def test_a_burst_worker_ends_when_nothing_is_left(store: Store, threads: int) -> None:
+def test_burst_worker_exits_when_the_queues_are_empty(store: Store, threads: int) -> None:
     note.enqueue_many([((number,), {}) for number in range(50)])
     note.using(run_after=60).enqueue("later")
 
@@ -267,7 +267,7 @@ def test_a_burst_worker_ends_when_nothing_is_left(store: Store, threads: int) ->
     assert get_queue("default").depths().scheduled == 1
 
 
-def test_a_burst_worker_waits_for_its_running_tasks_to_send_more(redis_server: Store) -> None:
+def test_burst_worker_waits_for_tasks_enqueued_by_running_ones(redis_server: Store) -> None:
     held = Held(redis_server, "long")
     hold.enqueue("long")
 
@@ -289,7 +289,7 @@ def test_many_threads_and_many_senders_run_each_task_once(store: Store) -> None:
                 assert result.attempts == 1
 
 
-def test_a_worker_survives_that_its_connections_are_cut(
+def test_worker_continues_after_its_connections_were_cut(
     proxy: Proxy, redis_server: Store, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker_module.random, "uniform", lambda low, high: 0.05)
@@ -314,7 +314,7 @@ def test_a_worker_survives_that_its_connections_are_cut(
     assert caplog.text.count("Redis is available again after ") == 1
 
 
-def test_a_worker_that_is_stopped_while_redis_is_away_ends_and_keeps_its_outcomes(
+def test_worker_stopped_in_an_outage_exits_and_keeps_its_acks(
     proxy: Proxy, redis_server: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     held = Held(redis_server, "long")
@@ -333,14 +333,14 @@ def test_a_worker_that_is_stopped_while_redis_is_away_ends_and_keeps_its_outcome
     assert result.get(60) == "long", "the flusher goes on trying as long as the process lives"
 
 
-def test_threads_are_named_and_end_with_the_process(redis_server: Store) -> None:
+def test_threads_are_named_and_daemonic(redis_server: Store) -> None:
     with running_worker(threads=2):
         mine = {thread.name: thread.daemon for thread in threading.enumerate() if thread.name.startswith("task-")}
 
     assert mine == {"task-0": True, "task-1": True}
 
 
-def test_the_bell_is_used_up_by_the_leader(store: Store) -> None:
+def test_leader_consumes_the_wakeup(store: Store) -> None:
     with running_worker() as worker:
         eventually(lambda: idle(worker))
         note.enqueue(1).get(60)
@@ -349,7 +349,7 @@ def test_the_bell_is_used_up_by_the_leader(store: Store) -> None:
         eventually(lambda: store.raw.exists(base_key(store, "bell", "q:default")) == 0)
 
 
-def test_the_buffer_is_taken_by_one_thread_each(redis_server: Store) -> None:
+def test_buffered_jobs_run_once(redis_server: Store) -> None:
     """Two threads, one batch: nothing runs twice, nothing is left."""
     results: list[Any] = note.enqueue_many([((number,), {}) for number in range(2_000)])
 
@@ -361,9 +361,7 @@ def test_the_buffer_is_taken_by_one_thread_each(redis_server: Store) -> None:
     assert sorted(noted) == list(range(2_000))
 
 
-def test_a_process_that_ends_waits_for_outcomes_that_another_thread_has_on_their_way(
-    proxy: Proxy, redis_server: Store
-) -> None:
+def test_return_jobs_waits_for_acks_that_another_thread_sends(proxy: Proxy, redis_server: Store) -> None:
     held = Held(redis_server, "long")
     with running_worker(using="proxied") as worker:
         result = hold.enqueue("long")
@@ -381,7 +379,7 @@ def test_a_process_that_ends_waits_for_outcomes_that_another_thread_has_on_their
         proxy.delay(0)
 
 
-def test_handing_back_ends_also_while_redis_is_away(
+def test_return_jobs_gives_up_while_redis_is_unavailable(
     proxy: Proxy, redis_server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker_module, "MAX_RETURN_S", 0.3)
@@ -404,7 +402,7 @@ def test_handing_back_ends_also_while_redis_is_away(
         )  # or its flusher tries until the run ends
 
 
-def test_nobody_follows_where_nobody_leads(redis_server: Store) -> None:
+def test_stopped_worker_wants_no_jobs(redis_server: Store) -> None:
     with running_worker() as worker:
         pass
 
@@ -413,7 +411,7 @@ def test_nobody_follows_where_nobody_leads(redis_server: Store) -> None:
     assert worker.job_source.want() == 0, "a worker that stops wants nothing"
 
 
-def test_a_task_that_arrives_after_the_stop_is_handed_back(proxy: Proxy, redis_server: Store) -> None:
+def test_task_fetched_after_the_stop_is_returned(proxy: Proxy, redis_server: Store) -> None:
     """The server has leased it, the reply is on its way, and the process ends."""
     with running_worker(using="proxied") as worker:
         eventually(lambda: idle(worker))
@@ -431,7 +429,7 @@ def test_a_task_that_arrives_after_the_stop_is_handed_back(proxy: Proxy, redis_s
         proxy.delay(0)
 
 
-def test_a_worker_that_lost_a_lease_may_run_the_task_again_beside_the_first_run(
+def test_worker_that_lost_a_lease_may_run_the_task_again_concurrently(
     store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     held = Held(store, "twice")

@@ -103,7 +103,7 @@ def test_an_interruption_never_reaches_what_comes_after_the_function(busy_switch
     assert (returned > 0, raised > 0) == (True, True)
 
 
-def test_what_was_sent_and_has_not_arrived_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pending_interruption_is_withdrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     taken_back: list[int] = []
     monkeypatch.setattr(runs, "withdraw", taken_back.append)
 
@@ -116,7 +116,7 @@ def test_what_was_sent_and_has_not_arrived_is_taken_back(monkeypatch: pytest.Mon
     assert taken_back == [threading.get_ident()]
 
 
-def test_what_is_taken_back_does_not_arrive_and_leaves_nothing_behind() -> None:
+def test_withdrawn_interruption_leaves_no_pending_exception() -> None:
     """CPython may go on looking for it, and a tracer then stands still."""
     done: list[int] = []
 
@@ -137,9 +137,7 @@ def test_what_is_taken_back_does_not_arrive_and_leaves_nothing_behind() -> None:
 # A socket that is opened at the very moment is closed by the garbage collector, which warns.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
 @pytest.mark.parametrize("kind", [SoftTimeLimitExceeded, TaskCancelled])
-def test_an_interruption_in_a_request_is_not_taken_for_its_timeout(
-    redis_server: Store, kind: type[BaseException]
-) -> None:
+def test_interruption_in_a_request_is_not_a_timeout_error(redis_server: Store, kind: type[BaseException]) -> None:
     """Who waits at a socket catches `TimeoutError` and `OSError`, and asks again."""
     client = connections.client()
 
@@ -202,7 +200,7 @@ def test_the_end_of_a_run_waits_for_an_interruption_that_is_being_sent() -> None
     thread.join()
 
 
-def test_a_function_that_has_ended_is_not_interrupted() -> None:
+def test_finished_function_is_not_interrupted() -> None:
     run = ThreadRun(JOB)
     assert run.call(count, [10], {}, None) == 45
 
@@ -245,7 +243,7 @@ def test_a_run_is_interrupted_once() -> None:
     assert len(caught) == 1
 
 
-def test_what_the_function_raises_while_it_is_not_interrupted_is_raised() -> None:
+def test_exception_without_an_interruption_is_raised() -> None:
     with pytest.raises(SoftTimeLimitExceeded, match="mine"):
         ThreadRun(JOB).call(_raise, [SoftTimeLimitExceeded("mine")], {}, None)
     with pytest.raises(LookupError, match="other"):
@@ -256,7 +254,7 @@ def _raise(exc: BaseException) -> None:
     raise exc
 
 
-def test_the_running_code_finds_its_run() -> None:
+def test_current_run_is_available_in_the_task() -> None:
     run = ThreadRun(JOB)
     assert current_run.get(None) is None
 
@@ -316,7 +314,7 @@ def test_a_coroutine_is_cancelled_where_it_awaits() -> None:
     assert run.interrupted
 
 
-def test_what_follows_a_cancelled_coroutine_is_not_cancelled() -> None:
+def test_code_after_a_cancelled_coroutine_is_not_cancelled() -> None:
     run = CoroutineRun(JOB)
 
     async def wait() -> None:
@@ -334,7 +332,7 @@ def test_what_follows_a_cancelled_coroutine_is_not_cancelled() -> None:
     assert asyncio.run(whole()) == "went on"
 
 
-def test_what_follows_a_coroutine_that_has_returned_is_not_cancelled() -> None:
+def test_code_after_a_finished_coroutine_is_not_cancelled() -> None:
     run = CoroutineRun(JOB)
 
     async def whole() -> str:
@@ -347,7 +345,7 @@ def test_what_follows_a_coroutine_that_has_returned_is_not_cancelled() -> None:
     assert not run.interrupted
 
 
-def test_a_coroutine_that_has_not_begun_is_not_cancelled() -> None:
+def test_coroutine_that_has_not_started_is_not_cancelled() -> None:
     run = CoroutineRun(JOB)
 
     run.cancel()
@@ -359,7 +357,7 @@ def test_a_coroutine_that_has_not_begun_is_not_cancelled() -> None:
 async def _nothing() -> None: ...
 
 
-def test_a_coroutine_that_goes_on_has_not_been_cancelled() -> None:
+def test_coroutine_that_suppresses_the_cancellation_returns_its_value() -> None:
     run = CoroutineRun(JOB)
 
     async def insist() -> str:
@@ -389,7 +387,7 @@ def test_the_soft_limit_of_a_coroutine_is_a_cancellation_and_then_an_error() -> 
     assert seen == ["cancelled"]
 
 
-def test_a_timeout_of_the_coroutine_s_own_is_its_own() -> None:
+def test_timeout_error_of_the_coroutine_is_not_a_limit() -> None:
     async def wait() -> None:
         async with asyncio.timeout(0.001):
             await asyncio.sleep(30)
@@ -400,7 +398,7 @@ def test_a_timeout_of_the_coroutine_s_own_is_its_own() -> None:
     assert type(raised.value) is TimeoutError
 
 
-def test_a_cancellation_that_nobody_asked_for_stays_one() -> None:
+def test_unrequested_cancellation_is_raised() -> None:
     async def cancel_myself() -> None:
         raise asyncio.CancelledError
 

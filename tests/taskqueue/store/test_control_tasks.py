@@ -43,7 +43,7 @@ def test_ready_tasks_are_listed_in_the_order_in_which_they_are_served(store: Sto
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 7])
-def test_pages_of_ready_tasks_come_to_the_whole(store: Store, limit: int) -> None:
+def test_pages_of_ready_tasks_add_up_to_all(store: Store, limit: int) -> None:
     expected = fill_ready(store)
 
     pages = [ids("ready", limit=limit, offset=offset) for offset in range(0, 14, limit)]
@@ -86,7 +86,7 @@ def test_failed_tasks_are_listed_by_time_with_their_last_error(store: Store) -> 
     assert len(listed[1].errors) == 3
 
 
-def test_parked_tasks_are_listed_though_nobody_knows_their_name(store: Store) -> None:
+def test_unregistered_tasks_are_listed(store: Store) -> None:
     stranger: Task[..., Any, Any] = Task(func=note.func, name="nobody.knows", options=note.options)
     sent = stranger.enqueue(5)
     work_off()
@@ -97,7 +97,7 @@ def test_parked_tasks_are_listed_though_nobody_knows_their_name(store: Store) ->
     assert registry.find("nobody.knows") is None
 
 
-def test_a_task_whose_record_has_expired_is_left_out(store: Store) -> None:
+def test_task_without_a_record_is_omitted(store: Store) -> None:
     gone, stays = fail.enqueue("gone"), fail.enqueue("stays")
     work_off()
     store.raw.delete(base_key(store, "t", gone.id))
@@ -111,7 +111,7 @@ def test_an_empty_state_is_an_empty_page(store: Store, state: str) -> None:
     assert ids(state, offset=1_000) == []
 
 
-def test_a_page_holds_no_more_than_a_thousand(redis_server: Store) -> None:
+def test_page_has_at_most_a_thousand_tasks(redis_server: Store) -> None:
     sent = note.enqueue_many([((number,), {}) for number in range(1_100)])
 
     assert ids("ready", limit=1_000) == [result.id for result in sent[:1_000]]
@@ -131,13 +131,13 @@ def test_a_page_holds_no_more_than_a_thousand(redis_server: Store) -> None:
         ({"offset": 2**53}, r"^offset=9007199254740992: expected an integer from 0 to 9007199254740991\.$"),
     ],
 )
-def test_a_page_that_is_none_is_refused(redis_server: Store, options: dict[str, Any], text: str) -> None:
+def test_invalid_page_raises(redis_server: Store, options: dict[str, Any], text: str) -> None:
     with pytest.raises((TypeError, ValueError), match=text):
         get_queue("default").tasks("ready", **options)
 
 
 @pytest.mark.parametrize("state", ["successful", "cancelled", "", None])
-def test_a_state_that_is_not_listed_is_refused(redis_server: Store, state: Any) -> None:
+def test_invalid_state_raises(redis_server: Store, state: Any) -> None:
     with pytest.raises(ValueError, match=r"expected one of ready, .*, failed, unregistered\.$"):
         get_queue("default").tasks(state)
 
@@ -153,7 +153,7 @@ def test_listing_changes_nothing(store: Store) -> None:
     assert {key: store.raw.dump(key) for key in store.keys()} == before  # noqa: SIM118
 
 
-def test_the_async_twin_lists_the_same(store: Store) -> None:
+def test_async_method_returns_the_same(store: Store) -> None:
     expected = fill_ready(store)
 
     async def listed() -> list[str]:

@@ -33,7 +33,7 @@ def done(fetcher: Fetcher, *jobs: Job) -> None:
     settle_now(fetcher, *[Ack(job.id, job.token, "ok", b"1", ttl_ms=60_000) for job in jobs])
 
 
-def test_what_came_back_from_a_dead_worker_is_fetched_with_no_others(store: Store) -> None:
+def test_recovered_task_is_fetched_alone(store: Store) -> None:
     suspects = [result.id for result in send(2)]
     die_with(store, 2, "dies")
     others = [result.id for result in send(3)]
@@ -44,7 +44,7 @@ def test_what_came_back_from_a_dead_worker_is_fetched_with_no_others(store: Stor
     assert fetched == [[suspects[0]], [suspects[1]], others, []]
 
 
-def test_it_is_not_fetched_behind_others_either(store: Store) -> None:
+def test_recovered_task_is_not_fetched_after_others(store: Store) -> None:
     send(1, queue_name="high")
     [suspect] = send(1)
     die_with(store, 1, "dies")
@@ -61,7 +61,7 @@ def test_it_is_not_fetched_behind_others_either(store: Store) -> None:
     assert (high.queue, back.id, alone.id) == ("high", handed_back.id, suspect.id)
 
 
-def test_the_call_that_leaves_the_others_rings_for_them(store: Store) -> None:
+def test_fetch_of_a_recovered_task_notifies_for_the_rest(store: Store) -> None:
     send(1)
     die_with(store, 1, "dies")
     send(1)
@@ -72,7 +72,7 @@ def test_the_call_that_leaves_the_others_rings_for_them(store: Store) -> None:
     assert store.raw.exists(base_key(store, "bell", "q:default")) == 1
 
 
-def test_two_that_have_seen_two_deaths_do_not_meet_in_one_process(store: Store) -> None:
+def test_tasks_with_two_crashes_do_not_share_a_process(store: Store) -> None:
     suspects = send(2)
     for worker in ("first", "second"):
         die_with(store, 2, worker)
@@ -90,7 +90,7 @@ def test_two_that_have_seen_two_deaths_do_not_meet_in_one_process(store: Store) 
 
 
 @pytest.mark.parametrize("end", ["finished", "died"])
-def test_the_next_one_is_tried_when_the_first_has_ended(store: Store, end: str) -> None:
+def test_next_suspect_runs_when_the_first_has_finished(store: Store, end: str) -> None:
     suspects = send(2)
     for worker in ("first", "second"):
         die_with(store, 2, worker)
@@ -107,7 +107,7 @@ def test_the_next_one_is_tried_when_the_first_has_ended(store: Store, end: str) 
     assert following.id == suspects[1].id
 
 
-def test_one_that_another_process_has_by_now_is_tried_there(store: Store) -> None:
+def test_suspect_leased_by_another_process_does_not_block_the_next(store: Store) -> None:
     suspects = send(2, max_deliveries=9)
     for worker in ("first", "second"):
         die_with(store, 2, worker)
@@ -121,7 +121,7 @@ def test_one_that_another_process_has_by_now_is_tried_there(store: Store) -> Non
     assert [job.id for job in slow.fetch("1", 10)] == [suspects[1].id]
 
 
-def test_with_fewer_deaths_to_spare_it_is_tried_apart_earlier(store: Store) -> None:
+def test_low_max_deliveries_isolates_a_task_after_one_crash(store: Store) -> None:
     first, second = send(2, max_deliveries=2)
     die_with(store, 2, "first")
     fetcher = new_fetcher(worker="second")
@@ -133,7 +133,7 @@ def test_with_fewer_deaths_to_spare_it_is_tried_apart_earlier(store: Store) -> N
     assert [job.id for job in new_fetcher(worker="third").fetch("0", 10)] == [second.id]
 
 
-def test_after_one_death_of_three_tasks_run_beside_each_other(store: Store) -> None:
+def test_tasks_with_one_crash_of_three_run_concurrently(store: Store) -> None:
     """A host that was switched off must not make eight long tasks run one after the other."""
     send(3)
     die_with(store, 3, "first")
@@ -142,7 +142,7 @@ def test_after_one_death_of_three_tasks_run_beside_each_other(store: Store) -> N
     assert [len(fetcher.fetch(str(lane), 1)) for lane in range(4)] == [1, 1, 1, 0]
 
 
-def test_those_who_wait_apart_keep_their_order(store: Store) -> None:
+def test_isolated_tasks_keep_their_order(store: Store) -> None:
     suspects = [result.id for result in send(4, max_deliveries=2)]
     die_with(store, 4, "first")
     fetcher = new_fetcher(worker="second")
@@ -156,7 +156,7 @@ def test_those_who_wait_apart_keep_their_order(store: Store) -> None:
 
 
 @pytest.mark.parametrize(("suspects", "found"), [(10, True), (11, False)])
-def test_one_call_looks_behind_nine_of_them(store: Store, suspects: int, found: bool) -> None:
+def test_one_fetch_skips_at_most_nine_suspects(store: Store, suspects: int, found: bool) -> None:
     """One of them is tried, and the others wait at the front, before a task that nobody has died with."""
     send(suspects, max_deliveries=2)
     die_with(store, suspects, "first")
@@ -185,7 +185,7 @@ def run_until_the_killer_has_failed(store: Store, killer: TaskResult, threads: i
             return
 
 
-def test_the_limit_of_deaths_counts_the_killer_and_not_its_neighbors(store: Store) -> None:
+def test_max_deliveries_fails_only_the_task_that_kills_its_workers(store: Store) -> None:
     results = send(12)
     killer = results[2]
 
@@ -200,7 +200,7 @@ def test_the_limit_of_deaths_counts_the_killer_and_not_its_neighbors(store: Stor
     assert max(result.attempts for result in results if result != killer) <= 3
 
 
-def test_a_task_that_never_began_has_no_start(store: Store) -> None:
+def test_returned_task_has_no_start(store: Store) -> None:
     result = note.enqueue(1)
     fetcher = new_fetcher()
     [job] = fetcher.fetch("0", 1)
@@ -213,7 +213,7 @@ def test_a_task_that_never_began_has_no_start(store: Store) -> None:
     assert (result.started_at, result.last_attempted_at) == (None, None)
 
 
-def test_a_task_that_began_before_keeps_its_first_start(store: Store) -> None:
+def test_returned_task_keeps_its_earlier_start(store: Store) -> None:
     [result] = send(1)
     die_with(store, 1, "dies")
     result.refresh()
@@ -232,7 +232,7 @@ def test_a_task_that_began_before_keeps_its_first_start(store: Store) -> None:
 
 @pytest.mark.contract
 @pytest.mark.parametrize("outcome", ["retry", "later", "park"])
-def test_a_lease_that_is_handed_back_leaves_the_last_run_as_it_was(store: Store, outcome: str) -> None:
+def test_returned_lease_does_not_change_the_last_run(store: Store, outcome: str) -> None:
     result = note.enqueue(1)
     fetcher = new_fetcher()
     [job] = fetcher.fetch("0", 1)
@@ -249,7 +249,7 @@ def test_a_lease_that_is_handed_back_leaves_the_last_run_as_it_was(store: Store,
     assert result.started_at == attempted_at
 
 
-def test_the_supervisors_word_counts_for_the_lease_it_names_only(store: Store) -> None:
+def test_supervisor_returns_only_the_lease_with_its_token(store: Store) -> None:
     """What was not begun is handed back by token, after the process has died; somebody else's lease is not touched."""
     result = note.enqueue(1)
     [job] = new_fetcher(worker="dead").fetch("0", 1)

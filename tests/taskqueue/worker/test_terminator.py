@@ -48,7 +48,7 @@ def commands(process: Process) -> list[list[str]]:
         return []
 
 
-def test_a_hard_limit_that_is_over_condemns(process: Process) -> None:
+def test_exceeded_hard_limit_terminates_the_process(process: Process) -> None:
     heartbeat(process, ["a", "b"], {"a": ["t1", PAST, 2.0, None], "b": ["t1", FUTURE, 2.0, 50]})
 
     [(ack, why)] = process.child.overdue(time.monotonic())
@@ -61,7 +61,7 @@ def test_a_hard_limit_that_is_over_condemns(process: Process) -> None:
     assert min(process.child.deadlines()) == FUTURE
 
 
-def test_a_task_that_ended_meanwhile_saves_its_process(process: Process) -> None:
+def test_process_of_a_task_that_finished_meanwhile_continues(process: Process) -> None:
     heartbeat(process, ["a"], {"a": ["t1", PAST, 2.0, None]})
     [(ack, _)] = process.child.overdue(1.0)
     process.child.terminate(ack, 5.0)
@@ -73,7 +73,7 @@ def test_a_task_that_ended_meanwhile_saves_its_process(process: Process) -> None
     assert (process.child.final_acks, process.child.kill_at) == ({}, float("inf"))
 
 
-def test_a_cancelled_task_is_interrupted_and_condemned_when_its_time_is_over(process: Process) -> None:
+def test_cancelled_task_is_interrupted_and_its_process_terminated_after_the_grace(process: Process) -> None:
     heartbeat(process, ["a"], {"a": ["t1", PAST, 2.0, None]})
 
     process.child.cancel("a", 1_000.0)
@@ -85,7 +85,7 @@ def test_a_cancelled_task_is_interrupted_and_condemned_when_its_time_is_over(pro
     assert (ack.id, ack.outcome, why) == ("a", "cancel", "was cancelled and still runs")
 
 
-def test_one_that_has_not_begun_or_has_ended_is_not_condemned(process: Process) -> None:
+def test_process_of_a_task_that_does_not_run_is_not_terminated(process: Process) -> None:
     heartbeat(process, [], a="t1")
     process.child.cancel("a", 0.0)
     assert process.child.overdue(FUTURE) == []
@@ -97,7 +97,7 @@ def test_one_that_has_not_begun_or_has_ended_is_not_condemned(process: Process) 
     assert process.child.overdue(FUTURE) == [], "another lease of it was not asked to end"
 
 
-def test_who_does_not_listen_is_no_danger_to_the_supervisor(process: Process) -> None:
+def test_full_command_pipe_does_not_block_the_supervisor(process: Process) -> None:
     heartbeat(process, ["a" * 500])
     for _ in range(500):
         process.child.cancel("a" * 500, 1.0)
@@ -109,7 +109,7 @@ def test_who_does_not_listen_is_no_danger_to_the_supervisor(process: Process) ->
     process.commands = os.open(os.devnull, os.O_RDONLY)
 
 
-def test_it_is_killed_when_it_has_not_ended_in_time(
+def test_process_that_does_not_exit_in_time_is_killed(
     process: Process, redis_server: Store, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(termination, "EXIT_S", 0.03)
@@ -134,7 +134,7 @@ def condemned(process: Process, ack: Ack) -> Any:
 
 
 @pytest.mark.contract
-def test_what_a_dead_process_held_is_found_among_others_and_keeps_its_order(store: Store, process: Process) -> None:
+def test_tasks_of_a_dead_process_are_requeued_in_order(store: Store, process: Process) -> None:
     results = note.enqueue_many([((number,), {}) for number in range(1_200)])
     mine, other = new_fetcher(worker="sup.ch"), new_fetcher(worker="sup.ch2")
     jobs = [*mine.fetch("0", 300), *mine.fetch("1", 300)]
@@ -151,7 +151,7 @@ def test_what_a_dead_process_held_is_found_among_others_and_keeps_its_order(stor
     assert store.raw.hget(base_key(store, "t", jobs[5].id), "x") is None
 
 
-def test_a_process_that_nobody_condemned_keeps_its_leases(redis_server: Store, process: Process) -> None:
+def test_leases_of_a_crashed_process_are_kept(redis_server: Store, process: Process) -> None:
     note.enqueue(1)
     process.child.worker_id = "sup.ch"
     new_fetcher(worker="sup.ch").fetch("0", 1)
@@ -161,7 +161,7 @@ def test_a_process_that_nobody_condemned_keeps_its_leases(redis_server: Store, p
     assert get_queue("default").depths().running == 1
 
 
-def test_what_is_left_waits_until_redis_is_back(
+def test_unsent_outcomes_are_sent_after_an_outage(
     redis_server: Store,
     proxy: Proxy,
     process: Process,
@@ -187,7 +187,7 @@ def test_what_is_left_waits_until_redis_is_back(
     assert recover() == []
 
 
-def test_commands_are_read_when_they_are_complete() -> None:
+def test_partial_commands_are_not_read() -> None:
     read_fd, write_fd = os.pipe()
     reader = CommandReader(read_fd)
 
@@ -205,7 +205,7 @@ def test_commands_are_read_when_they_are_complete() -> None:
     os.close(read_fd)
 
 
-def test_those_who_are_spared_are_not_handed_back(redis_server: Store) -> None:
+def test_excluded_jobs_are_not_returned(redis_server: Store) -> None:
     held = [Held(redis_server, name) for name in "ab"]
     with running_worker(threads=2) as worker:
         results = [hold.enqueue("a"), hold.enqueue("b")]

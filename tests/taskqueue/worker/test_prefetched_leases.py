@@ -20,7 +20,7 @@ from tests.taskqueue.support import base_key, end_lease, recover, settle_now, wo
 from tests.taskqueue.tasks import note
 
 
-def test_what_was_noted_is_read_in_its_order() -> None:
+def test_leases_are_read_in_order() -> None:
     notes = PrefetchedLeases()
     for number in range(3):
         notes.add(f"task{number}", "w/0/1")
@@ -30,7 +30,7 @@ def test_what_was_noted_is_read_in_its_order() -> None:
     assert notes.read() == [("task0", "w/0/1"), ("task2", "w/0/1"), ("task3", "w/0/2")]
 
 
-def test_another_lease_of_the_same_task_is_another_note() -> None:
+def test_leases_of_one_task_are_separate() -> None:
     notes = PrefetchedLeases()
     notes.add("task", "w/0/1")
     notes.add("task", "w/0/2")
@@ -41,7 +41,7 @@ def test_another_lease_of_the_same_task_is_another_note() -> None:
     assert notes.read() == [("task", "w/0/2")]
 
 
-def test_what_has_no_room_is_taken_for_begun() -> None:
+def test_lease_without_a_slot_counts_as_started() -> None:
     notes = PrefetchedLeases()
     notes.add("t" * 300, "w/0/1")
     for number in range(SLOTS + 5):
@@ -54,7 +54,7 @@ def test_what_has_no_room_is_taken_for_begun() -> None:
     assert len(notes.read()) == SLOTS
 
 
-def test_threads_note_beside_each_other() -> None:
+def test_threads_add_and_remove_leases_concurrently() -> None:
     notes = PrefetchedLeases()
 
     def work(number: int) -> None:
@@ -70,7 +70,7 @@ def test_threads_note_beside_each_other() -> None:
     )
 
 
-def test_a_process_that_is_killed_leaves_its_notes() -> None:
+def test_leases_survive_the_process() -> None:
     notes = PrefetchedLeases()
     notes.add("before", "w/0/1")
     pid = os.fork()
@@ -83,7 +83,7 @@ def test_a_process_that_is_killed_leaves_its_notes() -> None:
     assert notes.read() == [("kept", "w/0/2")]
 
 
-def test_a_worker_notes_all_but_the_task_that_begins_at_once(store: Store) -> None:
+def test_fetched_jobs_but_the_first_are_prefetched(store: Store) -> None:
     results = note.enqueue_many([((number,), {}) for number in range(4)])
     notes = PrefetchedLeases()
     fetcher = Fetcher(connections.client(), "w", ("default",), prefetched=notes)
@@ -96,7 +96,7 @@ def test_a_worker_notes_all_but_the_task_that_begins_at_once(store: Store) -> No
     assert [task_id for task_id, _ in notes.read()] == [results[3].id]
 
 
-def test_the_supervisor_hands_back_what_an_ended_process_had_not_begun(
+def test_supervisor_returns_prefetched_tasks_of_an_exited_process(
     store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     results = note.enqueue_many([((number,), {}) for number in range(5)])
@@ -117,7 +117,7 @@ def test_the_supervisor_hands_back_what_an_ended_process_had_not_begun(
     assert [job.id for job in work_off()] == [results[at].id for at in (0, 2, 1, 3, 4)]
 
 
-def test_a_supervisor_without_redis_hands_them_back_when_it_answers(
+def test_prefetched_tasks_are_returned_after_an_outage(
     proxy: Proxy, redis_server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(termination, "RETRY_S", 0.02)
@@ -138,7 +138,7 @@ def test_a_supervisor_without_redis_hands_them_back_when_it_answers(
     assert get_queue("default").depths().running == 1, "the first had begun, and comes back when its lease ends"
 
 
-def test_another_process_sees_how_many_tasks_run() -> None:
+def test_running_count_is_shared_between_processes() -> None:
     notes = PrefetchedLeases()
     assert notes.running() == 0
     pid = os.fork()

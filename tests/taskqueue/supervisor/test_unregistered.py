@@ -30,7 +30,7 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return make
 
 
-def test_a_task_of_an_unknown_name_is_parked_and_shown(
+def test_task_with_an_unregistered_name_is_kept_and_shown(
     store: Store, forget: Callable[..., None], caplog: pytest.LogCaptureFixture
 ) -> None:
     result = add.enqueue(2, 3)
@@ -50,7 +50,7 @@ def test_a_task_of_an_unknown_name_is_parked_and_shown(
     )
 
 
-def test_it_goes_back_when_a_worker_knows_it(
+def test_unregistered_task_is_requeued_when_its_name_is_registered(
     store: Store, forget: Callable[..., None], caplog: pytest.LogCaptureFixture
 ) -> None:
     result, stranger = add.enqueue(2, 3), note.enqueue("stranger")
@@ -70,7 +70,7 @@ def test_it_goes_back_when_a_worker_knows_it(
     assert (result.return_value, stranger.state) == (5, "unregistered")
 
 
-def test_those_that_go_back_come_before_the_new_ones(store: Store, forget: Callable[..., None]) -> None:
+def test_requeued_tasks_run_before_newer_ones(store: Store, forget: Callable[..., None]) -> None:
     note.enqueue_many([((number,), {}) for number in range(20)])
     forget(note)
     work_off()
@@ -84,7 +84,9 @@ def test_those_that_go_back_come_before_the_new_ones(store: Store, forget: Calla
     assert noted[20:] == ["new"]
 
 
-def test_however_many_are_parked_all_that_are_known_go_back(redis_server: Store, forget: Callable[..., None]) -> None:
+def test_all_unregistered_tasks_with_registered_names_are_requeued(
+    redis_server: Store, forget: Callable[..., None]
+) -> None:
     strangers = echo.enqueue_many([((number,), {}) for number in range(600)])
     note.enqueue_many([((number,), {}) for number in range(1_100)])
     forget(note, echo)
@@ -99,7 +101,7 @@ def test_however_many_are_parked_all_that_are_known_go_back(redis_server: Store,
     assert sorted(noted) == list(range(1_100))
 
 
-def test_a_parked_task_that_is_gone_stays_out_of_the_queue(redis_server: Store, forget: Callable[..., None]) -> None:
+def test_unregistered_task_without_a_record_is_not_requeued(redis_server: Store, forget: Callable[..., None]) -> None:
     result = add.enqueue(2, 3)
     forget(add)
     work_off()
@@ -112,7 +114,7 @@ def test_a_parked_task_that_is_gone_stays_out_of_the_queue(redis_server: Store, 
     assert redis_server.raw.zcard(queue_key(redis_server, "unregistered")) == 0
 
 
-def test_what_another_worker_parks_again_meanwhile_is_left_to_the_next_time(
+def test_requeue_ends_although_another_worker_unregisters_the_tasks_again(
     redis_server: Store, forget: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     note.enqueue_many([((number,), {}) for number in range(3)])

@@ -20,13 +20,13 @@ from tests.taskqueue.support import new_fetcher, queue_worker
 from tests.taskqueue.tasks import add, note
 
 
-def test_without_weights_the_order_is_the_one_that_was_named() -> None:
+def test_queues_without_weights_keep_the_given_order() -> None:
     turns = QueueOrder(["high", "low"])
 
     assert {turns.next() for _ in range(10)} == {("high", "low")}
 
 
-def test_each_comes_first_as_often_as_its_weight_says() -> None:
+def test_each_queue_is_first_in_proportion_to_its_weight() -> None:
     turns = QueueOrder(["a", "b", "c"], [5, 2, 1])
 
     firsts = Counter(turns.next()[0] for _ in range(800))
@@ -34,7 +34,7 @@ def test_each_comes_first_as_often_as_its_weight_says() -> None:
     assert firsts == {"a": 500, "b": 200, "c": 100}
 
 
-def test_turns_are_spread_evenly() -> None:
+def test_first_places_are_evenly_distributed() -> None:
     turns = QueueOrder(["a", "b", "c"], [5, 1, 1])
 
     assert "".join(turns.next()[0] for _ in range(14)) == "aabacaaaabacaa"
@@ -47,7 +47,7 @@ def test_all_queues_are_in_each_order() -> None:
         assert sorted(turns.next()) == ["a", "b", "c"]
 
 
-def test_threads_share_the_turns() -> None:
+def test_threads_share_one_order() -> None:
     turns = QueueOrder(["a", "b"], [3, 1])
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
@@ -76,14 +76,14 @@ def test_a_worker_serves_queues_by_weight(store: Store) -> None:
     assert Counter(served) == {"high": 50, "low": 10}
 
 
-def test_a_queue_that_has_nothing_leaves_its_turn_to_the_others(store: Store) -> None:
+def test_empty_queue_is_skipped(store: Store) -> None:
     send(6, "low")
     fetcher = by_weight(high=5, low=1)
 
     assert [job.queue for _ in range(6) for job in fetcher.fetch("0", 1)] == ["low"] * 6
 
 
-def test_outcomes_alone_take_no_turn(store: Store) -> None:
+def test_request_without_jobs_does_not_advance_the_order(store: Store) -> None:
     send(2, "high", "low")
     fetcher = by_weight(high=1, low=1)
 
@@ -94,14 +94,14 @@ def test_outcomes_alone_take_no_turn(store: Store) -> None:
     assert [job.queue for job in (*first, *second)] == ["high", "low"]
 
 
-def test_strict_order_starves_what_comes_later(store: Store) -> None:
+def test_strict_order_serves_later_queues_last(store: Store) -> None:
     send(10, "high", "low")
     fetcher = new_fetcher("high", "low")
 
     assert {job.queue for _ in range(10) for job in fetcher.fetch("0", 1)} == {"high"}
 
 
-def test_a_reply_that_was_lost_brings_the_same_tasks_in_another_turn(proxy: Proxy, redis_server: Store) -> None:
+def test_repeated_fetch_returns_the_same_tasks_in_another_order(proxy: Proxy, redis_server: Store) -> None:
     send(4, "high", "low")
     fetcher = Fetcher(connections.client("proxied"), "w", ("high", "low"), weights=(1, 1))
     [first] = fetcher.fetch("0", 1)
@@ -137,7 +137,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[WorkerOptions]:
     ],
     ids=str,
 )
-def test_queues_and_weights_go_together(
+def test_queues_and_weights_are_combined(
     told: list[WorkerOptions], args: list[str], queues: tuple[str, ...], chosen: tuple[int, ...]
 ) -> None:
     with pytest.raises(SystemExit):
@@ -146,18 +146,18 @@ def test_queues_and_weights_go_together(
     assert [(options.queues, options.weights) for options in told] == [(queues, chosen)]
 
 
-def test_a_queue_may_have_an_equals_sign_in_its_name() -> None:
+def test_queue_name_may_contain_an_equals_sign() -> None:
     assert weights("a=b=3") == {"a=b": 3}
 
 
-def test_the_worker_says_by_which_weights_it_works(redis_server: Store, children: Children) -> None:
+def test_worker_logs_its_weights(redis_server: Store, children: Children) -> None:
     worker = queue_worker(children, "--weights", "high=5,low=1", "--threads", "1")
 
     assert "Worker: queues high=5, low=1 (by weight), 1 process with 1 thread" in worker.output
     assert add.using(queue_name="low").enqueue(2, 3).get(60) == 5
 
 
-def test_a_weight_for_a_queue_that_is_not_served_ends_it_with_code_2(children: Children) -> None:
+def test_weight_for_a_queue_that_is_not_served_exits_with_code_2(children: Children) -> None:
     child = children.manage("runworker", "high", "--weights", "low=1")
 
     assert child.wait(60) == 2

@@ -33,7 +33,7 @@ def finished(result: TaskResult) -> TaskResult:
 
 @pytest.mark.parametrize("args", [(), ("--no-poller",)])
 @pytest.mark.parametrize("kind", [hold, hold_async])
-def test_a_running_task_is_cancelled_and_its_process_lives_on(
+def test_running_task_is_cancelled_and_its_process_continues(
     redis_server: Store, children: Children, kind: Any, args: tuple[str, ...]
 ) -> None:
     held, bystander = Held(redis_server, "a"), Held(redis_server, "b")
@@ -53,9 +53,7 @@ def test_a_running_task_is_cancelled_and_its_process_lives_on(
     assert worker.wait() == 0
 
 
-def test_a_task_that_does_not_end_is_cancelled_by_force_and_its_neighbors_run_again(
-    redis_server: Store, children: Children
-) -> None:
+def test_forced_cancel_kills_the_process_and_requeues_the_other_tasks(redis_server: Store, children: Children) -> None:
     stubborn, bystander, coroutine = (Held(redis_server, name) for name in "abc")
     worker = queue_worker(children, "--threads", "3")
     result = insist.enqueue("a")
@@ -82,7 +80,7 @@ def test_a_task_that_does_not_end_is_cancelled_by_force_and_its_neighbors_run_ag
 
 
 @pytest.mark.parametrize("kind", [insist, hold_async])
-def test_a_hard_limit_ends_the_process_and_fails_the_task_alone(
+def test_hard_limit_terminates_the_process_and_fails_only_its_task(
     redis_server: Store, children: Children, kind: Any
 ) -> None:
     slow, bystander = Held(redis_server, "a"), Held(redis_server, "b")
@@ -106,7 +104,7 @@ def test_a_hard_limit_ends_the_process_and_fails_the_task_alone(
     assert redis_server.raw.zcard(queue_key(redis_server, "running")) == 0
 
 
-def test_a_hard_limit_uses_an_attempt_and_is_tried_again(redis_server: Store, children: Children) -> None:
+def test_hard_limit_uses_an_attempt_and_the_task_is_retried(redis_server: Store, children: Children) -> None:
     slow = Held(redis_server, "a")
     queue_worker(children)
     result = insist.using(timeout=(None, 0.3), max_attempts=2, backoff=0).enqueue("a")
@@ -121,9 +119,7 @@ def test_a_hard_limit_uses_an_attempt_and_is_tried_again(redis_server: Store, ch
     assert result.attempts == 2
 
 
-def test_a_process_that_does_not_listen_is_killed_and_what_it_held_is_found(
-    redis_server: Store, children: Children
-) -> None:
+def test_unresponsive_process_is_killed_and_its_tasks_are_requeued(redis_server: Store, children: Children) -> None:
     """Code in C keeps the interpreter's lock: no thread of the process does anything any more."""
     frozen, bystander = Held(redis_server, "a"), Held(redis_server, "b")
     worker = queue_worker(children, "--threads", "3")
@@ -144,7 +140,7 @@ def test_a_process_that_does_not_listen_is_killed_and_what_it_held_is_found(
     assert result.errors[0].exception_class_path == TIME_LIMIT
 
 
-def test_a_task_that_ends_in_time_costs_nobody_the_process(redis_server: Store, children: Children) -> None:
+def test_task_that_finishes_in_time_keeps_its_process(redis_server: Store, children: Children) -> None:
     held = Held(redis_server, "a")
     worker = queue_worker(children)
     result = hold.using(timeout=(None, 1.0)).enqueue("a")
@@ -162,7 +158,7 @@ def test_a_task_that_ends_in_time_costs_nobody_the_process(redis_server: Store, 
     assert "Terminating process" not in worker.output
 
 
-def test_who_is_cancelled_while_the_worker_stops_is_not_handed_back(
+def test_task_cancelled_while_the_worker_stops_is_not_requeued(
     redis_server: Store, children: Children, settings: Any
 ) -> None:
     taskqueue_settings(settings, LEASE=60, GRACE=0.5, CANCEL_GRACE=60)

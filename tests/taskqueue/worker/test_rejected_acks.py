@@ -111,7 +111,7 @@ def test_outcomes_are_sent_in_calls_of_bounded_size(redis_server: Store) -> None
     assert states(jobs) == ["successful"] * 6
 
 
-def test_outcome_that_is_refused_holds_up_no_other(full_server: Store, caplog: pytest.LogCaptureFixture) -> None:
+def test_rejected_ack_does_not_block_others(full_server: Store, caplog: pytest.LogCaptureFixture) -> None:
     fetcher, jobs = leased(5)
     for number, job in enumerate(jobs):
         fetcher.settle(ok(job, b"x" * 900_000 if number == 2 else b"1"))
@@ -141,7 +141,7 @@ def test_outcome_that_is_refused_holds_up_no_other(full_server: Store, caplog: p
     assert "a failure is sent instead" in caplog.text
 
 
-def test_outcome_that_was_refused_is_kept_if_memory_is_freed(full_server: Store) -> None:
+def test_rejected_ack_is_applied_after_memory_is_freed(full_server: Store) -> None:
     fetcher, [job] = leased(1)
     fetcher.settle(ok(job, b"x" * 900_000))
     fill(full_server, left=400_000)
@@ -153,7 +153,7 @@ def test_outcome_that_was_refused_is_kept_if_memory_is_freed(full_server: Store)
     assert states([job]) == ["successful"]
 
 
-def test_worker_sends_a_refused_outcome_as_a_failure(full_server: Store, settings: Any) -> None:
+def test_worker_replaces_a_rejected_ack_by_a_failure(full_server: Store, settings: Any) -> None:
     with running_worker(threads=2):
         assert note.enqueue("before").get(30) == "before"
         fill(full_server, left=700_000)
@@ -163,9 +163,7 @@ def test_worker_sends_a_refused_outcome_as_a_failure(full_server: Store, setting
             result.get(30)
 
 
-def test_server_that_refuses_all_outcomes_loses_none_and_is_not_said_to_be_away(
-    full_server: Store, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_acks_are_kept_while_the_server_rejects_all(full_server: Store, caplog: pytest.LogCaptureFixture) -> None:
     with running_worker(threads=4) as worker, blocked_notes() as released:
         results = note_when_released.enqueue_many([((number,), {}) for number in range(30)])
         eventually(lambda: worker.busy() == 4)
@@ -182,7 +180,7 @@ def test_server_that_refuses_all_outcomes_loses_none_and_is_not_said_to_be_away(
     assert "a failure is sent instead" not in caplog.text
 
 
-def test_outcomes_without_permission_wait_until_it_is_there(
+def test_acks_without_permission_are_kept_until_it_is_granted(
     redis_server: Store, settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     user = f"user-{redis_server.prefix}"
@@ -207,7 +205,7 @@ def test_outcomes_without_permission_wait_until_it_is_there(
     close_pools()
 
 
-def test_outcome_that_can_never_be_stored_is_given_up(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
+def test_ack_that_can_never_be_applied_is_dropped(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
     """Somebody has written a key of another type where the errors of the task stand."""
     fetcher, jobs = leased(3)
     redis_server.raw.set(base_key(redis_server, "t", jobs[1].id, "errors"), "text")
@@ -234,5 +232,5 @@ def test_outcome_that_can_never_be_stored_is_given_up(redis_server: Store, caplo
     ],
     ids=str,
 )
-def test_refusal_is_the_outcomes_fault_only_if_it_is_about_it(error: Exception, size: int, expected: bool) -> None:
+def test_error_reply_is_attributed_to_the_ack_that_caused_it(error: Exception, size: int, expected: bool) -> None:
     assert is_caused_by(Ack("id", "token", "ok", b"x" * size), error) is expected

@@ -19,11 +19,11 @@ from django_redis_components.taskqueue.worker.prefetch import (
 from tests.support import Store
 
 
-def test_nothing_is_taken_ahead_before_anything_was_measured() -> None:
+def test_nothing_is_prefetched_before_the_first_measurement() -> None:
     assert PrefetchAmount().beyond_free_threads(0) == 0
 
 
-def test_quick_tasks_are_taken_ahead() -> None:
+def test_quick_tasks_are_prefetched() -> None:
     pace = PrefetchAmount()
 
     for _ in range(WINDOW_RUNS):
@@ -32,7 +32,7 @@ def test_quick_tasks_are_taken_ahead() -> None:
     assert pace.beyond_free_threads(0) == 10
 
 
-def test_the_time_in_which_other_threads_had_the_interpreter_is_not_the_tasks() -> None:
+def test_time_of_other_threads_does_not_count_as_run_time() -> None:
     """Eight threads with tasks of 10 us take turns of 5 ms: the first task of a turn began before the seven others'."""
     pace = PrefetchAmount()
 
@@ -45,7 +45,7 @@ def test_the_time_in_which_other_threads_had_the_interpreter_is_not_the_tasks() 
     assert pace.beyond_free_threads(0) > 50
 
 
-def test_a_slow_task_ends_the_taking_ahead_at_once() -> None:
+def test_slow_task_stops_prefetching_at_once() -> None:
     pace = PrefetchAmount()
     for _ in range(WINDOW_RUNS * 10):
         pace.record_run(0.00001, concurrent=1)
@@ -57,7 +57,7 @@ def test_a_slow_task_ends_the_taking_ahead_at_once() -> None:
     assert pace.beyond_free_threads(0) == 0
 
 
-def test_after_jobs_have_stood_too_long_nothing_is_taken_ahead() -> None:
+def test_nothing_is_prefetched_after_a_pause() -> None:
     pace = PrefetchAmount()
     for _ in range(WINDOW_RUNS):
         pace.record_run(0.00001, concurrent=1)
@@ -67,7 +67,7 @@ def test_after_jobs_have_stood_too_long_nothing_is_taken_ahead() -> None:
     assert pace.beyond_free_threads(0) == 0
 
 
-def test_a_job_stands_too_long_only_while_it_is_the_next_one(redis_server: Store) -> None:
+def test_buffered_job_is_stuck_only_while_it_is_next(redis_server: Store) -> None:
     """Where threads compute, the one that looks after the buffer may get its turn after 40 ms, and find another job."""
     first, second = (Job(name, "w/0/1", "noop", b"", "default", 0, 0, 0, 0, 0) for name in ("first", "second"))
     buffer = PrefetchBuffer(Fetcher(connections.client(), "here:1", ["default"]), PrefetchAmount())
