@@ -21,13 +21,8 @@ OF_MODELS = {"_state"}
 
 #: Files that may, and why.
 EXCEPTIONS = {
-    "tests/autocomplete/conftest.py": "not moved to public behavior yet",
-    "tests/autocomplete/test_rebuild.py": "not moved to public behavior yet",
-    "tests/core/test_caches.py": "not moved to public behavior yet",
-    "tests/core/test_pool.py": "not moved to public behavior yet",
-    "tests/locks/test_interrupted_blocks.py": "not moved to public behavior yet",
-    "tests/locks/test_renewal.py": "not moved to public behavior yet",
-    "tests/semaphores/test_renewal.py": "not moved to public behavior yet",
+    "tests/core/test_caches.py": "`_pools` is django-redis's: it keeps pools for the whole process",
+    "tests/core/test_pool.py": "sets the limits of the pools, whose generated modules are private",
 }
 
 

@@ -12,11 +12,16 @@ from django_redis_components.autocomplete import registry, widgets
 @pytest.fixture(autouse=True)
 def _own_registry() -> Iterator[None]:
     """Run each test without registered indexes, and restore them afterwards."""
-    sources, used = dict(registry._sources), set(widgets.used_indexes)
-    registry._sources.clear()
-    widgets.used_indexes.clear()
+    sources, used = registry.registered(), set(widgets.used_indexes)
+    unregister_all()
     yield
-    registry._sources.clear()
-    registry._sources.update(sources)
-    widgets.used_indexes.clear()
+    unregister_all()
+    for source in sources:
+        registry.register(source)
     widgets.used_indexes.update(used)
+
+
+def unregister_all() -> None:
+    for source in registry.registered():
+        registry.unregister(source.name)
+    widgets.used_indexes.clear()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from django_redis_components.autocomplete import Entry, PrefixIndex, RebuildSuperseded, Suggestion
 from django_redis_components.autocomplete.rebuilding import CHUNK
 from tests.support import Proxy, Store, run_async, run_together
+from tests.support.waiting import TIMEOUT_S
 
 
 @pytest.fixture
@@ -177,42 +179,30 @@ def test_later_rebuild_supersedes_an_earlier_one(store: Store) -> None:
     assert build_keys(store) == []
 
 
+@pytest.mark.usefixtures("small_chunks")
 def test_superseded_rebuild_does_not_delete_the_active_one(store: Store) -> None:
     index = PrefixIndex("contacts")
+    early_started, late_loaded = threading.Event(), threading.Event()
+
+    def early() -> Iterator[tuple[int, str]]:
+        early_started.set()
+        assert late_loaded.wait(TIMEOUT_S)
+        raise LookupError("the database went away")
+        yield  # makes it a generator
 
     def late() -> Iterator[tuple[int, str]]:
-        yield 2, "Late"
-        with pytest.raises(LookupError):
-            next(early)  # the earlier one fails while the later one loads
-        yield 3, "Later"
+        yield from [(1, "Late 1"), (2, "Late 2"), (3, "Late 3")]  # the first two are loaded before the next is read
+        late_loaded.set()
+        assert isinstance(failing.exception(TIMEOUT_S), LookupError)
+        yield 4, "Late 4"
 
-    def early_source() -> Iterator[tuple[int, str]]:
-        yield 1, "Early"
-        raise LookupError
+    with ThreadPoolExecutor(1) as pool:
+        failing = pool.submit(index.rebuild, early())
+        assert early_started.wait(TIMEOUT_S)
 
-    early = run_in_steps(index, early_source())
-    next(early)
+        assert index.rebuild(late()) == 4
 
-    assert index.rebuild(late()) == 2
-    assert texts(index) == ["Late", "Later"]
-
-
-def run_in_steps(index: PrefixIndex, source: Iterator[tuple[int, str]]) -> Iterator[None]:
-    """A rebuild of which each `next` does a part."""
-    from django_redis_components.autocomplete import rebuilding
-    from django_redis_components.core.client import connections
-
-    def paused() -> Iterator[None]:
-        steps, client = index._new_rebuild(), connections.client()
-        rebuilding.run(client, steps.begin())
-        yield
-        try:
-            rebuilding.run(client, steps.load(list(source)))
-        except LookupError:
-            rebuilding.run(client, steps.abandon())
-            raise
-
-    return paused()
+    assert texts(index) == ["Late 1", "Late 2", "Late 3", "Late 4"]
 
 
 def test_concurrent_rebuilds_leave_one_complete_index(store: Store) -> None:

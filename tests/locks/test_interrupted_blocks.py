@@ -9,7 +9,6 @@ import gc
 import itertools
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -23,6 +22,7 @@ from django_redis_components.core.leasing.renewal import renewer
 from django_redis_components.locks import Lock, LockNotOwned, MultiLock, ReadWriteLock, lock
 from django_redis_components.semaphores import Semaphore, semaphore
 from tests.support import Store, eventually, run_async
+from tests.support.renewals import renew_now
 
 pytestmark = pytest.mark.integration
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.integration
 OPCODES = bool(os.environ.get("INTERRUPT_OPCODES"))
 #: Whether all kinds are interrupted at all points, which takes minutes.
 EVERYWHERE = OPCODES or bool(os.environ.get("INTERRUPT_EVERYWHERE"))
-#: Every so many-th point is tried where that takes long, without `EVERYWHERE`.
+#: Only one of this many points is tried where each takes long, without `EVERYWHERE`.
 STEP = 7
 #: Seconds of a lease: none ends by itself during a test.
 LONG_S = 600
@@ -54,12 +54,11 @@ def make(request: pytest.FixtureRequest, redis_server: Store) -> Callable[..., A
 
 
 @pytest.fixture(autouse=True)
-def _renewals_go_on(redis_server: Store) -> Iterator[None]:
+def _leases_are_renewed_afterwards(redis_server: Store) -> Iterator[None]:
     """After all interruptions the leases of this process are still renewed."""
     yield
-    with Lock("renewed afterwards", timeout=0.6, renew=True) as held:
-        ends_at = time.monotonic() + 0.9
-        eventually(lambda: time.monotonic() > ends_at)
+    with Lock("renewed afterwards", timeout=60, renew=True) as held:
+        renew_now(held)
         held.check()
 
 
@@ -151,9 +150,9 @@ def interrupted_everywhere(use: Callable[[CtrlC], object], guard: Any, *, first:
             pytest.fail(f"held after an interruption at {ctrl_c.where}")
         assert guard.token is None, ctrl_c.where
         try:
-            eventually(lambda: not renewer._watches, timeout_s=20)
+            eventually(lambda: not renewer.watches, timeout_s=20)
         except AssertionError:
-            renewer._watches.clear()
+            renewer.watches.clear()
             pytest.fail(f"renewed after an interruption at {ctrl_c.where}")
         if kept is None:
             assert at > 10

@@ -16,8 +16,13 @@ import pytest
 from redis.exceptions import ConnectionError
 
 from django_redis_components.core.leasing import renewal
+from django_redis_components.core.leasing.renewal import LeaseWatch
+from django_redis_components.core.protocol import Flow
 from django_redis_components.locks import Lock, LockLost, LockNotOwned, lock
+from tests.conftest import components_settings
 from tests.support import Proxy, Store, eventually, run_async, run_together
+from tests.support.renewals import end_renewer, is_renewer_running, renew_now
+from tests.support.waiting import TIMEOUT_S
 
 #: Seconds of a short lease: it is renewed at a third of them.
 SHORT_S = 0.5
@@ -25,35 +30,26 @@ SHORT_S = 0.5
 
 @pytest.fixture(autouse=True)
 def _own_renewer(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The thread ends soon after each test."""
+    """No thread of an earlier test runs, and that of this test ends with it."""
     monkeypatch.setattr(renewal, "LINGER_S", 0.05)
+    end_renewer()
     yield
-    with renewal.renewer._changed:
-        renewal.renewer._changed.notify()
-    eventually(lambda: renewal.renewer._thread is None)
+    end_renewer()
 
 
 def key_of(store: Store) -> str:
-    return f"{store.prefix}:locks:{{door}}"
+    return f"{store.prefix}:locks:{{stock}}"
 
 
 def wait_past(seconds: float) -> None:
-    """Let so much time pass."""
+    """Return after this many seconds."""
     until = time.monotonic() + seconds
     eventually(lambda: time.monotonic() > until)
 
 
-def renew_now(held: Lock) -> None:
-    """Let the next renewal be due, and wait until it was made: a short lease would measure the machine."""
-    lease = held.flows.claimed()
-    before = lease.deadline_at
-    renewal.renewer.recheck(lease)
-    eventually(lambda: lease.deadline_at > before)
-
-
 @contextlib.contextmanager
 def stopped(store: Store, held: Lock) -> Iterator[None]:
-    """Take the lock, and let the server hang meanwhile."""
+    """Acquire the lock, and stop the server during the block."""
     held.acquire()
     pid = store.servers[0].pid
     os.kill(pid, signal.SIGSTOP)
@@ -63,8 +59,8 @@ def stopped(store: Store, held: Lock) -> Iterator[None]:
         os.kill(pid, signal.SIGCONT)
 
 
-def patient(store: Store) -> dict[str, object]:
-    """A connection that waits for a hanging server for longer than the test."""
+def with_long_timeout(store: Store) -> dict[str, object]:
+    """Return the settings of a connection whose timeout is longer than the test."""
     return {"URL": store.url, "SOCKET_TIMEOUT": 120}
 
 
@@ -73,7 +69,7 @@ def no_more_threads(_: threading.Thread) -> None:
 
 
 def test_lease_is_renewed_until_it_is_released(store: Store) -> None:
-    with Lock("door", timeout=60, renew=True) as held:
+    with Lock("stock", timeout=60, renew=True) as held:
         for _ in range(2):
             store.raw.pexpire(key_of(store), 10_000)
             renew_now(held)
@@ -87,23 +83,23 @@ def test_lease_is_renewed_until_it_is_released(store: Store) -> None:
 
 
 def test_lease_is_renewed_before_it_expires(redis_server: Store) -> None:
-    with Lock("door", timeout=2, renew=True) as held:
+    with Lock("stock", timeout=2, renew=True) as held:
         wait_past(3)
 
         assert held.owned()
 
 
 def test_renewal_is_due_after_a_third_of_the_lease(redis_server: Store) -> None:
-    with Lock("door", timeout=600, renew=True) as held:
+    with Lock("stock", timeout=600, renew=True) as held:
         for _ in range(2):
-            watch = renewal.renewer._watches[held.flows.claimed()]
+            watch = renewal.renewer.watches[held.flows.claimed()]
             assert 100 < watch.due_at - time.monotonic() <= 200
             renew_now(held)
 
 
 def test_lease_of_a_task_is_renewed_while_its_loop_is_blocked(redis_server: Store) -> None:
     async def main() -> None:
-        async with Lock("door", timeout=60, renew=True) as held:
+        async with Lock("stock", timeout=60, renew=True) as held:
             renew_now(held)
             assert await held.aowned()
 
@@ -111,21 +107,21 @@ def test_lease_of_a_task_is_renewed_while_its_loop_is_blocked(redis_server: Stor
 
 
 def test_lease_expires_without_renewal(redis_server: Store) -> None:
-    held = Lock("door", timeout=SHORT_S)
+    held = Lock("stock", timeout=SHORT_S)
     held.acquire()
 
     assert held.lost.wait(60)
-    assert renewal.renewer._thread is None
+    assert not is_renewer_running()
 
 
 def test_released_lock_is_not_renewed(redis_server: Store) -> None:
     calls: list[object] = []
-    held = Lock("door", timeout=SHORT_S, renew=True, on_lost=calls.append)
+    held = Lock("stock", timeout=SHORT_S, renew=True, on_lost=calls.append)
     held.acquire()
 
     held.release()
 
-    assert not renewal.renewer._watches
+    assert not renewal.renewer.watches
     wait_past(SHORT_S)
     assert calls == []
     assert not held.locked()
@@ -133,7 +129,7 @@ def test_released_lock_is_not_renewed(redis_server: Store) -> None:
 
 def test_lease_is_not_renewed_after_max_lease(redis_server: Store) -> None:
     lost: list[object] = []
-    held = Lock("door", timeout=2, renew=True, max_lease=3, on_lost=lost.append)
+    held = Lock("stock", timeout=2, renew=True, max_lease=3, on_lost=lost.append)
     held.acquire()
     renew_now(held)
 
@@ -147,20 +143,20 @@ def test_lease_is_not_renewed_after_max_lease(redis_server: Store) -> None:
 
 def test_on_lost_is_called_when_the_server_refuses_a_renewal(redis_server: Store) -> None:
     lost: list[object] = []
-    held = Lock("door", timeout=SHORT_S, renew=True, on_lost=lost.append)
+    held = Lock("stock", timeout=SHORT_S, renew=True, on_lost=lost.append)
     held.acquire()
 
-    redis_server.raw.set(key_of(redis_server), "somebody else")
+    redis_server.raw.set(key_of(redis_server), "another token")
 
     eventually(lambda: lost)
     assert lost == [held]
     assert held.lost.is_set()
-    assert redis_server.raw.get(key_of(redis_server)) == b"somebody else"
+    assert redis_server.raw.get(key_of(redis_server)) == b"another token"
 
 
 def test_on_lost_is_called_without_renewal(redis_server: Store) -> None:
     lost: list[object] = []
-    held = Lock("door", timeout=0.05, on_lost=lost.append)
+    held = Lock("stock", timeout=0.05, on_lost=lost.append)
     held.acquire()
 
     eventually(lambda: lost)
@@ -170,7 +166,7 @@ def test_on_lost_is_called_without_renewal(redis_server: Store) -> None:
 
 def test_on_lost_is_not_called_before_an_extended_deadline(redis_server: Store) -> None:
     lost: list[object] = []
-    held = Lock("door", timeout=1, on_lost=lost.append)
+    held = Lock("stock", timeout=1, on_lost=lost.append)
     held.acquire()
     held.extend(60)
 
@@ -182,7 +178,7 @@ def test_on_lost_is_not_called_before_an_extended_deadline(redis_server: Store) 
 
 def test_on_lost_is_called_at_once_when_extend_is_refused(redis_server: Store) -> None:
     lost: list[object] = []
-    held = Lock("door", timeout=60, on_lost=lost.append)
+    held = Lock("stock", timeout=60, on_lost=lost.append)
     held.acquire()
     redis_server.raw.delete(key_of(redis_server))
 
@@ -198,9 +194,9 @@ def test_failing_on_lost_is_logged_and_other_leases_are_renewed(
     def fail(_: object) -> None:
         raise LookupError("in the callback")
 
-    careless, other = Lock("door", timeout=0.05, on_lost=fail), Lock("window", timeout=60, renew=True)
+    failing, other = Lock("stock", timeout=0.05, on_lost=fail), Lock("price", timeout=60, renew=True)
     other.acquire()
-    careless.acquire()
+    failing.acquire()
 
     eventually(lambda: "in the callback" in caplog.text)
 
@@ -210,8 +206,8 @@ def test_failing_on_lost_is_logged_and_other_leases_are_renewed(
 
 
 def test_on_lost_that_raises_system_exit_is_logged(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
-    careless, other = Lock("door", timeout=0.05, on_lost=lambda _: sys.exit(1)), Lock("window", renew=True)
-    careless.acquire()
+    failing, other = Lock("stock", timeout=0.05, on_lost=lambda _: sys.exit(1)), Lock("price", renew=True)
+    failing.acquire()
 
     eventually(lambda: "SystemExit: 1" in caplog.text)
 
@@ -220,53 +216,53 @@ def test_on_lost_that_raises_system_exit_is_logged(redis_server: Store, caplog: 
 
 
 def test_slow_on_lost_delays_no_other_lease(redis_server: Store) -> None:
-    told: list[object] = []
-    go_on = threading.Event()
-    slow = Lock("door", timeout=0.05, on_lost=lambda held: (told.append(held), go_on.wait(60)))
+    calls: list[object] = []
+    may_return = threading.Event()
+    slow = Lock("stock", timeout=0.05, on_lost=lambda held: (calls.append(held), may_return.wait(60)))
     slow.acquire()
-    eventually(lambda: told)
+    eventually(lambda: calls)
 
-    with Lock("window", timeout=60, renew=True) as other:
+    with Lock("price", timeout=60, renew=True) as other:
         renew_now(other)
-    next_one = Lock("gate", timeout=0.05, on_lost=told.append)
+    next_one = Lock("mail", timeout=0.05, on_lost=calls.append)
     next_one.acquire()
 
-    eventually(lambda: told == [slow, next_one])
-    go_on.set()
+    eventually(lambda: calls == [slow, next_one])
+    may_return.set()
 
 
 def test_on_lost_sees_the_lost_lease_of_a_shared_object(redis_server: Store) -> None:
-    told: list[object] = []
+    calls: list[object] = []
 
     def on_lost(held: Lock) -> None:
-        told.append(held.token)
+        calls.append(held.token)
         with contextlib.suppress(LockNotOwned):
             held.release()
-        told.append(held)
+        calls.append(held)
 
-    shared = Lock("door", timeout=60, on_lost=on_lost)
+    shared = Lock("stock", timeout=60, on_lost=on_lost)
     shared.acquire()
     mine = shared.flows.claimed()
     redis_server.raw.delete(key_of(redis_server))
 
-    def take_it_and_let_the_first_know() -> bool:
+    def acquire_it_and_report_the_first_loss() -> bool:
         shared.acquire()
         mine.mark_lost()
         renewal.renewer.recheck(mine)
-        eventually(lambda: told == [mine.token, shared])
+        eventually(lambda: calls == [mine.token, shared])
         is_owned = shared.owned()
         shared.release()
         return is_owned
 
-    assert run_together(1, take_it_and_let_the_first_know) == [True]
+    assert run_together(1, acquire_it_and_report_the_first_loss) == [True]
 
 
 def test_hung_server_costs_no_lease_on_another_server(own_server: Store, redis_server: Store, settings) -> None:
-    urls = {"default": {"URL": redis_server.url}, "other": patient(own_server)}
+    urls = {"default": {"URL": redis_server.url}, "other": with_long_timeout(own_server)}
     settings.REDIS_COMPONENTS = {"PREFIX": redis_server.prefix, "CONNECTIONS": urls}
-    hanging, other = Lock("door", timeout=60, renew=True, using="other"), Lock("window", timeout=60, renew=True)
+    hanging, other = Lock("stock", timeout=60, renew=True, using="other"), Lock("price", timeout=60, renew=True)
     with stopped(own_server, hanging), other:
-        watch = renewal.renewer._watches[hanging.flows.claimed()]
+        watch = renewal.renewer.watches[hanging.flows.claimed()]
         renewal.renewer.recheck(watch.lease)
         eventually(lambda: watch.is_renewing)
 
@@ -277,11 +273,11 @@ def test_hung_server_costs_no_lease_on_another_server(own_server: Store, redis_s
 
 
 def test_on_lost_is_called_while_the_server_hangs(own_server: Store, settings) -> None:
-    settings.REDIS_COMPONENTS = {"PREFIX": own_server.prefix, "CONNECTIONS": {"default": patient(own_server)}}
+    settings.REDIS_COMPONENTS = {"PREFIX": own_server.prefix, "CONNECTIONS": {"default": with_long_timeout(own_server)}}
     lost: list[object] = []
-    held = Lock("door", timeout=1, renew=True, on_lost=lost.append)
+    held = Lock("stock", timeout=1, renew=True, on_lost=lost.append)
     with stopped(own_server, held):
-        watch = renewal.renewer._watches[held.flows.claimed()]
+        watch = renewal.renewer.watches[held.flows.claimed()]
 
         eventually(lambda: lost)
 
@@ -294,20 +290,20 @@ def test_lock_is_released_when_the_renewal_thread_cannot_start(
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", no_more_threads)
         with pytest.raises(RuntimeError, match="can't start new thread"):
-            Lock("door", renew=True).acquire()
-    assert not Lock("door").locked()
+            Lock("stock", renew=True).acquire()
+    assert not Lock("stock").locked()
 
-    with Lock("door", timeout=60, renew=True) as held:
+    with Lock("stock", timeout=60, renew=True) as held:
         renew_now(held)
 
 
 def test_renewal_and_on_lost_work_when_no_more_threads_can_start(
-    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+    redis_server: Store, settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[object] = []
-    held = Lock("door", timeout=60, renew=True, on_lost=told.append)
+    settings.REDIS_COMPONENTS = components_settings(redis_server, threadless=redis_server.url)
+    lost: list[object] = []
+    held = Lock("stock", timeout=60, renew=True, on_lost=lost.append, using="threadless")  # nothing was renewed there
     held.acquire()
-    renewal.renewer._runners.clear()
 
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", no_more_threads)
@@ -315,18 +311,15 @@ def test_renewal_and_on_lost_work_when_no_more_threads_can_start(
         redis_server.raw.delete(key_of(redis_server))
         renewal.renewer.recheck(held.flows.claimed())
 
-        eventually(lambda: told)
+        eventually(lambda: lost)
 
 
 def test_renewal_is_retried_after_a_connection_error(proxy: Proxy, caplog: pytest.LogCaptureFixture) -> None:
-    held = Lock("door", timeout=60, renew=True, using="proxied")
+    held = Lock("stock", timeout=60, renew=True, using="proxied")
     held.acquire()
-    watch = renewal.renewer._watches[held.flows.claimed()]
     proxy.stop_accepting()
     proxy.cut()
-    with renewal.renewer._changed:
-        watch.due_at = 0.0
-        renewal.renewer._changed.notify()
+    renewal.renewer.recheck(held.flows.claimed())
     eventually(lambda: "was not renewed and will be retried" in caplog.text)
 
     proxy.accept_again()
@@ -338,7 +331,7 @@ def test_renewal_is_retried_after_a_connection_error(proxy: Proxy, caplog: pytes
 
 def test_lease_is_lost_when_the_server_stays_down(own_server: Store) -> None:
     lost: list[object] = []
-    held = Lock("door", timeout=SHORT_S, renew=True, on_lost=lost.append)
+    held = Lock("stock", timeout=SHORT_S, renew=True, on_lost=lost.append)
     held.acquire()
 
     own_server.servers[0].kill()
@@ -348,7 +341,7 @@ def test_lease_is_lost_when_the_server_stays_down(own_server: Store) -> None:
 
 
 def test_renewal_is_retried_after_an_error_reply(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
-    held = Lock("door", timeout=SHORT_S, renew=True)
+    held = Lock("stock", timeout=SHORT_S, renew=True)
     held.acquire()
     redis_server.raw.delete(key_of(redis_server))
     redis_server.raw.rpush(key_of(redis_server), "not a lock")
@@ -361,7 +354,7 @@ def test_renewal_is_retried_after_an_error_reply(redis_server: Store, caplog: py
 def test_lease_is_lost_when_its_connection_is_removed_from_settings(
     redis_server: Store, settings, caplog: pytest.LogCaptureFixture
 ) -> None:
-    held = Lock("door", timeout=SHORT_S, renew=True)
+    held = Lock("stock", timeout=SHORT_S, renew=True)
     held.acquire()
 
     settings.REDIS_COMPONENTS = {"CONNECTIONS": {"other": {"URL": redis_server.url}}}
@@ -372,7 +365,7 @@ def test_lease_is_lost_when_its_connection_is_removed_from_settings(
 
 def test_lease_whose_release_failed_is_left_to_expire(proxy: Proxy) -> None:
     lost: list[object] = []
-    held = Lock("door", timeout=1, renew=True, on_lost=lost.append, using="proxied")
+    held = Lock("stock", timeout=1, renew=True, on_lost=lost.append, using="proxied")
 
     def work() -> None:
         with held:
@@ -383,12 +376,12 @@ def test_lease_whose_release_failed_is_left_to_expire(proxy: Proxy) -> None:
         work()
     proxy.accept_again()
 
-    assert Lock("door").acquire(blocking_timeout=60)
+    assert Lock("stock").acquire(blocking_timeout=60)
     assert lost == []
 
 
 def test_lease_of_a_garbage_collected_lock_is_left_to_expire(redis_server: Store) -> None:
-    held = Lock("door", timeout=SHORT_S, renew=True)
+    held = Lock("stock", timeout=SHORT_S, renew=True)
     held.acquire()
     gone = weakref.ref(held)
 
@@ -396,12 +389,12 @@ def test_lease_of_a_garbage_collected_lock_is_left_to_expire(redis_server: Store
     gc.collect()
 
     assert gone() is None
-    eventually(lambda: not renewal.renewer._watches)
-    assert Lock("door").acquire(blocking_timeout=5)
+    eventually(lambda: not renewal.renewer.watches)
+    assert Lock("stock").acquire(blocking_timeout=5)
 
 
 def test_many_leases_are_renewed_by_one_thread(redis_server: Store) -> None:
-    locks = [Lock(f"door-{number}", timeout=60, renew=True) for number in range(250)]
+    locks = [Lock(f"stock-{number}", timeout=60, renew=True) for number in range(250)]
     for held in locks:
         held.acquire()
     deadlines = [held.flows.claimed().deadline_at for held in locks]
@@ -419,36 +412,52 @@ def test_many_leases_are_renewed_by_one_thread(redis_server: Store) -> None:
 def test_renewal_thread_survives_an_unexpected_error(
     redis_server: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    genuine = renewal.LeaseRenewer._renew
-    mistakes = iter([True])
+    genuine = renewal.extend_all
+    errors = iter([LookupError("a mistake")])
 
-    def once(self: object, *args: object) -> None:
-        if next(mistakes, False):
-            raise LookupError("a mistake")
-        genuine(self, *args)
+    def fail_once(renewals: list[tuple[LeaseWatch, int]]) -> Flow[list[object]]:
+        for error in errors:
+            raise error
+        return genuine(renewals)
 
-    monkeypatch.setattr(renewal.LeaseRenewer, "_renew", once)
-    with Lock("door", timeout=60, renew=True) as held:
+    monkeypatch.setattr(renewal, "extend_all", fail_once)
+    with Lock("stock", timeout=60, renew=True) as held:
         renew_now(held)
 
         assert held.owned()
     assert "a mistake" in caplog.text
 
 
-def test_release_during_a_renewal_is_not_reported_as_a_loss(redis_server: Store) -> None:
+def test_release_during_a_renewal_is_not_reported_as_a_loss(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    genuine = renewal.extend_all
+    started, released = threading.Event(), threading.Event()
+
+    def extend_after_the_release(renewals: list[tuple[LeaseWatch, int]]) -> Flow[list[object]]:
+        started.set()
+        assert released.wait(TIMEOUT_S)
+        return genuine(renewals)
+
+    monkeypatch.setattr(renewal, "extend_all", extend_after_the_release)
     lost: list[object] = []
-    held = Lock("door", timeout=60, renew=True, on_lost=lost.append)
+    held = Lock("stock", timeout=60, renew=True, on_lost=lost.append)
     held.acquire()
-    watch = renewal.renewer._watches[held.flows.claimed()]
+    watch = renewal.renewer.watches[held.flows.claimed()]
+    renewal.renewer.recheck(watch.lease)
+    assert started.wait(TIMEOUT_S)
     held.release()
+    released.set()
 
-    renewal.renewer._renew("default", [(watch, 1_000)])
+    eventually(lambda: not watch.is_renewing)
+    end_renewer()
 
+    assert "was lost" not in caplog.text
     assert lost == []
 
 
 def test_recheck_ignores_a_lease_that_is_not_watched(redis_server: Store) -> None:
-    held = Lock("door")
+    held = Lock("stock")
     held.acquire()
 
     renewal.renewer.recheck(held.flows.claimed())
@@ -458,15 +467,15 @@ def test_recheck_ignores_a_lease_that_is_not_watched(redis_server: Store) -> Non
 
 
 def test_forked_child_renews_its_own_leases_and_not_its_parents(redis_server: Store) -> None:
-    parents = Lock("door", timeout=60, renew=True)
+    parents = Lock("stock", timeout=60, renew=True)
     parents.acquire()
 
     child = os.fork()
     if child == 0:  # pragma: no cover - another process
         code = 9
         try:
-            no_watches = not renewal.renewer._watches
-            with Lock("window", timeout=60, renew=True) as mine:
+            no_watches = not renewal.renewer.watches
+            with Lock("price", timeout=60, renew=True) as mine:
                 renew_now(mine)
                 code = 7 if no_watches and mine.owned() else 8
         finally:
@@ -480,10 +489,10 @@ def test_forked_child_renews_its_own_leases_and_not_its_parents(redis_server: St
 
 
 def test_lease_of_a_decorated_function_is_renewed(redis_server: Store) -> None:
-    @lock("door", timeout=1, renew=True)
+    @lock("stock", timeout=1, renew=True)
     def work() -> bool:
-        [watch] = renewal.renewer._watches.values()
-        return watch.ttl_ms == 1_000 and Lock("door").locked()
+        [watch] = renewal.renewer.watches.values()
+        return watch.ttl_ms == 1_000 and Lock("stock").locked()
 
     assert work()
 
@@ -504,6 +513,6 @@ def test_lease_of_a_decorated_function_is_renewed(redis_server: Store) -> None:
 def test_invalid_option_is_refused(arguments: dict[str, object], error: type, text: str) -> None:
     for make in (Lock, lock):
         with pytest.raises(error) as caught:
-            make("door", **arguments)
+            make("stock", **arguments)
 
         assert text in str(caught.value)

@@ -15,6 +15,7 @@ from django_redis_components.core.leasing import renewal
 from django_redis_components.semaphores import PermitLost, PermitNotOwned, Semaphore, SemaphoreError, semaphore
 from tests.semaphores.test_waiting import key_of
 from tests.support import Store, eventually, run_async
+from tests.support.renewals import end_renewer
 
 #: Seconds of a lease that is renewed after a third of them: a busy machine shall not lose it.
 LEASE_S = 3
@@ -22,12 +23,11 @@ LEASE_S = 3
 
 @pytest.fixture(autouse=True)
 def _own_renewer(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The thread ends soon after each test."""
+    """No thread of an earlier test runs, and that of this test ends with it."""
     monkeypatch.setattr(renewal, "LINGER_S", 0.05)
+    end_renewer()
     yield
-    with renewal.renewer._changed:
-        renewal.renewer._changed.notify()
-    eventually(lambda: renewal.renewer._thread is None, timeout_s=30)
+    end_renewer()
 
 
 def test_all_permits_of_a_lease_are_renewed(store: Store) -> None:
@@ -67,9 +67,9 @@ def test_released_permit_is_not_renewed(redis_server: Store) -> None:
     lost: list[object] = []
     pool = Semaphore("pool", 1, timeout=LEASE_S, renew=True, on_lost=lost.append, blocking=False)
     with pool:
-        assert len(renewal.renewer._watches) == 1
+        assert len(renewal.renewer.watches) == 1
 
-    assert not renewal.renewer._watches
+    assert not renewal.renewer.watches
     assert lost == []
     assert pool.available() == 1
 
@@ -79,7 +79,7 @@ def test_refused_acquire_is_not_renewed(redis_server: Store) -> None:
 
     assert not Semaphore("pool", 1, renew=True, blocking=False).acquire()
 
-    assert not renewal.renewer._watches
+    assert not renewal.renewer.watches
 
 
 def test_permit_is_not_renewed_after_max_lease(redis_server: Store) -> None:
@@ -127,7 +127,7 @@ def test_permit_whose_release_failed_is_left_to_expire(redis_server: Store) -> N
     with pytest.raises(NoPermissionError):
         flow.throw(NoPermissionError("NOPERM"))
 
-    assert not renewal.renewer._watches
+    assert not renewal.renewer.watches
     pool.release()
 
 

@@ -146,7 +146,11 @@ class LeaseWatch:
 
 
 class LeaseRenewer:
-    """Watches and renews the leases of one process."""
+    """Watches and renews the leases of one process.
+
+    Attributes:
+        watches: the watched leases.
+    """
 
     def __init__(self) -> None:
         self.reset()
@@ -157,7 +161,7 @@ class LeaseRenewer:
         # limit may leave the lock held, and then no lease of the process would be renewed any more.
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
-        self._watches: dict[Lease, LeaseWatch] = {}
+        self.watches: dict[Lease, LeaseWatch] = {}
         self._thread: threading.Thread | None = None
         self._runners: dict[str, BackgroundRunner] = {}
 
@@ -171,17 +175,17 @@ class LeaseRenewer:
         with self._lock:
             if self._thread is None:
                 self._thread = start_daemon(self._run, "redis-lease-renewer")
-            self._watches[watch.lease] = watch
+            self.watches[watch.lease] = watch
             self._changed.notify()
 
     def unwatch(self, lease: Lease) -> LeaseWatch | None:
         """Stop watching a lease, because it is being released. Later replies about it are ignored."""
-        return self._watches.pop(lease, None)
+        return self.watches.pop(lease, None)
 
     def recheck(self, lease: Lease) -> None:
         """Process a lease at once: its owner has learnt that it is lost."""
         with self._lock:
-            watch = self._watches.get(lease)
+            watch = self.watches.get(lease)
             if watch is not None:
                 watch.due_at = 0.0
                 self._changed.notify()
@@ -205,15 +209,15 @@ class LeaseRenewer:
     def _wait(self) -> list[LeaseWatch] | None:
         """Wait until leases are due, and return them; None when there are no more leases."""
         with self._changed:
-            if not self._watches:
+            if not self.watches:
                 self._changed.wait(LINGER_S)
-            if not self._watches:
+            if not self.watches:
                 self._thread = None
                 return None
-            next_due_at = min(watch.due_at for watch in list(self._watches.values()))
+            next_due_at = min(watch.due_at for watch in list(self.watches.values()))
             self._changed.wait(max(0.0, next_due_at - time.monotonic()))
             now = time.monotonic()
-            return [watch for watch in list(self._watches.values()) if watch.due_at <= now]
+            return [watch for watch in list(self.watches.values()) if watch.due_at <= now]
 
     def _process(self, due: Iterable[LeaseWatch]) -> None:
         renewals: dict[str, list[tuple[LeaseWatch, int]]] = defaultdict(list)
