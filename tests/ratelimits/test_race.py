@@ -1,19 +1,15 @@
-"""Eight processes on one key: never more than the algorithm allows."""
+"""Eight processes hit one key: never more hits are allowed than the algorithm permits."""
 
 from __future__ import annotations
 
-import json
-
 from django_redis_components.ratelimits.algorithms import ALGORITHMS
+from tests.ratelimits.race_children import Hits
 from tests.support import Store
 from tests.support.processes import Children
 
 LIMIT = 20
 #: Hits of each process on each limit.
 HITS = 150
-
-#: Times of allowed hits: before the call and after it.
-Hits = list[tuple[float, float]]
 
 
 def test_eight_processes_never_exceed_the_limit(children: Children, redis_server: Store) -> None:
@@ -29,9 +25,8 @@ def test_race_test_fails_when_denials_are_disabled(children: Children, redis_ser
 
 def race(children: Children, processes: int, period_s: float, broken: bool = False) -> dict[str, Hits]:
     """Return the hits that each algorithm allowed."""
-    target = "tests.ratelimits.race_children:hit"
-    hitters = [children.call(target, LIMIT, period_s, HITS, broken) for _ in range(processes)]
-    per_process = [json.loads(hitter.wait_for("[", 120)) for hitter in hitters]
+    child = children.call("tests.ratelimits.race_children:run_processes", processes, LIMIT, period_s, HITS, broken)
+    per_process = child.result(timeout_s=120)
     return {
         name: sorted(tuple(hit) for each in per_process for hit in each[place]) for place, name in enumerate(ALGORITHMS)
     }
