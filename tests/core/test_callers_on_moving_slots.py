@@ -22,6 +22,7 @@ from tests.conftest import components_settings
 from tests.core.slots import moving
 from tests.support import Store, eventually
 from tests.support.pools import close_pools
+from tests.support.renewals import renew_now
 from tests.taskqueue import tasks
 from tests.taskqueue.support import running_worker
 
@@ -38,13 +39,14 @@ def cluster(stores: Any, settings: Any) -> Iterator[Store]:
 
 
 def test_leases_in_other_slots_are_renewed_while_one_slot_moves(cluster: Store) -> None:
-    here, other = (Lock(name, timeout=0.9, renew=True) for name in ("here", "other"))
+    here, other = Lock("here", timeout=0.9, renew=True), Lock("other", timeout=60, renew=True)
     assert here.acquire()
     assert other.acquire()
 
     with moving(cluster, key("locks", "here")) as move:
         move.begin()
         move.carry(key("locks", "here"))  # its fence stays behind: TRYAGAIN
+        renew_now(other)
         assert here.lost.wait(30)
 
         assert other.check() is None

@@ -41,7 +41,7 @@ class Contender:
             self._steps = Steps(self._acquire())
         if isinstance(self._steps.request, Wait):
             self._steps.send(None)
-        self._steps.go()
+        self._steps.perform()
         if self._steps.value is True:
             self._start()
         elif self._overtaken_by is None:
@@ -66,7 +66,7 @@ class Contender:
         self._has_lease = False
         steps = Steps(self._release())
         while steps.request is not None:
-            steps.go()
+            steps.perform()
         assert steps.error is None
 
 

@@ -23,7 +23,7 @@ class Steps:
         self.request: Request | None = None
         self._advance(lambda: next(flow))
 
-    def go(self) -> Any:
+    def perform(self) -> Any:
         """Do what it wants, and let it want the next thing. Returns the reply."""
         assert self.request is not None
         reply = self.request.perform(client())
@@ -57,7 +57,7 @@ def flushed(store: Store, flow: Flow[object]) -> object:
     steps = Steps(flow)
     while steps.request is not None:
         store.raw.script_flush()
-        steps.go()
+        steps.perform()
     if steps.error is not None:
         raise steps.error
     return steps.value

@@ -28,7 +28,7 @@ def test_every_method_that_sends_requests_has_an_async_twin_with_the_same_argume
 
 def test_lock_is_acquired_extended_and_released(store: Store) -> None:
     async def main() -> None:
-        lock, other = Lock("door", timeout=5), Lock("door")
+        lock, other = Lock("stock", timeout=5), Lock("stock")
 
         assert await lock.aacquire()
         assert await lock.aowned()
@@ -50,10 +50,10 @@ def test_lock_is_acquired_extended_and_released(store: Store) -> None:
 
 def test_async_with_keeps_the_lock_during_the_block(store: Store) -> None:
     async def main() -> None:
-        async with Lock("door") as lock:
+        async with Lock("stock") as lock:
             assert await lock.aowned()
             with pytest.raises(LockNotAcquired):
-                async with Lock("door", blocking=False):
+                async with Lock("stock", blocking=False):
                     pytest.fail("the block ran")
         assert not await lock.alocked()
 
@@ -65,10 +65,10 @@ def test_waiting_task_does_not_block_other_tasks(store: Store) -> None:
         events: list[str] = []
 
         async def waiter() -> None:
-            async with Lock("door"):
+            async with Lock("stock"):
                 events.append("held by the waiter")
 
-        async with Lock("door"):
+        async with Lock("stock"):
             task = asyncio.create_task(waiter())
             for _ in range(3):
                 await asyncio.sleep(0.01)
@@ -81,7 +81,7 @@ def test_waiting_task_does_not_block_other_tasks(store: Store) -> None:
 
 def test_tasks_share_one_lock_object(store: Store) -> None:
     async def main() -> int:
-        lock = Lock("door")
+        lock = Lock("stock")
         inside = most = 0
 
         async def work() -> None:
@@ -99,7 +99,7 @@ def test_tasks_share_one_lock_object(store: Store) -> None:
 
 
 def test_lock_acquired_in_one_event_loop_is_released_in_another(redis_server: Store) -> None:
-    lock = Lock("door")
+    lock = Lock("stock")
     run_async(lock.aacquire)
 
     run_async(lock.arelease)
@@ -108,7 +108,7 @@ def test_lock_acquired_in_one_event_loop_is_released_in_another(redis_server: St
 
 
 def test_lock_acquired_by_a_task_is_released_synchronously(redis_server: Store) -> None:
-    lock = Lock("door")
+    lock = Lock("stock")
     run_async(lock.aacquire)
 
     lock.release()
@@ -119,7 +119,7 @@ def test_lock_acquired_by_a_task_is_released_synchronously(redis_server: Store) 
 def test_cancelled_release_still_releases_the_lock(store: Store) -> None:
     async def main() -> None:
         for turns in range(6):
-            lock = Lock("door")
+            lock = Lock("stock")
             await lock.aacquire()
             task = asyncio.create_task(lock.arelease())
             for _ in range(turns):
@@ -144,7 +144,7 @@ def test_task_whose_wait_was_cancelled_cannot_release_the_lock_of_another(store:
             await shared.arelease()
 
     async def main() -> None:
-        shared = Lock("door")
+        shared = Lock("stock")
         await shared.aacquire()
         task = asyncio.create_task(late(shared))
         await asyncio.to_thread(eventually, lambda: shared.inspect().waiting)

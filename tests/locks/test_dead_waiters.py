@@ -14,7 +14,7 @@ import pytest
 from django_redis_components.locks import Lock, MultiLock, ReadWriteLock
 from django_redis_components.semaphores import Semaphore
 from tests.support import Store, eventually
-from tests.support.child import say
+from tests.support.child import print_line
 from tests.support.processes import Child, Children
 
 #: Hand-offs of two seconds that the living may wait in all, on a machine that is busy.
@@ -24,21 +24,21 @@ HANDOFFS_S = 3 * 2.0
 def made(kind: str, number: int = 0) -> Any:
     """What the waiter of this number acquires."""
     if kind == "lock":
-        return Lock("door", timeout=60)
+        return Lock("stock", timeout=60)
     if kind == "group":
-        return MultiLock("door", "gate", group="doors", timeout=60)
+        return MultiLock("stock", "price", group="items", timeout=60)
     if kind == "semaphore":
-        return Semaphore("door", 2, timeout=60)
-    both = ReadWriteLock("door", timeout=60)
+        return Semaphore("stock", 2, timeout=60)
+    both = ReadWriteLock("stock", timeout=60)
     return both.read() if number % 2 else both.write()
 
 
 def waiting(kind: str) -> int:
     if kind == "semaphore":
-        return Semaphore("door", 2).inspect().waiting
+        return Semaphore("stock", 2).inspect().waiting
     if kind == "group":
-        return made(kind).inspect()["door"].waiting
-    return (ReadWriteLock("door") if kind == "readwrite" else Lock("door")).inspect().waiting
+        return made(kind).inspect()["stock"].waiting
+    return (ReadWriteLock("stock") if kind == "readwrite" else Lock("stock")).inspect().waiting
 
 
 def wait_in_tasks(kind: str, count: int) -> None:
@@ -46,7 +46,7 @@ def wait_in_tasks(kind: str, count: int) -> None:
 
     async def main() -> None:
         await asyncio.gather(*[made(kind, number).aacquire() for number in range(count)])
-        say("granted")
+        print_line("granted")
         await asyncio.sleep(60)
 
     asyncio.run(main())
@@ -155,6 +155,6 @@ def test_waiter_keeps_its_place_after_a_long_hang(redis_server: Store, children:
     child.wait_for("granted")
     assert later == []
     child.kill()
-    redis_server.raw.delete(f"{redis_server.prefix}:locks:{{door}}")
+    redis_server.raw.delete(f"{redis_server.prefix}:locks:{{stock}}")
     threads[0].join(60)
     assert later == [0]

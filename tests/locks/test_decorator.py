@@ -19,27 +19,27 @@ pytestmark = pytest.mark.integration
 
 
 def test_decorated_function_runs_under_the_lock(store: Store) -> None:
-    @lock("door")
+    @lock("stock")
     def work(number: int) -> tuple[int, bool]:
-        return number * 2, Lock("door").locked()
+        return number * 2, Lock("stock").locked()
 
     assert work(21) == (42, True)
-    assert not Lock("door").locked()
+    assert not Lock("stock").locked()
 
 
 def test_decorated_coroutine_function_runs_under_the_lock(store: Store) -> None:
-    @lock("door")
+    @lock("stock")
     async def work(number: int) -> tuple[int, bool]:
         await asyncio.sleep(0)
-        return number * 2, await Lock("door").alocked()
+        return number * 2, await Lock("stock").alocked()
 
     assert inspect.iscoroutinefunction(work)
     assert run_async(work, 21) == (42, True)
-    assert not Lock("door").locked()
+    assert not Lock("stock").locked()
 
 
 def test_decorated_function_keeps_its_name_and_docstring() -> None:
-    @lock("door")
+    @lock("stock")
     def work() -> None:
         """Works."""
 
@@ -47,41 +47,41 @@ def test_decorated_function_keeps_its_name_and_docstring() -> None:
 
 
 def test_lock_is_released_when_the_function_raises(redis_server: Store) -> None:
-    @lock("door")
+    @lock("stock")
     def work() -> None:
         raise LookupError("inside")
 
     with pytest.raises(LookupError, match="inside"):
         work()
-    assert not Lock("door").locked()
+    assert not Lock("stock").locked()
 
 
 def test_raise_raises_when_the_lock_is_held(store: Store) -> None:
-    @lock("door", on_conflict="raise")
+    @lock("stock", on_conflict="raise")
     def work() -> None:
         pytest.fail("it ran")
 
-    @lock("door", on_conflict="raise")
+    @lock("stock", on_conflict="raise")
     async def awork() -> None:
         pytest.fail("it ran")
 
-    with Lock("door"):
-        with pytest.raises(LockNotAcquired, match="Lock 'door' is held by another owner"):
+    with Lock("stock"):
+        with pytest.raises(LockNotAcquired, match="Lock 'stock' is held by another owner"):
             work()
         with pytest.raises(LockNotAcquired):
             run_async(awork)
 
 
 def test_skip_returns_none_when_the_lock_is_held(store: Store) -> None:
-    @lock("door", on_conflict="skip")
+    @lock("stock", on_conflict="skip")
     def work() -> str:
         return "ran"
 
-    @lock("door", on_conflict="skip")
+    @lock("stock", on_conflict="skip")
     async def awork() -> str:
         return "ran"
 
-    with Lock("door"):
+    with Lock("stock"):
         assert work() is None
         assert run_async(awork) is None
     assert work() == "ran"
@@ -89,43 +89,43 @@ def test_skip_returns_none_when_the_lock_is_held(store: Store) -> None:
 
 
 def test_wait_calls_the_function_when_the_lock_becomes_free(store: Store) -> None:
-    @lock("door", timeout=5)
+    @lock("stock", timeout=5)
     def work() -> str:
         return "ran"
 
-    Lock("door", timeout=0.05).acquire()
+    Lock("stock", timeout=0.05).acquire()
 
     assert work() == "ran"
 
 
 def test_wait_raises_after_blocking_timeout(store: Store) -> None:
-    @lock("door", blocking_timeout=0.02)
+    @lock("stock", blocking_timeout=0.02)
     def work() -> None:
         pytest.fail("it ran")
 
-    with Lock("door"), pytest.raises(LockNotAcquired, match="still held by another owner after"):
+    with Lock("stock"), pytest.raises(LockNotAcquired, match="still held by another owner after"):
         work()
 
 
 def test_skip_waits_for_blocking_timeout(redis_server: Store) -> None:
-    @lock("door", on_conflict="skip", blocking_timeout=5)
+    @lock("stock", on_conflict="skip", blocking_timeout=5)
     def work() -> str:
         return "ran"
 
-    Lock("door", timeout=0.05).acquire()
+    Lock("stock", timeout=0.05).acquire()
 
     assert work() == "ran"
 
 
 def test_delay_requests_a_retry_of_the_task(store: Store) -> None:
-    @lock("door", on_conflict="delay")
+    @lock("stock", on_conflict="delay")
     def work() -> None:
         pytest.fail("it ran")
 
-    with Lock("door"), pytest.raises(TryLater) as caught:
+    with Lock("stock"), pytest.raises(TryLater) as caught:
         work()
 
-    assert caught.value.reason == "Lock 'door' is held by another owner."
+    assert caught.value.reason == "Lock 'stock' is held by another owner."
     assert "outside a task it is an error" in str(caught.value)
     assert isinstance(caught.value.__cause__, LockNotAcquired)
 
@@ -261,7 +261,7 @@ def test_template_is_refused_for_a_function_without_arguments() -> None:
 )
 def test_invalid_option_raises_at_decoration(arguments: dict[str, object], error: type, text: str) -> None:
     with pytest.raises(error) as caught:
-        lock("door", **arguments)
+        lock("stock", **arguments)
 
     assert text in str(caught.value)
 
@@ -310,8 +310,8 @@ def test_invalid_name_made_from_arguments_raises_at_the_call(redis_server: Store
 def test_lock_may_be_created_before_settings_are_configured(settings) -> None:
     settings.REDIS_COMPONENTS = {"PREFIX": "not {good}"}
 
-    Lock("door")
-    lock("door")(lambda: None)
+    Lock("stock")
+    lock("stock")(lambda: None)
 
 
 def test_generator_functions_are_refused() -> None:
@@ -323,14 +323,14 @@ def test_generator_functions_are_refused() -> None:
 
     for generator in (numbers, anumbers):
         with pytest.raises(TypeError, match="is a generator function: its body would run after the context has exited"):
-            lock("door")(generator)
+            lock("stock")(generator)
 
 
 def test_function_wrapped_by_sync_to_async_runs_under_the_lock(redis_server: Store) -> None:
-    @lock("door")
+    @lock("stock")
     @sync_to_async
     def work() -> bool:
-        return Lock("door").locked()
+        return Lock("stock").locked()
 
     assert run_async(lambda: work()) is True
 
@@ -338,13 +338,13 @@ def test_function_wrapped_by_sync_to_async_runs_under_the_lock(redis_server: Sto
 def test_object_with_an_async_call_method_runs_under_the_lock(redis_server: Store) -> None:
     class Work:
         async def __call__(self) -> bool:
-            return Lock("door").locked()
+            return Lock("stock").locked()
 
-    assert run_async(lock("door")(Work())) is True
+    assert run_async(lock("stock")(Work())) is True
 
 
 def test_callable_without_a_name_can_be_decorated(redis_server: Store) -> None:
     def work(number: int) -> tuple[int, bool]:
-        return number, Lock("door-7").locked()
+        return number, Lock("stock-7").locked()
 
-    assert lock("door-{number}")(functools.partial(work, number=7))() == (7, True)
+    assert lock("stock-{number}")(functools.partial(work, number=7))() == (7, True)

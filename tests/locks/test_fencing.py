@@ -10,11 +10,11 @@ from tests.support import Store
 
 
 def fence_key(store: Store) -> str:
-    return f"{store.prefix}:locks:{{door}}:fence"
+    return f"{store.prefix}:locks:{{stock}}:fence"
 
 
 def grant() -> int:
-    with Lock("door") as lock:
+    with Lock("stock") as lock:
         assert lock.fencing_token is not None
         return lock.fencing_token
 
@@ -37,7 +37,7 @@ def test_fencing_token_grows_after_the_stored_one_was_lost(store: Store) -> None
 
 
 def test_fencing_token_grows_after_all_keys_were_lost(own_server: Store) -> None:
-    lock = Lock("door")
+    lock = Lock("stock")
     lock.acquire()
     own_server.raw.flushall()
 
@@ -53,22 +53,22 @@ def test_fencing_token_grows_after_the_server_clock_was_set_back(store: Store) -
 
 
 def test_handoff_gets_a_new_fencing_token(store: Store) -> None:
-    holder, waiter = Lock("door"), Lock("door")
+    holder, waiter = Lock("stock"), Lock("stock")
     holder.acquire()
     first = holder.fencing_token
     steps = acquisition(waiter)
-    steps.go()
+    steps.perform()
 
     holder.release()
-    steps.go()
-    steps.go()
+    steps.perform()
+    steps.perform()
 
     assert waiter.fencing_token > first
     assert int(store.raw.get(fence_key(store))) == waiter.fencing_token
 
 
 def test_grant_whose_fencing_token_was_lost_gets_a_new_one(store: Store) -> None:
-    first, again = Lock("door"), Lock("door")
+    first, again = Lock("stock"), Lock("stock")
     first.acquire()
     store.raw.delete(fence_key(store))
 
@@ -82,41 +82,41 @@ LONG_S, LONG_MS = 7_200, 7_200_000
 
 
 def test_fencing_token_outlives_an_extended_lease(store: Store) -> None:
-    with Lock("door") as lock:
+    with Lock("stock") as lock:
         lock.extend(LONG_S)
 
         assert store.raw.pttl(fence_key(store)) > LONG_MS + 3_500_000
 
 
 def test_fencing_token_outlives_a_lease_granted_by_handoff(store: Store) -> None:
-    first = Lock("door")
+    first = Lock("stock")
     first.acquire()
-    second = acquisition(Lock("door", timeout=LONG_S))
-    second.go()
+    second = acquisition(Lock("stock", timeout=LONG_S))
+    second.perform()
 
     first.release()
     while second.request:
-        second.go()
+        second.perform()
 
     assert second.value is True
     assert store.raw.pttl(fence_key(store)) > LONG_MS + 3_500_000
 
 
 def test_fencing_token_of_a_group_outlives_its_lease(store: Store) -> None:
-    fence = f"{store.prefix}:locks:{{house}}:group:fence:door"
-    with MultiLock("door", group="house") as lock:
+    fence = f"{store.prefix}:locks:{{house}}:group:fence:stock"
+    with MultiLock("stock", group="house") as lock:
         lock.extend(LONG_S)
         assert store.raw.pttl(fence) > LONG_MS + 3_500_000
 
-        MultiLock("door", group="house", timeout=2 * LONG_S).acquire(token=lock.token)
+        MultiLock("stock", group="house", timeout=2 * LONG_S).acquire(token=lock.token)
         assert store.raw.pttl(fence) > 2 * LONG_MS + 3_500_000
 
 
 def test_fencing_token_of_a_writer_outlives_its_lease(store: Store) -> None:
-    fence = f"{store.prefix}:locks:{{door}}:rw:fence"
-    with ReadWriteLock("door").write() as lock:
+    fence = f"{store.prefix}:locks:{{stock}}:rw:fence"
+    with ReadWriteLock("stock").write() as lock:
         lock.extend(LONG_S)
         assert store.raw.pttl(fence) > LONG_MS + 3_500_000
 
-        ReadWriteLock("door", timeout=2 * LONG_S).write().acquire(token=lock.token)
+        ReadWriteLock("stock", timeout=2 * LONG_S).write().acquire(token=lock.token)
         assert store.raw.pttl(fence) > 2 * LONG_MS + 3_500_000

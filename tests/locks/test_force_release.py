@@ -10,10 +10,10 @@ from tests.support import Store, run_async
 
 
 def test_force_release_releases_the_lock_of_any_holder(store: Store) -> None:
-    held = Lock("door", timeout=60)
+    held = Lock("stock", timeout=60)
     held.acquire()
 
-    assert force_release("door") == 1
+    assert force_release("stock") == 1
 
     assert not held.locked()
     with pytest.raises(LockNotOwned):
@@ -21,42 +21,42 @@ def test_force_release_releases_the_lock_of_any_holder(store: Store) -> None:
 
 
 def test_force_release_hands_the_lock_to_the_first_waiter(store: Store) -> None:
-    held, waiter = Lock("door", timeout=60), Lock("door", timeout=60)
+    held, waiter = Lock("stock", timeout=60), Lock("stock", timeout=60)
     held.acquire()
     steps = acquisition(waiter)
-    steps.go()
+    steps.perform()
 
-    force_release("door")
+    force_release("stock")
 
     steps.send(None)
-    steps.go()
+    steps.perform()
     assert steps.value is True
     assert waiter.owned()
 
 
 def test_force_release_of_a_free_lock_releases_nothing(store: Store) -> None:
-    assert force_release("door") == 0
-    assert force_release("door", group="doors") == 0
-    assert force_release("door", readwrite=True) == 0
+    assert force_release("stock") == 0
+    assert force_release("stock", group="items") == 0
+    assert force_release("stock", readwrite=True) == 0
 
 
 def test_force_release_of_a_token_spares_a_later_holder(store: Store) -> None:
-    first, second = Lock("door", timeout=60), Lock("door", timeout=60)
+    first, second = Lock("stock", timeout=60), Lock("stock", timeout=60)
     first.acquire()
     token = first.token
     first.release()
     second.acquire()
 
-    assert force_release("door", token=token) == 0
+    assert force_release("stock", token=token) == 0
 
     assert second.owned()
 
 
 def test_force_release_of_a_name_in_a_group_leaves_the_others_held(store: Store) -> None:
-    held = MultiLock("a", "b", group="doors", timeout=60)
+    held = MultiLock("a", "b", group="items", timeout=60)
     held.acquire()
 
-    assert force_release("a", group="doors") == 1
+    assert force_release("a", group="items") == 1
 
     states = held.inspect()
     assert (states["a"].holder, states["b"].holder) == (None, held.token)

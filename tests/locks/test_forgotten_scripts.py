@@ -13,11 +13,11 @@ from tests.locks.steps import acquisition, flushed
 from tests.support import Store, run_async
 
 KINDS: dict[str, Callable[[], BaseLock]] = {
-    "lock": lambda: Lock("door"),
-    "group": lambda: MultiLock("a", "b", group="doors"),
+    "lock": lambda: Lock("stock"),
+    "group": lambda: MultiLock("a", "b", group="items"),
     "spread": lambda: MultiLock("a", "b"),
-    "read": lambda: ReadWriteLock("door").read(),
-    "write": lambda: ReadWriteLock("door").write(),
+    "read": lambda: ReadWriteLock("stock").read(),
+    "write": lambda: ReadWriteLock("stock").write(),
 }
 
 
@@ -39,30 +39,30 @@ def test_lock_is_acquired_extended_and_released_after_script_flush(store: Store,
 
 
 def test_waiter_is_refused_or_granted_the_lock_after_script_flush(store: Store, make) -> None:
-    other = ReadWriteLock("door").write() if "Read" in repr(make()) else make()
+    other = ReadWriteLock("stock").write() if "Read" in repr(make()) else make()
     other.acquire()
     assert flushed(store, make().flows.acquire(blocking=False)) is False
     waiter = acquisition(make())
-    waiter.go()
+    waiter.perform()
 
     flushed(store, other.flows.release())
 
     while waiter.value is None:
         store.raw.script_flush()
-        waiter.go()
+        waiter.perform()
     assert waiter.value is True
 
 
 def test_interrupted_waiter_leaves_the_queue_after_script_flush(store: Store, make) -> None:
-    other = ReadWriteLock("door").write() if "Read" in repr(make()) else make()
+    other = ReadWriteLock("stock").write() if "Read" in repr(make()) else make()
     other.acquire()
     waiter = acquisition(make())
-    waiter.go()
+    waiter.perform()
 
     waiter.throw(KeyboardInterrupt())
     while waiter.request is not None:
         store.raw.script_flush()
-        waiter.go()
+        waiter.perform()
 
     assert isinstance(waiter.error, KeyboardInterrupt)
     other.release()
@@ -72,11 +72,11 @@ def test_interrupted_waiter_leaves_the_queue_after_script_flush(store: Store, ma
 @pytest.mark.contract
 def test_inspect_works_after_script_flush(store: Store) -> None:
     store.raw.script_flush()
-    assert Lock("door").inspect().holder is None
+    assert Lock("stock").inspect().holder is None
     store.raw.script_flush()
-    assert ReadWriteLock("door").inspect().writer is None
+    assert ReadWriteLock("stock").inspect().writer is None
     store.raw.script_flush()
-    assert MultiLock("a", "b", group="doors").inspect()["a"].holder is None
+    assert MultiLock("a", "b", group="items").inspect()["a"].holder is None
 
 
 def test_lease_is_renewed_after_script_flush(store: Store, make) -> None:

@@ -13,13 +13,13 @@ from tests.support import Store, run_async
 
 
 def queued(name: str) -> Steps:
-    steps = Steps(Lock("door").flows.acquire(token=name))
-    steps.go()
+    steps = Steps(Lock("stock").flows.acquire(token=name))
+    steps.perform()
     return steps
 
 
 def test_inspect_of_a_free_lock_is_empty(store: Store) -> None:
-    state = Lock("door").inspect()
+    state = Lock("stock").inspect()
 
     assert (state.holder, state.fencing_token, state.age, state.remaining) == (None, None, 0.0, 0.0)
     assert (state.waiting, state.waiters) == (0, ())
@@ -27,11 +27,11 @@ def test_inspect_of_a_free_lock_is_empty(store: Store) -> None:
 
 
 def test_inspect_reports_holder_grant_time_and_expiry(store: Store) -> None:
-    held = Lock("door", timeout=9)
+    held = Lock("stock", timeout=9)
     held.acquire()
-    store.raw.set(f"{store.prefix}:locks:{{door}}:fence", held.fencing_token - 5_000_000)
+    store.raw.set(f"{store.prefix}:locks:{{stock}}:fence", held.fencing_token - 5_000_000)
 
-    state = Lock("door").inspect()
+    state = Lock("stock").inspect()
 
     assert state.holder == held.token
     assert state.fencing_token == held.fencing_token - 5_000_000
@@ -40,32 +40,32 @@ def test_inspect_reports_holder_grant_time_and_expiry(store: Store) -> None:
 
 
 def test_fencing_token_of_the_last_grant_remains_when_the_lock_is_free(store: Store) -> None:
-    with Lock("door") as held:
+    with Lock("stock") as held:
         number = held.fencing_token
 
-    state = Lock("door").inspect()
+    state = Lock("stock").inspect()
 
     assert (state.holder, state.fencing_token, state.age) == (None, number, 0.0)
 
 
 def test_waiters_are_listed_in_queue_order(store: Store) -> None:
-    Lock("door").acquire()
+    Lock("stock").acquire()
     for name in ("one", "two", "three"):
         queued(name)
 
-    state = Lock("door").inspect()
+    state = Lock("stock").inspect()
 
     assert (state.waiting, state.waiters) == (3, ("one", "two", "three"))
 
 
 def test_dead_waiters_are_not_listed_and_not_removed(store: Store) -> None:
-    Lock("door").acquire()
+    Lock("stock").acquire()
     queued("dead")
     queued("living")
-    base = f"{store.prefix}:locks:{{door}}"
+    base = f"{store.prefix}:locks:{{stock}}"
     store.raw.zadd(f"{base}:asked", {"dead": 1})
 
-    state = Lock("door").inspect()
+    state = Lock("stock").inspect()
 
     assert (state.waiting, state.waiters) == (1, ("living",))
     assert store.raw.zcard(f"{base}:queue") == 2
@@ -73,38 +73,38 @@ def test_dead_waiters_are_not_listed_and_not_removed(store: Store) -> None:
 
 def test_long_queue_is_counted_and_listed_in_part(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(states, "MAX_LISTED", 2)
-    Lock("door").acquire()
+    Lock("stock").acquire()
     for name in ("one", "two", "three"):
         queued(name)
 
-    state = Lock("door").inspect()
+    state = Lock("stock").inspect()
 
     assert (state.waiting, state.waiters) == (3, ("one", "two"))
 
 
 def test_holder_of_a_key_without_ttl_has_no_expiry(redis_server: Store) -> None:
-    redis_server.raw.set(f"{redis_server.prefix}:locks:{{door}}", "for ever")
+    redis_server.raw.set(f"{redis_server.prefix}:locks:{{stock}}", "for ever")
 
-    state = Lock("door").inspect()
+    state = Lock("stock").inspect()
 
     assert (state.holder, state.remaining, state.age) == ("for ever", math.inf, 0.0)
 
 
 def test_ainspect_reports_the_same_state(redis_server: Store) -> None:
     async def main() -> None:
-        async with Lock("door") as held:
+        async with Lock("stock") as held:
             assert (await held.ainspect()).holder == held.token
 
     run_async(main)
 
 
 def test_holder_that_is_not_utf8_is_reported(redis_server: Store) -> None:
-    redis_server.raw.set(f"{redis_server.prefix}:locks:{{door}}", b"\xff1", px=60_000)
+    redis_server.raw.set(f"{redis_server.prefix}:locks:{{stock}}", b"\xff1", px=60_000)
 
-    assert Lock("door").inspect().holder == "\\xff1"
+    assert Lock("stock").inspect().holder == "\\xff1"
 
 
-@pytest.fixture(params=["doors", None], ids=["group", "spread"])
+@pytest.fixture(params=["items", None], ids=["group", "spread"])
 def group(request: pytest.FixtureRequest) -> str | None:
     return request.param
 
@@ -124,13 +124,13 @@ def test_inspect_of_several_names_reports_each_name(store: Store, group: str | N
 
 
 def test_inspect_of_a_group_reports_a_queue_for_each_name(store: Store) -> None:
-    MultiLock("a", group="doors").acquire()
+    MultiLock("a", group="items").acquire()
     for name, wanted in {"one": "a", "two": "ab", "dead": "ab", "three": "b"}.items():
-        steps = Steps(MultiLock(*wanted, group="doors").flows.acquire(token=name))
-        steps.go()
-    store.raw.zadd(f"{store.prefix}:locks:{{doors}}:group:asked", {"dead": 1})
+        steps = Steps(MultiLock(*wanted, group="items").flows.acquire(token=name))
+        steps.perform()
+    store.raw.zadd(f"{store.prefix}:locks:{{items}}:group:asked", {"dead": 1})
 
-    found = MultiLock("a", "b", group="doors").inspect()
+    found = MultiLock("a", "b", group="items").inspect()
 
     assert (found["a"].waiting, found["a"].waiters) == (2, ("one", "two"))
     assert (found["b"].waiting, found["b"].waiters) == (2, ("two", "three"))
@@ -140,12 +140,12 @@ def test_long_queue_of_a_group_is_counted_and_listed_in_part(
     redis_server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(states, "MAX_LISTED", 2)
-    MultiLock("a", group="doors").acquire()
+    MultiLock("a", group="items").acquire()
     for name in ("one", "two", "three"):
-        steps = Steps(MultiLock("a", group="doors").flows.acquire(token=name))
-        steps.go()
+        steps = Steps(MultiLock("a", group="items").flows.acquire(token=name))
+        steps.perform()
 
-    state = MultiLock("a", group="doors").inspect()["a"]
+    state = MultiLock("a", group="items").inspect()["a"]
 
     assert (state.waiting, state.waiters) == (3, ("one", "two"))
 

@@ -37,14 +37,14 @@ LONG_S = 600
 PACKAGE = str(Path(django_redis_components.__file__).parent)
 
 KINDS: dict[str, Callable[..., Any]] = {
-    "lock": partial(Lock, "door", timeout=LONG_S),
-    "renewed": partial(Lock, "door", timeout=LONG_S, renew=True),
-    "reentrant": partial(Lock, "door", timeout=LONG_S, reentrant=True),
-    "group": partial(MultiLock, "door", "gate", timeout=LONG_S, group="doors"),
-    "names": partial(MultiLock, "door", "gate", timeout=LONG_S),
-    "reader": lambda: ReadWriteLock("door", timeout=LONG_S).read(),
-    "writer": lambda: ReadWriteLock("door", timeout=LONG_S).write(),
-    "semaphore": partial(Semaphore, "door", 1, timeout=LONG_S, renew=True),
+    "lock": partial(Lock, "stock", timeout=LONG_S),
+    "renewed": partial(Lock, "stock", timeout=LONG_S, renew=True),
+    "reentrant": partial(Lock, "stock", timeout=LONG_S, reentrant=True),
+    "group": partial(MultiLock, "stock", "price", timeout=LONG_S, group="items"),
+    "names": partial(MultiLock, "stock", "price", timeout=LONG_S),
+    "reader": lambda: ReadWriteLock("stock", timeout=LONG_S).read(),
+    "writer": lambda: ReadWriteLock("stock", timeout=LONG_S).write(),
+    "semaphore": partial(Semaphore, "stock", 1, timeout=LONG_S, renew=True),
 }
 
 
@@ -222,9 +222,9 @@ def test_interrupted_async_entry_releases_the_lease(make: Callable[..., Any]) ->
 
 
 def test_interrupted_decorated_function_releases_its_leases(redis_server: Store) -> None:
-    guard, pool = Lock("door"), Semaphore("pool", 1, blocking=False)
+    guard, pool = Lock("stock"), Semaphore("pool", 1, blocking=False)
 
-    @lock("door", timeout=LONG_S, renew=True)
+    @lock("stock", timeout=LONG_S, renew=True)
     @semaphore("pool", limit=1, timeout=LONG_S, renew=True)
     def work() -> None:
         pass
@@ -238,14 +238,14 @@ def test_interrupted_decorated_function_releases_its_leases(redis_server: Store)
 
 
 def test_interrupted_block_of_a_reentrant_lock_releases_only_its_own_level(redis_server: Store) -> None:
-    held = Lock("door", timeout=LONG_S, reentrant=True, renew=True)
+    held = Lock("stock", timeout=LONG_S, reentrant=True, renew=True)
 
     with held:
         token = held.token
         for at in itertools.count(1):
             ctrl_c = CtrlC(at)
             try:
-                with Lock("door", reentrant=True):
+                with Lock("stock", reentrant=True):
                     ctrl_c.start()
                 break
             except KeyboardInterrupt:
@@ -259,7 +259,7 @@ def test_interrupted_block_of_a_reentrant_lock_releases_only_its_own_level(redis
 
 
 def test_interrupted_block_releases_a_lock_that_was_reacquired_inside(redis_server: Store) -> None:
-    guard = Lock("door", timeout=LONG_S, renew=True)
+    guard = Lock("stock", timeout=LONG_S, renew=True)
 
     def use(ctrl_c: CtrlC) -> None:
         with guard:
@@ -291,7 +291,7 @@ def test_interrupted_block_of_a_semaphore_releases_only_its_own_permit(redis_ser
 
 
 def test_reading_exit_without_calling_it_releases_nothing(redis_server: Store) -> None:
-    held = Lock("door")
+    held = Lock("stock")
     leave = held.__exit__
     held.acquire()
 
@@ -305,7 +305,7 @@ def test_reading_exit_without_calling_it_releases_nothing(redis_server: Store) -
 
 
 def test_exit_in_a_forked_child_does_not_release_the_parents_lock(redis_server: Store) -> None:
-    held = Lock("door")
+    held = Lock("stock")
     child = 0
 
     with contextlib.suppress(LockNotOwned), held:

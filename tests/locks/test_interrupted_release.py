@@ -16,12 +16,12 @@ pytestmark = pytest.mark.integration
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
 def test_interrupted_release_is_sent_again(store: Store, interruption: type[BaseException]) -> None:
-    lock = Lock("door")
+    lock = Lock("stock")
     lock.acquire()
     steps = Steps(lock.flows.release())
 
     steps.throw(interruption())
-    steps.go()
+    steps.perform()
 
     assert isinstance(steps.error, interruption)
     assert not lock.locked()
@@ -32,7 +32,7 @@ def test_interrupted_release_is_sent_again(store: Store, interruption: type[Base
 def test_interruption_is_raised_when_the_server_is_unavailable(
     redis_server: Store, interruption: type[BaseException]
 ) -> None:
-    lock = Lock("door")
+    lock = Lock("stock")
     lock.acquire()
     steps = Steps(lock.flows.release())
     steps.throw(interruption())
@@ -44,7 +44,7 @@ def test_interruption_is_raised_when_the_server_is_unavailable(
 
 @pytest.mark.parametrize("error", [ResponseError("NOPERM"), UnsupportedServer("Redis 6", "here")], ids=["acl", "old"])
 def test_release_can_be_retried_after_an_error_reply(redis_server: Store, error: Exception) -> None:
-    lock = Lock("door")
+    lock = Lock("stock")
     lock.acquire()
     steps = Steps(lock.flows.release())
 
@@ -56,7 +56,7 @@ def test_release_can_be_retried_after_an_error_reply(redis_server: Store, error:
 
 
 def test_refused_acquire_on_an_unsupported_server_sends_no_cleanup(redis_server: Store) -> None:
-    steps = acquisition(Lock("door"))
+    steps = acquisition(Lock("stock"))
 
     steps.throw(UnsupportedServer("Redis 6", "here"))
 

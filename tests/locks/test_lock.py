@@ -14,12 +14,12 @@ from django_redis_components.locks import Lock, LockLost, LockNotAcquired, LockN
 from tests.support import Store, eventually
 
 
-def key_of(store: Store, name: str = "door") -> str:
+def key_of(store: Store, name: str = "stock") -> str:
     return f"{store.prefix}:locks:{{{name}}}"
 
 
 def test_acquire_succeeds_when_the_lock_is_free(store: Store) -> None:
-    lock = Lock("door")
+    lock = Lock("stock")
 
     assert lock.acquire() is True
     assert store.raw.get(key_of(store)) == lock.token.encode()
@@ -28,7 +28,7 @@ def test_acquire_succeeds_when_the_lock_is_free(store: Store) -> None:
 
 
 def test_acquire_is_refused_when_the_lock_is_held(store: Store) -> None:
-    held, other = Lock("door"), Lock("door")
+    held, other = Lock("stock"), Lock("stock")
     held.acquire()
 
     assert other.acquire(blocking=False) is False
@@ -40,7 +40,7 @@ def test_acquire_is_refused_when_the_lock_is_held(store: Store) -> None:
 
 
 def test_acquire_succeeds_again_after_release(store: Store) -> None:
-    lock, other = Lock("door"), Lock("door")
+    lock, other = Lock("stock"), Lock("stock")
     lock.acquire()
 
     lock.release()
@@ -51,12 +51,12 @@ def test_acquire_succeeds_again_after_release(store: Store) -> None:
 
 
 def test_locks_with_different_names_are_independent(store: Store) -> None:
-    assert Lock("door").acquire(blocking=False)
-    assert Lock("window").acquire(blocking=False)
+    assert Lock("stock").acquire(blocking=False)
+    assert Lock("price").acquire(blocking=False)
 
 
 def test_lease_lasts_for_the_timeout(store: Store) -> None:
-    lock = Lock("door", timeout=7)
+    lock = Lock("stock", timeout=7)
     lock.acquire()
 
     assert 6_500 < store.raw.pttl(key_of(store)) <= 7_000
@@ -64,13 +64,13 @@ def test_lease_lasts_for_the_timeout(store: Store) -> None:
 
 
 def test_timeout_may_be_a_timedelta(store: Store) -> None:
-    Lock("door", timeout=timedelta(minutes=2)).acquire()
+    Lock("stock", timeout=timedelta(minutes=2)).acquire()
 
     assert 119_000 < store.raw.pttl(key_of(store)) <= 120_000
 
 
 def test_every_key_has_a_ttl(store: Store) -> None:
-    holder, waiter = Lock("door"), Lock("door")
+    holder, waiter = Lock("stock"), Lock("stock")
     holder.acquire()
     waiter.acquire(blocking_timeout=0.02)
     holder.release()
@@ -82,7 +82,7 @@ def test_every_key_has_a_ttl(store: Store) -> None:
 
 
 def test_released_lock_leaves_only_its_fence_which_expires_in_an_hour(store: Store) -> None:
-    with Lock("door", timeout=1):
+    with Lock("stock", timeout=1):
         pass
 
     assert store.keys() == [f"{key_of(store)}:fence".encode()]
@@ -90,19 +90,19 @@ def test_released_lock_leaves_only_its_fence_which_expires_in_an_hour(store: Sto
 
 
 def test_release_by_another_owner_raises(store: Store) -> None:
-    held, other = Lock("door"), Lock("door")
+    held, other = Lock("stock"), Lock("stock")
     held.acquire()
 
     with pytest.raises(LockNotOwned) as caught:
         other.release()
 
-    assert str(caught.value) == "Lock 'door' is not held by this thread or task: not acquired here, or released."
-    assert caught.value.name == "door"
+    assert str(caught.value) == "Lock 'stock' is not held by this thread or task: not acquired here, or released."
+    assert caught.value.name == "stock"
     assert held.owned()
 
 
 def test_release_raises_when_another_owner_acquired_meanwhile(store: Store) -> None:
-    late, thief = Lock("door"), Lock("door")
+    late, thief = Lock("stock"), Lock("stock")
     late.acquire()
     store.raw.delete(key_of(store))
     thief.acquire()
@@ -110,14 +110,14 @@ def test_release_raises_when_another_owner_acquired_meanwhile(store: Store) -> N
     with pytest.raises(LockNotOwned) as caught:
         late.release()
 
-    expected = "Lock 'door' cannot be released: its lease had expired."
+    expected = "Lock 'stock' cannot be released: its lease had expired."
     assert str(caught.value) == expected
     assert thief.owned()
     assert late.token is None
 
 
 def test_release_raises_when_the_lease_expired(store: Store) -> None:
-    lock = Lock("door", timeout=0.02)
+    lock = Lock("stock", timeout=0.02)
     lock.acquire()
     eventually(lambda: not lock.locked())
 
@@ -126,7 +126,7 @@ def test_release_raises_when_the_lease_expired(store: Store) -> None:
 
 
 def test_second_release_raises(store: Store) -> None:
-    lock = Lock("door")
+    lock = Lock("stock")
     lock.acquire()
     lock.release()
 
@@ -135,15 +135,15 @@ def test_second_release_raises(store: Store) -> None:
 
 
 def test_expired_lock_can_be_acquired_by_others(store: Store) -> None:
-    Lock("door", timeout=0.02).acquire()
+    Lock("stock", timeout=0.02).acquire()
 
-    assert Lock("door").acquire(blocking_timeout=60)
+    assert Lock("stock").acquire(blocking_timeout=60)
 
 
 def test_with_keeps_the_lock_during_the_block(store: Store) -> None:
-    other = Lock("door")
+    other = Lock("stock")
 
-    with Lock("door") as held:
+    with Lock("stock") as held:
         assert held.owned()
         assert not other.acquire(blocking=False)
 
@@ -151,52 +151,52 @@ def test_with_keeps_the_lock_during_the_block(store: Store) -> None:
 
 
 def test_with_releases_when_the_block_raises(store: Store) -> None:
-    with pytest.raises(ZeroDivisionError), Lock("door"):
+    with pytest.raises(ZeroDivisionError), Lock("stock"):
         1 / 0  # noqa: B018
 
-    assert not Lock("door").locked()
+    assert not Lock("stock").locked()
 
 
 def test_with_raises_at_once_when_not_blocking(store: Store) -> None:
-    Lock("door").acquire()
+    Lock("stock").acquire()
 
-    with pytest.raises(LockNotAcquired) as caught, Lock("door", blocking=False):
+    with pytest.raises(LockNotAcquired) as caught, Lock("stock", blocking=False):
         pytest.fail("the block ran")
 
-    assert str(caught.value) == "Lock 'door' is held by another owner."
+    assert str(caught.value) == "Lock 'stock' is held by another owner."
     assert caught.value.waited == 0
 
 
 def test_with_raises_after_blocking_timeout(store: Store) -> None:
-    Lock("door").acquire()
+    Lock("stock").acquire()
 
-    with pytest.raises(LockNotAcquired) as caught, Lock("door", blocking_timeout=0.05):
+    with pytest.raises(LockNotAcquired) as caught, Lock("stock", blocking_timeout=0.05):
         pytest.fail("the block ran")
 
-    assert str(caught.value) == "Lock 'door' is still held by another owner after 0.05 s."
+    assert str(caught.value) == "Lock 'stock' is still held by another owner after 0.05 s."
     assert caught.value.waited == 0.05
 
 
 def test_with_raises_when_the_lease_expired_before_the_block_ended(store: Store) -> None:
-    with pytest.raises(LockNotOwned, match="its lease had expired"), Lock("door"):
+    with pytest.raises(LockNotOwned, match="its lease had expired"), Lock("stock"):
         store.raw.delete(key_of(store))
 
 
 def test_error_of_the_block_takes_precedence_over_a_lost_lock(store: Store) -> None:
     def block() -> None:
-        with Lock("door"):
+        with Lock("stock"):
             store.raw.delete(key_of(store))
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError) as caught:
         block()
 
-    expected = "Lock 'door' cannot be released: its lease had expired."
+    expected = "Lock 'stock' cannot be released: its lease had expired."
     assert caught.value.__notes__ == [f"LockNotOwned on leaving the block: {expected}"]
 
 
 def test_extend_sets_a_longer_lease(store: Store) -> None:
-    lock = Lock("door", timeout=1)
+    lock = Lock("stock", timeout=1)
     lock.acquire()
 
     assert lock.extend(60) is True
@@ -206,7 +206,7 @@ def test_extend_sets_a_longer_lease(store: Store) -> None:
 
 
 def test_extend_never_shortens_the_lease(store: Store) -> None:
-    lock = Lock("door", timeout=60)
+    lock = Lock("stock", timeout=60)
     lock.acquire()
 
     lock.extend(1)
@@ -216,7 +216,7 @@ def test_extend_never_shortens_the_lease(store: Store) -> None:
 
 
 def test_reacquire_sets_the_full_lease_again(store: Store) -> None:
-    lock = Lock("door", timeout=60)
+    lock = Lock("stock", timeout=60)
     lock.acquire()
     store.raw.pexpire(key_of(store), 5_000)
 
@@ -227,42 +227,42 @@ def test_reacquire_sets_the_full_lease_again(store: Store) -> None:
 
 @pytest.mark.parametrize("again", [lambda lock: lock.extend(5), lambda lock: lock.reacquire()], ids=["extend", "re"])
 def test_extend_raises_when_the_lock_is_lost(store: Store, again) -> None:
-    lock = Lock("door")
+    lock = Lock("stock")
     lock.acquire()
     store.raw.delete(key_of(store))
 
     with pytest.raises(LockNotOwned) as caught:
         again(lock)
 
-    expected = "Lock 'door' cannot be extended: its lease had expired."
+    expected = "Lock 'stock' cannot be extended: its lease had expired."
     assert str(caught.value) == expected
     assert lock.lost.is_set()
     assert not store.raw.exists(key_of(store))
 
 
 def test_check_passes_while_the_lease_is_valid(store: Store) -> None:
-    with Lock("door") as lock:
+    with Lock("stock") as lock:
         lock.check()
 
         assert not lock.lost.is_set()
 
 
 def test_check_raises_when_the_lease_expired(store: Store) -> None:
-    lock = Lock("door", timeout=0.02)
+    lock = Lock("stock", timeout=0.02)
     lock.acquire()
 
     assert lock.lost.wait(60)
 
     with pytest.raises(LockLost) as caught:
         lock.check()
-    assert str(caught.value) == "Lock 'door' is lost: its lease expired before it was released."
+    assert str(caught.value) == "Lock 'stock' is lost: its lease expired before it was released."
     assert isinstance(caught.value, LockNotOwned)
     assert lock.remaining() == 0.0
 
 
 @pytest.mark.contract
 def test_check_raises_after_an_extension_was_refused(store: Store) -> None:
-    lock = Lock("door", timeout=60)
+    lock = Lock("stock", timeout=60)
     lock.acquire()
     store.raw.delete(key_of(store))
     with pytest.raises(LockNotOwned):
@@ -275,21 +275,21 @@ def test_check_raises_after_an_extension_was_refused(store: Store) -> None:
 
 def test_check_raises_when_the_lock_was_never_acquired(redis_server: Store) -> None:
     with pytest.raises(LockNotOwned, match="is not held by this thread or task"):
-        Lock("door").check()
+        Lock("stock").check()
 
 
 def test_unacquired_lock_has_no_token_fence_or_remaining_time(redis_server: Store) -> None:
-    lock = Lock("door")
+    lock = Lock("stock")
 
     assert (lock.token, lock.fencing_token, lock.remaining()) == (None, None, 0.0)
     assert not lock.lost.is_set()
     assert not lock.lost.wait(0.01)
     assert not lock.owned()
-    assert repr(lock) == "<Lock 'door'>"
+    assert repr(lock) == "<Lock 'stock'>"
 
 
 def test_lost_is_not_set_for_a_released_lock(redis_server: Store) -> None:
-    lock = Lock("door", timeout=0.02)
+    lock = Lock("stock", timeout=0.02)
     lock.acquire()
     lost = lock.lost
 
@@ -300,7 +300,7 @@ def test_lost_is_not_set_for_a_released_lock(redis_server: Store) -> None:
 
 
 def test_token_of_the_caller_is_stored_in_the_key(store: Store) -> None:
-    lock = Lock("door")
+    lock = Lock("stock")
 
     lock.acquire(token="worker-7")
 
@@ -309,7 +309,7 @@ def test_token_of_the_caller_is_stored_in_the_key(store: Store) -> None:
 
 
 def test_acquire_with_the_holders_token_takes_over_its_lease(store: Store) -> None:
-    first, second = Lock("door", timeout=5), Lock("door", timeout=60)
+    first, second = Lock("stock", timeout=5), Lock("stock", timeout=60)
     first.acquire()
 
     assert second.acquire(blocking=False, token=first.token)
@@ -321,10 +321,10 @@ def test_acquire_with_the_holders_token_takes_over_its_lease(store: Store) -> No
 
 
 def test_taking_over_a_lease_does_not_shorten_it(store: Store) -> None:
-    first = Lock("door", timeout=60)
+    first = Lock("stock", timeout=60)
     first.acquire()
 
-    Lock("door", timeout=5).acquire(token=first.token)
+    Lock("stock", timeout=5).acquire(token=first.token)
 
     assert store.raw.pttl(key_of(store)) > 59_000
 
@@ -335,31 +335,31 @@ def test_lock_of_redis_py_under_the_same_key_is_respected(redis_server: Store) -
     theirs = PlainLock(redis_server.raw, key_of(redis_server), timeout=30)
     theirs.acquire()
 
-    assert not Lock("door").acquire(blocking=False)
+    assert not Lock("stock").acquire(blocking=False)
 
     theirs.release()
-    with Lock("door"):
+    with Lock("stock"):
         assert not theirs.acquire(blocking=False)
 
 
 def test_acquire_waits_for_a_key_without_ttl(redis_server: Store) -> None:
     redis_server.raw.set(key_of(redis_server), "for ever")
 
-    assert not Lock("door").acquire(blocking_timeout=0.02)
+    assert not Lock("stock").acquire(blocking_timeout=0.02)
 
 
 def test_script_is_sent_again_after_script_flush(store: Store) -> None:
-    with Lock("door"):
+    with Lock("stock"):
         store.raw.script_flush()
 
-    assert not Lock("door").locked()
+    assert not Lock("stock").locked()
 
 
 def test_key_of_another_type_raises(store: Store) -> None:
     store.raw.rpush(key_of(store), "a list")
 
     with pytest.raises(Exception, match="WRONGTYPE"):
-        Lock("door").acquire()
+        Lock("stock").acquire()
 
 
 @pytest.mark.parametrize(
@@ -395,7 +395,7 @@ def test_key_of_another_type_raises(store: Store) -> None:
 )
 def test_invalid_argument_of_the_constructor_is_refused(arguments: dict[str, object], error: type, text: str) -> None:
     with pytest.raises(error) as caught:
-        Lock(**({"name": "door"} | arguments))
+        Lock(**({"name": "stock"} | arguments))
 
     assert text in str(caught.value)
 
@@ -413,19 +413,19 @@ def test_invalid_argument_of_acquire_is_refused(
     redis_server: Store, arguments: dict[str, object], error: type, text: str
 ) -> None:
     with pytest.raises(error) as caught:
-        Lock("door").acquire(**arguments)
+        Lock("stock").acquire(**arguments)
 
     assert text in str(caught.value)
     assert redis_server.keys() == []
 
 
 def test_acquire_overrides_the_options_of_the_object(redis_server: Store) -> None:
-    Lock("door").acquire()
+    Lock("stock").acquire()
 
-    assert not Lock("door").acquire(blocking=False)
-    assert not Lock("door", blocking=False).acquire(blocking_timeout=0.01)
-    assert not Lock("door", blocking_timeout=0.01).acquire(blocking=True)
-    assert not Lock("door", blocking_timeout=60).acquire(blocking=False)
+    assert not Lock("stock").acquire(blocking=False)
+    assert not Lock("stock", blocking=False).acquire(blocking_timeout=0.01)
+    assert not Lock("stock", blocking_timeout=0.01).acquire(blocking=True)
+    assert not Lock("stock", blocking_timeout=60).acquire(blocking=False)
     assert Lock("other", blocking=False).acquire(blocking=True)
 
 
@@ -438,7 +438,7 @@ def test_acquire_overrides_the_options_of_the_object(redis_server: Store) -> Non
     ],
 )
 def test_invalid_argument_of_extend_is_refused(redis_server: Store, seconds, error: type, text: str) -> None:
-    with Lock("door", timeout=60) as lock:
+    with Lock("stock", timeout=60) as lock:
         with pytest.raises(error) as caught:
             lock.extend(seconds)
 
@@ -455,9 +455,9 @@ def test_using_selects_the_connection(proxy, redis_server: Store) -> None:
     proxy.stop_accepting()
 
     with pytest.raises(Exception, match="refused"):
-        Lock("door", using="proxied").acquire()
+        Lock("stock", using="proxied").acquire()
 
-    with Lock("door", using="default"):
+    with Lock("stock", using="default"):
         pass
 
 
@@ -466,7 +466,7 @@ def test_acquire_and_release_of_a_free_lock_cost_one_round_trip_each(redis_serve
         pass
     before = _commands_sent()
 
-    with Lock("door"):
+    with Lock("stock"):
         pass
 
     assert _commands_sent() - before == 2 + 1  # and the question itself

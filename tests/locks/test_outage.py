@@ -13,20 +13,20 @@ from tests.support import Proxy, Store, eventually, run_async
 
 
 def test_unreachable_server_raises_connection_error(own_server: Store) -> None:
-    lock = Lock("door")
+    lock = Lock("stock")
     lock.acquire()
     own_server.servers[0].kill()
 
-    for ask in (Lock("door").acquire, lock.release, lock.owned, lock.locked, lock.reacquire):
+    for ask in (Lock("stock").acquire, lock.release, lock.owned, lock.locked, lock.reacquire):
         with pytest.raises(ConnectionError, match=own_server.servers[0].url.split("/")[2]):
             ask()
     with pytest.raises(ConnectionError):
-        run_async(Lock("door").aacquire)
+        run_async(Lock("stock").aacquire)
     lock.check()
 
 
 def test_release_succeeds_after_the_server_is_back(own_server: Store) -> None:
-    lock = Lock("door")
+    lock = Lock("stock")
     lock.acquire()
     own_server.servers[0].stop()
     with pytest.raises(ConnectionError):
@@ -42,7 +42,7 @@ def test_acquire_raises_timeout_when_the_server_hangs(proxy: Proxy, redis_server
     impatient = components_settings(redis_server, proxied=proxy.url)
     impatient["CONNECTIONS"]["proxied"] |= {"SOCKET_TIMEOUT": 0.5, "RETRIES": 1}
     settings.REDIS_COMPONENTS = impatient
-    lock = Lock("door", using="proxied")
+    lock = Lock("stock", using="proxied")
     assert not lock.locked()
     proxy.delay(60)
 
@@ -51,7 +51,7 @@ def test_acquire_raises_timeout_when_the_server_hangs(proxy: Proxy, redis_server
 
 
 def test_waiter_survives_a_restart_of_the_server(own_server: Store) -> None:
-    holder, waiter = Lock("door"), Lock("door")
+    holder, waiter = Lock("stock"), Lock("stock")
     holder.acquire()
     outcome: list[object] = []
 
@@ -63,7 +63,7 @@ def test_waiter_survives_a_restart_of_the_server(own_server: Store) -> None:
 
     thread = threading.Thread(target=wait)
     thread.start()
-    line = f"{own_server.prefix}:locks:{{door}}:queue"
+    line = f"{own_server.prefix}:locks:{{stock}}:queue"
     eventually(lambda: own_server.raw.zcard(line) == 1)
     own_server.servers[0].stop()
     own_server.servers[0].start()
@@ -78,6 +78,6 @@ def test_wait_may_be_longer_than_the_socket_timeout(redis_server: Store, setting
     impatient = components_settings(redis_server)
     impatient["CONNECTIONS"]["default"]["SOCKET_TIMEOUT"] = 1.0
     settings.REDIS_COMPONENTS = impatient
-    Lock("door", timeout=1.5).acquire()
+    Lock("stock", timeout=1.5).acquire()
 
-    assert Lock("door").acquire()
+    assert Lock("stock").acquire()

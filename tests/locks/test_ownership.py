@@ -23,15 +23,15 @@ from tests.support import Store, eventually, run_async, run_together
 NOT_OWNED = (LockNotOwned, PermitNotOwned)
 
 KINDS: dict[str, Callable[..., Any]] = {
-    "lock": partial(Lock, "door"),
-    "reentrant": partial(Lock, "door", reentrant=True),
-    "renewed": partial(Lock, "door", renew=True),
-    "group": partial(MultiLock, "door", "gate", group="doors"),
-    "names": partial(MultiLock, "door", "gate"),
-    "writer": lambda **options: ReadWriteLock("door", **options).write(),
-    "reader": lambda **options: ReadWriteLock("door", **options).read(),
-    "semaphore": partial(Semaphore, "door", 1),
-    "renewed semaphore": partial(Semaphore, "door", 1, renew=True),
+    "lock": partial(Lock, "stock"),
+    "reentrant": partial(Lock, "stock", reentrant=True),
+    "renewed": partial(Lock, "stock", renew=True),
+    "group": partial(MultiLock, "stock", "price", group="items"),
+    "names": partial(MultiLock, "stock", "price"),
+    "writer": lambda **options: ReadWriteLock("stock", **options).write(),
+    "reader": lambda **options: ReadWriteLock("stock", **options).read(),
+    "semaphore": partial(Semaphore, "stock", 1),
+    "renewed semaphore": partial(Semaphore, "stock", 1, renew=True),
 }
 
 
@@ -357,7 +357,7 @@ def test_wait_for_that_times_out_leaves_no_lease(guard: Any) -> None:
 
 
 def test_lease_granted_to_a_shielded_coroutine_after_its_caller_ended_can_be_taken_over(redis_server: Store) -> None:
-    lock, other = Lock("door"), Lock("door")
+    lock, other = Lock("stock"), Lock("stock")
 
     async def main() -> None:
         async def impatient() -> None:
@@ -491,7 +491,7 @@ def test_adopt_raises_when_the_lease_expired(kind: str, redis_server: Store) -> 
 
 
 def test_adopted_lease_is_renewed(redis_server: Store) -> None:
-    first, second = Lock("door", timeout=1), Lock("door", timeout=1, renew=True)
+    first, second = Lock("stock", timeout=1), Lock("stock", timeout=1, renew=True)
     first.acquire()
     second.adopt(first.token)
     until = time.monotonic() + 1.5
@@ -503,7 +503,7 @@ def test_adopted_lease_is_renewed(redis_server: Store) -> None:
 
 
 def test_lock_acquired_again_under_its_own_token_has_one_lease(redis_server: Store) -> None:
-    lock = Lock("door")
+    lock = Lock("stock")
     lock.acquire()
 
     assert lock.acquire(token=lock.token)
@@ -516,7 +516,7 @@ def test_lock_acquired_again_under_its_own_token_has_one_lease(redis_server: Sto
 
 def test_acquire_with_the_token_of_another_thread_takes_its_lease(redis_server: Store, elsewhere: Elsewhere) -> None:
     lost: list[object] = []
-    lock = Lock("door", renew=True, on_lost=lost.append)
+    lock = Lock("stock", renew=True, on_lost=lost.append)
     lock.acquire()
     token = lock.token
 
@@ -530,9 +530,9 @@ def test_acquire_with_the_token_of_another_thread_takes_its_lease(redis_server: 
 
 def test_reentrant_lock_is_entered_again_through_wait_for(redis_server: Store) -> None:
     async def main() -> None:
-        lock = Lock("door", reentrant=True)
+        lock = Lock("stock", reentrant=True)
         async with lock:
-            assert await asyncio.wait_for(Lock("door", reentrant=True).aacquire(), 30)
+            assert await asyncio.wait_for(Lock("stock", reentrant=True).aacquire(), 30)
             await asyncio.wait_for(lock.arelease(), 30)
             assert await lock.aowned()
         assert not await lock.alocked()

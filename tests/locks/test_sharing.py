@@ -21,7 +21,7 @@ def in_a_thread(func) -> None:
 
 
 def test_threads_share_one_lock_object(redis_server: Store) -> None:
-    lock = Lock("door")
+    lock = Lock("stock")
     inside: list[int] = []
     most: list[int] = []
 
@@ -40,7 +40,7 @@ def test_threads_share_one_lock_object(redis_server: Store) -> None:
 
 
 def test_thread_whose_lease_expired_cannot_release_the_lock_of_another(redis_server: Store) -> None:
-    lock = Lock("door", timeout=1)
+    lock = Lock("stock", timeout=1)
     lock.acquire()
     eventually(lambda: not lock.locked())
     taken, go_on = threading.Event(), threading.Event()
@@ -66,7 +66,7 @@ def test_thread_whose_lease_expired_cannot_release_the_lock_of_another(redis_ser
 
 
 def test_refused_thread_cannot_release_the_lock_of_another(redis_server: Store) -> None:
-    lock = Lock("door")
+    lock = Lock("stock")
     lock.acquire()
 
     def careless() -> None:
@@ -82,7 +82,7 @@ def test_refused_thread_cannot_release_the_lock_of_another(redis_server: Store) 
 
 
 def test_forked_child_does_not_own_its_parents_lock(redis_server: Store) -> None:
-    lock = Lock("door")
+    lock = Lock("stock")
     lock.acquire()
 
     child = os.fork()
@@ -99,7 +99,7 @@ def test_forked_child_does_not_own_its_parents_lock(redis_server: Store) -> None
 
 
 def test_forked_child_does_not_use_an_unsettled_token_of_its_parent(redis_server: Store) -> None:
-    queue = Lock("door").flows.queue
+    queue = Lock("stock").flows.queue
     queue.keep_unsettled("of-the-parent")
 
     child = os.fork()
@@ -112,13 +112,13 @@ def test_forked_child_does_not_use_an_unsettled_token_of_its_parent(redis_server
 
 
 def test_lost_event_wakes_a_waiting_thread(redis_server: Store) -> None:
-    lock = Lock("door")
+    lock = Lock("stock")
     lock.acquire()
     lost = lock.lost
     woken: list[bool] = []
     thread = threading.Thread(target=lambda: woken.append(lost.wait(60)))
     thread.start()
-    redis_server.raw.delete(f"{redis_server.prefix}:locks:{{door}}")
+    redis_server.raw.delete(f"{redis_server.prefix}:locks:{{stock}}")
 
     with pytest.raises(LockNotOwned):
         lock.release()
@@ -129,7 +129,7 @@ def test_lost_event_wakes_a_waiting_thread(redis_server: Store) -> None:
 
 
 def test_extended_lease_is_not_lost_at_its_first_deadline(redis_server: Store) -> None:
-    lock = Lock("door", timeout=1)
+    lock = Lock("stock", timeout=1)
     lock.acquire()
     woken: list[bool] = []
     thread = threading.Thread(target=lambda: woken.append(lock.lost.wait(1.2)))
@@ -161,7 +161,7 @@ def test_lease_can_be_removed_twice() -> None:
 
 
 def test_closed_release_flow_removes_the_lease(redis_server: Store) -> None:
-    lock = Lock("door")
+    lock = Lock("stock")
     lock.acquire()
     flow = lock.flows.release()
     next(flow)
@@ -186,7 +186,7 @@ def test_forked_child_can_acquire_while_a_parent_thread_creates_a_lock(redis_ser
     child = os.fork()
     if child == 0:  # pragma: no cover - another process
         signal.alarm(30)
-        with Lock("door", reentrant=True):
+        with Lock("stock", reentrant=True):
             os._exit(7)
     made.set()
     thread.join()

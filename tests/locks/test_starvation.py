@@ -26,7 +26,7 @@ def assert_no_starvation(store: Store, contenders: list[Contender], seed: int) -
 
 @pytest.mark.parametrize("seed", range(3))
 def test_waiters_of_a_lock_are_not_starved(store: Store, seed: int) -> None:
-    assert_no_starvation(store, [contender(Lock("door")) for _ in range(CONTENDERS)], seed)
+    assert_no_starvation(store, [contender(Lock("stock")) for _ in range(CONTENDERS)], seed)
 
 
 @pytest.mark.parametrize("readers", [1, 4, 7])
@@ -46,7 +46,7 @@ def test_group_waiters_are_not_starved_whatever_their_number_of_names(store: Sto
 
 
 def test_overtaking_is_counted_when_the_lock_is_not_fair(redis_server: Store) -> None:
-    contenders = [contender(Lock("door", fair=False)) for _ in range(CONTENDERS)]
+    contenders = [contender(Lock("stock", fair=False)) for _ in range(CONTENDERS)]
 
     contend(redis_server, contenders, REQUESTS, seed=1)
 

@@ -27,12 +27,12 @@ pytestmark = pytest.mark.integration
 
 Make = Callable[..., Any]
 MAKES: dict[str, Make] = {
-    "lock": lambda **options: Lock("door", **options),
-    "group": lambda **options: MultiLock("door", "gate", group="doors", **options),
-    "spread": lambda **options: MultiLock("door", "gate", **options),
-    "write": lambda **options: ReadWriteLock("door", **options).write(),
-    "read": lambda **options: ReadWriteLock("door", **options).read(),
-    "semaphore": lambda **options: Semaphore("door", 1, **options),
+    "lock": lambda **options: Lock("stock", **options),
+    "group": lambda **options: MultiLock("stock", "price", group="items", **options),
+    "spread": lambda **options: MultiLock("stock", "price", **options),
+    "write": lambda **options: ReadWriteLock("stock", **options).write(),
+    "read": lambda **options: ReadWriteLock("stock", **options).read(),
+    "semaphore": lambda **options: Semaphore("stock", 1, **options),
 }
 
 
@@ -61,7 +61,7 @@ def answered_late(steps: Steps, seconds: float) -> None:
 
 def finished(steps: Steps) -> Any:
     while steps.request is not None:
-        steps.go()
+        steps.perform()
     if steps.error is not None:
         raise steps.error
     return steps.value
@@ -84,10 +84,10 @@ def test_blocking_timeout_is_not_rounded_up_by_the_server_on_an_event_loop(redis
     late_s = []
 
     async def main() -> None:
-        await Lock("door").aacquire()
+        await Lock("stock").aacquire()
         for _ in range(12):
             began = time.monotonic()
-            assert not await Lock("door", blocking_timeout=0.03).aacquire()
+            assert not await Lock("stock", blocking_timeout=0.03).aacquire()
             late_s.append(time.monotonic() - began - 0.03)
 
     run_async(main)
@@ -130,12 +130,11 @@ def test_replies_that_are_always_late_are_refused(redis_server: Store, make_excl
 
 @pytest.mark.parametrize("kind", ["lock", "group", "spread", "write", "read"])
 def test_acquire_with_the_holders_token_does_not_shorten_its_lease(store: Store, kind: str) -> None:
-    first, second = MAKES[kind](timeout=1.9), MAKES[kind](timeout=0.1)
+    first, second = MAKES[kind](timeout=60), MAKES[kind](timeout=0.1)
     first.acquire()
 
     assert second.acquire(token=first.token)
 
-    time.sleep(0.05)
     eventually(lambda: second.remaining() == 0.0)
     assert first.owned()
     first.check()
@@ -147,7 +146,7 @@ def test_wait_that_a_hung_server_prolonged_ends_without_another_request(
     holder, item = make_exclusive(timeout=60), make_exclusive(timeout=60, blocking_timeout=30)
     holder.acquire()
     steps = Steps(flow_of(item))
-    steps.go()
+    steps.perform()
     assert isinstance(steps.request, Wait)
 
     with monkeypatch.context() as patch:
@@ -161,6 +160,8 @@ def test_wait_that_a_hung_server_prolonged_ends_without_another_request(
 
 #: Socket timeout of a client whose server hangs, in seconds: long enough to tell one from two on a busy machine.
 HUNG_S = 5.0
+#: Seconds of the wait during which the server is stopped: a busy machine needs some of them to stop it.
+WAIT_S = 1.5
 
 
 @pytest.fixture
@@ -175,12 +176,12 @@ def hung(own_server: Store, settings: Any) -> Iterator[Callable[[], None]]:
 
 
 def test_hung_server_costs_one_socket_timeout_after_the_limit(own_server: Store, hung: Any) -> None:
-    Lock("door").acquire()
+    Lock("stock").acquire()
     outcome: list[object] = []
 
     def wait() -> None:
         try:
-            outcome.append(Lock("door").acquire(blocking_timeout=0.4))
+            outcome.append(Lock("stock").acquire(blocking_timeout=WAIT_S))
         except (ConnectionError, TimeoutError) as exc:
             outcome.append(exc)
         outcome.append(time.monotonic())
@@ -188,22 +189,22 @@ def test_hung_server_costs_one_socket_timeout_after_the_limit(own_server: Store,
     began = time.monotonic()
     thread = threading.Thread(target=wait)
     thread.start()
-    eventually(lambda: Lock("door").inspect().waiting == 1)
+    eventually(lambda: Lock("stock").inspect().waiting == 1)
     hung()
     thread.join(60)
 
     assert outcome[0] is False or isinstance(outcome[0], Exception)
-    assert outcome[1] - began < 0.4 + 1.9 * HUNG_S
+    assert outcome[1] - began < WAIT_S + 1.9 * HUNG_S
 
 
 def test_hung_server_costs_one_socket_timeout_on_an_event_loop(own_server: Store, hung: Any) -> None:
     took_s = []
 
     async def main() -> None:
-        await Lock("door").aacquire()
+        await Lock("stock").aacquire()
         began = time.monotonic()
-        waiter = asyncio.create_task(Lock("door").aacquire(blocking_timeout=0.4))
-        await asyncio.to_thread(eventually, lambda: Lock("door").inspect().waiting == 1)
+        waiter = asyncio.create_task(Lock("stock").aacquire(blocking_timeout=WAIT_S))
+        await asyncio.to_thread(eventually, lambda: Lock("stock").inspect().waiting == 1)
         hung()
         await asyncio.wait([waiter], timeout=30)
         took_s.append(time.monotonic() - began)
@@ -211,17 +212,17 @@ def test_hung_server_costs_one_socket_timeout_on_an_event_loop(own_server: Store
 
     run_async(main)
 
-    assert took_s[0] < 0.4 + 1.9 * HUNG_S
+    assert took_s[0] < WAIT_S + 1.9 * HUNG_S
 
 
 def test_free_lock_is_acquired_with_any_timeout(redis_server: Store) -> None:
-    assert any(Lock(f"door {number}").acquire(blocking_timeout=0.0001) for number in range(20))
+    assert any(Lock(f"stock {number}").acquire(blocking_timeout=0.0001) for number in range(20))
 
 
 def test_decorated_function_is_not_called_under_an_expired_lease(redis_server: Store) -> None:
     called = []
 
-    @lock("door", timeout=0.002, on_conflict="skip")
+    @lock("stock", timeout=0.002, on_conflict="skip")
     def work() -> None:
         called.append(True)
 

@@ -17,7 +17,7 @@ from django_redis_components.locks import Lock
 from django_redis_components.taskqueue import SoftTimeLimitExceeded
 from tests.locks.steps import Steps, acquisition
 from tests.support import Store, eventually, run_async
-from tests.support.child import say
+from tests.support.child import print_line
 from tests.support.processes import UNMEASURED, Children
 
 
@@ -28,7 +28,7 @@ def quick_handoff(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def lock_key(store: Store) -> str:
-    return f"{store.prefix}:locks:{{door}}"
+    return f"{store.prefix}:locks:{{stock}}"
 
 
 def line(store: Store) -> list[bytes]:
@@ -37,8 +37,8 @@ def line(store: Store) -> list[bytes]:
 
 def queued(lock: Lock | None = None) -> Steps:
     """One who stands in line and is about to wait for the bell."""
-    steps = Steps((lock or Lock("door")).flows.acquire())
-    steps.go()
+    steps = Steps((lock or Lock("stock")).flows.acquire())
+    steps.perform()
     assert isinstance(steps.request, Wait)
     return steps
 
@@ -50,7 +50,7 @@ def start(func: Callable[[], object]) -> threading.Thread:
 
 
 def test_release_wakes_the_waiter(store: Store) -> None:
-    holder, waiter = Lock("door"), Lock("door")
+    holder, waiter = Lock("stock"), Lock("stock")
     holder.acquire()
     got: list[bool] = []
     thread = start(lambda: got.append(waiter.acquire()))
@@ -66,12 +66,12 @@ def test_release_wakes_the_waiter(store: Store) -> None:
 
 
 def test_waiters_are_served_in_fifo_order(store: Store) -> None:
-    holder = Lock("door")
+    holder = Lock("stock")
     holder.acquire()
     served: list[int] = []
 
     def wait(number: int) -> None:
-        with Lock("door"):
+        with Lock("stock"):
             served.append(number)
 
     threads = []
@@ -86,58 +86,58 @@ def test_waiters_are_served_in_fifo_order(store: Store) -> None:
 
 
 def test_newcomer_does_not_overtake_waiters(store: Store) -> None:
-    holder = Lock("door")
+    holder = Lock("stock")
     holder.acquire()
     waiter = queued()
 
     holder.release()
 
-    assert not Lock("door").acquire(blocking=False)
-    waiter.go()
-    waiter.go()
+    assert not Lock("stock").acquire(blocking=False)
+    waiter.perform()
+    waiter.perform()
     assert waiter.value is True
 
 
 def test_handoff_is_a_short_lease_until_the_waiter_accepts_it(store: Store) -> None:
-    holder, lock = Lock("door"), Lock("door", timeout=60)
+    holder, lock = Lock("stock"), Lock("stock", timeout=60)
     holder.acquire()
     waiter = queued(lock)
 
     holder.release()
 
     assert 0 < store.raw.pttl(lock_key(store)) <= wait_queue.HANDOFF_MS
-    waiter.go()
-    waiter.go()
+    waiter.perform()
+    waiter.perform()
     assert store.raw.pttl(lock_key(store)) > 59_000
 
 
 def test_handoff_becomes_the_requested_lease_when_that_is_shorter(store: Store) -> None:
-    holder, lock = Lock("door"), Lock("door", timeout=1.5)
+    holder, lock = Lock("stock"), Lock("stock", timeout=1.5)
     holder.acquire()
     waiter = queued(lock)
     holder.release()
 
-    waiter.go()
-    waiter.go()
+    waiter.perform()
+    waiter.perform()
 
     assert 0 < store.raw.pttl(lock_key(store)) <= 1_500
 
 
 def test_waiter_is_served_after_its_wakeup_was_lost(store: Store) -> None:
-    holder = Lock("door")
+    holder = Lock("stock")
     holder.acquire()
     waiter = queued()
     holder.release()
     store.raw.delete(waiter.request.wakeup.keys[0])
 
     waiter.send(None)
-    waiter.go()
+    waiter.perform()
 
     assert waiter.value is True
 
 
 def test_wakeup_key_has_a_ttl(store: Store) -> None:
-    holder = Lock("door")
+    holder = Lock("stock")
     holder.acquire()
     waiter = queued()
 
@@ -147,7 +147,7 @@ def test_wakeup_key_has_a_ttl(store: Store) -> None:
 
 
 def test_dead_waiter_is_skipped(store: Store) -> None:
-    holder = Lock("door")
+    holder = Lock("stock")
     holder.acquire()
     dead, alive = queued(), queued()
     first = line(store)[0]
@@ -155,18 +155,18 @@ def test_dead_waiter_is_skipped(store: Store) -> None:
 
     holder.release()
 
-    alive.go()
-    alive.go()
+    alive.perform()
+    alive.perform()
     assert alive.value is True
     assert line(store) == []
     assert dead.request is not None
 
 
 def test_waiter_that_died_with_a_handoff_delays_by_its_lease_only(store: Store, quick_handoff: None) -> None:
-    holder = Lock("door")
+    holder = Lock("stock")
     holder.acquire()
     queued()
-    waiter = Lock("door")
+    waiter = Lock("stock")
     got: list[bool] = []
     thread = start(lambda: got.append(waiter.acquire()))
     eventually(lambda: len(line(store)) == 2)
@@ -178,60 +178,60 @@ def test_waiter_that_died_with_a_handoff_delays_by_its_lease_only(store: Store, 
 
 
 def test_killed_waiter_is_skipped(redis_server: Store, children: Children, quick_handoff: None) -> None:
-    holder = Lock("door")
+    holder = Lock("stock")
     holder.acquire()
-    child = children.call("tests.locks.test_waiting:take_and_say")
+    child = children.call("tests.locks.test_waiting:acquire_and_print")
     eventually(lambda: len(line(redis_server)) == 1)
     child.kill()
 
     holder.release()
 
-    assert Lock("door").acquire(blocking_timeout=60)
+    assert Lock("stock").acquire(blocking_timeout=60)
 
 
 def test_waiter_is_served_when_the_lease_of_a_killed_holder_expires(redis_server: Store, children: Children) -> None:
-    child = children.call("tests.locks.test_waiting:take_and_say", 0.3)
+    child = children.call("tests.locks.test_waiting:acquire_and_print", 0.3)
     child.wait_for("taken")
     child.kill()
 
-    assert Lock("door").acquire(blocking_timeout=60)
+    assert Lock("stock").acquire(blocking_timeout=60)
 
 
-def take_and_say(timeout: float = 30) -> None:
+def acquire_and_print(timeout: float = 30) -> None:
     try:
-        Lock("door", timeout=timeout).acquire()
+        Lock("stock", timeout=timeout).acquire()
     except KeyboardInterrupt:
-        say("interrupted")
+        print_line("interrupted")
         return
-    say("taken")
+    print_line("taken")
     signal.pause()
 
 
 def test_newcomer_grants_an_expired_lock_to_the_first_waiter(store: Store) -> None:
-    holder = Lock("door")
+    holder = Lock("stock")
     holder.acquire()
     waiter = queued()
     store.raw.delete(lock_key(store))
 
-    assert not Lock("door").acquire(blocking=False)
+    assert not Lock("stock").acquire(blocking=False)
 
     assert store.raw.llen(waiter.request.wakeup.keys[0]) == 1
-    waiter.go()
-    waiter.go()
+    waiter.perform()
+    waiter.perform()
     assert waiter.value is True
 
 
 def test_waiter_leaves_the_queue_at_its_time_limit(store: Store) -> None:
-    Lock("door").acquire()
+    Lock("stock").acquire()
 
-    assert not Lock("door").acquire(blocking_timeout=0.02)
+    assert not Lock("stock").acquire(blocking_timeout=0.02)
 
     assert line(store) == []
     assert not store.raw.exists(f"{lock_key(store)}:asked")
 
 
 def test_waiter_presumed_dead_rejoins_at_the_end_of_the_queue(store: Store) -> None:
-    holder = Lock("door")
+    holder = Lock("stock")
     holder.acquire()
     slow, other = queued(), queued()
     slow_token, other_token = line(store)
@@ -239,14 +239,14 @@ def test_waiter_presumed_dead_rejoins_at_the_end_of_the_queue(store: Store) -> N
     store.raw.zrem(f"{lock_key(store)}:asked", slow_token)
 
     slow.send(None)
-    slow.go()
+    slow.perform()
 
     assert line(store) == [other_token, slow_token]
     assert isinstance(other.request, Wait)
 
 
 def test_queue_order_survives_a_server_clock_that_was_set_back(store: Store) -> None:
-    holder = Lock("door")
+    holder = Lock("stock")
     holder.acquire()
     queued()
     first = line(store)[0]
@@ -258,7 +258,7 @@ def test_queue_order_survives_a_server_clock_that_was_set_back(store: Store) -> 
 
 
 def test_dead_waiters_are_skipped_after_the_server_clock_was_set_back(store: Store) -> None:
-    holder = Lock("door")
+    holder = Lock("stock")
     holder.acquire()
     queued()
     waiter = queued()
@@ -267,12 +267,12 @@ def test_dead_waiters_are_skipped_after_the_server_clock_was_set_back(store: Sto
     holder.release()
 
     waiter.send(None)
-    waiter.go()
+    waiter.perform()
     assert waiter.value is True
 
 
 def test_no_wait_is_longer_than_a_handoff(store: Store) -> None:
-    holder = Lock("door", timeout=600)
+    holder = Lock("stock", timeout=600)
     holder.acquire()
 
     waiter = queued()
@@ -282,7 +282,7 @@ def test_no_wait_is_longer_than_a_handoff(store: Store) -> None:
 
 
 def test_wait_ends_when_the_lease_expires_and_the_last_waiter_wakes_last(store: Store) -> None:
-    Lock("door", timeout=1.9).acquire()
+    Lock("stock", timeout=1.9).acquire()
 
     first, second = queued(), queued()
 
@@ -292,36 +292,36 @@ def test_wait_ends_when_the_lease_expires_and_the_last_waiter_wakes_last(store: 
 
 
 def test_wait_ends_at_the_time_limit_of_the_waiter(redis_server: Store) -> None:
-    Lock("door").acquire()
+    Lock("stock").acquire()
 
-    assert queued(Lock("door", blocking_timeout=0.25)).request.seconds <= 0.25
+    assert queued(Lock("stock", blocking_timeout=0.25)).request.seconds <= 0.25
 
 
 def test_newcomer_may_acquire_a_freed_lock_when_not_fair(store: Store) -> None:
-    holder = Lock("door", fair=False)
+    holder = Lock("stock", fair=False)
     holder.acquire()
-    waiter = queued(Lock("door", fair=False))
+    waiter = queued(Lock("stock", fair=False))
 
     holder.release()
 
-    newcomer = Lock("door", fair=False)
+    newcomer = Lock("stock", fair=False)
     assert newcomer.acquire(blocking=False)
-    waiter.go()
-    waiter.go()
+    waiter.perform()
+    waiter.perform()
     assert isinstance(waiter.request, Wait)
     newcomer.release()
-    waiter.go()
-    waiter.go()
+    waiter.perform()
+    waiter.perform()
     assert waiter.value is True
     assert line(store) == []
 
 
 def test_unread_wakeup_is_written_once_when_not_fair(store: Store) -> None:
-    waiter_lock = Lock("door", fair=False)
-    Lock("door", fair=False).acquire(token="first")
+    waiter_lock = Lock("stock", fair=False)
+    Lock("stock", fair=False).acquire(token="first")
     waiter = queued(waiter_lock)
     for _ in range(3):
-        lock = Lock("door", fair=False)
+        lock = Lock("stock", fair=False)
         lock.acquire(token="first")
         lock.release()
 
@@ -330,29 +330,29 @@ def test_unread_wakeup_is_written_once_when_not_fair(store: Store) -> None:
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
 def test_interrupted_waiter_leaves_the_queue(store: Store, interruption: type[BaseException]) -> None:
-    Lock("door").acquire()
+    Lock("stock").acquire()
     waiter = queued()
 
     waiter.throw(interruption())
 
     assert waiter.wants("abandon")
-    assert waiter.go() == 1
+    assert waiter.perform() == 1
     assert isinstance(waiter.error, interruption)
     assert line(store) == []
 
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
 def test_interrupted_waiter_passes_on_its_handoff(store: Store, interruption: type[BaseException]) -> None:
-    holder = Lock("door")
+    holder = Lock("stock")
     holder.acquire()
     interrupted, next_one = queued(), queued()
     holder.release()
 
     interrupted.throw(interruption())
-    interrupted.go()
+    interrupted.perform()
 
-    next_one.go()
-    next_one.go()
+    next_one.perform()
+    next_one.perform()
     assert next_one.value is True
     assert isinstance(interrupted.error, interruption)
     assert store.raw.pttl(f"{lock_key(store)}:wakeup") <= 2_000  # the shared wakeup is a hint that expires
@@ -360,13 +360,13 @@ def test_interrupted_waiter_passes_on_its_handoff(store: Store, interruption: ty
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
 def test_interrupted_last_waiter_frees_the_lock(store: Store, interruption: type[BaseException]) -> None:
-    holder = Lock("door")
+    holder = Lock("stock")
     holder.acquire()
     interrupted = queued()
     holder.release()
 
     interrupted.throw(interruption())
-    interrupted.go()
+    interrupted.perform()
 
     assert not holder.locked()
     assert [key for key in store.keys() if b"wakeup" in key] == []  # noqa: SIM118
@@ -374,43 +374,43 @@ def test_interrupted_last_waiter_frees_the_lock(store: Store, interruption: type
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
 def test_interrupted_waiter_wakes_the_next_one_when_not_fair(store: Store, interruption: type[BaseException]) -> None:
-    holder = Lock("door", fair=False)
+    holder = Lock("stock", fair=False)
     holder.acquire()
-    interrupted, next_one = queued(Lock("door", fair=False)), queued(Lock("door", fair=False))
+    interrupted, next_one = queued(Lock("stock", fair=False)), queued(Lock("stock", fair=False))
     holder.release()
     interrupted.send(None)
     interrupted.request.perform(client())  # granted, but nobody looks at the reply
 
     interrupted.throw(interruption())
-    interrupted.go()
+    interrupted.perform()
 
     assert store.raw.llen(next_one.request.wakeup.keys[1]) == 1
-    next_one.go()
-    next_one.go()
+    next_one.perform()
+    next_one.perform()
     assert next_one.value is True
 
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
 def test_request_that_arrives_after_the_interruption_is_undone(store: Store, interruption: type[BaseException]) -> None:
-    interrupted = acquisition(Lock("door"))
+    interrupted = acquisition(Lock("stock"))
     under_way = interrupted.request
 
     interrupted.throw(interruption())
-    assert interrupted.go() == 0
+    assert interrupted.perform() == 0
     under_way.perform(client())
     assert isinstance(interrupted.request, Sleep)
-    interrupted.go()
-    assert interrupted.go() == 1
+    interrupted.perform()
+    assert interrupted.perform() == 1
 
     assert isinstance(interrupted.error, interruption)
-    assert not Lock("door").locked()
+    assert not Lock("stock").locked()
 
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
 def test_interruption_is_raised_when_the_server_is_unavailable(
     redis_server: Store, interruption: type[BaseException]
 ) -> None:
-    Lock("door").acquire()
+    Lock("stock").acquire()
     waiter = queued()
     waiter.throw(interruption())
 
@@ -420,8 +420,8 @@ def test_interruption_is_raised_when_the_server_is_unavailable(
 
 
 def test_ctrl_c_ends_a_wait_and_leaves_the_queue(redis_server: Store, children: Children) -> None:
-    Lock("door").acquire()
-    child = children.call("tests.locks.test_waiting:take_and_say", env=UNMEASURED)
+    Lock("stock").acquire()
+    child = children.call("tests.locks.test_waiting:acquire_and_print", env=UNMEASURED)
     eventually(lambda: len(line(redis_server)) == 1)
 
     child.signal(signal.SIGINT)
@@ -431,8 +431,8 @@ def test_ctrl_c_ends_a_wait_and_leaves_the_queue(redis_server: Store, children: 
 
 
 def test_closed_flow_sends_no_more_requests(redis_server: Store) -> None:
-    Lock("door").acquire()
-    flow = Lock("door").flows.acquire()
+    Lock("stock").acquire()
+    flow = Lock("stock").flows.acquire()
     next(flow)
 
     flow.close()
@@ -440,9 +440,9 @@ def test_closed_flow_sends_no_more_requests(redis_server: Store) -> None:
 
 def test_cancelled_task_leaves_the_queue(store: Store) -> None:
     async def main() -> None:
-        holder = Lock("door")
+        holder = Lock("stock")
         await holder.aacquire()
-        task = asyncio.create_task(Lock("door").aacquire())
+        task = asyncio.create_task(Lock("stock").aacquire())
         await asyncio.to_thread(eventually, lambda: len(line(store)) == 1)
 
         task.cancel()
@@ -461,7 +461,7 @@ def test_task_cancelled_during_its_handoff_passes_it_on(store: Store, monkeypatc
     monkeypatch.setattr(wait_queue, "HANDOFF_MS", 20_000)  # what a hand-off that is lost would cost
 
     async def once(turns_of_the_loop: int) -> bool:
-        holder, cancelled, next_one = Lock("door"), Lock("door"), Lock("door")
+        holder, cancelled, next_one = Lock("stock"), Lock("stock"), Lock("stock")
         await holder.aacquire()
         task = asyncio.create_task(cancelled.aacquire())
         await asyncio.to_thread(eventually, lambda: len(line(store)) == 1)
@@ -489,11 +489,11 @@ def test_task_cancelled_during_its_handoff_passes_it_on(store: Store, monkeypatc
 
 def test_wait_ended_by_asyncio_timeout_leaves_the_queue(store: Store) -> None:
     async def main() -> None:
-        await Lock("door").aacquire()
+        await Lock("stock").aacquire()
 
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05):
-                await Lock("door").aacquire()
+                await Lock("stock").aacquire()
 
         assert line(store) == []
 
@@ -504,20 +504,20 @@ def test_wait_ended_by_asyncio_timeout_leaves_the_queue(store: Store) -> None:
 def test_request_of_a_waiter_that_arrives_after_the_interruption_is_undone(
     store: Store, interruption: type[BaseException]
 ) -> None:
-    holder = Lock("door")
+    holder = Lock("stock")
     holder.acquire()
-    steps = acquisition(Lock("door"))
-    steps.go()
+    steps = acquisition(Lock("stock"))
+    steps.perform()
     steps.send(None)  # it has waited, and asks again
     under_way = steps.request
 
     steps.throw(interruption())
-    steps.go()
+    steps.perform()
     holder.release()
     under_way.perform(client())
     assert isinstance(steps.request, Sleep)
-    steps.go()
-    steps.go()
+    steps.perform()
+    steps.perform()
 
     assert isinstance(steps.error, interruption)
     assert not holder.locked()

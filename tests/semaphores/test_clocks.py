@@ -15,7 +15,7 @@ from django_redis_components.core.protocol import Command
 from django_redis_components.semaphores import Semaphore
 from tests.semaphores.skewed_clocks import LIMIT
 from tests.support import Store, eventually
-from tests.support.child import say
+from tests.support.child import print_line
 from tests.support.processes import Children
 
 GRANTS = int(os.environ.get("CLOCK_TEST_GRANTS", "2000"))
@@ -60,7 +60,7 @@ def hold(timeouts: list[float]) -> None:
         assert Semaphore("pool", LIMIT, timeout=timeout, blocking=False).acquire()
     key = keys.key("semaphores", "pool")
     scores = client().execute(Command("ZRANGE", key, 0, -1, "WITHSCORES"))[1::2]
-    say("holding", *map(float, scores))
+    print_line("holding", *map(float, scores))
     threading.Event().wait()
 
 

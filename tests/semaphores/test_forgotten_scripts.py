@@ -31,13 +31,13 @@ def test_waiter_is_refused_or_served_after_script_flush(store: Store) -> None:
     other.acquire(2)
     assert flushed(store, pool().flows.acquire(blocking=False)) is False
     waiter = acquisition(pool(), 2)
-    waiter.go()
+    waiter.perform()
 
     flushed(store, other.flows.release())
 
     while waiter.value is None:
         store.raw.script_flush()
-        waiter.go()
+        waiter.perform()
     assert waiter.value is True
 
 
@@ -45,12 +45,12 @@ def test_interrupted_waiter_leaves_the_queue_after_script_flush(store: Store) ->
     other = pool()
     other.acquire(2)
     waiter = acquisition(pool())
-    waiter.go()
+    waiter.perform()
 
     waiter.throw(KeyboardInterrupt())
     while waiter.request is not None:
         store.raw.script_flush()
-        waiter.go()
+        waiter.perform()
 
     assert isinstance(waiter.error, KeyboardInterrupt)
     other.release()

@@ -67,14 +67,14 @@ def test_repeated_release_serves_one_waiter_for_one_permit(proxy: Proxy, do: Do)
     do(semaphore, "acquire")
     waiters = [acquisition(Semaphore("pool", 1)) for _ in range(2)]
     for waiter in waiters:
-        waiter.go()
+        waiter.perform()
     proxy.drop_next_reply(after=KEY)
 
     do(semaphore, "release")
 
     for waiter in waiters:
         waiter.send(None)
-        waiter.go()
+        waiter.perform()
     assert [waiter.value for waiter in waiters] == [True, None]
 
 

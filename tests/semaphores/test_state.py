@@ -21,7 +21,7 @@ def test_inspect_reports_holders_limit_and_waiters(store: Store) -> None:
     three, one = Semaphore("reports", 5, timeout=60), Semaphore("reports", 4, timeout=30)
     three.acquire(permits=3)
     one.acquire()
-    acquisition(Semaphore("reports", 4)).go()
+    acquisition(Semaphore("reports", 4)).perform()
 
     state = inspected("reports")
 
@@ -55,14 +55,14 @@ def test_force_release_releases_every_holder_and_serves_waiters(store: Store) ->
     first.acquire()
     second.acquire()
     waiter = acquisition(Semaphore("reports", 2, timeout=60), permits=2)
-    waiter.go()
+    waiter.perform()
 
     assert force_release("reports") == 2
 
     assert [holder.permits for holder in first.inspect().holders] == [2]
     assert not first.owned()
     waiter.send(None)
-    waiter.go()
+    waiter.perform()
     assert waiter.value is True
 
 

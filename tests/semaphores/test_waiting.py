@@ -15,7 +15,7 @@ from django_redis_components.semaphores import PermitNotOwned, Semaphore
 from django_redis_components.taskqueue import SoftTimeLimitExceeded
 from tests.locks.steps import acquisition
 from tests.support import Store, eventually, run_async
-from tests.support.child import say
+from tests.support.child import print_line
 from tests.support.processes import Children
 
 
@@ -40,13 +40,13 @@ class Waiter:
     def __init__(self, limit: int = 1, permits: int = 1, **options: object) -> None:
         self.semaphore = Semaphore("pool", limit, **options)
         self.steps = acquisition(self.semaphore, permits)
-        self.steps.go()
+        self.steps.perform()
         assert isinstance(self.steps.request, Wait)
 
     def is_served(self) -> bool:
         """Ask again without hearing the bell; whether it got its permits."""
         self.steps.send(None)
-        self.steps.go()
+        self.steps.perform()
         return self.steps.value is True
 
 
@@ -192,16 +192,16 @@ def test_waiter_that_died_with_a_handoff_delays_by_its_lease_only(
 
 
 def test_waiter_is_served_when_the_permit_of_a_killed_holder_expires(redis_server: Store, children: Children) -> None:
-    child = children.call("tests.semaphores.test_waiting:take_and_say", 0.3)
+    child = children.call("tests.semaphores.test_waiting:acquire_and_print", 0.3)
     child.wait_for("taken")
     child.kill()
 
     assert Semaphore("pool", 1, blocking_timeout=60).acquire()
 
 
-def take_and_say(timeout: float) -> None:
+def acquire_and_print(timeout: float) -> None:
     Semaphore("pool", 1, timeout=timeout, blocking=False).acquire()
-    say("taken")
+    print_line("taken")
     signal.pause()
 
 
@@ -248,7 +248,7 @@ def test_interrupted_waiter_leaves_the_queue(store: Store, interruption: type[Ba
     steps.throw(interruption())
 
     assert steps.wants("abandon")
-    assert steps.go() == 1
+    assert steps.perform() == 1
     assert isinstance(steps.error, interruption)
     assert line(store) == []
 
@@ -260,7 +260,7 @@ def test_interrupted_waiter_passes_on_its_handoff(store: Store, interruption: ty
     holder.release()
 
     interrupted.throw(interruption())
-    interrupted.go()
+    interrupted.perform()
 
     assert next_one.is_served()
     assert holder.available() == 1
@@ -275,11 +275,11 @@ def test_request_that_arrives_after_the_interruption_is_undone(store: Store, int
     under_way = steps.request
 
     steps.throw(interruption())
-    assert steps.go() == 0
+    assert steps.perform() == 0
     under_way.perform(client())
     assert isinstance(steps.request, Sleep)
-    steps.go()
-    steps.go()
+    steps.perform()
+    steps.perform()
 
     assert semaphore.available() == 1
     assert isinstance(steps.error, interruption)
@@ -307,11 +307,11 @@ def test_large_request_that_reaches_its_time_limit_unblocks_later_ones(store: St
     held = Semaphore("pool", 3, timeout=60, blocking=False)
     held.acquire(2)
     many = acquisition(Semaphore("pool", 3, blocking_timeout=0.001), 3)
-    many.go()
+    many.perform()
     few = acquisition(Semaphore("pool", 3))
-    few.go()
+    few.perform()
     while many.request:
-        many.go()
+        many.perform()
 
     assert many.value is False
     assert held.available() == 0

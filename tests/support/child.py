@@ -12,7 +12,7 @@ import os
 import sys
 
 
-def say(*words: object) -> None:
+def print_line(*words: object) -> None:
     """Print a line for the test, in one write, so that the lines of threads do not mix."""
     os.write(1, (" ".join(map(str, words)) + "\n").encode())
 
@@ -25,9 +25,9 @@ def main() -> None:
     module_name, _, function_name = sys.argv[1].partition(":")
     function = getattr(importlib.import_module(module_name), function_name)
     args = json.loads(sys.argv[2]) if len(sys.argv) > 2 else []
-    say("ready")
+    print_line("ready")
     result = function(*args)
-    say("done", json.dumps(result))
+    print_line("done", json.dumps(result))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import pytest
 import redis
 
 from tests.support import Proxy, Store, eventually, run_async, run_together
-from tests.support.child import say
+from tests.support.child import print_line
 from tests.support.processes import Children
 
 
@@ -57,8 +57,8 @@ def test_run_async_returns_the_result() -> None:
 def report_and_wait(name: str) -> None:
     from django.conf import settings
 
-    say("url", settings.REDIS_COMPONENTS["CONNECTIONS"]["default"]["URL"])
-    say("hello", name)
+    print_line("url", settings.REDIS_COMPONENTS["CONNECTIONS"]["default"]["URL"])
+    print_line("hello", name)
     signal.pause()
 
 
@@ -188,7 +188,7 @@ def start_server_and_wait(directory: str) -> None:
     from example_project.localserver import LocalServer
 
     server = LocalServer(directory=Path(directory), die_with_parent=True).start()
-    say("server", server.pid)
+    print_line("server", server.pid)
     signal.pause()
 
 
