@@ -165,7 +165,7 @@ def test_invalid_settings_are_reported_on_every_page(settings: Any, operator: Cl
     assert [operator.get(address).status_code for address in ("/admin/", ADMIN)] == [200, 200]
 
 
-def test_pages_name_a_misspelt_section_of_the_settings(settings: Any, operator: Client) -> None:
+def test_pages_name_a_misspelled_section_of_the_settings(settings: Any, operator: Client) -> None:
     limit = RateLimit("api", "5/m")
     settings.REDIS_COMPONENTS = {"ANALITICS": {}}
 
