@@ -10,7 +10,7 @@ from typing import Any
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import BlockingPop, Call, Command, SyncClientProtocol
 from django_redis_components.dashboard.locks import scan
-from django_redis_components.locks.scripts import INSPECT, INSPECT_RW
+from django_redis_components.locks.scripts import INSPECT, INSPECT_READWRITE
 from django_redis_components.ratelimits.scripts import FIXED, GCRA, SLIDING
 from django_redis_components.semaphores.scripts import INSPECT as INSPECT_PERMITS
 from django_redis_components.taskqueue.store.scripts import (
@@ -35,7 +35,7 @@ READ_SCRIPTS = {
     ERROR_GROUPS,
     INSPECT,
     INSPECT_PERMITS,
-    INSPECT_RW,
+    INSPECT_READWRITE,
     READ_COUNTERS,
     LIST_SCHEDULES,
     QUEUE_STATS,

@@ -36,7 +36,7 @@ Keys of a `ReadWriteLock`, in the slot of ``{name}``, and of a `MultiLock`, in t
 ``drc:locks:{name}:rw:fence`` (and so on)  -       fence, queue, and under ``rw:writer`` the others: as above
 ``drc:locks:{group}:group``                hash    the names that each waiter requested; as the queue
 ``drc:locks:{group}:group:held:<name>``    string  the holder's token; the lease
-``drc:locks:{group}:group:line:<name>``    zset    waiters by ticket; as the queue
+``drc:locks:{group}:group:queue:<name>``   zset    waiters by ticket; as the queue
 ``drc:locks:{group}:group:fence:<name>``   string  the last fencing token; the lease and an hour
 =========================================  ======  ==============================================================
 

@@ -10,7 +10,7 @@ from django_redis_components.core.leasing.owner import Acquisition
 from django_redis_components.core.leasing.wait_queue import HANDOFF_MS, with_confirm
 from django_redis_components.core.protocol import Call, Flow, Read
 from django_redis_components.core.units import Seconds, to_ms
-from django_redis_components.locks.scripts import ABANDON_ALL, ACQUIRE_ALL, CONFIRM, EXTEND_ALL, RELEASE_ALL
+from django_redis_components.locks.scripts import ABANDON_MULTI, ACQUIRE_MULTI, CONFIRM, EXTEND_MULTI, RELEASE_MULTI
 from django_redis_components.locks.state import LockState, inspect_group, read_deadline
 
 #: Most names of one `MultiLock`: each is a few commands in a script, and the server runs nothing else meanwhile.
@@ -37,7 +37,7 @@ def group_keys(name: str, group: str) -> dict[str, str]:
     return {
         "lock": f"{base}:held:{name}",
         "fence": f"{base}:fence:{name}",
-        "queue": f"{base}:line:{name}",
+        "queue": f"{base}:queue:{name}",
         "asked": f"{base}:asked",
         "handoffs": f"{base}:handoffs",
     }
@@ -76,7 +76,7 @@ class GroupScripts:
 
     def acquire(self, token: str, wait: bool) -> Call:
         """Request all of them, or a place in their queues."""
-        return ACQUIRE_ALL(
+        return ACQUIRE_MULTI(
             group=self.base,
             token=token,
             ttl_ms=self.ttl_ms,
@@ -90,16 +90,16 @@ class GroupScripts:
 
     def abandon(self, token: str) -> Call:
         """Give up places and grant."""
-        return ABANDON_ALL(group=self.base, token=token, handoff_ms=HANDOFF_MS, names=self.names)
+        return ABANDON_MULTI(group=self.base, token=token, handoff_ms=HANDOFF_MS, names=self.names)
 
     def release(self, token: str) -> Sequence[Call]:
         """Release all of them."""
-        release = RELEASE_ALL(group=self.base, token=token, handoff_ms=HANDOFF_MS, names=self.names)
+        release = RELEASE_MULTI(group=self.base, token=token, handoff_ms=HANDOFF_MS, names=self.names)
         return (with_confirm(release, CONFIRM(base=self.base, handoff_ms=HANDOFF_MS)),)
 
     def extend(self, token: str, ttl_ms: int) -> Sequence[Call]:
         """Make the lease on all of them last at least that long from now."""
-        return (EXTEND_ALL(group=self.base, token=token, ttl_ms=ttl_ms, names=self.names),)
+        return (EXTEND_MULTI(group=self.base, token=token, ttl_ms=ttl_ms, names=self.names),)
 
     def read(self, token: str) -> Flow[Lease | None]:
         """Return the lease that this token has on all of them, as it is."""

@@ -14,7 +14,13 @@ from django_redis_components.core.leasing.wait_queue import HANDOFF_MS, WaitQueu
 from django_redis_components.core.protocol import Batch, Call, Flow, Read, arun, run
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.locks.base import BaseLock, LockOptions
-from django_redis_components.locks.scripts import ABANDON_RW, ACQUIRE_RW, CONFIRM, EXTEND_RW, RELEASE_RW
+from django_redis_components.locks.scripts import (
+    ABANDON_READWRITE,
+    ACQUIRE_READWRITE,
+    CONFIRM,
+    EXTEND_READWRITE,
+    RELEASE_READWRITE,
+)
 from django_redis_components.locks.state import ReadWriteState, inspect_readwrite, readwrite_keys
 
 #: What the tokens of readers and of writers end in.
@@ -59,24 +65,24 @@ class ReadWriteScripts:
 
     def acquire(self, token: str, wait: bool) -> Call:
         """Request this side, or a place in the queue."""
-        return ACQUIRE_RW(**self.keys, token=token, ttl_ms=self.ttl_ms, wait=int(wait), handoff_ms=HANDOFF_MS)
+        return ACQUIRE_READWRITE(**self.keys, token=token, ttl_ms=self.ttl_ms, wait=int(wait), handoff_ms=HANDOFF_MS)
 
     def refuse(self, acquisition: Acquisition, reply: Sequence[int]) -> None:
         """Do nothing: there is one reason."""
 
     def abandon(self, token: str) -> Call:
         """Give up place and grant."""
-        return ABANDON_RW(**self.keys, token=token, handoff_ms=HANDOFF_MS)
+        return ABANDON_READWRITE(**self.keys, token=token, handoff_ms=HANDOFF_MS)
 
     def release(self, token: str) -> Sequence[Call]:
         """Release this side."""
-        release = RELEASE_RW(**self.keys, token=token, handoff_ms=HANDOFF_MS)
+        release = RELEASE_READWRITE(**self.keys, token=token, handoff_ms=HANDOFF_MS)
         return (with_confirm(release, CONFIRM(base=self.base, handoff_ms=HANDOFF_MS)),)
 
     def extend(self, token: str, ttl_ms: int) -> Sequence[Call]:
         """Make the lease last at least that long from now."""
         made = {part: self.keys[part] for part in ("writer", "readers", "fence")}
-        return (EXTEND_RW(**made, token=token, ttl_ms=ttl_ms),)
+        return (EXTEND_READWRITE(**made, token=token, ttl_ms=ttl_ms),)
 
     def read(self, token: str) -> Flow[Lease | None]:
         """Return the lease of this token on this side, as it is."""

@@ -28,31 +28,35 @@ INSPECT = LuaScript(
 )
 
 #: The same for all names of a group or none of them.
-ACQUIRE_ALL = LuaScript(
+ACQUIRE_MULTI = LuaScript(
     "locks",
-    "acquire_all",
+    "acquire_multi",
     keys=("group",),
     args=("token", "ttl_ms", "wait", "handoff_ms", "names*"),
     idempotent=True,
 )
-RELEASE_ALL = LuaScript("locks", "release_all", keys=("group",), args=("token", "handoff_ms", "names*"))
-ABANDON_ALL = LuaScript(
-    "locks", "abandon_all", keys=("group",), args=("token", "handoff_ms", "names*"), idempotent=True
+RELEASE_MULTI = LuaScript("locks", "release_multi", keys=("group",), args=("token", "handoff_ms", "names*"))
+ABANDON_MULTI = LuaScript(
+    "locks", "abandon_multi", keys=("group",), args=("token", "handoff_ms", "names*"), idempotent=True
 )
-EXTEND_ALL = LuaScript("locks", "extend_all", keys=("group",), args=("token", "ttl_ms", "names*"), idempotent=True)
-INSPECT_ALL = LuaScript(
-    "locks", "inspect_all", keys=("group",), args=("most", "liveness_ms", "names*"), idempotent=True
+EXTEND_MULTI = LuaScript("locks", "extend_multi", keys=("group",), args=("token", "ttl_ms", "names*"), idempotent=True)
+INSPECT_MULTI = LuaScript(
+    "locks", "inspect_multi", keys=("group",), args=("most", "liveness_ms", "names*"), idempotent=True
 )
 
-_RW_KEYS = ("writer", "readers", "fence", "queue")
+_READWRITE_KEYS = ("writer", "readers", "fence", "queue")
 
 #: The same for readers and writers. The suffix of the token distinguishes them.
-ACQUIRE_RW = LuaScript(
-    "locks", "acquire_rw", keys=_RW_KEYS, args=("token", "ttl_ms", "wait", "handoff_ms"), idempotent=True
+ACQUIRE_READWRITE = LuaScript(
+    "locks", "acquire_readwrite", keys=_READWRITE_KEYS, args=("token", "ttl_ms", "wait", "handoff_ms"), idempotent=True
 )
-RELEASE_RW = LuaScript("locks", "release_rw", keys=_RW_KEYS, args=("token", "handoff_ms"))
-ABANDON_RW = LuaScript("locks", "abandon_rw", keys=_RW_KEYS, args=("token", "handoff_ms"), idempotent=True)
-EXTEND_RW = LuaScript(
-    "locks", "extend_rw", keys=("writer", "readers", "fence"), args=("token", "ttl_ms"), idempotent=True
+RELEASE_READWRITE = LuaScript("locks", "release_readwrite", keys=_READWRITE_KEYS, args=("token", "handoff_ms"))
+ABANDON_READWRITE = LuaScript(
+    "locks", "abandon_readwrite", keys=_READWRITE_KEYS, args=("token", "handoff_ms"), idempotent=True
 )
-INSPECT_RW = LuaScript("locks", "inspect_rw", keys=_RW_KEYS, args=("most", "liveness_ms"), idempotent=True)
+EXTEND_READWRITE = LuaScript(
+    "locks", "extend_readwrite", keys=("writer", "readers", "fence"), args=("token", "ttl_ms"), idempotent=True
+)
+INSPECT_READWRITE = LuaScript(
+    "locks", "inspect_readwrite", keys=_READWRITE_KEYS, args=("most", "liveness_ms"), idempotent=True
+)

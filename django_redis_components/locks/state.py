@@ -13,7 +13,7 @@ from django_redis_components.core.leasing.lease import local_deadline
 from django_redis_components.core.leasing.wait_queue import liveness_ms
 from django_redis_components.core.protocol import Batch, Flow
 from django_redis_components.core.units import from_ms
-from django_redis_components.locks.scripts import INSPECT, INSPECT_ALL, INSPECT_RW
+from django_redis_components.locks.scripts import INSPECT, INSPECT_MULTI, INSPECT_READWRITE
 
 #: Most waiters that are listed; `waiting` counts all of them.
 MAX_LISTED = 100
@@ -54,7 +54,7 @@ def inspect_lock(made: dict[str, str]) -> Flow[LockState]:
 
 def inspect_group(group: str, names: Sequence[str]) -> Flow[dict[str, LockState]]:
     """Read the state of each of a group's names, at one moment."""
-    replies = yield INSPECT_ALL(group=group, most=MAX_LISTED, liveness_ms=liveness_ms(), names=names)
+    replies = yield INSPECT_MULTI(group=group, most=MAX_LISTED, liveness_ms=liveness_ms(), names=names)
     return {name: _lock_state(reply) for name, reply in zip(names, replies, strict=True)}
 
 
@@ -109,7 +109,9 @@ def readwrite_keys(name: str) -> dict[str, str]:
 
 def inspect_readwrite(name: str) -> Flow[ReadWriteState]:
     """Read the state of a read-write lock."""
-    figures, reading, waiters = yield INSPECT_RW(**readwrite_keys(name), most=MAX_LISTED, liveness_ms=liveness_ms())
+    figures, reading, waiters = yield INSPECT_READWRITE(
+        **readwrite_keys(name), most=MAX_LISTED, liveness_ms=liveness_ms()
+    )
     writer, left_ms, fence, waiting, inside = figures
     pairs = iter(reading)
     return ReadWriteState(

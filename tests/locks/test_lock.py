@@ -475,7 +475,11 @@ def test_acquire_and_release_of_a_free_lock_cost_one_round_trip_each(redis_serve
 def test_component_declares_its_scripts() -> None:
     declared = [value for value in vars(scripts).values() if isinstance(value, LuaScript)]
 
-    assert {script.name for script in declared if not script.idempotent} == {"release", "release_all", "release_rw"}
+    assert {script.name for script in declared if not script.idempotent} == {
+        "release",
+        "release_multi",
+        "release_readwrite",
+    }
 
 
 def _commands_sent() -> int:

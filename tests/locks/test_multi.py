@@ -49,7 +49,7 @@ def holder_of(store: Store, name: str) -> bytes | None:
 
 
 def line(store: Store, name: str) -> list[bytes]:
-    return store.raw.zrange(f"{base(store)}:line:{name}", 0, -1)
+    return store.raw.zrange(f"{base(store)}:queue:{name}", 0, -1)
 
 
 def queued(lock: MultiLock) -> Steps:
@@ -225,12 +225,12 @@ def test_queue_order_survives_a_server_clock_that_was_set_back(redis_server: Sto
     multi("a", "b").acquire()
     queued(multi("a"))
     first = line(redis_server, "a")[0]
-    redis_server.raw.zadd(f"{base(redis_server)}:line:a", {first: 2**52})
+    redis_server.raw.zadd(f"{base(redis_server)}:queue:a", {first: 2**52})
 
     queued(multi("a", "b"))
 
     assert line(redis_server, "a")[0] == first
-    tickets = [redis_server.raw.zrange(f"{base(redis_server)}:line:{name}", -1, -1, withscores=True) for name in "ab"]
+    tickets = [redis_server.raw.zrange(f"{base(redis_server)}:queue:{name}", -1, -1, withscores=True) for name in "ab"]
     assert tickets[0] == tickets[1]
 
 
@@ -300,7 +300,7 @@ def test_waiter_that_leaves_the_queue_unblocks_later_ones(store: Store, interrup
     interrupted, behind = queued(multi("a", "b")), queued(multi("a"))
 
     interrupted.throw(interruption())
-    assert interrupted.wants("abandon_all")
+    assert interrupted.wants("abandon_multi")
     interrupted.perform()
 
     assert isinstance(interrupted.error, interruption)
@@ -369,7 +369,7 @@ def test_waiter_returns_to_each_queue_that_lost_it(store: Store) -> None:
     holder = multi("a")
     holder.acquire()
     waiter = queued(multi("a", "b"))
-    store.raw.delete(f"{base(store)}:line:a")  # each queue has its own TTL, and others keep some of them alive
+    store.raw.delete(f"{base(store)}:queue:a")  # each queue has its own TTL, and others keep some of them alive
 
     waiter.send(None)
     waiter.perform()

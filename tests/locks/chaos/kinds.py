@@ -26,12 +26,18 @@ GUARDS = {
         ("ACQUIRE", "local now_us = time[1] * 1000000 + time[2]", "local now_us = time[1] * 1000000"),
         ("ACQUIRE", "tonumber(last) < now_us", "true"),
     ],
-    "acquire_all": [("ACQUIRE_ALL", 'redis.call("EXISTS", held(name)) == 1 or', "")],
-    "release_all": [("RELEASE_ALL", 'if redis.call("GET", held(name)) == token then', "if true then")],
-    "extend_all": [("EXTEND_ALL", 'if redis.call("GET", held) ~= token then', "if false then")],
-    "writers": [("ACQUIRE_RW", ' and (reads(token) or redis.call("EXISTS", readers) == 0)', "")],
+    "acquire_multi": [("ACQUIRE_MULTI", 'redis.call("EXISTS", held(name)) == 1 or', "")],
+    "release_multi": [("RELEASE_MULTI", 'if redis.call("GET", held(name)) == token then', "if true then")],
+    "extend_multi": [
+        ("EXTEND_MULTI", 'if redis.call("GET", group .. ":held:" .. name) ~= token then', "if false then")
+    ],
+    "writers": [("ACQUIRE_READWRITE", ' and (reads(token) or redis.call("EXISTS", readers) == 0)', "")],
     "readers": [
-        ("ACQUIRE_RW", 'redis.call("EXISTS", writer) == 0 and', 'reads(token) or redis.call("EXISTS", writer) == 0 and')
+        (
+            "ACQUIRE_READWRITE",
+            'redis.call("EXISTS", writer) == 0 and',
+            'reads(token) or redis.call("EXISTS", writer) == 0 and',
+        )
     ],
     "permits": [("ACQUIRE", 'redis.call("ZCARD", holders) + count <= most', "true")],
 }

@@ -12,7 +12,7 @@ local function fence_of(name)
 end
 
 local function line(name)
-  return base .. ":line:" .. name
+  return base .. ":queue:" .. name
 end
 
 local function wants(token)

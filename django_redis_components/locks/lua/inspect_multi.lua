@@ -6,7 +6,7 @@
 -- ARGV[2] liveness_ms  milliseconds after which a silent waiter does not count
 -- ARGV[3..] names  text
 -- DERIVED <group>:asked
--- DERIVED <group>:held:<name>, <group>:fence:<name>, <group>:line:<name>
+-- DERIVED <group>:held:<name>, <group>:fence:<name>, <group>:queue:<name>
 -- Returns for each name {holder, left_ms, fence, age_ms, waiting, token, ...}, as `inspect` does
 -- Cost: O(names * most * log waiters)
 local group = KEYS[1]
@@ -22,7 +22,7 @@ local function lives(token)
 end
 
 local function state_of(name)
-  local held, line = group .. ":held:" .. name, group .. ":line:" .. name
+  local held, line = group .. ":held:" .. name, group .. ":queue:" .. name
   local holder = redis.call("GET", held) or ""
   local last = tonumber(redis.call("GET", group .. ":fence:" .. name) or 0)
   local left_ms, age_ms = 0, 0

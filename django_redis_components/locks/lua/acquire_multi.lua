@@ -9,7 +9,7 @@
 -- ARGV[4] handoff_ms  milliseconds of a lease that is handed to another
 -- ARGV[5..] names  text
 -- DERIVED <group>:asked, <group>:paused, <group>:handoffs, <group>:probes, <group>:wakeup, <group>:wakeup:<token>
--- DERIVED <group>:held:<name>, <group>:fence:<name>, <group>:line:<name>, also of names that others want
+-- DERIVED <group>:held:<name>, <group>:fence:<name>, <group>:queue:<name>, also of names that others want
 -- Returns {n, 0}: n above 0, all are granted under the fencing token n
 -- Returns {0, n}: refused; ask again within n milliseconds (0 without waiting)
 -- Cost: O(names * log waiters), plus as much for each waiter that is probed, passed over or handed to

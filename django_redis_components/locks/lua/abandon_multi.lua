@@ -5,7 +5,7 @@
 -- ARGV[2] handoff_ms  milliseconds of the lease that the next waiter gets
 -- ARGV[3..] names  text
 -- DERIVED <group>:asked, <group>:paused, <group>:handoffs, <group>:probes, <group>:wakeup, <group>:wakeup:<token>
--- DERIVED <group>:held:<name>, <group>:fence:<name>, <group>:line:<name>, also of names that others want
+-- DERIVED <group>:held:<name>, <group>:fence:<name>, <group>:queue:<name>, also of names that others want
 -- Returns 1: it waited, or held one of them
 -- Returns 0: it did neither
 -- Cost: O(names * log waiters), plus as much for each waiter that is probed, passed over or handed to

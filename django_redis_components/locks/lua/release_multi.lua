@@ -5,7 +5,7 @@
 -- ARGV[2] handoff_ms  milliseconds of the lease that the next waiter gets
 -- ARGV[3..] names  text
 -- DERIVED <group>:asked, <group>:paused, <group>:handoffs, <group>:probes, <group>:wakeup, <group>:wakeup:<token>
--- DERIVED <group>:held:<name>, <group>:fence:<name>, <group>:line:<name>, also of names that others want
+-- DERIVED <group>:held:<name>, <group>:fence:<name>, <group>:queue:<name>, also of names that others want
 -- Returns 2: released and handed off: `confirm` must follow
 -- Returns 1: all of them were held by this token, and are released
 -- Returns 0: not all of them; those that were are released
