@@ -1,4 +1,4 @@
-"""Fixtures of every test: real servers, a prefix of its own for each test, nothing left behind.
+"""Fixtures of all tests: real servers, a key prefix per test, and clean-up.
 
 ==================  =======================================================================================
 ``store``           embedded Valkey; a test marked ``contract`` runs once on each store: that, Debian's Redis 7, and a
@@ -188,25 +188,35 @@ def _closed_pools() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _waiters_are_closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Whoever waits for a bell has a connection of its own; left to the collector, it fails some later test."""
-    made: list[weakref.ref[WakeupListener]] = []
-    make = WakeupListener.__init__
+def _closed_listeners(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Close all wakeup listeners. The connection of one that is garbage collected later would fail another test."""
+    created: list[weakref.ref[WakeupListener]] = []
+    genuine = WakeupListener.__init__
 
-    def note(waiter: WakeupListener, *args: Any, **options: Any) -> None:
-        make(waiter, *args, **options)
-        made.append(weakref.ref(waiter))
+    def init(listener: WakeupListener, *args: Any, **options: Any) -> None:
+        genuine(listener, *args, **options)
+        created.append(weakref.ref(listener))
 
-    monkeypatch.setattr(WakeupListener, "__init__", note)
+    monkeypatch.setattr(WakeupListener, "__init__", init)
     yield
-    for waiter in filter(None, (each() for each in made)):
-        waiter.close()
+    for listener in filter(None, (each() for each in created)):
+        listener.close()
+
+
+#: Seconds that a page view or a hit waits for Redis. After the default, a fraction of a second, it would sometimes not
+#: be counted on a busy machine.
+LONG_TIMEOUT_S = 10.0
 
 
 def components_settings(store: Store, **more_urls: str) -> dict[str, Any]:
     """The REDIS_COMPONENTS of a test: alias ``default`` is the store, ``more_urls`` are further aliases."""
     urls = {"default": store.url, **more_urls}
-    return {"PREFIX": store.prefix, "CONNECTIONS": {alias: {"URL": url} for alias, url in urls.items()}}
+    return {
+        "PREFIX": store.prefix,
+        "CONNECTIONS": {alias: {"URL": url} for alias, url in urls.items()},
+        "ANALYTICS": {"TIMEOUT": LONG_TIMEOUT_S},
+        "RATELIMITS": {"TIMEOUT": LONG_TIMEOUT_S},
+    }
 
 
 def _new_prefix() -> str:

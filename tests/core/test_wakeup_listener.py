@@ -52,7 +52,7 @@ def blocked(store: Store) -> int:
 
 
 def short_timeout(settings: Any, seconds: float = 1.0) -> None:
-    """Make the server's part of a wait end soon, so that it has to be asked again."""
+    """Set the timeout, after which the server ends a blocking command and it is sent again."""
     entry = settings.REDIS_COMPONENTS["CONNECTIONS"]["default"]
     settings.REDIS_COMPONENTS = {
         **settings.REDIS_COMPONENTS,
@@ -109,9 +109,9 @@ def test_timer_never_ends_the_wait_early(redis_server: Store, listeners: list[Wa
     listener.wait(0)
 
     for seconds in (0.0004, 0.0017, 0.0123):
-        begin = time.monotonic()
+        started_at = time.monotonic()
         assert listener.wait(seconds) is False
-        assert time.monotonic() - begin >= seconds
+        assert time.monotonic() - started_at >= seconds
 
 
 def test_wait_of_zero_seconds_returns_at_once(redis_server: Store, listeners: list[WakeupListener]) -> None:

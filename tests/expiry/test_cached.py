@@ -57,11 +57,9 @@ def test_200_concurrent_threads_compute_once(store: Store) -> None:
 
 
 def test_200_threads_in_four_processes_compute_once(redis_server: Store, children: Children) -> None:
-    started = [children.call("tests.expiry.cached_functions:call_concurrently", 50, 2026) for _ in range(4)]
+    results = children.call_together("tests.expiry.cached_functions:call_concurrently", [[50, 2026]] * 4)
 
-    answers = [child.result(60) for child in started]
-
-    assert answers == [[2026] * 50] * 4
+    assert results == [[2026] * 50] * 4
     assert redis_server.raw.get(f"{redis_server.prefix}:count:computed") == b"1"
 
 
@@ -206,17 +204,17 @@ def test_keys_have_a_ttl(store: Store) -> None:
 
 
 def test_values_stored_together_do_not_expire_together(redis_server: Store) -> None:
-    spread, _ = counting("spread:{n}", 1_000, spread=0.5)
+    jittered, _ = counting("jittered:{n}", 1_000, spread=0.5)
     exact, _ = counting("exact:{n}", 1_000, spread=0)
     for n in range(60):
-        spread(n)
+        jittered(n)
         exact(n)
 
     def ttls(name: str) -> list[float]:
         return [redis_server.raw.pttl(f"{redis_server.prefix}:expiry:{{{name}:{n}}}") / 1_000 for n in range(60)]
 
-    assert 460 < min(ttls("spread")) < 700
-    assert 800 < max(ttls("spread")) <= 1_000
+    assert 460 < min(ttls("jittered")) < 700
+    assert 800 < max(ttls("jittered")) <= 1_000
     assert min(ttls("exact")) > 940
 
 
@@ -258,14 +256,14 @@ def test_aforget_removes_the_value(redis_server: Store) -> None:
 
 
 def test_waiter_computes_at_once_after_a_cancellation(redis_server: Store) -> None:
-    begun: list[int] = []
+    started: list[int] = []
     is_computing = asyncio.Event()
 
     @cached("slow", 60)
     async def slow() -> int:
-        begun.append(1)
+        started.append(1)
         is_computing.set()
-        if len(begun) == 1:
+        if len(started) == 1:
             await asyncio.Event().wait()
         return 7
 
@@ -295,15 +293,15 @@ def test_key_template_of_a_method_includes_its_object(redis_server: Store) -> No
 
 
 def test_one_caller_recomputes_early_while_others_use_the_old_value(store: Store) -> None:
-    """Eagerness beyond all measure: every reader finds the value due, and one of them renews it."""
+    """`early` is so large that each call finds the value due for recomputation."""
     calls = []
-    gate = threading.Event()
+    may_return = threading.Event()
 
     @cached("hot", 60, early=1e9)
     def hot() -> int:
         calls.append(1)
         if len(calls) == 2:
-            assert gate.wait(20)
+            assert may_return.wait(60)
         return len(calls)
 
     assert hot() == 1
@@ -311,7 +309,7 @@ def test_one_caller_recomputes_early_while_others_use_the_old_value(store: Store
     renewing.start()
     eventually(lambda: len(calls) == 2)
     assert run_together(5, hot) == [1] * 5
-    gate.set()
+    may_return.set()
     renewing.join()
 
     assert len(calls) == 2
@@ -351,7 +349,7 @@ def test_failed_early_recomputation_returns_the_valid_value_and_logs(
     def fragile() -> str:
         calls.append(1)
         if len(calls) > 1:
-            raise LookupError("the source is away")
+            raise LookupError("the source is unavailable")
         return "good"
 
     with caplog.at_level(logging.WARNING, "django_redis_components.expiry"):
@@ -359,7 +357,7 @@ def test_failed_early_recomputation_returns_the_valid_value_and_logs(
 
     assert len(calls) == 2
     assert "Cannot recompute 'fragile' early; using the value that is still valid." in caplog.text
-    assert "the source is away" in caplog.text
+    assert "the source is unavailable" in caplog.text
 
 
 @pytest.mark.parametrize("part", [b"t:lost", b"lease"], ids=["any", "lease"])
@@ -376,31 +374,31 @@ def test_call_succeeds_when_a_reply_is_lost(proxy: Proxy, redis_server: Store, p
 def test_value_that_cannot_be_stored_is_returned(
     proxy: Proxy, redis_server: Store, settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    @cached("away", 60, using="proxied")
-    def away() -> int:
+    @cached("rate", 60, using="proxied")
+    def rate() -> int:
         proxy.stop_accepting()
         proxy.cut()
         return 7
 
     with caplog.at_level(logging.WARNING, "django_redis_components.expiry"):
-        assert away() == 7
+        assert rate() == 7
 
-    assert "The value of 'away' was computed but cannot be stored: " in caplog.text
+    assert "The value of 'rate' was computed but cannot be stored: " in caplog.text
 
 
 def test_exception_of_the_function_is_raised_while_redis_is_down(
     proxy: Proxy, caplog: pytest.LogCaptureFixture
 ) -> None:
-    @cached("away", 60, using="proxied")
-    def away() -> int:
+    @cached("rate", 60, using="proxied")
+    def rate() -> int:
         proxy.stop_accepting()
         proxy.cut()
         raise LookupError
 
     with caplog.at_level(logging.WARNING, "django_redis_components.expiry"), pytest.raises(LookupError):
-        away()
+        rate()
 
-    assert "Waiters for 'away' wait until the lease expires: " in caplog.text
+    assert "Waiters for 'rate' wait until the lease expires: " in caplog.text
 
 
 def test_flushed_scripts_are_loaded_again(store: Store) -> None:

@@ -48,20 +48,20 @@ def holder_of(store: Store, name: str) -> bytes | None:
     return store.raw.get(f"{base(store)}:held:{name}")
 
 
-def line(store: Store, name: str) -> list[bytes]:
+def queue(store: Store, name: str) -> list[bytes]:
     return store.raw.zrange(f"{base(store)}:queue:{name}", 0, -1)
 
 
 def queued(lock: MultiLock) -> Steps:
-    """One who stands in line and is about to wait for the bell."""
+    """Return the steps of an `acquire` that is queued; its next request waits for the wakeup."""
     steps = acquisition(lock)
     steps.perform()
     assert isinstance(steps.request, Wait)
     return steps
 
 
-def is_in(steps: Steps) -> bool:
-    """Whether it has been let in, after the bell that it waits for."""
+def is_granted(steps: Steps) -> bool:
+    """Return whether the waiter is granted the lock when it asks again."""
     steps.send(None)
     steps.perform()
     return steps.value is True
@@ -136,13 +136,13 @@ def test_every_key_has_a_ttl(store: Store, make) -> None:
     holder, waiter = make("a", "b"), make("b", "c")
     holder.acquire()
     waiter.acquire(blocking_timeout=0.02)
-    queue = queued(multi("a", "b", "c")) if make is multi else None
+    third = queued(multi("a", "b", "c")) if make is multi else None
 
     ttls = {key: store.raw.pttl(key) for key in store.keys()}  # noqa: SIM118
 
     assert ttls
     assert all(ttl > 0 for ttl in ttls.values()), ttls
-    assert queue is None or queue.request is not None
+    assert third is None or third.request is not None
 
 
 def test_all_names_have_the_full_lease(redis_server: Store) -> None:
@@ -224,12 +224,12 @@ def test_fencing_token_grows_after_the_server_clock_was_set_back(redis_server: S
 def test_queue_order_survives_a_server_clock_that_was_set_back(redis_server: Store) -> None:
     multi("a", "b").acquire()
     queued(multi("a"))
-    first = line(redis_server, "a")[0]
+    first = queue(redis_server, "a")[0]
     redis_server.raw.zadd(f"{base(redis_server)}:queue:a", {first: 2**52})
 
     queued(multi("a", "b"))
 
-    assert line(redis_server, "a")[0] == first
+    assert queue(redis_server, "a")[0] == first
     tickets = [redis_server.raw.zrange(f"{base(redis_server)}:queue:{name}", -1, -1, withscores=True) for name in "ab"]
     assert tickets[0] == tickets[1]
 
@@ -256,8 +256,8 @@ def test_waiter_is_granted_when_all_its_names_are_free(store: Store) -> None:
     second.release()
 
     assert store.raw.llen(waiter.request.wakeup.keys[0]) == 1
-    assert is_in(waiter)
-    assert line(store, "a") == line(store, "b") == []
+    assert is_granted(waiter)
+    assert queue(store, "a") == queue(store, "b") == []
 
 
 def test_newcomer_cannot_acquire_a_name_that_has_a_waiter(redis_server: Store) -> None:
@@ -276,12 +276,12 @@ def test_first_waiter_is_first_in_all_its_queues(store: Store) -> None:
 
     holder.release()
 
-    assert is_in(waiters[0])
-    assert not is_in(waiters[1])
-    assert not is_in(waiters[2])
+    assert is_granted(waiters[0])
+    assert not is_granted(waiters[1])
+    assert not is_granted(waiters[2])
     store.raw.delete(f"{base(store)}:held:a", f"{base(store)}:held:b")
-    assert is_in(waiters[1])
-    assert not is_in(waiters[2])
+    assert is_granted(waiters[1])
+    assert not is_granted(waiters[2])
 
 
 def test_release_grants_to_all_eligible_waiters(redis_server: Store) -> None:
@@ -291,7 +291,7 @@ def test_release_grants_to_all_eligible_waiters(redis_server: Store) -> None:
 
     holder.release()
 
-    assert all(is_in(waiter) for waiter in waiters)
+    assert all(is_granted(waiter) for waiter in waiters)
 
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
@@ -305,21 +305,21 @@ def test_waiter_that_leaves_the_queue_unblocks_later_ones(store: Store, interrup
 
     assert isinstance(interrupted.error, interruption)
     assert store.raw.llen(behind.request.wakeup.keys[0]) == 1
-    assert is_in(behind)
+    assert is_granted(behind)
 
 
 def test_waiter_that_reaches_its_time_limit_unblocks_later_ones(redis_server: Store) -> None:
     multi("b").acquire()
-    impatient = acquisition(multi("a", "b", blocking_timeout=0.02))
-    impatient.perform()
+    short_wait = acquisition(multi("a", "b", blocking_timeout=0.02))
+    short_wait.perform()
     behind = queued(multi("a"))
 
-    while impatient.value is None:
-        impatient.perform()
+    while short_wait.value is None:
+        short_wait.perform()
 
-    assert impatient.value is False
+    assert short_wait.value is False
     assert redis_server.raw.llen(behind.request.wakeup.keys[0]) == 1
-    assert is_in(behind)
+    assert is_granted(behind)
 
 
 @pytest.mark.contract
@@ -333,7 +333,7 @@ def test_interrupted_waiter_passes_on_its_handoff(store: Store, interruption: ty
     interrupted.throw(interruption())
     interrupted.perform()
 
-    assert is_in(behind)
+    assert is_granted(behind)
     assert not multi("a").locked()
 
 
@@ -341,12 +341,12 @@ def test_dead_waiter_is_skipped_in_all_its_queues(store: Store) -> None:
     holder = multi("a", "b")
     holder.acquire()
     dead, living = queued(multi("a", "b")), queued(multi("b"))
-    store.raw.zadd(f"{base(store)}:asked", {line(store, "a")[0]: 1})
+    store.raw.zadd(f"{base(store)}:asked", {queue(store, "a")[0]: 1})
 
     holder.release()
 
-    assert is_in(living)
-    assert line(store, "a") == line(store, "b") == []
+    assert is_granted(living)
+    assert queue(store, "a") == queue(store, "b") == []
     assert dead.request is not None
 
 
@@ -362,7 +362,7 @@ def test_waiter_whose_names_were_lost_is_skipped(redis_server: Store) -> None:
     assert newcomer.acquire(blocking=False)
     waiter = queued(multi("a"))
     newcomer.release()
-    assert is_in(waiter)
+    assert is_granted(waiter)
 
 
 def test_waiter_returns_to_each_queue_that_lost_it(store: Store) -> None:
@@ -374,9 +374,9 @@ def test_waiter_returns_to_each_queue_that_lost_it(store: Store) -> None:
     waiter.send(None)
     waiter.perform()
 
-    assert line(store, "a") == line(store, "b") != []
+    assert queue(store, "a") == queue(store, "b") != []
     holder.release()
-    assert is_in(waiter)
+    assert is_granted(waiter)
 
 
 def test_waiter_that_paused_is_served_before_later_ones(store: Store) -> None:
@@ -385,13 +385,13 @@ def test_waiter_that_paused_is_served_before_later_ones(store: Store) -> None:
     first, second = queued(multi("a", "b")), queued(multi("b"))
     tokens = [first.request.wakeup.keys[0].rsplit(":", 1)[1], second.request.wakeup.keys[0].rsplit(":", 1)[1]]
     store.raw.zadd(f"{base(store)}:asked", {tokens[0]: 1}, xx=True)
-    assert is_in(second)  # the first one is silent, and passed over
+    assert is_granted(second)  # the first one is silent, and passed over
 
     first.send(None)
     first.perform()
     third = queued(multi("b"))
 
-    assert line(store, "b") == [token.encode() for token in (tokens[0], third.request.wakeup.keys[0][-32:])]
+    assert queue(store, "b") == [token.encode() for token in (tokens[0], third.request.wakeup.keys[0][-32:])]
 
 
 def test_newcomer_grants_expired_names_to_the_first_waiter(store: Store) -> None:
@@ -402,7 +402,7 @@ def test_newcomer_grants_expired_names_to_the_first_waiter(store: Store) -> None
     assert not multi("b").acquire(blocking=False)
 
     assert store.raw.llen(waiter.request.wakeup.keys[0]) == 1
-    assert is_in(waiter)
+    assert is_granted(waiter)
 
 
 def test_handoff_becomes_the_requested_lease(redis_server: Store) -> None:
@@ -413,7 +413,7 @@ def test_handoff_becomes_the_requested_lease(redis_server: Store) -> None:
     holder.release()
 
     assert redis_server.raw.pttl(f"{base(redis_server)}:held:a") <= 2_000
-    assert is_in(waiter)
+    assert is_granted(waiter)
     assert redis_server.raw.pttl(f"{base(redis_server)}:held:a") > 59_000
     assert redis_server.raw.pttl(f"{base(redis_server)}:held:b") > 59_000
 
@@ -464,8 +464,8 @@ def test_token_that_requests_other_names_leaves_its_old_queues(redis_server: Sto
 
     Steps(multi("b").flows.acquire(token="mine")).perform()
 
-    assert line(redis_server, "a") == []
-    assert line(redis_server, "b") == [b"mine"]
+    assert queue(redis_server, "a") == []
+    assert queue(redis_server, "b") == [b"mine"]
 
 
 @pytest.mark.parametrize("method", ["acquire", "release", "extend"])
@@ -524,11 +524,11 @@ def test_without_a_group_interrupted_acquire_releases_all_names(
 ) -> None:
     steps = acquisition(MultiLock("a", "b"))
     steps.perform()
-    under_way = steps.request
+    sent = steps.request
 
     steps.throw(interruption())
     steps.perform()
-    under_way.perform(client())
+    sent.perform(client())
     assert isinstance(steps.request, Sleep)
     steps.perform()
     steps.perform()
@@ -687,13 +687,13 @@ def test_without_a_group_owned_is_false_when_one_name_is_lost(redis_server: Stor
 
 
 def fail_on_the_way(lock: MultiLock) -> Request:
-    """Its question is answered by nobody, nor is what would have given all back; that one is returned."""
+    """Fail its request, and the request that would release all names; return the latter."""
     steps = acquisition(lock)
     steps.throw(ConnectionError("lost"))
-    walk_away = steps.request
+    abandon = steps.request
     steps.throw(ConnectionError("lost"))
-    assert walk_away is not None
-    return walk_away
+    assert abandon is not None
+    return abandon
 
 
 def test_without_a_group_late_release_does_not_affect_a_later_acquire(store: Store) -> None:

@@ -30,20 +30,20 @@ def key(store: Store, part: str) -> str:
     return f"{store.prefix}:locks:{{page}}:rw:{part}"
 
 
-def line(store: Store) -> list[bytes]:
+def queue(store: Store) -> list[bytes]:
     return store.raw.zrange(key(store, "queue"), 0, -1)
 
 
 def queued(lock: BaseLock) -> Steps:
-    """One who stands in line and is about to wait for the bell."""
+    """Return the steps of an `acquire` that is queued; its next request waits for the wakeup."""
     steps = acquisition(lock)
     steps.perform()
     assert isinstance(steps.request, Wait)
     return steps
 
 
-def is_in(steps: Steps) -> bool:
-    """Whether it has been let in, after the bell that it waits for."""
+def is_granted(steps: Steps) -> bool:
+    """Return whether the waiter is granted the lock when it asks again."""
     steps.send(None)
     steps.perform()
     return steps.value is True
@@ -79,8 +79,8 @@ def test_last_release_of_a_reader_grants_to_the_writer(store: Store) -> None:
     second.release()
 
     assert store.raw.llen(writer.request.wakeup.keys[0]) == 1
-    assert is_in(writer)
-    assert line(store) == []
+    assert is_granted(writer)
+    assert queue(store) == []
 
 
 def test_readers_wait_behind_a_waiting_writer(store: Store) -> None:
@@ -91,8 +91,8 @@ def test_readers_wait_behind_a_waiting_writer(store: Store) -> None:
     assert not read().acquire(blocking=False)
     first.release()
 
-    assert is_in(writer)
-    assert not is_in(behind)
+    assert is_granted(writer)
+    assert not is_granted(behind)
 
 
 def test_release_of_a_writer_grants_to_all_readers_before_the_next_writer(store: Store) -> None:
@@ -102,7 +102,7 @@ def test_release_of_a_writer_grants_to_all_readers_before_the_next_writer(store:
 
     writer.release()
 
-    assert [is_in(waiter) for waiter in waiters] == [True, True, False, False]
+    assert [is_granted(waiter) for waiter in waiters] == [True, True, False, False]
 
 
 @pytest.mark.contract
@@ -117,21 +117,21 @@ def test_writer_that_leaves_the_queue_unblocks_readers(store: Store, interruptio
 
     assert isinstance(interrupted.error, interruption)
     assert store.raw.llen(behind.request.wakeup.keys[0]) == 1
-    assert is_in(behind)
+    assert is_granted(behind)
 
 
 def test_writer_that_reaches_its_time_limit_unblocks_readers(store: Store) -> None:
     read().acquire()
-    impatient = acquisition(write(blocking_timeout=0.02))
-    impatient.perform()
+    short_wait = acquisition(write(blocking_timeout=0.02))
+    short_wait.perform()
     behind = queued(read())
 
-    while impatient.value is None:
-        impatient.perform()
+    while short_wait.value is None:
+        short_wait.perform()
 
-    assert impatient.value is False
+    assert short_wait.value is False
     assert store.raw.llen(behind.request.wakeup.keys[0]) == 1
-    assert is_in(behind)
+    assert is_granted(behind)
 
 
 @SIDES
@@ -146,7 +146,7 @@ def test_interrupted_waiter_passes_on_its_handoff(store: Store, side, interrupti
     interrupted.perform()
 
     assert store.raw.llen(behind.request.wakeup.keys[0]) == 1
-    assert is_in(behind)
+    assert is_granted(behind)
 
 
 def test_dead_reader_blocks_writers_no_longer_than_its_lease(store: Store) -> None:
@@ -174,11 +174,11 @@ def test_dead_waiter_is_skipped(store: Store) -> None:
     reader = read()
     reader.acquire()
     dead, behind = queued(write()), queued(read())
-    store.raw.zadd(key(store, "writer:asked"), {line(store)[0]: 1})
+    store.raw.zadd(key(store, "writer:asked"), {queue(store)[0]: 1})
 
     reader.release()
 
-    assert is_in(behind)
+    assert is_granted(behind)
     assert dead.request is not None
 
 
@@ -189,7 +189,7 @@ def test_newcomer_grants_an_expired_lock_to_the_first_waiter(store: Store) -> No
 
     assert not read().acquire(blocking=False)
 
-    assert is_in(waiter)
+    assert is_granted(waiter)
 
 
 @SIDES
@@ -202,7 +202,7 @@ def test_handoff_becomes_the_requested_lease(store: Store, side) -> None:
 
     part = "readers" if side is read else "writer"
     assert 0 < store.raw.pttl(key(store, part)) <= 2_000
-    assert is_in(waiter)
+    assert is_granted(waiter)
     assert store.raw.pttl(key(store, part)) > 59_000
 
 
@@ -383,7 +383,7 @@ def test_inspect_reports_readers_and_waiters(store: Store) -> None:
     assert 4 < state.readers[first.token] <= 5
     assert state.waiting == 2
     assert [token[-2:] for token in state.waiters] == [":w", ":r"]
-    assert [token.decode() for token in line(store)] == list(state.waiters)
+    assert [token.decode() for token in queue(store)] == list(state.waiters)
 
 
 def test_inspect_reports_the_writer(store: Store) -> None:

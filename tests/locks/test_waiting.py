@@ -1,4 +1,4 @@
-"""The line before a lock: order, hand-off, the dead, and those who give up."""
+"""Waiting for a lock: order, hand-off, dead waiters, and waiters that leave."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.processes import UNMEASURED, Children
 
 @pytest.fixture
 def quick_handoff(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hand-offs that wait a tenth of a second."""
+    """Hand-offs last for a tenth of a second."""
     monkeypatch.setattr(wait_queue, "HANDOFF_MS", 100)
 
 
@@ -31,12 +31,12 @@ def lock_key(store: Store) -> str:
     return f"{store.prefix}:locks:{{stock}}"
 
 
-def line(store: Store) -> list[bytes]:
+def queue(store: Store) -> list[bytes]:
     return store.raw.zrange(f"{lock_key(store)}:queue", 0, -1)
 
 
 def queued(lock: Lock | None = None) -> Steps:
-    """One who stands in line and is about to wait for the bell."""
+    """Return the steps of an `acquire` that is queued; its next request waits for the wakeup."""
     steps = Steps((lock or Lock("stock")).flows.acquire())
     steps.perform()
     assert isinstance(steps.request, Wait)
@@ -54,7 +54,7 @@ def test_release_wakes_the_waiter(store: Store) -> None:
     holder.acquire()
     got: list[bool] = []
     thread = start(lambda: got.append(waiter.acquire()))
-    eventually(lambda: len(line(store)) == 1)
+    eventually(lambda: len(queue(store)) == 1)
 
     holder.release()
 
@@ -62,7 +62,7 @@ def test_release_wakes_the_waiter(store: Store) -> None:
     assert got == [True]
     assert store.raw.get(lock_key(store)) == waiter.flows.leases.newest.token.encode()
     assert store.raw.pttl(lock_key(store)) > 29_000
-    assert line(store) == []
+    assert queue(store) == []
 
 
 def test_waiters_are_served_in_fifo_order(store: Store) -> None:
@@ -77,7 +77,7 @@ def test_waiters_are_served_in_fifo_order(store: Store) -> None:
     threads = []
     for number in range(6):
         threads.append(start(lambda number=number: wait(number)))
-        eventually(lambda number=number: len(line(store)) == number + 1)
+        eventually(lambda number=number: len(queue(store)) == number + 1)
     holder.release()
 
     for thread in threads:
@@ -150,7 +150,7 @@ def test_dead_waiter_is_skipped(store: Store) -> None:
     holder = Lock("stock")
     holder.acquire()
     dead, alive = queued(), queued()
-    first = line(store)[0]
+    first = queue(store)[0]
     store.raw.zadd(f"{lock_key(store)}:asked", {first: 1})
 
     holder.release()
@@ -158,7 +158,7 @@ def test_dead_waiter_is_skipped(store: Store) -> None:
     alive.perform()
     alive.perform()
     assert alive.value is True
-    assert line(store) == []
+    assert queue(store) == []
     assert dead.request is not None
 
 
@@ -169,7 +169,7 @@ def test_waiter_that_died_with_a_handoff_delays_by_its_lease_only(store: Store, 
     waiter = Lock("stock")
     got: list[bool] = []
     thread = start(lambda: got.append(waiter.acquire()))
-    eventually(lambda: len(line(store)) == 2)
+    eventually(lambda: len(queue(store)) == 2)
 
     holder.release()
 
@@ -181,7 +181,7 @@ def test_killed_waiter_is_skipped(redis_server: Store, children: Children, quick
     holder = Lock("stock")
     holder.acquire()
     child = children.call("tests.locks.test_waiting:acquire_and_print")
-    eventually(lambda: len(line(redis_server)) == 1)
+    eventually(lambda: len(queue(redis_server)) == 1)
     child.kill()
 
     holder.release()
@@ -226,7 +226,7 @@ def test_waiter_leaves_the_queue_at_its_time_limit(store: Store) -> None:
 
     assert not Lock("stock").acquire(blocking_timeout=0.02)
 
-    assert line(store) == []
+    assert queue(store) == []
     assert not store.raw.exists(f"{lock_key(store)}:asked")
 
 
@@ -234,14 +234,14 @@ def test_waiter_presumed_dead_rejoins_at_the_end_of_the_queue(store: Store) -> N
     holder = Lock("stock")
     holder.acquire()
     slow, other = queued(), queued()
-    slow_token, other_token = line(store)
+    slow_token, other_token = queue(store)
     store.raw.zrem(f"{lock_key(store)}:queue", slow_token)
     store.raw.zrem(f"{lock_key(store)}:asked", slow_token)
 
     slow.send(None)
     slow.perform()
 
-    assert line(store) == [other_token, slow_token]
+    assert queue(store) == [other_token, slow_token]
     assert isinstance(other.request, Wait)
 
 
@@ -249,12 +249,12 @@ def test_queue_order_survives_a_server_clock_that_was_set_back(store: Store) -> 
     holder = Lock("stock")
     holder.acquire()
     queued()
-    first = line(store)[0]
+    first = queue(store)[0]
     store.raw.zadd(f"{lock_key(store)}:queue", {first: 2**52})
 
     queued()
 
-    assert line(store)[0] == first
+    assert queue(store)[0] == first
 
 
 def test_dead_waiters_are_skipped_after_the_server_clock_was_set_back(store: Store) -> None:
@@ -262,7 +262,7 @@ def test_dead_waiters_are_skipped_after_the_server_clock_was_set_back(store: Sto
     holder.acquire()
     queued()
     waiter = queued()
-    store.raw.zadd(f"{lock_key(store)}:asked", {line(store)[0]: 2**52}, xx=True)  # an hour ahead, as it were
+    store.raw.zadd(f"{lock_key(store)}:asked", {queue(store)[0]: 2**52}, xx=True)  # an hour ahead, as it were
 
     holder.release()
 
@@ -313,7 +313,7 @@ def test_newcomer_may_acquire_a_freed_lock_when_not_fair(store: Store) -> None:
     waiter.perform()
     waiter.perform()
     assert waiter.value is True
-    assert line(store) == []
+    assert queue(store) == []
 
 
 def test_unread_wakeup_is_written_once_when_not_fair(store: Store) -> None:
@@ -338,7 +338,7 @@ def test_interrupted_waiter_leaves_the_queue(store: Store, interruption: type[Ba
     assert waiter.wants("abandon")
     assert waiter.perform() == 1
     assert isinstance(waiter.error, interruption)
-    assert line(store) == []
+    assert queue(store) == []
 
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
@@ -379,7 +379,7 @@ def test_interrupted_waiter_wakes_the_next_one_when_not_fair(store: Store, inter
     interrupted, next_one = queued(Lock("stock", fair=False)), queued(Lock("stock", fair=False))
     holder.release()
     interrupted.send(None)
-    interrupted.request.perform(client())  # granted, but nobody looks at the reply
+    interrupted.request.perform(client())  # granted, but the reply is not read
 
     interrupted.throw(interruption())
     interrupted.perform()
@@ -393,11 +393,11 @@ def test_interrupted_waiter_wakes_the_next_one_when_not_fair(store: Store, inter
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
 def test_request_that_arrives_after_the_interruption_is_undone(store: Store, interruption: type[BaseException]) -> None:
     interrupted = acquisition(Lock("stock"))
-    under_way = interrupted.request
+    sent = interrupted.request
 
     interrupted.throw(interruption())
     assert interrupted.perform() == 0
-    under_way.perform(client())
+    sent.perform(client())
     assert isinstance(interrupted.request, Sleep)
     interrupted.perform()
     assert interrupted.perform() == 1
@@ -422,12 +422,12 @@ def test_interruption_is_raised_when_the_server_is_unavailable(
 def test_ctrl_c_ends_a_wait_and_leaves_the_queue(redis_server: Store, children: Children) -> None:
     Lock("stock").acquire()
     child = children.call("tests.locks.test_waiting:acquire_and_print", env=UNMEASURED)
-    eventually(lambda: len(line(redis_server)) == 1)
+    eventually(lambda: len(queue(redis_server)) == 1)
 
     child.signal(signal.SIGINT)
 
     child.wait_for("interrupted")
-    assert line(redis_server) == []
+    assert queue(redis_server) == []
 
 
 def test_closed_flow_sends_no_more_requests(redis_server: Store) -> None:
@@ -443,13 +443,13 @@ def test_cancelled_task_leaves_the_queue(store: Store) -> None:
         holder = Lock("stock")
         await holder.aacquire()
         task = asyncio.create_task(Lock("stock").aacquire())
-        await asyncio.to_thread(eventually, lambda: len(line(store)) == 1)
+        await asyncio.to_thread(eventually, lambda: len(queue(store)) == 1)
 
         task.cancel()
 
         await asyncio.wait([task], timeout=60)
         assert task.cancelled()
-        assert line(store) == []
+        assert queue(store) == []
         await holder.arelease()
         assert not await holder.alocked()
 
@@ -458,23 +458,23 @@ def test_cancelled_task_leaves_the_queue(store: Store) -> None:
 
 @pytest.mark.contract
 def test_task_cancelled_during_its_handoff_passes_it_on(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wait_queue, "HANDOFF_MS", 20_000)  # what a hand-off that is lost would cost
+    monkeypatch.setattr(wait_queue, "HANDOFF_MS", 20_000)  # the wait after a lost hand-off
 
-    async def once(turns_of_the_loop: int) -> bool:
+    async def once(iterations: int) -> bool:
         holder, cancelled, next_one = Lock("stock"), Lock("stock"), Lock("stock")
         await holder.aacquire()
         task = asyncio.create_task(cancelled.aacquire())
-        await asyncio.to_thread(eventually, lambda: len(line(store)) == 1)
+        await asyncio.to_thread(eventually, lambda: len(queue(store)) == 1)
         waiting = asyncio.create_task(next_one.aacquire())
-        await asyncio.to_thread(eventually, lambda: len(line(store)) == 2)
+        await asyncio.to_thread(eventually, lambda: len(queue(store)) == 2)
 
-        holder.release()  # on a connection of its own: the loop sees nothing of it yet
-        for _ in range(turns_of_the_loop):
+        holder.release()  # on a separate connection: the event loop has not noticed it yet
+        for _ in range(iterations):
             await asyncio.sleep(0)
         task.cancel()
 
         await asyncio.wait([task], timeout=60)
-        if not task.cancelled():  # it had the lock before it was cancelled
+        if not task.cancelled():  # it was granted the lock before the cancellation
             await cancelled.arelease()
         async with asyncio.timeout(15):
             assert await waiting
@@ -482,7 +482,7 @@ def test_task_cancelled_during_its_handoff_passes_it_on(store: Store, monkeypatc
         return task.cancelled()
 
     async def main() -> None:
-        assert any([await once(turns_of_the_loop) for turns_of_the_loop in range(12)])
+        assert any([await once(iterations) for iterations in range(12)])
 
     run_async(main)
 
@@ -495,7 +495,7 @@ def test_wait_ended_by_asyncio_timeout_leaves_the_queue(store: Store) -> None:
             async with asyncio.timeout(0.05):
                 await Lock("stock").aacquire()
 
-        assert line(store) == []
+        assert queue(store) == []
 
     run_async(main)
 
@@ -508,13 +508,13 @@ def test_request_of_a_waiter_that_arrives_after_the_interruption_is_undone(
     holder.acquire()
     steps = acquisition(Lock("stock"))
     steps.perform()
-    steps.send(None)  # it has waited, and asks again
-    under_way = steps.request
+    steps.send(None)  # it waited and asks again
+    sent = steps.request
 
     steps.throw(interruption())
     steps.perform()
     holder.release()
-    under_way.perform(client())
+    sent.perform(client())
     assert isinstance(steps.request, Sleep)
     steps.perform()
     steps.perform()

@@ -32,7 +32,7 @@ def test_on_error_decides_while_redis_is_down(own_server: Store, on_error: str, 
 
 def test_no_request_is_sent_for_a_while_after_a_failure(proxy: Proxy, redis_server: Store, settings: Any) -> None:
     short_timeout = components_settings(redis_server, proxied=proxy.url)
-    short_timeout["CONNECTIONS"]["proxied"] |= {"SOCKET_TIMEOUT": 0.2, "RETRIES": 0}
+    short_timeout["CONNECTIONS"]["proxied"] |= {"SOCKET_TIMEOUT": 1.0, "RETRIES": 0}
     settings.REDIS_COMPONENTS = short_timeout
     limit = RateLimit("api", "5/m", using="proxied")
     assert limit.hit("ada").checked

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from django_redis_components.semaphores import Semaphore, SemaphoreError, SemaphoreFull, TooManyPermits
-from tests.semaphores.test_waiting import Waiter, held, key_of, line
+from tests.semaphores.test_waiting import Waiter, held, key_of, queue
 from tests.support import Store, eventually, run_async
 
 
@@ -69,7 +69,7 @@ def test_higher_limit_wakes_waiters(store: Store) -> None:
     got: list[bool] = []
     thread = threading.Thread(target=lambda: got.append(waiter.acquire()))
     thread.start()
-    eventually(lambda: len(line(store)) == 1, timeout_s=30)
+    eventually(lambda: len(queue(store)) == 1, timeout_s=30)
 
     holder.set_limit(2)
 
@@ -99,7 +99,7 @@ def test_acquire_raises_when_more_permits_than_the_limit_are_requested(store: St
     assert str(caught.value) == "Requested 3 permits of semaphore 'pool'; the limit is 2."
     assert (caught.value.name, caught.value.permits, caught.value.limit) == ("pool", 3, 2)
     assert isinstance(caught.value, SemaphoreError)
-    assert line(store) == []
+    assert queue(store) == []
 
 
 def test_waiter_above_a_lowered_limit_gets_an_error_and_blocks_no_others(store: Store) -> None:
@@ -124,7 +124,7 @@ def test_waiter_refused_by_a_lowered_limit_unblocks_later_ones(store: Store) -> 
     assert not many.is_served()
 
     assert isinstance(many.steps.error, TooManyPermits)
-    assert store.raw.zcard(key_of(store)) == 1, "granted to who stands behind it"
+    assert store.raw.zcard(key_of(store)) == 1, "granted to the waiter behind it"
     assert few.is_served()
 
 

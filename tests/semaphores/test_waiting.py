@@ -1,4 +1,4 @@
-"""The line before a semaphore: order, hand-off, the dead, and those who give up."""
+"""Waiting for a semaphore: order, hand-off, dead waiters, and waiters that leave."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def key_of(store: Store) -> str:
     return f"{store.prefix}:semaphores:{{pool}}"
 
 
-def line(store: Store) -> list[bytes]:
+def queue(store: Store) -> list[bytes]:
     return store.raw.zrange(f"{key_of(store)}:queue", 0, -1)
 
 
@@ -35,7 +35,7 @@ def held(limit: int = 1, permits: int = 1, **options: object) -> Semaphore:
 
 
 class Waiter:
-    """One who stands in line and is about to wait for the bell."""
+    """Return the steps of an `acquire` that is queued; its next request waits for the wakeup."""
 
     def __init__(self, limit: int = 1, permits: int = 1, **options: object) -> None:
         self.semaphore = Semaphore("pool", limit, **options)
@@ -44,7 +44,7 @@ class Waiter:
         assert isinstance(self.steps.request, Wait)
 
     def is_served(self) -> bool:
-        """Ask again without hearing the bell; whether it got its permits."""
+        """Return whether the waiter gets its permits when it asks again, without its wakeup."""
         self.steps.send(None)
         self.steps.perform()
         return self.steps.value is True
@@ -55,14 +55,14 @@ def test_release_wakes_the_waiter(store: Store) -> None:
     got: list[bool] = []
     thread = threading.Thread(target=lambda: got.append(waiter.acquire()))
     thread.start()
-    eventually(lambda: len(line(store)) == 1)
+    eventually(lambda: len(queue(store)) == 1)
 
     holder.release()
 
     thread.join(60)
     assert got == [True]
     assert waiter.inspect().holders[0].remaining > 59
-    assert line(store) == []
+    assert queue(store) == []
 
 
 def test_waiters_are_served_in_fifo_order(store: Store) -> None:
@@ -74,7 +74,7 @@ def test_waiters_are_served_in_fifo_order(store: Store) -> None:
         assert waiter.is_served()
         holder = waiter.semaphore
 
-    assert line(store) == []
+    assert queue(store) == []
 
 
 def test_newcomer_does_not_overtake_waiters(store: Store) -> None:
@@ -170,12 +170,12 @@ def test_waiter_is_served_after_script_flush(store: Store) -> None:
 def test_dead_waiter_is_skipped(store: Store) -> None:
     holder = held()
     dead, alive = Waiter(), Waiter()
-    store.raw.zadd(f"{key_of(store)}:asked", {line(store)[0]: 1})
+    store.raw.zadd(f"{key_of(store)}:asked", {queue(store)[0]: 1})
 
     holder.release()
 
     assert alive.is_served()
-    assert line(store) == []
+    assert queue(store) == []
     assert dead.steps.value is None
 
 
@@ -237,7 +237,7 @@ def test_waiter_leaves_the_queue_at_its_time_limit(store: Store) -> None:
 
     assert not Semaphore("pool", 1, blocking_timeout=0.02).acquire()
 
-    assert line(store) == []
+    assert queue(store) == []
 
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
@@ -250,7 +250,7 @@ def test_interrupted_waiter_leaves_the_queue(store: Store, interruption: type[Ba
     assert steps.wants("abandon")
     assert steps.perform() == 1
     assert isinstance(steps.error, interruption)
-    assert line(store) == []
+    assert queue(store) == []
 
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SoftTimeLimitExceeded])
@@ -272,11 +272,11 @@ def test_interrupted_waiter_passes_on_its_handoff(store: Store, interruption: ty
 def test_request_that_arrives_after_the_interruption_is_undone(store: Store, interruption: type[BaseException]) -> None:
     semaphore = Semaphore("pool", 1, blocking=False)
     steps = acquisition(semaphore)
-    under_way = steps.request
+    sent = steps.request
 
     steps.throw(interruption())
     assert steps.perform() == 0
-    under_way.perform(client())
+    sent.perform(client())
     assert isinstance(steps.request, Sleep)
     steps.perform()
     steps.perform()
@@ -290,13 +290,13 @@ def test_cancelled_task_leaves_the_queue(store: Store) -> None:
         holder = Semaphore("pool", 1, blocking=False)
         await holder.aacquire()
         task = asyncio.create_task(Semaphore("pool", 1).aacquire())
-        await asyncio.to_thread(eventually, lambda: len(line(store)) == 1)
+        await asyncio.to_thread(eventually, lambda: len(queue(store)) == 1)
 
         task.cancel()
 
         await asyncio.wait([task], timeout=60)
         assert task.cancelled()
-        assert line(store) == []
+        assert queue(store) == []
         await holder.arelease()
         assert await holder.aavailable() == 1
 

@@ -6,7 +6,6 @@ Sets Django up with the settings of the test that started it, prints ``ready``, 
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import sys
@@ -20,10 +19,11 @@ def print_line(*words: object) -> None:
 def main() -> None:
     import django
 
+    from tests.support.forks import load
+
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
     django.setup()
-    module_name, _, function_name = sys.argv[1].partition(":")
-    function = getattr(importlib.import_module(module_name), function_name)
+    function = load(sys.argv[1])
     args = json.loads(sys.argv[2]) if len(sys.argv) > 2 else []
     print_line("ready")
     result = function(*args)

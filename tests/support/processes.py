@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from django.conf import settings
 from django.db import connection
@@ -149,6 +149,15 @@ class Children:
         child = self.run("-m", "tests.support.child", target, json.dumps(args), env=env)
         child.wait_for("ready")
         return child
+
+    def call_together(self, target: str, calls: list[list[object]], timeout_s: float = TIMEOUT_S) -> list[Any]:
+        """Call ``module:function`` in several processes at the same time. Returns what each call returned.
+
+        Args:
+            calls: the JSON arguments of each call.
+        """
+        result: Any = self.call("tests.support.forks:run_together", target, calls).result(timeout_s)
+        return list(result)
 
     def manage(self, *args: str, env: dict[str, str] | None = None) -> Child:
         """Start a management command with the settings of the test."""

@@ -199,7 +199,7 @@ def test_a_server_is_stopped_when_its_owner_is_killed(children: Children, tmp_pa
 
     child.kill()
 
-    eventually(lambda: not _runs(pid), timeout_s=5)
+    eventually(lambda: not _runs(pid))
 
 
 def _runs(pid: int) -> bool:

@@ -197,11 +197,8 @@ def test_concurrent_processes_with_lost_replies_count_exactly(
 ) -> None:
     proxy.drop_random(0.05)
 
-    started = [
-        children.call("tests.transactions.accounts:double_account", account, 10, {"using": "proxied"}) for _ in range(4)
-    ]
-    for child in started:
-        child.result(90)
+    calls = [[account, 10, {"using": "proxied"}]] * 4
+    children.call_together("tests.transactions.accounts:double_account", calls, timeout_s=90)
     proxy.drop_random(0)
 
     assert proxy.dropped > 0
@@ -210,17 +207,17 @@ def test_concurrent_processes_with_lost_replies_count_exactly(
 
 def test_cancelled_task_writes_all_or_nothing_and_leaves_no_watch(redis_server: Store, account: str) -> None:
     async def cancelled_in_the_function() -> None:
-        begun = asyncio.Event()
+        started = asyncio.Event()
 
         async def attempt(pipe: Any) -> None:
             await pipe.get(account)
             pipe.multi()
             pipe.set(account, 0)
-            begun.set()
+            started.set()
             await asyncio.Event().wait()
 
         task = asyncio.ensure_future(aatomic_update(attempt, account, lock_after=0))
-        await begun.wait()
+        await started.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

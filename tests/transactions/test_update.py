@@ -45,12 +45,9 @@ def test_update_returns_the_function_value(store: Store, account: str) -> None:
 
 
 def test_concurrent_processes_lose_no_update(store: Store, account: str, children: Children) -> None:
-    started = [
-        children.call("tests.transactions.accounts:double_account", account, 20, options)
-        for options in ({}, {}, {"lock_after": 2}, {"lock_after": 0})
-    ]
+    calls = [[account, 20, options] for options in ({}, {}, {"lock_after": 2}, {"lock_after": 0})]
 
-    balances = [child.result(60) for child in started]
+    balances = children.call_together("tests.transactions.accounts:double_account", calls)
 
     assert int(store.raw.get(account)) == max(balances) == 5 * 2**80
 
@@ -60,11 +57,8 @@ def test_concurrent_transfers_keep_the_sum(store: Store, children: Children) -> 
     store.raw.set(mine, 40)
     store.raw.set(yours, 40)
 
-    started = [
-        children.call("tests.transactions.accounts:transfer", *pair, amount, 40)
-        for pair, amount in (((mine, yours), 3), ((yours, mine), 5), ((mine, yours), 7))
-    ]
-    moved = [child.result(60) for child in started]
+    calls = [[mine, yours, 3, 40], [yours, mine, 5, 40], [mine, yours, 7, 40]]
+    moved = children.call_together("tests.transactions.accounts:transfer", calls)
 
     mine_now, yours_now = int(store.raw.get(mine)), int(store.raw.get(yours))
     assert mine_now + yours_now == 80
