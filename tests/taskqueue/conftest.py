@@ -1,4 +1,4 @@
-"""Nothing that one test's tasks have noted reaches the next, and processes end as they do in a deployment."""
+"""Nothing that one test's tasks record reaches the next, and child processes stop as they do in a deployment."""
 
 from __future__ import annotations
 

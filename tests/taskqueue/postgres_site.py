@@ -1,4 +1,4 @@
-"""The site of the tests, on the PostgreSQL whose port the environment names."""
+"""The tests' site on the PostgreSQL server whose port is in the environment."""
 
 from __future__ import annotations
 

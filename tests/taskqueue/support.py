@@ -1,4 +1,4 @@
-"""What the tests of the queue share: running tasks in this thread, and looking at what stands in Redis."""
+"""Helpers for tests of the task queue: run tasks in this thread, read stored state."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def new_fetcher(*queues: str, worker: str = "here:1", using: str = "default") ->
 
 
 def work_off(*queues: str, worker: str = "here:1") -> list[Job]:
-    """Run what can be run now, one after the other in this thread; return it in order."""
+    """Run all ready tasks one by one in this thread; return their jobs in order."""
     fetcher = new_fetcher(*queues, worker=worker)
-    lane = f"lane{next(_lanes)}"  # a worker's request numbers begin once
+    lane = f"lane{next(_lanes)}"  # request numbers of a slot start at 0
     ran = []
     while jobs := fetcher.fetch(lane, 1):
         ran += jobs
@@ -49,7 +49,7 @@ def work_off(*queues: str, worker: str = "here:1") -> list[Job]:
 
 
 def work_until_finished(*results: TaskResult, worker: str = "here:1") -> None:
-    """Run tasks of queue "default", those too that fall due meanwhile, until these have finished."""
+    """Run tasks of queue "default", also those that become due, until these have finished."""
 
     def finished() -> bool:
         work_off(worker=worker)
@@ -82,13 +82,13 @@ def server_ms(store: Store) -> float:
 
 
 def end_lease(store: Store, *task_ids: str, queue: str = "default") -> None:
-    """Let the leases of these tasks have ended, one after the other, as if nobody had renewed them."""
+    """Expire the leases of these tasks, in this order."""
     for moment, task_id in enumerate(task_ids, 1):
         assert store.raw.zadd(queue_key(store, "running", queue), {task_id: moment}, xx=True, ch=True) == 1
 
 
 class Held:
-    """The test's end of a task `hold(name)`."""
+    """Controls a task `hold(name)` from the test."""
 
     def __init__(self, store: Store, name: str) -> None:
         self._store = store
@@ -98,7 +98,7 @@ class Held:
         return [int(pid) for pid in self._store.raw.lrange(f"{self._store.prefix}:{what}:{self._name}", 0, -1)]
 
     def started(self, times: int = 1, timeout_s: float = TIMEOUT_S) -> int:
-        """Wait until it has started so often; the value is the pid of the last process."""
+        """Wait until it has started `times` times; return the pid of the last process."""
         return eventually(lambda: self._pids("started")[times - 1 :], timeout_s)[0]
 
     def starts(self) -> int:
@@ -120,7 +120,7 @@ def running_worker(
     worker: str = "here:1",
     async_concurrency: int = ASYNC_CONCURRENCY,
 ) -> Iterator[Worker]:
-    """A worker in threads of this process; stopped, and its threads gone, at the end of the block."""
+    """Run a worker in threads of this process; stop it and its threads at the end of the block."""
     stop_read, stop_write = os.pipe()
     options = WorkerOptions(queues or ("default",), threads=threads, burst=burst, async_concurrency=async_concurrency)
     made = Worker(connections.client(using), worker, options, stop_read)
@@ -143,13 +143,13 @@ def taskqueue_settings(settings: Any, **options: Any) -> None:
 def fall_due(
     store: Store, result: TaskResult, ms_ago: int = 0, queue: str = "default", now_ms: float | None = None
 ) -> None:
-    """Let a scheduled task have fallen due so long ago; those of one order share a `now_ms`."""
+    """Make a scheduled task due `ms_ago`. Tasks whose order matters share a `now_ms`."""
     due_ms = int(server_ms(store) if now_ms is None else now_ms) - ms_ago
     assert store.raw.zadd(queue_key(store, "sched", queue), {result.id: due_ms}, xx=True, ch=True) == 1
 
 
 def let_recovery_begin(using: str = "default") -> None:
-    """Let supervisors have been in contact with the server for long, so that a poller recovers tasks at once."""
+    """Store an old contact of supervisors with the server, so that a poller recovers tasks at once."""
     client = connections.client(using)
     seconds, micros = client.execute(Read("TIME", key=tag()))
     now_ms = int(seconds) * 1_000 + int(micros) // 1_000
@@ -157,7 +157,7 @@ def let_recovery_begin(using: str = "default") -> None:
 
 
 def recover(*, max_deliveries: int = MAX_DELIVERIES) -> list[tuple[str, str, str]]:
-    """A poller's round that brings back the tasks whose lease has ended: (id, queue, outcome) of each."""
+    """Recover the tasks whose lease has expired; return (id, queue, outcome) of each."""
     settings = conf.settings().taskqueue
     let_recovery_begin()
     call = MAINTAIN(
@@ -179,14 +179,14 @@ def recover(*, max_deliveries: int = MAX_DELIVERIES) -> list[tuple[str, str, str
 
 
 def queue_worker(children: Children, *args: str, env: dict[str, str] | None = None) -> Child:
-    """`manage.py runworker` on the site of the tests, once it runs."""
+    """Start `manage.py runworker` on the tests' site; return when it runs."""
     child = children.manage("runworker", *args, env=SITE | (env or {}))
     child.wait_for("Worker: queues")
     return child
 
 
 def processes_of(pid: int) -> list[int]:
-    """The processes that this one has started."""
+    """Return the pids of the children of a process."""
     path = Path(f"/proc/{pid}/task/{pid}/children")
     try:
         return [int(word) for word in path.read_text().split()]
@@ -202,8 +202,8 @@ def kill_processes(pids: Iterable[int]) -> None:
 
 
 def is_running(pid: int) -> bool:
-    """Whether there is such a process, and it is more than an entry that nobody has asked for yet."""
+    """Return whether the process exists and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):  # it was gone before the file was opened, or before it was read
+    except (FileNotFoundError, ProcessLookupError):  # it exited before the file was opened, or read
         return False

@@ -1,4 +1,4 @@
-"""The tasks of the tests. In a process on ``tests.taskqueue.site`` they are found as any site's are."""
+"""The tasks of the tests. In a process on ``tests.taskqueue.site`` they are discovered as any site's are."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class BrokenTextError(Exception):
 
 
 class ExitingTextError(Exception):
-    """Who asks for its text ends the thread."""
+    """An exception whose text exits the thread."""
 
     def __str__(self) -> str:
         raise SystemExit(1)
@@ -248,31 +248,31 @@ def fail_with_broken_backoff() -> None:
 
 @task
 def fail_without_text() -> None:
-    """Raise what cannot be put into words."""
+    """Raise an exception whose text cannot be read."""
     raise BrokenTextError
 
 
 @task
 def fail_with_an_exit() -> None:
-    """Raise what ends the thread that puts it into words."""
+    """Raise an exception whose text exits the thread."""
     raise ExitingTextError
 
 
 @task(max_attempts=3)
 def leave_the_house(kind: str) -> None:
-    """Raise what is no Exception."""
+    """Raise a BaseException."""
     raise {"SystemExit": SystemExit, "KeyboardInterrupt": KeyboardInterrupt}[kind](kind)
 
 
 @task
 def return_what_is_not_json() -> object:
-    """Return what nobody can carry."""
+    """Return a value that is not JSON."""
     return {"found": [1, object()]}
 
 
 @task
 def come_back(delay_s: float | None) -> str:
-    """Ask to be put off the first time."""
+    """Postpone the first run."""
     if "come_back" not in noted:
         noted.append("come_back")
         raise TryLater("not now", delay_s)
@@ -281,7 +281,7 @@ def come_back(delay_s: float | None) -> str:
 
 @task
 def query() -> list[int]:
-    """Ask the database; who opened the connection, and who asks."""
+    """Query the database; return its reply, the pid that opened the connection, and this pid."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
         [(one,)] = cursor.fetchall()
@@ -290,7 +290,7 @@ def query() -> list[int]:
 
 @task
 def kill_the_process(name: str, neighbors: int) -> None:
-    """Wait until so many have begun `hold`, then end the process without a word."""
+    """Wait until this many `hold` tasks have started, then kill the process."""
     base = conf.settings().prefix
     client = connections.client()
     while neighbors and client.execute(Command("LLEN", f"{base}:started:{name}", retry=True)) < neighbors:
@@ -300,7 +300,7 @@ def kill_the_process(name: str, neighbors: int) -> None:
 
 @task(max_attempts=50, backoff=0.2)
 def query_after(name: str) -> int:
-    """Ask the database, wait as `hold` does, and ask again."""
+    """Query the database, wait as `hold` does, and query again."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
     hold(name)
@@ -312,7 +312,7 @@ def query_after(name: str) -> int:
 
 @task
 def hold(name: str, every_s: float = 0.01) -> str:
-    """Say that it runs, and go on until the test lets go of the name; see `Held`. It looks so often."""
+    """Record that it runs, and wait until the test releases the name; see `Held`."""
     base = conf.settings().prefix
     client = connections.client()
     client.execute(Command("RPUSH", f"{base}:started:{name}", os.getpid()))
@@ -324,14 +324,14 @@ def hold(name: str, every_s: float = 0.01) -> str:
 
 @task
 def pid(ballast_mib: int = 0) -> int:
-    """Which process runs it; memory of so many MiB stays taken."""
+    """Return the pid; keep this much memory."""
     noted.append(bytearray(b"x") * (ballast_mib << 20))
     return os.getpid()
 
 
 @task(takes_context=True, max_attempts=3, backoff=0)
 def tell(context: TaskContext, *steps: Any, fails: int = 0) -> Any:
-    """Take these steps with its context: (name, arguments); note what they returned; fail the first times."""
+    """Call these methods of its context, (name, arguments); record what they returned; fail the first `fails` runs."""
     done = [_take(context, *step) for step in steps]
     noted.append(done)
     if context.attempt <= fails:
@@ -341,7 +341,7 @@ def tell(context: TaskContext, *steps: Any, fails: int = 0) -> Any:
 
 @task(takes_context=True)
 async def tell_async(context: TaskContext, *steps: Any) -> Any:
-    """The same as a coroutine."""
+    """`tell` as a coroutine."""
     for name, *args in steps:
         done = getattr(context, name)(*args)
         noted.append(await done if asyncio.iscoroutine(done) else done)
@@ -356,7 +356,7 @@ def _take(context: TaskContext, name: str, *args: Any) -> Any:
         found = tell.get_result(context.task_result.id)
         return [found.metadata, found.progress and [found.progress.done, found.progress.total, found.progress.note]]
     if name == "lose":
-        new_holder = {"L": "somebody/else/1"}
+        new_holder = {"L": "another/worker/1"}
         connections.client().execute(Command("HSET", record_key(context.task_result.id), *sum(new_holder.items(), ())))
         return None
     return getattr(context, name)(*args)
@@ -364,13 +364,13 @@ def _take(context: TaskContext, name: str, *args: Any) -> Any:
 
 @task
 def leave_word(word: str) -> None:
-    """Log something of its own."""
+    """Log a message."""
     logging.getLogger("tests.taskqueue").warning(word)
 
 
 @task
 async def leave_word_async(word: str) -> None:
-    """Log something of its own, on the loop and in the thread of its synchronous parts."""
+    """Log a message on the loop and one in the thread of its synchronous parts."""
     logger = logging.getLogger("tests.taskqueue")
     await asyncio.sleep(0.01)
     logger.warning("first %s", word)
@@ -385,7 +385,7 @@ def nap(seconds: float) -> None:
 
 @task
 def note_and_send(number: int, urgent: dict[str, Any] | None) -> None:
-    """Leave the number, and perhaps send something urgent; take some time in any case."""
+    """Record the number, enqueue an urgent task if asked to, and take some time."""
     noted.append(number)
     if urgent is not None:
         note.using(**urgent).enqueue("urgent")
@@ -394,7 +394,7 @@ def note_and_send(number: int, urgent: dict[str, Any] | None) -> None:
 
 @task(concurrency=3)
 def crowd() -> int:
-    """How many are inside, this one included; it stays for a moment."""
+    """Return how many run at once."""
     base = conf.settings().prefix
     client = connections.client()
     inside: int = client.execute(Command("INCR", f"{base}:inside"))

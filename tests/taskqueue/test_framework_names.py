@@ -1,4 +1,4 @@
-"""What a task of Django's framework can be asked, ours can be asked too."""
+"""Tasks have the attributes of a task of Django's framework."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments and return values of further types, by the codec of the site."""
+"""Arguments and return values of other types, by the site's codec."""
 
 from __future__ import annotations
 

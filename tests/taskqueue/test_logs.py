@@ -1,4 +1,4 @@
-"""Log records say which task they are of, whoever writes them, and a command shows them."""
+"""Log records have the id and the name of their task; commands show them."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def test_outcome_is_logged_with_the_attributes_of_the_run(
 
 def test_unregistered_task_is_logged_with_its_attributes(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
     result = note.enqueue(1)
-    redis_server.raw.hset(f"{redis_server.prefix}:taskqueue:{{default}}:t:{result.id}", "n", "nobody.knows")
+    redis_server.raw.hset(f"{redis_server.prefix}:taskqueue:{{default}}:t:{result.id}", "n", "unknown.task")
 
     work_off()
 
     record = record_of(caplog, "cannot run")
-    assert facts_of(record) == (result.id, "nobody.knows", "default", 1, "unregistered")
+    assert facts_of(record) == (result.id, "unknown.task", "default", 1, "unregistered")
     assert record.duration == 0.0
 
 

@@ -1,4 +1,4 @@
-"""Names and the functions behind them. No name that comes from Redis is ever imported."""
+"""Tasks are registered by name. No name from Redis is imported."""
 
 from __future__ import annotations
 

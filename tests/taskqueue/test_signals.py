@@ -1,4 +1,4 @@
-"""What receivers hear of tasks, in the process that sends and in the one that runs."""
+"""Signals of tasks, in the process that enqueues and in the one that runs them."""
 
 from __future__ import annotations
 

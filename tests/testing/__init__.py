@@ -1,1 +1,1 @@
-"""Tests of what a site tests with."""
+"""Tests of the testing tools."""

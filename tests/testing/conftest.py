@@ -1,4 +1,4 @@
-"""The fixtures that a site takes from the plugin."""
+"""The fixtures of the pytest plugin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two backends, and nothing that one test leaves to the next."""
+"""Two task backends; nothing that one test records reaches the next."""
 
 from __future__ import annotations
 

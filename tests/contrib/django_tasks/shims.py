@@ -1,4 +1,4 @@
-"""Our backend with what the framework's own tests expect of the two backends that they were written for."""
+"""Our backend with what the framework's own tests expect of its dummy and immediate backends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from django_redis_components.taskqueue.worker.fetcher import Fetcher
 
 
 class RememberingBackend(RedisBackend):
-    """For the tests of the dummy backend: `results` and `clear()`, both of what stands in Redis."""
+    """For the tests of the dummy backend: `results` and `clear()`, both read from Redis."""
 
     def __init__(self, alias: str, params: dict[str, Any]) -> None:
         super().__init__(alias, params)

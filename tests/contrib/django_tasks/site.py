@@ -1,4 +1,4 @@
-"""A site with two task backends, for the commands in processes of their own."""
+"""A site with two task backends, for commands in child processes."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def _adapted(text: str) -> str:
 
 
 def main(folder: str) -> None:
-    """Run the tests of a folder that `prepared` made; say what came of it in one line of JSON."""
+    """Run the tests of a folder that `prepared` made; print the outcome as one line of JSON."""
     sys.path.insert(0, folder)
     django.setup()
     from django.test.runner import DiscoverRunner

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.settings import *  # noqa: F403 - it is the tests' site, with a database of its own
+from tests.settings import *  # noqa: F403 - the tests' site with a separate database
 
 DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}}

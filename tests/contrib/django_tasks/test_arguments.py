@@ -1,4 +1,4 @@
-"""Arguments arrive equal, or are refused with the place; none is changed on the way."""
+"""Arguments are equal after the round trip, or are refused with their path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sending tasks and reading results, as Django's framework asks for it."""
+"""Enqueueing tasks and reading results through Django's framework."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.taskqueue.tasks import add as native_add
 
 LATER = datetime(2040, 2, 29, 12, 30, 15, 123_457, tzinfo=UTC)
 
-#: Tasks whose results must come back from the store as they were sent.
+#: Tasks whose stored results must equal the enqueued ones.
 SENT = {
     "plain": lambda: add,
     "coroutine": lambda: add_async,

@@ -1,4 +1,4 @@
-"""System checks of TASKS: what is wrong is said at start, in words that tell what to write instead."""
+"""System checks of TASKS."""
 
 from __future__ import annotations
 

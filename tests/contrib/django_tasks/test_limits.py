@@ -1,4 +1,4 @@
-"""Limits, uniqueness and expiry of tasks of Django's framework, on each version of it by our decorator."""
+"""Limits, uniqueness and expiry of tasks of Django's framework, on each of its versions."""
 
 from __future__ import annotations
 
@@ -153,8 +153,8 @@ def test_the_task_of_a_result_is_the_one_that_was_sent(redis_server: Store, opti
         ({"rate": "often"}, "rate='often': expected a count and a unit, as '10/s', '10/m', '100/h'"),
         ({"unique": "always"}, 'unique=\'always\': expected "finished", "started", or a duration in seconds'),
         ({"expires": "soon"}, "expires='soon': expected a datetime, or a number of seconds or a timedelta from now."),
-        ({"rate": Rate("1/s", key="{nobody}")}, "takes no argument 'nobody'"),
-        ({"unique": Unique(key="{nobody}")}, "takes no argument 'nobody'"),
+        ({"rate": Rate("1/s", key="{unknown}")}, "takes no argument 'unknown'"),
+        ({"unique": Unique(key="{unknown}")}, "takes no argument 'unknown'"),
     ],
     ids=option_names,
 )

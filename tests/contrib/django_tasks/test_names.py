@@ -1,4 +1,4 @@
-"""Names from Redis: looked up among the tasks that this process has made, and never imported."""
+"""Names from Redis are looked up among the registered tasks and never imported."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_path_of_another_object_than_an_exception_is_refused(redis_server: Store
 
 
 class Outer:
-    """Holds an exception of its own."""
+    """Contains an exception class."""
 
     class InnerError(Exception):
         """An exception with a dotted name in its module."""

@@ -1,4 +1,4 @@
-"""Our options on tasks of Django's framework: in the decorator, in `using()`, as defaults in OPTIONS."""
+"""Our options on tasks of Django's framework: in the decorator, in `using()`, and as defaults in OPTIONS."""
 
 from __future__ import annotations
 

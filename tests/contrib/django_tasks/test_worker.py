@@ -1,4 +1,4 @@
-"""Our worker runs the tasks of Django's framework like its own, and tells the framework."""
+"""A worker runs tasks of Django's framework and sends the framework's signals."""
 
 from __future__ import annotations
 
@@ -311,7 +311,7 @@ def test_a_broken_receiver_does_not_stop_the_worker(
     finally:
         getattr(signals, name).disconnect(receive)
 
-    # SystemExit before the body is an end that somebody asked for: the body does not run.
+    # SystemExit before the body stops the run: the body does not run.
     stopped = (name, error) == ("task_started", SystemExit)
     assert [add.get_result(each.id).status for each in results] == ["FAILED" if stopped else "SUCCESSFUL"] * 2
     assert "in the receiver" in caplog.text

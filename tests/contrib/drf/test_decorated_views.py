@@ -1,4 +1,4 @@
-"""`@rate_limit` on the views of Django REST framework, which wraps Django's request in one of its own."""
+"""`@rate_limit` on views of Django REST framework, which wraps Django's request."""
 
 from __future__ import annotations
 

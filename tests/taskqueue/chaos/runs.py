@@ -1,4 +1,4 @@
-"""What the tasks of a storm have written down, read: which runs each had, and which fault answers for a second."""
+"""Read the runs that the tasks of a chaos test recorded, and find repeated runs that no fault explains."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.taskqueue.chaos.faults import Fault, Stall
 
-#: Seconds after its effect for which a run is in flight: its outcome waits 5 ms, or for the server to come back.
+#: Seconds after its effect for which a run is in flight: its ack is sent after 5 ms, or after an outage.
 ACK_S = 3.0
 
 
@@ -27,7 +27,7 @@ class Run:
 
     def in_flight_at(self, fault: Fault, stalls: Sequence[Stall] = ()) -> bool:
         over = float("inf") if self.end is None else self.end + ACK_S
-        for stall in stalls:  # outcomes wait until the server goes on
+        for stall in stalls:  # acks are sent when the server continues
             if stall.begin <= over and self.end is not None and self.end <= stall.end:
                 over = max(over, stall.end + ACK_S)
         return fault.pid == self.pid and fault.begin <= over and fault.end >= self.begin

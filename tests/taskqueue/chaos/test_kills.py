@@ -1,4 +1,4 @@
-"""Workers and pollers are killed -9 at named points and from outside; every accepted task runs."""
+"""Workers and pollers are killed at failpoints and from outside; every accepted task runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server goes away and comes back: workers, poller and producers recover by themselves, nothing doubles."""
+"""Workers, pollers and producers recover after an outage of the server; no task runs twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server stalls for longer than a lease, or its clock is stepped: nothing of a living worker begins twice."""
+"""The server stalls for longer than a lease, or its clock is stepped; no task of a live worker runs twice."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def run_long_tasks(children: Children, traced: Path) -> tuple[list[Child], list[
 
 
 def lose_a_task(store: Store) -> Callable[[], bool]:
-    """A task of a worker that is dead, in a queue of its own; the value says whether a poller has recovered it."""
+    """Enqueue a task of a dead worker in a separate queue; return a check that a poller has recovered it."""
     queue = f"lost-{time.monotonic_ns()}"
     result = note.using(queue_name=queue).enqueue("lost")
     new_fetcher(queue, worker=f"dead:{queue}").fetch("0", 1)

@@ -20,7 +20,7 @@ from django_redis_components.taskqueue import task
 from django_redis_components.taskqueue.startup import run_poller, run_worker
 from django_redis_components.taskqueue.worker.worker import WorkerOptions
 
-#: One in so many tasks of a storm forks.
+#: One in this number of tasks of a chaos test forks.
 FORK_EACH = 20
 
 

@@ -1,4 +1,4 @@
-"""`concurrency`: never more of a task at once than its limit, over all workers; who waits keeps its place."""
+"""`concurrency` limits how many tasks run at once over all workers; waiting tasks keep their order."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_tasks_waiting_for_a_slot_notify_no_worker(store: Store) -> None:
 
     fetcher.settle(execute(first))
     assert take(fetcher, 1) == [1]
-    assert bells(store) == [], "it took the next task itself"
+    assert bells(store) == [], "it fetched the next task itself"
 
 
 def test_slot_freed_without_a_fetch_notifies_the_queue(store: Store) -> None:
@@ -499,13 +499,13 @@ def test_many_waiting_tasks_are_moved_in_several_calls(redis_server: Store) -> N
 
     assert take(new_fetcher(), 2) == [0]
     assert waiting(store) == 500
-    assert bells(store) != [], "somebody goes on"
+    assert bells(store) != [], "the rest can be fetched"
     assert take(new_fetcher(worker="b")) == []
     assert take(new_fetcher(worker="c")) == ["behind"]
     assert waiting(store) == 1_099
 
 
-def test_slot_of_a_task_without_a_lease_is_freed(store: Store) -> None:
+def test_slot_of_a_task_without_a_record_is_freed(store: Store) -> None:
     results = send(one, *range(3))
     assert take(new_fetcher()) == [0]
     store.raw.delete(base_key(store, "t", results[0].id))
@@ -515,7 +515,7 @@ def test_slot_of_a_task_without_a_lease_is_freed(store: Store) -> None:
 
     fetcher = new_fetcher(worker="b")
     assert take(fetcher) == []
-    assert bells(store) != [], "who came first was called up"
+    assert bells(store) != [], "the slot was reserved for the first one"
     assert [job.message()[0][0] for job in work_off_with(fetcher)] == [1, 2, 3]
 
 

@@ -1,4 +1,4 @@
-"""`on_conflict="delay"` of locks and semaphores inside a task: the task comes later, and no attempt is used."""
+"""`on_conflict="delay"` of locks and semaphores inside a task postpones it without using an attempt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a task learns of its run, and tells: metadata and progress, also when it must not any more."""
+"""A task's context: attempt, metadata, progress, and what it refuses after the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sending tasks: at once, many, and from coroutines."""
+"""Enqueueing tasks: one, many, and from coroutines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A task that has not begun in time is not run: it ends as expired, and those who wait hear of it."""
+"""A task that has not started before its expiry does not run; its result is expired."""
 
 from __future__ import annotations
 

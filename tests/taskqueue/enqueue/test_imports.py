@@ -1,4 +1,4 @@
-"""What a process that only sends tasks loads."""
+"""Which modules a process loads that only enqueues tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every key has a lifetime or an owner, and there is no kind of key that the room does not name."""
+"""Every key has a TTL or an owner, and every kind of key is documented."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be said of limits, and what is refused, in words that name what is accepted."""
+"""Which limits are accepted, how they are stored, and the errors for the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits under all that can happen to tasks: never exceeded, and nobody is left waiting for ever."""
+"""Random operations never exceed a limit, and every task finishes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RATES: dict[str, tuple[int, float]] = {"slow": (1, 0.01), "quick": (1, 0.003)}
 
 
 class Site:
-    """Sends, works, dies and meddles at random."""
+    """Random operations: enqueue, run, crash, cancel, purge, pause."""
 
     def __init__(self, store: Store, seed: int) -> None:
         self.store = store
@@ -109,7 +109,7 @@ class Site:
         get_queue(self.chance.choice(QUEUES)).retry_failed()
 
     def check(self) -> None:
-        """Slots are held by those that run, and by nobody else; limits hold."""
+        """Only running tasks have slots, and no limit is exceeded."""
         running: dict[str, set[bytes]] = {}
         for queue in QUEUES:
             for task_id in self.store.raw.zrange(queue_key(self.store, "running", queue), 0, -1):
@@ -122,7 +122,7 @@ class Site:
             assert len(holders) <= limit
 
     def finish(self) -> None:
-        """Let all that was sent come to its end."""
+        """Run all tasks until they have finished."""
         while self.purges:
             self.undo()
         for queue in QUEUES:

@@ -1,4 +1,4 @@
-"""Limits among processes: many that race for slots, and one that is killed with a slot in its hand."""
+"""Limits between processes: concurrent fetches, and a worker that is killed while it has a slot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A record that somebody deletes, or that the server evicts, holds up nobody but its own task, and leaves nothing."""
+"""A deleted or evicted record blocks no other task and leaves no keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sending when the surrounding transaction commits, and never when it is rolled back."""
+"""Tasks are sent when the surrounding transaction commits, and never after a rollback."""
 
 from __future__ import annotations
 

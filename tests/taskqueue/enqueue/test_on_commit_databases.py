@@ -1,4 +1,4 @@
-"""With several databases: whose commit a task waits for."""
+"""Which database's commit a task waits for."""
 
 from __future__ import annotations
 

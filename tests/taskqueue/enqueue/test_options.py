@@ -1,4 +1,4 @@
-"""Options are checked when they are given, and the error says what is accepted."""
+"""Options are checked when they are given; errors list the accepted values."""
 
 from __future__ import annotations
 

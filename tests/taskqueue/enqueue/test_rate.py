@@ -1,4 +1,4 @@
-"""`rate`: no more of a task start in a time than its rate says, over all workers; each starts at its exact moment."""
+"""`rate` limits how many tasks start per period over all workers; each starts at its exact time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results: states, times, errors, `get` and its timeouts."""
+"""Results: states, times, errors, and the timeouts of `get`."""
 
 from __future__ import annotations
 
@@ -125,13 +125,13 @@ def test_return_value_of_a_task_that_never_ran_raises_with_the_reason(redis_serv
 
 
 def test_unknown_id_raises_with_the_id(store: Store) -> None:
-    text = r"^There is no task 'nobody': it was never accepted, or its result has expired\.$"
+    text = r"^There is no task 'unknown': it was never accepted, or its result has expired\.$"
     with pytest.raises(TaskResultDoesNotExist, match=text) as raised:
-        add.get_result("nobody")
+        add.get_result("unknown")
     with pytest.raises(TaskResultDoesNotExist, match=text):
-        run_async(add.aget_result, "nobody")
+        run_async(add.aget_result, "unknown")
 
-    assert raised.value.id == "nobody"
+    assert raised.value.id == "unknown"
     assert isinstance(raised.value, TaskQueueError)
 
 
@@ -218,7 +218,7 @@ def test_get_times_out_without_a_worker(store: Store) -> None:
 
 
 def test_get_raises_when_the_result_is_deleted_meanwhile(redis_server: Store) -> None:
-    """Its life may be shorter than the way of the bell."""
+    """The result may expire before the wakeup arrives."""
     result = add.enqueue(2, 3)
 
     def act(number: int) -> None:

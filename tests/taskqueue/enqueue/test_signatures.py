@@ -1,4 +1,4 @@
-"""Arguments that a task's function does not take are refused where they are sent."""
+"""Arguments that a task's function does not accept raise at enqueue."""
 
 from __future__ import annotations
 

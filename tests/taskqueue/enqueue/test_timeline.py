@@ -1,4 +1,4 @@
-"""A task's runs are told with worker, begin, end and outcome, and cost a plain task nothing."""
+"""The timeline of a task lists its runs with worker, start, end and outcome."""
 
 from __future__ import annotations
 

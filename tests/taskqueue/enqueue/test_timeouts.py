@@ -1,4 +1,4 @@
-"""Time limits of a run: what is accepted, what the soft one does, and what is told of the hard one."""
+"""Time limits: accepted values, the soft limit, and how the hard limit is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Unique tasks: of two calls of one key there is one task, whoever sends, and whatever becomes of the first."""
+"""Unique tasks: two calls with one key are one task, in every state of the first."""
 
 from __future__ import annotations
 
@@ -371,7 +371,7 @@ def test_restored_task_takes_its_key_again(store: Store, options: dict[str, Any]
     assert sender.enqueue(1) == first
 
 
-def test_get_raises_when_a_restored_task_lost_its_key(store: Store) -> None:
+def test_restore_wakes_callers_of_get_when_the_key_is_taken(store: Store) -> None:
     first = once.enqueue(1)
     store.raw.hset(base_key(store, "t", first.id), "W", 1)
     purge = get_queue("default").purge()
@@ -475,7 +475,7 @@ def test_unique_mode_of_each_call_applies(store: Store) -> None:
     assert new_one(once.enqueue(1), started)
 
 
-def test_key_taken_with_a_ttl_expires_before_the_task_finishes(store: Store) -> None:
+def test_finished_task_with_a_unique_ttl_is_no_duplicate_of_a_call_without_one(store: Store) -> None:
     timed = note.using(unique=60).enqueue(1)
     work_off()
 

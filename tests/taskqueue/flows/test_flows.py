@@ -1,4 +1,4 @@
-"""Chains and groups: who runs when, and with what."""
+"""Chains and groups: order, and the results that each task receives."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ def test_retried_attempts_do_not_start_followers(redis_server: Store) -> None:
 
 @task(takes_context=True)
 def with_context(context: TaskContext, *args: Any) -> list[Any]:
-    """Note what came after the context."""
+    """Record the arguments after the context."""
     return [context.attempt, *args]
 
 
@@ -261,8 +261,8 @@ def test_flow_reports_its_dependencies(store: Store) -> None:
     assert flow.children(first.id) == [left, right]
     assert flow.parents(last.id) == [left, right]
     assert flow.children(last.id) == []
-    with pytest.raises(TaskResultDoesNotExist, match="There is no task 'nobody'"):
-        flow.parents("nobody")
+    with pytest.raises(TaskResultDoesNotExist, match="There is no task 'unknown'"):
+        flow.parents("unknown")
     assert [result.flow_id for result in flow.results] == [flow.id] * 4
     assert add.enqueue(1, 2).flow_id is None
     assert repr(flow) == f"<FlowResult {flow.id} of 4 tasks>"

@@ -1,4 +1,4 @@
-"""When a task of a flow goes wrong: what comes after it, the task for errors, and trying again."""
+"""Flows with a failed task: followers, the on-error task, and retries."""
 
 from __future__ import annotations
 

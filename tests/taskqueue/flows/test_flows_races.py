@@ -1,4 +1,4 @@
-"""Flows under lost replies, crashes and races: what comes next runs once, or not at all, and nothing is left."""
+"""Flows under lost replies, crashes and races: followers run once or not at all, and no key is left."""
 
 from __future__ import annotations
 

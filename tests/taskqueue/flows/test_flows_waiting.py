@@ -1,4 +1,4 @@
-"""Tasks that wait for others stand where an operator sees them, exactly as long as they wait."""
+"""Waiting tasks of flows are listed while they wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks that fork. Each waits for its children and returns what became of them."""
+"""Tasks that fork. Each waits for its children and returns their exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs in the children of tasks. Without Django, because `spawn` imports it in a new Python."""
+"""Functions for the children of tasks. Without Django, because `spawn` imports them in a new Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`@every` and `@cron`: what they accept, what they refuse, and what they enter."""
+"""`@every` and `@cron`: accepted options, errors, and the registered schedules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The system checks of periodic tasks: what would fail in the night is said at start."""
+"""System checks of periodic tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When periodic tasks fall due: intervals, cron expressions, and clocks that are put forward and back."""
+"""Slots of intervals and cron expressions, also over DST changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A thousand failures are a handful of errors: counted by fingerprint, with what an operator needs to begin with."""
+"""Failures are grouped by fingerprint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The index of queues: whatever their number all are tended, and those that nobody uses are forgotten."""
+"""The index of queues: all queues are maintained, and unused ones are removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the dashboard is told of queues, workers and poller is what stands in Redis."""
+"""The overview of queues, workers and poller equals the stored state."""
 
 from __future__ import annotations
 

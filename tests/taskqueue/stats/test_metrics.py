@@ -1,4 +1,4 @@
-"""What a queue has done is counted once for each task, by minute and hour and name, within bounds."""
+"""Metrics count each task once, by minute, hour and name, in bounded space."""
 
 from __future__ import annotations
 

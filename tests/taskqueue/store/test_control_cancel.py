@@ -1,4 +1,4 @@
-"""Cancelling: at once where a task stands in a zset, when its turn comes where it stands in a list."""
+"""Cancelling and rescheduling waiting tasks."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def front(_: Store) -> TaskResult:
 
 
 def unregistered(_: Store) -> TaskResult:
-    stranger: Task[..., Any, Any] = Task(func=note.func, name="nobody.knows", options=note.options)
+    stranger: Task[..., Any, Any] = Task(func=note.func, name="unknown.task", options=note.options)
     result = stranger.enqueue("unregistered")
     work_off()
     return result

@@ -1,4 +1,4 @@
-"""`manage.py queues`: what it does, prints, asks, and how it ends."""
+"""`manage.py queues`: operations, output, confirmation, exit codes."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def test_pause_for_some_seconds(store: Store) -> None:
     assert found["paused"]["until"] is not None
 
 
-def test_unknown_queue_raises_with_the_nearest_name(redis_server: Store) -> None:
+def test_queue_without_recent_tasks_is_reported(redis_server: Store) -> None:
     note.enqueue("a")
     told = "Queue 'mial' has had no task for at least a day."
 

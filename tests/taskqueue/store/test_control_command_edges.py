@@ -1,4 +1,4 @@
-"""`manage.py queues` at its edges: what it refuses, what it asks, how it ends, what it prints for whom."""
+"""`manage.py queues`: errors, confirmation, exit codes, output for terminals and pipes."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_help_names_units_defaults_and_exit_codes(capsys: pytest.CaptureFixture[
 
 
 def answer(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    """Somebody sits at the terminal and types this."""
+    """A user at the terminal types this."""
     master, slave = pty.openpty()
     os.write(master, text.encode())
     monkeypatch.setattr(sys, "stdin", os.fdopen(slave))

@@ -1,4 +1,4 @@
-"""Depths and pages stay exact under all that an operator does while workers work."""
+"""Depths and pages stay exact under random operations and concurrent workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Failed and unregistered tasks: let run again, and deleted, singly and in bulk, in chunks on the server."""
+"""Failed and unregistered tasks are retried and deleted, by id and in bulk."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WEEK_S = 7 * 86_400
 
 
 def fail_many(count: int, queue: str = "default", **options: Any) -> list[TaskResult]:
-    """So many tasks that have failed, the first one first."""
+    """Enqueue tasks that fail; return their results in order."""
     results = fail.using(queue_name=queue, **options).enqueue_many([((str(number),), {}) for number in range(count)])
     fetcher = new_fetcher(queue, worker="fails:them")
     error = arguments.encode(describe(LookupError("out of order")))
@@ -32,8 +32,8 @@ def fail_many(count: int, queue: str = "default", **options: Any) -> list[TaskRe
 
 
 def park_many(count: int) -> list[TaskResult]:
-    """So many tasks whose name nobody knows."""
-    stranger: Task[..., Any, Any] = Task(func=note.func, name="nobody.knows", options=note.options)
+    """Enqueue tasks with an unregistered name."""
+    stranger: Task[..., Any, Any] = Task(func=note.func, name="unknown.task", options=note.options)
     results = stranger.enqueue_many([((number,), {}) for number in range(count)])
     work_off()
     return results

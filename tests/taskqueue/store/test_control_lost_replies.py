@@ -1,4 +1,4 @@
-"""An operation whose reply is lost is sent again, does nothing twice, and answers what it answered first."""
+"""An operation repeated after a lost reply is applied once and returns the first reply."""
 
 from __future__ import annotations
 

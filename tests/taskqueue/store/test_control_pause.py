@@ -1,4 +1,4 @@
-"""A paused queue: nothing more is fetched, nobody is rung, and it resumes by itself if it was told to."""
+"""A paused queue is not fetched and notifies no worker; a pause with an end expires by itself."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def pause_of(name: str = "default") -> Any:
 
 
 def bell(store: Store, name: str = "q:default") -> int:
-    """Whether a bell hangs there that nobody has answered."""
+    """Return whether the wakeup key of the queue exists."""
     return store.raw.exists(base_key(store, "bell", name))
 
 
@@ -44,7 +44,7 @@ def silence(store: Store, *names: str) -> None:
 
 
 def waits_begun(store: Store) -> int:
-    """How many waits for a bell the server has seen."""
+    """Return the number of blocking waits that the server has executed."""
     return store.raw.info("commandstats").get("cmdstat_bzpopmin", {}).get("calls", 0)
 
 

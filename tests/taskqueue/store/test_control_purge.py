@@ -1,4 +1,4 @@
-"""Purging takes away all that waits, at once; a day long it can be undone; then it is deleted."""
+"""A purge removes all waiting tasks; it can be restored for a day."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables for a terminal: in line in any script, and nothing in them that a terminal obeys."""
+"""Tables for a terminal are aligned in every script and contain no control characters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of a queue's tasks: each state in its order, of bounded size, with what is known of each task."""
+"""Pages of a queue's tasks: order, size, and the attributes of each state."""
 
 from __future__ import annotations
 
@@ -87,14 +87,14 @@ def test_failed_tasks_are_listed_by_time_with_their_last_error(store: Store) -> 
 
 
 def test_unregistered_tasks_are_listed(store: Store) -> None:
-    stranger: Task[..., Any, Any] = Task(func=note.func, name="nobody.knows", options=note.options)
+    stranger: Task[..., Any, Any] = Task(func=note.func, name="unknown.task", options=note.options)
     sent = stranger.enqueue(5)
     work_off()
 
     [result] = get_queue("default").tasks("unregistered")
 
-    assert (result.id, result.task, result.name, result.state) == (sent.id, None, "nobody.knows", "unregistered")
-    assert registry.find("nobody.knows") is None
+    assert (result.id, result.task, result.name, result.state) == (sent.id, None, "unknown.task", "unregistered")
+    assert registry.find("unknown.task") is None
 
 
 def test_task_without_a_record_is_omitted(store: Store) -> None:

@@ -1,4 +1,4 @@
-"""`runworker` and `runpoller` at the door: help, mistakes, exit codes, a server that is away, old, or shut."""
+"""`runworker` and `runpoller`: help, invalid arguments, exit codes, unavailable and unsupported servers."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_unknown_connection_exits_with_code_1(redis_server: Store, children: Chi
 
 @pytest.fixture
 def logger() -> Iterator[logging.Logger]:
-    """A logger that nobody has configured."""
+    """A logger without configuration."""
     made = logging.getLogger("tests.taskqueue.commands")
     made.propagate = False
     yield made

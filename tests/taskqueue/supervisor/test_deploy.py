@@ -1,4 +1,4 @@
-"""A deploy: the old worker is told to stop while many tasks run, the new one is there already."""
+"""A deploy: the old worker stops while many tasks run, and the new one already runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker tells of its processes: a file that is touched, a port that answers, and when they do not."""
+"""Health reports of a worker: the file, the port, and the log."""
 
 from __future__ import annotations
 

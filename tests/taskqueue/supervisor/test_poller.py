@@ -1,4 +1,4 @@
-"""The poller: one is active, it rings for due tasks, brings back what dead workers held, prunes, survives outages."""
+"""The poller: one is active; it notifies workers of due tasks, recovers tasks, prunes, and survives outages."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def cut_while_it_waits(proxy: Proxy, poller: Poller) -> None:
 
 @pytest.fixture
 def waker() -> Iterator[tuple[int, int]]:
-    """A pipe: what stands for a signal."""
+    """A pipe, as a signal handler writes to it."""
     read_fd, write_fd = os.pipe()
     yield read_fd, write_fd
     os.close(read_fd)
@@ -156,7 +156,7 @@ def test_close_releases_the_lease(store: Store) -> None:
     next_round(second)
 
     second.close()
-    assert store.raw.exists(base_key(store, "poller")) == 1, "a standby has no place to give up"
+    assert store.raw.exists(base_key(store, "poller")) == 1, "a standby has no lease"
     first.close()
 
     assert store.raw.exists(base_key(store, "poller")) == 0
@@ -192,7 +192,7 @@ def test_poller_notifies_each_queue_with_a_due_task(store: Store, settings: Any)
     next_round(poller)
 
     assert [bell(store, f"q:{queue}") for queue in ("due", "later", "empty")] == [True, False, False]
-    assert 0 < seconds_to_next(poller) <= 1.0, "it rings again until somebody has taken the task"
+    assert 0 < seconds_to_next(poller) <= 1.0, "it notifies again until the task is fetched"
 
 
 def test_poller_sleeps_until_the_next_due_time(store: Store, settings: Any) -> None:
@@ -386,7 +386,7 @@ def test_lease_of_a_dead_worker_expires_although_the_clock_was_set_back(redis_se
 
     next_round(poller)
 
-    assert poller.is_active, "the place of a dead poller is taken"
+    assert poller.is_active, "the lease of a dead poller is taken over"
     assert redis_server.raw.zscore(base_key(redis_server, "workers"), "dead") is None
     renewal = RENEW_LEASES(base=tag(), worker="alive", lease_ms=30_000, info="{}", leases=[job.id, job.token])
     assert connections.client().execute(renewal) == [[], []]
@@ -460,7 +460,7 @@ def test_nothing_is_recovered_for_a_lease_after_an_outage(
 
 
 def test_cut_connection_does_not_delay_the_recovery(proxy: Proxy, redis_server: Store, settings: Any) -> None:
-    """Where that happens more often than a lease ends, nothing would ever be brought back."""
+    """If that happened more often than leases expire, nothing would ever be recovered."""
     taskqueue_settings(settings, LEASE=60)
     poller = new_poller("proxied")
     let_recovery_begin()
@@ -476,7 +476,7 @@ def test_cut_connection_does_not_delay_the_recovery(proxy: Proxy, redis_server: 
 
 
 def test_restart_of_the_server_delays_the_recovery(own_server: Store, settings: Any) -> None:
-    """It may have come back with old data: leases that look ended may be alive."""
+    """It may have restarted with old data, in which live leases look expired."""
     taskqueue_settings(settings, LEASE=60)
     poller = new_poller()
     let_recovery_begin()

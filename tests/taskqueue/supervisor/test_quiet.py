@@ -1,4 +1,4 @@
-"""A worker that was told to be quiet: it finishes what runs, fetches nothing more, and stays."""
+"""A quiet worker finishes its tasks, fetches none, and keeps running."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`runworker --reload` on the real thing: a site in a folder, whose files change, break, and are mended."""
+"""`runworker --reload` on a site whose files change, break and are fixed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def say() -> str:
 
 
 class Shop:
-    """A site of its own, in a folder."""
+    """A site in a folder."""
 
     def __init__(self, folder: Path, children: Children) -> None:
         self.folder = folder

@@ -1,4 +1,4 @@
-"""What a worker meets before its first task."""
+"""A worker starts on a cluster that is not complete yet."""
 
 from __future__ import annotations
 

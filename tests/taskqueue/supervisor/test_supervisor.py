@@ -1,4 +1,4 @@
-"""`runworker` as processes: they are replaced, stopped, orphaned and frozen, and no task is lost by it."""
+"""`runworker` as processes that are replaced, stopped, orphaned and suspended without losing a task."""
 
 from __future__ import annotations
 
@@ -340,7 +340,7 @@ def test_lost_lease_is_logged(redis_server: Store, children: Children) -> None:
 def test_tasks_not_started_by_a_killed_process_are_requeued_without_counting(
     redis_server: Store, children: Children
 ) -> None:
-    """Of quick tasks a worker takes several in one fetch; the killer's neighbors had no part in its death."""
+    """A worker prefetches quick tasks; those behind the killer have not started."""
     add.enqueue_many([((number, 1), {}) for number in range(300)])
     killer = kill_the_process.using(max_deliveries=1).enqueue("a", 0)
     behind = add.using(max_deliveries=1).enqueue_many([((number, 2), {}) for number in range(20)])
@@ -350,7 +350,7 @@ def test_tasks_not_started_by_a_killed_process_are_requeued_without_counting(
 
     assert {result.attempts for result in behind} == {1}
     killer.refresh()
-    assert killer.state == "running", "it had begun, and comes back when its lease ends"
+    assert killer.state == "running", "it had started, and is recovered when its lease expires"
 
 
 def test_task_that_kills_its_process_fails_and_its_neighbors_do_not(redis_server: Store, children: Children) -> None:

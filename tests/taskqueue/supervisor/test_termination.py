@@ -1,4 +1,4 @@
-"""Ending a task in a worker that is supervised: asked, and if that does not help, by ending its process."""
+"""Cancelling a task in a supervised worker: by interruption, then by terminating its process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks of a name that no worker knows are unregistered and shown, never dropped."""
+"""Tasks whose name is not registered are kept as unregistered and listed."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_requeue_ends_although_another_worker_unregisters_the_tasks_again(
         reply = unparking(self, call)
         if call.script is REQUEUE_UNREGISTERED:
             calls += 1
-            assert calls < 10, "it goes on for as long as the other worker parks"
+            assert calls < 10, "it repeats while the other worker returns the tasks as unregistered"
             old = new_fetcher(worker="old:1")
             jobs = old.fetch(f"lane{calls}", 3)
             settle_now(old, *[Ack(job.id, job.token, "park") for job in jobs])

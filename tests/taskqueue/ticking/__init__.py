@@ -1,1 +1,1 @@
-"""An app with a periodic task, for the commands in processes of their own."""
+"""An app with a periodic task, for commands in child processes."""

@@ -1,4 +1,4 @@
-"""A task that comes every second."""
+"""A task that is enqueued every second."""
 
 from __future__ import annotations
 

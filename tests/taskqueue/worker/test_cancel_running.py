@@ -1,4 +1,4 @@
-"""Cancelling a task that runs: it is asked, and whatever it does then, it does not run again."""
+"""Cancelling a running task: it is interrupted, and does not run again whatever its outcome."""
 
 from __future__ import annotations
 
@@ -268,7 +268,7 @@ def test_task_may_raise_cancelled_itself(redis_server: Store) -> None:
 def test_after_an_interruption_no_database_connection_is_used_again(
     redis_server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may stand in the middle of an answer."""
+    """It may have read a part of a reply."""
     query.enqueue()
     [job] = new_fetcher().fetch("0", 1)
     run = ThreadRun(job)

@@ -1,4 +1,4 @@
-"""Coroutines on the event loop of a worker: many at once, beside the threads, under the same promises."""
+"""Coroutines on the event loop of a worker: concurrency, outcomes, stopping."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What workers have died with is delivered alone, so that the limit of deaths counts the killer, not its neighbors."""
+"""Tasks of crashed workers are delivered alone, so that `max_deliveries` fails only the task that kills."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def send(count: int, **options: Any) -> list[TaskResult]:
 
 
 def die_with(store: Store, count: int, worker: str) -> list[str]:
-    """A worker takes so many tasks on as many threads, and is never heard of again; what it had."""
+    """Fetch tasks on as many threads as a worker that crashes; return their ids."""
     fetcher = new_fetcher(worker=worker)
     ids = [job.id for lane in range(count) for job in fetcher.fetch(str(lane), 1)]
     end_lease(store, *ids)
@@ -157,7 +157,7 @@ def test_isolated_tasks_keep_their_order(store: Store) -> None:
 
 @pytest.mark.parametrize(("suspects", "found"), [(10, True), (11, False)])
 def test_one_fetch_skips_at_most_nine_suspects(store: Store, suspects: int, found: bool) -> None:
-    """One of them is tried, and the others wait at the front, before a task that nobody has died with."""
+    """One suspect runs; the others wait at the front, before a task without crashes."""
     send(suspects, max_deliveries=2)
     die_with(store, suspects, "first")
     fetcher = new_fetcher(worker="second")
@@ -250,7 +250,7 @@ def test_returned_lease_does_not_change_the_last_run(store: Store, outcome: str)
 
 
 def test_supervisor_returns_only_the_lease_with_its_token(store: Store) -> None:
-    """What was not begun is handed back by token, after the process has died; somebody else's lease is not touched."""
+    """Prefetched tasks are returned by token after the process has died; a newer lease is unchanged."""
     result = note.enqueue(1)
     [job] = new_fetcher(worker="dead").fetch("0", 1)
     end_lease(store, result.id)

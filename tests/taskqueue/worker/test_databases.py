@@ -1,4 +1,4 @@
-"""Django's database connections around tasks, and over a fork."""
+"""Django's database connections around tasks and after a fork."""
 
 from __future__ import annotations
 

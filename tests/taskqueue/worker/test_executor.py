@@ -1,4 +1,4 @@
-"""One run: the points it passes, and those who take part in it."""
+"""One run: its failpoints and its observers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.integration
 
 @dataclasses.dataclass
 class Watcher:
-    """Takes part in a run, and notes what it is told."""
+    """An observer that records its calls."""
 
     args: list[Any]
     heard: list[Any]

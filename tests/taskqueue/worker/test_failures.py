@@ -1,4 +1,4 @@
-"""What becomes of tasks that raise: retries, backoff, what they leave behind."""
+"""Failing tasks: retries, backoff, stored errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who fetches ahead keeps nothing from those who are idle, nor from what is more urgent."""
+"""Prefetching keeps no task from an idle worker and delays no urgent one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHORT = 100
 
 @pytest.fixture
 def long(redis_server: Store) -> Iterator[Held]:
-    """The long tasks; let go at the end, so that their threads end too."""
+    """The long tasks; released at the end, so that their threads end."""
     held = Held(redis_server, "long")
     yield held
     held.let_go()

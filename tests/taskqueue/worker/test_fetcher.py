@@ -1,4 +1,4 @@
-"""The worker's side of a fetch: acknowledgements, leases that are held, the next due time."""
+"""The fetcher: acks, leases, the next due time."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_fetch_that_leaves_tasks_notifies_the_queue_again(store: Store, options:
     assert bells(store) == ["q:default"]
     quiet(store)
     fetcher.fetch("1", 2)
-    assert bells(store) == [], "whoever got less than it asked for waits for the bell and times the rest by itself"
+    assert bells(store) == [], "a worker that got less than it requested waits for a wakeup and times the rest itself"
 
 
 def test_returned_task_notifies_the_queue(store: Store) -> None:
@@ -184,7 +184,7 @@ def test_returned_task_notifies_the_queue(store: Store) -> None:
 
 
 def test_task_popped_before_a_script_error_is_recoverable(redis_server: Store) -> None:
-    """Somebody has written over the record of the last one."""
+    """Another client has overwritten the record of the last one."""
     results = note.enqueue_many([((number,), {}) for number in range(3)])
     redis_server.raw.set(base_key(redis_server, "t", results[2].id), "not a record")
 

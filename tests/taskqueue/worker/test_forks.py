@@ -1,4 +1,4 @@
-"""Tasks that fork: the child is no worker, and the parent goes on as before."""
+"""Tasks that fork: the child is no worker, and the parent continues."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_parent_and_child_use_separate_redis_connections(worker: Child, redis_se
 
 def test_the_child_has_default_signal_handlers_and_none_of_our_pipes_and_sockets(worker: Child) -> None:
     def look_around() -> None:
-        """Again, if another thread was just connecting: nobody can close what it has not got yet."""
+        """Repeated, because another thread may be connecting, whose socket cannot be closed yet."""
         found = tasks.look_around_in_the_child.enqueue().get(WAIT_S)
         assert found == [0, "default, wakeup fd -1; []"]
 
@@ -149,7 +149,7 @@ def test_daemonic_process_exits_with_the_worker(worker: Child) -> None:
 
 
 def test_process_started_by_a_task_does_not_keep_the_worker_alive(worker: Child) -> None:
-    """It goes on as any other program would, and is nobody's worker."""
+    """It continues as any program would, and is no worker."""
     [pid] = tasks.leave_a_process.enqueue().get(WAIT_S)
 
     worker.terminate()

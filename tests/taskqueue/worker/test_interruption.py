@@ -1,4 +1,4 @@
-"""Interrupting a run from another thread: it reaches the function, and never what comes after it."""
+"""An interruption from another thread reaches the task's function and nothing after it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_an_interruption_ends_the_function() -> None:
 
 
 def test_an_interruption_never_reaches_what_comes_after_the_function(busy_switching: None) -> None:
-    """Whoever interrupts fires all the time, at the ends of many short runs."""
+    """Interruptions are sent all the time, at the ends of many short runs."""
     if sys.gettrace() is not None:
         pytest.skip("CPython 3.11 stands still under a tracer when two threads switch at each function's entry")
     cell: list[ThreadRun] = []
@@ -138,7 +138,7 @@ def test_withdrawn_interruption_leaves_no_pending_exception() -> None:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
 @pytest.mark.parametrize("kind", [SoftTimeLimitExceeded, TaskCancelled])
 def test_interruption_in_a_request_is_not_a_timeout_error(redis_server: Store, kind: type[BaseException]) -> None:
-    """Who waits at a socket catches `TimeoutError` and `OSError`, and asks again."""
+    """Code that waits on a socket catches `TimeoutError` and `OSError`, and repeats."""
     client = connections.client()
 
     def ask_and_ask(begun: threading.Event) -> None:

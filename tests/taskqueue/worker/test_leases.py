@@ -1,4 +1,4 @@
-"""A lease that ended belongs to nobody: the task runs again, and the late finisher changes nothing."""
+"""A task with an expired lease runs again; the outcome of the expired lease is discarded."""
 
 from __future__ import annotations
 

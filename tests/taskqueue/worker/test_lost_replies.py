@@ -1,4 +1,4 @@
-"""A request whose reply is lost is sent again, and changes nothing the second time."""
+"""A request repeated after a lost reply is applied once."""
 
 from __future__ import annotations
 

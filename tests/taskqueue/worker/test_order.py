@@ -1,4 +1,4 @@
-"""Who comes first: strict order of queues; in a queue what came back, what fell due, priority, arrival."""
+"""Order: strict between queues; in a queue returned, due, by priority, by arrival."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PostgreSQL under the worker: forked with open connections, restarted while tasks come and go."""
+"""PostgreSQL under a worker that forks, and restarts of the database."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_tasks_run_after_a_restart_of_the_database(
     postgres.start()
 
     after = [result.get(60) for result in query.enqueue_many([((), {})] * 10)]
-    assert {ran_in for _, _, ran_in in after} == {ran_in for _, _, ran_in in before}, "nobody had to be restarted"
+    assert {ran_in for _, _, ran_in in after} == {ran_in for _, _, ran_in in before}, "no process was restarted"
     assert worker.returncode is None
 
 

@@ -1,4 +1,4 @@
-"""How much a fetch may take follows from how long the process is busy with a task, not from how long a thread is."""
+"""How many jobs a fetch requests, by the measured time per task."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_nothing_is_prefetched_after_a_pause() -> None:
 
 
 def test_buffered_job_is_stuck_only_while_it_is_next(redis_server: Store) -> None:
-    """Where threads compute, the one that looks after the buffer may get its turn after 40 ms, and find another job."""
+    """Beside computing threads, the one that checks the buffer may run after 40 ms, and find another job."""
     first, second = (Job(name, "w/0/1", "noop", b"", "default", 0, 0, 0, 0, 0) for name in ("first", "second"))
     buffer = PrefetchBuffer(Fetcher(connections.client(), "here:1", ["default"]), PrefetchAmount())
     buffer.put([first, second])

@@ -1,4 +1,4 @@
-"""Notes of what a process has fetched and not begun: they outlive the process."""
+"""Leases that a process has fetched and not started outlive the process."""
 
 from __future__ import annotations
 

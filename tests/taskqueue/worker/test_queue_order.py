@@ -1,4 +1,4 @@
-"""Queues by weight: each has its share of the first places, none starves, and strict order stays strict."""
+"""Queues by weight: proportional first places without starvation; and strict order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Worker processes that are replaced after so many tasks, or with so much memory."""
+"""Worker processes are replaced after `--max-tasks`, or above `--max-memory`."""
 
 from __future__ import annotations
 

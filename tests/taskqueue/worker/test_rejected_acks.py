@@ -1,4 +1,4 @@
-"""An outcome that the server refuses holds up no other, and is at last a failure that names the cause."""
+"""An ack that the server rejects blocks no other, and becomes a failure that names the cause."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def full_server(own_server: Store) -> Iterator[Store]:
 
 
 def fill(store: Store, left: int = 0) -> None:
-    """Leave so many bytes of memory; 0: none at all."""
+    """Leave this many bytes of memory; 0: none."""
     used = store.raw.info("memory")["used_memory"]
     store.raw.config_set("maxmemory", used + left if left else 1)
 
@@ -118,7 +118,7 @@ def test_rejected_ack_does_not_block_others(full_server: Store, caplog: pytest.L
     fill(full_server, left=400_000)
 
     def others_arrived() -> bool:
-        with suppress(OutOfMemoryError):  # the refused call stands in the server's buffers for a moment
+        with suppress(OutOfMemoryError):  # the rejected call is in the server's buffers for a moment
             fetcher.fetch("acks", 0)
         return states(jobs) == ["successful", "successful", "running", "successful", "successful"]
 
@@ -206,7 +206,7 @@ def test_acks_without_permission_are_kept_until_it_is_granted(
 
 
 def test_ack_that_can_never_be_applied_is_dropped(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
-    """Somebody has written a key of another type where the errors of the task stand."""
+    """Another client has written a key of another type at the key of the task's errors."""
     fetcher, jobs = leased(3)
     redis_server.raw.set(base_key(redis_server, "t", jobs[1].id, "errors"), "text")
     for job in jobs:

@@ -1,4 +1,4 @@
-"""The slot of the queue moves to another node of the Cluster while tasks are sent and run: none is lost."""
+"""Tasks are enqueued and run while the slot of the queue moves to another node of the Cluster."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def cluster(request: pytest.FixtureRequest, stores: Stores, settings: Any) -> It
 
 
 class Producers:
-    """Two threads that send tasks until they are told to stop."""
+    """Two threads that enqueue tasks until they are stopped."""
 
     def __init__(self) -> None:
         self.accepted = [tasks.note.enqueue(f"before-{number}").args[0] for number in range(BEFORE)]

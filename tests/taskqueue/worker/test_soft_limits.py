@@ -1,4 +1,4 @@
-"""A soft time limit ends a task wherever it is: our components neither swallow it nor take it for their own outcome."""
+"""A soft time limit interrupts our components; none suppresses it or reports it as its own outcome."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_soft_limit_of_a_waiter_leaves_nothing_held(redis_server: Store, kind: s
 
 
 def test_soft_limit_is_no_error_of_an_operation() -> None:
-    """Whoever handles those must not handle it with them."""
+    """A handler of those must not handle it."""
     assert not issubclass(SoftTimeLimitExceeded, RedisComponentsError)
     assert issubclass(SoftTimeLimitExceeded, Exception)
 

@@ -1,4 +1,4 @@
-"""When a supervisor ends a process for the sake of a task, when it lets it live, and what it does for the others."""
+"""When a supervisor terminates a process because of a task, and what happens to the other tasks."""
 
 from __future__ import annotations
 

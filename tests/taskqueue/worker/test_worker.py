@@ -1,4 +1,4 @@
-"""A worker's threads: leader and followers, the buffer, outcomes, waking, stopping."""
+"""A worker's threads: leader and followers, buffer, acks, wakeups, stopping."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture(autouse=True)
 def _nobody_looks_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is not rung for, timed or handed on stays undone: no second look within the test mends it."""
+    """Disable polling: a task without a wakeup, a timer or a handoff does not run within the test."""
     monkeypatch.setattr(prefetch, "MAX_WAIT_S", 300.0)
 
 
@@ -32,7 +32,7 @@ def make_quick(worker: worker_module.Worker) -> None:
 
 
 def idle(worker: worker_module.Worker) -> bool:
-    """Whether a thread waits for the bell, and the others for it."""
+    """Return whether one thread waits for a wakeup, and the others for that thread."""
     return worker.job_source.leader_lock.locked() and worker.job_source.waiting == worker.threads_alive() - 1
 
 
@@ -227,13 +227,13 @@ def test_an_idle_worker_stops_at_once(redis_server: Store) -> None:
         eventually(lambda: idle(worker))
 
     assert not worker.is_alive()
-    note.enqueue("nobody")
+    note.enqueue("not fetched")
     assert noted == []
 
 
 @pytest.mark.parametrize("task", [hold, hold_async], ids=["in a thread", "on the loop"])
 def test_running_tasks_can_be_returned(redis_server: Store, task: Task[[str], Any]) -> None:
-    """The process ends after this: here the run goes on, and its late outcome is not taken."""
+    """A process exits after this. Here the run continues, and its late outcome is discarded."""
     held = Held(redis_server, "long")
     with running_worker(worker="ends:1") as worker:
         result = task.enqueue("long")
@@ -330,7 +330,7 @@ def test_worker_stopped_in_an_outage_exits_and_keeps_its_acks(
     assert re.search(r"1 outcomes cannot be sent: Redis is unavailable \(.*Connection refused\.\)\.", caplog.text)
     assert worker.fetcher.pending_acks() == 1
     proxy.accept_again()
-    assert result.get(60) == "long", "the flusher goes on trying as long as the process lives"
+    assert result.get(60) == "long", "the flusher retries while the process lives"
 
 
 def test_threads_are_named_and_daemonic(redis_server: Store) -> None:

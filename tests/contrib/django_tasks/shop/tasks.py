@@ -1,4 +1,4 @@
-"""The tasks of the tests, as a site writes them for Django's framework."""
+"""Tasks written for Django's framework."""
 
 from __future__ import annotations
 
