@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 
@@ -18,6 +19,15 @@ OTHERS = {"os", "sys", "asyncio"}
 
 #: Private names of Django's models.
 OF_MODELS = {"_state"}
+
+#: The name that a definition or an assignment binds.
+DEFINITION = re.compile(
+    r"\b(?:def|class) (_\w+)|\b(?:self|cls)\.(_\w+)[^=\n(]*=(?!=)|^ *(_\w+)(?:, _?\w+)*(?:: [^=\n]+)? =(?!=)",
+    re.MULTILINE,
+)
+
+#: What each use of a private name matches; parsing all tests would take seconds.
+SUSPECT = re.compile(r"""(?<!\bself)(?<!\bcls)\._[a-zA-Z]|["']_[a-zA-Z]|import .*\b_[a-zA-Z]""")
 
 #: Files that may, and why.
 EXCEPTIONS = {
@@ -73,9 +83,10 @@ def files_of_tests() -> list[str]:
 
 def private_uses(text: str) -> Iterator[tuple[int, str]]:
     """Yield the line and the name of each use of a private name of the package that the text does not define."""
-    tree = ast.parse(text)
-    private = package_names() - private_names(tree) - OF_MODELS
-    for node in ast.walk(tree):
+    if not SUSPECT.search(text):
+        return
+    private = package_names() - private_names(text) - OF_MODELS
+    for node in ast.walk(ast.parse(text)):
         for name in used_names(node):
             if private.intersection(name.split(".")):
                 yield node.lineno, name  # type: ignore[attr-defined]
@@ -96,24 +107,13 @@ def used_names(node: ast.AST) -> Iterator[str]:
 
 @cache
 def package_names() -> set[str]:
-    """Return all private names that the package defines."""
-    defined = {name for module in modules() for name in private_names(module.tree)}
+    """Return all private names that the package defines, also those of modules."""
+    defined = {name for module in modules() for name in private_names(module.text)}
     return defined | {part for module in modules() for part in module.name.split(".") if is_private(part)}
 
 
-def private_names(tree: ast.AST) -> set[str]:
-    return {name for node in ast.walk(tree) if is_private(name := defined_name(node))}
-
-
-def defined_name(node: ast.AST) -> str:
-    """Return the name that a definition or an assignment binds, or ''."""
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return node.name
-    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-        return node.id
-    if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name):
-        return node.attr if node.value.id in {"self", "cls"} else ""
-    return ""
+def private_names(text: str) -> set[str]:
+    return {name for names in DEFINITION.findall(text) for name in names if is_private(name)}
 
 
 def is_private(name: str) -> bool:

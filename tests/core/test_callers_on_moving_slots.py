@@ -56,16 +56,16 @@ def test_leases_in_other_slots_are_renewed_while_one_slot_moves(cluster: Store) 
 
 def test_worker_logs_the_start_and_the_end_of_its_wait(cluster: Store, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, QUEUE_LOG)
-    tasks.noted.clear()
+    tasks.recorded.clear()
 
     with moving(cluster, base_key()) as move, running_worker():
         tasks.note.enqueue("before")
-        eventually(lambda: tasks.noted == ["before"])
+        eventually(lambda: tasks.recorded == ["before"])
         move.begin()
         eventually(lambda: "The queue's Cluster slot is being moved (Slot " in caplog.text)
         move.finish()
         tasks.note.enqueue("after")
-        eventually(lambda: tasks.noted == ["before", "after"])
+        eventually(lambda: tasks.recorded == ["before", "after"])
         eventually(lambda: "Redis is available again" in caplog.text)
     assert "Redis is unavailable" not in caplog.text
 

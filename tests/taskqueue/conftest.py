@@ -15,14 +15,14 @@ from tests.support.processes import Child, Children
 from tests.taskqueue import tasks
 
 #: Seconds that a process gets to end by itself at the end of its test.
-FAREWELL_S = 5.0
+EXIT_S = 5.0
 
 
-class PoliteChildren(Children):
+class TerminatedChildren(Children):
     """Children that are asked to end, and asked again, before they are killed: their coverage is kept."""
 
     def close(self) -> None:
-        deadline = time.monotonic() + FAREWELL_S
+        deadline = time.monotonic() + EXIT_S
         for child in self._all:
             while child.returncode is None and time.monotonic() < deadline:
                 _ask(child)
@@ -39,19 +39,19 @@ def _ask(child: Child) -> None:
 @pytest.fixture
 def children() -> Iterator[Children]:
     """Starts processes and ends them with the test."""
-    with PoliteChildren() as started:
+    with TerminatedChildren() as started:
         yield started
 
 
 @pytest.fixture(autouse=True)
-def _nobody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_receivers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Receivers that other tests, or the examples of the documents, have left."""
     for each in (signals.task_enqueued, signals.task_started, signals.task_retrying, signals.task_finished):
         monkeypatch.setattr(each, "receivers", [])
 
 
 @pytest.fixture(autouse=True)
-def _nothing_noted() -> Iterator[None]:
-    tasks.noted.clear()
+def _clear_recorded() -> Iterator[None]:
+    tasks.recorded.clear()
     yield
-    tasks.noted.clear()
+    tasks.recorded.clear()

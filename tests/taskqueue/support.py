@@ -30,7 +30,7 @@ from tests.support.waiting import TIMEOUT_S
 #: For `Children.manage`: a site whose tasks are those of `tests.taskqueue.tasks`.
 SITE = {"DJANGO_SETTINGS_MODULE": "tests.taskqueue.site"}
 
-_lanes = itertools.count()
+_slots = itertools.count()
 
 
 def new_fetcher(*queues: str, worker: str = "here:1", using: str = "default") -> Fetcher:
@@ -40,9 +40,9 @@ def new_fetcher(*queues: str, worker: str = "here:1", using: str = "default") ->
 def work_off(*queues: str, worker: str = "here:1") -> list[Job]:
     """Run all ready tasks one by one in this thread; return their jobs in order."""
     fetcher = new_fetcher(*queues, worker=worker)
-    lane = f"lane{next(_lanes)}"  # request numbers of a slot start at 0
+    slot = f"lane{next(_slots)}"  # request numbers of a slot start at 0
     ran = []
-    while jobs := fetcher.fetch(lane, 1):
+    while jobs := fetcher.fetch(slot, 1):
         ran += jobs
         fetcher.settle(execute(jobs[0]))
     return ran
@@ -107,7 +107,7 @@ class Held:
     def ends(self) -> int:
         return len(self._pids("ended"))
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         self._store.raw.set(f"{self._store.prefix}:let-go:{self._name}", "1", ex=60)
 
 

@@ -26,7 +26,7 @@ from django_redis_components.taskqueue import SoftTimeLimitExceeded, TaskCancell
 from django_redis_components.taskqueue.store.fields import record_key
 
 #: What tasks that ran in this process have noted.
-noted: list[Any] = []
+recorded: list[Any] = []
 #: Which process has opened a database connection, by the connection's identity.
 opened_by: dict[int, int] = {}
 
@@ -70,7 +70,7 @@ def echo(*args: Any, **kwargs: Any) -> Any:
 @task
 def note(what: Any) -> Any:
     """Leave a word in this process."""
-    noted.append(what)
+    recorded.append(what)
     return what
 
 
@@ -93,7 +93,7 @@ def blocked_notes() -> Iterator[threading.Event]:
 def note_when_released(what: Any) -> Any:
     """As `note`, after the test has set the event; does not use Redis meanwhile."""
     _released.wait(60)
-    noted.append(what)
+    recorded.append(what)
     return what
 
 
@@ -126,7 +126,7 @@ def count_up(seconds: float) -> int:
     until, total = time.monotonic() + seconds, 0
     while time.monotonic() < until:
         total += 1
-    noted.append("counted")
+    recorded.append("counted")
     return total
 
 
@@ -160,7 +160,7 @@ def give_up() -> None:
 @task
 async def note_async(what: Any) -> Any:
     """Leave a word in this process, from a coroutine."""
-    noted.append(what)
+    recorded.append(what)
     return what
 
 
@@ -186,7 +186,7 @@ async def query_async() -> list[Any]:
         return threading.current_thread().name, id(connection.connection)
 
     first, second = await sync_to_async(ask)(), await sync_to_async(ask)()
-    noted.append(connection)
+    recorded.append(connection)
     return [first[0], second[0], first[1] == second[1]]
 
 
@@ -205,7 +205,7 @@ async def leave_a_task_behind() -> str:
     async def leave() -> None:
         raise SystemExit("left behind")
 
-    noted.append(asyncio.create_task(leave()))
+    recorded.append(asyncio.create_task(leave()))
     await asyncio.sleep(0.01)
     return "left"
 
@@ -273,8 +273,8 @@ def return_what_is_not_json() -> object:
 @task
 def come_back(delay_s: float | None) -> str:
     """Postpone the first run."""
-    if "come_back" not in noted:
-        noted.append("come_back")
+    if "come_back" not in recorded:
+        recorded.append("come_back")
         raise TryLater("not now", delay_s)
     return "came back"
 
@@ -325,26 +325,26 @@ def hold(name: str, every_s: float = 0.01) -> str:
 @task
 def pid(ballast_mib: int = 0) -> int:
     """Return the pid; keep this much memory."""
-    noted.append(bytearray(b"x") * (ballast_mib << 20))
+    recorded.append(bytearray(b"x") * (ballast_mib << 20))
     return os.getpid()
 
 
 @task(takes_context=True, max_attempts=3, backoff=0)
-def tell(context: TaskContext, *steps: Any, fails: int = 0) -> Any:
+def use_context(context: TaskContext, *steps: Any, fails: int = 0) -> Any:
     """Call these methods of its context, (name, arguments); record what they returned; fail the first `fails` runs."""
     done = [_take(context, *step) for step in steps]
-    noted.append(done)
+    recorded.append(done)
     if context.attempt <= fails:
         raise LookupError("not yet")
     return context.metadata
 
 
 @task(takes_context=True)
-async def tell_async(context: TaskContext, *steps: Any) -> Any:
+async def use_context_async(context: TaskContext, *steps: Any) -> Any:
     """`tell` as a coroutine."""
     for name, *args in steps:
         done = getattr(context, name)(*args)
-        noted.append(await done if asyncio.iscoroutine(done) else done)
+        recorded.append(await done if asyncio.iscoroutine(done) else done)
     return context.metadata
 
 
@@ -353,7 +353,7 @@ def _take(context: TaskContext, name: str, *args: Any) -> Any:
         context.metadata[args[0]] = args[1]
         return None
     if name == "look":
-        found = tell.get_result(context.task_result.id)
+        found = use_context.get_result(context.task_result.id)
         return [found.metadata, found.progress and [found.progress.done, found.progress.total, found.progress.note]]
     if name == "lose":
         new_holder = {"L": "another/worker/1"}
@@ -386,7 +386,7 @@ def nap(seconds: float) -> None:
 @task
 def note_and_send(number: int, urgent: dict[str, Any] | None) -> None:
     """Record the number, enqueue an urgent task if asked to, and take some time."""
-    noted.append(number)
+    recorded.append(number)
     if urgent is not None:
         note.using(**urgent).enqueue("urgent")
     time.sleep(0.01)

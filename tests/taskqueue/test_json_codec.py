@@ -15,7 +15,7 @@ from django_redis_components.taskqueue.json_codec import ExtendedJSON
 from django_redis_components.testing import captured
 from tests.support import Store
 from tests.taskqueue.support import taskqueue_settings, work_off
-from tests.taskqueue.tasks import note, noted
+from tests.taskqueue.tasks import note, recorded
 
 EXTENDED = "django_redis_components.taskqueue.json_codec.ExtendedJSON"
 VALUES = [
@@ -48,7 +48,7 @@ def test_value_is_equal_after_decoding(redis_server: Store, extended: None, valu
 
     work_off()
 
-    for found in (result.get(0), result.args[0], noted[-1]):
+    for found in (result.get(0), result.args[0], recorded[-1]):
         assert found == {"list": [value, 1], "text": "a"}
         assert type(found["list"][0]) is type(value)
 

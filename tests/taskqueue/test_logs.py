@@ -219,11 +219,11 @@ def test_json_format_contains_all_attributes() -> None:
         record = made("Zoë %s", 1, task_id="t1", queue="", duration=0.5, odd={1}, exc_info=sys.exc_info())
     record.stack_info = "Stack (most recent call last):"
 
-    said = json.loads(JsonFormatter().format(record))
+    shown_fields = json.loads(JsonFormatter().format(record))
 
-    assert said.pop("time").endswith("+00:00")
-    assert said.pop("exception").endswith("LookupError: own")
-    assert said == {
+    assert shown_fields.pop("time").endswith("+00:00")
+    assert shown_fields.pop("exception").endswith("LookupError: own")
+    assert shown_fields == {
         "level": "WARNING",
         "logger": "shop",
         "process": record.process,
@@ -243,12 +243,12 @@ def test_a_worker_writes_json(redis_server: Store, children: Children) -> None:
     worker.terminate()
     assert worker.wait() == 0
 
-    said = [json.loads(line) for line in worker.output.splitlines()]
+    shown_fields = [json.loads(line) for line in worker.output.splitlines()]
 
-    [error] = [each for each in said if each["level"] == "ERROR"]
+    [error] = [each for each in shown_fields if each["level"] == "ERROR"]
     assert (error["task_id"], error["outcome"], error["queue"]) == (failed.id, "failed", "default")
     assert error["exception"].endswith("LookupError: my own")
-    [word] = [each for each in said if each["message"] == "hello"]
+    [word] = [each for each in shown_fields if each["message"] == "hello"]
     assert (word["logger"], word["task_id"], word["task_name"]) == ("tests.taskqueue", spoken.id, leave_word.name)
 
 

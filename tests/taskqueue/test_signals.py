@@ -16,12 +16,12 @@ from tests.support import Store
 from tests.support.asynchronous import run_async
 from tests.taskqueue import tasks
 from tests.taskqueue.support import new_fetcher, running_worker, work_off, work_until_finished
-from tests.taskqueue.tasks import add, add_async, come_back, fail, fail_thrice, return_what_is_not_json, tell
+from tests.taskqueue.tasks import add, add_async, come_back, fail, fail_thrice, return_what_is_not_json, use_context
 
 pytestmark = pytest.mark.integration
 
 NAMES = ("task_enqueued", "task_started", "task_retrying", "task_finished")
-Heard = list[tuple[Any, ...]]
+ReceivedSignals = list[tuple[Any, ...]]
 
 
 @pytest.fixture
@@ -40,9 +40,9 @@ def connect() -> Iterator[Callable[..., None]]:
 
 
 @pytest.fixture
-def heard(connect: Callable[..., None]) -> Heard:
+def received(connect: Callable[..., None]) -> ReceivedSignals:
     """Name of the signal, state, attempts and number of errors, as each receiver sees them."""
-    made: Heard = []
+    made: ReceivedSignals = []
     for name in NAMES:
 
         def receiver(sender: Any, task_result: Any, name: str = name, **_: Any) -> None:
@@ -52,22 +52,22 @@ def heard(connect: Callable[..., None]) -> Heard:
     return made
 
 
-def test_successful_task_sends_three_signals(redis_server: Store, heard: Heard) -> None:
+def test_successful_task_sends_three_signals(redis_server: Store, received: ReceivedSignals) -> None:
     result = add.enqueue(2, 3)
-    assert heard == [("task_enqueued", "ready", 0, 0)]
+    assert received == [("task_enqueued", "ready", 0, 0)]
 
     work_off()
 
-    assert heard[1:] == [("task_started", "running", 1, 0), ("task_finished", "successful", 1, 0)]
+    assert received[1:] == [("task_started", "running", 1, 0), ("task_finished", "successful", 1, 0)]
     assert result.get(0) == 5
 
 
-def test_task_retrying_is_sent_for_each_failure_but_the_last(redis_server: Store, heard: Heard) -> None:
+def test_task_retrying_is_sent_for_each_failure_but_the_last(redis_server: Store, received: ReceivedSignals) -> None:
     result = fail_thrice.enqueue()
 
     work_until_finished(result)
 
-    assert heard[1:] == [
+    assert received[1:] == [
         ("task_started", "running", 1, 0),
         ("task_retrying", "retrying", 1, 1),
         ("task_started", "running", 2, 1),
@@ -77,20 +77,20 @@ def test_task_retrying_is_sent_for_each_failure_but_the_last(redis_server: Store
     ]
 
 
-def test_postponed_task_sends_no_task_finished(redis_server: Store, heard: Heard) -> None:
+def test_postponed_task_sends_no_task_finished(redis_server: Store, received: ReceivedSignals) -> None:
     come_back.enqueue(60)
 
     work_off()
 
-    assert [name for name, *_ in heard] == ["task_enqueued", "task_started"]
+    assert [name for name, *_ in received] == ["task_enqueued", "task_started"]
 
 
-def test_unserializable_return_value_is_reported_as_failed(redis_server: Store, heard: Heard) -> None:
+def test_unserializable_return_value_is_reported_as_failed(redis_server: Store, received: ReceivedSignals) -> None:
     return_what_is_not_json.enqueue()
 
     work_off()
 
-    assert heard[-1] == ("task_finished", "failed", 1, 1)
+    assert received[-1] == ("task_finished", "failed", 1, 1)
 
 
 def test_result_of_a_signal_equals_the_stored_result(redis_server: Store, connect: Callable[..., None]) -> None:
@@ -100,12 +100,16 @@ def test_result_of_a_signal_equals_the_stored_result(redis_server: Store, connec
 
     work_off("mail")
 
-    told = seen["result"]
+    result_seen = seen["result"]
     sent.refresh()
-    assert (told, told.args, told.kwargs, seen["value"]) == (sent, [2], {"b": 3}, 5)
-    assert (told.worker_ids, told.queue_name, told.enqueued_at) == (sent.worker_ids, "mail", sent.enqueued_at)
-    assert abs((told.finished_at - sent.finished_at).total_seconds()) < 5
-    assert told.started_at == sent.started_at
+    assert (result_seen, result_seen.args, result_seen.kwargs, seen["value"]) == (sent, [2], {"b": 3}, 5)
+    assert (result_seen.worker_ids, result_seen.queue_name, result_seen.enqueued_at) == (
+        sent.worker_ids,
+        "mail",
+        sent.enqueued_at,
+    )
+    assert abs((result_seen.finished_at - sent.finished_at).total_seconds()) < 5
+    assert result_seen.started_at == sent.started_at
 
 
 def test_failure_signal_is_sent_inside_the_except_block(redis_server: Store, connect: Callable[..., None]) -> None:
@@ -140,9 +144,9 @@ def test_receiver_with_a_sender_gets_one_task(redis_server: Store, connect: Call
     assert seen == [add, add]
 
 
-def test_every_enqueue_method_sends_one_signal_per_task(redis_server: Store, heard: Heard) -> None:
+def test_every_enqueue_method_sends_one_signal_per_task(redis_server: Store, received: ReceivedSignals) -> None:
     add.enqueue_many([((1, 2), {}), ((3, 4), {})])
-    assert len(heard) == 2
+    assert len(received) == 2
 
     async def send() -> None:
         await add.aenqueue(1, 2)
@@ -150,31 +154,33 @@ def test_every_enqueue_method_sends_one_signal_per_task(redis_server: Store, hea
 
     run_async(send)
 
-    assert [name for name, *_ in heard] == ["task_enqueued"] * 5
+    assert [name for name, *_ in received] == ["task_enqueued"] * 5
 
 
-def test_tasks_of_a_flow_send_signals_after_the_flow_is_complete(redis_server: Store, heard: Heard) -> None:
+def test_tasks_of_a_flow_send_signals_after_the_flow_is_complete(
+    redis_server: Store, received: ReceivedSignals
+) -> None:
     chain(add.s(1, 2), add.s(3)).enqueue(on_error=fail.si())
     run_async(chain(add.s(1, 2), add.s(3)).aenqueue)
 
     states = ["ready", "waiting", "waiting", "ready", "waiting"]
-    assert heard == [("task_enqueued", state, 0, 0) for state in states]
+    assert received == [("task_enqueued", state, 0, 0) for state in states]
 
 
 @pytest.mark.django_db(transaction=True)
-def test_enqueue_on_commit_sends_its_signal_after_the_commit(redis_server: Store, heard: Heard) -> None:
+def test_enqueue_on_commit_sends_its_signal_after_the_commit(redis_server: Store, received: ReceivedSignals) -> None:
     with transaction.atomic():
         add.enqueue_on_commit(1, 2)
-        assert heard == []
+        assert received == []
 
-    assert [name for name, *_ in heard] == ["task_enqueued"]
+    assert [name for name, *_ in received] == ["task_enqueued"]
 
 
-def test_duplicate_of_a_unique_task_sends_no_signal(redis_server: Store, heard: Heard) -> None:
+def test_duplicate_of_a_unique_task_sends_no_signal(redis_server: Store, received: ReceivedSignals) -> None:
     for _ in range(2):
         add.using(unique=True).enqueue(1, 2)
 
-    assert len(heard) == 1
+    assert len(received) == 1
 
 
 def test_receivers_may_be_coroutines(redis_server: Store, connect: Callable[..., None]) -> None:
@@ -193,11 +199,11 @@ def test_receivers_may_be_coroutines(redis_server: Store, connect: Callable[...,
     assert seen == ["task_enqueued"] * 2 + ["task_started", "task_finished"] * 2
 
 
-def test_coroutine_tasks_send_signals(redis_server: Store, heard: Heard) -> None:
+def test_coroutine_tasks_send_signals(redis_server: Store, received: ReceivedSignals) -> None:
     with running_worker():
         assert add_async.enqueue(1, 2).get(60) == 3
 
-    names = [name for name, *_ in heard]  # the worker may begin before the sender has heard that it may
+    names = [name for name, *_ in received]  # the worker may begin before the sender has heard that it may
     assert sorted(names) == ["task_enqueued", "task_finished", "task_started"]
     assert names.index("task_started") < names.index("task_finished")
 
@@ -245,10 +251,10 @@ def test_run_without_receivers_has_no_observer(redis_server: Store, connect: Cal
     assert observer_for(add, job, [1, 2], {}, {}) is not None
 
 
-def test_run_with_receivers_may_have_a_context(redis_server: Store, heard: Heard) -> None:
-    result = tell.enqueue(["progress", 1, 2])
+def test_run_with_receivers_may_have_a_context(redis_server: Store, received: ReceivedSignals) -> None:
+    result = use_context.enqueue(["progress", 1, 2])
 
     work_off()
 
-    assert heard[-1] == ("task_finished", "successful", 1, 0)
+    assert received[-1] == ("task_finished", "successful", 1, 0)
     assert result.get(0) == {}

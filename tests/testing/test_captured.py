@@ -31,15 +31,15 @@ from django_redis_components.testing import (
     sent_tasks,
 )
 from tests.support import run_async
-from tests.taskqueue.tasks import add, come_back, echo, fail, note, noted
+from tests.taskqueue.tasks import add, come_back, echo, fail, note, recorded
 
 
 def test_enqueued_task_is_collected_and_does_not_run() -> None:
-    noted.clear()
+    recorded.clear()
     with captured() as sent:
         result = note.using(queue_name="mail", priority=3, run_after=60).enqueue("word")
 
-    assert noted == []
+    assert recorded == []
     assert list(sent) == [
         SentTask(
             id=result.id,
@@ -183,7 +183,7 @@ def test_assert_enqueued_raises_outside_a_capture() -> None:
 
 
 def test_run_runs_the_collected_tasks() -> None:
-    noted.clear()
+    recorded.clear()
     with captured() as sent:
         results = [note.enqueue("first"), add.enqueue(2, 3), echo.using(run_after=600).enqueue()]
         assert [result.state for result in results] == ["ready", "ready", "scheduled"]
@@ -196,11 +196,11 @@ def test_run_runs_the_collected_tasks() -> None:
         assert results[1].get(0) == 5
         assert add.get_result(results[1].id).worker_ids == ["testing"]
         sent.run()
-    assert noted == ["first"]
+    assert recorded == ["first"]
 
 
 def test_run_raises_the_first_error_after_all_tasks_have_run() -> None:
-    noted.clear()
+    recorded.clear()
     with captured() as sent:
         failed = fail.enqueue("mine")
         note.enqueue("after")
@@ -208,7 +208,7 @@ def test_run_raises_the_first_error_after_all_tasks_have_run() -> None:
         with pytest.raises(LookupError, match=r"^mine$"):
             sent.run()
 
-        assert noted == ["after"]
+        assert recorded == ["after"]
         failed.refresh()
         assert [error.message for error in failed.errors] == ["mine"]
         fail.enqueue("quiet")
@@ -216,7 +216,7 @@ def test_run_raises_the_first_error_after_all_tasks_have_run() -> None:
 
 
 def test_collected_task_can_be_cancelled_and_rescheduled() -> None:
-    noted.clear()
+    recorded.clear()
     with captured() as sent:
         cancelled, later = note.enqueue("never"), note.using(run_after=60).enqueue("later")
         assert cancelled.cancel()
@@ -237,7 +237,7 @@ def test_collected_task_can_be_cancelled_and_rescheduled() -> None:
             unsent = prepare(note, (1,), {})[0]
             with pytest.raises(TaskResultDoesNotExist):
                 getattr(unsent, method)()
-    assert noted == ["later"]
+    assert recorded == ["later"]
 
 
 def test_get_raises_at_once_for_a_task_that_is_not_running() -> None:
@@ -248,7 +248,7 @@ def test_get_raises_at_once_for_a_task_that_is_not_running() -> None:
 
 
 def test_rescheduled_task_stays_scheduled() -> None:
-    noted.clear()
+    recorded.clear()
     with captured() as sent:
         result = come_back.enqueue(60)
         sent.run()

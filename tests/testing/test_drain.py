@@ -15,18 +15,18 @@ from django_redis_components.taskqueue import chain, get_queue, group, task
 from django_redis_components.taskqueue.store.fields import record_key
 from django_redis_components.testing import assert_enqueued, captured, drain, inline
 from tests.support import Store
-from tests.taskqueue.tasks import add, come_back, echo, fail, fail_thrice, note, noted
+from tests.taskqueue.tasks import add, come_back, echo, fail, fail_thrice, note, recorded
 
 
 @pytest.fixture(autouse=True)
-def _clear_noted() -> None:
-    noted.clear()
+def _clear_recorded() -> None:
+    recorded.clear()
 
 
 @task
 def enqueue_itself_later(number: int) -> None:
     """Enqueue itself with a delay."""
-    noted.append(number)
+    recorded.append(number)
     enqueue_itself_later.using(run_after=3_600).enqueue(number + 1)
 
 
@@ -43,7 +43,7 @@ def test_ready_tasks_run_in_order_and_their_results_are_returned(store: Store) -
 
     assert ran == [results[2], *results[:2]]
     assert [result.return_value for result in ran] == ["a", 3, "b"]
-    assert noted == ["a", "b"]
+    assert recorded == ["a", "b"]
     assert drain("default") == []
     assert get_queue("default").depths().running == 0
 
@@ -53,7 +53,7 @@ def test_drain_without_names_drains_all_queues(store: Store) -> None:
     note.enqueue("default")
 
     assert len(drain()) == 2
-    assert sorted(noted) == ["default", "mail"]
+    assert sorted(recorded) == ["default", "mail"]
 
 
 def test_drain_of_an_empty_server_returns_no_results(redis_server: Store) -> None:
@@ -67,7 +67,7 @@ def test_named_queues_are_drained_in_order(redis_server: Store) -> None:
 
     drain("high", "low")
 
-    assert noted == ["high", "low"]
+    assert recorded == ["high", "low"]
 
 
 def test_tasks_enqueued_by_tasks_run_too(redis_server: Store) -> None:
@@ -86,7 +86,7 @@ def test_scheduled_tasks_run_only_with_advance(store: Store) -> None:
 
     assert drain() == []
     assert len(drain(advance=timedelta(minutes=2.5))) == 3
-    assert noted == [1, "mail", 2]
+    assert recorded == [1, "mail", 2]
     assert len(drain(advance=True)) == 1
     assert get_queue("default").depths().scheduled == 0
 
@@ -108,7 +108,7 @@ def test_task_that_ran_twice_is_returned_once(redis_server: Store) -> None:
     result = come_back.enqueue(30)
 
     assert drain(advance=60) == [result]
-    assert noted == ["come_back"]
+    assert recorded == ["come_back"]
 
 
 def test_first_error_is_raised_and_the_other_tasks_stay_ready(redis_server: Store) -> None:
@@ -120,10 +120,10 @@ def test_first_error_is_raised_and_the_other_tasks_stay_ready(redis_server: Stor
 
     failed.refresh()
     assert failed.state == "failed"
-    assert noted == []
+    assert recorded == []
     assert get_queue("default").depths().running == 0
     drain()
-    assert noted == ["after"]
+    assert recorded == ["after"]
 
 
 def test_raise_errors_false_records_the_error_in_the_result(redis_server: Store) -> None:
@@ -145,7 +145,7 @@ def test_drain_raises_at_the_limit_for_a_task_that_enqueues_itself(redis_server:
     enqueue_itself_later.using(queue_name="other").enqueue(1)
     with pytest.raises(RuntimeError, match="ran 9 tasks"):
         drain("other", "default", advance=True, limit=9)
-    assert noted == [1]
+    assert recorded == [1]
 
 
 @task
@@ -173,7 +173,7 @@ def test_drain_runs_captured_tasks_that_were_delivered(redis_server: Store) -> N
         drain()
 
         assert result.get(1) == 3
-    assert noted == ["a", "a"]
+    assert recorded == ["a", "a"]
 
 
 def test_drain_raises_inside_captured_and_inline(redis_server: Store) -> None:

@@ -22,15 +22,15 @@ from tests.taskqueue.tasks import (
     fail_and_give_up,
     fail_thrice,
     note,
-    noted,
+    recorded,
     return_what_is_not_json,
-    tell,
+    use_context,
 )
 
 
 @pytest.fixture(autouse=True)
-def _clear_noted() -> None:
-    noted.clear()
+def _clear_recorded() -> None:
+    recorded.clear()
 
 
 @task
@@ -166,7 +166,7 @@ def test_coroutine_tasks_run_from_sync_and_async_callers() -> None:
 
 def test_context_writes_metadata_and_progress() -> None:
     with inline():
-        result = tell.enqueue(["set", "page", 3], ["save_metadata"], ["progress", 1, 2, "half"], fails=1)
+        result = use_context.enqueue(["set", "page", 3], ["save_metadata"], ["progress", 1, 2, "half"], fails=1)
         result.refresh()
 
         assert (result.metadata, result.attempts) == ({"page": 3}, 2)
@@ -180,7 +180,7 @@ def test_flow_runs_when_enqueued() -> None:
 
         assert flow.get() == [[[13, 23], "end"], {}]
         assert run_async(get_flow(flow.id).aget) == [[[13, 23], "end"], {}]
-    assert noted == []
+    assert recorded == []
 
 
 def test_failed_flow_fails_followers_and_runs_the_error_task() -> None:
@@ -194,8 +194,8 @@ def test_failed_flow_fails_followers_and_runs_the_error_task() -> None:
         root = flow.results[1]
         message = f"Not run: task {root.id} (tests.taskqueue.tasks.fail), which comes before it in its flow, failed."
         assert [flow.results[3].errors[0].message, flow.last.errors[0].message] == [message] * 2
-        assert noted[1] == "beside" or noted[0] == "beside"
-        [error] = [word for word in noted if word != "beside"]
+        assert recorded[1] == "beside" or recorded[0] == "beside"
+        [error] = [word for word in recorded if word != "beside"]
         assert (error["task_id"], error["reason"], error["error"]["message"]) == (root.id, "failed", "no")
 
 
@@ -203,7 +203,7 @@ def test_flow_raises_its_first_error_after_all_tasks_have_run() -> None:
     with inline(), pytest.raises(LookupError, match=r"^first$"):
         group(fail.s("first"), fail.s("second"), note.s("after")).enqueue(on_error=note.si("rescue"))
 
-    assert sorted(noted) == ["after", "rescue"]
+    assert sorted(recorded) == ["after", "rescue"]
 
 
 def test_cancelled_flow_does_not_run() -> None:
@@ -217,7 +217,7 @@ def test_cancelled_flow_does_not_run() -> None:
 
         other.refresh()
         assert other.last.errors[0].message.endswith("which comes before it in its flow, was cancelled.")
-    assert noted == ["other rescue"]
+    assert recorded == ["other rescue"]
 
 
 def test_follower_of_a_rescheduled_task_keeps_waiting() -> None:

@@ -10,7 +10,7 @@ import pytest
 from django_redis_components.taskqueue import chain, signals
 from django_redis_components.testing import captured, inline
 from tests.support import run_async
-from tests.taskqueue.tasks import add, fail, fail_thrice, note, noted
+from tests.taskqueue.tasks import add, fail, fail_thrice, note, recorded
 
 
 @pytest.fixture
@@ -53,14 +53,14 @@ def test_inline_sends_task_enqueued_for_a_task_that_raises(received: list[str], 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 def test_inline_sends_task_enqueued_for_all_tasks_before_the_first_runs(received: list[str], is_async: bool) -> None:
     calls: list[Any] = [((1,), {}), ((2,), {})]
-    noted.clear()
+    recorded.clear()
     with inline():
         results = run_async(note.aenqueue_many, calls) if is_async else note.enqueue_many(calls)
 
         assert [result.args for result in results] == [[1], [2]]
 
     assert received[:2] == ["task_enqueued"] * 2
-    assert noted == [1, 2]
+    assert recorded == [1, 2]
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])

@@ -13,10 +13,10 @@ from tests.contrib.django_tasks.shop import tasks
 
 
 @pytest.fixture(autouse=True)
-def _nothing_noted() -> Iterator[None]:
-    tasks.noted.clear()
+def _clear_recorded() -> Iterator[None]:
+    tasks.recorded.clear()
     yield
-    tasks.noted.clear()
+    tasks.recorded.clear()
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +39,7 @@ def configure(settings: Any) -> Any:
     return set_tasks
 
 
-class Heard(list[tuple[str, Any, Any]]):
+class ReceivedSignals(list[tuple[str, Any, Any]]):
     """What was sent: name of the signal, sender, and a copy of the result's status."""
 
     def names(self) -> list[str]:
@@ -47,9 +47,9 @@ class Heard(list[tuple[str, Any, Any]]):
 
 
 @pytest.fixture
-def heard() -> Iterator[Heard]:
+def received() -> Iterator[ReceivedSignals]:
     """The framework's signals of this test."""
-    found = Heard()
+    found = ReceivedSignals()
 
     def receiver(name: str) -> Any:
         def receive(sender: Any, task_result: Any, **_: Any) -> None:

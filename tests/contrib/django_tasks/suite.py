@@ -129,8 +129,8 @@ def main(folder: str) -> None:
     wrong = {_name(case): text for case, text in [*result.failures, *result.errors]}
     excluded = [_name(case) for case in found if _name(case) in EXCLUDED]
     skipped = [_name(case) for case, _ in result.skipped]
-    said = {"ran": result.testsRun, "wrong": wrong, "excluded": excluded, "skipped": skipped}
-    print("done " + json.dumps(said), flush=True)
+    report = {"ran": result.testsRun, "wrong": wrong, "excluded": excluded, "skipped": skipped}
+    print("done " + json.dumps(report), flush=True)
 
 
 def _cases(suite: unittest.TestSuite) -> list[unittest.TestCase]:

@@ -276,18 +276,18 @@ def test_redis_error_is_raised_when_redis_is_unavailable() -> None:
         default_task_backend.get_result("123")
 
 
-def test_task_enqueued_is_sent_when_redis_has_accepted_the_task(redis_server: Store, heard: Any) -> None:
+def test_task_enqueued_is_sent_when_redis_has_accepted_the_task(redis_server: Store, received: Any) -> None:
     sent = [add.enqueue(1, 2), run_async(lambda: add.using(backend="second").aenqueue(1, 2))]
 
     assert all(result.enqueued_at for result in sent)
-    assert heard == [("task_enqueued", django_tasks.RedisBackend, "READY")] * 2
+    assert received == [("task_enqueued", django_tasks.RedisBackend, "READY")] * 2
 
 
 def test_an_asynchronous_receiver_is_awaited(redis_server: Store) -> None:
-    heard = []
+    received = []
 
     async def receive(task_result: Any, **_: Any) -> None:
-        heard.append(task_result.id)
+        received.append(task_result.id)
 
     signals.task_enqueued.connect(receive)
     try:
@@ -295,7 +295,7 @@ def test_an_asynchronous_receiver_is_awaited(redis_server: Store) -> None:
     finally:
         signals.task_enqueued.disconnect(receive)
 
-    assert heard == [result.id]
+    assert received == [result.id]
 
 
 def test_the_connection_of_options_is_used_and_a_lost_reply_makes_one_task(

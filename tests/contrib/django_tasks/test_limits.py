@@ -11,9 +11,9 @@ import pytest
 
 from django_redis_components.contrib.django_tasks import task
 from django_redis_components.taskqueue import Concurrency, Rate, Unique, get_queue
-from tests.contrib.django_tasks.conftest import Heard
+from tests.contrib.django_tasks.conftest import ReceivedSignals
 from tests.contrib.django_tasks.framework import InvalidTask, TaskContext
-from tests.contrib.django_tasks.shop.tasks import add, note, noted
+from tests.contrib.django_tasks.shop.tasks import add, note, recorded
 from tests.support import Store
 from tests.support.asynchronous import run_async
 from tests.taskqueue.support import base_key, new_fetcher, server_ms, work_off
@@ -26,11 +26,11 @@ def _backends(configure: Callable[..., None]) -> None:
 
 def deliver(order_id: int, express: bool = False) -> int:
     """A function that tests make tasks of."""
-    noted.append(order_id)
+    recorded.append(order_id)
     return order_id
 
 
-def deliver_told(context: TaskContext, order_id: int) -> int:
+def deliver_with_context(context: TaskContext, order_id: int) -> int:
     """The same with a context."""
     return order_id
 
@@ -76,14 +76,14 @@ def test_rate_limits_starts_per_period(store: Store) -> None:
     ids=option_names,
 )
 def test_keys_are_built_from_the_arguments_without_the_context(redis_server: Store, options: dict[str, Any]) -> None:
-    made = task(takes_context=True, **options)(deliver_told)
+    made = task(takes_context=True, **options)(deliver_with_context)
 
     first, _, other = made.enqueue(1), made.enqueue(order_id=1), made.enqueue(2)
 
     assert [job.id for job in new_fetcher().fetch("0", 9)] == [first.id, other.id]
 
 
-def test_unique_task_is_enqueued_once_with_one_signal(store: Store, heard: Heard) -> None:
+def test_unique_task_is_enqueued_once_with_one_signal(store: Store, received: ReceivedSignals) -> None:
     made = task(unique=True)(deliver)
 
     first = made.using(queue_name="slow").enqueue(1)
@@ -92,7 +92,7 @@ def test_unique_task_is_enqueued_once_with_one_signal(store: Store, heard: Heard
 
     assert first.id == second.id == third.id
     assert second.task.queue_name == "slow"
-    assert heard.names() == ["task_enqueued"]
+    assert received.names() == ["task_enqueued"]
     assert made.using(unique=False).enqueue(1).id != first.id
 
 
@@ -104,19 +104,19 @@ def test_expired_task_does_not_run(store: Store) -> None:
 
     store.raw.hset(record, "X", f"1 {ttl_ms}")
 
-    assert (work_off(), noted) == ([], [])
+    assert (work_off(), recorded) == ([], [])
     assert note.get_result(result.id).status == "FAILED"
 
 
 def test_options_of_the_backend_apply_to_each_task_separately(redis_server: Store, configure: Any) -> None:
     configure(options={"CONCURRENCY": 1, "UNIQUE": True})
     sums = [add.enqueue(1, 2), add.enqueue(1, 2), add.enqueue(2, 2)]
-    said = note.enqueue("a")
+    single = note.enqueue("a")
 
     jobs = new_fetcher().fetch("0", 9)
 
     assert sums[0].id == sums[1].id != sums[2].id
-    assert [job.id for job in jobs] == [sums[0].id, said.id]
+    assert [job.id for job in jobs] == [sums[0].id, single.id]
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_decorator_works_without_arguments_and_refuses_unknown_options() -> None
 
 
 def test_a_backend_that_is_not_ours_makes_its_own_task_without_our_options() -> None:
-    made = task(backend="immediate", concurrency=1, takes_context=True)(deliver_told)
+    made = task(backend="immediate", concurrency=1, takes_context=True)(deliver_with_context)
 
     assert made.enqueue(4).return_value == 4
     with pytest.raises(TypeError, match="unexpected keyword argument 'concurency'"):

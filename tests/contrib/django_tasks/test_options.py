@@ -14,7 +14,7 @@ import pytest
 
 from django_redis_components.taskqueue import exponential, registry
 from tests.contrib.django_tasks.framework import REDIS, InvalidTask, task, task_backends
-from tests.contrib.django_tasks.shop.tasks import add, fail, look, noted
+from tests.contrib.django_tasks.shop.tasks import add, fail, look, recorded
 from tests.support import Store
 from tests.taskqueue.support import queue_key, work_off
 
@@ -26,7 +26,7 @@ def _backends(configure: Callable[..., None]) -> None:
 
 def fail_as_well() -> None:
     """A function that tests make tasks of."""
-    noted.append("failed")
+    recorded.append("failed")
     raise LookupError("as well")
 
 
@@ -36,8 +36,8 @@ def made_with(**options: Any) -> Any:
         return task(**options)(fail_as_well)
     with pytest.raises(TypeError, match="unexpected keyword argument"):
         task(**options)
-    told = {field.name: getattr(add, field.name) for field in dataclasses.fields(add)}
-    return type(add)(**told | options | {"func": fail_as_well})
+    fields = {field.name: getattr(add, field.name) for field in dataclasses.fields(add)}
+    return type(add)(**fields | options | {"func": fail_as_well})
 
 
 def test_the_decorator_takes_our_options(redis_server: Store) -> None:
@@ -47,7 +47,7 @@ def test_the_decorator_takes_our_options(redis_server: Store) -> None:
     work_off()
 
     assert (made.max_attempts, made.backoff, made.result_ttl, made.max_deliveries) == (3, (0,), 5, 2)
-    assert len(noted) == 3
+    assert len(recorded) == 3
     assert made.get_result(result.id).attempts == 3
 
 

@@ -17,7 +17,7 @@ from tests.taskqueue.support import server_ms, work_off
 
 
 @pytest.fixture(autouse=True)
-def _nothing_entered(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_schedules(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(declared, "schedules", {})
 
 

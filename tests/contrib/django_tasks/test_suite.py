@@ -29,12 +29,12 @@ def test_django_s_own_tests_of_tasks_pass(redis_server: Store, children: Childre
         str(folder),
         env={"DJANGO_SETTINGS_MODULE": "tests.contrib.django_tasks.suite_site"},
     )
-    said: Any = child.result(timeout_s=120)
+    report: Any = child.result(timeout_s=120)
 
-    assert said["wrong"] == {}, "\n".join(said["wrong"].values())
-    assert said["skipped"] == []
-    assert sorted(said["excluded"]) == sorted(suite.EXCLUDED)
-    assert said["ran"] >= LEAST
+    assert report["wrong"] == {}, "\n".join(report["wrong"].values())
+    assert report["skipped"] == []
+    assert sorted(report["excluded"]) == sorted(suite.EXCLUDED)
+    assert report["ran"] >= LEAST
 
 
 def test_missing_suite_is_skipped_with_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

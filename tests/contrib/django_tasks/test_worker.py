@@ -33,7 +33,7 @@ from tests.contrib.django_tasks.shop.tasks import (
     interrupt,
     look,
     note,
-    noted,
+    recorded,
 )
 from tests.support import Store, eventually
 from tests.support.processes import Children
@@ -97,7 +97,7 @@ def test_a_failure_is_kept_with_its_class_and_traceback(store: Store) -> None:
     assert error.traceback.endswith("LookupError: out of paper\n")
 
 
-def test_an_interrupt_that_a_task_raises_is_its_failure(redis_server: Store, heard: Any) -> None:
+def test_an_interrupt_that_a_task_raises_is_its_failure(redis_server: Store, received: Any) -> None:
     results = [interrupt.enqueue(), add.enqueue(1, 2)]
 
     work_off()
@@ -124,14 +124,14 @@ def test_a_return_value_is_normalized_as_the_framework_does(redis_server: Store,
     ],
 )
 def test_a_return_value_that_json_would_change_is_a_failure(
-    redis_server: Store, heard: Any, kind: str, text: str
+    redis_server: Store, received: Any, kind: str, text: str
 ) -> None:
     result = give.enqueue(kind)
 
     work_off()
 
     assert give.get_result(result.id).errors[0].traceback.endswith(text)
-    assert heard[-1] == ("task_finished", RedisBackend, "FAILED")
+    assert received[-1] == ("task_finished", RedisBackend, "FAILED")
 
 
 def test_a_deferred_task_waits_for_its_time(store: Store) -> None:
@@ -152,7 +152,7 @@ def test_urgent_tasks_come_first(store: Store) -> None:
 
     work_off()
 
-    assert noted == [100, 5, 0, 0, -100]
+    assert recorded == [100, 5, 0, 0, -100]
 
 
 def test_context_of_a_running_task_equals_the_stored_result(store: Store) -> None:
@@ -160,7 +160,7 @@ def test_context_of_a_running_task_equals_the_stored_result(store: Store) -> Non
 
     work_off(worker="host:1")
 
-    ((seen, stored),) = noted
+    ((seen, stored),) = recorded
     assert (seen.id, seen.status, seen.worker_ids, seen.attempts) == (result.id, "RUNNING", ["host:1"], 1)
     assert stored.status == "RUNNING"
     for name in ("task", "worker_ids", "errors", "enqueued_at", "started_at", "last_attempted_at", "args", "kwargs"):
@@ -176,7 +176,7 @@ def test_context_has_the_previous_attempts(store: Store) -> None:
 
     result.refresh()
     assert (result.return_value, result.worker_ids) == (3, ["host:1", "host:2", "host:3"])
-    seen, stored = noted[-1]
+    seen, stored = recorded[-1]
     assert (seen.attempts, seen.worker_ids) == (3, result.worker_ids)
     assert seen.errors == stored.errors == result.errors
     assert [error.traceback.splitlines()[-1] for error in seen.errors] == [
@@ -193,7 +193,7 @@ def test_context_counts_trimmed_worker_ids(redis_server: Store) -> None:
     work_off(worker="host:2")
 
     assert look.get_result(result.id).return_value == 402
-    assert noted[0][0].worker_ids == ["unknown"] * 399 + ["host:1", "host:2"]
+    assert recorded[0][0].worker_ids == ["unknown"] * 399 + ["host:1", "host:2"]
 
 
 def test_a_context_counts_a_worker_that_died(redis_server: Store) -> None:
@@ -202,11 +202,11 @@ def test_a_context_counts_a_worker_that_died(redis_server: Store) -> None:
 
     work_off(worker="host:2")
 
-    assert noted[0][0].worker_ids == ["host:1", "host:2"]
+    assert recorded[0][0].worker_ids == ["host:1", "host:2"]
     assert look.get_result(result.id).return_value == 2
 
 
-def test_a_task_that_kills_its_workers_fails_without_a_signal(redis_server: Store, heard: Any) -> None:
+def test_a_task_that_kills_its_workers_fails_without_a_signal(redis_server: Store, received: Any) -> None:
     result = add.using(max_deliveries=2).enqueue(1, 2)
     for worker in ("host:1", "host:2"):
         let_a_worker_die(worker, redis_server)
@@ -215,7 +215,7 @@ def test_a_task_that_kills_its_workers_fails_without_a_signal(redis_server: Stor
 
     assert (result.status, result.worker_ids, work_off()) == ("FAILED", ["host:1", "host:2"], [])
     assert result.errors[-1].exception_class is WorkerLost
-    assert heard.names() == ["task_enqueued"]
+    assert received.names() == ["task_enqueued"]
 
 
 def let_a_worker_die(worker: str, store: Store) -> None:
@@ -247,13 +247,13 @@ def test_unreadable_earlier_attempts_are_counted(redis_server: Store, caplog: py
     assert f"The earlier attempts of task {job.id} of {job.name} cannot be read (There is no task" in caplog.text
 
 
-def test_the_signals_follow_the_life_of_a_task(redis_server: Store, heard: Any) -> None:
+def test_the_signals_follow_the_life_of_a_task(redis_server: Store, received: Any) -> None:
     add.enqueue(1, 2)
     work_off()
     fail.enqueue()
     work_off()
 
-    assert heard == [
+    assert received == [
         ("task_enqueued", RedisBackend, "READY"),
         ("task_started", RedisBackend, "RUNNING"),
         ("task_finished", RedisBackend, "SUCCESSFUL"),
@@ -263,23 +263,23 @@ def test_the_signals_follow_the_life_of_a_task(redis_server: Store, heard: Any) 
     ]
 
 
-def test_task_finished_is_not_sent_before_a_retry(redis_server: Store, heard: Any) -> None:
+def test_task_finished_is_not_sent_before_a_retry(redis_server: Store, received: Any) -> None:
     fail.using(max_attempts=2, backoff=0).enqueue()
     work_off()
     come_back.enqueue()
-    eventually(lambda: work_off() == [] and len(heard) == 8)
+    eventually(lambda: work_off() == [] and len(received) == 8)
 
-    assert heard.names() == [
+    assert received.names() == [
         *("task_enqueued", "task_started", "task_started", "task_finished"),
         *("task_enqueued", "task_started", "task_started", "task_finished"),
     ]
 
 
 def test_a_finished_receiver_sees_the_exception_and_the_whole_result(redis_server: Store) -> None:
-    heard: list[Any] = []
+    received: list[Any] = []
 
     def receive(task_result: Any, **_: Any) -> None:
-        heard.append((sys.exc_info()[1], task_result))
+        received.append((sys.exc_info()[1], task_result))
 
     signals.task_finished.connect(receive)
     try:
@@ -288,7 +288,7 @@ def test_a_finished_receiver_sees_the_exception_and_the_whole_result(redis_serve
     finally:
         signals.task_finished.disconnect(receive)
 
-    (exception, failed), (nothing, succeeded) = heard
+    (exception, failed), (nothing, succeeded) = received
     assert repr(exception) == "LookupError('with its traceback')"
     assert failed.errors == fail.get_result(sent[0].id).errors
     assert nothing is None
@@ -323,8 +323,8 @@ def test_framework_logs_each_step(redis_server: Store, caplog: pytest.LogCapture
     result = add.enqueue(1, 2)
     work_off()
 
-    said = [record.getMessage() for record in caplog.records if record.name == NAME]
-    assert [line.split(f"Task id={result.id} path={add.module_path} ")[1] for line in said] == [
+    messages = [record.getMessage() for record in caplog.records if record.name == NAME]
+    assert [line.split(f"Task id={result.id} path={add.module_path} ")[1] for line in messages] == [
         "enqueued backend=default",
         "state=RUNNING",
         "state=SUCCESSFUL",
@@ -346,7 +346,7 @@ def test_failure_is_logged_once_with_the_task_id(redis_server: Store, caplog: py
     assert (ours.levelname, ours.exc_info, ours.outcome, ours.task_id) == ("INFO", None, "failed", result.id)
 
 
-def test_unknown_backend_does_not_stop_the_worker(redis_server: Store, configure: Any, heard: Any) -> None:
+def test_unknown_backend_does_not_stop_the_worker(redis_server: Store, configure: Any, received: Any) -> None:
     configure(mails={"BACKEND": REDIS, "QUEUES": []})
     result = add.using(backend="mails").enqueue(1, 2)
     configure()
@@ -354,16 +354,16 @@ def test_unknown_backend_does_not_stop_the_worker(redis_server: Store, configure
     work_off()
 
     assert add.get_result(result.id).return_value == 3
-    assert [sender for _, sender, _ in heard] == [RedisBackend] * 3
+    assert [sender for _, sender, _ in received] == [RedisBackend] * 3
 
 
-def test_sender_is_the_backend_class_of_the_workers_settings(redis_server: Store, settings: Any, heard: Any) -> None:
+def test_sender_is_the_backend_class_of_the_workers_settings(redis_server: Store, settings: Any, received: Any) -> None:
     add.enqueue(1, 2)
     settings.TASKS = {"default": {"BACKEND": IMMEDIATE}}
 
     work_off()
 
-    assert [sender for _, sender, _ in heard] == [RedisBackend, ImmediateBackend, ImmediateBackend]
+    assert [sender for _, sender, _ in received] == [RedisBackend, ImmediateBackend, ImmediateBackend]
 
 
 def test_a_worker_with_threads_runs_a_mixture(store: Store) -> None:

@@ -88,7 +88,7 @@ def released() -> Path:
 
 
 @task
-def say_when(number: int, due: float) -> None:
+def record_delay(number: int, due: float) -> None:
     """Note how late this began, in seconds."""
     trace("late", number, time.time() - due)
 

@@ -25,7 +25,7 @@ from tests.taskqueue.support import (
     work_off,
     work_until_finished,
 )
-from tests.taskqueue.tasks import come_back, fail, fail_thrice, note, noted
+from tests.taskqueue.tasks import come_back, fail, fail_thrice, note, recorded
 
 one = note.using(concurrency=1)
 two = note.using(concurrency=2)
@@ -124,7 +124,7 @@ def work_off_with(fetcher: Fetcher) -> list[Job]:
     return ran
 
 
-def bells(store: Store) -> list[bytes]:
+def wakeup_keys(store: Store) -> list[bytes]:
     return [key for key in store.keys() if b":bell:q:" in key]  # noqa: SIM118 - a Store is no dict
 
 
@@ -135,11 +135,11 @@ def test_tasks_waiting_for_a_slot_notify_no_worker(store: Store) -> None:
     store.raw.delete(base_key(store, "bell", "q:default"))
 
     assert take(new_fetcher(worker="b"), 1) == []
-    assert bells(store) == []
+    assert wakeup_keys(store) == []
 
     fetcher.settle(execute(first))
     assert take(fetcher, 1) == [1]
-    assert bells(store) == [], "it fetched the next task itself"
+    assert wakeup_keys(store) == [], "it fetched the next task itself"
 
 
 def test_slot_freed_without_a_fetch_notifies_the_queue(store: Store) -> None:
@@ -150,7 +150,7 @@ def test_slot_freed_without_a_fetch_notifies_the_queue(store: Store) -> None:
 
     settle_now(fetcher, execute(first))
 
-    assert bells(store) == [base_key(store, "bell", "q:default").encode()]
+    assert wakeup_keys(store) == [base_key(store, "bell", "q:default").encode()]
     assert take(new_fetcher(worker="b")) == [1]
 
 
@@ -165,7 +165,7 @@ def test_slot_freed_by_a_worker_of_another_queue_notifies_the_waiting_queue(stor
     postman.settle(execute(mail))
     assert postman.fetch("0", 9) == []
 
-    assert base_key(store, "bell", "q:default").encode() in bells(store)
+    assert base_key(store, "bell", "q:default").encode() in wakeup_keys(store)
     assert take(new_fetcher(worker="b")) == ["default"]
 
 
@@ -239,7 +239,7 @@ def test_failed_delivery_passes_the_slot_to_the_next_task(store: Store) -> None:
 
     assert recover() == [(results[0].id, "default", "failed")]
 
-    assert bells(store) == [base_key(store, "bell", "q:default").encode()]
+    assert wakeup_keys(store) == [base_key(store, "bell", "q:default").encode()]
     assert take(new_fetcher(worker="lives")) == [1]
 
 
@@ -499,7 +499,7 @@ def test_many_waiting_tasks_are_moved_in_several_calls(redis_server: Store) -> N
 
     assert take(new_fetcher(), 2) == [0]
     assert waiting(store) == 500
-    assert bells(store) != [], "the rest can be fetched"
+    assert wakeup_keys(store) != [], "the rest can be fetched"
     assert take(new_fetcher(worker="b")) == []
     assert take(new_fetcher(worker="c")) == ["behind"]
     assert waiting(store) == 1_099
@@ -515,7 +515,7 @@ def test_slot_of_a_task_without_a_record_is_freed(store: Store) -> None:
 
     fetcher = new_fetcher(worker="b")
     assert take(fetcher) == []
-    assert bells(store) != [], "the slot was reserved for the first one"
+    assert wakeup_keys(store) != [], "the slot was reserved for the first one"
     assert [job.message()[0][0] for job in work_off_with(fetcher)] == [1, 2, 3]
 
 
@@ -556,7 +556,7 @@ def test_concurrent_fetches_never_exceed_the_limit(store: Store) -> None:
     work_off()
 
     assert max(most) <= 3
-    assert sorted(noted) == list(range(60))
+    assert sorted(recorded) == list(range(60))
 
 
 def test_workers_run_all_limited_tasks_without_polling(redis_server: Store) -> None:
@@ -565,5 +565,5 @@ def test_workers_run_all_limited_tasks_without_polling(redis_server: Store) -> N
         for result in results:
             result.get(60)
 
-    assert noted == list(range(60))
+    assert recorded == list(range(60))
     eventually(lambda: waiting(redis_server) == 0)

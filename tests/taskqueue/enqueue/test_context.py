@@ -27,11 +27,11 @@ from tests.support import Proxy, Store, eventually
 from tests.support.asynchronous import run_async
 from tests.taskqueue import tasks
 from tests.taskqueue.support import base_key, new_fetcher, running_worker, settle_now, work_off, work_until_finished
-from tests.taskqueue.tasks import add, noted, tell, tell_async
+from tests.taskqueue.tasks import add, recorded, use_context, use_context_async
 
 
 def test_context_is_the_first_argument(store: Store) -> None:
-    result = tell.using(metadata={"by": "kim", "n": [1, {"ä": None}]}).enqueue(["look"])
+    result = use_context.using(metadata={"by": "kim", "n": [1, {"ä": None}]}).enqueue(["look"])
     assert result.metadata == {"by": "kim", "n": [1, {"ä": None}]}
 
     work_off()
@@ -42,7 +42,7 @@ def test_context_is_the_first_argument(store: Store) -> None:
 
 
 def test_metadata_is_empty_by_default(store: Store) -> None:
-    result = tell.enqueue()
+    result = use_context.enqueue()
 
     work_off()
 
@@ -52,13 +52,13 @@ def test_metadata_is_empty_by_default(store: Store) -> None:
 
 
 def test_next_attempt_receives_saved_metadata(store: Store) -> None:
-    result = tell.using(metadata={"a": 1}).enqueue(
+    result = use_context.using(metadata={"a": 1}).enqueue(
         ["set", "b", 2], ["look"], ["save_metadata"], ["look"], ["set", "c", 3], fails=1
     )
 
     work_until_finished(result)
 
-    [[*_, before, _, after, _], [_, second, *_]] = noted
+    [[*_, before, _, after, _], [_, second, *_]] = recorded
     assert (before, after) == ([{"a": 1}, None], [{"a": 1, "b": 2}, None])
     assert second == [{"a": 1, "b": 2}, None]
     assert result.return_value == {"a": 1, "b": 2, "c": 3}
@@ -68,7 +68,7 @@ def test_next_attempt_receives_saved_metadata(store: Store) -> None:
 def test_context_has_the_attempt_and_the_earlier_errors(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     contexts: list[TaskContext] = []
     monkeypatch.setattr(tasks, "_take", lambda context, *_: contexts.append(context))
-    result = tell.enqueue(["keep"], fails=2)
+    result = use_context.enqueue(["keep"], fails=2)
 
     work_until_finished(result)
 
@@ -80,11 +80,11 @@ def test_context_has_the_attempt_and_the_earlier_errors(store: Store, monkeypatc
 
 
 def test_progress_is_readable_during_and_after_the_run(store: Store) -> None:
-    result = tell.enqueue(["progress", 1, 4, "first"], ["look"], ["progress", 2], ["look"])
+    result = use_context.enqueue(["progress", 1, 4, "first"], ["look"], ["progress", 2], ["look"])
 
     work_off()
 
-    assert noted == [[None, [{}, [1, 4, "first"]], None, [{}, [2, None, ""]]]]
+    assert recorded == [[None, [{}, [1, 4, "first"]], None, [{}, [2, None, ""]]]]
     result.refresh()
     assert result.progress == Progress(2)
     assert result.progress.fraction is None
@@ -93,22 +93,22 @@ def test_progress_is_readable_during_and_after_the_run(store: Store) -> None:
 
 
 def test_progress_writes_are_limited_and_the_last_one_is_written(redis_server: Store) -> None:
-    result = tell.enqueue(*[["progress", number, 1_000] for number in range(1_001)], ["look"])
+    result = use_context.enqueue(*[["progress", number, 1_000] for number in range(1_001)], ["look"])
     calls_before = redis_server.raw.info("commandstats").get("cmdstat_hset", {"calls": 0})["calls"]
 
-    began = time.monotonic()
+    started_s = time.monotonic()
     work_off()
-    spent_s = time.monotonic() - began
+    spent_s = time.monotonic() - started_s
 
     writes = redis_server.raw.info("commandstats")["cmdstat_hset"]["calls"] - calls_before
     assert writes <= context.BURST + spent_s / context.REFILL_S + 10, "others are the task's own"
-    assert noted[0][-1][1][0] < 1_000, "the last was not written at once"
+    assert recorded[0][-1][1][0] < 1_000, "the last was not written at once"
     result.refresh()
     assert result.progress == Progress(1_000, 1_000)
 
 
 def test_the_last_progress_of_a_failed_attempt_is_kept(redis_server: Store) -> None:
-    result = tell.enqueue(*[["progress", number] for number in range(50)], fails=3)
+    result = use_context.enqueue(*[["progress", number] for number in range(50)], fails=3)
 
     work_until_finished(result)
 
@@ -127,34 +127,34 @@ def test_progress_writes_resume_after_a_pause(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_metadata_and_progress_are_independent(redis_server: Store) -> None:
-    result = tell.enqueue(
+    result = use_context.enqueue(
         ["progress", 1], ["set", "a", 1], ["progress", 2], ["look"], ["save_metadata"], ["progress", 3], ["look"]
     )
 
     work_off()
 
-    assert noted[0][3] == [{}, [2, None, ""]]
-    assert noted[0][6] == [{"a": 1}, [3, None, ""]]
+    assert recorded[0][3] == [{}, [2, None, ""]]
+    assert recorded[0][6] == [{"a": 1}, [3, None, ""]]
     result.refresh()
     assert (result.metadata, result.progress) == ({"a": 1}, Progress(3))
 
 
 @pytest.mark.contract
 def test_coroutine_uses_the_async_twins(store: Store) -> None:
-    result = tell_async.using(metadata={"a": 1}).enqueue(
+    result = use_context_async.using(metadata={"a": 1}).enqueue(
         ["aprogress", 1, 2], ["asave_metadata"], ["cancelled"], *[["aprogress", number, 9] for number in range(9)]
     )
 
     work_off()
 
     assert result.get(0) == {"a": 1}
-    assert noted == [None, None, False] + [None] * 9
+    assert recorded == [None, None, False] + [None] * 9
     assert (result.metadata, result.progress) == ({"a": 1}, Progress(8, 9))
 
 
 def test_context_works_on_the_event_loop(redis_server: Store) -> None:
     with running_worker():
-        result = tell_async.using(metadata={"a": 1}).enqueue(*[["aprogress", number, 9] for number in range(9)])
+        result = use_context_async.using(metadata={"a": 1}).enqueue(*[["aprogress", number, 9] for number in range(9)])
 
         assert result.get(60) == {"a": 1}
     assert result.progress == Progress(8, 9)
@@ -162,7 +162,7 @@ def test_context_works_on_the_event_loop(redis_server: Store) -> None:
 
 @pytest.mark.contract
 def test_save_metadata_raises_when_the_lease_is_lost(store: Store) -> None:
-    result = tell.using(metadata={"a": 1}, max_attempts=1).enqueue(["set", "a", 2], ["lose"], ["save_metadata"])
+    result = use_context.using(metadata={"a": 1}, max_attempts=1).enqueue(["set", "a", 2], ["lose"], ["save_metadata"])
 
     work_off()
 
@@ -172,10 +172,10 @@ def test_save_metadata_raises_when_the_lease_is_lost(store: Store) -> None:
 
 
 def test_earlier_run_of_the_same_worker_cannot_overwrite_metadata(redis_server: Store) -> None:
-    result = tell.enqueue()
+    result = use_context.enqueue()
     fetcher = new_fetcher()
     [first] = fetcher.fetch("0", 1)
-    late = observer_for(tell, first, [], {}, {}).args[0]
+    late = observer_for(use_context, first, [], {}, {}).args[0]
     redis_server.raw.hset(base_key(redis_server, "t", result.id), mapping={"L": "here:1/0/9"})
 
     late.metadata["late"] = True
@@ -189,10 +189,10 @@ def test_earlier_run_of_the_same_worker_cannot_overwrite_metadata(redis_server: 
 
 
 def test_save_metadata_raises_after_the_run(redis_server: Store) -> None:
-    result = tell.enqueue()
+    result = use_context.enqueue()
     fetcher = new_fetcher()
     [job] = fetcher.fetch("0", 1)
-    kept = observer_for(tell, job, [], {}, {}).args[0]
+    kept = observer_for(use_context, job, [], {}, {}).args[0]
     settle_now(fetcher, ok(job))
 
     with pytest.raises(LeaseLost):
@@ -206,9 +206,9 @@ def ok(job: Job) -> Ack:
 
 
 def test_lost_progress_is_logged_once(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
-    result = tell.enqueue()
+    result = use_context.enqueue()
     [job] = new_fetcher().fetch("0", 1)
-    late = observer_for(tell, job, [], {}, {}).args[0]
+    late = observer_for(use_context, job, [], {}, {}).args[0]
     redis_server.raw.hset(base_key(redis_server, "t", result.id), mapping={"L": "here:1/0/9"})
 
     for number in range(5):
@@ -222,10 +222,10 @@ def test_lost_progress_is_logged_once(redis_server: Store, caplog: pytest.LogCap
 def test_progress_is_written_after_an_outage(
     redis_server: Store, proxy: Proxy, caplog: pytest.LogCaptureFixture
 ) -> None:
-    away = through_the_proxy()
-    result = away.enqueue()
+    proxied = through_the_proxy()
+    result = proxied.enqueue()
     [job] = new_fetcher(using="proxied").fetch("0", 1)
-    attempt = observer_for(away, job, [], {}, {})
+    attempt = observer_for(proxied, job, [], {}, {})
 
     proxy.stop_accepting()
     proxy.cut()
@@ -243,37 +243,37 @@ def test_progress_is_written_after_an_outage(
 
 
 def test_metadata_that_could_not_be_read_is_not_overwritten(redis_server: Store, proxy: Proxy) -> None:
-    away = through_the_proxy()
-    result = away.using(metadata={"a": 1}).enqueue()
+    proxied = through_the_proxy()
+    result = proxied.using(metadata={"a": 1}).enqueue()
     [job] = new_fetcher(using="proxied").fetch("0", 1)
     proxy.stop_accepting()
     proxy.cut()
-    given = observer_for(away, job, [], {}, {}).args[0]
-    again = observer_for(away, job, [], {}, {}).args[0]
+    given = observer_for(proxied, job, [], {}, {}).args[0]
+    again = observer_for(proxied, job, [], {}, {}).args[0]
     with pytest.raises(redis.exceptions.RedisError):
         print(given.metadata)
 
     proxy.accept_again()
 
-    eventually(lambda: given.progress(1) or tell.get_result(result.id).progress == Progress(1))
-    assert tell.get_result(result.id).metadata == {"a": 1}
+    eventually(lambda: given.progress(1) or use_context.get_result(result.id).progress == Progress(1))
+    assert use_context.get_result(result.id).metadata == {"a": 1}
     assert given.metadata == again.metadata == {"a": 1}
     again.metadata["b"] = 2
     again.save_metadata()
-    assert tell.get_result(result.id).metadata == {"a": 1, "b": 2}
+    assert use_context.get_result(result.id).metadata == {"a": 1, "b": 2}
 
 
 def through_the_proxy() -> Any:
-    return dataclasses.replace(tell, connection="proxied")
+    return dataclasses.replace(use_context, connection="proxied")
 
 
 def test_cancelled_is_true_after_cancellation_is_requested(redis_server: Store) -> None:
-    result = tell.enqueue(["cancelled"])
+    result = use_context.enqueue(["cancelled"])
 
     work_off()
 
     result.refresh()
-    assert (result.state, noted) == ("successful", [[False]])
+    assert (result.state, recorded) == ("successful", [[False]])
 
 
 def wants_none() -> None: ...
@@ -337,7 +337,7 @@ def test_function_can_be_called_with_another_context() -> None:
 )
 def test_invalid_metadata_is_refused(redis_server: Store, metadata: Any, text: str) -> None:
     with pytest.raises(InvalidTask) as raised:
-        tell.using(metadata=metadata)
+        use_context.using(metadata=metadata)
 
     assert str(raised.value).startswith(text)
 
@@ -347,7 +347,7 @@ def test_metadata_is_refused_by_the_decorator_and_copied_by_using() -> None:
         task(metadata={"a": 1})
     given = {"a": [1]}
 
-    sending = tell.using(metadata=given)
+    sending = use_context.using(metadata=given)
     given["a"].append(2)
 
     assert sending.options.metadata == {"a": [1]}

@@ -17,7 +17,7 @@ from django_redis_components.taskqueue.store import messages
 from django_redis_components.taskqueue.store.tasks import new_ids
 from tests.support import Store, run_async, run_together
 from tests.taskqueue.support import base_key, queue_key, server_ms, work_off
-from tests.taskqueue.tasks import add, add_async, note, noted
+from tests.taskqueue.tasks import add, add_async, note, recorded
 
 
 @task(max_attempts=2, backoff=60)
@@ -123,7 +123,7 @@ def test_aenqueue_many_sends_all_tasks(store: Store) -> None:
 
     work_off("mail")
 
-    assert noted == ["a", "b"]
+    assert recorded == ["a", "b"]
     assert [result.queue_name for result in results] == ["mail", "mail"]
 
 
@@ -208,9 +208,9 @@ def test_concurrent_enqueues_lose_no_task(store: Store) -> None:
 
     work_off()
 
-    assert sorted(noted) == [number * 100 + turn for number in range(8) for turn in range(25)]
+    assert sorted(recorded) == [number * 100 + turn for number in range(8) for turn in range(25)]
     for number in range(8):
-        mine = [what for what in noted if what // 100 == number]
+        mine = [what for what in recorded if what // 100 == number]
         assert mine == sorted(mine), "each thread's own tasks keep their order"
 
 
@@ -240,7 +240,7 @@ def test_task_that_is_due_is_ready(store: Store, run_after: Any) -> None:
 
     assert (result.state, result.run_after) == ("ready", None)
     work_off()
-    assert noted == ["now"]
+    assert recorded == ["now"]
 
 
 def test_task_uses_no_more_memory_than_documented(redis_server: Store) -> None:

@@ -24,7 +24,7 @@ from tests.taskqueue.support import (
     settle_now,
     work_off,
 )
-from tests.taskqueue.tasks import add, come_back, fail_thrice, note, noted
+from tests.taskqueue.tasks import add, come_back, fail_thrice, note, recorded
 
 
 def too_late(store: Store, *results: TaskResult, ms: int = 1) -> None:
@@ -50,7 +50,7 @@ def test_expired_task_does_not_run(store: Store, options: dict[str, Any]) -> Non
     assert work_off() == []
 
     result.refresh()
-    assert (result.state, result.status, result.is_finished, noted) == ("expired", "FAILED", True, [])
+    assert (result.state, result.status, result.is_finished, recorded) == ("expired", "FAILED", True, [])
     assert (result.started_at, result.attempts, result.errors) == (None, 0, [])
     assert result.finished_at is not None
     assert 70 < store.raw.ttl(base_key(store, "t", result.id)) <= 77
@@ -85,7 +85,7 @@ def test_server_clock_decides_what_has_expired(store: Store) -> None:
     eventually(lambda: server_ms(store) > expiry_ms(store, result))
     work_off()
 
-    assert noted == []
+    assert recorded == []
     result.refresh()
     assert result.state == "expired"
 
@@ -213,7 +213,7 @@ def test_recovered_task_does_not_expire(store: Store) -> None:
 
     work_off()
 
-    assert noted == ["again"]
+    assert recorded == ["again"]
 
 
 @pytest.mark.parametrize("outcome", ["back", "later"])
@@ -277,4 +277,4 @@ def test_many_expired_tasks_do_not_block_others(redis_server: Store) -> None:
     assert redis_server.raw.exists(base_key(redis_server, "bell", "q:default"))
     with running_worker(burst=True) as worker:
         eventually(lambda: not worker.is_alive())
-    assert noted == ["in time"]
+    assert recorded == ["in time"]

@@ -113,9 +113,9 @@ class Site:
         running: dict[str, set[bytes]] = {}
         for queue in QUEUES:
             for task_id in self.store.raw.zrange(queue_key(self.store, "running", queue), 0, -1):
-                said = self.store.raw.hget(base_key(self.store, "t", task_id.decode()), "C")
-                if said:
-                    running.setdefault(said.decode().partition("/")[2], set()).add(task_id)
+                limit_field = self.store.raw.hget(base_key(self.store, "t", task_id.decode()), "C")
+                if limit_field:
+                    running.setdefault(limit_field.decode().partition("/")[2], set()).add(task_id)
         for group, limit in SLOTS.items():
             holders = set(self.store.raw.zrange(base_key(self.store, "slots", f"c:{group}"), 0, -1))
             assert holders == running.get(group, set())

@@ -34,7 +34,7 @@ def test_slot_of_a_killed_worker_goes_to_its_task_first(redis_server: Store, chi
 
     first.started(times=2)
     assert second.starts() == 0
-    first.let_go()
+    first.release()
     second.started()
-    second.let_go()
+    second.release()
     assert result.get(60) == "second"

@@ -11,7 +11,7 @@ from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.worker.execution import execute
 from tests.support import Store, eventually
 from tests.taskqueue.support import base_key, new_fetcher, queue_key, recover, settle_now, work_off
-from tests.taskqueue.tasks import note, noted
+from tests.taskqueue.tasks import note, recorded
 
 
 def delete(store: Store, result: TaskResult) -> None:
@@ -36,7 +36,7 @@ def test_lost_task_waiting_for_a_rate_blocks_no_other(store: Store, lost: int) -
     def others_have_run() -> bool:
         recover()  # a poller's round
         work_off()
-        return noted == [number for number in range(5) if number != lost]
+        return recorded == [number for number in range(5) if number != lost]
 
     eventually(others_have_run)
     assert not has_record(store, results[lost])
@@ -52,7 +52,7 @@ def test_lost_task_waiting_for_a_slot_is_skipped(store: Store) -> None:
     settle_now(fetcher, execute(job))
     work_off()
 
-    assert noted == [0, 2, 3]
+    assert recorded == [0, 2, 3]
     assert not has_record(store, results[1])
 
 
@@ -64,11 +64,11 @@ def test_slot_of_a_lost_task_is_released(store: Store) -> None:
     delete(store, results[0])
     settle_now(fetcher, Ack(job.id, job.token, "ok", b"0", ttl_ms=1_000))
     work_off()
-    assert noted == []
+    assert recorded == []
     recover()
     work_off()
 
-    assert noted == [1, 2]
+    assert recorded == [1, 2]
 
 
 def test_lost_task_far_back_in_a_limit_queue_is_removed(store: Store) -> None:

@@ -12,7 +12,7 @@ from django_redis_components.taskqueue import PartiallyEnqueued, TaskResult, get
 from django_redis_components.taskqueue.store import messages
 from tests.support import Store
 from tests.taskqueue.support import work_off
-from tests.taskqueue.tasks import add, note, noted
+from tests.taskqueue.tasks import add, note, recorded
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
 
@@ -52,7 +52,7 @@ def test_tasks_are_accepted_in_the_order_of_the_calls(redis_server: Store) -> No
 
     work_off()
 
-    assert noted[-5:] == list(range(5))
+    assert recorded[-5:] == list(range(5))
 
 
 def test_tasks_of_a_savepoint_that_was_rolled_back_are_not_sent(redis_server: Store) -> None:

@@ -15,7 +15,7 @@ from django_redis_components.taskqueue.store import messages
 from django_redis_components.taskqueue.store import tasks as store
 from tests.support import Proxy, Store, run_async
 from tests.taskqueue.support import queue_key, work_off
-from tests.taskqueue.tasks import note, noted
+from tests.taskqueue.tasks import note, recorded
 
 #: The task over the proxy that loses replies.
 far = dataclasses.replace(note, connection="proxied")
@@ -81,7 +81,7 @@ def test_the_others_are_sent_again_without_duplicates(
     assert all(result.enqueued_at for result in sent)
     assert get_queue("default").depths().ready == 10
     work_off()
-    assert "".join(noted) == "abcdefghij"
+    assert "".join(recorded) == "abcdefghij"
 
 
 def test_resend_may_fail_again(proxy: Proxy, redis_server: Store, parts_of_3: None, send: Callable[..., Any]) -> None:
@@ -96,7 +96,7 @@ def test_resend_may_fail_again(proxy: Proxy, redis_server: Store, parts_of_3: No
     assert (args(again.accepted), args(again.unconfirmed), args(again.not_sent)) == ("def", "ghi", "j")
     again.resend()
     work_off()
-    assert "".join(noted) == "abcdefghij"
+    assert "".join(recorded) == "abcdefghij"
 
 
 def test_lost_first_part_of_several_is_unconfirmed(

@@ -27,7 +27,7 @@ from tests.taskqueue.support import (
     work_off,
     work_until_finished,
 )
-from tests.taskqueue.tasks import fail_thrice, note, noted
+from tests.taskqueue.tasks import fail_thrice, note, recorded
 
 #: One now, and the next in an hour.
 hourly = note.using(rate=(1, 3_600))
@@ -112,11 +112,11 @@ def test_tasks_start_in_order_and_never_early(store: Store, want: int) -> None:
     def all_started() -> bool:
         for job in fetcher.fetch("0", want):
             fetcher.settle(execute(job))
-        return len(noted) == 15
+        return len(recorded) == 15
 
     eventually(all_started)
 
-    assert noted == list(range(15))
+    assert recorded == list(range(15))
     starts = [start_us(store, result) for result in results]
     assert min(later - earlier for earlier, later in itertools.pairwise(starts)) >= 5_000
 
@@ -127,7 +127,7 @@ def test_workers_start_each_task_when_due(redis_server: Store) -> None:
         for result in results:
             result.get(60)
 
-    assert noted == list(range(20))
+    assert recorded == list(range(20))
     starts = [start_us(redis_server, result) for result in results]
     assert min(later - earlier for earlier, later in itertools.pairwise(starts)) >= 20_000
 
@@ -143,7 +143,7 @@ def test_starts_in_any_window_stay_below_rate_and_burst(
         def done() -> bool:
             for job in lanes[number].fetch("0", 7):
                 settle_now(lanes[number], execute(job))
-            return len(noted) == 60
+            return len(recorded) == 60
 
         eventually(done)
 
@@ -390,7 +390,7 @@ def test_higher_rate_applies_at_once_to_waiting_tasks(store: Store) -> None:
     assert (due_ms(store, second) or 0) - server_ms(store) <= 501
 
     work_until_finished(second, third, fourth)
-    assert noted == [1, 2, 3]
+    assert recorded == [1, 2, 3]
     assert first.id
 
 

@@ -114,13 +114,13 @@ def test_delayed_run_is_scheduled_and_uses_no_attempt(store: Store) -> None:
 
 def test_return_value_of_a_task_that_never_ran_raises_with_the_reason(redis_server: Store) -> None:
     result = add.enqueue(2, 3)
-    for state, told in (("cancelled", "was cancelled"), ("expired", "expired before it started")):
+    for state, reason in (("cancelled", "was cancelled"), ("expired", "expired before it started")):
         redis_server.raw.hset(base_key(redis_server, "t", result.id), "s", state)
 
         result.refresh()
 
         assert (result.state, result.status) == (state, TaskResultStatus.FAILED)
-        with pytest.raises(TaskFailed, match=rf"\(tests\.taskqueue\.tasks\.add\) {told}\.$"):
+        with pytest.raises(TaskFailed, match=rf"\(tests\.taskqueue\.tasks\.add\) {reason}\.$"):
             _ = result.return_value
 
 

@@ -24,7 +24,7 @@ from django_redis_components.taskqueue.worker.execution import Execution, timed_
 from django_redis_components.taskqueue.worker.interruption import ThreadRun, TimeLimitTimer
 from tests.support import Store, eventually
 from tests.taskqueue.support import Held, new_fetcher, running_worker, taskqueue_settings, work_off
-from tests.taskqueue.tasks import add, count_up, hold, hold_async, noted, tidy_up
+from tests.taskqueue.tasks import add, count_up, hold, hold_async, recorded, tidy_up
 
 #: Path of the error of a run that took too long.
 SOFT_LIMIT = "django_redis_components.taskqueue.exceptions.SoftTimeLimitExceeded"
@@ -112,7 +112,7 @@ def test_run_above_its_soft_limit_is_retried(redis_server: Store) -> None:
     with running_worker():
         result = hold.using(timeout=(0.5, None), max_attempts=2, backoff=0.3).enqueue("a")
         eventually(lambda: result.refresh() or result.errors)
-        held.let_go()  # so that the second attempt ends long before its limit
+        held.release()  # so that the second attempt ends long before its limit
 
         assert result.get(60) == "a"
     assert [error.exception_class_path for error in result.errors] == [SOFT_LIMIT]
@@ -137,7 +137,7 @@ def test_limit_interrupts_only_its_own_task(redis_server: Store) -> None:
             eventually(lambda result=result: result.refresh() or result.is_finished)  # type: ignore[misc]
     assert {result.state for result in close} <= {"successful", "failed"}
     assert {error.exception_class_path for result in close for error in result.errors} <= {SOFT_LIMIT}
-    assert len(noted) >= sum(result.state == "successful" for result in close), "one may be hit after its last line"
+    assert len(recorded) >= sum(result.state == "successful" for result in close), "one may be hit after its last line"
 
 
 def timer_threads() -> set[threading.Thread]:

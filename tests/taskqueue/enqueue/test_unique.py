@@ -34,7 +34,7 @@ from tests.taskqueue.support import (
     tag,
     work_off,
 )
-from tests.taskqueue.tasks import add, come_back, echo, fail, fail_thrice, note, noted
+from tests.taskqueue.tasks import add, come_back, echo, fail, fail_thrice, note, recorded
 
 once = note.using(unique=True)
 until_started = note.using(unique="started")
@@ -489,7 +489,7 @@ def test_finished_task_leaves_no_unique_key(store: Store) -> None:
 
     work_off()
 
-    assert noted == [1]
+    assert recorded == [1]
     assert unique_keys(store) == []
 
 

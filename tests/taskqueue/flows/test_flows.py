@@ -39,7 +39,7 @@ from tests.taskqueue.support import (
     work_off,
     work_until_finished,
 )
-from tests.taskqueue.tasks import add, add_async, come_back, echo, note, noted
+from tests.taskqueue.tasks import add, add_async, come_back, echo, note, recorded
 
 database = pytest.mark.django_db(transaction=True)
 
@@ -94,7 +94,7 @@ def test_group_of_a_thousand_is_sent_in_parts_and_runs_its_callback_once(redis_s
     assert states(flow) == ["ready"] * 1_000 + ["waiting"]
     work_off()
 
-    assert noted == list(range(1_000))
+    assert recorded == list(range(1_000))
     assert flow.get(0) == [[list(range(1_000))], {}]
     assert get_flow(flow.id).is_finished
 
@@ -132,7 +132,7 @@ def test_task_of_a_flow_runs_with_its_using_options(store: Store) -> None:
     assert get_queue("far").depths().ready == 2
     work_off("far")
 
-    assert noted == ["first", "urgent", "before"]
+    assert recorded == ["first", "urgent", "before"]
     assert flow.last.queue_name == "far"
 
 
@@ -152,7 +152,7 @@ def test_delay_counts_from_the_end_of_the_parents(store: Store) -> None:
     assert timedelta(minutes=4, seconds=59) < due - begun <= timedelta(minutes=5, milliseconds=1)
     fall_due(store, flow.results[1])
     work_off()
-    assert noted == ["a", "b", "c"]
+    assert recorded == ["a", "b", "c"]
 
 
 def test_expiry_counts_from_the_end_of_the_parents(store: Store) -> None:
@@ -179,7 +179,7 @@ def test_task_limits_apply_in_a_flow(store: Store) -> None:
     worker.fetch("acks", 0)
     work_off()
 
-    assert sorted(noted) == [0, 1, 2]
+    assert sorted(recorded) == [0, 1, 2]
     assert flow.get(0) == [[[0, 1, 2]], {}]
 
 
@@ -193,7 +193,7 @@ def test_group_members_delayed_by_a_limit_start_in_order(store: Store, limit: An
 
     work_until_finished(*flow.results)
 
-    assert noted == list(range(12))
+    assert recorded == list(range(12))
 
 
 def test_eta_in_the_past_does_not_delay(redis_server: Store) -> None:
@@ -219,7 +219,7 @@ def test_retried_attempts_do_not_start_followers(redis_server: Store) -> None:
     assert states(flow) == ["scheduled", "waiting"]
     fall_due(redis_server, flow.results[0])
     work_off()
-    assert noted == ["come_back", "came back"]
+    assert recorded == ["come_back", "came back"]
 
 
 @task(takes_context=True)
@@ -289,10 +289,10 @@ def test_flow_is_found_by_id(store: Store) -> None:
 def test_unknown_flow_id_raises(redis_server: Store) -> None:
     with pytest.raises(
         FlowDoesNotExist, match=r"There is no flow 'x': it was never accepted, or has expired\."
-    ) as told:
+    ) as raised:
         get_flow("x")
 
-    assert told.value.id == "x"
+    assert raised.value.id == "x"
 
 
 def test_get_raises_after_its_timeout(redis_server: Store) -> None:

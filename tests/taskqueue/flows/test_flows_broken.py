@@ -25,7 +25,7 @@ from django_redis_components.taskqueue.store.queues import delete_trash
 from django_redis_components.taskqueue.worker.execution import execute
 from tests.support import Store, run_async
 from tests.taskqueue.support import base_key, end_lease, fall_due, new_fetcher, recover, settle_now, work_off
-from tests.taskqueue.tasks import add, echo, fail, fail_thrice, note, noted
+from tests.taskqueue.tasks import add, echo, fail, fail_thrice, note, recorded
 
 FAILED_MS = 7 * 86_400 * 1_000
 
@@ -95,10 +95,10 @@ def test_follower_fails_and_names_its_failed_parent(
     how = goes_wrong(store, first)
 
     flow.refresh()
-    told = f"Not run: task {first.id} (tests.taskqueue.tasks.fail), which comes before it in its flow, {how}."
-    assert [(second.state, reason(second)), (third.state, reason(third))] == [("failed", told)] * 2
+    message = f"Not run: task {first.id} (tests.taskqueue.tasks.fail), which comes before it in its flow, {how}."
+    assert [(second.state, reason(second)), (third.state, reason(third))] == [("failed", message)] * 2
     assert work_off() == []
-    assert noted == []
+    assert recorded == []
     with pytest.raises(TaskFailed, match="ParentFailed: Not run: task "):
         flow.get(0)
     for task in (second, third):
@@ -142,7 +142,7 @@ def test_other_tasks_of_a_group_run_after_a_failure(redis_server: Store) -> None
     work_off()
 
     assert states(flow) == ["successful", "failed", "successful", "failed"]
-    assert noted == [1, 2]
+    assert recorded == [1, 2]
 
 
 def test_failed_attempt_with_retries_left_does_not_fail_the_flow(redis_server: Store) -> None:
@@ -191,7 +191,7 @@ def test_retrying_a_failed_parent_resumes_the_flow(store: Store) -> None:
     work_off()
 
     assert states(flow) == ["successful"] * 3
-    assert noted == [[[3], {}]]
+    assert recorded == [[[3], {}]]
     assert FAILED_MS - 60_000 < store.raw.pttl(base_key(store, "flow", flow.id)) <= FAILED_MS
 
 
@@ -214,7 +214,7 @@ def test_follower_runs_only_after_both_failed_parents_are_retried(store: Store) 
     assert states(flow) == ["ready", "ready", "successful", "waiting", "waiting"]
     work_off()
 
-    assert noted == [[[["a"], {}], [["b"], {}], 3], "last"]
+    assert recorded == [[[["a"], {}], [["b"], {}], 3], "last"]
 
 
 def test_retried_parent_that_fails_again_fails_the_flow_again(redis_server: Store) -> None:
@@ -249,7 +249,7 @@ def test_cancelled_follower_stays_cancelled_when_its_parent_is_retried(redis_ser
     redis_server.raw.hset(base_key(redis_server, "t", flow.results[0].id), "n", echo.name)
     work_off()
     assert states(flow) == ["successful", "cancelled", "failed"]
-    assert noted == []
+    assert recorded == []
     assert redis_server.raw.hget(base_key(redis_server, "flow", flow.id), "left") == b"0"
 
 
@@ -271,7 +271,7 @@ def test_task_succeeds_when_its_flow_was_deleted(redis_server: Store) -> None:
     work_off()
 
     assert states(flow) == ["successful", "waiting"]
-    assert noted == [1]
+    assert recorded == [1]
 
 
 # -- cancelling a flow
@@ -284,7 +284,7 @@ def test_cancelling_a_flow_cancels_all_its_tasks(store: Store) -> None:
 
     assert states(flow) == ["cancelled"] * 4
     assert work_off() == []
-    assert noted == []
+    assert recorded == []
     assert get_queue("default").depths().ready == 0
     assert flow.cancel() == 4, "and still are"
     assert store.raw.hget(base_key(store, "flow", flow.id), "left") == b"0"
@@ -304,7 +304,7 @@ def test_cancelling_a_flow_stops_running_tasks_and_keeps_finished_ones(redis_ser
     assert states(flow) == ["successful", "cancelled", "successful", "cancelled"]
     assert worker.fetch("0", 1) == []
     assert redis_server.raw.hget(base_key(redis_server, "flow", flow.id), "left") == b"0"
-    assert noted == [1, 1]
+    assert recorded == [1, 1]
 
 
 def test_cancelled_waiting_task_is_in_no_list(redis_server: Store) -> None:
@@ -331,9 +331,9 @@ def test_on_error_task_receives_the_first_error(store: Store, goes_wrong: Callab
     work_off()
     rescue.refresh()
     assert rescue.state == "successful"
-    [told] = noted
-    error = told.pop("error")
-    assert told == {"task_id": flow.results[0].id, "task_name": fail.name, "reason": how}
+    [message] = recorded
+    error = message.pop("error")
+    assert message == {"task_id": flow.results[0].id, "task_name": fail.name, "reason": how}
     assert (error and error["exception_class_path"].rpartition(".")[2]) == {
         fails: "LookupError", loses_its_workers: "WorkerLost",
     }.get(goes_wrong)  # fmt: skip
@@ -359,7 +359,7 @@ def test_on_error_task_runs_once_after_several_failures(redis_server: Store) -> 
     get_queue("default").retry_failed()
     work_off()
 
-    assert noted == ["rescue"]
+    assert recorded == ["rescue"]
     assert states(flow) == ["failed"] * 4
 
 
@@ -382,7 +382,7 @@ def test_cancelled_on_error_task_does_not_run(redis_server: Store) -> None:
 
     work_off()
 
-    assert noted == []
+    assert recorded == []
     assert states(flow) == ["failed", "failed"]
     assert redis_server.raw.hget(base_key(redis_server, "flow", flow.id), "left") == b"0"
 

@@ -18,7 +18,7 @@ from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.worker.execution import execute
 from tests.support import Proxy, Store
 from tests.taskqueue.support import base_key, end_lease, new_fetcher, recover, settle_now, tag, work_off
-from tests.taskqueue.tasks import add, echo, fail, note, noted
+from tests.taskqueue.tasks import add, echo, fail, note, recorded
 from tests.taskqueue.worker.test_lost_replies import fetch_call
 
 #: The same tasks, sent through the proxy.
@@ -37,14 +37,14 @@ def prepared(flow: Any) -> flow_enqueue.PreparedFlow:
 def test_repeated_enqueue_of_a_flow_creates_one_flow(proxy: Proxy, redis_server: Store) -> None:
     chain(far_note.s("warm")).enqueue()
     work_off()
-    noted.clear()
+    recorded.clear()
     proxy.drop_next_reply(after=tag().encode())
 
     flow = chain(far_note.s("a"), far_note.si("b")).enqueue()
 
     assert proxy.dropped == 1
     work_off()
-    assert noted == ["a", "b"]
+    assert recorded == ["a", "b"]
     assert states(flow) == ["successful", "successful"]
 
 
@@ -60,7 +60,7 @@ def test_repeated_enqueue_of_any_part_of_a_large_flow_creates_one_flow(redis_ser
     client.execute(sent.calls[-1])
 
     assert work_off() == []
-    assert noted == list(range(1_100))
+    assert recorded == list(range(1_100))
     assert sent.result.get(0) == [[list(range(1_100))], {}]
 
 
@@ -72,7 +72,7 @@ def test_repeated_enqueue_after_the_flow_ran_does_not_run_it_again(store: Store)
     run(connections.client(), flow_enqueue.enqueue_flow(sent))
 
     assert work_off() == []
-    assert noted == ["a", "b"]
+    assert recorded == ["a", "b"]
 
 
 def test_incomplete_flow_starts_no_task_and_expires(store: Store) -> None:
@@ -124,7 +124,7 @@ def test_outcome_of_an_expired_lease_starts_no_follower(store: Store) -> None:
 
     assert states(flow) == ["ready", "waiting"]
     work_off()
-    assert noted == ["a", "a"]
+    assert recorded == ["a", "a"]
 
 
 def test_flow_finishes_after_a_worker_crash(store: Store) -> None:
@@ -135,7 +135,7 @@ def test_flow_finishes_after_a_worker_crash(store: Store) -> None:
     recover()
     work_off()
 
-    assert noted == ["a", "b", ["a", "b"]]
+    assert recorded == ["a", "b", ["a", "b"]]
     assert states(flow) == ["successful"] * 3
 
 
@@ -157,7 +157,7 @@ def test_callback_runs_once_when_many_workers_finish_concurrently(store: Store) 
         thread.join()
 
     assert [job.id for job in work_off()] == [flow.last.id]
-    assert noted == [list(range(40))]
+    assert recorded == [list(range(40))]
 
 
 def test_either_cancel_or_start_wins_when_a_parent_finishes_concurrently(store: Store) -> None:
@@ -172,7 +172,7 @@ def test_either_cancel_or_start_wins_when_a_parent_finishes_concurrently(store: 
         assert work_off() == []
         assert states(flow) == ["successful", "cancelled"]
         assert get_queue("default").depths().ready == 0
-    assert noted == []
+    assert recorded == []
 
 
 def test_task_is_requeued_without_using_an_attempt_when_its_parents_cannot_be_read(
@@ -184,10 +184,10 @@ def test_task_is_requeued_without_using_an_attempt_when_its_parents_cannot_be_re
     worker.settle(execute(job))
     [job] = worker.fetch("0", 1)
 
-    with monkeypatch.context() as away:
+    with monkeypatch.context() as outage:
         gone = connections.client("proxied")
         proxy.close()
-        away.setattr(connections, "client", lambda alias="default": gone)
+        outage.setattr(connections, "client", lambda alias="default": gone)
         ack = execute(job)
     settle_now(worker, ack)
 
@@ -196,7 +196,7 @@ def test_task_is_requeued_without_using_an_attempt_when_its_parents_cannot_be_re
     assert states(flow) == ["successful", "ready"]
     assert flow.last.attempts == 0
     work_off()
-    assert noted == [3]
+    assert recorded == [3]
 
 
 def test_follower_fails_with_parents_lost_when_a_result_was_evicted(redis_server: Store) -> None:
@@ -227,7 +227,7 @@ def test_flow_fails_when_a_waiting_task_was_evicted(redis_server: Store) -> None
     flow.last.refresh()
     [error] = flow.last.errors
     assert error.message == (f"Not run: task {lost.id} (?), which comes before it in its flow, was deleted.")
-    assert [(error["task_id"], error["reason"]) for error in noted] == [(lost.id, "was deleted")]
+    assert [(error["task_id"], error["reason"]) for error in recorded] == [(lost.id, "was deleted")]
     assert redis_server.raw.hget(base_key(redis_server, "flow", flow.id), "left") == b"0"
     assert redis_server.raw.ttl(base_key(redis_server, "flow", flow.id)) > 0
 

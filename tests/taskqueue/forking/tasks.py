@@ -136,8 +136,8 @@ def look_around_in_the_child() -> Any:
         os.write(writing, f"{work.signal_handlers()}; {shared}".encode())
         return None
     os.close(writing)
-    with os.fdopen(reading, "rb") as said:
-        text = said.read().decode()
+    with os.fdopen(reading, "rb") as stream:
+        text = stream.read().decode()
     return [exit_code(pid), text]
 
 

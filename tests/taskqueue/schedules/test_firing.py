@@ -37,7 +37,7 @@ from tests.taskqueue.schedulers import (
     waiting,
 )
 from tests.taskqueue.support import base_key, queue_key, running_worker, server_ms, taskqueue_settings, work_off
-from tests.taskqueue.tasks import add, echo, note, noted
+from tests.taskqueue.tasks import add, echo, note, recorded
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_slot_enqueues_its_task_when_due(store: Store) -> None:
     assert result.enqueued_at is not None
     assert slot_ms <= result.enqueued_at.timestamp() * 1_000
     work_off()
-    assert noted == ["s"]
+    assert recorded == ["s"]
     assert (state(store)["last"], state(store)["next"]) == (str(slot_ms), str(slot_ms + HOUR))
     assert state(store)["id"] == result.id
 
@@ -194,14 +194,14 @@ def test_slots_are_enqueued_once_with_many_pollers(redis_server: Store, monkeypa
         for thread in threads:
             thread.start()
         try:
-            eventually(lambda: len(noted) >= 60)
+            eventually(lambda: len(recorded) >= 60)
             time.sleep(0.05)
         finally:
             stop.set()
             for thread in threads:
                 thread.join()
 
-    assert sorted(noted) == sorted([0, 1, 2] * 20)
+    assert sorted(recorded) == sorted([0, 1, 2] * 20)
 
 
 def test_standby_poller_enqueues_nothing(store: Store) -> None:
@@ -292,7 +292,7 @@ def test_paused_poller_enqueues_nothing_after_it_was_replaced(store: Store, at_f
     scheduler_of(first).run_due(now_ms * 1_000)
     assert fire(schedule, now_ms - 20, first.id) == (-2, now_ms - 20)
 
-    assert noted == ["s"]
+    assert recorded == ["s"]
     assert waiting(store) == []
 
 
@@ -312,7 +312,7 @@ def test_slot_is_enqueued_once_after_a_lost_reply(proxy: Proxy, redis_server: St
     assert len(waiting(redis_server)) == 1
     work_off()
     next_round(far)
-    assert noted == ["s"]
+    assert recorded == ["s"]
 
 
 def test_slot_is_enqueued_after_a_server_outage(own_server: Store) -> None:
@@ -449,7 +449,7 @@ def test_two_versions_of_the_code_enqueue_a_slot_once(store: Store) -> None:
     next_round(old)
 
     work_off()
-    assert noted == ["s", "new"]
+    assert recorded == ["s", "new"]
     assert store.raw.zcard(base_key(store, "schedules")) == 2
 
 
@@ -513,7 +513,7 @@ def test_schedules_are_sent_in_chunks(redis_server: Store, monkeypatch: pytest.M
     next_round(poller)
     work_off()
 
-    assert noted == names
+    assert recorded == names
 
 
 def test_poller_replaced_before_registration_enqueues_nothing(store: Store) -> None:

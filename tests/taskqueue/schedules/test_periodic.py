@@ -20,7 +20,7 @@ MIN = 60_000
 
 
 @pytest.fixture(autouse=True)
-def _nothing_entered() -> Iterator[None]:
+def _no_schedules() -> Iterator[None]:
     schedules, tasks = dict(declared.schedules), dict(registry.tasks)
     declared.schedules.clear()
     yield

@@ -21,7 +21,7 @@ HOUR = 3_600_000
 
 
 @pytest.fixture(autouse=True)
-def _nothing_entered() -> Iterator[None]:
+def _no_schedules() -> Iterator[None]:
     before = dict(declared.schedules)
     declared.schedules.clear()
     yield

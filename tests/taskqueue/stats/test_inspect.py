@@ -192,8 +192,8 @@ def test_next_due_at_is_the_earliest_due_time(store: Store) -> None:
 
 def test_overview_lists_workers_with_their_reports(store: Store) -> None:
     renew("plain", {})
-    said = {"host": "h", "pid": 7, "queues": ["a", "b"], "threads": 8, "started_at": 1e9, "busy": 3, "finished": 99}
-    store.raw.set(base_key(store, "worker", "h:1"), json.dumps(said))
+    info = {"host": "h", "pid": 7, "queues": ["a", "b"], "threads": 8, "started_at": 1e9, "busy": 3, "finished": 99}
+    store.raw.set(base_key(store, "worker", "h:1"), json.dumps(info))
     store.raw.zadd(base_key(store, "workers"), {"h:1": server_ms(store) - 5_000, "silent:2": server_ms(store) - 9_000})
 
     plain, talker, silent = overview().workers

@@ -28,7 +28,7 @@ from tests.taskqueue.support import (
     work_off,
     work_until_finished,
 )
-from tests.taskqueue.tasks import fail, fail_thrice, note, noted
+from tests.taskqueue.tasks import fail, fail_thrice, note, recorded
 
 
 def ready(_: Store) -> TaskResult:
@@ -87,7 +87,7 @@ def test_waiting_task_is_cancelled_and_never_runs(store: Store, kind: Any) -> No
 
     assert waiting() == 0
     work_off()
-    assert noted == []
+    assert recorded == []
     result.refresh()
     assert (result.state, result.status, result.is_finished) == ("cancelled", "FAILED", True)
     assert result.finished_at is not None
@@ -139,13 +139,13 @@ def test_task_that_was_not_accepted_cannot_be_cancelled(store: Store) -> None:
 @pytest.mark.contract
 def test_cancel_wakes_callers_of_get(store: Store) -> None:
     result = scheduled(store)
-    told: list[Exception] = []
+    raised: list[Exception] = []
 
     def wait() -> None:
         try:
             result.get(60)
         except TaskFailed as exc:
-            told.append(exc)
+            raised.append(exc)
 
     waiter = threading.Thread(target=wait)
     waiter.start()
@@ -154,7 +154,7 @@ def test_cancel_wakes_callers_of_get(store: Store) -> None:
     TaskResult(note, note.name, result.id, "default", {}).cancel()
 
     waiter.join(60)
-    assert "was cancelled" in str(told[0])
+    assert "was cancelled" in str(raised[0])
     assert 0 < store.raw.pttl(base_key(store, "t", result.id, "done")) <= 60_000 or not store.raw.exists(
         base_key(store, "t", result.id, "done")
     )
@@ -247,20 +247,20 @@ def test_reschedule_changes_the_time(store: Store) -> None:
     result.reschedule(0.02)
 
     work_until_finished(result)
-    assert noted == ["scheduled"]
+    assert recorded == ["scheduled"]
     assert result.started_at >= result.run_after
     assert get_queue("default").depths().scheduled == 0
 
 
 def test_earlier_time_notifies_workers_and_the_poller(store: Store) -> None:
     result = scheduled(store)
-    bells = [base_key(store, "bell", name) for name in ("q:default", "poller")]
-    for each in bells:
+    wakeup_keys = [base_key(store, "bell", name) for name in ("q:default", "poller")]
+    for each in wakeup_keys:
         store.raw.delete(each)
 
     result.reschedule(1_800)
 
-    assert all(store.raw.exists(each) for each in bells)
+    assert all(store.raw.exists(each) for each in wakeup_keys)
 
 
 @pytest.mark.parametrize("kind", [ready, urgent, front, unregistered])

@@ -111,11 +111,11 @@ def test_tasks_that_wait_for_others_are_counted_and_listed(store: Store) -> None
 
     assert dict(zip(header.split(), row.split(), strict=False))["WAITING"] == "2"
     assert data("status", "default")["queues"][0]["waiting"] == 2
-    header, *rows, _, said = lines("tasks", "default", "waiting")
+    header, *rows, _, footer = lines("tasks", "default", "waiting")
     assert header.split() == ["ID", "TASK", "ATTEMPTS", "ENQUEUED", "FLOW"]
     assert [row.split()[0] for row in rows] == [result.id for result in flow.results[1:]]
     assert all(row.endswith(flow.id) for row in rows)
-    assert said == "2 waiting tasks in queue 'default'; listed from offset 0."
+    assert footer == "2 waiting tasks in queue 'default'; listed from offset 0."
     assert [job["flow_id"] for job in data("tasks", "default", "waiting")["tasks"]] == [flow.id] * 2
 
 
@@ -212,13 +212,13 @@ def test_pause_for_some_seconds(store: Store) -> None:
 
 def test_queue_without_recent_tasks_is_reported(redis_server: Store) -> None:
     note.enqueue("a")
-    told = "Queue 'mial' has had no task for at least a day."
+    message = "Queue 'mial' has had no task for at least a day."
 
-    assert lines("status", "default", "mial")[0] == told
-    assert lines("tasks", "mial", "failed") == [told, "Queue 'mial' has 0 failed tasks; none from offset 0."]
-    assert lines("pause", "mial")[0] == told
+    assert lines("status", "default", "mial")[0] == message
+    assert lines("tasks", "mial", "failed") == [message, "Queue 'mial' has 0 failed tasks; none from offset 0."]
+    assert lines("pause", "mial")[0] == message
     assert get_queue("mial").depths().paused is not None
-    assert told not in queues("status", "default")
+    assert message not in queues("status", "default")
 
 
 def test_rate_that_rounds_to_zero_is_not_shown_as_zero(redis_server: Store) -> None:
@@ -243,8 +243,8 @@ def test_purge_and_restore(store: Store) -> None:
 
     [purged] = lines("purge", "my mail", "--yes")
 
-    told, restore = purged.split("To restore them within 24 h: ")
-    assert told == "Purged 1,234 tasks of queue 'my mail'. "
+    message, restore = purged.split("To restore them within 24 h: ")
+    assert message == "Purged 1,234 tasks of queue 'my mail'. "
     assert restore.startswith("python manage.py queues restore 'my mail' ")
     purge_id = restore.split()[-1]
     assert lines("restore", "my mail", purge_id) == ["Restored 1,234 tasks to queue 'my mail'."]
@@ -324,9 +324,9 @@ def test_unknown_ids_are_reported_after_the_others_are_done(
 ) -> None:
     made = (fail_many if state == "failed" else park_many)(2)
 
-    told = refused(verb, "default", made[0].id, "unheard-of", "unheard-of", *more)
+    message = refused(verb, "default", made[0].id, "unheard-of", "unheard-of", *more)
 
-    assert told == f"1 of 2 ids are not {state} tasks of queue 'default'."
+    assert message == f"1 of 2 ids are not {state} tasks of queue 'default'."
     assert getattr(get_queue("default").depths(), state) == 1
 
 
@@ -336,7 +336,7 @@ def test_failed_tasks_are_listed_with_their_errors(store: Store) -> None:
     while work_off():
         pass
 
-    header, *rows, empty, told = lines("tasks", "default", "failed")
+    header, *rows, empty, message = lines("tasks", "default", "failed")
 
     assert header.split() == ["ID", "TASK", "ATTEMPTS", "FAILED", "LAST", "ERROR"]
     assert [row.split()[:3] for row in rows] == [
@@ -345,7 +345,7 @@ def test_failed_tasks_are_listed_with_their_errors(store: Store) -> None:
     ]
     assert rows[0].endswith("  LookupError: first\\nline")
     assert rows[1].endswith("  LookupError: \\x1b[2Jthird")
-    assert (empty, told) == ("", "2 failed tasks in queue 'default'; listed from offset 0.")
+    assert (empty, message) == ("", "2 failed tasks in queue 'default'; listed from offset 0.")
 
 
 @pytest.mark.parametrize(

@@ -113,9 +113,10 @@ def test_help_names_units_defaults_and_exit_codes(capsys: pytest.CaptureFixture[
 
     whole, pause, jobs = (help_of(*words) for words in ([], ["pause"], ["tasks"]))
 
-    told = " ".join(whole.split())
+    shown = " ".join(whole.split())
     assert (
-        "Exit codes: 0 done; 1 not or only partly done, with the reason on standard error; 2 invalid arguments." in told
+        "Exit codes: 0 done; 1 not or only partly done, with the reason on standard error; 2 invalid arguments."
+        in shown
     )
     for verb in ("status", "pause", "resume", "purge", "restore", "retry", "delete", "tasks", "schedules", "cancel"):
         assert verb in whole
@@ -144,15 +145,15 @@ def test_purge_continues_after_yes(redis_server: Store, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("text", ["n\n", "\n", "yesterday\n", "\x04"])
-@pytest.mark.parametrize(("verb", "told"), [("purge", "Nothing was purged."), ("delete", "Nothing was deleted.")])
+@pytest.mark.parametrize(("verb", "shown"), [("purge", "Nothing was purged."), ("delete", "Nothing was deleted.")])
 def test_any_answer_but_yes_cancels(
-    redis_server: Store, monkeypatch: pytest.MonkeyPatch, text: str, verb: str, told: str
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch, text: str, verb: str, shown: str
 ) -> None:
     fail_many(2)
     note.enqueue("a")
     answer(monkeypatch, text)
 
-    assert refused(verb, "default") == told
+    assert refused(verb, "default") == shown
 
     depth = get_queue("default").depths()
     assert (depth.ready, depth.failed) == (1, 2)
@@ -203,9 +204,9 @@ def test_table_is_cut_for_a_terminal_and_complete_in_a_pipe(
 def test_suggested_commands_are_valid(redis_server: Store) -> None:
     note.using(queue_name="-odd; $name").enqueue("a")
 
-    told = QueueCommands().purge("-odd; $name").text
+    shown = QueueCommands().purge("-odd; $name").text
 
-    typed = told.split("within 24 h: ")[1]
+    typed = shown.split("within 24 h: ")[1]
     assert typed.startswith("python manage.py queues restore -- '-odd; $name' ")
     done = subprocess.run(
         ["sh", "-c", typed.replace("python manage.py", f"{sys.executable} -m django")],

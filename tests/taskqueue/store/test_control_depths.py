@@ -39,7 +39,7 @@ class Operator:
             self.die,
             self.cancel,
             self.cancel,
-            self.hurry,
+            self.make_due,
             self.purge,
             self.undo,
             self.retry,
@@ -76,7 +76,7 @@ class Operator:
             except LookupError:
                 continue
 
-    def hurry(self) -> None:
+    def make_due(self) -> None:
         for result in self.queue.tasks("scheduled", limit=2):
             try:
                 result.run_now()

@@ -16,7 +16,7 @@ from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.task import Task
 from tests.support import Store, run_async, run_together
 from tests.taskqueue.support import base_key, new_fetcher, queue_key, settle_now, work_off
-from tests.taskqueue.tasks import fail, fail_thrice, note, noted
+from tests.taskqueue.tasks import fail, fail_thrice, note, recorded
 
 WEEK_S = 7 * 86_400
 
@@ -288,4 +288,4 @@ def test_async_methods_return_the_same(store: Store) -> None:
 
     assert run_async(act) == [1, 1, 1]
     assert counts() == (1, 1, 1)
-    assert noted == []
+    assert recorded == []

@@ -15,7 +15,7 @@ from django_redis_components.taskqueue.store import queues as control
 from tests.support import Proxy, Store
 from tests.taskqueue.store.test_control_failed import fail_many, park_many
 from tests.taskqueue.support import base_key, work_off
-from tests.taskqueue.tasks import note, noted
+from tests.taskqueue.tasks import note, recorded
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_repeated_cancel_is_applied_once(queue: Queue, proxy: Proxy) -> None:
 
     assert depth().ready == 2
     work_off()
-    assert (noted, depth().ready) == ([0, 2], 0)
+    assert (recorded, depth().ready) == ([0, 2], 0)
 
 
 def test_repeated_reschedule_counts_from_the_first_request(
@@ -125,7 +125,7 @@ def test_repeated_reschedule_succeeds_when_the_task_has_started(
 
     far(result).run_now()
 
-    assert noted == ["a"]
+    assert recorded == ["a"]
 
 
 @pytest.mark.parametrize("named", [False, True])
@@ -168,7 +168,7 @@ def test_repeated_purge_removes_no_newer_task(queue: Queue, proxy: Proxy, monkey
     assert depth().ready == 1
     assert get_queue("default").restore(purge) == 5
     work_off()
-    assert (noted, depth().ready) == (["new", 0, 1, 2, 3, 4], 0)
+    assert (recorded, depth().ready) == (["new", 0, 1, 2, 3, 4], 0)
 
 
 @pytest.mark.parametrize("chunk", [2, 100])
@@ -183,7 +183,7 @@ def test_repeated_restore_counts_each_task_once(
     assert queue.restore(purge) == 9
 
     work_off()
-    assert noted == list(range(9))
+    assert recorded == list(range(9))
 
 
 def test_repeated_listing_returns_the_same(queue: Queue, proxy: Proxy) -> None:

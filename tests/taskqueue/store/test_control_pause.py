@@ -26,14 +26,14 @@ from tests.taskqueue.support import (
     tag,
     work_off,
 )
-from tests.taskqueue.tasks import hold, note, noted
+from tests.taskqueue.tasks import hold, note, recorded
 
 
 def pause_of(name: str = "default") -> Any:
     return get_queue(name).depths().paused
 
 
-def bell(store: Store, name: str = "q:default") -> int:
+def has_wakeup(store: Store, name: str = "q:default") -> int:
     """Return whether the wakeup key of the queue exists."""
     return store.raw.exists(base_key(store, "bell", name))
 
@@ -48,7 +48,7 @@ def waits_begun(store: Store) -> int:
     return store.raw.info("commandstats").get("cmdstat_bzpopmin", {}).get("calls", 0)
 
 
-def tend() -> list[Any]:
+def maintain() -> list[Any]:
     """A poller's round: [holds, next_due_ms, now_us, recovered, next, busy]."""
     settings = {"poller_lease_ms": 10_000, "lease_ms": 15_000, "prune": 0, "keep_ms": 60_000, "failed_limit": 100}
     call = MAINTAIN(
@@ -77,7 +77,7 @@ def test_paused_queue_is_not_fetched_until_it_is_resumed(store: Store) -> None:
     assert queue.depths().ready == 3
     assert queue.resume() is True
     assert [job.id for job in work_off()] != []
-    assert noted == ["due", "urgent", "plain"]
+    assert recorded == ["due", "urgent", "plain"]
 
 
 def test_other_queues_are_served_during_a_pause(store: Store) -> None:
@@ -87,7 +87,7 @@ def test_other_queues_are_served_during_a_pause(store: Store) -> None:
     get_queue("high").pause()
     work_off("high", "low")
 
-    assert noted == ["low"]
+    assert recorded == ["low"]
 
 
 def test_pause_stores_reason_user_and_server_time(store: Store) -> None:
@@ -188,7 +188,7 @@ def test_running_tasks_finish_during_a_pause(store: Store) -> None:
         held.started()
 
         get_queue("default").pause()
-        held.let_go()
+        held.release()
 
         assert result.get(60) == "a"
 
@@ -214,7 +214,7 @@ def test_returned_tasks_wait_in_a_paused_queue(store: Store) -> None:
 
     assert recover() == [(job.id, "default", "front")]
 
-    assert bell(store) == 0
+    assert has_wakeup(store) == 0
     assert work_off() == []
     get_queue("default").resume()
     assert [each.id for each in work_off()] == [job.id]
@@ -228,10 +228,10 @@ def test_paused_queue_notifies_no_worker(store: Store) -> None:
     note.using(priority=5).enqueue("urgent")
     note.enqueue_many([((number,), {}) for number in range(5)])
     note.using(run_after=60).enqueue("later").run_now()
-    assert bell(store) == 0
+    assert has_wakeup(store) == 0
 
     get_queue("default").resume()
-    assert bell(store) == 1
+    assert has_wakeup(store) == 1
     assert 0 < store.raw.pttl(base_key(store, "bell", "q:default")) <= 60_000
 
 
@@ -247,7 +247,7 @@ def test_idle_worker_is_not_woken_for_a_paused_queue(redis_server: Store, monkey
         assert waits_begun(redis_server) == before
 
         get_queue("default").resume()
-        eventually(lambda: len(noted) == 300)
+        eventually(lambda: len(recorded) == 300)
 
 
 def test_idle_worker_resumes_at_the_end_of_a_pause_without_a_poller(
@@ -273,21 +273,21 @@ def test_poller_notifies_the_queue_at_the_end_of_a_pause(store: Store) -> None:
     until_ms = pause_of().until.timestamp() * 1_000
     silence(store)
 
-    assert tend()[1] == until_ms
-    assert bell(store) == 0
+    assert maintain()[1] == until_ms
+    assert has_wakeup(store) == 0
 
     eventually(lambda: server_ms(store) > until_ms)
-    tend()
-    assert bell(store) == 1
+    maintain()
+    assert has_wakeup(store) == 1
 
 
 def test_pause_with_an_end_wakes_the_poller(store: Store) -> None:
     silence(store)
     get_queue("default").pause()
-    assert bell(store, "poller") == 0
+    assert has_wakeup(store, "poller") == 0
 
     get_queue("default").pause(until=60)
-    assert bell(store, "poller") == 1
+    assert has_wakeup(store, "poller") == 1
 
 
 def test_due_tasks_of_a_paused_queue_do_not_shorten_rounds(store: Store) -> None:
@@ -295,8 +295,8 @@ def test_due_tasks_of_a_paused_queue_do_not_shorten_rounds(store: Store) -> None
     get_queue("default").pause()
     silence(store)
 
-    assert tend()[1] == 0
-    assert bell(store) == 0
+    assert maintain()[1] == 0
+    assert has_wakeup(store) == 0
 
 
 def test_expired_pause_is_ignored_before_it_is_deleted(store: Store) -> None:
@@ -306,10 +306,10 @@ def test_expired_pause_is_ignored_before_it_is_deleted(store: Store) -> None:
 
     note.enqueue("rings")
 
-    assert bell(store) == 1
+    assert has_wakeup(store) == 1
     assert store.raw.hexists(base_key(store, "paused"), "default")
     work_off()
-    assert noted == ["rings"]
+    assert recorded == ["rings"]
     assert not store.raw.hexists(base_key(store, "paused"), "default")
 
 

@@ -23,7 +23,7 @@ from tests.taskqueue.support import (
     settle_now,
     work_off,
 )
-from tests.taskqueue.tasks import fail, fail_thrice, note, noted
+from tests.taskqueue.tasks import fail, fail_thrice, note, recorded
 
 DAY_S = 86_400
 
@@ -43,7 +43,7 @@ def fill(store: Store, queue: str = "default") -> list[TaskResult]:
     return [front, due, urgent, *ready, unimportant, later]
 
 
-def keys_of_bins(store: Store) -> list[bytes]:
+def trash_keys(store: Store) -> list[bytes]:
     return [key for key in store.keys() if b":bin" in key]  # noqa: SIM118 - a Store is no dict
 
 
@@ -80,7 +80,7 @@ def test_records_of_purged_tasks_are_kept_until_the_trash_is_deleted(store: Stor
     for result in results:
         with pytest.raises(TaskResultDoesNotExist):
             result.refresh()
-    assert keys_of_bins(store) == []
+    assert trash_keys(store) == []
 
 
 def test_purge_of_an_empty_queue_creates_no_trash(store: Store) -> None:
@@ -89,7 +89,7 @@ def test_purge_of_an_empty_queue_creates_no_trash(store: Store) -> None:
     purge = get_queue("default").purge()
 
     assert purge.count == 0
-    assert keys_of_bins(store) == []
+    assert trash_keys(store) == []
     assert store.raw.exists(queue_key(store, "ghosts")) == 0
     assert get_queue("default").restore(purge) == 0
 
@@ -103,8 +103,8 @@ def test_restore_returns_all_tasks_in_order(store: Store) -> None:
     depth = get_queue("default").depths()
     assert (depth.ready, depth.scheduled) == (len(results) - 1, 1)
     work_off()
-    assert noted == ["due", "front", "urgent", "ready 0", "ready 1", "ready 2", "unimportant"]
-    assert keys_of_bins(store) == []
+    assert recorded == ["due", "front", "urgent", "ready 0", "ready 1", "ready 2", "unimportant"]
+    assert trash_keys(store) == []
 
 
 def test_restored_tasks_run_before_newer_ones(store: Store) -> None:
@@ -119,7 +119,7 @@ def test_restored_tasks_run_before_newer_ones(store: Store) -> None:
     get_queue("default").restore(purge)
 
     work_off()
-    assert noted == ["old urgent", "new urgent", "old 1", "old 2", "new 1", "new 2"]
+    assert recorded == ["old urgent", "new urgent", "old 1", "old 2", "new 1", "new 2"]
 
 
 def test_restore_keeps_the_order_while_workers_fetch_between_chunks(
@@ -302,7 +302,7 @@ def test_restored_task_is_counted_when_it_is_cancelled(store: Store) -> None:
 
     assert get_queue("default").depths().ready == 1
     work_off()
-    assert (noted, get_queue("default").depths().ready) == (["stays"], 0)
+    assert (recorded, get_queue("default").depths().ready) == (["stays"], 0)
 
 
 def test_purged_task_cannot_be_rescheduled(store: Store) -> None:
@@ -317,14 +317,14 @@ def test_purged_task_cannot_be_rescheduled(store: Store) -> None:
 def test_trash_is_kept_for_a_day(store: Store) -> None:
     results = fill(store)
     purge = get_queue("default").purge()
-    bins = base_key(store, "bins")
-    age_ms = server_ms(store) - store.raw.zscore(bins, f"default/{purge.id}")
+    trash_index = base_key(store, "bins")
+    age_ms = server_ms(store) - store.raw.zscore(trash_index, f"default/{purge.id}")
     assert 0 <= age_ms < 60_000
 
     assert run(connections.client(), control.delete_trash()) == 0
-    store.raw.zincrby(bins, -(DAY_S - 60) * 1_000, f"default/{purge.id}")
+    store.raw.zincrby(trash_index, -(DAY_S - 60) * 1_000, f"default/{purge.id}")
     assert run(connections.client(), control.delete_trash()) == 0
-    store.raw.zincrby(bins, -60_001, f"default/{purge.id}")
+    store.raw.zincrby(trash_index, -60_001, f"default/{purge.id}")
     assert run(connections.client(), control.delete_trash()) == len(results)
 
     assert get_queue("default").restore(purge) == 0
@@ -347,7 +347,7 @@ def test_old_trash_is_deleted_in_chunks(store: Store) -> None:
 
     assert empty() == 1_200 + 1 + 2
 
-    assert keys_of_bins(store) == []
+    assert trash_keys(store) == []
     assert list(store.raw.scan_iter(match=base_key(store, "t", "*"))) != [], "of the bin that lost its lists"
 
 
@@ -366,7 +366,7 @@ def test_poller_deletes_old_trash(store: Store) -> None:
 
     poller.Poller(connections.client()).step()
 
-    assert keys_of_bins(store) == []
+    assert trash_keys(store) == []
 
 
 def test_async_methods_return_the_same(store: Store) -> None:

@@ -28,7 +28,7 @@ def test_old_worker_finishes_its_tasks_and_the_new_one_runs_the_rest(
     new = queue_worker(children, "--processes", "2", "--threads", "25", "--no-poller")
     old.terminate()
     held.started(2 * RUNNING)  # the others begin on the new worker while the first ones still run
-    held.let_go()
+    held.release()
 
     assert old.wait(60) == 0
     assert [result.get(60) for result in results] == ["deploy"] * 2 * RUNNING
@@ -49,7 +49,7 @@ def test_tasks_that_outlast_the_grace_run_again_on_the_new_worker(
     old.terminate()
     assert old.wait(60) == 0
     held.started(2 * RUNNING)
-    held.let_go()
+    held.release()
 
     assert [result.get(60) for result in results] == ["deploy"] * RUNNING
     assert {result.attempts for result in results} == {1}, "handed back, so no attempt was used"

@@ -44,7 +44,7 @@ class Process:
             self.process.pid, "host:1", heartbeat_read, command_write, WorkerOptions(("default",)), PrefetchedLeases()
         )
 
-    def say(self, **words: Any) -> Child:
+    def report(self, **words: Any) -> Child:
         os.write(self.heartbeat, json.dumps({"leases": {}, **words}).encode() + b"\n")
         self.child.read_heartbeats()
         return self.child
@@ -65,13 +65,13 @@ def process() -> Iterator[Process]:
 
 
 def test_process_with_a_recent_reply_is_healthy(process: Process) -> None:
-    child = process.say(no_reply_s=14.0)
+    child = process.report(no_reply_s=14.0)
 
     assert problem_of([child], 1, LEASE_S, was_healthy=False) == ""
 
 
 def test_process_without_a_recent_reply_is_unhealthy(process: Process) -> None:
-    child = process.say(no_reply_s=15.5)
+    child = process.report(no_reply_s=15.5)
 
     assert problem_of([child], 1, LEASE_S, was_healthy=True) == (
         f"process {child.pid} has received no reply from Redis for more than 15 s"
@@ -80,7 +80,7 @@ def test_process_without_a_recent_reply_is_unhealthy(process: Process) -> None:
 
 
 def test_process_without_lease_renewals_is_unhealthy(process: Process) -> None:
-    child = process.say(no_reply_s=0.0)
+    child = process.report(no_reply_s=0.0)
 
     child.renewed_at = time.monotonic() - 15.5
 
@@ -88,7 +88,7 @@ def test_process_without_lease_renewals_is_unhealthy(process: Process) -> None:
 
 
 def test_process_without_heartbeat_is_unhealthy(process: Process) -> None:
-    child = process.say(no_reply_s=0.0)
+    child = process.report(no_reply_s=0.0)
 
     child.heartbeat_at = time.monotonic() - 8
 
@@ -96,7 +96,7 @@ def test_process_without_heartbeat_is_unhealthy(process: Process) -> None:
 
 
 def test_new_process_is_unhealthy_before_its_first_fetch_and_a_replacement_is_not(process: Process) -> None:
-    child = process.say()
+    child = process.report()
     text = f"process {child.pid} has not fetched yet"
 
     assert problem_of([child], 1, LEASE_S, was_healthy=False) == text
@@ -106,10 +106,10 @@ def test_new_process_is_unhealthy_before_its_first_fetch_and_a_replacement_is_no
 
 
 def test_worker_is_unhealthy_while_a_process_is_missing(process: Process) -> None:
-    child = process.say(no_reply_s=0.0)
+    child = process.report(no_reply_s=0.0)
     assert problem_of([child], 2, LEASE_S, was_healthy=True) == "1 of 2 processes run"
 
-    process.say(no_reply_s=0.0, recycle_reason="5 tasks run")
+    process.report(no_reply_s=0.0, recycle_reason="5 tasks run")
 
     assert problem_of([child], 1, LEASE_S, was_healthy=True) == "0 of 1 processes run"
 
@@ -135,7 +135,7 @@ def test_no_reply_s_is_zero_while_no_slot_is_free(redis_server: Store) -> None:
         worker.fetcher.replied_at = time.monotonic() - 60
         assert worker.no_reply_s() == 0.0
 
-        held.let_go()
+        held.release()
         eventually(lambda: held.ends() and not worker.busy())
         worker.fetcher.replied_at = time.monotonic() - 60
 
@@ -146,36 +146,36 @@ def test_no_reply_s_is_zero_while_no_slot_is_free(redis_server: Store) -> None:
 def test_health_file_is_touched_while_healthy(process: Process, tmp_path: Path) -> None:
     file = tmp_path / "healthy"
     file.touch()
-    told = Health(file)
+    reporter = Health(file)
     assert not file.exists(), "that of an earlier worker says nothing"
-    told.update([process.say()], 1, LEASE_S)
+    reporter.update([process.report()], 1, LEASE_S)
     assert not file.exists()
 
-    told.update([process.say(no_reply_s=0.0)], 1, LEASE_S)
+    reporter.update([process.report(no_reply_s=0.0)], 1, LEASE_S)
     assert file.exists()
     os.utime(file, (1, 1))
-    told.update([process.child], 1, LEASE_S)
+    reporter.update([process.child], 1, LEASE_S)
     assert file.stat().st_mtime == 1, "once a second is enough"
-    told.touched_at -= 1
-    told.update([process.child], 1, LEASE_S)
+    reporter.touched_at -= 1
+    reporter.update([process.child], 1, LEASE_S)
     assert file.stat().st_mtime > 1
 
     os.utime(file, (1, 1))
-    told.touched_at -= 1
-    told.update([], 1, LEASE_S)
-    told.set_stopping()
+    reporter.touched_at -= 1
+    reporter.update([], 1, LEASE_S)
+    reporter.set_stopping()
     assert file.stat().st_mtime == 1
-    told.close()
+    reporter.close()
     assert not file.exists()
 
 
 def test_changes_of_health_are_logged(process: Process, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
-    told = Health(tmp_path / "healthy")
-    child = process.say(no_reply_s=0.0)
+    reporter = Health(tmp_path / "healthy")
+    child = process.report(no_reply_s=0.0)
 
     for children in ([], [child], [], [], [child]):
-        told.update(children, 1, LEASE_S)
+        reporter.update(children, 1, LEASE_S)
 
     assert [record.getMessage() for record in caplog.records] == [
         "Healthy: every process has received a reply from Redis.",
@@ -185,26 +185,26 @@ def test_changes_of_health_are_logged(process: Process, tmp_path: Path, caplog: 
 
 
 def test_health_without_file_and_port_does_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    told = Health()
+    reporter = Health()
 
-    told.update([], 1, LEASE_S)
-    told.set_stopping()
-    told.close()
+    reporter.update([], 1, LEASE_S)
+    reporter.set_stopping()
+    reporter.close()
 
     assert caplog.records == []
-    assert told.watch(7) == 7
+    assert reporter.watch(7) == 7
 
 
 def test_untouchable_health_file_is_logged_once(
     process: Process, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "gone").mkdir()
-    told = Health(tmp_path / "gone" / "healthy")
+    reporter = Health(tmp_path / "gone" / "healthy")
     (tmp_path / "gone").rmdir()
 
     for _ in range(3):
-        told.touched_at = float("-inf")
-        told.update([process.say(no_reply_s=0.0)], 1, LEASE_S)
+        reporter.touched_at = float("-inf")
+        reporter.update([process.report(no_reply_s=0.0)], 1, LEASE_S)
 
     [text] = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
     assert text.startswith("Cannot touch the health file: ")
@@ -416,6 +416,6 @@ def test_busy_worker_is_healthy_and_a_killed_supervisor_frees_the_port(
     worker.kill()
 
     assert status_of(number) == 0, "the worker process does not hold the port"
-    held.let_go()
+    held.release()
     assert result.get(60) == "a"
     assert add.enqueue(1, 2).state == "ready"

@@ -28,7 +28,7 @@ from tests.taskqueue.support import (
     server_ms,
     taskqueue_settings,
 )
-from tests.taskqueue.tasks import note, noted
+from tests.taskqueue.tasks import note, recorded
 
 #: Seconds that a lease lives in these tests: what a poller waits before it recovers anything.
 LEASE_S = 0.3
@@ -142,9 +142,9 @@ def test_standby_starts_a_round_when_the_lease_expires(store: Store) -> None:
     assert 0 < seconds_to_next(second) <= 3.0
 
     store.raw.pexpire(base_key(store, "poller"), 40)
-    began = time.monotonic()
+    started_s = time.monotonic()
     next_round(second)
-    assert second.is_active or began < second.next_round_at <= time.monotonic() + 0.05, "never in a busy loop"
+    assert second.is_active or started_s < second.next_round_at <= time.monotonic() + 0.05, "never in a busy loop"
     eventually(lambda: store.raw.exists(base_key(store, "poller")) == 0)
     next_round(second)
     assert second.is_active
@@ -174,7 +174,7 @@ def test_poller_that_lost_its_lease_is_inactive(store: Store) -> None:
     assert not first.is_active
 
 
-def bell(store: Store, name: str) -> bool:
+def has_wakeup(store: Store, name: str) -> bool:
     return store.raw.exists(base_key(store, "bell", name)) == 1
 
 
@@ -191,7 +191,7 @@ def test_poller_notifies_each_queue_with_a_due_task(store: Store, settings: Any)
     poller = new_poller()
     next_round(poller)
 
-    assert [bell(store, f"q:{queue}") for queue in ("due", "later", "empty")] == [True, False, False]
+    assert [has_wakeup(store, f"q:{queue}") for queue in ("due", "later", "empty")] == [True, False, False]
     assert 0 < seconds_to_next(poller) <= 1.0, "it notifies again until the task is fetched"
 
 
@@ -281,7 +281,7 @@ def test_task_of_a_dead_worker_is_recovered(store: Store, caplog: pytest.LogCapt
 
     eventually(brought_back)
 
-    assert bell(store, "q:default")
+    assert has_wakeup(store, "q:default")
     assert f"Task {task_id} (queue default) has lost its worker: returned to its queue." in caplog.text
 
 
@@ -441,12 +441,12 @@ def test_nothing_is_recovered_for_a_lease_after_an_outage(
     proxy.stop_accepting()
     proxy.cut()
 
-    away_at = time.monotonic()
+    unavailable_at = time.monotonic()
     next_round(poller)
     lose_a_task(redis_server)
     assert "Poller: Redis is unavailable (" in caplog.text
     assert not poller.is_active
-    assert away_at < poller.next_round_at <= time.monotonic() + 0.2
+    assert unavailable_at < poller.next_round_at <= time.monotonic() + 0.2
     poller.wait(60)
     proxy.accept_again()
 
@@ -455,7 +455,7 @@ def test_nothing_is_recovered_for_a_lease_after_an_outage(
     assert poller.is_active
     assert waits_in_front(redis_server) == []
     eventually(lambda: (next_round(poller), waits_in_front(redis_server))[1])
-    assert time.monotonic() - away_at >= LONGER_S
+    assert time.monotonic() - unavailable_at >= LONGER_S
     poller.close()
 
 
@@ -561,7 +561,7 @@ def test_recovered_task_runs_on_another_worker(store: Store) -> None:
         def ran() -> bool:
             next_round(poller)
             poller.wait(0.05)
-            return noted == ["lost"]
+            return recorded == ["lost"]
 
         eventually(ran)
         assert note.get_result(task_id).get(60) == "lost"

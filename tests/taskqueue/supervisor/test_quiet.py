@@ -37,7 +37,7 @@ def test_quiet_worker_finishes_running_tasks_and_fetches_none(redis_server: Stor
     worker.wait_for("Quiet: fetching nothing more; running tasks finish. Send SIGTERM to stop the worker.")
     eventually(lambda: states() == ["quiet"])
     waiting = add.enqueue(2, 3)
-    held.let_go()
+    held.release()
 
     assert running.get(60) == "a"
     waiting.refresh()
@@ -95,7 +95,7 @@ def test_quiet_burst_worker_waits_for_sigterm(redis_server: Store, children: Chi
 
     worker.signal(signal.SIGUSR1)
     eventually(lambda: states() == ["quiet"])
-    held.let_go()
+    held.release()
 
     assert running.get(60) == "a"
     eventually(lambda: [each.busy for each in run(connections.client(), stats.read_overview()).workers] == [0])

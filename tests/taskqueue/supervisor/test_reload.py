@@ -64,9 +64,9 @@ def shop(redis_server: Store, tmp_path: Path, children: Children, settings: Any)
     return Shop(tmp_path, children)
 
 
-def say() -> TaskResult:
+def send_word() -> TaskResult:
     """Send the shop's task, which this process does not have."""
-    task = Task(func=say, name="reloadshop.tasks.say", options=chosen_options(say, TaskOptions(), {}))
+    task = Task(func=send_word, name="reloadshop.tasks.say", options=chosen_options(send_word, TaskOptions(), {}))
     return task.enqueue()
 
 
@@ -78,13 +78,13 @@ def worker_of(watcher: Child) -> int:
 def test_reloader_restarts_after_changes_and_errors_and_leaves_no_process(shop: Shop) -> None:
     watcher = shop.start()
     watcher.wait_for("Worker: queues default")
-    assert say().get(60) == "one"
+    assert send_word().get(60) == "one"
     first = worker_of(watcher)
 
     shop.write("reloadshop/words.py", "WORD = 'two'\n")
     watcher.wait_for("words.py has changed; restarting the worker.")
     watcher.wait_for("Worker: queues default")
-    assert say().get(60) == "two"
+    assert send_word().get(60) == "two"
     second = worker_of(watcher)
     assert second != first
 
@@ -92,7 +92,7 @@ def test_reloader_restarts_after_changes_and_errors_and_leaves_no_process(shop: 
     shop.write("reloadshop/tasks.py", TASKS.replace("words", "broken"))
     watcher.wait_for("SyntaxError: invalid syntax")
     watcher.wait_for("The worker exited with code 1; it restarts when a file changes.")
-    waiting = say()
+    waiting = send_word()
     shop.write("reloadshop/broken.py", "WORD = 'three'\n")
     watcher.wait_for("broken.py has changed; restarting the worker.")
     assert waiting.get(60) == "three"
@@ -142,7 +142,7 @@ def test_worker_forwards_quiet_and_stops_when_its_reloader_was_killed(shop: Shop
 
 
 def test_reloader_exits_after_success_and_stays_after_an_error(shop: Shop) -> None:
-    result = say()
+    result = send_word()
     assert shop.start("--burst").wait(60) == 0
     assert result.get(0) == "one"
 

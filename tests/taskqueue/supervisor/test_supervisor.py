@@ -75,7 +75,7 @@ def test_worker_is_listed_until_it_exits(redis_server: Store, children: Children
     eventually(lambda: len(workers()) == 2)
     assert info.started_at is not None
     assert 0 <= info.heartbeat_age < 60
-    held.let_go()
+    held.release()
     assert result.get(60) == "a"
     eventually(lambda: [each.finished for each in workers() if each.id == info.id] == [1])
     eventually(lambda: run(connections.client(), stats.read_overview()).poller)
@@ -113,7 +113,7 @@ def test_a_killed_process_is_replaced_and_its_task_runs_again(redis_server: Stor
     os.kill(second, signal.SIGKILL)
     worker.wait_for(f"Worker process {second} exited (signal SIGKILL); starting another in 0 s.")
     held.started(3)
-    held.let_go()
+    held.release()
     assert result.get(60) == "a"
     assert (result.attempts, len(set(result.worker_ids)), result.errors) == (3, 3, [])
     eventually(lambda: f"Task {result.id} (queue default) has lost its worker" in worker.output)
@@ -156,7 +156,7 @@ def test_stopping_worker_finishes_running_tasks_and_fetches_none(redis_server: S
     worker.terminate()
     eventually(lambda: len(list(threads.iterdir())) == 3)  # the one that waited for work has ended
     waiting = add.enqueue(2, 3)
-    held.let_go()
+    held.release()
 
     assert worker.wait() == 0
     running.refresh()
@@ -253,7 +253,7 @@ def test_processes_exit_after_their_supervisor_was_killed(
 
     worker.wait_for("The supervisor has exited; stopping.")
     if busy:
-        held.let_go()
+        held.release()
         assert result.get(60) == "a"
     eventually(lambda: not any(map(is_running, pids)))
 
@@ -301,7 +301,7 @@ def test_leases_are_renewed_while_a_task_runs(redis_server: Store, children: Chi
     eventually(lambda: redis_server.raw.zscore(running, result.id) > first + 2_000 * LEASE_S)
 
     assert held.starts() == 1
-    held.let_go()
+    held.release()
     assert result.get(60) == "a"
     assert result.attempts == 1
 
@@ -316,7 +316,7 @@ def test_process_without_heartbeat_is_killed_and_replaced(redis_server: Store, c
 
     worker.wait_for(f"Worker process {pid} sends no heartbeat; killing it.")
     assert held.started(2) != pid
-    held.let_go()
+    held.release()
     assert result.get(60) == "a"
 
 
@@ -331,7 +331,7 @@ def test_lost_lease_is_logged(redis_server: Store, children: Children) -> None:
     assert recover() == [(result.id, "default", "front")]
 
     worker.wait_for(f"Process {pid} has lost its lease of task {result.id}.")
-    held.let_go()
+    held.release()
     worker.wait_for(f"The outcome (ok) of task {result.id} was discarded: its lease had expired.")
     assert result.get(60) == "a"
     assert result.attempts == 2
@@ -359,7 +359,7 @@ def test_task_that_kills_its_process_fails_and_its_neighbors_do_not(redis_server
     killer = kill_the_process.using(max_deliveries=2).enqueue("a", 3)
     queue_worker(children, "--threads", "4")
     held.started(4)
-    held.let_go()
+    held.release()
 
     with pytest.raises(TaskFailed, match="WorkerLost"):
         killer.get(60)
@@ -407,6 +407,6 @@ def test_a_second_worker_takes_over_from_a_killed_one(redis_server: Store, child
     eventually(lambda: not is_running(pid))
 
     assert held.started(2) != pid
-    held.let_go()
+    held.release()
     assert result.get(60) == "a"
     assert result.attempts == 2

@@ -46,7 +46,7 @@ def test_running_task_is_cancelled_and_its_process_continues(
 
     with pytest.raises(TaskFailed, match="was cancelled"):
         result.get(60)
-    bystander.let_go()
+    bystander.release()
     assert other.get(60) == "b"
     assert (held.ends(), held.starts(), is_running(pid)) == (0, 1, True)
     worker.terminate()
@@ -71,7 +71,7 @@ def test_forced_cancel_kills_the_process_and_requeues_the_other_tasks(redis_serv
     worker.wait_for(f"Worker process {pid} exited (exit code 3); starting another in 0 s.")
     assert bystander.started(2) == coroutine.started(2) != pid
     for held in (bystander, coroutine):
-        held.let_go()
+        held.release()
     for other in others:
         other.get(60)
         assert (other.attempts, other.errors) == (1, [])
@@ -98,7 +98,7 @@ def test_hard_limit_terminates_the_process_and_fails_only_its_task(
     assert result.attempts == 1
     worker.wait_for(f"Terminating process {pid}: task {result.id} has reached its hard time limit of 0.4 s.")
     assert bystander.started(2) != pid
-    bystander.let_go()
+    bystander.release()
     assert other.get(60) == "b"
     assert (other.attempts, other.errors) == (1, [])
     assert redis_server.raw.zcard(queue_key(redis_server, "running")) == 0
@@ -112,7 +112,7 @@ def test_hard_limit_uses_an_attempt_and_the_task_is_retried(redis_server: Store,
 
     second = slow.started(2)
     assert first != second
-    slow.let_go()
+    slow.release()
 
     assert result.get(60) == "a"
     assert [error.exception_class_path for error in result.errors] == [TIME_LIMIT]
@@ -134,7 +134,7 @@ def test_unresponsive_process_is_killed_and_its_tasks_are_requeued(redis_server:
     worker.wait_for(f"Worker process {pid} exited (signal SIGKILL)")
     assert not is_running(pid)
     bystander.started(2)
-    bystander.let_go()
+    bystander.release()
     assert other.get(60) == "b"
     assert (other.attempts, other.errors) == (1, [])
     assert result.errors[0].exception_class_path == TIME_LIMIT
@@ -145,13 +145,13 @@ def test_task_that_finishes_in_time_keeps_its_process(redis_server: Store, child
     worker = queue_worker(children)
     result = hold.using(timeout=(None, 1.0)).enqueue("a")
     pid = held.started()
-    held.let_go()
+    held.release()
     assert result.get(60) == "a"
 
     next_one = Held(redis_server, "b")
     after = hold.enqueue("b")
     assert next_one.started() == pid
-    next_one.let_go()
+    next_one.release()
     assert after.get(60) == "b"
     worker.terminate()
     assert worker.wait() == 0

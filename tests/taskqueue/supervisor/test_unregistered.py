@@ -15,7 +15,7 @@ from django_redis_components.taskqueue.store.scripts import REQUEUE_UNREGISTERED
 from django_redis_components.taskqueue.store.unregistered import requeue_unregistered
 from tests.support import Store
 from tests.taskqueue.support import base_key, new_fetcher, queue_key, settle_now, work_off
-from tests.taskqueue.tasks import add, echo, note, noted
+from tests.taskqueue.tasks import add, echo, note, recorded
 
 
 @pytest.fixture
@@ -80,8 +80,8 @@ def test_requeued_tasks_run_before_newer_ones(store: Store, forget: Callable[...
     requeue_unregistered(["default"], "default")
     work_off()
 
-    assert sorted(noted[:20]) == list(range(20))
-    assert noted[20:] == ["new"]
+    assert sorted(recorded[:20]) == list(range(20))
+    assert recorded[20:] == ["new"]
 
 
 def test_all_unregistered_tasks_with_registered_names_are_requeued(
@@ -98,7 +98,7 @@ def test_all_unregistered_tasks_with_registered_names_are_requeued(
 
     assert get_queue("default").depths().unregistered == len(strangers)
     work_off()
-    assert sorted(noted) == list(range(1_100))
+    assert sorted(recorded) == list(range(1_100))
 
 
 def test_unregistered_task_without_a_record_is_not_requeued(redis_server: Store, forget: Callable[..., None]) -> None:

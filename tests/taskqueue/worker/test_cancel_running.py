@@ -91,8 +91,8 @@ def test_repeated_cancel_can_only_shorten_the_grace(store: Store) -> None:
 def test_cancelled_run_that_would_run_again_is_cancelled(store: Store, outcome: str) -> None:
     result = note.enqueue("runs")
     fetcher, job = leased(result)
-    told: list[str] = []
-    waiting = threading.Thread(target=lambda: told.append(_failure(result)))
+    failures: list[str] = []
+    waiting = threading.Thread(target=lambda: failures.append(_failure(result)))
     waiting.start()
     eventually(lambda: store.raw.hget(base_key(store, "t", result.id), "W"))
     other = TaskResult(note, note.name, result.id, "default", {})
@@ -101,7 +101,7 @@ def test_cancelled_run_that_would_run_again_is_cancelled(store: Store, outcome: 
     settle_now(fetcher, Ack(job.id, job.token, outcome, ERROR if outcome == "retry" else b"", 50, 60_000))
 
     waiting.join(60)
-    assert "was cancelled" in told[0]
+    assert "was cancelled" in failures[0]
     other.refresh()
     assert (other.state, other.status, other.worker_ids) == ("cancelled", "FAILED", [WORKER] * (outcome == "retry"))
     assert other.finished_at is not None
@@ -251,7 +251,7 @@ def test_another_lease_of_the_same_task_is_not_interrupted(redis_server: Store) 
 
         assert not worker.is_running(result.id, "an older lease")
         assert worker.is_running(result.id, worker.fetcher.leases[result.id])
-        held.let_go()
+        held.release()
         assert result.get(60) == "0"
 
 

@@ -24,9 +24,9 @@ from tests.taskqueue.tasks import (
     leave_a_task_behind,
     note,
     note_async,
-    noted,
     query_async,
     raise_async,
+    recorded,
     whereabouts_async,
 )
 
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture(autouse=True)
-def _nobody_looks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_polling(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prefetch, "MAX_WAIT_S", 300.0)
 
 
@@ -52,7 +52,7 @@ def test_coroutines_run_concurrently_beside_the_threads(store: Store) -> None:
         assert worker.busy() == 12
         assert add.enqueue(2, 3).get(60) == 5
         for each in held:
-            each.let_go()
+            each.release()
         assert [result.get(60) for result in results] == [str(number) for number in range(12)]
 
     assert (worker.finished, worker.busy()) == (13, 0)
@@ -77,7 +77,7 @@ def test_async_concurrency_limits_concurrent_coroutines(redis_server: Store) -> 
         eventually(lambda: sum(each.starts() for each in held) == 2 and get_queue("default").depths().ready == 3)
         assert worker.busy() == 2
         for each in held:
-            each.let_go()
+            each.release()
         assert [result.get(60) for result in results] == list("01234")
 
     for result in results:
@@ -95,7 +95,7 @@ def test_coroutine_without_a_free_slot_runs_on_another_worker(redis_server: Stor
         with running_worker(worker="free:1"):
             held[1].started()
             for each in held:
-                each.let_go()
+                each.release()
             assert second.get(60) == "1"
 
     assert second.worker_ids == ["free:1"]
@@ -113,7 +113,7 @@ def test_threads_run_tasks_while_the_loop_is_full(redis_server: Store) -> None:
         assert add.enqueue(2, 3).get(60) == 5, "within the second in which its threads look for other work"
 
         assert other.starts() == 0
-        long.let_go()
+        long.release()
 
 
 def test_stopping_worker_waits_for_its_coroutines(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +125,7 @@ def test_stopping_worker_waits_for_its_coroutines(redis_server: Store, monkeypat
         worker.stop()
         eventually(lambda: worker.threads_alive() == 0)
         assert worker.is_alive()
-        held.let_go()
+        held.release()
         assert result.get(60) == "0", "its outcome is sent by the flusher: no thread is left"
         eventually(lambda: not worker.is_alive())
 
@@ -142,7 +142,7 @@ def test_threads_that_wait_for_a_slot_stop_at_once(redis_server: Store, monkeypa
         worker.stop()
 
         eventually(lambda: worker.threads_alive() == 0)
-        held.let_go()
+        held.release()
     waiting.refresh()
     assert (waiting.state, waiting.worker_ids) == ("ready", [])
 
@@ -156,10 +156,10 @@ def test_burst_worker_exits_after_the_last_coroutine(store: Store, slots: int) -
     with running_worker(threads=2, burst=True, async_concurrency=slots) as worker:
         held.started()
         assert worker.is_alive()
-        held.let_go()
+        held.release()
         eventually(lambda: not worker.is_alive())
 
-    assert sorted(noted) == list(range(60))
+    assert sorted(recorded) == list(range(60))
     assert store.raw.zcard(queue_key(store, "running")) == 0
 
 
@@ -171,7 +171,7 @@ def test_mixed_functions_and_coroutines_run_once_each(store: Store) -> None:
     with running_worker(threads=4, async_concurrency=3):
         assert [result.get(60) for result in results] == [number for number in range(150) for _ in (1, 2)]
 
-    assert sorted(noted) == sorted([*range(150), *range(150)])
+    assert sorted(recorded) == sorted([*range(150), *range(150)])
     assert {result.attempts for result in results} == {1}
 
 
@@ -202,7 +202,7 @@ def test_exception_of_a_coroutine_fails_only_its_task(redis_server: Store, kind:
         held.started()
         result = raise_async.enqueue(kind)
         eventually(lambda: result.refresh() or result.is_finished)
-        held.let_go()
+        held.release()
         assert bystander.get(60) == "0"
 
     assert (result.state, result.attempts, result.errors[0].exception_class_path) == ("failed", 1, path)
@@ -215,7 +215,7 @@ def test_loop_continues_after_a_coroutine_leaves_a_task(redis_server: Store, cap
 
     assert "The event loop continues after an error." in caplog.text
     with pytest.raises(SystemExit):
-        noted[0].result()
+        recorded[0].result()
 
 
 def test_a_message_that_cannot_be_read_fails_before_it_reaches_the_loop(redis_server: Store) -> None:
@@ -235,12 +235,12 @@ def test_ack_of_a_coroutine_is_sent_while_the_threads_are_busy(redis_server: Sto
         quick.started()
         hold.enqueue("long")
         held.started()
-        quick.let_go()
+        quick.release()
 
         assert result.get(60) == "quick"
 
         assert held.ends() == 0
-        held.let_go()
+        held.release()
 
 
 @pytest.mark.django_db(transaction=True)
@@ -264,11 +264,11 @@ class Witness:
     logs_failure: bool = False
 
     def convert(self, value: Any) -> Any:
-        noted.append(("returned", threading.current_thread().name == "event-loop"))
+        recorded.append(("returned", threading.current_thread().name == "event-loop"))
         return ["kept", value]
 
     def on_finish(self, outcome: str, exc: BaseException | None) -> None:
-        noted.append((outcome, threading.current_thread().name == "event-loop", sys.exc_info()[1] is exc))
+        recorded.append((outcome, threading.current_thread().name == "event-loop", sys.exc_info()[1] is exc))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,12 +287,12 @@ def test_observer_of_a_coroutine_may_block(redis_server: Store, monkeypatch: pyt
 
     with running_worker():
         assert add_async.enqueue(2, 3).get(60) == ["kept", 5]
-        assert noted == [("returned", False), ("ok", False, True)]
-        noted.clear()
+        assert recorded == [("returned", False), ("ok", False, True)]
+        recorded.clear()
         result = raise_async.enqueue("LookupError")
         eventually(lambda: result.refresh() or result.is_finished)
 
-    assert noted == [("fail", False, True)]
+    assert recorded == [("fail", False, True)]
 
 
 def test_error_on_close_does_not_change_the_outcome(

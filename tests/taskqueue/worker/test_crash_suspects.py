@@ -23,7 +23,7 @@ def send(count: int, **options: Any) -> list[TaskResult]:
 def die_with(store: Store, count: int, worker: str) -> list[str]:
     """Fetch tasks on as many threads as a worker that crashes; return their ids."""
     fetcher = new_fetcher(worker=worker)
-    ids = [job.id for lane in range(count) for job in fetcher.fetch(str(lane), 1)]
+    ids = [job.id for slot in range(count) for job in fetcher.fetch(str(slot), 1)]
     end_lease(store, *ids)
     recover()
     return ids
@@ -50,7 +50,7 @@ def test_recovered_task_is_not_fetched_after_others(store: Store) -> None:
     die_with(store, 1, "dies")
     handed_back, another = send(2)
     giver = new_fetcher(worker="gives")
-    jobs = [job for lane in range(3) for job in giver.fetch(str(lane), 1)]
+    jobs = [job for slot in range(3) for job in giver.fetch(str(slot), 1)]
     assert [job.id for job in jobs] == [suspect.id, handed_back.id, another.id]
     settle_now(giver, *[Ack(job.id, job.token, "back") for job in reversed(jobs[:2])])
     store.raw.lpush(queue_key(store, "front"), store.raw.rpop(queue_key(store, "front")))
@@ -139,7 +139,7 @@ def test_tasks_with_one_crash_of_three_run_concurrently(store: Store) -> None:
     die_with(store, 3, "first")
     fetcher = new_fetcher(worker="second")
 
-    assert [len(fetcher.fetch(str(lane), 1)) for lane in range(4)] == [1, 1, 1, 0]
+    assert [len(fetcher.fetch(str(slot), 1)) for slot in range(4)] == [1, 1, 1, 0]
 
 
 def test_isolated_tasks_keep_their_order(store: Store) -> None:
@@ -174,7 +174,7 @@ def run_until_the_killer_has_failed(store: Store, killer: TaskResult, threads: i
     """Worker processes with some threads, one after the other: each dies as soon as it has the killer."""
     for number in range(40):
         fetcher = new_fetcher(worker=f"process{number}")
-        jobs = [job for lane in range(threads) for job in fetcher.fetch(str(lane), 1)]
+        jobs = [job for slot in range(threads) for job in fetcher.fetch(str(slot), 1)]
         if killer.id in [job.id for job in jobs]:
             end_lease(store, *[job.id for job in jobs])
             recover()

@@ -12,7 +12,7 @@ from django_redis_components.taskqueue.worker import db_connections
 from tests.support import Store
 from tests.support.processes import Children
 from tests.taskqueue.support import queue_worker, work_off
-from tests.taskqueue.tasks import note, noted, query
+from tests.taskqueue.tasks import note, query, recorded
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
 
@@ -22,7 +22,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[list[Any]]:
     """What had been noted when the connection was asked whether it broke or is too old."""
     found: list[list[Any]] = []
     real = connection.close_if_unusable_or_obsolete
-    monkeypatch.setattr(connection, "close_if_unusable_or_obsolete", lambda: (found.append(list(noted)), real()))
+    monkeypatch.setattr(connection, "close_if_unusable_or_obsolete", lambda: (found.append(list(recorded)), real()))
     db_connections.thread_state.checked_at = 0.0
     return found
 

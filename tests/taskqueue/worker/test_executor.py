@@ -23,7 +23,7 @@ class Watcher:
     """An observer that records its calls."""
 
     args: list[Any]
-    heard: list[Any]
+    received: list[Any]
     logs_failure: bool = False
 
     def convert(self, value: Any) -> Any:
@@ -32,12 +32,12 @@ class Watcher:
         return ["kept", value]
 
     def on_finish(self, outcome: str, exc: BaseException | None) -> None:
-        self.heard.append((outcome, exc and repr(exc)))
+        self.received.append((outcome, exc and repr(exc)))
         if "unbearable" in self.args:
             raise LookupError("the watcher itself")
 
 
-heard: list[Any] = []
+received: list[Any] = []
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,14 +46,14 @@ class WatchedTask(Task[Any, Any, Any]):
 
     @staticmethod
     def run_observer(task: Any, job: Job, args: list[Any], kwargs: dict[str, Any], options: dict[str, Any]) -> Any:
-        heard.append((job.name, kwargs, options))
-        return Watcher(list(args), heard)
+        received.append((job.name, kwargs, options))
+        return Watcher(list(args), received)
 
 
 @pytest.fixture
 def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Makes a task one whose runs are watched."""
-    heard.clear()
+    received.clear()
 
     def make(task: Any) -> Any:
         fields = {field.name: getattr(task, field.name) for field in dataclasses.fields(task)}
@@ -70,7 +70,7 @@ def test_observer_receives_the_value_and_the_outcome(redis_server: Store, watche
 
     result.refresh()
     assert result.return_value == ["kept", 5]
-    assert heard == [("tests.taskqueue.tasks.add", {"b": 3}, {}), ("ok", None)]
+    assert received == [("tests.taskqueue.tasks.add", {"b": 3}, {}), ("ok", None)]
 
 
 def test_observer_receives_a_failure(redis_server: Store, watched: Any) -> None:
@@ -80,7 +80,7 @@ def test_observer_receives_a_failure(redis_server: Store, watched: Any) -> None:
 
     result.refresh()
     assert result.state == "failed"
-    assert heard[1:] == [("fail", "LookupError('boom')")]
+    assert received[1:] == [("fail", "LookupError('boom')")]
 
 
 def test_observer_receives_a_postponed_run(redis_server: Store, watched: Any) -> None:
@@ -88,7 +88,7 @@ def test_observer_receives_a_postponed_run(redis_server: Store, watched: Any) ->
 
     work_off()
 
-    assert [outcome for outcome, _ in heard[1:]] == ["later"]
+    assert [outcome for outcome, _ in received[1:]] == ["later"]
 
 
 def test_unserializable_value_fails_the_task_and_an_observer_error_does_not(
@@ -100,7 +100,7 @@ def test_unserializable_value_fails_the_task_and_an_observer_error_does_not(
 
     result.refresh()
     assert (result.state, result.errors[0].message) == ("failed", "it cannot be kept")
-    assert heard[1:] == [("fail", "TypeError('it cannot be kept')")]
+    assert received[1:] == [("fail", "TypeError('it cannot be kept')")]
     assert f"An observer of task {result.id} failed after its end (fail)." in caplog.text
 
 

@@ -24,7 +24,7 @@ from tests.taskqueue.tasks import (
     fail_without_text,
     leave_the_house,
     note,
-    noted,
+    recorded,
 )
 
 LOGGER = "django_redis_components.taskqueue"
@@ -113,7 +113,7 @@ def test_exception_whose_str_raises_fails_the_task(redis_server: Store) -> None:
     assert result.state == "failed"
     assert result.errors[0].exception_class_path == "tests.taskqueue.tasks.BrokenTextError"
     assert result.errors[0].message == "<no text: LookupError>"
-    assert noted == ["next"]
+    assert recorded == ["next"]
 
 
 def test_exception_whose_str_exits_fails_the_task(redis_server: Store) -> None:
@@ -124,7 +124,7 @@ def test_exception_whose_str_exits_fails_the_task(redis_server: Store) -> None:
 
     result.refresh()
     assert result.errors[0].message == "<no text: SystemExit>"
-    assert noted == ["next"]
+    assert recorded == ["next"]
 
 
 def test_wrong_arguments_fail_the_task(redis_server: Store) -> None:

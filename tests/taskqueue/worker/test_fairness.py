@@ -11,7 +11,7 @@ from django_redis_components.taskqueue.worker import prefetch
 from django_redis_components.taskqueue.worker import worker as worker_module
 from tests.support import Store, eventually
 from tests.taskqueue.support import Held, running_worker
-from tests.taskqueue.tasks import hold, nap, note, note_and_send, noted
+from tests.taskqueue.tasks import hold, nap, note, note_and_send, recorded
 
 #: Short tasks behind a long one.
 SHORT = 100
@@ -22,7 +22,7 @@ def long(redis_server: Store) -> Iterator[Held]:
     """The long tasks; released at the end, so that their threads end."""
     held = Held(redis_server, "long")
     yield held
-    held.let_go()
+    held.release()
 
 
 def make_quick(worker: worker_module.Worker) -> None:
@@ -43,13 +43,13 @@ def test_idle_worker_runs_short_tasks_queued_behind_long_ones(redis_server: Stor
         long.started(times=2)
 
         with running_worker(threads=2, worker="idle:1"):
-            eventually(lambda: len(noted) == SHORT)
+            eventually(lambda: len(recorded) == SHORT)
 
         assert long.ends() == 0
         workers = [(result.refresh(), result.worker_ids[-1])[1] for result in short]
         assert "idle:1" in workers[SHORT // 2 :], "the busy one could not have run the last ones"
         assert {result.attempts for result in short} == {1}
-        long.let_go()
+        long.release()
         eventually(lambda: busy.busy() == 0)
 
 
@@ -74,7 +74,7 @@ def test_slower_tasks_are_not_prefetched_away_from_an_idle_worker(
         assert long.ends() == 0
         assert {result.worker_ids[-1] for result in short} == {"busy:1", "idle:1"}
         assert {result.attempts for result in short} == {1}
-        long.let_go()
+        long.release()
         eventually(lambda: busy.busy() == 0)
 
 
@@ -91,6 +91,6 @@ def test_an_urgent_task_waits_for_one_running_task_at_most(redis_server: Store, 
         sender.enqueue(number, options if number == 5 else None)
 
     with running_worker("first", "second", threads=1):
-        eventually(lambda: len(noted) == 21)
+        eventually(lambda: len(recorded) == 21)
 
-    assert noted == [0, 1, 2, 3, 4, 5, "urgent", *range(6, 20)]
+    assert recorded == [0, 1, 2, 3, 4, 5, "urgent", *range(6, 20)]

@@ -130,7 +130,7 @@ def test_late_reply_does_not_delay_the_timer(proxy: Proxy, redis_server: Store) 
     proxy.delay(0)
 
 
-def bells(store: Store) -> list[str]:
+def wakeup_keys(store: Store) -> list[str]:
     found = [key.decode().rpartition("bell:")[2] for key in store.keys() if b":bell:" in key]  # noqa: SIM118
     return sorted(found)
 
@@ -143,17 +143,17 @@ def quiet(store: Store) -> None:
 
 def test_enqueue_notifies_the_queue(store: Store) -> None:
     note.enqueue(1)
-    assert bells(store) == ["q:default"]
+    assert wakeup_keys(store) == ["q:default"]
     quiet(store)
     note.using(queue_name="mail", priority=1).enqueue(1)
-    assert bells(store) == ["q:mail"]
+    assert wakeup_keys(store) == ["q:mail"]
     quiet(store)
     note.using(queue_name="mail", run_after=60).enqueue(1)
-    assert bells(store) == ["poller", "q:mail"], "those who time the next due task must hear of an earlier one"
+    assert wakeup_keys(store) == ["poller", "q:mail"], "those who time the next due task must hear of an earlier one"
     quiet(store)
     note.using(queue_name="mail", run_after=90).enqueue(1)
 
-    assert bells(store) == [], "it is not the next one"
+    assert wakeup_keys(store) == [], "it is not the next one"
 
 
 @pytest.mark.parametrize("options", [{}, {"priority": 3}, {"run_after": 2}], ids=str)
@@ -165,10 +165,12 @@ def test_fetch_that_leaves_tasks_notifies_the_queue_again(store: Store, options:
 
     fetcher.fetch("0", 1)
 
-    assert bells(store) == ["q:default"]
+    assert wakeup_keys(store) == ["q:default"]
     quiet(store)
     fetcher.fetch("1", 2)
-    assert bells(store) == [], "a worker that got less than it requested waits for a wakeup and times the rest itself"
+    assert wakeup_keys(store) == [], (
+        "a worker that got less than it requested waits for a wakeup and times the rest itself"
+    )
 
 
 def test_returned_task_notifies_the_queue(store: Store) -> None:
@@ -180,7 +182,7 @@ def test_returned_task_notifies_the_queue(store: Store) -> None:
 
     fetcher.fetch("acks", 0)
 
-    assert bells(store) == ["q:default"]
+    assert wakeup_keys(store) == ["q:default"]
 
 
 def test_task_popped_before_a_script_error_is_recoverable(redis_server: Store) -> None:

@@ -47,7 +47,7 @@ def test_an_interruption_ends_the_function() -> None:
     run = ThreadRun(JOB)
     begun = threading.Event()
 
-    def begin_and_go_on() -> None:
+    def start_and_continue() -> None:
         begun.set()
         for _ in range(20_000):
             time.sleep(0.001)
@@ -59,7 +59,7 @@ def test_an_interruption_ends_the_function() -> None:
     threading.Thread(target=cancel_it).start()
 
     with pytest.raises(TaskCancelled):
-        run.call(begin_and_go_on, [], {}, None)
+        run.call(start_and_continue, [], {}, None)
 
     assert run.cancel_asked
     assert run.interrupted

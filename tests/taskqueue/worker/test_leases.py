@@ -25,7 +25,7 @@ from tests.taskqueue.support import (
     taskqueue_settings,
     work_off,
 )
-from tests.taskqueue.tasks import add, fail, note, noted
+from tests.taskqueue.tasks import add, fail, note, recorded
 
 
 def test_lease_lasts_for_the_configured_time(store: Store, settings: Any) -> None:
@@ -50,7 +50,7 @@ def test_task_with_an_expired_lease_returns_to_the_front(store: Store) -> None:
     result.refresh()
     assert (result.state, result.worker_ids, result.errors) == ("ready", ["dies"], [])
     work_off(worker="lives")
-    assert noted == ["first", "second"]
+    assert recorded == ["first", "second"]
     result.refresh()
     assert (result.state, result.worker_ids, result.attempts) == ("successful", ["dies", "lives"], 2)
 
@@ -102,7 +102,7 @@ def test_concurrent_outcomes_of_one_task_store_one_result(store: Store) -> None:
     end_lease(store, *[result.id for result in results])
     recover()
     quick = new_fetcher(worker="quick")
-    again = [job for lane in range(20) for job in quick.fetch(str(lane), 1)]
+    again = [job for slot in range(20) for job in quick.fetch(str(slot), 1)]
 
     def finish(number: int) -> None:
         fetcher, mine, value = [(slow, jobs, b'"slow"'), (quick, again, b'"quick"')][number]

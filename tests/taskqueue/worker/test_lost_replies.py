@@ -19,7 +19,7 @@ from django_redis_components.taskqueue.worker.execution import execute
 from tests.conftest import components_settings
 from tests.support import Proxy, Store, run_async
 from tests.taskqueue.support import base_key, new_fetcher, queue_key, settle_now, tag, work_off
-from tests.taskqueue.tasks import add, fail, note, noted
+from tests.taskqueue.tasks import add, fail, note, recorded
 
 #: The same tasks, sent through the proxy.
 far_add = dataclasses.replace(add, connection="proxied")
@@ -31,7 +31,7 @@ def warm(proxy: Proxy, redis_server: Store) -> Proxy:
     """A proxy whose server knows the scripts already."""
     far_note.enqueue("warm")
     work_off()
-    noted.clear()
+    recorded.clear()
     return proxy
 
 
@@ -71,7 +71,7 @@ def test_repeated_enqueue_many_creates_each_task_once(warm: Proxy, redis_server:
     assert warm.dropped == 1
     assert get_queue("default").depths().ready == 700
     work_off()
-    assert sorted(noted) == list(range(700))
+    assert sorted(recorded) == list(range(700))
     assert len({result.id for result in results}) == 700
 
 

@@ -22,7 +22,7 @@ from tests.taskqueue.support import (
     settle_now,
     work_off,
 )
-from tests.taskqueue.tasks import note, noted
+from tests.taskqueue.tasks import note, recorded
 
 
 def fetched(*queues: str, want: int = 100) -> list[Any]:
@@ -169,7 +169,7 @@ def test_due_task_is_served_by_the_next_fetch(store: Store) -> None:
 
     eventually(work_off)
 
-    assert noted == ["at once", "delayed"]
+    assert recorded == ["at once", "delayed"]
 
 
 def test_a_delayed_task_never_starts_before_its_time(store: Store) -> None:
@@ -177,7 +177,7 @@ def test_a_delayed_task_never_starts_before_its_time(store: Store) -> None:
 
     def all_ran() -> bool:
         work_off()
-        return len(noted) == 50
+        return len(recorded) == 50
 
     eventually(all_ran)
 

@@ -66,7 +66,7 @@ def test_task_running_in_an_outage_of_the_database_is_retried(
     held.started()
 
     postgres.stop()
-    held.let_go()
+    held.release()
     eventually(lambda: (result.refresh(), result.errors)[1])
     postgres.start()
 

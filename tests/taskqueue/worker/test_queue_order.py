@@ -115,16 +115,16 @@ def test_repeated_fetch_returns_the_same_tasks_in_another_order(proxy: Proxy, re
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[WorkerOptions]:
+def started_options(monkeypatch: pytest.MonkeyPatch) -> list[WorkerOptions]:
     """What `runworker` would run with; it ends at once."""
-    heard: list[WorkerOptions] = []
+    received: list[WorkerOptions] = []
 
     def run_worker(options: WorkerOptions, *_: Any, **__: Any) -> int:
-        heard.append(options)
+        received.append(options)
         return 0
 
     monkeypatch.setattr(runworker, "run_worker", run_worker)
-    return heard
+    return received
 
 
 @pytest.mark.parametrize(
@@ -138,12 +138,12 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[WorkerOptions]:
     ids=str,
 )
 def test_queues_and_weights_are_combined(
-    told: list[WorkerOptions], args: list[str], queues: tuple[str, ...], chosen: tuple[int, ...]
+    started_options: list[WorkerOptions], args: list[str], queues: tuple[str, ...], chosen: tuple[int, ...]
 ) -> None:
     with pytest.raises(SystemExit):
         call_command("runworker", *args)
 
-    assert [(options.queues, options.weights) for options in told] == [(queues, chosen)]
+    assert [(options.queues, options.weights) for options in started_options] == [(queues, chosen)]
 
 
 def test_queue_name_may_contain_an_equals_sign() -> None:

@@ -79,13 +79,13 @@ def test_memory_limit_below_the_usage_at_start_is_refused(redis_server: Store) -
 
 
 def test_worker_stops_after_max_tasks_and_returns_fetched_tasks(redis_server: Store) -> None:
-    told = []
+    finished_counts = []
     with running_worker() as worker:
-        worker.set_max_tasks(3, lambda: told.append(worker.finished))
+        worker.set_max_tasks(3, lambda: finished_counts.append(worker.finished))
         results = add.enqueue_many([((number, 1), {}) for number in range(200)])
         eventually(lambda: not worker.is_alive())
 
-        assert told == [3]
+        assert finished_counts == [3]
         assert [result.get(60) for result in results[:3]] == [1, 2, 3]
     for result in results:
         result.refresh()
@@ -119,7 +119,7 @@ def test_replacement_starts_while_the_old_process_finishes(redis_server: Store, 
 
     assert first == old != second
     assert is_running(old)
-    held.let_go()
+    held.release()
     assert long.get(60) == "a"
     eventually(lambda: not is_running(old))
     assert long.attempts == 1
@@ -138,7 +138,7 @@ def test_at_most_twice_the_processes_run(redis_server: Store, children: Children
     results.append(hold.enqueue("a"))
     eventually(lambda: set(processes_of(worker.pid)) == {first, second})
     assert held.starts() == 2
-    held.let_go()
+    held.release()
 
     assert [result.get(60) for result in results] == ["a"] * 3
     worker.wait_for(f"Replacing worker process {second}: it has run 1 tasks (--max-tasks 1).")

@@ -38,7 +38,7 @@ def cluster(request: pytest.FixtureRequest, stores: Stores, settings: Any) -> It
     """A Cluster of Valkey, and one of Redis 7."""
     lent = stores.get(request.param).for_test(f"reshard-{request.param}")
     settings.REDIS_COMPONENTS = components_settings(lent)
-    tasks.noted.clear()
+    tasks.recorded.clear()
     yield lent
     close_pools()
     lent.delete_keys()
@@ -76,10 +76,10 @@ def check_that_all_run_once(reshard: Callable[[], object]) -> None:
         seen = len(producers.accepted)
         eventually(lambda: len(producers.accepted) >= seen + DURING)
         producers.stop()
-        eventually(lambda: set(producers.accepted) <= set(tasks.noted), timeout_s=120)
+        eventually(lambda: set(producers.accepted) <= set(tasks.recorded), timeout_s=120)
 
-    assert {what: times for what, times in collections.Counter(tasks.noted).items() if times > 1} == {}
-    assert len(tasks.noted) == len(producers.accepted)
+    assert {what: times for what, times in collections.Counter(tasks.recorded).items() if times > 1} == {}
+    assert len(tasks.recorded) == len(producers.accepted)
 
 
 def classic(move: Move) -> None:
@@ -111,7 +111,7 @@ def test_all_tasks_run_while_valkey_moves_the_slot_by_itself(cluster: Store) -> 
 def test_all_tasks_run_while_redis_cli_reshards(binary: Any, stores: Stores, settings: Any) -> None:
     if not REDIS_CLI.exists():
         skip_missing("redis-cli: apt-get install redis-tools")
-    tasks.noted.clear()
+    tasks.recorded.clear()
     servers = start_cluster(binary(), stores.new_directory("reshard"))
     try:
         nodes = [redis.Redis(host="127.0.0.1", port=server.port) for server in servers]

@@ -218,7 +218,7 @@ def test_excluded_jobs_are_not_returned(redis_server: Store) -> None:
         assert list(worker.fetcher.leases) == [results[0].id]
         assert get_queue("default").depths().running == 1
         for each in held:
-            each.let_go()
+            each.release()
         assert results[0].get(60) == "a"
 
 

@@ -14,13 +14,13 @@ from django_redis_components.taskqueue.worker import prefetch
 from django_redis_components.taskqueue.worker import worker as worker_module
 from tests.support import Proxy, Store, eventually, run_together
 from tests.taskqueue.support import Held, base_key, end_lease, queue_key, recover, running_worker, work_off
-from tests.taskqueue.tasks import add, hold, hold_async, note, noted
+from tests.taskqueue.tasks import add, hold, hold_async, note, recorded
 
 pytestmark = pytest.mark.integration
 
 
 @pytest.fixture(autouse=True)
-def _nobody_looks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_polling(monkeypatch: pytest.MonkeyPatch) -> None:
     """Disable polling: a task without a wakeup, a timer or a handoff does not run within the test."""
     monkeypatch.setattr(prefetch, "MAX_WAIT_S", 300.0)
 
@@ -42,7 +42,7 @@ def test_tasks_run_in_order_and_leave_their_results(store: Store) -> None:
     with running_worker() as worker:
         assert [result.get(60) for result in results] == list(range(200))
 
-    assert noted == list(range(200))
+    assert recorded == list(range(200))
     assert (worker.finished, worker.busy()) == (200, 0)
     assert store.raw.zcard(queue_key(store, "running")) == 0
 
@@ -72,9 +72,9 @@ def test_the_first_queue_is_served_first(store: Store) -> None:
         note.using(queue_name=queue).enqueue_many([((f"{queue} {number}",), {}) for number in range(3)])
 
     with running_worker("high", "low"):
-        eventually(lambda: len(noted) == 6)
+        eventually(lambda: len(recorded) == 6)
 
-    assert noted == ["high 0", "high 1", "high 2", "low 0", "low 1", "low 2"]
+    assert recorded == ["high 0", "high 1", "high 2", "low 0", "low 1", "low 2"]
 
 
 def test_busy_leader_is_replaced_by_another_thread(redis_server: Store) -> None:
@@ -86,12 +86,12 @@ def test_busy_leader_is_replaced_by_another_thread(redis_server: Store) -> None:
             held[number].started()
             assert worker.busy() == number + 1
         note.enqueue("waits")
-        assert noted == []
+        assert recorded == []
         for each in held:
-            each.let_go()
+            each.release()
 
         assert [result.get(60) for result in results] == ["0", "1", "2"]
-        eventually(lambda: noted == ["waits"])
+        eventually(lambda: recorded == ["waits"])
 
 
 def test_free_threads_share_a_batch(redis_server: Store) -> None:
@@ -105,18 +105,18 @@ def test_free_threads_share_a_batch(redis_server: Store) -> None:
             each.started()
         assert worker.busy() == 4
         for each in held:
-            each.let_go()
+            each.release()
 
 
 def test_tasks_buffered_behind_a_slow_one_return_to_the_front(redis_server: Store) -> None:
-    gate, slow = Held(redis_server, "gate"), Held(redis_server, "slow")
+    first, slow = Held(redis_server, "gate"), Held(redis_server, "slow")
     with running_worker(worker="slow:1") as worker:
         hold.enqueue("gate")
-        gate.started()
+        first.started()
         hold.enqueue("slow")
         blocked = note.enqueue_many([((number,), {}) for number in range(5)])
         make_quick(worker)
-        gate.let_go()
+        first.release()
         slow.started()
 
         eventually(lambda: get_queue("default").depths().ready == 5)
@@ -125,11 +125,11 @@ def test_tasks_buffered_behind_a_slow_one_return_to_the_front(redis_server: Stor
         [slow_id] = [each.decode() for each in redis_server.raw.zrange(queue_key(redis_server, "running"), 0, -1)]
         eventually(lambda: list(worker.fetcher.leases) == [slow_id])  # it learns of it by the reply
         work_off(worker="quick:1")
-        assert noted == [0, 1, 2, 3, 4, "new"]
+        assert recorded == [0, 1, 2, 3, 4, "new"]
         for result in blocked:
             result.refresh()
             assert (result.worker_ids, result.state) == (["quick:1"], "successful")
-        slow.let_go()
+        slow.release()
         assert hold.get_result(slow_id).get(60) == "slow"
 
 
@@ -152,7 +152,7 @@ def test_concurrent_fetch_requests_are_limited(proxy: Proxy, redis_server: Store
         results = note.enqueue_many([((number,), {}) for number in range(300)])
         proxy.delay(1.0)
 
-        held.let_go()
+        held.release()
 
         eventually(
             lambda: worker.fetcher.pending_requests() == prefetch.MAX_REQUESTS and worker.job_source.waiting == 2
@@ -170,7 +170,7 @@ def test_waiting_threads_are_woken_when_a_fetch_returns_nothing(proxy: Proxy, re
         held.started(times=4)
         proxy.delay(3.5)  # less than the socket timeout; long enough for all four threads of a busy machine
 
-        held.let_go()
+        held.release()
 
         eventually(
             lambda: worker.fetcher.pending_requests() == prefetch.MAX_REQUESTS and worker.job_source.waiting == 2
@@ -181,42 +181,42 @@ def test_waiting_threads_are_woken_when_a_fetch_returns_nothing(proxy: Proxy, re
 
 
 def test_the_outcome_of_a_task_does_not_wait_for_a_slow_neighbor(redis_server: Store) -> None:
-    gate, slow = Held(redis_server, "gate"), Held(redis_server, "slow")
+    first, slow = Held(redis_server, "gate"), Held(redis_server, "slow")
     with running_worker() as worker:
         hold.enqueue("gate")
-        gate.started()
+        first.started()
         quick = note.enqueue("quick")
         hold.enqueue("slow")
         make_quick(worker)
-        gate.let_go()
+        first.release()
         slow.started()
 
         assert quick.get(60) == "quick"
 
         assert slow.ends() == 0
-        slow.let_go()
+        slow.release()
 
 
 def test_a_stopped_worker_finishes_what_runs_and_returns_the_rest(redis_server: Store) -> None:
-    gate, slow = Held(redis_server, "gate"), Held(redis_server, "slow")
+    first, slow = Held(redis_server, "gate"), Held(redis_server, "slow")
     with running_worker(worker="stops:1") as worker:
         hold.enqueue("gate")
-        gate.started()
+        first.started()
         running = hold.enqueue("slow")
         rest = note.enqueue_many([((number,), {}) for number in range(5)])
         make_quick(worker)
-        gate.let_go()
+        first.release()
         slow.started()
 
         worker.stop()
         assert worker.is_alive()
         eventually(lambda: redis_server.raw.llen(queue_key(redis_server, "front")) == 5)
-        slow.let_go()
+        slow.release()
         assert running.get(60) == "slow"
         eventually(lambda: not worker.is_alive())
 
     work_off(worker="next:1")
-    assert noted == [0, 1, 2, 3, 4]
+    assert recorded == [0, 1, 2, 3, 4]
     for result in rest:
         result.refresh()
         assert result.worker_ids == ["next:1"]
@@ -228,7 +228,7 @@ def test_an_idle_worker_stops_at_once(redis_server: Store) -> None:
 
     assert not worker.is_alive()
     note.enqueue("not fetched")
-    assert noted == []
+    assert recorded == []
 
 
 @pytest.mark.parametrize("task", [hold, hold_async], ids=["in a thread", "on the loop"])
@@ -244,7 +244,7 @@ def test_running_tasks_can_be_returned(redis_server: Store, task: Task[[str], An
 
         result.refresh()
         assert (result.state, result.worker_ids) == ("ready", [])
-        held.let_go()
+        held.release()
         eventually(lambda: not worker.is_alive())
 
     result.refresh()
@@ -262,7 +262,7 @@ def test_burst_worker_exits_when_the_queues_are_empty(store: Store, threads: int
     with running_worker(threads=threads, burst=True) as worker:
         eventually(lambda: not worker.is_alive())
 
-    assert sorted(noted) == list(range(50))
+    assert sorted(recorded) == list(range(50))
     assert store.raw.zcard(queue_key(store, "running")) == 0
     assert get_queue("default").depths().scheduled == 1
 
@@ -274,9 +274,9 @@ def test_burst_worker_waits_for_tasks_enqueued_by_running_ones(redis_server: Sto
     with running_worker(threads=2, burst=True) as worker:
         held.started()
         note.enqueue("sent meanwhile")
-        eventually(lambda: noted == ["sent meanwhile"])
+        eventually(lambda: recorded == ["sent meanwhile"])
         assert worker.is_alive()
-        held.let_go()
+        held.release()
         eventually(lambda: not worker.is_alive())
 
 
@@ -303,7 +303,7 @@ def test_worker_continues_after_its_connections_were_cut(
         proxy.stop_accepting()
         proxy.cut()
         eventually(lambda: "Redis is unavailable" in caplog.text)
-        held.let_go()
+        held.release()
         eventually(lambda: worker.fetcher.pending_acks() == 1)
 
         proxy.accept_again()
@@ -324,7 +324,7 @@ def test_worker_stopped_in_an_outage_exits_and_keeps_its_acks(
         proxy.stop_accepting()
         proxy.cut()
         worker.stop()
-        held.let_go()
+        held.release()
         eventually(lambda: not worker.is_alive())
 
     assert re.search(r"1 outcomes cannot be sent: Redis is unavailable \(.*Connection refused\.\)\.", caplog.text)
@@ -356,9 +356,9 @@ def test_buffered_jobs_run_once(redis_server: Store) -> None:
     with running_worker(threads=2) as worker:
         make_quick(worker)
         assert results[-1].get(60) == 1_999
-        eventually(lambda: len(noted) == 2_000)
+        eventually(lambda: len(recorded) == 2_000)
 
-    assert sorted(noted) == list(range(2_000))
+    assert sorted(recorded) == list(range(2_000))
 
 
 def test_return_jobs_waits_for_acks_that_another_thread_sends(proxy: Proxy, redis_server: Store) -> None:
@@ -367,7 +367,7 @@ def test_return_jobs_waits_for_acks_that_another_thread_sends(proxy: Proxy, redi
         result = hold.enqueue("long")
         held.started()
         proxy.delay(1.0)
-        held.let_go()
+        held.release()
         eventually(lambda: worker.finished == 1 and not worker.fetcher.pending_acks())
         worker.stop()
         assert worker.fetcher.leases, "its outcome is on its way"
@@ -396,7 +396,7 @@ def test_return_jobs_gives_up_while_redis_is_unavailable(
         assert list(worker.fetcher.leases) == [result.id]
         assert worker.fetcher.pending_acks() == 1, "once, however often it is tried"
         proxy.accept_again()
-        held.let_go()
+        held.release()
         eventually(
             lambda: not worker.is_alive() and not worker.fetcher.pending_acks()
         )  # or its flusher tries until the run ends
@@ -425,7 +425,7 @@ def test_task_fetched_after_the_stop_is_returned(proxy: Proxy, redis_server: Sto
         worker.return_jobs()
 
         result.refresh()
-        assert (result.state, result.attempts, noted) == ("ready", 0, [])
+        assert (result.state, result.attempts, recorded) == ("ready", 0, [])
         proxy.delay(0)
 
 
@@ -441,7 +441,7 @@ def test_worker_that_lost_a_lease_may_run_the_task_again_concurrently(
         held.started(times=2)
         assert worker.busy() == 2
 
-        held.let_go()
+        held.release()
 
         assert result.get(60) == "twice"
         eventually(lambda: not worker.fetcher.leases and worker.busy() == 0)

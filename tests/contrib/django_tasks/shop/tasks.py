@@ -10,7 +10,7 @@ from django_redis_components.core.exceptions import TryLater
 from tests.contrib.django_tasks.framework import TaskContext, task, task_backends
 
 #: What tasks that ran in this process have noted.
-noted: list[Any] = []
+recorded: list[Any] = []
 
 
 @task
@@ -35,7 +35,7 @@ def echo(*args: Any, **kwargs: Any) -> Any:
 @task
 def note(what: Any) -> Any:
     """Leave a word in this process."""
-    noted.append(what)
+    recorded.append(what)
     return what
 
 
@@ -60,8 +60,8 @@ def give(kind: str) -> Any:
 @task
 def come_back() -> str:
     """Ask to be put off the first time."""
-    if "come_back" not in noted:
-        noted.append("come_back")
+    if "come_back" not in recorded:
+        recorded.append("come_back")
         raise TryLater("not now", 0)
     return "came back"
 
@@ -71,7 +71,7 @@ def look(context: TaskContext, failures: int = 0) -> int:
     """Note its result as the context has it and as the store has it; fail the first times."""
     result = context.task_result
     seen = dataclasses.replace(result, errors=list(result.errors))
-    noted.append((seen, task_backends[result.backend].get_result(result.id)))
+    recorded.append((seen, task_backends[result.backend].get_result(result.id)))
     if context.attempt <= failures:
         raise LookupError(f"attempt {context.attempt}")
     return context.attempt
