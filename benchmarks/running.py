@@ -108,7 +108,7 @@ class Bench:
         while not check():
             dead = [process for process in workers if process.poll() is not None]
             if dead:
-                raise Trouble(f"its worker ended with exit code {dead[0].returncode} ({what})")
+                raise Trouble(f"its worker exited with code {dead[0].returncode} ({what})")
             if time.monotonic() > deadline:
                 raise Trouble(f"still waiting after {limit_s:.0f} s ({what})")
             time.sleep(0.02)

@@ -32,10 +32,10 @@ class AutocompleteField(forms.Field):
 
     widget: AutocompleteInput
     default_error_messages = {
-        "unknown": _("There is no “%(text)s”. Choose one of the suggestions."),
-        "ambiguous": _("There are several “%(text)s”. Choose one of the suggestions."),
-        "invalid": _("The text has characters that are not accepted."),
-        "too_long": _("At most %(count)d characters, please."),
+        "unknown": _("“%(text)s” was not found. Choose one of the suggestions."),
+        "ambiguous": _("“%(text)s” matches several entries. Choose one of the suggestions."),
+        "invalid": _("The text has invalid characters."),
+        "too_long": _("Enter at most %(count)d characters."),
         "unavailable": _("“%(text)s” cannot be checked at the moment. Try again in a minute."),
     }
 

@@ -78,7 +78,7 @@ class Source:
     ) -> None:
         self.name = validate_name(name, "index name")
         if "/" in name:
-            raise ValueError(f"index name {name!r}: a slash is not accepted; it is part of the URL.")
+            raise ValueError(f"index name {name!r}: slashes are not accepted, because the name is part of a URL.")
         self.scoped = check_flag(scoped, "scoped") or scope_for is not None
         self.limit = _whole(limit, "limit", *LIMITS)
         self.min_length = _whole(min_length, "min_length", *MIN_LENGTHS)
@@ -111,7 +111,7 @@ class Source:
             InvalidScope: the scope cannot be part of a name.
         """
         if self.scoped == (scope in (None, "")):
-            problem = "it has one part for each scope: name the scope" if self.scoped else "it has no scopes"
+            problem = "the index has one part per scope: pass the scope" if self.scoped else "the index has no scopes"
             raise ScopeNeeded(f"Index {self.name!r} with scope {scope!r}: {problem}.")
         if not self.scoped:
             return PrefixIndex(self.name, using=self.using)

@@ -63,7 +63,7 @@ def autocomplete(request: HttpRequest, name: str) -> JsonResponse:
     except RequestRejected as rejected:
         response = JsonResponse({"error": rejected.text}, status=rejected.status)
     except (RedisError, RedisComponentsError) as exc:
-        logger.warning("Autocomplete of index %r has no answer: %s", name[:100], exc)
+        logger.warning("Autocomplete of index %r failed: %s", name[:100], exc)
         response = JsonResponse({"error": gettext("Suggestions are not available at the moment.")}, status=503)
         response["Retry-After"] = str(RETRY_AFTER_S)
     patch_cache_control(response, private=True, max_age=0)
@@ -75,16 +75,16 @@ def _answer(request: HttpRequest, name: str) -> dict[str, object]:
     try:
         index_source = source(name)
     except UnknownIndex:
-        raise RequestRejected(404, gettext("There is no such index.")) from None
+        raise RequestRejected(404, gettext("Index not found.")) from None
     scope = _scope(request, index_source)
     try:
         index = index_source.index(scope)
     except ValueError:
-        raise RequestRejected(400, gettext("The scope is not accepted.")) from None
+        raise RequestRejected(400, gettext("Invalid scope.")) from None
     permitted = index_source.permitted(request, scope)
     refuse_awaitable(permitted, type(index_source).permitted, "a coroutine would count as a permission")
     if not permitted:
-        raise RequestRejected(403, gettext("You may not see these suggestions."))
+        raise RequestRejected(403, gettext("You do not have permission to view these suggestions."))
     found, more = _page(request, index_source, index)
     return {"results": [_row(one) for one in found], "pagination": {"more": more}, "status": _status(len(found))}
 
@@ -97,7 +97,7 @@ def _scope(request: HttpRequest, index_source: Source) -> str:
     if scope is None:
         scope = read_scope(index_source.name, request.GET.get("scope", ""))
     if not scope:
-        raise RequestRejected(403, gettext("You may not see these suggestions."))
+        raise RequestRejected(403, gettext("You do not have permission to view these suggestions."))
     return scope
 
 
@@ -123,14 +123,14 @@ def _recent_suggestions(index: PrefixIndex, recents: RecentList) -> list[Suggest
 def _typed(request: HttpRequest) -> str:
     typed = request.GET.get("term", "").strip()
     if len(typed) > MAX_TERM_CHARS:
-        raise RequestRejected(400, gettext("At most %(count)d characters, please.") % {"count": MAX_TERM_CHARS})
+        raise RequestRejected(400, gettext("Enter at most %(count)d characters.") % {"count": MAX_TERM_CHARS})
     return typed if folded_prefix(typed) else ""
 
 
 def _number(request: HttpRequest) -> int:
     text = request.GET.get("page", "1")
     if not _PAGE.fullmatch(text) or int(text) > MAX_PAGES:
-        raise RequestRejected(400, gettext("There is no such page."))
+        raise RequestRejected(400, gettext("Page not found."))
     return int(text)
 
 

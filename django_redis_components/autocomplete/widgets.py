@@ -113,6 +113,6 @@ def _url(index: str) -> str:
         return reverse(VIEW, args=[index])
     except NoReverseMatch:
         raise ConfigurationError(
-            'The autocomplete widget has no view to ask: add path("redis/", include("django_redis_components.urls"))'
-            " to the URLconf."
+            'The URLconf does not include the view of the autocomplete widget: add path("redis/", '
+            'include("django_redis_components.urls")).'
         ) from None

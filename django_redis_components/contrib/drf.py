@@ -106,8 +106,8 @@ class RedisRateThrottle:
         named = _framework_settings().DEFAULT_THROTTLE_RATES
         if self.scope not in named:
             raise ConfigurationError(
-                f'REST_FRAMEWORK["DEFAULT_THROTTLE_RATES"] has no {self.scope!r}, '
-                f"the scope of {type(self).__name__}; or set its rate."
+                f'REST_FRAMEWORK["DEFAULT_THROTTLE_RATES"] has no rate for {self.scope!r}, '
+                f"the scope of {type(self).__name__}. Add one, or set {type(self).__name__}.rate."
             )
         return _as_rates(named[self.scope])
 

@@ -224,7 +224,7 @@ class Limiter:
             breaker.record_failure()
         if breaker.should_log():
             outcome = "allowed" if self.fails_open else "denied"
-            _log.warning("Redis does not check rate limits, hits are %s: %s", outcome, error)
+            _log.warning("Rate limits cannot be checked, hits are %s: %s", outcome, error)
         return decisions.unchecked(self.rates, self.fails_open, breaker.retry_after_s() or PAUSE_S)
 
     def _base_key(self, key: LimitKey) -> str:

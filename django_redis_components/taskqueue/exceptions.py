@@ -49,8 +49,8 @@ class PartiallyEnqueued(TaskQueueError, RedisError):
         aresend: Callable[[], Awaitable[list[Any]]],
     ) -> None:
         super().__init__(
-            f"Redis failed while tasks were sent in parts: {len(accepted)} are accepted, {len(unconfirmed)} perhaps,"
-            f" and {len(not_sent)} were not sent. resend() sends all but the accepted ones under the same ids."
+            f"Redis failed during enqueue_many(): {len(accepted)} tasks were accepted, {len(unconfirmed)} are"
+            f" unconfirmed and {len(not_sent)} were not sent. resend() sends the last two with the same ids."
         )
         self.accepted, self.unconfirmed, self.not_sent = accepted, unconfirmed, not_sent
         self._resend, self._aresend = resend, aresend

@@ -87,7 +87,7 @@ def pack(value: Any, path: str = "") -> Any:
     plain = serialization.normalize(_encode(value, codec), path)
     if not _is_same(value, load(serialization.encode(plain).decode())):
         text = f"{path or 'value'} is {value!r:.200}"
-        raise ValueError(f"{text}: it does not come back equal from the codec in JSON_CODEC.")
+        raise ValueError(f"{text}: the codec in JSON_CODEC does not decode it to an equal value.")
     return plain
 
 

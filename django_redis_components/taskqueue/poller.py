@@ -215,7 +215,7 @@ def worker_lost_error() -> bytes:
         {
             "exception_class_path": f"{WorkerLost.__module__}.{WorkerLost.__qualname__}",
             "message": "Each worker that ran this task died, or lost its lease, and max_deliveries is reached."
-            " Look for what kills the process: memory, a hard limit, a crash in C code.",
+            " Find out what kills the process: memory, a hard limit, a crash in C code.",
             "traceback": "",
         }
     )

@@ -326,7 +326,7 @@ def task(func: Any = None, /, *, takes_context: bool = False, using: str = "defa
     """
     for name in ("run_after", "metadata", "id"):
         if name in options:
-            raise InvalidTask(f"{name} belongs to each call: task.using({name}=…).enqueue(…).")
+            raise InvalidTask(f"{name} is an option of a call, not of @task: task.using({name}=…).enqueue(…).")
 
     def decorate(function: Callable[..., Any]) -> Task[..., Any, Any]:
         name = _name_of(function)

@@ -83,7 +83,7 @@ def _parent_failed_error(task_id: str, record: dict[str, bytes]) -> bytes:
     return arguments.encode(
         {
             "exception_class_path": f"{ParentFailed.__module__}.{ParentFailed.__qualname__}",
-            "message": f"Not run: task {task_id} ({record['n'].decode()}), which comes before it in its flow,"
+            "message": f"Not run: task {task_id} ({record['n'].decode()}), on which it depends,"
             f" {FAILURE_TEXTS[record['s']]}.",
             "traceback": "",
         }

@@ -131,7 +131,7 @@ class _BasePipe:
         return error
 
     def _watch_error(self) -> WatchError:
-        return WatchError(f"The keys are not watched any more: {self.lost}")
+        return WatchError(f"The keys are no longer watched: {self.lost}")
 
     def _parse_reply(self, name: Any, reply: Any, options: dict[str, Any]) -> Any:
         """Return the reply as redis-py parses it."""

@@ -108,7 +108,7 @@ class Demo:
             f"dashboard  {base}{self.dashboard_path}",
             f"mails      {base}/mails/",
             f"sign in    {self.sign_in_hint()}",
-            "Ctrl-C stops everything; the next run goes on with the same data",
+            "Ctrl-C stops everything; the next run continues with the same data",
         ):
             self.console.info(text)
 
@@ -161,5 +161,5 @@ def _only_one() -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise DemoError(f"A demo runs already on {DATA_DIR}. Stop it, or set DEMO_DATA_DIR.") from None
+            raise DemoError(f"Another demo is running on {DATA_DIR}. Stop it, or set DEMO_DATA_DIR.") from None
         yield

@@ -38,10 +38,10 @@ class DemoServer:
         """Restart the embedded server if it exited."""
         if self._given or self._local.running:
             return
-        self._console.info("!!! the server ended; it is started again with its data")
+        self._console.info("!!! the server exited; restarting it with its data")
         with contextlib.suppress(ServerError):  # reported and retried at the next check
             self._local.start()
-            self._console.info(f"the server runs again, process {self._local.pid}")
+            self._console.info(f"the server has restarted, process {self._local.pid}")
 
     def stop(self) -> None:
         """Stop the embedded server; its data is on disk afterwards."""

@@ -60,8 +60,8 @@ class Supervisor:
         if time.monotonic() - entry.started_at > STABLE_AFTER_S:
             entry.delay_s = INITIAL_DELAY_S
         code = entry.child.code
-        how = f"was killed by signal {-code}" if code and code < 0 else f"ended with exit code {code}"
-        self._console.info(f"!!! {entry.child.name} {how}; it is started again in {entry.delay_s:.0f} s")
+        how = f"was killed by signal {-code}" if code and code < 0 else f"exited with code {code}"
+        self._console.info(f"!!! {entry.child.name} {how}; restarting it in {entry.delay_s:.0f} s")
         entry.child.wait(lambda: True)
         entry.restart_at = time.monotonic() + entry.delay_s
         entry.delay_s = min(entry.delay_s * 2, MAX_DELAY_S)
@@ -72,4 +72,4 @@ class Supervisor:
         entry.restart_at = None
         entry.started_at = time.monotonic()
         entry.child.start()
-        self._console.info(f"{entry.child.name} runs again, process {entry.child.pid}")
+        self._console.info(f"{entry.child.name} has restarted, process {entry.child.pid}")

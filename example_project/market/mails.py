@@ -25,7 +25,7 @@ def notify_unsold(item: Item) -> str:
     subject = _("Not sold: %(title)s") % {"title": item.title}
     body = _(
         "Hello %(seller)s,\n\n"
-        "the sale of your %(title)s is over, and nobody took it for %(price)s gold.\n"
+        "the sale of your %(title)s has ended. It was not bought for %(price)s gold.\n"
         "You may list it again, perhaps for a little less.\n\n"
         "The Sellers' Market"
     ) % {"seller": item.seller, "title": item.title, "price": item.price}

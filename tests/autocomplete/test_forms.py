@@ -70,12 +70,12 @@ def test_typed_text_is_looked_up_without_javascript(contacts: PrefixIndex, typed
 
 
 def test_text_matching_several_entries_is_an_error(contacts: PrefixIndex) -> None:
-    assert errors(LetterForm({"to": "Anna"})) == ["There are several “Anna”. Choose one of the suggestions."]
+    assert errors(LetterForm({"to": "Anna"})) == ["“Anna” matches several entries. Choose one of the suggestions."]
 
 
 @pytest.mark.parametrize("typed", ["Ann", "nobody", "{", "[anna"])
 def test_text_matching_no_entry_is_an_error(contacts: PrefixIndex, typed: str) -> None:
-    assert errors(LetterForm({"to": typed})) == [f"There is no “{typed}”. Choose one of the suggestions."]
+    assert errors(LetterForm({"to": typed})) == [f"“{typed}” was not found. Choose one of the suggestions."]
 
 
 def test_text_changed_after_the_choice_is_looked_up(contacts: PrefixIndex) -> None:
@@ -87,7 +87,9 @@ def test_text_changed_after_the_choice_is_looked_up(contacts: PrefixIndex) -> No
 
 @pytest.mark.parametrize("forged", ["99", "{1}", "\x00", "x" * 300])
 def test_unknown_id_is_ignored(contacts: PrefixIndex, forged: str) -> None:
-    assert errors(LetterForm({"to": "Bert", "to-id": forged})) == ["There is no “Bert”. Choose one of the suggestions."]
+    assert errors(LetterForm({"to": "Bert", "to-id": forged})) == [
+        "“Bert” was not found. Choose one of the suggestions."
+    ]
 
 
 def test_id_without_text_is_an_empty_value(contacts: PrefixIndex) -> None:
@@ -106,12 +108,12 @@ def test_empty_field_is_an_error_only_if_required(contacts: PrefixIndex, data: d
 
 @pytest.mark.parametrize("typed", ["An\x00na", "two\nlines", "A\ud800"])
 def test_control_characters_are_rejected(contacts: PrefixIndex, typed: str) -> None:
-    assert errors(LetterForm({"to": typed})) == ["The text has characters that are not accepted."]
-    assert errors(FreeForm({"to": typed})) == ["The text has characters that are not accepted."]
+    assert errors(LetterForm({"to": typed})) == ["The text has invalid characters."]
+    assert errors(FreeForm({"to": typed})) == ["The text has invalid characters."]
 
 
 def test_too_long_text_is_rejected(contacts: PrefixIndex) -> None:
-    assert errors(LetterForm({"to": "x" * 301})) == ["At most 300 characters, please."]
+    assert errors(LetterForm({"to": "x" * 301})) == ["Enter at most 300 characters."]
 
 
 def test_free_text_is_accepted_without_an_id(contacts: PrefixIndex) -> None:
@@ -315,9 +317,9 @@ def test_missing_or_unexpected_scope_raises() -> None:
     register("guild", scoped=True)
     register("contacts")
 
-    with pytest.raises(ScopeNeeded, match="Index 'guild' with scope None: it has one part for each scope"):
+    with pytest.raises(ScopeNeeded, match="Index 'guild' with scope None: the index has one part per scope"):
         AutocompleteInput("guild").render("to", None)
-    with pytest.raises(ScopeNeeded, match="Index 'contacts' with scope 7: it has no scopes"):
+    with pytest.raises(ScopeNeeded, match="Index 'contacts' with scope 7: the index has no scopes"):
         AutocompleteInput("contacts", scope=7).render("to", None)
 
 
@@ -356,8 +358,8 @@ def test_missing_view_raises_with_what_to_add(settings: Any) -> None:
         AutocompleteInput("contacts").render("to", None)
 
     assert str(raised.value) == (
-        'The autocomplete widget has no view to ask: add path("redis/", include("django_redis_components.urls"))'
-        " to the URLconf."
+        'The URLconf does not include the view of the autocomplete widget: add path("redis/", '
+        'include("django_redis_components.urls")).'
     )
 
 

@@ -57,7 +57,7 @@ def test_page_is_refused_unless_it_is_written_as_a_number_from_1_to_10(
 
     response = client.get(URL, {"term": "an", "page": page})
 
-    assert (response.status_code, response.json()) == (400, {"error": "There is no such page."})
+    assert (response.status_code, response.json()) == (400, {"error": "Page not found."})
 
 
 @pytest.mark.parametrize("limit", [1, 99, 100])
@@ -95,7 +95,7 @@ def test_invalid_scope_is_rejected(client: Client, redis_server: Store, scope: s
 
     response = client.get(URL, {"term": "a"}, headers={"X-Tenant": scope})
 
-    assert (response.status_code, response.json()) == (400, {"error": "The scope is not accepted."})
+    assert (response.status_code, response.json()) == (400, {"error": "Invalid scope."})
 
 
 @pytest.mark.parametrize("scope", [None, "", False, True])
@@ -107,7 +107,10 @@ def test_request_without_a_scope_is_refused_and_no_shared_index_is_served(
 
     response = client.get(URL, {"term": "a"})
 
-    assert (response.status_code, response.json()) == (403, {"error": "You may not see these suggestions."})
+    assert (response.status_code, response.json()) == (
+        403,
+        {"error": "You do not have permission to view these suggestions."},
+    )
 
 
 def test_scope_of_a_tenants_key_is_served(client: Client, redis_server: Store) -> None:
@@ -274,7 +277,7 @@ def test_form_of_a_scope_that_no_index_can_have_finds_nothing(redis_server: Stor
 
     assert form.as_p()
     assert form.has_changed()
-    assert form.errors["to"] == ["There is no “Anna”. Choose one of the suggestions."]
+    assert form.errors["to"] == ["“Anna” was not found. Choose one of the suggestions."]
 
 
 def test_query_time_does_not_depend_on_the_length_of_the_text(redis_server: Store) -> None:

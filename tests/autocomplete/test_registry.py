@@ -63,7 +63,7 @@ def test_source_passes_its_connection_to_the_index() -> None:
     [
         ("", "index name is empty"),
         ("a{b", "braces are not accepted"),
-        ("a/b", "index name 'a/b': a slash is not accepted; it is part of the URL."),
+        ("a/b", "index name 'a/b': slashes are not accepted, because the name is part of a URL."),
         ("a\x00b", "control character"),
     ],
 )

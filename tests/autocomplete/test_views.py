@@ -135,7 +135,7 @@ def test_unknown_page_is_rejected(client: Client, index: PrefixIndex, page: str)
 
     response = client.get(URL, {"term": "an", "page": page})
 
-    assert (response.status_code, response.json()) == (400, {"error": "There is no such page."})
+    assert (response.status_code, response.json()) == (400, {"error": "Page not found."})
 
 
 def test_too_long_term_is_rejected(client: Client, index: PrefixIndex) -> None:
@@ -143,14 +143,14 @@ def test_too_long_term_is_rejected(client: Client, index: PrefixIndex) -> None:
 
     response = client.get(URL, {"term": "x" * 101})
 
-    assert (response.status_code, response.json()) == (400, {"error": "At most 100 characters, please."})
+    assert (response.status_code, response.json()) == (400, {"error": "Enter at most 100 characters."})
     assert client.get(URL, {"term": "x" * 100}).status_code == 200
 
 
 def test_unregistered_index_returns_404(client: Client, index: PrefixIndex) -> None:
     response = client.get(URL, {"term": "an"})
 
-    assert (response.status_code, response.json()) == (404, {"error": "There is no such index."})
+    assert (response.status_code, response.json()) == (404, {"error": "Index not found."})
 
 
 def test_anonymous_users_are_rejected_by_default(client: Client, index: PrefixIndex) -> None:
@@ -158,7 +158,10 @@ def test_anonymous_users_are_rejected_by_default(client: Client, index: PrefixIn
 
     response = client.get(URL, {"term": "an"})
 
-    assert (response.status_code, response.json()) == (403, {"error": "You may not see these suggestions."})
+    assert (response.status_code, response.json()) == (
+        403,
+        {"error": "You do not have permission to view these suggestions."},
+    )
 
 
 @pytest.mark.django_db
@@ -259,7 +262,7 @@ def test_response_is_503_during_an_outage(client: Client, proxy: Proxy, caplog: 
     assert response.json() == {"error": "Suggestions are not available at the moment."}
     assert response["Retry-After"] == "5"
     assert "private" in response["Cache-Control"]
-    assert "Autocomplete of index 'contacts' has no answer" in caplog.text
+    assert "Autocomplete of index 'contacts' failed" in caplog.text
 
     proxy.accept_again()
     assert client.get(URL, {"term": "an"}).status_code == 200

@@ -387,7 +387,7 @@ def test_a_server_error_is_shown_and_the_text_stays(page: Page, field: Locator, 
     page.unroute("**/autocomplete/contacts/**")
     field.press("Backspace")
     expect(page.get_by_role("option")).to_have_count(2)
-    assert send(page)["errors"] == ["There is no “ann”. Choose one of the suggestions."]
+    assert send(page)["errors"] == ["“ann” was not found. Choose one of the suggestions."]
 
 
 CLONE = """(number) => {

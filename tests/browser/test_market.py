@@ -109,7 +109,7 @@ def test_an_unknown_name_shows_an_error_beside_the_field(page, demo):
 
     page.get_by_role("button", name="Send message").click()
 
-    expect(page.locator(".errorlist")).to_have_text("There is no “Nobody At All”. Choose one of the suggestions.")
+    expect(page.locator(".errorlist")).to_have_text("“Nobody At All” was not found. Choose one of the suggestions.")
 
 
 def test_the_skip_link_comes_first_and_focus_is_visible(page, demo):
@@ -157,6 +157,6 @@ def test_an_unknown_address_shows_the_404_page(page, demo, complaints, check_axe
 
     page.goto(f"{demo.base}/nothing/here/")
 
-    expect(page.get_by_role("heading", level=1)).to_have_text("Nothing here")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Page not found")
     expect(page.get_by_role("link", name="Back to the market")).to_be_visible()
     check_axe(page)

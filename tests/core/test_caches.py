@@ -156,4 +156,7 @@ def test_other_cache_backend_is_an_error(settings: Any) -> None:
     with pytest.raises(ConfigurationError) as caught:
         cached(settings, "redis://h", backend)
 
-    assert str(caught.value) == f'{WHERE} is a {backend}: expected django_redis.cache.RedisCache, or give a "URL".'
+    assert (
+        str(caught.value)
+        == f'{WHERE} is a {backend}: expected django_redis.cache.RedisCache, or a "URL" instead of "CACHE".'
+    )

@@ -98,7 +98,7 @@ def test_connection_with_an_unknown_cache_is_an_error(settings: Any) -> None:
             "drc.E002",
             (
                 'REDIS_COMPONENTS["CONNECTIONS"]["default"]["CACHE"] = \'redis\': '
-                "there is no such cache. CACHES has default."
+                "no such cache. Caches in CACHES: default."
             ),
         )
     ]
@@ -113,7 +113,7 @@ def test_default_cache_must_be_django_redis(settings: Any) -> None:
             (
                 'REDIS_COMPONENTS["CONNECTIONS"]["default"]["CACHE"] = \'default\' is a '
                 "django.core.cache.backends.locmem.LocMemCache: "
-                'expected django_redis.cache.RedisCache, or give a "URL".'
+                'expected django_redis.cache.RedisCache, or a "URL" instead of "CACHE".'
             ),
         )
     ]

@@ -64,7 +64,7 @@ def test_error_of_a_dissimilar_alias_lists_all_aliases(settings: Any) -> None:
     with pytest.raises(ConfigurationError) as caught:
         run_async(main)
 
-    assert str(caught.value) == "REDIS_COMPONENTS[\"CONNECTIONS\"] has no 'zzz'. There are default, tasks."
+    assert str(caught.value) == "REDIS_COMPONENTS[\"CONNECTIONS\"] has no 'zzz'. Known aliases: default, tasks."
 
 
 def test_alias_must_be_a_string(settings: Any) -> None:

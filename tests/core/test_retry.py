@@ -302,13 +302,13 @@ def test_wrong_password_names_the_setting_and_is_not_retried(
     own_server.raw.config_set("requirepass", "right")
     port = own_server.servers[0].port
     point(settings, url_with(own_server, login) if login else own_server.url)
-    text = f"127.0.0.1:{port} (connection 'default') refused the login: {reply.partition(' ')[2]}. {LOGIN_HINT}"
+    text = f"127.0.0.1:{port} (connection 'default') rejected the login: {reply.partition(' ')[2]}. {LOGIN_HINT}"
 
     for request in (Read("PING"), Batch([Read("PING")]), Wait("recovery:wakeup", 1)):
         with pytest.raises(redis.AuthenticationError) as caught:
             drive.ask(request)
         assert str(caught.value) == text
-    with pytest.raises(redis.AuthenticationError, match="refused the login"):
+    with pytest.raises(redis.AuthenticationError, match="rejected the login"):
         WakeupListener(connections.client(), ["recovery:wakeup"]).wait(1)
     own_server.raw.execute_command("AUTH", "right")
     own_server.raw.config_set("requirepass", "")

@@ -275,7 +275,7 @@ def test_redirect_loop_ends_with_an_error_that_names_the_node(stores: Any, setti
         first.execute_command("CLUSTER", "SETSLOT", slot, "NODE", node_id(second))
         url = f"redis+cluster://127.0.0.1:{servers[0].port}"
         settings.REDIS_COMPONENTS = {"CONNECTIONS": {"default": {"URL": url, "RETRIES": 1}}}
-        text = r"^The nodes of the cluster do not agree on who serves the slot of .*: the last one asked named "
+        text = r"^The nodes of the cluster disagree about the node of the slot of .*: the last redirection named "
 
         for request in (Command("INCR", name), Batch([Command("INCR", name)])):
             with pytest.raises(redis.exceptions.ClusterDownError, match=text + r"127\.0\.0\.1:\d+\.$"):

@@ -102,7 +102,7 @@ def test_sentinels_use_the_tls_options_of_the_master() -> None:
         ("redis://h/-1", "the path is not a database number"),
         ("redis://h?db=one", "the value of db is not understood"),
         ("redis+cluster://h?ssl=perhaps", "the value of ssl is not understood"),
-        ("redis://a,b", "one host was expected"),
+        ("redis://a,b", "expected one host"),
         ("redis+cluster://", "a host is missing"),
         ("redis+cluster://a,,b", "a host is missing"),
         ("redis+cluster://a/1", "a Cluster has database 0 only"),

@@ -193,7 +193,7 @@ def test_unresponsive_server_is_an_error(proxy: Proxy, listeners: list[WakeupLis
         listener.wait(60)
 
     assert str(caught.value) == (
-        f"127.0.0.1:{proxy.port} (connection 'default') did not end a blocking command in time."
+        f"127.0.0.1:{proxy.port} (connection 'default') did not reply to a blocking command in time."
     )
 
 

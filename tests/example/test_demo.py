@@ -61,7 +61,7 @@ def test_ctrl_c_stops_all_processes_in_order_and_the_next_run_continues(tmp_path
     with running_demo(tmp_path) as again:
         with again.raw() as raw:
             assert raw.get("kept") == b"yes"
-        assert "0 members and 0 things were new" in again.child.output
+        assert "Created 0 members and 0 items." in again.child.output
         assert counts(tmp_path, children) == before
 
 
@@ -90,8 +90,8 @@ def test_an_exited_child_is_reported_and_restarted(tmp_path):
 
         first.kill()
 
-        demo.child.wait_for("!!! poller was killed by signal 9; it is started again in 1 s")
-        demo.child.wait_for("poller runs again, process")
+        demo.child.wait_for("!!! poller was killed by signal 9; restarting it in 1 s")
+        demo.child.wait_for("poller has restarted, process")
         assert eventually(lambda: named(demo, "runpoller")).pid != first.pid
 
 
@@ -104,8 +104,8 @@ def test_an_exited_server_is_restarted_with_its_data(tmp_path):
 
         server.kill()
 
-        demo.child.wait_for("!!! the server ended; it is started again with its data")
-        demo.child.wait_for("the server runs again, process")
+        demo.child.wait_for("!!! the server exited; restarting it with its data")
+        demo.child.wait_for("the server has restarted, process")
         assert raw.get("kept") == b"yes"
         raw.close()
         assert demo.visitor().get("/").status == 200
@@ -115,7 +115,7 @@ def test_a_second_demo_on_the_same_data_is_rejected(demo):
     second = Demo(demo.directory)
     try:
         assert second.child.wait(START_S) == 1
-        assert f"A demo runs already on {demo.directory}. Stop it, or set DEMO_DATA_DIR." in second.child.output
+        assert f"Another demo is running on {demo.directory}. Stop it, or set DEMO_DATA_DIR." in second.child.output
     finally:
         second.child.close()
 
@@ -142,7 +142,7 @@ def test_an_unreachable_server_is_reported(tmp_path):
     try:
         assert demo.child.wait(START_S) == 1
         output = demo.child.output
-        assert "The Redis server does not answer" in output
+        assert "Redis is not available" in output
         assert "manage.py populate failed; see above." in output
         assert "Traceback" not in output
     finally:
@@ -156,7 +156,7 @@ def test_a_changed_password_is_kept(demo, children):
     children.call("tests.example.acts:populate", env=env).result()
 
     hint = children.call("tests.example.acts:sign_in_hint", env=env).result()
-    assert "user admin, password the one that you gave it;" in hint
+    assert "user admin, password as you have set it;" in hint
     demo.visitor().sign_in("admin", "changed")
     children.call("tests.example.acts:set_password", "admin", "market", env=env).result()
 
@@ -183,4 +183,4 @@ def test_an_invalid_port_is_rejected(port):
     )
 
     assert done.returncode == 2
-    assert f"'{port}' is not a port: expected a number from 1024 to 65000" in done.stderr
+    assert f"'{port}': expected a port from 1024 to 65000" in done.stderr

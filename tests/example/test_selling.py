@@ -39,10 +39,10 @@ def test_a_claimed_item_is_rejected_at_once_and_can_be_bought_after_the_claim_en
     during, after, late = act("buy_while_claimed", item)
 
     assert during[:2] == [503, "5"]
-    assert "Others are buying this right now" in during[2]
+    assert "Another purchase of this item is in progress" in during[2]
     assert after[0] == 302
     assert late[0] == 409
-    assert "You bought it already" in late[2]
+    assert "You have already bought this item" in late[2]
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_reported_totals_match_redis_and_depend_on_the_seed(market):
     assert first.returncode == 0, first.stderr
     found = numbers(raw)
     assert f"{found['views']} page views" in first.stdout
-    assert f"{found['sign-ins']} sign-ins, 4 things listed" in first.stdout
+    assert f"{found['sign-ins']} sign-ins, 4 items listed" in first.stdout
     assert found["visitors"] > 0
 
     second = simulate(directory, *plan, REDIS_URL=url)
@@ -64,7 +64,7 @@ def test_reported_totals_match_redis_and_depend_on_the_seed(market):
     again = numbers(raw)
     assert again["visitors"] == found["visitors"]
     assert again["sign-ins"] == found["sign-ins"]
-    assert "0 members were new" in second.stdout
+    assert "0 members created" in second.stdout
 
 
 def test_progress_is_shown(market):
@@ -73,7 +73,7 @@ def test_progress_is_shown(market):
     done = simulate(directory, "--days", "3", "--users", "5", "--sales-per-day", "0", REDIS_URL=url)
 
     assert "3/3" in done.stderr
-    assert "0 things listed" in done.stdout
+    assert "0 items listed" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -97,15 +97,15 @@ def test_invalid_numbers_are_rejected_with_the_name_of_the_option(tmp_path, args
 def test_help_names_units_and_defaults(tmp_path):
     text = " ".join(simulate(tmp_path, "--help").stdout.split())
 
-    assert "Days to simulate, counted back from today, 1 to 400. Default: 30." in text
-    assert "Members who take part, 1 to 20000; missing ones are created. Default: 500." in text
+    assert "Number of days up to today, 1 to 400. Default: 30." in text
+    assert "Number of members, 1 to 20000; missing members are created. Default: 500." in text
 
 
 def test_missing_tables_are_reported_with_a_remedy(tmp_path, redis_server):
     done = simulate(tmp_path, REDIS_URL=redis_server.url)
 
     assert done.returncode == 1
-    assert "Run manage.py demo first." in done.stderr
+    assert "Create its tables with manage.py demo or manage.py migrate." in done.stderr
 
 
 def test_an_unavailable_redis_is_reported(market):
@@ -114,4 +114,4 @@ def test_an_unavailable_redis_is_reported(market):
     done = simulate(directory, REDIS_URL="redis://127.0.0.1:1/0")
 
     assert done.returncode == 1
-    assert "The Redis server does not answer" in done.stderr
+    assert "Redis is not available" in done.stderr

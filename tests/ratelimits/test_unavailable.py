@@ -110,7 +110,7 @@ def test_one_warning_is_logged_for_several_failures(own_server: Store, caplog: p
 
     lines = [record.getMessage() for record in caplog.records if record.name.endswith("ratelimits")]
     assert len(lines) == 1
-    assert lines[0].startswith("Redis does not check rate limits, hits are denied: ")
+    assert lines[0].startswith("Rate limits cannot be checked, hits are denied: ")
 
 
 def test_error_reply_does_not_open_the_breaker(redis_server: Store) -> None:

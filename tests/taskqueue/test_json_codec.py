@@ -88,14 +88,14 @@ def test_unsupported_type_is_refused_with_its_path(extended: None) -> None:
 
 @pytest.mark.parametrize("value", [{"__type__": "date", "value": "2026-11-22"}, Decimal("NaN")], ids=repr)
 def test_value_that_decodes_differently_is_refused(extended: None, value: Any) -> None:
-    with pytest.raises(ValueError, match="it does not come back equal from the codec in JSON_CODEC"):
+    with pytest.raises(ValueError, match="the codec in JSON_CODEC does not decode it to an equal value"):
         note.enqueue(value)
 
 
 def test_codec_that_loses_the_type_is_refused(settings: Any) -> None:
     taskqueue_settings(settings, JSON_CODEC=f"{__name__}.RoundingCodec")
 
-    with pytest.raises(ValueError, match="it does not come back equal"):
+    with pytest.raises(ValueError, match="does not decode it to an equal value"):
         note.enqueue(Decimal("0.5"))
 
 

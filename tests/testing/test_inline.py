@@ -192,7 +192,7 @@ def test_failed_flow_fails_followers_and_runs_the_error_task() -> None:
 
         assert [result.state for result in flow.results] == ["successful", "failed", "successful", "failed", "failed"]
         root = flow.results[1]
-        message = f"Not run: task {root.id} (tests.taskqueue.tasks.fail), which comes before it in its flow, failed."
+        message = f"Not run: task {root.id} (tests.taskqueue.tasks.fail), on which it depends, failed."
         assert [flow.results[3].errors[0].message, flow.last.errors[0].message] == [message] * 2
         assert recorded[1] == "beside" or recorded[0] == "beside"
         [error] = [word for word in recorded if word != "beside"]
@@ -216,7 +216,7 @@ def test_cancelled_flow_does_not_run() -> None:
         sent.run()
 
         other.refresh()
-        assert other.last.errors[0].message.endswith("which comes before it in its flow, was cancelled.")
+        assert other.last.errors[0].message.endswith("on which it depends, was cancelled.")
     assert recorded == ["other rescue"]
 
 

@@ -102,7 +102,7 @@ def test_connection_lost_while_watching_is_a_conflict(
         except redis.WatchError:
             if not catches:
                 raise
-            with pytest.raises(redis.WatchError, match=r"^The keys are not watched any more: "):
+            with pytest.raises(redis.WatchError, match=r"^The keys are no longer watched: "):
                 pipe.get(account)
             balance = 0
         pipe.multi()

@@ -148,7 +148,9 @@ class QueueBackend:
             registry.autodiscover()  # a web process may not have imported the module of this task yet
             entry = registry.find(name)
         if not isinstance(entry, RegisteredTask) or entry.framework is not self.framework:
-            raise self.framework.no_result(f"Task {result_id} is of {name!r}, which is not registered as a task here.")
+            raise self.framework.no_result(
+                f"Task {result_id} has the name {name!r}, which is not registered as a task in this process."
+            )
         found = TaskResult(entry, name, result_id, self.connection, fields, failures)
         task = records.task_of(entry.source, found.queue_name, records.headers_in(fields[Field.body], self.alias))
         return records.result_of(self.framework, task, found)

@@ -1,9 +1,9 @@
 """System checks of a backend in TASKS. None of them opens a connection.
 
 =========  ======================================================================================
-drc.E040   an unknown key in TASKS[alias] or its OPTIONS, or a value that is not accepted
+drc.E040   an unknown key in TASKS[alias] or its OPTIONS, or an invalid value
 drc.E041   OPTIONS["USING"] names a connection that does not exist
-drc.E042   a queue that the task queue refuses
+drc.E042   an invalid queue name
 drc.W040   the app is not installed, so there is no `runworker` to run these tasks
 =========  ======================================================================================
 """
@@ -30,7 +30,7 @@ KEYS = ("USING", *(name.upper() for name in NAMES))
 
 
 def check(alias: str, queues: Iterable[str], options: Mapping[str, Any]) -> list[CheckMessage]:
-    """Everything that is wrong in TASKS[alias]."""
+    """Return the mistakes in TASKS[alias]."""
     place = f'TASKS["{alias}"]'
     entry = settings.TASKS.get(alias, {})
     found = [
@@ -38,11 +38,11 @@ def check(alias: str, queues: Iterable[str], options: Mapping[str, Any]) -> list
         *_unknown(f'{place}["OPTIONS"]', options, KEYS),
         *_values(place, options),
     ]
-    if not conf.validation_errors():  # else drc.E001 says it, and nothing here can be looked up
+    if not conf.validation_errors():  # else drc.E001 reports it, and the settings cannot be read
         found += [*_connection(place, options), *_queues(place, queues)]
     if not apps.is_installed("django_redis_components"):
         text = f"{place} uses the Redis backend, but django_redis_components is not in INSTALLED_APPS."
-        hint = "Without it there is no manage.py runworker to run the tasks."
+        hint = "Add it to INSTALLED_APPS: the command runworker is part of it."
         found.append(Warning(text, hint=hint, id="drc.W040"))
     return found
 
@@ -51,7 +51,7 @@ def _unknown(place: str, given: Mapping[str, Any], known: Sequence[str]) -> Iter
     for key in given:
         if key not in known:
             near = difflib.get_close_matches(str(key).upper(), known, n=1)
-            hint = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(known)}."
+            hint = f"Did you mean {near[0]!r}?" if near else f"Accepted: {', '.join(known)}."
             yield Error(f"{place} has the unknown key {key!r}.", hint=hint, id="drc.E040")
 
 
@@ -70,8 +70,8 @@ def _connection(place: str, options: Mapping[str, Any]) -> Iterator[CheckMessage
     known = conf.settings().connections
     if using not in known:
         near = difflib.get_close_matches(str(using), list(known), n=1)
-        hint = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(sorted(known))}."
-        text = f'{place}["OPTIONS"]["USING"] is {using!r}, and REDIS_COMPONENTS["CONNECTIONS"] has no such alias.'
+        hint = f"Did you mean {near[0]!r}?" if near else f"Known aliases: {', '.join(sorted(known))}."
+        text = f'{place}["OPTIONS"]["USING"] = {using!r}: REDIS_COMPONENTS["CONNECTIONS"] has no such alias.'
         yield Error(text, hint=hint, id="drc.E041")
 
 

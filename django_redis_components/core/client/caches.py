@@ -30,10 +30,12 @@ def from_cache(alias: str, name: str, settings: ConnectionSettings) -> Endpoint:
     where = f'REDIS_COMPONENTS["CONNECTIONS"]["{alias}"]["CACHE"] = {name!r}'
     known = _caches()
     if name not in known:
-        raise ConfigurationError(f"{where}: there is no such cache. CACHES has {', '.join(sorted(known))}.")
+        raise ConfigurationError(f"{where}: no such cache. Caches in CACHES: {', '.join(sorted(known))}.")
     if not _is_django_redis(name):
         backend = known[name].get("BACKEND")
-        raise ConfigurationError(f'{where} is a {backend}: expected django_redis.cache.RedisCache, or give a "URL".')
+        raise ConfigurationError(
+            f'{where} is a {backend}: expected django_redis.cache.RedisCache, or a "URL" instead of "CACHE".'
+        )
     try:
         endpoint = _from_pool(alias, _pool(name), settings)
         endpoint.validate()

@@ -149,7 +149,7 @@ def endpoint(alias: str) -> Endpoint:
     entry = entries.get(alias)
     if entry is None:
         near = difflib.get_close_matches(alias, list(entries), n=1)
-        hint = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(sorted(entries))}."
+        hint = f"Did you mean {near[0]!r}?" if near else f"Known aliases: {', '.join(sorted(entries))}."
         raise ConfigurationError(f'REDIS_COMPONENTS["CONNECTIONS"] has no {alias!r}. {hint}')
     if entry.url is not None:
         return from_url(alias, entry.url, entry)

@@ -288,8 +288,8 @@ def _outcome(pending: _PendingRequest, topology: Topology) -> Any:
         return SlotMigrating(slot, time.monotonic() - pending.waits_since, str(topology))
     if isinstance(error, AskError) and topology.redirects:
         return ClusterDownError(
-            f"The nodes of the cluster do not agree on who serves the slot of {pending.request.key!r}: "
-            f"the last one asked named {error.host}:{error.port}."
+            f"The nodes of the cluster disagree about the node of the slot of {pending.request.key!r}: "
+            f"the last redirection named {error.host}:{error.port}."
         )
     return error
 

@@ -58,7 +58,7 @@ def explain_error(error: RedisError, endpoint: Endpoint) -> RedisError:
         return error
     if isinstance(error, AuthenticationError):
         text = str(error).rstrip(".")
-        return AuthenticationError(f"{endpoint} refused the login: {text}. Check user name and password in {setting}.")
+        return AuthenticationError(f"{endpoint} rejected the login: {text}. Check user name and password in {setting}.")
     if isinstance(error, AskError) and endpoint.kind != "cluster":
         return ResponseError(f"{endpoint} is a node of a Cluster: use a redis+cluster:// URL in {setting}.")
     return error

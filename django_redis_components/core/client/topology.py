@@ -95,7 +95,7 @@ class Sentinel:
                 self._sentinels = tuple(dict.fromkeys((sentinel, *self._endpoint.seeds)))
                 return
             problems.append(f"{sentinel} knows no master {self._endpoint.service!r}")
-        raise NotConnected(f"No Sentinel named the master of {self._endpoint}: {'; '.join(problems)}")
+        raise NotConnected(f"No Sentinel returned the master of {self._endpoint}: {'; '.join(problems)}")
 
 
 class Cluster:

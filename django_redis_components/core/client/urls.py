@@ -125,7 +125,7 @@ def _socket(parts: SplitResult) -> tuple[Node, ...]:
 def _seeds(netloc: str, default_port: int, *, several: bool) -> tuple[Node, ...]:
     places = netloc.rpartition("@")[2].split(",")
     if len(places) > 1 and not several:
-        raise ValueError("one host was expected")
+        raise ValueError("expected one host")
     nodes = [_node(place, default_port) for place in places]
     if several and not all(node.host for node in nodes):
         raise ValueError("a host is missing")

@@ -76,7 +76,7 @@ class WakeupListener:
                 if self._read(connection):
                     return True
             elif time.monotonic() >= overdue_at:
-                raise TimeoutError(f"{self._client.endpoint} did not end a blocking command in time.")
+                raise TimeoutError(f"{self._client.endpoint} did not reply to a blocking command in time.")
             if self._wake_fd in ready or time.monotonic() >= deadline:
                 return False
 

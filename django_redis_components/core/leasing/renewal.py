@@ -199,7 +199,7 @@ class LeaseRenewer:
         try:
             function(*args)
         except Exception:  # noqa: BLE001 - all other leases depend on this thread
-            _log.exception("Renewing leases failed; it continues.")
+            _log.exception("Cannot renew leases; retrying.")
             for watch in watches:
                 watch.is_renewing = False
                 watch.schedule_retry()

@@ -92,7 +92,7 @@ def reschedule(task_id: str, due: str) -> Flow[None]:
     if moved == -1:
         raise TaskResultDoesNotExist(task_id)
     if moved == 0:
-        raise NotScheduled(f"Task {task_id} waits for no time: it is ready, runs, has finished, or was purged.")
+        raise NotScheduled(f"Task {task_id} is not scheduled: it is ready, running, finished or purged.")
 
 
 def retry_failed(queue: str, ids: Sequence[str] | None) -> Flow[int]:

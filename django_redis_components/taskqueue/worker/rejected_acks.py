@@ -101,7 +101,7 @@ class RejectedAcks:
 def failure_for(ack: Ack, exc: RedisError) -> Ack:
     """Return a failure that replaces a rejected ack. A failure or retry keeps its outcome."""
     rejected = OutcomeRefused(
-        f"Redis refused the outcome ({ack.outcome}) of this run, {len(ack.payload):,} bytes: {exc}."
+        f"Redis rejected the outcome ({ack.outcome}) of this run, {len(ack.payload):,} bytes: {exc}."
         ' See TASKQUEUE["MAX_RESULT_BYTES"] and the memory of the server.'
     )
     kind = type(rejected)

@@ -1,4 +1,4 @@
-"""The day the market opens: members, the superuser, things to sell, the address book."""
+"""The initial data of the market: members, the superuser, items and the index of contacts."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ PASSWORD = "market"
 
 @dataclass(frozen=True)
 class Created:
-    """How many there were not before."""
+    """Numbers of created objects."""
 
     members: int
     items: int
 
 
 class Opening:
-    """Fills the market. Run again, it adds only what is missing; passwords that were changed stay."""
+    """Creates the initial data. A second run adds what is missing and changes no password."""
 
     def __init__(self, member_count: int = MEMBERS) -> None:
         self._count = member_count
 
     def run(self) -> Created:
-        """Create what is missing and bring the address book up to date."""
+        """Create missing objects and update the index of contacts."""
         new_members = create_members(self._count)
         if not Member.objects.filter(username=ADMIN).exists():
-            Member.objects.create_superuser(ADMIN, f"{ADMIN}@example.test", PASSWORD, name="The market's keeper")
+            Member.objects.create_superuser(ADMIN, f"{ADMIN}@example.test", PASSWORD, name="Administrator")
         new_items = 0 if Item.objects.exists() else self._list_goods()
         contacts.rebuild()
         return Created(new_members, new_items)
@@ -62,7 +62,7 @@ class Opening:
 
 
 def create_members(count: int) -> int:
-    """Create those of the first ``count`` members that are missing; return how many these were."""
+    """Create the missing ones of the first ``count`` members; return their number."""
     there = set(Member.objects.values_list("username", flat=True))
     password = make_password(PASSWORD)  # one for all: hashing takes long on purpose
     new = [
@@ -75,7 +75,7 @@ def create_members(count: int) -> int:
 
 
 def sign_in_hint() -> str:
-    """Who may sign in, and with which password."""
-    keeper = Member.objects.get(username=ADMIN)
-    password = PASSWORD if keeper.check_password(PASSWORD) else "the one that you gave it"
+    """Return the accounts and their passwords, for the terminal."""
+    admin = Member.objects.get(username=ADMIN)
+    password = PASSWORD if admin.check_password(PASSWORD) else "as you have set it"
     return f"user {ADMIN}, password {password}; members are zhangsan, zola, lukasz, ...: password {PASSWORD}"

@@ -1,4 +1,4 @@
-"""Many buyers at once: what each of the three ways of selling does to them."""
+"""Many concurrent buyers, in each of the three ways of selling."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class Result:
 
     @property
     def row(self) -> str:
-        """Way, things sold in a second, the middle and the longest answer, and how many were told what."""
+        """Way, items sold per second, median and longest response time, and the number of each outcome."""
         middle, longest = statistics.median(self.waits_ms), max(self.waits_ms)
         rate = self.sold / self.seconds
         figures = f"{self.way:<6} {rate:>8.0f} {middle:>10.1f} {longest:>11.1f}"
         return f"{figures} {self.sold:>6} {self.too_late:>9} {self.busy:>6}"
 
 
-HEADER = f"{'way':<6} {'sold/s':>8} {'middle ms':>10} {'longest ms':>11} {'sold':>6} {'too late':>9} {'busy':>6}"
+HEADER = f"{'way':<6} {'sold/s':>8} {'median ms':>10} {'longest ms':>11} {'sold':>6} {'too late':>9} {'busy':>6}"
 
 
 def rush(buyers: int, items: int, till_s: float, seed: int) -> Iterator[Result]:

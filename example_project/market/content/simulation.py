@@ -67,8 +67,8 @@ class Totals:
 
     def __str__(self) -> str:
         return (
-            f"{self.views} page views, {self.visits} daily visitors, {self.sign_ins} sign-ins, {self.listed} things "
-            f"listed, {self.sold} sold, {self.letters} letters; {self.new_members} members were new"
+            f"{self.views} page views, {self.visits} daily visitors, {self.sign_ins} sign-ins, {self.listed} items "
+            f"listed, {self.sold} sold, {self.letters} messages; {self.new_members} members created"
         )
 
 
@@ -81,7 +81,7 @@ class Simulation:
     totals: Totals = field(default_factory=Totals)
 
     def run(self) -> Totals:
-        """Live through all days, the oldest first."""
+        """Simulate all days, the oldest first."""
         self._rng = random.Random(self.plan.seed)
         self.totals.new_members = create_members(self.plan.users)
         if self.totals.new_members:

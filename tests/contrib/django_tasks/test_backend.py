@@ -177,7 +177,7 @@ def test_get_result_raises_for_a_task_of_the_native_decorator(redis_server: Stor
     with pytest.raises(TaskResultDoesNotExist) as raised:
         default_task_backend.get_result(result.id)
     assert str(raised.value) == (
-        f"Task {result.id} is of 'tests.taskqueue.tasks.add', which is not registered as a task here."
+        f"Task {result.id} has the name 'tests.taskqueue.tasks.add', which is not registered as a task in this process."
     )
 
 

@@ -33,7 +33,7 @@ def test_valid_settings_give_no_message(configure: Any) -> None:
         ("using", "Did you mean 'USING'?"),
         (
             "prefix",
-            f"There are USING, {', '.join(name.upper() for name in NAMES)}.",
+            f"Accepted: USING, {', '.join(name.upper() for name in NAMES)}.",
         ),
     ],
 )
@@ -69,7 +69,7 @@ def test_a_wrong_value_is_an_error(configure: Any, options: dict[str, Any], text
 
 @pytest.mark.parametrize(
     ("using", "hint"),
-    [("defalt", "Did you mean 'default'?"), ("xyz", "There are default."), (None, "There are default.")],
+    [("defalt", "Did you mean 'default'?"), ("xyz", "Known aliases: default."), (None, "Known aliases: default.")],
 )
 def test_a_connection_that_does_not_exist_is_an_error(configure: Any, using: Any, hint: str) -> None:
     configure(options={"USING": using})
@@ -78,7 +78,7 @@ def test_a_connection_that_does_not_exist_is_an_error(configure: Any, using: Any
 
     assert (found.id, found.hint) == ("drc.E041", hint)
     assert found.msg == (
-        f'TASKS["default"]["OPTIONS"]["USING"] is {using!r}, and REDIS_COMPONENTS["CONNECTIONS"] has no such alias.'
+        f'TASKS["default"]["OPTIONS"]["USING"] = {using!r}: REDIS_COMPONENTS["CONNECTIONS"] has no such alias.'
     )
 
 
@@ -114,7 +114,7 @@ def test_a_site_without_the_app_has_no_worker(configure: Any, settings: Any) -> 
     assert (found.id, found.msg, found.hint) == (
         "drc.W040",
         'TASKS["default"] uses the Redis backend, but django_redis_components is not in INSTALLED_APPS.',
-        "Without it there is no manage.py runworker to run the tasks.",
+        "Add it to INSTALLED_APPS: the command runworker is part of it.",
     )
 
 
@@ -161,5 +161,5 @@ def test_a_misspelled_key_of_a_backend_is_an_error(configure: Any, settings: Any
 
     assert [(each.id, each.msg, each.hint) for each in found] == [
         ("drc.E040", "TASKS[\"default\"] has the unknown key 'OPTION'.", "Did you mean 'OPTIONS'?"),
-        ("drc.E040", "TASKS[\"default\"] has the unknown key 'VERSION'.", "There are BACKEND, QUEUES, OPTIONS."),
+        ("drc.E040", "TASKS[\"default\"] has the unknown key 'VERSION'.", "Accepted: BACKEND, QUEUES, OPTIONS."),
     ]

@@ -89,7 +89,7 @@ def test_a_name_from_redis_is_never_imported(redis_server: Store, module: Any) -
     work_off()
 
     for name in ("planted.run", "os.system", f"{__name__}.plain"):
-        with pytest.raises(TaskResultDoesNotExist, match="which is not registered as a task here"):
+        with pytest.raises(TaskResultDoesNotExist, match="which is not registered as a task in this process"):
             default_task_backend.get_result(name)
     assert redis_server.raw.zcard(queue_key(redis_server, "unregistered")) == 3
     assert "planted" not in sys.modules

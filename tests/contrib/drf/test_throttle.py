@@ -83,7 +83,10 @@ def test_rates_come_from_the_frameworks_settings(redis_server: Store, settings: 
 
 def test_a_scope_without_a_rate_is_an_error(redis_server: Store, settings: Any) -> None:
     settings.REST_FRAMEWORK = {"DEFAULT_THROTTLE_RATES": {}}
-    text = "REST_FRAMEWORK[\"DEFAULT_THROTTLE_RATES\"] has no 'api', the scope of Throttle; or set its rate."
+    text = (
+        "REST_FRAMEWORK[\"DEFAULT_THROTTLE_RATES\"] has no rate for 'api', the scope of Throttle. "
+        "Add one, or set Throttle.rate."
+    )
 
     with pytest.raises(ImproperlyConfigured, match=f"^{re.escape(text)}$"):
         call(throttle())
@@ -212,7 +215,7 @@ def test_check_reports_rates_of_the_frameworks_settings(settings: Any) -> None:
 
     assert mistake.startswith(f"drc.E051 {name}: rate='5/fortnight': expected a count and a unit")
     settings.REST_FRAMEWORK = {"DEFAULT_THROTTLE_CLASSES": [name], "DEFAULT_THROTTLE_RATES": {}}
-    assert "has no 'api', the scope of RedisRateThrottle" in mistakes()[0]
+    assert "has no rate for 'api', the scope of RedisRateThrottle" in mistakes()[0]
     settings.REST_FRAMEWORK = {"DEFAULT_THROTTLE_CLASSES": [name], "DEFAULT_THROTTLE_RATES": {"api": "5/m"}}
     assert mistakes() == []
 
@@ -228,7 +231,7 @@ def test_check_reports_throttles_of_views(settings: Any) -> None:
     with override_settings(ROOT_URLCONF=urls):
         (mistake,) = mistakes()
 
-    assert "has no 'nowhere', the scope of Throttle" in mistake
+    assert "has no rate for 'nowhere', the scope of Throttle" in mistake
     assert mistakes() == []
 
 

@@ -343,7 +343,9 @@ def test_invalid_metadata_is_refused(redis_server: Store, metadata: Any, text: s
 
 
 def test_metadata_is_refused_by_the_decorator_and_copied_by_using() -> None:
-    with pytest.raises(InvalidTask, match=r"^metadata belongs to each call: task\.using\(metadata=…\)\.enqueue\("):
+    with pytest.raises(
+        InvalidTask, match=r"^metadata is an option of a call, not of @task: task\.using\(metadata=…\)\.enqueue\("
+    ):
         task(metadata={"a": 1})
     given = {"a": [1]}
 

@@ -91,7 +91,7 @@ def test_id_that_is_not_a_string_is_refused() -> None:
 
 
 def test_id_belongs_to_one_call() -> None:
-    with pytest.raises(InvalidTask, match=r"^id belongs to each call"):
+    with pytest.raises(InvalidTask, match=r"^id is an option of a call, not of @task"):
         task(id="order-42")
     for send in (lambda t: t.enqueue_many([((2, 3), {})]), lambda t: chain(t.s(2, 3)).enqueue()):
         with pytest.raises(InvalidTask, match=r"^id='order-42': only enqueue\(\) and enqueue_on_commit\(\)"):

@@ -60,8 +60,8 @@ def test_error_carries_what_was_accepted(
     assert isinstance(error.__cause__, ConnectionError)
     assert isinstance(error, RedisError)
     assert str(error) == (
-        "Redis failed while tasks were sent in parts: 3 are accepted, 3 perhaps, and 4 were not sent."
-        " resend() sends all but the accepted ones under the same ids."
+        "Redis failed during enqueue_many(): 3 tasks were accepted, 3 are unconfirmed and 4 were not sent."
+        " resend() sends the last two with the same ids."
     )
     assert all(result.enqueued_at for result in error.accepted)
     assert [note.get_result(result.id).args[0] for result in error.accepted] == ["a", "b", "c"]

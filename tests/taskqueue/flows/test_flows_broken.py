@@ -95,7 +95,7 @@ def test_follower_fails_and_names_its_failed_parent(
     how = goes_wrong(store, first)
 
     flow.refresh()
-    message = f"Not run: task {first.id} (tests.taskqueue.tasks.fail), which comes before it in its flow, {how}."
+    message = f"Not run: task {first.id} (tests.taskqueue.tasks.fail), on which it depends, {how}."
     assert [(second.state, reason(second)), (third.state, reason(third))] == [("failed", message)] * 2
     assert work_off() == []
     assert recorded == []

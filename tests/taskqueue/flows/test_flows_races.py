@@ -226,7 +226,7 @@ def test_flow_fails_when_a_waiting_task_was_evicted(redis_server: Store) -> None
 
     flow.last.refresh()
     [error] = flow.last.errors
-    assert error.message == (f"Not run: task {lost.id} (?), which comes before it in its flow, was deleted.")
+    assert error.message == (f"Not run: task {lost.id} (?), on which it depends, was deleted.")
     assert [(error["task_id"], error["reason"]) for error in recorded] == [(lost.id, "was deleted")]
     assert redis_server.raw.hget(base_key(redis_server, "flow", flow.id), "left") == b"0"
     assert redis_server.raw.ttl(base_key(redis_server, "flow", flow.id)) > 0

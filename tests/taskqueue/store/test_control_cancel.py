@@ -268,7 +268,7 @@ def test_task_that_is_not_scheduled_cannot_be_rescheduled(store: Store, kind: An
     result = kind(store)
 
     with pytest.raises(
-        Exception, match=rf"^Task {result.id} waits for no time: it is ready, runs, has finished, or was"
+        Exception, match=rf"^Task {result.id} is not scheduled: it is ready, running, finished or purged"
     ):
         result.run_now()
 

@@ -150,7 +150,7 @@ def test_unknown_connection_exits_with_code_1(redis_server: Store, children: Chi
     child = children.manage(name, "--using", "jobs")
 
     assert child.wait(60) == 1
-    assert child.output == "CommandError: REDIS_COMPONENTS[\"CONNECTIONS\"] has no 'jobs'. There are default."
+    assert child.output == "CommandError: REDIS_COMPONENTS[\"CONNECTIONS\"] has no 'jobs'. Known aliases: default."
 
 
 @pytest.fixture
@@ -183,7 +183,7 @@ def test_wrong_password_raises(own_server: Store, settings: Any, signals: None, 
         call_command(name)
 
     text, address = str(raised.value), f"127.0.0.1:{own_server.servers[0].port}"
-    assert text.startswith(f"{address} (connection 'default') refused the login: ")
+    assert text.startswith(f"{address} (connection 'default') rejected the login: ")
     assert text.endswith('Check user name and password in REDIS_COMPONENTS["CONNECTIONS"]["default"].')
     assert "wrong@" not in text, "the password is nobody else's business"
 

@@ -115,7 +115,7 @@ def test_concurrent_outcomes_of_one_task_store_one_result(store: Store) -> None:
 
 LOST = (
     "Each worker that ran this task died, or lost its lease, and max_deliveries is reached."
-    " Look for what kills the process: memory, a hard limit, a crash in C code."
+    " Find out what kills the process: memory, a hard limit, a crash in C code."
 )
 
 

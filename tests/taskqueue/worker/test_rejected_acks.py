@@ -136,7 +136,7 @@ def test_rejected_ack_does_not_block_others(full_server: Store, caplog: pytest.L
     [error] = result.errors
     assert result.state == "failed"
     assert error.exception_class is OutcomeRefused
-    assert "Redis refused the outcome (ok) of this run, 900,000 bytes: command not allowed when" in error.message
+    assert "Redis rejected the outcome (ok) of this run, 900,000 bytes: command not allowed when" in error.message
     assert fetcher.seconds_to_retry() is None
     assert "a failure is sent instead" in caplog.text
 
@@ -159,7 +159,7 @@ def test_worker_replaces_a_rejected_ack_by_a_failure(full_server: Store, setting
         fill(full_server, left=700_000)
         result = text_of.enqueue(1_000_000)
 
-        with pytest.raises(TaskFailed, match="Redis refused the outcome"):
+        with pytest.raises(TaskFailed, match="Redis rejected the outcome"):
             result.get(30)
 
 

@@ -133,7 +133,7 @@ class SyncClient:
         reply = connection.read_within(min(until, pop.overdue_at) - time.monotonic())
         if reply is NO_REPLY:
             if time.monotonic() >= pop.overdue_at:
-                raise TimeoutError(f"{self.endpoint} did not end a blocking command in time.")
+                raise TimeoutError(f"{self.endpoint} did not reply to a blocking command in time.")
             return None
         pop.finish()
         return reply[1] if reply else None

@@ -123,7 +123,7 @@ local function fail_followers(ctx, id, flow_ref, reason)
   redis.call("HSET", key, FLOW.has_failed, 1)
   start_on_error(ctx, key, id .. " " .. name .. " " .. reason)
   local error_json = '{"exception_class_path":"django_redis_components.taskqueue.exceptions.ParentFailed",'
-    .. '"message":"Not run: task %s (%s), which comes before it in its flow, %s.","traceback":""}'
+    .. '"message":"Not run: task %s (%s), on which it depends, %s.","traceback":""}'
   error_json = string.format(error_json, id, name, reason)
   local failed = { number }
   while #failed > 0 do

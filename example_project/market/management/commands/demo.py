@@ -1,4 +1,4 @@
-"""``manage.py demo``: the whole market on this machine with one command."""
+"""``manage.py demo``: run all processes of the demo shop with one command."""
 
 from __future__ import annotations
 
@@ -17,19 +17,22 @@ def port(text: str) -> int:
     """A port that needs no privileges."""
     if text.isdecimal() and 1024 <= int(text) <= 65_000:
         return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is not a port: expected a number from 1024 to 65000")
+    raise argparse.ArgumentTypeError(f"{text!r}: expected a port from 1024 to 65000")
 
 
 class Command(BaseCommand):
     help = (
-        "Starts the sellers' market: an embedded Valkey server (REDIS_URL uses yours instead), a worker, a poller "
-        "and the site. Data is kept under .data (DEMO_DATA_DIR names another folder). Ctrl-C stops everything."
+        "Run the demo shop: an embedded Valkey server (or the server of REDIS_URL), a worker, a poller "
+        "and the site. Data is kept in .data, or in the folder of DEMO_DATA_DIR. Ctrl-C stops everything."
     )
     requires_system_checks = ()
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
-            "--port", type=port, default=8000, help="Port of the site, or the next free one. Default: 8000."
+            "--port",
+            type=port,
+            default=8000,
+            help="Port of the site; the next free port is used if it is taken. Default: 8000.",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""``manage.py populate``: members, things to sell and the superuser, once."""
+"""``manage.py populate``: create members, items and the superuser, unless they exist."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from example_project.market.content.opening import Opening
 
 
 class Command(BaseCommand):
-    help = "Fills an empty market: 200 members, 24 things to sell, a superuser. Does nothing to what is there."
+    help = "Populate an empty market with 200 members, 24 items on sale and a superuser. Existing data is not changed."
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             created = Opening().run()
         except RedisConnectionError as exc:
-            raise CommandError(f"The Redis server does not answer: {exc}") from None
-        self.stdout.write(f"{created.members} members and {created.items} things were new")
+            raise CommandError(f"Redis is not available: {exc}") from None
+        self.stdout.write(f"Created {created.members} members and {created.items} items.")

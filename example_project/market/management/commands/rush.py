@@ -1,4 +1,4 @@
-"""``manage.py rush``: many buyers at once, in each of the three ways of selling."""
+"""``manage.py rush``: many concurrent buyers, in each of the three ways of selling."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from example_project.market.management.commands.simulate import whole_number
 
 
 class Command(BaseCommand):
-    help = "Has many buyers buy the same things at once, by a lock for each thing, by one lock, and by WATCH."
+    help = "Let many buyers buy the same items concurrently: with a lock per item, with one lock, and with WATCH."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         options = (
-            ("--buyers", whole_number(2, 200), 8, "Buyers at once, 2 to 200."),
-            ("--items", whole_number(1, 1_000), 24, "Things that all of them want, 1 to 1000."),
-            ("--till-ms", whole_number(0, 10_000), 250, "Milliseconds that one sale takes, 0 to 10000."),
-            ("--seed", whole_number(0, 2**31 - 1), 1, "Start of the random numbers, 0 to 2147483647."),
+            ("--buyers", whole_number(2, 200), 8, "Concurrent buyers, 2 to 200."),
+            ("--items", whole_number(1, 1_000), 24, "Items that every buyer tries to buy, 1 to 1000."),
+            ("--till-ms", whole_number(0, 10_000), 250, "Duration of a sale in milliseconds, 0 to 10000."),
+            ("--seed", whole_number(0, 2**31 - 1), 1, "Seed of the random numbers, 0 to 2147483647."),
         )
         for name, kind, default, text in options:
             parser.add_argument(name, type=kind, default=default, metavar="N", help=f"{text} Default: {default}.")
@@ -31,4 +31,4 @@ class Command(BaseCommand):
             for result in rush(options["buyers"], options["items"], options["till_ms"] / 1_000, options["seed"]):
                 self.stdout.write(result.row)
         except RedisConnectionError as exc:
-            raise CommandError(f"The Redis server does not answer: {exc}") from None
+            raise CommandError(f"Redis is not available: {exc}") from None

@@ -1,4 +1,4 @@
-"""``manage.py simulate``: some weeks of market life."""
+"""``manage.py simulate``: add the data of some weeks."""
 
 from __future__ import annotations
 
@@ -36,17 +36,22 @@ def whole_number(low: int, high: int) -> Callable[[str], int]:
 
 class Command(BaseCommand):
     help = (
-        "Fills the market with page views, visitors, sign-ins, sales, letters and their tasks, up to today. "
+        "Add page views, visitors, sign-ins, sales, messages and their tasks to the market, up to today. "
         "The tasks are enqueued; the worker of the demo runs them. Running it twice adds views and sales; "
         "visitors and sign-ins of the same seed are counted once."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         options = (
-            ("--days", whole_number(1, 400), 30, "Days to simulate, counted back from today, 1 to 400."),
-            ("--users", whole_number(1, 20_000), 500, "Members who take part, 1 to 20000; missing ones are created."),
-            ("--sales-per-day", whole_number(0, 500), 4, "Things listed in a day, 0 to 500; three of four are bought."),
-            ("--seed", whole_number(0, 2**31 - 1), 1, "Start of the random numbers, 0 to 2147483647."),
+            ("--days", whole_number(1, 400), 30, "Number of days up to today, 1 to 400."),
+            ("--users", whole_number(1, 20_000), 500, "Number of members, 1 to 20000; missing members are created."),
+            (
+                "--sales-per-day",
+                whole_number(0, 500),
+                4,
+                "Items listed per day, 0 to 500; three out of four are bought.",
+            ),
+            ("--seed", whole_number(0, 2**31 - 1), 1, "Seed of the random numbers, 0 to 2147483647."),
         )
         for name, kind, default, text in options:
             parser.add_argument(name, type=kind, default=default, metavar="N", help=f"{text} Default: {default}.")
@@ -58,8 +63,10 @@ class Command(BaseCommand):
             try:
                 totals = Simulation(plan, on_day=bar.update).run()
             except RedisConnectionError as exc:
-                raise CommandError(f"The Redis server does not answer: {exc}") from None
+                raise CommandError(f"Redis is not available: {exc}") from None
             except OperationalError as exc:
-                raise CommandError(f"The database has no tables yet? Run manage.py demo first. ({exc})") from None
+                raise CommandError(
+                    f"Cannot read the database: {exc}. Create its tables with manage.py demo or manage.py migrate."
+                ) from None
         if options["verbosity"]:
             self.stdout.write(f"{totals} ({time.monotonic() - started:.1f} s)")
