@@ -70,7 +70,7 @@ class _BasePipe:
 
     #: The Cluster slot of the watched keys; 0 without Cluster.
     slot: int = 0
-    #: The error after which the keys are not watched any more or a reply is outstanding: the connection must be closed.
+    #: The error after which the keys are no longer watched or a reply is outstanding: the connection must be closed.
     lost: BaseException | None = None
     #: Whether the function has returned: the pipe must not use the connection any more.
     is_closed: bool = False
