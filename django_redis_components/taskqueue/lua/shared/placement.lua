@@ -24,7 +24,8 @@ end
 local function schedule(ctx, queue, id, due_ms)
   local scheduled = queue_key(ctx, queue, P.scheduled)
   local function last_score(ms)
-    local range = redis.call("ZREVRANGEBYSCORE", scheduled, ms, "(" .. ms - 1, "WITHSCORES", "LIMIT", "0", "1")
+    local above = string.format("(%.0f", ms - 1) -- ".." writes 14 digits only, one less than the last years have
+    local range = redis.call("ZREVRANGEBYSCORE", scheduled, ms, above, "WITHSCORES", "LIMIT", "0", "1")
     return tonumber(range[2])
   end
   local ms, last = due_ms, last_score(due_ms)
