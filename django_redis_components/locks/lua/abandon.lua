@@ -10,22 +10,20 @@
 -- Returns 1: it waited, or held the lock
 -- Returns 0: it did neither
 -- Cost: O(log waiters), plus O(log waiters) for each waiter that is probed or passed over
-local base, lock, fence, queue = KEYS[1], KEYS[1], KEYS[2], KEYS[3]
+local lock, fence, queue = KEYS[1], KEYS[2], KEYS[3]
 local token, handoff_ms, fair = ARGV[1], tonumber(ARGV[2]), ARGV[3] == "1"
 local time = redis.call("TIME")
-local now_us = time[1] * 1000000 + time[2]
-local now_ms = math.floor(now_us / 1000)
--- @include fence
 -- @include plain
 
-local waited, held = leave(token), holds(token)
-redis.call("DEL", wakeup_of(token))
+local ctx, waiters = open_lock(lock, fence, queue, handoff_ms, time[1] * 1000000 + time[2])
+local waited, held = leave(waiters, token), holds(ctx, token)
+redis.call("DEL", wakeup_of(lock, token))
 if held then
-  revoke(token)
+  revoke(ctx)
 end
-review() -- it may have read the shared wakeup, by which another was told to
-if fits() then
-  pass_on(fair)
+review(waiters) -- the caller may have read the shared wakeup, by which another waiter was to do this
+if fits(ctx) then
+  pass_on(waiters, fair)
 end
-watch_handoffs()
+watch_handoffs(waiters)
 return (waited or held) and 1 or 0

@@ -9,20 +9,17 @@
 -- Returns 1: it waited, or held one of them
 -- Returns 0: it did neither
 -- Cost: O(names * log waiters), plus as much for each waiter that is probed, passed over or handed to
-local base, group = KEYS[1], KEYS[1]
+local group = KEYS[1]
 local token, handoff_ms = ARGV[1], tonumber(ARGV[2])
 local names = { unpack(ARGV, 3) }
 local time = redis.call("TIME")
-local now_us = time[1] * 1000000 + time[2]
-local now_ms = math.floor(now_us / 1000)
 -- @include group
 
-local waited = leave(token)
-redis.call("DEL", wakeup_of(token))
-local count = free(token, names)
-review() -- it may have read the shared wakeup, by which another was told to
-serve(names)
-if offered then
-  notify(shared_wakeup)
-end
+local ctx, waiters = open_group(group, handoff_ms, time[1] * 1000000 + time[2])
+local waited = leave(waiters, token)
+redis.call("DEL", wakeup_of(group, token))
+local count = release_names(ctx, token, names)
+review(waiters) -- the caller may have read the shared wakeup, by which another waiter was to do this
+serve(waiters, names)
+watch_handoffs(waiters)
 return (waited or count > 0) and 1 or 0

@@ -10,20 +10,19 @@
 -- Returns 1: it waited, or was in
 -- Returns 0: it did neither
 -- Cost: O(log readers + log waiters), plus as much for each that is probed, passed over or let in
-local base, writer, readers, fence, queue = KEYS[1], KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local writer, readers, fence, queue = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, handoff_ms = ARGV[1], tonumber(ARGV[2])
 local time = redis.call("TIME")
-local now_us = time[1] * 1000000 + time[2]
-local now_ms = math.floor(now_us / 1000)
--- @include readwrite
--- @include one_queue
+-- @include readwrite_queue
 
-local waited, held = leave(token), holds(token)
-redis.call("DEL", wakeup_of(token))
+local ctx = open_readwrite(writer, readers, fence, queue, handoff_ms, time[1] * 1000000 + time[2])
+local waiters = open_readwrite_queue(ctx)
+local waited, held = leave(waiters, token), holds(ctx, token)
+redis.call("DEL", wakeup_of(writer, token))
 if held then
-  revoke(token)
+  revoke(ctx, token)
 end
-review() -- it may have read the shared wakeup, by which another was told to
-serve()
-watch_handoffs()
+review(waiters) -- the caller may have read the shared wakeup, by which another waiter was to do this
+serve(waiters)
+watch_handoffs(waiters)
 return (waited or held) and 1 or 0

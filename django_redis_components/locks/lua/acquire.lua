@@ -13,7 +13,7 @@
 -- Returns {n, 0}: n above 0, granted under the fencing token n
 -- Returns {0, n}: refused; ask again within n milliseconds (0 without waiting)
 -- Cost: O(log waiters), plus O(log waiters) for each waiter that is probed or passed over
-local base, lock, fence, queue = KEYS[1], KEYS[1], KEYS[2], KEYS[3]
+local lock, fence, queue = KEYS[1], KEYS[2], KEYS[3]
 local token, ttl_ms, wait = ARGV[1], tonumber(ARGV[2]), ARGV[3] == "1"
 local handoff_ms, fair = tonumber(ARGV[4]), ARGV[5] == "1"
 local time = redis.call("TIME")
@@ -22,10 +22,10 @@ local now_us = time[1] * 1000000 + time[2]
 
 -- No waiter and no hand-off: the common case, with nothing else to do.
 local holder
-if redis.call("EXISTS", queue, base .. ":handoffs") == 0 then
+if redis.call("EXISTS", queue, lock .. ":handoffs") == 0 then
   holder = redis.call("SET", lock, token, "NX", "GET", "PX", ttl_ms)
   if not holder then
-    return { next_fence(ttl_ms), 0 }
+    return { next_fence(fence, now_us, ttl_ms), 0 }
   end
   if holder ~= token and not wait then
     return { 0, 0 }
@@ -33,33 +33,33 @@ if redis.call("EXISTS", queue, base .. ":handoffs") == 0 then
 else
   holder = redis.call("GET", lock)
 end
-local now_ms = math.floor(now_us / 1000)
 -- @include plain
 
+local ctx, waiters = open_lock(lock, fence, queue, handoff_ms, now_us)
 if holder == token then
-  if take(token) then
+  if accept_handoff(waiters, token) then
     redis.call("PEXPIRE", lock, ttl_ms)
   else
     redis.call("PEXPIRE", lock, ttl_ms, "GT")
   end
   keep_fence(fence, ttl_ms)
-  return { tonumber(redis.call("GET", fence) or next_fence(ttl_ms)), 0 }
+  return { tonumber(redis.call("GET", fence) or next_fence(fence, now_us, ttl_ms)), 0 }
 end
-join(token)
-review()
+join(waiters, token)
+review(waiters)
 local number
-if not fair and fits() then
-  leave(token)
-  number = grant(token, ttl_ms)
+if not fair and fits(ctx) then
+  leave(waiters, token)
+  number = grant(ctx, token, ttl_ms)
 else
-  number = serve(token, ttl_ms)
+  number = serve(waiters, token, ttl_ms)
 end
 if number then
   return { number, 0 }
 end
 if not wait then
-  leave(token)
-  watch_handoffs()
+  leave(waiters, token)
+  watch_handoffs(waiters)
   return { 0, 0 }
 end
-return { 0, pause_ms(token, redis.call("PTTL", lock)) }
+return { 0, pause_ms(waiters, token, redis.call("PTTL", lock)) }

@@ -13,54 +13,56 @@
 -- Returns {n, 0}: n above 0, granted; to a writer under the fencing token n
 -- Returns {0, n}: refused; ask again within n milliseconds (0 without waiting)
 -- Cost: O(log readers + log waiters), plus as much for each that is probed, passed over or let in
-local base, writer, readers, fence, queue = KEYS[1], KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local writer, readers, fence, queue = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, ttl_ms, wait = ARGV[1], tonumber(ARGV[2]), ARGV[3] == "1"
 local handoff_ms = tonumber(ARGV[4])
 local time = redis.call("TIME")
-local now_us = time[1] * 1000000 + time[2]
-local now_ms = math.floor(now_us / 1000)
 -- @include readwrite
 
+local ctx = open_readwrite(writer, readers, fence, queue, handoff_ms, time[1] * 1000000 + time[2])
 -- No waiter and no hand-off: the common case, with nothing else to do.
-local left_ms = left_of(token)
-if not left_ms and redis.call("EXISTS", queue, base .. ":handoffs") == 0 then
-  if fits(token) then
-    return { grant(token, ttl_ms), 0 }
+local left_ms = left_of(ctx, token)
+if not left_ms and redis.call("EXISTS", queue, writer .. ":handoffs") == 0 then
+  if fits(ctx, token) then
+    return { grant(ctx, token, ttl_ms), 0 }
   end
   if not wait then
     return { 0, 0 }
   end
 end
--- @include one_queue
+-- @include readwrite_queue
 
--- Milliseconds after which those who are in are gone, if none of them leaves or lengthens its lease.
+local waiters = open_readwrite_queue(ctx)
+
+-- Return the milliseconds after which all leases that exclude the caller have expired, if none is extended.
 local function longest_ms()
   local left_ms = redis.call("PTTL", writer)
-  if left_ms == -2 and not reads(token) then
-    local last = redis.call("ZRANGE", readers, -1, -1, "WITHSCORES")[2]
-    left_ms = last and tonumber(last) - now_ms or -2
+  if left_ms == -2 and not is_reader(token) then
+    local last = redis.call("ZRANGE", readers, "-1", "-1", "WITHSCORES")[2]
+    left_ms = last and tonumber(last) - ctx.now_ms or -2
   end
   return left_ms
 end
 
 if left_ms then
-  set_lease(token, take(token) and ttl_ms or math.max(left_ms, ttl_ms))
-  if not reads(token) then
-    keep_fence(fence, ttl_ms)
+  set_lease(ctx, token, accept_handoff(waiters, token) and ttl_ms or math.max(left_ms, ttl_ms))
+  if is_reader(token) then
+    return { 1, 0 }
   end
-  return { reads(token) and 1 or tonumber(redis.call("GET", fence) or next_fence(ttl_ms)), 0 }
+  keep_fence(fence, ttl_ms)
+  return { tonumber(redis.call("GET", fence) or next_fence(fence, ctx.now_us, ttl_ms)), 0 }
 end
-join(token)
-review()
-local number = serve(token, ttl_ms)
+join(waiters, token)
+review(waiters)
+local number = serve(waiters, token, ttl_ms)
 if number then
-  watch_handoffs()
+  watch_handoffs(waiters)
   return { number, 0 }
 end
 if not wait then
-  leave(token)
-  serve() -- it may have been before some who can go in
-  watch_handoffs()
+  leave(waiters, token)
+  serve(waiters) -- the caller may have been before waiters that can be granted
+  watch_handoffs(waiters)
   return { 0, 0 }
 end
-return { 0, pause_ms(token, longest_ms()) }
+return { 0, pause_ms(waiters, token, longest_ms()) }

@@ -15,6 +15,7 @@ local most, liveness_ms = tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call("TIME")
 local now_us = time[1] * 1000000 + time[2]
 local now_ms = math.floor(now_us / 1000)
+local since_ms = now_ms - liveness_ms
 -- @include waiting
 
 local holder = redis.call("GET", lock) or ""
@@ -24,9 +25,9 @@ if holder ~= "" then
   left_ms = redis.call("PTTL", lock)
   age_ms = last > 0 and math.max(0, now_ms - math.floor(last / 1000)) or 0
 end
-local state = { holder, left_ms, last, age_ms, count_waiting() }
+local state = { holder, left_ms, last, age_ms, count_waiting(asked, since_ms, handoffs) }
 for _, token in ipairs(redis.call("ZRANGE", queue, 0, most - 1)) do
-  if is_waiting(token) then
+  if is_waiting(asked, since_ms, token) then
     state[#state + 1] = token
   end
 end

@@ -22,7 +22,7 @@ local function lives(token)
 end
 
 local function state_of(name)
-  local held, line = group .. ":held:" .. name, group .. ":queue:" .. name
+  local held, queue = group .. ":held:" .. name, group .. ":queue:" .. name
   local holder = redis.call("GET", held) or ""
   local last = tonumber(redis.call("GET", group .. ":fence:" .. name) or 0)
   local left_ms, age_ms = 0, 0
@@ -31,13 +31,13 @@ local function state_of(name)
     age_ms = last > 0 and math.max(0, now_ms - math.floor(last / 1000)) or 0
   end
   local state = { holder, left_ms, last, age_ms, 0 }
-  local first = redis.call("ZRANGE", line, 0, most - 1)
+  local first = redis.call("ZRANGE", queue, 0, most - 1)
   for _, token in ipairs(first) do
     if lives(token) then
       state[#state + 1] = token
     end
   end
-  state[5] = #state - 5 + redis.call("ZCARD", line) - #first
+  state[5] = #state - 5 + redis.call("ZCARD", queue) - #first
   return state
 end
 

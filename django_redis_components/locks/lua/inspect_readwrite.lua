@@ -17,7 +17,7 @@ local most, liveness_ms = tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call("TIME")
 local now_us = time[1] * 1000000 + time[2]
 local now_ms = math.floor(now_us / 1000)
-
+local since_ms = now_ms - liveness_ms
 -- @include waiting
 
 local reading = {}
@@ -27,7 +27,7 @@ for at = 1, #inside, 2 do
 end
 local waiting = {}
 for _, token in ipairs(redis.call("ZRANGE", queue, 0, most - 1)) do
-  if is_waiting(token) then
+  if is_waiting(asked, since_ms, token) then
     waiting[#waiting + 1] = token
   end
 end
@@ -35,7 +35,7 @@ local figures = {
   redis.call("GET", writer) or "",
   math.max(redis.call("PTTL", writer), -1),
   tonumber(redis.call("GET", fence) or 0),
-  count_waiting(),
+  count_waiting(asked, since_ms, handoffs),
   redis.call("ZCOUNT", readers, "(" .. now_ms, "+inf"),
 }
 return { figures, reading, waiting }

@@ -11,7 +11,7 @@
 -- Returns 1: released
 -- Returns 0: not held by this token
 -- Cost: O(log waiters), plus O(log waiters) for each waiter that is passed over
-local base, lock, fence, queue = KEYS[1], KEYS[1], KEYS[2], KEYS[3]
+local lock, fence, queue = KEYS[1], KEYS[2], KEYS[3]
 local token, handoff_ms, fair = ARGV[1], tonumber(ARGV[2]), ARGV[3] == "1"
 
 if redis.call("GET", lock) ~= token then
@@ -23,10 +23,8 @@ if redis.call("EXISTS", queue) == 0 then
   return 1
 end
 local time = redis.call("TIME")
-local now_us = time[1] * 1000000 + time[2]
-local now_ms = math.floor(now_us / 1000)
--- @include fence
 -- @include plain
 
-pass_on(fair)
-return offered and redis.call("EXISTS", queue) == 1 and 2 or 1
+local _, waiters = open_lock(lock, fence, queue, handoff_ms, time[1] * 1000000 + time[2])
+pass_on(waiters, fair)
+return waiters.has_offered and redis.call("EXISTS", queue) == 1 and 2 or 1

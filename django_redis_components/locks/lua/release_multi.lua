@@ -10,22 +10,19 @@
 -- Returns 1: all of them were held by this token, and are released
 -- Returns 0: not all of them; those that were are released
 -- Cost: O(names * log waiters), plus as much for each waiter that is passed over or handed to
-local base, group = KEYS[1], KEYS[1]
+local group = KEYS[1]
 local token, handoff_ms = ARGV[1], tonumber(ARGV[2])
 local names = { unpack(ARGV, 3) }
 local time = redis.call("TIME")
-local now_us = time[1] * 1000000 + time[2]
-local now_ms = math.floor(now_us / 1000)
 -- @include group
 
-local count = free(token, names)
+local ctx, waiters = open_group(group, handoff_ms, time[1] * 1000000 + time[2])
+local count = release_names(ctx, token, names)
 if count > 0 and redis.call("EXISTS", group) == 1 then
-  serve(names)
+  serve(waiters, names)
 end
 if count < #names then
-  if offered then
-    notify(shared_wakeup)
-  end
+  watch_handoffs(waiters)
   return 0
 end
-return offered and 2 or 1
+return waiters.has_offered and 2 or 1

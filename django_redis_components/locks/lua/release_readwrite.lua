@@ -11,22 +11,22 @@
 -- Returns 1: released
 -- Returns 0: this token is not in
 -- Cost: O(log readers), plus O(log readers + log waiters) for each that is passed over or let in
-local base, writer, readers, fence, queue = KEYS[1], KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local writer, readers, fence, queue = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, handoff_ms = ARGV[1], tonumber(ARGV[2])
 local time = redis.call("TIME")
-local now_us = time[1] * 1000000 + time[2]
-local now_ms = math.floor(now_us / 1000)
 -- @include readwrite
 
-if not holds(token) then
+local ctx = open_readwrite(writer, readers, fence, queue, handoff_ms, time[1] * 1000000 + time[2])
+if not holds(ctx, token) then
   return 0
 end
-revoke(token)
+revoke(ctx, token)
 -- No waiter: the common case, with nothing else to do.
 if redis.call("EXISTS", queue) == 0 then
   return 1
 end
--- @include one_queue
+-- @include readwrite_queue
 
-serve()
-return offered and redis.call("EXISTS", queue) == 1 and 2 or 1
+local waiters = open_readwrite_queue(ctx)
+serve(waiters)
+return waiters.has_offered and redis.call("EXISTS", queue) == 1 and 2 or 1

@@ -10,18 +10,17 @@
 -- Returns 1: it waited, or held a permit
 -- Returns 0: it did neither
 -- Cost: O(log permits) for each permit that is given back, granted, or found expired
-local base, holders, queue, limit = KEYS[1], KEYS[1], KEYS[2], KEYS[3]
+local holders, queue, limit = KEYS[1], KEYS[2], KEYS[3]
 local permit, handoff_ms = ARGV[1], tonumber(ARGV[2])
 local time = redis.call("TIME")
-local now_us = time[1] * 1000000 + time[2]
-local now_ms = math.floor(now_us / 1000)
--- @include permits
 -- @include permit_queue
 
-local waited, held = leave(permit), holds(permit)
-redis.call("DEL", wakeup_of(permit))
-revoke(permit)
-review() -- it may have read the shared wakeup, by which another was told to
-serve()
-watch_handoffs()
+local ctx = open_permits(holders, limit, time[1] * 1000000 + time[2], queue, handoff_ms)
+local waiters = open_permit_queue(ctx)
+local waited, held = leave(waiters, permit), holds(ctx, permit)
+redis.call("DEL", wakeup_of(holders, permit))
+revoke(ctx, permit)
+review(waiters) -- the caller may have read the shared wakeup, by which another waiter was to do this
+serve(waiters)
+watch_handoffs(waiters)
 return (waited or held) and 1 or 0

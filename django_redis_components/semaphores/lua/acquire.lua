@@ -14,46 +14,45 @@
 -- Returns {0, n, m}: refused; ask again within n milliseconds (0 without waiting); the limit in force is m
 -- Returns {-1, 0, m}: refused for good, because it wants more than the limit in force, which is m
 -- Cost: O(log permits) for each permit that is counted, granted, or found expired
-local base, holders, queue, limit = KEYS[1], KEYS[1], KEYS[2], KEYS[3]
+local holders, queue, limit = KEYS[1], KEYS[2], KEYS[3]
 local permit, ttl_ms, wait = ARGV[1], tonumber(ARGV[2]), ARGV[3] == "1"
 local handoff_ms = tonumber(ARGV[4])
 local time = redis.call("TIME")
-local now_us = time[1] * 1000000 + time[2]
-local now_ms = math.floor(now_us / 1000)
 -- @include permits
 
+local ctx = open_permits(holders, limit, time[1] * 1000000 + time[2], queue, handoff_ms)
 -- No waiter and no hand-off: the common case, with nothing else to do.
 local held = redis.call("ZSCORE", holders, permit)
-if not held and redis.call("EXISTS", queue, base .. ":handoffs") == 0 and is_room(permit) then
-  grant(permit, ttl_ms)
+if not held and redis.call("EXISTS", queue, holders .. ":handoffs") == 0 and has_room(ctx, permit) then
+  grant(ctx, permit, ttl_ms)
   return { 1, 0 }
 end
 -- @include permit_queue
 
+local waiters = open_permit_queue(ctx)
 if held then
-  grant(permit, take(permit) and ttl_ms or math.max(held - now_ms, ttl_ms))
+  grant(ctx, permit, accept_handoff(waiters, permit) and ttl_ms or math.max(held - ctx.now_ms, ttl_ms))
   return { 1, 0 }
 end
-local _, most = wanted(permit)
-if is_too_great(permit) then
-  leave(permit)
-  serve()
-  watch_handoffs()
-  return { -1, 0, most }
+local _, in_force = count_and_limit(ctx, permit)
+if exceeds_limit(ctx, permit) then
+  leave(waiters, permit)
+  serve(waiters)
+  watch_handoffs(waiters)
+  return { -1, 0, in_force }
 end
-join(permit)
-review()
-local granted = serve(permit, ttl_ms)
-if granted then
-  watch_handoffs()
+join(waiters, permit)
+review(waiters)
+if serve(waiters, permit, ttl_ms) then
+  watch_handoffs(waiters)
   return { 1, 0 }
 end
 if not wait then
-  leave(permit)
-  serve() -- it may have been before some who want less
-  watch_handoffs()
-  return { 0, 0, most }
+  leave(waiters, permit)
+  serve(waiters) -- the caller may have been before waiters that want less
+  watch_handoffs(waiters)
+  return { 0, 0, in_force }
 end
 -- A holder may die without a release.
 local ends = redis.call("ZRANGE", holders, 0, 0, "WITHSCORES")[2]
-return { 0, pause_ms(permit, ends and ends - now_ms or -1), most }
+return { 0, pause_ms(waiters, permit, ends and ends - ctx.now_ms or -1), in_force }

@@ -9,3 +9,5 @@
 local base = KEYS[1]
 local handoff_ms = tonumber(ARGV[1])
 -- @include confirm_handoffs
+
+return confirm_handoffs(base, handoff_ms)

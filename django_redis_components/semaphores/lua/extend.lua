@@ -11,14 +11,13 @@
 local holders, limit = KEYS[1], KEYS[2]
 local permit, ttl_ms = ARGV[1], tonumber(ARGV[2])
 local time = redis.call("TIME")
-local now_us = time[1] * 1000000 + time[2]
-local now_ms = math.floor(now_us / 1000)
 -- @include permits
 
+local ctx = open_permits(holders, limit, time[1] * 1000000 + time[2])
 local ends = redis.call("ZSCORE", holders, permit)
 if not ends then
   return 0
 end
 redis.call("ZREM", holders .. ":handoffs", permit) -- adopted before its waiter has accepted it
-grant(permit, math.max(ends - now_ms, ttl_ms))
+grant(ctx, permit, math.max(ends - ctx.now_ms, ttl_ms))
 return 1

@@ -14,6 +14,7 @@ local asked, handoffs = holders .. ":asked", holders .. ":handoffs"
 local most, liveness_ms = tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call("TIME")
 local now_ms = math.floor((time[1] * 1000000 + time[2]) / 1000)
+local since_ms = now_ms - liveness_ms
 -- @include waiting
 local unexpired = "(" .. string.format("%.0f", now_ms)
 
@@ -23,13 +24,13 @@ for at = 2, #permits, 2 do
 end
 local waiters = {}
 for _, permit in ipairs(redis.call("ZRANGE", queue, 0, most - 1)) do
-  if is_waiting(permit) then
+  if is_waiting(asked, since_ms, permit) then
     waiters[#waiters + 1] = permit
   end
 end
 local figures = {
   redis.call("ZCOUNT", holders, unexpired, "+inf"),
   tonumber(redis.call("GET", limit) or 0),
-  count_waiting(),
+  count_waiting(asked, since_ms, handoffs),
 }
 return { figures, permits, waiters }

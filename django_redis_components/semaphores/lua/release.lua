@@ -11,23 +11,23 @@
 -- Returns 1: given back
 -- Returns 0: not held; it had expired
 -- Cost: O(log permits) for each permit that is given back, granted, or found expired
-local base, holders, queue, limit = KEYS[1], KEYS[1], KEYS[2], KEYS[3]
+local holders, queue, limit = KEYS[1], KEYS[2], KEYS[3]
 local permit, handoff_ms = ARGV[1], tonumber(ARGV[2])
 local time = redis.call("TIME")
-local now_us = time[1] * 1000000 + time[2]
-local now_ms = math.floor(now_us / 1000)
 -- @include permits
 
-local held = revoke(permit)
+local ctx = open_permits(holders, limit, time[1] * 1000000 + time[2], queue, handoff_ms)
+local held = revoke(ctx, permit)
 -- No waiter: the common case, with nothing else to do.
 if redis.call("EXISTS", queue) == 0 then
   return held
 end
 -- @include permit_queue
 
-serve()
+local waiters = open_permit_queue(ctx)
+serve(waiters)
 if held == 0 then
-  watch_handoffs()
+  watch_handoffs(waiters)
   return 0
 end
-return offered and redis.call("EXISTS", queue) == 1 and 2 or 1
+return waiters.has_offered and redis.call("EXISTS", queue) == 1 and 2 or 1

@@ -10,19 +10,18 @@
 -- DERIVED <holders>:wakeup:<permit>
 -- Returns 1: done
 -- Cost: O(log permits) for each permit that is granted or found expired
-local base, holders, queue, limit = KEYS[1], KEYS[1], KEYS[2], KEYS[3]
+local holders, queue, limit = KEYS[1], KEYS[2], KEYS[3]
 local number, handoff_ms = tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call("TIME")
-local now_us = time[1] * 1000000 + time[2]
-local now_ms = math.floor(now_us / 1000)
 if number > 0 then
   redis.call("SET", limit, number)
 else
   redis.call("DEL", limit)
 end
--- @include permits
 -- @include permit_queue
 
-serve()
-watch_handoffs()
+local ctx = open_permits(holders, limit, time[1] * 1000000 + time[2], queue, handoff_ms)
+local waiters = open_permit_queue(ctx)
+serve(waiters)
+watch_handoffs(waiters)
 return 1

@@ -19,27 +19,29 @@ LIMIT = 3
 READERS = 0.7
 #: Guards in scripts: the script, its text, and the text without the guard.
 GUARDS = {
-    "acquire": [("ACQUIRE", 'return redis.call("EXISTS", lock) == 0', "return true")],
+    "acquire": [("ACQUIRE", 'return redis.call("EXISTS", ctx.base) == 0', "return true")],
     "release": [("RELEASE", 'if redis.call("GET", lock) ~= token then', "if false then")],
     "extend": [("EXTEND", 'if redis.call("GET", lock) ~= token then', "if false then")],
     "fence": [
         ("ACQUIRE", "local now_us = time[1] * 1000000 + time[2]", "local now_us = time[1] * 1000000"),
         ("ACQUIRE", "tonumber(last) < now_us", "true"),
     ],
-    "acquire_multi": [("ACQUIRE_MULTI", 'redis.call("EXISTS", held(name)) == 1 or', "")],
-    "release_multi": [("RELEASE_MULTI", 'if redis.call("GET", held(name)) == token then', "if true then")],
+    "acquire_multi": [
+        ("ACQUIRE_MULTI", 'local is_held = redis.call("EXISTS", held_key(ctx, name)) == 1', "local is_held = false")
+    ],
+    "release_multi": [("RELEASE_MULTI", 'if redis.call("GET", held_key(ctx, name)) == token then', "if true then")],
     "extend_multi": [
         ("EXTEND_MULTI", 'if redis.call("GET", group .. ":held:" .. name) ~= token then', "if false then")
     ],
-    "writers": [("ACQUIRE_READWRITE", ' and (reads(token) or redis.call("EXISTS", readers) == 0)', "")],
+    "writers": [("ACQUIRE_READWRITE", ' and (is_reader(token) or redis.call("EXISTS", ctx.readers) == 0)', "")],
     "readers": [
         (
             "ACQUIRE_READWRITE",
-            'redis.call("EXISTS", writer) == 0 and',
-            'reads(token) or redis.call("EXISTS", writer) == 0 and',
+            'redis.call("EXISTS", ctx.writer) == 0 and',
+            'is_reader(token) or redis.call("EXISTS", ctx.writer) == 0 and',
         )
     ],
-    "permits": [("ACQUIRE", 'redis.call("ZCARD", holders) + count <= most', "true")],
+    "permits": [("ACQUIRE", 'redis.call("ZCARD", ctx.holders) + count <= limit', "true")],
 }
 
 

@@ -1,39 +1,46 @@
--- One queue for all waiters. Expects the locals queue, fits(token), and those of wait_queue. `fits` tells whether a
--- waiter can be served now: true, false, or nil when it never can, so that it is woken to be told.
-local function queues_of()
-  return { queue }
-end
-
-local function forget() end
-
+-- One queue for all waiters, at ctx.queue. `object` defines also
+--   fits(ctx, token)  whether the waiter can be served now: true, false, or nil when it never can, so that it is notified
 -- @include wait_queue
 
--- Grants what is free to those first in the queue: a hand-off, or to the caller its whole lease. Returns the caller's
--- number if it was its turn.
-local function serve(caller, ttl_ms)
+local function only_queue(ctx)
+  return { ctx.queue }
+end
+
+local function forget_nothing() end
+
+-- Return the wait queue of an object with one queue.
+local function open_queue(ctx, object)
+  object.queues_of, object.forget = only_queue, forget_nothing
+  return open_waiters(ctx, object)
+end
+
+-- Grant what is free to the first waiters: a hand-off, or the whole lease to the caller, if it is one of them. Return the
+-- caller's number if it was granted.
+local function serve(waiters, caller, ttl_ms)
+  local ctx, object = waiters.ctx, waiters.object
   local number
-  local first = head(queue)
+  local first = head(waiters, ctx.queue)
   while first do
-    local fit = fits(first)
+    local fit = object.fits(ctx, first)
     if fit == false then
       break
     elseif fit == nil then
-      leave(first)
-      notify(wakeup_of(first))
+      leave(waiters, first)
+      notify_waiter(waiters, first)
     elseif first == caller then
-      leave(first)
-      number = grant(first, ttl_ms)
+      leave(waiters, first)
+      number = object.grant(ctx, first, ttl_ms)
     else
-      offer(first)
+      offer(waiters, first)
     end
-    first = head(queue)
+    first = head(waiters, ctx.queue)
   end
   return number
 end
 
--- For a script that makes hand-offs and that nothing follows: another waiter looks whether they are taken.
-local function watch_handoffs()
-  if offered then
-    notify(shared_wakeup)
+-- For a script that makes hand-offs and that `confirm` does not follow: another waiter checks whether they are accepted.
+local function watch_handoffs(waiters)
+  if waiters.has_offered then
+    notify_any(waiters)
   end
 end

@@ -1,13 +1,14 @@
--- Reading of a wait queue. Expects the locals asked, handoffs, liveness_ms and now_ms.
-local function is_waiting(token)
-  return tonumber(redis.call("ZSCORE", asked, token) or 0) >= now_ms - liveness_ms
+-- Reading of a wait queue. A waiter that has not asked since since_ms does not count.
+
+local function is_waiting(asked, since_ms, token)
+  return tonumber(redis.call("ZSCORE", asked, token) or 0) >= since_ms
 end
 
--- Waiters that asked lately, without those that were handed what they wait for.
-local function count_waiting()
-  local count = redis.call("ZCOUNT", asked, now_ms - liveness_ms, "+inf")
+-- Count the waiters, without those that were handed what they wait for.
+local function count_waiting(asked, since_ms, handoffs)
+  local count = redis.call("ZCOUNT", asked, since_ms, "+inf")
   for _, token in ipairs(redis.call("ZRANGE", handoffs, 0, 999)) do
-    count = count - (is_waiting(token) and 1 or 0)
+    count = count - (is_waiting(asked, since_ms, token) and 1 or 0)
   end
   return count
 end

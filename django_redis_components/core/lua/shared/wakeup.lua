@@ -1,14 +1,17 @@
--- Wakeup lists: an element wakes one blocked waiter. Expects the locals base and handoff_ms.
-local shared_wakeup = base .. ":wakeup"
+-- Wakeup lists: an element wakes one blocked waiter.
 
-local function wakeup_of(token)
+local function shared_wakeup(base)
+  return base .. ":wakeup"
+end
+
+local function wakeup_of(base, token)
   return base .. ":wakeup:" .. token
 end
 
--- One element at most: two wakeups that were not read mean no more than one.
-local function notify(list)
-  if redis.call("RPUSH", list, 1) > 1 then
-    redis.call("LTRIM", list, 0, 0)
+-- Push an element. One is enough: two unread wakeups mean no more than one.
+local function notify(wakeup, ttl_ms)
+  if redis.call("RPUSH", wakeup, "1") > 1 then
+    redis.call("LTRIM", wakeup, "0", "0")
   end
-  redis.call("PEXPIRE", list, handoff_ms)
+  redis.call("PEXPIRE", wakeup, ttl_ms)
 end

@@ -1,8 +1,8 @@
 -- @include fence_ms
 
--- The next fencing token: above the last, and never below the server's clock in microseconds, so that it
--- grows also when the last one is lost. Expects the locals fence and now_us.
-local function next_fence(ttl_ms)
+-- Return the next fencing token: above the last, and never below the server's clock in microseconds, so that it grows
+-- also when the last one is lost.
+local function next_fence(fence, now_us, ttl_ms)
   local last = redis.call("SET", fence, now_us, "GET", "PX", ttl_ms + FENCE_MS)
   if not last or tonumber(last) < now_us then
     return now_us
