@@ -17,9 +17,26 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
+
+from django_redis_components.taskqueue.store.fields import LEGEND
 
 #: The parts of a header after its purpose, in their order. DERIVED stands anywhere between KEYS and Returns.
 ORDER = ["precondition", "keys", "argv", "returns", "cost"]
+
+_NAME = re.compile(r"\w+")
+#: Names of locals, of parameters and of a loop's variables.
+_DECLARATIONS = (
+    r"\blocal (?:function )?(\w+(?:,\s*\w+)*)",
+    r"\bfunction\b[^(\n]*\(([^)]*)\)",
+    r"\bfor ([\w, ]+?) ?(?:=|in\b)",
+)
+#: Keywords, libraries and functions of Lua and Redis.
+_LUA_NAMES = """
+    and break do else elseif end false for function if in local nil not or repeat return then true until while
+    ipairs math pairs redis select string struct table tonumber tostring type unpack
+"""
+_KNOWN = {*_LUA_NAMES.split(), *LEGEND}
 
 _PART = re.compile(r"--\s+(Precondition|KEYS|ARGV|DERIVED|Returns|Cost)\b", re.IGNORECASE)
 _SLOT = re.compile(r"-- (KEYS|ARGV)\[(\d+)(\.\.)?\] (\w+)(\*)?(?: {2,}(\S.*))?$")
@@ -51,6 +68,36 @@ def read_script(text: str) -> Script:
     if re.search(r"""call\(\s*['"](KEYS|SMEMBERS|FLUSHALL|FLUSHDB)['"]""", text, re.IGNORECASE):
         script.problems.append("calls an unbounded command")
     return script
+
+
+def undeclared_names(part: Path) -> set[str]:
+    """Return the names that a shared part uses without declaring, including or receiving them.
+
+    Scopes within the part are not told apart, and KEYS and ARGV are undeclared: a part is passed what it reads.
+    """
+    text = re.sub(r"""--[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", " ", part.read_text())
+    declared = top_level_names(part, set())
+    for pattern in _DECLARATIONS:
+        for names in re.findall(pattern, text):
+            declared.update(_NAME.findall(names))
+    used = re.findall(r"(?<![\w.])([A-Za-z_]\w*)\b(?!\s*=(?!=))", text)
+    return set(used) - declared - _KNOWN
+
+
+def top_level_names(part: Path, seen: set[Path]) -> set[str]:
+    """Return the names that a part and those that it includes define at the top level, and its lazy parts."""
+    if part in seen:
+        return set()
+    seen.add(part)
+    text = part.read_text()
+    names = {
+        name for found in re.findall(r"^local (?:function )?([\w, ]+)", text, re.M) for name in _NAME.findall(found)
+    }
+    for kind, name in re.findall(r"^-- @(include|lazy) (\w+)", text, re.M):
+        core = part.parents[3] / "core/lua/shared"
+        found = next(path for path in (part.with_stem(name), core / f"{name}.lua") if path.exists())
+        names |= {name} if kind == "lazy" else top_level_names(found, seen)
+    return names
 
 
 def _check_order(header: list[str], script: Script) -> None:

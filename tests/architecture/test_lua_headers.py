@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from django_redis_components.core.scripts import LuaScript
-from tests.architecture.lua import read_script
+from tests.architecture.lua import read_script, undeclared_names
 from tests.architecture.sources import PACKAGE_DIR, lua_files, modules
 
 #: Lines that a script's file may have.
@@ -138,6 +138,18 @@ def uses_by_way_of(outer: str, part: str) -> set[str]:
 @pytest.mark.parametrize("path", sorted(PACKAGE_DIR.rglob("lua/shared/*.lua")), ids=name_of)
 def test_a_shared_part_is_a_readable_file(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= LIMIT
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE_DIR.rglob("lua/shared/*.lua")), ids=name_of)
+def test_a_shared_part_reads_only_what_it_declares_or_receives(path: Path) -> None:
+    assert undeclared_names(path) == set()
+
+
+def test_an_ambient_local_is_found(tmp_path: Path) -> None:
+    body = 'return ctx.now_us + now_ms, { at = "text" }, LIMIT, ARGV[1] -- comment'
+    (tmp_path / "part.lua").write_text(f"local LIMIT = 3\nlocal function f(ctx)\n  {body}\nend\n")
+
+    assert undeclared_names(tmp_path / "part.lua") == {"now_ms", "ARGV"}
 
 
 def test_a_good_script_has_no_problems() -> None:

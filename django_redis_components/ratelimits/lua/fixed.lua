@@ -1,6 +1,6 @@
 -- Count a hit in fixed windows, in all rates or in none. A window starts with its first hit.
 -- Precondition: all rates have the same algorithm.
--- KEYS[1] penalty  list: denials or a block, see shared/penalty.lua
+-- KEYS[1] penalty  list: denials or a block, see shared/penalties.lua
 -- KEYS[2..] rates  string: a record for each rate: start of the window, hits used
 -- ARGV[1] id  8 bytes that identify the hit; empty: read only
 -- ARGV[2] denials  denials that start a block; 0: no penalty; negative: a denial of this call is not counted
@@ -17,8 +17,6 @@ local id, denials, block_us = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local cost = tonumber(ARGV[4])
 local time = redis.call("TIME")
 local now_us = time[1] * 1000000 + time[2]
--- @include record
--- @include penalty
 -- @include counting
 
 local function evaluate(index, start_us, used)
@@ -29,4 +27,4 @@ local function evaluate(index, start_us, used)
   return used + cost <= limit, start_us, used, start_us, used + cost, start_us + period_us - now_us
 end
 
-return count_hit(penalty, id, denials, block_us, now_us, evaluate)
+return count_hit(penalty, KEYS, id, denials, block_us, now_us, evaluate)

@@ -3,7 +3,7 @@
 -- microseconds and a remainder in units of 1/limit. Intervals are rational, so no rate drifts. A hit adds its cost to
 -- that time; it is denied if the result is more than a period ahead.
 -- Precondition: all rates have the same algorithm.
--- KEYS[1] penalty  list: denials or a block, see shared/penalty.lua
+-- KEYS[1] penalty  list: denials or a block, see shared/penalties.lua
 -- KEYS[2..] rates  string: a record for each rate
 -- ARGV[1] id  8 bytes that identify the hit; empty: read only
 -- ARGV[2] denials  denials that start a block; 0: no penalty; negative: a denial of this call is not counted
@@ -17,8 +17,6 @@ local penalty = KEYS[1]
 local id, denials, block_us = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local time = redis.call("TIME")
 local now_us = time[1] * 1000000 + time[2]
--- @include record
--- @include penalty
 -- @include counting
 
 local function evaluate(index, full_us, remainder)
@@ -36,4 +34,4 @@ local function evaluate(index, full_us, remainder)
   return fits, full_us, remainder, next_us, next_remainder, ahead_us + 1
 end
 
-return count_hit(penalty, id, denials, block_us, now_us, evaluate)
+return count_hit(penalty, KEYS, id, denials, block_us, now_us, evaluate)

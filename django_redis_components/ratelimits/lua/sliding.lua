@@ -1,6 +1,6 @@
 -- Count a hit in exact sliding windows, in all rates or in none. Each unit of an allowed hit's cost is a member.
 -- Precondition: all rates have the same algorithm.
--- KEYS[1] penalty  list: denials or a block, see shared/penalty.lua
+-- KEYS[1] penalty  list: denials or a block, see shared/penalties.lua
 -- KEYS[2..] logs  zset: hit -> time in microseconds, for each rate
 -- ARGV[1] id  8 bytes that identify the hit; empty: read only
 -- ARGV[2] denials  denials that start a block; 0: no penalty; negative: a denial of this call is not counted
@@ -17,18 +17,18 @@ local id, denials, block_us = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local cost = tonumber(ARGV[4])
 local time = redis.call("TIME")
 local now_us = time[1] * 1000000 + time[2]
--- @include penalty
+-- @lazy penalties: block_left, count_denial
 
 local function to_text(number)
   return string.format("%.0f", number)
 end
 
--- Returns the time of the member at this rank, or nil.
+-- Return the time of the member at this rank, or nil.
 local function time_at(log, rank)
   return tonumber(redis.call("ZRANGE", log, rank, rank, "WITHSCORES")[2])
 end
 
--- Moves all members back in time: the clock went back, and no time has passed since the newest.
+-- Move all members back in time: the clock went back, and no time has passed since the newest.
 local function move_back(log, back_us, period_us)
   for first = 0, redis.call("ZCARD", log) - 1, 500 do
     local found = redis.call("ZRANGE", log, first, first + 499, "WITHSCORES")
@@ -55,7 +55,7 @@ end
 
 local left_us, went_back
 if denials ~= 0 then
-  left_us, went_back = block_left(penalty, id, block_us, now_us)
+  left_us, went_back = penalties().block_left(penalty, id, block_us, now_us)
 end
 if left_us and not went_back then -- if the clock went back, the rates below are corrected too
   return { -1, left_us }
@@ -90,7 +90,7 @@ if repeated then
   return reply
 end
 if not allowed then
-  local blocked_us = count_denial(penalty, id, denials, block_us, now_us)
+  local blocked_us = denials > 0 and penalties().count_denial(penalty, id, denials, block_us, now_us)
   reply[1] = 0
   return blocked_us and { -1, blocked_us } or reply
 end

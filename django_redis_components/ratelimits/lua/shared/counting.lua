@@ -1,25 +1,27 @@
--- Counting a hit, for algorithms with one record per rate. Requires the parts record and penalty.
+-- Counting a hit, for algorithms with one record per rate.
+-- @include record
+-- @lazy penalties: block_left, count_denial
 
--- Counts the hit in all rates at KEYS[2..] or in none, and returns the script's reply. `evaluate(index, time_us, number)`
--- takes the record of the rate at KEYS[index] and returns: whether the hit fits, time and number as of now, both after
+-- Count the hit in all rates at keys[2..] or in none, and return the script's reply. `evaluate(index, time_us, number)`
+-- takes the record of the rate at keys[index] and returns: whether the hit fits, time and number as of now, both after
 -- the hit, and the microseconds to keep the new record.
-local function count_hit(penalty_key, id, denials, block_us, now_us, evaluate)
+local function count_hit(penalty_key, keys, id, denials, block_us, now_us, evaluate)
   local left_us, went_back
   if denials ~= 0 then
-    left_us, went_back = block_left(penalty_key, id, block_us, now_us)
+    left_us, went_back = penalties().block_left(penalty_key, id, block_us, now_us)
   end
   if left_us and not went_back then -- if the clock went back, the rates below are corrected too
     return { -1, left_us }
   end
-  local last = #KEYS
+  local last = #keys
   local allowed, repeated = true, false
-  local reply, updates = { 1, 0, 0 }, {}
+  local reply, updates = { 1, 0, 0 }, last > 2 and {}
   local time_us, number, ids, is_stale, fits, next_us, next_number, ttl_us
   for index = 2, last do
-    time_us, number, ids, is_stale = read_record(KEYS[index], now_us)
+    time_us, number, ids, is_stale = read_record(keys[index], now_us)
     fits, time_us, number, next_us, next_number, ttl_us = evaluate(index, time_us, number)
     if is_stale and id ~= "" then -- the only write of a denied hit
-      write_record(KEYS[index], now_us, time_us, number, ids, ttl_us)
+      write_record(keys[index], now_us, time_us, number, ids, ttl_us)
     end
     if not fits then
       allowed = false
@@ -37,17 +39,17 @@ local function count_hit(penalty_key, id, denials, block_us, now_us, evaluate)
     return reply
   end
   if not allowed then
-    local blocked_us = count_denial(penalty_key, id, denials, block_us, now_us)
+    local blocked_us = denials > 0 and penalties().count_denial(penalty_key, id, denials, block_us, now_us)
     reply[1] = 0
     return blocked_us and { -1, blocked_us } or reply
   end
   if id ~= "" then
     for index = 2, last - 1 do
       local update = updates[index]
-      write_record(KEYS[index], now_us, update[1], update[2], update[3], update[4])
+      write_record(keys[index], now_us, update[1], update[2], update[3], update[4])
       reply[2 * index - 2], reply[2 * index - 1] = update[1] - now_us, update[2]
     end
-    write_record(KEYS[last], now_us, next_us, next_number, add_id(ids, id), ttl_us)
+    write_record(keys[last], now_us, next_us, next_number, add_id(ids, id), ttl_us)
     reply[2 * last - 2], reply[2 * last - 1] = next_us - now_us, next_number
   end
   return reply

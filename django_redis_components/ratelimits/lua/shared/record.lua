@@ -2,7 +2,7 @@
 -- doubles are the time of writing and another time, both in microseconds, and a number. The ids identify a call that
 -- the client repeats after a lost reply.
 
--- Returns time, number and ids of a record, and whether the clock went back since it was written. If it did, no time
+-- Return time, number and ids of a record, and whether the clock went back since it was written. If it did, no time
 -- has passed for the record: its time is moved back with the clock. The caller must write such a record again;
 -- otherwise it would not advance until the clock has caught up.
 local function read_record(key, now_us)

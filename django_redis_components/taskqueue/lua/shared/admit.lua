@@ -1,4 +1,5 @@
 -- Decide whether a popped task starts now. Collects in ctx: used_limits.
+-- @include context
 -- @include times
 -- @lazy limit_queue: leave
 -- @lazy limit_acquire: acquire

@@ -12,7 +12,7 @@ local function replace_list(key, item, block_us)
   redis.call("PEXPIRE", key, math.ceil(block_us / 1000))
 end
 
--- Returns the microseconds until the block ends, or nil without one, and whether the clock went back since its start.
+-- Return the microseconds until the block ends, or nil without one, and whether the clock went back since its start.
 -- If it did, the block starts again.
 local function block_left(key, id, block_us, now_us)
   local item = redis.call("LINDEX", key, 0)
@@ -29,7 +29,7 @@ local function block_left(key, id, block_us, now_us)
   return ends_us > now_us and ends_us - now_us or nil, false
 end
 
--- Returns whether this call is counted already, and whether the list is obsolete: a block that has ended, or denials
+-- Return whether this call is counted already, and whether the list is obsolete: a block that has ended, or denials
 -- of a time that the clock, set back, has not reached.
 local function check_denials(key, id, now_us)
   local newest = redis.call("LRANGE", key, -REPEATABLE, -1)
@@ -48,9 +48,9 @@ local function check_denials(key, id, now_us)
   return false, false
 end
 
--- Counts a denial. Returns the microseconds of the block that it starts, or nil.
+-- Count a denial. Return the microseconds of the block that it starts, or nil.
 local function count_denial(key, id, denials, block_us, now_us)
-  if denials <= 0 or id == "" then
+  if id == "" then
     return nil
   end
   local repeated, obsolete = check_denials(key, id, now_us)
