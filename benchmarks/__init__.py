@@ -8,5 +8,5 @@
     python -m benchmarks.client_path       # what our client adds to a round trip
     python -m benchmarks.expiry_peak       # how the ends of 5,000 cached keys are spread
 
-The first run makes an environment of its own in ``.data/bench``, with the peers in it; see ``environment``.
+The first run creates a virtual environment with the peers in ``.data/bench``; see ``environment``.
 """

@@ -1,11 +1,11 @@
-"""An environment for the comparison, made once in ``.data/bench``: every queue on one Python and one Django.
+"""The environment of the comparison, created once in ``.data/bench``: every queue on one Python and one Django.
 
-``venv`` holds what setup.cfg's extra ``bench`` lists, installed one by one, so that a peer that cannot be
-installed costs only itself; ``node`` holds BullMQ. What could not be installed is remembered with pip's
-(or npm's) last word on it, and named in the report. ``python -m benchmarks --install`` tries again.
+``venv`` contains the packages of setup.cfg's extra ``bench``, installed one by one, so that a failure affects
+one peer only; ``node`` contains BullMQ. A failed installation is recorded with the last line of pip's or npm's
+output, and listed in the report. ``python -m benchmarks --install`` tries again.
 
-All are measured with the redis-py that this package asks for: pip is told so as a constraint, so that a peer that asks
-for an older one is refused instead of taking ours away, and no run begins without it (`require_our_redis`).
+All peers are measured with the redis-py version that this package requires, given to pip as a constraint: a peer
+that requires an older one is not installed, and no run starts without the version (`require_our_redis`).
 """
 
 from __future__ import annotations

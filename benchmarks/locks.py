@@ -4,11 +4,11 @@
 
 First, acquire and release of a free lock by one thread, in interleaved rounds: median microseconds for
 the pair, and the ratio to redis-py. The raw row is the same two scripts over a bare connection.
-Then processes that fight for one lock, four that hold it for a millisecond and sixteen that hold it for
-five: the time from a release to the next holder's start, how often each had its turn, and how long it
-waited. Each has connected before the first turn, and stays until the last: that starting and ending
-processes take the processors from the others is no matter of the lock. With n processes and a hold h
-nobody should wait longer than (n + 2) h + 10 ms, and, where one is killed in the midst of it, than a
+Then processes that compete for one lock, four that hold it for a millisecond and sixteen that hold it for
+five: the time from a release to the next holder's start, the grants of each process, and its waits.
+All processes connect before the first grant and exit after the last, so that starting and ending
+processes is not measured. With n processes and a hold h
+no process may wait longer than (n + 2) h + 10 ms, and, where one is killed while it waits, than a
 hand-off (2 s) more. python-redis-lock takes part when it is installed.
 ``REDIS_URL`` names another server.
 """
@@ -82,7 +82,7 @@ def both(url: str, options: argparse.Namespace) -> None:
     for processes, hold_s in FIGHTS:
         bound_ms = (processes + 2) * hold_s * 1e3 + 10
         print(f"\n{processes} processes, each holding it for {hold_s * 1e3:g} ms, {options.seconds:g} s; ", end="")
-        print(f"nobody should wait longer than {bound_ms:g} ms")
+        print(f"no process may wait longer than {bound_ms:g} ms")
         for name in FIGHTERS:
             if maker(name, url) is not None:
                 report(name, url, options.seconds, processes, hold_s)
@@ -231,7 +231,7 @@ def fight(name: str, url: str, seconds: float, hold_s: float) -> None:
 
 
 def warm_up(name: str, url: str) -> None:
-    """Connect, and load what taking, waiting and giving back need, on a lock that nobody fights for."""
+    """Connect, and load the scripts of acquire, wait and release, on a lock without contention."""
     free = maker(name, url, f"bench-warm-{os.getpid()}")
     assert free is not None
     first, second = free(), free()

@@ -1,4 +1,4 @@
-"""The sending side, in a process of its own: ``python -m benchmarks.produce PEER ACTION [ARGUMENTS]``.
+"""The sending side, in a separate process: ``python -m benchmarks.produce PEER ACTION [ARGUMENTS]``.
 
 Prints one line of JSON. `bullmq/produce.cjs` does the same for BullMQ.
 """

@@ -153,7 +153,7 @@ def raw(url: str) -> Timed:
     command = b"".join(connection.pack_command(*call.command_args()))
 
     def hit() -> None:
-        # An id of its own, as each hit has: a call that the script knows again writes nothing.
+        # Each call needs a new id, as each hit has: a repeated id writes nothing.
         connection.send_packed_command([command.replace(call.args[0], os.urandom(8))], check_health=False)
         connection.read_response()
 

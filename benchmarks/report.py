@@ -1,4 +1,4 @@
-"""RESULTS.md: targets first, then a table for each part, then what it was measured with."""
+"""RESULTS.md: targets first, then a table for each part, then the software and hardware of the run."""
 
 from __future__ import annotations
 
@@ -16,38 +16,41 @@ PARTS = {
     "drain": (
         "Drain",
         (
-            "Tasks in a second, from the first of a filled queue to the last, as the tasks themselves note the time; "
+            "Tasks per second, from the first to the last task of a filled queue, by the times that the tasks record; "
             "ours until every task is settled."
             " Threads: 8 in a process; coroutines (django-vtasks, BullMQ): 32. Celery and Huey run their process pools"
-            " when there are two processes. The ratio is how many times as fast as the row ours is."
+            " when there are two processes. The ratio is our rate divided by the row's."
         ),
     ),
     "distance": ("Drain over a distance", "The same with one process and 2 ms of added round-trip time."),
     "enqueue": (
         "Enqueue",
         (
-            "Tasks sent in a second by one thread that waits for each answer. In bulk where there is such a call, 500"
-            " at a time; the others have none."
+            "Tasks enqueued per second by one thread that waits for each reply. In bulk where the queue has such"
+            " a call, 500 at a time; the others have none."
         ),
     ),
-    "pickup": ("Pickup when idle", "From before the sending to the first line of the task's body."),
+    "pickup": ("Pickup when idle", "From the call that enqueues to the first line of the task's body."),
     "delayed": (
         "Delayed tasks",
         (
-            "Start minus due. The peers have nothing but these tasks to do; ours has the others in the same queue."
+            "Start minus due time. The peers run only these tasks; ours has the others in the same queue."
             " Celery and Dramatiq hold delayed tasks in the memory of a worker."
         ),
     ),
     "fairness": (
         "Fairness",
         (
-            "A worker with two threads, one of which has a long task, and an idle worker: how long after the sending of"
-            " 100 short tasks each began."
+            "A worker with two threads, one of which has a long task, and an idle worker: the time from enqueueing"
+            " 100 short tasks to the start of each."
         ),
     ),
-    "memory": ("Memory of queued tasks", "Bytes that the server uses more for each queued `noop(1)`."),
-    "expired": ("After results have expired", "Keys and memory before the tasks, and when their results are gone."),
-    "idle": ("Idle", "Commands a second of a worker with nothing to do, as MONITOR counts them on the server."),
+    "memory": ("Memory of queued tasks", "Additional bytes on the server per queued `noop(1)`."),
+    "expired": (
+        "After results have expired",
+        "Keys and memory before the tasks, and after their results have expired.",
+    ),
+    "idle": ("Idle", "Commands per second of an idle worker, counted on the server with MONITOR."),
     "locks": ("Locks", "The output of `python -m benchmarks.locks` in the same run."),
     "semaphores": ("Semaphores", "The output of `python -m benchmarks.semaphores` in the same run."),
     "ratelimits": ("Rate limits", "The output of `python -m benchmarks.ratelimits` in the same run."),

@@ -100,7 +100,7 @@ def singles(bench: Bench, row: Row, count: int) -> Figures:
 
 
 def delayed_among_others(bench: Bench, sizes: Sizes, alive: bool) -> Figures:
-    """The same among many others, with the poller in a process of its own, which may be killed before."""
+    """The same among many other tasks, with a separate poller process, which may be killed before."""
     bench.raw.flushall()
     bench.send(peers.OURS, "pile", sizes.scheduled)
     row = peers.OURS

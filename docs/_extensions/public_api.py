@@ -154,7 +154,7 @@ class _Text:
 
     @classmethod
     def of(cls, annotation: Any) -> Any:
-        """Show an annotation as it stands in the source."""
+        """Show an annotation as written in the source."""
         if annotation is inspect.Parameter.empty:
             return annotation
         text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)

@@ -43,6 +43,17 @@ def test_component_page_links_to_another_page_at_its_end(path: Path) -> None:
     assert re.search(r"\]\([\w./-]+\.md", path.read_text().partition("\n## See also\n")[2])
 
 
+@pytest.mark.parametrize(
+    "path", [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "benchmarks").glob("*.md"))], ids=lambda path: path.name
+)
+def test_relative_links_of_pages_outside_the_documentation_exist(path: Path) -> None:
+    text = re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.M | re.S)
+    targets = re.findall(r"""\]\(([^)#]+)|(?:src|srcset|href)="([^"]+)""", text)
+
+    linked = {link for pair in targets for link in pair if link and "://" not in link}
+    assert {link for link in linked if not (path.parent / link).exists()} == set()
+
+
 @pytest.mark.parametrize("component", WITH_EXAMPLE)
 def test_component_has_a_page(component: str) -> None:
     assert component in {path.stem for path in COMPONENT_PAGES}

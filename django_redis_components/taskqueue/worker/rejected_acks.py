@@ -3,7 +3,7 @@
 If the server rejects a request with several acks, each is sent again alone; if it was out of memory, large ones after
 a pause, because they fill the server's buffers. An ack that is rejected alone is kept here and sent again while the
 server accepts small writes. Finally it is replaced by a failure that names the cause, so a result that is too large is
-not sent for ever.
+not sent forever.
 
 An error that concerns every write (OOM for a small ack, NOPERM, MISCONF) is not caused by the ack: it stays with the
 others, and all wait.

@@ -46,7 +46,7 @@ OPENING = [
     _good(Kind.POTION, "Cure for hiccups", 9, "Also cures whistling, for a day."),
     _good(Kind.SCROLL, "Recipe book of the third tower", 54, "Soups mostly. Page 40 is not a soup."),
     _good(Kind.LIGHT, "Glass jar with a tame spark", 76, "Feed it a dry leaf on Sundays."),
-    _good(Kind.RING, "Signet of a house nobody knows", 205, "The wax comes out blue, whatever color you use."),
+    _good(Kind.RING, "Signet of an unknown house", 205, "The wax comes out blue, whatever color you use."),
     _good(Kind.BOOTS, "Slippers of the silent library", 47, "They squeak everywhere else."),
     _good(Kind.MUSIC, "Drum for calling cows", 33, "Range: two valleys."),
     _good(Kind.SHIELD, "Tower shield, fits a doorway", 160, "Used as a door for some years; hinges included."),
