@@ -16,7 +16,6 @@ from tests.support import Store, eventually, run_together
 from tests.taskqueue.support import (
     base_key,
     end_lease,
-    fall_due,
     new_fetcher,
     queue_key,
     recover,
@@ -25,7 +24,7 @@ from tests.taskqueue.support import (
     work_off,
     work_until_finished,
 )
-from tests.taskqueue.tasks import come_back, fail, fail_thrice, note, recorded
+from tests.taskqueue.tasks import come_back, note, recorded
 
 one = note.using(concurrency=1)
 two = note.using(concurrency=2)
@@ -185,23 +184,6 @@ def test_paused_queue_leaves_the_slot_to_another(store: Store) -> None:
     assert take(fetcher) == ["waits"]
 
 
-@pytest.mark.parametrize(
-    ("what", "state"),
-    [(note, "successful"), (fail, "failed"), (fail_thrice.using(backoff=60), "retrying"), (come_back, "scheduled")],
-)
-def test_each_outcome_frees_the_slot(store: Store, what: Any, state: str) -> None:
-    limited = what.using(concurrency=Concurrency(1, group="all"))
-    first, second = limited.enqueue(60), note.using(concurrency=Concurrency(1, group="all")).enqueue("next")
-    fetcher = new_fetcher()
-    [job] = fetcher.fetch("0", 9)
-
-    fetcher.settle(execute(job))
-
-    assert [job.id for job in fetcher.fetch("0", 9)] == [second.id]
-    first.refresh()
-    assert first.state == state
-
-
 @pytest.mark.contract
 def test_unregistered_task_frees_its_slot_and_waits_for_it_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     first, _second = send(one, "first", "second")
@@ -264,35 +246,6 @@ def test_returned_task_runs_before_waiting_ones(store: Store) -> None:
     give_back(fetcher, job)
 
     assert [job.message()[0][0] for job in work_off_with(fetcher)] == [0, 1, 2]
-
-
-def test_concurrency_applies_to_delayed_tasks(store: Store) -> None:
-    [runs] = send(one, "runs")
-    fetcher = new_fetcher()
-    [job] = fetcher.fetch("0", 9)
-    delayed = one.using(run_after=60).enqueue("delayed")
-    fall_due(store, delayed)
-    assert take(new_fetcher(worker="b")) == []
-    assert waiting(store) == 1
-    assert delayed.attempts == 0
-
-    fetcher.settle(execute(job))
-
-    assert take(fetcher) == ["delayed"]
-    assert runs.get(0) == "runs"
-
-
-def test_concurrency_applies_to_retried_failed_tasks(store: Store) -> None:
-    group = Concurrency(1, group="all")
-    fail.using(concurrency=group).enqueue()
-    work_off()
-    send(note.using(concurrency=group), "runs")
-    assert take(new_fetcher()) == ["runs"]
-
-    assert get_queue("default").retry_failed() == 1
-
-    assert new_fetcher(worker="b").fetch("0", 9) == []
-    assert waiting(store) == 1
 
 
 def test_task_postponed_by_a_lock_frees_its_slot(store: Store) -> None:

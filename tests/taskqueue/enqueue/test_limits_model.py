@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +17,7 @@ from django_redis_components.taskqueue import (
     TaskResult,
     get_queue,
 )
+from django_redis_components.taskqueue.store.fields import Field, Key, Part
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.worker.execution import execute
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
@@ -39,6 +40,8 @@ class Site:
         self.held: list[tuple[Fetcher, Job]] = []
         self.purges: list[Purge] = []
         self.fetchers = 0
+        #: Rate as it is stored -> when its tasks started, in microseconds.
+        self.starts: defaultdict[str, list[int]] = defaultdict(list)
         self.acts: list[Callable[[], object]] = [
             *[self.send] * 5,
             *[self.fetch] * 6,
@@ -64,7 +67,16 @@ class Site:
         self.fetchers += 1
         queues = self.chance.choice([QUEUES, QUEUES[::-1], QUEUES[:1], QUEUES[1:]])
         fetcher = new_fetcher(*queues, worker=f"w:{self.fetchers}")
-        self.held += [(fetcher, job) for job in fetcher.fetch("0", self.chance.randrange(1, 6))]
+        jobs = fetcher.fetch("0", self.chance.randrange(1, 6))
+        self.held += [(fetcher, job) for job in jobs]
+        self.record_starts(jobs)
+
+    def record_starts(self, jobs: list[Job]) -> None:
+        for job in jobs:
+            record = self.store.raw.hgetall(base_key(self.store, Key.task, job.id))
+            rate = record.get(Field.rate.encode())
+            if rate:
+                self.starts[rate.decode()].append(int(record[Field.leased_at_us.encode()]))
 
     def settle(self) -> None:
         for _ in range(min(len(self.held), 3)):
@@ -112,8 +124,8 @@ class Site:
         """Only running tasks have slots, and no limit is exceeded."""
         running: dict[str, set[bytes]] = {}
         for queue in QUEUES:
-            for task_id in self.store.raw.zrange(queue_key(self.store, "running", queue), 0, -1):
-                limit_field = self.store.raw.hget(base_key(self.store, "t", task_id.decode()), "C")
+            for task_id in self.store.raw.zrange(queue_key(self.store, Part.running, queue), 0, -1):
+                limit_field = self.store.raw.hget(base_key(self.store, Key.task, task_id.decode()), Field.concurrency)
                 if limit_field:
                     running.setdefault(limit_field.decode().partition("/")[2], set()).add(task_id)
         for group, limit in SLOTS.items():
@@ -135,10 +147,22 @@ class Site:
         self.fetchers += 1
         fetcher = new_fetcher(*QUEUES, worker=f"w:{self.fetchers}")
         while jobs := fetcher.fetch("0", 4):
+            self.record_starts(jobs)
             for job in jobs:
                 settle_now(fetcher, execute(job))
         depths = [get_queue(queue).depths() for queue in QUEUES]
         return all(depth.ready + depth.scheduled == 0 for depth in depths)
+
+
+def assert_rates_were_kept(starts: dict[str, list[int]]) -> None:
+    """No start is earlier than its rate allows (GCRA), whatever the task went through before."""
+    assert len(starts) == len(RATES)
+    for rate, times in starts.items():
+        interval_us, tolerance_us = map(int, rate.split("/")[:2])
+        next_us = 0
+        for start_us in times:
+            assert start_us >= next_us - tolerance_us, rate
+            next_us = max(start_us, next_us) + interval_us
 
 
 @pytest.mark.contract
@@ -156,5 +180,6 @@ def test_random_operations_never_exceed_limits_and_every_task_finishes(store: St
         result.refresh()
         states[result.state] += 1
     assert set(states) <= {"successful", "failed", "cancelled"}
-    left = (":limited", ":called", ":slots:", ":ghosts")
+    assert_rates_were_kept(site.starts)
+    left = (f":{Part.limited}", f":{Part.reserved}", f":{Key.slots}:", f":{Part.tombstones}")
     assert not [key for key in store.keys() if any(part in key.decode() for part in left)]  # noqa: SIM118

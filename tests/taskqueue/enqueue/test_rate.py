@@ -17,7 +17,6 @@ from tests.taskqueue.support import (
     Ack,
     base_key,
     end_lease,
-    fall_due,
     new_fetcher,
     queue_key,
     recover,
@@ -27,7 +26,7 @@ from tests.taskqueue.support import (
     work_off,
     work_until_finished,
 )
-from tests.taskqueue.tasks import fail_thrice, note, recorded
+from tests.taskqueue.tasks import note, recorded
 
 #: One now, and the next in an hour.
 hourly = note.using(rate=(1, 3_600))
@@ -206,23 +205,6 @@ def test_waiting_task_of_higher_priority_starts_first(store: Store) -> None:
         started += take(fetcher)
 
     assert started == ["urgent", "urgent too", "second", "third"]
-
-
-def test_rate_applies_to_retries_and_delayed_tasks(store: Store) -> None:
-    group = Rate((1, 3_600), group="all")
-    retried = fail_thrice.using(rate=group, backoff=0).enqueue()
-    delayed = note.using(rate=group, run_after=60).enqueue("delayed")
-    fall_due(store, delayed)
-    assert [job.id for job in work_off()] == [delayed.id]
-    assert work_off() == []
-
-    an_hour_passes(store)
-
-    assert [job.id for job in work_off()] == [retried.id]
-    retried.refresh()
-    assert (retried.state, len(retried.errors)) == ("scheduled", 1)
-    an_hour_passes(store)
-    assert [job.id for job in work_off()] == [retried.id]
 
 
 def test_rate_applies_to_recovered_tasks_before_waiting_ones(store: Store) -> None:
