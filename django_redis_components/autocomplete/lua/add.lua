@@ -21,10 +21,10 @@ local id, record = ARGV[1], ARGV[2]
 local changed = put(lex, top, entries, id, record)
 local left_ms = redis.call("PTTL", build)
 if left_ms > 0 then
-    put(build_lex, build_top, build_entries, id, record)
-    redis.call("SADD", build_live, id)
-    for at = 5, 8 do
-        redis.call("PEXPIRE", KEYS[at], left_ms)
-    end
+  put(build_lex, build_top, build_entries, id, record)
+  redis.call("SADD", build_live, id)
+  for at = 5, 8 do
+    redis.call("PEXPIRE", KEYS[at], left_ms)
+  end
 end
 return changed and 1 or 2

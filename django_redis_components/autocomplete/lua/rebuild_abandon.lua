@@ -10,7 +10,7 @@ local build = KEYS[1]
 local token = ARGV[1]
 
 if redis.call("GET", build) ~= token then
-    return 0
+  return 0
 end
 redis.call("UNLINK", unpack(KEYS))
 return 1

@@ -11,7 +11,7 @@ local token = ARGV[1]
 local ttl_ms = ARGV[2]
 
 if redis.call("GET", build) ~= token then
-    redis.call("UNLINK", unpack(KEYS))
+  redis.call("UNLINK", unpack(KEYS))
 end
 redis.call("SET", build, token, "PX", ttl_ms)
 return 1

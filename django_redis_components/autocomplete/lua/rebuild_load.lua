@@ -16,14 +16,14 @@ local token, ttl_ms = ARGV[1], ARGV[2]
 -- @include entries
 
 if redis.call("GET", build) ~= token then
-    return -1
+  return -1
 end
 for at = 3, #ARGV, 2 do
-    if redis.call("SISMEMBER", build_live, ARGV[at]) == 0 then
-        put(build_lex, build_top, build_entries, ARGV[at], ARGV[at + 1])
-    end
+  if redis.call("SISMEMBER", build_live, ARGV[at]) == 0 then
+    put(build_lex, build_top, build_entries, ARGV[at], ARGV[at + 1])
+  end
 end
 for _, key in ipairs(KEYS) do
-    redis.call("PEXPIRE", key, ttl_ms)
+  redis.call("PEXPIRE", key, ttl_ms)
 end
 return 1

@@ -20,21 +20,21 @@ local build_lex, build_top, build_entries = KEYS[7], KEYS[8], KEYS[9]
 local token, remember_ms = ARGV[1], ARGV[2]
 
 local function replace(old, new)
-    redis.call("UNLINK", old)
-    if redis.call("EXISTS", new) == 1 then
-        redis.call("PERSIST", new)
-        redis.call("RENAME", new, old)
-    end
+  redis.call("UNLINK", old)
+  if redis.call("EXISTS", new) == 1 then
+    redis.call("PERSIST", new)
+    redis.call("RENAME", new, old)
+  end
 end
 
 if redis.call("GET", built) ~= token then
-    if redis.call("GET", build) ~= token then
-        return -1
-    end
-    replace(lex, build_lex)
-    replace(top, build_top)
-    replace(entries, build_entries)
-    redis.call("UNLINK", build, build_live)
-    redis.call("SET", built, token, "PX", remember_ms)
+  if redis.call("GET", build) ~= token then
+    return -1
+  end
+  replace(lex, build_lex)
+  replace(top, build_top)
+  replace(entries, build_entries)
+  redis.call("UNLINK", build, build_live)
+  redis.call("SET", built, token, "PX", remember_ms)
 end
 return redis.call("HLEN", entries)

@@ -20,8 +20,8 @@ local id = ARGV[1]
 local removed = drop(lex, top, entries, id)
 local left_ms = redis.call("PTTL", build)
 if left_ms > 0 then
-    drop(build_lex, build_top, build_entries, id)
-    redis.call("SADD", build_live, id)
-    redis.call("PEXPIRE", build_live, left_ms)
+  drop(build_lex, build_top, build_entries, id)
+  redis.call("SADD", build_live, id)
+  redis.call("PEXPIRE", build_live, left_ms)
 end
 return removed and 1 or 2

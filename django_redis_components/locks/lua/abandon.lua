@@ -1,4 +1,4 @@
--- For a waiter that gives up: leaves the queue, and passes the lock on if it was just granted.
+-- Leave the queue without waiting any longer, and pass the lock on if it was just granted.
 -- Precondition: none.
 -- KEYS[1] lock  string: the holder's token
 -- KEYS[2] fence  string: the last fencing token

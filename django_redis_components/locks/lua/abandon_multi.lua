@@ -1,6 +1,6 @@
--- For a waiter that gives up: leaves the queues, and passes on what it was just granted.
+-- Leave the queues without waiting any longer, and pass on what was just granted.
 -- Precondition: none.
--- KEYS[1] group  hash: waiting token -> the names it wants, a line each
+-- KEYS[1] group  hash: waiting token -> the names it wants, one per line
 -- ARGV[1] token  text
 -- ARGV[2] handoff_ms  milliseconds of the lease that the next waiter gets
 -- ARGV[3..] names  text

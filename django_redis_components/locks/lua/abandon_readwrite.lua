@@ -1,15 +1,15 @@
--- For a waiter that gives up: leaves the queue, and passes on what it was just granted.
+-- Leave the queue without waiting any longer, and pass on what was just granted.
 -- Precondition: the token ends in ":r" for a reader, in ":w" for a writer.
 -- KEYS[1] writer  string: the writer's token
 -- KEYS[2] readers  zset: reader's token -> server time in ms at which its lease ends
 -- KEYS[3] fence  string: the last fencing token of a writer
 -- KEYS[4] queue  zset: waiting token -> ticket
 -- ARGV[1] token  text
--- ARGV[2] handoff_ms  milliseconds of the lease that those who come next get
+-- ARGV[2] handoff_ms  milliseconds of the leases that the next waiters get
 -- DERIVED <writer>:asked, <writer>:paused, <writer>:handoffs, <writer>:probes, <writer>:wakeup, <writer>:wakeup:<token>
--- Returns 1: it waited, or was in
+-- Returns 1: it waited, or had a lease
 -- Returns 0: it did neither
--- Cost: O(log readers + log waiters), plus as much for each that is probed, passed over or let in
+-- Cost: O(log readers + log waiters), plus as much for each waiter that is probed, passed over or granted
 local writer, readers, fence, queue = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, handoff_ms = ARGV[1], tonumber(ARGV[2])
 local time = redis.call("TIME")

@@ -1,5 +1,5 @@
--- Takes the lock, unless another token holds it or is before this one in the queue. The holder's own token is granted
--- again: a repetition after a lost reply, whose lease is only lengthened, or the taking of a hand-off.
+-- Acquire the lock, unless another token holds it or is before this one in the queue. The holder's own token is granted
+-- again: a repetition after a lost reply, whose lease is only extended, or the acceptance of a hand-off.
 -- Precondition: none.
 -- KEYS[1] lock  string: the holder's token
 -- KEYS[2] fence  string: the last fencing token
@@ -8,7 +8,7 @@
 -- ARGV[2] ttl_ms  milliseconds of the lease
 -- ARGV[3] wait  1: take a place in the queue when refused; 0: leave it
 -- ARGV[4] handoff_ms  milliseconds of a lease that is handed to another
--- ARGV[5] fair  1: keep the order; 0: the first that asks takes a free lock
+-- ARGV[5] fair  1: keep the order; 0: the first that asks acquires a free lock
 -- DERIVED <lock>:asked, <lock>:paused, <lock>:handoffs, <lock>:probes, <lock>:wakeup, <lock>:wakeup:<token>
 -- Returns {n, 0}: n above 0, granted under the fencing token n
 -- Returns {0, n}: refused; ask again within n milliseconds (0 without waiting)

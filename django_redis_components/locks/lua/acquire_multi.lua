@@ -1,8 +1,7 @@
--- Takes all of these names or none: none of them while another token holds one, or is before this one in the queue of
--- one. The holder's own token is granted again: a repetition after a lost reply, whose lease is only lengthened, or the
--- taking of a hand-off.
+-- Acquire all of these names, or none while another token holds one or is before this one in a queue. The holder's own
+-- token is granted again: a repetition after a lost reply, whose lease is only extended, or the acceptance of a hand-off.
 -- Precondition: the names are sorted, and none comes twice.
--- KEYS[1] group  hash: waiting token -> the names it wants, a line each
+-- KEYS[1] group  hash: waiting token -> the names it wants, one per line
 -- ARGV[1] token  text
 -- ARGV[2] ttl_ms  milliseconds of the lease
 -- ARGV[3] wait  1: take a place in the queues when refused; 0: leave them

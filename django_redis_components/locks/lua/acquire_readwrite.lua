@@ -1,5 +1,5 @@
--- Lets a reader in beside other readers, or a writer alone, unless another is before it in the queue. A token that is in
--- already is let in again: a repetition after a lost reply, whose lease is only lengthened, or the taking of a hand-off.
+-- Grant a reader beside other readers, or a writer alone, unless another is before it in the queue. A token that has a
+-- lease is granted again: a repetition after a lost reply, whose lease is only extended, or the acceptance of a hand-off.
 -- Precondition: the token ends in ":r" for a reader, in ":w" for a writer.
 -- KEYS[1] writer  string: the writer's token
 -- KEYS[2] readers  zset: reader's token -> server time in ms at which its lease ends
@@ -12,7 +12,7 @@
 -- DERIVED <writer>:asked, <writer>:paused, <writer>:handoffs, <writer>:probes, <writer>:wakeup, <writer>:wakeup:<token>
 -- Returns {n, 0}: n above 0, granted; to a writer under the fencing token n
 -- Returns {0, n}: refused; ask again within n milliseconds (0 without waiting)
--- Cost: O(log readers + log waiters), plus as much for each that is probed, passed over or let in
+-- Cost: O(log readers + log waiters), plus as much for each waiter that is probed, passed over or granted
 local writer, readers, fence, queue = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, ttl_ms, wait = ARGV[1], tonumber(ARGV[2]), ARGV[3] == "1"
 local handoff_ms = tonumber(ARGV[4])

@@ -1,11 +1,11 @@
--- Makes the lease last at least so long from now. Never shortens it, so a late repetition does no harm.
+-- Extend the lease to at least ttl_ms from now. It is never shortened, so a late repetition does no harm.
 -- Precondition: none.
 -- KEYS[1] lock  string: the holder's token
 -- KEYS[2] fence  string: the last fencing token
 -- ARGV[1] token  text
 -- ARGV[2] ttl_ms  milliseconds
 -- DERIVED <lock>:handoffs
--- Returns 1: the lease is ours and lasts that long
+-- Returns 1: extended
 -- Returns 0: not held by this token
 -- Cost: O(1)
 local lock, fence = KEYS[1], KEYS[2]

@@ -1,13 +1,12 @@
--- Makes the lease on several names last at least so long from now. Never shortens it, so a late repetition
--- does no harm.
+-- Extend the lease on several names to at least ttl_ms from now. It is never shortened, so a late repetition does no harm.
 -- Precondition: none.
--- KEYS[1] group  hash: waiting token -> the names it wants, a line each
+-- KEYS[1] group  hash: waiting token -> the names it wants, one per line
 -- ARGV[1] token  text
 -- ARGV[2] ttl_ms  milliseconds
 -- ARGV[3..] names  text
 -- DERIVED <group>:handoffs
 -- DERIVED <group>:held:<name>, <group>:fence:<name>
--- Returns 1: all are ours, and last that long
+-- Returns 1: all are extended
 -- Returns 0: not all are held by this token; nothing was changed
 -- Cost: O(names)
 local group = KEYS[1]

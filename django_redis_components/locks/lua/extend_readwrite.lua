@@ -1,5 +1,5 @@
--- Makes the lease of a reader or of the writer last at least so long from now. Never shortens it, so a late
--- repetition does no harm.
+-- Extend the lease of a reader or of the writer to at least ttl_ms from now. It is never shortened, so a late repetition
+-- does no harm.
 -- Precondition: the token ends in ":r" for a reader, in ":w" for a writer.
 -- KEYS[1] writer  string: the writer's token
 -- KEYS[2] readers  zset: reader's token -> server time in ms at which its lease ends
@@ -7,8 +7,8 @@
 -- ARGV[1] token  text
 -- ARGV[2] ttl_ms  milliseconds
 -- DERIVED <writer>:handoffs
--- Returns 1: the lease is ours and lasts that long
--- Returns 0: this token is not in
+-- Returns 1: extended
+-- Returns 0: this token has no lease
 -- Cost: O(log readers)
 local writer, readers, fence = KEYS[1], KEYS[2], KEYS[3]
 local token, ttl_ms = ARGV[1], tonumber(ARGV[2])

@@ -1,4 +1,4 @@
--- Reads the holder of the lock and its waiters. Changes nothing: waiters that were silent too long are not listed.
+-- Read the holder of the lock and its waiters. Writes nothing: waiters that were silent too long are not listed.
 -- Precondition: none.
 -- KEYS[1] lock  string: the holder's token
 -- KEYS[2] fence  string: the last fencing token
@@ -7,8 +7,8 @@
 -- KEYS[5] handoffs  zset: token that was handed the lock and has not taken it -> server time in ms
 -- ARGV[1] most  number of waiters to list
 -- ARGV[2] liveness_ms  milliseconds after which a silent waiter does not count
--- Returns {holder, left_ms, fence, age_ms, waiting, token, ...}: holder "" for none, left_ms -1 for ever,
--- fence 0 when it is forgotten, tokens in the order of the queue
+-- Returns {holder, left_ms, fence, age_ms, waiting, token, ...}: holder "" for none, left_ms -1 without an end,
+--         fence 0 when it has expired, tokens in the order of the queue
 -- Cost: O(log waiters + most + hand-offs)
 local lock, fence, queue, asked, handoffs = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local most, liveness_ms = tonumber(ARGV[1]), tonumber(ARGV[2])

@@ -1,7 +1,7 @@
--- Reads the holder and the waiters of each of these names. Changes nothing: waiters that were silent
--- too long are not listed.
+-- Read the holder and the waiters of each of these names. Writes nothing: waiters that were silent too long are not
+-- listed.
 -- Precondition: none.
--- KEYS[1] group  hash: waiting token -> the names it wants, a line each
+-- KEYS[1] group  hash: waiting token -> the names it wants, one per line
 -- ARGV[1] most  number of waiters to look at, of each name; those behind count as living
 -- ARGV[2] liveness_ms  milliseconds after which a silent waiter does not count
 -- ARGV[3..] names  text

@@ -1,4 +1,4 @@
--- Reads the holders and the waiters. Changes nothing: expired leases are skipped, not removed.
+-- Read the holders and the waiters. Writes nothing: expired leases are skipped, not removed.
 -- Precondition: none.
 -- KEYS[1] writer  string: the writer's token
 -- KEYS[2] readers  zset: reader's token -> server time in ms at which its lease ends

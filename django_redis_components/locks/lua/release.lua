@@ -1,4 +1,4 @@
--- Releases the lock and hands it to the first waiter.
+-- Release the lock and hand it off to the first waiter.
 -- Precondition: none; a token that does not hold the lock changes nothing.
 -- KEYS[1] lock  string: the holder's token
 -- KEYS[2] fence  string: the last fencing token

@@ -1,6 +1,6 @@
--- Releases these names, and hands them to those who are first in their queues.
+-- Release these names, and hand them off to the first waiters of their queues.
 -- Precondition: none; names that the token does not hold stay as they are.
--- KEYS[1] group  hash: waiting token -> the names it wants, a line each
+-- KEYS[1] group  hash: waiting token -> the names it wants, one per line
 -- ARGV[1] token  text
 -- ARGV[2] handoff_ms  milliseconds of the lease that the next waiter gets
 -- ARGV[3..] names  text

@@ -1,16 +1,16 @@
--- Lets a reader or the writer go, and those who come next in.
+-- Release the lease of a reader or the writer, and hand off to the next waiters.
 -- Precondition: the token ends in ":r" for a reader, in ":w" for a writer.
 -- KEYS[1] writer  string: the writer's token
 -- KEYS[2] readers  zset: reader's token -> server time in ms at which its lease ends
 -- KEYS[3] fence  string: the last fencing token of a writer
 -- KEYS[4] queue  zset: waiting token -> ticket
 -- ARGV[1] token  text
--- ARGV[2] handoff_ms  milliseconds of the lease that those who come next get
+-- ARGV[2] handoff_ms  milliseconds of the leases that the next waiters get
 -- DERIVED <writer>:asked, <writer>:paused, <writer>:handoffs, <writer>:probes, <writer>:wakeup, <writer>:wakeup:<token>
 -- Returns 2: released and handed off while others wait: `confirm` must follow
 -- Returns 1: released
--- Returns 0: this token is not in
--- Cost: O(log readers), plus O(log readers + log waiters) for each that is passed over or let in
+-- Returns 0: this token has no lease
+-- Cost: O(log readers), plus O(log readers + log waiters) for each waiter that is passed over or granted
 local writer, readers, fence, queue = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, handoff_ms = ARGV[1], tonumber(ARGV[2])
 local time = redis.call("TIME")

@@ -1,4 +1,4 @@
--- For a waiter that gives up: leaves the queue, and gives back what it was just granted.
+-- Leave the queue without waiting any longer, and release what was just granted.
 -- Precondition: none.
 -- KEYS[1] holders  zset: held permit -> server time in ms at which it expires
 -- KEYS[2] queue  zset: waiting permit -> ticket
@@ -9,7 +9,7 @@
 -- DERIVED <holders>:wakeup:<permit>
 -- Returns 1: it waited, or held a permit
 -- Returns 0: it did neither
--- Cost: O(log permits) for each permit that is given back, granted, or found expired
+-- Cost: O(log permits) for each permit that is released, granted, or found expired
 local holders, queue, limit = KEYS[1], KEYS[2], KEYS[3]
 local permit, handoff_ms = ARGV[1], tonumber(ARGV[2])
 local time = redis.call("TIME")

@@ -1,5 +1,5 @@
--- Takes a permit if there is room and no waiter is before it in the queue. A permit that is held is granted again: a
--- repetition after a lost reply, whose lease is only lengthened, or the taking of a hand-off.
+-- Acquire a permit if one is free and no waiter is before it in the queue. A permit that is held is granted again: a
+-- repetition after a lost reply, whose lease is only extended, or the acceptance of a hand-off.
 -- Precondition: the permit counts for no more than its own limit.
 -- KEYS[1] holders  zset: held permit -> server time in ms at which it expires
 -- KEYS[2] queue  zset: waiting permit -> ticket

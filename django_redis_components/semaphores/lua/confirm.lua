@@ -1,6 +1,6 @@
--- Follows a release that handed off: wakes a connected waiter if the hand-off went to one that is not.
+-- Wake a connected waiter if a hand-off went to one that is not connected. Called after a release that handed off.
 -- Precondition: none.
--- KEYS[1] base  none: what the keys of the queue begin with
+-- KEYS[1] base  none: prefix of the queue's keys
 -- ARGV[1] handoff_ms  milliseconds for which the wakeup stays
 -- DERIVED <base>:handoffs, <base>:wakeup, <base>:wakeup:<permit>
 -- Returns 1: a waiter was woken

@@ -1,4 +1,4 @@
--- Makes the lease of a held permit last at least that long from now. Never shortens it, and never revives an expired one.
+-- Extend the lease of a held permit to at least ttl_ms from now. It is never shortened, and an expired one not revived.
 -- Precondition: none.
 -- KEYS[1] holders  zset: held permit -> server time in ms at which it expires
 -- KEYS[2] limit  string: the limit that was set for all

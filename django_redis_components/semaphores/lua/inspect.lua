@@ -1,4 +1,4 @@
--- Reads who holds permits and who waits. Changes nothing: expired permits and silent waiters are not listed.
+-- Read the holders of permits and the waiters. Writes nothing: expired permits and silent waiters are not listed.
 -- Precondition: none.
 -- KEYS[1] holders  zset: held permit -> server time in ms at which it expires
 -- KEYS[2] queue  zset: waiting permit -> ticket

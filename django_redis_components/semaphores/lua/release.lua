@@ -1,4 +1,4 @@
--- Releases a permit and grants the free permits to waiters.
+-- Release a permit and grant the free permits to waiters.
 -- Precondition: none; a permit that is not held changes nothing.
 -- KEYS[1] holders  zset: held permit -> server time in ms at which it expires
 -- KEYS[2] queue  zset: waiting permit -> ticket
@@ -8,9 +8,9 @@
 -- DERIVED <holders>:asked, <holders>:paused, <holders>:handoffs, <holders>:probes, <holders>:wakeup
 -- DERIVED <holders>:wakeup:<permit>
 -- Returns 2: released and handed off while others wait: `confirm` must follow
--- Returns 1: given back
+-- Returns 1: released
 -- Returns 0: not held; it had expired
--- Cost: O(log permits) for each permit that is given back, granted, or found expired
+-- Cost: O(log permits) for each permit that is released, granted, or found expired
 local holders, queue, limit = KEYS[1], KEYS[2], KEYS[3]
 local permit, handoff_ms = ARGV[1], tonumber(ARGV[2])
 local time = redis.call("TIME")

@@ -1,5 +1,5 @@
--- Sets the limit for all callers, or removes it, and grants the free permits to waiters.
--- What is held stays held, also above a lower limit.
+-- Set the limit for all callers, or remove it, and grant the free permits to waiters. Held permits stay held, also above
+-- a lower limit.
 -- Precondition: none.
 -- KEYS[1] holders  zset: held permit -> server time in ms at which it expires
 -- KEYS[2] queue  zset: waiting permit -> ticket

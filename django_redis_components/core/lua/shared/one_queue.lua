@@ -37,10 +37,3 @@ local function serve(waiters, caller, ttl_ms)
   end
   return number
 end
-
--- For a script that makes hand-offs and that `confirm` does not follow: another waiter checks whether they are accepted.
-local function watch_handoffs(waiters)
-  if waiters.has_offered then
-    notify_any(waiters)
-  end
-end

@@ -35,6 +35,13 @@ local function notify_any(waiters)
   notify(shared_wakeup(waiters.base), waiters.handoff_ms)
 end
 
+-- Have another waiter check whether this script's hand-offs are accepted, unless `confirm` follows the script.
+local function watch_handoffs(waiters)
+  if waiters.has_offered then
+    notify_any(waiters)
+  end
+end
+
 -- Return 0 for a time in the future: it was written before the clock was set back, and the waiter counts as silent until
 -- it asks again.
 local function past(waiters, at_ms)
