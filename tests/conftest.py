@@ -209,7 +209,7 @@ LONG_TIMEOUT_S = 10.0
 
 
 def components_settings(store: Store, **more_urls: str) -> dict[str, Any]:
-    """The REDIS_COMPONENTS of a test: alias ``default`` is the store, ``more_urls`` are further aliases."""
+    """Return the REDIS_COMPONENTS of a test: alias ``default`` is the store, ``more_urls`` are further aliases."""
     urls = {"default": store.url, **more_urls}
     return {
         "PREFIX": store.prefix,

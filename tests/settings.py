@@ -10,7 +10,7 @@ from pathlib import Path
 #: A file for each run, so that threads and children see one database and parallel runs do not meet.
 DATABASE = os.environ.get("TEST_DATABASE") or str(Path(tempfile.gettempdir()) / f"drc-tests-{os.getpid()}.sqlite3")
 
-#: Nobody listens there: a test that did not ask for a server must not find a developer's own.
+#: No server listens there: a test that requests no server must not use one of the developer.
 NOWHERE = {"PREFIX": "nowhere", "CONNECTIONS": {"default": {"URL": "redis://127.0.0.1:1/0"}}}
 
 SECRET_KEY = "for the tests only"

@@ -1,4 +1,4 @@
-"""Who is one visitor: addresses behind proxies, and the salt of the day."""
+"""Identifying visitors: addresses behind proxies, and the daily salt."""
 
 from __future__ import annotations
 

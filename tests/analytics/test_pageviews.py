@@ -1,4 +1,4 @@
-"""Page views against what stands in Redis."""
+"""Page views, compared with the data in Redis."""
 
 from __future__ import annotations
 

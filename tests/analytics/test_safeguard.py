@@ -1,4 +1,4 @@
-"""The guard: who is let through after a failure, and what reaches the log."""
+"""The safeguard: which attempts it allows after a failure, and what it logs."""
 
 from __future__ import annotations
 

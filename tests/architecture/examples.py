@@ -2,7 +2,7 @@
 
 In Markdown every ```` ```python ```` block runs, in order, in one namespace for each file, against a real
 server; ``>>>`` blocks are compared with their output. A block below ``<!-- not run -->`` does not run, nor does
-```` ```text ````. ``await`` may stand at the top level.
+```` ```text ````. ``await`` is allowed at the top level.
 
 In a docstring these run: an indented block below a line that says "Example" and ends in ``::``, and ``>>>``.
 """
@@ -90,6 +90,6 @@ def _compare(example: Example, namespace: dict[str, object]) -> None:
 
 
 def documents(root: Path) -> Iterator[Path]:
-    """The README and the guides; not the records of decisions."""
+    """Return the README and the guides; not the records of decisions."""
     yield from sorted(root.glob("README*.md"))
     yield from sorted(path for path in root.glob("docs/**/*.md") if "decisions" not in path.parts)

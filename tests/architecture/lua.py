@@ -3,9 +3,9 @@
 -- Takes the lock, or says how long it is held.            purpose, one or more lines
 -- Precondition: none.
 -- KEYS[1] lock  string: the token of the holder           name, two spaces or more, type
--- KEYS[2..] bells  list                                   a variadic last one (or KEYS[2] bells*)
+-- KEYS[2..] wakeups  list                                   a variadic last one (or KEYS[2] wakeups*)
 -- ARGV[1] token  opaque                                   name, two spaces or more, unit
--- DERIVED <lock>:bell:<token>                             where a key is derived
+-- DERIVED <lock>:wakeup:<token>                             where a key is derived
 -- Returns 1: taken                                        one line for each code
 -- Returns 0: held by another
 -- Cost: O(1)
@@ -104,7 +104,7 @@ def _check_order(header: list[str], script: Script) -> None:
     parts = [found[1].lower() for line in header if (found := _PART.match(line))]
     seen = [part for part in dict.fromkeys(parts) if part != "derived"]
     if seen != [part for part in ORDER if part in seen]:
-        script.problems.append(f"the header's parts stand in the order {seen}, not {ORDER}")
+        script.problems.append(f"the header's parts are in the order {seen}, not {ORDER}")
     script.problems += [f"the header has no {part!r} line" for part in ORDER if part not in seen and part != "argv"]
 
 
@@ -137,7 +137,7 @@ def _check_bindings(body: str, script: Script) -> None:
 
 
 def _slots(expressions: str) -> list[str]:
-    """The slot that each expression of a comma list reads: ["KEYS[1]", ""] for ``KEYS[1], f(1, 2)``."""
+    """Return the slot that each expression of a comma list reads: ["KEYS[1]", ""] for ``KEYS[1], f(1, 2)``."""
     depth, parts = 0, [""]
     for char in expressions:
         depth += (char in "([{") - (char in ")]}")

@@ -20,7 +20,7 @@ UNIT = re.compile(r"```text\n# /etc/systemd/system/(\S+)\n(.*?)```", re.DOTALL)
 
 @pytest.fixture
 def units(tmp_path: Path) -> dict[str, str]:
-    """The units by name, for a site that stands in a folder of the test."""
+    """Return the units by name, for a site in a directory of the test."""
     found: dict[str, str] = dict(UNIT.findall(PAGE.read_text()))
     for name, text in found.items():
         here = text.replace("/srv/shop/venv/bin/python", sys.executable).replace("/srv/shop", str(tmp_path))

@@ -23,10 +23,10 @@ GOOD = """\
 -- Takes the lock.
 -- Precondition: none.
 -- KEYS[1] lock  string: the holder's token
--- KEYS[2..] bells  list
+-- KEYS[2..] wakeups  list
 -- ARGV[1] token  opaque
 -- ARGV[2] ttl_ms  milliseconds
--- DERIVED <lock>:bell
+-- DERIVED <lock>:wakeup
 -- Returns 1: taken
 -- Returns 0: held
 -- Cost: O(1)
@@ -156,7 +156,7 @@ def test_a_good_script_has_no_problems() -> None:
     script = read_script(GOOD)
 
     assert script.problems == []
-    assert script.keys == ["lock", "bells*"]
+    assert script.keys == ["lock", "wakeups*"]
     assert script.args == ["token", "ttl_ms"]
 
 

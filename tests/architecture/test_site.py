@@ -11,7 +11,7 @@ from django.core.management import call_command
 from tests.support import Store
 
 
-def test_the_system_checks_have_nothing_to_say(redis_server: Store) -> None:
+def test_system_checks_find_no_problems(redis_server: Store) -> None:
     assert run_checks() == []
 
 

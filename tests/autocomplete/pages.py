@@ -36,14 +36,14 @@ widgets.used_indexes.discard("contacts")  # the system checks of other tests mus
 
 
 def letter(request: HttpRequest) -> HttpResponse:
-    """A form with a field, a tag and a formset. ``?to=7`` is the initial contact."""
+    """Return a form with a field, a tag and a formset. ``?to=7`` is the initial contact."""
     form = LetterForm(initial={"to": request.GET.get("to")})
     context = {"form": form, "formset": forms.formset_factory(RowForm, extra=1)()}
     return HttpResponse(Template(PAGE).render(RequestContext(request, context)))
 
 
 def sent(request: HttpRequest) -> JsonResponse:
-    """What the server made of the letter."""
+    """Return the data of the submitted letter."""
     form = LetterForm(request.POST)
     valid = form.is_valid()
     chosen: Any = form.cleaned_data.get("to")

@@ -40,7 +40,7 @@ def random_entries(source: random.Random, count: int) -> list[Entry]:
 
 
 def expected(given: Iterable[Entry], typed: str) -> list[str]:
-    """The ids in the order that the documentation promises, of all that match."""
+    """Return the ids in the order that the documentation promises, of all that match."""
     prefix = fold(typed)
     matches = sorted(
         ((term, fields.text, str(fields.weight), str(fields.id)), fields.weight)

@@ -31,7 +31,7 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 #: Impacts that fail a test.
 GRAVE = ("serious", "critical")
 
-#: What a browser says of a page that was answered with a status which the test expects.
+#: Console message of a browser about a response with this status.
 STATUS = "the server responded with a status of {}"
 
 #: Policy violations, reported by the browser itself.

@@ -48,7 +48,7 @@ def chosen_id(field: Locator) -> str:
 
 
 def active(page: Page) -> str:
-    """The text of the option that the focused input names as its active one."""
+    """Return the text of the option that the focused input names as its active one."""
     return page.evaluate(
         """() => {
             const id = document.activeElement.getAttribute("aria-activedescendant");

@@ -1,4 +1,4 @@
-"""The dashboard in a real browser: accessible, strict, kept up to date without disturbing its reader."""
+"""The dashboard in a real browser: accessibility, content security policy, and refreshes that keep focus and input."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import User
+from django.test import Client
 from playwright.sync_api import Page, expect
 
 from django_redis_components.analytics import SignIns, UniqueVisitors
@@ -17,10 +19,10 @@ from tests.dashboard.test_queue_page import write_error, write_past
 from tests.support import Store, eventually, skip_missing
 from tests.support.axe import AXE_SCRIPT, install_axe
 
-#: Stock markup of Django's own that axe complains about where link and text of the breadcrumbs look alike.
+#: Markup of Django's admin, of which axe reports that links look like the text around them.
 NOT_OURS = [[".breadcrumbs"], ["#header"], ["#nav-sidebar"]]
 
-#: Seconds between two refreshes here, so that the tests need not wait for five.
+#: Seconds between two refreshes here, instead of five.
 REFRESH_S = 0.1
 
 
@@ -48,15 +50,17 @@ def fill(store: Store) -> None:
 
 
 def sign_in(page: Page, site: str) -> None:
-    page.goto(f"{site}/admin/login/?next={URL}")
-    page.locator("#id_username").fill("admin")
-    page.locator("#id_password").fill("secret")
-    page.locator("#id_password").press("Enter")
+    """Open the dashboard as the superuser, with the session cookie of a test client."""
+    client = Client()
+    client.force_login(User.objects.get(username="admin"))
+    name = settings.SESSION_COOKIE_NAME
+    page.context.add_cookies([{"name": name, "value": client.cookies[name].value, "url": site}])
+    page.goto(f"{site}{URL}")
     page.wait_for_selector("[data-drc-dashboard]")
 
 
 def violations(page: Page) -> list[str]:
-    """What axe-core finds on the page, of any impact."""
+    """Return what axe-core reports about the page, of any impact."""
     if problem := install_axe():
         skip_missing(f"accessibility cannot be checked: {problem}")
     page.evaluate(AXE_SCRIPT.read_text() + ";0")
@@ -181,7 +185,7 @@ def test_updates_paused_by_keyboard_stay_paused(site: str, redis_server: Store, 
 
 
 def requests_of(page: Page) -> list[str]:
-    """The refreshes that the page asks for from now on."""
+    """Return the refreshes that the page asks for from now on."""
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url) if "format=fragment" in request.url else None)
     return asked
@@ -225,8 +229,8 @@ def test_page_shows_stale_data_during_an_outage_and_recovers(
 
     own_server.servers[0].kill()
 
-    said = page.locator("[data-drc-status]")
-    expect(said).to_have_text("Cannot connect to Redis. The data is stale; retrying.")
+    status = page.locator("[data-drc-status]")
+    expect(status).to_have_text("Cannot connect to Redis. The data is stale; retrying.")
     expect(page.locator("[data-drc-dashboard]")).to_have_class("drc-dashboard drc-stale")
     expect(cell(page, "mail", FAILED)).to_have_text("3")
     page.reload()

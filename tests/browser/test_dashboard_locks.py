@@ -28,7 +28,7 @@ def hold(store: Store) -> Lock:
     held = Lock("stock:42")
     for each in (held, MultiLock("a", "b", group="accounts"), ReadWriteLock("page:7").read()):
         each.acquire()
-    Lock("a rather long name of a lock, as somebody has made it of an order and its customer").acquire()
+    Lock("a rather long name of a lock, made from the names of an order and its customer").acquire()
     Semaphore("reports", 3, timeout=60, blocking=False).acquire()
     wait_in_line(store, "stock:42")
     return held

@@ -44,7 +44,7 @@ def is_quiet(raw: redis.Redis) -> None:
 
 
 def depths(raw: redis.Redis, queue: str) -> dict[str, int]:
-    """The depths of a queue as Redis has them now."""
+    """Return the depths of a queue, read from Redis."""
     at = f"{TAG}:q:{queue}"
     now_ms = datetime.now(UTC).timestamp() * 1000
     due = raw.zcount(f"{at}:sched", "-inf", now_ms)
@@ -71,7 +71,7 @@ def open_dashboard(page: Page, demo: Demo) -> None:
 
 
 def whole(text: str) -> int:
-    """A number on the page: grouped, perhaps with a sign that it is an estimate."""
+    """Return a number on the page: grouped, perhaps with a sign that it is an estimate."""
     return int(re.sub(r"[^\d]", "", text))
 
 

@@ -23,7 +23,7 @@ def sign_in(page: Page, demo: Demo, username: str) -> None:
 
 
 def fits(page: Page) -> bool:
-    """Whether nothing sticks out to the right."""
+    """Return whether the page does not scroll sideways."""
     return page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
 
 

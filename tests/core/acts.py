@@ -20,7 +20,7 @@ def one(request: Any):
 
 
 def in_child(work: Callable[[], Any]) -> Any:
-    """What ``work`` returns in a forked child, or its error in words."""
+    """Return what ``work`` returns in a forked child, or the text of its error."""
     reading, writing = os.pipe()
     pid = os.fork()
     if not pid:

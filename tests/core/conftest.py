@@ -30,7 +30,7 @@ class Driver:
         return run_async(main)
 
     def ask(self, *requests: Any, using: str = "default") -> Any:
-        """The reply to the last of these requests, asked one after the other."""
+        """Return the reply to the last of these requests, sent one after the other."""
 
         def flow() -> Flow[Any]:
             reply = None

@@ -77,7 +77,7 @@ def agree(nodes: list[redis.Redis]) -> bool:
 
 
 def _view(node: redis.Redis) -> tuple[int, dict[str, tuple[int, list[str]]]]:
-    """The highest epoch that a node knows; of each node its epoch and its slots."""
+    """Return the highest epoch that a node knows; of each node its epoch and its slots."""
     info = node.execute_command("CLUSTER INFO")
     rows = [line.split() for line in _nodes(node).splitlines()]
     return int(info["cluster_current_epoch"]), {row[0]: (int(row[6]), row[8:]) for row in rows}
@@ -89,7 +89,7 @@ def _nodes(node: redis.Redis) -> str:
 
 
 def _serves(node: redis.Redis, slot: int) -> bool:
-    """Whether the node says that the slot is its own."""
+    """Return whether the node reports that it owns the slot."""
     port = node.connection_pool.connection_kwargs["port"]
     rows = node.execute_command("CLUSTER", "SLOTS")
     return any(first <= slot <= last and master[1] == port for first, last, master, *_ in rows)

@@ -35,7 +35,7 @@ def _no_pools_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def cached(settings: Any, location: Any, backend: str = BACKEND, **options: Any) -> Endpoint:
-    """The endpoint of a cache with this location and these options."""
+    """Return the endpoint of a cache with this location and these options."""
     settings.CACHES = {
         **settings.CACHES,
         "pages": {"BACKEND": backend, "LOCATION": location, "OPTIONS": options, "KEY_PREFIX": "not-ours"},

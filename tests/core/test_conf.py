@@ -105,7 +105,7 @@ def setting(path: str, value: Any) -> dict[str, Any]:
 
 
 def at(path: str) -> Any:
-    """The field of the checked settings at a path."""
+    """Return the field of the checked settings at a path."""
     place: Any = conf.settings()
     for word in path.split("."):
         if isinstance(place, dict):
@@ -121,7 +121,7 @@ def mistakes(value: Any) -> list[str]:
 
 
 def all_keys(kind: type[Any] = sections.Settings, path: str = "") -> list[str]:
-    """The path of every key that exists."""
+    """Return the paths of all keys."""
     found: list[str] = []
     for field in dataclasses.fields(kind):
         here = f"{path}{conf.key_of(field)}"

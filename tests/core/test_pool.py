@@ -34,17 +34,17 @@ def always_checked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def client_ids(store: Store) -> set[bytes]:
-    """The ids of the server's clients."""
+    """Return the ids of the server's clients."""
     return {client["id"] for client in store.raw.client_list()}
 
 
 def new_clients(store: Store, before: set[bytes]) -> int:
-    """How many clients have connected since then. Those of an earlier test may still disconnect meanwhile."""
+    """Return how many clients have connected since then. Those of an earlier test may still disconnect meanwhile."""
     return len(client_ids(store) - before)
 
 
 def ids_around(request: Any) -> Flow[tuple[int, int]]:
-    """The ids of the connections used before and after a request."""
+    """Return the ids of the connections used before and after a request."""
     before = yield CONNECTION_ID
     with contextlib.suppress(redis.ResponseError):
         yield request

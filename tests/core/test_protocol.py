@@ -172,7 +172,7 @@ def test_command_is_routed_by_its_first_argument_or_by_key() -> None:
 
 
 def cancellable(steps: list[str], waiting: Any, *tidy_up: Any, swallow: bool = False) -> Flow[str]:
-    """A flow that waits, and cleans up in several steps when it is cancelled."""
+    """Return a flow that waits, and cleans up in several steps when it is cancelled."""
     try:
         yield waiting
     except asyncio.CancelledError:
@@ -187,7 +187,7 @@ def cancellable(steps: list[str], waiting: Any, *tidy_up: Any, swallow: bool = F
 
 
 async def started(flow: Flow[Any]) -> asyncio.Task[Any]:
-    """A task that waits for the reply to the flow's first request."""
+    """Return a task that waits for the reply to the flow's first request."""
     task = asyncio.ensure_future(arun(connections.aclient(), flow))
     await asyncio.sleep(0.01)
     return task

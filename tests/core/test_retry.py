@@ -369,7 +369,7 @@ def test_moved_slot_is_followed_and_remembered(stores: Any, settings: Any, drive
 
 
 def rejected(node: redis.Redis) -> int:
-    """How many answers MOVED the node has given."""
+    """Return the number of MOVED replies of the node."""
     return int(node.info("errorstats").get("errorstat_MOVED", {"count": 0})["count"])
 
 

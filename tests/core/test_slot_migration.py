@@ -69,7 +69,7 @@ def finish_when_asked(move: Move) -> threading.Thread:
 
 
 def refused(node: redis.Redis) -> int:
-    """How many answers ASK and TRYAGAIN the node has given."""
+    """Return the numbers of ASK and TRYAGAIN replies of the node."""
     stats = node.info("errorstats")
     return sum(int(stats.get(f"errorstat_{name}", {"count": 0})["count"]) for name in ("ASK", "TRYAGAIN"))
 

@@ -17,7 +17,7 @@ def parsed(url: str) -> Endpoint:
 
 
 def problem(url: str) -> str:
-    """The error of a URL, without the path of the setting."""
+    """Return the error of a URL, without the path of the setting."""
     with pytest.raises(ConfigurationError) as caught:
         parsed(url)
     assert caught.value.__context__ is None or caught.value.__suppress_context__

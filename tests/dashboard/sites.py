@@ -1,4 +1,4 @@
-"""A project with two admin sites of its own; the default one is not in it."""
+"""A project with two custom admin sites and without the default one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of the dashboard share: who looks at it, and what stands in Redis for it to show."""
+"""Helpers of the dashboard's tests: clients with a role, and data in Redis to show."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROLES = ("anonymous", "member with the permission", "staff", "staff with the per
 
 
 def client_of(role: str) -> Client:
-    """A browser in which somebody of that role is signed in."""
+    """Return a client that is signed in as a user with this role."""
     client = Client()
     if role == "anonymous":
         return client
@@ -35,7 +35,7 @@ def client_of(role: str) -> Client:
 
 
 def text_of(html: str) -> str:
-    """What a reader sees, roughly: no tags, white space as single spaces."""
+    """Return the text without tags, with single spaces."""
     return " ".join(re.sub(r"<[^>]+>", " ", html).split())
 
 
@@ -46,14 +46,14 @@ def page_text(client: Client, **query: str) -> str:
 
 
 def now_ms(store: Store) -> int:
-    """The server's clock. On Cluster: that of the node that the queue stands on, near enough."""
+    """Return the server's time; on a Cluster that of any node, since all run on this machine."""
     time = store.raw.time()
     seconds, micros = next(iter(time.values())) if isinstance(time, dict) else time
     return int(seconds) * 1_000 + int(micros) // 1_000
 
 
 def write_queue(store: Store, name: str, *, ready: int = 0, age_s: float = 0.0, **states: int) -> None:
-    """A queue as the scripts of the room would have left it.
+    """Write a queue as the scripts of the task queue do.
 
     Args:
         age_s: how long ago the ready tasks were accepted, in seconds.
@@ -71,12 +71,12 @@ def write_queue(store: Store, name: str, *, ready: int = 0, age_s: float = 0.0, 
             store.raw.zadd(f"{base}:q:{name}:{parts.get(state, state)}", tasks)
 
 
-def write_worker(store: Store, worker: str, *, seen_s: float = 0.0, said: str | None = None, **info: Any) -> None:
-    """A worker that reported so many seconds ago; `said` is what stands at its key, instead of JSON of `info`."""
+def write_worker(store: Store, worker: str, *, seen_s: float = 0.0, raw_info: str | None = None, **info: Any) -> None:
+    """Write a worker that reported `seen_s` seconds ago, with `raw_info` instead of the JSON of `info`."""
     base = base_key()
     store.raw.zadd(f"{base}:workers", {worker: now_ms(store) - seen_s * 1_000})
-    told = {"host": worker.partition(":")[0], "pid": 7, "queues": ["default"], "threads": 8, "busy": 0, "finished": 0}
-    store.raw.set(f"{base}:worker:{worker}", json.dumps(told | info) if said is None else said, ex=600)
+    fields = {"host": worker.partition(":")[0], "pid": 7, "queues": ["default"], "threads": 8, "busy": 0, "finished": 0}
+    store.raw.set(f"{base}:worker:{worker}", json.dumps(fields | info) if raw_info is None else raw_info, ex=600)
 
 
 def write_poller(store: Store) -> None:
@@ -84,11 +84,11 @@ def write_poller(store: Store) -> None:
 
 
 def write_schedule(store: Store, name: str, *, late_s: float = -3_600) -> None:
-    """A schedule that has sent a task; its name is that of the task and the times."""
+    """Write a schedule that has sent a task. Its name consists of the task's name and the times."""
     base, now = base_key(), now_ms(store)
     task, _, times = name.partition(" ")
     store.raw.zadd(f"{base}:schedules", {name: now})
-    told = {
+    fields = {
         "times": times,
         "last": now - 60_000,
         "next": int(now - late_s * 1_000),
@@ -96,4 +96,4 @@ def write_schedule(store: Store, name: str, *, late_s: float = -3_600) -> None:
         "id": "Imqv5aPWT-YOwJ5X1UGd",
         "info": json.dumps({"task": task, "queue": "default", "misfire": "once", "enabled": True}),
     }
-    store.raw.hset(f"{base}:schedule:{name}", mapping=told)
+    store.raw.hset(f"{base}:schedule:{name}", mapping=fields)

@@ -46,20 +46,20 @@ def test_writes_and_unbounded_reads_are_rejected(request_: Command) -> None:
 
 
 def test_blocking_is_rejected(redis_server: Store) -> None:
-    door = BoundedClient(connections.client(), Cost())
+    client = BoundedClient(connections.client(), Cost())
 
     with pytest.raises(UnboundedRead):
-        Wait("bell", 1.0).perform(door)
+        Wait("wakeup", 1.0).perform(client)
 
 
 def test_single_requests_are_counted_and_raise_errors(redis_server: Store) -> None:
     cost = Cost()
-    door = BoundedClient(connections.client(), cost)
+    client = BoundedClient(connections.client(), cost)
     redis_server.raw.set(f"{redis_server.prefix}:text", "x")
 
-    assert Read("GET", f"{redis_server.prefix}:text").perform(door) == b"x"
+    assert Read("GET", f"{redis_server.prefix}:text").perform(client) == b"x"
     with pytest.raises(ResponseError, match="WRONGTYPE"):
-        Read("LLEN", f"{redis_server.prefix}:text").perform(door)
+        Read("LLEN", f"{redis_server.prefix}:text").perform(client)
     assert (cost.commands, cost.round_trips) == (2, 2)
     assert cost.seconds > 0
 

@@ -12,7 +12,7 @@ from django_redis_components.dashboard.gather import gather
 
 
 class Recorder:
-    """A door that answers each command with its name, and "FAIL" with an error."""
+    """A client that answers each command with its name, and "FAIL" with an error."""
 
     def __init__(self) -> None:
         self.sent: list[list[str]] = []
@@ -26,8 +26,8 @@ class Recorder:
             raise ResponseError("all of it")
         return [ResponseError("no") if name == "FAIL" else name.lower() for name in self.sent[-1]]
 
-    def wait(self, bell: str, seconds: float) -> None:
-        raise AssertionError("nobody waits")
+    def wait(self, wakeup: str, seconds: float) -> None:
+        raise AssertionError("no flow waits")
 
 
 def one(*names: str) -> Flow[list[Any]]:
@@ -55,9 +55,9 @@ def careful(name: str) -> Flow[str]:
 
 
 def drive(*flows: Flow[Any]) -> tuple[list[Any], list[list[str]]]:
-    door = Recorder()
-    outcomes = run(door, gather(flows))
-    return [outcome.error or outcome.value for outcome in outcomes], door.sent
+    recorder = Recorder()
+    outcomes = run(recorder, gather(flows))
+    return [outcome.error or outcome.value for outcome in outcomes], recorder.sent
 
 
 def test_pending_requests_share_one_round_trip() -> None:

@@ -29,7 +29,7 @@ RELEASE = f"{LOCKS}release/"
 
 
 def browser(*permissions: str) -> Client:
-    """A browser of somebody of the staff with these permissions."""
+    """Return a client of a staff user with these permissions."""
     user = User.objects.create_user("-".join(permissions) or "nobody", is_staff=True)
     user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
     client = Client()
@@ -56,7 +56,7 @@ def only_names_of_the_test(monkeypatch: pytest.MonkeyPatch, request: pytest.Fixt
 
 
 def wait_in_line(store: Store, name: str, token: str = "waiter") -> None:
-    """Somebody who waits for a lock, as the script leaves it."""
+    """Write a waiter of a lock as the script does."""
     run_call(PlainScripts(name, 30).acquire(token, True))
 
 
@@ -67,13 +67,13 @@ def run_call(call: object) -> None:
 
 
 def held_by(viewer: Client, **query: str) -> dict[str, dict[str, object]]:
-    """What the page's JSON tells, by name and kind."""
+    """Return the resources in the page's JSON, by name and kind."""
     found = viewer.get(LOCKS, {"format": "json", **query}).json()
     return {f"{thing['kind']} {thing['name']}": thing for thing in found["held"]}
 
 
 def release_link(client: Client, name: str, **query: str) -> str:
-    """The link that the page shows for the release of what has this name."""
+    """Return the page's link that releases the resource with this name."""
     html = client.get(LOCKS, {"name": name, **query}).content.decode()
     return re.findall(r'href="([^"]*/release/\?[^"]*)"', html)[0].replace("&amp;", "&")
 
@@ -223,7 +223,7 @@ def test_other_keys_are_not_resources(settings) -> None:
     for key in (
         "locks:{a}:fence",
         "locks:{a}:queue",
-        "locks:{a}:bell:x}",
+        "locks:{a}:wakeup:x}",
         "locks:{a}b}",
         "locks:{}",
         "locks:{a}:rw:fence",

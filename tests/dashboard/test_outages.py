@@ -37,8 +37,8 @@ def viewer() -> Client:
     return client_of("staff with the permission")
 
 
-def away(client: Client) -> str:
-    """The text of the page, which must be a 503 inside the admin's frame; figures and fragment agree."""
+def outage_text(client: Client) -> str:
+    """Return the text of the page, which must be a 503 inside the admin's frame; figures and fragment agree."""
     for query in ("?format=json", "?format=fragment", ""):
         response = client.get(URL + query)
         assert (response.status_code, response["Retry-After"]) == (503, "5")
@@ -51,14 +51,14 @@ def away(client: Client) -> str:
 
 
 def use(settings: Any, url: str, **options: Any) -> None:
-    settings.REDIS_COMPONENTS = {"PREFIX": "away", "CONNECTIONS": {"default": {"URL": url, **options}}}
+    settings.REDIS_COMPONENTS = {"PREFIX": "outage", "CONNECTIONS": {"default": {"URL": url, **options}}}
 
 
 def test_connection_refused(settings, viewer: Client) -> None:
     port = free_port()
-    use(settings, f"redis://somebody:secret@127.0.0.1:{port}/0")
+    use(settings, f"redis://user:secret@127.0.0.1:{port}/0")
 
-    text = away(viewer)
+    text = outage_text(viewer)
 
     assert "Cannot connect to Redis." in text
     assert "Check that the server is running and accepts connections from this host." in text
@@ -68,9 +68,9 @@ def test_connection_refused(settings, viewer: Client) -> None:
 
 
 def test_wrong_password(redis_server: Store, settings, viewer: Client) -> None:
-    use(settings, redis_server.url.replace("//", "//nobody:wrong-secret@"))
+    use(settings, redis_server.url.replace("//", "//unknown:wrong-secret@"))
 
-    text = away(viewer)
+    text = outage_text(viewer)
 
     assert "Redis authentication failed." in text
     assert "Check the connection’s username and password in REDIS_COMPONENTS." in text
@@ -86,7 +86,7 @@ def test_unsupported_server_version(tmp_path: Path, settings, viewer: Client) ->
     use(settings, server.url)
 
     try:
-        text = away(viewer)
+        text = outage_text(viewer)
     finally:
         server.kill()
 
@@ -107,7 +107,7 @@ def test_server_without_greeting_times_out(settings, viewer: Client, monkeypatch
     monkeypatch.setattr("django_redis_components.dashboard.clients.READ_S", 0.05)
     with silent_server() as url:
         use(settings, url)
-        text = away(viewer)
+        text = outage_text(viewer)
 
     assert "Cannot connect to Redis." in text
     assert "Timeout reading from" in text
@@ -121,7 +121,7 @@ def test_stalled_server_times_out(own_server: Store, viewer: Client, monkeypatch
     os.kill(pid, signal.SIGSTOP)
     try:
         error = viewer.get(URL, {"format": "json"}).json()["error"]
-        text = away(viewer)
+        text = outage_text(viewer)
     finally:
         os.kill(pid, signal.SIGCONT)
 
@@ -135,7 +135,7 @@ def test_page_recovers_with_the_server(own_server: Store, viewer: Client) -> Non
     assert "mail 2" in text_of(viewer.get(URL).content.decode())
 
     own_server.servers[0].kill()
-    assert "Cannot connect to Redis." in away(viewer)
+    assert "Cannot connect to Redis." in outage_text(viewer)
     own_server.servers[0].start()
 
     assert "mail 2" in text_of(viewer.get(URL).content.decode())
@@ -150,7 +150,7 @@ def test_fork_does_not_share_connections(redis_server: Store, children) -> None:
 
 
 def read_beside_a_fork() -> list[object]:
-    """Called in a process of its own: what parent and child read, and whether the child's client is another."""
+    """Return what parent and child read, and whether the child's client is another. Runs in a separate process."""
     before = snapshot.read()
     mine = clients.client("default")
     out, into = os.pipe()
@@ -175,7 +175,7 @@ def test_the_rest_of_the_admin_does_not_need_redis(settings) -> None:
 def test_invalid_settings_are_reported(settings, viewer: Client) -> None:
     settings.REDIS_COMPONENTS = {"CONNECTION": {}}
 
-    text = away(viewer)
+    text = outage_text(viewer)
 
     assert "The connection is misconfigured." in text
     assert "Did you mean &quot;CONNECTIONS&quot;?" in text
@@ -184,7 +184,7 @@ def test_invalid_settings_are_reported(settings, viewer: Client) -> None:
 def test_unknown_connection_is_reported(redis_server: Store, settings, viewer: Client) -> None:
     settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "DASHBOARD": {"USING": "defualt"}}
 
-    assert "Did you mean &#x27;default&#x27;?" in away(viewer)
+    assert "Did you mean &#x27;default&#x27;?" in outage_text(viewer)
 
 
 def test_unknown_analytics_connection_fails_only_its_parts(redis_server: Store, settings, viewer: Client) -> None:

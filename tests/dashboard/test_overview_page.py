@@ -25,7 +25,7 @@ from tests.support import Store
 
 pytestmark = pytest.mark.django_db
 
-#: Names as somebody with bad intentions would choose them.
+#: Names that an attacker might choose.
 HOSTILE = [
     "<b>bold</b>",
     "<script>alert(1)</script>",
@@ -152,7 +152,7 @@ def test_hostile_names_are_escaped(name: str, redis_server: Store, viewer: Clien
 
 
 @pytest.mark.parametrize(
-    "said",
+    "raw_info",
     [
         "not JSON",
         "[]",
@@ -167,10 +167,10 @@ def test_hostile_names_are_escaped(name: str, redis_server: Store, viewer: Clien
         '{"host": {"a": 1}, "queues": [1, null]}',
         "[" * 100_000,
     ],
-    ids=lambda said: said[:24],
+    ids=lambda raw_info: raw_info[:24],
 )
-def test_a_worker_who_says_nonsense_is_shown_all_the_same(said: str, redis_server: Store, viewer: Client) -> None:
-    write_worker(redis_server, "web-1:a", said=said)
+def test_worker_with_invalid_info_is_shown(raw_info: str, redis_server: Store, viewer: Client) -> None:
+    write_worker(redis_server, "web-1:a", raw_info=raw_info)
     write_worker(redis_server, "web-2:b")
     write_poller(redis_server)
 
@@ -181,7 +181,7 @@ def test_a_worker_who_says_nonsense_is_shown_all_the_same(said: str, redis_serve
     assert viewer.get(URL).status_code == 200
 
 
-def test_a_worker_whose_words_are_gone_is_shown_by_its_id(redis_server: Store, viewer: Client) -> None:
+def test_worker_without_info_is_shown_by_its_id(redis_server: Store, viewer: Client) -> None:
     write_worker(redis_server, "web-1:a")
     redis_server.raw.delete(f"{redis_server.prefix}:taskqueue:{{default}}:worker:web-1:a")
 
@@ -234,7 +234,7 @@ def test_fragment_has_the_regions_of_the_page(redis_server: Store, viewer: Clien
     assert viewer.get(URL, {"format": "fragment"})["Cache-Control"].startswith("max-age=0, no-cache, no-store")
 
 
-def test_an_unknown_format_is_refused_in_words(redis_server: Store, viewer: Client) -> None:
+def test_unknown_format_is_rejected_with_a_message(redis_server: Store, viewer: Client) -> None:
     response = viewer.get(URL, {"format": "<xml>" * 20})
 
     assert (response.status_code, response["Content-Type"]) == (400, "text/plain")

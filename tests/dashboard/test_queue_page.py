@@ -31,7 +31,7 @@ def url_of(name: str) -> str:
 
 
 def counters(slots: int = 1, **counts: int) -> bytes:
-    """A set of counters, in as many places: of all tasks, and of the first names."""
+    """Return a set of counters: of all tasks, and of the first names."""
     numbers = [0] * 104
     for name, count in counts.items():
         numbers[{"succeeded": 0, "failed": 1, "waited": WAITED_30_MS, "ran": RAN_1_S}[name]] = count
@@ -51,10 +51,10 @@ def write_past(store: Store, name: str) -> None:
 
 def write_error(store: Store, name: str, **about: str) -> None:
     base, now = f"{base_key()}:q:{name}", now_ms(store)
-    told = {"class": "builtins.LookupError", "location": "shop.tasks.send", "text": "no user #"} | about
+    details = {"class": "builtins.LookupError", "location": "shop.tasks.send", "text": "no user #"} | about
     store.raw.zadd(f"{base}:errs", {"ab": now})
     error = {"times": 1_204, "final": 12, "first": now - 90_000, "last": now, "ids": "newest older"}
-    store.raw.hset(f"{base}:err:ab", mapping=error | {"about": json.dumps(told)})
+    store.raw.hset(f"{base}:err:ab", mapping=error | {"about": json.dumps(details)})
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Periodic tasks on the dashboard: when they come next, what they have sent last, and who is late."""
+"""Periodic tasks on the dashboard: next run, last task, and overdue schedules."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def list_item(seller: str, title: str, lasts_s: float) -> int:
 
 
 def lose_the_end_of(pk: int, late_s: float) -> int:
-    """Let the sale of a thing have ended, without the task that ends it; then let the market look after such sales."""
+    """Let the time of a sale pass without the task that ends it, then run the periodic task of the market."""
     from example_project.market import tasks
     from example_project.market.models import Item
 
@@ -35,7 +35,7 @@ def lose_the_end_of(pk: int, late_s: float) -> int:
 
 
 def item(pk: int) -> dict[str, object]:
-    """What the database has of a thing."""
+    """Return the item as stored in the database."""
     from example_project.market.models import Item
 
     found = Item.objects.select_related("buyer").get(pk=pk)
@@ -43,7 +43,7 @@ def item(pk: int) -> dict[str, object]:
 
 
 def counts() -> dict[str, int]:
-    """How much there is in the database."""
+    """Return the number of objects in the database."""
     from example_project.market.models import Item, Member
 
     return {"members": Member.objects.count(), "items": Item.objects.count()}
@@ -68,7 +68,7 @@ def sign_in_hint() -> str:
 
 
 def pages_without_redis(item: int) -> dict[str, tuple[int, str]]:
-    """Status and text of pages, for a signed-in member while nobody answers at REDIS_URL."""
+    """Return status and text of pages, for a signed-in member while no server listens at REDIS_URL."""
     from example_project.market.models import Member
 
     client = Client(HTTP_HOST="127.0.0.1", raise_request_exception=False)
@@ -102,7 +102,7 @@ def market_page() -> tuple[int, str]:
 
 
 def buy_while_claimed(item: int) -> list[tuple[int, str, str]]:
-    """What a buyer gets while somebody else has claimed the thing, after that, and once it is sold."""
+    """Return the responses to a buyer while the item is claimed by another, afterwards, and after its sale."""
     from django.conf import settings
 
     from example_project.market import selling
@@ -123,7 +123,7 @@ def buy_while_claimed(item: int) -> list[tuple[int, str, str]]:
 
 
 def wrong_way() -> str:
-    """What the market says about a way that there is not."""
+    """Return the market's message about an unknown strategy."""
     from django.core.exceptions import ImproperlyConfigured
 
     from example_project.market import selling

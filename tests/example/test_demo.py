@@ -1,4 +1,4 @@
-"""``manage.py demo``: it starts, goes on, and leaves nothing behind, however it ends."""
+"""``manage.py demo``: it starts, continues, and leaves no process or file behind, however it ends."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tests.support.processes import ROOT, Children
 
 
 def family(demo: Demo) -> list[psutil.Process]:
-    """All processes that the demo started, with theirs."""
+    """Return all processes that the demo started, with theirs."""
     return psutil.Process(demo.child.pid).children(recursive=True)
 
 
 def named(demo: Demo, command: str) -> psutil.Process:
-    """The child that runs a management command."""
+    """Return the child that runs a management command."""
     found = [process for process in psutil.Process(demo.child.pid).children() if command in process.cmdline()]
     assert found, [process.cmdline() for process in family(demo)]
     return found[0]

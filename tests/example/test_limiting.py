@@ -18,10 +18,10 @@ def test_guessing_passwords_is_limited_with_retry_after(demo: Demo) -> None:
     replies = [guesser.post("/login/", username="Nobody", password=f"guess {n}") for n in range(6)]
 
     assert [reply.status for reply in replies] == [200] * 5 + [429]
-    told = replies[-1]
-    assert 1 <= int(told.headers["Retry-After"]) <= 12
-    assert "Too many sign-in attempts" in told.text
-    assert re.search(r"Try again in \d+ seconds?\.", told.text)
+    denied = replies[-1]
+    assert 1 <= int(denied.headers["Retry-After"]) <= 12
+    assert "Too many sign-in attempts" in denied.text
+    assert re.search(r"Try again in \d+ seconds?\.", denied.text)
     assert guesser.post("/login/", username=" nobody", password="once more").status == 429
     assert guesser.get("/login/").status == 200
 

@@ -30,7 +30,7 @@ def list_item(demo: Demo, children: Children):
 
 
 def mail_about(demo: Demo, subject: str) -> str:
-    """The mails page, once it has a mail with this subject."""
+    """Return the mails page, once it has a mail with this subject."""
     text = demo.visitor().get("/mails/").text
     assert f"<h2>{subject}</h2>" in text
     return text

@@ -37,7 +37,7 @@ def market(tmp_path, redis_server):
 
 
 def numbers(raw) -> dict[str, int]:
-    """The three counts of today and yesterday, straight from Redis."""
+    """Return the three counts of today and yesterday, straight from Redis."""
     today = datetime.now(UTC).date()
     days = [f"{today - timedelta(days=ago):%Y%m%d}" for ago in (0, 1)]
     return {

@@ -29,14 +29,14 @@ def configure(settings: Any, url: str, prefix: str = "", **options: Any) -> None
     settings.CACHES = settings.CACHES | {"jittered": entry}
 
 
-def spread_of(cache: Any, keys: Any) -> tuple[float, float]:
+def jitter_of(cache: Any, keys: Any) -> tuple[float, float]:
     """Return the minimum and maximum TTL in seconds."""
     ttls = [cache.pttl(key) / 1_000 for key in keys]
     return min(ttls), max(ttls)
 
 
-def assert_spread(cache: Any, keys: Any, longest: float) -> None:
-    low, high = spread_of(cache, keys)
+def assert_jittered(cache: Any, keys: Any, longest: float) -> None:
+    low, high = jitter_of(cache, keys)
     assert longest / 2 - 30 < low < longest * 0.7
     assert longest * 0.8 < high <= longest
 
@@ -48,27 +48,27 @@ def test_set_jitters_the_timeout(cache: Any) -> None:
     for key in KEYS:
         assert cache.set(key, 1, 1_000)
 
-    assert_spread(cache, KEYS, 1_000)
+    assert_jittered(cache, KEYS, 1_000)
 
 
 def test_default_timeout_is_jittered(cache: Any) -> None:
     for key in KEYS:
         cache.set(key, 1)
 
-    assert_spread(cache, KEYS, 1_000)
+    assert_jittered(cache, KEYS, 1_000)
 
 
 def test_add_jitters_the_timeout(cache: Any) -> None:
     assert all(cache.add(key, 1, timeout=1_000) for key in KEYS)
     assert not cache.add("k1", 2)
 
-    assert_spread(cache, KEYS, 1_000)
+    assert_jittered(cache, KEYS, 1_000)
 
 
 def test_set_many_jitters_each_key_separately(cache: Any) -> None:
     assert cache.set_many(dict.fromkeys(KEYS, 1), 1_000) == []
 
-    assert_spread(cache, KEYS, 1_000)
+    assert_jittered(cache, KEYS, 1_000)
     assert cache.get_many(KEYS) == dict.fromkeys(KEYS, 1)
 
 
@@ -77,13 +77,13 @@ def test_touch_jitters_the_timeout(cache: Any) -> None:
 
     assert all(cache.touch(key, 1_000) for key in KEYS)
 
-    assert_spread(cache, KEYS, 1_000)
+    assert_jittered(cache, KEYS, 1_000)
 
 
 def test_get_or_set_jitters_the_timeout(cache: Any) -> None:
     assert [cache.get_or_set(key, lambda: 7, 1_000) for key in KEYS] == [7] * 60
 
-    assert_spread(cache, KEYS, 1_000)
+    assert_jittered(cache, KEYS, 1_000)
 
 
 def test_async_twins_jitter_the_timeout(cache: Any) -> None:
@@ -98,7 +98,7 @@ def test_async_twins_jitter_the_timeout(cache: Any) -> None:
     run_async(act)
 
     for part in ("", "added", "got", "many"):
-        low, high = spread_of(cache, [key + part for key in KEYS[:20]])
+        low, high = jitter_of(cache, [key + part for key in KEYS[:20]])
         assert 470 < low < high - 50
         assert high <= 1_000
 

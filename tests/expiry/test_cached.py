@@ -19,7 +19,7 @@ from tests.support.processes import Children
 
 
 def counting(key: str = "n:{n}", timeout: float = 60, **options: Any) -> tuple[Any, list[int]]:
-    """A cached function and the list of its computations."""
+    """Return a cached function and the list of its computations."""
     calls: list[int] = []
 
     @cached(key, timeout, **options)

@@ -1,4 +1,4 @@
-"""A flow driven by hand, one request at a time: what else happens stands between two requests."""
+"""Run a flow one request at a time, so that a test can act between two requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support import Store
 
 
 class Steps:
-    """``steps.request`` is what the flow wants next; None when it has ended, with ``value`` or ``error``."""
+    """``steps.request`` is the flow's next request; None when it has ended with ``value`` or ``error``."""
 
     def __init__(self, flow: Flow[Any]) -> None:
         self._flow = flow
@@ -24,22 +24,22 @@ class Steps:
         self._advance(lambda: next(flow))
 
     def perform(self) -> Any:
-        """Do what it wants, and let it want the next thing. Returns the reply."""
+        """Perform the request, and continue the flow with its reply. Returns the reply."""
         assert self.request is not None
         reply = self.request.perform(client())
         self.send(reply)
         return reply
 
     def send(self, reply: Any) -> None:
-        """Answer it without asking the server."""
+        """Continue the flow with this reply, without a request to the server."""
         self._advance(lambda: self._flow.send(reply))
 
     def throw(self, error: BaseException) -> None:
-        """Let its request fail."""
+        """Raise this error from the request."""
         self._advance(lambda: self._flow.throw(error))
 
     def wants(self, script: str) -> bool:
-        """Whether the next request is a call of this script."""
+        """Return whether the next request is a call of this script."""
         request = self.request.request if isinstance(self.request, BoundedSlotWait) else self.request
         return isinstance(request, Call) and request.script.name == script
 
@@ -53,7 +53,7 @@ class Steps:
 
 
 def flushed(store: Store, flow: Flow[object]) -> object:
-    """Drive a flow to its end; before each of its requests the server forgets all scripts."""
+    """Run a flow to its end, with SCRIPT FLUSH before each request."""
     steps = Steps(flow)
     while steps.request is not None:
         store.raw.script_flush()
@@ -64,12 +64,12 @@ def flushed(store: Store, flow: Flow[object]) -> object:
 
 
 def acquisition(leased: Leased, permits: int = 1) -> Steps:
-    """The steps of one `acquire`."""
+    """Return the steps of one `acquire`."""
     return Steps(leased.flows.acquire(acquisition=Acquisition(permits=permits)))
 
 
 def is_released(leased: Leased) -> bool:
-    """Whether `release` released something."""
+    """Return whether `release` released something."""
     try:
         leased.release()
     except (LockNotOwned, PermitNotOwned):

@@ -1,4 +1,4 @@
-"""Waiters that died or hang: they cost the living one hand-off, whatever their number."""
+"""Dead and hung waiters delay live ones by one hand-off, whatever their number."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.support import Store, eventually
 from tests.support.child import print_line
 from tests.support.processes import Child, Children
 
-#: Hand-offs of two seconds that the living may wait in all, on a machine that is busy.
+#: Longest total wait of live waiters: three hand-offs of two seconds, for a busy machine.
 HANDOFFS_S = 3 * 2.0
 
 
 def made(kind: str, number: int = 0) -> Any:
-    """What the waiter of this number acquires."""
+    """Return what the waiter with this number acquires."""
     if kind == "lock":
         return Lock("stock", timeout=60)
     if kind == "group":
@@ -42,7 +42,7 @@ def waiting(kind: str) -> int:
 
 
 def wait_in_tasks(kind: str, count: int) -> None:
-    """Wait for it so many times, in a process that is to be ended."""
+    """Run this many waiters, in a process that the test ends."""
 
     async def main() -> None:
         await asyncio.gather(*[made(kind, number).aacquire() for number in range(count)])
@@ -65,7 +65,7 @@ def victims(children: Children, kind: str, count: int) -> Child:
 
 
 def live_waiters(kind: str, served: list[int], count: int = 3) -> list[threading.Thread]:
-    """Threads that wait in this order, and note when it was their turn."""
+    """Start threads that wait in this order and append their numbers when they are served."""
 
     def wait(number: int) -> None:
         lock = made(kind)
@@ -83,9 +83,9 @@ def live_waiters(kind: str, served: list[int], count: int = 3) -> list[threading
 
 
 def seconds_of(act: Callable[[], object]) -> float:
-    began = time.monotonic()
+    started_at = time.monotonic()
     act()
-    return time.monotonic() - began
+    return time.monotonic() - started_at
 
 
 @pytest.mark.parametrize("end", [SIGKILL, SIGTERM], ids=["killed", "terminated"])
@@ -144,7 +144,7 @@ def test_waiter_keeps_its_place_after_a_long_hang(redis_server: Store, children:
     [holder] = held("lock")
     child = victims(children, "lock", 1)
     child.signal(SIGSTOP)
-    eventually(lambda: waiting("lock") == 0)  # it does not count any more
+    eventually(lambda: waiting("lock") == 0)  # it is presumed dead
     later: list[int] = []
     threads = live_waiters("lock", later, 1)
     child.signal(SIGCONT)

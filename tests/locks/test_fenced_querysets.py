@@ -25,7 +25,7 @@ ALIAS = "fenced_querysets"
 with isolate_apps("tests.locks"):
 
     class Owner(models.Model):
-        """Somebody with accounts."""
+        """The owner of accounts."""
 
         name = models.CharField(max_length=20)
 
@@ -134,7 +134,7 @@ class Case:
         return fenced_update(self.rows(), fence, **dict.fromkeys(self.fields, fence))
 
     def found(self) -> tuple[int, ...]:
-        """What is stored: the token, then the fields."""
+        """Return what is stored: the token, then the fields."""
         return self.rows().model._base_manager.using(ALIAS).values_list("fence", *self.fields).get()
 
 
@@ -221,7 +221,7 @@ def case(request: Any) -> Case:
 
 
 def create(case: Case) -> Any:
-    """The row, under no token yet; an account with two entries."""
+    """Return the row, under no token yet; an account with two entries."""
     model: Any = case.rows().model
     if model is FencedSavings:
         return model._base_manager.using(ALIAS).create()
@@ -234,7 +234,7 @@ def create(case: Case) -> Any:
 
 
 class AnotherWriter:
-    """A thread with a connection of its own, that waits in the database when this object is made."""
+    """A thread with a separate connection. It waits in the database when the constructor returns."""
 
     def __init__(self, database: str, write: Callable[[], object]) -> None:
         self._write = write
@@ -242,11 +242,11 @@ class AnotherWriter:
         self._error: Exception | None = None
         self._thread = threading.Thread(target=self._work)
         self._thread.start()
-        # SQLite does not tell who waits for its lock: the statement that will wait is about to be sent.
+        # SQLite does not report waiters: here the thread is about to send the statement that will wait.
         eventually(self._writes.is_set if database == "sqlite" else waits_for_a_row)
 
     def end(self) -> Exception | None:
-        """How it ended."""
+        """Wait until the thread has ended, and return its error."""
         self._thread.join(60)
         assert not self._thread.is_alive()
         return self._error
@@ -267,14 +267,14 @@ class AnotherWriter:
 
 
 def waits_for_a_row() -> bool:
-    """Whether a connection waits for another one's transaction."""
+    """Return whether a connection waits for the transaction of another."""
     with connections[ALIAS].cursor() as cursor:
         cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
         return bool(cursor.fetchone()[0])
 
 
 def text(found: tuple[Any, ...]) -> list[str]:
-    """The same for fields of numbers and of text."""
+    """Return the same for fields of numbers and of text."""
     return [str(value) for value in found]
 
 

@@ -1,4 +1,4 @@
-"""Rows that refuse whoever holds a lock no more."""
+"""Rows that refuse writes under an expired lock."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ with isolate_apps("tests.locks"):
             return self.owner
 
     class Note(models.Model):
-        """A row with a fence of its own making."""
+        """A row with a custom fence field."""
 
         text = models.CharField(max_length=20)
         fence = models.BigIntegerField(default=0)

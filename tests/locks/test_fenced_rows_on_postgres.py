@@ -51,7 +51,7 @@ def postgres(django_db_blocker: Any) -> Iterator[Postgres]:
 
 @pytest.fixture(autouse=True)
 def row(postgres: Postgres) -> Iterator[models.QuerySet[Balance]]:
-    """One row in a table of its own."""
+    """One row in a separate table."""
     with connections[PG].schema_editor() as editor:
         editor.create_model(Balance)
     yield Balance.objects.using(PG).filter(pk=Balance.objects.using(PG).create(amount=10).pk)
@@ -70,7 +70,7 @@ class AnotherWriter:
         eventually(waits_for_a_row)
 
     def end(self) -> Exception | None:
-        """How it ended."""
+        """Wait until the thread has ended, and return its error."""
         self._thread.join(60)
         assert not self._thread.is_alive()
         return self._error

@@ -1,4 +1,4 @@
-"""`force_release`: an operator releases a lock whoever holds it."""
+"""`force_release`: an operator releases a lock of any holder."""
 
 from __future__ import annotations
 

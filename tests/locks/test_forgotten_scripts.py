@@ -1,4 +1,4 @@
-"""SCRIPT FLUSH before each request of each operation: nobody notices."""
+"""SCRIPT FLUSH before each request of each operation: the operation still succeeds."""
 
 from __future__ import annotations
 

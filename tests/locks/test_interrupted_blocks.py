@@ -82,7 +82,7 @@ def without_interruption(code: CodeType) -> set[int]:
 
 
 def _ends_a_with_block(step: dis.Instruction, following: dis.Instruction | None) -> bool:
-    """Whether it prepares the call of ``__exit__(None, None, None)``."""
+    """Return whether it prepares the call of ``__exit__(None, None, None)``."""
     loads_none = [
         each is not None and each.opname == "LOAD_CONST" and each.argval is None for each in (step, following)
     ]

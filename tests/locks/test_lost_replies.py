@@ -30,7 +30,7 @@ def _known_scripts(redis_server: Store) -> None:
 
 @pytest.fixture(params=["sync", "async"])
 def do(request: pytest.FixtureRequest) -> Do:
-    """``do(lock, "acquire", …)`` calls the method, or its twin in an event loop of its own."""
+    """``do(lock, "acquire", …)`` calls the method, or its async twin in a new event loop."""
 
     def call(lock: Lock, method: str, *args: Any, **kwargs: Any) -> Any:
         if request.param == "sync":

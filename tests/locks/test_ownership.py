@@ -51,7 +51,7 @@ def is_free(guard: Any) -> bool:
 
 
 def gives_back(guard: Any) -> bool:
-    """Whether `release` released something."""
+    """Return whether `release` released something."""
     try:
         guard.release()
     except NOT_OWNED:
@@ -80,7 +80,7 @@ def dumped(store: Store) -> dict[str, Any]:
 
 
 def ended_thread(func: Callable[[], Any]) -> Any:
-    """What it returned, in a thread that has ended."""
+    """Call the function in a thread, and return its result when the thread has ended."""
     found: list[Any] = []
     thread = threading.Thread(target=lambda: found.append(func()))
     thread.start()
@@ -88,8 +88,8 @@ def ended_thread(func: Callable[[], Any]) -> Any:
     return found[0]
 
 
-class Elsewhere:
-    """A thread that lives, and does what it is told."""
+class OtherThread:
+    """A thread that runs functions until it is ended."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1)
@@ -102,13 +102,13 @@ class Elsewhere:
 
 
 @pytest.fixture
-def elsewhere() -> Iterator[Elsewhere]:
-    thread = Elsewhere()
+def elsewhere() -> Iterator[OtherThread]:
+    thread = OtherThread()
     yield thread
     thread.end()
 
 
-def test_thread_that_never_acquired_cannot_release(guard: Any, elsewhere: Elsewhere) -> None:
+def test_thread_that_never_acquired_cannot_release(guard: Any, elsewhere: OtherThread) -> None:
     guard.acquire()
 
     assert elsewhere(gives_back, guard) is False
@@ -119,7 +119,7 @@ def test_thread_that_never_acquired_cannot_release(guard: Any, elsewhere: Elsewh
     assert is_free(guard)
 
 
-def test_thread_that_never_acquired_cannot_extend(guard: Any, elsewhere: Elsewhere) -> None:
+def test_thread_that_never_acquired_cannot_extend(guard: Any, elsewhere: OtherThread) -> None:
     guard.acquire()
     before = guard.remaining()
 
@@ -128,7 +128,7 @@ def test_thread_that_never_acquired_cannot_extend(guard: Any, elsewhere: Elsewhe
     assert guard.remaining() <= before
 
 
-def test_lease_of_a_live_owner_is_invisible_to_others(guard: Any, elsewhere: Elsewhere) -> None:
+def test_lease_of_a_live_owner_is_invisible_to_others(guard: Any, elsewhere: OtherThread) -> None:
     guard.acquire()
 
     assert elsewhere(lambda: (guard.token, guard.remaining())) == (None, 0.0)
@@ -138,7 +138,7 @@ def test_lease_of_a_live_owner_is_invisible_to_others(guard: Any, elsewhere: Els
         assert elsewhere(lambda: (guard.fencing_token, guard.owned())) == (None, False)
 
 
-def test_refused_thread_cannot_release(guard: Any, elsewhere: Elsewhere) -> None:
+def test_refused_thread_cannot_release(guard: Any, elsewhere: OtherThread) -> None:
     if isinstance(guard, ReadLock):
         pytest.skip("readers are not refused by readers")
 
@@ -202,7 +202,7 @@ def test_lease_of_an_ended_thread_is_taken_over_once(guard: Any) -> None:
         assert sorted(run_together(4, gives_back, guard)) == [False, False, False, True]
 
 
-def test_lease_that_was_taken_over_belongs_to_its_new_owner(guard: Any, elsewhere: Elsewhere) -> None:
+def test_lease_that_was_taken_over_belongs_to_its_new_owner(guard: Any, elsewhere: OtherThread) -> None:
     ended_thread(guard.acquire)
     assert extends(guard, 60)
 
@@ -341,7 +341,7 @@ def test_caller_owns_the_lease_whatever_drives_the_coroutine(
 
 
 def test_wait_for_that_times_out_leaves_no_lease(guard: Any) -> None:
-    """Whatever it interrupts: the caller holds the lease if it was told so, else nobody does."""
+    """At each point of the timeout the caller holds the lease if it was granted; otherwise no one does."""
 
     async def main() -> None:
         for step in range(40):
@@ -390,7 +390,7 @@ def test_async_generator_block_is_exited_by_the_task_that_closes_it(guard: Any) 
     assert is_free(guard)
 
 
-def test_generator_block_is_exited_by_the_thread_that_closes_it(guard: Any, elsewhere: Elsewhere) -> None:
+def test_generator_block_is_exited_by_the_thread_that_closes_it(guard: Any, elsewhere: OtherThread) -> None:
     def held() -> Iterator[None]:
         with guard:
             yield
@@ -418,7 +418,7 @@ def test_exit_stack_acquires_and_releases(guard: Any) -> None:
     assert is_free(guard)
 
 
-def test_adopt_moves_a_lease_to_another_thread(guard: Any, elsewhere: Elsewhere) -> None:
+def test_adopt_moves_a_lease_to_another_thread(guard: Any, elsewhere: OtherThread) -> None:
     guard.acquire()
     token, before = guard.token, guard.remaining()
 
@@ -514,7 +514,7 @@ def test_lock_acquired_again_under_its_own_token_has_one_lease(redis_server: Sto
         lock.check()
 
 
-def test_acquire_with_the_token_of_another_thread_takes_its_lease(redis_server: Store, elsewhere: Elsewhere) -> None:
+def test_acquire_with_the_token_of_another_thread_takes_its_lease(redis_server: Store, elsewhere: OtherThread) -> None:
     lost: list[object] = []
     lock = Lock("stock", renew=True, on_lost=lost.append)
     lock.acquire()

@@ -1,4 +1,4 @@
-"""`min_replicas`: a grant counts when so many replicas have it."""
+"""`min_replicas`: a lock is granted when that many replicas have acknowledged it."""
 
 from __future__ import annotations
 

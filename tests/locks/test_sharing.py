@@ -43,14 +43,14 @@ def test_thread_whose_lease_expired_cannot_release_the_lock_of_another(redis_ser
     lock = Lock("stock", timeout=1)
     lock.acquire()
     eventually(lambda: not lock.locked())
-    taken, go_on = threading.Event(), threading.Event()
+    taken, may_release = threading.Event(), threading.Event()
     survived: list[bool] = []
 
     def other() -> None:
         lock.acquire(blocking=False)
         lock.extend(30)
         taken.set()
-        go_on.wait(60)
+        may_release.wait(60)
         survived.append(lock.owned())
 
     thread = threading.Thread(target=other)
@@ -60,7 +60,7 @@ def test_thread_whose_lease_expired_cannot_release_the_lock_of_another(redis_ser
     with pytest.raises(LockNotOwned):
         lock.release()
 
-    go_on.set()
+    may_release.set()
     thread.join(60)
     assert survived == [True]
 

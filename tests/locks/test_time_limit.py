@@ -47,12 +47,12 @@ def make_exclusive(request: pytest.FixtureRequest) -> Make:
 
 
 def flow_of(item: Any) -> Any:
-    """What `acquire` does, to be driven by hand."""
+    """Return the flow of `acquire`."""
     return item.flows.acquire()
 
 
 def answered_late(steps: Steps, seconds: float) -> None:
-    """Let the server do what is wanted, and bring its reply late."""
+    """Perform the request, and deliver its reply after a delay."""
     assert steps.request is not None
     reply = steps.request.perform(client())
     time.sleep(seconds)
@@ -72,9 +72,9 @@ def test_blocking_timeout_is_not_rounded_up_by_the_server(redis_server: Store, m
     late_s = []
 
     for _ in range(12):
-        began = time.monotonic()
+        started_at = time.monotonic()
         assert not make_exclusive(blocking_timeout=0.03).acquire()
-        late_s.append(time.monotonic() - began - 0.03)
+        late_s.append(time.monotonic() - started_at - 0.03)
 
     assert min(late_s) >= 0
     assert sorted(late_s)[2] < 0.005
@@ -86,9 +86,9 @@ def test_blocking_timeout_is_not_rounded_up_by_the_server_on_an_event_loop(redis
     async def main() -> None:
         await Lock("stock").aacquire()
         for _ in range(12):
-            began = time.monotonic()
+            started_at = time.monotonic()
             assert not await Lock("stock", blocking_timeout=0.03).aacquire()
-            late_s.append(time.monotonic() - began - 0.03)
+            late_s.append(time.monotonic() - started_at - 0.03)
 
     run_async(main)
 
@@ -186,7 +186,7 @@ def test_hung_server_costs_one_socket_timeout_after_the_limit(own_server: Store,
             outcome.append(exc)
         outcome.append(time.monotonic())
 
-    began = time.monotonic()
+    started_at = time.monotonic()
     thread = threading.Thread(target=wait)
     thread.start()
     eventually(lambda: Lock("stock").inspect().waiting == 1)
@@ -194,7 +194,7 @@ def test_hung_server_costs_one_socket_timeout_after_the_limit(own_server: Store,
     thread.join(60)
 
     assert outcome[0] is False or isinstance(outcome[0], Exception)
-    assert outcome[1] - began < WAIT_S + 1.9 * HUNG_S
+    assert outcome[1] - started_at < WAIT_S + 1.9 * HUNG_S
 
 
 def test_hung_server_costs_one_socket_timeout_on_an_event_loop(own_server: Store, hung: Any) -> None:
@@ -202,12 +202,12 @@ def test_hung_server_costs_one_socket_timeout_on_an_event_loop(own_server: Store
 
     async def main() -> None:
         await Lock("stock").aacquire()
-        began = time.monotonic()
+        started_at = time.monotonic()
         waiter = asyncio.create_task(Lock("stock").aacquire(blocking_timeout=WAIT_S))
         await asyncio.to_thread(eventually, lambda: Lock("stock").inspect().waiting == 1)
         hung()
         await asyncio.wait([waiter], timeout=30)
-        took_s.append(time.monotonic() - began)
+        took_s.append(time.monotonic() - started_at)
         assert waiter.exception() is not None or waiter.result() is False
 
     run_async(main)

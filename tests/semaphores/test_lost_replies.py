@@ -31,7 +31,7 @@ def _known_scripts(redis_server: Store) -> None:
 
 @pytest.fixture(params=["sync", "async"])
 def do(request: pytest.FixtureRequest) -> Do:
-    """``do(semaphore, "acquire", …)`` calls the method, or its twin in an event loop of its own."""
+    """``do(semaphore, "acquire", …)`` calls the method, or its async twin in a new event loop."""
 
     def call(semaphore: Semaphore, method: str, *args: Any) -> Any:
         if request.param == "sync":

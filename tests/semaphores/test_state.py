@@ -13,7 +13,7 @@ from tests.support import Store, run_async
 
 
 def inspected(name: str) -> SemaphoreState:
-    """The state as read by a process that has no object of this name."""
+    """Return the state as read by a process that has no object of this name."""
     return run(client(), inspect_semaphore(semaphore_keys(name)))
 
 

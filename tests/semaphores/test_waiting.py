@@ -28,7 +28,7 @@ def queue(store: Store) -> list[bytes]:
 
 
 def held(limit: int = 1, permits: int = 1, **options: object) -> Semaphore:
-    """A semaphore whose permits are taken."""
+    """Return a semaphore whose permits are taken."""
     semaphore = Semaphore("pool", limit, **options, blocking=False)
     assert semaphore.acquire(permits)
     return semaphore

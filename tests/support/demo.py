@@ -1,4 +1,4 @@
-"""The example project as its users run it: ``manage.py demo`` in a folder of its own, and visitors who call on it."""
+"""The example project as users run it: ``manage.py demo`` in a separate directory, and visitors that send requests."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ import redis
 from example_project.localserver import free_port
 from tests.support.processes import Child
 
-#: Seconds that the demo gets to serve; on a busy machine with two cores it starts seven Pythons meanwhile.
+#: Seconds within which the demo must serve: it starts seven Python processes, on two busy cores in the worst case.
 START_S = 90.0
 
-#: Seconds that it gets to stop.
+#: Seconds within which it must stop.
 STOP_S = 45.0
 
 #: First password of the superuser and of each member.
 PASSWORD = "market"
 
-#: What visitors say they are: programs that say so are not counted.
+#: User agent of visitors: crawlers are not counted.
 BROWSER = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 
 #: Last line of the start.
@@ -37,7 +37,7 @@ READY = "Ctrl-C stops everything"
 
 
 class Reply(NamedTuple):
-    """What came back."""
+    """The response to a visitor."""
 
     status: int
     text: str
@@ -50,7 +50,7 @@ class _Stay(HTTPRedirectHandler):
 
 
 class Visitor:
-    """Somebody with a cookie jar; redirects are not followed."""
+    """A visitor with cookies, who does not follow redirects."""
 
     def __init__(self, base: str, username: str | None = None) -> None:
         self.base = base
@@ -105,11 +105,11 @@ class Demo:
         return (self.directory / "redis" / "url").read_text().strip()
 
     def raw(self) -> redis.Redis:
-        """A plain client of its server, for raw checks."""
+        """Return a plain client of its server, for raw checks."""
         return redis.Redis.from_url(self.redis_url)
 
     def visitor(self, username: str | None = None) -> Visitor:
-        """A stranger, or a member with a cookie jar that holds a sign-in (one for each member: hashing takes long)."""
+        """Return an anonymous visitor, or one that is signed in as this member. Each member signs in once."""
         visitor = Visitor(self.base)
         if username is not None:
             if username not in self._signed_in:
@@ -138,7 +138,7 @@ def running_demo(directory: Path, env: Mapping[str, str] | None = None) -> Itera
 
 
 def demo_environment(directory: Path) -> dict[str, str]:
-    """What makes a command one of the demo in ``directory``."""
+    """Return the environment of commands of the demo in ``directory``."""
     return {
         "DJANGO_SETTINGS_MODULE": "example_project.settings",
         "DEMO_DATA_DIR": str(directory),

@@ -96,7 +96,7 @@ class Child:
             code = self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"{self.argv} still runs after {timeout_s} s:\n{self.output}") from None
-        self._reader.join(5)  # children of its own may hold its output open longer
+        self._reader.join(5)  # its own children may keep its output open for longer
         return code
 
     def signal(self, number: int) -> None:

@@ -22,7 +22,7 @@ from tests.support.sentinels import SERVICE, start_sentinel
 
 @dataclass(frozen=True)
 class Store:
-    """What a test gets: a server (or several behind one URL) and a key prefix of its own."""
+    """A server, or several behind one URL, and the key prefix of one test."""
 
     name: str
     url: str
@@ -37,7 +37,7 @@ class Store:
         return isinstance(self.raw, RedisCluster)
 
     def keys(self) -> list[bytes]:
-        """The keys of this test, sorted."""
+        """Return the keys of this test, sorted."""
         return sorted(self.raw.scan_iter(match=f"{self.prefix}:*", count=1000))
 
     def delete_keys(self) -> None:

@@ -89,7 +89,7 @@ def test_a_killed_child_is_gone(redis_server: Store, children: Children) -> None
         os.kill(child.pid, 0)
 
 
-def test_a_child_without_the_awaited_line_shows_what_it_said(redis_server: Store, children: Children) -> None:
+def test_missing_line_of_a_child_raises_with_its_output(redis_server: Store, children: Children) -> None:
     child = children.call(f"{__name__}:report_and_wait", "x")
 
     with pytest.raises(AssertionError, match=r"(?s)no line with 'goodbye' within 0.2 s.*hello x"):

@@ -133,7 +133,7 @@ def cancelled_at(number: int, coroutine: Coroutine[Any, Any, Any]) -> Generator[
             asyncio.current_task().cancel()
         try:
             yield awaited
-        except BaseException as exc:  # noqa: BLE001 - handed on, as by `yield from`
+        except BaseException as exc:  # noqa: BLE001 - passed through, as by `yield from`
             resume = functools.partial(steps.throw, exc)
         else:
             resume = functools.partial(next, steps)

@@ -25,10 +25,10 @@ class TimeIsUp(Exception):
 def alarm_after(seconds: float) -> Iterator[None]:
     """Raise TimeIsUp in this thread."""
 
-    def ring(*_: object) -> None:
+    def interrupt(*_: object) -> None:
         raise TimeIsUp
 
-    before = signal.signal(signal.SIGALRM, ring)
+    before = signal.signal(signal.SIGALRM, interrupt)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield

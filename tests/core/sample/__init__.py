@@ -18,7 +18,7 @@ def in_this_room() -> Iterator[None]:
 
 
 def script(name: str, **declared: object) -> LuaScript:
-    """A script of this room, read."""
+    """Return a script of this package."""
     made = LuaScript("sample", name, **declared)  # type: ignore[arg-type]
     with in_this_room():
         assert made.source
