@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from example_project.market.views.notices import not_now
+from example_project.market.views.notices import try_later
 
 #: Nothing inline and nothing from elsewhere. ``data:`` images are the icons in the admin's own stylesheets.
 POLICY = (
@@ -32,7 +32,7 @@ class ContentSecurityPolicy:
         return response
 
 
-class RedisAway:
+class RedisUnavailableMiddleware:
     """Return a 503 page instead of a server error while Redis is unavailable."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
@@ -45,4 +45,4 @@ class RedisAway:
         """Return the 503 page for connection errors and timeouts of Redis."""
         if not isinstance(exception, RedisConnectionError | RedisTimeoutError):
             return None
-        return not_now(request, "market/away.html", retry_after_s=RETRY_AFTER_S)
+        return try_later(request, "market/unavailable.html", retry_after_s=RETRY_AFTER_S)

@@ -2,7 +2,7 @@
 
 Environment
     REDIS_URL       the server to use; without it the one of the running demo, else redis://127.0.0.1:6379/0
-    DEMO_SALES      how one of several buyers wins: ``item`` (a lock for each thing), ``one`` (one lock) or ``watch``
+    DEMO_SALES      how one of several buyers is chosen: ``item`` (a lock per item), ``one`` (one lock) or ``watch``
     DEMO_DATA_DIR   where database, mails and the embedded server's files are kept; without it ``.data``
 """
 
@@ -41,7 +41,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "example_project.middleware.RedisAway",
+    "example_project.middleware.RedisUnavailableMiddleware",
     "django_redis_components.analytics.AnalyticsMiddleware",
 ]
 

@@ -9,10 +9,10 @@ import threading
 from typing import TextIO
 
 #: Terminal color of each name.
-COLOURS = {"demo": "1", "site": "36", "worker": "32", "poller": "33", "server": "35"}
+COLORS = {"demo": "1", "site": "36", "worker": "32", "poller": "33", "server": "35"}
 
 #: Width of the longest name.
-WIDTH = max(map(len, COLOURS))
+WIDTH = max(map(len, COLORS))
 
 
 class Console:
@@ -28,7 +28,7 @@ class Console:
         """Write a line of a process."""
         label = f"{name:<{WIDTH}} |"
         if self._colored:
-            label = f"\x1b[{COLOURS.get(name, '0')}m{label}\x1b[0m"
+            label = f"\x1b[{COLORS.get(name, '0')}m{label}\x1b[0m"
         self._write(f"{label} {text}\n")
 
     def info(self, text: str) -> None:

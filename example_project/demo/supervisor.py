@@ -48,7 +48,7 @@ class Supervisor:
                 self._report_exit(entry)
 
     def stop(self, signals: list[int]) -> None:
-        """Stop all processes in order. A second entry in ``signals`` kills what still runs."""
+        """Stop all processes in order. A second entry in ``signals`` kills the remaining processes."""
         for entry in self._entries:
             if entry.restart_at is None and not entry.child.stop(entry.grace_s, lambda: len(signals) > 1):
                 self._console.info(f"{entry.child.name} did not stop in time and was killed")

@@ -1,4 +1,4 @@
-"""The sellers' market: members list things, others buy them, both get mail.
+"""The sellers' market: members list and buy items, and get mails about it.
 
 ============== =============================================================================================
 ``models``     Member and Item

@@ -84,5 +84,5 @@ def _sell(item_id: int, buyer: Member, now: datetime) -> Item:
         item = Item.objects.select_related("seller", "buyer").get(pk=item_id)
         if not done:
             raise NotForSale(item)
-        tasks.tell_seller.enqueue_on_commit(item_id)
+        tasks.notify_seller.enqueue_on_commit(item_id)
     return item

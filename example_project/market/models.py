@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class Member(AbstractUser):
-    """A member who sells, buys and writes. ``username`` is for signing in, ``name`` is displayed."""
+    """A member: sells and buys items, and sends messages. ``username`` is for signing in, ``name`` is displayed."""
 
     name = models.CharField(_("name"), max_length=80)
 
@@ -72,7 +72,7 @@ class Item(models.Model):
     #: When the sale ended without a buyer.
     ended_at = models.DateTimeField(_("ended unsold"), null=True, blank=True)
     #: When the seller was notified of the sale or its end; None until the mail was sent.
-    seller_told_at = models.DateTimeField(_("seller told"), null=True, blank=True, editable=False)
+    seller_notified_at = models.DateTimeField(_("seller notified"), null=True, blank=True, editable=False)
 
     objects = ItemQuerySet.as_manager()
 

@@ -25,13 +25,13 @@ OVERDUE_LIMIT = 100
 
 
 @task(queue_name="high", max_attempts=MAIL_ATTEMPTS, backoff=MAIL_BACKOFF_S)
-def tell_seller(item_id: int) -> str:
+def notify_seller(item_id: int) -> str:
     """Notify the seller that the item was sold or that its sale ended. Returns the subject of the mail."""
     item = Item.objects.select_related("seller", "buyer").filter(pk=item_id).first()
-    if item is None or item.seller_told_at is not None or item.state == "open":
+    if item is None or item.seller_notified_at is not None or item.state == "open":
         return ""
     subject = mails.notify_sold(item) if item.buyer else mails.notify_unsold(item)
-    Item.objects.filter(pk=item_id).update(seller_told_at=timezone.now())
+    Item.objects.filter(pk=item_id).update(seller_notified_at=timezone.now())
     return subject
 
 
@@ -48,8 +48,8 @@ def end_sale(item_id: int) -> str:
     item = Item.objects.filter(pk=item_id).first()
     if item is None:
         return "gone"
-    if item.seller_told_at is None and item.state != "open":
-        tell_seller.using(queue_name="low").enqueue(item_id)
+    if item.seller_notified_at is None and item.state != "open":
+        notify_seller.using(queue_name="low").enqueue(item_id)
     return item.state
 
 
@@ -59,7 +59,7 @@ def end_overdue_sales() -> int:
     """Run every minute: end overdue sales whose task was lost with its Redis server. Returns their number."""
     now = timezone.now()
     overdue = Item.objects.filter(
-        seller_told_at=None, sale_ends_at__range=(now - OVERDUE_UNTIL, now - OVERDUE_AFTER)
+        seller_notified_at=None, sale_ends_at__range=(now - OVERDUE_UNTIL, now - OVERDUE_AFTER)
     ).values_list("pk", flat=True)
     again = end_sale.using(unique=True).enqueue_many([((pk,), {}) for pk in overdue[:OVERDUE_LIMIT]])
     return len(again)

@@ -67,6 +67,14 @@ def test_the_examples_of_a_document_run(path: Path, redis_server: Store) -> None
         examples.run(found)
 
 
+@pytest.mark.parametrize("path", sorted(ROOT.glob("README*.md")), ids=lambda path: path.name)
+def test_the_examples_of_a_readme_run_again_on_the_same_data(path: Path, redis_server: Store) -> None:
+    found = examples.of_markdown(path)
+
+    for _ in range(2):
+        examples.run(found)
+
+
 @pytest.mark.parametrize("component", WITH_EXAMPLE)
 def test_example_of_a_component_runs(component: str, redis_server: Store) -> None:
     found = examples.of_docstring(component, importlib.import_module(f"{PACKAGE}.{component}").__doc__ or "")

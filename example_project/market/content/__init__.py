@@ -1,1 +1,1 @@
-"""What the market is filled with: members' names, things to sell, and what a month of visits looks like."""
+"""The data of the market: names of members, items, and simulated visits."""

@@ -1,4 +1,4 @@
-"""The things on sale when the market opens, and how further ones are named."""
+"""The initial items on sale, and random names for further ones."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _NOUNS = {
 
 
 def invented(rng: random.Random) -> Good:
-    """One more thing, as ``rng`` has it."""
+    """Return a random item."""
     kind = rng.choice(list(Kind))
     title = f"{rng.choice(_ADJECTIVES)} {rng.choice(_NOUNS[kind])}"
     return Good(title, kind.value, rng.randrange(8, 260), "")

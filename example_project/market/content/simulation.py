@@ -45,7 +45,7 @@ LINES = (
 
 @dataclass(frozen=True)
 class Plan:
-    """What to simulate."""
+    """The parameters of a simulation."""
 
     days: int
     users: int
@@ -135,7 +135,7 @@ class Simulation:
         return [*fixed, *items], [*fixed.values(), *[2] * len(items)]
 
     def _trade(self, present: list[Member], day: date) -> None:
-        """One thing is listed in the morning, and perhaps bought in the course of the day."""
+        """List one item in the morning; it may be sold during the day."""
         seller, buyer = self._rng.sample(present, 2)
         morning, noon = _moment(day, self._rng.randrange(6, 9)), _moment(day, self._rng.randrange(9, 13))
         sold = self._rng.random() < SOLD_SHARE

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django_redis_components.autocomplete.views import autocomplete
 from django_redis_components.ratelimits import Decision, rate_limit
 from example_project.market import limiting
-from example_project.market.views.notices import too_often
+from example_project.market.views.notices import too_many_attempts
 
 
 class SignInView(LoginView):
@@ -24,7 +24,7 @@ class SignInView(LoginView):
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         decision = limiting.attempt(request, request.POST.get("username", ""))
         if not decision:
-            return too_often(request, decision)
+            return too_many_attempts(request, decision)
         return super().post(request, *args, **kwargs)
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:

@@ -17,14 +17,14 @@ from django_redis_components.locks import LockNotAcquired
 from django_redis_components.transactions import TooMuchContention
 from example_project.market import counting, deals, selling
 from example_project.market.models import Item
-from example_project.market.views.notices import not_now
+from example_project.market.views.notices import try_later
 
 #: Items on one page of the market.
 PAGE_SIZE = 12
 
 
 class MarketView(ListView):
-    """What is on sale, or what was sold, newest first."""
+    """List the items on sale, or the sold items, newest first."""
 
     template_name = "market/market.html"
     paginate_by = PAGE_SIZE
@@ -48,7 +48,7 @@ class MarketView(ListView):
 
 
 class ItemView(DetailView):
-    """One item, and who may buy it."""
+    """Show an item, with a button for members who may buy it."""
 
     template_name = "market/item.html"
     queryset = Item.objects.select_related("seller", "buyer")
@@ -70,7 +70,7 @@ def buy(request: HttpRequest, pk: int) -> HttpResponse:
     except deals.NotForSale as refused:
         return render(request, "market/too_late.html", {"item": refused.item}, status=409)
     except (LockNotAcquired, selling.BeingBought, TooMuchContention):
-        return not_now(request, "market/busy.html", retry_after_s=5, item=item)
+        return try_later(request, "market/busy.html", retry_after_s=5, item=item)
     messages.success(
         request, _("%(title)s is yours. A mail to %(seller)s is on its way.") % {"title": item, "seller": item.seller}
     )

@@ -1,4 +1,4 @@
-"""One's own things: list one, see them all, print a price label."""
+"""The user's own items: list an item, show all items, print a price label."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from django_redis_components.semaphores import SemaphoreFull
 from example_project.market import deals, labels
 from example_project.market.forms import ItemForm
 from example_project.market.models import Item
-from example_project.market.views.notices import not_now
+from example_project.market.views.notices import try_later
 
 #: Items shown on each side of the page, newest first.
 SHOWN = 50
 
 
 class ListItemView(LoginRequiredMixin, FormView):
-    """The form to sell something."""
+    """The form to list an item."""
 
     template_name = "market/sell.html"
     form_class = ItemForm
@@ -36,7 +36,7 @@ class ListItemView(LoginRequiredMixin, FormView):
 
 
 class MyThingsView(LoginRequiredMixin, TemplateView):
-    """What one sells and what one bought."""
+    """Show the items that the user sells and has bought."""
 
     template_name = "market/mine.html"
 
@@ -52,13 +52,13 @@ class MyThingsView(LoginRequiredMixin, TemplateView):
 @require_GET
 @login_required
 def label(request: HttpRequest, pk: int) -> HttpResponse:
-    """The price label of one's own item, when the printer has a sheet free."""
+    """Print the price label of the user's item, if the printer is free."""
     item = get_object_or_404(Item.objects.select_related("seller"), pk=pk, seller=request.user)
     try:
         text = labels.print_label(item)
     except SemaphoreFull:
         sheets = labels.SHEETS_AT_ONCE
-        return not_now(request, "market/printer_full.html", retry_after_s=2, sheets=sheets, again=request.path)
+        return try_later(request, "market/printer_full.html", retry_after_s=2, sheets=sheets, again=request.path)
     return HttpResponse(
         text,
         content_type="text/plain; charset=utf-8",

@@ -1,4 +1,4 @@
-"""The pages for "not now, but soon"."""
+"""Error pages with a `Retry-After` header."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from django.shortcuts import render
 from django_redis_components.ratelimits import Decision
 
 
-def not_now(
+def try_later(
     request: HttpRequest, template: str, *, retry_after_s: int, status: int = 503, **context: object
 ) -> HttpResponse:
-    """A page that says when to try again, in words and in a header."""
+    """Render an error page with `Retry-After`."""
     response = render(request, template, context, status=status)
     response["Retry-After"] = str(retry_after_s)
     return response
 
 
-def too_often(request: HttpRequest, decision: Decision) -> HttpResponse:
-    """The page for who tries too often (429)."""
+def too_many_attempts(request: HttpRequest, decision: Decision) -> HttpResponse:
+    """Render the page of a denied sign-in attempt (429)."""
     seconds = max(1, math.ceil(decision.retry_after))
     minutes = math.ceil(seconds / 60) if seconds >= 90 else 0
-    return not_now(
-        request, "market/too_often.html", retry_after_s=seconds, status=429, seconds=seconds, minutes=minutes
+    return try_later(
+        request, "market/too_many_attempts.html", retry_after_s=seconds, status=429, seconds=seconds, minutes=minutes
     )
