@@ -13,9 +13,10 @@ local group = KEYS[1]
 local token, handoff_ms = ARGV[1], tonumber(ARGV[2])
 local names = { unpack(ARGV, 3) }
 local time = redis.call("TIME")
--- @include group
+-- @include group_queue
 
-local ctx, waiters = open_group(group, handoff_ms, time[1] * 1000000 + time[2])
+local ctx = group_context(group, handoff_ms, time[1] * 1000000 + time[2])
+local waiters = open_group_queue(ctx)
 local waited = leave(waiters, token)
 redis.call("DEL", wakeup_of(group, token))
 local count = release_names(ctx, token, names)

@@ -19,7 +19,7 @@ local names = { unpack(ARGV, 5) }
 local time = redis.call("TIME")
 -- @include group
 
-local ctx, waiters = open_group(group, handoff_ms, time[1] * 1000000 + time[2])
+local ctx = group_context(group, handoff_ms, time[1] * 1000000 + time[2])
 
 -- Return how many are held by this token, and how many by others.
 local function count_held()
@@ -30,6 +30,20 @@ local function count_held()
   end
   return own, others
 end
+
+local own, others = count_held()
+-- No waiter and no hand-off: the common case.
+if own == 0 and redis.call("EXISTS", group, group .. ":handoffs") == 0 then
+  if others == 0 then
+    return { grant_names(ctx, token, names, ttl_ms), 0 }
+  end
+  if not wait then
+    return { 0, 0 }
+  end
+end
+-- @include group_queue
+
+local waiters = open_group_queue(ctx)
 
 -- Store the names that the caller wants. One that wants other names than before is queued behind their waiters.
 local function store_wanted()
@@ -50,7 +64,6 @@ local function longest_ms()
   return longest
 end
 
-local own, others = count_held()
 if own == #names then
   local is_handoff = accept_handoff(waiters, token)
   for _, name in ipairs(names) do
@@ -63,15 +76,6 @@ if own == #names then
   end
   local number = redis.call("GET", fence_key(ctx, names[1]))
   return { tonumber(number or grant_names(ctx, token, names, ttl_ms)), 0 }
-end
--- No waiter and no hand-off: the common case.
-if own == 0 and redis.call("EXISTS", group, waiters.handoffs) == 0 then
-  if others == 0 then
-    return { grant_names(ctx, token, names, ttl_ms), 0 }
-  end
-  if not wait then
-    return { 0, 0 }
-  end
 end
 release_names(ctx, token, names)
 store_wanted()

@@ -16,11 +16,16 @@ local names = { unpack(ARGV, 3) }
 local time = redis.call("TIME")
 -- @include group
 
-local ctx, waiters = open_group(group, handoff_ms, time[1] * 1000000 + time[2])
+local ctx = group_context(group, handoff_ms, time[1] * 1000000 + time[2])
 local count = release_names(ctx, token, names)
-if count > 0 and redis.call("EXISTS", group) == 1 then
-  serve(waiters, names)
+-- No waiter: the common case, with nothing else to do.
+if count == 0 or redis.call("EXISTS", group) == 0 then
+  return count == #names and 1 or 0
 end
+-- @include group_queue
+
+local waiters = open_group_queue(ctx)
+serve(waiters, names)
 if count < #names then
   watch_handoffs(waiters)
   return 0
