@@ -165,7 +165,7 @@ def test_worker_waiting_for_redis_stops_when_its_reloader_was_killed(shop: Shop,
     eventually(lambda: not is_running(worker))
 
 
-def test_change_between_report_and_first_check_is_noted_once(tmp_path: Path) -> None:
+def test_change_between_report_and_first_check_is_recorded_once(tmp_path: Path) -> None:
     module, files = tmp_path / "module.py", tmp_path / "files.json"
     module.write_text("")
     os.utime(module, (1, 1))

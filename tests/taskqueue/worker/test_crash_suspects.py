@@ -34,14 +34,14 @@ def done(fetcher: Fetcher, *jobs: Job) -> None:
 
 
 def test_recovered_task_is_fetched_alone(store: Store) -> None:
-    suspects = [result.id for result in send(2)]
+    crashed = [result.id for result in send(2)]
     die_with(store, 2, "dies")
     others = [result.id for result in send(3)]
     fetcher = new_fetcher()
 
     fetched = [[job.id for job in fetcher.fetch("0", 10)] for _ in range(4)]
 
-    assert fetched == [[suspects[0]], [suspects[1]], others, []]
+    assert fetched == [[crashed[0]], [crashed[1]], others, []]
 
 
 def test_recovered_task_is_not_fetched_after_others(store: Store) -> None:
@@ -73,7 +73,7 @@ def test_fetch_of_a_recovered_task_notifies_for_the_rest(store: Store) -> None:
 
 
 def test_tasks_with_two_crashes_do_not_share_a_process(store: Store) -> None:
-    suspects = send(2)
+    crashed = send(2)
     for worker in ("first", "second"):
         die_with(store, 2, worker)
     others = send(2)
@@ -82,16 +82,16 @@ def test_tasks_with_two_crashes_do_not_share_a_process(store: Store) -> None:
     [tried] = fetcher.fetch("0", 10)
     beside = fetcher.fetch("1", 10)
 
-    assert tried.id == suspects[0].id
+    assert tried.id == crashed[0].id
     assert [job.id for job in beside] == [other.id for other in others], "the others do not wait for it"
     assert fetcher.fetch("2", 10) == []
     [elsewhere] = new_fetcher(worker="fourth").fetch("0", 10)
-    assert elsewhere.id == suspects[1].id
+    assert elsewhere.id == crashed[1].id
 
 
 @pytest.mark.parametrize("end", ["finished", "died"])
 def test_next_suspect_runs_when_the_first_has_finished(store: Store, end: str) -> None:
-    suspects = send(2)
+    crashed = send(2)
     for worker in ("first", "second"):
         die_with(store, 2, worker)
     fetcher = new_fetcher(worker="third")
@@ -104,11 +104,11 @@ def test_next_suspect_runs_when_the_first_has_finished(store: Store, end: str) -
 
     [following] = fetcher.fetch("1", 10)
 
-    assert following.id == suspects[1].id
+    assert following.id == crashed[1].id
 
 
 def test_suspect_leased_by_another_process_does_not_block_the_next(store: Store) -> None:
-    suspects = send(2, max_deliveries=9)
+    crashed = send(2, max_deliveries=9)
     for worker in ("first", "second"):
         die_with(store, 2, worker)
     slow = new_fetcher(worker="slow")
@@ -116,9 +116,9 @@ def test_suspect_leased_by_another_process_does_not_block_the_next(store: Store)
     end_lease(store, lost.id)
     recover()
     [again] = new_fetcher(worker="quick").fetch("0", 10)
-    assert again.id == lost.id == suspects[0].id
+    assert again.id == lost.id == crashed[0].id
 
-    assert [job.id for job in slow.fetch("1", 10)] == [suspects[1].id]
+    assert [job.id for job in slow.fetch("1", 10)] == [crashed[1].id]
 
 
 def test_low_max_deliveries_isolates_a_task_after_one_crash(store: Store) -> None:
@@ -143,23 +143,23 @@ def test_tasks_with_one_crash_of_three_run_concurrently(store: Store) -> None:
 
 
 def test_isolated_tasks_keep_their_order(store: Store) -> None:
-    suspects = [result.id for result in send(4, max_deliveries=2)]
+    crashed = [result.id for result in send(4, max_deliveries=2)]
     die_with(store, 4, "first")
     fetcher = new_fetcher(worker="second")
     fetcher.fetch("0", 1)
 
     fetcher.fetch("1", 1)
 
-    assert store.raw.lrange(queue_key(store, "front"), 0, -1) == [task_id.encode() for task_id in suspects[1:]]
+    assert store.raw.lrange(queue_key(store, "front"), 0, -1) == [task_id.encode() for task_id in crashed[1:]]
     get_queue("default").purge()
     assert fetcher.fetch("2", 1) == []
 
 
-@pytest.mark.parametrize(("suspects", "found"), [(10, True), (11, False)])
-def test_one_fetch_skips_at_most_nine_suspects(store: Store, suspects: int, found: bool) -> None:
+@pytest.mark.parametrize(("crashed", "found"), [(10, True), (11, False)])
+def test_one_fetch_skips_at_most_nine_crashed_tasks(store: Store, crashed: int, found: bool) -> None:
     """One suspect runs; the others wait at the front, before a task without crashes."""
-    send(suspects, max_deliveries=2)
-    die_with(store, suspects, "first")
+    send(crashed, max_deliveries=2)
+    die_with(store, crashed, "first")
     fetcher = new_fetcher(worker="second")
     fetcher.fetch("0", 1)
     back, other = send(2)

@@ -53,7 +53,7 @@ def test_idle_worker_runs_short_tasks_queued_behind_long_ones(redis_server: Stor
         eventually(lambda: busy.busy() == 0)
 
 
-def test_slower_tasks_are_not_prefetched_away_from_an_idle_worker(
+def test_slower_tasks_stay_available_to_an_idle_worker(
     redis_server: Store, long: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two threads, one long task, and a hundred that were fetched ahead because the last ones took microseconds."""
