@@ -128,7 +128,7 @@ def cycles(found: list[Module]) -> list[str]:
     seen: set[str] = set()
     result: set[str] = set()
 
-    def walk(name: str, path: tuple[str, ...]) -> None:
+    def visit(name: str, path: tuple[str, ...]) -> None:
         if name in path:
             cycle = path[path.index(name) :]
             first = cycle.index(min(cycle))
@@ -136,9 +136,9 @@ def cycles(found: list[Module]) -> list[str]:
             result.add(" -> ".join([*rotated, rotated[0]]))
         elif name not in seen:
             for target in graph[name]:
-                walk(target, (*path, name))
+                visit(target, (*path, name))
             seen.add(name)
 
     for name in sorted(graph):
-        walk(name, ())
+        visit(name, ())
     return sorted(result)

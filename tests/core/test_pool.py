@@ -207,7 +207,7 @@ def test_blocking_waits_do_not_count_towards_the_limit_of_requests(
     assert run_async(main) == list(range(async_client.MAX_REQUESTS + 6))
 
 
-def test_cancelled_request_closes_its_connection_and_lets_the_next_request_start(
+def test_cancelled_request_closes_its_connection_and_the_next_request_starts(
     proxy: Proxy, redis_server: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(async_client, "MAX_REQUESTS", 1)

@@ -88,7 +88,7 @@ def test_standalone_server_needs_no_discovery() -> None:
 # Sentinel
 
 
-def test_sentinel_is_asked_once_and_requests_go_to_the_master(sentinel_server: Store, drive: Driver) -> None:
+def test_sentinel_is_queried_once_and_the_master_receives_requests(sentinel_server: Store, drive: Driver) -> None:
     master, _, sentinel = sentinel_server.servers
     port = Read("CONFIG", "GET", "port", key="x")
 

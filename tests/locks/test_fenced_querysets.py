@@ -433,7 +433,7 @@ def test_async_twin_writes_and_refuses_by_the_same_rule(case: Case) -> None:
         async_to_sync(afenced_update)(case.rows(), 100, balance=2)
 
 
-def test_joined_and_inherited_updates_accept_expressions_and_annotations() -> None:
+def test_updates_with_joins_and_inheritance_accept_expressions_and_annotations() -> None:
     create(CHILD)
     named = Savings.objects.using(ALIAS).filter(owner__name="ada").annotate(next=models.F("rate") + 2)
 
@@ -497,19 +497,27 @@ def test_fence_is_a_plain_field_in_migrations() -> None:
     assert field.deconstruct() == ("fence", "django.db.models.BigIntegerField", [], {"default": 0, "editable": False})
 
 
-def joined() -> models.QuerySet[Account]:
+def with_join() -> models.QuerySet[Account]:
     return Account.objects.using(ALIAS).filter(owner__name="ada")
 
 
 REFUSED = [
     (
-        lambda: joined()[:1],
+        lambda: with_join()[:1],
         TypeError,
         "fenced_update() cannot guard a sliced queryset: which rows are in the slice may ",
     ),
-    (lambda: joined().distinct("owner"), TypeError, "fenced_update() cannot guard a queryset with distinct(*fields): "),
-    (lambda: joined().union(joined()), NotSupportedError, "fenced_update() cannot guard a union() of querysets: "),
-    (lambda: joined().difference(joined()), NotSupportedError, "fenced_update() cannot guard a difference() of "),
+    (
+        lambda: with_join().distinct("owner"),
+        TypeError,
+        "fenced_update() cannot guard a queryset with distinct(*fields): ",
+    ),
+    (
+        lambda: with_join().union(with_join()),
+        NotSupportedError,
+        "fenced_update() cannot guard a union() of querysets: ",
+    ),
+    (lambda: with_join().difference(with_join()), NotSupportedError, "fenced_update() cannot guard a difference() of "),
 ]
 
 

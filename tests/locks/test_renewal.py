@@ -164,7 +164,7 @@ def test_on_lost_is_called_without_renewal(redis_server: Store) -> None:
     assert lost == [held]
 
 
-def test_on_lost_is_not_called_before_an_extended_deadline(redis_server: Store) -> None:
+def test_extended_lease_is_not_reported_lost_at_its_first_deadline(redis_server: Store) -> None:
     lost: list[object] = []
     held = Lock("stock", timeout=1, on_lost=lost.append)
     held.acquire()

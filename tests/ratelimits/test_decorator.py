@@ -147,7 +147,7 @@ def test_header_fields_of_a_cached_denial_count_down(redis_server: Store, monkey
     assert re.fullmatch(rf'"2/h";r=0;t={retry_after}, "100/d";r=98;t=16\d\d', denied.headers["RateLimit"])
 
 
-def test_header_fields_of_two_limits_are_joined(redis_server: Store) -> None:
+def test_header_fields_of_two_limits_are_combined(redis_server: Store) -> None:
     view = rate_limit("9/m", name="outer")(sync_view())
 
     answer = view(get())
