@@ -29,7 +29,7 @@ STALLS = 0.15
 ENOUGH = {"killed": 3, "stopped inside": 2, "cancelled": 5, "extended": 5, "killed waiting": 1, "stopped waiting": 1}
 ENOUGH |= {"stalls": 1}
 #: The same of kinds whose grants have fencing tokens, and of the others.
-FENCED, COUNTED = {"grants": 100, "stale writes": 1}, {"readers": 100}
+FENCED, COUNTED = {"grants": 50, "stale writes": 1}, {"readers": 50}
 #: Milliseconds of a hand-off: a quarter of the usual ones, as half of those who wait here are dead or stopped.
 HANDOFF_MS = 500
 #: Seconds by which a run may be extended for that: a busy machine is slow.

@@ -22,7 +22,7 @@ from tests.support import Proxy, Store
 from tests.support.processes import Children
 
 #: Seconds of the run.
-HISTORY_S = float(os.environ.get("HISTORY_S", "4"))
+HISTORY_S = float(os.environ.get("HISTORY_S", "2"))
 #: Repeats a run's choices, not its timing.
 SEED = int(os.environ.get("HISTORY_SEED", "1"))
 WITHOUT = os.environ.get("HISTORY_WITHOUT", "")
