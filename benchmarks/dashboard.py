@@ -138,7 +138,7 @@ KEEP_ALIVE: list[Any] = []
 def fill_queue(raw: redis.Redis, name: str, count: int) -> None:
     """Fill a queue with ready and scheduled tasks and an hour of minute counters."""
     from django_redis_components.taskqueue import task
-    from django_redis_components.taskqueue.store.fields import base_key
+    from django_redis_components.taskqueue.fields import Part, queue_key
     from django_redis_components.testing import drain
 
     def noop(number: int) -> int:
@@ -151,9 +151,9 @@ def fill_queue(raw: redis.Redis, name: str, count: int) -> None:
         made.enqueue(number)
     drain(name)
     minute = int(raw.time()[0]) // 60
-    newest = max(at for at in (minute, minute - 1) if raw.exists(f"{base_key()}:q:{name}:min:{at}"))
+    newest = max(at for at in (minute, minute - 1) if raw.exists(queue_key(name, f"{Part.minute}:{at}")))
     for ago in range(1, 60):
-        raw.copy(f"{base_key()}:q:{name}:min:{newest}", f"{base_key()}:q:{name}:min:{newest - ago}")
+        raw.copy(queue_key(name, f"{Part.minute}:{newest}"), queue_key(name, f"{Part.minute}:{newest - ago}"))
     later = count // 5
     for wanted, sender in ((count - later, made), (later, made.using(run_after=86_400))):
         for start in range(0, wanted, CHUNK):
@@ -162,11 +162,11 @@ def fill_queue(raw: redis.Redis, name: str, count: int) -> None:
 
 def write_heartbeat(raw: redis.Redis, worker: str, queues: list[str]) -> None:
     """Write the heartbeat of a worker."""
-    from django_redis_components.taskqueue.store.fields import base_key
+    from django_redis_components.taskqueue.fields import Key, tag_key
 
     payload = {"host": worker.partition(":")[0], "pid": 7, "queues": queues, "threads": 8, "busy": 0, "finished": 0}
-    raw.zadd(f"{base_key()}:workers", {worker: int(time.time() * 1_000) + 600_000})
-    raw.set(f"{base_key()}:worker:{worker}", json.dumps(payload))
+    raw.zadd(tag_key(Key.workers), {worker: int(time.time() * 1_000) + 600_000})
+    raw.set(tag_key(Key.worker, worker), json.dumps(payload))
 
 
 def empty(raw: redis.Redis) -> None:

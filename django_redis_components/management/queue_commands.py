@@ -13,12 +13,12 @@ from django_redis_components.core.protocol import Flow, Read, run
 from django_redis_components.management import task_listing as listing
 from django_redis_components.management.task_listing import Table
 from django_redis_components.taskqueue import registry
+from django_redis_components.taskqueue.fields import Key, tag_key
 from django_redis_components.taskqueue.queue import Queue, get_queue
 from django_redis_components.taskqueue.schedules import status
 from django_redis_components.taskqueue.stats import metrics
 from django_redis_components.taskqueue.stats import overview as stats
 from django_redis_components.taskqueue.store import queues as control
-from django_redis_components.taskqueue.store.fields import base_key
 
 #: Most queues that `status` lists without names.
 MAX_QUEUES = 200
@@ -190,7 +190,7 @@ class QueueCommands:
         """Return a note about names that may be misspelled; "" if all are known."""
         if not names:
             return ""
-        known = connections.client(self._using).execute(Read("ZMSCORE", f"{base_key()}:queues", *names))
+        known = connections.client(self._using).execute(Read("ZMSCORE", tag_key(Key.queues), *names))
         return " ".join(
             f"Queue {name!r} has had no task for at least a day."
             for name, score in zip(names, known, strict=True)

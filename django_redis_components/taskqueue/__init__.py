@@ -16,51 +16,52 @@ Guarantees, with crashes and concurrent calls:
 
 Keys, all in one hash tag, below ``<prefix>:taskqueue:{default}``:
 
-=======================  ======  =======================================================  =====================
-key                      type    content                                                  TTL or owner
-=======================  ======  =======================================================  =====================
-t:<id>                   hash    body (opaque JSON), state, lease, metadata               result_ttl when done
-t:<id>:errors            list    failures as JSON, the last 50                            failed_ttl
-t:<id>:done              list    wakeup key of callers that wait for the result           60 s
-q:<queue>:front          list    requeued ids: recovered, or returned by a worker         the queue
-q:<queue>:ready          list    ids, first in, first out                                 the queue
-q:<queue>:prio           zset    ids with a priority                                      the queue
-q:<queue>:sched          zset    ids by due time in ms, then arrival; fetched from here   the queue
-q:<queue>:running        zset    ids by lease expiry in ms                                the poller
-q:<queue>:failed         zset    ids by time of failure in ms                             failed_ttl, poller
-q:<queue>:unregistered   zset    ids of unregistered names, by time in ms                 the operator
-bell:q:<queue>, :poller  zset    wakeup keys; they carry no task                          60 s
-bell:s:<supervisor>      zset    wakeup key: a running task was cancelled                 60 s
-queues, workers, idle    zset    names by first use; ids by heartbeat; unused queues      the poller
-worker:<id>              string  state that a worker reports, JSON                        40 leases
-lane:<worker>:<lane>     string  the last batch, for a repeated request                   one lease
-poller                   string  id of the active poller                                  6 s
-contact                  hash    when supervisors and pollers last reached the server     the poller
-paused                   hash    queue to its pause                                       resuming
-q:<queue>:ghosts         string  tombstones: cancelled ids that are still in a list       the queue
-q:<queue>:min:<minute>   string  counters and histograms, of all tasks and by name        3 h
-q:<queue>:hour:<hour>    string  the same for all tasks, aggregated by the poller         14 days
-q:<queue>:names:<hour>   hash    task names with separate counters, to their index        4 h
-q:<queue>:errs           zset    fingerprints of errors by last occurrence in ms, 100     failed_ttl, poller
-q:<queue>:err:<print>    hash    an error group: count, times, tasks                      failed_ttl
-rolled                   string  the last aggregated minute                               3 h
-q:<queue>:purged         string  time of the last purge, in microseconds                  a week
-u:<digest>               string  id of the task that holds a unique key                   the task, its time
-trial:<worker>           string  id of a task close to max_deliveries; one at a time      a day
-bins, bin:<bin>:<part>   mixed   purged tasks                                             a day, the poller
-schedules                zset    names of schedules by their last registration            the poller
-schedule:<name>          hash    last processed time, next time, last task, description   the poller
-op:<op>                  string  reply to an operation, for a repeated request            60 s
-flow:<flow>              hash    ids, followers and unfinished parents of a flow's tasks  the flow, its results
-q:<queue>:waiting        zset    tasks that wait for others of their flows                the queue
-q:<queue>:limited        zset    tasks blocked by a limit, grouped by limit               the queue
-q:<queue>:called         hash    rate to the task that it allows to start next            the queue
-slots:c:<key>            zset    ids that hold a slot of a concurrency limit              settling, poller
-waits:c:<key>            zset    queues with tasks that wait for a slot                   30 days
-rate:r:<key>             string  earliest time of the next start, in microseconds         that moment
-limit:<limit>            string  the value of a limit, from the newest task               30 days
-seq                      string  counter that orders equal priorities                     the tag
-=======================  ======  =======================================================  =====================
+============================  ======  =======================================================  =====================
+key                           type    content                                                  TTL or owner
+============================  ======  =======================================================  =====================
+t:<id>                        hash    body (opaque JSON), state, lease, metadata               result_ttl when done
+t:<id>:errors                 list    failures as JSON, the last 50                            failed_ttl
+t:<id>:done                   list    wakeup key of callers that wait for the result           60 s
+q:<queue>:requeued            list    requeued ids: recovered, or returned by a worker         the queue
+q:<queue>:ready               list    ids, first in, first out                                 the queue
+q:<queue>:priority            zset    ids with a priority                                      the queue
+q:<queue>:scheduled           zset    ids by due time in ms, then arrival; fetched from here   the queue
+q:<queue>:running             zset    ids by lease expiry in ms                                the poller
+q:<queue>:failed              zset    ids by time of failure in ms                             failed_ttl, poller
+q:<queue>:unregistered        zset    ids of unregistered names, by time in ms                 the operator
+wakeup:q:<queue>, :poller     zset    wakeup keys; they carry no task                          60 s
+wakeup:s:<supervisor>         zset    wakeup key: a running task was cancelled                 60 s
+queues, workers, idle_queues  zset    names by first use; ids by heartbeat; unused queues      the poller
+worker:<id>                   string  state that a worker reports, JSON                        40 leases
+last_fetch:<worker>:<slot>    string  the last batch, for a repeated request                   one lease
+poller                        string  id of the active poller                                  6 s
+contact                       hash    when supervisors and pollers last reached the server     the poller
+paused                        hash    queue to its pause                                       resuming
+q:<queue>:tombstones          string  tombstones: cancelled ids that are still in a list       the queue
+q:<queue>:minute:<minute>     string  counters and histograms, of all tasks and by name        3 h
+q:<queue>:hour:<hour>         string  the same for all tasks, aggregated by the poller         14 days
+q:<queue>:task_names:<hour>   hash    task names with separate counters, to their index        4 h
+q:<queue>:errors              zset    fingerprints of errors by last occurrence in ms, 100     failed_ttl, poller
+q:<queue>:error:<print>       hash    an error group: count, times, tasks                      failed_ttl
+rollup                        string  the last aggregated minute                               3 h
+q:<queue>:purged_at           string  time of the last purge, in microseconds                  a week
+u:<digest>                    string  id of the task that holds a unique key                   the task, its time
+quarantine:<worker>           string  id of a task close to max_deliveries; one at a time      a day
+trash_index                   zset    purges, by their time in ms                              a day, the poller
+trash:<purge>:<part>          mixed   purged tasks                                             a day, the poller
+schedules                     zset    names of schedules by their last registration            the poller
+schedule:<name>               hash    last processed time, next time, last task, description   the poller
+reply:<op>                    string  reply to an operation, for a repeated request            60 s
+flow:<flow>                   hash    ids, followers and unfinished parents of a flow's tasks  the flow, its results
+q:<queue>:waiting             zset    tasks that wait for others of their flows                the queue
+q:<queue>:limited             zset    tasks blocked by a limit, grouped by limit               the queue
+q:<queue>:reserved            hash    rate to the task that it allows to start next            the queue
+slots:c:<key>                 zset    ids that hold a slot of a concurrency limit              settling, poller
+slot_waiters:c:<key>          zset    queues with tasks that wait for a slot                   30 days
+rate:r:<key>                  string  earliest time of the next start, in microseconds         that moment
+limit:<limit>                 string  the value of a limit, from the newest task               30 days
+sequence                      string  counter that orders equal priorities                     the tag
+============================  ======  =======================================================  =====================
 
 Example:
 

@@ -17,11 +17,11 @@ from django_redis_components.core.protocol import Flow, arun, run
 from django_redis_components.taskqueue import logs, signals
 from django_redis_components.taskqueue.exceptions import LeaseLost, TaskQueueError
 from django_redis_components.taskqueue.failure import describe
+from django_redis_components.taskqueue.fields import Field, record_key
 from django_redis_components.taskqueue.json_codec import pack
 from django_redis_components.taskqueue.record import Progress, check_metadata, check_progress, encode_metadata
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.store import tasks as store
-from django_redis_components.taskqueue.store.fields import record_key
 from django_redis_components.taskqueue.store.job import Job
 from django_redis_components.taskqueue.store.scripts import SAVE_METADATA
 
@@ -121,13 +121,15 @@ class ContextObserver:
             elif outcome == "fail" and exc is not None:
                 self._send_finished(b"failed", b"", exc)
             elif outcome == "retry" and signals.task_retrying.receivers:
-                self._result._add_run({"s": b"retrying"}, _failures(exc))
+                self._result._add_run({Field.state: b"retrying"}, _failures(exc))
                 signals.send(signals.task_retrying, self._result, exception=exc)
 
     def _send_finished(self, state: bytes, payload: bytes, exc: BaseException | None = None) -> None:
         if signals.task_finished.receivers:
             finished_us = str(time.time_ns() // 1_000).encode()
-            self._result._add_run({"s": state, "r": payload, "F": finished_us}, _failures(exc))
+            self._result._add_run(
+                {Field.state: state, Field.return_value: payload, Field.finished_at_us: finished_us}, _failures(exc)
+            )
             signals.send(signals.task_finished, self._result)
 
 
@@ -297,14 +299,14 @@ def read_record(job: Job, using: str) -> tuple[store.Fields, list[bytes]] | None
 def record_from_job(job: Job) -> store.Fields:
     """A record made from the job alone: the number of earlier runs is known, their workers are not."""
     return {
-        "q": job.queue.encode(),
-        "b": job.body,
-        "s": b"running",
-        "e": str(job.enqueued_us).encode(),
-        "f": str(job.started_us).encode(),
-        "l": str(job.leased_us).encode(),
-        "L": job.token.encode(),
-        "w": b",".join([b"unknown"] * (job.attempts + job.deliveries)),
+        Field.queue: job.queue.encode(),
+        Field.body: job.body,
+        Field.state: b"running",
+        Field.enqueued_at_us: str(job.enqueued_us).encode(),
+        Field.first_leased_at_us: str(job.started_us).encode(),
+        Field.leased_at_us: str(job.leased_us).encode(),
+        Field.lease: job.token.encode(),
+        Field.worker_ids: b",".join([b"unknown"] * (job.attempts + job.deliveries)),
     }
 
 

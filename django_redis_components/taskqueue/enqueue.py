@@ -19,12 +19,12 @@ from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import arun, run
 from django_redis_components.taskqueue import limits, signals
 from django_redis_components.taskqueue.exceptions import InvalidTask, PartiallyEnqueued
+from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.json_codec import pack
 from django_redis_components.taskqueue.options import MAX_DELIVERIES, check_queue, options_to_send
 from django_redis_components.taskqueue.record import encode_metadata
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.store import tasks as store
-from django_redis_components.taskqueue.store.fields import Field
 from django_redis_components.taskqueue.store.messages import Message, call_for, check_size, first_part
 from django_redis_components.taskqueue.unique import claim_of
 
@@ -81,11 +81,11 @@ def prepare(
     if options.id is not None and not accepts_id:
         raise _id_not_accepted(options.id)
     message = Message(options.id or task_id or store.new_id(), task.name, options.queue_name, body)
-    fields = {"q": options.queue_name.encode(), "b": body}
+    fields = {Field.queue: options.queue_name.encode(), Field.body: body}
     if not options.are_plain:
         _set_options(message, task, *sent[:2])
         if options.metadata is not None:
-            fields["m"] = encode_metadata(options.metadata)
+            fields[Field.metadata] = encode_metadata(options.metadata)
     return TaskResult(task, task.name, message.id, task.connection, fields), message
 
 
@@ -305,12 +305,12 @@ def _set_options(message: Message, task: Task[..., Any, Any], args: Sequence[Any
     options = task.options
     message.priority = options.priority
     if options.max_deliveries != MAX_DELIVERIES:
-        message.extra += ("D", options.max_deliveries)
+        message.extra += (Field.max_deliveries, options.max_deliveries)
     if options.concurrency or options.rate:
         func = task._enqueue_func
         message.extra += limits.fields(task.name, func, args, kwargs, options.concurrency, options.rate)
     if options.metadata is not None:
-        message.extra += ("m", encode_metadata(options.metadata))
+        message.extra += (Field.metadata, encode_metadata(options.metadata))
     if options.id is not None:
         message.nonce = store.new_id()
         message.extra += (Field.nonce, message.nonce)

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from django_redis_components.core import keys
 from django_redis_components.core.name_templates import NameTemplate
 from django_redis_components.core.rates import MAX_COUNT, RateLike, parse_rate
+from django_redis_components.taskqueue.fields import Field
 
 Key = str | Callable[..., Any]
 
@@ -42,7 +43,7 @@ class Concurrency:
 
     #: Name of the option, and field of the task's record.
     what: ClassVar[str] = "concurrency"
-    field: ClassVar[str] = "C"
+    field: ClassVar[str] = Field.concurrency
 
     def __post_init__(self) -> None:
         _check_count("concurrency", self.limit)
@@ -71,7 +72,7 @@ class Rate:
     group: str | None = dataclasses.field(default=None, kw_only=True)
 
     what: ClassVar[str] = "rate"
-    field: ClassVar[str] = "R"
+    field: ClassVar[str] = Field.rate
 
     def __post_init__(self) -> None:
         count = parse_rate(self.rate).limit

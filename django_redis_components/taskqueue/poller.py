@@ -26,11 +26,11 @@ from django_redis_components.core.outage_log import OutageLog, describe_error
 from django_redis_components.core.protocol import Command, run
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue.exceptions import WorkerLost
+from django_redis_components.taskqueue.fields import Key, base_key, tag_key, wakeup_key
 from django_redis_components.taskqueue.options import MAX_DELIVERIES
 from django_redis_components.taskqueue.schedules.schedule import Schedule
 from django_redis_components.taskqueue.schedules.scheduler import Scheduler
 from django_redis_components.taskqueue.stats import fingerprint
-from django_redis_components.taskqueue.store.fields import base_key
 from django_redis_components.taskqueue.store.queues import delete_trash
 from django_redis_components.taskqueue.store.scripts import MAINTAIN
 
@@ -47,7 +47,7 @@ PRUNE_S = 60.0
 #: Longest pause after an error, in seconds: after the first one, and after repeated ones.
 FIRST_PAUSE_S, ERROR_PAUSE_S = 0.25, 2.0
 #: Log texts for the outcome of a task whose lease expired.
-RECOVERY_TEXTS = {b"front": "returned to its queue", b"failed": "failed", b"cancelled": "cancelled"}
+RECOVERY_TEXTS = {b"requeued": "returned to its queue", b"failed": "failed", b"cancelled": "cancelled"}
 
 
 class Poller:
@@ -81,7 +81,7 @@ class Poller:
         self._lease_s = to_ms(settings.lease_s, "lease") / 1_000
         self._keep_ms = to_ms(settings.failed_ttl_s, "failed_ttl")
         self._failed_limit = settings.failed_limit
-        self._wakeups = WakeupListener(client, [f"{self._base}:bell:poller", *other_keys], wake_fd=wake_fd)
+        self._wakeups = WakeupListener(client, [wakeup_key("poller"), *other_keys], wake_fd=wake_fd)
         self._round_s = min(ROUND_S, self._lease_s / 6)
         # At most a third of a lease: after half of one without contact, nothing is recovered for a while.
         self._idle_round_s = min(IDLE_ROUND_S, self._lease_s / 3)
@@ -125,7 +125,7 @@ class Poller:
         except RedisError as exc:
             self._on_error(exc)
             return False
-        is_own_key = self._wakeups.last_key == f"{self._base}:bell:poller"
+        is_own_key = self._wakeups.last_key == wakeup_key("poller")
         if was_woken and is_own_key:
             self.next_round_at = 0.0
         return was_woken and not is_own_key
@@ -135,7 +135,7 @@ class Poller:
         self._wakeups.close()
         if self.is_active:
             with contextlib.suppress(RedisError):
-                self._client.execute(Command("DEL", f"{self._base}:poller", retry=True))
+                self._client.execute(Command("DEL", tag_key(Key.poller), retry=True))
 
     def _round(self) -> float:
         """Run one round; return the seconds until the next."""

@@ -12,6 +12,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Flow, arun, run
 from django_redis_components.core.units import Seconds
 from django_redis_components.taskqueue import registry
+from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.options import check_queue, check_whole
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.stats import errors, metrics
@@ -216,7 +217,7 @@ class Queue:
     def _results(self, rows: list[control.Row]) -> list[TaskResult]:
         results = []
         for task_id, fields, failures in rows:
-            name = fields["n"].decode()
+            name = fields[Field.task_name].decode()
             results.append(TaskResult(registry.find(name), name, task_id, self.using, fields, failures))
         return results
 

@@ -15,6 +15,7 @@ from django.utils.timezone import make_naive
 from django_redis_components.core import serialization
 from django_redis_components.taskqueue.exceptions import TaskFailed, TaskNotFinished
 from django_redis_components.taskqueue.failure import TaskError
+from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.json_codec import unpack
 
 if TYPE_CHECKING:
@@ -110,9 +111,9 @@ class TaskRecord(Generic[R_co]):
     @property
     def state(self) -> str:
         """scheduled, ready, waiting, retrying, unregistered, running, successful, failed, cancelled or expired."""
-        state = self._text("s")
+        state = self._text(Field.state)
         if state in ("", "scheduled"):
-            due_ms = int(self._fields.get("d", 0))
+            due_ms = int(self._fields.get(Field.due_at_ms, 0))
             return "scheduled" if due_ms > datetime.now(UTC).timestamp() * 1_000 else "ready"
         return state
 
@@ -129,12 +130,12 @@ class TaskRecord(Generic[R_co]):
     @property
     def queue_name(self) -> str:
         """The queue it was enqueued on."""
-        return self._text("q")
+        return self._text(Field.queue)
 
     @property
     def flow_id(self) -> str | None:
         """The id of its flow (see `get_flow`), or None."""
-        return self._text("c").rpartition("/")[0] or None
+        return self._text(Field.flow_ref).rpartition("/")[0] or None
 
     @property
     def args(self) -> list[Any]:
@@ -151,33 +152,33 @@ class TaskRecord(Generic[R_co]):
     @property
     def enqueued_at(self) -> datetime | None:
         """When Redis accepted the task; None until the surrounding transaction commits."""
-        return self._time("e")
+        return self._time(Field.enqueued_at_us)
 
     @property
     def started_at(self) -> datetime | None:
         """When a worker first leased the task."""
-        return self._time("f")
+        return self._time(Field.first_leased_at_us)
 
     @property
     def last_attempted_at(self) -> datetime | None:
         """When a worker last leased the task."""
-        return self._time("l")
+        return self._time(Field.leased_at_us)
 
     @property
     def finished_at(self) -> datetime | None:
         """When the task succeeded or finally failed."""
-        return self._time("F")
+        return self._time(Field.finished_at_us)
 
     @property
     def run_after(self) -> datetime | None:
         """When the task is or was due; None if it was due at once."""
-        due_ms = self._fields.get("d")
+        due_ms = self._fields.get(Field.due_at_ms)
         return datetime_of(int(due_ms) * 1_000) if due_ms else None
 
     @property
     def expires_at(self) -> datetime | None:
         """When the task expires unless it has started by then; None if it never does."""
-        expires = self._text("X")
+        expires = self._text(Field.expiry)
         return datetime_of(int(expires.partition(" ")[0]) * 1_000) if expires else None
 
     @property
@@ -194,12 +195,12 @@ class TaskRecord(Generic[R_co]):
     @property
     def metadata(self) -> dict[str, Any]:
         """The metadata given to `using(metadata=…)`, or saved since by the task: see `TaskContext`."""
-        return decode_metadata(self._fields.get("m"))[0]
+        return decode_metadata(self._fields.get(Field.metadata))[0]
 
     @property
     def progress(self) -> Progress | None:
         """The last progress that the task reported (`TaskContext.progress`); it is kept between attempts."""
-        return decode_metadata(self._fields.get("m"))[1]
+        return decode_metadata(self._fields.get(Field.metadata))[1]
 
     @property
     def timeline(self) -> list[TaskRun]:
@@ -208,13 +209,13 @@ class TaskRecord(Generic[R_co]):
         Field ``h`` lists the runs that did not succeed. The successful or current run is read from the other
         fields, so that a task that succeeds at once stores no history.
         """
-        lines = self._text("h").splitlines()
+        lines = self._text(Field.history).splitlines()
         runs = [_parse_run(*line.split(" ", 3)) for line in lines]
-        leased_at, state = datetime_of(int(self._fields.get("l", 0))), self._text("s")
+        leased_at, state = datetime_of(int(self._fields.get(Field.leased_at_us, 0))), self._text(Field.state)
         if state == "running":
-            runs.append(TaskRun(self._text("L").partition("/")[0], leased_at, None, "running"))
+            runs.append(TaskRun(self._text(Field.lease).partition("/")[0], leased_at, None, "running"))
         elif state == "successful":
-            worker_id = self._text("w").rpartition(",")[2]
+            worker_id = self._text(Field.worker_ids).rpartition(",")[2]
             runs.append(TaskRun(worker_id, leased_at, self.finished_at, "succeeded"))
         return runs
 
@@ -232,7 +233,7 @@ class TaskRecord(Generic[R_co]):
             TaskFailed: it failed, was cancelled or expired.
         """
         if self.status is TaskResultStatus.SUCCESSFUL:
-            value: R_co = unpack(self._fields["r"])
+            value: R_co = unpack(self._fields[Field.return_value])
             return value
         if self.status is TaskResultStatus.FAILED:
             last = self.errors[-1:]
@@ -249,18 +250,18 @@ class TaskRecord(Generic[R_co]):
 
     def _workers(self) -> tuple[int, list[str]]:
         """The number of workers whose ids were dropped, and the ids of the later ones."""
-        text, earlier = self._text("w"), 0
+        text, earlier = self._text(Field.worker_ids), 0
         if text.startswith("+"):
             count, _, text = text.partition(",")
             earlier = int(count)
         ids = [each for each in text.split(",") if each]
-        if self._text("s") == "running":
-            ids.append(self._text("L").partition("/")[0])
+        if self._text(Field.state) == "running":
+            ids.append(self._text(Field.lease).partition("/")[0])
         return earlier, ids
 
     def _decoded_message(self) -> Any:
         if self._message is None:
-            self._message = unpack(self._fields["b"])
+            self._message = unpack(self._fields[Field.body])
         return self._message
 
     def _text(self, field: str) -> str:

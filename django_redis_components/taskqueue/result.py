@@ -11,6 +11,7 @@ from django_redis_components.core.protocol import Flow, arun, run
 from django_redis_components.core.units import Seconds
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.exceptions import InvalidTask
+from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.options import TaskOptions
 from django_redis_components.taskqueue.record import R_co, TaskRecord
 from django_redis_components.taskqueue.store import queues as control
@@ -139,8 +140,8 @@ class TaskResult(TaskRecord[R_co]):
             self.is_duplicate = True
             self._load(store.fields_of(pairs), ())
             return
-        self._fields["e"] = str(reply).encode()
-        for field, at_ms in (("d", options.due_ms(reply)), ("X", options.expiry_ms(reply))):
+        self._fields[Field.enqueued_at_us] = str(reply).encode()
+        for field, at_ms in ((Field.due_at_ms, options.due_ms(reply)), (Field.expiry, options.expiry_ms(reply))):
             if at_ms is not None:
                 self._fields[field] = str(at_ms).encode()
 
@@ -148,14 +149,14 @@ class TaskResult(TaskRecord[R_co]):
         """Record the outcome of a run, in the process that runs the task."""
         earlier, ids = self._workers()
         workers = ",".join([*([f"+{earlier}"] if earlier else []), *ids]).encode()
-        self._fields |= {"w": workers, **fields}
+        self._fields |= {Field.worker_ids: workers, **fields}
         self._failures += failures
 
     def _set_flow(self, flow_id: str, number: int, *, is_waiting: bool) -> None:
         """Record the flow that the task is enqueued with."""
-        self._fields["c"] = f"{flow_id}/{number}".encode()
+        self._fields[Field.flow_ref] = f"{flow_id}/{number}".encode()
         if is_waiting:
-            self._fields["s"] = b"waiting"
+            self._fields[Field.state] = b"waiting"
 
 
 def get_result(task_id: str, *, using: str = "default") -> TaskResult:
@@ -177,7 +178,7 @@ async def aget_result(task_id: str, *, using: str = "default") -> TaskResult:
 
 def _read(task_id: str, using: str) -> Flow[TaskResult]:
     fields, failures = yield from store.read(task_id)
-    name = fields["n"].decode()
+    name = fields[Field.task_name].decode()
     return TaskResult(registry.find(name), name, task_id, using, fields, failures)
 
 

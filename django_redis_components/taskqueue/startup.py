@@ -17,11 +17,11 @@ from django_redis_components.core.client.slot_migration import slot_wait_limit
 from django_redis_components.core.outage_log import OutageLog
 from django_redis_components.core.protocol import Command
 from django_redis_components.taskqueue import forks, registry
+from django_redis_components.taskqueue.fields import base_key
 from django_redis_components.taskqueue.options import check_queue
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.schedules import schedule
 from django_redis_components.taskqueue.stats.overview import eviction_policy_of
-from django_redis_components.taskqueue.store.fields import base_key
 from django_redis_components.taskqueue.store.unregistered import requeue_unregistered
 from django_redis_components.taskqueue.supervisor.autoreload import ReloaderClient
 from django_redis_components.taskqueue.supervisor.health import Health

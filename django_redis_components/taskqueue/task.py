@@ -21,6 +21,7 @@ from django_redis_components.taskqueue.context import RunObserver, TaskContext, 
 from django_redis_components.taskqueue.enqueue import asend_many, asend_one, prepare, send_many, send_one
 from django_redis_components.taskqueue.enqueue import send_on_commit as _send_on_commit
 from django_redis_components.taskqueue.exceptions import InvalidTask, TaskResultMismatch
+from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.flows.signature import Signature
 from django_redis_components.taskqueue.options import DeclaredOptions, SendingOptions, TaskOptions, chosen_options
 from django_redis_components.taskqueue.result import TaskResult
@@ -277,7 +278,7 @@ class Task(Generic[P, R, V]):
 
     def _result_of(self, task_id: str, record: tuple[store.Fields, list[bytes]]) -> TaskResult[V]:
         fields, failures = record
-        name = fields["n"].decode()
+        name = fields[Field.task_name].decode()
         if name != self.name:
             raise TaskResultMismatch(f"Task {task_id} is a {name}, not a {self.name}.")
         return TaskResult(self, name, task_id, self.connection, fields, failures)

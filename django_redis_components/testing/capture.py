@@ -10,6 +10,7 @@ from typing import Any, Self, TypeVar
 
 from django_redis_components.core.protocol import Call, Command
 from django_redis_components.taskqueue import enqueue as sending
+from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.json_codec import unpack
 from django_redis_components.testing import request_parser
 from django_redis_components.testing.client_proxies import NOT_INTERCEPTED, ClientPatch
@@ -192,10 +193,10 @@ def assert_nothing_enqueued() -> None:
 
 def _to_sent_task(sent: dict[str, Any], using: str) -> SentTask:
     record = request_parser.build_record(sent)
-    args, kwargs, *_ = unpack(record["b"])
+    args, kwargs, *_ = unpack(record[Field.body])
     return SentTask(
         id=sent["id"],
-        name=record["n"].decode(),
+        name=record[Field.task_name].decode(),
         args=args,
         kwargs=kwargs,
         queue_name=sent["queue"],

@@ -13,10 +13,10 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Batch, Flow, Read, run
 from django_redis_components.core.units import Seconds, to_seconds
 from django_redis_components.taskqueue import NotScheduled, TaskResult, registry
+from django_redis_components.taskqueue.fields import Part, base_key, queue_key
 from django_redis_components.taskqueue.stats import overview as stats
 from django_redis_components.taskqueue.store import queues as control
 from django_redis_components.taskqueue.store import tasks as store
-from django_redis_components.taskqueue.store.fields import base_key
 from django_redis_components.taskqueue.store.job import Job
 from django_redis_components.taskqueue.worker.execution import execute
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
@@ -93,7 +93,7 @@ def _release_next_scheduled(queues: Sequence[str], until_ms: float) -> Flow[bool
     """Make the first scheduled task that is due by `until_ms` ready; return whether there was one."""
     if not until_ms or not queues:
         return False
-    heads = yield Batch([Read("ZRANGE", f"{base_key()}:q:{queue}:sched", 0, 0, "WITHSCORES") for queue in queues])
+    heads = yield Batch([Read("ZRANGE", queue_key(queue, Part.scheduled), 0, 0, "WITHSCORES") for queue in queues])
     due = sorted((float(head[1]), head[0].decode()) for head in heads if head)
     if not due or math.ceil(due[0][0]) > until_ms:
         return False

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django_redis_components.core.protocol import Call, Command
-from django_redis_components.taskqueue.store.fields import base_key, record_key
+from django_redis_components.taskqueue.fields import Field, Key, record_key, tag_key
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.store.scripts import (
     CANCEL,
@@ -34,8 +34,8 @@ FINAL_STATES = (b"successful", b"failed", b"cancelled", b"expired")
 TIMELINE_OUTCOMES = {
     "fail": "failed",
     "retry": "retried",
-    "later": "put_off",
-    "park": "unregistered",
+    "reschedule": "put_off",
+    "unregister": "unregistered",
     "cancel": "cancelled",
 }
 _NEEDS_REDIS = (
@@ -111,7 +111,7 @@ class MemoryQueue:
     def _run(self, task_id: str) -> tuple[BaseException | None, list[str]]:
         """Run a task. Return its final exception, and the error tasks of its flow that must run next."""
         record = self._records[task_id]
-        flow = self._flows.get(record.get("c", b"").decode().partition("/")[0])
+        flow = self._flows.get(record.get(Field.flow_ref, b"").decode().partition("/")[0])
         with FailureRecorder() as failures:
             if flow is None or flow.may_start(task_id, self._records, self._errors):
                 self._run_until_finished(task_id, record)
@@ -120,24 +120,28 @@ class MemoryQueue:
 
     def _run_until_finished(self, task_id: str, record: Record) -> None:
         for _ in range(MAX_RUNS):
-            if record.get("s") in FINAL_STATES or self._run_once(task_id, record) != "retry":
+            if record.get(Field.state) in FINAL_STATES or self._run_once(task_id, record) != "retry":
                 break
 
     def _run_once(self, task_id: str, record: Record) -> str:
         now_us = time.time_ns() // 1_000
-        record |= {"s": b"running", "L": TOKEN.encode(), "l": request_parser.to_bytes(now_us)}
-        record.setdefault("f", record["l"])
+        record |= {
+            Field.state: b"running",
+            Field.lease: TOKEN.encode(),
+            Field.leased_at_us: request_parser.to_bytes(now_us),
+        }
+        record.setdefault(Field.first_leased_at_us, record[Field.leased_at_us])
         ack = execution.execute(
             Job(
                 id=task_id,
                 token=TOKEN,
-                name=record["n"].decode(),
-                body=record["b"],
-                queue=record["q"].decode(),
-                attempts=int(record.get("a", 0)),
+                name=record[Field.task_name].decode(),
+                body=record[Field.body],
+                queue=record[Field.queue].decode(),
+                attempts=int(record.get(Field.attempts, 0)),
                 deliveries=0,
-                enqueued_us=int(record["e"]),
-                started_us=int(record["f"]),
+                enqueued_us=int(record[Field.enqueued_at_us]),
+                started_us=int(record[Field.first_leased_at_us]),
                 leased_us=now_us,
             )
         )
@@ -145,32 +149,41 @@ class MemoryQueue:
         return ack.outcome
 
     def _settle(self, record: Record, ack: Ack) -> None:
-        record["s"] = {"ok": b"successful", "fail": b"failed", "retry": b"retrying", "later": b"scheduled"}.get(
-            ack.outcome, b"unregistered" if ack.outcome == "park" else b"cancelled"
-        )
+        record[Field.state] = {
+            "ok": b"successful",
+            "fail": b"failed",
+            "retry": b"retrying",
+            "reschedule": b"scheduled",
+        }.get(ack.outcome, b"unregistered" if ack.outcome == "unregister" else b"cancelled")
         if ack.outcome == "ok":
-            record["r"] = ack.payload
+            record[Field.return_value] = ack.payload
         if ack.outcome in TIMELINE_OUTCOMES:
-            record["h"] = b"\n".join(filter(None, [record.get("h"), _run_line(record, TIMELINE_OUTCOMES[ack.outcome])]))
+            record[Field.history] = b"\n".join(
+                filter(None, [record.get(Field.history), _run_line(record, TIMELINE_OUTCOMES[ack.outcome])])
+            )
         if ack.outcome in ("fail", "retry"):
             self._errors.setdefault(ack.id, []).append(ack.payload)
-            record["a"] = request_parser.to_bytes(int(record.get("a", 0)) + (ack.outcome == "retry"))
-        if ack.outcome == "later":
-            record["d"] = request_parser.to_bytes(request_parser.due_ms(f"+{ack.delay_ms}"))
-        if record["s"] in FINAL_STATES:
-            record["F"] = request_parser.to_bytes(time.time_ns() // 1_000)
-        if ack.outcome != "park":
-            record["w"] = b",".join(filter(None, [record.get("w"), TOKEN.partition("/")[0].encode()]))
+            record[Field.attempts] = request_parser.to_bytes(
+                int(record.get(Field.attempts, 0)) + (ack.outcome == "retry")
+            )
+        if ack.outcome == "reschedule":
+            record[Field.due_at_ms] = request_parser.to_bytes(request_parser.due_ms(f"+{ack.delay_ms}"))
+        if record[Field.state] in FINAL_STATES:
+            record[Field.finished_at_us] = request_parser.to_bytes(time.time_ns() // 1_000)
+        if ack.outcome != "unregister":
+            record[Field.worker_ids] = b",".join(
+                filter(None, [record.get(Field.worker_ids), TOKEN.partition("/")[0].encode()])
+            )
 
     def _enqueue(self, sent: dict[str, Any]) -> Any:
         if sent["id"] in self._records:
-            return int(self._records[sent["id"]]["e"])
+            return int(self._records[sent["id"]][Field.enqueued_at_us])
         holder = self._find_unique_holder(sent)
         if holder is not None:
             return [holder.encode(), self.answer(Command("HGETALL", record_key(holder)))]
         self._records[sent["id"]] = request_parser.build_record(sent)
         self.pending.append(sent["id"])
-        return int(self._records[sent["id"]]["e"])
+        return int(self._records[sent["id"]][Field.enqueued_at_us])
 
     def _enqueue_plain(self, sent: dict[str, Any]) -> list[Any]:
         return [self._enqueue(each) for each in request_parser.parse_plain_tasks(sent)]
@@ -182,7 +195,11 @@ class MemoryQueue:
         """Return the task that holds the unique key: an unfinished task, or any task if the key has a duration."""
         unique = request_parser.to_bytes(sent["unique"]).split(b" ")[0]
         for task_id, record in self._records.items():
-            if unique and record.get("u") == unique and (unique[:1] == b"t" or record.get("s") not in FINAL_STATES):
+            if (
+                unique
+                and record.get(Field.unique_claim) == unique
+                and (unique[:1] == b"t" or record.get(Field.state) not in FINAL_STATES)
+            ):
                 return task_id
         return None
 
@@ -191,10 +208,10 @@ class MemoryQueue:
         for number, followers, node in request_parser.parse_flow_nodes(sent["nodes"]):
             flow.add(number, node["id"], followers)
             self._records[node["id"]] = request_parser.build_record(node) | {
-                "c": f"{sent['flow_id']}/{number}".encode()
+                Field.flow_ref: f"{sent['flow_id']}/{number}".encode()
             }
             if flow.is_waiting(number):
-                self._records[node["id"]]["s"] = b"waiting"
+                self._records[node["id"]][Field.state] = b"waiting"
         if sent["last"]:
             self.pending += flow.ids
         return time.time_ns() // 1_000
@@ -204,7 +221,7 @@ class MemoryQueue:
         record = self._records.get(task_id)
         if record is None:
             return -1
-        if record.get("s") in FINAL_STATES:
+        if record.get(Field.state) in FINAL_STATES:
             return 1
         raise RuntimeError(
             f"Task {task_id} is not running, so its result would never arrive. With captured(), call run() first."
@@ -214,28 +231,28 @@ class MemoryQueue:
         record = self._records.get(arguments["id"])
         if record is None:
             return -1
-        if record.get("s") in (b"successful", b"failed", b"expired"):
+        if record.get(Field.state) in (b"successful", b"failed", b"expired"):
             return 0
-        record |= {"s": b"cancelled", "F": request_parser.to_bytes(time.time_ns() // 1_000)}
+        record |= {Field.state: b"cancelled", Field.finished_at_us: request_parser.to_bytes(time.time_ns() // 1_000)}
         return 1
 
     def _reschedule(self, arguments: dict[str, Any]) -> list[int]:
         record = self._records.get(arguments["id"])
         if record is None:
             return [-1]
-        if "d" not in record or record.get("s") in FINAL_STATES:
+        if Field.due_at_ms not in record or record.get(Field.state) in FINAL_STATES:
             return [0]
-        record["d"] = request_parser.to_bytes(request_parser.due_ms(arguments["due"]))
+        record[Field.due_at_ms] = request_parser.to_bytes(request_parser.due_ms(arguments["due"]))
         return [1]
 
     def _save_metadata(self, arguments: dict[str, Any]) -> int:
-        self._records[request_parser.id_from_key(arguments["record"])]["m"] = request_parser.to_bytes(
+        self._records[request_parser.id_from_key(arguments["record"])][Field.metadata] = request_parser.to_bytes(
             arguments["metadata"]
         )
         return 1
 
     def _hash(self, key: str) -> Record:
-        if key.startswith(f"{base_key()}:flow:"):
+        if key.startswith(tag_key(Key.flow, "")):
             flow = self._flows.get(request_parser.id_from_key(key))
             return flow.fields() if flow else {}
         return self._records.get(request_parser.id_from_key(key), {})
@@ -243,5 +260,5 @@ class MemoryQueue:
 
 def _run_line(record: Record, event: str) -> bytes:
     """Format a run that ends now as a line of the record's timeline."""
-    leased_us = int(record["l"])
+    leased_us = int(record[Field.leased_at_us])
     return f"{event} {leased_us} {time.time_ns() // 1_000 - leased_us} {TOKEN.partition('/')[0]}".encode()

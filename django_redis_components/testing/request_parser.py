@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from django_redis_components.core.protocol import Call, Command, Request
-from django_redis_components.taskqueue.store.fields import base_key
+from django_redis_components.taskqueue.fields import Field, base_key
 from django_redis_components.taskqueue.store.messages import Message
 from django_redis_components.taskqueue.store.scripts import ENQUEUE, ENQUEUE_FLOW, ENQUEUE_MANY, ENQUEUE_PLAIN
 
@@ -69,15 +69,15 @@ def build_record(sent: dict[str, Any]) -> dict[str, bytes]:
     """Build the record of a task that is enqueued now."""
     fields = [to_bytes(value) for value in sent["fields"]]
     record = {name.decode(): value for name, value in zip(fields[::2], fields[1::2], strict=True)}
-    record |= {"q": to_bytes(sent["queue"]), "e": to_bytes(time.time_ns() // 1_000)}
+    record |= {Field.queue: to_bytes(sent["queue"]), Field.enqueued_at_us: to_bytes(time.time_ns() // 1_000)}
     if sent["unique"]:
-        record["u"] = to_bytes(sent["unique"]).split(b" ")[0]
+        record[Field.unique_claim] = to_bytes(sent["unique"]).split(b" ")[0]
     if sent["due"]:
-        record["d"] = to_bytes(due_ms(sent["due"]))
+        record[Field.due_at_ms] = to_bytes(due_ms(sent["due"]))
     if sent["expires"]:
         at, ttl_ms = sent["expires"].split(" ")
-        from_ms = max(int(record["e"]) // 1_000, int(record.get("d", 0)))
-        record["X"] = to_bytes(f"{from_ms + int(at) if at.startswith('+') else at} {ttl_ms}")
+        from_ms = max(int(record[Field.enqueued_at_us]) // 1_000, int(record.get(Field.due_at_ms, 0)))
+        record[Field.expiry] = to_bytes(f"{from_ms + int(at) if at.startswith('+') else at} {ttl_ms}")
     return record
 
 

@@ -19,7 +19,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from django_redis_components.taskqueue.store.fields import LEGEND
+from django_redis_components.taskqueue.fields import LEGEND
 
 #: The parts of a header after its purpose, in their order. DERIVED stands anywhere between KEYS and Returns.
 ORDER = ["precondition", "keys", "argv", "returns", "cost"]

@@ -47,10 +47,10 @@ def depths(raw: redis.Redis, queue: str) -> dict[str, int]:
     """Return the depths of a queue, read from Redis."""
     at = f"{TAG}:q:{queue}"
     now_ms = datetime.now(UTC).timestamp() * 1000
-    due = raw.zcount(f"{at}:sched", "-inf", now_ms)
+    due = raw.zcount(f"{at}:scheduled", "-inf", now_ms)
     return {
-        "Ready": raw.llen(f"{at}:front") + raw.llen(f"{at}:ready") + raw.zcard(f"{at}:prio") + due,
-        "Scheduled": raw.zcard(f"{at}:sched") - due,
+        "Ready": raw.llen(f"{at}:requeued") + raw.llen(f"{at}:ready") + raw.zcard(f"{at}:priority") + due,
+        "Scheduled": raw.zcard(f"{at}:scheduled") - due,
         "Running": raw.zcard(f"{at}:running"),
         "Failed": raw.zcard(f"{at}:failed"),
         "Unregistered": raw.zcard(f"{at}:unregistered"),

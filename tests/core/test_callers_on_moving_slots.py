@@ -16,8 +16,8 @@ from django_redis_components.core.exceptions import SlotMigrating
 from django_redis_components.core.keys import key
 from django_redis_components.locks import Lock
 from django_redis_components.ratelimits import RateLimit, limiter
+from django_redis_components.taskqueue.fields import base_key
 from django_redis_components.taskqueue.poller import Poller
-from django_redis_components.taskqueue.store.fields import base_key
 from tests.conftest import components_settings
 from tests.core.slots import moving
 from tests.support import Store, eventually

@@ -9,7 +9,7 @@ from typing import Any
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
-from django_redis_components.taskqueue.store.fields import base_key
+from django_redis_components.taskqueue.fields import base_key
 from tests.support import Store
 
 URL = "/admin/django_redis_components/overview/"
@@ -64,11 +64,10 @@ def write_queue(store: Store, name: str, *, ready: int = 0, age_s: float = 0.0, 
     for number in range(ready):
         store.raw.hset(f"{base}:t:{name}-{number}", "e", str(int((now - age_s * 1_000) * 1_000)))
         store.raw.rpush(f"{base}:q:{name}:ready", f"{name}-{number}")
-    parts = {"scheduled": "sched"}
     for state, count in states.items():
         tasks = {f"{state}-{number}": now + 60_000 * (number + 1) for number in range(count)}
         if tasks:
-            store.raw.zadd(f"{base}:q:{name}:{parts.get(state, state)}", tasks)
+            store.raw.zadd(f"{base}:q:{name}:{state}", tasks)
 
 
 def write_worker(store: Store, worker: str, *, seen_s: float = 0.0, raw_info: str | None = None, **info: Any) -> None:

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from django_redis_components.analytics import SignIns, UniqueVisitors
 from django_redis_components.taskqueue import get_queue, task
-from django_redis_components.taskqueue.store.fields import base_key
+from django_redis_components.taskqueue.fields import base_key
 from tests.dashboard.support import URL, client_of, now_ms, write_poller, write_queue, write_worker
 from tests.support import Store, eventually
 from tests.taskqueue.support import new_fetcher
@@ -51,9 +51,9 @@ def test_queue_counts_match_redis_after_random_workload(store: Store, viewer: Cl
     base = base_key()
     for name in QUEUES:
         raw = store.raw
-        assert shown[name]["ready"] == raw.llen(f"{base}:q:{name}:ready") + raw.zcard(f"{base}:q:{name}:prio")
-        assert shown[name]["scheduled"] == raw.zcard(f"{base}:q:{name}:sched")
-        [(_, due_ms)] = raw.zrange(f"{base}:q:{name}:sched", 0, 0, withscores=True)
+        assert shown[name]["ready"] == raw.llen(f"{base}:q:{name}:ready") + raw.zcard(f"{base}:q:{name}:priority")
+        assert shown[name]["scheduled"] == raw.zcard(f"{base}:q:{name}:scheduled")
+        [(_, due_ms)] = raw.zrange(f"{base}:q:{name}:scheduled", 0, 0, withscores=True)
         shown_ms = datetime.fromisoformat(shown[name]["next_due_at"]).timestamp() * 1_000
         assert round(shown_ms) == math.ceil(due_ms)
         assert 0 <= shown[name]["oldest_age"] < 60

@@ -9,7 +9,7 @@ from django.test import Client
 from django.utils import timezone
 
 from django_redis_components.taskqueue import get_queue
-from django_redis_components.taskqueue.store.fields import base_key
+from django_redis_components.taskqueue.fields import base_key
 from tests.dashboard.support import URL, client_of, page_text, text_of, write_poller, write_queue, write_worker
 from tests.support import Store
 

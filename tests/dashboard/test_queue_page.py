@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils import translation
 
 from django_redis_components.dashboard.queues import throughput
-from django_redis_components.taskqueue.store.fields import base_key
+from django_redis_components.taskqueue.fields import base_key
 from tests.dashboard.support import ROLES, URL, client_of, now_ms, page_text, text_of, write_poller, write_queue
 from tests.dashboard.test_overview_page import HOSTILE, Page
 from tests.support import Store
@@ -42,19 +42,19 @@ def write_past(store: Store, name: str) -> None:
     """A queue that has done something: 30 and 3 failed in a minute a while ago, 10 in the one before, of one task."""
     base, minute = f"{base_key()}:q:{name}", now_ms(store) // 60_000
     both = counters(2, succeeded=30, failed=3, waited=33, ran=33)
-    store.raw.set(f"{base}:min:{minute - 1}", both, ex=600)
-    store.raw.set(f"{base}:min:{minute - 2}", counters(2, succeeded=10, waited=10, ran=10), ex=600)
+    store.raw.set(f"{base}:minute:{minute - 1}", both, ex=600)
+    store.raw.set(f"{base}:minute:{minute - 2}", counters(2, succeeded=10, waited=10, ran=10), ex=600)
     for hour in {(minute - 1) // 60, (minute - 2) // 60}:
-        store.raw.hset(f"{base}:names:{hour}", "shop.tasks.send", 1)
+        store.raw.hset(f"{base}:task_names:{hour}", "shop.tasks.send", 1)
     store.raw.set(f"{base}:hour:{minute // 60 - 1}", counters(succeeded=500, failed=1), ex=600)
 
 
 def write_error(store: Store, name: str, **about: str) -> None:
     base, now = f"{base_key()}:q:{name}", now_ms(store)
     details = {"class": "builtins.LookupError", "location": "shop.tasks.send", "text": "no user #"} | about
-    store.raw.zadd(f"{base}:errs", {"ab": now})
+    store.raw.zadd(f"{base}:errors", {"ab": now})
     error = {"times": 1_204, "final": 12, "first": now - 90_000, "last": now, "ids": "newest older"}
-    store.raw.hset(f"{base}:err:ab", mapping=error | {"about": json.dumps(details)})
+    store.raw.hset(f"{base}:error:ab", mapping=error | {"about": json.dumps(details)})
 
 
 @pytest.fixture
@@ -248,8 +248,8 @@ def test_hostile_names_and_errors_are_escaped(name: str, redis_server: Store, vi
     write_error(redis_server, queue, **{"class": name, "location": name, "text": name})
     base, minute = f"{base_key()}:q:{queue}", now_ms(redis_server) // 60_000
     for ago in (0, 1):
-        redis_server.raw.set(f"{base}:min:{minute - ago}", counters(2, succeeded=1), ex=600)
-        redis_server.raw.hset(f"{base}:names:{(minute - ago) // 60}", name, 1)
+        redis_server.raw.set(f"{base}:minute:{minute - ago}", counters(2, succeeded=1), ex=600)
+        redis_server.raw.hset(f"{base}:task_names:{(minute - ago) // 60}", name, 1)
 
     page = Page(viewer.get(url_of(queue)).content.decode())
 
@@ -315,7 +315,8 @@ def test_quantiles_are_formatted(seconds: float | None, words: str) -> None:
 
 def test_eta_above_30_days_is_capped(redis_server: Store, viewer: Client) -> None:
     write_queue(redis_server, "mail", ready=3)
-    redis_server.raw.set(f"{base_key()}:q:mail:min:{now_ms(redis_server) // 60_000 - 1}", counters(succeeded=1), ex=600)
+    minute = now_ms(redis_server) // 60_000 - 1
+    redis_server.raw.set(f"{base_key()}:q:mail:minute:{minute}", counters(succeeded=1), ex=600)
     base = f"{base_key()}:q:mail:ready"
     for _ in range(50):
         redis_server.raw.rpush(base, *["x"] * 1_000)

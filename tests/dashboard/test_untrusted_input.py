@@ -12,7 +12,7 @@ from django.test import Client
 
 from django_redis_components.locks import Lock
 from django_redis_components.ratelimits import RateLimit
-from django_redis_components.taskqueue.store.fields import base_key
+from django_redis_components.taskqueue.fields import base_key
 from tests.autocomplete.test_hostile_values import HOSTILE
 from tests.dashboard.support import URL, write_poller, write_queue, write_schedule, write_worker
 from tests.dashboard.test_queue_page import url_of, write_error, write_past

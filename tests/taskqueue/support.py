@@ -14,10 +14,10 @@ from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Command, Read
 from django_redis_components.taskqueue import TaskResult
+from django_redis_components.taskqueue.fields import base_key as tag
 from django_redis_components.taskqueue.options import MAX_DELIVERIES
 from django_redis_components.taskqueue.poller import worker_lost_error as lost_error
 from django_redis_components.taskqueue.stats import fingerprint as fingerprints
-from django_redis_components.taskqueue.store.fields import base_key as tag
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.store.scripts import MAINTAIN
 from django_redis_components.taskqueue.worker.execution import execute
@@ -145,7 +145,7 @@ def fall_due(
 ) -> None:
     """Make a scheduled task due `ms_ago`. Tasks whose order matters share a `now_ms`."""
     due_ms = int(server_ms(store) if now_ms is None else now_ms) - ms_ago
-    assert store.raw.zadd(queue_key(store, "sched", queue), {result.id: due_ms}, xx=True, ch=True) == 1
+    assert store.raw.zadd(queue_key(store, "scheduled", queue), {result.id: due_ms}, xx=True, ch=True) == 1
 
 
 def let_recovery_begin(using: str = "default") -> None:

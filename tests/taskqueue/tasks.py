@@ -23,7 +23,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import TryLater
 from django_redis_components.core.protocol import Command
 from django_redis_components.taskqueue import SoftTimeLimitExceeded, TaskCancelled, TaskContext, exponential, task
-from django_redis_components.taskqueue.store.fields import record_key
+from django_redis_components.taskqueue.fields import record_key
 
 #: What tasks that ran in this process have noted.
 recorded: list[Any] = []

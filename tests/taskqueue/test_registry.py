@@ -13,7 +13,7 @@ import pytest
 
 from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import InvalidTask, registry, task
-from django_redis_components.taskqueue.store.fields import base_key
+from django_redis_components.taskqueue.fields import base_key
 from django_redis_components.taskqueue.store.scripts import ENQUEUE
 from tests.support import Store
 from tests.taskqueue.support import work_off

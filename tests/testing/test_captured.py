@@ -21,7 +21,7 @@ from django_redis_components.taskqueue import (
     group,
 )
 from django_redis_components.taskqueue.enqueue import prepare
-from django_redis_components.taskqueue.store.fields import base_key
+from django_redis_components.taskqueue.fields import base_key
 from django_redis_components.testing import (
     SentTask,
     assert_enqueued,

@@ -12,7 +12,7 @@ from redis.exceptions import RedisError
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Command
 from django_redis_components.taskqueue import chain, get_queue, group, task
-from django_redis_components.taskqueue.store.fields import record_key
+from django_redis_components.taskqueue.fields import record_key
 from django_redis_components.testing import assert_enqueued, captured, drain, inline
 from tests.support import Store
 from tests.taskqueue.tasks import add, come_back, echo, fail, fail_thrice, note, recorded

@@ -16,9 +16,9 @@ from django_redis_components.core.protocol import arun, run
 from django_redis_components.taskqueue import InvalidTask, TaskQueueError, TaskResult, registry
 from django_redis_components.taskqueue import TaskResultDoesNotExist as NoResult
 from django_redis_components.taskqueue import enqueue as sending
+from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.options import TaskOptions
 from django_redis_components.taskqueue.store import tasks as store
-from django_redis_components.taskqueue.store.fields import Field
 from django_redis_components.taskqueue.store.messages import Message
 
 

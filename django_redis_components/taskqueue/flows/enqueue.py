@@ -14,13 +14,13 @@ from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue import enqueue as sending
 from django_redis_components.taskqueue import signals
 from django_redis_components.taskqueue.exceptions import TaskQueueError
+from django_redis_components.taskqueue.fields import base_key
 from django_redis_components.taskqueue.flows.graph import FlowGraph, Node
 from django_redis_components.taskqueue.flows.parents import FIRST_ERROR, PARENTS, has_inputs, map_shape
 from django_redis_components.taskqueue.flows.result import FlowResult
 from django_redis_components.taskqueue.options import TaskOptions
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.store import tasks as store
-from django_redis_components.taskqueue.store.fields import base_key
 from django_redis_components.taskqueue.store.messages import CHUNK_BYTES, Message
 from django_redis_components.taskqueue.store.scripts import ENQUEUE_FLOW
 

@@ -9,8 +9,8 @@ from django_redis_components.core import serialization as arguments
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Batch, Flow, Read, run
 from django_redis_components.taskqueue.exceptions import ParentsLost
+from django_redis_components.taskqueue.fields import Field, FlowField, flow_key, record_key
 from django_redis_components.taskqueue.json_codec import unpack
-from django_redis_components.taskqueue.store.fields import FlowField, flow_key, record_key
 
 #: Key in the metadata of a task: ids of its parents, in the shape of the argument.
 PARENTS = "parents"
@@ -51,7 +51,7 @@ def read_inputs(using: str, metadata: dict[str, Any]) -> Any:
 
 def _values(parents: Shape[str]) -> Flow[Any]:
     ids = flatten(parents)
-    replies = yield Batch([Read("HGET", record_key(task_id), "r") for task_id in ids])
+    replies = yield Batch([Read("HGET", record_key(task_id), Field.return_value) for task_id in ids])
     values = dict(zip(ids, replies, strict=True))
     for task_id, value in values.items():
         if value is None:

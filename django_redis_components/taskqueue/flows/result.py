@@ -12,11 +12,11 @@ from django_redis_components.core.protocol import Batch, Flow, Read, arun, run
 from django_redis_components.core.units import Seconds, to_seconds
 from django_redis_components.taskqueue import registry
 from django_redis_components.taskqueue.exceptions import FlowDoesNotExist, TaskResultDoesNotExist
+from django_redis_components.taskqueue.fields import Field, FlowField, flow_key
 from django_redis_components.taskqueue.flows.parents import Shape, flatten, map_shape
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.store import queues as control
 from django_redis_components.taskqueue.store import tasks as store
-from django_redis_components.taskqueue.store.fields import flow_key
 
 #: Maximum tasks read or cancelled in one round trip.
 CHUNK = 500
@@ -156,7 +156,7 @@ async def aget_flow(flow_id: str, *, using: str = "default") -> FlowResult:
 
 def _read(flow_id: str, using: str) -> Flow[FlowResult]:
     key = flow_key(flow_id)
-    tasks, ends = yield Read("HMGET", key, "tasks", "ends")
+    tasks, result_of = yield Read("HMGET", key, FlowField.tasks, FlowField.result_of)
     if tasks is None:
         raise FlowDoesNotExist(flow_id)
     count = int(tasks)
@@ -167,13 +167,13 @@ def _read(flow_id: str, using: str) -> Flow[FlowResult]:
     found = yield from store.read_many([task_id for task_id, _, _ in lines])
     results = [_result(task_id, using, each) for (task_id, _, _), each in zip(lines, found, strict=True)]
     links = [[int(follower) for follower in after.split(",") if follower] for _, _, after in lines[:count]]
-    flow = FlowResult(flow_id, using, results[:count], links, arguments.decode(ends))
+    flow = FlowResult(flow_id, using, results[:count], links, arguments.decode(result_of))
     flow.on_error_result = results[count] if len(results) > count and found[count] else None
     return flow
 
 
 def _result(task_id: str, using: str, found: tuple[store.Fields, list[bytes]] | None) -> TaskResult:
     """Return the result of a task; a deleted task counts as cancelled."""
-    fields, failures = found or ({"n": b"", "s": b"cancelled"}, [])
-    name = fields["n"].decode()
+    fields, failures = found or ({Field.task_name: b"", Field.state: b"cancelled"}, [])
+    name = fields[Field.task_name].decode()
     return TaskResult(registry.find(name), name, task_id, using, fields, failures)

@@ -17,8 +17,8 @@ from redis.exceptions import RedisError
 from django_redis_components.core import failpoints
 from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.protocol import Call
+from django_redis_components.taskqueue.fields import base_key
 from django_redis_components.taskqueue.schedules.schedule import Schedule
-from django_redis_components.taskqueue.store.fields import base_key
 from django_redis_components.taskqueue.store.scripts import ENQUEUE_SLOT, REGISTER_SCHEDULES
 
 logger = logging.getLogger("django_redis_components.taskqueue")

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Flow, arun, run
+from django_redis_components.taskqueue.fields import base_key
 from django_redis_components.taskqueue.schedules import schedule as declared
 from django_redis_components.taskqueue.schedules.scheduler import REGISTER_S
-from django_redis_components.taskqueue.store.fields import base_key
 from django_redis_components.taskqueue.store.scripts import LIST_SCHEDULES
 
 #: Values of `ScheduleInfo.state`.

@@ -8,7 +8,7 @@ from typing import Any
 
 from django_redis_components.core import serialization
 from django_redis_components.core.protocol import Call, Flow
-from django_redis_components.taskqueue.store.fields import base_key
+from django_redis_components.taskqueue.fields import base_key
 from django_redis_components.taskqueue.store.scripts import ERROR_GROUPS
 
 #: Most error groups that a queue keeps; the oldest are dropped first.

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django_redis_components.core.protocol import Batch, Call, Flow
+from django_redis_components.taskqueue.fields import Part, base_key
 from django_redis_components.taskqueue.stats.histogram import BUCKETS, Histogram
-from django_redis_components.taskqueue.store.fields import base_key
 from django_redis_components.taskqueue.store.scripts import READ_COUNTERS, TASK_COUNTERS
 
 #: Minutes and hours that are kept.
@@ -22,7 +22,7 @@ MAX_MINUTES, MAX_HOURS = 180, 336
 #: Most queues whose counters one request reads.
 MAX_QUEUES = 50
 #: Length of a step in seconds, by its name in the keys.
-STEPS_S = {"min": 60, "hour": 3_600}
+STEPS_S = {Part.minute: 60, Part.hour: 3_600}
 #: The counted events, in the order of their counters.
 EVENTS = ("succeeded", "failed", "retried", "put_off", "recovered", "cancelled", "expired", "unregistered")
 #: Integers in one counter set.
@@ -148,17 +148,17 @@ def read_minutes(queue: str, count: int) -> Flow[Metrics]:
     base = base_key()
     (now_us, [row]), by_task = yield Batch(
         [
-            READ_COUNTERS(base=base, step="min", count=count, full=count, queues=(queue,)),
+            READ_COUNTERS(base=base, step=Part.minute, count=count, full=count, queues=(queue,)),
             TASK_COUNTERS(base=base, queue=queue, count=count),
         ]
     )
-    return dataclasses.replace(_metrics(row, now_us, "min", count), tasks=_tasks(by_task))
+    return dataclasses.replace(_metrics(row, now_us, Part.minute, count), tasks=_tasks(by_task))
 
 
 def read_hours(queue: str, count: int) -> Flow[Metrics]:
     """Read the latest hours of a queue."""
-    now_us, [row] = yield READ_COUNTERS(base=base_key(), step="hour", count=count, full=count, queues=(queue,))
-    return _metrics(row, now_us, "hour", count)
+    now_us, [row] = yield READ_COUNTERS(base=base_key(), step=Part.hour, count=count, full=count, queues=(queue,))
+    return _metrics(row, now_us, Part.hour, count)
 
 
 def read_recent(queues: Sequence[str], count: int) -> Flow[dict[str, Metrics]]:
@@ -168,13 +168,13 @@ def read_recent(queues: Sequence[str], count: int) -> Flow[dict[str, Metrics]]:
 
 def recent_request(queues: Sequence[str | bytes], count: int) -> Call:
     """Return the request for the latest minutes of queues; `parse_recent` parses its reply."""
-    return READ_COUNTERS(base=base_key(), step="min", count=count, full=count, queues=queues)
+    return READ_COUNTERS(base=base_key(), step=Part.minute, count=count, full=count, queues=queues)
 
 
 def parse_recent(reply: Any, count: int) -> dict[str, Metrics]:
     """Return the metrics by queue from the reply to `recent_request`."""
     now_us, rows = reply
-    return {row[0].decode(): _metrics(row, now_us, "min", count) for row in rows}
+    return {row[0].decode(): _metrics(row, now_us, Part.minute, count) for row in rows}
 
 
 def _metrics(row: Sequence[Any], now_us: int, step: str, count: int) -> Metrics:

@@ -13,8 +13,8 @@ from redis.exceptions import RedisError
 
 from django_redis_components.core import conf, keys
 from django_redis_components.core.protocol import Batch, Call, Command, Flow, Read
+from django_redis_components.taskqueue.fields import Key, base_key, tag_key
 from django_redis_components.taskqueue.stats import metrics
-from django_redis_components.taskqueue.store.fields import base_key
 from django_redis_components.taskqueue.store.scripts import QUEUE_STATS
 
 logger = logging.getLogger("django_redis_components.taskqueue")
@@ -121,8 +121,8 @@ def read_overview() -> Flow[TaskQueueOverview]:
     depths, heartbeats, poller, info = yield Batch(
         [
             _all_depths_request(),
-            Read("ZREVRANGE", f"{base}:workers", 0, MAX_WORKERS - 1, "WITHSCORES"),
-            Read("GET", f"{base}:poller"),
+            Read("ZREVRANGE", tag_key(Key.workers), 0, MAX_WORKERS - 1, "WITHSCORES"),
+            Read("GET", tag_key(Key.poller)),
             Command("INFO", "memory", key=base, retry=True),
         ],
         return_exceptions=True,
@@ -168,7 +168,7 @@ def _read_details(
     """Read the reports of workers and the recent metrics of queues."""
     requests: list[Call | Command] = []
     if workers:
-        requests.append(Read("MGET", *[f"{base_key()}:worker:{worker}" for worker in workers]))
+        requests.append(Read("MGET", *[tag_key(Key.worker, worker) for worker in workers]))
     if queues:
         requests.append(metrics.recent_request(queues, OVERVIEW_MINUTES))
     replies = (yield Batch(requests)) if requests else []

@@ -57,10 +57,10 @@ class Job:
 
 
 class Ack(NamedTuple):
-    """The outcome of a leased task. `outcome` is ok, fail, retry, later, back, park or cancel.
+    """The outcome of a leased task. `outcome` is ok, fail, retry, reschedule, requeue, unregister or cancel.
 
-    `note` tells the records what the task's state does not: for how many microseconds the body ran, and after
-    a failure, separated by spaces, its fingerprint and what that stands for (`fingerprints`).
+    `note` has what the record does not store: the microseconds that the body ran and, after a failure, the fingerprint
+    of the error and its description (`stats.fingerprint`), separated by spaces.
     """
 
     id: str
@@ -72,5 +72,5 @@ class Ack(NamedTuple):
     note: str = ""
 
     def after(self, ran_us: int) -> Ack:
-        """The same, with the microseconds that the body ran before its note."""
+        """Return a copy whose note starts with the microseconds that the body ran."""
         return Ack(*self[:6], f"{ran_us} {self.note}" if self.note else str(ran_us))

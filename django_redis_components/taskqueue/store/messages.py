@@ -9,7 +9,7 @@ from typing import Any
 from django_redis_components.core import conf
 from django_redis_components.core.protocol import Call
 from django_redis_components.taskqueue.exceptions import InvalidTask
-from django_redis_components.taskqueue.store.fields import base_key
+from django_redis_components.taskqueue.fields import Field, base_key
 from django_redis_components.taskqueue.store.scripts import ENQUEUE, ENQUEUE_MANY, ENQUEUE_PLAIN
 
 #: Tasks sent in one round trip by `enqueue_many`, and bytes of their arguments after which the next go with another:
@@ -56,9 +56,9 @@ class Message:
     @property
     def arguments(self) -> tuple[Any, ...]:
         """Those of enqueue.lua, in order."""
-        fields = ("n", self.name, "b", self.body, *self.extra)
+        fields = (Field.task_name, self.name, Field.body, self.body, *self.extra)
         if self.priority:
-            fields += ("p", self.priority)
+            fields += (Field.priority, self.priority)
         return (self.id, self.queue, self.due, self.priority, self.unique, self.expires, *fields)
 
 

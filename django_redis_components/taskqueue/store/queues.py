@@ -12,8 +12,8 @@ from django_redis_components.core import conf
 from django_redis_components.core.protocol import Batch, Call, Flow, Read
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.taskqueue.exceptions import NotScheduled, TaskResultDoesNotExist
+from django_redis_components.taskqueue.fields import Field, base_key, record_key
 from django_redis_components.taskqueue.options import RESULT_TTL_S, check_moment, when
-from django_redis_components.taskqueue.store.fields import base_key, record_key
 from django_redis_components.taskqueue.store.scripts import (
     CANCEL,
     DELETE_TASKS,
@@ -132,7 +132,7 @@ def list_tasks(queue: str, state: str, limit: int, offset: int) -> Flow[list[Row
     rows = []
     for task_id, pairs, failures in zip(ids, replies[: len(ids)], replies[len(ids) :], strict=True):
         fields = {name.decode(): value for name, value in zip(pairs[::2], pairs[1::2], strict=True)}
-        if "q" in fields and fields.get("s") != b"cancelled":
+        if Field.queue in fields and fields.get(Field.state) != b"cancelled":
             rows.append((task_id, fields, failures))
     return rows
 

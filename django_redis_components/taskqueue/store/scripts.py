@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from django_redis_components.core.scripts import LuaScript
-from django_redis_components.taskqueue.store.fields import LEGEND
+from django_redis_components.taskqueue.fields import LEGEND
 
 
 def _script(name: str, *, keys: Sequence[str] = ("base",), args: Sequence[str] = ()) -> LuaScript:

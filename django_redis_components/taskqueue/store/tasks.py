@@ -13,7 +13,7 @@ from redis.exceptions import ResponseError
 from django_redis_components.core.protocol import Batch, BoundedSlotWait, Flow, Read, Wait
 from django_redis_components.core.units import to_seconds
 from django_redis_components.taskqueue.exceptions import TaskIdConflict, TaskResultDoesNotExist, WaitTimeout
-from django_redis_components.taskqueue.store.fields import Field, record_key
+from django_redis_components.taskqueue.fields import Field, record_key
 from django_redis_components.taskqueue.store.messages import Message, call_for, calls_for
 from django_redis_components.taskqueue.store.scripts import REGISTER_WAITER
 
@@ -95,7 +95,7 @@ def read(task_id: str) -> Flow[tuple[Fields, list[bytes]]]:
             raise TaskResultDoesNotExist(task_id) from None
         raise
     fields = fields_of(pairs)
-    if "q" not in fields:
+    if Field.queue not in fields:
         raise TaskResultDoesNotExist(task_id)
     return fields, failures
 
@@ -109,7 +109,7 @@ def read_many(task_ids: Sequence[str]) -> Flow[list[tuple[Fields, list[bytes]] |
         replies = yield Batch(reads)
         for pairs, failures in zip(replies[: len(keys)], replies[len(keys) :], strict=True):
             fields = fields_of(pairs)
-            found.append((fields, failures) if "q" in fields else None)
+            found.append((fields, failures) if Field.queue in fields else None)
     return found
 
 
@@ -123,7 +123,7 @@ def wait(task_id: str, timeout: float | None) -> Flow[tuple[Fields, list[bytes]]
         if remaining_s <= 0:
             raise WaitTimeout(f"Task {task_id} had not finished after {timeout} s.")
         yield Wait(f"{record_key(task_id)}:done", min(remaining_s, LOOK_AGAIN_S))
-        look = Read("HMGET", record_key(task_id), "q", "s")
+        look = Read("HMGET", record_key(task_id), Field.queue, Field.state)
         queue, state = yield BoundedSlotWait(deadline - time.monotonic(), look)
         seen = 1 if queue is None or state in FINISHED else 0
     return (yield from read(task_id))

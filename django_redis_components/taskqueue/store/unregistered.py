@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import registry
-from django_redis_components.taskqueue.store.fields import base_key
+from django_redis_components.taskqueue.fields import base_key
 from django_redis_components.taskqueue.store.scripts import REQUEUE_UNREGISTERED
 
 logger = logging.getLogger("django_redis_components.taskqueue")

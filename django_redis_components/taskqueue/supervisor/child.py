@@ -20,7 +20,7 @@ from redis.exceptions import RedisError
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Call
-from django_redis_components.taskqueue.store.fields import base_key
+from django_redis_components.taskqueue.fields import base_key
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.store.scripts import RENEW_LEASES
 from django_redis_components.taskqueue.worker.execution import cancelled, timed_out

@@ -24,9 +24,9 @@ from django_redis_components.core.outage_log import OutageLog
 from django_redis_components.core.protocol import Command
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue import forks
+from django_redis_components.taskqueue.fields import Key, tag_key
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.schedules import schedule
-from django_redis_components.taskqueue.store.fields import base_key
 from django_redis_components.taskqueue.store.unregistered import requeue_unregistered
 from django_redis_components.taskqueue.supervisor.autoreload import ReloaderClient
 from django_redis_components.taskqueue.supervisor.child import Child, renew_leases, spawn
@@ -262,12 +262,11 @@ class Supervisor:
 
     def _unregister(self, child: Child) -> None:
         """Remove an exited process from the list of workers."""
-        base = base_key()
         client = connections.client(self._using)
         with contextlib.suppress(RedisError):
             client.execute_many(
                 [
-                    Command("ZREM", f"{base}:workers", child.worker_id, retry=True),
-                    Command("DEL", f"{base}:worker:{child.worker_id}", retry=True),
+                    Command("ZREM", tag_key(Key.workers), child.worker_id, retry=True),
+                    Command("DEL", tag_key(Key.worker, child.worker_id), retry=True),
                 ]
             )

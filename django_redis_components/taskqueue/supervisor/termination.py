@@ -19,8 +19,8 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.outage_log import OutageLog
+from django_redis_components.taskqueue.fields import base_key, wakeup_key
 from django_redis_components.taskqueue.poller import Poller
-from django_redis_components.taskqueue.store.fields import base_key
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.store.scripts import WORKER_LEASES
 from django_redis_components.taskqueue.supervisor.child import Child
@@ -43,7 +43,7 @@ ERROR_PAUSE_S = 0.5
 
 def wakeup_key_of(supervisor: str) -> str:
     """Return the key that `cancel` writes to wake this supervisor."""
-    return f"{base_key()}:bell:s:{supervisor}"
+    return wakeup_key(f"s:{supervisor}")
 
 
 class CancelListener:
@@ -130,7 +130,7 @@ class Terminator:
         if prefetched:
             fetcher = Fetcher(connections.client(self._using), child.worker_id, ())
             for task_id, token in reversed(prefetched):  # the first one is at the head again
-                fetcher.settle(Ack(task_id, token, "back"))
+                fetcher.settle(Ack(task_id, token, "requeue"))
             logger.info(
                 "Returned %d tasks to their queues that process %d had not started.", len(prefetched), child.pid
             )
@@ -164,7 +164,7 @@ class Terminator:
             if examined < CHUNK:
                 break
         for _, task_id, token in sorted(leases, reverse=True):
-            fetcher.settle(Ack(task_id, token, "back"))
+            fetcher.settle(Ack(task_id, token, "requeue"))
         _send_acks(fetcher)
 
 

@@ -69,7 +69,7 @@ def execute(job: Job, run: ThreadRun | None = None) -> Ack:
     if task is None:
         message = "Task %s[%s] cannot run: no task of this name is registered in this worker."
         logger.warning(message, job.name, job.id, extra=logs.facts(job, "unregistered"))
-        return Ack(job.id, job.token, "park")
+        return Ack(job.id, job.token, "unregister")
     run = run or ThreadRun(job)
     ack = _run(Execution(job, task), run)
     try:
@@ -176,7 +176,7 @@ class Execution:
         if isinstance(exc, _RedisUnavailableError):
             message = "Task %s[%s] returns to its queue: the results of its parents could not be read (%s)."
             logger.warning(message, job.name, job.id, exc, extra=logs.facts(job, "ready"))
-            return Ack(job.id, job.token, "back")
+            return Ack(job.id, job.token, "requeue")
         if isinstance(exc, TryLater):
             return _postpone(job, self._task, self._options, exc)
         if isinstance(exc, TaskCancelled):
@@ -236,7 +236,7 @@ def _postpone(job: Job, task: Any, options: Mapping[str, Any], exc: TryLater) ->
         return _fail_or_retry(job, task, options, invalid)
     message = "Task %s[%s] is postponed by %.3g s: %s"
     logger.info(message, job.name, job.id, delay_ms / 1_000, exc.reason, extra=logs.facts(job, "scheduled"))
-    return Ack(job.id, job.token, "later", delay_ms=delay_ms)
+    return Ack(job.id, job.token, "reschedule", delay_ms=delay_ms)
 
 
 def _fail_or_retry(

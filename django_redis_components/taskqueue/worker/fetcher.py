@@ -23,7 +23,7 @@ from django_redis_components.core.outage_log import is_error_reply
 from django_redis_components.core.protocol import Command
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue import forks
-from django_redis_components.taskqueue.store.fields import base_key
+from django_redis_components.taskqueue.fields import Key, base_key, tag_key
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.store.scripts import FETCH
 from django_redis_components.taskqueue.worker.ipc import PrefetchedLeases
@@ -151,7 +151,7 @@ class Fetcher:
         try:
             while due:
                 # If the server rejects small writes too, the size of the ack is not the reason.
-                self._client.execute(Command("SET", f"{self._base}:op:probe", "1", "PX", 1_000, retry=True))
+                self._client.execute(Command("SET", tag_key(Key.reply, "probe"), "1", "PX", 1_000, retry=True))
                 self._settle_alone(due[0])
                 due.popleft()
         except BaseException:
@@ -299,8 +299,8 @@ class Fetcher:
             self._error = None
         for ack, applied in zip(acks, done, strict=True):
             self._remove_lease(ack)
-            if ack.outcome == "back" and self._prefetched is not None:
+            if ack.outcome == "requeue" and self._prefetched is not None:
                 self._prefetched.remove(ack.id, ack.token)
-            if not applied and ack.outcome != "back":
+            if not applied and ack.outcome != "requeue":
                 message = "The outcome (%s) of task %s was discarded: its lease had expired."
                 logger.warning(message, ack.outcome, ack.id, extra={"task_id": ack.id})

@@ -145,7 +145,7 @@ class PrefetchBuffer:
         with contextlib.suppress(IndexError):
             while True:
                 job = self._jobs.pop()
-                self._fetcher.settle(Ack(job.id, job.token, "back"))
+                self._fetcher.settle(Ack(job.id, job.token, "requeue"))
 
     def send_acks(self) -> None:
         """Send the pending acks; they stay pending if Redis does not reply."""

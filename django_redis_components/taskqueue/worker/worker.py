@@ -23,7 +23,7 @@ from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.outage_log import describe_error
 from django_redis_components.taskqueue import forks
-from django_redis_components.taskqueue.store.fields import base_key
+from django_redis_components.taskqueue.fields import wakeup_key
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.worker.event_loop import EventLoop
 from django_redis_components.taskqueue.worker.execution import (
@@ -95,7 +95,7 @@ class Worker:
         """
         self._options = options
         self.fetcher = Fetcher(client, worker_id, options.queues, weights=options.weights, prefetched=prefetched)
-        wakeups = WakeupListener(client, [f"{base_key()}:bell:q:{queue}" for queue in options.queues], wake_fd=stop_fd)
+        wakeups = WakeupListener(client, [wakeup_key(f"q:{queue}") for queue in options.queues], wake_fd=stop_fd)
         self._threads: list[threading.Thread] = []
         self._stopping = False
         #: By task id and token: after a lease has expired, the same task may be fetched while its first run continues.
@@ -181,7 +181,7 @@ class Worker:
             running = {lease: run.job for lease, run in list(self._running.items()) if lease not in returned}
             returned.update(running)
             for job in [job for job in running.values() if job.id not in keep]:
-                self.fetcher.settle(Ack(job.id, job.token, "back"))
+                self.fetcher.settle(Ack(job.id, job.token, "requeue"))
             with slot_wait_limit(MAX_RETURN_S):
                 self.job_source.buffer.send_acks()
             done = not self.fetcher.pending_requests() and self.fetcher.leases.keys() <= set(keep)
@@ -217,7 +217,7 @@ class Worker:
     def _run_or_return(self, job: Job) -> None:
         """Run the job, or return it to its queue if the worker was stopped while it was fetched."""
         if self._stopping:
-            self.fetcher.settle(Ack(job.id, job.token, "back"))
+            self.fetcher.settle(Ack(job.id, job.token, "requeue"))
         elif is_coroutine(job):
             self._run_on_loop(job)
         else:
@@ -247,7 +247,7 @@ class Worker:
         """Run the job on the event loop, or return it to its queue if no slot becomes free soon."""
         self.job_source.amount.record_coroutine()
         if not self._loop.acquire_slot(MAX_BUFFERED_S):
-            self.fetcher.settle(Ack(job.id, job.token, "back"))
+            self.fetcher.settle(Ack(job.id, job.token, "requeue"))
             self.job_source.buffer.wake()
             self._loop.wait_for_slot(MAX_SLOT_WAIT_S)
             return

@@ -9,7 +9,7 @@ from asgiref.sync import sync_to_async
 from django_redis_components.contrib.django_tasks import RedisBackend
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Command
-from django_redis_components.taskqueue.store.fields import record_key
+from django_redis_components.taskqueue.fields import record_key
 from django_redis_components.taskqueue.worker.execution import execute
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
 

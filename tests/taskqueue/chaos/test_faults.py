@@ -153,7 +153,7 @@ class Outcome:
         """Return the sizes of the lists that must be empty at the end."""
         sizes: dict[str, int] = {}
         for queue in QUEUES:
-            for part, size in (("front", "llen"), ("ready", "llen"), ("sched", "zcard"), ("running", "zcard")):
+            for part, size in (("requeued", "llen"), ("ready", "llen"), ("scheduled", "zcard"), ("running", "zcard")):
                 sizes[f"{queue} {part}"] = getattr(self.store.raw, size)(queue_key(self.store, part, queue))
         return {place: size for place, size in sizes.items() if size}
 
@@ -227,7 +227,7 @@ def _add_faults_of_the_server(plan: FaultPlan, found: Outcome, network: Proxy, c
     def set_clock_back() -> None:
         """Step back when no delayed task waits: it would keep its time, and wait for an hour."""
         found.producer.delays = False
-        if any("sched" in place for place in found.left()):
+        if any("scheduled" in place for place in found.left()):
             plan.retry_soon(set_clock_back)
         elif clock is not None:
             clock.step(-STEP_S)

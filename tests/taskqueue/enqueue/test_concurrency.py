@@ -46,7 +46,7 @@ def take(fetcher: Fetcher, want: int = 100) -> list[Any]:
 
 
 def give_back(fetcher: Fetcher, job: Job) -> None:
-    settle_now(fetcher, Ack(job.id, job.token, "back"))
+    settle_now(fetcher, Ack(job.id, job.token, "requeue"))
 
 
 def waiting(store: Store, queue: str = "default") -> int:
@@ -124,14 +124,14 @@ def work_off_with(fetcher: Fetcher) -> list[Job]:
 
 
 def wakeup_keys(store: Store) -> list[bytes]:
-    return [key for key in store.keys() if b":bell:q:" in key]  # noqa: SIM118 - a Store is no dict
+    return [key for key in store.keys() if b":wakeup:q:" in key]  # noqa: SIM118 - a Store is no dict
 
 
 def test_tasks_waiting_for_a_slot_notify_no_worker(store: Store) -> None:
     send(one, *range(5))
     fetcher = new_fetcher()
     first = fetcher.fetch("0", 9)[0]
-    store.raw.delete(base_key(store, "bell", "q:default"))
+    store.raw.delete(base_key(store, "wakeup", "q:default"))
 
     assert take(new_fetcher(worker="b"), 1) == []
     assert wakeup_keys(store) == []
@@ -145,11 +145,11 @@ def test_slot_freed_without_a_fetch_notifies_the_queue(store: Store) -> None:
     send(one, *range(3))
     fetcher = new_fetcher()
     first = fetcher.fetch("0", 9)[0]
-    store.raw.delete(base_key(store, "bell", "q:default"))
+    store.raw.delete(base_key(store, "wakeup", "q:default"))
 
     settle_now(fetcher, execute(first))
 
-    assert wakeup_keys(store) == [base_key(store, "bell", "q:default").encode()]
+    assert wakeup_keys(store) == [base_key(store, "wakeup", "q:default").encode()]
     assert take(new_fetcher(worker="b")) == [1]
 
 
@@ -159,12 +159,12 @@ def test_slot_freed_by_a_worker_of_another_queue_notifies_the_waiting_queue(stor
     postman = new_fetcher("mail")
     [mail] = postman.fetch("0", 9)
     assert take(new_fetcher(worker="b")) == []
-    store.raw.delete(base_key(store, "bell", "q:default"))
+    store.raw.delete(base_key(store, "wakeup", "q:default"))
 
     postman.settle(execute(mail))
     assert postman.fetch("0", 9) == []
 
-    assert base_key(store, "bell", "q:default").encode() in wakeup_keys(store)
+    assert base_key(store, "wakeup", "q:default").encode() in wakeup_keys(store)
     assert take(new_fetcher(worker="b")) == ["default"]
 
 
@@ -217,11 +217,11 @@ def test_failed_delivery_passes_the_slot_to_the_next_task(store: Store) -> None:
     results = send(one.using(max_deliveries=1), *range(2))
     new_fetcher(worker="dies").fetch("0", 9)
     end_lease(store, results[0].id)
-    store.raw.delete(base_key(store, "bell", "q:default"))
+    store.raw.delete(base_key(store, "wakeup", "q:default"))
 
     assert recover() == [(results[0].id, "default", "failed")]
 
-    assert wakeup_keys(store) == [base_key(store, "bell", "q:default").encode()]
+    assert wakeup_keys(store) == [base_key(store, "wakeup", "q:default").encode()]
     assert take(new_fetcher(worker="lives")) == [1]
 
 
@@ -283,7 +283,7 @@ def test_task_waiting_for_a_slot_can_be_cancelled(store: Store) -> None:
     assert get_queue("default").depths().ready == 2
     fetcher.settle(execute(job))
     assert take(fetcher) == [2]
-    assert store.raw.exists(queue_key(store, "ghosts")) == 0
+    assert store.raw.exists(queue_key(store, "tombstones")) == 0
 
 
 def test_cancelled_reserved_task_passes_its_slot_to_the_next(store: Store) -> None:
@@ -365,7 +365,7 @@ def test_deleted_trash_includes_waiting_tasks(store: Store) -> None:
 
     assert run(connections.client(), control.delete_trash(0)) == 2
 
-    assert not [key for key in store.keys() if b":bin" in key]  # noqa: SIM118 - a Store is no dict
+    assert not [key for key in store.keys() if b":trash" in key]  # noqa: SIM118 - a Store is no dict
 
 
 def test_each_key_has_a_separate_limit(store: Store) -> None:
@@ -464,7 +464,7 @@ def test_slot_of_a_task_without_a_record_is_freed(store: Store) -> None:
     store.raw.delete(base_key(store, "t", results[0].id))
 
     send(one, 3)
-    store.raw.delete(base_key(store, "bell", "q:default"))
+    store.raw.delete(base_key(store, "wakeup", "q:default"))
 
     fetcher = new_fetcher(worker="b")
     assert take(fetcher) == []

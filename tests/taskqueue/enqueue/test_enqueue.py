@@ -224,7 +224,7 @@ def test_delayed_task_is_scheduled_at_its_due_time(store: Store, kind: str) -> N
 
     result = add.using(run_after=run_after).enqueue(2, 3)
 
-    [(task_id, due_ms)] = store.raw.zrange(queue_key(store, "sched"), 0, -1, withscores=True)
+    [(task_id, due_ms)] = store.raw.zrange(queue_key(store, "scheduled"), 0, -1, withscores=True)
     assert task_id.decode() == result.id
     assert abs(due_ms - server_ms(store) - 90_500) < 5_000
     assert (result.state, result.status) == ("scheduled", TaskResultStatus.READY)

@@ -63,7 +63,7 @@ def test_expiry_before_the_epoch_has_passed(store: Store, year: int) -> None:
     late = note.using(expires=datetime(year, 1, 1, tzinfo=UTC)).enqueue("late")
     others = add.enqueue_many([((number, 0), {}) for number in range(3)])
 
-    jobs = new_fetcher().fetch("lane", 4)
+    jobs = new_fetcher().fetch("slot", 4)
 
     assert [job.id for job in jobs] == [other.id for other in others]
     late.refresh()
@@ -216,9 +216,9 @@ def test_recovered_task_does_not_expire(store: Store) -> None:
     assert recorded == ["again"]
 
 
-@pytest.mark.parametrize("outcome", ["back", "later"])
+@pytest.mark.parametrize("outcome", ["requeue", "reschedule"])
 def test_returned_or_postponed_task_expires(store: Store, outcome: str) -> None:
-    sender, argument = (note, "late") if outcome == "back" else (come_back, 60)
+    sender, argument = (note, "late") if outcome == "requeue" else (come_back, 60)
     result = sender.using(expires=60).enqueue(argument)
     fetcher = new_fetcher()
     [job] = fetcher.fetch("0", 1)
@@ -274,7 +274,7 @@ def test_many_expired_tasks_do_not_block_others(redis_server: Store) -> None:
     due_s = fetcher.seconds_to_due()
     assert due_s is not None
     assert due_s <= 0, "there is more to look at"
-    assert redis_server.raw.exists(base_key(redis_server, "bell", "q:default"))
+    assert redis_server.raw.exists(base_key(redis_server, "wakeup", "q:default"))
     with running_worker(burst=True) as worker:
         eventually(lambda: not worker.is_alive())
     assert recorded == ["in time"]

@@ -10,6 +10,7 @@ import pytest
 from django_redis_components import taskqueue
 from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import TaskResult, chain, get_queue, registry
+from django_redis_components.taskqueue.fields import Field, FlowField
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.store.scripts import REGISTER_SCHEDULES
 from tests.support import Store, eventually
@@ -30,49 +31,50 @@ from tests.taskqueue.worker.test_leases import renew
 
 LEASE_S, FAILED_TTL_S = 100, 5_000
 
-#: Each kind in the room's docstring: what its keys look like, and the longest life of one in seconds (None: for ever).
+#: Each kind in the package's docstring: its pattern, and its longest TTL in seconds (None: no TTL).
 KINDS: dict[str, tuple[str, float | None]] = {
     "t:<id>": (r"t:[\w-]{20}", FAILED_TTL_S),
     "t:<id>:errors": (r"t:[\w-]{20}:errors", FAILED_TTL_S),
     "t:<id>:done": (r"t:[\w-]{20}:done", 60),
-    "q:<queue>:front": (r"q:\w+:front", None),
+    "q:<queue>:requeued": (r"q:\w+:requeued", None),
     "q:<queue>:ready": (r"q:\w+:ready", None),
-    "q:<queue>:prio": (r"q:\w+:prio", None),
-    "q:<queue>:sched": (r"q:\w+:sched", None),
+    "q:<queue>:priority": (r"q:\w+:priority", None),
+    "q:<queue>:scheduled": (r"q:\w+:scheduled", None),
     "q:<queue>:running": (r"q:\w+:running", None),
     "q:<queue>:failed": (r"q:\w+:failed", FAILED_TTL_S),
     "q:<queue>:unregistered": (r"q:\w+:unregistered", None),
-    "bell:q:<queue>, :poller": (r"bell:(q:\w+|poller)", 60),
-    "bell:s:<supervisor>": (r"bell:s:[\w:]+", 60),
-    "queues, workers, idle": (r"queues|workers|idle", None),
+    "wakeup:q:<queue>, :poller": (r"wakeup:(q:\w+|poller)", 60),
+    "wakeup:s:<supervisor>": (r"wakeup:s:[\w:]+", 60),
+    "queues, workers, idle_queues": (r"queues|workers|idle_queues", None),
     "worker:<id>": (r"worker:[\w:]+", LEASE_S * 40),
-    "lane:<worker>:<lane>": (r"lane:[\w:]+:\w+", LEASE_S),
+    "last_fetch:<worker>:<slot>": (r"last_fetch:[\w:]+:\w+", LEASE_S),
     "poller": (r"poller", 10),
     "contact": (r"contact", None),
     "paused": (r"paused", None),
-    "q:<queue>:ghosts": (r"q:\w+:ghosts", None),
-    "q:<queue>:min:<minute>": (r"q:\w+:min:\d+", 181 * 60),
+    "q:<queue>:tombstones": (r"q:\w+:tombstones", None),
+    "q:<queue>:minute:<minute>": (r"q:\w+:minute:\d+", 181 * 60),
     "q:<queue>:hour:<hour>": (r"q:\w+:hour:\d+", 337 * 3_600),
-    "q:<queue>:names:<hour>": (r"q:\w+:names:\d+", 241 * 60),
-    "q:<queue>:errs": (r"q:\w+:errs", FAILED_TTL_S),
-    "q:<queue>:err:<print>": (r"q:\w+:err:[0-9a-f]{16}", FAILED_TTL_S),
-    "rolled": (r"rolled(:\d+)?", 3 * 3_600),
-    "q:<queue>:purged": (r"q:\w+:purged", 7 * 86_400),
+    "q:<queue>:task_names:<hour>": (r"q:\w+:task_names:\d+", 241 * 60),
+    "q:<queue>:errors": (r"q:\w+:errors", FAILED_TTL_S),
+    "q:<queue>:error:<print>": (r"q:\w+:error:[0-9a-f]{16}", FAILED_TTL_S),
+    "rollup": (r"rollup(:\d+)?", 3 * 3_600),
+    "q:<queue>:purged_at": (r"q:\w+:purged_at", 7 * 86_400),
     "u:<digest>": (r"u:[\w-]{22}", None),
-    "trial:<worker>": (r"trial:[\w:]+", 86_400),
-    "bins, bin:<bin>:<part>": (r"bins|bin:\w+:(front|ready|prio|sched)", None),
+    "quarantine:<worker>": (r"quarantine:[\w:]+", 86_400),
+    "trash_index": (r"trash_index", None),
+    "trash:<purge>:<part>": (r"trash:\w+:(requeued|ready|priority|scheduled)", None),
     "schedules": (r"schedules", None),
     "schedule:<name>": (r"schedule:\w+", None),
-    "op:<op>": (r"op:\w+", 60),
+    "reply:<op>": (r"reply:\w+", 60),
     "flow:<flow>": (r"flow:[\w-]{20}", FAILED_TTL_S),
     "q:<queue>:waiting": (r"q:\w+:waiting", None),
     "q:<queue>:limited": (r"q:\w+:limited", None),
-    "q:<queue>:called": (r"q:\w+:called", None),
+    "q:<queue>:reserved": (r"q:\w+:reserved", None),
     "slots:c:<key>": (r"slots:c:[\w.]+", None),
-    "waits:c:<key>": (r"waits:c:[\w.]+", 30 * 86_400),
+    "slot_waiters:c:<key>": (r"slot_waiters:c:[\w.]+", 30 * 86_400),
     "rate:r:<key>": (r"rate:r:[\w.]+", 60),
     "limit:<limit>": (r"limit:[cr]:[\w.]+", 30 * 86_400),
-    "seq": (r"seq", None),
+    "sequence": (r"sequence", None),
 }
 
 
@@ -95,7 +97,7 @@ def busy_store(store: Store, settings: Any, monkeypatch: pytest.MonkeyPatch) -> 
         given_back = note.using(queue_name=queue, max_deliveries=1).enqueue("back")
         worker = new_fetcher(queue, worker=f"giver:{queue}")
         [job] = worker.fetch("0", 1)
-        settle_now(worker, Ack(job.id, job.token, "back"))
+        settle_now(worker, Ack(job.id, job.token, "requeue"))
         new_fetcher(queue, worker=f"dies:{queue}").fetch("0", 1)
         end_lease(store, given_back.id, queue=queue)
         recover()
@@ -107,7 +109,7 @@ def busy_store(store: Store, settings: Any, monkeypatch: pytest.MonkeyPatch) -> 
         note.using(queue_name=queue).enqueue_many([((number,), {}) for number in range(4)])
         worker = new_fetcher(queue, worker=f"runs:{queue}")
         running, back = worker.fetch("0", 2)
-        settle_now(worker, Ack(back.id, back.token, "back"))
+        settle_now(worker, Ack(back.id, back.token, "requeue"))
         renew(f"runs:{queue}", {running.id: running.token}, LEASE_S * 1_000)
         TaskResult(note, note.name, running.id, "default", {}).cancel()
         note.using(queue_name=queue, run_after=60).enqueue("later")
@@ -121,10 +123,10 @@ def busy_store(store: Store, settings: Any, monkeypatch: pytest.MonkeyPatch) -> 
     note.using(queue_name="limited", rate="1/m").enqueue_many([(("waits for its turn",), {})] * 3)
     new_fetcher("limited", worker="takes").fetch("0", 9)
     get_queue("old").pause("a look")
-    minute = next(key for key in store.keys() if b":q:mail:min:" in key)  # noqa: SIM118 - a Store is no dict
+    minute = next(key for key in store.keys() if b":q:mail:minute:" in key)  # noqa: SIM118 - a Store is no dict
     past = b"%s:%d" % (minute.rpartition(b":")[0], int(minute.rpartition(b":")[2]) - 1)
     store.raw.set(past, store.raw.get(minute), ex=60)
-    store.raw.delete(base_key(store, "rolled"))
+    store.raw.delete(base_key(store, "rollup"))
     recover()
     rows = ["nightly", 1, "0 3 * * *", 0, "{}"]
     connections.client().execute(
@@ -148,7 +150,7 @@ def kinds(store: Store) -> dict[str, list[bytes]]:
 def test_documented_keys_are_those_of_this_test() -> None:
     table = (taskqueue.__doc__ or "").split("=\n")[2]
 
-    assert [line[:25].rstrip() for line in table.splitlines() if line and not line.startswith("=")] == list(KINDS)
+    assert [line.split("  ")[0] for line in table.splitlines() if line and not line.startswith("=")] == list(KINDS)
 
 
 def test_keys_of_every_documented_kind_and_no_other_exist(busy_store: Store) -> None:
@@ -163,9 +165,13 @@ def test_keys_have_the_documented_ttl(busy_store: Store) -> None:
             left_ms = busy_store.raw.pttl(key)
             if longest_s is None:
                 assert left_ms == -1, key
-            elif kind == "flow:<flow>" and int(busy_store.raw.hget(key, "left")) > 0:
+            elif kind == "flow:<flow>" and int(busy_store.raw.hget(key, FlowField.unfinished)) > 0:
                 assert left_ms == -1, f"{key!r}: a flow that has not finished has no end"
-            elif kind == "t:<id>" and busy_store.raw.hget(key, "s") not in (b"successful", b"failed", b"cancelled"):
+            elif kind == "t:<id>" and busy_store.raw.hget(key, Field.state) not in (
+                b"successful",
+                b"failed",
+                b"cancelled",
+            ):
                 assert left_ms == -1, f"{key!r}: a task that has not finished has no end"
             else:
                 assert 0 < left_ms <= longest_s * 1_000, key
@@ -190,12 +196,12 @@ def test_finished_tasks_leave_only_results(store: Store, settings: Any) -> None:
 
     assert set(kinds(store)) == {
         "t:<id>",
-        "bell:q:<queue>, :poller",
-        "queues, workers, idle",
-        "lane:<worker>:<lane>",
-        "seq",
-        "q:<queue>:min:<minute>",
-        "q:<queue>:names:<hour>",
+        "wakeup:q:<queue>, :poller",
+        "queues, workers, idle_queues",
+        "last_fetch:<worker>:<slot>",
+        "sequence",
+        "q:<queue>:minute:<minute>",
+        "q:<queue>:task_names:<hour>",
     }
 
 
@@ -210,7 +216,7 @@ def test_expired_results_leave_no_keys(store: Store) -> None:
         """Without the batches that a lane keeps for as long as a lease; a new minute or hour begins at any time."""
         keys = store.keys()
         kinds = {re.sub(rb":(min|hour|names|rolled):\d+$", rb":\1", key) for key in keys}
-        return sorted(key for key in kinds if b":lane:" not in key)
+        return sorted(key for key in kinds if b":last_fetch:" not in key)
 
     pass_through(5)
     before = lasting()

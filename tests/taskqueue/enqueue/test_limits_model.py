@@ -17,7 +17,7 @@ from django_redis_components.taskqueue import (
     TaskResult,
     get_queue,
 )
-from django_redis_components.taskqueue.store.fields import Field, Key, Part
+from django_redis_components.taskqueue.fields import Field, Key, Part
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.worker.execution import execute
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
@@ -81,7 +81,7 @@ class Site:
     def settle(self) -> None:
         for _ in range(min(len(self.held), 3)):
             fetcher, job = self.held.pop(self.chance.randrange(len(self.held)))
-            ack = execute(job) if self.chance.random() < 0.8 else Ack(job.id, job.token, "back")
+            ack = execute(job) if self.chance.random() < 0.8 else Ack(job.id, job.token, "requeue")
             settle_now(fetcher, ack)
 
     def die(self) -> None:

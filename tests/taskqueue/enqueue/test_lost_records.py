@@ -40,7 +40,7 @@ def test_lost_task_waiting_for_a_rate_blocks_no_other(store: Store, lost: int) -
 
     eventually(others_have_run)
     assert not has_record(store, results[lost])
-    assert store.raw.exists(queue_key(store, "limited"), queue_key(store, "sched")) == 0
+    assert store.raw.exists(queue_key(store, "limited"), queue_key(store, "scheduled")) == 0
 
 
 def test_lost_task_waiting_for_a_slot_is_skipped(store: Store) -> None:

@@ -88,7 +88,7 @@ def test_hooks_that_a_test_captures_send_each_task_once(redis_server: Store) -> 
 
 def test_failure_between_parts_raises_partially_enqueued(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(messages, "CHUNK", 2)
-    redis_server.raw.set(f"{redis_server.prefix}:taskqueue:{{default}}:q:mail:prio", "not a zset")
+    redis_server.raw.set(f"{redis_server.prefix}:taskqueue:{{default}}:q:mail:priority", "not a zset")
 
     def enqueue_in_a_transaction() -> None:
         with transaction.atomic():

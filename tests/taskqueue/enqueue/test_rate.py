@@ -54,7 +54,7 @@ def start_us(store: Store, result: TaskResult) -> int:
 
 
 def due_ms(store: Store, result: TaskResult, queue: str = "default") -> float | None:
-    score: float | None = store.raw.zscore(queue_key(store, "sched", queue), result.id)
+    score: float | None = store.raw.zscore(queue_key(store, "scheduled", queue), result.id)
     return score
 
 
@@ -65,7 +65,7 @@ def an_hour_passes(store: Store, queue: str = "default") -> None:
     """
     for key in [key for key in store.keys() if b":rate:r:" in key]:  # noqa: SIM118 - a Store is no dict
         store.raw.set(key, int(store.raw.get(key)) - HOUR_MS * 1_000, keepttl=True)
-    sched = queue_key(store, "sched", queue)
+    sched = queue_key(store, "scheduled", queue)
     for task_id, score in store.raw.zrange(sched, 0, -1, withscores=True):
         store.raw.zadd(sched, {task_id: score - HOUR_MS - 1})
 
@@ -100,7 +100,7 @@ def test_tasks_start_one_by_one_at_their_times(store: Store) -> None:
         started.append(take(fetcher))
 
     assert started == [[0], [1], [2], [3]]
-    assert not [key for key in store.keys() if b":called" in key or b":limited" in key]  # noqa: SIM118
+    assert not [key for key in store.keys() if b":reserved" in key or b":limited" in key]  # noqa: SIM118
 
 
 @pytest.mark.parametrize("want", [1, 100])
@@ -183,13 +183,13 @@ def test_task_over_the_rate_notifies_no_worker(store: Store) -> None:
     fetcher = new_fetcher()
     take(fetcher)
     for name in ("q:default", "poller"):
-        store.raw.delete(base_key(store, "bell", name))
+        store.raw.delete(base_key(store, "wakeup", name))
 
     assert take(new_fetcher(worker="b")) == []
     assert new_fetcher(worker="c").seconds_to_due() is None
     assert 3_590 < (fetcher.seconds_to_due() or 0) < 3_601
 
-    assert not [key for key in store.keys() if b":bell:" in key]  # noqa: SIM118 - a Store is no dict
+    assert not [key for key in store.keys() if b":wakeup:" in key]  # noqa: SIM118 - a Store is no dict
 
 
 def test_waiting_task_of_higher_priority_starts_first(store: Store) -> None:
@@ -227,7 +227,7 @@ def test_cancelled_reserved_task_passes_its_start_to_the_next(store: Store) -> N
     first, second, third, fourth = send(hourly, *range(4))
     take(new_fetcher())
     for name in ("q:default", "poller"):
-        store.raw.delete(base_key(store, "bell", name))
+        store.raw.delete(base_key(store, "wakeup", name))
 
     assert second.cancel()
     assert fourth.cancel()
@@ -235,7 +235,7 @@ def test_cancelled_reserved_task_passes_its_start_to_the_next(store: Store) -> N
     exact_us = start_us(store, first) + HOUR_MS * 1_000
     assert due_ms(store, third) == -(-exact_us // 1_000)
     assert get_queue("default").depths().scheduled == 1
-    assert all(store.raw.exists(base_key(store, "bell", name)) for name in ("q:default", "poller"))
+    assert all(store.raw.exists(base_key(store, "wakeup", name)) for name in ("q:default", "poller"))
     an_hour_passes(store)
     assert take(new_fetcher(worker="b")) == [2]
 

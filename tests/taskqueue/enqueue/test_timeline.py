@@ -88,7 +88,7 @@ def test_returned_lease_is_not_a_run(store: Store) -> None:
     result = note.enqueue("back")
     worker = new_fetcher()
     [job] = worker.fetch("0", 1)
-    settle_now(worker, Ack(job.id, job.token, "back"))
+    settle_now(worker, Ack(job.id, job.token, "requeue"))
 
     assert outcomes(result) == []
 

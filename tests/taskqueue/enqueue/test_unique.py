@@ -249,7 +249,7 @@ def test_until_started_takes_the_key_again_when_the_task_is_returned(store: Stor
     first = until_started.enqueue(1)
     fetcher = new_fetcher()
     [job] = fetcher.fetch("0", 1)
-    settle_now(fetcher, Ack(job.id, job.token, "back"))
+    settle_now(fetcher, Ack(job.id, job.token, "requeue"))
 
     assert until_started.enqueue(1) == first
 
@@ -259,7 +259,7 @@ def test_until_started_leaves_the_key_to_a_newer_task(store: Store) -> None:
     fetcher = new_fetcher()
     [job] = fetcher.fetch("0", 1)
     second = until_started.enqueue(1)
-    settle_now(fetcher, Ack(job.id, job.token, "back"))
+    settle_now(fetcher, Ack(job.id, job.token, "requeue"))
 
     assert until_started.enqueue(1) == second
     new_fetcher(worker="here:2").fetch("0", 1)

@@ -191,7 +191,7 @@ def test_task_is_requeued_without_using_an_attempt_when_its_parents_cannot_be_re
         ack = execute(job)
     settle_now(worker, ack)
 
-    assert ack.outcome == "back"
+    assert ack.outcome == "requeue"
     assert "returns to its queue: the results of its parents could not be read" in caplog.text
     assert states(flow) == ["successful", "ready"]
     assert flow.last.attempts == 0

@@ -16,10 +16,10 @@ from redis.exceptions import RedisError
 from django_redis_components.core import failpoints
 from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import get_queue
+from django_redis_components.taskqueue.fields import base_key as tag
 from django_redis_components.taskqueue.schedules import scheduler as firing
 from django_redis_components.taskqueue.schedules.schedule import Schedule
 from django_redis_components.taskqueue.schedules.scheduler import KEEP_MS
-from django_redis_components.taskqueue.store.fields import base_key as tag
 from django_redis_components.taskqueue.store.scripts import ENQUEUE, ENQUEUE_SLOT, REGISTER_SCHEDULES
 from tests.support import Proxy, Store, eventually
 from tests.taskqueue.schedulers import (
@@ -158,7 +158,7 @@ def test_jitter_delays_the_task(store: Store) -> None:
 
     next_round(poller)
 
-    [(task_id, due_ms)] = store.raw.zrange(queue_key(store, "sched"), 0, -1, withscores=True)
+    [(task_id, due_ms)] = store.raw.zrange(queue_key(store, "scheduled"), 0, -1, withscores=True)
     assert task_id.decode() == schedule.task_id(slot_ms)
     assert str(math.ceil(due_ms)) == schedule.message(slot_ms).due
 

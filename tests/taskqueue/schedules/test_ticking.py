@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Call
-from django_redis_components.taskqueue.store.fields import base_key as tag
+from django_redis_components.taskqueue.fields import base_key as tag
 from django_redis_components.taskqueue.store.messages import Message, call_for
 from tests.support import Store, eventually
 from tests.support.processes import Children

@@ -94,7 +94,7 @@ def test_different_texts_places_and_classes_are_different_errors(store: Store) -
 def test_errors_are_listed_per_queue_newest_first(store: Store) -> None:
     settle_with("aa")
     settle_with("bb")
-    store.raw.zadd(queue_key(store, "errs"), {"aa": server_ms(store) + 5_000})
+    store.raw.zadd(queue_key(store, "errors"), {"aa": server_ms(store) + 5_000})
 
     assert [group.fingerprint for group in errors()] == ["aa", "bb"]
     assert [group.fingerprint for group in get_queue("default").errors(limit=1)] == ["aa"]
@@ -142,16 +142,16 @@ def test_errors_are_kept_as_long_as_failed_tasks(store: Store, settings) -> None
 
     [group] = errors()
 
-    for part in ("errs", f"err:{group.fingerprint}"):
+    for part in ("errors", f"error:{group.fingerprint}"):
         assert 4_900_000 < store.raw.pttl(queue_key(store, part)) <= 5_000_000
-    store.raw.zadd(queue_key(store, "errs"), {"old": 1})
+    store.raw.zadd(queue_key(store, "errors"), {"old": 1})
     recover()
-    assert store.raw.zrange(queue_key(store, "errs"), 0, -1) == [group.fingerprint.encode()]
+    assert store.raw.zrange(queue_key(store, "errors"), 0, -1) == [group.fingerprint.encode()]
 
 
 def test_errors_without_a_record_are_omitted(store: Store) -> None:
     settle_with("aa", "bb")
-    store.raw.delete(queue_key(store, "err:aa"))
+    store.raw.delete(queue_key(store, "error:aa"))
 
     assert [group.fingerprint for group in errors()] == ["bb"]
 
@@ -159,12 +159,12 @@ def test_errors_without_a_record_are_omitted(store: Store) -> None:
 def test_the_latest_hundred_errors_are_kept(redis_server: Store) -> None:
     settle_with(*[f"{number:04x}" for number in range(60)])
     for number in range(60):
-        redis_server.raw.zadd(queue_key(redis_server, "errs"), {f"{number:04x}": number})
+        redis_server.raw.zadd(queue_key(redis_server, "errors"), {f"{number:04x}": number})
     settle_with(*[f"{number:04x}" for number in range(60, 120)])
 
-    assert redis_server.raw.zcard(queue_key(redis_server, "errs")) == 100
-    assert redis_server.raw.zscore(queue_key(redis_server, "errs"), f"{19:04x}") is None
-    kept = redis_server.raw.keys(queue_key(redis_server, "err:*"))
+    assert redis_server.raw.zcard(queue_key(redis_server, "errors")) == 100
+    assert redis_server.raw.zscore(queue_key(redis_server, "errors"), f"{19:04x}") is None
+    kept = redis_server.raw.keys(queue_key(redis_server, "error:*"))
     assert len(kept) == len(get_queue("default").errors(limit=100)) == 100
 
 

@@ -32,7 +32,7 @@ def known(store: Store) -> list[str]:
 
 
 def idle_for(store: Store, ms: int, queue: str = "default") -> None:
-    store.raw.zadd(base_key(store, "idle"), {queue: server_ms(store) - ms})
+    store.raw.zadd(base_key(store, "idle_queues"), {queue: server_ms(store) - ms})
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_a_queue_empty_for_a_day_is_removed_from_the_index(used_up: Store) -> No
     recover()
 
     assert known(used_up) == []
-    assert used_up.raw.exists(base_key(used_up, "idle")) == 0
+    assert used_up.raw.exists(base_key(used_up, "idle_queues")) == 0
 
 
 def test_the_next_task_adds_the_queue_to_the_index_again(used_up: Store) -> None:
@@ -67,15 +67,15 @@ def test_the_next_task_adds_the_queue_to_the_index_again(used_up: Store) -> None
 
 
 def test_idle_time_starts_when_the_queue_is_found_empty_and_ends_with_its_next_task(used_up: Store) -> None:
-    since_ms = used_up.raw.zscore(base_key(used_up, "idle"), "default")
+    since_ms = used_up.raw.zscore(base_key(used_up, "idle_queues"), "default")
     assert server_ms(used_up) - 60_000 < since_ms <= server_ms(used_up)
     recover()
-    assert used_up.raw.zscore(base_key(used_up, "idle"), "default") == since_ms
+    assert used_up.raw.zscore(base_key(used_up, "idle_queues"), "default") == since_ms
     note.enqueue(2)
 
     recover()
 
-    assert used_up.raw.exists(base_key(used_up, "idle")) == 0
+    assert used_up.raw.exists(base_key(used_up, "idle_queues")) == 0
 
 
 def ready(_: Store) -> None:
@@ -173,7 +173,7 @@ def test_one_round_maintains_all_queues(redis_server: Store, others: int) -> Non
     next_round(poller)
     until_due_s = seconds_to_next_round(poller)
 
-    assert redis_server.raw.lrange(queue_key(redis_server, "front"), 0, -1) == [lost.id.encode()]
+    assert redis_server.raw.lrange(queue_key(redis_server, "requeued"), 0, -1) == [lost.id.encode()]
     assert redis_server.raw.exists(queue_key(redis_server, "failed")) == 0
     assert 0 < until_due_s <= 1.5
     poller.close()
@@ -184,7 +184,7 @@ def test_removing_queues_during_a_round_skips_no_other_queue(redis_server: Store
     many_queues(redis_server, 1_100)
     long_ago_ms = server_ms(redis_server) - 2 * DAY_MS
     redis_server.raw.zadd(
-        base_key(redis_server, "idle"), {f"q{number:04}": long_ago_ms for number in range(0, 1_100, 2)}
+        base_key(redis_server, "idle_queues"), {f"q{number:04}": long_ago_ms for number in range(0, 1_100, 2)}
     )
     redis_server.raw.zadd(queue_key(redis_server, "failed"), {"old": 1})
     poller = Poller(connections.client())
@@ -192,7 +192,7 @@ def test_removing_queues_during_a_round_skips_no_other_queue(redis_server: Store
     next_round(poller)
 
     assert len(known(redis_server)) == 551
-    assert redis_server.raw.zcard(base_key(redis_server, "idle")) == 550
+    assert redis_server.raw.zcard(base_key(redis_server, "idle_queues")) == 550
     assert redis_server.raw.exists(queue_key(redis_server, "failed")) == 0
     poller.close()
 
@@ -202,9 +202,9 @@ def test_minutes_of_all_queues_are_rolled_up_once(redis_server: Store) -> None:
     note.enqueue(1)
     work_off()
     minute = int(server_ms(redis_server)) // 60_000
-    [key] = [each for each in redis_server.keys() if b":min:" in each]  # noqa: SIM118 - a Store is no dict
-    redis_server.raw.rename(key, queue_key(redis_server, f"min:{minute - 1}"))
-    for mark in ("rolled", "rolled:1"):
+    [key] = [each for each in redis_server.keys() if b":minute:" in each]  # noqa: SIM118 - a Store is no dict
+    redis_server.raw.rename(key, queue_key(redis_server, f"minute:{minute - 1}"))
+    for mark in ("rollup", "rollup:1"):
         redis_server.raw.set(base_key(redis_server, mark), minute - 2)
 
     for _ in range(2):
@@ -213,7 +213,7 @@ def test_minutes_of_all_queues_are_rolled_up_once(redis_server: Store) -> None:
         poller.close()
 
     [hour] = [each for each in redis_server.keys() if b":hour:" in each]  # noqa: SIM118 - a Store is no dict
-    minutes = redis_server.raw.get(queue_key(redis_server, f"min:{minute - 1}"))
+    minutes = redis_server.raw.get(queue_key(redis_server, f"minute:{minute - 1}"))
     assert redis_server.raw.get(hour) == minutes[: len(redis_server.raw.get(hour))]
 
 
@@ -229,5 +229,5 @@ def test_next_round_starts_at_once_after_two_hundred_expired_leases(redis_server
     next_round(poller)
     assert seconds_to_next_round(poller) > 0
 
-    assert redis_server.raw.llen(queue_key(redis_server, "front")) == 201
+    assert redis_server.raw.llen(queue_key(redis_server, "requeued")) == 201
     poller.close()

@@ -93,11 +93,11 @@ def stir(store: Store, seed: int) -> None:
 def raw_depth(store: Store, queue: str) -> dict[str, int]:
     """The same figures from the records themselves: each task's own state, and where it stands."""
     raw, now = store.raw, server_ms(store)
-    scheduled = raw.zrange(queue_key(store, "sched", queue), 0, -1, withscores=True)
+    scheduled = raw.zrange(queue_key(store, "scheduled", queue), 0, -1, withscores=True)
     waiting = [
-        *raw.lrange(queue_key(store, "front", queue), 0, -1),
+        *raw.lrange(queue_key(store, "requeued", queue), 0, -1),
         *raw.lrange(queue_key(store, "ready", queue), 0, -1),
-        *raw.zrange(queue_key(store, "prio", queue), 0, -1),
+        *raw.zrange(queue_key(store, "priority", queue), 0, -1),
     ]
     waiting = [task_id for task_id in waiting if raw.hget(base_key(store, "t", task_id.decode()), "s") != b"cancelled"]
     states: dict[str, int] = {}
@@ -157,15 +157,15 @@ def test_async_methods_return_the_same_depths(store: Store) -> None:
     assert [shown(each) for each in found.queues] == [shown(depth)]
 
 
-@pytest.mark.parametrize("part", ["front", "ready", "prio", "sched"])
+@pytest.mark.parametrize("part", ["requeued", "ready", "priority", "scheduled"])
 def test_oldest_age_is_the_age_of_the_longest_waiting_task(store: Store, part: str) -> None:
-    options = {"prio": {"priority": 3}, "sched": {"run_after": 60}}.get(part, {})
+    options = {"priority": {"priority": 3}, "scheduled": {"run_after": 60}}.get(part, {})
     result = note.using(**options).enqueue("old")
-    if part == "front":
+    if part == "requeued":
         new_fetcher(worker="dies").fetch("0", 1)
         end_lease(store, result.id)
         recover()
-    if part == "sched":
+    if part == "scheduled":
         fall_due(store, result, ms_ago=50_000)
     else:
         now_us = int(server_ms(store) * 1_000)

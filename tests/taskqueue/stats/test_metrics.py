@@ -42,7 +42,7 @@ def totals(queue: str = "default") -> dict[str, int]:
 
 
 def minute_key(store: Store, ago: int = 0, queue: str = "default") -> str:
-    return queue_key(store, f"min:{int(server_ms(store)) // 60_000 - ago}", queue)
+    return queue_key(store, f"minute:{int(server_ms(store)) // 60_000 - ago}", queue)
 
 
 def write_minute(store: Store, ago: int, *numbers: int, queue: str = "default") -> None:
@@ -142,7 +142,7 @@ def test_wait_time_starts_when_the_task_becomes_ready(store: Store) -> None:
         store.raw.hset(base_key(store, "t", result.id), "e", int((server_ms(store) - 60_000) * 1_000))
     worker = new_fetcher()
     jobs = {job.id: job for job in worker.fetch("0", 3)}
-    settle_now(worker, Ack(back.id, jobs[back.id].token, "back"))
+    settle_now(worker, Ack(back.id, jobs[back.id].token, "requeue"))
     settle_now(worker, *[execute(jobs[each.id]) for each in (late, sent)])
     work_off()
 
@@ -275,9 +275,9 @@ def test_a_name_with_different_slots_in_two_hours_is_counted_as_one(redis_server
     hour = int(server_ms(redis_server)) // 3_600_000
     one, two = bytes(416) + struct.pack(">I", 5).ljust(416, b"\0"), bytes(832) + struct.pack(">I", 2)
     redis_server.raw.set(minute_key(redis_server, 0), one, ex=600)
-    redis_server.raw.set(queue_key(redis_server, f"min:{hour * 60 - 1}"), two, ex=600)
-    redis_server.raw.hset(queue_key(redis_server, f"names:{hour}"), "a", 1)
-    redis_server.raw.hset(queue_key(redis_server, f"names:{hour - 1}"), mapping={"b": 1, "a": 2})
+    redis_server.raw.set(queue_key(redis_server, f"minute:{hour * 60 - 1}"), two, ex=600)
+    redis_server.raw.hset(queue_key(redis_server, f"task_names:{hour}"), "a", 1)
+    redis_server.raw.hset(queue_key(redis_server, f"task_names:{hour - 1}"), mapping={"b": 1, "a": 2})
 
     found = get_queue("default").metrics(minutes=180)
 
@@ -300,7 +300,7 @@ def test_minutes_are_rolled_up_into_hours_once(store: Store) -> None:
     recover()  # from now on minutes are rolled up
     for ago in (1, 2, 3):
         write_minute(store, ago, 10 * ago, 1)
-    store.raw.set(base_key(store, "rolled"), int(server_ms(store)) // 60_000 - 4)
+    store.raw.set(base_key(store, "rollup"), int(server_ms(store)) // 60_000 - 4)
 
     for _ in range(3):
         recover()
@@ -317,7 +317,7 @@ def test_a_restarted_poller_catches_up_a_few_minutes_per_round(redis_server: Sto
     work_off()
     for ago in range(1, 13):
         write_minute(redis_server, ago, 1)
-    redis_server.raw.set(base_key(redis_server, "rolled"), int(server_ms(redis_server)) // 60_000 - 13)
+    redis_server.raw.set(base_key(redis_server, "rollup"), int(server_ms(redis_server)) // 60_000 - 13)
 
     seen = []
     for _ in range(3):
@@ -331,12 +331,12 @@ def test_a_restarted_poller_catches_up_a_few_minutes_per_round(redis_server: Sto
 def test_rollup_restarts_when_its_mark_is_invalid(rolled_ms: int, redis_server: Store) -> None:
     add.enqueue(1, 2)
     work_off()
-    redis_server.raw.set(base_key(redis_server, "rolled"), rolled_ms // 60_000)
+    redis_server.raw.set(base_key(redis_server, "rollup"), rolled_ms // 60_000)
 
     recover()
 
     latest = int(server_ms(redis_server)) // 60_000
-    assert latest - 170 <= int(redis_server.raw.get(base_key(redis_server, "rolled"))) < latest
+    assert latest - 170 <= int(redis_server.raw.get(base_key(redis_server, "rollup"))) < latest
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -59,7 +59,7 @@ def front(_: Store) -> TaskResult:
     result = note.enqueue("front")
     fetcher = new_fetcher(worker="gives:back")
     [job] = fetcher.fetch("0", 1)
-    settle_now(fetcher, Ack(job.id, job.token, "back"))
+    settle_now(fetcher, Ack(job.id, job.token, "requeue"))
     return result
 
 
@@ -114,7 +114,7 @@ def test_cancelling_again_changes_nothing(store: Store) -> None:
 
     result.refresh()
     assert result.finished_at == finished_at
-    assert store.raw.get(queue_key(store, "ghosts")) == b"1"
+    assert store.raw.get(queue_key(store, "tombstones")) == b"1"
 
 
 @pytest.mark.parametrize("task", [note, fail])
@@ -180,7 +180,7 @@ def test_a_task_is_either_cancelled_or_runs(store: Store) -> None:
     assert stopped & ran == set()
     depth = get_queue("default").depths()
     assert (depth.ready, depth.running) == (0, len(ran))
-    assert store.raw.exists(queue_key(store, "ghosts")) == 0
+    assert store.raw.exists(queue_key(store, "tombstones")) == 0
 
 
 def cancelled(result: TaskResult) -> bool:
@@ -206,7 +206,7 @@ def test_depths_exclude_cancelled_tasks_still_in_the_lists(store: Store) -> None
         left.append(get_queue("default").depths().ready)
 
     assert left == [6, 5, 4, 3, 2, 1, 0]
-    assert store.raw.exists(queue_key(store, "ghosts")) == 0
+    assert store.raw.exists(queue_key(store, "tombstones")) == 0
 
 
 def test_depths_stay_exact_when_a_cancelled_record_has_expired_before_its_turn(store: Store) -> None:
@@ -254,7 +254,7 @@ def test_reschedule_changes_the_time(store: Store) -> None:
 
 def test_earlier_time_notifies_workers_and_the_poller(store: Store) -> None:
     result = scheduled(store)
-    wakeup_keys = [base_key(store, "bell", name) for name in ("q:default", "poller")]
+    wakeup_keys = [base_key(store, "wakeup", name) for name in ("q:default", "poller")]
     for each in wakeup_keys:
         store.raw.delete(each)
 

@@ -107,12 +107,12 @@ def raw_depth(store: Store) -> tuple[int, int, int, int]:
     """Ready, scheduled, running and failed, as each task's own record and place say."""
     now_ms = server_ms(store)
     listed = [
-        *store.raw.lrange(queue_key(store, "front"), 0, -1),
+        *store.raw.lrange(queue_key(store, "requeued"), 0, -1),
         *store.raw.lrange(queue_key(store, "ready"), 0, -1),
-        *store.raw.zrange(queue_key(store, "prio"), 0, -1),
+        *store.raw.zrange(queue_key(store, "priority"), 0, -1),
     ]
     alive = [each for each in listed if store.raw.hget(base_key(store, "t", each.decode()), "s") != b"cancelled"]
-    timed = store.raw.zrange(queue_key(store, "sched"), 0, -1, withscores=True)
+    timed = store.raw.zrange(queue_key(store, "scheduled"), 0, -1, withscores=True)
     due = sum(score <= now_ms for _, score in timed)
     places = [*alive, *[each for each, _ in timed]]
     assert len(set(places)) == len(places), "no task stands twice"
@@ -158,7 +158,7 @@ def test_every_task_has_run_or_was_stopped_after_random_operations(store: Store,
     assert states <= {"successful", "failed", "cancelled", "retrying"}
     depth = operator.queue.depths()
     assert (depth.ready, depth.running) == (0, 0)
-    assert store.raw.exists(queue_key(store, "ghosts")) == 0
+    assert store.raw.exists(queue_key(store, "tombstones")) == 0
 
 
 def end_all_leases(store: Store) -> None:

@@ -110,11 +110,11 @@ def test_retried_task_keeps_its_priority(store: Store) -> None:
 
 def test_retry_notifies_workers(store: Store) -> None:
     fail_many(2)
-    store.raw.delete(base_key(store, "bell", "q:default"))
+    store.raw.delete(base_key(store, "wakeup", "q:default"))
 
     get_queue("default").retry_failed()
 
-    assert store.raw.exists(base_key(store, "bell", "q:default"))
+    assert store.raw.exists(base_key(store, "wakeup", "q:default"))
 
 
 @pytest.mark.parametrize("verb", ["retry_failed", "delete_failed"])

@@ -84,7 +84,7 @@ def test_reply_of_an_operation_is_kept_for_a_minute(queue: Queue, proxy: Proxy, 
 
 
 def ops(store: Store) -> set[bytes]:
-    return {key for key in store.keys() if b":op:" in key}  # noqa: SIM118 - a Store is no dict
+    return {key for key in store.keys() if b":reply:" in key}  # noqa: SIM118 - a Store is no dict
 
 
 def test_repeated_cancel_is_applied_once(queue: Queue, proxy: Proxy) -> None:

@@ -35,12 +35,12 @@ def pause_of(name: str = "default") -> Any:
 
 def has_wakeup(store: Store, name: str = "q:default") -> int:
     """Return whether the wakeup key of the queue exists."""
-    return store.raw.exists(base_key(store, "bell", name))
+    return store.raw.exists(base_key(store, "wakeup", name))
 
 
 def silence(store: Store, *names: str) -> None:
     for name in names or ("q:default", "poller"):
-        store.raw.delete(base_key(store, "bell", name))
+        store.raw.delete(base_key(store, "wakeup", name))
 
 
 def waits_begun(store: Store) -> int:
@@ -212,7 +212,7 @@ def test_returned_tasks_wait_in_a_paused_queue(store: Store) -> None:
     silence(store)
     end_lease(store, job.id)
 
-    assert recover() == [(job.id, "default", "front")]
+    assert recover() == [(job.id, "default", "requeued")]
 
     assert has_wakeup(store) == 0
     assert work_off() == []
@@ -232,7 +232,7 @@ def test_paused_queue_notifies_no_worker(store: Store) -> None:
 
     get_queue("default").resume()
     assert has_wakeup(store) == 1
-    assert 0 < store.raw.pttl(base_key(store, "bell", "q:default")) <= 60_000
+    assert 0 < store.raw.pttl(base_key(store, "wakeup", "q:default")) <= 60_000
 
 
 def test_idle_worker_is_not_woken_for_a_paused_queue(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ def fill(store: Store, queue: str = "default") -> list[TaskResult]:
     front = note.using(queue_name=queue).enqueue("front")
     fetcher = new_fetcher(queue, worker="gives:back")
     [job] = fetcher.fetch("0", 1)
-    settle_now(fetcher, Ack(job.id, job.token, "back"))
+    settle_now(fetcher, Ack(job.id, job.token, "requeue"))
     due = note.using(queue_name=queue, run_after=60).enqueue("due")
     fall_due(store, due, queue=queue)
     urgent = note.using(queue_name=queue, priority=5).enqueue("urgent")
@@ -44,7 +44,7 @@ def fill(store: Store, queue: str = "default") -> list[TaskResult]:
 
 
 def trash_keys(store: Store) -> list[bytes]:
-    return [key for key in store.keys() if b":bin" in key]  # noqa: SIM118 - a Store is no dict
+    return [key for key in store.keys() if b":trash" in key]  # noqa: SIM118 - a Store is no dict
 
 
 def empty(keep_ms: int = 0, **options: Any) -> int:
@@ -90,7 +90,7 @@ def test_purge_of_an_empty_queue_creates_no_trash(store: Store) -> None:
 
     assert purge.count == 0
     assert trash_keys(store) == []
-    assert store.raw.exists(queue_key(store, "ghosts")) == 0
+    assert store.raw.exists(queue_key(store, "tombstones")) == 0
     assert get_queue("default").restore(purge) == 0
 
 
@@ -153,7 +153,7 @@ def test_restore_notifies_workers(store: Store) -> None:
     result = note.enqueue("plain")
     purge = get_queue("default").purge()
     with running_worker():
-        eventually(lambda: store.raw.exists(base_key(store, "bell", "q:default")) == 0)
+        eventually(lambda: store.raw.exists(base_key(store, "wakeup", "q:default")) == 0)
 
         get_queue("default").restore(purge)
 
@@ -269,7 +269,7 @@ def test_task_cancelled_after_a_purge_is_not_restored(store: Store) -> None:
     ran = {job.id for job in work_off()}
     assert ran.isdisjoint({result.id for result in results[::2]})
     assert queue.depths().ready == 0
-    assert store.raw.exists(queue_key(store, "ghosts")) == 0
+    assert store.raw.exists(queue_key(store, "tombstones")) == 0
 
 
 def test_task_cancelled_before_a_purge_is_not_counted(store: Store) -> None:
@@ -295,7 +295,7 @@ def test_restored_task_is_counted_when_it_is_cancelled(store: Store) -> None:
     fetcher = new_fetcher(worker="gives:back")
     [job] = fetcher.fetch("0", 1)
     get_queue("default").purge()
-    settle_now(fetcher, Ack(job.id, job.token, "back"))
+    settle_now(fetcher, Ack(job.id, job.token, "requeue"))
     note.enqueue("stays")
 
     TaskResult(note, note.name, job.id, "default", {}).cancel()
@@ -317,7 +317,7 @@ def test_purged_task_cannot_be_rescheduled(store: Store) -> None:
 def test_trash_is_kept_for_a_day(store: Store) -> None:
     results = fill(store)
     purge = get_queue("default").purge()
-    trash_index = base_key(store, "bins")
+    trash_index = base_key(store, "trash_index")
     age_ms = server_ms(store) - store.raw.zscore(trash_index, f"default/{purge.id}")
     assert 0 <= age_ms < 60_000
 
@@ -333,7 +333,7 @@ def test_trash_is_kept_for_a_day(store: Store) -> None:
 def test_time_of_the_last_purge_is_kept_for_a_week(store: Store) -> None:
     get_queue("default").purge()
 
-    assert 7 * DAY_S - 60 < store.raw.ttl(queue_key(store, "purged")) <= 7 * DAY_S
+    assert 7 * DAY_S - 60 < store.raw.ttl(queue_key(store, "purged_at")) <= 7 * DAY_S
 
 
 def test_old_trash_is_deleted_in_chunks(store: Store) -> None:
@@ -342,8 +342,8 @@ def test_old_trash_is_deleted_in_chunks(store: Store) -> None:
         note.using(queue_name="a/b").enqueue_many([((number,), {}) for number in range(count)])
         fail_thrice.using(queue_name="a/b", run_after=60).enqueue()
         emptied = queue.purge()
-    for part in ("ready", "sched"):
-        store.raw.delete(base_key(store, "bin", emptied.id, part))
+    for part in ("ready", "scheduled"):
+        store.raw.delete(base_key(store, "trash", emptied.id, part))
 
     assert empty() == 1_200 + 1 + 2
 
@@ -362,7 +362,7 @@ def test_trash_left_by_one_call_is_deleted_by_the_next(redis_server: Store) -> N
 def test_poller_deletes_old_trash(store: Store) -> None:
     note.enqueue("old")
     purge = get_queue("default").purge()
-    store.raw.zadd(base_key(store, "bins"), {f"default/{purge.id}": server_ms(store) - DAY_S * 1_000 - 1})
+    store.raw.zadd(base_key(store, "trash_index"), {f"default/{purge.id}": server_ms(store) - DAY_S * 1_000 - 1})
 
     poller.Poller(connections.client()).step()
 

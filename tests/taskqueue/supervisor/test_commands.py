@@ -286,7 +286,7 @@ def test_poller_recovers_tasks_until_it_is_stopped(redis_server: Store, children
     eventually(lambda: redis_server.raw.get(base_key(redis_server, "poller")) == name.encode())
 
     child.wait_for(f"Task {result.id} (queue default) has lost its worker: returned to its queue.")
-    assert redis_server.raw.lrange(queue_key(redis_server, "front"), 0, -1) == [result.id.encode()]
+    assert redis_server.raw.lrange(queue_key(redis_server, "requeued"), 0, -1) == [result.id.encode()]
     child.terminate()
 
     assert child.wait() == 0
@@ -301,7 +301,7 @@ def test_killed_poller_is_replaced_by_a_standby(redis_server: Store, children: C
 
     first.kill()
     redis_server.raw.pexpire(base_key(redis_server, "poller"), 50)
-    redis_server.raw.zadd(base_key(redis_server, "bell", "poller"), {"1": 0})
+    redis_server.raw.zadd(base_key(redis_server, "wakeup", "poller"), {"1": 0})
 
     second.wait_for("is active.")
 

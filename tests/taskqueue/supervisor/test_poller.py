@@ -13,8 +13,8 @@ import pytest
 
 from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import poller as poller_module
+from django_redis_components.taskqueue.fields import base_key as tag
 from django_redis_components.taskqueue.poller import ACTIVE_LEASE_MS, Poller
-from django_redis_components.taskqueue.store.fields import base_key as tag
 from django_redis_components.taskqueue.store.scripts import RENEW_LEASES
 from tests.support import Proxy, Store, eventually
 from tests.taskqueue.support import (
@@ -175,7 +175,7 @@ def test_poller_that_lost_its_lease_is_inactive(store: Store) -> None:
 
 
 def has_wakeup(store: Store, name: str) -> bool:
-    return store.raw.exists(base_key(store, "bell", name)) == 1
+    return store.raw.exists(base_key(store, "wakeup", name)) == 1
 
 
 def test_poller_notifies_each_queue_with_a_due_task(store: Store, settings: Any) -> None:
@@ -184,9 +184,9 @@ def test_poller_notifies_each_queue_with_a_due_task(store: Store, settings: Any)
         result = note.using(queue_name=queue, run_after=60).enqueue(1)
         if queue != "later":
             fall_due(store, result, queue=queue)
-        store.raw.delete(base_key(store, "bell", f"q:{queue}"))
+        store.raw.delete(base_key(store, "wakeup", f"q:{queue}"))
     new_fetcher("empty").fetch("0", 1)
-    store.raw.delete(base_key(store, "bell", "q:empty"))
+    store.raw.delete(base_key(store, "wakeup", "q:empty"))
 
     poller = new_poller()
     next_round(poller)
@@ -267,7 +267,7 @@ def hold_ms(store: Store) -> float:
 
 
 def waits_in_front(store: Store) -> list[bytes]:
-    found: list[bytes] = store.raw.lrange(queue_key(store, "front"), 0, -1)
+    found: list[bytes] = store.raw.lrange(queue_key(store, "requeued"), 0, -1)
     return found
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import redis
 
-from django_redis_components.taskqueue.store.fields import base_key
+from django_redis_components.taskqueue.fields import base_key
 from example_project.localserver import LocalServer, free_port
 from tests.support.processes import Children
 from tests.support.stores import Stores

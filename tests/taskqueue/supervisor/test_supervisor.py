@@ -180,7 +180,7 @@ def test_task_that_outlasts_the_grace_returns_to_its_queue(
     assert "Returned 1 running tasks to their queues." in worker.output
     result.refresh()
     assert (result.state, result.attempts, result.worker_ids, result.errors) == ("ready", 0, [], [])
-    assert redis_server.raw.lrange(queue_key(redis_server, "front"), 0, -1) == [result.id.encode()]
+    assert redis_server.raw.lrange(queue_key(redis_server, "requeued"), 0, -1) == [result.id.encode()]
     assert held.ends() == 0
 
 
@@ -283,7 +283,7 @@ def test_unregistered_task_of_an_old_worker_is_requeued_in_a_rolling_deploy(
     result = add.enqueue(2, 3)
     assert result.get(60) == 5
     unregistered = add.using(run_after=60).enqueue(3, 4)
-    redis_server.raw.zrem(queue_key(redis_server, "sched"), unregistered.id)
+    redis_server.raw.zrem(queue_key(redis_server, "scheduled"), unregistered.id)
     redis_server.raw.hset(base_key(redis_server, "t", unregistered.id), "s", "unregistered")
     redis_server.raw.zadd(queue_key(redis_server, "unregistered"), {unregistered.id: 1})
 
@@ -328,7 +328,7 @@ def test_lost_lease_is_logged(redis_server: Store, children: Children) -> None:
     eventually(lambda: any(each.busy for each in workers()))
 
     end_lease(redis_server, result.id)
-    assert recover() == [(result.id, "default", "front")]
+    assert recover() == [(result.id, "default", "requeued")]
 
     worker.wait_for(f"Process {pid} has lost its lease of task {result.id}.")
     held.release()

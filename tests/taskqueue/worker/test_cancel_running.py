@@ -14,7 +14,7 @@ from django_redis_components.taskqueue import (
     TaskResult,
     get_queue,
 )
-from django_redis_components.taskqueue.store.fields import base_key as tag
+from django_redis_components.taskqueue.fields import base_key as tag
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.store.scripts import RENEW_LEASES
 from django_redis_components.taskqueue.worker.execution import cancelled, execute
@@ -67,8 +67,8 @@ def test_cancel_of_a_running_task_notifies_its_supervisor(store: Store) -> None:
 
     result.refresh()
     assert result.state == "running"
-    assert store.raw.zcard(base_key(store, "bell", "s:web.example.com:5up")) == 1
-    assert 0 < store.raw.pttl(base_key(store, "bell", "s:web.example.com:5up")) <= 60_000
+    assert store.raw.zcard(base_key(store, "wakeup", "s:web.example.com:5up")) == 1
+    assert 0 < store.raw.pttl(base_key(store, "wakeup", "s:web.example.com:5up")) <= 60_000
     left = asked_to_end(fetcher)
     assert list(left) == [result.id]
     assert 3_000 < left[result.id] <= 5_000
@@ -87,7 +87,7 @@ def test_repeated_cancel_can_only_shorten_the_grace(store: Store) -> None:
     assert asked_to_end(fetcher)[result.id] == 0
 
 
-@pytest.mark.parametrize("outcome", ["retry", "later", "back", "park"])
+@pytest.mark.parametrize("outcome", ["retry", "reschedule", "requeue", "unregister"])
 def test_cancelled_run_that_would_run_again_is_cancelled(store: Store, outcome: str) -> None:
     result = note.enqueue("runs")
     fetcher, job = leased(result)

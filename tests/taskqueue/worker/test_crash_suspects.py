@@ -52,8 +52,8 @@ def test_recovered_task_is_not_fetched_after_others(store: Store) -> None:
     giver = new_fetcher(worker="gives")
     jobs = [job for slot in range(3) for job in giver.fetch(str(slot), 1)]
     assert [job.id for job in jobs] == [suspect.id, handed_back.id, another.id]
-    settle_now(giver, *[Ack(job.id, job.token, "back") for job in reversed(jobs[:2])])
-    store.raw.lpush(queue_key(store, "front"), store.raw.rpop(queue_key(store, "front")))
+    settle_now(giver, *[Ack(job.id, job.token, "requeue") for job in reversed(jobs[:2])])
+    store.raw.lpush(queue_key(store, "requeued"), store.raw.rpop(queue_key(store, "requeued")))
     fetcher = new_fetcher("high", "default")
 
     [[high, back], [alone]] = [fetcher.fetch("0", 10) for _ in range(2)]
@@ -65,11 +65,11 @@ def test_fetch_of_a_recovered_task_notifies_for_the_rest(store: Store) -> None:
     send(1)
     die_with(store, 1, "dies")
     send(1)
-    store.raw.delete(base_key(store, "bell", "q:default"))
+    store.raw.delete(base_key(store, "wakeup", "q:default"))
 
     new_fetcher().fetch("0", 10)
 
-    assert store.raw.exists(base_key(store, "bell", "q:default")) == 1
+    assert store.raw.exists(base_key(store, "wakeup", "q:default")) == 1
 
 
 def test_tasks_with_two_crashes_do_not_share_a_process(store: Store) -> None:
@@ -150,7 +150,7 @@ def test_isolated_tasks_keep_their_order(store: Store) -> None:
 
     fetcher.fetch("1", 1)
 
-    assert store.raw.lrange(queue_key(store, "front"), 0, -1) == [task_id.encode() for task_id in crashed[1:]]
+    assert store.raw.lrange(queue_key(store, "requeued"), 0, -1) == [task_id.encode() for task_id in crashed[1:]]
     get_queue("default").purge()
     assert fetcher.fetch("2", 1) == []
 
@@ -163,7 +163,7 @@ def test_one_fetch_skips_at_most_nine_crashed_tasks(store: Store, crashed: int, 
     fetcher = new_fetcher(worker="second")
     fetcher.fetch("0", 1)
     back, other = send(2)
-    store.raw.lmove(queue_key(store, "ready"), queue_key(store, "front"), "LEFT", "RIGHT")
+    store.raw.lmove(queue_key(store, "ready"), queue_key(store, "requeued"), "LEFT", "RIGHT")
 
     [job] = fetcher.fetch("1", 1)
 
@@ -206,7 +206,7 @@ def test_returned_task_has_no_start(store: Store) -> None:
     [job] = fetcher.fetch("0", 1)
     result.refresh()
     assert result.started_at is not None
-    settle_now(fetcher, Ack(job.id, job.token, "back"))
+    settle_now(fetcher, Ack(job.id, job.token, "requeue"))
 
     result.refresh()
 
@@ -222,7 +222,7 @@ def test_returned_task_keeps_its_earlier_start(store: Store) -> None:
     [job] = fetcher.fetch("0", 1)
     result.refresh()
     assert result.last_attempted_at > before[1], "it is another moment"
-    settle_now(fetcher, Ack(job.id, job.token, "back"))
+    settle_now(fetcher, Ack(job.id, job.token, "requeue"))
 
     result.refresh()
 
@@ -231,7 +231,7 @@ def test_returned_task_keeps_its_earlier_start(store: Store) -> None:
 
 
 @pytest.mark.contract
-@pytest.mark.parametrize("outcome", ["retry", "later", "park"])
+@pytest.mark.parametrize("outcome", ["retry", "reschedule", "unregister"])
 def test_returned_lease_does_not_change_the_last_run(store: Store, outcome: str) -> None:
     result = note.enqueue(1)
     fetcher = new_fetcher()
@@ -241,7 +241,7 @@ def test_returned_lease_does_not_change_the_last_run(store: Store, outcome: str)
     result.refresh()
     attempted_at = result.last_attempted_at
     [job] = fetcher.fetch("0", 1)
-    settle_now(fetcher, Ack(job.id, job.token, "back"))
+    settle_now(fetcher, Ack(job.id, job.token, "requeue"))
 
     result.refresh()
 
@@ -257,7 +257,7 @@ def test_supervisor_returns_only_the_lease_with_its_token(store: Store) -> None:
     recover()
     [again] = new_fetcher(worker="lives").fetch("0", 1)
 
-    settle_now(Fetcher(connections.client(), "dead", ()), Ack(job.id, job.token, "back"))
+    settle_now(Fetcher(connections.client(), "dead", ()), Ack(job.id, job.token, "requeue"))
 
     assert store.raw.hget(base_key(store, "t", result.id), "L") == again.token.encode()
     assert store.raw.zcard(queue_key(store, "running")) == 1

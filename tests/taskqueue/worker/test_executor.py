@@ -88,7 +88,7 @@ def test_observer_receives_a_postponed_run(redis_server: Store, watched: Any) ->
 
     work_off()
 
-    assert [outcome for outcome, _ in received[1:]] == ["later"]
+    assert [outcome for outcome, _ in received[1:]] == ["reschedule"]
 
 
 def test_unserializable_value_fails_the_task_and_an_observer_error_does_not(

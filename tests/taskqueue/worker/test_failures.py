@@ -202,7 +202,7 @@ def test_postponed_task_uses_no_attempt(store: Store, delay_s: float | None, lea
     assert result.run_after is not None
     assert result.last_attempted_at is not None
     assert least_s <= (result.run_after - result.last_attempted_at).total_seconds() <= most_s
-    store.raw.zadd(queue_key(store, "sched"), {result.id: 1})
+    store.raw.zadd(queue_key(store, "scheduled"), {result.id: 1})
     work_off(worker="host:2")
     result.refresh()
     assert (result.state, result.return_value, result.worker_ids) == ("successful", "came back", ["host:2"])

@@ -131,13 +131,13 @@ def test_late_reply_does_not_delay_the_timer(proxy: Proxy, redis_server: Store) 
 
 
 def wakeup_keys(store: Store) -> list[str]:
-    found = [key.decode().rpartition("bell:")[2] for key in store.keys() if b":bell:" in key]  # noqa: SIM118
+    found = [key.decode().rpartition("wakeup:")[2] for key in store.keys() if b":wakeup:" in key]  # noqa: SIM118
     return sorted(found)
 
 
 def quiet(store: Store) -> None:
     for key in store.keys():  # noqa: SIM118 - a Store is no dict
-        if b":bell:" in key:
+        if b":wakeup:" in key:
             store.raw.delete(key)
 
 
@@ -178,7 +178,7 @@ def test_returned_task_notifies_the_queue(store: Store) -> None:
     fetcher = new_fetcher()
     [job] = fetcher.fetch("0", 1)
     quiet(store)
-    fetcher.settle(Ack(job.id, job.token, "back"))
+    fetcher.settle(Ack(job.id, job.token, "requeue"))
 
     fetcher.fetch("acks", 0)
 

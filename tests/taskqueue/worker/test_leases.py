@@ -45,7 +45,7 @@ def test_task_with_an_expired_lease_returns_to_the_front(store: Store) -> None:
     assert recover() == [], "its lease has not ended"
     end_lease(store, result.id)
 
-    assert recover() == [(result.id, "default", "front")]
+    assert recover() == [(result.id, "default", "requeued")]
 
     result.refresh()
     assert (result.state, result.worker_ids, result.errors) == ("ready", ["dies"], [])
@@ -89,10 +89,10 @@ def test_late_return_of_an_expired_lease_is_not_logged(store: Store, caplog: pyt
     end_lease(store, result.id)
     recover()
 
-    settle_now(late, Ack(job.id, job.token, "back"))
+    settle_now(late, Ack(job.id, job.token, "requeue"))
 
     assert "lease was lost" not in caplog.text
-    assert store.raw.lrange(queue_key(store, "front"), 0, -1) == [result.id.encode()], "once"
+    assert store.raw.lrange(queue_key(store, "requeued"), 0, -1) == [result.id.encode()], "once"
 
 
 def test_concurrent_outcomes_of_one_task_store_one_result(store: Store) -> None:
@@ -132,7 +132,7 @@ def test_task_that_kills_its_workers_fails_after_max_deliveries(store: Store) ->
     outcomes = [die_with(store, result.id, f"w{number}")[0][2] for number in range(3)]
 
     result.refresh()
-    assert outcomes == ["front", "front", "failed"]
+    assert outcomes == ["requeued", "requeued", "failed"]
     assert (result.state, result.worker_ids) == ("failed", ["w0", "w1", "w2"])
     [error] = result.errors
     assert error.exception_class_path == "django_redis_components.taskqueue.exceptions.WorkerLost"
@@ -163,7 +163,7 @@ def test_crashes_use_no_attempt_and_exceptions_no_delivery(redis_server: Store) 
     die_with(redis_server, result.id, "dies")
 
     work_off(worker="w1")
-    redis_server.raw.zadd(queue_key(redis_server, "sched"), {result.id: 1}, xx=True)
+    redis_server.raw.zadd(queue_key(redis_server, "scheduled"), {result.id: 1}, xx=True)
     result.refresh()
     assert result.state == "retrying"
     die_with(redis_server, result.id, "dies again")
@@ -187,7 +187,7 @@ def test_returned_task_uses_no_attempt_and_no_delivery(store: Store) -> None:
     worker = new_fetcher(worker="stops")
     [job] = worker.fetch("0", 1)
 
-    settle_now(worker, Ack(job.id, job.token, "back"))
+    settle_now(worker, Ack(job.id, job.token, "requeue"))
 
     result.refresh()
     assert (result.state, result.worker_ids, result.attempts) == ("ready", [], 0)

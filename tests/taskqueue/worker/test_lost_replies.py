@@ -199,4 +199,4 @@ def test_acks_and_jobs_share_one_request(store: Store) -> None:
     assert (job.id, following.id) == (results[0].id, results[1].id)
     assert note.get_result(job.id).state == "successful"
     assert store.raw.zcard(queue_key(store, "running")) == 1
-    assert 0 < store.raw.pttl(base_key(store, "lane", "w", "0")) <= 15_000
+    assert 0 < store.raw.pttl(base_key(store, "last_fetch", "w", "0")) <= 15_000

@@ -39,7 +39,7 @@ def give_back(result: TaskResult, queue: str = "default") -> None:
     fetcher = new_fetcher(queue, worker="giver")
     [job] = fetcher.fetch("0", 1)
     assert job.id == result.id
-    settle_now(fetcher, Ack(job.id, job.token, "back"))
+    settle_now(fetcher, Ack(job.id, job.token, "requeue"))
 
 
 @pytest.mark.parametrize("want", [1, 2, 100])
@@ -65,7 +65,7 @@ def test_returned_due_priority_and_ready_tasks_are_served_in_order(store: Store,
 
 
 def scheduled_order(store: Store) -> list[str]:
-    return [task_id.decode() for task_id in store.raw.zrange(queue_key(store, "sched"), 0, -1)]
+    return [task_id.decode() for task_id in store.raw.zrange(queue_key(store, "scheduled"), 0, -1)]
 
 
 def test_tasks_due_in_the_same_millisecond_are_leased_in_sending_order(store: Store) -> None:
@@ -93,7 +93,9 @@ def test_sending_order_holds_for_more_tasks_than_a_millisecond_has_scores(
     last = note.using(run_after=due).enqueue("last")
 
     assert scheduled_order(redis_server) == [result.id for result in [*results, last]]
-    scores = [score for _, score in redis_server.raw.zrange(queue_key(redis_server, "sched"), 0, -1, withscores=True)]
+    scores = [
+        score for _, score in redis_server.raw.zrange(queue_key(redis_server, "scheduled"), 0, -1, withscores=True)
+    ]
     assert len(set(scores)) == len(scores)
     assert [math.ceil(score) for score in scores[:per_ms]] == [due_ms] * per_ms
     assert math.ceil(scores[-1]) == due_ms + (len(scores) - 1) // per_ms

@@ -14,7 +14,7 @@ import pytest
 import redis
 
 from django_redis_components.core.client.slot_migration import slot_of
-from django_redis_components.taskqueue.store.fields import TAG, base_key
+from django_redis_components.taskqueue.fields import TAG, base_key
 from example_project.localserver import redis_binary, valkey_binary
 from tests.conftest import components_settings
 from tests.core.slots import Move, moving, node_id

@@ -145,7 +145,7 @@ def test_tasks_of_a_dead_process_are_requeued_in_order(store: Store, process: Pr
 
     depth = get_queue("default").depths()
     assert (depth.running, depth.ready, depth.failed) == (300, 899, 1)
-    front = [task_id.decode() for task_id in store.raw.lrange(queue_key(store, "front"), 0, -1)]
+    front = [task_id.decode() for task_id in store.raw.lrange(queue_key(store, "requeued"), 0, -1)]
     assert front == [job.id for job in jobs[1:]] == [result.id for result in results[1:600]]
     assert terminator.next_at([]) == float("inf")
     assert store.raw.hget(base_key(store, "t", jobs[5].id), "x") is None

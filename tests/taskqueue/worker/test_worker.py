@@ -210,7 +210,7 @@ def test_a_stopped_worker_finishes_what_runs_and_returns_the_rest(redis_server: 
 
         worker.stop()
         assert worker.is_alive()
-        eventually(lambda: redis_server.raw.llen(queue_key(redis_server, "front")) == 5)
+        eventually(lambda: redis_server.raw.llen(queue_key(redis_server, "requeued")) == 5)
         slow.release()
         assert running.get(60) == "slow"
         eventually(lambda: not worker.is_alive())
@@ -346,7 +346,7 @@ def test_leader_consumes_the_wakeup(store: Store) -> None:
         note.enqueue(1).get(60)
         eventually(lambda: idle(worker))
 
-        eventually(lambda: store.raw.exists(base_key(store, "bell", "q:default")) == 0)
+        eventually(lambda: store.raw.exists(base_key(store, "wakeup", "q:default")) == 0)
 
 
 def test_buffered_jobs_run_once(redis_server: Store) -> None:

@@ -18,7 +18,7 @@
 --         base:limit:*, :rate:* strings, base:slots:*, :slot_waiters:* zsets, base:unique:<digest>, :sequence strings,
 --         base:flow:<flow> hash
 -- Returns {is_active, next_due_ms, now_us, recovered, next, is_busy}: is_active 1, or 0 with next_due_ms the end of the
---         other poller's lease; recovered is a flat list of id, queue, outcome ("front", "failed" or "cancelled"); next is
+--         other poller's lease; recovered is a flat list of id, queue, outcome ("requeued", "failed" or "cancelled"); next is
 --         the rank at which the next call continues, 0 after the last queue; is_busy 1 if a task runs or is scheduled
 -- Cost: O(queues + recovered) times O(log n); at most 500 queues are seen and 200 tasks recovered in one call, and 20
 --       waiting tasks are sampled in each queue
@@ -136,7 +136,7 @@ local function recover(id, queue)
   else
     requeue(ctx, id, queue, P.requeued, "LPUSH")
     notify_queue(ctx, queue)
-    add_recovered(id, queue, "front")
+    add_recovered(id, queue, "requeued")
   end
 end
 

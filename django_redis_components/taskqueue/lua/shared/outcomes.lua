@@ -28,17 +28,17 @@ function outcomes_by_name.retry(ctx, run, payload, delay_ms, ttl_ms)
   schedule(ctx, run.queue, run.id, due_ms)
 end
 
--- The task put itself off: that uses no attempt.
-function outcomes_by_name.later(ctx, run, _, delay_ms)
+-- The task rescheduled itself, which uses no attempt.
+function outcomes_by_name.reschedule(ctx, run, _, delay_ms)
   local due_ms = due_after(ctx, delay_ms)
   redis.call("HSET", run.record, F.state, S.scheduled, F.due_at_ms, due_ms, F.history, run.history)
   schedule(ctx, run.queue, run.id, due_ms)
 end
 
 -- Leased, but not started: return the task to the head of the requeued list, as if it had not been leased.
-function outcomes_by_name.back(ctx, run)
+function outcomes_by_name.requeue(ctx, run)
   local history, claim = unpack(redis.call("HMGET", run.record, F.history, F.unique_claim))
-  -- A line of the history is "<outcome> <leased_us> …": the last one tells of the lease before this one.
+  -- A line of the history is "<outcome> <leased_us> …"; the last one is of the lease before this one.
   local last_us = history and string.match("\n" .. history, "\n%S+ (%d+)[^\n]*$")
   if last_us then
     redis.call("HSET", run.record, F.leased_at_us, last_us)
@@ -53,7 +53,7 @@ function outcomes_by_name.back(ctx, run)
 end
 
 -- The worker does not know the task's name.
-function outcomes_by_name.park(ctx, run)
+function outcomes_by_name.unregister(ctx, run)
   redis.call("HSET", run.record, F.state, S.unregistered, F.history, run.history)
   redis.call("ZADD", queue_key(ctx, run.queue, P.unregistered), ctx.now_us / 1000, run.id)
 end

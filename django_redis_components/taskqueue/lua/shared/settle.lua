@@ -6,11 +6,12 @@
 -- @lazy rare: limit_queue, results, unique, error_stats, flow, outcomes
 
 -- Outcomes after which a task runs again, unless its cancellation was requested.
-local RUNS_AGAIN = { retry = true, later = true, back = true, park = true }
+local RUNS_AGAIN = { retry = true, reschedule = true, requeue = true, unregister = true }
 
--- The event that each outcome counts as. A run that did not start (`back`) counts as none.
+-- The event that each outcome counts as. A run that did not start (`requeue`) counts as none.
 local EVENT_OF = {
-  ok = "succeeded", fail = "failed", retry = "retried", later = "put_off", park = "unregistered", cancel = "cancelled",
+  ok = "succeeded", fail = "failed", retry = "retried", reschedule = "put_off", unregister = "unregistered",
+  cancel = "cancelled",
 }
 
 -- Count one outcome. `note`: microseconds that the body ran; after a failure also its fingerprint, and the description.

@@ -1,7 +1,7 @@
 -- Read the counters of the latest minutes or hours of some queues. Writes nothing.
 -- Precondition: none; hours contain the minutes that have ended and that a poller has added to them.
 -- KEYS[1] base  string prefix of the tag's keys
--- ARGV[1] step  min or hour
+-- ARGV[1] step  minute or hour
 -- ARGV[2] count  how many of the latest, at most 336; the first is the one that has not ended
 -- ARGV[3] full  for how many of them the histograms are read too; for the others the first 8 counters
 -- ARGV[4..] queues  names

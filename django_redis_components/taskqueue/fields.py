@@ -100,11 +100,11 @@ class Part:
     #: List: tasks due at once, without priority.
     ready = "ready"
     #: List: tasks that were leased before, or have waited for a limit; served first.
-    requeued = "front"
+    requeued = "requeued"
     #: Zset by -priority * 1e13 + sequence number.
-    priority = "prio"
+    priority = "priority"
     #: Zset by due time.
-    scheduled = "sched"
+    scheduled = "scheduled"
     #: Zset, all scores 0: "limit\tpriority\tenqueued_at_us\tid" of tasks that wait for a limit.
     limited = "limited"
     #: Zset by end of the lease.
@@ -116,21 +116,21 @@ class Part:
     #: Zset by time of acceptance: tasks that wait for other tasks of their flow.
     waiting = "waiting"
     #: Hash limit -> entry of the task for which the next start of a rate is reserved.
-    reserved = "called"
+    reserved = "reserved"
     #: String, int: cancelled ids that are still in the lists `ready` and `requeued`.
-    tombstones = "ghosts"
+    tombstones = "tombstones"
     #: String, int: microseconds since the epoch of the latest purge.
-    purged_at_us = "purged"
+    purged_at_us = "purged_at"
     #: Zset fingerprint by time of the latest failure.
-    errors = "errs"
+    errors = "errors"
     #: Hash ``error:<fingerprint>``: times, final, first, last, about, ids.
-    error = "err"
+    error = "error"
     #: String ``minute:<n>``: 32-bit counters of one minute.
-    minute = "min"
+    minute = "minute"
     #: String ``hour:<n>``: 32-bit counters of one hour.
     hour = "hour"
     #: Hash ``task_names:<hour>``: task name -> number of its counters.
-    task_names = "names"
+    task_names = "task_names"
 
 
 class Key:
@@ -143,13 +143,13 @@ class Key:
     #: Zset of queue names by when the queue was first used.
     queues = "queues"
     #: Zset of queue names by when the poller first found them empty.
-    idle_queues = "idle"
+    idle_queues = "idle_queues"
     #: Hash queue -> "until_ms|since_ms|JSON" of paused queues.
     paused = "paused"
     #: String, int: the sequence of tasks with a priority.
-    sequence = "seq"
+    sequence = "sequence"
     #: Zset by name ("q:<queue>", "s:<supervisor>", "poller"): a marker for one BZPOPMIN.
-    wakeup = "bell"
+    wakeup = "wakeup"
     #: String by digest: id of the task that holds a unique key.
     unique = "u"
     #: Hash by id: a flow, see lua/shared/flow.lua.
@@ -161,11 +161,11 @@ class Key:
     #: Zset by limit: ids of the tasks that have its slots, by when they got them.
     slots = "slots"
     #: Zset by limit: names of queues in which tasks wait for a slot.
-    slot_waiters = "waits"
+    slot_waiters = "slot_waiters"
     #: String by worker and fetch slot: "request id id …", the tasks that the latest request leased.
-    last_fetch = "lane"
+    last_fetch = "last_fetch"
     #: String by worker: id of the crash suspect that it runs alone.
-    quarantine = "trial"
+    quarantine = "quarantine"
     #: Zset of worker ids by their latest heartbeat.
     workers = "workers"
     #: String by worker: JSON about it.
@@ -175,13 +175,13 @@ class Key:
     #: Hash: when the server was last reached, and until when nothing is recovered (lua/shared/contact.lua).
     contact = "contact"
     #: String: the latest minute that was added to the hours. Of further chunks of queues by number.
-    rollup = "rolled"
+    rollup = "rollup"
     #: String by operation: the reply to a call that may be sent again.
-    reply = "op"
+    reply = "reply"
     #: Zset "queue/trash" by time of the purge.
-    trash_index = "bins"
+    trash_index = "trash_index"
     #: By trash id and part: what a purge has removed.
-    trash = "bin"
+    trash = "trash"
     #: Zset of schedule names by when a poller last registered them.
     schedules = "schedules"
     #: Hash by name: last, next, times, info, fired, id.
@@ -196,21 +196,21 @@ class FlowField:
     #: int: tasks of the flow, without the on_error task.
     tasks = "tasks"
     #: int: tasks that have not finished.
-    unfinished = "left"
+    unfinished = "unfinished"
     #: int: how long the flow is kept when all tasks have succeeded, and otherwise.
     ttl_ms = "ttl"
-    failed_ttl_ms = "keep"
+    failed_ttl_ms = "failed_ttl"
     #: 1 when a task cannot succeed any more.
-    has_failed = "bad"
+    has_failed = "has_failed"
     #: Number of the on_error task while it waits.
-    on_error = "rescue"
+    on_error = "on_error"
     #: "id name reason" of the first failure, for the on_error task.
     first_error = "first_error"
     #: JSON: numbers of the tasks whose results are the flow's.
-    result_of = "ends"
+    result_of = "result_of"
     #: With a task's number behind it, int: parents that have not succeeded; parents that cannot succeed any more.
-    open_parents = "g"
-    failed_parents = "b"
+    open_parents = "o"
+    failed_parents = "f"
     #: With a task's number behind it: when it is due, and when it expires, as enqueue.lua takes them.
     due = "d"
     expires = "x"
@@ -256,21 +256,26 @@ def base_key() -> str:
     return keys.key("taskqueue", TAG)
 
 
+def tag_key(kind: str, *names: str) -> str:
+    """Return the key of this kind (`Key`), of the tag as a whole or of what the names state."""
+    return ":".join([base_key(), kind, *names])
+
+
 def record_key(task_id: str) -> str:
     """Return the key of a task's record."""
-    return f"{base_key()}:{Key.task}:{task_id}"
+    return tag_key(Key.task, task_id)
 
 
 def flow_key(flow_id: str) -> str:
     """Return the key of a flow."""
-    return f"{base_key()}:{Key.flow}:{flow_id}"
+    return tag_key(Key.flow, flow_id)
 
 
 def queue_key(queue: str, part: str) -> str:
     """Return the key of a queue's part, such as `Part.ready`."""
-    return f"{base_key()}:{Key.queue}:{queue}:{part}"
+    return tag_key(Key.queue, queue, part)
 
 
 def wakeup_key(name: str) -> str:
     """Return the wakeup key of this name: "q:<queue>", "s:<supervisor>" or "poller"."""
-    return f"{base_key()}:{Key.wakeup}:{name}"
+    return tag_key(Key.wakeup, name)
