@@ -25,8 +25,9 @@ PYTHON = (sys.executable, "-m")
 PYTEST = (*PYTHON, "pytest", "-q")
 MEASURED_PYTEST = (*PYTHON, "coverage", "run", "-m", "pytest", "-q")
 
-#: Tests wait for servers and processes most of their time: three processes keep two cores busy.
-PARALLEL = ("-n", "3")
+#: Tests wait for servers and processes most of their time: four processes keep two cores busy, and two with browsers.
+PARALLEL = ("-n", "4", "--dist", "worksteal")
+PARALLEL_BROWSERS = ("-n", "2", "--dist", "loadfile")
 
 #: The slowest tests of a step, at its end.
 DURATIONS = "--durations=25"
@@ -53,7 +54,7 @@ STEPS: dict[str, tuple[tuple[str, ...], ...]] = {
         (*MEASURED_PYTEST, "tests", "-m", "docs"),
         (*PYTHON, "sphinx", "-W", "--keep-going", "-q", "-d", ".data/doctrees", "-b", "html", "docs", ".data/site"),
     ),
-    "browser": ((*MEASURED_PYTEST, "tests/browser"),),
+    "browser": ((*MEASURED_PYTEST, *PARALLEL_BROWSERS, DURATIONS, "tests/browser"),),
     "coverage": ((*PYTHON, "coverage", "combine", "-q"), (*PYTHON, "coverage", "report")),
 }
 
