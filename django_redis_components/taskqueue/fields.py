@@ -107,7 +107,7 @@ class Part:
     scheduled = "scheduled"
     #: Zset, all scores 0: "limit\tpriority\tenqueued_at_us\tid" of tasks that wait for a limit.
     limited = "limited"
-    #: Zset by end of the lease.
+    #: Zset by end of the lease; 0 if the worker process has exited: the poller recovers the task at once.
     running = "running"
     #: Zset by time of failure.
     failed = "failed"

@@ -67,32 +67,35 @@ def finished(steps: Steps) -> Any:
     return steps.value
 
 
+def is_punctual(late_s: list[float]) -> bool:
+    """Return whether half of the waits ended within 10 ms. A wait that the server rounds is up to 100 ms late."""
+    assert min(late_s) >= 0
+    return sorted(late_s)[len(late_s) // 2 - 1] < 0.01
+
+
 def test_blocking_timeout_is_not_rounded_up_by_the_server(redis_server: Store, make_exclusive: Make) -> None:
     make_exclusive(timeout=60).acquire()
-    late_s = []
 
-    for _ in range(12):
+    def late_s() -> float:
         started_at = time.monotonic()
         assert not make_exclusive(blocking_timeout=0.03).acquire()
-        late_s.append(time.monotonic() - started_at - 0.03)
+        return time.monotonic() - started_at - 0.03
 
-    assert min(late_s) >= 0
-    assert sorted(late_s)[2] < 0.005
+    eventually(lambda: is_punctual([late_s() for _ in range(12)]))
 
 
 def test_blocking_timeout_is_not_rounded_up_by_the_server_on_an_event_loop(redis_server: Store) -> None:
-    late_s = []
+    async def late_s() -> float:
+        started_at = time.monotonic()
+        assert not await Lock("stock", blocking_timeout=0.03).aacquire()
+        return time.monotonic() - started_at - 0.03
 
-    async def main() -> None:
-        await Lock("stock").aacquire()
-        for _ in range(12):
-            started_at = time.monotonic()
-            assert not await Lock("stock", blocking_timeout=0.03).aacquire()
-            late_s.append(time.monotonic() - started_at - 0.03)
+    async def twelve_waits() -> list[float]:
+        return [await late_s() for _ in range(12)]
 
-    run_async(main)
+    Lock("stock").acquire()
 
-    assert sorted(late_s)[2] < 0.005
+    eventually(lambda: is_punctual(run_async(twelve_waits)))
 
 
 def test_grant_that_arrives_after_the_timeout_is_released(redis_server: Store, make: Make) -> None:

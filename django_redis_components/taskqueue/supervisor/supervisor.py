@@ -210,7 +210,10 @@ class Supervisor:
     def _clean_up(self, child: Child, exit_text: str) -> None:
         """Settle the leases of an exited process, and plan its replacement."""
         self._terminator.return_prefetched(child)
-        self._terminator.settle_terminated(child)
+        if child.final_acks:
+            self._terminator.settle_terminated(child)
+        elif exit_text != "exit code 0":
+            self._terminator.expire_leases(child)
         self._unregister(child)
         is_done = child.is_replaced or (self._options.burst and exit_text == "exit code 0")
         if self._should_replace() and not is_done:

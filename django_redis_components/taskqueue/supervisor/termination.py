@@ -1,8 +1,11 @@
-"""Cancelled tasks and hard time limits: terminate the process of a task, and settle what it leaves.
+"""Terminate the process of a cancelled task or hard time limit, and settle the leases of processes that have exited.
 
 A thread cannot be killed, but its process can. The process is first asked to exit: it sends its pending acks and
 returns its other tasks to their queue. If it does not react it is killed; then the supervisor looks up its leases and
 returns them, so that they use no attempt and count no delivery.
+
+If a process dies otherwise, one of its running tasks may have killed it. The supervisor ends their leases, and the
+poller recovers them at once, as after the expiry of a lease.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import logging
 import select
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from redis.exceptions import RedisError
 
@@ -22,7 +25,7 @@ from django_redis_components.core.outage_log import OutageLog
 from django_redis_components.taskqueue.fields import base_key, wakeup_key
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.store.job import Ack
-from django_redis_components.taskqueue.store.scripts import WORKER_LEASES
+from django_redis_components.taskqueue.store.scripts import EXPIRE_LEASES, WORKER_LEASES
 from django_redis_components.taskqueue.supervisor.child import Child
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
 
@@ -91,8 +94,8 @@ class Terminator:
     def __init__(self, queues: tuple[str, ...], using: str) -> None:
         self._queues = queues
         self._using = using
-        #: Workers that have exited, the acks to send for each, and the queues in which its leases are looked up.
-        self._unsettled: list[tuple[str, Fetcher, tuple[str, ...]]] = []
+        #: Ids of workers that have exited, and what settles their leases; it is repeated after an error.
+        self._unsettled: list[tuple[str, Callable[[], None]]] = []
         self._outage = OutageLog(logger.warning, logger.info, "Leases of exited processes: ")
         self._retry_at = 0.0
 
@@ -117,12 +120,16 @@ class Terminator:
 
     def settle_terminated(self, child: Child) -> None:
         """Send the outcomes of the tasks because of which a process has exited, and return its other tasks."""
-        if child.final_acks:
-            fetcher = Fetcher(connections.client(self._using), child.worker_id, self._queues)
-            for ack in child.final_acks.values():
-                fetcher.settle(ack)
-            self._unsettled.append((child.worker_id, fetcher, self._queues))
-            self._settle()
+        fetcher = Fetcher(connections.client(self._using), child.worker_id, self._queues)
+        for ack in child.final_acks.values():
+            fetcher.settle(ack)
+
+        def settle() -> None:
+            _send_acks(fetcher)
+            for queue in self._queues:
+                self._return_leases(child.worker_id, queue, fetcher)
+
+        self._settle_later(child, settle)
 
     def return_prefetched(self, child: Child) -> None:
         """Return the tasks to their queue that an exited process had not started. Its exit counts no delivery."""
@@ -134,16 +141,27 @@ class Terminator:
             logger.info(
                 "Returned %d tasks to their queues that process %d had not started.", len(prefetched), child.pid
             )
-            self._unsettled.append((child.worker_id, fetcher, ()))
-            self._settle()
+            self._settle_later(child, lambda: _send_acks(fetcher))
+
+    def expire_leases(self, child: Child) -> None:
+        """End the leases of a process that has died, so that the poller recovers its tasks at once."""
+
+        def expire() -> None:
+            for queue in self._queues:
+                self._expire_leases(child.worker_id, queue)
+
+        self._settle_later(child, expire)
+
+    def _settle_later(self, child: Child, settle: Callable[[], None]) -> None:
+        """Settle the leases of a process after those of processes that exited before; now if Redis is available."""
+        self._unsettled.append((child.worker_id, settle))
+        self._settle()
 
     def _settle(self) -> None:
         while self._unsettled:
-            worker_id, fetcher, queues = self._unsettled[0]
+            worker_id, settle = self._unsettled[0]
             try:
-                _send_acks(fetcher)
-                for queue in queues:
-                    self._return_leases(worker_id, queue, fetcher)
+                settle()
             # Tested; but Python 3.11 stops tracing a frame that an error reaches through nested generators.
             except RedisError as exc:  # pragma: no cover
                 self._outage.failed(f"Cannot settle the leases of worker {worker_id} yet ({exc}).")
@@ -151,6 +169,14 @@ class Terminator:
                 return
             self._unsettled.pop(0)
             self._outage.succeeded()
+
+    def _expire_leases(self, worker_id: str, queue: str) -> None:
+        examined = CHUNK
+        offset = 0
+        while examined == CHUNK:
+            call = EXPIRE_LEASES(base=base_key(), worker=worker_id, queue=queue, offset=offset, limit=CHUNK)
+            examined = connections.client(self._using).execute(call)
+            offset += examined
 
     def _return_leases(self, worker_id: str, queue: str, fetcher: Fetcher) -> None:
         """Return all leases in a queue, the last one first, so that the first accepted task is at the head."""

@@ -13,7 +13,9 @@ import pytest
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue import TaskFailed, get_queue
+from django_redis_components.taskqueue.fields import base_key as tag
 from django_redis_components.taskqueue.stats import overview as stats
+from django_redis_components.taskqueue.store.scripts import EXPIRE_LEASES
 from tests.support import Proxy, Store, eventually
 from tests.support.processes import Children
 from tests.taskqueue.support import (
@@ -22,6 +24,7 @@ from tests.taskqueue.support import (
     base_key,
     end_lease,
     is_running,
+    new_fetcher,
     processes_of,
     queue_key,
     queue_worker,
@@ -350,7 +353,7 @@ def test_tasks_not_started_by_a_killed_process_are_requeued_without_counting(
 
     assert {result.attempts for result in behind} == {1}
     killer.refresh()
-    assert killer.state == "running", "it had started, and is recovered when its lease expires"
+    assert killer.state == "running", "it had started, and a poller recovers it"
 
 
 def test_task_that_kills_its_process_fails_and_its_neighbors_do_not(redis_server: Store, children: Children) -> None:
@@ -366,6 +369,65 @@ def test_task_that_kills_its_process_fails_and_its_neighbors_do_not(redis_server
 
     assert [result.get(60) for result in neighbors] == ["a"] * 3
     assert killer.attempts == 2
+
+
+def test_neighbors_of_a_crash_run_again_long_before_their_leases_end(
+    redis_server: Store, children: Children, settings: Any
+) -> None:
+    taskqueue_settings(settings, LEASE=600, GRACE=20)
+    held = Held(redis_server, "a")
+    neighbors = hold.enqueue_many([(("a",), {})] * 3)
+    killer = kill_the_process.using(max_deliveries=1).enqueue("a", 3)
+    queue_worker(children, "--threads", "4")
+
+    held.started(6)
+    with pytest.raises(TaskFailed, match="WorkerLost"):
+        killer.get(60)
+    held.release()
+
+    assert [result.get(60) for result in neighbors] == ["a"] * 3
+    assert [result.attempts for result in neighbors] == [2, 2, 2]
+
+
+def test_leases_of_a_crash_end_after_an_outage_and_a_lost_reply(
+    redis_server: Store, proxy: Proxy, children: Children, settings: Any
+) -> None:
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "CONNECTIONS": {"default": {"URL": proxy.url}}}
+    taskqueue_settings(settings, LEASE=600, GRACE=20)
+    held = Held(redis_server, "a")
+    worker = queue_worker(children, "--threads", "2")
+    result = hold.enqueue("a")
+    pid = held.started()
+
+    proxy.stop_accepting()
+    proxy.cut()
+    os.kill(pid, signal.SIGKILL)
+    worker.wait_for("Cannot settle the leases of worker ")
+    proxy.drop_next_reply(after=EXPIRE_LEASES.sha.encode())
+    proxy.accept_again()
+
+    held.started(2)
+    held.release()
+    assert result.get(60) == "a"
+    assert result.attempts == 2
+
+
+@pytest.mark.contract
+def test_expiring_the_leases_of_a_worker_spares_other_workers(store: Store) -> None:
+    first, second, other = (add.enqueue(number, 1) for number in range(3))
+    new_fetcher(worker="dead").fetch("0", 2)
+    new_fetcher(worker="dead2").fetch("0", 1)
+    recover()
+    call = EXPIRE_LEASES(base=tag(), worker="dead", queue="default", offset=0, limit=500)
+
+    assert connections.client().execute(call) == 3
+
+    assert {task_id for task_id, *_ in recover()} == {first.id, second.id}
+    assert connections.client().execute(call) == 1
+    assert recover() == []
+    for result in (first, second, other):
+        result.refresh()
+    assert (first.state, second.state, other.state) == ("ready", "ready", "running")
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
