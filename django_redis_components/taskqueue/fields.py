@@ -258,7 +258,7 @@ def base_key() -> str:
 
 def tag_key(kind: str, *names: str) -> str:
     """Return the key of this kind (`Key`), of the tag as a whole or of what the names state."""
-    return ":".join([base_key(), kind, *names])
+    return ":".join([base_key(), kind, *map(str, names)])
 
 
 def record_key(task_id: str) -> str:

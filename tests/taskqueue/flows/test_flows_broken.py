@@ -132,7 +132,7 @@ def test_deleting_a_failed_or_cancelled_task_does_not_fail_the_flow_again(redis_
 
     for each in (flow, purged):
         hash_key = base_key(redis_server, "flow", each.id)
-        assert redis_server.raw.hmget(hash_key, "left", "b1") == [b"0", b"1"]
+        assert redis_server.raw.hmget(hash_key, "unfinished", "f1") == [b"0", b"1"]
     assert gone.get(0) == [[3], {}]
 
 
@@ -225,7 +225,7 @@ def test_retried_parent_that_fails_again_fails_the_flow_again(redis_server: Stor
     work_off()
 
     assert states(flow) == ["failed", "failed"]
-    assert redis_server.raw.hget(base_key(redis_server, "flow", flow.id), "left") == b"0"
+    assert redis_server.raw.hget(base_key(redis_server, "flow", flow.id), "unfinished") == b"0"
     assert len(flow.last.errors) == 2
 
 
@@ -250,7 +250,7 @@ def test_cancelled_follower_stays_cancelled_when_its_parent_is_retried(redis_ser
     work_off()
     assert states(flow) == ["successful", "cancelled", "failed"]
     assert recorded == []
-    assert redis_server.raw.hget(base_key(redis_server, "flow", flow.id), "left") == b"0"
+    assert redis_server.raw.hget(base_key(redis_server, "flow", flow.id), "unfinished") == b"0"
 
 
 def test_retry_after_the_flow_expired_runs_only_the_failed_task(redis_server: Store) -> None:
@@ -287,7 +287,7 @@ def test_cancelling_a_flow_cancels_all_its_tasks(store: Store) -> None:
     assert recorded == []
     assert get_queue("default").depths().ready == 0
     assert flow.cancel() == 4, "and still are"
-    assert store.raw.hget(base_key(store, "flow", flow.id), "left") == b"0"
+    assert store.raw.hget(base_key(store, "flow", flow.id), "unfinished") == b"0"
 
 
 def test_cancelling_a_flow_stops_running_tasks_and_keeps_finished_ones(redis_server: Store) -> None:
@@ -303,7 +303,7 @@ def test_cancelling_a_flow_stops_running_tasks_and_keeps_finished_ones(redis_ser
     settle_now(worker, Ack(ends.id, ends.token, "cancel", ttl_ms=600_000, note="0"), execute(goes_on))
     assert states(flow) == ["successful", "cancelled", "successful", "cancelled"]
     assert worker.fetch("0", 1) == []
-    assert redis_server.raw.hget(base_key(redis_server, "flow", flow.id), "left") == b"0"
+    assert redis_server.raw.hget(base_key(redis_server, "flow", flow.id), "unfinished") == b"0"
     assert recorded == [1, 1]
 
 
@@ -384,7 +384,7 @@ def test_cancelled_on_error_task_does_not_run(redis_server: Store) -> None:
 
     assert recorded == []
     assert states(flow) == ["failed", "failed"]
-    assert redis_server.raw.hget(base_key(redis_server, "flow", flow.id), "left") == b"0"
+    assert redis_server.raw.hget(base_key(redis_server, "flow", flow.id), "unfinished") == b"0"
 
 
 def test_failed_on_error_task_does_not_affect_its_flow(redis_server: Store) -> None:
@@ -395,4 +395,4 @@ def test_failed_on_error_task_does_not_affect_its_flow(redis_server: Store) -> N
 
     flow.refresh()
     assert [error.message for error in flow.on_error_result.errors] == ["second"]
-    assert redis_server.raw.hget(base_key(redis_server, "flow", flow.id), "left") == b"0"
+    assert redis_server.raw.hget(base_key(redis_server, "flow", flow.id), "unfinished") == b"0"

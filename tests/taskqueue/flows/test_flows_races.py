@@ -228,7 +228,7 @@ def test_flow_fails_when_a_waiting_task_was_evicted(redis_server: Store) -> None
     [error] = flow.last.errors
     assert error.message == (f"Not run: task {lost.id} (?), on which it depends, was deleted.")
     assert [(error["task_id"], error["reason"]) for error in recorded] == [(lost.id, "was deleted")]
-    assert redis_server.raw.hget(base_key(redis_server, "flow", flow.id), "left") == b"0"
+    assert redis_server.raw.hget(base_key(redis_server, "flow", flow.id), "unfinished") == b"0"
     assert redis_server.raw.ttl(base_key(redis_server, "flow", flow.id)) > 0
 
 
@@ -237,11 +237,11 @@ def test_flow_ignores_a_cancelled_task_whose_record_expired(redis_server: Store)
     flow.last.cancel()
     redis_server.raw.delete(base_key(redis_server, "t", flow.last.id))
     key = base_key(redis_server, "flow", flow.id)
-    assert redis_server.raw.hget(key, "left") == b"1"
+    assert redis_server.raw.hget(key, "unfinished") == b"1"
 
     work_off()
 
-    assert redis_server.raw.hget(key, "left") == b"0"
+    assert redis_server.raw.hget(key, "unfinished") == b"0"
 
 
 def test_on_error_task_fails_with_parents_lost_when_its_flow_was_evicted(redis_server: Store) -> None:
