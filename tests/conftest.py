@@ -30,6 +30,7 @@ from django.db import connections as databases
 from django.utils import translation
 
 from django_redis_components.core.client.wakeup_listener import WakeupListener
+from django_redis_components.core.leasing.renewal import renewer
 from example_project.localserver import LocalServer
 from tests.support import missing
 from tests.support.clocks import ServerClock
@@ -185,6 +186,13 @@ def proxy(redis_server: Store, settings: Any) -> Iterator[Proxy]:
 def _closed_pools() -> Iterator[None]:
     yield
     close_pools()
+
+
+@pytest.fixture(autouse=True)
+def _no_watched_leases() -> Iterator[None]:
+    """Forget the leases that a test leaves: the renewer would watch that of a deleted lock for a third of its time."""
+    yield
+    renewer.watches.clear()
 
 
 @pytest.fixture(autouse=True)

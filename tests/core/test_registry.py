@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +9,12 @@ import pytest
 
 from django_redis_components.core import registry
 from django_redis_components.core.registry import DeclaredName, register_name, registered_names
+
+
+@pytest.fixture(autouse=True)
+def _unreached_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The decorators of all tests of this process have recorded names."""
+    monkeypatch.setattr(registry, "MAX_NAMES", len(registered_names()) + 100)
 
 
 def names_of(func: Callable[..., Any]) -> list[DeclaredName]:
@@ -32,11 +37,14 @@ def test_names_templates_and_functions_are_distinguished() -> None:
 
 
 def test_callable_without_a_name_is_recorded_by_its_class() -> None:
-    partial = functools.partial(names_of)
+    class Work:
+        def __call__(self) -> None: ...
 
-    register_name("locks", "partial", partial, "default")
+    work = Work()
 
-    assert [each.name for each in names_of(partial)] == ["partial"]
+    register_name("locks", "nightly", work, "default")
+
+    assert [each.name for each in names_of(work)] == ["nightly"]
 
 
 def test_repeated_decorators_are_recorded_once_and_up_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:

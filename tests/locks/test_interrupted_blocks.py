@@ -152,8 +152,8 @@ def interrupted_everywhere(use: Callable[[CtrlC], object], guard: Any, *, first:
         try:
             eventually(lambda: not renewer.watches, timeout_s=20)
         except AssertionError:
-            renewer.watches.clear()
-            pytest.fail(f"renewed after an interruption at {ctrl_c.where}")
+            targets = [watch.policy.target() for watch in renewer.watches.values()]
+            pytest.fail(f"renewed after an interruption at {ctrl_c.where}: {targets}")
         if kept is None:
             assert at > 10
             return

@@ -151,14 +151,16 @@ def test_tasks_of_a_dead_process_are_requeued_in_order(store: Store, process: Pr
     assert store.raw.hget(base_key(store, "t", jobs[5].id), "x") is None
 
 
-def test_leases_of_a_crashed_process_are_kept(redis_server: Store, process: Process) -> None:
-    note.enqueue(1)
+def test_tasks_of_a_crashed_process_are_recovered_before_their_leases_end(
+    redis_server: Store, process: Process
+) -> None:
+    result = note.enqueue(1)
     process.child.worker_id = "sup.ch"
     new_fetcher(worker="sup.ch").fetch("0", 1)
 
-    Terminator(("default",), "default").settle_terminated(process.child)
+    Terminator(("default",), "default").expire_leases(process.child)
 
-    assert get_queue("default").depths().running == 1
+    assert recover() == [(result.id, "default", "requeued")]
 
 
 def test_unsent_outcomes_are_sent_after_an_outage(
