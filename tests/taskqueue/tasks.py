@@ -298,6 +298,16 @@ def kill_the_process(name: str, neighbors: int) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+@task
+def exit_the_process(name: str, neighbors: int) -> None:
+    """Wait until this many `hold` tasks have started, then end the process as if it had stopped normally."""
+    base = conf.settings().prefix
+    client = connections.client()
+    while client.execute(Command("LLEN", f"{base}:started:{name}", retry=True)) < neighbors:
+        time.sleep(0.01)
+    os._exit(0)
+
+
 @task(max_attempts=50, backoff=0.2)
 def query_after(name: str) -> int:
     """Query the database, wait as `hold` does, and query again."""

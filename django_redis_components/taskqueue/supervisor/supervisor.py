@@ -212,7 +212,7 @@ class Supervisor:
         self._terminator.return_prefetched(child)
         if child.final_acks:
             self._terminator.settle_terminated(child)
-        elif exit_text != "exit code 0":
+        elif exit_text != "exit code 0" or child.prefetched.running():  # a task may call os._exit(0)
             self._terminator.expire_leases(child)
         self._unregister(child)
         is_done = child.is_replaced or (self._options.burst and exit_text == "exit code 0")

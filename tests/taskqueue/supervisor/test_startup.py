@@ -1,19 +1,36 @@
-"""A worker starts on a cluster that is not complete yet."""
+"""What a worker logs when it starts, and a worker that starts on a cluster that is not complete yet."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 import redis
 
 from django_redis_components.taskqueue.fields import base_key
+from django_redis_components.taskqueue.startup import describe_worker
+from django_redis_components.taskqueue.worker.worker import WorkerOptions
 from example_project.localserver import LocalServer, free_port
 from tests.support.processes import Children
 from tests.support.stores import Stores
 from tests.taskqueue.support import SITE
 
 LAST_SLOT = 16_383
+
+
+def described(*queues: str) -> list[str]:
+    return list(describe_worker(WorkerOptions(queues=queues), processes=1, poller=True, using="default"))
+
+
+def test_start_names_the_queues_that_the_worker_does_not_serve() -> None:
+    assert re.search(r"^Queues that this worker does not serve: .*\bdefault \(\d+ tasks?\)", described("mail")[-1])
+
+
+def test_start_does_not_name_served_queues_as_not_served() -> None:
+    not_served = [line for line in described("mail", "default") if line.startswith("Queues that this worker")]
+
+    assert not [line for line in not_served if re.search(r"\b(mail|default) \(", line)]
 
 
 @pytest.mark.parametrize(

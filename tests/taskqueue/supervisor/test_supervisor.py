@@ -12,7 +12,7 @@ import pytest
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
-from django_redis_components.taskqueue import TaskFailed, get_queue
+from django_redis_components.taskqueue import Task, TaskFailed, get_queue
 from django_redis_components.taskqueue.fields import base_key as tag
 from django_redis_components.taskqueue.stats import overview as stats
 from django_redis_components.taskqueue.store.scripts import EXPIRE_LEASES
@@ -31,7 +31,7 @@ from tests.taskqueue.support import (
     recover,
     taskqueue_settings,
 )
-from tests.taskqueue.tasks import add, add_async, hold, kill_the_process
+from tests.taskqueue.tasks import add, add_async, exit_the_process, hold, kill_the_process
 
 pytestmark = pytest.mark.integration
 
@@ -63,6 +63,7 @@ def test_worker_runs_tasks_and_stops_on_sigterm(redis_server: Store, children: C
         "Stopping: running tasks have 20 s to finish; a second signal returns them to their queues now."
         in worker.output
     )
+    assert worker.output.splitlines()[-1].endswith("Worker stopped.")
     assert add.enqueue(1, 1).state == "ready"
 
 
@@ -371,13 +372,14 @@ def test_task_that_kills_its_process_fails_and_its_neighbors_do_not(redis_server
     assert killer.attempts == 2
 
 
+@pytest.mark.parametrize("crash", [kill_the_process, exit_the_process])
 def test_neighbors_of_a_crash_run_again_long_before_their_leases_end(
-    redis_server: Store, children: Children, settings: Any
+    redis_server: Store, children: Children, settings: Any, crash: Task[..., None]
 ) -> None:
     taskqueue_settings(settings, LEASE=600, GRACE=20)
     held = Held(redis_server, "a")
     neighbors = hold.enqueue_many([(("a",), {})] * 3)
-    killer = kill_the_process.using(max_deliveries=1).enqueue("a", 3)
+    killer = crash.using(max_deliveries=1).enqueue("a", 3)
     queue_worker(children, "--threads", "4")
 
     held.started(6)
