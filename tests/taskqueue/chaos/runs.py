@@ -34,8 +34,10 @@ class Run:
 
 
 def read_runs(path: Path) -> dict[int, list[Run]]:
-    """Runs of each task number, in the order of their beginnings."""
+    """Runs of each task number, in the order of their beginnings. The file exists once a task has started."""
     runs: dict[int, list[Run]] = defaultdict(list)
+    if not path.exists():
+        return runs
     for line in path.read_text().splitlines():
         kind, number, name, at = line.split()
         if kind == "begin":
