@@ -192,6 +192,7 @@ class Worker:
     def _run_thread(self, slot: str) -> None:
         burst = self._options.burst
         while not self._stopping:
+            had_leases = bool(self.fetcher.leases)
             try:
                 with slot_wait_limit(0):  # `_pause` waits instead, and observes a stop meanwhile
                     job = self.job_source.next(slot, wait=not burst)
@@ -203,10 +204,16 @@ class Worker:
             if job is not None:
                 self._run_or_return(job)
             elif burst:
-                if not self._running and not self.fetcher.has_more():
+                # A lease that existed before the fetch may have returned to its queue since.
+                if not had_leases and self._has_finished():
                     break
-                time.sleep(MAX_BUFFERED_S)
+                time.sleep(random.uniform(0.5, 1.5) * MAX_BUFFERED_S)  # other threads ask at other times
         self.job_source.buffer.send_acks()
+
+    def _has_finished(self) -> bool:
+        """Return whether no task is leased or running here, or due. The order matters: a reply adds leases first."""
+        is_fetching = self.fetcher.pending_requests() > 0
+        return not (is_fetching or self.fetcher.leases or self._running or self.fetcher.has_more())
 
     def _pause(self, exc: Exception) -> None:
         self._outage.failed(f"{describe_error(exc)}; retrying.")

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from django_redis_components.core import outage_log
+from django_redis_components.core import failpoints, outage_log
 from django_redis_components.taskqueue import Task, get_queue
 from django_redis_components.taskqueue.worker import prefetch
 from django_redis_components.taskqueue.worker import worker as worker_module
+from django_redis_components.taskqueue.worker.event_loop import EventLoop
 from tests.support import Proxy, Store, eventually, run_together
 from tests.taskqueue.support import Held, base_key, end_lease, queue_key, recover, running_worker, work_off
-from tests.taskqueue.tasks import add, hold, hold_async, note, recorded
+from tests.taskqueue.tasks import add, hold, hold_async, note, note_async, recorded
 
 pytestmark = pytest.mark.integration
 
@@ -278,6 +279,61 @@ def test_burst_worker_waits_for_tasks_enqueued_by_running_ones(redis_server: Sto
         assert worker.is_alive()
         held.release()
         eventually(lambda: not worker.is_alive())
+
+
+def test_burst_worker_keeps_a_thread_while_another_receives_a_task(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    received, go_on = threading.Event(), threading.Event()
+
+    def pause(name: str) -> None:
+        if name == "after_fetch" and not received.is_set():
+            received.set()
+            assert go_on.wait(60)
+
+    monkeypatch.setattr(failpoints, "hook", pause)
+    held = Held(redis_server, "long")
+    hold.enqueue("long")
+
+    with running_worker(threads=2, burst=True) as worker:
+        assert received.wait(60)
+        replied_at = worker.fetcher.replied_at
+        eventually(lambda: worker.fetcher.replied_at != replied_at)
+        note.enqueue("the other thread")
+        eventually(lambda: recorded == ["the other thread"])
+        go_on.set()
+        held.release()
+        eventually(lambda: not worker.is_alive())
+
+
+def test_burst_worker_runs_a_task_whose_return_to_the_queue_was_under_way(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The flusher returns it; it is not in the queue yet when the thread finds the queue empty."""
+    returning, go_on = threading.Event(), threading.Event()
+
+    def pause(name: str) -> None:
+        if name == "before_ack" and not returning.is_set():
+            returning.set()
+            assert go_on.wait(60)
+
+    def has_no_slot(*_: object) -> bool:
+        monkeypatch.undo()
+        monkeypatch.setattr(failpoints, "hook", pause)
+        monkeypatch.setattr(EventLoop, "wait_for_slot", lambda *_: returning.wait(60))
+        return False
+
+    monkeypatch.setattr(EventLoop, "acquire_slot", has_no_slot)
+    note_async.enqueue("returned")
+
+    with running_worker(threads=1, burst=True) as worker:
+        assert returning.wait(60)
+        replied_at = worker.fetcher.replied_at
+        eventually(lambda: worker.fetcher.replied_at != replied_at)
+        go_on.set()
+        eventually(lambda: not worker.is_alive())
+
+    assert recorded == ["returned"]
 
 
 def test_many_threads_and_many_senders_run_each_task_once(store: Store) -> None:
