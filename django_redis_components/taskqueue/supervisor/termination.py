@@ -185,7 +185,7 @@ class Terminator:
             examined, found = client.execute(
                 WORKER_LEASES(base=base_key(), worker=worker_id, queue=queue, offset=offset, limit=CHUNK)
             )
-            leases += [(int(accepted_us), task_id.decode(), token.decode()) for accepted_us, task_id, token in found]
+            leases += [(int(enqueued_us), task_id.decode(), token.decode()) for task_id, token, enqueued_us in found]
             offset += examined
             if examined < CHUNK:
                 break

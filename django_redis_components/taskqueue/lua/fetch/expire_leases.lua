@@ -15,19 +15,14 @@ local queue = ARGV[2]
 local offset = tonumber(ARGV[3])
 local limit = tonumber(ARGV[4])
 -- @include wakeups
+-- @include worker_leases
 
 local ctx = new_context(base)
-local running = queue_key(ctx, queue, P.running)
-local ids = redis.call("ZRANGE", running, offset, offset + limit - 1)
-local expired = false
-for _, id in ipairs(ids) do
-  local token, state = unpack(redis.call("HMGET", task_key(ctx, id), F.lease, F.state))
-  if token and state == S.running and string.match(token, "^[^/]*") == worker then
-    redis.call("ZADD", running, 0, id) -- see the legend
-    expired = true
-  end
+local examined, found = find_leases(ctx, queue, worker, offset, limit)
+for _, lease in ipairs(found) do
+  redis.call("ZADD", queue_key(ctx, queue, P.running), 0, lease[1]) -- see the legend
 end
-if expired then
+if #found > 0 then
   notify(ctx, "poller")
 end
-return #ids
+return examined
