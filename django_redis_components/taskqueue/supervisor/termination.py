@@ -153,9 +153,10 @@ class Terminator:
         self._settle_later(child, expire)
 
     def _settle_later(self, child: Child, settle: Callable[[], None]) -> None:
-        """Settle the leases of a process after those of processes that exited before; now if Redis is available."""
+        """Settle the leases of a process after those of earlier ones; now, unless these have to wait."""
         self._unsettled.append((child.worker_id, settle))
-        self._settle()
+        if len(self._unsettled) == 1:
+            self._settle()
 
     def _settle(self) -> None:
         while self._unsettled:

@@ -189,6 +189,22 @@ def test_unsent_outcomes_are_sent_after_an_outage(
     assert recover() == []
 
 
+def test_processes_that_exit_during_an_outage_wait_for_the_same_retry(
+    redis_server: Store, proxy: Proxy, process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(termination, "RETRY_S", 600.0)
+    process.child.worker_id = "sup.ch"
+    terminator = Terminator(("default",), "proxied")
+    proxy.stop_accepting()
+    proxy.cut()
+    terminator.expire_leases(process.child)
+    retry_at = terminator.next_at([])
+
+    terminator.expire_leases(process.child)
+
+    assert terminator.next_at([]) == retry_at
+
+
 def test_partial_commands_are_not_read() -> None:
     read_fd, write_fd = os.pipe()
     reader = CommandReader(read_fd)
