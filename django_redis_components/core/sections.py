@@ -276,6 +276,8 @@ class DashboardSettings:
     sign_ins: str | None = _option(None, optional(text), strict=optional(name))
     #: Seconds after which a waiting task makes its queue late.
     late_after_s: float = _duration(300.0)
+    #: Whether the dashboard refuses all changes.
+    read_only: bool = _option(False, boolean)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,7 +4,8 @@ Guarantees:
 
 - The overview takes at most 3 round trips and 200 commands, the page of locks at most 10 round trips. The footer
   shows the numbers.
-- A change requires a confirmation, is compared with the current state, and is written to the admin's log.
+- A change has its own permission, is confirmed on a page of the server, is compared with the current state, and is
+  written to the admin's log before it is made. ``READ_ONLY`` forbids all changes.
 - Viewing a page writes nothing to Redis: no key is created, changed or deleted.
 - Pages read counts, heads of lists and bounded ranges only, never data that grows with the load.
 - While Redis is unavailable a page returns 503 with the cause, without a traceback. The timeouts are 1 s to connect
@@ -36,6 +37,8 @@ elements        table cells, tiles, links
 charts          geometry of bar charts
 json_data       JSON that several pages share
 audit           entries in the admin's log
+verbs           changes by operators: permission, confirmation, ticket, outcome
+arguments       arguments of tasks as masked text
 ==============  ===========================================================================
 
 See also: docs/components/dashboard.md; ``DASHBOARD`` in `core.sections` for the settings.

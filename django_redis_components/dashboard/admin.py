@@ -16,12 +16,13 @@ from django.views.decorators.http import require_http_methods
 
 from django_redis_components.core import keys
 from django_redis_components.core.exceptions import ConfigurationError
-from django_redis_components.dashboard import responses
+from django_redis_components.dashboard import responses, verbs
 from django_redis_components.dashboard.limits import views as limit_views
 from django_redis_components.dashboard.locks import views as lock_views
 from django_redis_components.dashboard.models import Lock, Overview, Queues, RateLimit
 from django_redis_components.dashboard.overview import views as overview_views
 from django_redis_components.dashboard.queues import views as queue_views
+from django_redis_components.dashboard.verbs import Verb
 
 if TYPE_CHECKING:
     _ModelAdmin = admin.ModelAdmin[Any]
@@ -70,19 +71,27 @@ class UnmanagedAdmin(_ModelAdmin):
         """Return False."""
         return False
 
-    def _guard(self, view: View, methods: tuple[str, ...] = PAGE_METHODS, permission: str = "") -> View:
-        """Return the view behind the site's login and the permission checks.
+    def guard_verb(self, view: View, verb: Verb) -> View:
+        """Return the view of a verb behind its permission and `READ_ONLY`."""
+
+        def allowed(request: HttpRequest, **kwargs: Any) -> HttpResponse:
+            verbs.ensure_allowed(request, verb)
+            return view(request, **kwargs)
+
+        return self._guard(functools.wraps(view)(allowed), FORM_METHODS)
+
+    def _guard(self, view: View, methods: tuple[str, ...] = PAGE_METHODS) -> View:
+        """Return the view behind the site's login and the permission check.
 
         Args:
             methods: HTTP methods that it accepts.
-            permission: a further permission that it requires.
 
         Django's LoginRequiredMiddleware redirects to `login_url` of the view; the default would be the
         site's LOGIN_URL, not the admin's.
         """
 
         def permitted(request: HttpRequest, **kwargs: Any) -> HttpResponse:
-            if not self.has_view_permission(request) or (permission and not request.user.has_perm(permission)):
+            if not self.has_view_permission(request):
                 raise PermissionDenied
             try:
                 return view(request, **kwargs)
@@ -144,8 +153,7 @@ class LockAdmin(PageAdmin):
 
     def action_urls(self, name: str) -> list[URLPattern]:
         """Return the URL of the release."""
-        view = self._guard(self.release_view, FORM_METHODS, lock_views.RELEASE_PERMISSION)
-        return [path("release/", view, name=f"{name}_release")]
+        return [path("release/", self.guard_verb(self.release_view, lock_views.RELEASE), name=f"{name}_release")]
 
     def release_view(self, request: HttpRequest) -> HttpResponse:
         """Confirm or execute a release."""
@@ -163,11 +171,7 @@ class RateLimitAdmin(PageAdmin):
 
     def action_urls(self, name: str) -> list[URLPattern]:
         """Return the URL of the reset."""
-        return [
-            path(
-                "reset/", self._guard(self.reset_view, FORM_METHODS, limit_views.RESET_PERMISSION), name=f"{name}_reset"
-            )
-        ]
+        return [path("reset/", self.guard_verb(self.reset_view, limit_views.RESET), name=f"{name}_reset")]
 
     def reset_view(self, request: HttpRequest) -> HttpResponse:
         """Confirm or execute a reset."""

@@ -50,6 +50,23 @@ class Link:
     is_current: bool = False
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class TaskLine:
+    """A task in a list.
+
+    Attributes:
+        url: of its page, or "".
+        arguments: masked and cut.
+        age: as text.
+    """
+
+    id: str
+    name: str
+    url: str
+    arguments: str
+    age: str
+
+
 def count_cell(value: int, *, alarming: bool = False) -> Cell:
     """Return the cell of a count; zero is muted."""
     return Cell(number(value), "alarming" if alarming else "" if value else "zero")

@@ -42,13 +42,36 @@ class Overview(UnmanagedModel):
 
 
 class Queues(UnmanagedModel):
-    """The pages of queues. They require the permission of the overview."""
+    """The pages of queues. They require the permission of the overview, and each change its own."""
 
     class Meta(UnmanagedModel.Meta):
         abstract = False
         default_permissions: ClassVar[tuple[str, ...]] = ()
         verbose_name = _("task queue")
         verbose_name_plural = _("task queues")
+        permissions = (
+            ("pause_queue", "Can pause and resume queues"),
+            ("purge_queue", "Can purge queues"),
+            ("restore_task", "Can restore purged and deleted tasks"),
+        )
+
+
+class Task(UnmanagedModel):
+    """Tasks. They are viewed with the permission of the overview, and each change requires its own."""
+
+    class Meta(UnmanagedModel.Meta):
+        abstract = False
+        default_permissions: ClassVar[tuple[str, ...]] = ()
+        verbose_name = _("task")
+        verbose_name_plural = _("tasks")
+        permissions = (
+            ("retry_task", "Can retry failed tasks"),
+            ("run_task", "Can run scheduled tasks now"),
+            ("reschedule_task", "Can reschedule tasks"),
+            ("cancel_task", "Can cancel tasks"),
+            ("delete_task", "Can delete tasks"),
+            ("view_task_arguments", "Can view masked arguments of tasks"),
+        )
 
 
 class Lock(UnmanagedModel):

@@ -5,26 +5,22 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
-from redis.exceptions import RedisError
 
-from django_redis_components.core.client import connections
-from django_redis_components.core.exceptions import RedisComponentsError
-from django_redis_components.dashboard import models, outages, responses
-from django_redis_components.dashboard.audit import AuditEntry
+from django_redis_components.dashboard import models, outages, responses, verbs
 from django_redis_components.dashboard.limits import page, snapshot
 from django_redis_components.dashboard.outages import SnapshotFailed
+from django_redis_components.dashboard.verbs import Change, Check, Confirmation, Outcome, Verb
 from django_redis_components.ratelimits import RateLimit
 from django_redis_components.ratelimits.limit import registered_limits
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
 
-#: Permission to reset the counters of a key.
-RESET_PERMISSION = "django_redis_components.reset_ratelimit"
+#: Resets the counters of a key.
+RESET = Verb("reset", "reset_ratelimit", models.RateLimit)
 #: Longest key that a form accepts, in characters.
 MAX_KEY = 1_000
 _TEMPLATES = responses.Templates("limits/page.html", "limits/fragment.html")
@@ -37,7 +33,7 @@ def limits(model_admin: ModelAdmin[Any], request: HttpRequest, extra: dict[str, 
         return HttpResponseBadRequest(f"key: expected at most {MAX_KEY} characters.", "text/plain")
     context = {
         "title": _("Rate limits"),
-        "may_reset": request.user.has_perm(RESET_PERMISSION),
+        "may_reset": verbs.is_allowed(request, RESET),
         "reset_url": responses.url_of(model_admin, "reset"),
         "page_url": responses.url_of(model_admin, "changelist"),
         **(extra or {}),
@@ -58,42 +54,38 @@ def reset(model_admin: ModelAdmin[Any], request: HttpRequest) -> HttpResponse:
     if limit is None:
         raise Http404("This limit is not registered in this process.")
     if request.method == "POST":
-        return _reset(model_admin, request, limit, key)
-    return _confirm(model_admin, request, limit, key)
-
-
-def _confirm(model_admin: ModelAdmin[Any], request: HttpRequest, limit: RateLimit, key: str) -> HttpResponse:
+        return verbs.execute(model_admin, request, _change(model_admin, limit, key))
     try:
         decision = snapshot.read(limit.policy.id, key).decision
     except SnapshotFailed as exc:
         return responses.outage_response(model_admin, request, outages.outage_of(exc.error, exc.address))
     state = page.verdict(decision) if decision is not None else ""
-    context = {
-        "title": _("Reset rate limit %(name)s") % {"name": limit.name},
-        "facts": [(_("Limit"), limit.name), (_("Key"), key), (_("State"), state)],
-        "is_possible": True,
-        "warnings": [
-            _("The counters of this key are deleted. A penalty block ends."),
-            _("Processes that have cached a denial keep denying until the cached denial expires."),
-        ],
-        "button": _("Reset"),
-        "fields": {"limit": limit.policy.id, "key": key},
-        "back": _back(model_admin, limit, key),
-    }
-    return responses.page_response(model_admin, request, "confirm.html", context)
+    return verbs.confirm(model_admin, request, _confirmation(model_admin, limit, key, state))
 
 
-def _reset(model_admin: ModelAdmin[Any], request: HttpRequest, limit: RateLimit, key: str) -> HttpResponse:
-    entry = AuditEntry(request, models.RateLimit, limit.name, f"Reset rate limit {limit.name!r} for key {key!r}")
-    try:
-        snapshot.reset(limit, key)
-    except (RedisError, RedisComponentsError) as exc:
-        entry.finish(f"outcome unknown, {exc}")
-        outage = outages.outage_of(exc, str(connections.endpoint(limit.using)))
-        return responses.outage_response(model_admin, request, outage)
-    entry.finish("done")
-    messages.success(request, _("Reset: %(key)s") % {"key": key})
-    return HttpResponseRedirect(_back(model_admin, limit, key))
+def _confirmation(model_admin: ModelAdmin[Any], limit: RateLimit, key: str, state: str) -> Confirmation:
+    risks = [
+        _("The counters of this key are deleted. A penalty block ends."),
+        _("Processes that have cached a denial keep denying until the cached denial expires."),
+    ]
+    return Confirmation(
+        title=_("Reset rate limit %(name)s") % {"name": limit.name},
+        button=_("Reset"),
+        back=_back(model_admin, limit, key),
+        facts=[(_("Limit"), limit.name), (_("Key"), key), (_("State"), state)],
+        checks=[Check(text, "caution") for text in risks],
+        fields={"limit": limit.policy.id, "key": key},
+    )
+
+
+def _change(model_admin: ModelAdmin[Any], limit: RateLimit, key: str) -> Change:
+    action = f"Reset rate limit {limit.name!r} for key {key!r}"
+    return Change(RESET, limit.name, action, partial(_run, limit, key), _back(model_admin, limit, key), limit.using)
+
+
+def _run(limit: RateLimit, key: str) -> Outcome:
+    snapshot.reset(limit, key)
+    return Outcome("done", _("Reset: %(key)s") % {"key": key})
 
 
 def _back(model_admin: ModelAdmin[Any], limit: RateLimit, key: str) -> str:

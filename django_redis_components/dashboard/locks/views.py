@@ -5,29 +5,25 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseRedirect, QueryDict
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, QueryDict
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
-from redis.exceptions import RedisError
 
 from django_redis_components.core import conf
-from django_redis_components.core.client import connections
-from django_redis_components.core.exceptions import RedisComponentsError
-from django_redis_components.dashboard import outages, responses
-from django_redis_components.dashboard.audit import AuditEntry
+from django_redis_components.dashboard import outages, responses, verbs
 from django_redis_components.dashboard.locks import data, page, scan
 from django_redis_components.dashboard.locks import release as releasing
 from django_redis_components.dashboard.locks.resources import Resource, resource_from_form
 from django_redis_components.dashboard.locks.snapshot import LockQuery, ResourceState, read, read_one
 from django_redis_components.dashboard.models import Lock
 from django_redis_components.dashboard.outages import SnapshotFailed
+from django_redis_components.dashboard.verbs import Change, Check, Confirmation, Outcome, Verb
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
 
-#: Permission to release locks and permits of other holders.
-RELEASE_PERMISSION = "django_redis_components.release_lock"
+#: Releases locks and permits of other holders.
+RELEASE = Verb("release", "release_lock", Lock)
 _TEMPLATES = responses.Templates("locks/page.html", "locks/fragment.html")
 
 
@@ -38,7 +34,7 @@ def locks(model_admin: ModelAdmin[Any], request: HttpRequest, extra: dict[str, A
         return HttpResponseBadRequest("using: unknown connection alias.", "text/plain")
     context = {
         "title": _("Locks and semaphores"),
-        "may_release": request.user.has_perm(RELEASE_PERMISSION),
+        "may_release": verbs.is_allowed(request, RELEASE),
         "release_url": responses.url_of(model_admin, "release"),
         "page_url": responses.url_of(model_admin, "changelist"),
         **(extra or {}),
@@ -55,60 +51,52 @@ def release(model_admin: ModelAdmin[Any], request: HttpRequest) -> HttpResponse:
     if resource is None or using is None or not 0 < len(token) <= releasing.MAX_TOKEN:
         return HttpResponseBadRequest("Required: using, kind, name, token, and group for kind=group.", "text/plain")
     if request.method == "POST":
-        return _release(model_admin, request, resource, token, using)
+        return verbs.execute(model_admin, request, _change(model_admin, resource, token, using))
     try:
         state = read_one(resource, using)
     except SnapshotFailed as exc:
         outage = outages.outage_of(exc.error, exc.address)
         return responses.outage_response(model_admin, request, outage, {"title": _("Release")})
-    return _confirm(model_admin, request, state, token, using)
+    return verbs.confirm(model_admin, request, _confirmation(model_admin, state, token, using))
 
 
-def _confirm(
-    model_admin: ModelAdmin[Any], request: HttpRequest, state: ResourceState, token: str, using: str
-) -> HttpResponse:
+def _confirmation(model_admin: ModelAdmin[Any], state: ResourceState, token: str, using: str) -> Confirmation:
     resource = state.resource
     holder = next((each for each in state.holders if each.token == token), None)
     kind = page.kind_label(resource.kind, holder.role if holder else "")
     facts = [(_("Name"), resource.name), (_("Group"), resource.group), (_("Kind"), kind), (_("Holder"), token)]
     if holder is not None:
         facts += [(_("Lease expires in"), page.time_left(holder.remaining_s)), (_("Waiters"), str(state.waiters))]
-    context = {
-        "title": _("Release %(name)s") % {"name": resource.name},
-        "facts": [(label, value) for label, value in facts if value],
-        "is_possible": holder is not None,
-        "impossible": _("This holder no longer holds it. There is nothing to release."),
-        "warnings": [
-            _("The holder is not stopped. It keeps running, alongside the next holder."),
-            _("The holder notices at its next renewal, extend or release. Until then only fenced writes are rejected."),
-            _("If another holder has acquired it before you confirm, nothing is released."),
-        ],
-        "button": _("Release"),
-        "fields": _fields(resource, token, using),
-        "back": _back(model_admin, resource, using),
-    }
-    return responses.page_response(model_admin, request, "confirm.html", context)
+    risks = [
+        _("The holder is not stopped. It keeps running, alongside the next holder."),
+        _("The holder notices at its next renewal, extend or release. Until then only fenced writes are rejected."),
+        _("If another holder has acquired it before you confirm, nothing is released."),
+    ]
+    gone = _("This holder no longer holds it. There is nothing to release.")
+    return Confirmation(
+        title=_("Release %(name)s") % {"name": resource.name},
+        button=_("Release"),
+        back=_back(model_admin, resource, using),
+        facts=[(label, value) for label, value in facts if value],
+        checks=[Check(text, "caution") for text in risks],
+        fields=_fields(resource, token, using),
+        impossible="" if holder is not None else gone,
+    )
 
 
-def _release(
-    model_admin: ModelAdmin[Any], request: HttpRequest, resource: Resource, token: str, using: str
-) -> HttpResponse:
+def _change(model_admin: ModelAdmin[Any], resource: Resource, token: str, using: str) -> Change:
     group = f" of group {resource.group!r}" if resource.group else ""
     action = f"Release {resource.kind} {resource.name!r}{group} on connection {using!r} from holder {token!r}"
-    entry = AuditEntry(request, Lock, resource.name, action)
-    try:
-        is_released = releasing.release(resource, token, using)
-    except (RedisError, RedisComponentsError) as exc:
-        entry.finish(f"outcome unknown, {exc}")
-        outage = outages.outage_of(exc, str(connections.endpoint(using)))
-        return responses.outage_response(model_admin, request, outage, {"title": _("Release")})
-    entry.finish("done" if is_released else "refused, the holder no longer held it")
+    run = partial(_run, resource, token, using)
+    return Change(RELEASE, resource.name, action, run, _back(model_admin, resource, using), using)
+
+
+def _run(resource: Resource, token: str, using: str) -> Outcome:
     name = {"name": resource.name}
-    if is_released:
-        messages.success(request, _("Released: %(name)s") % name)
-    else:
-        messages.warning(request, _("Not released: %(name)s. The holder no longer held it.") % name)
-    return HttpResponseRedirect(_back(model_admin, resource, using))
+    if releasing.release(resource, token, using):
+        return Outcome("done", _("Released: %(name)s") % name)
+    message = _("Not released: %(name)s. The holder no longer held it.") % name
+    return Outcome("refused, the holder no longer held it", message, is_done=False)
 
 
 def _query(form: QueryDict) -> LockQuery | None:

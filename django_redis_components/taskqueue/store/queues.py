@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from itertools import count, repeat
+from typing import Any
 
 from django_redis_components.core import conf
 from django_redis_components.core.protocol import Batch, Call, Flow, Read
@@ -58,7 +59,7 @@ def pause(queue: str, reason: str, author: str, until: datetime | Seconds | None
 
 def resume(queue: str) -> Flow[bool]:
     """Resume a queue. Return whether it was paused."""
-    (was,) = yield RESUME(base=base_key(), queue=queue, op=_new_op())
+    (was,) = yield RESUME(base=base_key(), queue=queue, op=new_op())
     return bool(was)
 
 
@@ -88,33 +89,50 @@ def force_ms(force_after: Seconds | None) -> int:
 
 def reschedule(task_id: str, due: str) -> Flow[None]:
     """Change the due time of a scheduled task to a value of `TaskOptions.due`; empty: now."""
-    (moved,) = yield RESCHEDULE(base=base_key(), id=task_id, due=due, op=_new_op())
+    (moved,) = yield RESCHEDULE(base=base_key(), id=task_id, due=due, op=new_op())
     if moved == -1:
         raise TaskResultDoesNotExist(task_id)
     if moved == 0:
         raise NotScheduled(f"Task {task_id} is not scheduled: it is ready, running, finished or purged.")
 
 
-def retry_failed(queue: str, ids: Sequence[str] | None) -> Flow[int]:
-    """Retry failed tasks, in chunks; `ids` None: all up to now. Return how many."""
-    return _in_chunks(lambda skip, **named: RETRY_FAILED(base=base_key(), queue=queue, skip=skip, **named), ids)
+def retry_failed(queue: str, ids: Sequence[str] | None, up_to_ms: str = "") -> Flow[int]:
+    """Retry failed tasks, in chunks; `ids` None: all. Return how many.
+
+    Args:
+        up_to_ms: only those that had failed by then; empty: all of these ids, or all that have failed until now.
+    """
+
+    def script(skip: int, **named: Any) -> Call:
+        return RETRY_FAILED(base=base_key(), queue=queue, skip=skip, **named)
+
+    return _in_chunks(script, ids, up_to_ms)
 
 
-def delete_tasks(queue: str, state: str, ids: Sequence[str] | None) -> Flow[int]:
-    """Delete failed or unregistered tasks, in chunks; `ids` None: all up to now. Return how many."""
-    return _in_chunks(lambda skip, **named: DELETE_TASKS(base=base_key(), queue=queue, state=state, **named), ids)
+def delete_tasks(queue: str, state: str, ids: Sequence[str] | None, up_to_ms: str = "", trash: str = "") -> Flow[int]:
+    """Delete failed or unregistered tasks, in chunks; `ids` None: all. Return how many.
+
+    Args:
+        up_to_ms: only those that had entered the state by then; empty: all of these ids, or all until now.
+        trash: id by which `restore` restores them for a day; empty: they are deleted permanently.
+    """
+
+    def script(skip: int, **named: Any) -> Call:
+        return DELETE_TASKS(base=base_key(), queue=queue, state=state, trash=trash, **named)
+
+    return _in_chunks(script, ids, up_to_ms)
 
 
 def purge(queue: str) -> Flow[tuple[str, int, int]]:
     """Move the pending tasks of a queue into trash. Return its id, their number, and how many wait for other tasks."""
-    trash_id = _new_op()
+    trash_id = new_op()
     kept, waiting = yield PURGE(base=base_key(), queue=queue, op=trash_id)
     return trash_id, kept, waiting
 
 
 def restore(queue: str, trash_id: str) -> Flow[int]:
     """Restore the tasks of a purge. Return how many."""
-    return _until_none_is_left(lambda: RESTORE(base=base_key(), queue=queue, trash=trash_id, limit=CHUNK, op=_new_op()))
+    return _until_none_is_left(lambda: RESTORE(base=base_key(), queue=queue, trash=trash_id, limit=CHUNK, op=new_op()))
 
 
 def delete_trash(keep_ms: int = TRASH_TTL_MS, *, calls: int = MAX_CALLS) -> Flow[int]:
@@ -147,17 +165,18 @@ def _until_none_is_left(call: Callable[[], Call], calls: int | None = None) -> F
     return total
 
 
-def _in_chunks(script: Callable[..., Call], ids: Sequence[str] | None) -> Flow[int]:
-    """Apply a script to these tasks, or to all up to this moment; later ones are not touched.
+def _in_chunks(script: Callable[..., Call], ids: Sequence[str] | None, up_to_ms: str) -> Flow[int]:
+    """Apply a script to these tasks, or to all up to a moment, by default this one; later ones are not touched.
 
     Args:
         script: returns the call. Its first argument is how many of the oldest tasks to skip: those that stayed.
     """
     chunks = None if ids is None else _chunks(ids)
-    now_ms = yield from _server_ms()
+    if not up_to_ms:
+        up_to_ms = (yield from _server_ms()) if chunks is None else "inf"
     total = skip = 0
     for some in repeat(()) if chunks is None else chunks:
-        done, looked_at, *stayed = yield script(skip, up_to_ms=now_ms, limit=CHUNK, op=_new_op(), ids=some)
+        done, looked_at, *stayed = yield script(skip, up_to_ms=up_to_ms, limit=CHUNK, op=new_op(), ids=some)
         total, skip = total + done, skip + sum(stayed)
         if chunks is None and looked_at < CHUNK:
             break
@@ -180,6 +199,6 @@ def _server_ms() -> Flow[str]:
     return f"{int(seconds) * 1_000 + int(micros) // 1_000}.{int(micros) % 1_000:03}"
 
 
-def _new_op() -> str:
-    """Return an id by which a script recognizes a repeated operation."""
+def new_op() -> str:
+    """Return an id by which a script recognizes a repeated operation, and by which trash is restored."""
     return secrets.token_hex(8)

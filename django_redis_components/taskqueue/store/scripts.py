@@ -67,7 +67,7 @@ RETRY_FAILED = _script(
 )
 DELETE_TASKS = _script(
     "admin/delete_tasks",
-    args=("queue", "state", "up_to_ms", "limit", "op", "ids*"),
+    args=("queue", "state", "up_to_ms", "limit", "op", "trash", "ids*"),
 )
 PURGE = _script("admin/purge", args=("queue", "op"))
 RESTORE = _script("admin/restore", args=("queue", "trash", "limit", "op"))

@@ -289,3 +289,47 @@ def test_async_methods_return_the_same(store: Store) -> None:
     assert run_async(act) == [1, 1, 1]
     assert counts() == (1, 1, 1)
     assert recorded == []
+
+
+@pytest.mark.parametrize("state", ["failed", "unregistered"])
+def test_deleted_tasks_are_restored_from_trash_in_order(state: str, store: Store) -> None:
+    results = fail_many(1_100, unique=True) if state == "failed" else park_many(1_100)
+    last = results[-1]
+    part = queue_key(store, state)
+    before = store.raw.zrange(part, 0, -1, withscores=True)
+    (_, seen_ms) = before[-2]
+
+    deleted = run(connections.client(), control.delete_tasks("default", state, None, f"{seen_ms:.3f}", "bin"))
+
+    assert deleted == store.raw.zcard(base_key(store) + f":trash:bin:{state}")
+    assert store.raw.zrange(part, 0, -1) == [each for each, score in before if score > float(f"{seen_ms:.3f}")]
+    last.refresh()
+    assert get_queue("default").restore("bin") == deleted
+    assert store.raw.zrange(part, 0, -1, withscores=True) == before
+    assert get_queue("default").restore("bin") == 0
+
+
+def test_deleted_unregistered_task_in_trash_frees_its_unique_key(store: Store) -> None:
+    stranger: Task[..., Any, Any] = Task(func=note.func, name="unknown.task", options=note.options)
+    first = stranger.using(unique=True).enqueue("a")
+    work_off()
+    run(connections.client(), control.delete_tasks("default", "unregistered", [first.id], trash="bin"))
+
+    second = stranger.using(unique=True).enqueue("a")
+    first.cancel()
+
+    assert second.id != first.id
+    assert counts() == (1, 0, 0)
+    assert get_queue("default").restore("bin") == 0
+
+
+def test_ids_that_fail_again_after_the_watermark_are_not_selected(store: Store) -> None:
+    result = fail.enqueue("x")
+    work_off()
+    [(_, failed_ms)] = store.raw.zrange(queue_key(store, "failed"), 0, -1, withscores=True)
+    client = connections.client()
+
+    early = f"{failed_ms - 1:.3f}"
+    assert run(client, control.retry_failed("default", [result.id], early)) == 0
+    assert run(client, control.delete_tasks("default", "failed", [result.id], early)) == 0
+    assert run(client, control.retry_failed("default", [result.id], f"{failed_ms:.3f}")) == 1

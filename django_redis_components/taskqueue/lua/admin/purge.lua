@@ -21,7 +21,7 @@ if earlier_reply then
   return earlier_reply
 end
 local removed = 0
-for _, part in ipairs(PARTS) do
+for _, part in ipairs(PENDING) do
   local from, to = queue_key(ctx, queue, part), trash_key(ctx, op, part)
   if redis.call("EXISTS", from) == 1 then
     redis.call("RENAME", from, to)

@@ -1,12 +1,12 @@
--- Restore what a purge removed, before newer tasks; a part of it in one call. A task whose unique key another task has by
--- now is cancelled.
+-- Restore what a purge or a deletion removed, before newer tasks; a part of it in one call. A task whose unique key
+-- another task has by now is cancelled.
 -- Precondition: none; the caller repeats it while something is left.
 -- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1] queue  name
 -- ARGV[2] trash  id
 -- ARGV[3] limit  maximum number of tasks
 -- ARGV[4] op  id of the operation, new for each
--- DERIVED base:q:<queue>:priority, :scheduled, :limited zsets, base:trash:<trash>:* lists and zsets, base:trash_index,
+-- DERIVED base:q:<queue>:priority, :scheduled, :limited, :failed, :unregistered zsets, base:trash:<trash>:* lists and zsets, base:trash_index,
 --         :queues, :wakeup:* zsets, base:paused hash, base:t:<id> hash, :done list, base:sequence, :reply:<op>,
 --         :unique:<digest> strings
 -- Returns {n, left}: n tasks restored; left 1 when another call finds more, else 0
@@ -62,7 +62,7 @@ for _, popped in ipairs(pop_trash(ctx, trash, limit)) do
   local own_queue, state, claim, waiters, priority, task_name = unpack(redis.call("HMGET", task_key(ctx, id),
     F.queue, F.state, F.unique_claim, F.waiters, F.priority, F.task_name))
   if own_queue and state ~= S.cancelled then
-    if claim and unique().reclaim(ctx, id, claim) then
+    if claim and part ~= P.failed and unique().reclaim(ctx, id, claim) then
       cancel_duplicate(id, waiters, task_name)
     else
       restore(id, part, score, priority)

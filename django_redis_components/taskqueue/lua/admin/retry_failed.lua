@@ -1,8 +1,8 @@
--- Retry failed tasks: those named, or the oldest up to a moment. Their errors stay in the records.
+-- Retry failed tasks: those named, or the oldest, of those that failed up to a moment. Their errors stay in the records.
 -- Precondition: none; a task that is not failed any more is skipped; one whose unique key another task has stays failed.
 -- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1] queue  name
--- ARGV[2] up_to_ms  without ids: those that failed until then
+-- ARGV[2] up_to_ms  those that failed until then
 -- ARGV[3] limit  maximum number of tasks
 -- ARGV[4] op  id of the operation, new for each
 -- ARGV[5] skip  how many of the oldest are passed over: those that an earlier call looked at and that stayed
@@ -80,10 +80,11 @@ local retried, stayed = 0, 0
 for _, id in ipairs(ids) do
   local state, priority, claim, flow_ref = unpack(redis.call("HMGET", task_key(ctx, id),
     F.state, F.priority, F.unique_claim, F.flow_ref))
-  local is_failed = redis.call("ZSCORE", failed, id) and state == S.failed
+  local is_selected = is_until(redis.call("ZSCORE", failed, id), up_to_ms)
+  local is_failed = is_selected and state == S.failed
   if is_failed and claim and unique().reclaim(ctx, id, claim) then
     stayed = stayed + 1
-  elseif redis.call("ZREM", failed, id) == 1 and is_failed then
+  elseif is_selected and redis.call("ZREM", failed, id) == 1 and is_failed then
     retry(id, priority, flow_ref)
     retried = retried + 1
   end

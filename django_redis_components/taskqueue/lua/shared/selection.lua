@@ -8,3 +8,8 @@ local function select_ids(ctx, queue, part, up_to_ms, skip, limit, args, first)
   end
   return { unpack(args, first) }
 end
+
+-- Return whether a task entered its zset until a moment; false if it is not there.
+local function is_until(score, up_to_ms)
+  return score and tonumber(score) <= tonumber(up_to_ms)
+end

@@ -1,14 +1,15 @@
--- The trash of a purge: its tasks by the part of the queue from which they were removed.
+-- The trash of a purge or a deletion: its tasks by the part of the queue from which they were removed.
 -- @include context
 
--- In the order in which the tasks would have been served.
-local PARTS = { P.requeued, P.limited, P.ready, P.priority, P.scheduled }
+-- Pending tasks, in the order in which they would have been served.
+local PENDING = { P.requeued, P.limited, P.ready, P.priority, P.scheduled }
+local PARTS = { P.requeued, P.limited, P.ready, P.priority, P.scheduled, P.failed, P.unregistered }
 
 local function trash_key(ctx, trash, part)
   return base_key(ctx, K.trash, trash .. ":" .. part)
 end
 
--- Pop up to `limit` tasks: {id, part, score of one that was scheduled or had a priority}.
+-- Pop up to `limit` tasks: {id, part, score of one that was in a zset by score}.
 local function pop_trash(ctx, trash, limit)
   local popped = {}
   for _, part in ipairs(PARTS) do

@@ -1,0 +1,81 @@
+"""Arguments of tasks as text: values with telling names are masked, and the text is cut."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from functools import lru_cache
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from django_redis_components.core import serialization
+from django_redis_components.core.text import one_line
+from django_redis_components.taskqueue import registry
+from django_redis_components.taskqueue.json_codec import pack
+from django_redis_components.taskqueue.record import TaskRecord
+
+#: Shown instead of a masked value.
+MASK = "•••"
+#: Names whose values are masked, at any depth.
+MASKED_NAMES = re.compile(
+    r"pass(word|wd|phrase|code)|secret|token|api_?key|auth|credential|cookie|session|signature|private|iban|card_?n|cvv",
+    re.IGNORECASE,
+)
+#: Characters of the arguments in a list of tasks.
+LIST_LENGTH = 120
+
+
+def masked_arguments(record: TaskRecord[Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Return positional and keyword arguments as plain JSON values, masked by name.
+
+    Positional arguments have the names of the function's parameters if this process has registered the task.
+
+    Raises:
+        Exception: the stored message is not valid, or the site's codec does not accept it.
+    """
+    names = _parameter_names(registry.find(record.name))
+    args, kwargs = pack(record.args), pack(record.kwargs)
+    named = [names[at] if at < len(names) else "" for at in range(len(args))]
+    masked = [_masked(name, value) for name, value in zip(named, args, strict=True)]
+    return masked, {name: _masked(name, value) for name, value in kwargs.items()}
+
+
+def arguments_text(record: TaskRecord[Any], length: int = LIST_LENGTH) -> str:
+    """Return the arguments on one line, as in a call, masked and cut."""
+    try:
+        args, kwargs = masked_arguments(record)
+    except Exception:  # noqa: BLE001 - the site's codec, and whatever stands in Redis
+        return _("not readable")
+    parts = [_text(value) for value in args] + [f"{one_line(name)}={_text(value)}" for name, value in kwargs.items()]
+    text = ", ".join(parts)
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def _masked(name: str, value: Any) -> Any:
+    if MASKED_NAMES.search(name):
+        return MASK
+    if isinstance(value, dict):
+        return {key: _masked(key, each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_masked("", each) for each in value]
+    return value
+
+
+def _text(value: Any) -> str:
+    return MASK if value == MASK else one_line(serialization.encode(value).decode())
+
+
+def _parameter_names(task: Any) -> tuple[str, ...]:
+    return () if task is None else _names_of(task.func, task.takes_context)
+
+
+@lru_cache(maxsize=4_096)
+def _names_of(func: Any, takes_context: bool) -> tuple[str, ...]:
+    """Return the names of the positional parameters that callers give; none if Python cannot determine them."""
+    try:
+        parameters = inspect.signature(func).parameters.values()
+    except (TypeError, ValueError):
+        return ()
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return tuple(each.name for each in parameters if each.kind in kinds)[int(takes_context) :]

@@ -1,0 +1,128 @@
+"""What all changes share: READ_ONLY, tickets, chunks, the confirmation page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import User
+from django.http import HttpRequest
+from django.test import Client, RequestFactory
+
+from django_redis_components.dashboard import verbs
+from django_redis_components.dashboard.elements import TaskLine
+from django_redis_components.dashboard.models import Overview, Task
+from django_redis_components.dashboard.verbs import Check, Confirmation, NameCount, Ticket, Verb
+from django_redis_components.locks import Lock
+from tests.dashboard.support import text_of
+from tests.dashboard.test_lock_page import LOCKS, RELEASE
+from tests.dashboard.test_overview_page import HOSTILE, Page
+from tests.support import Store
+
+pytestmark = pytest.mark.django_db
+
+RETRY, DELETE = Verb("retry", "retry_task", Task), Verb("delete", "delete_task", Task)
+SELECTION = {"queue": "mail", "until_ms": "1700000000000.5", "typed": "mail"}
+
+
+def request_of(user: User, **form: str) -> HttpRequest:
+    request = RequestFactory().post("/", form)
+    request.user = user
+    return request
+
+
+def ticket(user: User, signer: User | None = None, verb: Verb = RETRY, **form: str) -> Ticket:
+    signed = verbs.sign(request_of(signer or user), RETRY, SELECTION)
+    return verbs.ticket_of(request_of(user, **{"ticket": signed, "typed": "mail", **form}), verb)
+
+
+@pytest.fixture
+def ada() -> User:
+    return User.objects.create_superuser("ada")
+
+
+def test_ticket_returns_the_selection_to_its_user(ada: User) -> None:
+    found = ticket(ada)
+
+    assert (found.selection, found.problem, found.is_confirmed) == (SELECTION, "", True)
+
+
+def test_ticket_of_another_user_or_verb_or_a_forged_one_is_refused(ada: User) -> None:
+    bob = User.objects.create_superuser("bob")
+
+    for found in (ticket(bob, ada), ticket(ada, verb=DELETE), ticket(ada, ticket="e30:1:x"), ticket(ada, ticket="ü")):
+        assert (found.selection, found.is_confirmed) == ({}, False)
+        assert found.problem == "This confirmation is not valid. Nothing was changed."
+    assert ticket(ada, ticket="") == Ticket()
+
+
+def test_expired_ticket_and_wrong_name_must_be_confirmed_again(ada: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = ticket(ada, typed="mial")
+    monkeypatch.setattr(verbs, "TICKET_S", -1)
+    late = ticket(ada)
+
+    assert wrong.problem == "The typed name does not match. Nothing was changed."
+    assert late.problem.startswith("This confirmation was older than 10 minutes.")
+    assert [(each.selection, each.is_confirmed) for each in (wrong, late)] == [(SELECTION, False)] * 2
+
+
+def test_chunks_stop_when_the_time_is_up() -> None:
+    left = [3]
+
+    def step() -> tuple[int, bool]:
+        left[0] -= 1
+        return 500, left[0] > 0
+
+    assert verbs.in_chunks(step) == (1_500, False)
+    assert verbs.in_chunks(step, budget_s=0) == (0, True)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_confirmation_shows_everything_escaped(text: str, ada: User) -> None:
+    request = request_of(ada)
+    task = TaskLine(text, text, "/task/", text, "3 s")
+    confirmation = Confirmation(
+        title=text,
+        button=text,
+        back="/back/",
+        question=text,
+        facts=[(text, text)],
+        counts=[NameCount(text, "7", text)],
+        total_label=text,
+        total="7",
+        checks=[Check(text), Check(text, "caution")],
+        sample=[task],
+        sample_note=text,
+        fields={"ticket": text},
+        typed=(text, text),
+        gentler=[(text, "/gentler/")],
+    )
+    model_admin: Any = admin.site.get_model_admin(Overview)
+
+    response = verbs.confirm(model_admin, request, confirmation, problem=text).render()
+    plain = verbs.confirm(model_admin, request, Confirmation(title="t", button="b", back="/back/")).render()
+
+    assert response.status_code == 409
+    page, clean = Page(response.content.decode()), Page(plain.content.decode())
+    for tag in ("b", "script", "img"):
+        assert len(page.all(tag)) == len(clean.all(tag)), tag
+    assert not any(word.startswith("on") for _, attributes in page.tags for word in attributes)
+    assert {"type": "hidden", "name": "ticket", "value": text} in page.all("input")
+
+
+def test_read_only_refuses_every_change(redis_server: Store, settings: Any, ada: User) -> None:
+    held = Lock("a")
+    held.acquire()
+    client = Client()
+    client.force_login(ada)
+    asked = {"kind": "lock", "name": "a", "token": held.token}
+    assert "Release…" in text_of(client.get(LOCKS).content.decode())
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "DASHBOARD": {"READ_ONLY": True}}
+
+    shown = text_of(client.get(LOCKS).content.decode())
+
+    assert "Release…" not in shown
+    assert "a lock" in shown
+    assert [client.get(RELEASE, asked).status_code, client.post(RELEASE, asked).status_code] == [403, 403]
+    assert held.owned()
