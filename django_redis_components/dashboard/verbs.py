@@ -35,7 +35,7 @@ from redis.exceptions import RedisError
 
 from django_redis_components.core import conf
 from django_redis_components.core.client import connections
-from django_redis_components.core.exceptions import ConfigurationError, RedisComponentsError
+from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.dashboard import outages, responses
 from django_redis_components.dashboard.audit import AuditEntry
 from django_redis_components.dashboard.elements import TaskLine
@@ -181,10 +181,7 @@ class Ticket:
 
 def is_read_only() -> bool:
     """Return whether ``DASHBOARD["READ_ONLY"]`` forbids all changes."""
-    try:
-        return conf.settings().dashboard.read_only
-    except ConfigurationError:
-        return True
+    return conf.settings().dashboard.read_only
 
 
 def is_allowed(request: HttpRequest, verb: Verb) -> bool:
