@@ -71,6 +71,7 @@ KEYS: list[tuple[str, Any, Any, Any, str]] = [
     ("DASHBOARD.VISITORS", "shop", "shop", "", f"None or {TEXT}"),
     ("DASHBOARD.LATE_AFTER", timedelta(minutes=1), 60.0, 0, DURATION),
     ("DASHBOARD.SIGN_INS", "shop", "shop", 7, f"None or {TEXT}"),
+    ("DASHBOARD.READ_ONLY", True, True, "yes", BOOLEAN),
 ]
 
 #: Further wrong values: path of the key, value, what was expected instead of it.
