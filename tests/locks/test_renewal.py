@@ -11,11 +11,13 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from redis.exceptions import ConnectionError
 
 from django_redis_components.core.leasing import renewal
+from django_redis_components.core.leasing.lease import Lease
 from django_redis_components.core.leasing.renewal import LeaseWatch
 from django_redis_components.core.protocol import Flow
 from django_redis_components.locks import Lock, LockLost, LockNotOwned, lock
@@ -39,12 +41,6 @@ def _own_renewer(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def key_of(store: Store) -> str:
     return f"{store.prefix}:locks:{{stock}}"
-
-
-def wait_past(seconds: float) -> None:
-    """Return after this many seconds."""
-    until = time.monotonic() + seconds
-    eventually(lambda: time.monotonic() > until)
 
 
 @contextlib.contextmanager
@@ -82,9 +78,16 @@ def test_lease_is_renewed_until_it_is_released(store: Store) -> None:
     assert not held.locked()
 
 
-def test_lease_is_renewed_before_it_expires(redis_server: Store) -> None:
-    with Lock("stock", timeout=2, renew=True) as held:
-        wait_past(3)
+def test_lease_is_renewed_when_its_renewal_is_due(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    deadlines: set[float] = set()
+    monkeypatch.setattr(renewal, "RENEW_AFTER", 0.01)
+    with Lock("stock", timeout=60, renew=True) as held:
+
+        def is_renewed_twice() -> bool:
+            deadlines.add(held.flows.claimed().deadline_at)
+            return len(deadlines) > 2
+
+        eventually(is_renewed_twice)
 
         assert held.owned()
 
@@ -116,29 +119,36 @@ def test_lease_expires_without_renewal(redis_server: Store) -> None:
 
 def test_released_lock_is_not_renewed(redis_server: Store) -> None:
     calls: list[object] = []
-    held = Lock("stock", timeout=SHORT_S, renew=True, on_lost=calls.append)
+    held = Lock("stock", timeout=60, renew=True, on_lost=calls.append)
     held.acquire()
 
     held.release()
 
     assert not renewal.renewer.watches
-    wait_past(SHORT_S)
+    end_renewer()
     assert calls == []
     assert not held.locked()
 
 
 def test_lease_is_not_renewed_after_max_lease(redis_server: Store) -> None:
     lost: list[object] = []
-    held = Lock("stock", timeout=2, renew=True, max_lease=3, on_lost=lost.append)
+    held = Lock("stock", timeout=60, renew=True, max_lease=600, on_lost=lost.append)
     held.acquire()
+    watch = renewal.renewer.watches[held.flows.claimed()]
+    assert 500 < watch.renew_until - time.monotonic() <= 600
     renew_now(held)
+    watch.renew_until = time.monotonic()  # as if max_lease had passed
+    deadline = watch.lease.deadline_at
 
-    eventually(lambda: lost)
+    renewal.renewer.recheck(watch.lease)
+    eventually(lambda: watch.due_at == deadline)
+    assert not watch.is_renewing
+    watch.lease.deadline_at = time.monotonic()
+    renewal.renewer.recheck(watch.lease)
 
-    assert lost == [held]
+    eventually(lambda: lost == [held])
     with pytest.raises(LockLost):
         held.check()
-    eventually(lambda: not held.locked())
 
 
 def test_on_lost_is_called_when_the_server_refuses_a_renewal(redis_server: Store) -> None:
@@ -166,14 +176,18 @@ def test_on_lost_is_called_without_renewal(redis_server: Store) -> None:
 
 def test_extended_lease_is_not_reported_lost_at_its_first_deadline(redis_server: Store) -> None:
     lost: list[object] = []
-    held = Lock("stock", timeout=1, on_lost=lost.append)
+    held = Lock("stock", timeout=60, on_lost=lost.append)
     held.acquire()
-    held.extend(60)
+    watch = renewal.renewer.watches[held.flows.claimed()]
+    first_deadline = watch.due_at
+    held.extend(600)
 
-    wait_past(1.2)
+    renewal.renewer.recheck(watch.lease)  # as if the first deadline had come
 
-    assert lost == []
+    eventually(lambda: watch.due_at > first_deadline)
+    assert watch.lease in renewal.renewer.watches
     held.release()
+    assert lost == []
 
 
 def test_on_lost_is_called_at_once_when_extend_is_refused(redis_server: Store) -> None:
@@ -275,9 +289,13 @@ def test_hung_server_costs_no_lease_on_another_server(own_server: Store, redis_s
 def test_on_lost_is_called_while_the_server_hangs(own_server: Store, settings) -> None:
     settings.REDIS_COMPONENTS = {"PREFIX": own_server.prefix, "CONNECTIONS": {"default": with_long_timeout(own_server)}}
     lost: list[object] = []
-    held = Lock("stock", timeout=1, renew=True, on_lost=lost.append)
+    held = Lock("stock", timeout=60, renew=True, on_lost=lost.append)
     with stopped(own_server, held):
         watch = renewal.renewer.watches[held.flows.claimed()]
+        renewal.renewer.recheck(watch.lease)
+        eventually(lambda: watch.is_renewing)
+        watch.lease.deadline_at = time.monotonic()
+        renewal.renewer.recheck(watch.lease)
 
         eventually(lambda: lost)
 
@@ -341,31 +359,37 @@ def test_lease_is_lost_when_the_server_stays_down(own_server: Store) -> None:
 
 
 def test_renewal_is_retried_after_an_error_reply(redis_server: Store, caplog: pytest.LogCaptureFixture) -> None:
-    held = Lock("stock", timeout=SHORT_S, renew=True)
+    held = Lock("stock", timeout=60, renew=True)
     held.acquire()
+    redis_server.raw.pipeline().delete(key_of(redis_server)).rpush(key_of(redis_server), "not a lock").execute()
+    renewal.renewer.recheck(held.flows.claimed())
+    eventually(lambda: "WRONGTYPE" in caplog.text)
+
     redis_server.raw.delete(key_of(redis_server))
-    redis_server.raw.rpush(key_of(redis_server), "not a lock")
 
-    assert held.lost.wait(60)
-
-    eventually(lambda: "WRONGTYPE" in caplog.text and "was lost before it was released" in caplog.text)
+    eventually(lambda: "was lost before it was released" in caplog.text)
+    assert held.lost.is_set()
 
 
 def test_lease_is_lost_when_its_connection_is_removed_from_settings(
     redis_server: Store, settings, caplog: pytest.LogCaptureFixture
 ) -> None:
-    held = Lock("stock", timeout=SHORT_S, renew=True)
+    held = Lock("stock", timeout=60, renew=True)
     held.acquire()
+    lease = held.flows.claimed()
 
     settings.REDIS_COMPONENTS = {"CONNECTIONS": {"other": {"URL": redis_server.url}}}
 
-    assert held.lost.wait(60)
+    renewal.renewer.recheck(lease)
     eventually(lambda: "has no 'default'" in caplog.text)
+    lease.deadline_at = time.monotonic()
+    renewal.renewer.recheck(lease)
+    eventually(lambda: "was lost before it was released" in caplog.text)
 
 
 def test_lease_whose_release_failed_is_left_to_expire(proxy: Proxy) -> None:
     lost: list[object] = []
-    held = Lock("stock", timeout=1, renew=True, on_lost=lost.append, using="proxied")
+    held = Lock("stock", timeout=60, renew=True, on_lost=lost.append, using="proxied")
 
     def work() -> None:
         with held:
@@ -376,7 +400,9 @@ def test_lease_whose_release_failed_is_left_to_expire(proxy: Proxy) -> None:
         work()
     proxy.accept_again()
 
-    assert Lock("stock").acquire(blocking_timeout=60)
+    assert not renewal.renewer.watches
+    assert Lock("stock").locked()
+    end_renewer()
     assert lost == []
 
 
@@ -390,7 +416,7 @@ def test_lease_of_a_garbage_collected_lock_is_left_to_expire(redis_server: Store
 
     assert gone() is None
     eventually(lambda: not renewal.renewer.watches)
-    assert Lock("stock").acquire(blocking_timeout=5)
+    assert Lock("stock").acquire(blocking_timeout=60)
 
 
 def test_many_leases_are_renewed_by_one_thread(redis_server: Store) -> None:
@@ -426,6 +452,39 @@ def test_renewal_thread_survives_an_unexpected_error(
 
         assert held.owned()
     assert "a mistake" in caplog.text
+
+
+class ReleasedMeanwhile(dict[Lease, LeaseWatch]):
+    """All watched leases are released when the renewer has listed them, or has asked twice whether there are any."""
+
+    asked = 0
+
+    def __len__(self) -> int:
+        size = super().__len__()
+        if threading.current_thread().name == "redis-lease-renewer":
+            self.asked += 1
+            if self.asked == 2:
+                self.clear()
+        return size
+
+    def values(self) -> Any:
+        found = list(super().values())
+        if threading.current_thread().name == "redis-lease-renewer":
+            self.clear()
+        return found
+
+
+def test_renewal_thread_survives_a_release_while_it_looks_for_the_next_lease(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        watches = ReleasedMeanwhile()
+        patch.setattr(renewal.renewer, "watches", watches)
+        Lock("stock", timeout=60, renew=True).acquire()
+        eventually(lambda: not watches)
+
+    with Lock("price", timeout=60, renew=True) as held:
+        renew_now(held)
 
 
 def test_release_during_a_renewal_is_not_reported_as_a_loss(
@@ -489,10 +548,10 @@ def test_forked_child_renews_its_own_leases_and_not_its_parents(redis_server: St
 
 
 def test_lease_of_a_decorated_function_is_renewed(redis_server: Store) -> None:
-    @lock("stock", timeout=1, renew=True)
+    @lock("stock", timeout=60, renew=True)
     def work() -> bool:
         [watch] = renewal.renewer.watches.values()
-        return watch.ttl_ms == 1_000 and Lock("stock").locked()
+        return watch.ttl_ms == 60_000 and Lock("stock").locked()
 
     assert work()
 

@@ -209,12 +209,14 @@ class LeaseRenewer:
     def _wait(self) -> list[LeaseWatch] | None:
         """Wait until leases are due, and return them; None when there are no more leases."""
         with self._changed:
-            if not self.watches:
+            watches = list(self.watches.values())  # a copy: `unwatch` takes no lock, so the dict may become empty
+            if not watches:
                 self._changed.wait(LINGER_S)
-            if not self.watches:
+                watches = list(self.watches.values())
+            if not watches:
                 self._thread = None
                 return None
-            next_due_at = min(watch.due_at for watch in list(self.watches.values()))
+            next_due_at = min(watch.due_at for watch in watches)
             self._changed.wait(max(0.0, next_due_at - time.monotonic()))
             now = time.monotonic()
             return [watch for watch in list(self.watches.values()) if watch.due_at <= now]
