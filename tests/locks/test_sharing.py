@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 
 import pytest
 
+from django_redis_components.core.leasing import lease as lease_module
 from django_redis_components.core.leasing import owner
-from django_redis_components.core.leasing.lease import Lease
+from django_redis_components.core.leasing.lease import Lease, LostEvent
 from django_redis_components.core.leasing.owner import Acquisition, OwnedLeases
 from django_redis_components.locks import Lock, LockNotOwned
 from tests.support import Store, eventually, run_together
@@ -128,17 +130,54 @@ def test_lost_event_wakes_a_waiting_thread(redis_server: Store) -> None:
     assert lock.lost is lost
 
 
-def test_extended_lease_is_not_lost_at_its_first_deadline(redis_server: Store) -> None:
-    lock = Lock("stock", timeout=1)
-    lock.acquire()
-    woken: list[bool] = []
-    thread = threading.Thread(target=lambda: woken.append(lock.lost.wait(1.2)))
-    thread.start()
+class ExtendedMeanwhile(Lease):
+    """Its first deadline comes when a thread waits for its loss, and another thread extends it."""
 
-    lock.extend(30)
+    is_waited_for = False
+
+    @property
+    def is_lost(self) -> bool:
+        if self.is_waited_for:
+            self.deadline_at = float("inf")
+        is_lost = super().is_lost
+        if not self.is_waited_for:
+            self.deadline_at = time.monotonic()
+        self.is_waited_for = True
+        return is_lost
+
+
+def test_extended_lease_is_not_lost_at_its_first_deadline() -> None:
+    lease = ExtendedMeanwhile("token", deadline_at=float("inf"))
+
+    assert lease.lost.wait(0.05) is False
+
+
+def test_wait_for_the_lost_event_ends_when_the_lease_was_released_before() -> None:
+    lease = Lease("token", deadline_at=time.monotonic())
+    lease.mark_released()
+    woken: list[bool] = []
+    thread = threading.Thread(target=lambda: woken.append(lease.lost.wait()), daemon=True)
+
+    thread.start()
 
     thread.join(60)
     assert woken == [False]
+
+
+def test_threads_that_read_the_lost_event_first_at_the_same_time_get_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    lease = Lease("token", deadline_at=float("inf"))
+    others: list[LostEvent] = []
+
+    class CreatedByAnotherThreadToo(LostEvent):
+        def __init__(self, of: Lease) -> None:
+            super().__init__(of)
+            if not others:
+                others.append(self)
+                others[0] = lease.lost
+
+    monkeypatch.setattr(lease_module, "LostEvent", CreatedByAnotherThreadToo)
+
+    assert lease.lost is others[0]
 
 
 def test_wait_for_the_lost_event_ends_after_its_timeout() -> None:

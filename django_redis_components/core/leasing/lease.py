@@ -104,7 +104,9 @@ class Lease:
     def lost(self) -> LostEvent:
         """The event of this lease, created on first use."""
         if self._event is None:
-            self._event = LostEvent(self)
+            event = LostEvent(self)
+            if self._event is None:  # else another thread has created it meanwhile
+                self._event = event
         return self._event
 
     def renew(self, deadline_at: float) -> None:
@@ -144,6 +146,8 @@ class LostEvent(threading.Event):
         """Wait until the lease is lost (True), is released, or `timeout` seconds have passed (False)."""
         give_up_at = math.inf if timeout is None else time.monotonic() + timeout
         while not self.is_set():
+            if self._lease is not None and self._lease.is_released:
+                return False  # the release may have come before this event was created
             end = give_up_at if self._lease is None else min(give_up_at, self._lease.deadline_at)
             left = end - time.monotonic()
             was_notified = super().wait(None if left == math.inf else max(left, 0.0))
