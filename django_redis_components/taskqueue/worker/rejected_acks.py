@@ -50,10 +50,11 @@ def is_caused_by(ack: Ack, exc: RedisError) -> bool:
 
 
 class RejectedAcks:
-    """The acks of one process that were rejected alone."""
+    """The acks of one process that were rejected alone. Threads share it: each step on a dict is atomic in CPython."""
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[float, Ack]] = []
+        #: By task id and token: when the ack is sent again, on the monotonic clock, and the ack.
+        self._waiting: dict[tuple[str, str], tuple[float, Ack]] = {}
         self._tries: dict[tuple[str, str], int] = {}
 
     def postpone_large(self, ack: Ack) -> None:
@@ -79,23 +80,22 @@ class RejectedAcks:
 
     def postpone(self, ack: Ack, pause_s: float | None = None) -> None:
         """Keep an ack for a pause, without counting a try."""
-        self._waiting.append((time.monotonic() + (PAUSE_S if pause_s is None else pause_s), ack))
+        self._waiting[ack.id, ack.token] = time.monotonic() + (PAUSE_S if pause_s is None else pause_s), ack
 
     def remove(self, ack: Ack) -> None:
         """Forget the tries of an ack that was accepted or discarded."""
         self._tries.pop((ack.id, ack.token), None)
 
     def pop_due(self) -> list[Ack]:
-        """Remove and return the acks whose pause is over."""
+        """Remove and return the acks whose pause is over. Of two threads one gets each of them."""
         now = time.monotonic()
-        due = [entry for entry in self._waiting if entry[0] <= now]
-        for entry in due:
-            self._waiting.remove(entry)
-        return [ack for _, ack in due]
+        due = [lease for lease, (at, _) in list(self._waiting.items()) if at <= now]
+        return [entry[1] for lease in due if (entry := self._waiting.pop(lease, None)) is not None]
 
     def seconds_to_next(self) -> float | None:
         """Return the seconds until the next try; None without any."""
-        return max(0.0, min(at for at, _ in self._waiting) - time.monotonic()) if self._waiting else None
+        next_at = min([at for at, _ in list(self._waiting.values())], default=None)
+        return None if next_at is None else max(0.0, next_at - time.monotonic())
 
 
 def failure_for(ack: Ack, exc: RedisError) -> Ack:

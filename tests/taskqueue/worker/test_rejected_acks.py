@@ -13,7 +13,7 @@ from django_redis_components.taskqueue import OutcomeRefused, ResultTooLarge, Ta
 from django_redis_components.taskqueue.store.job import Ack, Job
 from django_redis_components.taskqueue.worker import rejected_acks as refusals
 from django_redis_components.taskqueue.worker.fetcher import MAX_ACK_BYTES, Fetcher
-from django_redis_components.taskqueue.worker.rejected_acks import is_caused_by
+from django_redis_components.taskqueue.worker.rejected_acks import RejectedAcks, is_caused_by
 from tests.conftest import components_settings
 from tests.support import Store, eventually
 from tests.support.pools import close_pools
@@ -218,6 +218,28 @@ def test_ack_that_can_never_be_applied_is_dropped(redis_server: Store, caplog: p
     redis_server.raw.delete(base_key(redis_server, "t", jobs[1].id, "errors"))
     assert states([jobs[0], jobs[2]]) == ["failed", "failed"]
     assert fetcher.seconds_to_retry() is None
+
+
+def test_due_ack_is_taken_by_one_of_two_threads() -> None:
+    acks, ack = RejectedAcks(), Ack("id", "token", "ok")
+    others: list[Ack] = []
+    compared: list[object] = []
+
+    class Due(float):
+        """A time that has come. While one thread compares it, another one takes the acks that are due."""
+
+        def __radd__(self, now: float) -> float:
+            return Due(now)
+
+        def __le__(self, now: float) -> bool:
+            compared.append(now)
+            if len(compared) == 1:
+                others.extend(acks.pop_due())
+            return True
+
+    acks.postpone(ack, Due())
+
+    assert [*acks.pop_due(), *others] == [ack]
 
 
 @pytest.mark.parametrize(
