@@ -98,6 +98,8 @@ class Fetcher:
         self._rejected = RejectedAcks()
         #: Held while acks move from `_acks` to `_sending`: an ack that neither counts would look confirmed.
         self._count_lock = threading.Lock()
+        #: Held while leases change: a thread may lease a task again while another one removes its former lease.
+        self._lease_lock = threading.Lock()
         #: Number of acks in the current request of each slot.
         self._sending: dict[str, int] = {}
         #: The error reply that concerned all acks, until one is accepted.
@@ -214,7 +216,8 @@ class Fetcher:
         return self._add_leases([Job.parse(row, now_us) for row in rows])
 
     def _add_leases(self, jobs: list[Job]) -> list[Job]:
-        self.leases.update((job.id, job.token) for job in jobs)
+        with self._lease_lock:
+            self.leases.update((job.id, job.token) for job in jobs)
         if self._prefetched is not None:
             for job in jobs[1:]:  # the first one starts at once
                 self._prefetched.add(job.id, job.token)
@@ -291,8 +294,9 @@ class Fetcher:
 
     def _remove_lease(self, ack: Ack) -> None:
         """Stop the renewal of an ack's lease."""
-        if self.leases.get(ack.id) == ack.token:
-            del self.leases[ack.id]
+        with self._lease_lock:
+            if self.leases.get(ack.id) == ack.token:
+                del self.leases[ack.id]
 
     def _confirm(self, acks: Sequence[Ack], done: Sequence[int]) -> None:
         if acks:

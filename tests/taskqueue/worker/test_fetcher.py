@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from redis.exceptions import ResponseError
@@ -85,6 +87,30 @@ def test_concurrent_acks_of_threads_are_all_sent(redis_server: Store, restless: 
 
     assert (fetcher.pending_acks(), fetcher.leases) == (0, {})
     assert {result.get(0) for result in results[::100]} == {1}
+
+
+def test_lease_of_a_returned_task_that_another_thread_fetches_is_kept(redis_server: Store) -> None:
+    note.enqueue(1)
+    fetcher = new_fetcher(worker="w")
+    [job] = fetcher.fetch("0", 1)
+    fetcher.settle(Ack(job.id, job.token, "requeue"))
+    other = threading.Thread(target=fetcher.fetch, args=("1", 1))
+
+    class Leases(dict[str, str]):
+        """Another thread fetches the task while this one removes the former lease."""
+
+        def get(self, *args: Any) -> Any:
+            found = super().get(*args)
+            other.start()
+            other.join(0.2)
+            return found
+
+    fetcher.leases = Leases(fetcher.leases)
+
+    fetcher.fetch("acks", 0)
+
+    other.join(60)
+    assert fetcher.leases == {job.id: "w/1/0"}
 
 
 def test_fetch_returns_the_next_due_time(store: Store) -> None:
