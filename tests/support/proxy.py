@@ -15,6 +15,9 @@ HANDSHAKE = (b"HELLO", b"AUTH", b"CLIENT", b"SELECT")
 #: Bytes read at once.
 CHUNK = 65_536
 
+#: Seconds between two looks of a reply that is kept at whether it is let go.
+HOLD_S = 0.005
+
 #: Seconds without a byte, after a complete command, after which a client has sent its whole pipeline.
 SILENCE_S = 0.02
 
@@ -37,6 +40,7 @@ class Proxy:
         self._probability = 0.0
         self._random = random.Random(0)
         self.delay_s = 0.0
+        self.is_holding = False
         #: Number of dropped replies.
         self.dropped = 0
         #: Number of accepted connections.
@@ -64,6 +68,14 @@ class Proxy:
     def delay(self, seconds: float) -> None:
         """Delay each chunk of a reply; 0 delays none. A long delay is like a server that hangs."""
         self.delay_s = seconds
+
+    def hold(self) -> None:
+        """Keep all replies until `let_go`, for as long as the test needs."""
+        self.is_holding = True
+
+    def let_go(self) -> None:
+        """Forward the replies that were kept, and all later ones."""
+        self.is_holding = False
 
     def cut(self) -> None:
         """Close all connections. New ones are accepted."""
@@ -207,6 +219,8 @@ class _Link:
                 return
             if self._proxy.delay_s:
                 self._closed.wait(self._proxy.delay_s)
+            while self._proxy.is_holding and not self._closed.wait(HOLD_S):
+                pass
             self._client.sendall(data)
 
     def _drain(self) -> None:

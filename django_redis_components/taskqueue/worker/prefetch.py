@@ -271,6 +271,8 @@ class JobSource:
         """Wait for the replies to requests of other threads, while they are enough for all."""
         job = None
         while job is None and self._has_enough_requests():
+            if self._fetcher.pending_acks():  # those requests may have been sent before this thread settled its task
+                self.buffer.wake()
             self._wait(self._has_enough_requests)
             job = self.buffer.pop()
         return job

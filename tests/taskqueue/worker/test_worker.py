@@ -15,7 +15,16 @@ from django_redis_components.taskqueue.worker import worker as worker_module
 from django_redis_components.taskqueue.worker.event_loop import EventLoop
 from tests.support import Proxy, Store, eventually, run_together
 from tests.taskqueue.support import Held, base_key, end_lease, queue_key, recover, running_worker, work_off
-from tests.taskqueue.tasks import add, hold, hold_async, note, note_async, recorded
+from tests.taskqueue.tasks import (
+    add,
+    blocked_notes,
+    hold,
+    hold_async,
+    note,
+    note_async,
+    note_when_released,
+    recorded,
+)
 
 pytestmark = pytest.mark.integration
 
@@ -151,14 +160,14 @@ def test_concurrent_fetch_requests_are_limited(proxy: Proxy, redis_server: Store
             hold.enqueue("all")
         held.started(times=4)
         results = note.enqueue_many([((number,), {}) for number in range(300)])
-        proxy.delay(1.0)
+        proxy.hold()
 
         held.release()
 
         eventually(
             lambda: worker.fetcher.pending_requests() == prefetch.MAX_REQUESTS and worker.job_source.waiting == 2
         )
-        proxy.delay(0)
+        proxy.let_go()
         assert [result.get(60) for result in results] == list(range(300))
 
 
@@ -169,14 +178,14 @@ def test_waiting_threads_are_woken_when_a_fetch_returns_nothing(proxy: Proxy, re
         for _ in range(4):
             hold.enqueue("all")
         held.started(times=4)
-        proxy.delay(3.5)  # less than the socket timeout; long enough for all four threads of a busy machine
+        proxy.hold()
 
         held.release()
 
         eventually(
             lambda: worker.fetcher.pending_requests() == prefetch.MAX_REQUESTS and worker.job_source.waiting == 2
         )
-        proxy.delay(0)
+        proxy.let_go()
         eventually(lambda: idle(worker))
         assert note.enqueue("afterwards").get(60) == "afterwards"
 
@@ -196,6 +205,35 @@ def test_the_outcome_of_a_task_does_not_wait_for_a_slow_neighbor(redis_server: S
 
         assert slow.ends() == 0
         slow.release()
+
+
+def test_outcome_is_sent_while_its_thread_waits_for_the_requests_of_others(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their replies may wake other threads, so that the thread of the outcome waits on."""
+    paused, go_on = threading.Semaphore(2), threading.Event()
+
+    def pause(name: str) -> None:
+        if name == "after_fetch" and paused.acquire(blocking=False):
+            assert go_on.wait(60)
+
+    def one_has_finished() -> bool:
+        for result in results:
+            result.refresh()
+        return any(result.is_finished for result in results)
+
+    monkeypatch.setattr(failpoints, "hook", pause)
+    with blocked_notes() as released:
+        results = note_when_released.enqueue_many([((number,), {}) for number in range(3)])
+        with running_worker(threads=3) as worker:
+            eventually(lambda: worker.busy() == 1 and worker.fetcher.pending_requests() == 2)
+            make_quick(worker)
+            released.set()
+
+            eventually(one_has_finished)
+
+            assert worker.fetcher.pending_requests() == 2
+            go_on.set()
 
 
 def test_a_stopped_worker_finishes_what_runs_and_returns_the_rest(redis_server: Store) -> None:
@@ -417,22 +455,25 @@ def test_buffered_jobs_run_once(redis_server: Store) -> None:
     assert sorted(recorded) == list(range(2_000))
 
 
-def test_return_jobs_waits_for_acks_that_another_thread_sends(proxy: Proxy, redis_server: Store) -> None:
+def test_return_jobs_waits_for_acks_that_another_thread_sends(
+    proxy: Proxy, redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "MAX_RETURN_S", 60.0)
     held = Held(redis_server, "long")
     with running_worker(using="proxied") as worker:
         result = hold.enqueue("long")
         held.started()
-        proxy.delay(1.0)
+        proxy.hold()
         held.release()
         eventually(lambda: worker.finished == 1 and not worker.fetcher.pending_acks())
         worker.stop()
         assert worker.fetcher.leases, "its outcome is on its way"
+        threading.Timer(0.05, proxy.let_go).start()
 
         worker.return_jobs()
 
         assert not worker.fetcher.leases
         assert result.get(0) == "long"
-        proxy.delay(0)
 
 
 def test_return_jobs_gives_up_while_redis_is_unavailable(
@@ -467,22 +508,28 @@ def test_stopped_worker_wants_no_jobs(redis_server: Store) -> None:
     assert worker.job_source.want() == 0, "a worker that stops wants nothing"
 
 
-def test_task_fetched_after_the_stop_is_returned(proxy: Proxy, redis_server: Store) -> None:
+def test_task_fetched_after_the_stop_is_returned(
+    proxy: Proxy, redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The server has leased it, the reply is on its way, and the process ends."""
+    monkeypatch.setattr(worker_module, "MAX_RETURN_S", 60.0)
+    held = Held(redis_server, "long")
     with running_worker(using="proxied") as worker:
-        eventually(lambda: idle(worker))
-        proxy.delay(1.0)
+        hold.enqueue("long")
+        held.started()
         result = note.enqueue("too late")
-        eventually(lambda: get_queue("default").depths().running == 1)
+        proxy.hold()
+        held.release()
+        eventually(lambda: note.get_result(result.id).state == "running")
         worker.stop()
         assert worker.fetcher.pending_requests()
-        assert not worker.fetcher.leases
+        assert result.id not in worker.fetcher.leases
+        threading.Timer(0.05, proxy.let_go).start()
 
         worker.return_jobs()
 
         result.refresh()
         assert (result.state, result.attempts, recorded) == ("ready", 0, [])
-        proxy.delay(0)
 
 
 def test_worker_that_lost_a_lease_may_run_the_task_again_concurrently(
