@@ -138,8 +138,11 @@ class Worker:
         return len(self._running)
 
     def is_alive(self) -> bool:
-        """Return whether any thread is alive or any task runs."""
-        return bool(self._running) or self.threads_alive() > 0
+        """Return whether any thread is alive or any task runs.
+
+        The order matters: a thread may pass a coroutine to the event loop and end.
+        """
+        return self.threads_alive() > 0 or bool(self._running)
 
     def threads_alive(self) -> int:
         """Return the number of threads that are alive."""

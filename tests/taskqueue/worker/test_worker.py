@@ -293,6 +293,37 @@ def test_running_tasks_can_be_returned(redis_server: Store, task: Task[[str], An
     assert result.worker_ids == ["next:1"]
 
 
+def test_worker_is_alive_while_its_last_thread_passes_a_coroutine_to_the_loop(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    received, go_on = threading.Event(), threading.Event()
+    held = Held(redis_server, "long")
+
+    def pause_and_stop(name: str) -> None:
+        if name == "after_fetch":
+            received.set()
+            assert go_on.wait(60)
+        elif name == "before_run":
+            worker.stop()
+
+    def end_the_thread() -> int:
+        go_on.set()
+        eventually(lambda: threads_alive() == 0)
+        return 0
+
+    with running_worker() as worker:
+        monkeypatch.setattr(failpoints, "hook", pause_and_stop)
+        hold_async.enqueue("long")
+        assert received.wait(60)
+        threads_alive = worker.threads_alive
+        monkeypatch.setattr(worker, "threads_alive", end_the_thread)
+
+        assert worker.is_alive()
+
+        held.release()
+        eventually(lambda: not worker.is_alive())
+
+
 @pytest.mark.parametrize("threads", [1, 4])
 def test_burst_worker_exits_when_the_queues_are_empty(store: Store, threads: int) -> None:
     note.enqueue_many([((number,), {}) for number in range(50)])
