@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -161,6 +162,23 @@ def test_pool_of_threads_keeps_at_most_max_free_connections(
         pool.release(connection)
 
     eventually(lambda: new_clients(redis_server, before) == 2)
+
+
+def test_connection_released_while_another_thread_closes_the_pool_is_closed(
+    redis_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = client_ids(redis_server)
+    pool = connections.client().pool_for("any")
+    connection = pool.acquire()
+
+    def close_the_pool() -> float:
+        pool.close()
+        return 0.0
+
+    monkeypatch.setattr(sync_pool, "time", SimpleNamespace(monotonic=close_the_pool))
+    pool.release(connection)
+
+    eventually(lambda: new_clients(redis_server, before) == 0)
 
 
 def test_pool_of_an_event_loop_keeps_at_most_max_free_connections(

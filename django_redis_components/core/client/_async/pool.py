@@ -6,6 +6,7 @@ one released is the first one acquired, so there are about as many connections a
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -75,11 +76,13 @@ class AsyncConnectionPool:
 
     def release(self, connection: AsyncConnection) -> None:
         """Put a connection back. All its replies must have been read."""
-        if self._is_closed or len(self._free) >= MAX_FREE:
+        if len(self._free) >= MAX_FREE:
             connection.close()
             return
         connection.released_at = time.monotonic()
         self._free.append(connection)
+        if self._is_closed:  # checked last, because another thread may close the pool at any moment
+            self.close()
 
     async def request(self, args: CommandArgs) -> Any:
         """Send one command and return its reply. An error reply is raised and keeps the connection."""
@@ -114,5 +117,6 @@ class AsyncConnectionPool:
     def close(self) -> None:
         """Close the free connections, and those in use when they are released."""
         self._is_closed = True
-        while self._free:
-            self._free.pop().close()
+        with contextlib.suppress(IndexError):  # of several threads that close it, each closes some
+            while True:
+                self._free.pop().close()

@@ -7,6 +7,7 @@ one released is the first one acquired, so there are about as many connections a
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -76,11 +77,13 @@ class SyncConnectionPool:
 
     def release(self, connection: SyncConnection) -> None:
         """Put a connection back. All its replies must have been read."""
-        if self._is_closed or len(self._free) >= MAX_FREE:
+        if len(self._free) >= MAX_FREE:
             connection.close()
             return
         connection.released_at = time.monotonic()
         self._free.append(connection)
+        if self._is_closed:  # checked last, because another thread may close the pool at any moment
+            self.close()
 
     def request(self, args: CommandArgs) -> Any:
         """Send one command and return its reply. An error reply is raised and keeps the connection."""
@@ -115,5 +118,6 @@ class SyncConnectionPool:
     def close(self) -> None:
         """Close the free connections, and those in use when they are released."""
         self._is_closed = True
-        while self._free:
-            self._free.pop().close()
+        with contextlib.suppress(IndexError):  # of several threads that close it, each closes some
+            while True:
+                self._free.pop().close()
