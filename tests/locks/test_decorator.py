@@ -108,7 +108,7 @@ def test_wait_raises_after_blocking_timeout(store: Store) -> None:
 
 
 def test_skip_waits_for_blocking_timeout(redis_server: Store) -> None:
-    @lock("stock", on_conflict="skip", blocking_timeout=5)
+    @lock("stock", on_conflict="skip", blocking_timeout=60)
     def work() -> str:
         return "ran"
 

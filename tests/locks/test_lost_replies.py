@@ -99,7 +99,7 @@ def test_extend_succeeds_when_its_reply_is_lost(proxy: Proxy, redis_server: Stor
     assert do(lock, "extend", 60)
 
     assert proxy.dropped == 1
-    assert redis_server.raw.pttl(f"{redis_server.prefix}:locks:{{stock}}") > 59_000
+    assert redis_server.raw.pttl(f"{redis_server.prefix}:locks:{{stock}}") > 30_000
 
 
 @pytest.mark.parametrize("method", ["owned", "locked"])

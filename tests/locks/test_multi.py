@@ -10,6 +10,7 @@ import pytest
 from redis.exceptions import ConnectionError
 
 from django_redis_components.core.client.connections import client
+from django_redis_components.core.leasing.renewal import renewer
 from django_redis_components.core.protocol import Request, Sleep, Wait
 from django_redis_components.locks import Lock, LockLost, LockNotAcquired, LockNotOwned, MultiLock
 from django_redis_components.taskqueue import SoftTimeLimitExceeded
@@ -146,35 +147,35 @@ def test_every_key_has_a_ttl(store: Store, make) -> None:
 
 
 def test_all_names_have_the_full_lease(redis_server: Store) -> None:
-    multi("a", "b", timeout=7).acquire()
+    multi("a", "b", timeout=100).acquire()
 
     for name in "ab":
-        assert 6_500 < redis_server.raw.pttl(f"{base(redis_server)}:held:{name}") <= 7_000
+        assert 60_000 < redis_server.raw.pttl(f"{base(redis_server)}:held:{name}") <= 100_000
 
 
 @pytest.mark.contract
 def test_extend_extends_all_leases(store: Store, make) -> None:
-    lock = make("a", "b", timeout=2)
+    lock = make("a", "b", timeout=20)
     lock.acquire()
 
     assert lock.extend(60)
 
     held = [key for key in store.keys() if not key.endswith(b"fence") and b":fence:" not in key]  # noqa: SIM118
     assert len(held) == 2
-    assert all(store.raw.pttl(key) > 59_000 for key in held)
-    assert lock.remaining() > 59
+    assert all(store.raw.pttl(key) > 30_000 for key in held)
+    assert lock.remaining() > 30
 
 
 @pytest.mark.contract
 def test_extend_raises_when_one_name_is_lost(store: Store) -> None:
-    lock = multi("a", "b", timeout=5)
+    lock = multi("a", "b", timeout=20)
     lock.acquire()
     store.raw.delete(f"{base(store)}:held:b")
 
     with pytest.raises(LockNotOwned, match="Lock 'a, b' cannot be extended"):
         lock.extend(60)
 
-    assert store.raw.pttl(f"{base(store)}:held:a") <= 5_000
+    assert store.raw.pttl(f"{base(store)}:held:a") <= 20_000
     assert lock.lost.is_set()
     with pytest.raises(LockLost):
         lock.check()
@@ -198,7 +199,7 @@ def test_release_after_one_name_was_lost_frees_the_others_and_raises(store: Stor
 def test_expired_lock_can_be_acquired_by_others(redis_server: Store, make) -> None:
     make("a", "b", timeout=0.02).acquire()
 
-    assert make("b", "c").acquire(blocking_timeout=5)
+    assert make("b", "c").acquire(blocking_timeout=60)
 
 
 def test_group_gets_one_fencing_token_above_all_earlier_ones(store: Store) -> None:
@@ -414,8 +415,8 @@ def test_handoff_becomes_the_requested_lease(redis_server: Store) -> None:
 
     assert redis_server.raw.pttl(f"{base(redis_server)}:held:a") <= 2_000
     assert is_granted(waiter)
-    assert redis_server.raw.pttl(f"{base(redis_server)}:held:a") > 59_000
-    assert redis_server.raw.pttl(f"{base(redis_server)}:held:b") > 59_000
+    assert redis_server.raw.pttl(f"{base(redis_server)}:held:a") > 30_000
+    assert redis_server.raw.pttl(f"{base(redis_server)}:held:b") > 30_000
 
 
 def test_acquire_with_the_holders_token_keeps_the_fencing_token(store: Store) -> None:
@@ -427,7 +428,7 @@ def test_acquire_with_the_holders_token_keeps_the_fencing_token(store: Store) ->
     assert second.acquire(blocking=False, token=first.token)
 
     assert second.fencing_token == first.fencing_token
-    assert second.remaining() > 59
+    assert second.remaining() > 30
 
 
 def test_grant_whose_fencing_token_was_lost_gets_a_new_one(redis_server: Store) -> None:
@@ -588,11 +589,13 @@ def test_leases_of_all_names_are_renewed(redis_server: Store, make) -> None:
 
 def test_on_lost_is_called_when_one_name_is_lost(redis_server: Store, make) -> None:
     lost: list[object] = []
-    lock = make("a", "b", timeout=0.4, renew=True, on_lost=lost.append)
+    lock = make("a", "b", timeout=60, renew=True, on_lost=lost.append)
     lock.acquire()
+    lease = lock.flows.claimed()
 
     key = f"{base(redis_server)}:held:b" if make is multi else f"{redis_server.prefix}:locks:{{b}}"
     redis_server.raw.delete(key)
+    renewer.recheck(lease)
 
     eventually(lambda: lost)
     assert lost == [lock]
