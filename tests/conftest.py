@@ -15,6 +15,7 @@ The first four point ``REDIS_COMPONENTS`` at the server, under alias ``default``
 
 from __future__ import annotations
 
+import functools
 import re
 import secrets
 import signal
@@ -63,10 +64,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(f"{item.nodeid}: an address is no name; give the parameters ids.")
         if REDIS_FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker("redis")
-        if TESTS / "browser" in item.path.parents:
-            item.add_marker("browser")
-        if any(folder in item.path.parents for folder in INTEGRATION):
-            item.add_marker("integration")
+        for marker in _folder_markers(item.path):
+            item.add_marker(marker)
+
+
+@functools.cache
+def _folder_markers(path: Path) -> list[str]:
+    """Return the markers that all tests of a file get from its folder."""
+    folders = path.parents
+    browser = ["browser"] if TESTS / "browser" in folders else []
+    return browser + (["integration"] if any(folder in folders for folder in INTEGRATION) else [])
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
