@@ -84,14 +84,14 @@ def claim_of(
         TypeError, ValueError: the key cannot be built from these arguments.
     """
     if unique.key is None:
-        said = _all_arguments(func, args, kwargs)
+        value = _all_arguments(func, args, kwargs)
     else:
-        said = _call_name(unique.key, func).format(tuple(args), kwargs)
-        if not isinstance(said, str):
-            raise TypeError(f"The unique key of {name} is {said!r}: expected text.")
+        value = _call_name(unique.key, func).format(tuple(args), kwargs)
+        if not isinstance(value, str):
+            raise TypeError(f"The unique key of {name} is {value!r}: expected text.")
     # A key of all arguments differs from a key whose text equals their JSON.
     kind = "arguments" if unique.key is None else "key"
-    text = f"{name}\0{kind}\0{said}".encode("utf-8", "surrogatepass")
+    text = f"{name}\0{kind}\0{value}".encode("utf-8", "surrogatepass")
     digest = base64.urlsafe_b64encode(hashlib.blake2b(text, digest_size=DIGEST_BYTES).digest()).decode().rstrip("=")
     if isinstance(unique.until, str):
         return _LETTERS[unique.until] + digest

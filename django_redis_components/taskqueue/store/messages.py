@@ -43,7 +43,7 @@ class Message:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it goes to the end of its queue's ready list, and nothing else is to be said of it."""
+        """Whether it goes to the end of its queue's ready list and uses no other feature."""
         return not (self.due or self.priority or self.unique or self.expires or self.extra)
 
     @property
