@@ -213,7 +213,8 @@ def test_only_one_refresh_is_in_flight(site: str, redis_server: Store, page: Pag
     held = []
     page.route("**/*format=fragment*", lambda route: held.append(route))
 
-    page.wait_for_timeout(REFRESH_S * 1_000 * 6)
+    eventually(lambda: (page.wait_for_timeout(20), held)[1])
+    page.wait_for_timeout(REFRESH_S * 1_000 * 4)
 
     assert len(held) == 1
 

@@ -7,6 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.support import eventually
 from tests.support.demo import PASSWORD, Demo
 
 #: Pages that everybody may see, and pages for members.
@@ -38,10 +39,7 @@ def test_a_visitor_buys_an_item_and_the_mail_appears(page, demo):
     expect(page.get_by_text("Łukasz Wiśniewski").last).to_be_visible()
     page.get_by_role("link", name="Mails").click()
     mail = page.get_by_role("article").filter(has_text="Sold: Lantern that never smokes")
-    for _ in range(50):
-        if mail.count():
-            break
-        page.reload()
+    eventually(lambda: (page.reload(), mail.count())[1])
     expect(mail).to_contain_text("Łukasz Wiśniewski bought your Lantern that never smokes for 65 gold.")
 
 

@@ -9,19 +9,16 @@ import pytest
 from django_redis_components.core.client.connections import aclient, client
 from django_redis_components.core.protocol import BlockingPop
 from tests.support import Store, eventually, run_async
+from tests.support.clients import blocked_ids
 
 pytestmark = pytest.mark.integration
 
 
-def blocked_clients(store: Store) -> int:
-    return int(store.raw.info("clients")["blocked_clients"])
-
-
 def test_element_is_not_lost_after_a_wait_timed_out(redis_server: Store) -> None:
     key = f"{redis_server.prefix}:wakeup"
-    before = blocked_clients(redis_server)
+    before = blocked_ids(redis_server)
     assert client().wait(key, 0.01) is None
-    eventually(lambda: blocked_clients(redis_server) <= before)
+    eventually(lambda: blocked_ids(redis_server) <= before)
 
     redis_server.raw.rpush(key, "element")
 
@@ -54,7 +51,7 @@ def test_requests_between_waits_use_another_connection(redis_server: Store) -> N
 
 def test_several_waits_of_an_event_loop_share_one_command(redis_server: Store) -> None:
     key = f"{redis_server.prefix}:wakeup"
-    before = blocked_clients(redis_server)
+    before = blocked_ids(redis_server)
 
     async def main() -> None:
         pop = BlockingPop((key,))
@@ -63,7 +60,7 @@ def test_several_waits_of_an_event_loop_share_one_command(redis_server: Store) -
         redis_server.raw.rpush(key, "element")
         assert await aclient().wait(pop, 60) == b"element"
         assert await aclient().wait(key, 0.01) is None
-        await asyncio.to_thread(eventually, lambda: blocked_clients(redis_server) == before)
+        await asyncio.to_thread(eventually, lambda: blocked_ids(redis_server) <= before)
         redis_server.raw.rpush(key, "another")
         assert await aclient().wait(key, 60) == b"another"
 
@@ -74,12 +71,10 @@ def test_several_waits_of_an_event_loop_share_one_command(redis_server: Store) -
 def test_wait_continues_after_its_connection_was_lost(store: Store) -> None:
     key = f"{store.prefix}:wakeup"
     pop = BlockingPop((key,))
-    before = blocked_clients(store)
+    before = blocked_ids(store)
     assert client().wait(pop, 0.01) is None
-    eventually(lambda: blocked_clients(store) == before + 1)
-    for each in store.raw.client_list():
-        if each["cmd"] == "blpop":
-            store.raw.client_kill(each["addr"])
+    [waiting] = eventually(lambda: blocked_ids(store) - before)
+    store.raw.client_kill_filter(_id=waiting)
 
     assert client().wait(pop, 0.01) is None
     store.raw.rpush(key, "element")

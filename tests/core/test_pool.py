@@ -23,6 +23,7 @@ from django_redis_components.core.protocol import Batch, Command, Flow, Read, Sl
 from tests.conftest import components_settings
 from tests.core.conftest import Driver
 from tests.support import Proxy, Store, eventually, run_async, run_together
+from tests.support.clients import client_ids
 
 CONNECTION_ID = Read("CLIENT", "ID", key=None)
 
@@ -34,12 +35,7 @@ def always_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(async_pool, "STALE_AFTER_S", -1.0)
 
 
-def client_ids(store: Store) -> set[bytes]:
-    """Return the ids of the server's clients."""
-    return {client["id"] for client in store.raw.client_list()}
-
-
-def new_clients(store: Store, before: set[bytes]) -> int:
+def new_clients(store: Store, before: set[int]) -> int:
     """Return how many clients have connected since then. Those of an earlier test may still disconnect meanwhile."""
     return len(client_ids(store) - before)
 

@@ -184,8 +184,8 @@ def test_wait_returns_after_a_lost_connection_and_the_next_wait_gets_the_wakeup(
     redis_server.raw.rpush(wakeup, "one", "two")
     proxy.drop_next_reply(after=b"BLPOP")
 
-    assert drive.ask(Wait(wakeup, 1), using="proxied") is None
-    assert drive.ask(Wait(wakeup, 1), using="proxied") == b"two"
+    assert drive.ask(Wait(wakeup, 30), using="proxied") is None
+    assert drive.ask(Wait(wakeup, 30), using="proxied") == b"two"
 
 
 def test_wait_on_a_key_of_another_type_is_an_error(redis_server: Store, drive: Driver) -> None:
@@ -409,7 +409,7 @@ def test_wait_follows_a_moved_slot(stores: Any, settings: Any, drive: Driver) ->
             move.begin()
             move.finish()
             cluster.raw.rpush(wakeup, "ding")
-            return [(yield Wait(wakeup, 1)), (yield Wait(wakeup, 1))]
+            return [(yield Wait(wakeup, 30)), (yield Wait(wakeup, 30))]
 
         assert drive(flow()) == [None, b"ding"]
 

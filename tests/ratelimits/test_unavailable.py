@@ -13,7 +13,7 @@ from django_redis_components.core.circuit_breaker import LOG_EVERY_S, CircuitBre
 from django_redis_components.ratelimits import Decision, RateLimit, limiter
 from tests.conftest import components_settings
 from tests.ratelimits.redis_keys import gcra_key
-from tests.support import Proxy, Store, run_async
+from tests.support import Proxy, Store, eventually, run_async
 from tests.support.pools import close_pools
 
 
@@ -79,9 +79,10 @@ def test_limit_that_fails_closed_waits_for_a_slow_server(proxy: Proxy, settings:
 
 
 def test_late_reply_is_never_read_as_the_reply_of_a_later_hit(proxy: Proxy, settings: Any) -> None:
-    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {"RATELIMITS": {"TIMEOUT": 0.05}}
     limit = RateLimit("api", "1/m", using="proxied", deny_cache=False)
     limit.hit("ada")
+    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {"RATELIMITS": {"TIMEOUT": 0.05}}
+    eventually(lambda: limit.hit("kim").checked)  # opens the connection
     proxy.delay(0.3)
     assert not limit.hit("ada").checked
     proxy.delay(0)

@@ -132,7 +132,7 @@ def test_handoff_is_a_short_lease_until_the_waiter_accepts_it(store: Store) -> N
 
     holder.release()
 
-    assert 1 < holder.inspect().holders[0].remaining <= wait_queue.HANDOFF_MS / 1_000
+    assert 0 < holder.inspect().holders[0].remaining <= wait_queue.HANDOFF_MS / 1_000
     assert waiter.is_served()
     assert holder.inspect().holders[0].remaining > 30
 

@@ -13,7 +13,9 @@ from django_redis_components.taskqueue import get_queue
 from django_redis_components.taskqueue.stats import overview as stats
 from django_redis_components.taskqueue.store.scripts import MAINTAIN
 from django_redis_components.taskqueue.worker import prefetch
+from tests.conftest import components_settings
 from tests.support import Store, eventually, run_async, run_together
+from tests.support.clients import blocked_ids
 from tests.taskqueue.support import (
     Held,
     base_key,
@@ -235,11 +237,17 @@ def test_paused_queue_notifies_no_worker(store: Store) -> None:
     assert 0 < store.raw.pttl(base_key(store, "wakeup", "q:default")) <= 60_000
 
 
-def test_idle_worker_is_not_woken_for_a_paused_queue(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_worker_is_not_woken_for_a_paused_queue(
+    redis_server: Store, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(prefetch, "MAX_WAIT_S", 60)
+    patient = components_settings(redis_server)
+    patient["CONNECTIONS"]["default"]["SOCKET_TIMEOUT"] = 60  # so that it does not repeat its wait meanwhile
+    settings.REDIS_COMPONENTS = patient
     get_queue("default").pause()
+    earlier = blocked_ids(redis_server)
     with running_worker(threads=2):
-        eventually(lambda: redis_server.raw.info("clients")["blocked_clients"])
+        eventually(lambda: blocked_ids(redis_server) - earlier)
         before = waits_begun(redis_server)
 
         for number in range(300):

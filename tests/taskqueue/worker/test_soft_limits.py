@@ -22,6 +22,7 @@ from django_redis_components.taskqueue.store.job import Job
 from django_redis_components.taskqueue.worker.interruption import ThreadRun
 from django_redis_components.transactions import atomic_update
 from tests.support import Store, eventually
+from tests.support.clients import blocked_ids
 
 pytestmark = pytest.mark.integration
 
@@ -50,7 +51,7 @@ def test_soft_limit_of_a_waiter_leaves_nothing_held(redis_server: Store, kind: s
     holder = ReadWriteLock("door", timeout=LONG_S).write() if kind == "reader" else WAITERS[kind]()
     holder.acquire()
     run, waiter, ends = ThreadRun(JOB), WAITERS[kind](), []
-    blocked_before = redis_server.raw.info("clients")["blocked_clients"]
+    blocked_before = blocked_ids(redis_server)
 
     def wait() -> None:
         try:
@@ -61,7 +62,7 @@ def test_soft_limit_of_a_waiter_leaves_nothing_held(redis_server: Store, kind: s
     thread = threading.Thread(target=wait)
     thread.start()
     if kind != "names":  # these do not queue
-        eventually(lambda: redis_server.raw.info("clients")["blocked_clients"] > blocked_before)
+        eventually(lambda: blocked_ids(redis_server) - blocked_before)
     run.interrupt(SoftTimeLimitExceeded)
     holder.release()
     thread.join(60)
