@@ -21,6 +21,7 @@ from django_redis_components.dashboard.limits import views as limit_views
 from django_redis_components.dashboard.locks import views as lock_views
 from django_redis_components.dashboard.models import Lock, Overview, Queues, RateLimit
 from django_redis_components.dashboard.overview import views as overview_views
+from django_redis_components.dashboard.queues import change_views
 from django_redis_components.dashboard.queues import views as queue_views
 from django_redis_components.dashboard.verbs import Verb
 
@@ -189,20 +190,38 @@ class QueuesAdmin(UnmanagedAdmin):
             path("_add/", self._guard(self.deny_view), name=f"{name}_add"),
             path("_history/<path:object_id>/", self._guard(self.redirect_to_home), name=f"{name}_history"),
             path("_delete/<path:object_id>/", self._guard(self.deny_view), name=f"{name}_delete"),
+            *[
+                path(f"_verb/{verb.name}/<path:object_id>/", self.guard_verb(view, verb), name=f"{name}_{verb.name}")
+                for verb, view in self._verb_views()
+            ],
             path("<path:object_id>/", self._guard(self.queue_view), name=f"{name}_change"),
         ]
 
     def queue_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Show the page of a queue; 404 for an invalid name."""
-        try:
-            name = keys.validate_name(unquote(object_id), "queue name")
-        except ValueError as exc:
-            raise Http404(str(exc)) from exc
-        return queue_views.queue(self, request, name)
+        return queue_views.queue(self, request, _queue_name(object_id))
+
+    def _verb_views(self) -> list[tuple[Verb, View]]:
+        def view_of(view: View) -> View:
+            @functools.wraps(view)
+            def wrapper(request: HttpRequest, object_id: str) -> HttpResponse:
+                return view(self, request, _queue_name(object_id))
+
+            return wrapper
+
+        return [(verb, view_of(view)) for verb, view in change_views.VIEWS]
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         """Return False: no entry in the index."""
         return False
+
+
+def _queue_name(object_id: str) -> str:
+    """Return the name of a queue from a URL; 404 if it is invalid."""
+    try:
+        return keys.validate_name(unquote(object_id), "queue name")
+    except ValueError as exc:
+        raise Http404(str(exc)) from exc
 
 
 def register(site: admin.AdminSite) -> None:

@@ -18,6 +18,7 @@ from django_redis_components.taskqueue.store.scripts import (
     LIST_SCHEDULES,
     QUEUE_STATS,
     READ_COUNTERS,
+    SCAN_TASKS,
     TASK_COUNTERS,
 )
 
@@ -39,6 +40,7 @@ READ_SCRIPTS = {
     READ_COUNTERS,
     LIST_SCHEDULES,
     QUEUE_STATS,
+    SCAN_TASKS,
 }
 #: Scripts that only read if their first argument, the call id, is empty.
 PEEK_SCRIPTS = {FIXED, GCRA, SLIDING}

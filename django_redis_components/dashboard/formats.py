@@ -97,6 +97,11 @@ def local(at: datetime) -> datetime:
     return timezone.make_naive(at, timezone.get_default_timezone())
 
 
+def aware(at: datetime) -> datetime:
+    """Convert a naive time in TIME_ZONE, as records have it without USE_TZ, to an aware one."""
+    return timezone.make_aware(at, timezone.get_default_timezone())
+
+
 def zone() -> str:
     """Return the name of the zone that `local` converts to."""
     return timezone.get_current_timezone_name() if settings.USE_TZ else settings.TIME_ZONE

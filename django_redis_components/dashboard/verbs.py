@@ -115,6 +115,17 @@ class Check:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Input:
+    """A field of the form that the operator may fill in. Kinds: text, number."""
+
+    name: str
+    label: str
+    value: str = ""
+    kind: str = "text"
+    length: int = 20
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class NameCount:
     """How many tasks of one name a change applies to, and the age of the oldest, as text."""
 
@@ -137,6 +148,7 @@ class Confirmation:
         checks: what is kept, until when the change can be undone, its risks.
         sample: the first ten of the tasks; `sample_note` says of how many.
         fields: hidden fields of the form.
+        inputs: its other fields.
         typed: the text that must be typed, and its label.
         impossible: why there is nothing to confirm, or "".
         is_danger: whether the change destroys something.
@@ -155,6 +167,7 @@ class Confirmation:
     sample: Sequence[TaskLine] = ()
     sample_note: str = ""
     fields: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    inputs: Sequence[Input] = ()
     typed: tuple[str, str] = ("", "")
     impossible: str = ""
     is_danger: bool = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from typing import Any
@@ -9,8 +10,12 @@ from typing import Any
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
+from django_redis_components.core.serialization import encode
+from django_redis_components.taskqueue.failure import describe
 from django_redis_components.taskqueue.fields import base_key
+from django_redis_components.taskqueue.store.job import Ack
 from tests.support import Store
+from tests.taskqueue.support import new_fetcher, settle_now
 
 URL = "/admin/django_redis_components/overview/"
 
@@ -96,3 +101,21 @@ def write_schedule(store: Store, name: str, *, late_s: float = -3_600) -> None:
         "info": json.dumps({"task": task, "queue": "default", "misfire": "once", "enabled": True}),
     }
     store.raw.hset(f"{base}:schedule:{name}", mapping=fields)
+
+
+_numbers = itertools.count()
+
+
+def settle_tasks(outcome: str, count: int = 1_000, *, delay_ms: int = 0, queue: str = "default") -> list[Any]:
+    """Lease up to this many tasks and settle them with an outcome; return their first arguments, in order.
+
+    A worker would close the test's database connections.
+    """
+    fetcher = new_fetcher(queue, worker=f"settles:{next(_numbers)}")
+    done: list[Any] = []
+    error = encode(describe(LookupError("out of order"))) if outcome in ("fail", "retry") else b"null"
+    while len(done) < count and (jobs := fetcher.fetch("0", min(250, count - len(done)))):
+        acks = [Ack(job.id, job.token, outcome, error, delay_ms=delay_ms, ttl_ms=86_400_000) for job in jobs]
+        settle_now(fetcher, *acks)
+        done += [(job.message()[0] or [None])[0] for job in jobs]
+    return done

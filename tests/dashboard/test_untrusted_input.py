@@ -68,7 +68,9 @@ def pages(limit: RateLimit) -> list[str]:
     chosen = f"limit={limit.policy.id}&key=ada"
     return [
         f"{URL}?",
-        f"{url_of('mail')}?",
+        f"{url_of('mail')}?state=failed",
+        f"{QUEUES}_verb/purge/mail/?",
+        f"{QUEUES}_verb/retry/mail/?state=failed&all=1",
         f"{LOCKS}?",
         f"{LOCKS}?name=stock",
         f"{LOCKS}release/?kind=lock&name=stock&token=abc",
@@ -121,8 +123,18 @@ def test_no_parameter_makes_a_page_fail(redis_server: Store, operator: Client) -
 
     for number, value in enumerate(HOSTILE):
         text = value.encode("utf-8", "replace").decode()
+        on_queues = [
+            (url_of("mail"), {"state": text}),
+            (url_of("mail"), {"state": "failed", "name": text, "error": text, "text": text}),
+            (url_of("mail"), {"cursor": f"failed 5 {text}", "direction": text}),
+            (f"{QUEUES}_verb/retry/mail/", {"state": "failed", "all": "1", "text": text, "ticket": text}),
+            (f"{QUEUES}_verb/delete/mail/", {"state": "failed", "id": text, "typed": text}),
+            (f"{QUEUES}_verb/restore/mail/", {"trash": text}),
+            (f"{QUEUES}_verb/pause/mail/", {"reason": text, "minutes": text}),
+        ]
         seen.add(operator.get(URL, {"format": text}).status_code)
         for address, query in (
+            on_queues[number % len(on_queues)],
             (LOCKS, {"name": text, "group": text}),
             (LOCKS, {"using": text}),
             (LOCKS, {"at": text, "skip": text}),
@@ -137,13 +149,13 @@ def test_no_parameter_makes_a_page_fail(redis_server: Store, operator: Client) -
         ):
             for form in ("html", ("json", "fragment")[number % 2]):
                 seen.add(operator.get(address, {"format": form} | query).status_code)
-            if not address.endswith("/lock/") and address not in (URL, LIMITS):
+            if not address.endswith("/lock/") and address not in (URL, LIMITS, url_of("mail")):
                 seen.add(operator.post(address, query).status_code)
     for name in ("", "%00", "%ff", "_FF", "_zz", "_", "_5F", "x" * 3_000, "%7B%7D", "_0A", "..%2f", "a/b/c"):
         seen.add(operator.get(f"{QUEUES}{name}/").status_code)
         seen.add(operator.get(f"{LOCKS}{name}/change/").status_code)
 
-    assert seen <= {200, 301, 302, 400, 404}
+    assert seen <= {200, 301, 302, 400, 404, 409}
 
 
 @pytest.mark.parametrize("form", ["html", "json", "fragment"])

@@ -6,18 +6,23 @@ import dataclasses
 from typing import Any
 
 from django_redis_components.core import conf
+from django_redis_components.dashboard.arguments import arguments_text
 from django_redis_components.dashboard.json_data import cost_data, depth_data, metrics_data, quantiles_data, time_data
 from django_redis_components.dashboard.queues.snapshot import QueueSnapshot
+from django_redis_components.dashboard.queues.task_list import attempts_of, time_of
+from django_redis_components.taskqueue.store.scan import MAX_MESSAGE, ScannedTask
 
 
 def queue_data(snapshot: QueueSnapshot) -> dict[str, Any]:
     """Return a snapshot."""
+    counted = snapshot.retrying
+    retrying = {"count": counted.matched, "is_exact": not counted.has_more}
     last_hour, last_day = metrics_data(snapshot.minutes), metrics_data(snapshot.hours)
     return {
         "at": time_data(snapshot.at),
         "environment": conf.settings().dashboard.environment,
         "address": snapshot.address,
-        "queue": {**depth_data(snapshot.depth), "last_hour": last_hour, "last_day": last_day},
+        "queue": {**depth_data(snapshot.depth), "last_hour": last_hour, "last_day": last_day, "retrying": retrying},
         "tasks": [
             {"name": task.name or None, **dataclasses.asdict(task.totals), **quantiles_data(task)}
             for task in snapshot.minutes.tasks
@@ -30,5 +35,41 @@ def queue_data(snapshot: QueueSnapshot) -> dict[str, Any]:
             }
             for group in snapshot.errors
         ],
+        "listing": _listing_data(snapshot),
+        "trash": [{"id": each.id, "at": time_data(each.at), "count": each.count} for each in snapshot.trash],
         "cost": cost_data(snapshot.cost),
+    }
+
+
+def _listing_data(snapshot: QueueSnapshot) -> dict[str, Any] | None:
+    """Return the list of tasks, with masked arguments."""
+    listing, query = snapshot.listing, snapshot.query
+    if listing is None:
+        return None
+    scan = listing.scan
+    return {
+        "state": query.state,
+        "filters": {"name": query.name, "error": query.error, "text": query.text},
+        "total": scan.total,
+        "start": scan.start,
+        "scanned": scan.scanned,
+        "older": scan.last if scan.has_more else None,
+        "newer": scan.first if scan.start > 0 else None,
+        "tasks": [_task_data(task) for task in listing.tasks],
+    }
+
+
+def _task_data(task: ScannedTask) -> dict[str, Any]:
+    record = task.record
+    return {
+        "id": record.id,
+        "name": record.name,
+        "arguments": arguments_text(record) if task.size <= MAX_MESSAGE else None,
+        "arguments_bytes": task.size,
+        "attempts": attempts_of(record),
+        **{
+            name: time_data(time_of(record, name))
+            for name in ("enqueued_at", "run_after", "last_attempted_at", "finished_at")
+        },
+        "error": {"class": task.error_class, "message": task.error_text} if task.error_class else None,
     }

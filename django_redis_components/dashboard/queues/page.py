@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
+from urllib.parse import urlencode
 
 from django.utils.translation import gettext as _
-from django.utils.translation import pgettext
+from django.utils.translation import ngettext
 
 from django_redis_components.dashboard import charts, formats
-from django_redis_components.dashboard.elements import Tile, cost_note, pause_note
+from django_redis_components.dashboard.elements import NO_VALUE, Tile, cost_note, pause_note
 from django_redis_components.dashboard.formats import Timestamp, number
 from django_redis_components.dashboard.queues.snapshot import QueueSnapshot
+from django_redis_components.dashboard.queues.task_list import StateTab, TaskList, TaskUrl, state_tabs, task_list
 from django_redis_components.dashboard.queues.throughput import (
     TaskRow,
     drain_time,
@@ -22,7 +24,7 @@ from django_redis_components.dashboard.queues.throughput import (
     task_row,
 )
 from django_redis_components.taskqueue import ErrorGroup
-from django_redis_components.taskqueue.stats.overview import QueueDepth
+from django_redis_components.taskqueue.store.queues import TRASH_TTL_MS, TrashEntry
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,12 +52,23 @@ class ThroughputPanel:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class TrashRow:
+    """Tasks that can be restored. `query` is that of the link to the undo."""
+
+    text: str
+    query: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class QueuePage:
     """The content of the page."""
 
     name: str
     paused: str
-    tiles: list[Tile]
+    is_paused: bool
+    states: list[StateTab]
+    listing: TaskList | None
+    trash: list[TrashRow]
     throughput: list[Tile]
     charts: list[ThroughputPanel]
     tasks: list[TaskRow]
@@ -65,13 +78,20 @@ class QueuePage:
     cost: str
 
 
-def build_page(snapshot: QueueSnapshot) -> QueuePage:
-    """Return the page of a snapshot."""
+def build_page(snapshot: QueueSnapshot, *, url_of: TaskUrl) -> QueuePage:
+    """Return the page of a snapshot.
+
+    Args:
+        url_of: returns the URL of a task's page, or "".
+    """
     depth, at = snapshot.depth, snapshot.at
     return QueuePage(
         name=depth.name,
         paused=pause_note(depth.paused, at) if depth.paused else "",
-        tiles=[*_depth_tiles(depth)],
+        is_paused=depth.paused is not None,
+        states=state_tabs(snapshot),
+        listing=task_list(snapshot, snapshot.listing, url_of) if snapshot.listing else None,
+        trash=[_trash_row(entry, at) for entry in snapshot.trash],
         throughput=[*_throughput_tiles(snapshot)],
         charts=[*_charts(snapshot)],
         tasks=[task_row(task) for task in snapshot.minutes.tasks],
@@ -88,27 +108,28 @@ def _charts(snapshot: QueueSnapshot) -> Iterable[ThroughputPanel]:
     yield ThroughputPanel("hours", _("Throughput per hour, last 24 hours"), _("Hour"), hours)
 
 
-def _depth_tiles(depth: QueueDepth) -> Iterable[Tile]:
-    oldest = "" if depth.oldest_age is None else _("oldest %(age)s") % {"age": formats.age(depth.oldest_age)}
-    limited = _("of ready and scheduled") if depth.limited else ""
-    waiting = _("for other tasks of their flow") if depth.waiting else ""
-    yield Tile(pgettext("tasks", "Ready"), number(depth.ready), oldest)
-    yield Tile(pgettext("tasks", "Scheduled"), number(depth.scheduled))
-    yield Tile(pgettext("tasks", "Limited"), number(depth.limited), limited)
-    yield Tile(pgettext("tasks", "Waiting"), number(depth.waiting), waiting)
-    yield Tile(pgettext("tasks", "Running"), number(depth.running))
-    yield Tile(pgettext("tasks", "Failed"), number(depth.failed))
-    yield Tile(pgettext("tasks", "Unregistered"), number(depth.unregistered))
-
-
 def _throughput_tiles(snapshot: QueueSnapshot) -> Iterable[Tile]:
-    metrics = snapshot.minutes
+    metrics, age = snapshot.minutes, snapshot.depth.oldest_age
+    yield Tile(_("Oldest"), NO_VALUE if age is None else formats.age(age))
     yield Tile(_("Throughput"), formats.decimal(metrics.per_minute()), _("per minute, last hour"))
     for label, histogram in ((_("Wait p50"), metrics.wait_time), (_("Run time p50"), metrics.run_time)):
         quantiles = {"p95": quantile_text(histogram.p95), "p99": quantile_text(histogram.p99)}
         note = _("p95 %(p95)s, p99 %(p99)s") % quantiles if histogram.count else ""
         yield Tile(label, quantile_text(histogram.p50), note)
     yield Tile(_("ETA"), drain_time(snapshot.depth, metrics), _("without new tasks"))
+
+
+def _trash_row(entry: TrashEntry, at: datetime) -> TrashRow:
+    text = ngettext(
+        "%(count)s task purged or deleted %(age)s ago. It can be restored until %(time)s.",
+        "%(count)s tasks purged or deleted %(age)s ago. They can be restored until %(time)s.",
+        entry.count,
+    ) % {
+        "count": number(entry.count),
+        "age": formats.age((at - entry.at).total_seconds()),
+        "time": formats.timestamp(entry.at + timedelta(milliseconds=TRASH_TTL_MS), at).text,
+    }
+    return TrashRow(text, urlencode({"trash": entry.id}))
 
 
 def _error_row(group: ErrorGroup, at: datetime) -> ErrorRow:

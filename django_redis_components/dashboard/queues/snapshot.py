@@ -4,21 +4,51 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import datetime
+from typing import Any
 
 from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
-from django_redis_components.core.protocol import run
+from django_redis_components.core.protocol import Flow, run
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.bounded_client import BoundedClient, Cost
 from django_redis_components.dashboard.gather import gather
 from django_redis_components.dashboard.outages import SnapshotFailed
+from django_redis_components.dashboard.queues.task_query import PAGE_SIZE, TaskQuery
 from django_redis_components.taskqueue import ErrorGroup, Metrics
 from django_redis_components.taskqueue.stats import errors, metrics
 from django_redis_components.taskqueue.stats.overview import QueueDepth, read_depths
+from django_redis_components.taskqueue.store import queues
+from django_redis_components.taskqueue.store.queues import TrashEntry
+from django_redis_components.taskqueue.store.scan import Filters, ScannedTask, TaskScan, scan_tasks
 
-#: Minutes, hours and error groups that the page shows.
-MINUTES, HOURS, ERRORS = 60, 24, 50
+#: Minutes, hours, error groups and restorable purges that the page shows.
+MINUTES, HOURS, ERRORS, TRASH = 60, 24, 50, 5
+#: Scheduled tasks among which the page counts those that are retried.
+RETRYING = 1_000
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TaskListing:
+    """A page of the list of tasks.
+
+    Attributes:
+        tasks: those that match the filters, also when masked.
+    """
+
+    scan: TaskScan
+    tasks: list[ScannedTask]
+    is_search: bool
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there is a page after this one."""
+        return self.scan.has_more
+
+    @property
+    def last(self) -> str:
+        """The cursor of the last task that was looked at."""
+        return self.scan.last
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -27,12 +57,19 @@ class QueueSnapshot:
 
     Attributes:
         at: the server's time.
+        retrying: the retrying tasks, counted within a budget.
+        listing: the list of tasks; None in a fragment, which has none.
+        trash: what can be restored.
         address: of the server, without credentials.
         is_cluster: whether each round trip goes to several nodes.
     """
 
     at: datetime
+    query: TaskQuery
     depth: QueueDepth
+    retrying: TaskScan
+    listing: TaskListing | None
+    trash: list[TrashEntry]
     minutes: Metrics
     hours: Metrics
     errors: list[ErrorGroup]
@@ -41,8 +78,8 @@ class QueueSnapshot:
     is_cluster: bool
 
 
-def read(name: str) -> QueueSnapshot:
-    """Read the snapshot of a queue in one round trip.
+def read(name: str, query: TaskQuery, *, with_list: bool = True) -> QueueSnapshot:
+    """Read the snapshot of a queue in one round trip, two if there is trash.
 
     Raises:
         SnapshotFailed: Redis cannot be read.
@@ -54,15 +91,38 @@ def read(name: str) -> QueueSnapshot:
         client = BoundedClient(clients.client(using), cost)
     except RedisComponentsError as exc:
         raise SnapshotFailed(exc, address) from exc
-    flows = [
+    flows: list[Flow[Any]] = [
         read_depths(name),
         metrics.read_minutes(name, MINUTES),
         metrics.read_hours(name, HOURS),
         errors.read_errors(name, ERRORS),
+        scan_tasks(name, "retrying", Filters(), limit=0, budget=RETRYING, mode="names"),
+        queues.read_trash(name, TRASH),
     ]
+    if with_list:
+        cursor, direction = query.cursor, query.direction
+        page = scan_tasks(name, query.state, query.filters, cursor=cursor, direction=direction, limit=PAGE_SIZE)
+        flows.append(page)
     outcomes = run(client, gather(flows))
     for outcome in outcomes:
         if outcome.error is not None:
             raise SnapshotFailed(outcome.error, address) from outcome.error
-    [depth], minutes, hours, groups = (outcome.value for outcome in outcomes)
-    return QueueSnapshot(minutes.at, depth, minutes, hours, groups, cost, address, endpoint.kind == "cluster")
+    [depth], minutes, hours, groups, retrying, trash, *scans = (outcome.value for outcome in outcomes)
+    return QueueSnapshot(
+        at=minutes.at,
+        query=query,
+        depth=depth,
+        retrying=retrying,
+        listing=_listing(query, scans[0]) if scans else None,
+        trash=trash,
+        minutes=minutes,
+        hours=hours,
+        errors=groups,
+        cost=cost,
+        address=address,
+        is_cluster=endpoint.kind == "cluster",
+    )
+
+
+def _listing(query: TaskQuery, scan: TaskScan) -> TaskListing:
+    return TaskListing(scan, [task for task in scan.tasks if query.accepts(task)], query.filters.are_set)

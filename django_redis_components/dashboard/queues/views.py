@@ -5,11 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.utils.translation import gettext as _
 
 from django_redis_components.dashboard import responses
-from django_redis_components.dashboard.queues import data, page, snapshot
+from django_redis_components.dashboard.queues import changes, data, page, snapshot
+from django_redis_components.dashboard.queues.change_views import queue_url, task_url
+from django_redis_components.dashboard.queues.task_query import query_of
+from django_redis_components.dashboard.verbs import is_allowed
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
@@ -19,6 +22,21 @@ _TEMPLATES = responses.Templates("queue/page.html", "queue/fragment.html")
 
 def queue(model_admin: ModelAdmin[Any], request: HttpRequest, name: str) -> HttpResponse:
     """Respond with the page of a queue. The caller has checked the permission and validated the name."""
-    extra = {"title": _("Queue %(name)s") % {"name": name}, "is_subpage": True}
-    read = partial(snapshot.read, name)
-    return responses.snapshot_response(model_admin, request, read, data.queue_data, page.build_page, _TEMPLATES, extra)
+    try:
+        query = query_of(request.GET)
+    except ValueError as exc:
+        return HttpResponseBadRequest(str(exc), "text/plain")
+    url_of = partial(queue_url, model_admin)
+    extra = {
+        "title": _("Queue %(name)s") % {"name": name},
+        "is_subpage": True,
+        "page_url": url_of("change", name),
+        "verbs": {
+            verb.name: url_of(verb.name, name)
+            for verb in (changes.PAUSE, changes.RESUME, changes.PURGE, changes.RESTORE, changes.RETRY, changes.DELETE)
+            if is_allowed(request, verb)
+        },
+    }
+    read = partial(snapshot.read, name, query, with_list=request.GET.get("format") != "fragment")
+    build = partial(page.build_page, url_of=partial(task_url, model_admin))
+    return responses.snapshot_response(model_admin, request, read, data.queue_data, build, _TEMPLATES, extra)

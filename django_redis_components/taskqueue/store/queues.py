@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import secrets
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import count, repeat
 from typing import Any
 
@@ -13,7 +14,7 @@ from django_redis_components.core import conf
 from django_redis_components.core.protocol import Batch, Call, Flow, Read
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.taskqueue.exceptions import NotScheduled, TaskResultDoesNotExist
-from django_redis_components.taskqueue.fields import Field, base_key, record_key
+from django_redis_components.taskqueue.fields import Field, Key, Part, base_key, record_key, tag_key
 from django_redis_components.taskqueue.options import RESULT_TTL_S, check_moment, when
 from django_redis_components.taskqueue.store.scripts import (
     CANCEL,
@@ -22,6 +23,7 @@ from django_redis_components.taskqueue.store.scripts import (
     LIST_TASKS,
     PAUSE,
     PURGE,
+    PURGE_UNTIL,
     RESCHEDULE,
     RESTORE,
     RESUME,
@@ -39,8 +41,26 @@ TRASH_TTL_MS = 86_400_000
 MAX_CALLS = 40
 #: Maximum length of a reason or an author: they are read with the depths of the queues.
 MAX_NOTE = 1_000
+#: Entries of the index of trash that one read looks at.
+MAX_TRASH = 200
+_TRASH_LISTS = (Part.requeued, Part.ready)
+_TRASH_ZSETS = (Part.priority, Part.scheduled, Part.limited, Part.failed, Part.unregistered)
 #: States whose tasks can be listed.
 LISTED = ("ready", "scheduled", "waiting", "running", "failed", "unregistered")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TrashEntry:
+    """Tasks that were purged or deleted together, and can be restored.
+
+    Attributes:
+        id: for `restore`.
+        count: tasks, cancelled ones among them.
+    """
+
+    id: str
+    at: datetime
+    count: int
 
 
 def pause(queue: str, reason: str, author: str, until: datetime | Seconds | None) -> Flow[None]:
@@ -130,9 +150,67 @@ def purge(queue: str) -> Flow[tuple[str, int, int]]:
     return trash_id, kept, waiting
 
 
+def purge_until(
+    queue: str, trash: str, until_us: int, sequence: int, part: int, skip: int
+) -> Flow[tuple[int, int, int]]:
+    """Move a chunk of the tasks that entered a queue until a moment into trash.
+
+    Args:
+        sequence: the highest number of a task with a priority at that moment.
+        part, skip: 1 and 0 in the first call, then as returned.
+
+    Returns:
+        How many tasks were moved, and the arguments of the next call: part 0 when all were looked at.
+    """
+    moved, next_part, next_skip = yield PURGE_UNTIL(
+        base=base_key(),
+        queue=queue,
+        trash=trash,
+        until_us=until_us,
+        sequence=sequence,
+        part=part,
+        skip=skip,
+        limit=CHUNK,
+        op=new_op(),
+    )
+    return moved, next_part, next_skip
+
+
 def restore(queue: str, trash_id: str) -> Flow[int]:
-    """Restore the tasks of a purge. Return how many."""
-    return _until_none_is_left(lambda: RESTORE(base=base_key(), queue=queue, trash=trash_id, limit=CHUNK, op=new_op()))
+    """Restore the tasks of a purge or a deletion. Return how many."""
+    return _until_none_is_left(lambda: _restore_call(queue, trash_id))
+
+
+def restore_chunk(queue: str, trash_id: str) -> Flow[tuple[int, bool]]:
+    """Restore a chunk of the tasks of a purge or a deletion. Return how many, and whether any are left."""
+    done, left = yield _restore_call(queue, trash_id)
+    return done, bool(left)
+
+
+def _restore_call(queue: str, trash_id: str) -> Call:
+    return RESTORE(base=base_key(), queue=queue, trash=trash_id, limit=CHUNK, op=new_op())
+
+
+def read_trash(queue: str, limit: int) -> Flow[list[TrashEntry]]:
+    """Read the latest trash of a queue, among the latest 200 of all queues."""
+    index = yield Read("ZREVRANGE", tag_key(Key.trash_index), 0, MAX_TRASH - 1, "WITHSCORES")
+    start = f"{queue}/".encode()
+    found = [
+        (name[len(start) :].decode(errors="replace"), float(ms))
+        for name, ms in zip(index[::2], index[1::2], strict=True)
+        if name.startswith(start) and b"/" not in name[len(start) :]
+    ][:limit]
+    parts = (*_TRASH_LISTS, *_TRASH_ZSETS)
+    reads = [
+        Read("LLEN" if part in _TRASH_LISTS else "ZCARD", tag_key(Key.trash, trash, part))
+        for trash, _ in found
+        for part in parts
+    ]
+    counts = (yield Batch(reads)) if reads else []
+    return [
+        TrashEntry(trash, datetime.fromtimestamp(ms / 1_000, UTC), sum(counts[at * len(parts) : (at + 1) * len(parts)]))
+        for at, (trash, ms) in enumerate(found)
+    ]
 
 
 def delete_trash(keep_ms: int = TRASH_TTL_MS, *, calls: int = MAX_CALLS) -> Flow[int]:

@@ -70,6 +70,14 @@ DELETE_TASKS = _script(
     args=("queue", "state", "up_to_ms", "limit", "op", "trash", "ids*"),
 )
 PURGE = _script("admin/purge", args=("queue", "op"))
+PURGE_UNTIL = _script(
+    "admin/purge_until",
+    args=("queue", "trash", "until_us", "sequence", "part", "skip", "limit", "op"),
+)
+SCAN_TASKS = _script(
+    "admin/scan_tasks",
+    args=("queue", "state", "cursor", "direction", "limit", "budget", "mode", "name", "text", "error"),
+)
 RESTORE = _script("admin/restore", args=("queue", "trash", "limit", "op"))
 DELETE_TRASH = _script("admin/delete_trash", args=("keep_ms", "limit"))
 

@@ -1,0 +1,373 @@
+"""The views of changes: pause, resume, purge, restore, and retry or delete of selected tasks."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import messages
+from django.contrib.admin.utils import quote
+from django.core.exceptions import ImproperlyConfigured, PermissionDenied, SuspiciousOperation
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseRedirect, QueryDict
+from django.urls import NoReverseMatch, reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from redis.exceptions import RedisError
+
+from django_redis_components.core import conf
+from django_redis_components.core.client import connections
+from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.protocol import run
+from django_redis_components.dashboard import formats, outages, responses, verbs
+from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.queues import changes
+from django_redis_components.dashboard.queues.changes import Preview
+from django_redis_components.dashboard.queues.task_list import DELETED, RETRIED, state_labels
+from django_redis_components.dashboard.queues.task_query import TaskQuery, query_of
+from django_redis_components.dashboard.verbs import Change, Check, Confirmation, Input, Outcome, Verb
+from django_redis_components.taskqueue.store import queues as control
+
+if TYPE_CHECKING:
+    from django.contrib.admin import ModelAdmin
+
+logger = logging.getLogger("django_redis_components.dashboard")
+
+#: Longest pause with an end, in minutes: a year.
+MAX_PAUSE_MIN = 525_600
+
+
+def queue_url(model_admin: ModelAdmin[Any], verb: str, queue: str) -> str:
+    """Return the URL of a queue's page ("change"), or of a verb."""
+    name = f"admin:{model_admin.opts.app_label}_queues_{verb}"
+    return reverse(name, args=[quote(queue)], current_app=model_admin.admin_site.name)
+
+
+def task_url(model_admin: ModelAdmin[Any], task_id: str) -> str:
+    """Return the URL of a task's page, or "" if there is none."""
+    try:
+        return reverse(
+            f"admin:{model_admin.opts.app_label}_task_change",
+            args=[quote(task_id)],
+            current_app=model_admin.admin_site.name,
+        )
+    except NoReverseMatch:
+        return ""
+
+
+def guarded(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Return a view that responds with 503 while Redis cannot be read, or has corrupt values."""
+
+    @functools.wraps(view)
+    def wrapper(model_admin: ModelAdmin[Any], request: HttpRequest, queue: str, **options: Any) -> HttpResponse:
+        try:
+            return view(model_admin, request, queue, **options)
+        except (ImproperlyConfigured, PermissionDenied, Http404, SuspiciousOperation):
+            raise
+        except Exception as exc:
+            if not isinstance(exc, RedisError | RedisComponentsError):
+                logger.exception("The confirmation of a change failed.")
+            outage = outages.outage_of(exc, str(connections.endpoint(conf.settings().dashboard.using)))
+            return responses.outage_response(model_admin, request, outage)
+
+    return wrapper
+
+
+def pause(model_admin: ModelAdmin[Any], request: HttpRequest, queue: str) -> HttpResponse:
+    """Ask for the reason and the end of a pause (GET), or pause (POST)."""
+    reason, minutes = request.POST.get("reason", "").strip(), request.POST.get("minutes", "").strip()
+    is_valid = not minutes or (minutes.isascii() and minutes.isdigit() and 0 < len(minutes) < 8)
+    end_min = int(minutes) if minutes and is_valid else 0
+    problem = ""
+    if not is_valid or end_min > MAX_PAUSE_MIN or (minutes and not end_min):
+        problem = _("Minutes: expected a whole number from 1 to %(most)s.") % {"most": number(MAX_PAUSE_MIN)}
+    elif len(reason) > control.MAX_NOTE:
+        problem = _("Reason: expected at most %(most)s characters.") % {"most": number(control.MAX_NOTE)}
+    back = queue_url(model_admin, "change", queue)
+    if request.method == "POST" and not problem:
+        action = f"Pause queue {queue!r}" + (f" for {end_min} min" if end_min else "")
+        author = request.user.get_username()[: control.MAX_NOTE]
+        execute = partial(_pause, queue, reason, author, end_min)
+        return verbs.execute(model_admin, request, Change(changes.PAUSE, queue, action, execute, back))
+    confirmation = Confirmation(
+        title=_("Pause queue %(name)s") % {"name": queue},
+        button=_("Pause"),
+        back=back,
+        checks=[
+            Check(_("Running tasks continue. New tasks are accepted, and wait.")),
+            Check(_("“Resume” ends the pause at any time.")),
+        ],
+        inputs=[
+            Input("reason", _("Reason (optional)"), reason, length=control.MAX_NOTE),
+            Input("minutes", _("Resume after minutes (optional)"), minutes, kind="number"),
+        ],
+        is_danger=False,
+    )
+    return verbs.confirm(model_admin, request, confirmation, problem if request.method == "POST" else "")
+
+
+def resume(model_admin: ModelAdmin[Any], request: HttpRequest, queue: str) -> HttpResponse:
+    """Ask for confirmation (GET), or resume (POST)."""
+    back = queue_url(model_admin, "change", queue)
+    if request.method == "POST":
+        change = Change(changes.RESUME, queue, f"Resume queue {queue!r}", partial(_resume, queue), back)
+        return verbs.execute(model_admin, request, change)
+    confirmation = Confirmation(
+        title=_("Resume queue %(name)s") % {"name": queue},
+        button=_("Resume"),
+        back=back,
+        checks=[Check(_("Workers fetch its tasks again at once."))],
+        is_danger=False,
+    )
+    return verbs.confirm(model_admin, request, confirmation)
+
+
+@guarded
+def purge(model_admin: ModelAdmin[Any], request: HttpRequest, queue: str) -> HttpResponse:
+    """Ask for confirmation of a purge, or purge."""
+    ticket, back = verbs.ticket_of(request, changes.PURGE), queue_url(model_admin, "change", queue)
+    if ticket.is_confirmed and ticket.selection["queue"] == queue:
+        action = f"Purge queue {queue!r}, tasks until {ticket.selection['until_ms']} ms"
+        execute = partial(_purge, model_admin, request, ticket.selection)
+        return verbs.execute(model_admin, request, Change(changes.PURGE, queue, action, execute, back))
+    found = changes.preview_purge(queue, partial(task_url, model_admin))
+    preview = found.preview
+    question = ngettext(
+        "Purge %(count)s pending task of the queue “%(queue)s”?",
+        "Purge %(count)s pending tasks of the queue “%(queue)s”?",
+        preview.count,
+    ) % {"count": preview.count_text, "queue": queue}
+    gentler = []
+    if verbs.is_allowed(request, changes.PAUSE):
+        gentler.append((_("Pause the queue…"), queue_url(model_admin, "pause", queue)))
+    confirmation = Confirmation(
+        title=_("Purge queue %(name)s") % {"name": queue},
+        button=ngettext("Purge %(count)s task", "Purge %(count)s tasks", preview.count) % {"count": preview.count_text},
+        back=back,
+        question=question,
+        checks=[
+            Check(_undo_text(preview)),
+            Check(_("Tasks that are enqueued after %(time)s are kept.") % {"time": _clock(preview)}),
+            Check(changes.kept_text(found.depth)),
+            Check(_("Unique keys of the removed tasks are free: the same task can be enqueued again."), "caution"),
+        ],
+        fields={"ticket": verbs.sign(request, changes.PURGE, found.selection)},
+        typed=(queue, _("Type the queue’s name to confirm: %(name)s") % {"name": queue}),
+        impossible="" if preview.count > 0 else _("The queue has no pending tasks."),
+        gentler=gentler,
+        **_previewed(preview),
+    )
+    return verbs.confirm(model_admin, request, confirmation, ticket.problem)
+
+
+@guarded
+def restore(model_admin: ModelAdmin[Any], request: HttpRequest, queue: str) -> HttpResponse:
+    """Ask for confirmation of the undo of a purge or deletion (GET), or restore its tasks (POST)."""
+    form = request.POST if request.method == "POST" else request.GET
+    trash, back = form.get("trash", ""), queue_url(model_admin, "change", queue)
+    if not 0 < len(trash) <= 100:
+        return HttpResponseBadRequest("Required: trash.", "text/plain")
+    if request.method == "POST":
+        action = f"Restore trash {trash!r} of queue {queue!r}"
+        change = Change(changes.RESTORE, queue, action, partial(_restore, queue, trash), back)
+        return verbs.execute(model_admin, request, change)
+    entry = changes.count_of_trash(queue, trash)
+    count = entry.count if entry else 0
+    confirmation = Confirmation(
+        title=_("Restore tasks of queue %(name)s") % {"name": queue},
+        button=ngettext("Restore %(count)s task", "Restore %(count)s tasks", count) % {"count": number(count)},
+        back=back,
+        checks=[
+            Check(_("The tasks return in their order, before those enqueued since.")),
+            Check(_("A task whose unique key another task has by now is cancelled."), "caution"),
+        ],
+        fields={"trash": trash},
+        impossible=""
+        if count
+        else _("There is nothing to restore: it was restored before, or is older than 24 hours."),
+        is_danger=False,
+    )
+    return verbs.confirm(model_admin, request, confirmation)
+
+
+@guarded
+def change_tasks(model_admin: ModelAdmin[Any], request: HttpRequest, queue: str, verb: Verb) -> HttpResponse:
+    """Ask for confirmation of a retry or deletion of selected tasks, or make it."""
+    ticket = verbs.ticket_of(request, verb)
+    if ticket.is_confirmed and ticket.selection["queue"] == queue:
+        return _execute_tasks(model_admin, request, verb, ticket.selection)
+    form = request.POST if request.method == "POST" else request.GET
+    try:
+        query, ids = _selected(form, ticket.selection)
+    except ValueError as exc:
+        return HttpResponseBadRequest(str(exc), "text/plain")
+    if query.state not in (RETRIED if verb is changes.RETRY else DELETED):
+        return HttpResponseBadRequest(f"state={query.state!r}: its tasks cannot be changed so.", "text/plain")
+    if ids is not None and not ids:
+        messages.warning(request, _("Select at least one task."))
+        return HttpResponseRedirect(f"{queue_url(model_admin, 'change', queue)}?{query.encoded()}")
+    url_of = partial(task_url, model_admin)
+    if ids is None:
+        preview, selection = changes.preview_matching(queue, query, url_of)
+    else:
+        preview, selection = changes.preview_ticked(queue, query.state, ids, url_of)
+    confirmation = _tasks_confirmation(model_admin, request, verb, queue, query, preview, selection)
+    return verbs.confirm(model_admin, request, confirmation, ticket.problem)
+
+
+def _selected(form: QueryDict, selection: Any) -> tuple[TaskQuery, list[str] | None]:
+    """Return the query of a form, or of a ticket to confirm again, and the ticked ids; None: all that match."""
+    if selection:
+        return TaskQuery(selection["state"], **selection.get("filters", {})), selection.get("ids")
+    query = query_of({name: form.get(name, "") for name in ("state", "name", "error", "text")})
+    if form.get("all"):
+        return query, None
+    ids = list(dict.fromkeys(form.getlist("id")))
+    if len(ids) > changes.MAX_TICKED or any(not 0 < len(each) <= 200 for each in ids):
+        raise ValueError(f"id: expected at most {changes.MAX_TICKED} ids of at most 200 characters.")
+    return query, ids
+
+
+def _tasks_confirmation(
+    model_admin: ModelAdmin[Any],
+    request: HttpRequest,
+    verb: Verb,
+    queue: str,
+    query: TaskQuery,
+    preview: Preview,
+    selection: Any,
+) -> Confirmation:
+    names = {"count": preview.count_text, "queue": queue, "state": state_labels()[query.state]}
+    later = _("Tasks that enter the state “%(state)s” after %(time)s are not changed.")
+    checks = [Check(later % {**names, "time": _clock(preview)})]
+    if verb is changes.RETRY:
+        title = _("Retry tasks of queue %(name)s") % {"name": queue}
+        question = ngettext(
+            "Retry %(count)s failed task of the queue “%(queue)s”?",
+            "Retry %(count)s failed tasks of the queue “%(queue)s”?",
+            preview.count,
+        )
+        button = ngettext("Retry %(count)s task", "Retry %(count)s tasks", preview.count)
+        checks.append(Check(_("Each gets all of its attempts again, and keeps its errors.")))
+        checks.append(Check(_("A retry cannot be undone: tasks may start at once."), "caution"))
+    else:
+        title = _("Delete tasks of queue %(name)s") % {"name": queue}
+        question = ngettext(
+            "Delete %(count)s task of the queue “%(queue)s” in the state “%(state)s”?",
+            "Delete %(count)s tasks of the queue “%(queue)s” in the state “%(state)s”?",
+            preview.count,
+        )
+        button = ngettext("Delete %(count)s task", "Delete %(count)s tasks", preview.count)
+        checks.append(Check(_undo_text(preview)))
+    if preview.is_partial:
+        checks.append(Check(_("Only the first tasks were counted. All that match are changed."), "caution"))
+    return Confirmation(
+        title=title,
+        button=button % names,
+        back=f"{queue_url(model_admin, 'change', queue)}?{query.encoded()}",
+        question=question % names,
+        checks=checks,
+        fields={"ticket": verbs.sign(request, verb, selection)},
+        impossible="" if preview.count > 0 else _("None of these tasks is in this state any more."),
+        is_danger=verb is changes.DELETE,
+        **_previewed(preview),
+    )
+
+
+def _execute_tasks(model_admin: ModelAdmin[Any], request: HttpRequest, verb: Verb, selection: Any) -> HttpResponse:
+    queue, state = selection["queue"], selection["state"]
+    which = ", ".join(selection["ids"][:20]) if "ids" in selection else f"all that match {selection['filters']!r}"
+    action = f"{verb.name.capitalize()} {state} tasks of queue {queue!r} until {selection['until_ms']} ms ({which})"
+    query = TaskQuery(state, **selection.get("filters", {}))
+    back = f"{queue_url(model_admin, 'change', queue)}?{query.encoded()}"
+    execute = partial(_change_tasks, model_admin, request, verb, selection)
+    return verbs.execute(model_admin, request, Change(verb, queue, action, execute, back))
+
+
+def _change_tasks(model_admin: ModelAdmin[Any], request: HttpRequest, verb: Verb, selection: Any) -> Outcome:
+    trash = control.new_op()
+    done, is_left = changes.change_tasks(verb, selection, trash)
+    if verb is changes.RETRY:
+        message = ngettext("Retrying %(count)s task.", "Retrying %(count)s tasks.", done)
+        return _outcome(message, done, is_left, f"{changes.tasks_text(done)} retried")
+    message = ngettext("Deleted %(count)s task.", "Deleted %(count)s tasks.", done)
+    undo = _undo(model_admin, request, selection["queue"], trash) if done else ()
+    return _outcome(message, done, is_left, f"{changes.tasks_text(done)} deleted, trash {trash}", undo)
+
+
+def _purge(model_admin: ModelAdmin[Any], request: HttpRequest, selection: Any) -> Outcome:
+    done, is_left = changes.purge(selection)
+    message = ngettext("Purged %(count)s task.", "Purged %(count)s tasks.", done)
+    undo = _undo(model_admin, request, selection["queue"], selection["trash"]) if done else ()
+    return _outcome(message, done, is_left, f"{changes.tasks_text(done)} purged, trash {selection['trash']}", undo)
+
+
+def _restore(queue: str, trash: str) -> Outcome:
+    done, is_left = changes.restore(queue, trash)
+    message = ngettext("Restored %(count)s task.", "Restored %(count)s tasks.", done)
+    return _outcome(message, done, is_left, f"{changes.tasks_text(done)} restored")
+
+
+def _pause(queue: str, reason: str, author: str, end_min: int) -> Outcome:
+    run(changes.client(), control.pause(queue, reason, author, end_min * 60 or None))
+    return Outcome(f"done, reason {reason!r}" if reason else "done", _("Paused: %(name)s") % {"name": queue})
+
+
+def _resume(queue: str) -> Outcome:
+    if run(changes.client(), control.resume(queue)):
+        return Outcome("done", _("Resumed: %(name)s") % {"name": queue})
+    return Outcome("it was not paused", _("Not paused: %(name)s") % {"name": queue}, is_done=False)
+
+
+def _outcome(message: str, done: int, is_left: bool, log: str, links: Any = ()) -> Outcome:
+    text = message % {"count": number(done)}
+    if is_left:
+        text = f"{text} {_('The time was up before all were changed. Repeat it for the rest.')}"
+        log = f"{log}, stopped before the end"
+    return Outcome(log, text, done > 0 and not is_left, links)
+
+
+def _undo(model_admin: ModelAdmin[Any], request: HttpRequest, queue: str, trash: str) -> list[tuple[str, str]]:
+    if not verbs.is_allowed(request, changes.RESTORE):
+        return []
+    return [(_("Undo…"), f"{queue_url(model_admin, 'restore', queue)}?trash={trash}")]
+
+
+def _undo_text(preview: Preview) -> str:
+    return _("Can be undone for 24 hours, until %(time)s.") % {"time": changes.undo_until(preview.at)}
+
+
+def _clock(preview: Preview) -> str:
+    return formats.timestamp(preview.at, preview.at).text
+
+
+def _previewed(preview: Preview) -> dict[str, Any]:
+    note = _("%(count)s of %(total)s") % {"count": number(len(preview.sample)), "total": preview.count_text}
+    return {
+        "counts": preview.counts,
+        "total_label": _("Total at %(time)s") % {"time": _clock(preview)},
+        "total": preview.count_text,
+        "sample": preview.sample,
+        "sample_note": note,
+    }
+
+
+def _retry_view(model_admin: ModelAdmin[Any], request: HttpRequest, queue: str) -> HttpResponse:
+    return change_tasks(model_admin, request, queue, verb=changes.RETRY)
+
+
+def _delete_view(model_admin: ModelAdmin[Any], request: HttpRequest, queue: str) -> HttpResponse:
+    return change_tasks(model_admin, request, queue, verb=changes.DELETE)
+
+
+#: The view of each verb.
+VIEWS: tuple[tuple[Verb, Any], ...] = (
+    (changes.PAUSE, pause),
+    (changes.RESUME, resume),
+    (changes.PURGE, purge),
+    (changes.RESTORE, restore),
+    (changes.RETRY, _retry_view),
+    (changes.DELETE, _delete_view),
+)

@@ -1,0 +1,272 @@
+"""Changes of queues and of selected tasks: what they apply to, how they are confirmed, and how they are made."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from django_redis_components.core import conf
+from django_redis_components.core.client.connections import SyncClient
+from django_redis_components.core.protocol import run
+from django_redis_components.dashboard import clients, formats, verbs
+from django_redis_components.dashboard.elements import TaskLine
+from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.models import Queues
+from django_redis_components.dashboard.queues.task_list import TaskUrl, sample, state_labels
+from django_redis_components.dashboard.queues.task_query import TaskQuery
+from django_redis_components.dashboard.verbs import NameCount, Verb
+from django_redis_components.taskqueue.stats.overview import QueueDepth, read_depths
+from django_redis_components.taskqueue.store import queues as control
+from django_redis_components.taskqueue.store.scan import BUDGET, ScannedTask, TaskScan, read_tasks, scan_tasks
+
+#: Verbs of queues. The entries in the admin's log link to the queue.
+PAUSE = Verb("pause", "pause_queue", Queues)
+RESUME = Verb("resume", "pause_queue", Queues)
+PURGE = Verb("purge", "purge_queue", Queues)
+RESTORE = Verb("restore", "restore_task", Queues)
+RETRY = Verb("retry", "retry_task", Queues)
+DELETE = Verb("delete", "delete_task", Queues)
+
+#: Most tasks that a form may tick.
+MAX_TICKED = 200
+#: Reads of one preview: it counts up to 20,000 tasks.
+MAX_READS = 10
+#: Most task names that a preview lists.
+MAX_NAMES = 20
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Preview:
+    """What a change would apply to.
+
+    Attributes:
+        at: the server's time: the watermark.
+        count: tasks; with `is_partial` there are more, which were not counted.
+    """
+
+    at: datetime
+    count: int
+    counts: list[NameCount]
+    sample: list[TaskLine]
+    is_partial: bool = False
+
+    @property
+    def count_text(self) -> str:
+        """The count, or the least that it is."""
+        return f"≥ {number(self.count)}" if self.is_partial else number(self.count)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PurgePreview:
+    """What a purge would remove and keep. `selection` is its watermark."""
+
+    preview: Preview
+    depth: QueueDepth
+    selection: dict[str, Any]
+
+
+def client() -> SyncClient:
+    """Return the client of the dashboard's connection."""
+    return clients.client(conf.settings().dashboard.using)
+
+
+def preview_ticked(queue: str, state: str, ids: list[str], url_of: TaskUrl) -> tuple[Preview, dict[str, Any]]:
+    """Return what a change of these tasks applies to, and the selection for its ticket."""
+    at_us, tasks = run(client(), read_tasks(queue, state, ids))
+    at = _time(at_us)
+    oldest: dict[str, tuple[int, datetime]] = {}
+    for task in tasks:
+        count, first = oldest.get(task.record.name, (0, at))
+        oldest[task.record.name] = (count + 1, min(first, task.record.enqueued_at or at))
+    preview = Preview(at, len(tasks), _counts(oldest, at), sample(tasks, at, url_of))
+    selection = {"queue": queue, "state": state, "ids": [task.record.id for task in tasks]}
+    return preview, {**selection, **_watermark(at_us)}
+
+
+def preview_matching(queue: str, query: TaskQuery, url_of: TaskUrl) -> tuple[Preview, dict[str, Any]]:
+    """Return what a change of all tasks that match applies to, and the selection for its ticket."""
+    counted = _count(queue, query)
+    at = _time(counted.at_us)
+    count = counted.count if query.filters.are_set else counted.total
+    preview = Preview(
+        at,
+        count,
+        _counts(counted.names, at, rest=count - counted.count if not query.filters.are_set else 0),
+        sample(counted.tasks, at, url_of),
+        is_partial=query.filters.are_set and counted.is_partial,
+    )
+    filters = {"name": query.name, "error": query.error, "text": query.text}
+    return preview, {"queue": queue, "state": query.state, "filters": filters, **_watermark(counted.at_us)}
+
+
+def preview_purge(queue: str, url_of: TaskUrl) -> PurgePreview:
+    """Return what a purge of the pending tasks removes."""
+    scans = [_count(queue, TaskQuery(state)) for state in ("ready", "scheduled")]
+    [depth] = run(client(), read_depths(queue))
+    at, count = _time(scans[0].at_us), depth.ready + depth.scheduled
+    names: dict[str, tuple[int, datetime]] = {}
+    for scan in scans:
+        for name, (some, oldest) in scan.names.items():
+            before, first = names.get(name, (0, oldest))
+            names[name] = (before + some, min(first, oldest))
+    rest = count - sum(scan.count for scan in scans)
+    tasks = [*scans[0].tasks, *scans[1].tasks]
+    preview = Preview(at, count, _counts(names, at, rest=rest), sample(tasks, at, url_of))
+    selection = {"queue": queue, "typed": queue, "trash": control.new_op(), "sequence": scans[0].sequence}
+    return PurgePreview(preview, depth, {**selection, **_watermark(scans[0].at_us)})
+
+
+def change_tasks(verb: Verb, selection: Mapping[str, Any], trash: str) -> tuple[int, bool]:
+    """Retry or delete the selected tasks. Return how many, and whether some are left after the time that is allowed."""
+    apply = partial(_apply, verb, selection, trash)
+    if "ids" in selection:
+        return apply(selection["ids"]), False
+    return verbs.in_chunks(_Matching(selection, apply).step)
+
+
+def purge(selection: Mapping[str, Any]) -> tuple[int, bool]:
+    """Purge the tasks that entered the queue until the watermark. Return how many, and whether some are left."""
+    place = [1, 0]
+
+    def step() -> tuple[int, bool]:
+        watermark = (int(selection["until_us"]), int(selection["sequence"]))
+        flow = control.purge_until(selection["queue"], selection["trash"], *watermark, *place)
+        moved, *place[:] = run(client(), flow)
+        return moved, place[0] > 0
+
+    return verbs.in_chunks(step)
+
+
+def restore(queue: str, trash: str) -> tuple[int, bool]:
+    """Restore the tasks of a purge or a deletion. Return how many, and whether some are left."""
+    return verbs.in_chunks(lambda: run(client(), control.restore_chunk(queue, trash)))
+
+
+def count_of_trash(queue: str, trash: str) -> control.TrashEntry | None:
+    """Return an entry of the trash; None if it has expired, was restored, or belongs to another queue."""
+    found = run(client(), control.read_trash(queue, control.MAX_TRASH))
+    return next((each for each in found if each.id == trash), None)
+
+
+def undo_until(at: datetime) -> str:
+    """Format the end of an undo that begins at a time."""
+    return formats.timestamp(at + timedelta(milliseconds=control.TRASH_TTL_MS), at).text
+
+
+def tasks_text(count: int, state: str = "") -> str:
+    """Return a number of tasks in English, for the admin's log."""
+    return " ".join(filter(None, [f"{count:,}", state, "task" if count == 1 else "tasks"]))
+
+
+def kept_text(depth: QueueDepth) -> str:
+    """Return which tasks a purge keeps."""
+    labels = state_labels()
+    states = ("running", "failed", "waiting", "unregistered")
+    kept = [f"{labels[state]} {number(getattr(depth, state))}" for state in states]
+    return _("Kept: %(states)s.") % {"states": " · ".join(kept)}
+
+
+class _Matching:
+    """Changes the tasks that match filters, oldest first; each step looks at a bounded number of them."""
+
+    def __init__(self, selection: Mapping[str, Any], apply: Any) -> None:
+        self._queue, self._apply, self._cursor = selection["queue"], apply, ""
+        self._query = TaskQuery(selection["state"], **selection["filters"])
+
+    def step(self) -> tuple[int, bool]:
+        """Change the next tasks. Return how many, and whether others were not looked at."""
+        query = self._query
+        # Only rows have the arguments, in which masked values must not match.
+        mode = "rows" if query.text else "ids"
+        scan = run(
+            client(),
+            scan_tasks(
+                self._queue,
+                query.state,
+                query.filters,
+                cursor=self._cursor,
+                limit=control.CHUNK,
+                budget=BUDGET,
+                mode=mode,
+            ),
+        )
+        self._cursor = scan.last
+        ids = [task.record.id for task in scan.tasks if query.accepts(task)]
+        return self._apply(ids) if ids else 0, scan.has_more
+
+
+@dataclasses.dataclass(slots=True)
+class _Count:
+    """The sum of several scans."""
+
+    at_us: int = 0
+    sequence: int = 0
+    total: int = 0
+    count: int = 0
+    is_partial: bool = True
+    tasks: list[ScannedTask] = dataclasses.field(default_factory=list)
+    names: dict[str, tuple[int, datetime]] = dataclasses.field(default_factory=dict)
+
+    def add(self, scan: TaskScan, tasks: list[ScannedTask], *, by_task: bool) -> None:
+        """Add a scan and its tasks that match; `by_task`: count the tasks instead of the scan's names."""
+        if not self.at_us:
+            self.at_us, self.sequence, self.total = scan.at_us, scan.sequence, scan.total
+        names: Iterable[tuple[str, tuple[int, datetime]]] = scan.names.items()
+        if by_task:
+            names = [(task.record.name, (1, task.record.enqueued_at or _time(scan.at_us))) for task in tasks]
+        for name, (some, oldest) in names:
+            before, first = self.names.get(name, (0, oldest))
+            self.names[name] = (before + some, min(first, oldest))
+            self.count += some
+        self.tasks = (self.tasks + tasks)[:10]
+        self.is_partial = scan.has_more
+
+
+def _count(queue: str, query: TaskQuery) -> _Count:
+    """Count the tasks that match by name, within the budget of a preview."""
+    counted, cursor = _Count(), ""
+    for _read in range(MAX_READS):
+        mode, limit = ("rows", BUDGET) if query.text else ("names", 10)
+        scan = run(
+            client(),
+            scan_tasks(queue, query.state, query.filters, cursor=cursor, limit=limit, budget=BUDGET, mode=mode),
+        )
+        tasks = [task for task in scan.tasks if query.accepts(task)]
+        counted.add(scan, tasks, by_task=bool(query.text))
+        cursor = scan.last
+        if not scan.has_more:
+            break
+    return counted
+
+
+def _apply(verb: Verb, selection: Mapping[str, Any], trash: str, ids: list[str]) -> int:
+    queue, until_ms = selection["queue"], selection["until_ms"]
+    if verb is RETRY:
+        return run(client(), control.retry_failed(queue, ids, until_ms))
+    return run(client(), control.delete_tasks(queue, selection["state"], ids, until_ms, trash))
+
+
+def _counts(names: Mapping[str, tuple[int, datetime]], at: datetime, rest: int = 0) -> list[NameCount]:
+    """Return rows by name, the most frequent first, and one of the tasks that were not counted by name."""
+    ordered = sorted(names.items(), key=lambda item: (-item[1][0], item[0]))
+    rows = [
+        NameCount(name, number(count), formats.age((at - oldest).total_seconds()))
+        for name, (count, oldest) in ordered[:MAX_NAMES]
+    ]
+    rest += sum(count for _name, (count, _oldest) in ordered[MAX_NAMES:])
+    if rest > 0:
+        rows.append(NameCount(_("not counted by name"), number(rest)))
+    return rows
+
+
+def _watermark(at_us: int) -> dict[str, str]:
+    return {"until_us": str(at_us), "until_ms": f"{at_us // 1_000}.{at_us % 1_000:03}"}
+
+
+def _time(at_us: int) -> datetime:
+    return datetime.fromtimestamp(at_us / 1e6, UTC)

@@ -1,0 +1,245 @@
+"""The tabs and the list of a queue's tasks, formatted in the active language."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext, pgettext
+
+from django_redis_components.dashboard import formats
+from django_redis_components.dashboard.arguments import arguments_text
+from django_redis_components.dashboard.elements import NO_VALUE, TaskLine
+from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.queues.snapshot import QueueSnapshot, TaskListing
+from django_redis_components.dashboard.queues.task_query import PAGE_SIZE
+from django_redis_components.taskqueue.record import TaskRecord
+from django_redis_components.taskqueue.store.scan import MAX_MESSAGE, STATES, ScannedTask
+
+#: Characters of the text of an error in the list.
+MAX_ERROR = 160
+#: States whose tasks can be retried, and deleted.
+RETRIED, DELETED = ("failed",), ("failed", "unregistered")
+
+#: Returns the URL of a task's page, or "".
+TaskUrl = Callable[[str], str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StateTab:
+    """A link to the tasks in a state."""
+
+    label: str
+    query: str
+    count: str
+    is_current: bool
+    is_alarming: bool
+    note: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TaskRow:
+    """A task in the list.
+
+    Attributes:
+        moment: until it is due, since it runs, or since it failed.
+        error_class, error_text: of the last error, or "".
+    """
+
+    task: TaskLine
+    moment: str
+    attempts: str
+    error_class: str
+    error_text: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TaskList:
+    """The list of tasks.
+
+    Attributes:
+        moment_label: header of the column of moments, or "" without one.
+        scanned: how far a search has looked.
+        newer, older: query strings of the pages beside this one, or "".
+        is_search: whether there are filters.
+    """
+
+    state: str
+    state_label: str
+    rows: list[TaskRow]
+    moment_label: str
+    has_errors: bool
+    empty: str
+    scanned: str
+    newer: str
+    older: str
+    newer_label: str
+    older_label: str
+    is_search: bool
+    is_retried: bool
+    is_deleted: bool
+    fields: dict[str, str]
+
+
+def state_tabs(snapshot: QueueSnapshot) -> list[StateTab]:
+    """Return the tabs of all states."""
+    depth, labels, retrying = snapshot.depth, state_labels(), snapshot.retrying
+    notes = {
+        "limited": _("Limited tasks are ready or scheduled, too."),
+        "retrying": _("Retrying tasks are scheduled, too."),
+    }
+    tabs = []
+    for state in STATES:
+        count = retrying.matched if state == "retrying" else getattr(depth, state)
+        is_part = state == "retrying" and retrying.has_more
+        tabs.append(
+            StateTab(
+                label=labels[state],
+                query=f"state={state}",
+                count=f"≥ {number(count)}" if is_part else number(count),
+                is_current=state == snapshot.query.state,
+                is_alarming=state in ("failed", "unregistered") and count > 0,
+                note=notes.get(state, ""),
+            )
+        )
+    return tabs
+
+
+def task_list(snapshot: QueueSnapshot, listing: TaskListing, url_of: TaskUrl) -> TaskList:
+    """Return the list of a snapshot."""
+    query, scan, state = snapshot.query, listing.scan, snapshot.query.state
+    is_by_time = state in ("scheduled", "retrying", "limited")
+    newer = query.encoded(cursor=scan.first, direction="before") if scan.start > 0 and scan.first else ""
+    if listing.is_search:
+        newer = query.encoded(cursor="", direction="") if query.cursor else ""
+    older = query.encoded(cursor=listing.last, direction="after") if listing.has_more else ""
+    return TaskList(
+        state=state,
+        state_label=state_labels()[state],
+        rows=[_row(task, state, snapshot.at, url_of) for task in listing.tasks],
+        moment_label=_moment_labels().get(state, ""),
+        has_errors=state in ("failed", "retrying"),
+        empty=_empty_text(listing),
+        scanned=_scanned_text(listing),
+        newer=newer,
+        older=older,
+        newer_label=_("Back to the first") if listing.is_search else _("Earlier") if is_by_time else _("Newer"),
+        older_label=_("Continue scan") if listing.is_search else _("Later") if is_by_time else _("Older"),
+        is_search=listing.is_search,
+        is_retried=state in RETRIED,
+        is_deleted=state in DELETED,
+        fields={name: getattr(query, name) for name in ("state", "name", "error", "text")},
+    )
+
+
+def task_line(task: ScannedTask, at: datetime, url_of: TaskUrl) -> TaskLine:
+    """Return a task with masked arguments."""
+    record, arguments = task.record, ""
+    if task.size > MAX_MESSAGE:
+        arguments = _("%(size)s KiB") % {"size": number(task.size // 1_024)}
+    else:
+        arguments = arguments_text(record)
+    return TaskLine(record.id, record.name, url_of(record.id), arguments, _since(time_of(record, "enqueued_at"), at))
+
+
+def state_labels() -> dict[str, str]:
+    """Return the labels of the states."""
+    return {
+        "ready": pgettext("tasks", "Ready"),
+        "scheduled": pgettext("tasks", "Scheduled"),
+        "retrying": pgettext("tasks", "Retrying"),
+        "limited": pgettext("tasks", "Limited"),
+        "waiting": pgettext("tasks", "Waiting"),
+        "running": pgettext("tasks", "Running"),
+        "failed": pgettext("tasks", "Failed"),
+        "unregistered": pgettext("tasks", "Unregistered"),
+    }
+
+
+def _moment_labels() -> dict[str, str]:
+    due = _("Due in")
+    return {"scheduled": due, "retrying": due, "running": _("Running for"), "failed": _("Failed ago")}
+
+
+def _row(task: ScannedTask, state: str, at: datetime, url_of: TaskUrl) -> TaskRow:
+    record, attempts = task.record, attempts_of(task.record)
+    moments: dict[str, Callable[[], str]] = {
+        "scheduled": lambda: _until(time_of(record, "run_after"), at),
+        "retrying": lambda: _until(time_of(record, "run_after"), at),
+        "running": lambda: _since(time_of(record, "last_attempted_at"), at),
+        "failed": lambda: _since(time_of(record, "finished_at"), at),
+    }
+    return TaskRow(
+        task=task_line(task, at, url_of),
+        moment=moments[state]() if state in moments else "",
+        attempts=NO_VALUE if attempts is None else number(attempts),
+        error_class=task.error_class.removeprefix("builtins."),
+        error_text=_cut(task.error_text, MAX_ERROR),
+    )
+
+
+def attempts_of(record: TaskRecord[Any]) -> int | None:
+    """Return how many times a worker has started a task; None if the record is corrupt."""
+    try:
+        return record.attempts
+    except ValueError:
+        return None
+
+
+def time_of(record: TaskRecord[Any], name: str) -> datetime | None:
+    """Return a time of a record as an aware datetime; None if it has none, or a corrupt one."""
+    try:
+        found: datetime | None = getattr(record, name)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return found if found is None or found.tzinfo else formats.aware(found)
+
+
+def _since(then: datetime | None, at: datetime) -> str:
+    return NO_VALUE if then is None else formats.age((at - then).total_seconds())
+
+
+def _until(then: datetime | None, at: datetime) -> str:
+    if then is None:
+        return NO_VALUE
+    return formats.age((then - at).total_seconds()) if then > at else _("now")
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def _empty_text(listing: TaskListing) -> str:
+    if listing.tasks:
+        return ""
+    if listing.is_search:
+        return _("No task among the scanned ones matches.")
+    return _("No tasks in this state.")
+
+
+def _scanned_text(listing: TaskListing) -> str:
+    """Return how far a search has looked, or which part of the list is shown."""
+    scan = listing.scan
+    total = number(scan.total)
+    if listing.is_search:
+        past = {"scanned": number(scan.start + scan.scanned), "total": total, "count": number(len(listing.tasks))}
+        return (
+            ngettext(
+                "Scanned %(scanned)s of %(total)s: %(count)s matches here.",
+                "Scanned %(scanned)s of %(total)s: %(count)s match here.",
+                len(listing.tasks),
+            )
+            % past
+        )
+    if not scan.scanned:
+        return ""
+    span = {"first": number(scan.start + 1), "last": number(scan.start + scan.scanned), "total": total}
+    return _("%(first)s to %(last)s of %(total)s") % span
+
+
+def sample(tasks: Iterable[ScannedTask], at: datetime, url_of: TaskUrl) -> list[TaskLine]:
+    """Return the first ten tasks."""
+    return [task_line(task, at, url_of) for task in tasks][: PAGE_SIZE // 5]

@@ -1,0 +1,185 @@
+"""Lists of the tasks in a state, by cursor and with filters: each read looks at a bounded number of tasks."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from django_redis_components.core import serialization
+from django_redis_components.core.protocol import Batch, Flow, Read
+from django_redis_components.taskqueue.fields import Field, base_key, queue_key, record_key
+from django_redis_components.taskqueue.record import TaskRecord
+from django_redis_components.taskqueue.store.scripts import SCAN_TASKS
+
+#: States whose tasks can be scanned. Limited tasks are ready or scheduled ones; retrying tasks are scheduled ones.
+STATES = ("ready", "scheduled", "retrying", "limited", "waiting", "running", "failed", "unregistered")
+#: Tasks that one read looks at: about 5 ms of the server.
+BUDGET = 2_000
+#: Largest message that is read and searched, in bytes; the same number stands in scan_tasks.lua.
+MAX_MESSAGE = 8_192
+#: Fields of a row, in the order of the script.
+FIELDS = (
+    Field.queue,
+    Field.task_name,
+    Field.state,
+    Field.enqueued_at_us,
+    Field.due_at_ms,
+    Field.priority,
+    Field.flow_ref,
+    Field.lease,
+    Field.leased_at_us,
+    Field.finished_at_us,
+    Field.worker_ids,
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Filters:
+    """Texts that the listed tasks contain; empty: any.
+
+    Attributes:
+        name: part of the task's name.
+        text: part of the JSON of its arguments; tasks whose arguments are larger than 8 KiB do not match.
+        error: part of the class or the text of its last error.
+    """
+
+    name: str = ""
+    text: str = ""
+    error: str = ""
+
+    @property
+    def are_set(self) -> bool:
+        """Whether there is any."""
+        return bool(self.name or self.text or self.error)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ScannedTask:
+    """A task in a list.
+
+    Attributes:
+        record: its record, without history and errors.
+        size: of its message, in bytes; above `MAX_MESSAGE` the record has no arguments.
+        error_class, error_text: of its last error, or "".
+    """
+
+    record: TaskRecord[Any]
+    size: int = 0
+    error_class: str = ""
+    error_text: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TaskScan:
+    """Tasks in a state, from a cursor on.
+
+    Attributes:
+        at_us: the server's time in microseconds.
+        sequence: the highest number of a task with a priority.
+        total: tasks in the state, cancelled ones that are still in a list among them.
+        start: position of the first task that was looked at.
+        scanned, matched: tasks that were looked at, and of these tasks that match.
+        first, last: cursors of the first and the last task that was looked at.
+        names: by task name, how many match, and when the oldest was accepted.
+    """
+
+    at_us: int
+    sequence: int
+    total: int
+    start: int
+    scanned: int
+    matched: int
+    first: str
+    last: str
+    tasks: list[ScannedTask]
+    names: dict[str, tuple[int, datetime]]
+
+    @property
+    def has_more(self) -> bool:
+        """Whether tasks after the last one were not looked at."""
+        return self.start + self.scanned < self.total
+
+
+def scan_tasks(
+    queue: str,
+    state: str,
+    filters: Filters,
+    *,
+    cursor: str = "",
+    direction: str = "after",
+    limit: int = 50,
+    budget: int = BUDGET,
+    mode: str = "rows",
+) -> Flow[TaskScan]:
+    """Read the tasks in a state, newest first, or in the order of their due times.
+
+    Args:
+        cursor, direction: the page "after" this cursor, or "before" it; "": the first page.
+        limit: most tasks that are returned.
+        budget: most tasks that are looked at.
+        mode: "rows"; "names": also count by name, within the budget; "ids": tasks have the id only, oldest first.
+    """
+    reply = yield SCAN_TASKS(
+        base=base_key(),
+        queue=queue,
+        state=state,
+        cursor=cursor,
+        direction=direction,
+        limit=limit,
+        budget=budget,
+        mode=mode,
+        name=filters.name,
+        text=filters.text,
+        error=filters.error,
+    )
+    at_us, sequence, total, start, scanned, matched, first, last, rows, names = reply
+    return TaskScan(
+        at_us=int(at_us),
+        sequence=int(sequence),
+        total=total,
+        start=start,
+        scanned=scanned,
+        matched=matched,
+        first=first.decode(errors="replace"),
+        last=last.decode(errors="replace"),
+        tasks=[_task(*row) for row in rows],
+        names={
+            name.decode(errors="replace"): (count, datetime.fromtimestamp(int(oldest_us) / 1e6, UTC))
+            for name, count, oldest_us in zip(names[::3], names[1::3], names[2::3], strict=True)
+        },
+    )
+
+
+def read_tasks(queue: str, state: str, ids: Sequence[str]) -> Flow[tuple[int, list[ScannedTask]]]:
+    """Return the server's time in microseconds, and those of the tasks that are in a state with an index by time."""
+    reads = [Read("HMGET", record_key(task_id), Field.body, *FIELDS) for task_id in ids]
+    time, scores, *replies = yield Batch(
+        [Read("TIME", key=base_key()), Read("ZMSCORE", queue_key(queue, state), *ids), *reads]
+    )
+    found = [
+        _task(task_id.encode(), len(body or b""), body or b"", b"", fields)
+        for task_id, score, (body, *fields) in zip(ids, scores, replies, strict=True)
+        if score is not None and fields[0] is not None
+    ]
+    return int(time[0]) * 1_000_000 + int(time[1]), found
+
+
+def _task(
+    task_id: bytes, size: int = 0, body: bytes = b"", error: bytes = b"", values: Sequence[Any] = ()
+) -> ScannedTask:
+    fields = {name: value for name, value in zip(FIELDS, values, strict=False) if value is not None}
+    if 0 < size <= MAX_MESSAGE:
+        fields[Field.body] = body
+    name = fields.get(Field.task_name, b"").decode(errors="replace")
+    record: TaskRecord[Any] = TaskRecord(name, task_id.decode(errors="replace"), fields, [])
+    return ScannedTask(record, size, *_error(error))
+
+
+def _error(data: bytes) -> tuple[str, str]:
+    try:
+        found = serialization.decode(data)
+        return str(found["exception_class_path"]), str(found["message"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return "", ""
