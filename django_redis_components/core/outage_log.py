@@ -49,7 +49,9 @@ class OutageLog:
         self._warn = warn
         self._info = info
         self._prefix = prefix
-        self._lock = threading.Lock()
+        #: Held while a message is logged too: the last message must be about the last event. Reentrant, because a log
+        #: handler may fail at the same Redis.
+        self._lock = threading.RLock()
         self._started_at = 0.0
         self._logged_at = 0.0
         self.is_active = False
@@ -63,7 +65,7 @@ class OutageLog:
             if not self.is_active:
                 self.is_active, self._started_at = True, now
             self._logged_at = now
-        self._warn(text)
+            self._warn(text)
 
     def succeeded(self) -> None:
         """Log the end of the outage, if there was one."""
@@ -71,5 +73,6 @@ class OutageLog:
             return
         with self._lock:
             was_active, self.is_active = self.is_active, False
-        if was_active:
-            self._info(f"{self._prefix}Redis is available again after {time.monotonic() - self._started_at:.1f} s.")
+            if was_active:
+                outage_s = time.monotonic() - self._started_at
+                self._info(f"{self._prefix}Redis is available again after {outage_s:.1f} s.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 
 import pytest
 
@@ -21,6 +22,31 @@ def test_repeated_failures_are_logged_once() -> None:
     assert messages[0] == "away"
     assert re.fullmatch(r"Poller: Redis is available again after \d+\.\d s\.", messages[1])
     assert len(messages) == 2
+
+
+def test_end_of_an_outage_is_logged_after_its_start() -> None:
+    messages: list[str] = []
+    is_logging, may_log = threading.Event(), threading.Event()
+
+    def warn(text: str) -> None:
+        is_logging.set()
+        assert may_log.wait(60)
+        messages.append(text)
+
+    outage = OutageLog(warn, messages.append)
+    failing = threading.Thread(target=outage.failed, args=("away",))
+    failing.start()
+    assert is_logging.wait(60)
+    succeeding = threading.Thread(target=outage.succeeded)
+    succeeding.start()
+
+    succeeding.join(0.1)
+    may_log.set()
+
+    failing.join(60)
+    succeeding.join(60)
+    assert messages[0] == "away"
+    assert messages[1].startswith("Redis is available again after ")
 
 
 def test_a_lasting_outage_is_logged_again_after_the_reminder_interval(monkeypatch: pytest.MonkeyPatch) -> None:
