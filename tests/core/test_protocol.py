@@ -265,11 +265,14 @@ def test_flow_that_returns_when_cancelled_returns_its_value(redis_server: Store)
 
 
 def test_second_cancellation_is_raised_when_the_flow_catches_the_first(redis_server: Store) -> None:
+    wakeup = key("p", "wakeup")
+
     async def main() -> bool:
-        task = await started(cancellable([], Sleep(30), Sleep(0.2), swallow=True))
+        task = await started(cancellable([], Sleep(30), Wait(wakeup, 30), swallow=True))
         task.cancel()
         await asyncio.sleep(0.005)
         task.cancel()
+        redis_server.raw.rpush(wakeup, "1")
         with pytest.raises(asyncio.CancelledError):
             await task
         return task.cancelled()

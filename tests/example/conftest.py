@@ -11,5 +11,5 @@ from tests.support.demo import Demo, running_demo
 
 @pytest.fixture(scope="package")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
-    with running_demo(tmp_path_factory.mktemp("demo"), {"DEMO_LABEL_PRINTER_S": "1"}) as running:
+    with running_demo(tmp_path_factory.mktemp("demo"), {"DEMO_LABEL_PRINTER_S": "3"}) as running:
         yield running

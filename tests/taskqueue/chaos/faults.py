@@ -102,9 +102,12 @@ class Fleet:
         if not pids:
             return None
         pid = self._chance.choice(pids)
-        stopped = Stopped(pid, self._note("stopped", pid, kind), self._spared)
-        os.kill(pid, signal.SIGSTOP)
-        return stopped
+        faults = self._note("stopped", pid, kind)
+        try:
+            os.kill(pid, signal.SIGSTOP)
+        except ProcessLookupError:  # its supervisor has killed it meanwhile
+            return None
+        return Stopped(pid, faults, self._spared)
 
     def output(self) -> str:
         """Return the output of all processes, in the order of their starts."""
