@@ -9,7 +9,7 @@ import signal
 import pytest
 
 from django_redis_components.core.client.transport import pack, pack_many
-from tests.support.processes import UNMEASURED, Children
+from tests.support.processes import Children
 
 #: A few hundred are enough to interrupt the encoding for certain.
 ROUNDS = 5_000
@@ -63,7 +63,7 @@ def interruptions_while_packing() -> int:
 
 
 def test_interruption_while_packing_is_an_exception_and_no_crash(children: Children) -> None:
-    child = children.call("tests.core.test_transport:interruptions_while_packing", env=UNMEASURED)
+    child = children.call("tests.core.test_transport:interruptions_while_packing")
 
     met = child.result()
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import Store
+from tests.support.processes import UNMEASURED
 
 pytestmark = pytest.mark.integration
 
@@ -65,7 +66,7 @@ def run(directory: Path, *args: str) -> str:
     done = subprocess.run(
         [sys.executable, *args],
         cwd=directory,
-        env=environment | {"PYTHONPATH": str(ROOT)},
+        env=environment | UNMEASURED | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=120,

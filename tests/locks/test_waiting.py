@@ -18,7 +18,7 @@ from django_redis_components.taskqueue import SoftTimeLimitExceeded
 from tests.locks.steps import Steps, acquisition
 from tests.support import Store, eventually, run_async
 from tests.support.child import print_line
-from tests.support.processes import UNMEASURED, Children
+from tests.support.processes import Children
 
 
 @pytest.fixture
@@ -421,7 +421,7 @@ def test_interruption_is_raised_when_the_server_is_unavailable(
 
 def test_ctrl_c_ends_a_wait_and_leaves_the_queue(redis_server: Store, children: Children) -> None:
     Lock("stock").acquire()
-    child = children.call("tests.locks.test_waiting:acquire_and_print", env=UNMEASURED)
+    child = children.call("tests.locks.test_waiting:acquire_and_print")
     eventually(lambda: len(queue(redis_server)) == 1)
 
     child.signal(signal.SIGINT)

@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-import pytest
-
 #: Start of the reason of such a skip. A process of pytest-xdist sends only the reason to the main process.
 PREFIX = "missing: "
 
 
 def skip_missing(problem: str) -> NoReturn:
     """Skip the running test because of ``problem``; fail it with CI=true."""
+    import pytest  # here, because the children of tests import this module: pytest is a fifth of their start
+
     if os.environ.get("CI", "").lower() == "true":
         pytest.fail(f"CI=true and {problem}", pytrace=False)
     pytest.skip(PREFIX + problem)

@@ -14,7 +14,7 @@ from redis.exceptions import RedisError
 
 from django_redis_components.taskqueue import TaskResult
 from example_project.localserver import LocalServer
-from tests.support.processes import Child, Children
+from tests.support.processes import UNMEASURED, Child, Children
 from tests.support.proxy import Proxy
 from tests.taskqueue.chaos.work import leave_run
 from tests.taskqueue.support import processes_of
@@ -69,7 +69,7 @@ class Fleet:
             child = self._running.get(role)
             if child is None or child.returncode is not None:
                 target = f"tests.taskqueue.chaos.work:{function}"
-                self._running[role] = self._children.run("-m", "tests.support.child", target)
+                self._running[role] = self._children.run("-m", "tests.support.child", target, env=UNMEASURED)
                 self._all.append(self._running[role])
 
     def up(self) -> bool:
