@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 from datetime import timedelta
 
-from django.core.management import call_command
+from django.core.management import ManagementUtility, call_command
 from django.test import Client
 from django.utils import timezone
 
@@ -25,13 +26,16 @@ def list_item(seller: str, title: str, lasts_s: float) -> int:
     return deals.list_item(member, title=title, price=7, kind="ring", sale_ends_at=ends_at).pk
 
 
-def lose_the_end_of(pk: int, late_s: float) -> int:
+def lose_the_end_of(pk: int, late_s: list[float]) -> list[int]:
     """Let the time of a sale pass without the task that ends it, then run the periodic task of the market."""
     from example_project.market import tasks
     from example_project.market.models import Item
 
-    Item.objects.filter(pk=pk).update(sale_ends_at=timezone.now() - timedelta(seconds=late_s))
-    return tasks.end_overdue_sales()
+    ended = []
+    for seconds in late_s:
+        Item.objects.filter(pk=pk).update(sale_ends_at=timezone.now() - timedelta(seconds=seconds))
+        ended.append(tasks.end_overdue_sales())
+    return ended
 
 
 def item(pk: int) -> dict[str, object]:
@@ -47,6 +51,25 @@ def counts() -> dict[str, int]:
     from example_project.market.models import Item, Member
 
     return {"members": Member.objects.count(), "items": Item.objects.count()}
+
+
+def errors(command: str, argument_lists: list[list[str]]) -> list[str]:
+    """Return for each list of invalid arguments how the command exits, and the last line that it prints."""
+    lines = []
+    for arguments in argument_lists:
+        with contextlib.redirect_stderr(io.StringIO()) as printed:
+            try:
+                ManagementUtility(["manage.py", command, *arguments]).execute()
+            except SystemExit as ended:
+                lines.append(f"exit code {ended.code}, {printed.getvalue().splitlines()[-1]}")
+    return lines
+
+
+def usage(command: str) -> str:
+    """Return the help of a command."""
+    with contextlib.redirect_stdout(io.StringIO()) as printed, contextlib.suppress(SystemExit):
+        ManagementUtility(["manage.py", command, "--help"]).execute()
+    return printed.getvalue()
 
 
 def set_password(username: str, password: str) -> None:
@@ -78,27 +101,38 @@ def pages_without_redis(item: int) -> dict[str, tuple[int, str]]:
     return {path: (reply.status_code, reply.content.decode()) for path, reply in replies.items()}
 
 
-def buy_together(item: int, way: str, usernames: list[str]) -> list[str]:
-    """Have members buy a thing at once; how each of them fared."""
+def sell(way: str, usernames: list[str]) -> dict[str, object]:
+    """List an item and have members buy it at once; return the outcome of each, and the item."""
     from django_redis_components.locks import LockNotAcquired
     from example_project.market import deals, selling
     from example_project.market.models import Member
 
+    number_of_item = list_item("zola", "Whistle without a pea", 3600)
     members = [Member.objects.get(username=username) for username in usernames]
 
     def buy(number: int) -> str:
         try:
-            return f"sold to {deals.buy(item, members[number], way=way).buyer.username}"
+            return f"sold to {deals.buy(number_of_item, members[number], way=way).buyer.username}"
         except (deals.NotForSale, selling.BeingBought, LockNotAcquired) as refused:
             return type(refused).__name__
 
-    return run_together(len(members), buy)
+    return {"outcomes": run_together(len(members), buy), "item": item(number_of_item)}
 
 
-def market_page() -> tuple[int, str]:
-    """Status and text of the market's first page."""
-    reply = Client(HTTP_HOST="127.0.0.1", raise_request_exception=False).get("/")
-    return reply.status_code, reply.content.decode()
+def sell_each_way(ways: list[str], usernames: list[str]) -> list[dict[str, object]]:
+    """Sell an item with each strategy."""
+    return [sell(way, usernames) for way in ways]
+
+
+def market_pages(ways: list[str]) -> list[tuple[int, str]]:
+    """Return status and text of the market's first page with each strategy."""
+    from django.conf import settings
+
+    replies = []
+    for settings.SALES in ways:
+        reply = Client(HTTP_HOST="127.0.0.1", raise_request_exception=False).get("/")
+        replies.append((reply.status_code, reply.content.decode()))
+    return replies
 
 
 def buy_while_claimed(item: int) -> list[tuple[int, str, str]]:

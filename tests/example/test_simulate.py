@@ -24,14 +24,20 @@ def simulate(directory, *args: str, **env: str) -> subprocess.CompletedProcess[s
     )
 
 
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory):
+    """A database with tables."""
+    directory = tmp_path_factory.mktemp("simulated")
+    env = os.environ | demo_environment(directory)
+    subprocess.run([sys.executable, "manage.py", "migrate", "-v", "0"], cwd=ROOT, env=env, check=True)
+    return directory
+
+
 @pytest.fixture
-def market(tmp_path, redis_server):
+def market(tables, redis_server):
     """A database with tables, and a server without a worker: what is enqueued stays where it can be counted."""
     raw = redis_server.raw
-    env = os.environ | demo_environment(tmp_path)
-    tmp_path.mkdir(exist_ok=True)
-    subprocess.run([sys.executable, "manage.py", "migrate", "-v", "0"], cwd=ROOT, env=env, check=True)
-    yield tmp_path, redis_server.url, raw
+    yield tables, redis_server.url, raw
     for key in raw.scan_iter(match="market:*", count=1000):
         raw.unlink(key)
 
@@ -76,27 +82,26 @@ def test_progress_is_shown(market):
     assert "0 items listed" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("args", "error"),
-    [
-        (["--days", "0"], "argument --days: '0': expected an integer from 1 to 400"),
-        (["--days", "401"], "argument --days: '401': expected an integer from 1 to 400"),
-        (["--users", "many"], "argument --users: 'many': expected an integer from 1 to 20000"),
-        (["--users", "-3"], "argument --users: '-3': expected an integer from 1 to 20000"),
-        (["--sales-per-day", "1.5"], "argument --sales-per-day: '1.5': expected an integer from 0 to 500"),
-        (["--seed", "nan"], "argument --seed: 'nan': expected an integer from 0 to 2147483647"),
-    ],
-)
-def test_invalid_numbers_are_rejected_with_the_name_of_the_option(tmp_path, args, error):
-    done = simulate(tmp_path, *args)
+def test_invalid_numbers_are_rejected_with_the_name_of_the_option(tmp_path, children):
+    wanted = {
+        "--days=0": "argument --days: '0': expected an integer from 1 to 400",
+        "--days=401": "argument --days: '401': expected an integer from 1 to 400",
+        "--users=many": "argument --users: 'many': expected an integer from 1 to 20000",
+        "--users=-3": "argument --users: '-3': expected an integer from 1 to 20000",
+        "--sales-per-day=1.5": "argument --sales-per-day: '1.5': expected an integer from 0 to 500",
+        "--seed=nan": "argument --seed: 'nan': expected an integer from 0 to 2147483647",
+    }
+    env = demo_environment(tmp_path)
 
-    assert done.returncode == 2
-    assert error in done.stderr
+    errors = children.call("tests.example.acts:errors", "simulate", [[word] for word in wanted], env=env).result()
+
+    assert errors == [f"exit code 2, manage.py simulate: error: {error}" for error in wanted.values()]
 
 
-def test_help_names_units_and_defaults(tmp_path):
-    text = " ".join(simulate(tmp_path, "--help").stdout.split())
+def test_help_names_units_and_defaults(tmp_path, children):
+    shown = children.call("tests.example.acts:usage", "simulate", env=demo_environment(tmp_path)).result()
 
+    text = " ".join(str(shown).split())
     assert "Number of days up to today, 1 to 400. Default: 30." in text
     assert "Number of members, 1 to 20000; missing members are created. Default: 500." in text
 
@@ -108,10 +113,8 @@ def test_missing_tables_are_reported_with_a_remedy(tmp_path, redis_server):
     assert "Create its tables with manage.py demo or manage.py migrate." in done.stderr
 
 
-def test_an_unavailable_redis_is_reported(market):
-    directory, _url, _raw = market
-
-    done = simulate(directory, REDIS_URL="redis://127.0.0.1:1/0")
+def test_an_unavailable_redis_is_reported(tables):
+    done = simulate(tables, REDIS_URL="redis://127.0.0.1:1/0")
 
     assert done.returncode == 1
     assert "Redis is not available" in done.stderr
