@@ -89,7 +89,11 @@ def test_space_control_and_invisible_characters(given: str, folded: str) -> None
 
 
 def test_folding_is_idempotent_for_every_character() -> None:
-    assigned = (c for c in map(chr, range(0x110000)) if unicodedata.category(c) not in ("Cn", "Cs"))
+    """All but one of a thousand of those that have neither case nor decomposition: ideographs and private use."""
+    uniform = [*range(0x3400, 0xA000), *range(0xE000, 0xF900), *range(0x20000, 0x2F800), *range(0x30000, 0xE0000)]
+    uniform += range(0xF0000, 0x110000)
+    codes = set(range(0x110000)).difference(uniform).union(uniform[::1000])
+    assigned = (c for c in map(chr, sorted(codes)) if unicodedata.category(c) not in ("Cn", "Cs"))
 
     changed = [f"U+{ord(c):04X}" for c in assigned if (folded := fold(c)) != c and fold(folded) != folded]
 
@@ -115,7 +119,7 @@ def test_folding_is_idempotent_for_random_text() -> None:
     letters = [chr(code) for code in (*range(0x3100), *range(0xAC00, 0xAD00), *range(0x1F300, 0x1F400))]
     marks = [c for c in letters if unicodedata.category(c) in ("Mn", "Cf", "Cc")]
 
-    for _ in range(20_000):
+    for _ in range(4_000):
         mixed = "".join(source.choice(source.choice((letters, marks))) for _ in range(6))
         assert fold(fold(mixed)) == fold(mixed), ascii(mixed)
 
