@@ -19,7 +19,7 @@ from tests.locks.chaos.workers import LEASE_S, WAITING, Worker
 
 PROCESSES = 16
 #: Seconds between two faults, at most.
-FAULT_EVERY_S = 0.8
+FAULT_EVERY_S = 0.4
 #: Seconds for which a process is stopped.
 STOPPED_S = (1.2 * LEASE_S, 2.5 * LEASE_S)
 #: Seconds for which a server is stopped, and how often it is.
