@@ -2,7 +2,7 @@
 
 ==================  =======================================================================================
 ``store``           embedded Valkey; a test marked ``contract`` runs once on each store: that, Debian's Redis 7, and a
-                    Cluster of three masters
+                    Cluster of three masters (``--one-store``: on that only)
 ``redis_server``    embedded Valkey only
 ``own_server``      an embedded Valkey of this test alone, append-only file on: stop, kill and start it
 ``sentinel_server`` one master, one replica, one sentinel
@@ -46,7 +46,11 @@ TESTS = Path(__file__).parent
 REDIS_FIXTURES = {"store", "redis_server", "own_server", "sentinel_server", "proxy"}
 
 #: Directories whose tests all depend on the version of Python or Django; other files are marked one by one.
-INTEGRATION = [TESTS / name for name in ("architecture", "contrib", "dashboard", "support", "testing")]
+INTEGRATION = [TESTS / name for name in ("architecture", "contrib", "dashboard", "testing")]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--one-store", action="store_true", help="run the tests marked contract on one store only")
 
 
 def pytest_configure() -> None:
@@ -81,8 +85,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marks = list(metafunc.definition.iter_markers())
     is_chosen = any(mark.name == "parametrize" and mark.args[0] == "store" for mark in marks)
     if "store" in metafunc.fixturenames and not is_chosen:
-        is_contract = any(mark.name == "contract" for mark in marks)
-        metafunc.parametrize("store", list(STORES) if is_contract else [DEFAULT_STORE], indirect=True)
+        on_all = any(mark.name == "contract" for mark in marks) and not metafunc.config.getoption("one_store")
+        metafunc.parametrize("store", list(STORES) if on_all else [DEFAULT_STORE], indirect=True)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
