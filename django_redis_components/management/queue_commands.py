@@ -5,17 +5,17 @@ from __future__ import annotations
 import dataclasses
 import shlex
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Flow, Read, run
 from django_redis_components.management import task_listing as listing
-from django_redis_components.management.task_listing import Table
-from django_redis_components.taskqueue import registry
+from django_redis_components.management import task_text
+from django_redis_components.management.base import CommandResult
 from django_redis_components.taskqueue.fields import Key, tag_key
 from django_redis_components.taskqueue.queue import Queue, get_queue
-from django_redis_components.taskqueue.schedules import status
+from django_redis_components.taskqueue.result import get_result
 from django_redis_components.taskqueue.stats import metrics
 from django_redis_components.taskqueue.stats import overview as stats
 from django_redis_components.taskqueue.store import queues as control
@@ -24,24 +24,6 @@ from django_redis_components.taskqueue.store import queues as control
 MAX_QUEUES = 200
 
 T = TypeVar("T")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class CommandResult:
-    """The result of a command.
-
-    Attributes:
-        data: for ``--json``; datetimes are not serialized yet.
-        text, table: for the terminal.
-        note: a hint, printed on standard error.
-        problem: why the command was not or only partly done; the exit code is then 1.
-    """
-
-    data: dict[str, Any]
-    text: str = ""
-    table: Table | None = None
-    note: str = ""
-    problem: str = ""
 
 
 class QueueCommands:
@@ -78,15 +60,6 @@ class QueueCommands:
         if not wanted and len(queues) >= MAX_QUEUES:
             note = f"Only the first {MAX_QUEUES} queues are listed. Pass the names of others to see them."
         return CommandResult(data, summary, listing.of_queues(queues, done, overview.at), note)
-
-    def schedules(self) -> CommandResult:
-        """Return the periodic tasks with their next run and their last task."""
-        registry.autodiscover()
-        found = self._run(status.read_schedules(self._using))
-        data = {"at": found.at, "schedules": [dataclasses.asdict(each) for each in found.schedules]}
-        if not found.schedules:
-            return CommandResult(data, "No schedules yet. Add `@every(60)` or `@cron(…)` above a task.")
-        return CommandResult(data, table=listing.of_schedules(found))
 
     def pause(self, name: str, *, reason: str = "", until: float | None = None) -> CommandResult:
         """Pause a queue; it resumes `until` seconds from now."""
@@ -179,6 +152,29 @@ class QueueCommands:
         if done:
             return CommandResult(data, f"Task {task_id} is cancelled.")
         return CommandResult(data, problem=f"Task {task_id} has already finished.")
+
+    def run_now(self, task_id: str) -> CommandResult:
+        """Make a scheduled task due at once."""
+        self._run(control.reschedule(task_id, ""))
+        return CommandResult({"id": task_id, "due": True}, f"Task {task_id} is due now.")
+
+    def show(self, task_id: str, *, with_arguments: bool = False) -> CommandResult:
+        """Return a task with its runs and its last error."""
+        result = get_result(task_id, using=self._using)
+        text = task_text.describe(result, with_arguments=with_arguments)
+        if result.state == "failed":
+            text += f"\nTo retry it: {self._command('retry', result.queue_name, task_id)}"
+        return CommandResult(task_text.details(result, with_arguments=with_arguments), text)
+
+    def errors(self, name: str, limit: int) -> CommandResult:
+        """Return the error groups of a queue."""
+        groups = self._queue(name).errors(limit)
+        data = {"queue": name, "errors": [dataclasses.asdict(group) for group in groups]}
+        if not groups:
+            return CommandResult(data, f"Queue {name!r} has no errors.", note=self._unknown_names(name))
+        last = next(iter(groups[0].task_ids), "ID")
+        text = f"To see the traceback of the latest: {self._command('show', last)}"
+        return CommandResult(data, text, listing.of_errors(groups))
 
     def _queue(self, name: str) -> Queue:
         return get_queue(name, using=self._using)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import unicodedata
 from collections.abc import Collection, Sequence
 from itertools import accumulate
@@ -12,6 +13,15 @@ GAP = "  "
 MIN_LAST_WIDTH = 10
 #: Bidirectional control characters, which can make one name look like another.
 _BIDI_CONTROLS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Table:
+    """A table of text; `numbers` are the headers of right-aligned columns."""
+
+    headers: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+    numbers: frozenset[str] = frozenset()
 
 
 def escape_controls(text: str) -> str:

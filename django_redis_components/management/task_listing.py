@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -11,20 +10,13 @@ from django.conf import settings as django_settings
 from django.utils import timezone
 
 from django_redis_components.core import serialization as arguments
+from django_redis_components.management.tables import Table
 from django_redis_components.taskqueue.json_codec import pack
 from django_redis_components.taskqueue.result import TaskResult
 from django_redis_components.taskqueue.schedules.status import ScheduleSnapshot
+from django_redis_components.taskqueue.stats.errors import ErrorGroup
 from django_redis_components.taskqueue.stats.metrics import Metrics
 from django_redis_components.taskqueue.stats.overview import QueueDepth, QueuePause
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Table:
-    """A table of text; `numbers` are the headers of right-aligned columns."""
-
-    headers: tuple[str, ...]
-    rows: list[tuple[str, ...]]
-    numbers: frozenset[str] = frozenset()
 
 
 def of_queues(queues: Sequence[QueueDepth], done: Mapping[str, Metrics], now: datetime) -> Table:
@@ -91,11 +83,27 @@ def of_tasks(results: Sequence[TaskResult], state: str, *, with_arguments: bool 
         ("ID", lambda result: result.id),
         ("TASK", lambda result: result.name),
         ("ATTEMPTS", lambda result: f"{result.attempts:,}"),
-        *([("ARGUMENTS", _arguments_of)] if with_arguments else []),
+        *([("ARGUMENTS", arguments_of)] if with_arguments else []),
         *_STATE_COLUMNS[state],
     ]
     rows = [tuple(cell(result) for _, cell in columns) for result in results]
     return Table(tuple(header for header, _ in columns), rows, frozenset(["ATTEMPTS"]))
+
+
+def of_errors(groups: Sequence[ErrorGroup]) -> Table:
+    """Return a table of error groups."""
+    rows: list[tuple[str, ...]] = [
+        (
+            f"{group.count:,}",
+            f"{group.final:,}",
+            clock(group.first_at),
+            clock(group.last_at),
+            next(iter(group.task_ids), ""),
+            f"{group.exception_class_path.removeprefix('builtins.')}: {group.message} ({group.location})",
+        )
+        for group in groups
+    ]
+    return Table(("COUNT", "FINAL", "FIRST", "LAST", "LAST TASK", "ERROR"), rows, frozenset(["COUNT", "FINAL"]))
 
 
 def of_schedules(snapshot: ScheduleSnapshot) -> Table:
@@ -195,7 +203,8 @@ def _worker_of(result: TaskResult) -> str:
     return result.worker_ids[-1] if result.worker_ids else ""
 
 
-def _arguments_of(result: TaskResult) -> str:
+def arguments_of(result: TaskResult) -> str:
+    """Return the arguments of a task as JSON."""
     return arguments.encode(pack([result.args, result.kwargs])).decode()
 
 

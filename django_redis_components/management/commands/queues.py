@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import argparse
 import getpass
-import json
-import shutil
-import sys
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.core.serializers.json import DjangoJSONEncoder
-from redis.exceptions import RedisError
+from django.core.management.base import CommandParser
 
-from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.management.arguments import queue, seconds, whole_number
-from django_redis_components.management.queue_commands import CommandResult, QueueCommands
-from django_redis_components.management.tables import escape_controls, table
+from django_redis_components.management.base import (
+    EXIT_CODES,
+    CommandResult,
+    OperatorCommand,
+    add_subcommands,
+    add_yes,
+)
+from django_redis_components.management.queue_commands import QueueCommands
 from django_redis_components.taskqueue.queue import MAX_OFFSET, MAX_PAGE
+from django_redis_components.taskqueue.stats.errors import MAX_ERRORS
 from django_redis_components.taskqueue.store.queues import LISTED
 
 #: Subcommands and their descriptions.
@@ -30,41 +31,43 @@ VERBS = {
     "retry": "retry failed tasks",
     "delete": "delete failed or unregistered tasks permanently (asks for confirmation if no ids are given)",
     "tasks": "list the tasks of a queue in one state",
-    "schedules": "list periodic tasks with their next run and their last task",
+    "show": "show a task: its state, its runs and its last error",
+    "errors": "list the errors of a queue in groups, newest first",
     "cancel": "cancel a pending task, or stop a running one",
+    "run-now": "make a scheduled task, or one that waits for its next attempt, due at once",
 }
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     """Inspect and operate task queues."""
 
-    help = (
-        "Inspect and operate task queues. See `queues COMMAND --help`."
-        " Exit codes: 0 done; 1 not or only partly done, with the reason on standard error; 2 invalid arguments."
-    )
+    help = f"Inspect and operate task queues. See `queues COMMAND --help`. {EXIT_CODES}"
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the subcommands."""
-        verbs = parser.add_subparsers(dest="verb", metavar="COMMAND", required=True)
-        made = {}
-        for verb, does in VERBS.items():
-            made[verb] = verbs.add_parser(verb, help=does, description=f"{does.capitalize()}.")
-            made[verb].add_argument("--using", default="default", help="connection alias (default: default)")
-            made[verb].add_argument("--json", action="store_true", help="print one line of JSON instead of text")
+        made = add_subcommands(parser, VERBS)
         made["status"].add_argument("names", nargs="*", type=queue, metavar="NAME", help="queues (default: all)")
-        for verb in ("pause", "resume", "purge", "restore", "retry", "delete", "tasks"):
+        for verb in ("pause", "resume", "purge", "restore", "retry", "delete", "tasks", "errors"):
             made[verb].add_argument("name", type=queue, metavar="NAME", help="name of the queue")
         _add_pause_arguments(made["pause"])
         made["restore"].add_argument("purge_id", metavar="PURGE_ID", help="the id that the purge printed")
         for verb in ("purge", "delete"):
-            made[verb].add_argument("--yes", action="store_true", help="do not ask for confirmation")
+            add_yes(made[verb])
         for verb, default in (("retry", "all failed tasks"), ("delete", "all failed tasks")):
             made[verb].add_argument("ids", nargs="*", metavar="ID", help=f"task ids (default: {default})")
         made["delete"].add_argument(
             "--unregistered", action="store_true", help="delete unregistered tasks, not failed ones"
         )
         _add_task_arguments(made["tasks"])
-        made["cancel"].add_argument("id", metavar="ID", help="id of the task")
+        made["errors"].add_argument(
+            "--limit",
+            type=whole_number(1, MAX_ERRORS),
+            default=20,
+            help=f"number of error groups, 1 to {MAX_ERRORS} (default: 20)",
+        )
+        for verb in ("show", "cancel", "run-now"):
+            made[verb].add_argument("id", metavar="ID", help="id of the task")
+        _add_arguments_option(made["show"])
         made["cancel"].add_argument(
             "--force-after",
             type=seconds,
@@ -72,50 +75,44 @@ class Command(BaseCommand):
             help='grace period of a running task, in seconds (default: TASKQUEUE["CANCEL_GRACE"])',
         )
 
-    def handle(self, *_: Any, **options: Any) -> None:
-        """Execute the subcommand."""
-        commands = QueueCommands(using=options["using"], author=_author())
-        try:
-            result: CommandResult = getattr(self, f"_{options['verb']}")(commands, options)
-        except (RedisComponentsError, RedisError, ValueError) as exc:
-            raise CommandError(escape_controls(str(exc))) from exc
-        self._print(result, as_json=options["json"])
-        if result.problem:
-            raise CommandError(escape_controls(result.problem))
+    def perform_status(self, options: dict[str, Any]) -> CommandResult:
+        """See `QueueCommands.status`."""
+        return _commands(options).status(options["names"])
 
-    def _status(self, commands: QueueCommands, options: dict[str, Any]) -> CommandResult:
-        return commands.status(options["names"])
+    def perform_pause(self, options: dict[str, Any]) -> CommandResult:
+        """See `QueueCommands.pause`."""
+        return _commands(options).pause(options["name"], reason=options["reason"], until=options["until"])
 
-    def _schedules(self, commands: QueueCommands, options: dict[str, Any]) -> CommandResult:
-        return commands.schedules()
+    def perform_resume(self, options: dict[str, Any]) -> CommandResult:
+        """See `QueueCommands.resume`."""
+        return _commands(options).resume(options["name"])
 
-    def _pause(self, commands: QueueCommands, options: dict[str, Any]) -> CommandResult:
-        return commands.pause(options["name"], reason=options["reason"], until=options["until"])
-
-    def _resume(self, commands: QueueCommands, options: dict[str, Any]) -> CommandResult:
-        return commands.resume(options["name"])
-
-    def _purge(self, commands: QueueCommands, options: dict[str, Any]) -> CommandResult:
+    def perform_purge(self, options: dict[str, Any]) -> CommandResult:
+        """See `QueueCommands.purge`."""
         name = options["name"]
-        if not options["yes"] and (waiting := commands.purgeable(name)):
-            self._ask(f"Purge the {waiting:,} waiting tasks of queue {name!r}?", "Nothing was purged.")
-        return commands.purge(name)
+        if not options["yes"] and (waiting := _commands(options).purgeable(name)):
+            self.ask(f"Purge the {waiting:,} waiting tasks of queue {name!r}?", "Nothing was purged.")
+        return _commands(options).purge(name)
 
-    def _restore(self, commands: QueueCommands, options: dict[str, Any]) -> CommandResult:
-        return commands.restore(options["name"], options["purge_id"])
+    def perform_restore(self, options: dict[str, Any]) -> CommandResult:
+        """See `QueueCommands.restore`."""
+        return _commands(options).restore(options["name"], options["purge_id"])
 
-    def _retry(self, commands: QueueCommands, options: dict[str, Any]) -> CommandResult:
-        return commands.retry(options["name"], options["ids"])
+    def perform_retry(self, options: dict[str, Any]) -> CommandResult:
+        """See `QueueCommands.retry`."""
+        return _commands(options).retry(options["name"], options["ids"])
 
-    def _delete(self, commands: QueueCommands, options: dict[str, Any]) -> CommandResult:
+    def perform_delete(self, options: dict[str, Any]) -> CommandResult:
+        """See `QueueCommands.delete`."""
         name, ids, unregistered = options["name"], options["ids"], options["unregistered"]
-        if not ids and not options["yes"] and (count := commands.deletable(name, unregistered=unregistered)):
+        if not ids and not options["yes"] and (count := _commands(options).deletable(name, unregistered=unregistered)):
             kind = "unregistered" if unregistered else "failed"
-            self._ask(f"Delete the {count:,} {kind} tasks of queue {name!r} for good?", "Nothing was deleted.")
-        return commands.delete(name, ids, unregistered=unregistered)
+            self.ask(f"Delete the {count:,} {kind} tasks of queue {name!r} for good?", "Nothing was deleted.")
+        return _commands(options).delete(name, ids, unregistered=unregistered)
 
-    def _tasks(self, commands: QueueCommands, options: dict[str, Any]) -> CommandResult:
-        return commands.tasks(
+    def perform_tasks(self, options: dict[str, Any]) -> CommandResult:
+        """See `QueueCommands.tasks`."""
+        return _commands(options).tasks(
             options["name"],
             options["state"],
             limit=options["limit"],
@@ -123,34 +120,21 @@ class Command(BaseCommand):
             with_arguments=options["with_arguments"],
         )
 
-    def _cancel(self, commands: QueueCommands, options: dict[str, Any]) -> CommandResult:
-        return commands.cancel(options["id"], options["force_after"])
+    def perform_show(self, options: dict[str, Any]) -> CommandResult:
+        """See `QueueCommands.show`."""
+        return _commands(options).show(options["id"], with_arguments=options["with_arguments"])
 
-    def _ask(self, question: str, refused: str) -> None:
-        """Ask for confirmation on standard error, because standard output may be piped. Raise unless confirmed."""
-        if not sys.stdin.isatty():
-            raise CommandError(f"{refused} No terminal to ask for confirmation; pass --yes.")
-        self.stderr.write(f"{escape_controls(question)} [y/N] ", self.style.NOTICE, ending="")
-        self.stderr.flush()
-        try:
-            reply = sys.stdin.readline().strip().lower()
-        except KeyboardInterrupt:
-            reply = ""
-        if reply not in ("y", "yes"):
-            raise CommandError(refused)
+    def perform_errors(self, options: dict[str, Any]) -> CommandResult:
+        """See `QueueCommands.errors`."""
+        return _commands(options).errors(options["name"], options["limit"])
 
-    def _print(self, result: CommandResult, *, as_json: bool) -> None:
-        if result.note:
-            self.stderr.write(escape_controls(result.note), self.style.WARNING)
-        if as_json:
-            self.stdout.write(json.dumps(result.data, cls=DjangoJSONEncoder))
-            return
-        if result.table is not None:
-            columns = shutil.get_terminal_size().columns if self.stdout.isatty() else None
-            rows = table(result.table.headers, result.table.rows, right=result.table.numbers, columns=columns)
-            self.stdout.write(f"{rows}\n\n", ending="")
-        if result.text:
-            self.stdout.write(escape_controls(result.text))
+    def perform_run_now(self, options: dict[str, Any]) -> CommandResult:
+        """See `QueueCommands.run_now`."""
+        return _commands(options).run_now(options["id"])
+
+    def perform_cancel(self, options: dict[str, Any]) -> CommandResult:
+        """See `QueueCommands.cancel`."""
+        return _commands(options).cancel(options["id"], options["force_after"])
 
 
 def _add_pause_arguments(parser: argparse.ArgumentParser) -> None:
@@ -171,12 +155,17 @@ def _add_task_arguments(parser: argparse.ArgumentParser) -> None:
         default=0,
         help="number of tasks to skip (default: 0)",
     )
+    _add_arguments_option(parser)
+
+
+def _add_arguments_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--args",
-        action="store_true",
-        dest="with_arguments",
-        help="show arguments, which may be confidential",
+        "--args", action="store_true", dest="with_arguments", help="show arguments, which may be confidential"
     )
+
+
+def _commands(options: dict[str, Any]) -> QueueCommands:
+    return QueueCommands(using=options["using"], author=_author())
 
 
 def _author() -> str:

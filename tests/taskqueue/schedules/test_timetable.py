@@ -1,4 +1,4 @@
-"""The status of schedules: `schedules()` and `manage.py queues schedules`."""
+"""The status of schedules: `schedules()` and `manage.py schedules`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from django_redis_components.taskqueue import ScheduleInfo, aschedules, cron, every, schedules
+from django_redis_components.taskqueue import ScheduleInfo, aschedules, cron, every, get_queue, schedules
 from django_redis_components.taskqueue.schedules import schedule as declared
+from tests.management.support import command_data, refusal, run_command
 from tests.support import Store, run_async
 from tests.taskqueue.schedulers import announced, at, next_round, poller_of, state_key, take_place_from
-from tests.taskqueue.store.test_control_command import data, lines
 from tests.taskqueue.support import base_key, server_ms
 from tests.taskqueue.tasks import add, note
 
@@ -92,7 +92,7 @@ def test_command_lists_schedules(redis_server: Store) -> None:
     redis_server.raw.hset(state_key(redis_server, "late"), "next", now_ms - 60_000)
     redis_server.raw.zadd(base_key(redis_server, "schedules"), {"gone": now_ms - 10 * 60_000})
 
-    header, *rows = lines("schedules")
+    header, *rows = run_command("schedules", "list").splitlines()
 
     assert header.split("  ")[0] == "NAME"
     assert header.split() == ["NAME", "SCHEDULE", "QUEUE", "NEXT", "RUN", "LAST", "ENQUEUED", "LAST", "TASK", "NOTE"]
@@ -107,16 +107,30 @@ def test_command_lists_schedules(redis_server: Store) -> None:
     assert by_label["off"][0].endswith("  off")
     assert by_label["gone"][0].endswith("  not declared in the active poller's code")
     redis_server.raw.delete(base_key(redis_server, "poller"))
-    states = {each["name"]: each["state"] for each in data("schedules")["schedules"]}
+    states = {each["name"]: each["state"] for each in command_data("schedules", "list")["schedules"]}
     assert (states["late"], states["off"], states[sent.name]) == ("late", "off", "on")
     assert states["gone"] == "on", "without a poller the state is not updated"
-    names = [each["name"] for each in data("schedules")["schedules"]]
+    names = [each["name"] for each in command_data("schedules", "list")["schedules"]]
     assert names == sorted(["late", "off", "gone", sent.name, declared.registered()[0].name])
 
 
 def test_command_reports_that_there_are_no_schedules(redis_server: Store) -> None:
-    assert lines("schedules") == ["No schedules yet. Add `@every(60)` or `@cron(…)` above a task."]
-    assert data("schedules")["schedules"] == []
+    assert run_command("schedules", "list").splitlines() == [
+        "No schedules yet. Add `@every(60)` or `@cron(…)` above a task."
+    ]
+    assert command_data("schedules", "list")["schedules"] == []
+
+
+def test_command_runs_a_schedule_now(redis_server: Store) -> None:
+    every(3_600, args=(1,))(note.using(queue_name="mail"))
+    [schedule] = declared.registered()
+
+    sent = command_data("schedules", "run", schedule.name)
+
+    [waiting] = get_queue("mail").tasks("ready")
+    assert (waiting.id, waiting.args, sent["queue"]) == (sent["id"], [1], "mail")
+    near = refusal("schedules", "run", f"{schedule.name}x")
+    assert near.endswith(f"is not declared in this project's code. Did you mean {schedule.name!r}?")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "[" * 5_000, json.dumps({"task": 3, "enabled": 0})])

@@ -451,3 +451,45 @@ def test_cancel(store: Store) -> None:
     work_off()
     assert refused("cancel", done.id) == f"Task {done.id} has already finished."
     assert refused("cancel", "unheard-of").startswith("There is no task 'unheard-of': it was never accepted, or")
+
+
+def test_task_is_shown_with_its_runs_and_its_last_error(redis_server: Store) -> None:
+    failed = fail.using(queue_name="mail").enqueue("secret \x1b[2J")
+    work_off("mail")
+
+    shown = queues("show", failed.id)
+
+    assert re.search(r"^Task      tests\.taskqueue\.tasks\.fail\nID        " + failed.id, shown)
+    assert re.search(r"^RUN     STARTED .*\nfailed  20.* s +here:1$", shown, re.M)
+    assert "Traceback (most recent call last):" in shown
+    assert "LookupError: secret \\x1b[2J" in shown
+    assert shown.splitlines()[-1] == f"To retry it: python manage.py queues retry mail {failed.id}"
+    assert "Arguments" not in shown
+    assert "Arguments" in queues("show", failed.id, "--args")
+    found = data("show", failed.id)
+    assert (found["state"], found["runs"][0]["outcome"], "args" in found) == ("failed", "failed", False)
+    assert data("show", failed.id, "--args")["args"] == ["secret \x1b[2J"]
+    assert "unheard-of" in refused("show", "unheard-of")
+
+
+def test_errors_are_listed_in_groups(redis_server: Store) -> None:
+    assert lines("errors", "default")[-1] == "Queue 'default' has no errors."
+    first, last = fail.enqueue("a"), fail.enqueue("a")
+    work_off()
+
+    header, row, _, advice = lines("errors", "default")
+
+    assert header.split() == ["COUNT", "FINAL", "FIRST", "LAST", "LAST", "TASK", "ERROR"]
+    assert row.split()[:2] == ["2", "2"]
+    assert "LookupError: " in row
+    assert re.search(f"queues show ({first.id}|{last.id})$", advice)
+    assert data("errors", "default")["errors"][0]["count"] == 2
+
+
+def test_scheduled_task_is_run_now(redis_server: Store) -> None:
+    later = note.using(run_after=3_600).enqueue("later")
+
+    assert lines("run-now", later.id) == [f"Task {later.id} is due now."]
+
+    assert get_queue("default").depths().ready == 1
+    assert "is not scheduled" in refused("run-now", note.enqueue("ready").id)

@@ -46,7 +46,10 @@ def test_undeclared_queue_is_refused(redis_server: Store, settings: Any) -> None
 
 
 def test_unavailable_redis_is_reported() -> None:
-    assert "127.0.0.1:1" in refused("status")
+    with pytest.raises(CommandError, match=r"^Redis is unavailable: .*127\.0\.0\.1:1") as raised:
+        queues("status")
+
+    assert raised.value.returncode == 3
 
 
 @pytest.mark.parametrize(
@@ -114,11 +117,24 @@ def test_help_names_units_defaults_and_exit_codes(capsys: pytest.CaptureFixture[
     whole, pause, jobs = (help_of(*words) for words in ([], ["pause"], ["tasks"]))
 
     shown = " ".join(whole.split())
-    assert (
-        "Exit codes: 0 done; 1 not or only partly done, with the reason on standard error; 2 invalid arguments."
-        in shown
+    reasons = (
+        "1 not or only partly done, with the reason on standard error; 2 invalid arguments; 3 Redis is unavailable."
     )
-    for verb in ("status", "pause", "resume", "purge", "restore", "retry", "delete", "tasks", "schedules", "cancel"):
+    assert f"Exit codes: 0 done; {reasons}" in shown
+    for verb in (
+        "status",
+        "pause",
+        "resume",
+        "purge",
+        "restore",
+        "retry",
+        "delete",
+        "tasks",
+        "show",
+        "errors",
+        "cancel",
+        "run-now",
+    ):
         assert verb in whole
     assert "resume after this many seconds (default: never)" in " ".join(pause.split())
     assert "connection alias (default: default)" in " ".join(pause.split())

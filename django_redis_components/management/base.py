@@ -1,0 +1,140 @@
+"""The base of the commands for operators: options, exit codes, output and the confirmation."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import shutil
+import sys
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser, no_translations
+from django.core.serializers.json import DjangoJSONEncoder
+from redis.exceptions import ConnectionError, MasterDownError, RedisError, TimeoutError
+
+from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.dashboard.outages import SnapshotFailed
+from django_redis_components.management.tables import Table, escape_controls, table
+
+#: The exit codes of a command, for its help text.
+EXIT_CODES = (
+    "Exit codes: 0 done; 1 not or only partly done, with the reason on standard error; 2 invalid arguments;"
+    " 3 Redis is unavailable."
+)
+
+
+class ExitCode(IntEnum):
+    """Exit codes of the commands for operators."""
+
+    DONE = 0
+    FAILED = 1
+    INVALID_ARGUMENTS = 2
+    UNAVAILABLE = 3
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CommandResult:
+    """The result of a command.
+
+    Attributes:
+        data: for ``--json``; datetimes are not serialized yet.
+        text, table: for the terminal.
+        note: a hint, printed on standard error.
+        problem: why the command was not or only partly done; the exit code is then 1.
+        exit_code: of a command whose result is no failure.
+    """
+
+    data: dict[str, Any]
+    text: str = ""
+    table: Table | None = None
+    note: str = ""
+    problem: str = ""
+    exit_code: int = 0
+
+
+class OperatorCommand(BaseCommand):
+    """A command for operators, in English whatever the site's language: scripts read its output."""
+
+    @no_translations
+    def handle(self, *_: Any, **options: Any) -> None:
+        """Execute the command and print its result."""
+        try:
+            result = self.perform(options)
+        except (RedisComponentsError, RedisError, ValueError) as exc:
+            raise command_error(exc) from exc
+        self.print_result(result, as_json=options["json"])
+        if result.problem:
+            raise CommandError(escape_controls(result.problem))
+        if result.exit_code:
+            sys.exit(result.exit_code)
+
+    def perform(self, options: dict[str, Any]) -> CommandResult:
+        """Execute the subcommand: the method of its name, with an underscore for each hyphen."""
+        method = getattr(self, f"perform_{options['verb'].replace('-', '_')}")
+        result: CommandResult = method(options)
+        return result
+
+    def ask(self, question: str, refused: str) -> None:
+        """Ask for confirmation on standard error, because standard output may be piped. Raise unless confirmed."""
+        if not sys.stdin.isatty():
+            raise CommandError(f"{refused} No terminal to ask for confirmation; pass --yes.")
+        self.stderr.write(f"{escape_controls(question)} [y/N] ", self.style.NOTICE, ending="")
+        self.stderr.flush()
+        try:
+            reply = sys.stdin.readline().strip().lower()
+        except KeyboardInterrupt:
+            reply = ""
+        if reply not in ("y", "yes"):
+            raise CommandError(refused)
+
+    def print_result(self, result: CommandResult, *, as_json: bool) -> None:
+        """Print a result as a table and text, or as one line of JSON."""
+        if result.note:
+            self.stderr.write(escape_controls(result.note), self.style.WARNING)
+        if as_json:
+            self.stdout.write(json.dumps(result.data, cls=DjangoJSONEncoder))
+            return
+        if result.table is not None:
+            columns = shutil.get_terminal_size().columns if self.stdout.isatty() else None
+            rows = table(result.table.headers, result.table.rows, right=result.table.numbers, columns=columns)
+            heading, newline, body = rows.partition("\n")
+            self.stdout.write(f"{self.style.MIGRATE_HEADING(heading)}{newline}{body}\n\n", ending="")
+        if result.text:
+            self.stdout.write("\n".join(map(escape_controls, result.text.splitlines())))
+
+
+def command_error(error: Exception) -> CommandError:
+    """Return the error of a command in one line. Its exit code tells an outage from other errors."""
+    cause = error.error if isinstance(error, SnapshotFailed) else error
+    text = escape_controls(str(cause))
+    if isinstance(cause, ConnectionError | TimeoutError | MasterDownError):
+        return CommandError(f"Redis is unavailable: {text}", returncode=ExitCode.UNAVAILABLE)
+    return CommandError(text, returncode=ExitCode.FAILED)
+
+
+def add_common(parser: argparse.ArgumentParser) -> None:
+    """Add the options of all commands."""
+    parser.add_argument("--using", default="default", help="connection alias (default: default)")
+    parser.add_argument("--json", action="store_true", help="print one line of JSON instead of text")
+
+
+def add_yes(parser: argparse.ArgumentParser) -> None:
+    """Add the option that skips the confirmation."""
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+
+
+def add_subcommands(parser: CommandParser, verbs: Mapping[str, str]) -> dict[str, argparse.ArgumentParser]:
+    """Add subcommands with the common options; return their parsers.
+
+    Args:
+        verbs: what each subcommand does, for its help.
+    """
+    subparsers = parser.add_subparsers(dest="verb", metavar="COMMAND", required=True)
+    parsers: dict[str, argparse.ArgumentParser] = {}
+    for verb, does in verbs.items():
+        parsers[verb] = subparsers.add_parser(verb, help=does, description=f"{does[0].upper()}{does[1:]}.")
+        add_common(parsers[verb])
+    return parsers

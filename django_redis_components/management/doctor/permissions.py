@@ -1,0 +1,110 @@
+"""Checks of permissions: of the Redis user, and of the dashboard in the database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from django.apps import apps
+from django.db import DatabaseError
+from redis.exceptions import NoPermissionError, ResponseError
+
+from django_redis_components.core import conf
+from django_redis_components.core.client.connections import SyncClient
+from django_redis_components.management.doctor.findings import Finding, Report
+
+#: Every command that the components send, or that their scripts call, with arguments of the right number. K is a key.
+#: EXEC and DISCARD are missing: they would end the transaction that asks.
+COMMANDS: tuple[str, ...] = (
+    "BITCOUNT K", "BITFIELD K SET u8 0 0", "BITPOS K 1", "BLPOP K 1", "BZPOPMIN K 1", "DBSIZE", "DECR K", "DEL K",
+    "EVAL return 1 K", "EVALSHA sha 1 K", "EXISTS K", "GET K", "GETBIT K 0", "GETRANGE K 0 0", "HDEL K f",
+    "HEXISTS K f", "HGET K f", "HGETALL K", "HINCRBY K f 1", "HKEYS K", "HLEN K", "HMGET K f", "HSET K f v",
+    "HSETNX K f v", "INCR K", "INFO", "LINDEX K 0", "LLEN K", "LPOP K", "LPUSH K v", "LRANGE K 0 0", "LREM K 0 v",
+    "LTRIM K 0 0", "MGET K", "PERSIST K", "PEXPIRE K 1", "PFADD K v", "PFCOUNT K", "PFMERGE K", "PING", "PTTL K",
+    "RENAME K K", "RPUSH K v", "SADD K v", "SCAN 0", "SET K v", "SETBIT K 0 0", "SISMEMBER K v", "TIME", "UNLINK K",
+    "UNWATCH", "WAIT 0 1", "WATCH K", "ZADD K 0 v", "ZCARD K", "ZCOUNT K 0 1", "ZINCRBY K 1 v", "ZLEXCOUNT K - +",
+    "ZMSCORE K v", "ZPOPMIN K", "ZRANDMEMBER K", "ZRANGE K 0 0", "ZRANGEBYLEX K - +", "ZRANGEBYSCORE K 0 1",
+    "ZRANK K v", "ZREM K v", "ZREMRANGEBYRANK K 0 0", "ZREMRANGEBYSCORE K 0 1", "ZREVRANGE K 0 0",
+    "ZREVRANGEBYSCORE K 1 0", "ZSCORE K v",
+)  # fmt: skip
+
+
+def check_redis_user(client: SyncClient, report: Report) -> None:
+    """Report the commands that the Redis user may not run.
+
+    Redis checks permissions when a command is queued in a transaction. The transaction is discarded, so nothing is
+    executed, and no permission for the command ACL is needed.
+    """
+    user = client.endpoint.options.get("username") or "default"
+    key = f"{conf.settings().prefix}:doctor:{{doctor}}"
+    connection = client.pool_for(key).open()
+    try:
+        connection.request(("MULTI",))
+        commands = [tuple(key if part == "K" else part for part in command.split()) for command in COMMANDS]
+        replies = connection.request_many(commands)
+        end = connection.request_many([("DISCARD",)])
+    except NoPermissionError as exc:
+        report.findings.append(_denied(user, ["MULTI"]))
+        report.skipped.append(f"Permissions of the Redis user: {exc}")
+        return
+    except ResponseError as exc:
+        report.skipped.append(f"Permissions of the Redis user: {exc}")
+        return
+    finally:
+        connection.close()
+    names = [command[0] for command in commands]
+    replies, names = [*replies, *end], [*names, "DISCARD"]
+    report.findings.extend(_redis_findings(user, dict(zip(names, replies, strict=True))))
+
+
+def _redis_findings(user: str, replies: dict[str, object]) -> Iterator[Finding]:
+    denied = {name: str(reply) for name, reply in replies.items() if isinstance(reply, NoPermissionError)}
+    keys = [name for name, text in denied.items() if " key" in text]
+    commands = [name for name in denied if name not in keys]
+    if commands:
+        yield _denied(user, commands)
+    if keys:
+        pattern = f"{conf.settings().prefix}:*"
+        text = f"Redis user {user!r} may not read or write the keys {pattern}: {', '.join(keys)}."
+        yield Finding("error", "acl_keys", text, "Allow them:", f"redis-cli ACL SETUSER {user} '~{pattern}'")
+
+
+def _denied(user: str, commands: list[str]) -> Finding:
+    return Finding(
+        "error",
+        "acl_commands",
+        f"Redis user {user!r} may not run {', '.join(commands)}.",
+        "Allow what the components need:",
+        f"redis-cli ACL SETUSER {user} {' '.join(f'+{name.lower()}' for name in commands)}",
+    )
+
+
+def check_database(report: Report) -> None:
+    """Report permissions of the dashboard that are not in the database."""
+    if not (apps.is_installed("django.contrib.auth") and apps.is_installed("django.contrib.admin")):
+        return
+    from django.contrib.auth.models import Permission  # its app may not be installed
+
+    expected = expected_permissions()
+    try:
+        stored = Permission.objects.filter(content_type__app_label="django_redis_components", codename__in=expected)
+        missing = expected - set(stored.values_list("codename", flat=True))
+    except DatabaseError as exc:
+        report.skipped.append(f"Permissions of the dashboard: {exc}")
+        return
+    if missing:
+        text = f"The database has no permission {', '.join(sorted(missing))}: only superusers may do this."
+        report.findings.append(
+            Finding("warning", "permissions", text, "Create the permissions:", "python manage.py migrate")
+        )
+
+
+def expected_permissions() -> set[str]:
+    """Return the codenames of the dashboard's permissions."""
+    return {
+        codename
+        for model in apps.get_app_config("django_redis_components").get_models()
+        for codename in (
+            *(f"{action}_{model._meta.model_name}" for action in model._meta.default_permissions),
+            *(codename for codename, _ in model._meta.permissions),
+        )
+    }

@@ -1,0 +1,106 @@
+"""Checks of the task queue: workers, poller, schedules, waiting and unregistered tasks."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from redis.exceptions import ResponseError
+
+from django_redis_components.core import conf
+from django_redis_components.core.client.connections import SyncClient
+from django_redis_components.core.protocol import run
+from django_redis_components.management.doctor.findings import Finding, Report
+from django_redis_components.management.task_listing import age
+from django_redis_components.taskqueue.fields import Field
+from django_redis_components.taskqueue.schedules import status
+from django_redis_components.taskqueue.schedules.status import ScheduleSnapshot
+from django_redis_components.taskqueue.stats.overview import QueueDepth, TaskQueueOverview, WorkerInfo, read_overview
+from django_redis_components.taskqueue.store.queues import list_tasks
+
+#: Most unregistered tasks of a queue whose names are read.
+MAX_UNREGISTERED = 50
+#: Most queues whose unregistered tasks are read.
+MAX_QUEUES = 20
+
+
+def check_tasks(client: SyncClient, report: Report) -> None:
+    """Report problems of queues, workers and schedules."""
+    try:
+        overview = run(client, read_overview())
+        schedules = run(client, status.read_registered())
+        names = {
+            queue.name: _unregistered_names(client, queue.name)
+            for queue in [each for each in overview.queues if each.unregistered][:MAX_QUEUES]
+        }
+    except ResponseError as exc:
+        report.skipped.append(f"Queues, workers and schedules: {exc}")
+        return
+    report.facts |= {
+        "queues": len(overview.queues),
+        "workers": sum(map(is_alive, overview.workers)),
+        "poller": overview.poller,
+    }
+    report.findings.extend(task_findings(overview))
+    report.findings.extend(_schedules(schedules))
+    report.findings.extend(_unregistered(queue, names) for queue in overview.queues if queue.unregistered)
+
+
+def is_alive(worker: WorkerInfo) -> bool:
+    """Return whether a worker has sent a heartbeat within the duration of a lease."""
+    return worker.heartbeat_age <= conf.settings().taskqueue.lease_s
+
+
+def task_findings(overview: TaskQueueOverview) -> Iterator[Finding]:
+    """Yield the problems of queues, workers and the poller."""
+    served = {queue for worker in overview.workers if is_alive(worker) for queue in worker.queues}
+    for queue in overview.queues:
+        if queue.ready and not queue.paused and queue.name not in served:
+            text = f"Queue {queue.name!r} has {queue.ready:,} ready tasks and no live worker."
+            yield Finding("error", "no_worker", text, "Start a worker:", _worker_command(queue.name))
+        elif queue.ready and queue.paused:
+            text = f"Queue {queue.name!r} is paused and has {queue.ready:,} ready tasks."
+            yield Finding("warning", "paused", text, "Resume it:", _command("queues resume", queue.name))
+        elif queue.ready and (queue.oldest_age or 0.0) > conf.settings().dashboard.late_after_s:
+            text = f"The oldest ready task of queue {queue.name!r} has waited for {age(queue.oldest_age or 0.0)}."
+            yield Finding("warning", "late", text, "Start another worker:", _worker_command(queue.name))
+    if overview.poller is None and (overview.queues or overview.workers):
+        text = "No poller is active: tasks of crashed workers are not recovered, periodic tasks are not sent."
+        fix = "Start a poller, or a worker without --no-poller:"
+        yield Finding("error", "no_poller", text, fix, "python manage.py runpoller")
+    for worker in overview.workers:
+        if not is_alive(worker):
+            text = f"Worker {worker.id} is lost: its last heartbeat was {age(worker.heartbeat_age)} ago."
+            yield Finding("warning", "worker_lost", text, "Read its log and restart it. The poller requeues its tasks.")
+
+
+def _schedules(snapshot: ScheduleSnapshot) -> Iterator[Finding]:
+    for each in snapshot.schedules:
+        if each.state == "late" and each.next_at:
+            overdue_s = (snapshot.at - each.next_at).total_seconds()
+            text = f"Schedule {each.name!r} is {age(overdue_s)} overdue: no poller has enqueued its task."
+            fix = "Start a poller with the code that declares it:"
+            yield Finding("warning", "schedule_late", text, fix, "python manage.py runpoller")
+
+
+def _unregistered(queue: QueueDepth, names: dict[str, list[str]]) -> Finding:
+    tasks = ", ".join(names.get(queue.name, [])) or "unknown"
+    text = f"Queue {queue.name!r} has {queue.unregistered:,} tasks whose name no worker has registered: {tasks}."
+    fix = "Deploy the modules that define them and restart a worker, which requeues them; or delete them:"
+    command = f"{_command('queues delete --unregistered', queue.name)}"
+    return Finding("warning", "unregistered", text, fix, command)
+
+
+def _unregistered_names(client: SyncClient, queue: str) -> list[str]:
+    """Return the names of the first unregistered tasks of a queue."""
+    rows = run(client, list_tasks(queue, "unregistered", MAX_UNREGISTERED, 0))
+    return sorted({fields[Field.task_name].decode() for _, fields, _ in rows if Field.task_name in fields})
+
+
+def _worker_command(queue: str) -> str:
+    return _command("runworker", queue)
+
+
+def _command(verb: str, queue: str) -> str:
+    dashes = "-- " if queue.startswith("-") else ""
+    return f"python manage.py {verb} {dashes}{shlex.quote(queue)}"

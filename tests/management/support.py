@@ -1,0 +1,35 @@
+"""Runs commands in this process."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+
+def run_command(*words: str, code: int = 0) -> str:
+    """Run a command; return its standard output. It must end with this exit code, without an error message."""
+    out = io.StringIO()
+    if code:
+        with pytest.raises(SystemExit) as raised:
+            call_command(*words, stdout=out, stderr=io.StringIO())
+        assert raised.value.code == code
+    else:
+        call_command(*words, stdout=out, stderr=io.StringIO())
+    return out.getvalue()
+
+
+def command_data(*words: str, code: int = 0) -> Any:
+    """Run a command with --json; return its output as an object."""
+    return json.loads(run_command(*words, "--json", code=code))
+
+
+def refusal(*words: str, code: int = 1) -> str:
+    """Run a command that fails with this exit code; return its error message."""
+    with pytest.raises(CommandError) as raised:
+        call_command(*words, stdout=io.StringIO(), stderr=io.StringIO())
+    assert raised.value.returncode == code
+    return str(raised.value)

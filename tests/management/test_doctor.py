@@ -1,0 +1,177 @@
+"""`manage.py doctor`: each problem is found, with its cause and fix; exit codes."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission
+from django.core.management import call_command
+
+from django_redis_components.management.doctor.keyspace import COMPONENTS
+from django_redis_components.management.doctor.permissions import COMMANDS
+from django_redis_components.management.doctor.server import clock_findings, server_findings
+from tests.architecture.sources import PACKAGE_DIR, modules
+from tests.conftest import components_settings
+from tests.dashboard.support import write_poller, write_queue, write_worker
+from tests.management.support import command_data, refusal, run_command
+from tests.support import Store
+
+pytestmark = pytest.mark.django_db
+
+#: Commands that end or begin the transaction of the check, which it therefore cannot ask for.
+NOT_ASKED = {"MULTI", "EXEC", "DISCARD"}
+#: Commands of nodes and Sentinels, of which no user is asked; and the one of `doctor` itself.
+OTHERS = {"CLUSTER", "SENTINEL", "ASKING", "CONFIG", "MEMORY"}
+HEALTHY = {"maxmemory_policy": "noeviction", "aof_enabled": "1", "maxmemory": "0", "used_memory": "9", "role": "master"}
+
+
+def doctor_findings() -> list[dict[str, str]]:
+    """Return the findings, whatever the exit code."""
+    out = io.StringIO()
+    with contextlib.suppress(SystemExit):
+        call_command("doctor", "--json", stdout=out)
+    found: list[dict[str, str]] = json.loads(out.getvalue())["findings"]
+    return found
+
+
+def test_healthy_site_has_no_findings(own_server: Store) -> None:
+    write_poller(own_server)
+    write_worker(own_server, "here:7")
+    write_queue(own_server, "default", ready=2, running=1)
+
+    printed = run_command("doctor")
+
+    assert printed.splitlines()[-1] == "No problems found.", printed
+    assert re.search(
+        r"^Queues: 1\. Workers: 1\. Poller: active\.\nKeys: scanned about (\d+) of \1\. Largest:$", printed, re.M
+    )
+    facts = command_data("doctor")["facts"]
+    assert (facts["append_only_file"], facts["role"], abs(facts["clock_offset_s"]) < 1) == (True, "master", True)
+    assert own_server.prefix in facts["largest_keys"][0]["key"]
+
+
+def test_each_problem_is_reported_with_its_fix(own_server: Store) -> None:
+    own_server.raw.config_set("appendonly", "no")
+    own_server.raw.config_set("maxmemory-policy", "allkeys-lru")
+    write_queue(own_server, "mail", ready=3)
+    write_queue(own_server, "-odd", unregistered=1)
+    write_worker(own_server, "lost:9", seen_s=60)
+    base = f"{own_server.prefix}:taskqueue:{{default}}"
+    own_server.raw.hset(f"{base}:t:lost", mapping={"q": "mail", "s": "running"})
+    own_server.raw.rpush(f"{base}:q:unlisted:ready", "x")
+    own_server.raw.set(f"{own_server.prefix}:leftover", "x")
+    Permission.objects.filter(codename="purge_queue").delete()
+
+    found = command_data("doctor", code=2)
+
+    by_code = {each["code"]: each for each in found["findings"]}
+    severities = [each["severity"] for each in found["findings"]]
+    assert severities == sorted(severities), "errors come first"
+    assert {code for code, each in by_code.items() if each["severity"] == "error"} >= {
+        "eviction",
+        "no_worker",
+        "no_poller",
+    }
+    assert {"worker_lost", "unregistered", "orphaned_keys", "permissions"} <= set(by_code)
+    assert {"no_persistence", "no_append_only_file"} & set(by_code)
+    assert by_code["no_worker"]["text"] == "Queue 'mail' has 3 ready tasks and no live worker."
+    assert by_code["no_worker"]["command"] == "python manage.py runworker mail"
+    assert by_code["unregistered"]["command"] == "python manage.py queues delete --unregistered -- -odd"
+    assert by_code["permissions"]["command"] == "python manage.py migrate"
+    assert "purge_queue" in by_code["permissions"]["text"]
+    orphans = by_code["orphaned_keys"]["text"]
+    assert orphans.startswith("3 keys belong to no component, queue or lease: ")
+    assert all(key in orphans for key in (":t:lost", ":q:unlisted:ready", ":leftover"))
+    printed = run_command("doctor", code=2).splitlines()
+    at = printed.index("ERROR eviction")
+    assert printed[at + 1].endswith("maxmemory-policy is allkeys-lru.")
+    assert printed[at + 2].startswith("  Fix: ")
+    assert printed[at + 3] == "    redis-cli CONFIG SET maxmemory-policy noeviction"
+
+
+def test_scan_is_bounded_and_reports_its_bound(redis_server: Store) -> None:
+    write_queue(redis_server, "default", ready=1_500)
+
+    printed = run_command("doctor", "--scan", "100", code=2)
+
+    assert re.search(r"^Keys: scanned about 100 of [\d,]+\. Largest:$", printed, re.M), printed
+    assert "Orphaned and large keys: --scan 0." in command_data("doctor", "--scan", "0", code=2)["skipped"]
+
+
+@pytest.fixture
+def user(redis_server: Store, settings: Any) -> Iterator[str]:
+    """A Redis user whom a test may restrict; the connection of the settings is that user's."""
+    name = f"u{redis_server.prefix}"
+    redis_server.raw.execute_command("ACL", "SETUSER", name, "on", ">secret", f"~{redis_server.prefix}:*", "+@all")
+    url = redis_server.url.replace("redis://", f"redis://{name}:secret@")
+    settings.REDIS_COMPONENTS = components_settings(redis_server) | {"CONNECTIONS": {"default": {"URL": url}}}
+    yield name
+    redis_server.raw.execute_command("ACL", "DELUSER", name)
+
+
+def test_commands_that_the_redis_user_lacks_are_named(redis_server: Store, user: str) -> None:
+    assert "acl_commands" not in {each["code"] for each in doctor_findings()}
+
+    redis_server.raw.execute_command("ACL", "SETUSER", user, "-zadd", "-blpop", "-config")
+
+    [denied] = [each for each in doctor_findings() if each["code"] == "acl_commands"]
+    assert denied["text"] == f"Redis user '{user}' may not run BLPOP, ZADD."
+    assert denied["command"] == f"redis-cli ACL SETUSER {user} +blpop +zadd"
+    redis_server.raw.execute_command("ACL", "SETUSER", user, "resetkeys", "~other:*")
+    assert f"may not read or write the keys {redis_server.prefix}:*" in str(doctor_findings())
+    assert redis_server.keys() == [], "the check writes nothing"
+
+
+def test_permissions_are_asked_for_every_command_of_the_components() -> None:
+    lua = "".join(path.read_text() for path in PACKAGE_DIR.rglob("*.lua"))
+    python = "".join(module.text for module in modules() if ".management." not in module.name)
+    sent = set(re.findall(r'redis\.p?call\("([A-Z]+)"', lua))
+    sent |= set(re.findall(r'\b(?:Command|Read|send|request)\(\(?\s*"([A-Z]+)"', python))
+
+    asked = {command.split()[0] for command in COMMANDS}
+
+    assert sent - NOT_ASKED - OTHERS <= asked
+    assert set(re.findall(r'\bkeys?\.key\("(\w+)"', python)) <= COMPONENTS
+
+
+@pytest.mark.parametrize(
+    ("changed", "saves", "code"),
+    [
+        ({}, "", None),
+        ({"maxmemory_policy": "volatile-lru"}, "", "eviction"),
+        ({"aof_enabled": "0"}, "", "no_persistence"),
+        ({"aof_enabled": "0"}, "3600 1", "no_append_only_file"),
+        ({"aof_last_write_status": "err"}, "", "disk"),
+        ({"maxmemory": "10"}, "", "memory"),
+        ({"role": "slave"}, "", "replica"),
+    ],
+)
+def test_problem_of_the_server_is_found(changed: dict[str, str], saves: str, code: str | None) -> None:
+    found = [finding.code for finding in server_findings(HEALTHY | changed, saves)]
+
+    assert found == ([code] if code else [])
+
+
+def test_clock_offset_is_reported_unless_the_round_trip_explains_it() -> None:
+    [ahead] = clock_findings(5.0, 0.1)
+    [behind] = clock_findings(-1.6, 0.1)
+
+    assert ahead.text == "The server's clock is 5.0 s ahead of this host's."
+    assert behind.text == "The server's clock is 1.6 s behind this host's."
+    assert list(clock_findings(1.5, 0.6)) == []
+
+
+def test_unavailable_redis_has_its_own_exit_code() -> None:
+    assert re.match(r"Redis is unavailable: .*127\.0\.0\.1:1", refusal("doctor", code=3))
+
+
+def test_invalid_settings_are_findings(settings: Any) -> None:
+    settings.REDIS_COMPONENTS = {"PREFIXX": "a"}
+
+    assert "drc.E001" in run_command("doctor", code=2)
