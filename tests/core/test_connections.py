@@ -23,7 +23,7 @@ from tests.core.conftest import Driver
 from tests.support import Store, eventually, run_async, run_together
 from tests.support.clients import client_ids
 from tests.support.missing import skip_missing
-from tests.support.processes import Children
+from tests.support.processes import MEASURED, Children
 
 pytestmark = pytest.mark.integration
 
@@ -254,7 +254,7 @@ def test_forked_child_opens_new_connections_and_the_parent_keeps_its_own(
     name = key("fork", "n")
 
     before, child, child_through_old_client, counted_in_child, after, counted = children.call(
-        "tests.core.acts:fork_with_open_links", name
+        "tests.core.acts:fork_with_open_links", name, env=MEASURED
     ).result()  # type: ignore[misc]
 
     assert before == after
@@ -269,7 +269,7 @@ def test_tls_connections_of_the_parent_survive_a_fork(
     point(settings, f"rediss://127.0.0.1:{tls_port}/0?ssl_ca_certs={certificate}")
 
     before, child, _, counted_in_child, after, counted = children.call(
-        "tests.core.acts:fork_with_open_links", key("fork", "n")
+        "tests.core.acts:fork_with_open_links", key("fork", "n"), env=MEASURED
     ).result()  # type: ignore[misc]
 
     assert before == after != child
@@ -285,14 +285,18 @@ def test_connection_in_use_is_closed_in_the_child_and_open_in_the_parent(
         port = request.getfixturevalue("tls_port")
         point(settings, f"rediss://127.0.0.1:{port}/0?ssl_ca_certs={certificate}")
 
-    before, child, after = children.call("tests.core.acts:fork_with_a_connection_in_use", key("fork", "n")).result()  # type: ignore[misc]
+    before, child, after = children.call(  # type: ignore[misc]
+        "tests.core.acts:fork_with_a_connection_in_use", key("fork", "n"), env=MEASURED
+    ).result()
 
     assert before == after
     assert "ConnectionError" in str(child)
 
 
 def test_fork_inside_a_loop_leaves_the_connections_to_the_parent(redis_server: Store, children: Children) -> None:
-    before, child, after, element = children.call("tests.core.acts:fork_in_a_loop", key("fork", "wakeup")).result()  # type: ignore[misc]
+    before, child, after, element = children.call(  # type: ignore[misc]
+        "tests.core.acts:fork_in_a_loop", key("fork", "wakeup"), env=MEASURED
+    ).result()
 
     assert before == after
     assert isinstance(child, int), child

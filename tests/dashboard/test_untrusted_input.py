@@ -115,6 +115,7 @@ def test_corrupt_values_in_redis_break_no_page(redis_server: Store, operator: Cl
     assert failed == []
 
 
+@pytest.mark.unmeasured
 def test_no_parameter_makes_a_page_fail(redis_server: Store, operator: Client) -> None:
     fill(redis_server)
     known = RateLimit("api", "5/m")

@@ -182,7 +182,7 @@ class Sqlite:
         """Nothing to stop."""
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.unmeasured)])
 def database(request: Any, tmp_path_factory: pytest.TempPathFactory, django_db_blocker: Any) -> Iterator[str]:
     """A database of this module under an alias that no other test has."""
     server: Any

@@ -22,6 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
 #: Environment of a child without coverage. It starts a third faster, and one that an exception interrupts cannot leave
 #: a lock of coverage held.
 UNMEASURED = {"COVERAGE_PROCESS_START": "", "COVERAGE_PROCESS_CONFIG": ""}
+#: Environment of a `Children.call` that coverage measures after all: no test runs its lines in the test process.
+MEASURED = {name: os.environ.get(name, "") for name in UNMEASURED}
 
 
 class Child:
@@ -149,7 +151,7 @@ class Children:
         """Call ``module:function`` with JSON arguments in a new Python. Returns when Django is set up there.
 
         Coverage does not measure it: the code of the test itself runs there, of which tests in one process run the
-        same lines. Commands (`manage`) are measured.
+        same lines. If they do not, pass `MEASURED`. Commands (`manage`) are measured.
         """
         child = self.run("-m", "tests.support.child", target, json.dumps(args), env=UNMEASURED | (env or {}))
         child.wait_for("ready")

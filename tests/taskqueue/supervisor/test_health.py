@@ -25,7 +25,7 @@ from django_redis_components.taskqueue.supervisor.health import Health, Port, pr
 from django_redis_components.taskqueue.worker.ipc import PrefetchedLeases
 from example_project.localserver import free_port
 from tests.support import Proxy, Store, eventually
-from tests.support.processes import Children
+from tests.support.processes import MEASURED, Children
 from tests.taskqueue.support import SITE, Held, queue_worker, running_worker, taskqueue_settings
 from tests.taskqueue.tasks import add, hold
 
@@ -382,7 +382,7 @@ def test_worker_reports_its_health(
     settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "CONNECTIONS": {"default": {"URL": proxy.url}}}
     taskqueue_settings(settings, LEASE=4)
     number, file = free_port(), tmp_path / "healthy"
-    worker = children.call("tests.taskqueue.processes:worker_that_tells", number, str(file), env=SITE)
+    worker = children.call("tests.taskqueue.processes:worker_that_tells", number, str(file), env=SITE | MEASURED)
     eventually(lambda: status_of(number) == 200)
     eventually(file.exists)
     assert status_of(number, "localhost") == 200

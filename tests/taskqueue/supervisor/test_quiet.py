@@ -12,7 +12,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue.stats import overview as stats
 from tests.support import Store, eventually
-from tests.support.processes import Children
+from tests.support.processes import MEASURED, Children
 from tests.taskqueue.support import SITE, Held, is_running, processes_of, queue_worker, taskqueue_settings
 from tests.taskqueue.tasks import add, hold
 
@@ -78,7 +78,7 @@ def test_a_process_that_dies_while_quiet_is_not_replaced(redis_server: Store, ch
 
 
 def test_worker_made_quiet_before_it_starts_fetches_nothing(redis_server: Store, children: Children) -> None:
-    worker = children.call("tests.taskqueue.processes:worker_quiet_before_its_time", env=SITE)
+    worker = children.call("tests.taskqueue.processes:worker_quiet_before_its_time", env=SITE | MEASURED)
     worker.wait_for("Quiet: fetching nothing more")
 
     eventually(lambda: states() == ["quiet"])
