@@ -123,8 +123,7 @@ def test_the_skip_link_comes_first_and_focus_is_visible(page, demo):
     assert outline == "solid"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1200, 360])
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 360)])
 def test_every_page_is_accessible_and_does_not_scroll_sideways(open_page, demo, check_axe, scheme, width):
     page = open_page(scheme, width)
     for path in OPEN_PAGES:
