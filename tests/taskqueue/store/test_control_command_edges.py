@@ -18,7 +18,7 @@ from django_redis_components.taskqueue import get_queue
 from django_redis_components.taskqueue.store.tasks import new_id
 from django_redis_components.taskqueue.task import Task
 from tests.support import Store
-from tests.support.processes import ROOT, Children, child_environment
+from tests.support.processes import ROOT, child_environment
 from tests.taskqueue.store.test_control_command import data, lines, queues, refused
 from tests.taskqueue.store.test_control_failed import fail_many
 from tests.taskqueue.support import SITE, work_off
@@ -249,15 +249,6 @@ def test_suggested_commands_keep_the_connection(redis_server: Store, settings: A
     [_, line] = lines("pause", "default", "--using", "far")
 
     assert line.endswith("To resume it: python manage.py queues resume --using far default")
-
-
-def test_command_runs_in_a_separate_process(redis_server: Store, children: Children) -> None:
-    note.enqueue("a")
-
-    child = children.manage("queues", "status", env=SITE)
-
-    assert child.wait(60) == 0
-    assert child.output.splitlines()[1].split()[:2] == ["default", "1"]
 
 
 def test_a_task_of_any_name_is_listed(redis_server: Store) -> None:

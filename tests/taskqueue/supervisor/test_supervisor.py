@@ -17,7 +17,7 @@ from django_redis_components.taskqueue.fields import base_key as tag
 from django_redis_components.taskqueue.stats import overview as stats
 from django_redis_components.taskqueue.store.scripts import EXPIRE_LEASES
 from tests.support import Proxy, Store, eventually
-from tests.support.processes import Children
+from tests.support.processes import MEASURED, Children
 from tests.taskqueue.support import (
     SITE,
     Held,
@@ -216,7 +216,7 @@ def test_second_signal_stops_the_worker_at_once(
 def test_a_process_that_does_not_stop_is_killed(redis_server: Store, children: Children, settings: Any) -> None:
     taskqueue_settings(settings, LEASE=30, GRACE=0.1)
     held = Held(redis_server, "a")
-    worker = children.call("tests.taskqueue.processes:impatient_worker", env=SITE)
+    worker = children.call("tests.taskqueue.processes:impatient_worker", env=SITE | MEASURED)
     hold.enqueue("a")
     pid = held.started()
     os.kill(pid, signal.SIGSTOP)
@@ -228,7 +228,7 @@ def test_a_process_that_does_not_stop_is_killed(redis_server: Store, children: C
 
 
 def test_restart_of_processes_that_cannot_start_backs_off(redis_server: Store, children: Children) -> None:
-    worker = children.call("tests.taskqueue.processes:broken_worker", env=SITE)
+    worker = children.call("tests.taskqueue.processes:broken_worker", env=SITE | MEASURED)
 
     worker.wait_for("A worker process exits with an error.")
     worker.wait_for("LookupError: no worker today")
@@ -240,7 +240,7 @@ def test_restart_of_processes_that_cannot_start_backs_off(redis_server: Store, c
 
 
 def test_worker_stopped_before_it_starts_starts_no_process(redis_server: Store, children: Children) -> None:
-    worker = children.call("tests.taskqueue.processes:worker_stopped_before_its_time", env=SITE)
+    worker = children.call("tests.taskqueue.processes:worker_stopped_before_its_time", env=SITE | MEASURED)
 
     assert worker.result() == 0
     assert redis_server.keys() == []
@@ -287,7 +287,7 @@ def test_process_without_supervisor_returns_its_tasks_before_their_leases_expire
 def test_unregistered_task_of_an_old_worker_is_requeued_in_a_rolling_deploy(
     redis_server: Store, children: Children
 ) -> None:
-    worker = children.call("tests.taskqueue.processes:attentive_worker", env=SITE)
+    worker = children.call("tests.taskqueue.processes:attentive_worker", env=SITE | MEASURED)
     worker.wait_for("Worker: queues default")
     result = add.enqueue(2, 3)
     assert result.get(60) == 5
@@ -439,11 +439,10 @@ def test_expiring_the_leases_of_a_worker_spares_other_workers(store: Store) -> N
     assert (first.state, second.state, other.state) == ("ready", "ready", "running")
 
 
-@pytest.mark.parametrize("processes", ["1", "2"])
-def test_burst_worker_exits_when_the_queues_are_empty(redis_server: Store, children: Children, processes: str) -> None:
+def test_burst_worker_exits_when_the_queues_are_empty(redis_server: Store, children: Children) -> None:
     results = add.enqueue_many([((number, 1), {}) for number in range(200)])
 
-    worker = children.manage("runworker", "--burst", "--processes", processes, env=SITE)
+    worker = children.manage("runworker", "--burst", "--processes", "2", env=SITE)
 
     assert worker.wait(60) == 0
     assert [result.get(0) for result in results] == list(range(1, 201))
