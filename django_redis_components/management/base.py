@@ -115,9 +115,10 @@ def command_error(error: Exception) -> CommandError:
     return CommandError(text, returncode=ExitCode.FAILED)
 
 
-def add_common(parser: argparse.ArgumentParser) -> None:
+def add_common(parser: argparse.ArgumentParser, *, with_connection: bool = True) -> None:
     """Add the options of all commands."""
-    parser.add_argument("--using", default="default", help="connection alias (default: default)")
+    if with_connection:
+        parser.add_argument("--using", default="default", help="connection alias (default: default)")
     parser.add_argument("--json", action="store_true", help="print one line of JSON instead of text")
 
 
@@ -126,15 +127,18 @@ def add_yes(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
 
-def add_subcommands(parser: CommandParser, verbs: Mapping[str, str]) -> dict[str, argparse.ArgumentParser]:
+def add_subcommands(
+    parser: CommandParser, verbs: Mapping[str, str], *, with_connection: bool = True
+) -> dict[str, argparse.ArgumentParser]:
     """Add subcommands with the common options; return their parsers.
 
     Args:
         verbs: what each subcommand does, for its help.
+        with_connection: whether they have the option ``--using``.
     """
     subparsers = parser.add_subparsers(dest="verb", metavar="COMMAND", required=True)
     parsers: dict[str, argparse.ArgumentParser] = {}
     for verb, does in verbs.items():
         parsers[verb] = subparsers.add_parser(verb, help=does, description=f"{does[0].upper()}{does[1:]}.")
-        add_common(parsers[verb])
+        add_common(parsers[verb], with_connection=with_connection)
     return parsers

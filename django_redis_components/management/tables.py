@@ -20,7 +20,7 @@ class Table:
     """A table of text; `numbers` are the headers of right-aligned columns."""
 
     headers: tuple[str, ...]
-    rows: list[tuple[str, ...]]
+    rows: Sequence[tuple[str, ...]]
     numbers: frozenset[str] = frozenset()
 
 

@@ -12,10 +12,11 @@ from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.protocol import run
 from django_redis_components.management.doctor.findings import Finding, Report
 from django_redis_components.management.task_listing import age
+from django_redis_components.management.worker_listing import is_alive
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.schedules import status
 from django_redis_components.taskqueue.schedules.status import ScheduleSnapshot
-from django_redis_components.taskqueue.stats.overview import QueueDepth, TaskQueueOverview, WorkerInfo, read_overview
+from django_redis_components.taskqueue.stats.overview import QueueDepth, TaskQueueOverview, read_overview
 from django_redis_components.taskqueue.store.queues import list_tasks
 
 #: Most unregistered tasks of a queue whose names are read.
@@ -44,11 +45,6 @@ def check_tasks(client: SyncClient, report: Report) -> None:
     report.findings.extend(task_findings(overview))
     report.findings.extend(_schedules(schedules))
     report.findings.extend(_unregistered(queue, names) for queue in overview.queues if queue.unregistered)
-
-
-def is_alive(worker: WorkerInfo) -> bool:
-    """Return whether a worker has sent a heartbeat within the duration of a lease."""
-    return worker.heartbeat_age <= conf.settings().taskqueue.lease_s
 
 
 def task_findings(overview: TaskQueueOverview) -> Iterator[Finding]:

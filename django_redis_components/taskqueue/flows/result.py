@@ -29,6 +29,7 @@ class FlowResult:
         id: the flow's id.
         using: connection alias.
         results: the results of its tasks, in topological order; `refresh` reads them again.
+        links: for each task the numbers of the tasks that depend on it.
         ends: numbers of the tasks whose results are the result of the flow: one, or a list.
         on_error_result: the result of the `on_error` task, or None.
     """
@@ -36,12 +37,11 @@ class FlowResult:
     def __init__(
         self, flow_id: str, using: str, results: Sequence[TaskResult], links: Sequence[Sequence[int]], ends: Shape[int]
     ) -> None:
-        """Args: links: for each task the numbers of the tasks that depend on it."""
         self.id = flow_id
         self.using = using
         self.results = list(results)
         self.on_error_result: TaskResult | None = None
-        self._links = links
+        self.links = links
         self.ends = ends
 
     def __repr__(self) -> str:
@@ -59,12 +59,12 @@ class FlowResult:
 
     def children(self, task_id: str) -> list[TaskResult]:
         """The results of the tasks that depend on this one."""
-        return [self.results[number] for number in self._links[self._number(task_id)]]
+        return [self.results[number] for number in self.links[self._number(task_id)]]
 
     def parents(self, task_id: str) -> list[TaskResult]:
         """The results of the tasks that this one depends on."""
         number = self._number(task_id)
-        return [self.results[index] for index, followers in enumerate(self._links) if number in followers]
+        return [self.results[index] for index, followers in enumerate(self.links) if number in followers]
 
     def refresh(self) -> None:
         """Read the tasks again. Tasks whose records have expired are unchanged."""

@@ -1,0 +1,119 @@
+"""The operations of `manage.py limits`, independent of argparse and of the terminal."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from typing import Any
+
+from django.conf import settings as django_settings
+from django.urls import get_resolver
+from django.utils.module_loading import autodiscover_modules
+
+from django_redis_components.core.client import connections
+from django_redis_components.core.protocol import run
+from django_redis_components.management.base import CommandResult
+from django_redis_components.management.tables import Table
+from django_redis_components.management.task_listing import short
+from django_redis_components.ratelimits import Decision, RateLimit
+from django_redis_components.ratelimits.limit import read_flow, registered_limits
+
+
+def list_limits() -> CommandResult:
+    """Return the rate limits that this project's code declares. Redis is not asked."""
+    limits = _declared()
+    data = {"limits": [{"id": each, **dataclasses.asdict(limit.policy)} for each, limit in limits.items()]}
+    if not limits:
+        return CommandResult(data, "No rate limits. Add `@rate_limit(…)` above a view, or create a `RateLimit`.")
+    rows = [_row(limit) for limit in limits.values()]
+    return CommandResult(data, table=Table(("NAME", "RATES", "ALGORITHM", "PENALTY", "ON ERROR", "CONNECTION"), rows))
+
+
+def show_key(name: str, key: str) -> CommandResult:
+    """Return the state of a key. Nothing is counted.
+
+    Raises:
+        ValueError: there is no such limit.
+    """
+    limit = find(name)
+    decision = run(connections.client(limit.using), read_flow(limit, key))
+    rows = [
+        (str(state.rate), f"{state.remaining:,}", short(state.retry_after) or "now", short(state.reset_after))
+        for state in decision.states
+    ]
+    columns = ("RATE", "REMAINING", "RETRY IN", "RESETS IN")
+    table = Table(columns, rows, frozenset(columns[1:]))
+    return CommandResult(_state(limit, key, decision), f"{_verdict(decision)} (limit {name!r}, key {key!r})", table)
+
+
+def reset_key(name: str, key: str) -> CommandResult:
+    """Delete the counts and the penalty block of a key.
+
+    Raises:
+        ValueError: there is no such limit.
+    """
+    limit = find(name)
+    limit.reset(key)
+    text = f"Reset key {key!r} of limit {name!r}. Processes that have cached a denial repeat it until it expires."
+    return CommandResult({"limit": limit.policy.id, "key": key, "reset": True}, text)
+
+
+def find(name: str) -> RateLimit:
+    """Return the declared limit with this name or id.
+
+    Raises:
+        ValueError: there is none, or several limits have the name.
+    """
+    limits = _declared()
+    found = [limit for limit_id, limit in limits.items() if name in (limit_id, limit.name)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        ids = ", ".join(repr(limit.policy.id) for limit in found)
+        raise ValueError(f"Several limits are named {name!r}. Give the id of one: {ids}.")
+    names = [limit.name for limit in limits.values()]
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f"Did you mean {near[0]!r}?" if near else f"Declared limits: {', '.join(names) or 'none'}."
+    raise ValueError(f"No limit {name!r} is declared in this project's code. {hint}")
+
+
+def _declared() -> dict[str, RateLimit]:
+    """Return the limits by id, after the import of the modules that usually declare them: views and tasks."""
+    autodiscover_modules("tasks")
+    if getattr(django_settings, "ROOT_URLCONF", None):
+        _ = get_resolver().url_patterns
+    return registered_limits()
+
+
+def _row(limit: RateLimit) -> tuple[str, ...]:
+    policy = limit.policy
+    penalty = f"{policy.penalty[0]} denials in {short(policy.penalty[1])}" if policy.penalty else ""
+    return policy.name, ", ".join(policy.rates), policy.algorithm, penalty, policy.on_error, policy.using
+
+
+def _verdict(decision: Decision) -> str:
+    if decision.allowed:
+        return "The next hit is allowed."
+    wait = short(decision.retry_after)
+    return f"Blocked by the penalty for {wait}." if decision.blocked else f"The next hit is denied for {wait}."
+
+
+def _state(limit: RateLimit, key: str, decision: Decision) -> dict[str, Any]:
+    return {
+        "limit": limit.policy.id,
+        "key": key,
+        "allowed": decision.allowed,
+        "blocked": decision.blocked,
+        "remaining": decision.remaining,
+        "retry_after": decision.retry_after,
+        "reset_after": decision.reset_after,
+        "rates": [
+            {
+                "rate": str(state.rate),
+                "remaining": state.remaining,
+                "retry_after": state.retry_after,
+                "reset_after": state.reset_after,
+            }
+            for state in decision.states
+        ],
+    }

@@ -1,0 +1,36 @@
+"""Tables of worker processes, for `manage.py workers` and `manage.py top`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django_redis_components.core import conf
+from django_redis_components.management.tables import Table
+from django_redis_components.management.task_listing import age, clock
+from django_redis_components.taskqueue.stats.overview import WorkerInfo
+
+_NUMBERS = frozenset({"BUSY", "THREADS", "FINISHED", "HEARTBEAT"})
+
+
+def is_alive(worker: WorkerInfo) -> bool:
+    """Return whether a worker has sent a heartbeat within the duration of a lease."""
+    return worker.heartbeat_age <= conf.settings().taskqueue.lease_s
+
+
+def of_workers(workers: Sequence[WorkerInfo]) -> Table:
+    """Return a table of workers."""
+    rows = [
+        (
+            f"{worker.host}:{worker.pid}" if worker.pid else worker.id,
+            worker.state if is_alive(worker) else "lost",
+            f"{worker.busy:,}",
+            f"{worker.threads:,}",
+            f"{worker.finished:,}",
+            f"{age(worker.heartbeat_age)} ago",
+            clock(worker.started_at),
+            ", ".join(worker.queues),
+        )
+        for worker in workers
+    ]
+    headers = ("WORKER", "STATE", "BUSY", "THREADS", "FINISHED", "HEARTBEAT", "STARTED", "QUEUES")
+    return Table(headers, rows, _NUMBERS)

@@ -1,0 +1,139 @@
+"""`manage.py locks`, `limits`, `workers` and `flows`."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import sys
+
+import pytest
+from django.core.management import call_command
+
+from django_redis_components.core.client import connections
+from django_redis_components.locks import Lock, ReadWriteLock
+from django_redis_components.locks.lock import PlainScripts
+from django_redis_components.ratelimits import RateLimit
+from django_redis_components.semaphores import Semaphore
+from django_redis_components.taskqueue import group
+from tests.dashboard.support import write_poller, write_worker
+from tests.management.support import command_data, refusal, run_command
+from tests.support import Store
+from tests.taskqueue.support import work_off
+from tests.taskqueue.tasks import add, fail, note
+
+
+def answer(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """A user at the terminal types this."""
+    master, slave = pty.openpty()
+    os.write(master, text.encode())
+    monkeypatch.setattr(sys, "stdin", os.fdopen(slave))
+
+
+def test_locks_are_listed_with_holders_and_waiters(redis_server: Store) -> None:
+    assert run_command("locks", "list").startswith("No lock or semaphore is held. Scanned ")
+    held, both = Lock("stock:42", timeout=60), ReadWriteLock("stock:42", timeout=60).read()
+    permits = Semaphore("printers", 3, timeout=60)
+    assert held.acquire()
+    assert both.acquire()
+    assert permits.acquire(2)
+    connections.client().execute(PlainScripts("stock:42", 60).acquire("waiter", True))
+
+    header, *rows = run_command("locks", "list").splitlines()
+
+    words = "NAME KIND HELD WAITING FENCE ROLE AGE EXPIRES IN HOLDER"
+    assert " ".join(header.split()) == words
+    shown = {tuple(row.split()[:4]): row for row in rows[:3]}
+    assert held.token in shown["stock:42", "lock", "1/1", "1"]
+    assert "reader" in shown["stock:42", "readwrite", "1", "0"]
+    assert "2 permits" in shown["printers", "semaphore", "2/3", "0"]
+    assert rows[-1].startswith("Scanned ")
+    named = command_data("locks", "list", "--name", "printers")["held"]
+    [one] = [each for each in named if each["kind"] == "semaphore"]
+    assert (one["held"], one["holders"][0]["permits"]) == (2, 2)
+    assert len(run_command("locks", "list", "--name", "printers").splitlines()) == 3
+    assert refusal("locks", "list", "--at", "nowhere").startswith("at='nowhere': expected the position")
+
+
+def test_lock_is_released_after_confirmation(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    held, reader = Lock("stock:42", timeout=60), ReadWriteLock("stock:42", timeout=60).read()
+    assert held.acquire()
+    assert reader.acquire()
+
+    several = "Several resources are named 'stock:42'. Choose one of --kind lock, --kind readwrite."
+    assert refusal("locks", "release", "stock:42", "--yes") == several
+    words = ["locks", "release", "stock:42", "--kind", "lock"]
+    assert refusal(*words) == "Nothing was released. No terminal to ask for confirmation; pass --yes."
+    answer(monkeypatch, "n\n")
+    assert refusal(*words) == "Nothing was released."
+    sys.stdin.close()
+    assert held.locked()
+
+    answer(monkeypatch, "y\n")
+    asked = io.StringIO()
+    call_command(*words, stdout=io.StringIO(), stderr=asked)
+
+    sys.stdin.close()
+    assert asked.getvalue() == f"Lock 'stock:42' is held by {held.token}, with 0 waiters. Release it? [y/N] "
+    assert command_data("locks", "release", "stock:42", "--yes")["kind"] == "readwrite"
+    assert run_command("locks", "release", "stock:42", "--yes") == "No lock or semaphore 'stock:42' is held.\n"
+
+
+def test_limits_are_listed_shown_and_reset(redis_server: Store) -> None:
+    limit = RateLimit("mails of tests", "2/h", penalty=(5, 60))
+    limit.hit("a@example.com", 2)
+
+    [row] = [row for row in run_command("limits", "list").splitlines() if row.startswith("mails of tests")]
+    assert row.split()[3:] == ["2/h", "gcra", "5", "denials", "in", "1", "min", "0", "s", "open", "default"]
+    shown = run_command("limits", "show", "mails of tests", "a@example.com").splitlines()
+    assert shown[0].split() == ["RATE", "REMAINING", "RETRY", "IN", "RESETS", "IN"]
+    assert shown[1].split()[:2] == ["2/h", "0"]
+    assert shown[-1].startswith("The next hit is denied for ")
+    assert not command_data("limits", "show", "mails of tests", "a@example.com")["allowed"]
+
+    assert refusal("limits", "reset", "mails of tests", "a@example.com").startswith("Nothing was reset.")
+    run_command("limits", "reset", "mails of tests", "a@example.com", "--yes")
+
+    assert command_data("limits", "show", limit.policy.id, "a@example.com")["remaining"] == 2
+    assert "Did you mean 'mails of tests'?" in refusal("limits", "show", "mails of test", "x")
+
+
+def test_workers_are_listed_lost_ones_too(redis_server: Store) -> None:
+    assert run_command("workers") == "No workers. Start one: python manage.py runworker\n"
+    write_poller(redis_server)
+    write_worker(redis_server, "here:7", busy=3)
+    write_worker(redis_server, "gone:8", seen_s=60)
+
+    header, live, lost, _, summary = run_command("workers").splitlines()
+
+    assert header.split()[:3] == ["WORKER", "STATE", "BUSY"]
+    assert live.split()[:4] == ["here:7", "working", "3", "8"]
+    assert lost.split()[:2] == ["gone:7", "lost"]
+    assert "1 min 0 s ago" in lost
+    assert summary == "1 live, 1 lost. Busy threads: 3."
+    found = {each["id"]: each["is_lost"] for each in command_data("workers")["workers"]}
+    assert found == {"here:7": False, "gone:8": True}
+
+
+def test_flow_is_shown_with_states_and_dependencies(redis_server: Store) -> None:
+    flow = group(add.s(1, 2), fail.s("boom")).then(note.s()).enqueue()
+    work_off()
+
+    header, first, second, last, _, summary = run_command("flows", "show", flow.id).splitlines()
+
+    assert header.split()[:6] == ["#", "ID", "TASK", "QUEUE", "STATE", "ATTEMPTS"]
+    assert first.split()[:2] == ["0", flow.results[0].id]
+    assert second.endswith("LookupError: boom")
+    assert "0, 1" in last
+    assert summary.startswith(f"Flow {flow.id} has 3 tasks: ")
+    assert [each["after"] for each in command_data("flows", "show", flow.id)["tasks"]] == [[], [], [0, 1]]
+    assert "unheard-of" in refusal("flows", "show", "unheard-of")
+
+
+@pytest.mark.parametrize("words", [["locks", "list"], ["workers"], ["flows", "show", "x"], ["schedules", "list"]])
+def test_outage_is_one_line_with_an_exit_code(words: list[str]) -> None:
+    message = refusal(*words, code=3)
+
+    assert message.startswith("Redis is unavailable: ")
+    assert "127.0.0.1:1" in message
+    assert "\n" not in message
