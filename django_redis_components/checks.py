@@ -14,6 +14,7 @@ drc.W002  `REDIS_COMPONENTS` has a section for the dashboard, but the admin is n
 drc.W030  autocomplete is used, but the URLconf does not include its view
 drc.W031  an autocomplete widget names an index that is not registered
 drc.W050  the rate limit middleware is installed, but there are no rates
+drc.W070  the monitoring views answer everybody
 ========  ===============================================================================================
 """
 
@@ -108,6 +109,15 @@ def check_throttles(app_configs: Sequence[AppConfig] | None = None, **_: Any) ->
     return [] if conf.validation_errors() else drf.check_throttles()
 
 
+def check_monitoring(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
+    """Report monitoring views that need no token (drc.W070)."""
+    if conf.validation_errors() or not conf.settings().monitoring.public:
+        return []
+    text = 'REDIS_COMPONENTS["MONITORING"]["PUBLIC"] is True: everybody who reaches the views can read the metrics.'
+    hint = 'Set "TOKEN" and remove "PUBLIC", or silence drc.W070 if only the monitoring system can reach the views.'
+    return [Warning(text, hint=hint, id="drc.W070")]
+
+
 def check_caches(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
     """Report caches that unpickle values (drc.E060)."""
     return list(check_serializers())
@@ -122,6 +132,7 @@ CHECKS = (
     check_schedules,
     check_rate_limits,
     check_throttles,
+    check_monitoring,
     check_caches,
 )
 

@@ -86,6 +86,12 @@ def line(value: Any) -> str | None:
     return text(value) or (None if fits else "at most 100 printable characters")
 
 
+def token(value: Any) -> str | None:
+    """Accept a secret for an Authorization header."""
+    fits = isinstance(value, str) and 16 <= len(value) <= 200 and value.isascii() and value.isprintable()
+    return None if fits and " " not in value else "16 to 200 printable ASCII characters without spaces"
+
+
 def optional(check: Check) -> Check:
     """Accept None, and what `check` accepts."""
 
@@ -281,6 +287,16 @@ class DashboardSettings:
 
 
 @dataclasses.dataclass(frozen=True)
+class MonitoringSettings:
+    """`REDIS_COMPONENTS["MONITORING"]`: access to the views ``metrics`` and ``healthz``, which are 404 without it."""
+
+    #: Bearer token that requests must send; None: no token is accepted.
+    token: str | None = _option(None, optional(token))
+    #: Whether requests without a token are answered too. ``healthz`` then names the problems and no queues or hosts.
+    public: bool = _option(False, boolean)
+
+
+@dataclasses.dataclass(frozen=True)
 class Settings:
     """All of `REDIS_COMPONENTS`."""
 
@@ -307,4 +323,7 @@ class Settings:
     )
     dashboard: DashboardSettings = dataclasses.field(
         default_factory=DashboardSettings, metadata={"section": DashboardSettings}
+    )
+    monitoring: MonitoringSettings = dataclasses.field(
+        default_factory=MonitoringSettings, metadata={"section": MonitoringSettings}
     )

@@ -18,6 +18,7 @@ from django_redis_components.taskqueue.store.scripts import (
     LIST_SCHEDULES,
     QUEUE_STATS,
     READ_COUNTERS,
+    READ_TOTALS,
     SCAN_TASKS,
     TASK_COUNTERS,
 )
@@ -38,6 +39,7 @@ READ_SCRIPTS = {
     INSPECT_PERMITS,
     INSPECT_READWRITE,
     READ_COUNTERS,
+    READ_TOTALS,
     LIST_SCHEDULES,
     QUEUE_STATS,
     SCAN_TASKS,

@@ -40,6 +40,7 @@ paused                        hash    queue to its pause                        
 q:<queue>:tombstones          string  tombstones: cancelled ids that are still in a list       the queue
 q:<queue>:minute:<minute>     string  counters and histograms, of all tasks and by name        3 h
 q:<queue>:hour:<hour>         string  the same for all tasks, aggregated by the poller         14 days
+q:<queue>:total               string  the sum of the hours, for monitoring                     14 days
 q:<queue>:task_names:<hour>   hash    task names with separate counters, to their index        4 h
 q:<queue>:errors              zset    fingerprints of errors by last occurrence in ms, 100     failed_ttl, poller
 q:<queue>:error:<print>       hash    an error group: count, times, tasks                      failed_ttl

@@ -129,6 +129,8 @@ class Part:
     minute = "minute"
     #: String ``hour:<n>``: 32-bit counters of one hour.
     hour = "hour"
+    #: String: 32-bit counters of the minutes that were added to the hours. A full counter starts again at 0.
+    total = "total"
     #: Hash ``task_names:<hour>``: task name -> number of its counters.
     task_names = "task_names"
 

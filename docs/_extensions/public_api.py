@@ -31,6 +31,7 @@ MODULES = {
     "autocomplete": "Autocomplete",
     "analytics": "Analytics",
     "testing": "Testing",
+    "contrib.prometheus": "Prometheus",
     "contrib.drf": "Django REST framework",
     "contrib.django_tasks": "Django's Tasks framework",
     "core.exceptions": "Base exceptions",

@@ -17,7 +17,7 @@ import pytest
 from tests.architecture.sources import PACKAGE, PACKAGE_DIR, ROOT, modules
 
 #: What of the package's folder goes into the wheel.
-SHIPPED = {".py", ".lua", ".html", ".txt", ".js", ".css", ".svg", ".mo", ".po", ".typed"}
+SHIPPED = {".py", ".lua", ".html", ".txt", ".js", ".css", ".svg", ".mo", ".po", ".typed", ".json"}
 
 
 #: What the source distribution has besides single files, and what is never part of it.
@@ -99,6 +99,10 @@ def test_the_source_distribution_has_changelog_docs_and_tests(sdist: set[str], t
 WITHOUT = {
     "drf": ("rest_framework", "from django_redis_components.contrib.drf import _framework_settings as f; f()"),
     "django-tasks": ("django_tasks", "import django_redis_components.contrib.django_tasks"),
+    "prometheus": (
+        "prometheus_client",
+        "from django_redis_components.contrib.prometheus import RedisComponentsCollector as c; list(c().collect())",
+    ),
     "pytest": ("pytest", "import django_redis_components.testing.pytest_plugin"),
     "demo": ("tqdm", "import example_project.market.management.commands.simulate"),
     "cron": (

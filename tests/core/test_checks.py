@@ -72,7 +72,7 @@ def test_each_invalid_setting_is_a_separate_error(settings: Any) -> None:
             "drc.E001",
             (
                 'REDIS_COMPONENTS["THREADS"] is unknown. '
-                "Known are ANALYTICS, AUTOCOMPLETE, CONNECTIONS, DASHBOARD, PREFIX, RATELIMITS, TASKQUEUE, "
+                "Known are ANALYTICS, AUTOCOMPLETE, CONNECTIONS, DASHBOARD, MONITORING, PREFIX, RATELIMITS, TASKQUEUE, "
                 "TRUSTED_PROXIES."
             ),
         ),

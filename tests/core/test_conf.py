@@ -17,6 +17,7 @@ DURATION = "a number of seconds above 0 (ten years at most), or a timedelta"
 DURATION_OR_ZERO = "a number of seconds of at least 0 (ten years at most), or a timedelta"
 RATES = "a list of up to eight rates, such as '10/s', '100/m', '3/2h', or (count, seconds)"
 TEXT = "a string that is not empty"
+TOKEN = "None or 16 to 200 printable ASCII characters without spaces"
 BOOLEAN = "True or False"
 NAME = "1 to 200 bytes of text without braces and control characters"
 PATHS_EXPECTED = "a list of paths, each beginning with '/'"
@@ -72,6 +73,8 @@ KEYS: list[tuple[str, Any, Any, Any, str]] = [
     ("DASHBOARD.LATE_AFTER", timedelta(minutes=1), 60.0, 0, DURATION),
     ("DASHBOARD.SIGN_INS", "shop", "shop", 7, f"None or {TEXT}"),
     ("DASHBOARD.READ_ONLY", True, True, "yes", BOOLEAN),
+    ("MONITORING.TOKEN", "0123456789abcdef", "0123456789abcdef", "0123456789abcde", TOKEN),
+    ("MONITORING.PUBLIC", True, True, "yes", BOOLEAN),
 ]
 
 #: Further wrong values: path of the key, value, what was expected instead of it.
@@ -87,6 +90,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("DASHBOARD.SIGN_INS", "{shop}", f"None or {NAME}"),
     ("DASHBOARD.ENVIRONMENT", "stag\ning", f"None or {LINE}"),
     ("DASHBOARD.ENVIRONMENT", "s" * 101, f"None or {LINE}"),
+    ("MONITORING.TOKEN", "a token with spaces", TOKEN),
 ]
 
 PATHS = [row[0] for row in KEYS]

@@ -115,8 +115,8 @@ def read_depths(*names: str) -> Flow[list[QueueDepth]]:
     return [_depth(row, now_us) for row in _valid_rows(rows)]
 
 
-def read_overview() -> Flow[TaskQueueOverview]:
-    """Read queues, workers, poller and metrics in two round trips."""
+def read_overview(*, with_metrics: bool = True) -> Flow[TaskQueueOverview]:
+    """Read queues, workers and poller in two round trips, and the metrics of the first 50 queues."""
     base = base_key()
     depths, heartbeats, poller, info = yield Batch(
         [
@@ -132,7 +132,8 @@ def read_overview() -> Flow[TaskQueueOverview]:
             raise reply
     now_us, rows = depths[0], _valid_rows(depths[1])
     seen_ms = {worker.decode(): float(ms) for worker, ms in zip(heartbeats[::2], heartbeats[1::2], strict=True)}
-    reports, recent = yield from _read_details(seen_ms, [row[0] for row in rows[: metrics.MAX_QUEUES]])
+    measured = [row[0] for row in rows[: metrics.MAX_QUEUES]] if with_metrics else []
+    reports, recent = yield from _read_details(seen_ms, measured)
     found = zip(seen_ms.items(), reports, strict=True)
     return TaskQueueOverview(
         at=datetime.fromtimestamp(now_us / 1e6, UTC),

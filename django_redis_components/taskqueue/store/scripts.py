@@ -53,6 +53,7 @@ REQUEUE_UNREGISTERED = _script(
 )
 LIST_TASKS = _script("admin/list_tasks", args=("queue", "state", "offset", "limit"))
 READ_COUNTERS = _script("stats/read_counters", args=("step", "count", "full", "queues*"))
+READ_TOTALS = _script("stats/read_totals", args=("queues*",))
 TASK_COUNTERS = _script("stats/task_counters", args=("queue", "count"))
 ERROR_GROUPS = _script("stats/error_groups", args=("queue", "limit"))
 QUEUE_STATS = _script("stats/queue_stats", args=("known", "queues*"))

@@ -54,6 +54,7 @@ KINDS: dict[str, tuple[str, float | None]] = {
     "q:<queue>:tombstones": (r"q:\w+:tombstones", None),
     "q:<queue>:minute:<minute>": (r"q:\w+:minute:\d+", 181 * 60),
     "q:<queue>:hour:<hour>": (r"q:\w+:hour:\d+", 337 * 3_600),
+    "q:<queue>:total": (r"q:\w+:total", 337 * 3_600),
     "q:<queue>:task_names:<hour>": (r"q:\w+:task_names:\d+", 241 * 60),
     "q:<queue>:errors": (r"q:\w+:errors", FAILED_TTL_S),
     "q:<queue>:error:<print>": (r"q:\w+:error:[0-9a-f]{16}", FAILED_TTL_S),

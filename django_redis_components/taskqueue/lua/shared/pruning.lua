@@ -45,7 +45,7 @@ local function prune_workers(ctx)
   redis.call("ZREMRANGEBYSCORE", workers, ctx.now_ms + 60000, "+inf") -- seen before the clock was set back
 end
 
--- Add one minute's counters of a queue to its hour.
+-- Add one minute's counters of a queue to its hour and its total.
 local function add_minute(ctx, queue, minute)
   local counters = redis.call("GETRANGE", queue_key(ctx, queue, P.minute .. ":" .. minute), 0, 415)
   local hour = queue_key(ctx, queue, P.hour .. ":" .. math.floor(minute / 60))
@@ -60,6 +60,10 @@ local function add_minute(ctx, queue, minute)
   if size > 4 then
     redis.call(unpack(add))
     redis.call("PEXPIRE", hour, T.hour_ms)
+    local total = queue_key(ctx, queue, P.total)
+    add[2], add[4] = total, "WRAP"
+    redis.call(unpack(add))
+    redis.call("PEXPIRE", total, T.hour_ms)
   end
 end
 

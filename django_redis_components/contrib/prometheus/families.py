@@ -1,0 +1,115 @@
+"""Metric families: names with units, help, and labels bounded by the number of queues."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from django_redis_components.core import conf
+from django_redis_components.taskqueue.stats.histogram import BUCKETS, Histogram, bounds_of
+from django_redis_components.taskqueue.stats.overview import QueueDepth, TaskQueueOverview, WorkerInfo
+from django_redis_components.taskqueue.stats.totals import QueueTotals
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
+PREFIX = "redis_components"
+QUEUE = f"{PREFIX}_taskqueue"
+#: States of tasks; each task is in one of them.
+STATES = ("ready", "scheduled", "waiting", "running", "failed", "unregistered")
+
+
+def up_family(*, is_up: bool) -> Metric:
+    """Return whether Redis could be read."""
+    return _gauge(f"{PREFIX}_up", "Whether Redis could be read (1) or not (0).", (), [((), is_up)])
+
+
+def families_of(overview: TaskQueueOverview, totals: Sequence[QueueTotals]) -> Iterator[Metric]:
+    """Yield the metrics of all queues and workers."""
+    yield from _depth_families(overview.queues)
+    yield from _total_families(totals)
+    yield from _worker_families(overview)
+    yield _gauge(f"{QUEUE}_poller_active", "Whether a poller is active.", (), [((), overview.poller is not None)])
+    if overview.eviction_policy is not None:
+        text = "Whether the server may evict tasks when its memory is full."
+        yield _gauge(f"{PREFIX}_redis_evicts_keys", text, (), [((), overview.evicts)])
+
+
+def _depth_families(queues: Sequence[QueueDepth]) -> Iterator[Metric]:
+    states = [((queue.name, state), getattr(queue, state)) for queue in queues for state in STATES]
+    yield _gauge(f"{QUEUE}_tasks", "Tasks by queue and state.", ("queue", "state"), states)
+    for name, text, values in (
+        (
+            "limited_tasks",
+            "Ready and scheduled tasks that a concurrency or rate limit holds back.",
+            {queue.name: queue.limited for queue in queues},
+        ),
+        (
+            "oldest_task_age_seconds",
+            "Age of the oldest ready task; 0 if none is ready.",
+            {queue.name: queue.oldest_age or 0.0 for queue in queues},
+        ),
+        ("paused", "Whether the queue is paused.", {queue.name: queue.paused is not None for queue in queues}),
+    ):
+        yield _gauge(f"{QUEUE}_{name}", text, ("queue",), [((queue,), value) for queue, value in values.items()])
+
+
+def _total_families(totals: Sequence[QueueTotals]) -> Iterator[Metric]:
+    from prometheus_client.metrics_core import CounterMetricFamily
+
+    text = (
+        "Outcomes of tasks and runs: succeeded, failed, retried, put_off, recovered, cancelled, expired, unregistered."
+    )
+    counter = CounterMetricFamily(f"{QUEUE}_outcomes", text, labels=("queue", "outcome"))
+    for each in totals:
+        for outcome, count in dataclasses.asdict(each.counts).items():
+            counter.add_metric((each.name, outcome), count)
+    yield counter
+    wait_text = "Time from ready (enqueued, due, or requeued) to the worker's lease."
+    yield _histogram(f"{QUEUE}_wait_seconds", wait_text, {each.name: each.wait_time for each in totals})
+    yield _histogram(f"{QUEUE}_run_seconds", "Time that runs took.", {each.name: each.run_time for each in totals})
+
+
+def _worker_families(overview: TaskQueueOverview) -> Iterator[Metric]:
+    lease_s = conf.settings().taskqueue.lease_s
+    live = [worker for worker in overview.workers if worker.heartbeat_age <= lease_s]
+    counts = [(("live",), len(live)), (("lost",), len(overview.workers) - len(live))]
+    text = "Worker processes; a lost one has sent no heartbeat for the duration of a lease."
+    yield _gauge(f"{QUEUE}_workers", text, ("state",), counts)
+    by_queue = [((queue.name,), _count_workers(live, queue.name)) for queue in overview.queues]
+    yield _gauge(f"{QUEUE}_queue_workers", "Live worker processes that serve the queue.", ("queue",), by_queue)
+    threads, busy = sum(worker.threads for worker in live), sum(worker.busy for worker in live)
+    yield _gauge(f"{QUEUE}_threads", "Threads of live workers.", (), [((), threads)])
+    yield _gauge(f"{QUEUE}_busy_threads", "Threads of live workers that run a task.", (), [((), busy)])
+
+
+def _count_workers(workers: Iterable[WorkerInfo], queue: str) -> int:
+    return sum(1 for worker in workers if queue in worker.queues)
+
+
+def _gauge(name: str, text: str, labels: Sequence[str], rows: Iterable[tuple[Sequence[str], float]]) -> Metric:
+    from prometheus_client.metrics_core import GaugeMetricFamily
+
+    family = GaugeMetricFamily(name, text, labels=labels)
+    for values, value in rows:
+        family.add_metric(values, float(value))
+    return family
+
+
+def _histogram(name: str, text: str, by_queue: dict[str, Histogram]) -> Metric:
+    """Return a histogram without sum and count: Redis stores no sum, and OpenMetrics allows no count without one."""
+    from prometheus_client.metrics_core import HistogramMetricFamily
+
+    family = HistogramMetricFamily(name, text, labels=("queue",))
+    for queue, histogram in by_queue.items():
+        family.add_metric((queue,), _buckets_of(histogram), None)
+    return family
+
+
+def _buckets_of(histogram: Histogram) -> list[tuple[str, float]]:
+    """Return cumulative counts by upper bound; the bounds differ by a factor of 2."""
+    counts = list(accumulate(histogram.buckets))
+    bounded = [(f"{bounds_of(at)[1]:g}", float(counts[at])) for at in range(0, BUCKETS - 1, 2)]
+    return [*bounded, ("+Inf", float(counts[-1]))]

@@ -1,0 +1,28 @@
+"""The view that Prometheus scrapes."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from django_redis_components.contrib.prometheus.collector import RedisComponentsCollector
+from django_redis_components.core.exceptions import missing_extra
+from django_redis_components.dashboard.monitoring_access import access_of, refusal
+
+
+@never_cache
+@require_safe
+def metrics(request: HttpRequest) -> HttpResponse:
+    """Respond with the metrics in the text format that the request accepts; 404 unless the settings allow it."""
+    if access_of(request) is None:
+        return refusal()
+    try:
+        from prometheus_client import CollectorRegistry
+        from prometheus_client.exposition import choose_encoder
+    except ModuleNotFoundError as exc:
+        raise missing_extra("The metrics view", "prometheus-client", "prometheus") from exc
+    registry = CollectorRegistry()
+    registry.register(RedisComponentsCollector())
+    encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+    return HttpResponse(encode(registry), content_type=content_type)

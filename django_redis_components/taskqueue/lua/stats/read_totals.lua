@@ -1,0 +1,35 @@
+-- Read counters of queues that only grow: what was added to the total, and the minutes since. Writes nothing.
+-- Precondition: a poller adds minutes to the totals; without one, the latest 170 minutes are read, or none after 3 hours.
+-- KEYS[1] base  string prefix of the tag's keys
+-- ARGV[1..] queues  names of further queues than the first 200 of the index
+-- DERIVED base:queues zset, base:rollup string, base:q:<queue>:total, :minute:<minute> strings
+-- Returns rows: each {queue, counters, counters, …}, to be added up
+-- Cost: O(queues * minutes since the last roll-up)
+local base = KEYS[1]
+local queues = ARGV
+-- @include context
+
+local ctx = new_context(base)
+local latest = math.floor(ctx.now_ms / 60000)
+local rolled = tonumber(redis.call("GET", base_key(ctx, K.rollup)) or latest)
+rolled = math.max(rolled, latest - 170)
+
+local function row(queue)
+  local found = { queue, redis.call("GETRANGE", queue_key(ctx, queue, P.total), 0, 415) }
+  for minute = rolled + 1, latest do
+    found[#found + 1] = redis.call("GETRANGE", queue_key(ctx, queue, P.minute .. ":" .. minute), 0, 415)
+  end
+  return found
+end
+
+local names, rows, is_listed = redis.call("ZRANGE", base_key(ctx, K.queues), 0, 199), {}, {}
+for _, name in ipairs(queues) do
+  names[#names + 1] = name
+end
+for _, queue in ipairs(names) do
+  if not is_listed[queue] then
+    is_listed[queue] = true
+    rows[#rows + 1] = row(queue)
+  end
+end
+return rows

@@ -1,0 +1,50 @@
+"""Totals of queues: counters that only grow, as monitoring systems expect them.
+
+The poller adds each minute to the hour and to the total of its queue; the minutes since are added here. A total expires
+14 days after the last task, and a counter that reaches 2**32 starts again at 0: monitoring systems detect both as
+a reset.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from django_redis_components.core import conf, keys
+from django_redis_components.core.protocol import Flow
+from django_redis_components.taskqueue.fields import base_key
+from django_redis_components.taskqueue.stats.histogram import Histogram
+from django_redis_components.taskqueue.stats.metrics import CounterSet, Counts
+from django_redis_components.taskqueue.store.scripts import READ_TOTALS
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class QueueTotals:
+    """What was counted for a queue since its first task."""
+
+    name: str
+    counts: Counts
+    wait_time: Histogram
+    run_time: Histogram
+
+
+def read_totals() -> Flow[list[QueueTotals]]:
+    """Read the totals of all known queues (at most 200) and of those in the settings, in one round trip."""
+    rows = yield READ_TOTALS(base=base_key(), queues=conf.settings().taskqueue.queues or ())
+    return [_totals(row) for row in rows if _is_valid(row[0])]
+
+
+def _is_valid(name: bytes) -> bool:
+    """Return whether this can be the name of a queue: another client may have written to the index."""
+    try:
+        keys.validate_name(name.decode())
+    except ValueError:
+        return False
+    return True
+
+
+def _totals(row: list[Any]) -> QueueTotals:
+    counters = CounterSet()
+    for data in row[1:]:
+        counters.add(data)
+    return QueueTotals(row[0].decode(), counters.counts(), counters.wait_time(), counters.run_time())
