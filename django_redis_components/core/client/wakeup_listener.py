@@ -62,6 +62,11 @@ class WakeupListener:
         self._pause(min(pause_s(), deadline - time.monotonic()))
         return False
 
+    def abandon(self) -> None:
+        """Close the connection if a command is outstanding: it would take a wakeup from another client."""
+        if self._overdue_at is not None:
+            self.close()
+
     def close(self) -> None:
         """Close the connection, with the outstanding command."""
         connection, self._connection, self._overdue_at = self._connection, None, None

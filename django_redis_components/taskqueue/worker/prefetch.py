@@ -232,11 +232,15 @@ class JobSource:
             if self.leader_lock.acquire(blocking=False):
                 try:
                     job = self._lead(slot)
+                    if job is not None and not self.waiting:  # no thread takes the lead, and reads the next wakeup
+                        self._wakeups.abandon()
                 finally:
                     self.leader_lock.release()
                     self._wake(1 + len(self.buffer))
             else:
                 job = self.follow()
+        if self._stopping:
+            self._abandon_wait()
         return job
 
     def want(self) -> int:
@@ -258,6 +262,14 @@ class JobSource:
         if not self._wakeups.wait(wait_s) and not self._stopping and time.monotonic() < until:
             time.sleep(PREFETCH_S)  # the stop descriptor becomes readable before `stop` is called: do not spin
         return self._fetch(slot)
+
+    def _abandon_wait(self) -> None:
+        """Leave the next wakeup to another worker, unless a leader still waits: it does so itself."""
+        if self.leader_lock.acquire(blocking=False):
+            try:
+                self._wakeups.abandon()
+            finally:
+                self.leader_lock.release()
 
     def _fetch_or_wake(self, slot: str) -> Job | None:
         """Fetch; if the buffer is empty then, wake a waiting thread, which fetches for itself."""

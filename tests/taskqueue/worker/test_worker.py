@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 from typing import Any
@@ -14,6 +15,7 @@ from django_redis_components.taskqueue.worker import prefetch
 from django_redis_components.taskqueue.worker import worker as worker_module
 from django_redis_components.taskqueue.worker.event_loop import EventLoop
 from tests.support import Proxy, Store, eventually, run_together
+from tests.support.clients import blocked_ids
 from tests.taskqueue.support import Held, base_key, end_lease, queue_key, recover, running_worker, work_off
 from tests.taskqueue.tasks import (
     add,
@@ -472,6 +474,38 @@ def test_leader_consumes_the_wakeup(store: Store) -> None:
         eventually(lambda: idle(worker))
 
         eventually(lambda: store.raw.exists(base_key(store, "wakeup", "q:default")) == 0)
+
+
+def test_wakeup_reaches_another_worker_after_one_was_stopped(redis_server: Store) -> None:
+    """The process of the stopped one continues, as it does while its last tasks run."""
+    earlier = blocked_ids(redis_server)
+    with contextlib.ExitStack() as stopped:
+        stopped.enter_context(running_worker(threads=2, worker="stops:1"))
+        eventually(lambda: len(blocked_ids(redis_server) - earlier) == 1)
+        with running_worker(worker="next:1"):
+            eventually(lambda: len(blocked_ids(redis_server) - earlier) == 2)
+
+            stopped.close()
+
+            eventually(lambda: len(blocked_ids(redis_server) - earlier) == 1)
+            assert note.enqueue("next").get(60) == "next"
+
+
+def test_wakeup_reaches_another_worker_while_one_runs_a_task_that_was_due(redis_server: Store, settings: Any) -> None:
+    settings.REDIS_COMPONENTS["CONNECTIONS"]["default"]["SOCKET_TIMEOUT"] = 60  # its wait would outlast the test
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS}
+    held = Held(redis_server, "long")
+    earlier = blocked_ids(redis_server)
+    with running_worker(worker="busy:1"):
+        eventually(lambda: blocked_ids(redis_server) - earlier)
+        hold.using(run_after=1).enqueue("long")
+        held.started()
+        with running_worker(worker="next:1") as other:
+            eventually(lambda: idle(other) and blocked_ids(redis_server) - earlier)
+
+            assert note.enqueue("next").get(60) == "next"
+
+            held.release()
 
 
 def test_buffered_jobs_run_once(redis_server: Store) -> None:
