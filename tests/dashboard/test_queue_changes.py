@@ -99,7 +99,7 @@ def test_purge_previews_hits_no_later_task_and_is_undone_in_order(redis_server: 
     assert re.search(r"tests\.taskqueue\.tasks\.note 1,201 .{3,12} Total at [\d:]+ 1,201", shown)
     assert "Kept: Running 0 · Failed 2 · Waiting 0 · Unregistered 0." in shown
     assert re.search(r"Can be undone for 24 hours, until \w+", shown)
-    assert "Sample 10 of 1,201" in shown
+    assert "Sample: 10 of 1,201" in shown
     late = [note.enqueue("late"), note.using(run_after=60).enqueue("late")]
 
     fields = fields_of(asked)

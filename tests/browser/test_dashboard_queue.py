@@ -1,0 +1,100 @@
+"""A queue's page in a real browser: accessible in each variant; changed with the keyboard and without JavaScript."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from django_redis_components.taskqueue import get_queue
+from tests.browser.test_dashboard import ready_site, sign_in, violations
+from tests.dashboard.support import settle_tasks
+from tests.dashboard.test_queue_page import url_of
+from tests.support import Store, eventually
+from tests.taskqueue.store.test_control_failed import fail_many
+from tests.taskqueue.tasks import note
+
+DEFAULT = url_of("default")
+
+
+@pytest.fixture
+def site(live_server: Any, redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> str:
+    return ready_site(live_server, monkeypatch)
+
+
+def fill() -> None:
+    fail_many(12)
+    note.enqueue_many(
+        [(({"order_id": number, "password": "x", "note": "long text " * 20},), {}) for number in range(3)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("scheme", "width", "options"),
+    [
+        ("light", 1280, {}),
+        ("dark", 360, {"extra_http_headers": {"Accept-Language": "ar"}}),
+    ],
+    ids=["light", "dark, narrow and right to left"],
+)
+def test_the_list_and_its_confirmations_are_accessible(
+    scheme: str, width: int, options: dict[str, Any], site: str, redis_server: Store, open_page: Callable[..., Page]
+) -> None:
+    fill()
+    get_queue("default").pause("mail is down", author="ada")
+    page = open_page(scheme, width, **options)
+    sign_in(page, site)
+
+    for address in (f"{DEFAULT}?state=failed", DEFAULT.replace("queues/", "queues/_verb/purge/")):
+        page.goto(site + address)
+        assert violations(page) == [], address
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, address
+    page.goto(f"{site}{DEFAULT}?state=failed")
+    page.locator("input[type=checkbox]").first.check()
+    page.locator("button[formaction*='/delete/']").first.click()
+    page.wait_for_selector("form.drc-confirm")
+    assert violations(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_refresh_changes_neither_ticked_rows_nor_filters(
+    site: str, redis_server: Store, open_page: Callable[..., Page]
+) -> None:
+    fill()
+    page = open_page()
+    sign_in(page, site)
+    page.goto(f"{site}{DEFAULT}?state=failed")
+    ticked = page.locator("input[type=checkbox]").nth(2)
+    ticked.check()
+    page.locator("input[name=text]").fill("order")
+
+    settle_tasks("fail")
+
+    expect(page.locator(".drc-states a[aria-current] .drc-count")).to_have_text("15")
+    expect(ticked).to_be_checked()
+    assert page.locator("input[type=checkbox]").count() == 12
+    assert page.locator("input[name=text]").input_value() == "order"
+
+
+def test_tasks_are_deleted_and_restored_without_javascript_and_with_the_keyboard(
+    site: str, redis_server: Store, open_page: Callable[..., Page]
+) -> None:
+    fill()
+    page = open_page(java_script_enabled=False)
+    page.goto(f"{site}/admin/login/?next={DEFAULT}")
+    page.locator("#id_username").fill("admin")
+    page.locator("#id_password").fill("secret")
+    page.locator("#id_password").press("Enter")
+    page.get_by_role("link", name="Failed").press("Enter")
+    page.locator("input[type=checkbox]").first.press("Space")
+    page.get_by_role("button", name="Delete selected…").press("Enter")
+    expect(page.locator("h2").first).to_have_text("Delete 1 task of the queue “default” in the state “Failed”?")
+
+    page.get_by_role("button", name="Delete 1 task").press("Enter")
+    expect(page.locator(".messagelist")).to_contain_text("Deleted 1 task.")
+    assert get_queue("default").depths().failed == 11
+    page.locator(".messagelist a").press("Enter")
+    page.get_by_role("button", name="Restore 1 task").press("Enter")
+    eventually(lambda: get_queue("default").depths().failed == 12)
