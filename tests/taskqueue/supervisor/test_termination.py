@@ -68,7 +68,8 @@ def test_forced_cancel_kills_the_process_and_requeues_the_other_tasks(redis_serv
 
     assert finished(result).state == "cancelled"
     worker.wait_for(f"Terminating process {pid}: task {result.id} was cancelled and still runs.")
-    worker.wait_for(f"Worker process {pid} exited (exit code 3); starting another in 0 s.")
+    line = worker.wait_for(f"Worker process {pid} exited (")  # or killed, if a busy machine is too slow for its exit
+    assert line.endswith("; starting another in 0 s.")
     assert bystander.started(2) == coroutine.started(2) != pid
     for held in (bystander, coroutine):
         held.release()
