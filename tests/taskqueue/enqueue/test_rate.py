@@ -126,9 +126,9 @@ def test_workers_start_each_task_when_due(redis_server: Store) -> None:
         for result in results:
             result.get(60)
 
-    assert recorded == list(range(20))
+    assert sorted(recorded) == list(range(20))
     starts = [start_us(redis_server, result) for result in results]
-    assert min(later - earlier for earlier, later in itertools.pairwise(starts)) >= 20_000
+    assert min(later - earlier for earlier, later in itertools.pairwise(starts)) >= 20_000, "in order, too"
 
 
 @pytest.mark.parametrize(("burst", "rate"), [(1, (20, 0.1)), (5, (20, 0.1)), (1, (2_000, 1))])
@@ -363,17 +363,17 @@ def test_reserved_task_without_a_record_blocks_no_other(store: Store) -> None:
 
 
 def test_higher_rate_applies_at_once_to_waiting_tasks(store: Store) -> None:
-    first, second, third = send(hourly, *range(3))
+    _, second, _ = send(hourly, *range(3))
     fetcher = new_fetcher()
     take(fetcher)
 
-    [fourth] = send(note.using(rate=(1, 0.5)), 3)
+    send(note.using(rate=(1, 60)), 3)
     assert take(fetcher) == [], "it waits behind those that came first"
-    assert (due_ms(store, second) or 0) - server_ms(store) <= 501
+    assert (due_ms(store, second) or 0) - server_ms(store) <= 60_001
 
-    work_until_finished(second, third, fourth)
-    assert recorded == [1, 2, 3]
-    assert first.id
+    for number in (1, 2, 3):
+        an_hour_passes(store)
+        assert take(fetcher) == [number]
 
 
 def test_lower_rate_applies_from_the_next_start(store: Store) -> None:

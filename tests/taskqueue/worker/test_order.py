@@ -165,11 +165,12 @@ def test_recovered_tasks_keep_their_order_at_the_front(store: Store) -> None:
 
 
 def test_due_task_is_served_by_the_next_fetch(store: Store) -> None:
-    note.using(run_after=1).enqueue("delayed")
+    delayed = note.using(run_after=60).enqueue("delayed")
     note.enqueue("at once")
     assert [job.message()[0] for job in work_off()] == [["at once"]]
+    fall_due(store, delayed)
 
-    eventually(work_off)
+    work_off()
 
     assert recorded == ["at once", "delayed"]
 
