@@ -35,7 +35,10 @@ def test_connections_are_checked_before_and_after_a_task(redis_server: Store, lo
     assert looks == [[], ["ran"]]
 
 
-def test_connections_are_checked_once_between_consecutive_tasks(redis_server: Store, looks: list[list[Any]]) -> None:
+def test_connections_are_checked_once_between_consecutive_tasks(
+    redis_server: Store, looks: list[list[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(db_connections, "REFRESH_S", 60.0)
     note.enqueue_many([((number,), {}) for number in (1, 2)])
 
     work_off()
@@ -89,6 +92,7 @@ def test_error_on_close_does_not_change_the_outcome(
     redis_server: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     result = note.enqueue("ran")
+    monkeypatch.setattr(db_connections, "REFRESH_S", 60.0)
     db_connections.thread_state.checked_at = time.monotonic()
 
     def fail() -> None:
