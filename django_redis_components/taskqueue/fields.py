@@ -180,9 +180,9 @@ class Key:
     rollup = "rollup"
     #: String by operation: the reply to a call that may be sent again.
     reply = "reply"
-    #: Zset "queue/trash" by time of the purge.
+    #: Zset "queue/trash" by time of the purge or deletion.
     trash_index = "trash_index"
-    #: By trash id and part: what a purge has removed.
+    #: By trash id and part: what a purge or a deletion has removed.
     trash = "trash"
     #: Zset of schedule names by when a poller last registered them.
     schedules = "schedules"
