@@ -268,7 +268,7 @@ def test_cancelled_connect_closes_its_socket(proxy: Proxy, redis_server: Store, 
 def test_no_cancellation_is_lost_while_connecting(redis_server: Store) -> None:
     async def cancelled_after(steps: int) -> bool:
         client = AsyncClient(connections.endpoint("default"))
-        task = asyncio.ensure_future(client.wait(key("l", "wakeup"), 3))
+        task = asyncio.ensure_future(client.wait(key("l", "wakeup"), 30))
         for _ in range(steps):
             await asyncio.sleep(0)
         task.cancel()

@@ -123,9 +123,9 @@ def test_wakeup_listener_follows_a_failover(own_sentinel: list[LocalServer]) -> 
     fail_over(own_sentinel)
 
     with pytest.raises(redis.exceptions.RedisError):
-        listener.wait(2)
+        listener.wait(60)
     client.execute(Command("ZADD", "wakeup", 1, "ding"))
-    assert listener.wait(2) is True
+    assert listener.wait(60) is True
     listener.close()
 
 
