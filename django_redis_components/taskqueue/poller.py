@@ -23,7 +23,7 @@ from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.client.slot_migration import slot_wait_limit
 from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.outage_log import OutageLog, describe_error
-from django_redis_components.core.protocol import Command, run
+from django_redis_components.core.protocol import Command, Read, run
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue.exceptions import WorkerLost
 from django_redis_components.taskqueue.fields import Key, base_key, tag_key, wakeup_key
@@ -134,8 +134,10 @@ class Poller:
         """Release the lease, so that another poller is active at once."""
         self._wakeups.close()
         if self.is_active:
+            key = tag_key(Key.poller)
             with contextlib.suppress(RedisError):
-                self._client.execute(Command("DEL", tag_key(Key.poller), retry=True))
+                if self._client.execute(Read("GET", key)) == self.id.encode():  # else it expired, and another has one
+                    self._client.execute(Command("DEL", key, retry=True))
 
     def _round(self) -> float:
         """Run one round; return the seconds until the next."""

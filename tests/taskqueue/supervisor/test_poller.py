@@ -162,6 +162,17 @@ def test_close_releases_the_lease(store: Store) -> None:
     assert second.is_active
 
 
+def test_close_keeps_the_lease_of_a_poller_that_took_over(store: Store) -> None:
+    first, second = new_poller(), new_poller()
+    next_round(first)
+    store.raw.delete(base_key(store, "poller"))  # it expired while the first one stalled
+    next_round(second)
+
+    first.close()
+
+    assert store.raw.get(base_key(store, "poller")) == second.id.encode()
+
+
 def test_poller_that_lost_its_lease_is_inactive(store: Store) -> None:
     first = new_poller()
     next_round(first)
