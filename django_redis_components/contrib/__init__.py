@@ -3,6 +3,7 @@
 ================  =====================================================================================
 ``django_tasks``  backend for Django's own Tasks framework (6.0, 6.1) and for its backport on 5.2
 ``drf``           throttle for Django REST framework
+``opentelemetry`` spans that continue from the code that enqueues a task to its runs
 ``prometheus``    collector, metrics view and Grafana dashboard for Prometheus
 ================  =====================================================================================
 

@@ -17,7 +17,7 @@ from django_redis_components.core.client import connections
 from django_redis_components.core.decorators import without_stop_iteration
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import arun, run
-from django_redis_components.taskqueue import limits, signals
+from django_redis_components.taskqueue import limits, signals, tracing
 from django_redis_components.taskqueue.exceptions import InvalidTask, PartiallyEnqueued
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.json_codec import pack
@@ -66,11 +66,11 @@ def prepare(
     if settings.queues is not None:
         check_queue(options.queue_name)
     task._check_arguments(args, kwargs, gets_result=gets_result)
-    sent: list[Any] = [
-        pack(args, "args"),
-        pack(kwargs, "kwargs") if kwargs else {},
-    ]
+    sent: list[Any] = [pack(args, "args"), pack(kwargs, "kwargs") if kwargs else {}]
     extra = {**task._body_options, **body_options} if body_options else task._body_options
+    message_id = options.id or task_id or store.new_id()
+    if tracing.tracer is not None:
+        extra = {**extra, **tracing.created(task.name, options.queue_name, message_id)}
     if task.overrides or extra:
         merged = options_to_send(options, task.overrides) | dict(extra)
         if merged:
@@ -80,7 +80,7 @@ def prepare(
         check_size(task.name, body)
     if options.id is not None and not accepts_id:
         raise _id_not_accepted(options.id)
-    message = Message(options.id or task_id or store.new_id(), task.name, options.queue_name, body)
+    message = Message(message_id, task.name, options.queue_name, body)
     fields = {Field.queue: options.queue_name.encode(), Field.body: body}
     if not options.are_plain:
         _set_options(message, task, *sent[:2])

@@ -32,6 +32,7 @@ MODULES = {
     "analytics": "Analytics",
     "testing": "Testing",
     "contrib.prometheus": "Prometheus",
+    "contrib.opentelemetry": "OpenTelemetry",
     "contrib.drf": "Django REST framework",
     "contrib.django_tasks": "Django's Tasks framework",
     "core.exceptions": "Base exceptions",

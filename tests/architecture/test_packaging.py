@@ -103,6 +103,10 @@ WITHOUT = {
         "prometheus_client",
         "from django_redis_components.contrib.prometheus import RedisComponentsCollector as c; list(c().collect())",
     ),
+    "opentelemetry": (
+        "opentelemetry",
+        "from django_redis_components.contrib.opentelemetry import instrument as i; i()",
+    ),
     "pytest": ("pytest", "import django_redis_components.testing.pytest_plugin"),
     "demo": ("tqdm", "import example_project.market.management.commands.simulate"),
     "cron": (

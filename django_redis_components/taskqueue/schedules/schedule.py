@@ -80,8 +80,7 @@ class Schedule:
 
     def message(self, slot_ms: int) -> Message:
         """Return the message of a slot's task; its id is derived from the slot."""
-        message = prepare(self.task, self.args, self.kwargs)[1]
-        message.id = self.task_id(slot_ms)
+        message = prepare(self.task, self.args, self.kwargs, task_id=self.task_id(slot_ms))[1]
         if self.jitter_ms:
             message.due = str(slot_ms + self._jitter_ms(slot_ms))
         return message

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from django_redis_components.core import conf
+from django_redis_components.core import conf, serialization
 from django_redis_components.core.protocol import Call
 from django_redis_components.taskqueue.exceptions import InvalidTask
 from django_redis_components.taskqueue.fields import Field, base_key
@@ -15,6 +15,9 @@ from django_redis_components.taskqueue.store.scripts import ENQUEUE, ENQUEUE_MAN
 #: Tasks sent in one round trip by `enqueue_many`, and bytes of their arguments after which the next go with another:
 #: the server does nothing else while it accepts them.
 CHUNK, CHUNK_BYTES = 500, 1_048_576
+
+#: Key of the trace context among the options that travel with the arguments.
+TRACE_KEY = "trace"
 
 
 @dataclasses.dataclass(slots=True)
@@ -74,6 +77,17 @@ def check_size(name: str, body: bytes) -> None:
             f"The arguments of {name} are {len(body):,} bytes of JSON: at most {limit:,} are accepted"
             ' (TASKQUEUE["MAX_BODY_BYTES"]). Store the data and send its id.'
         )
+
+
+def is_same_call(body: bytes, other: bytes) -> bool:
+    """Return whether two bodies have the same arguments and options; each call has its own trace context."""
+    return body == other or _without_trace(body) == _without_trace(other)
+
+
+def _without_trace(body: bytes) -> list[Any]:
+    args, kwargs, *rest = serialization.decode(body)
+    options = {name: value for name, value in (rest[0] if rest else {}).items() if name != TRACE_KEY}
+    return [args, kwargs, options]
 
 
 def call_for(message: Message) -> Call:

@@ -14,7 +14,7 @@ from django_redis_components.core.protocol import Batch, BoundedSlotWait, Flow, 
 from django_redis_components.core.units import to_seconds
 from django_redis_components.taskqueue.exceptions import TaskIdConflict, TaskResultDoesNotExist, WaitTimeout
 from django_redis_components.taskqueue.fields import Field, record_key
-from django_redis_components.taskqueue.store.messages import Message, call_for, calls_for
+from django_redis_components.taskqueue.store.messages import Message, call_for, calls_for, is_same_call
 from django_redis_components.taskqueue.store.scripts import REGISTER_WAITER
 
 #: Bytes of randomness in an id: 120 bits, 20 characters.
@@ -61,7 +61,7 @@ def send_with_id(message: Message) -> Flow[Reply]:
     if not isinstance(reply, int) or not fields or fields.get(Field.nonce) == message.nonce.encode():
         accepted: Reply = reply
         return accepted
-    if (fields.get(Field.task_name), fields.get(Field.body)) != (message.name.encode(), message.body):
+    if fields.get(Field.task_name) != message.name.encode() or not is_same_call(fields[Field.body], message.body):
         raise TaskIdConflict(message.id, fields[Field.task_name].decode())
     return [message.id.encode(), pairs]
 

@@ -6,6 +6,7 @@ import inspect
 import logging
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
@@ -16,7 +17,7 @@ from redis.exceptions import RedisError
 from django_redis_components.core import conf, failpoints, serialization
 from django_redis_components.core.exceptions import TryLater
 from django_redis_components.core.units import Seconds, to_ms
-from django_redis_components.taskqueue import logs, registry, retry
+from django_redis_components.taskqueue import logs, registry, retry, tracing
 from django_redis_components.taskqueue.context import RunObserver, observer_for
 from django_redis_components.taskqueue.exceptions import (
     ResultTooLarge,
@@ -88,9 +89,10 @@ def _run(execution: Execution, run: ThreadRun) -> Ack:
             db_connections.close_stale_before_task()
         execution.start()
         func = async_to_sync(execution.func) if _is_coroutine_function(execution.func) else execution.func
-        value = run.call(func, execution.args, execution.kwargs, execution.limits)
-        failpoints.reach("after_run")
-        ack = execution.success(value)
+        with execution.span():
+            value = run.call(func, execution.args, execution.kwargs, execution.limits)
+            failpoints.reach("after_run")
+            ack = execution.success(value)
     except BaseException as exc:  # noqa: BLE001 - whatever a task raises is its outcome
         return execution.finish(execution.failure(exc), exc)
     return execution.finish(ack)
@@ -110,9 +112,10 @@ async def execute_on_loop(execution: Execution, run: CoroutineRun) -> Ack:
     """Await the function of a started execution, with its own database connections."""
     async with db_connections.dedicated_thread():
         try:
-            value = await run.call(execution.func, execution.args, execution.kwargs, execution.limits)
-            failpoints.reach("after_run")
-            ack = await execution.call_observer(execution.success, value)
+            with execution.span():
+                value = await run.call(execution.func, execution.args, execution.kwargs, execution.limits)
+                failpoints.reach("after_run")
+                ack = await execution.call_observer(execution.success, value)
         except BaseException as exc:  # noqa: BLE001 - whatever a task raises is its outcome
             return await execution.call_observer(execution.finish, execution.failure(exc), exc)
         return await execution.call_observer(execution.finish, ack)
@@ -154,6 +157,10 @@ class Execution:
             limits = time_limits_of(timeout)
             self.limits = limits and limits._replace(retry_ms=_retry_after_kill_ms(self._job, self._task, options))
         failpoints.reach("before_run")
+
+    def span(self) -> AbstractContextManager[None]:
+        """Return the span of the run; it does nothing unless tracing is on."""
+        return tracing.NO_SPAN if tracing.tracer is None else tracing.span_of(self._job, self._options)
 
     def success(self, value: Any) -> Ack:
         """Return the outcome of a function that returned a value."""

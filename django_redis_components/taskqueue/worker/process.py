@@ -20,7 +20,7 @@ from typing import NoReturn, Protocol
 from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.units import to_ms
-from django_redis_components.taskqueue import forks
+from django_redis_components.taskqueue import forks, tracing
 from django_redis_components.taskqueue.worker.ipc import (
     BLOCKED_SIGNALS,
     QUIET,
@@ -129,6 +129,7 @@ def run_and_exit(
         logger.exception("A worker process exits with an error.")
     finally:
         _terminate_daemonic_processes()
+        tracing.flush()
         logging.shutdown()
         os._exit(code)
 
