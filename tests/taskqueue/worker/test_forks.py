@@ -64,18 +64,18 @@ def assert_stops_and_leaves_nothing(worker: Child) -> None:
         assert trouble not in worker.output
 
 
-@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.func.__name__)
-def test_forked_child_exits_when_the_task_returns_in_it(worker: Child, place: Any) -> None:
+def test_forked_child_exits_when_the_task_returns_in_it(worker: Child) -> None:
     pid = tasks.own_pid.enqueue().get(WAIT_S)
 
-    results = {how: place.enqueue(how) for how in ENDS}
+    for place in PLACES:
+        results = {how: place.enqueue(how) for how in ENDS}
 
-    assert {how: result.get(WAIT_S) for how, result in results.items()} == ENDS
-    assert [result.attempts for result in results.values()] == [1] * len(ENDS)
-    assert {result.get(WAIT_S) for result in tasks.own_pid.enqueue_many([((), {})] * 20)} == {pid}
+        assert {how: result.get(WAIT_S) for how, result in results.items()} == ENDS, place.name
+        assert [result.attempts for result in results.values()] == [1] * len(ENDS), place.name
+        assert {result.get(WAIT_S) for result in tasks.own_pid.enqueue_many([((), {})] * 20)} == {pid}, place.name
     assert_stops_and_leaves_nothing(worker)
-    assert "LookupError: in the child" in worker.output
-    assert "the child has something to say" in worker.output
+    assert worker.output.count("LookupError: in the child") == len(PLACES)
+    assert worker.output.count("the child has something to say") == len(PLACES)
 
 
 def test_forked_child_cannot_await_on_the_parent_loop(worker: Child, redis_server: Store) -> None:
@@ -109,9 +109,9 @@ def test_the_child_has_default_signal_handlers_and_none_of_our_pipes_and_sockets
     eventually(look_around)
 
 
-@pytest.mark.parametrize("preexec", [True, False])
-def test_programs_have_default_signal_handlers(worker: Child, preexec: bool) -> None:
-    assert tasks.signals_of_a_program.enqueue(preexec).get(WAIT_S) == "default, wakeup fd -1"
+def test_programs_have_default_signal_handlers(worker: Child) -> None:
+    for preexec in (True, False):
+        assert tasks.signals_of_a_program.enqueue(preexec).get(WAIT_S) == "default, wakeup fd -1", preexec
 
 
 def test_sigterm_terminates_a_child_right_after_the_fork(worker: Child) -> None:
@@ -120,15 +120,15 @@ def test_sigterm_terminates_a_child_right_after_the_fork(worker: Child) -> None:
     assert_stops_and_leaves_nothing(worker)
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_multiprocessing_works_in_tasks(worker: Child, redis_server: Store, method: str) -> None:
+def test_multiprocessing_works_in_tasks(worker: Child, redis_server: Store) -> None:
     pid = tasks.own_pid.enqueue().get(WAIT_S)
 
-    ended = tasks.use_multiprocessing.enqueue(method).get(WAIT_S)
+    for method in ("fork", "spawn", "forkserver"):
+        ended = tasks.use_multiprocessing.enqueue(method).get(WAIT_S)
 
-    assert ended == [0, 3, -15, [0, 1, 4, 9], [0, 1, 4, 9]]
-    assert commands_while_idle(redis_server) < 500
-    assert tasks.own_pid.enqueue().get(WAIT_S) == pid
+        assert ended == [0, 3, -15, [0, 1, 4, 9], [0, 1, 4, 9]], method
+        assert commands_while_idle(redis_server) < 500, method
+        assert tasks.own_pid.enqueue().get(WAIT_S) == pid, method
     assert_stops_and_leaves_nothing(worker)
 
 
