@@ -313,7 +313,7 @@ def test_a_queue_page_is_accessible_and_updated(
 
     write_queue(redis_server, "mail", failed=9)
 
-    expect(page.locator(".drc-tiles").first).to_contain_text("9")
+    expect(page.locator(".drc-states")).to_contain_text("9")
     page.locator("[data-drc-pause]").click()
     for summary in page.locator(".drc-dashboard summary").all():
         summary.click()
