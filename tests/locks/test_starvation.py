@@ -6,11 +6,16 @@ import pytest
 
 from django_redis_components.locks import Lock, MultiLock, ReadWriteLock
 from django_redis_components.locks.base import BaseLock
-from tests.locks.fairness import Contender, contend
+from tests.locks.fairness import Contender, contend, lengthen_handoffs
 from tests.support import Store
 
 CONTENDERS = 8
 REQUESTS = 600
+
+
+@pytest.fixture(autouse=True)
+def _long_handoffs(monkeypatch: pytest.MonkeyPatch) -> None:
+    lengthen_handoffs(monkeypatch)
 
 
 def contender(lock: BaseLock, *names: str) -> Contender:

@@ -6,11 +6,16 @@ import pytest
 
 from django_redis_components.core.leasing.owner import Acquisition
 from django_redis_components.semaphores import Semaphore
-from tests.locks.fairness import Contender, contend
+from tests.locks.fairness import Contender, contend, lengthen_handoffs
 from tests.support import Store
 
 LIMIT = 5
 REQUESTS = 800
+
+
+@pytest.fixture(autouse=True)
+def _long_handoffs(monkeypatch: pytest.MonkeyPatch) -> None:
+    lengthen_handoffs(monkeypatch)
 
 
 def contender(permits: int) -> Contender:
