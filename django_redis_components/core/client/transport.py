@@ -26,6 +26,8 @@ from django_redis_components.core.protocol import CommandArgs
 #: What `read_within` returns when no reply has arrived in time.
 NO_REPLY = object()
 
+#: Seconds until a task that has not ended is cancelled again.
+CANCEL_AGAIN_S = 0.05
 #: redis-py's connections of the threads of this process: free, in use, or about to be opened.
 _sync_connections: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -143,12 +145,18 @@ class AsyncConnection(_BaseConnection):
     __slots__ = ()
 
     async def connect(self) -> None:
-        """Open the connection."""
-        before = _cancellations()
-        await self._redis_connection.connect()
-        # redis-py writes within asyncio.wait_for, which loses a cancellation now and then before Python 3.12.
-        if _cancellations() > before:
-            raise asyncio.CancelledError
+        """Open the connection.
+
+        It is opened in a task of its own: redis-py writes within `asyncio.wait_for`, which loses a cancellation now and
+        then before Python 3.12, and would wait for a server that hangs.
+        """
+        opening = asyncio.ensure_future(self._redis_connection.connect())
+        try:
+            await asyncio.wait([opening])
+        except asyncio.CancelledError:
+            await _cancel(opening)
+            raise
+        opening.result()
 
     async def request(self, args: CommandArgs) -> Any:
         """Send one command and return its reply; an error reply is raised."""
@@ -264,9 +272,13 @@ def _text(args: CommandArgs, at: int) -> str | bytes:
     raise DataError(f"Part {at} of {args[0]} is {part!r}: expected str, bytes, int or float.")
 
 
-def _cancellations() -> int:
-    task = asyncio.current_task()
-    return task.cancelling() if task else 0
+async def _cancel(task: asyncio.Future[Any]) -> None:
+    """Cancel a task until it has ended: it may lose a cancellation."""
+    while not task.done():
+        task.cancel()
+        await asyncio.wait([task], timeout=CANCEL_AGAIN_S)
+    if not task.cancelled():
+        task.exception()  # retrieved, or asyncio logs it
 
 
 def _abort(transport: Any) -> None:
