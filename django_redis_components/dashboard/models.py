@@ -66,11 +66,7 @@ class Task(UnmanagedModel):
         verbose_name_plural = _("tasks")
         permissions = (
             ("retry_task", "Can retry failed tasks"),
-            ("run_task", "Can run scheduled tasks now"),
-            ("reschedule_task", "Can reschedule tasks"),
-            ("cancel_task", "Can cancel tasks"),
             ("delete_task", "Can delete tasks"),
-            ("view_task_arguments", "Can view masked arguments of tasks"),
         )
 
 
