@@ -45,7 +45,7 @@ def arguments_text(record: TaskRecord[Any], length: int = LIST_LENGTH) -> str:
     """Return the arguments on one line, as in a call, masked and cut."""
     try:
         args, kwargs = masked_arguments(record)
-    except Exception:  # noqa: BLE001 - the site's codec, and whatever stands in Redis
+    except Exception:  # noqa: BLE001 - the site's codec may raise anything
         return _("not readable")
     parts = [_text(value) for value in args] + [f"{one_line(name)}={_text(value)}" for name, value in kwargs.items()]
     text = ", ".join(parts)

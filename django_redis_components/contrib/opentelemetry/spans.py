@@ -1,4 +1,4 @@
-"""Spans by the semantic conventions for messaging (1.45, in development): "create" for a task, "process" for a run."""
+"""Spans by the semantic conventions for messaging (in development): "create" for a task, "process" for a run."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class TaskQuery:
             return True
         try:
             masked = serialization.encode([*masked_arguments(task.record)]).decode()
-        except Exception:  # noqa: BLE001 - the site's codec, and whatever stands in Redis
+        except Exception:  # noqa: BLE001 - the site's codec may raise anything
             return False
         return _needle(self.text) in masked
 
@@ -81,7 +81,7 @@ def query_of(form: Mapping[str, str]) -> TaskQuery:
 
 
 def _needle(text: str) -> str:
-    """Return a text of the page as it stands in JSON: ``order_id=7`` is ``"order_id":7``."""
+    """Return a text of the page as JSON writes it: ``order_id=7`` is ``"order_id":7``."""
     named = _NAMED.fullmatch(text)
     return f'"{named[1]}":{named[2]}' if named else _json_text(text)
 

@@ -17,7 +17,7 @@ from django_redis_components.taskqueue.store.scripts import SCAN_TASKS
 STATES = ("ready", "scheduled", "retrying", "limited", "waiting", "running", "failed", "unregistered")
 #: Tasks that one read looks at: about 5 ms of the server.
 BUDGET = 2_000
-#: Largest message that is read and searched, in bytes; the same number stands in scan_tasks.lua.
+#: Largest message that is read and searched, in bytes; as in scan_tasks.lua.
 MAX_MESSAGE = 8_192
 #: Fields of a row, in the order of the script.
 FIELDS = (
