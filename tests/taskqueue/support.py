@@ -131,6 +131,7 @@ def running_worker(
         os.write(stop_write, b"x")
         made.stop()
         eventually(lambda: not made.is_alive())
+        made.return_jobs()  # as its process does: its flusher may still be sending acks
         os.close(stop_read)
         os.close(stop_write)
 
