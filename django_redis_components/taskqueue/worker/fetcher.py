@@ -110,8 +110,8 @@ class Fetcher:
         self._offset_s = math.inf
         self._fetching: set[str] = set()
         self._prefetched = prefetched
-        #: Called when an ack was rejected and `retry_rejected` must send it.
-        self.on_rejected: Callable[[], object] = bool
+        #: Called when acks could not be sent, and must be sent again: by a request, or by `retry_rejected`.
+        self.on_unsent: Callable[[], object] = bool
         self.leases: dict[str, str] = {}
         self.replied_at: float | None = None
 
@@ -159,6 +159,7 @@ class Fetcher:
         except BaseException:
             for ack in due:
                 self._rejected.postpone(ack)
+            self.on_unsent()
             raise
 
     def pending_requests(self) -> int:
@@ -201,7 +202,7 @@ class Fetcher:
             done, rows, due_ms, now_us = self._request(slot, want, acks)
         except BaseException as exc:  # not only Redis errors: the lease of a lost ack would be renewed for ever
             if not acks or not is_error_reply(exc):
-                self._acks.extendleft(reversed(acks))
+                self._return_acks(acks)
                 raise
             self._settle_after_error(exc, acks)
             return self._fetch(slot, want) if want else []
@@ -252,12 +253,12 @@ class Fetcher:
             for ack in [ack for ack in waiting if len(ack.payload) > LARGE_BYTES]:
                 waiting.remove(ack)
                 self._rejected.postpone_large(ack)
-                self.on_rejected()
+                self.on_unsent()
         while waiting:
             try:
                 self._settle_alone(waiting[0])
             except BaseException as error:
-                self._acks.extendleft(reversed(waiting))
+                self._return_acks(waiting)
                 self._error = error if is_error_reply(error) else None
                 raise
             waiting.popleft()
@@ -270,7 +271,7 @@ class Fetcher:
             if not is_caused_by(ack, exc):
                 raise
             if self._rejected.add(ack, exc):
-                self.on_rejected()
+                self.on_unsent()
             else:
                 self._remove_lease(ack)
         else:
@@ -291,6 +292,12 @@ class Fetcher:
                 acks.append(self._acks.popleft())
                 size += len(acks[-1].payload)
         return acks
+
+    def _return_acks(self, acks: Sequence[Ack]) -> None:
+        """Put acks back that were not sent. Their thread may end now, and another one has seen that none is pending."""
+        self._acks.extendleft(reversed(acks))
+        if acks:
+            self.on_unsent()
 
     def _remove_lease(self, ack: Ack) -> None:
         """Stop the renewal of an ack's lease."""

@@ -110,7 +110,7 @@ class PrefetchBuffer:
         self._amount = amount
         self._jobs: deque[Job] = deque()
         self._has_work = threading.Event()
-        fetcher.on_rejected = self._has_work.set
+        fetcher.on_unsent = self._has_work.set
         #: Active while acks cannot be sent.
         self.outage = OutageLog(logger.warning, logger.info)
 

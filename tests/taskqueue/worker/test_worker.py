@@ -8,15 +8,26 @@ import threading
 from typing import Any
 
 import pytest
+from redis.exceptions import RedisError
 
 from django_redis_components.core import failpoints, outage_log
 from django_redis_components.taskqueue import Task, get_queue
 from django_redis_components.taskqueue.worker import prefetch
 from django_redis_components.taskqueue.worker import worker as worker_module
 from django_redis_components.taskqueue.worker.event_loop import EventLoop
+from django_redis_components.taskqueue.worker.execution import execute
 from tests.support import Proxy, Store, eventually, run_together
 from tests.support.clients import blocked_ids
-from tests.taskqueue.support import Held, base_key, end_lease, queue_key, recover, running_worker, work_off
+from tests.taskqueue.support import (
+    Held,
+    base_key,
+    end_lease,
+    new_fetcher,
+    queue_key,
+    recover,
+    running_worker,
+    work_off,
+)
 from tests.taskqueue.tasks import (
     add,
     blocked_notes,
@@ -458,6 +469,21 @@ def test_worker_stopped_in_an_outage_exits_and_keeps_its_acks(
     assert worker.fetcher.pending_acks() == 1
     proxy.accept_again()
     assert result.get(60) == "long", "the flusher retries while the process lives"
+
+
+def test_flusher_sends_acks_whose_thread_could_not(proxy: Proxy, redis_server: Store) -> None:
+    result = note.enqueue("a")
+    fetcher = new_fetcher(using="proxied")
+    prefetch.PrefetchBuffer(fetcher, prefetch.PrefetchAmount()).start()
+    fetcher.settle(execute(fetcher.fetch("0", 1)[0]))
+    proxy.stop_accepting()
+    proxy.cut()
+    with pytest.raises(RedisError):
+        fetcher.fetch("0", 0)
+
+    proxy.accept_again()
+
+    assert result.get(60) == "a"
 
 
 def test_threads_are_named_and_daemonic(redis_server: Store) -> None:
