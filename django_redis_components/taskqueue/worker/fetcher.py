@@ -67,7 +67,6 @@ class Fetcher:
     """The worker's client of `fetch.lua`, shared by its threads.
 
     Attributes:
-        leases: leases of this process, token by task id; the supervisor renews them.
         replied_at: when Redis last replied, on the monotonic clock; None before the first reply.
     """
 
@@ -96,12 +95,8 @@ class Fetcher:
         self._base = base_key()
         self._acks: deque[Ack] = deque()
         self._rejected = RejectedAcks()
-        #: Held while acks move from `_acks` to `_sending`: an ack that neither counts would look confirmed.
-        self._count_lock = threading.Lock()
-        #: Held while leases change: a thread may lease a task again while another one removes its former lease.
-        self._lease_lock = threading.Lock()
-        #: Number of acks in the current request of each slot.
-        self._sending: dict[str, int] = {}
+        #: Ids of the threads whose current request has acks, or whose next one may.
+        self._sending: set[int] = set()
         #: The error reply that concerned all acks, until one is accepted.
         self._error: BaseException | None = None
         self._requests: dict[str, int] = {}
@@ -110,10 +105,17 @@ class Fetcher:
         self._offset_s = math.inf
         self._fetching: set[str] = set()
         self._prefetched = prefetched
+        #: By task id and token: a task may be leased again before its former lease is removed. Threads share it without
+        #: a lock, which would cost a tenth of the throughput: each step on a dict or set is atomic in CPython.
+        self._leases: dict[tuple[str, str], None] = {}
         #: Called when acks could not be sent, and must be sent again: by a request, or by `retry_rejected`.
         self.on_unsent: Callable[[], object] = bool
-        self.leases: dict[str, str] = {}
         self.replied_at: float | None = None
+
+    @property
+    def leases(self) -> dict[str, str]:
+        """The leases of this process, token by task id. Of two leases of a task it is the newer one."""
+        return dict(list(self._leases))
 
     def settle(self, ack: Ack) -> None:
         """Send an ack with the next request."""
@@ -134,10 +136,12 @@ class Fetcher:
         """Return the number of acks to send."""
         return len(self._acks)
 
-    def unconfirmed_acks(self) -> int:
-        """Return the number of acks that are to be sent or not yet answered, without those rejected individually."""
-        with self._count_lock:
-            return len(self._acks) + sum(list(self._sending.values()))
+    def has_unconfirmed_acks(self) -> bool:
+        """Return whether acks are to be sent or not yet answered, without those rejected individually.
+
+        Threads move acks between the two places meanwhile: either order alone could miss them.
+        """
+        return bool(self._sending or self._acks or self._sending)
 
     def seconds_to_retry(self) -> float | None:
         """Return the seconds until a rejected ack is sent again; None without any."""
@@ -190,24 +194,25 @@ class Fetcher:
             self._fetching.discard(slot)
 
     def _fetch(self, slot: str, want: int) -> list[Job]:
-        with self._count_lock:
-            acks = self._take_acks()
-            self._sending[slot] = len(acks)
-        if want and not acks and self._error is not None and self.unconfirmed_acks():
+        acks = self._take_acks()
+        if want and not acks and self._error is not None and self.has_unconfirmed_acks():
             raise self._error  # the outcome of another job could not be sent either
         sent_at = time.monotonic()
+        reply = None
         try:
             if acks:
                 failpoints.reach("before_ack")
-            done, rows, due_ms, now_us = self._request(slot, want, acks)
+            reply = self._request(slot, want, acks)
         except BaseException as exc:  # not only Redis errors: the lease of a lost ack would be renewed for ever
             if not acks or not is_error_reply(exc):
                 self._return_acks(acks)
                 raise
             self._settle_after_error(exc, acks)
-            return self._fetch(slot, want) if want else []
         finally:
-            self._sending.pop(slot, None)
+            self._sending.discard(threading.get_ident())
+        if reply is None:
+            return self._fetch(slot, want) if want else []
+        done, rows, due_ms, now_us = reply
         self._requests[slot] = self._requests.get(slot, 0) + 1
         self.replied_at = time.monotonic()
         self._confirm(acks, done)
@@ -217,8 +222,7 @@ class Fetcher:
         return self._add_leases([Job.parse(row, now_us) for row in rows])
 
     def _add_leases(self, jobs: list[Job]) -> list[Job]:
-        with self._lease_lock:
-            self.leases.update((job.id, job.token) for job in jobs)
+        self._leases.update(((job.id, job.token), None) for job in jobs)
         if self._prefetched is not None:
             for job in jobs[1:]:  # the first one starts at once
                 self._prefetched.add(job.id, job.token)
@@ -285,12 +289,16 @@ class Fetcher:
 
     def _take_acks(self) -> list[Ack]:
         """Take the acks of the next request. Threads take concurrently, so the deque may become empty meanwhile."""
+        thread = threading.get_ident()
+        self._sending.add(thread)  # before: an ack that is in neither place would look confirmed
         acks: list[Ack] = []
         with contextlib.suppress(IndexError):
             size = 0
             while len(acks) < MAX_ACKS and size < MAX_ACK_BYTES:
                 acks.append(self._acks.popleft())
                 size += len(acks[-1].payload)
+        if not acks:
+            self._sending.discard(thread)
         return acks
 
     def _return_acks(self, acks: Sequence[Ack]) -> None:
@@ -301,9 +309,7 @@ class Fetcher:
 
     def _remove_lease(self, ack: Ack) -> None:
         """Stop the renewal of an ack's lease."""
-        with self._lease_lock:
-            if self.leases.get(ack.id) == ack.token:
-                del self.leases[ack.id]
+        self._leases.pop((ack.id, ack.token), None)
 
     def _confirm(self, acks: Sequence[Ack], done: Sequence[int]) -> None:
         if acks:

@@ -153,7 +153,7 @@ class PrefetchBuffer:
             while self._fetcher.pending_acks():
                 self._fetcher.fetch("acks", 0)
             self._fetcher.retry_rejected()
-            if not self._fetcher.unconfirmed_acks():
+            if not self._fetcher.has_unconfirmed_acks():
                 self.outage.succeeded()
         # Tested; but Python 3.11 stops tracing a frame that an error reaches through nested generators.
         except (RedisError, RedisComponentsError) as exc:  # pragma: no cover

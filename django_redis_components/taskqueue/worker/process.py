@@ -299,7 +299,7 @@ class HeartbeatWriter:
                 return
             sent_at = time.monotonic()
             heartbeat = Heartbeat(
-                dict(worker.fetcher.leases),
+                worker.fetcher.leases,
                 worker.busy(),
                 worker.finished,
                 self._quiet,

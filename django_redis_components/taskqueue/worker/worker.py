@@ -195,14 +195,14 @@ class Worker:
     def _run_thread(self, slot: str) -> None:
         burst = self._options.burst
         while not self._stopping:
-            had_leases = bool(self.fetcher.leases)
+            had_leases = burst and bool(self.fetcher.leases)
             try:
                 with slot_wait_limit(0):  # `_pause` waits instead, and observes a stop meanwhile
                     job = self.job_source.next(slot, wait=not burst)
             except (RedisError, RedisComponentsError) as exc:
                 self._pause(exc)
                 continue
-            if self._outage.is_active and not self.fetcher.unconfirmed_acks():
+            if self._outage.is_active and not self.fetcher.has_unconfirmed_acks():
                 self._outage.succeeded()
             if job is not None:
                 self._run_or_return(job)

@@ -13,11 +13,13 @@ from collections.abc import Iterator
 import pytest
 
 from django_redis_components.core.client import connections
+from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.supervisor.child import Child
 from django_redis_components.taskqueue.worker.ipc import Heartbeat, PrefetchedLeases
 from django_redis_components.taskqueue.worker.process import HeartbeatWriter
 from django_redis_components.taskqueue.worker.worker import Worker, WorkerOptions
-from tests.support import eventually
+from tests.support import Store, eventually
+from tests.taskqueue.tasks import note
 
 pytestmark = pytest.mark.integration
 
@@ -81,10 +83,11 @@ def test_a_truncated_heartbeat_is_ignored(process: Process) -> None:
     assert process.child.heartbeat.leases == {"c": "t3"}
 
 
-def test_a_heartbeat_larger_than_the_pipe_is_received(process: Process) -> None:
+def test_a_heartbeat_larger_than_the_pipe_is_received(process: Process, redis_server: Store) -> None:
     os.set_blocking(process.heartbeat, False)
     worker = Worker(connections.client("default"), "host:1", WorkerOptions(("default",)), 0)
-    worker.fetcher.leases = {f"task-{number:015}": f"host:abcdef.123456/0/{number}" for number in range(5_000)}
+    note.enqueue_many([((number,), {}) for number in range(2_000)])
+    jobs = worker.fetcher.fetch("0", 2_000)
     writer = HeartbeatWriter(process.heartbeat, worker)
 
     def received() -> bool:
@@ -93,8 +96,14 @@ def test_a_heartbeat_larger_than_the_pipe_is_received(process: Process) -> None:
         return process.child.heartbeat.leases == worker.fetcher.leases
 
     eventually(received)
-    worker.fetcher.leases = {"last": "t1"}
+    assert len(json.dumps(worker.fetcher.leases)) > 65_536, "the size of a pipe"
+
+    for job in jobs[1:]:
+        worker.fetcher.settle(Ack(job.id, job.token, "requeue"))
+    while worker.fetcher.pending_acks():
+        worker.fetcher.fetch("acks", 0)
     eventually(received)
+    assert process.child.heartbeat.leases == {jobs[0].id: jobs[0].token}
 
 
 def running(sent_at: float, **leases: str) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import pytest
 from redis.exceptions import ResponseError
@@ -16,10 +15,26 @@ from django_redis_components.core.exceptions import UnsupportedServer
 from django_redis_components.taskqueue import get_queue
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.worker.execution import execute
-from django_redis_components.taskqueue.worker.fetcher import MAX_ACKS
-from tests.support import Proxy, Store, run_together
+from django_redis_components.taskqueue.worker.fetcher import MAX_ACKS, Fetcher
+from tests.support import Proxy, Store, eventually, run_together
 from tests.taskqueue.support import base_key, new_fetcher, queue_key
 from tests.taskqueue.tasks import note
+
+
+def in_thread(function: Callable[..., object], *args: object) -> threading.Thread:
+    thread = threading.Thread(target=function, args=args)
+    thread.start()
+    return thread
+
+
+def open_two_connections(proxy: Proxy, fetcher: Fetcher) -> None:
+    """Open them before replies are held: a held handshake would keep a second request from being sent."""
+    proxy.hold()
+    threads = [in_thread(fetcher.fetch, "acks", 0) for _ in range(2)]
+    eventually(lambda: proxy.accepted >= 2)
+    proxy.let_go()
+    for thread in threads:
+        thread.join(60)
 
 
 @pytest.fixture
@@ -89,28 +104,47 @@ def test_concurrent_acks_of_threads_are_all_sent(redis_server: Store, restless: 
     assert {result.get(0) for result in results[::100]} == {1}
 
 
-def test_lease_of_a_returned_task_that_another_thread_fetches_is_kept(redis_server: Store) -> None:
+def test_lease_of_a_returned_task_that_another_thread_fetches_is_kept(proxy: Proxy, redis_server: Store) -> None:
     note.enqueue(1)
-    fetcher = new_fetcher(worker="w")
+    fetcher = new_fetcher(using="proxied", worker="w")
+    open_two_connections(proxy, fetcher)
     [job] = fetcher.fetch("0", 1)
     fetcher.settle(Ack(job.id, job.token, "requeue"))
-    other = threading.Thread(target=fetcher.fetch, args=("1", 1))
+    proxy.hold()
+    first = in_thread(fetcher.fetch, "acks", 0)
+    eventually(lambda: get_queue("default").depths().ready == 1)
+    second = in_thread(fetcher.fetch, "1", 1)
+    eventually(lambda: get_queue("default").depths().running == 1)
 
-    class Leases(dict[str, str]):
-        """Another thread fetches the task while this one removes the former lease."""
+    proxy.let_go()
 
-        def get(self, *args: Any) -> Any:
-            found = super().get(*args)
-            other.start()
-            other.join(0.2)
-            return found
-
-    fetcher.leases = Leases(fetcher.leases)
-
-    fetcher.fetch("acks", 0)
-
-    other.join(60)
+    first.join(60)
+    second.join(60)
     assert fetcher.leases == {job.id: "w/1/0"}
+
+
+def test_acks_of_another_thread_are_unconfirmed_until_they_are_answered(proxy: Proxy, redis_server: Store) -> None:
+    result = note.enqueue(1)
+    fetcher = new_fetcher(using="proxied")
+    open_two_connections(proxy, fetcher)
+    fetcher.settle(execute(fetcher.fetch("0", 1)[0]))
+
+    def requests() -> int:
+        return int(redis_server.raw.info("commandstats")["cmdstat_evalsha"]["calls"])
+
+    proxy.hold()
+    first = in_thread(fetcher.fetch, "acks", 0)
+    eventually(lambda: note.get_result(result.id).state == "successful")
+    before = requests()
+    second = in_thread(fetcher.fetch, "acks", 0)
+    eventually(lambda: requests() > before)
+
+    assert fetcher.has_unconfirmed_acks()
+
+    proxy.let_go()
+    first.join(60)
+    second.join(60)
+    assert not fetcher.has_unconfirmed_acks()
 
 
 def test_fetch_returns_the_next_due_time(store: Store) -> None:
