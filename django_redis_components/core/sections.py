@@ -54,6 +54,16 @@ def integer(low: int, high: int) -> Check:
     return check
 
 
+def number(low: float, high: float) -> Check:
+    """Accept a number within bounds."""
+
+    def check(value: Any) -> str | None:
+        fits = isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
+        return None if fits else f"a number from {low:g} to {high:g}"
+
+    return check
+
+
 def one_of(*choices: str) -> Check:
     """Accept one of these strings."""
     return lambda value: None if value in choices else "one of " + ", ".join(map(repr, choices))
@@ -282,6 +292,29 @@ class DashboardSettings:
     sign_ins: str | None = _option(None, optional(text), strict=optional(name))
     #: Seconds after which a waiting task makes its queue late.
     late_after_s: float = _duration(300.0)
+    #: Share of failed among finished tasks of an hour that is a problem. Occasional failures of other services stay
+    #: below 5 %; at twice this share the problem is critical.
+    failure_rate: float = _option(0.05, number(0.0, 1.0), float)
+    #: Retries per finished task in an hour that are a retry storm. Above 1 most runs are wasted.
+    retry_rate: float = _option(1.0, number(0.0, 1_000.0), float)
+    #: Age of the oldest task from which a queue may be growing, in seconds. Shorter bursts drain by themselves.
+    growing_after_s: float = _duration(60.0, zero=True)
+    #: Leases lost in an hour that are a problem. A worker that is killed once loses up to one per thread, 8 by default.
+    lost_leases: int = _option(10, integer(1, 1_000_000))
+    #: Duration after which the pause of a queue with tasks is critical, in seconds. A planned pause ends within 1 h.
+    paused_after_s: float = _duration(3_600.0)
+    #: Share of maxmemory that is a problem. At 100 % the server rejects new tasks, or evicts keys.
+    memory_share: float = _option(0.8, number(0.01, 1.0), float)
+    #: Seconds for which a restart of the server is reported: long enough for the on-call person to see its cause.
+    restarted_within_s: float = _duration(600.0, zero=True)
+    #: Age of the last snapshot that is a problem without an append-only file, in seconds. Redis's own default saves
+    #: each change within an hour.
+    snapshot_age_s: float = _duration(2 * 3_600.0)
+    #: Difference between the clocks of the site and the server that is a problem, in seconds. Due times given as a
+    #: datetime are compared with the server's clock.
+    clock_offset_s: float = _duration(1.0)
+    #: Seconds without an acknowledgment of a replica that are a problem. A replica acknowledges each second.
+    replica_lag_s: float = _duration(10.0)
     #: Whether the dashboard refuses all changes.
     read_only: bool = _option(False, boolean)
 

@@ -47,6 +47,11 @@ def decimal(value: float) -> str:
     return _rounded(value, 1)
 
 
+def rate(per_minute: float) -> str:
+    """Format a number per minute: 0, 0.3, 84."""
+    return decimal(per_minute) if 0 < per_minute < 10 else number(round(per_minute))
+
+
 def percent(share: float) -> str:
     """Format a ratio as a percentage with two decimal places: 0.0081 is 0.81 %."""
     return pgettext("a percentage", "%s %%") % _rounded(share * 100, 2)

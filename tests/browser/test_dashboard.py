@@ -160,7 +160,7 @@ def test_a_new_queue_and_its_problems_appear_and_are_announced(site: str, redis_
     expect(cell(page, "<img src=x>", READY)).to_have_text("2")
     expect(page.locator("[data-drc-status]")).to_have_text("1 problem")
     assert page.locator("[data-drc-status]").get_attribute("role") == "status"
-    assert page.locator(".drc-health li").count() == 1
+    assert page.locator(".drc-problems li").count() == 1
     assert page.locator(".drc-dashboard img").count() == 0
 
 
@@ -290,13 +290,15 @@ def test_tab_order_follows_the_page(site: str, redis_server: Store, page: Page) 
     sign_in(page, site)
     page.get_by_role("button", name="Pause updates").click()
 
+    problems = ["drc-problem-link"] * page.locator(".drc-problem-link").count()
     reached = []
-    for _ in range(12):
+    for _ in range(12 + len(problems)):
         page.keyboard.press("Tab")
         reached.append(page.evaluate("document.activeElement.className || document.activeElement.tagName"))
 
     table_of_queues = ["drc-scroll", "A", "A"]
-    assert reached == ["drc-refresh", "A", *table_of_queues * 2, "drc-scroll", "drc-scroll", "SUMMARY", "SUMMARY"]
+    panels = [*table_of_queues * 2, "drc-scroll", "drc-scroll", "SUMMARY", "SUMMARY"]
+    assert reached == ["drc-refresh", "A", *problems, *panels]
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 360)], ids=["light", "dark and narrow"])

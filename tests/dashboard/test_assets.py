@@ -65,7 +65,7 @@ def test_light_and_dark_define_the_same_colors() -> None:
     blocks = re.findall(r"\.drc-dashboard \{([^}]*--drc-[^}]*)\}", SHEET.read_text())
 
     assert [set(re.findall(r"(--drc-[\w-]+):", block)) for block in blocks] == [
-        {"--drc-good", "--drc-bad", "--drc-bar", "--drc-bad-bg", "--drc-good-bg"}
+        {"--drc-good", "--drc-bad", "--drc-bar", "--drc-bad-bg", "--drc-good-bg", "--drc-warn", "--drc-warn-bg"}
     ] * 4
 
 

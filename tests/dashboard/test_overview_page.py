@@ -122,7 +122,7 @@ def test_footer_shows_commands_and_round_trips(redis_server: Store, viewer: Clie
     fill(redis_server)
 
     assert re.search(
-        r"97 commands · 2 round trips · [\d.]+ ms · read at \d\d:\d\d:\d\d \(Europe/Berlin\)", page_text(viewer)
+        r"98 commands · 2 round trips · [\d.]+ ms · read at \d\d:\d\d:\d\d \(Europe/Berlin\)", page_text(viewer)
     )
 
 
@@ -194,7 +194,7 @@ def test_empty_site_shows_next_steps(redis_server: Store, viewer: Client, settin
 
     text = page_text(viewer)
 
-    assert "No problems. No tasks have been enqueued yet." in text
+    assert "No problems. No tasks have been enqueued yet. checked at" in text
     assert "Poller: none yet" in text
     assert "No queues yet. A queue appears when its first task is enqueued: send_mail_task.enqueue(…)" in text
     assert "No worker in the last 10 minutes. Start one: python manage.py runworker default" in text
@@ -226,6 +226,7 @@ def test_fragment_has_the_regions_of_the_page(redis_server: Store, viewer: Clien
         "throughput",
         "schedules",
         "workers",
+        "server",
         "visitors",
         "sign-ins",
         "footer",
@@ -279,7 +280,7 @@ def test_simplified_chinese(redis_server: Store, settings) -> None:
     assert "首页 Redis 组件 Redis 运维" in text.replace("&rsaquo; ", "")
     assert re.search(r"工作进程 web-2 \(7\) 已失联。最后一次心跳：1 分 \d+ 秒前。", text)
     assert "HyperLogLog 估计值，标准误差 ±0.81%。" in text
-    assert re.search(r"97 条命令 · 2 次往返 · [\d.]+ 毫秒 · 读取于", text)
+    assert re.search(r"98 条命令 · 2 次往返 · [\d.]+ 毫秒 · 读取于", text)
 
 
 def test_outage_page_is_translated(settings) -> None:

@@ -81,7 +81,8 @@ def test_eviction_policy_is_a_problem(own_server: Store, viewer: Client) -> None
     assert sentences(viewer) == [
         (
             "Redis may evict tasks when its memory is full: maxmemory-policy is allkeys-lru. "
-            "Set maxmemory-policy to noeviction, or use a separate server for the task queue."
+            "Set maxmemory-policy to noeviction, or use a separate server for the task queue. "
+            "redis-cli CONFIG SET maxmemory-policy noeviction"
         )
     ]
 
@@ -111,7 +112,7 @@ def test_late_queue_is_a_problem(redis_server: Store, viewer: Client) -> None:
 
 
 def test_late_after_setting_is_respected(redis_server: Store, viewer: Client, settings) -> None:
-    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "DASHBOARD": {"LATE_AFTER": 7_200}}
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "DASHBOARD": {"LATE_AFTER": 7_200, "RESTARTED_WITHIN": 0}}
     write_queue(redis_server, "default", ready=1, age_s=7_000)
     write_worker(redis_server, "here:a")
     write_poller(redis_server)
@@ -166,7 +167,7 @@ def test_a_paused_queue_is_neither_unserved_nor_late(redis_server: Store, viewer
 
     assert found["text"] == "Queue mail is paused and has 3 ready tasks."
     assert found["advice"].endswith("ago: <b>no</b> mail. Resume it:")
-    assert found["command"] == "get_queue('mail').resume()"
+    assert found["command"] == "python manage.py queues resume mail"
 
 
 def test_pause_note_names_author_and_end(redis_server: Store, viewer: Client) -> None:

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from datetime import date
 
+from django.contrib.admin.utils import quote
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
@@ -13,7 +14,8 @@ from django_redis_components.core import conf
 from django_redis_components.dashboard import charts, formats
 from django_redis_components.dashboard.elements import Tile, cost_note
 from django_redis_components.dashboard.formats import Timestamp, number
-from django_redis_components.dashboard.overview.problems import Problem, find_problems, is_alive
+from django_redis_components.dashboard.overview.problem import Problem
+from django_redis_components.dashboard.overview.problems import find_problems, is_alive
 from django_redis_components.dashboard.overview.rows import (
     QueueRow,
     ScheduleRow,
@@ -25,6 +27,7 @@ from django_redis_components.dashboard.overview.rows import (
     total_row,
     worker_row,
 )
+from django_redis_components.dashboard.overview.server import Fact, server_facts
 from django_redis_components.dashboard.overview.snapshot import DailySignIns, DailyVisitors, OverviewSnapshot
 from django_redis_components.taskqueue.stats.overview import TaskQueueOverview
 
@@ -43,17 +46,27 @@ class DailyPanel:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ProblemRow:
+    """A problem. `slug` is the name in the URL of its queue's page; "" without a queue."""
+
+    problem: Problem
+    slug: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class OverviewPage:
     """The content of the page. A part that could not be read is None."""
 
     headline: str
-    problems: list[Problem]
+    counts: str
+    problems: list[ProblemRow]
     tiles: list[Tile]
     queues: list[QueueRow] | None
     total: QueueRow | None
     throughput: list[ThroughputRow]
     schedules: list[ScheduleRow] | None
     workers: list[WorkerRow] | None
+    server: list[Fact] | None
     poller: str | None
     poller_missing: bool
     visitors: DailyPanel | None
@@ -69,13 +82,15 @@ def build_page(snapshot: OverviewSnapshot) -> OverviewPage:
     overview = snapshot.queues
     return OverviewPage(
         headline=_headline(found, overview),
-        problems=found,
+        counts=_counts(found),
+        problems=[ProblemRow(problem, quote(problem.queue)) for problem in found],
         tiles=[*_tiles(snapshot)],
         queues=[queue_row(queue, overview) for queue in overview.queues] if overview else None,
         total=total_row(overview) if overview and len(overview.queues) > 1 else None,
         throughput=_throughput(overview) if overview else [],
         schedules=_schedules(snapshot),
         workers=[worker_row(worker, snapshot.at) for worker in overview.workers] if overview else None,
+        server=server_facts(overview.server, snapshot.at) if overview and overview.server else None,
         poller=overview.poller if overview else None,
         poller_missing=any(problem.code == "poller_missing" for problem in found),
         visitors=_visitors(snapshot.visitors) if snapshot.visitors else None,
@@ -103,6 +118,15 @@ def _headline(found: list[Problem], overview: TaskQueueOverview | None) -> str:
     if overview and not overview.queues and not overview.workers:
         return _("No problems. No tasks have been enqueued yet.")
     return _("No problems")
+
+
+def _counts(found: list[Problem]) -> str:
+    """Return how many problems are critical, and how many are warnings."""
+    critical = sum(problem.severity == "critical" for problem in found)
+    return _("Critical: %(critical)s · Warnings: %(warnings)s") % {
+        "critical": number(critical),
+        "warnings": number(len(found) - critical),
+    }
 
 
 def _tiles(snapshot: OverviewSnapshot) -> Iterable[Tile]:

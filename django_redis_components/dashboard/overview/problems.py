@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import shlex
 from collections.abc import Iterator
 
 from django.utils.translation import gettext as _
@@ -14,42 +12,36 @@ from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.elements import pause_note
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.outages import outage_of
+from django_redis_components.dashboard.overview.problem import Problem, queue_command, worker_command
+from django_redis_components.dashboard.overview.server import clock_problem, server_problems
 from django_redis_components.dashboard.overview.snapshot import OverviewSnapshot
+from django_redis_components.dashboard.overview.traffic import (
+    failing_queues,
+    growing_queues,
+    lost_leases,
+    retry_storms,
+)
+from django_redis_components.dashboard.queues.throughput import is_growing
 from django_redis_components.taskqueue.schedules.status import ScheduleSnapshot
 from django_redis_components.taskqueue.stats.overview import QueueDepth, TaskQueueOverview, WorkerInfo
 
 #: Most problems of one kind that are listed individually.
 MAX_OF_A_KIND = 5
+#: Most unregistered names that a problem lists.
+MAX_NAMED = 5
 #: Most queues, and workers, that a snapshot contains.
 MAX_LISTED = 200
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Problem:
-    """A problem and its remedy.
-
-    Attributes:
-        code: for programs: "no_worker", "poller_missing", …
-        text: what is wrong, in one sentence.
-        advice: what to do.
-        command: a command that does it, or "".
-    """
-
-    code: str
-    text: str
-    advice: str
-    command: str = ""
-
-
 def find_problems(snapshot: OverviewSnapshot) -> list[Problem]:
-    """Return the problems in a snapshot, most severe first, in the active language."""
-    found = [*_unread_parts(snapshot)]
+    """Return the problems in a snapshot, critical ones first, in the active language."""
+    found = [*_unread_parts(snapshot), *clock_problem(snapshot.clock_offset_s)]
     if snapshot.schedules is not None:
         found.extend(_truncate(list(_overdue_schedules(snapshot.schedules))))
     if snapshot.queues is not None:
         for check in _CHECKS:
             found.extend(_truncate(list(check(snapshot.queues))))
-    return found
+    return sorted(found, key=lambda problem: problem.severity != "critical")
 
 
 def is_alive(worker: WorkerInfo) -> bool:
@@ -60,12 +52,6 @@ def is_alive(worker: WorkerInfo) -> bool:
 def live_workers(queue: str, overview: TaskQueueOverview) -> int:
     """Return how many live workers serve a queue."""
     return sum(1 for worker in overview.workers if queue in worker.queues and is_alive(worker))
-
-
-def worker_command(queue: str) -> str:
-    """Return the command that starts a worker for a queue, quoted for a shell."""
-    dashes = "-- " if queue.startswith("-") else ""
-    return f"python manage.py runworker {dashes}{shlex.quote(queue)}"
 
 
 def worker_name(worker: WorkerInfo) -> str:
@@ -83,7 +69,7 @@ def _unread_parts(snapshot: OverviewSnapshot) -> Iterator[Problem]:
     for name, error in snapshot.errors.items():
         outage = outage_of(error, snapshot.address)
         text = _("Cannot read %(part)s: %(reason)s") % {"part": parts[name], "reason": outage.title}
-        yield Problem("unread", text, f"{outage.advice} ({outage.detail})")
+        yield Problem("unread", text, f"{outage.advice} ({outage.detail})", severity="critical")
 
 
 def _overdue_schedules(snapshot: ScheduleSnapshot) -> Iterator[Problem]:
@@ -94,7 +80,7 @@ def _overdue_schedules(snapshot: ScheduleSnapshot) -> Iterator[Problem]:
                 "age": formats.age((snapshot.at - schedule.next_at).total_seconds()),
             }
             advice = _("Start a poller, or a worker without --no-poller, with the code that declares it:")
-            yield Problem("schedule_late", text, advice, "python manage.py runpoller")
+            yield Problem("schedule_late", text, advice, "python manage.py runpoller", "critical")
 
 
 def _queues_without_worker(overview: TaskQueueOverview) -> Iterator[Problem]:
@@ -105,14 +91,16 @@ def _queues_without_worker(overview: TaskQueueOverview) -> Iterator[Problem]:
                 "Queue %(queue)s has %(count)s ready tasks and no live worker. Oldest: %(age)s.",
                 queue.ready,
             ) % {"queue": queue.name, "count": number(queue.ready), "age": formats.age(queue.oldest_age or 0.0)}
-            yield Problem("no_worker", text, _("Start a worker:"), worker_command(queue.name))
+            command = worker_command(queue.name)
+            yield Problem("no_worker", text, _("Start a worker:"), command, "critical", queue.name)
 
 
 def _eviction(overview: TaskQueueOverview) -> Iterator[Problem]:
     if overview.evicts:
         text = _("Redis may evict tasks when its memory is full: maxmemory-policy is %(policy)s.")
         advice = _("Set maxmemory-policy to noeviction, or use a separate server for the task queue.")
-        yield Problem("evicts", text % {"policy": overview.eviction_policy}, advice)
+        command = "redis-cli CONFIG SET maxmemory-policy noeviction"
+        yield Problem("evicts", text % {"policy": overview.eviction_policy}, advice, command, "critical")
 
 
 def _missing_poller(overview: TaskQueueOverview) -> Iterator[Problem]:
@@ -122,22 +110,29 @@ def _missing_poller(overview: TaskQueueOverview) -> Iterator[Problem]:
             _("No poller is active: tasks of crashed workers are not recovered."),
             _("Start a poller, or a worker without --no-poller:"),
             "python manage.py runpoller",
+            "critical",
         )
 
 
 def _late_queues(overview: TaskQueueOverview) -> Iterator[Problem]:
     for queue in overview.queues:
-        if _is_late(queue) and not queue.paused and live_workers(queue.name, overview):
+        if _is_late(queue) and not _is_reported(queue, overview) and live_workers(queue.name, overview):
             text = _("Queue %(queue)s is behind: its oldest task has waited for %(age)s.") % {
                 "queue": queue.name,
                 "age": formats.age(queue.oldest_age or 0.0),
             }
             advice = _("It has too few workers, or long tasks occupy them. Add a worker:")
-            yield Problem("late", text, advice, worker_command(queue.name))
+            yield Problem("late", text, advice, worker_command(queue.name), "warning", queue.name)
 
 
 def _is_late(queue: QueueDepth) -> bool:
     return queue.oldest_age is not None and queue.oldest_age > conf.settings().dashboard.late_after_s
+
+
+def _is_reported(queue: QueueDepth, overview: TaskQueueOverview) -> bool:
+    """Return whether another problem says why the tasks of a queue wait."""
+    metrics = overview.metrics.get(queue.name)
+    return bool(queue.paused or (metrics and is_growing(queue, metrics)))
 
 
 def _lost_workers(overview: TaskQueueOverview) -> Iterator[Problem]:
@@ -159,8 +154,26 @@ def _unregistered_tasks(overview: TaskQueueOverview) -> Iterator[Problem]:
                 "Queue %(queue)s has %(count)s tasks with unregistered names.",
                 queue.unregistered,
             ) % {"queue": queue.name, "count": number(queue.unregistered)}
-            advice = _("They are requeued when a worker that registers the names starts:")
-            yield Problem("unregistered", text, advice, worker_command(queue.name))
+            names = overview.unregistered.get(queue.name, [])
+            advice = " ".join(filter(None, [_unregistered_names(names), _requeued()]))
+            command = worker_command(queue.name)
+            yield Problem("unregistered", text, advice, command, "warning", queue.name, "unregistered")
+
+
+def _requeued() -> str:
+    return _("They are requeued when a worker that registers the names starts:")
+
+
+def _unregistered_names(names: list[str]) -> str:
+    """Return the names, and the modules that a worker must import to register them."""
+    if not names:
+        return ""
+    shown = [*names[:MAX_NAMED], *(["…"] if len(names) > MAX_NAMED else [])]
+    modules = dict.fromkeys(name.rpartition(".")[0] or name for name in names[:MAX_NAMED])
+    return _("Names: %(names)s. Modules to import: %(modules)s.") % {
+        "names": ", ".join(shown),
+        "modules": ", ".join(modules),
+    }
 
 
 def _paused_queues(overview: TaskQueueOverview) -> Iterator[Problem]:
@@ -172,7 +185,9 @@ def _paused_queues(overview: TaskQueueOverview) -> Iterator[Problem]:
                 queue.ready,
             ) % {"queue": queue.name, "count": number(queue.ready)}
             advice = " ".join([pause_note(queue.paused, overview.at), _("Resume it:")])
-            yield Problem("paused", text, advice, f"get_queue({queue.name!r}).resume()")
+            paused_s = (overview.at - queue.paused.at).total_seconds()
+            severity = "critical" if paused_s > conf.settings().dashboard.paused_after_s else "warning"
+            yield Problem("paused", text, advice, queue_command("resume", queue.name), severity, queue.name)
 
 
 def _truncation(overview: TaskQueueOverview) -> Iterator[Problem]:
@@ -188,16 +203,21 @@ def _truncate(found: list[Problem]) -> list[Problem]:
     if rest <= 0:
         return found
     text = ngettext("%(count)d more of this kind.", "%(count)d more of this kind.", rest) % {"count": rest}
-    return [*found[:MAX_OF_A_KIND], Problem(found[0].code, text, "")]
+    return [*found[:MAX_OF_A_KIND], Problem(found[0].code, text, "", severity=found[MAX_OF_A_KIND].severity)]
 
 
 #: Checks of the task queue, most severe first.
 _CHECKS = (
+    failing_queues,
     _queues_without_worker,
+    server_problems,
     _eviction,
     _missing_poller,
+    retry_storms,
+    growing_queues,
     _late_queues,
     _lost_workers,
+    lost_leases,
     _unregistered_tasks,
     _paused_queues,
     _truncation,

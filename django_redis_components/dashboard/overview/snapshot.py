@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import time
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -58,6 +59,8 @@ class OverviewSnapshot:
         errors: the error by part: "queues", "schedules", "visitors", "sign_ins".
         address: of the task queue's server, without credentials.
         is_cluster: whether each round trip goes to several nodes.
+        clock_offset_s: the least difference between the server's clock and this host's that explains their times;
+            above 0 if the server's is ahead, None if unknown.
     """
 
     at: datetime
@@ -69,6 +72,7 @@ class OverviewSnapshot:
     cost: Cost
     address: str
     is_cluster: bool
+    clock_offset_s: float | None = None
 
 
 def read() -> OverviewSnapshot:
@@ -77,7 +81,7 @@ def read() -> OverviewSnapshot:
     Raises:
         SnapshotFailed: no part could be read.
     """
-    cost = Cost()
+    cost, started = Cost(), time.time()
     address, is_cluster = _address()
     outcomes: dict[str, Outcome] = {}
     for alias, names in _parts_by_alias().items():
@@ -97,7 +101,13 @@ def read() -> OverviewSnapshot:
         cost=cost,
         address=address,
         is_cluster=is_cluster,
+        clock_offset_s=_clock_offset(queues.at.timestamp(), started, time.time()) if queues else None,
     )
+
+
+def _clock_offset(server: float, started: float, finished: float) -> float:
+    """Return how far the server's time lies outside of the interval in which it was read."""
+    return min(server - started, 0.0) + max(server - finished, 0.0)
 
 
 def _address() -> tuple[str, bool]:

@@ -116,7 +116,7 @@ def _throughput_tiles(snapshot: QueueSnapshot) -> Iterable[Tile]:
         quantiles = {"p95": quantile_text(histogram.p95), "p99": quantile_text(histogram.p99)}
         note = _("p95 %(p95)s, p99 %(p99)s") % quantiles if histogram.count else ""
         yield Tile(label, quantile_text(histogram.p50), note)
-    yield Tile(_("ETA"), drain_time(snapshot.depth, metrics), _("without new tasks"))
+    yield Tile(_("ETA"), drain_time(snapshot.depth, metrics))
 
 
 def _trash_row(entry: TrashEntry, at: datetime) -> TrashRow:

@@ -21,6 +21,12 @@ SPARK_WIDTH, SPARK_HEIGHT = 120, 24
 MINUTES_PER_LABEL, HOURS_PER_LABEL = 10, 4
 #: Lower bound of a histogram's last bucket in seconds; it has no upper bound.
 LAST_BUCKET_S = 8_388.0
+#: Full minutes from which the rate of completions is computed.
+RATE_MINUTES = 5
+#: Arrivals per completion above which a queue grows: below it the difference may be chance.
+GROWTH = 1.1
+#: Age in seconds of the oldest task below which the arrivals are a burst, not a rate.
+BURST_S = 60.0
 #: Longest drain time that is shown, in seconds.
 MAX_DRAIN_S = 30 * 86_400
 
@@ -96,12 +102,34 @@ def quantile_text(seconds: float | None) -> str:
     return _("over %(age)s") % {"age": text} if seconds >= LAST_BUCKET_S else text
 
 
+def recent_rate(metrics: Metrics) -> float:
+    """Return the tasks per minute that finished in the last minutes, the current one included."""
+    recent = metrics.intervals[-RATE_MINUTES - 1 :]
+    elapsed_s = metrics.at.timestamp() - recent[0].at.timestamp()
+    return sum(interval.counts.finished for interval in recent) * 60 / max(elapsed_s, 1.0)
+
+
+def is_growing(queue: QueueDepth, metrics: Metrics) -> bool:
+    """Return whether clearly more tasks arrive than finish. A queue that is paused or not served is not measured."""
+    finished = recent_rate(metrics)
+    if queue.paused or not finished or not queue.arrival_rate:
+        return False
+    return queue.arrival_rate > finished * GROWTH and (queue.oldest_age or 0.0) >= BURST_S
+
+
 def drain_time(queue: QueueDepth, metrics: Metrics) -> str:
-    """Format the time until the queue is empty, at the throughput of the last hour and without new tasks."""
-    rate = metrics.per_minute()
-    if not queue.ready or not rate or queue.paused:
+    """Format the time until the queue is empty, from the arrivals and completions of the last minutes."""
+    if not queue.ready:
         return NO_VALUE
-    seconds = queue.ready / rate * 60
+    if queue.paused:
+        return pgettext("queue", "paused")
+    if is_growing(queue, metrics):
+        return pgettext("queue", "growing")
+    is_burst = (queue.oldest_age or 0.0) < BURST_S
+    net = recent_rate(metrics) - (0.0 if is_burst else queue.arrival_rate or 0.0)
+    if net <= 0:
+        return pgettext("ETA", "unknown")
+    seconds = queue.ready / net * 60
     return _("over 30 days") if seconds > MAX_DRAIN_S else formats.age(seconds)
 
 

@@ -5,22 +5,27 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from redis.exceptions import RedisError
 
 from django_redis_components.core import conf, keys
+from django_redis_components.core.client.server import parse_info
 from django_redis_components.core.protocol import Batch, Call, Command, Flow, Read
 from django_redis_components.taskqueue.fields import Key, base_key, tag_key
 from django_redis_components.taskqueue.stats import metrics
-from django_redis_components.taskqueue.store.scripts import QUEUE_STATS
+from django_redis_components.taskqueue.store.scripts import QUEUE_STATS, SCAN_TASKS
 
 logger = logging.getLogger("django_redis_components.taskqueue")
 
 #: Most workers that one request reads.
 MAX_WORKERS = 200
+#: Most queues whose unregistered names the overview reads, and most tasks of each that are looked at.
+NAMED_QUEUES, NAMED_TASKS = 5, 200
+#: Sections of INFO in the overview.
+INFO_SECTIONS = ("server", "clients", "memory", "persistence", "replication")
 #: Minutes of metrics in the overview.
 OVERVIEW_MINUTES = 60
 
@@ -50,6 +55,8 @@ class QueueDepth:
         paused: the pause, or None.
         limited: ready and scheduled tasks that a concurrency or rate limit holds back.
         waiting: tasks that depend on unfinished tasks of their flow.
+        arrival_rate: tasks per minute that arrived lately, measured on the last 100 of the ready list; None if fewer
+            than two are in it. Prioritized and scheduled tasks are not measured.
     """
 
     name: str
@@ -63,6 +70,7 @@ class QueueDepth:
     paused: QueuePause | None = None
     limited: int = 0
     waiting: int = 0
+    arrival_rate: float | None = dataclasses.field(default=None, compare=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -93,6 +101,8 @@ class TaskQueueOverview:
     Attributes:
         poller: id of the active poller, or None.
         eviction_policy: the server's maxmemory-policy; None if it may not be read.
+        server: fields of INFO: server, clients, memory, persistence, replication; empty if it may not be read.
+        unregistered: names of the newest unregistered tasks of the first 5 queues that have any, by queue name.
         metrics: of the first 50 queues in the last hour, by queue name.
     """
 
@@ -102,6 +112,8 @@ class TaskQueueOverview:
     poller: str | None
     eviction_policy: str | None
     metrics: dict[str, metrics.Metrics] = dataclasses.field(default_factory=dict)
+    server: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    unregistered: dict[str, list[str]] = dataclasses.field(default_factory=dict)
 
     @property
     def evicts(self) -> bool:
@@ -123,7 +135,7 @@ def read_overview(*, with_metrics: bool = True) -> Flow[TaskQueueOverview]:
             _all_depths_request(),
             Read("ZREVRANGE", tag_key(Key.workers), 0, MAX_WORKERS - 1, "WITHSCORES"),
             Read("GET", tag_key(Key.poller)),
-            Command("INFO", "memory", key=base, retry=True),
+            Command("INFO", *INFO_SECTIONS, key=base, retry=True),
         ],
         return_exceptions=True,
     )
@@ -133,7 +145,8 @@ def read_overview(*, with_metrics: bool = True) -> Flow[TaskQueueOverview]:
     now_us, rows = depths[0], _valid_rows(depths[1])
     seen_ms = {worker.decode(): float(ms) for worker, ms in zip(heartbeats[::2], heartbeats[1::2], strict=True)}
     measured = [row[0] for row in rows[: metrics.MAX_QUEUES]] if with_metrics else []
-    reports, recent = yield from _read_details(seen_ms, measured)
+    unregistered = [row[0] for row in rows if row[5]][:NAMED_QUEUES] if with_metrics else []
+    reports, recent, names = yield from _read_details(seen_ms, measured, unregistered)
     found = zip(seen_ms.items(), reports, strict=True)
     return TaskQueueOverview(
         at=datetime.fromtimestamp(now_us / 1e6, UTC),
@@ -142,6 +155,8 @@ def read_overview(*, with_metrics: bool = True) -> Flow[TaskQueueOverview]:
         poller=poller.decode() if poller else None,
         eviction_policy=eviction_policy_of(info),
         metrics=recent,
+        unregistered=names,
+        server=parse_info(info).fields if isinstance(info, bytes) else {},
     )
 
 
@@ -164,17 +179,38 @@ def _all_depths_request() -> Call:
 
 
 def _read_details(
-    workers: Collection[str], queues: list[bytes]
-) -> Flow[tuple[list[bytes | None], dict[str, metrics.Metrics]]]:
-    """Read the reports of workers and the recent metrics of queues."""
-    requests: list[Call | Command] = []
+    workers: Collection[str], queues: list[bytes], unregistered: list[bytes]
+) -> Flow[tuple[list[bytes | None], dict[str, metrics.Metrics], dict[str, list[str]]]]:
+    """Read the reports of workers, the recent metrics of queues, and the names of unregistered tasks."""
+    requests: list[Call | Command] = [_names_request(queue) for queue in unregistered]
     if workers:
         requests.append(Read("MGET", *[tag_key(Key.worker, worker) for worker in workers]))
     if queues:
         requests.append(metrics.recent_request(queues, OVERVIEW_MINUTES))
     replies = (yield Batch(requests)) if requests else []
-    reports = replies[0] if workers else []
-    return reports, metrics.parse_recent(replies[-1], OVERVIEW_MINUTES) if queues else {}
+    names = {
+        queue.decode(): sorted(name.decode(errors="replace") for name in reply[9][::3])
+        for queue, reply in zip(unregistered, replies, strict=False)
+    }
+    reports = replies[len(unregistered)] if workers else []
+    return reports, metrics.parse_recent(replies[-1], OVERVIEW_MINUTES) if queues else {}, names
+
+
+def _names_request(queue: bytes) -> Call:
+    """Return the request for the names of the newest unregistered tasks of a queue."""
+    return SCAN_TASKS(
+        base=base_key(),
+        queue=queue,
+        state="unregistered",
+        cursor="",
+        direction="after",
+        limit=0,
+        budget=NAMED_TASKS,
+        mode="names",
+        name="",
+        text="",
+        error="",
+    )
 
 
 def eviction_policy_of(info: Any) -> str | None:
@@ -188,7 +224,8 @@ def eviction_policy_of(info: Any) -> str | None:
 
 
 def _depth(row: Any, now_us: int) -> QueueDepth:
-    name, ready, scheduled, running, failed, unregistered, oldest_us, due_ms, paused, limited, waiting = row
+    name, ready, scheduled, running, failed, unregistered, oldest_us, due_ms, paused, *rest = row
+    limited, waiting, latest, first_us, newest_us = rest
     return QueueDepth(
         name.decode(),
         ready,
@@ -201,7 +238,19 @@ def _depth(row: Any, now_us: int) -> QueueDepth:
         pause_of(paused),
         limited,
         waiting,
+        _arrival_rate(latest, first_us, newest_us, now_us),
     )
+
+
+def _arrival_rate(latest: int, first_us: int, newest_us: int, now_us: int) -> float | None:
+    """Return the arrivals per minute; see `QueueDepth`.
+
+    A queue that was filled at once has none now: after a time without arrivals at most three were likely in it.
+    """
+    if not first_us:
+        return None
+    mean = latest * 60e6 / max(now_us - first_us, 1)
+    return min(mean, 3 * 60e6 / max(now_us - newest_us, 1))
 
 
 def pause_of(stored: bytes) -> QueuePause | None:

@@ -5,9 +5,10 @@
 -- ARGV[2..] queues  names
 -- DERIVED base:queues zset, base:paused hash, base:q:<queue>:* lists and zsets, base:t:<id> hash
 -- Returns {now_us, rows}: each row {queue, ready, scheduled, running, failed, unregistered, oldest_us, next_due_ms,
---         paused, limited, waiting}; oldest_us is when the oldest task that waits for a worker was accepted or fell due,
+--         paused, limited, waiting, latest, latest_us, newest_us}; oldest_us is when the oldest task that waits for a worker was accepted or fell due,
 --         0 when none waits; paused is "until_ms|since_ms|JSON" or empty; limited is how many of the ready and scheduled
---         ones wait for a limit; waiting is how many wait for other tasks of their flows
+--         ones wait for a limit; waiting is how many wait for other tasks of their flows; the
+--         last `latest` tasks of the ready list, 100 at most, were accepted from latest_us to newest_us
 -- Cost: O(queues) times O(log n)
 local base = KEYS[1]
 local known = ARGV[1]
@@ -23,6 +24,19 @@ local function first_enqueued_us(queue, part, tombstones)
       return tonumber(enqueued_us)
     end
   end
+end
+
+-- Return how many tasks are at the end of the ready list, 100 at most, and when the first and the last were accepted.
+local function latest_arrivals(queue)
+  local ready = queue_key(ctx, queue, P.ready)
+  local latest = math.min(redis.call("LLEN", ready), 100)
+  if latest < 2 then
+    return 0, 0, 0
+  end
+  local function enqueued_us(index)
+    return tonumber(redis.call("HGET", task_key(ctx, redis.call("LINDEX", ready, index)), F.enqueued_at_us) or 0)
+  end
+  return latest, enqueued_us(-latest), enqueued_us(-1)
 end
 
 local function oldest_us(queue, tombstones)
@@ -48,6 +62,7 @@ local function row(queue)
   local ready = length("LLEN", P.ready) + length("LLEN", P.requeued) + length("ZCARD", P.priority)
   local tombstones = tonumber(redis.call("GET", queue_key(ctx, queue, P.tombstones)) or 0)
   local pause = redis.call("HGET", base_key(ctx, K.paused), queue)
+  local latest, latest_us, newest_us = latest_arrivals(queue)
   local limited, for_slots = length("ZCARD", P.limited), 0
   if limited > 0 then
     for_slots = redis.call("ZLEXCOUNT", queue_key(ctx, queue, P.limited), "[c", "(d")
@@ -64,6 +79,9 @@ local function row(queue)
     pause and not has_pause_ended(ctx, pause) and pause or "",
     limited,
     length("ZCARD", P.waiting),
+    latest,
+    latest_us,
+    newest_us,
   }
 end
 

@@ -1,0 +1,43 @@
+"""A problem on the overview: the fact, the cause or the remedy, and a command."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Problem:
+    """A problem and its remedy.
+
+    Attributes:
+        code: for programs: "no_worker", "poller_missing", …
+        text: what is wrong, in one sentence.
+        advice: what to do.
+        command: a command that does it, or "".
+        severity: "critical" if tasks fail, wait without an end or may be lost, else "warning".
+        queue: the queue that has the problem, or "".
+        state: the state of tasks that the page of the queue should show, or "".
+    """
+
+    code: str
+    text: str
+    advice: str
+    command: str = ""
+    severity: str = "warning"
+    queue: str = ""
+    state: str = ""
+
+
+def worker_command(queue: str) -> str:
+    """Return the command that starts a worker for a queue, quoted for a shell."""
+    return f"python manage.py runworker {_argument(queue)}"
+
+
+def queue_command(verb: str, queue: str) -> str:
+    """Return a command of `manage.py queues` for a queue, quoted for a shell."""
+    return f"python manage.py queues {verb} {_argument(queue)}"
+
+
+def _argument(queue: str) -> str:
+    return ("-- " if queue.startswith("-") else "") + shlex.quote(queue)

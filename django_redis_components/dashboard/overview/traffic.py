@@ -1,0 +1,86 @@
+"""Problems in the tasks of the last hour: failures, retries, lost leases, and queues that grow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from django.utils.translation import gettext as _
+
+from django_redis_components.core import conf
+from django_redis_components.dashboard import formats
+from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.overview.problem import Problem, queue_command, worker_command
+from django_redis_components.dashboard.queues.throughput import is_growing, recent_rate
+from django_redis_components.taskqueue import Metrics
+from django_redis_components.taskqueue.stats.overview import QueueDepth, TaskQueueOverview
+
+#: Fewest tasks from which a rate is computed: one failure of two tasks is not a failure rate of 50 %.
+MIN_TASKS = 20
+#: Times `FAILURE_RATE` from which failures are critical.
+CRITICAL_FACTOR = 2
+
+
+def failing_queues(overview: TaskQueueOverview) -> Iterator[Problem]:
+    """Yield queues whose share of failed tasks is above `FAILURE_RATE`."""
+    limit = conf.settings().dashboard.failure_rate
+    for queue, metrics in _measured(overview):
+        finished, failed = metrics.totals.finished, metrics.totals.failed
+        if finished >= MIN_TASKS and failed > finished * limit:
+            text = _("Queue %(queue)s: %(share)s of tasks failed in the last hour (%(failed)s of %(finished)s).") % {
+                "queue": queue.name,
+                "share": formats.percent(failed / finished),
+                "failed": number(failed),
+                "finished": number(finished),
+            }
+            severity = "critical" if failed > finished * limit * CRITICAL_FACTOR else "warning"
+            advice = _("Correct the cause, then retry the tasks on the page of the queue. List the errors:")
+            command = queue_command("errors", queue.name)
+            yield Problem("failures", text, advice, command, severity, queue.name, "failed")
+
+
+def retry_storms(overview: TaskQueueOverview) -> Iterator[Problem]:
+    """Yield queues with more than `RETRY_RATE` retries per finished task."""
+    limit = conf.settings().dashboard.retry_rate
+    for queue, metrics in _measured(overview):
+        finished, retried = metrics.totals.finished, metrics.totals.retried
+        if retried >= MIN_TASKS and retried > finished * limit:
+            text = _("Queue %(queue)s: %(retried)s retries in the last hour, %(finished)s finished tasks.") % {
+                "queue": queue.name,
+                "retried": number(retried),
+                "finished": number(finished),
+            }
+            advice = _("Most runs fail. Pause the queue until the cause is corrected:")
+            command = queue_command("pause", queue.name)
+            yield Problem("retry_storm", text, advice, command, "warning", queue.name, "retrying")
+
+
+def lost_leases(overview: TaskQueueOverview) -> Iterator[Problem]:
+    """Yield queues that lost at least `LOST_LEASES` leases."""
+    for queue, metrics in _measured(overview):
+        if metrics.totals.recovered >= conf.settings().dashboard.lost_leases:
+            text = _("Queue %(queue)s: %(count)s leases lost in the last hour.") % {
+                "queue": queue.name,
+                "count": number(metrics.totals.recovered),
+            }
+            advice = _("Workers were killed or stalled. Check their logs for out-of-memory kills and blocked threads.")
+            yield Problem("leases_lost", text, advice, queue=queue.name)
+
+
+def growing_queues(overview: TaskQueueOverview) -> Iterator[Problem]:
+    """Yield queues to which more tasks arrive than finish."""
+    for queue, metrics in _measured(overview):
+        if is_growing(queue, metrics) and (queue.oldest_age or 0.0) >= conf.settings().dashboard.growing_after_s:
+            text = _("Queue %(queue)s is growing: %(arrived)s/min in, %(finished)s/min out, oldest %(age)s.") % {
+                "queue": queue.name,
+                "arrived": formats.rate(queue.arrival_rate or 0.0),
+                "finished": formats.rate(recent_rate(metrics)),
+                "age": formats.age(queue.oldest_age or 0.0),
+            }
+            advice = _("It has too few workers, or its tasks take longer than before. Add a worker:")
+            yield Problem("growing", text, advice, worker_command(queue.name), "warning", queue.name)
+
+
+def _measured(overview: TaskQueueOverview) -> Iterator[tuple[QueueDepth, Metrics]]:
+    for queue in overview.queues:
+        if queue.name in overview.metrics:
+            yield queue, overview.metrics[queue.name]

@@ -1,0 +1,165 @@
+"""Problems that depend on a threshold of ``DASHBOARD``: rates of tasks, and the state of the server."""
+
+from __future__ import annotations
+
+import struct
+from datetime import UTC, datetime
+
+import pytest
+from django.test import Client
+
+from django_redis_components.dashboard.overview.problem import Problem
+from django_redis_components.dashboard.overview.server import clock_problem, server_facts, server_problems
+from django_redis_components.taskqueue.fields import base_key
+from django_redis_components.taskqueue.stats.metrics import EVENTS, SIZE
+from django_redis_components.taskqueue.stats.overview import TaskQueueOverview
+from tests.dashboard.support import URL, client_of, now_ms, write_poller, write_queue, write_worker
+from tests.support import Store
+
+pytestmark = pytest.mark.django_db
+
+NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
+
+#: INFO of a server without problems.
+HEALTHY = {
+    "redis_version": "7.2.5",
+    "uptime_in_seconds": "86400",
+    "used_memory": "79",
+    "maxmemory": "100",
+    "aof_enabled": "1",
+    "role": "master",
+    "connected_slaves": "1",
+    "slave0": "ip=10.0.0.2,port=6379,state=online,offset=1,lag=1",
+    "rdb_last_bgsave_status": "ok",
+    "rdb_last_save_time": str(int(NOW.timestamp()) - 86_400),
+    "rdb_changes_since_last_save": "7",
+    "connected_clients": "62",
+    "maxclients": "10000",
+}
+
+
+@pytest.fixture
+def viewer() -> Client:
+    return client_of("staff with the permission")
+
+
+def problems(client: Client) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = client.get(URL, {"format": "json"}).json()["problems"]
+    return found
+
+
+def write_minute(store: Store, queue: str, **events: int) -> None:
+    """Write the counters of the last full minute."""
+    minute = now_ms(store) // 60_000 - 1
+    numbers = [events.get(name, 0) for name in EVENTS] + [0] * (SIZE - len(EVENTS))
+    store.raw.set(f"{base_key()}:q:{queue}:minute:{minute}", struct.pack(f">{SIZE}I", *numbers), ex=600)
+
+
+def found_in(**changed: str) -> list[Problem]:
+    overview = TaskQueueOverview(NOW, [], [], None, None, server=HEALTHY | changed)
+    return list(server_problems(overview))
+
+
+def test_failures_are_critical_from_twice_the_failure_rate(redis_server: Store, viewer: Client) -> None:
+    for queue, failed in (("mail", 13), ("news", 6), ("fine", 5)):
+        write_queue(redis_server, queue)
+        write_minute(redis_server, queue, succeeded=100 - failed, failed=failed)
+    write_poller(redis_server)
+
+    found = problems(viewer)
+
+    assert [(each["queue"], each["severity"]) for each in found] == [("mail", "critical"), ("news", "warning")]
+    assert found[0]["text"] == "Queue mail: 13.00 % of tasks failed in the last hour (13 of 100)."
+    assert found[0]["command"] == "python manage.py queues errors mail"
+
+
+def test_few_failures_are_no_failure_rate(redis_server: Store, viewer: Client) -> None:
+    write_queue(redis_server, "mail")
+    write_minute(redis_server, "mail", succeeded=9, failed=10)
+    write_poller(redis_server)
+
+    assert problems(viewer) == []
+
+
+def test_retries_and_lost_leases_are_problems(redis_server: Store, viewer: Client) -> None:
+    write_queue(redis_server, "mail")
+    write_minute(redis_server, "mail", succeeded=30, retried=31, recovered=10)
+    write_poller(redis_server)
+
+    found = problems(viewer)
+
+    assert [each["code"] for each in found] == ["retry_storm", "leases_lost"]
+    assert found[0]["text"] == "Queue mail: 31 retries in the last hour, 30 finished tasks."
+
+
+def test_queue_with_more_arrivals_than_completions_is_growing(redis_server: Store, viewer: Client) -> None:
+    base, now = base_key(), now_ms(redis_server)
+    write_queue(redis_server, "mail", ready=100, age_s=100)
+    for number in range(100):  # one each second
+        redis_server.raw.hset(f"{base}:t:mail-{number}", "e", str((now - (100 - number) * 1_000) * 1_000))
+    write_minute(redis_server, "mail", succeeded=50)
+    write_worker(redis_server, "here:a", queues=["mail"])
+    write_poller(redis_server)
+
+    [found] = problems(viewer)
+
+    assert found["text"].startswith("Queue mail is growing: 60/min in, ")
+    assert "growing" in viewer.get(URL).content.decode()
+
+
+def test_names_and_modules_of_unregistered_tasks_are_listed(redis_server: Store, viewer: Client) -> None:
+    base = base_key()
+    write_queue(redis_server, "mail", unregistered=2)
+    for number, name in enumerate(["shop.mails.send", "shop.<b>.x"]):
+        redis_server.raw.hset(f"{base}:t:unregistered-{number}", mapping={"n": name, "q": "mail", "s": "unregistered"})
+    write_poller(redis_server)
+
+    [found] = problems(viewer)
+
+    assert "shop.mails.send" in found["advice"]
+    assert "Modules to import: shop.<b>, shop.mails." in found["advice"]
+    assert "shop.<b>" not in viewer.get(URL).content.decode()
+
+
+def test_restart_of_a_server_without_append_only_file_is_critical(own_server: Store, viewer: Client, settings) -> None:
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "DASHBOARD": {}}
+    own_server.raw.config_set("maxmemory", "1gb")
+    own_server.raw.config_set("appendonly", "no")
+
+    [found] = problems(viewer)
+
+    assert (found["code"], found["severity"]) == ("restarted", "critical")
+    assert found["command"] == "redis-cli CONFIG SET appendonly yes"
+    html = viewer.get(URL).content.decode()
+    assert "of 1.0" in html  # the panel of the server
+    assert "primary, replicas: 0" in html
+
+
+@pytest.mark.parametrize(
+    ("changed", "code"),
+    [
+        ({"uptime_in_seconds": "5"}, "restarted"),
+        ({"aof_enabled": "0"}, "no_persistence"),
+        ({"used_memory": "81"}, "memory"),
+        ({"slave0": "ip=10.0.0.2,port=6379,state=online,offset=1,lag=11"}, "replica_lag"),
+        ({"rdb_last_bgsave_status": "err"}, "disk"),
+        ({"role": "slave", "master_link_status": "down"}, "replica_link"),
+    ],
+)
+def test_state_of_the_server_is_a_problem(changed: dict[str, str], code: str) -> None:
+    assert [problem.code for problem in found_in(**changed)] == [code]
+
+
+def test_healthy_server_has_no_problems() -> None:
+    assert found_in() == []
+    assert found_in(aof_enabled="0", rdb_changes_since_last_save="0") == []
+    values = [fact.value for fact in server_facts(HEALTHY, NOW)]
+    assert values[2:] == ["append-only file", "primary, replicas: 1", "62 of 10,000", "Redis 7.2.5", "1 d 0 h"]
+
+
+@pytest.mark.parametrize(("offset_s", "side"), [(1.5, "ahead of"), (-1.5, "behind")])
+def test_clock_offset_is_a_problem(offset_s: float, side: str) -> None:
+    [found] = clock_problem(offset_s)
+
+    assert found.text == f"The clock of Redis is 1.5 s {side} the clock of this host."
+    assert list(clock_problem(0.9)) == []
