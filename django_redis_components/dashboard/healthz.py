@@ -1,10 +1,10 @@
-"""Health for load balancers and uptime checks: 200, or 503 with the problems of the overview as JSON."""
+"""Health for load balancers and uptime checks: the problems of the overview as JSON; 503 if one is critical."""
 
 from __future__ import annotations
 
 import dataclasses
 import logging
-from typing import Any
+from typing import Any, cast
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.cache import never_cache
@@ -15,24 +15,18 @@ from django_redis_components.core.text import one_line
 from django_redis_components.dashboard import outages
 from django_redis_components.dashboard.monitoring_access import Access, access_of, refusal
 from django_redis_components.dashboard.overview import snapshot
+from django_redis_components.dashboard.overview.problem import Problem
 from django_redis_components.dashboard.overview.problems import find_problems
 
 logger = logging.getLogger("django_redis_components.dashboard")
-
-#: Codes of problems that need no action of the on-call person: a list was shortened.
-_NO_FAILURE = {"cut_off"}
 
 
 @never_cache
 @require_safe
 def healthz(request: HttpRequest) -> HttpResponse:
-    """Respond with 200 if no threshold is exceeded, else 503. Reads Redis in two round trips, as the overview does."""
+    """Respond with 200 unless a problem is critical, else 503. Reads Redis in two round trips, as the overview does."""
     access = access_of(request)
-    if access is None:
-        return refusal()
-    found = _problems()
-    failed = [each for each in found if each["code"] not in _NO_FAILURE]
-    return _response(failed, access)
+    return refusal() if access is None else _response(_problems(), access)
 
 
 def _problems() -> list[dict[str, Any]]:
@@ -43,16 +37,18 @@ def _problems() -> list[dict[str, Any]]:
         outage = outages.outage_of(exc.error, exc.address)
         logger.warning("The health cannot be read (%s): %s", outage.code, one_line(outage.detail))
         text = f"{outage.title} {outage.address}".strip()
-        return [{"code": f"redis_{outage.code}", "text": text, "advice": outage.advice, "command": ""}]
+        problem = Problem(f"redis_{outage.code}", text, outage.advice, severity="critical")
+        return [dataclasses.asdict(problem)]
 
 
-def _response(failed: list[dict[str, Any]], access: Access) -> HttpResponse:
-    shown = failed if access.has_token else [{"code": code} for code in dict.fromkeys(each["code"] for each in failed)]
-    data: dict[str, Any] = {"status": "unhealthy" if failed else "healthy", "problems": shown}
+def _response(found: list[dict[str, Any]], access: Access) -> HttpResponse:
+    is_healthy = all(each["severity"] != "critical" for each in found)
+    codes = dict.fromkeys((each["code"], each["severity"]) for each in found)
+    shown = found if access.has_token else [{"code": code, "severity": severity} for code, severity in codes]
+    data: dict[str, Any] = {"status": "healthy" if is_healthy else "unhealthy", "problems": shown}
     if access.has_token:
         data["environment"] = conf.settings().dashboard.environment
-    response: Any = JsonResponse(data, status=503 if failed else 200)
+    response: Any = JsonResponse(data, status=200 if is_healthy else 503)
     # Django logs each 503 as an error and mails it to ADMINS: one mail per request of each load balancer.
     response._has_been_logged = True
-    found: HttpResponse = response
-    return found
+    return cast(HttpResponse, response)

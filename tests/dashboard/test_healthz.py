@@ -38,7 +38,19 @@ def test_healthy_site_is_200(redis_server: Store, settings: Any, client: Client)
     assert "no-store" in response["Cache-Control"]
 
 
-def test_exceeded_threshold_is_503_with_the_problem(redis_server: Store, settings: Any, client: Client) -> None:
+def test_warning_is_200_with_the_problem(redis_server: Store, settings: Any, client: Client) -> None:
+    write_queue(redis_server, "mail", ready=2, age_s=3_700)
+    write_worker(redis_server, "here:a", queues=["mail"])
+    write_poller(redis_server)
+
+    response = get(client, settings)
+
+    assert (response.status_code, response.json()["status"]) == (200, "healthy")
+    [problem] = response.json()["problems"]
+    assert (problem["code"], problem["severity"]) == ("late", "warning")
+
+
+def test_critical_problem_is_503(redis_server: Store, settings: Any, client: Client) -> None:
     write_queue(redis_server, "mail", ready=2, age_s=3_700)
     write_worker(redis_server, "here:a")
     write_poller(redis_server)
@@ -71,7 +83,10 @@ def test_public_view_names_the_problems_and_no_queue(redis_server: Store, settin
 
     response = get(client, settings, sent="", PUBLIC=True)
 
-    assert response.json() == {"status": "unhealthy", "problems": [{"code": "no_worker"}, {"code": "poller_missing"}]}
+    assert response.json() == {
+        "status": "unhealthy",
+        "problems": [{"code": code, "severity": "critical"} for code in ("no_worker", "poller_missing")],
+    }
 
 
 @pytest.mark.parametrize(
