@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Sequence
 from typing import TypeVar
 
-from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import Flow, Read, run
 from django_redis_components.management import task_listing as listing
@@ -42,8 +41,7 @@ class QueueCommands:
         if wanted:
             queues = self._run(stats.read_depths(*wanted))
             done = self._run(metrics.read_recent(wanted, stats.OVERVIEW_MINUTES))
-        lease_s = conf.settings().taskqueue.lease_s
-        workers = sum(worker.heartbeat_age <= lease_s for worker in overview.workers)
+        workers = sum(worker.is_alive for worker in overview.workers)
         data = {
             "at": overview.at,
             "queues": [

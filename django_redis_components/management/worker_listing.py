@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from django_redis_components.core import conf
 from django_redis_components.management.tables import Table
 from django_redis_components.management.task_listing import age, clock
 from django_redis_components.taskqueue.stats.overview import WorkerInfo
@@ -12,17 +11,12 @@ from django_redis_components.taskqueue.stats.overview import WorkerInfo
 _NUMBERS = frozenset({"BUSY", "THREADS", "FINISHED", "HEARTBEAT"})
 
 
-def is_alive(worker: WorkerInfo) -> bool:
-    """Return whether a worker has sent a heartbeat within the duration of a lease."""
-    return worker.heartbeat_age <= conf.settings().taskqueue.lease_s
-
-
 def of_workers(workers: Sequence[WorkerInfo]) -> Table:
     """Return a table of workers."""
     rows = [
         (
             f"{worker.host}:{worker.pid}" if worker.pid else worker.id,
-            worker.state if is_alive(worker) else "lost",
+            worker.state if worker.is_alive else "lost",
             f"{worker.busy:,}",
             f"{worker.threads:,}",
             f"{worker.finished:,}",

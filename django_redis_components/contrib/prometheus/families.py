@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from django_redis_components.core import conf
 from django_redis_components.taskqueue.stats.histogram import BUCKETS, Histogram, bounds_of
 from django_redis_components.taskqueue.stats.overview import QueueDepth, TaskQueueOverview, WorkerInfo
 from django_redis_components.taskqueue.stats.totals import QueueTotals
@@ -73,8 +72,7 @@ def _total_families(totals: Sequence[QueueTotals]) -> Iterator[Metric]:
 
 
 def _worker_families(overview: TaskQueueOverview) -> Iterator[Metric]:
-    lease_s = conf.settings().taskqueue.lease_s
-    live = [worker for worker in overview.workers if worker.heartbeat_age <= lease_s]
+    live = [worker for worker in overview.workers if worker.is_alive]
     counts = [(("live",), len(live)), (("lost",), len(overview.workers) - len(live))]
     text = "Worker processes; a lost one has sent no heartbeat for the duration of a lease."
     yield _gauge(f"{QUEUE}_workers", text, ("state",), counts)

@@ -9,7 +9,7 @@ from typing import Any
 from django_redis_components.core import conf
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.json_data import cost_data, depth_data, metrics_data, time_data
-from django_redis_components.dashboard.overview.problems import find_problems, is_alive, live_workers
+from django_redis_components.dashboard.overview.problems import find_problems, live_workers
 from django_redis_components.dashboard.overview.snapshot import DailySignIns, DailyVisitors, OverviewSnapshot
 from django_redis_components.taskqueue.schedules.status import ScheduleInfo
 from django_redis_components.taskqueue.stats.overview import QueueDepth, TaskQueueOverview, WorkerInfo
@@ -54,7 +54,7 @@ def _queue(queue: QueueDepth, overview: TaskQueueOverview) -> dict[str, Any]:
 def _worker(worker: WorkerInfo) -> dict[str, Any]:
     return {
         "id": worker.id,
-        "alive": is_alive(worker),
+        "alive": worker.is_alive,
         "heartbeat_age": worker.heartbeat_age,
         "host": worker.host,
         "pid": worker.pid,

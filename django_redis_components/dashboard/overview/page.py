@@ -15,7 +15,7 @@ from django_redis_components.dashboard import charts, formats
 from django_redis_components.dashboard.elements import Tile, cost_note
 from django_redis_components.dashboard.formats import Timestamp, number
 from django_redis_components.dashboard.overview.problem import Problem
-from django_redis_components.dashboard.overview.problems import find_problems, is_alive
+from django_redis_components.dashboard.overview.problems import find_problems
 from django_redis_components.dashboard.overview.rows import (
     QueueRow,
     ScheduleRow,
@@ -147,7 +147,7 @@ def _tiles(snapshot: OverviewSnapshot) -> Iterable[Tile]:
 
 
 def _workers_tile(overview: TaskQueueOverview) -> Tile:
-    lost = sum(1 for worker in overview.workers if not is_alive(worker))
+    lost = sum(1 for worker in overview.workers if not worker.is_alive)
     note = ngettext("%(count)d lost", "%(count)d lost", lost) % {"count": lost} if lost else ""
     return Tile(_("Live workers"), number(len(overview.workers) - lost), note, alarming=lost > 0)
 

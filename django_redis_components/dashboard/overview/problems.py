@@ -44,14 +44,9 @@ def find_problems(snapshot: OverviewSnapshot) -> list[Problem]:
     return sorted(found, key=lambda problem: problem.severity != "critical")
 
 
-def is_alive(worker: WorkerInfo) -> bool:
-    """Return whether a worker has sent a heartbeat within the duration of a lease."""
-    return worker.heartbeat_age <= conf.settings().taskqueue.lease_s
-
-
 def live_workers(queue: str, overview: TaskQueueOverview) -> int:
     """Return how many live workers serve a queue."""
-    return sum(1 for worker in overview.workers if queue in worker.queues and is_alive(worker))
+    return sum(1 for worker in overview.workers if queue in worker.queues and worker.is_alive)
 
 
 def worker_name(worker: WorkerInfo) -> str:
@@ -137,7 +132,7 @@ def _is_reported(queue: QueueDepth, overview: TaskQueueOverview) -> bool:
 
 def _lost_workers(overview: TaskQueueOverview) -> Iterator[Problem]:
     for worker in overview.workers:
-        if not is_alive(worker):
+        if not worker.is_alive:
             text = _("Worker %(worker)s is lost. Last heartbeat: %(age)s ago.") % {
                 "worker": worker_name(worker),
                 "age": formats.age(worker.heartbeat_age),

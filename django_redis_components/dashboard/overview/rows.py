@@ -12,7 +12,7 @@ from django.utils.translation import pgettext
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.elements import NO_VALUE, Cell, count_cell, pause_note
 from django_redis_components.dashboard.formats import Timestamp, number
-from django_redis_components.dashboard.overview.problems import is_alive, live_workers, worker_name
+from django_redis_components.dashboard.overview.problems import live_workers, worker_name
 from django_redis_components.dashboard.queues.throughput import Sparkline, drain_time, quantile_cells, sparkline
 from django_redis_components.taskqueue import Metrics
 from django_redis_components.taskqueue.schedules.status import ScheduleInfo
@@ -100,7 +100,7 @@ def total_row(overview: TaskQueueOverview) -> QueueRow:
         waiting=sum(queue.waiting for queue in queues),
         next_due_at=min((queue.next_due_at for queue in queues if queue.next_due_at), default=None),
     )
-    return _depth_row(total, sum(1 for worker in overview.workers if is_alive(worker)), overview.at)
+    return _depth_row(total, sum(1 for worker in overview.workers if worker.is_alive), overview.at)
 
 
 def throughput_row(queue: QueueDepth, metrics: Metrics) -> ThroughputRow:
@@ -134,7 +134,7 @@ def schedule_row(schedule: ScheduleInfo, now: datetime) -> ScheduleRow:
 
 def worker_row(worker: WorkerInfo, now: datetime) -> WorkerRow:
     """Return the row of a worker."""
-    alive = is_alive(worker)
+    alive = worker.is_alive
     return WorkerRow(
         id=worker.id,
         name=worker_name(worker),

@@ -30,13 +30,11 @@ class Command(OperatorCommand):
         data = {
             "at": overview.at,
             "poller": overview.poller,
-            "workers": [
-                {**dataclasses.asdict(worker), "is_lost": not worker_listing.is_alive(worker)} for worker in workers
-            ],
+            "workers": [{**dataclasses.asdict(worker), "is_lost": not worker.is_alive} for worker in workers],
         }
         if not workers:
             return CommandResult(data, "No workers. Start one: python manage.py runworker")
-        alive = sum(map(worker_listing.is_alive, workers))
-        busy = sum(worker.busy for worker in workers if worker_listing.is_alive(worker))
+        alive = sum(worker.is_alive for worker in workers)
+        busy = sum(worker.busy for worker in workers if worker.is_alive)
         text = f"{alive:,} live, {len(workers) - alive:,} lost. Busy threads: {busy:,}."
         return CommandResult(data, text, worker_listing.of_workers(workers))

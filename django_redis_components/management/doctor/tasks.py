@@ -12,7 +12,6 @@ from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.protocol import run
 from django_redis_components.management.doctor.findings import Finding, Report
 from django_redis_components.management.task_listing import age
-from django_redis_components.management.worker_listing import is_alive
 from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.schedules import status
 from django_redis_components.taskqueue.schedules.status import ScheduleSnapshot
@@ -39,7 +38,7 @@ def check_tasks(client: SyncClient, report: Report) -> None:
         return
     report.facts |= {
         "queues": len(overview.queues),
-        "workers": sum(map(is_alive, overview.workers)),
+        "workers": sum(worker.is_alive for worker in overview.workers),
         "poller": overview.poller,
     }
     report.findings.extend(task_findings(overview))
@@ -49,7 +48,7 @@ def check_tasks(client: SyncClient, report: Report) -> None:
 
 def task_findings(overview: TaskQueueOverview) -> Iterator[Finding]:
     """Yield the problems of queues, workers and the poller."""
-    served = {queue for worker in overview.workers if is_alive(worker) for queue in worker.queues}
+    served = {queue for worker in overview.workers if worker.is_alive for queue in worker.queues}
     for queue in overview.queues:
         if queue.ready and not queue.paused and queue.name not in served:
             text = f"Queue {queue.name!r} has {queue.ready:,} ready tasks and no live worker."
@@ -65,7 +64,7 @@ def task_findings(overview: TaskQueueOverview) -> Iterator[Finding]:
         fix = "Start a poller, or a worker without --no-poller:"
         yield Finding("error", "no_poller", text, fix, "python manage.py runpoller")
     for worker in overview.workers:
-        if not is_alive(worker):
+        if not worker.is_alive:
             text = f"Worker {worker.id} is lost: its last heartbeat was {age(worker.heartbeat_age)} ago."
             yield Finding("warning", "worker_lost", text, "Read its log and restart it. The poller requeues its tasks.")
 

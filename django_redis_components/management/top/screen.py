@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from django_redis_components.management.tables import Table, escape_controls, table, truncate
 from django_redis_components.management.task_listing import age, clock, of_queues
 from django_redis_components.management.top.snapshot import RunningTask, TopSnapshot
-from django_redis_components.management.worker_listing import is_alive, of_workers
+from django_redis_components.management.worker_listing import of_workers
 
 #: Characters of the bar of busy threads.
 BAR = 30
@@ -43,7 +43,7 @@ def lines_of(
 
 def _summary(snapshot: TopSnapshot, address: str) -> Iterator[str]:
     overview = snapshot.overview
-    live = [worker for worker in overview.workers if is_alive(worker)]
+    live = [worker for worker in overview.workers if worker.is_alive]
     busy, threads = sum(worker.busy for worker in live), sum(worker.threads for worker in live)
     filled = round(BAR * busy / threads) if threads else 0
     per_minute = sum(metrics.per_minute() for metrics in overview.metrics.values())
@@ -63,10 +63,10 @@ def _tables(snapshot: TopSnapshot) -> Iterator[tuple[Table, Collection[str]]]:
     """Yield each table, and the first cells of the rows with a problem."""
     overview = snapshot.overview
     queues = sorted(overview.queues, key=lambda queue: (-queue.ready - queue.running, queue.name))
-    served = {queue for worker in overview.workers if is_alive(worker) for queue in worker.queues}
+    served = {queue for worker in overview.workers if worker.is_alive for queue in worker.queues}
     stuck = {queue.name for queue in queues if queue.ready and (queue.paused or queue.name not in served)}
     yield of_queues(queues, overview.metrics, overview.at), stuck
-    workers = sorted(overview.workers, key=lambda worker: (is_alive(worker), -worker.busy, worker.id))
+    workers = sorted(overview.workers, key=lambda worker: (worker.is_alive, -worker.busy, worker.id))
     lost = {row[0] for row in of_workers(workers).rows if row[1] == "lost"}
     yield of_workers(workers), lost
     yield _running(snapshot.running), ()

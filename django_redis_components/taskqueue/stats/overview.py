@@ -93,6 +93,11 @@ class WorkerInfo:
     started_at: datetime | None
     state: str = "working"
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether it has sent a heartbeat within the duration of a lease."""
+        return self.heartbeat_age <= conf.settings().taskqueue.lease_s
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TaskQueueOverview:
