@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from typing import Any
 
 from django.conf import settings as django_settings
 from django.urls import get_resolver
@@ -12,6 +11,7 @@ from django.utils.module_loading import autodiscover_modules
 
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
+from django_redis_components.dashboard.limits.page import decision_data
 from django_redis_components.management.base import CommandResult
 from django_redis_components.management.tables import Table
 from django_redis_components.management.task_listing import short
@@ -43,7 +43,8 @@ def show_key(name: str, key: str) -> CommandResult:
     ]
     columns = ("RATE", "REMAINING", "RETRY IN", "RESETS IN")
     table = Table(columns, rows, frozenset(columns[1:]))
-    return CommandResult(_state(limit, key, decision), f"{_verdict(decision)} (limit {name!r}, key {key!r})", table)
+    data = {"limit": limit.policy.id, "key": key, **decision_data(decision)}
+    return CommandResult(data, f"{_verdict(decision)} (limit {name!r}, key {key!r})", table)
 
 
 def reset_key(name: str, key: str) -> CommandResult:
@@ -96,24 +97,3 @@ def _verdict(decision: Decision) -> str:
         return "The next hit is allowed."
     wait = short(decision.retry_after)
     return f"Blocked by the penalty for {wait}." if decision.blocked else f"The next hit is denied for {wait}."
-
-
-def _state(limit: RateLimit, key: str, decision: Decision) -> dict[str, Any]:
-    return {
-        "limit": limit.policy.id,
-        "key": key,
-        "allowed": decision.allowed,
-        "blocked": decision.blocked,
-        "remaining": decision.remaining,
-        "retry_after": decision.retry_after,
-        "reset_after": decision.reset_after,
-        "rates": [
-            {
-                "rate": str(state.rate),
-                "remaining": state.remaining,
-                "retry_after": state.retry_after,
-                "reset_after": state.reset_after,
-            }
-            for state in decision.states
-        ],
-    }

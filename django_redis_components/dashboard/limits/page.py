@@ -155,9 +155,13 @@ def _time(seconds: float) -> str:
 
 
 def _state(snapshot: LimitSnapshot, decision: Decision) -> dict[str, Any]:
+    limit = snapshot.selected.id if snapshot.selected else None
+    return {"limit": limit, "key": snapshot.key, **decision_data(decision)}
+
+
+def decision_data(decision: Decision) -> dict[str, Any]:
+    """Return a decision as JSON data; times in seconds."""
     return {
-        "limit": snapshot.selected.id if snapshot.selected else None,
-        "key": snapshot.key,
         "allowed": decision.allowed,
         "blocked": decision.blocked,
         "remaining": decision.remaining,
