@@ -54,6 +54,15 @@ def test_run_async_returns_the_result() -> None:
     assert run_async(double, 21) == 42
 
 
+def test_run_async_reports_a_timeout_that_the_coroutine_handled() -> None:
+    async def wait_for_ever() -> None:
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.Event().wait()
+
+    with pytest.raises(TimeoutError, match=r"still running after 0\.01 s"):
+        run_async(wait_for_ever, timeout_s=0.01)
+
+
 def report_and_wait(name: str) -> None:
     from django.conf import settings
 
