@@ -92,7 +92,7 @@ def test_retries_and_lost_leases_are_problems(redis_server: Store, viewer: Clien
     assert found[0]["text"] == "Queue mail: 31 retries in the last hour, 30 finished tasks."
 
 
-def test_queue_with_more_arrivals_than_completions_is_growing(redis_server: Store, viewer: Client) -> None:
+def test_queue_with_more_arrivals_than_completions_is_growing(redis_server: Store, viewer: Client, settings) -> None:
     base, now = base_key(), now_ms(redis_server)
     write_queue(redis_server, "mail", ready=100, age_s=100)
     for number in range(100):  # one each second
@@ -105,6 +105,10 @@ def test_queue_with_more_arrivals_than_completions_is_growing(redis_server: Stor
 
     assert found["text"].startswith("Queue mail is growing: 60/min in, ")
     assert "growing" in viewer.get(URL).content.decode()
+
+    thresholds = settings.REDIS_COMPONENTS["DASHBOARD"] | {"LATE_AFTER": 60, "GROWING_AFTER": 3_600}
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "DASHBOARD": thresholds}
+    assert [each["code"] for each in problems(viewer)] == ["late"], "it is reported, as either"
 
 
 def test_names_and_modules_of_unregistered_tasks_are_listed(redis_server: Store, viewer: Client) -> None:

@@ -18,10 +18,10 @@ from django_redis_components.dashboard.overview.snapshot import OverviewSnapshot
 from django_redis_components.dashboard.overview.traffic import (
     failing_queues,
     growing_queues,
+    grows,
     lost_leases,
     retry_storms,
 )
-from django_redis_components.dashboard.queues.throughput import is_growing
 from django_redis_components.taskqueue.schedules.status import ScheduleSnapshot
 from django_redis_components.taskqueue.stats.overview import QueueDepth, TaskQueueOverview, WorkerInfo
 
@@ -126,8 +126,7 @@ def _is_late(queue: QueueDepth) -> bool:
 
 def _is_reported(queue: QueueDepth, overview: TaskQueueOverview) -> bool:
     """Return whether another problem says why the tasks of a queue wait."""
-    metrics = overview.metrics.get(queue.name)
-    return bool(queue.paused or (metrics and is_growing(queue, metrics)))
+    return queue.paused is not None or grows(queue, overview)
 
 
 def _lost_workers(overview: TaskQueueOverview) -> Iterator[Problem]:

@@ -69,7 +69,7 @@ def lost_leases(overview: TaskQueueOverview) -> Iterator[Problem]:
 def growing_queues(overview: TaskQueueOverview) -> Iterator[Problem]:
     """Yield queues to which more tasks arrive than finish."""
     for queue, metrics in _measured(overview):
-        if is_growing(queue, metrics) and (queue.oldest_age or 0.0) >= conf.settings().dashboard.growing_after_s:
+        if grows(queue, overview):
             text = _("Queue %(queue)s is growing: %(arrived)s/min in, %(finished)s/min out, oldest %(age)s.") % {
                 "queue": queue.name,
                 "arrived": formats.rate(queue.arrival_rate or 0.0),
@@ -78,6 +78,14 @@ def growing_queues(overview: TaskQueueOverview) -> Iterator[Problem]:
             }
             advice = _("It has too few workers, or its tasks take longer than before. Add a worker:")
             yield Problem("growing", text, advice, worker_command(queue.name), "warning", queue.name)
+
+
+def grows(queue: QueueDepth, overview: TaskQueueOverview) -> bool:
+    """Return whether more tasks arrive than finish, and its oldest task has waited for `GROWING_AFTER`."""
+    metrics = overview.metrics.get(queue.name)
+    if metrics is None or not is_growing(queue, metrics):
+        return False
+    return (queue.oldest_age or 0.0) >= conf.settings().dashboard.growing_after_s
 
 
 def _measured(overview: TaskQueueOverview) -> Iterator[tuple[QueueDepth, Metrics]]:
