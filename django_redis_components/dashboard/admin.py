@@ -17,9 +17,10 @@ from django.views.decorators.http import require_http_methods
 from django_redis_components.core import keys
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.dashboard import responses, verbs
+from django_redis_components.dashboard.actions import views as action_views
 from django_redis_components.dashboard.limits import views as limit_views
 from django_redis_components.dashboard.locks import views as lock_views
-from django_redis_components.dashboard.models import Lock, Overview, Queues, RateLimit
+from django_redis_components.dashboard.models import Action, Lock, Overview, Queues, RateLimit
 from django_redis_components.dashboard.overview import views as overview_views
 from django_redis_components.dashboard.queues import change_views
 from django_redis_components.dashboard.queues import views as queue_views
@@ -179,6 +180,16 @@ class RateLimitAdmin(PageAdmin):
         return limit_views.reset(self, request)
 
 
+class ActionAdmin(PageAdmin):
+    """The page of actions."""
+
+    view_permission, home = "view_action", "action"
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """Show who has changed what."""
+        return action_views.actions(self, request, extra_context)
+
+
 class QueuesAdmin(UnmanagedAdmin):
     """The pages of queues, ``queues/<name>/``. They are linked from the overview, not from the admin's index."""
 
@@ -237,4 +248,5 @@ ADMINS: dict[type[Model], type[UnmanagedAdmin]] = {
     Queues: QueuesAdmin,
     Lock: LockAdmin,
     RateLimit: RateLimitAdmin,
+    Action: ActionAdmin,
 }

@@ -12,6 +12,9 @@ from django.http import HttpRequest
 
 from django_redis_components.core.text import one_line
 
+#: The end of an entry whose action has no outcome yet.
+REQUESTED = ": requested."
+
 logger = logging.getLogger("django_redis_components.dashboard")
 
 
@@ -33,7 +36,7 @@ class AuditEntry:
             object_id=name,
             object_repr=name[:200],
             action_flag=CHANGE,
-            change_message=f"{action}: requested.",
+            change_message=f"{action}{REQUESTED}",
         )
 
     def finish(self, outcome: str) -> None:

@@ -70,6 +70,15 @@ class Task(UnmanagedModel):
         )
 
 
+class Action(UnmanagedModel):
+    """The page of actions: entries of the admin's log."""
+
+    class Meta(UnmanagedModel.Meta):
+        abstract = False
+        verbose_name = _("action")
+        verbose_name_plural = _("Actions")
+
+
 class Lock(UnmanagedModel):
     """The page of locks and semaphores. A release requires its own permission."""
 

@@ -17,7 +17,7 @@ from django_redis_components.core import conf
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.text import one_line
 from django_redis_components.dashboard import json_data, outages
-from django_redis_components.dashboard.models import Lock, Overview, RateLimit
+from django_redis_components.dashboard.models import Action, Lock, Overview, RateLimit
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
@@ -159,7 +159,12 @@ def _admin_context(model_admin: ModelAdmin[Any], request: HttpRequest) -> dict[s
 def _tabs(model_admin: ModelAdmin[Any], request: HttpRequest) -> list[Tab]:
     """Return the tabs of the pages that the user may view."""
     site, app = model_admin.admin_site, model_admin.opts.app_label
-    labels: dict[Any, str] = {Overview: _("Overview"), Lock: _("Locks and semaphores"), RateLimit: _("Rate limits")}
+    labels: dict[Any, str] = {
+        Overview: _("Overview"),
+        Lock: _("Locks and semaphores"),
+        RateLimit: _("Rate limits"),
+        Action: _("Actions"),
+    }
     return [
         Tab(label, reverse(f"admin:{app}_{model._meta.model_name}_changelist", current_app=site.name), is_current)
         for model, label in labels.items()

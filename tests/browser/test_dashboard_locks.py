@@ -14,6 +14,7 @@ from django_redis_components.ratelimits import RateLimit
 from django_redis_components.semaphores import Semaphore
 from tests.browser.conftest import Complaints
 from tests.browser.test_dashboard import ready_site, sign_in, violations
+from tests.dashboard.test_actions_page import ACTIONS, write_entries
 from tests.dashboard.test_limit_page import LIMITS
 from tests.dashboard.test_lock_page import LOCKS, wait_in_line
 from tests.support import Store
@@ -53,11 +54,14 @@ def test_the_pages_are_accessible_and_do_not_scroll_sideways(
     page = open_page(scheme, width, **options)
     sign_in(page, site)
 
-    for address in (LOCKS, f"{LOCKS}?name=stock:42", LIMITS, f"{LIMITS}?limit={limit.policy.id}&key=ip:203.0.113.7"):
+    write_entries(2, message=f"Purge queue 'mail', {'which has a long name ' * 9}: requested.")
+    write_entries(49, message="Purge queue 'mail': 2 tasks purged, trash 0123456789abcdef.")
+    of_key = f"{LIMITS}?limit={limit.policy.id}&key=ip:203.0.113.7"
+    for address in (LOCKS, f"{LOCKS}?name=stock:42", LIMITS, of_key, ACTIONS, f"{ACTIONS}?object=mail&before=40"):
         page.goto(site + address)
         assert violations(page) == [], address
         assert page.evaluate("document.documentElement.scrollWidth") <= width, address
-    for address, link in ((LOCKS, "release/?"), (f"{LIMITS}?limit={limit.policy.id}&key=ip:203.0.113.7", "reset/?")):
+    for address, link in ((LOCKS, "release/?"), (of_key, "reset/?")):
         page.goto(site + address)
         page.locator(f"a[href*='{link}']").first.click()
         page.wait_for_selector("form.drc-form[method=post]")

@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.utils.translation import gettext as _
 
 from django_redis_components.dashboard import responses
+from django_redis_components.dashboard.actions.links import actions_url
 from django_redis_components.dashboard.queues import changes, data, page, snapshot
 from django_redis_components.dashboard.queues.change_views import queue_url, task_url
 from django_redis_components.dashboard.queues.task_query import query_of
@@ -31,6 +32,7 @@ def queue(model_admin: ModelAdmin[Any], request: HttpRequest, name: str) -> Http
         "title": _("Queue %(name)s") % {"name": name},
         "is_subpage": True,
         "page_url": url_of("change", name),
+        "actions_url": actions_url(model_admin, request, "queues", name),
         "verbs": {
             verb.name: url_of(verb.name, name)
             for verb in (changes.PAUSE, changes.RESUME, changes.PURGE, changes.RESTORE, changes.RETRY, changes.DELETE)

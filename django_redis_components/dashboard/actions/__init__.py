@@ -1,0 +1,1 @@
+"""The page of actions: what users of the dashboard have changed."""
