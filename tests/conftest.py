@@ -30,6 +30,7 @@ import redis
 from django.db import connections as databases
 from django.utils import translation
 
+from django_redis_components.core import circuit_breaker
 from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.leasing.renewal import renewer
 from example_project.localserver import LocalServer
@@ -230,6 +231,8 @@ def _closed_listeners(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 #: Seconds that a page view or a hit waits for Redis. After the default, a fraction of a second, it would sometimes not
 #: be counted on a busy machine.
 LONG_TIMEOUT_S = 10.0
+# Nor would it be counted after replies that a busy machine has delayed.
+circuit_breaker.SLOW_S = LONG_TIMEOUT_S
 
 
 def components_settings(store: Store, **more_urls: str) -> dict[str, Any]:

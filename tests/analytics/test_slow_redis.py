@@ -112,8 +112,9 @@ def test_counting_resumes_when_redis_is_fast_again(slow: Proxy, monkeypatch: pyt
 
 
 def test_slow_replies_within_the_timeout_use_the_budget(
-    proxy: Proxy, configure: Callable[..., None], caplog: pytest.LogCaptureFixture
+    proxy: Proxy, configure: Callable[..., None], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(breaker, "SLOW_S", 0.1)
     configure(USING="proxied", TIMEOUT=10)
     Client().get("/page/")
     proxy.delay(0.15)
@@ -126,6 +127,7 @@ def test_slow_replies_within_the_timeout_use_the_budget(
 
 
 def test_breaker_limits_the_share_of_slow_replies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(breaker, "SLOW_S", 0.1)
     slow = CircuitBreaker()
 
     slow.record_success(breaker.SLOW_S / 2)
