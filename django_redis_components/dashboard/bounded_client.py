@@ -28,7 +28,9 @@ MAX_COMMANDS = 200
 #: Most round trips of the overview: two for the task queue, a third if analytics uses another connection.
 MAX_ROUND_TRIPS = 3
 #: Commands whose cost is constant, or grows only with the number of their keys.
-BOUNDED_COMMANDS = {"BITCOUNT", "DBSIZE", "GET", "INFO", "LINDEX", "LLEN", "MGET", "PFCOUNT", "PTTL", "ZCARD", "ZCOUNT"}
+BOUNDED_COMMANDS = {
+    "BITCOUNT", "DBSIZE", "GET", "INFO", "LINDEX", "LLEN", "MGET", "PFCOUNT", "PTTL", "ZCARD", "ZCOUNT", "ZSCORE",
+}  # fmt: skip
 #: Commands bounded by their last rank (index 3). A negative rank would read the whole key.
 RANGE_COMMANDS = {"LRANGE", "ZRANGE", "ZREVRANGE"}
 #: Scripts that only read, and read a bounded amount.

@@ -14,6 +14,7 @@ from django.urls import reverse
 from django.utils import translation
 
 from django_redis_components.dashboard.queues import throughput
+from django_redis_components.taskqueue import get_queue
 from django_redis_components.taskqueue.fields import base_key
 from tests.dashboard.support import ROLES, URL, client_of, now_ms, page_text, text_of, write_poller, write_queue
 from tests.dashboard.test_overview_page import HOSTILE, Page
@@ -127,7 +128,9 @@ def test_waiting_tasks_are_shown_on_both_pages(redis_server: Store, viewer: Clie
 
 
 def test_idle_queue_shows_empty_states(redis_server: Store, viewer: Client) -> None:
-    text = page_text_of(viewer, "never")
+    write_queue(redis_server, "idle")
+
+    text = page_text_of(viewer, "idle")
 
     assert "No tasks ran in the last hour." in text
     assert "No errors recorded." in text
@@ -158,7 +161,7 @@ def test_queue_page_takes_one_round_trip(store: Store, viewer: Client) -> None:
     text = page_text_of(viewer, "mail")
 
     trips = "1 round trip per node" if store.is_cluster else "1 round trip"
-    assert f"8 commands · {trips} · " in text
+    assert f"9 commands · {trips} · " in text
 
 
 def test_queue_page_as_json(redis_server: Store, viewer: Client) -> None:
@@ -177,7 +180,7 @@ def test_queue_page_as_json(redis_server: Store, viewer: Client) -> None:
     assert [(each["message"], each["count"], each["task_ids"]) for each in found["failures"]] == [
         ("no user #", 1_204, ["newest", "older"])
     ]
-    assert (found["cost"]["commands"], found["cost"]["round_trips"]) == (8, 1)
+    assert (found["cost"]["commands"], found["cost"]["round_trips"]) == (9, 1)
     overview = viewer.get(URL, {"format": "json"}).json()
     assert {queue["name"]: queue["last_hour"]["finished"] for queue in overview["queues"]} == {"mail": 43, "high": 0}
 
@@ -196,6 +199,7 @@ def test_fragment_has_the_regions_of_the_page(redis_server: Store, viewer: Clien
 
 @pytest.mark.parametrize("role", ROLES)
 def test_queue_page_requires_the_overview_permission(role: str, redis_server: Store) -> None:
+    write_queue(redis_server, "mail")
     response = client_of(role).get(url_of("mail"))
 
     expected = {"staff": 403, "staff with the permission": 200, "superuser": 200}
@@ -240,9 +244,18 @@ def test_any_valid_queue_name_has_a_page(name: str, redis_server: Store, viewer:
     assert (found["queue"]["name"], found["queue"]["ready"]) == (name, 7)
 
 
+@pytest.mark.parametrize("query", [{}, {"format": "json"}, {"format": "fragment"}])
+def test_unknown_queue_is_not_found(query: dict[str, str], redis_server: Store, viewer: Client) -> None:
+    assert viewer.get(url_of("mial"), query).status_code == 404
+    get_queue("mial").pause()
+    assert viewer.get(url_of("mial"), query).status_code == 200, "it waits for its first task"
+    assert viewer.get(url_of("default"), query).status_code == 200, "a task of this process uses it"
+
+
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_names_and_errors_are_escaped(name: str, redis_server: Store, viewer: Client) -> None:
     queue = name.replace("{", "(").replace("}", ")")
+    write_queue(redis_server, "clean")
     clean = Page(viewer.get(url_of("clean")).content.decode())
     write_error(redis_server, queue, **{"class": name, "location": name, "text": name})
     base, minute = f"{base_key()}:q:{queue}", now_ms(redis_server) // 60_000

@@ -9,13 +9,14 @@ from typing import Any
 from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
-from django_redis_components.core.protocol import Flow, run
+from django_redis_components.core.protocol import Flow, Read, run
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.bounded_client import BoundedClient, Cost
 from django_redis_components.dashboard.gather import gather
 from django_redis_components.dashboard.outages import SnapshotFailed
 from django_redis_components.dashboard.queues.task_query import PAGE_SIZE, TaskQuery
-from django_redis_components.taskqueue import ErrorGroup, Metrics
+from django_redis_components.taskqueue import ErrorGroup, Metrics, registry
+from django_redis_components.taskqueue.fields import Key, tag_key
 from django_redis_components.taskqueue.stats import errors, metrics
 from django_redis_components.taskqueue.stats.overview import QueueDepth, read_depths
 from django_redis_components.taskqueue.store import queues
@@ -60,6 +61,7 @@ class QueueSnapshot:
         retrying: the retrying tasks, counted within a budget.
         listing: the list of tasks; None in a fragment, which has none.
         trash: what can be restored.
+        is_known: whether it has or had tasks lately, is paused, or is the queue of a task of this process.
         address: of the server, without credentials.
         is_cluster: whether each round trip goes to several nodes.
     """
@@ -73,6 +75,7 @@ class QueueSnapshot:
     minutes: Metrics
     hours: Metrics
     errors: list[ErrorGroup]
+    is_known: bool
     cost: Cost
     address: str
     is_cluster: bool
@@ -98,6 +101,7 @@ def read(name: str, query: TaskQuery, *, with_list: bool = True) -> QueueSnapsho
         errors.read_errors(name, ERRORS),
         scan_tasks(name, "retrying", Filters(), limit=0, budget=RETRYING, mode="names"),
         queues.read_trash(name, TRASH),
+        _read_index(name),
     ]
     if with_list:
         cursor, direction = query.cursor, query.direction
@@ -107,7 +111,7 @@ def read(name: str, query: TaskQuery, *, with_list: bool = True) -> QueueSnapsho
     for outcome in outcomes:
         if outcome.error is not None:
             raise SnapshotFailed(outcome.error, address) from outcome.error
-    [depth], minutes, hours, groups, retrying, trash, *scans = (outcome.value for outcome in outcomes)
+    [depth], minutes, hours, groups, retrying, trash, is_indexed, *scans = (outcome.value for outcome in outcomes)
     return QueueSnapshot(
         at=minutes.at,
         query=query,
@@ -118,10 +122,22 @@ def read(name: str, query: TaskQuery, *, with_list: bool = True) -> QueueSnapsho
         minutes=minutes,
         hours=hours,
         errors=groups,
+        is_known=is_indexed or depth.paused is not None or bool(groups or trash) or _has_task(name),
         cost=cost,
         address=address,
         is_cluster=endpoint.kind == "cluster",
     )
+
+
+def _read_index(name: str) -> Flow[bool]:
+    """Return whether the queue is in the index, where it stays for a day after its last task."""
+    score = yield Read("ZSCORE", tag_key(Key.queues), name)
+    return score is not None
+
+
+def _has_task(name: str) -> bool:
+    """Return whether a task that this process has imported is enqueued there by default."""
+    return any(task.options.queue_name == name for task in registry.each())
 
 
 def _listing(query: TaskQuery, scan: TaskScan) -> TaskListing:

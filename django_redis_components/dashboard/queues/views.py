@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.utils.translation import gettext as _
 
 from django_redis_components.dashboard import responses
 from django_redis_components.dashboard.actions.links import actions_url
 from django_redis_components.dashboard.queues import changes, data, page, snapshot
 from django_redis_components.dashboard.queues.change_views import queue_url, task_url
-from django_redis_components.dashboard.queues.task_query import query_of
+from django_redis_components.dashboard.queues.task_query import TaskQuery, query_of
 from django_redis_components.dashboard.verbs import is_allowed
 
 if TYPE_CHECKING:
@@ -39,6 +39,15 @@ def queue(model_admin: ModelAdmin[Any], request: HttpRequest, name: str) -> Http
             if is_allowed(request, verb)
         },
     }
-    read = partial(snapshot.read, name, query, with_list=request.GET.get("format") != "fragment")
+    read = partial(_read, name, query, with_list=request.GET.get("format") != "fragment")
     build = partial(page.build_page, url_of=partial(task_url, model_admin))
     return responses.snapshot_response(model_admin, request, read, data.queue_data, build, _TEMPLATES, extra)
+
+
+def _read(name: str, query: TaskQuery, *, with_list: bool) -> snapshot.QueueSnapshot:
+    found = snapshot.read(name, query, with_list=with_list)
+    if not found.is_known:
+        raise Http404(
+            f"Queue {name!r} has had no task for at least a day, and no task of this process is enqueued there."
+        )
+    return found
