@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from django_redis_components.dashboard.models import Action, Lock, Overview, Queues, RateLimit
+from django_redis_components.dashboard.models import Action, Lock, Overview, Queues, RateLimit, TaskFlow
 
-__all__ = ["Action", "Lock", "Overview", "Queues", "RateLimit"]
+__all__ = ["Action", "Lock", "Overview", "Queues", "RateLimit", "TaskFlow"]

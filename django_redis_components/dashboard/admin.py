@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.contrib import admin
 from django.contrib.admin.utils import unquote
@@ -18,9 +18,10 @@ from django_redis_components.core import keys
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.dashboard import responses, verbs
 from django_redis_components.dashboard.actions import views as action_views
+from django_redis_components.dashboard.flows import views as flow_views
 from django_redis_components.dashboard.limits import views as limit_views
 from django_redis_components.dashboard.locks import views as lock_views
-from django_redis_components.dashboard.models import Action, Lock, Overview, Queues, RateLimit
+from django_redis_components.dashboard.models import Action, Lock, Overview, Queues, RateLimit, TaskFlow
 from django_redis_components.dashboard.overview import views as overview_views
 from django_redis_components.dashboard.queues import change_views
 from django_redis_components.dashboard.queues import views as queue_views
@@ -190,11 +191,19 @@ class ActionAdmin(PageAdmin):
         return action_views.actions(self, request, extra_context)
 
 
-class QueuesAdmin(UnmanagedAdmin):
-    """The pages of queues, ``queues/<name>/``. They are linked from the overview, not from the admin's index."""
+class ObjectAdmin(UnmanagedAdmin):
+    """Pages of objects, ``<model>/<id>/``. They are linked from other pages, not from the admin's index.
+
+    Attributes:
+        verb_views: the view of each verb.
+        object_view: the view of the page.
+    """
+
+    verb_views: ClassVar[Sequence[tuple[Verb, Callable[..., HttpResponse]]]] = ()
+    object_view: ClassVar[Callable[..., HttpResponse]]
 
     def get_urls(self) -> list[URLPattern]:
-        """Return the URLs. `quote` escapes ``_`` in queue names, so no name clashes with the prefix ``_add``."""
+        """Return the URLs. `quote` escapes ``_`` in ids, so no id clashes with the prefix ``_add``."""
         name = f"{self.opts.app_label}_{self.opts.model_name}"
         return [
             path("", self._guard(self.redirect_to_home), name=f"{name}_changelist"),
@@ -202,37 +211,65 @@ class QueuesAdmin(UnmanagedAdmin):
             path("_history/<path:object_id>/", self._guard(self.redirect_to_home), name=f"{name}_history"),
             path("_delete/<path:object_id>/", self._guard(self.deny_view), name=f"{name}_delete"),
             *[
-                path(f"_verb/{verb.name}/<path:object_id>/", self.guard_verb(view, verb), name=f"{name}_{verb.name}")
-                for verb, view in self._verb_views()
+                path(
+                    f"_verb/{verb.name}/<path:object_id>/",
+                    self.guard_verb(self._view_of(view), verb),
+                    name=f"{name}_{verb.name}",
+                )
+                for verb, view in self.verb_views
             ],
-            path("<path:object_id>/", self._guard(self.queue_view), name=f"{name}_change"),
+            path("<path:object_id>/", self._guard(self._view_of(self.object_view)), name=f"{name}_change"),
         ]
 
-    def queue_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Show the page of a queue; 404 for an invalid name."""
-        return queue_views.queue(self, request, _queue_name(object_id))
+    @staticmethod
+    def parse_id(text: str) -> str:
+        """Return an object's id, unquoted, if it is valid.
 
-    def _verb_views(self) -> list[tuple[Verb, View]]:
-        def view_of(view: View) -> View:
-            @functools.wraps(view)
-            def wrapper(request: HttpRequest, object_id: str) -> HttpResponse:
-                return view(self, request, _queue_name(object_id))
-
-            return wrapper
-
-        return [(verb, view_of(view)) for verb, view in change_views.VIEWS]
+        Raises:
+            ValueError: it is not; the page responds with 404.
+        """
+        raise NotImplementedError
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         """Return False: no entry in the index."""
         return False
 
+    def _view_of(self, view: Callable[..., HttpResponse]) -> View:
+        @functools.wraps(view)
+        def wrapper(request: HttpRequest, object_id: str) -> HttpResponse:
+            try:
+                valid_id = self.parse_id(unquote(object_id))
+            except ValueError as exc:
+                raise Http404(str(exc)) from exc
+            return view(self, request, valid_id)
 
-def _queue_name(object_id: str) -> str:
-    """Return the name of a queue from a URL; 404 if it is invalid."""
-    try:
-        return keys.validate_name(unquote(object_id), "queue name")
-    except ValueError as exc:
-        raise Http404(str(exc)) from exc
+        return wrapper
+
+
+class QueuesAdmin(ObjectAdmin):
+    """The pages of queues."""
+
+    verb_views = change_views.VIEWS
+    object_view = staticmethod(queue_views.queue)
+
+    @staticmethod
+    def parse_id(text: str) -> str:
+        """Return the name of a queue."""
+        return keys.validate_name(text, "queue name")
+
+
+class FlowAdmin(ObjectAdmin):
+    """The pages of flows."""
+
+    verb_views = ((flow_views.CANCEL, flow_views.cancel),)
+    object_view = staticmethod(flow_views.flow)
+
+    @staticmethod
+    def parse_id(text: str) -> str:
+        """Return the id of a flow."""
+        if not 0 < len(text) <= flow_views.MAX_ID:
+            raise ValueError(f"flow id: expected at most {flow_views.MAX_ID} characters.")
+        return text
 
 
 def register(site: admin.AdminSite) -> None:
@@ -249,4 +286,5 @@ ADMINS: dict[type[Model], type[UnmanagedAdmin]] = {
     Lock: LockAdmin,
     RateLimit: RateLimitAdmin,
     Action: ActionAdmin,
+    TaskFlow: FlowAdmin,
 }

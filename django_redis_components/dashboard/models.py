@@ -70,6 +70,17 @@ class Task(UnmanagedModel):
         )
 
 
+class TaskFlow(UnmanagedModel):
+    """The pages of flows. They require the permission of the overview, and the cancellation its own."""
+
+    class Meta(UnmanagedModel.Meta):
+        abstract = False
+        default_permissions: ClassVar[tuple[str, ...]] = ()
+        verbose_name = _("flow")
+        verbose_name_plural = _("flows")
+        permissions = (("cancel_flow", "Can cancel flows"),)
+
+
 class Action(UnmanagedModel):
     """The page of actions: entries of the admin's log."""
 

@@ -1,4 +1,4 @@
-"""The pages of locks and of rate limits in a real browser: accessible, without JavaScript, up to date."""
+"""The pages of locks, rate limits, actions and flows in a real browser: accessible, without JavaScript, up to date."""
 
 from __future__ import annotations
 
@@ -12,12 +12,16 @@ from playwright.sync_api import Page, expect
 from django_redis_components.locks import Lock, MultiLock, ReadWriteLock
 from django_redis_components.ratelimits import RateLimit
 from django_redis_components.semaphores import Semaphore
+from django_redis_components.taskqueue import chain, group
 from tests.browser.conftest import Complaints
 from tests.browser.test_dashboard import ready_site, sign_in, violations
 from tests.dashboard.test_actions_page import ACTIONS, write_entries
+from tests.dashboard.test_flow_page import url_of as flow_url
+from tests.dashboard.test_flow_page import work_off_in_a_thread
 from tests.dashboard.test_limit_page import LIMITS
 from tests.dashboard.test_lock_page import LOCKS, wait_in_line
 from tests.support import Store
+from tests.taskqueue.tasks import add, fail, note
 
 
 @pytest.fixture
@@ -57,7 +61,17 @@ def test_the_pages_are_accessible_and_do_not_scroll_sideways(
     write_entries(2, message=f"Purge queue 'mail', {'which has a long name ' * 9}: requested.")
     write_entries(49, message="Purge queue 'mail': 2 tasks purged, trash 0123456789abcdef.")
     of_key = f"{LIMITS}?limit={limit.policy.id}&key=ip:203.0.113.7"
-    for address in (LOCKS, f"{LOCKS}?name=stock:42", LIMITS, of_key, ACTIONS, f"{ACTIONS}?object=mail&before=40"):
+    flow = chain(group(*[add.s(1, each) for each in range(7)]), fail.using(max_attempts=1).s(), note.s()).enqueue()
+    work_off_in_a_thread()
+    for address in (
+        LOCKS,
+        f"{LOCKS}?name=stock:42",
+        LIMITS,
+        of_key,
+        ACTIONS,
+        f"{ACTIONS}?object=mail&before=40",
+        flow_url(flow.id),
+    ):
         page.goto(site + address)
         assert violations(page) == [], address
         assert page.evaluate("document.documentElement.scrollWidth") <= width, address

@@ -26,6 +26,7 @@ ENQUEUE_FLOW = _script(
     "flows/enqueue_flow",
     args=("flow_id", "tasks", "last", "ttl_ms", "failed_ttl_ms", "on_error", "result_of", "nodes*"),
 )
+READ_FLOW = _script("flows/read_flow", args=("flow_id", "limit"))
 RENEW_LEASES = _script("fetch/renew_leases", args=("worker", "lease_ms", "info", "leases*"))
 EXPIRE_LEASES = _script("fetch/expire_leases", args=("worker", "queue", "offset", "limit"))
 WORKER_LEASES = _script("fetch/worker_leases", args=("worker", "queue", "offset", "limit"))

@@ -1,0 +1,184 @@
+"""The page of a flow, formatted in the active language, and its JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from django_redis_components.core import conf
+from django_redis_components.dashboard import formats
+from django_redis_components.dashboard.elements import Tile, cost_note
+from django_redis_components.dashboard.flows.graph import FlowDrawing, build_graph
+from django_redis_components.dashboard.flows.snapshot import MAX_MEMBERS, FlowSnapshot
+from django_redis_components.dashboard.flows.states import rank, state_label
+from django_redis_components.dashboard.formats import Timestamp, number
+from django_redis_components.dashboard.json_data import cost_data, time_data
+from django_redis_components.taskqueue.flows.overview import FlowMember, FlowOverview
+
+#: Tasks in the table.
+MAX_ROWS = 100
+#: Failed tasks of one queue that a retry takes along.
+MAX_RETRIED = 50
+#: States in which a flow has tasks that can still be cancelled.
+UNFINISHED = ("retrying", "running", "ready", "scheduled", "waiting", "unregistered")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MemberRow:
+    """A row of the table. `after` has the numbers of the tasks that it depends on."""
+
+    number: str
+    member: FlowMember
+    url: str
+    state: str
+    after: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RetryButton:
+    """A button that retries the failed tasks of one queue."""
+
+    label: str
+    url: str
+    ids: list[str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FlowPage:
+    """The content of the page.
+
+    Attributes:
+        finding: the state of the flow in one sentence; also the text alternative of the graph.
+        note: how many tasks are not drawn or listed, or "".
+        is_unfinished: whether there is something to cancel.
+    """
+
+    id: str
+    finding: str
+    tiles: list[Tile]
+    graph: FlowDrawing
+    rows: list[MemberRow]
+    on_error: MemberRow | None
+    retries: list[RetryButton]
+    note: str
+    is_unfinished: bool
+    read_at: Timestamp
+    zone: str
+    cost: str
+
+
+def build_page(
+    snapshot: FlowSnapshot, url_of: Callable[[str], str], retry_url: Callable[[str], str] | None
+) -> FlowPage:
+    """Return the page of a snapshot.
+
+    Args:
+        url_of: the URL of a task's page by its id, or "".
+        retry_url: the URL of a retry by the name of the queue; None: the user may not retry.
+    """
+    flow = snapshot.flow
+    graph = build_graph(flow.members)
+    after = _parents(flow.members)
+    by_attention = sorted(_listed(flow), key=lambda member: (rank(member.state), member.number))
+    return FlowPage(
+        id=flow.id,
+        finding=_finding(flow),
+        tiles=[
+            Tile(state_label(state), number(flow.states[state]), alarming=state == "failed")
+            for state in sorted(flow.states, key=rank)
+        ],
+        graph=graph,
+        rows=[_row(member, url_of, after.get(member.number, [])) for member in by_attention[:MAX_ROWS]],
+        on_error=_row(flow.on_error, url_of, []) if flow.on_error else None,
+        retries=_retries(flow.failed, retry_url) if retry_url else [],
+        note=_note(flow, graph),
+        is_unfinished=any(flow.states.get(state) for state in UNFINISHED),
+        read_at=formats.timestamp(flow.at, flow.at),
+        zone=formats.zone(),
+        cost=cost_note(snapshot.cost, per_node=snapshot.is_cluster),
+    )
+
+
+def flow_data(snapshot: FlowSnapshot) -> dict[str, Any]:
+    """Return a snapshot as JSON data."""
+    flow = snapshot.flow
+    return {
+        "at": time_data(flow.at),
+        "environment": conf.settings().dashboard.environment,
+        "address": snapshot.address,
+        "flow": {
+            "id": flow.id,
+            "count": flow.tasks,
+            "states": flow.states,
+            "tasks": [dataclasses.asdict(member) for member in flow.members],
+            "failed": [dataclasses.asdict(member) for member in flow.failed],
+            "on_error": dataclasses.asdict(flow.on_error) if flow.on_error else None,
+        },
+        "cost": cost_data(snapshot.cost),
+    }
+
+
+def _finding(flow: FlowOverview) -> str:
+    done = flow.states.get("successful", 0)
+    parts = [_("%(done)s of %(count)s tasks are successful") % {"done": number(done), "count": number(flow.tasks)}]
+    parts += [
+        f"{number(flow.states[state])} {state_label(state)}"
+        for state in sorted(flow.states, key=rank)
+        if state != "successful"
+    ]
+    return ", ".join(parts) + "."
+
+
+def _listed(flow: FlowOverview) -> list[FlowMember]:
+    """Return the first tasks, and the failed ones that are not among them."""
+    known = {member.number for member in flow.members}
+    return [*flow.members, *(member for member in flow.failed if member.number not in known)]
+
+
+def _parents(members: Sequence[FlowMember]) -> dict[int, list[int]]:
+    """Return for each task the numbers of the tasks that it depends on."""
+    parents: dict[int, list[int]] = {}
+    for member in members:
+        for follower in member.followers:
+            parents.setdefault(follower, []).append(member.number)
+    return parents
+
+
+def _row(member: FlowMember, url_of: Callable[[str], str], after: Sequence[int]) -> MemberRow:
+    shown = ", ".join(number(each) for each in after[:10]) + (", …" if len(after) > 10 else "")
+    return MemberRow(number(member.number), member, url_of(member.id), state_label(member.state), shown)
+
+
+def _retries(failed: Sequence[FlowMember], retry_url: Callable[[str], str]) -> list[RetryButton]:
+    by_queue: dict[str, list[str]] = {}
+    for member in failed:
+        by_queue.setdefault(member.queue, []).append(member.id)
+    return [
+        RetryButton(
+            label=ngettext(
+                "Retry %(count)s failed task of the queue “%(queue)s”…",
+                "Retry %(count)s failed tasks of the queue “%(queue)s”…",
+                len(ids[:MAX_RETRIED]),
+            )
+            % {"count": number(len(ids[:MAX_RETRIED])), "queue": queue},
+            url=retry_url(queue),
+            ids=ids[:MAX_RETRIED],
+        )
+        for queue, ids in by_queue.items()
+        if queue
+    ]
+
+
+def _note(flow: FlowOverview, graph: FlowDrawing) -> str:
+    notes, drawn = [], len(flow.members) - graph.hidden
+    if drawn < flow.tasks:
+        text = _("The graph has the first %(drawn)s of %(count)s tasks.")
+        notes.append(text % {"drawn": number(drawn), "count": number(flow.tasks)})
+    if flow.tasks > MAX_ROWS:
+        text = _("The table has %(rows)s tasks of the first %(count)s, failed ones first.")
+        notes.append(text % {"rows": number(MAX_ROWS), "count": number(min(flow.tasks, MAX_MEMBERS))})
+    return " ".join(notes)

@@ -1,0 +1,58 @@
+-- Read a flow: how many tasks are in each state, and its first tasks in detail. Writes nothing.
+-- Precondition: none.
+-- KEYS[1] base  string prefix of the tag's keys
+-- ARGV[1] flow_id  id
+-- ARGV[2] limit  how many tasks, and failed tasks, are read in detail
+-- DERIVED base:flow:<flow> hash, base:t:<id> hash
+-- Returns {now_us, tasks, states, rows, failed, on_error}: tasks is how many the flow has; states a flat list of state
+--         and number; each row {number, id, followers, state, name, queue}, in rows the first tasks, in failed
+--         the first failed ones; on_error is such a row, or empty; state is not_run if a task before it has failed
+-- Returns {}: no flow has this id
+-- Cost: O(tasks)
+local base = KEYS[1]
+local flow_id = ARGV[1]
+local limit = tonumber(ARGV[2])
+-- @include context
+
+local ctx = new_context(base)
+local key = base_key(ctx, K.flow, flow_id)
+local tasks = tonumber(redis.call("HGET", key, FLOW.tasks) or nil)
+if not tasks then
+  return {}
+end
+
+-- Return the id and the state of a task, and its followers; a deleted task counts as cancelled.
+local function state_of(number)
+  local node, failed_parents = unpack(redis.call("HMGET", key, number, FLOW.failed_parents .. number))
+  local id, followers = string.match(node or "", "^(%S+) ?(.*)$")
+  local state = id and redis.call("HGET", task_key(ctx, id), F.state) or S.cancelled
+  if state == S.failed and tonumber(failed_parents or 0) > 0 then
+    state = "not_run"
+  end
+  return id or "", state, followers or ""
+end
+
+local function row(number, id, state, followers)
+  local name, queue = unpack(redis.call("HMGET", task_key(ctx, id), F.task_name, F.queue))
+  return { number, id, followers, state, name or "", queue or "" }
+end
+
+local counts, rows, failed = {}, {}, {}
+for number = 0, tasks - 1 do
+  local id, state, followers = state_of(number)
+  counts[state] = (counts[state] or 0) + 1
+  if number < limit then
+    rows[#rows + 1] = row(number, id, state, followers)
+  end
+  if state == S.failed and #failed < limit then
+    failed[#failed + 1] = row(number, id, state, followers)
+  end
+end
+local states = {}
+for state, count in pairs(counts) do
+  states[#states + 1] = state
+  states[#states + 1] = count
+end
+local id, state = state_of(tasks)
+local on_error = redis.call("EXISTS", task_key(ctx, id)) == 1 and row(tasks, id, state, "") or {}
+return { ctx.now_us, tasks, states, rows, failed, on_error }

@@ -1,0 +1,189 @@
+"""The page of a flow: graph, states, retry and cancellation, limits, hostile input."""
+
+from __future__ import annotations
+
+import re
+import threading
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.test import Client
+
+from django_redis_components.core.client import connections
+from django_redis_components.core.protocol import run
+from django_redis_components.dashboard.flows.graph import MAX_ACROSS, MAX_LAYERS, build_graph
+from django_redis_components.taskqueue import FlowDoesNotExist, chain, get_queue, group
+from django_redis_components.taskqueue.flows.overview import FlowMember, read_flow
+from tests.dashboard.support import text_of
+from tests.dashboard.test_lock_page import browser
+from tests.dashboard.test_overview_page import HOSTILE, Page
+from tests.dashboard.test_queue_changes import fields_of
+from tests.support import Store
+from tests.taskqueue.support import base_key, work_off
+from tests.taskqueue.tasks import add, fail, note
+
+pytestmark = pytest.mark.django_db
+
+FLOWS = "/admin/django_redis_components/taskflow/"
+
+
+def url_of(flow_id: str) -> str:
+    return f"{FLOWS}{flow_id.replace('_', '_5F')}/"
+
+
+@pytest.fixture
+def operator() -> Client:
+    return browser("view_overview", "cancel_flow", "retry_task")
+
+
+def states_of(store: Store, flow_id: str) -> dict[str, int]:
+    return run(connections.client(), read_flow(flow_id, 10)).states
+
+
+def member(number: int, *followers: int, name: str = "shop.tasks.send", state: str = "ready") -> FlowMember:
+    return FlowMember(number, f"id-{number}", followers, state, name, "default")
+
+
+def work_off_in_a_thread() -> None:
+    """Run all ready tasks. A worker closes its thread's database connections, and the test needs its own."""
+    worker = threading.Thread(target=work_off)
+    worker.start()
+    worker.join()
+
+
+@pytest.mark.contract
+def test_flow_is_read_with_states_and_failed_tasks(store: Store) -> None:
+    flow = group(add.s(1, 1), fail.using(max_attempts=1).s("x"), add.s(2, 2)).enqueue(
+        callback=note.s(), on_error=note.s()
+    )
+    before = run(connections.client(), read_flow(flow.id, 2))
+    assert (before.tasks, before.states) == (4, {"ready": 3, "waiting": 1})
+    assert [(each.number, each.id, each.followers) for each in before.members] == [
+        (number, flow.results[number].id, (3,)) for number in range(2)
+    ]
+    assert before.on_error is not None
+
+    work_off_in_a_thread()
+
+    after = run(connections.client(), read_flow(flow.id, 500))
+    assert after.states == {"successful": 2, "failed": 1, "not_run": 1}
+    assert [(each.number, each.name, each.queue) for each in after.failed] == [(1, fail.name, "default")]
+    assert after.on_error is not None
+    assert after.on_error.state == "successful"
+    with pytest.raises(FlowDoesNotExist):
+        run(connections.client(), read_flow("nowhere", 500))
+
+
+def test_page_shows_the_graph_and_the_tasks_that_failed_first(redis_server: Store, operator: Client) -> None:
+    flow = chain(add.s(1, 1), fail.using(max_attempts=1).s(), note.s()).enqueue()
+    work_off_in_a_thread()
+
+    html = operator.get(url_of(flow.id)).content.decode()
+
+    text = text_of(html)
+    assert "1 of 3 tasks are successful, 1 failed, 1 not run." in text
+    assert html.count('class="drc-flow-box') == 3
+    assert html.count("<line ") == 2
+    listed = re.findall(r'scope="row" class="drc-name" title="([^"]+)"', html)
+    assert listed == [fail.name, note.name, add.name]
+    found = operator.get(url_of(flow.id), {"format": "json"}).json()
+    assert found["flow"]["states"] == {"successful": 1, "failed": 1, "not_run": 1}
+    assert (found["cost"]["commands"], found["cost"]["round_trips"]) == (1, 1)
+
+
+def test_retry_of_the_failed_task_continues_the_flow(redis_server: Store, operator: Client) -> None:
+    flow = chain(fail.using(max_attempts=1).s("x"), note.s()).enqueue()
+    work_off_in_a_thread()
+    form = {"state": "failed", "id": flow.results[0].id}
+    html = operator.get(url_of(flow.id)).content.decode()
+    [action] = re.findall(r'<form method="post" action="([^"]+_verb/retry/default/)">', html)
+    assert f'value="{form["id"]}"' in html
+
+    operator.post(action, fields_of(operator.post(action, form)))
+
+    assert states_of(redis_server, flow.id) == {"ready": 1, "waiting": 1}
+
+
+def test_cancellation_is_confirmed_and_logged(redis_server: Store, operator: Client) -> None:
+    flow = chain(note.s("a"), note.s(), note.s()).enqueue()
+    cancel = f"{FLOWS}_verb/cancel/{flow.id.replace('_', '_5F')}/"
+    assert "Cancel 3 unfinished tasks of the flow? It has 3 tasks." in text_of(operator.get(cancel).content.decode())
+    assert browser("view_overview").post(cancel).status_code == 403
+
+    done = operator.post(cancel, follow=True)
+
+    assert "Cancelled" in text_of(done.content.decode())
+    assert states_of(redis_server, flow.id).get("cancelled", 0) >= 1
+    assert get_queue("default").depths().ready == 0
+    assert re.fullmatch(rf"Cancel flow '{flow.id}': \d tasks? cancelled\.", LogEntry.objects.get().change_message)
+    assert "All tasks of the flow have finished." in text_of(operator.get(cancel).content.decode())
+
+
+def test_large_flow_is_bounded(redis_server: Store, operator: Client) -> None:
+    flow = group(*[note.s(number) for number in range(1_200)]).enqueue(callback=note.s())
+
+    html = operator.get(url_of(flow.id)).content.decode()
+
+    assert "note × 500" in html
+    assert "The graph has the first 500 of 1,201 tasks. The table has 100 tasks of the first 500" in text_of(html)
+    assert html.count('<tr role="row">') == 101
+    assert len(html) < 150_000
+
+
+def test_boxes_of_wide_and_deep_flows_are_merged() -> None:
+    wide = build_graph([member(number, 9, name=f"shop.tasks.t{number % 6}") for number in range(9)] + [member(9)])
+    deep = build_graph([member(number, number + 1) for number in range(MAX_LAYERS + 7)])
+
+    assert len(wide.boxes) == MAX_ACROSS + 1
+    assert len(wide.lines) == MAX_ACROSS
+    assert wide.boxes[MAX_ACROSS - 1].name.endswith("tasks of 3 names")
+    assert (len(deep.boxes), deep.hidden) == (MAX_LAYERS, 7)
+
+
+def test_box_shows_the_state_that_needs_attention() -> None:
+    states = ["successful", "failed", "running", "successful", "unheard_of"]
+    [box] = build_graph([member(number, state=state) for number, state in enumerate(states)]).boxes
+
+    assert (box.kind, box.name) == ("failed", "send × 5")
+    assert box.states == "1 failed, 1 running, …"
+
+
+@pytest.mark.parametrize("flow_id", [*HOSTILE, "x" * 201, "nowhere", "a/b", "_zz", "%00"])
+def test_unknown_flow_is_not_found(flow_id: str, redis_server: Store, operator: Client) -> None:
+    for query in ({}, {"format": "json"}, {"format": "fragment"}):
+        assert operator.get(f"{FLOWS}{flow_id}/", query).status_code in (302, 404)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_task_names_are_escaped(name: str, redis_server: Store, operator: Client) -> None:
+    flow = chain(note.s("a"), note.s()).enqueue()
+    clean = Page(operator.get(url_of(flow.id)).content.decode())
+    redis_server.raw.hset(f"{base_key(redis_server)}:t:{flow.results[0].id}", "n", name)
+
+    page = Page(operator.get(url_of(flow.id)).content.decode())
+
+    assert [tag for tag, _ in page.tags] == [tag for tag, _ in clean.tags]
+    assert not any(word.startswith("on") for _, attributes in page.tags for word in attributes)
+
+
+@pytest.mark.parametrize("wrong", [{"tasks": "x"}, {"0": "\xff"}, {"0": ""}, {"0": "id a,b"}])
+def test_corrupt_flow_is_no_server_error(wrong: dict[str, str], redis_server: Store, operator: Client) -> None:
+    flow = chain(note.s("a"), note.s()).enqueue()
+    redis_server.raw.hset(f"{base_key(redis_server)}:flow:{flow.id}", mapping=wrong)
+
+    assert operator.get(url_of(flow.id)).status_code in (200, 404, 503)
+
+
+def test_outage_is_the_designed_503(own_server: Store, operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    own_server.servers[0].kill()
+
+    for address in (url_of("any"), f"{FLOWS}_verb/cancel/any/"):
+        assert operator.get(address).status_code == 503
+
+
+def test_role_without_the_overview_is_refused(redis_server: Store) -> None:
+    flow: Any = chain(note.s("a"), note.s()).enqueue()
+
+    assert browser("cancel_flow").get(url_of(flow.id)).status_code == 403
+    assert browser().get(url_of(flow.id)).status_code == 403
