@@ -242,7 +242,7 @@ def components_settings(store: Store, **more_urls: str) -> dict[str, Any]:
         "PREFIX": store.prefix,
         "CONNECTIONS": {alias: {"URL": url} for alias, url in urls.items()},
         "ANALYTICS": {"TIMEOUT": LONG_TIMEOUT_S},
-        "RATELIMITS": {"TIMEOUT": LONG_TIMEOUT_S},
+        "RATELIMITS": {"TIMEOUT": LONG_TIMEOUT_S, "COUNT_HITS": False},
         "DASHBOARD": {"RESTARTED_WITHIN": 0},  # the servers of the tests have just been started
     }
 

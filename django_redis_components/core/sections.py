@@ -274,6 +274,10 @@ class RateLimitsSettings:
     exclude_paths: tuple[str, ...] = _option((), strings, tuple, strict=paths)
     #: The connection alias.
     using: str = _option("default", text)
+    #: Whether allowed and denied hits are counted for the dashboard: one round trip a second in each process with hits.
+    count_hits: bool = _option(True, boolean)
+    #: How the keys that are denied most are stored for the dashboard: as a hash, or as text.
+    denied_keys: str = _option("hash", one_of("hash", "text"))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -81,6 +81,25 @@ class Chart:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ChartPanel:
+    """A chart with its data as a table.
+
+    Attributes:
+        header: of the column of times; `value_label` and `bad_label` of those of the values.
+        note: what the highlighted parts are.
+        chart: None without data.
+    """
+
+    id: str
+    title: str
+    header: str
+    value_label: str
+    bad_label: str
+    note: str
+    chart: Chart | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Point:
     """A value and its time: in ISO 8601, in full, and short for the axis. `bad` is the highlighted part."""
 

@@ -6,13 +6,15 @@ stores rational intervals, so no rate drifts. A hit whose reply was lost is repe
 eight other hits of the same key came in between. While Redis is unavailable, `on_error` allows or denies hits; after a
 failure no request is sent for five seconds.
 
-Keys, all of a visitor in one slot; ``<hash>`` is the hash of the visitor's key; each string lives at least 1 s:
+Keys, those of a visitor in one slot; ``<hash>`` is the hash of the visitor's key; each string lives at least 1 s:
 
 =====================================================  ======  ========================================================
 ``drc:ratelimits:{name:<hash>}:gcra:<limit>/<us>``     string  when the limit is fully available again; TTL: until then
 ``drc:ratelimits:{name:<hash>}:fixed:<limit>/<us>``    string  start and hits of the window; until it ends
 ``drc:ratelimits:{name:<hash>}:sliding:<limit>/<us>``  zset    hits of the last period; one period after the last
 ``drc:ratelimits:{name:<hash>}:penalty``               list    the last denials, or the block; the penalty's seconds
+``drc:ratelimits:{<policy id>}:hits:<hour>``           hash    hits by minute, for the dashboard; two hours
+``drc:ratelimits:{<policy id>}:denied:<hour>``         zset    keys by denials, for the dashboard; two hours
 =====================================================  ======  ========================================================
 
 Example::

@@ -22,6 +22,7 @@ from django_redis_components.core.rates import Rate, RateLike
 from django_redis_components.core.units import Seconds
 from django_redis_components.ratelimits import signals
 from django_redis_components.ratelimits.decision import Decision
+from django_redis_components.ratelimits.hit_counts import COUNTER
 from django_redis_components.ratelimits.limiter import Limiter, LimitKey, Penalty, RateLimitPolicy
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ class RateLimit:
         self.name = name
         self.using = using
         self._limiter = Limiter(name, rates, algorithm, penalty, on_error, deny_cache, using)
+        #: Id of the policy, once a hit was counted.
+        self._id = ""
         with _mutex:
             _limits.add(self)
 
@@ -96,6 +99,7 @@ class RateLimit:
             TypeError, ValueError: the key or cost is not accepted.
         """
         decision = run(self._client(), self._limiter.hit(key, cost))
+        self._count(key, decision)
         if not decision.allowed:
             signals.send(RateLimit, limit=self, key=key, decision=decision, request=request)
         return decision
@@ -103,6 +107,7 @@ class RateLimit:
     async def ahit(self, key: LimitKey, cost: int = 1, *, request: HttpRequest | None = None) -> Decision:
         """See `hit`."""
         decision = await self._arun(self._limiter.hit(key, cost))
+        self._count(key, decision)
         if not decision.allowed:
             await signals.asend(RateLimit, limit=self, key=key, decision=decision, request=request)
         return decision
@@ -124,6 +129,7 @@ class RateLimit:
             timeout: maximum seconds to wait. If that is too short, the denial is returned at once.
         """
         decision = run(self._client(), self._limiter.wait(key, timeout, cost))
+        self._count(key, decision)
         if not decision.allowed:
             signals.send(RateLimit, limit=self, key=key, decision=decision, request=None)
         return decision
@@ -131,6 +137,7 @@ class RateLimit:
     async def await_(self, key: LimitKey, timeout: Seconds, cost: int = 1) -> Decision:  # noqa: ASYNC109
         """See `wait`. The name ``await`` is a keyword."""
         decision = await arun(self._aclient(), self._limiter.wait(key, timeout, cost))
+        self._count(key, decision)
         if not decision.allowed:
             await signals.asend(RateLimit, limit=self, key=key, decision=decision, request=None)
         return decision
@@ -160,6 +167,12 @@ class RateLimit:
     async def areset(self, key: LimitKey) -> None:
         """See `reset`."""
         await arun(aclient(self.using), self._limiter.reset(key))
+
+    def _count(self, key: LimitKey, decision: Decision) -> None:
+        """Count the hit for the dashboard."""
+        if conf.settings().ratelimits.count_hits:
+            self._id = self._id or self.policy.id
+            COUNTER.record(self.using, self._id, key, decision)
 
     def _client(self) -> SyncClient:
         """Return the client for hits; one with a short timeout if hits are allowed without an answer."""

@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 
 from django_redis_components.locks import Lock, MultiLock, ReadWriteLock
 from django_redis_components.ratelimits import RateLimit
+from django_redis_components.ratelimits.hit_counts import COUNTER
 from django_redis_components.semaphores import Semaphore
 from django_redis_components.taskqueue import chain, group
 from tests.browser.conftest import Complaints
@@ -20,6 +21,7 @@ from tests.dashboard.test_flow_page import url_of as flow_url
 from tests.dashboard.test_flow_page import work_off_in_a_thread
 from tests.dashboard.test_limit_page import LIMITS
 from tests.dashboard.test_lock_page import LOCKS, wait_in_line
+from tests.ratelimits.test_hit_counts import count_hits
 from tests.support import Store
 from tests.taskqueue.tasks import add, fail, note
 
@@ -49,12 +51,20 @@ def hold(store: Store) -> Lock:
     ids=["light", "dark and narrow", "right to left"],
 )
 def test_the_pages_are_accessible_and_do_not_scroll_sideways(
-    scheme: str, width: int, options: dict[str, Any], site: str, redis_server: Store, open_page: Callable[..., Page]
+    scheme: str,
+    width: int,
+    options: dict[str, Any],
+    site: str,
+    redis_server: Store,
+    open_page: Callable[..., Page],
+    settings: Any,
 ) -> None:
     hold(redis_server)
+    count_hits(settings)
     limit = RateLimit("login", "1/m", "50/d", penalty=(20, 600))
     limit.hit("ip:203.0.113.7")
     limit.hit("ip:203.0.113.7")
+    COUNTER.flush()
     page = open_page(scheme, width, **options)
     sign_in(page, site)
 

@@ -10,12 +10,13 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.test import Client
 
-from django_redis_components.ratelimits import RateLimit, rate_limit
+from django_redis_components.ratelimits import RateLimit, hit_counts, rate_limit
 from django_redis_components.ratelimits.limit import registered_limits
 from tests.dashboard.support import text_of
 from tests.dashboard.test_bounded_client import dump
 from tests.dashboard.test_lock_page import browser
 from tests.dashboard.test_overview_page import HOSTILE, Page
+from tests.ratelimits.test_hit_counts import count_hits, send_counts_by_hand
 from tests.support import Store
 
 pytestmark = pytest.mark.django_db
@@ -47,10 +48,10 @@ def test_registered_limits_are_listed(redis_server: Store, viewer: Client) -> No
 
     text = text_of(viewer.get(LIMITS).content.decode())
 
-    assert "login gcra 5/m, 50/d 10 min 0 s block after 20 denials in 10 min 0 s deny default" in text
-    assert "report fixed 10/s – allow default" in text
+    assert "login gcra, default 5/m, 50/d 10 min 0 s block after 20 denials in 10 min 0 s deny 0 0 0" in text
+    assert "report fixed, default 10/s allow 0 0 0" in text
     assert "checks-the-options" not in text
-    assert "Allowed and denied hits are not counted." in text
+    assert "hits of all processes in the last hour." in text
     assert login.policy.id in {each["id"] for each in viewer.get(LIMITS, {"format": "json"}).json()["limits"]}
 
 
@@ -86,8 +87,35 @@ def test_the_state_of_a_key_is_read_and_not_changed(algorithm: str, store: Store
     assert (found["allowed"], found["remaining"]) == (True, 1)
     assert [(rate["rate"], rate["remaining"]) for rate in found["rates"]] == [("3/m", 1), ("4/h", 2)]
     assert re.search(r"login : ada The next hit is allowed\. Remaining 1 of 3 Retry in now Resets in", text)
-    assert "1 command · 1 round trip" in text
+    assert re.search(r"\d+ commands · 2 round trips", text), "the counts, and the state of the key"
     assert dump(store) == before
+
+
+def test_counts_chart_and_denied_keys_are_shown(redis_server: Store, viewer: Client, settings, monkeypatch) -> None:
+    send_counts_by_hand(monkeypatch)
+    count_hits(settings, DENIED_KEYS="text")
+    limit = RateLimit("<b>login", "2/h")
+    for key in ("ada", "ada", "ada", "ada", "<script>", "<script>", "<script>"):
+        limit.hit(key)
+    hit_counts.COUNTER.flush()
+
+    html = viewer.get(LIMITS, {"limit": limit.policy.id}).content.decode()
+    found = viewer.get(LIMITS, {"format": "json"}).json()
+
+    assert "7 hits in the last hour: 3 denied, 0 decided without Redis." in html
+    assert re.search(r"Keys that were denied most in this hour Key Denied ada 2 &lt;script&gt; 1", text_of(html))
+    assert "&lt;b&gt;login gcra, default 2/h allow 4 3 0" in text_of(html)
+    [counts] = [each["last_hour"] for each in found["limits"] if each["id"] == limit.policy.id]
+    assert counts == {"allowed": 4, "denied": 3, "unchecked": 0, "denied_keys": []}
+
+
+def test_limits_are_listed_while_their_counts_cannot_be_read(own_server: Store, viewer: Client) -> None:
+    limit = RateLimit("login", "2/h")
+    own_server.servers[0].kill()
+
+    text = text_of(viewer.get(LIMITS, {"limit": limit.policy.id}).content.decode())
+
+    assert "Their counts cannot be read: Redis does not answer." in text
 
 
 def test_denial_and_block_are_described(redis_server: Store, viewer: Client) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
 
@@ -13,11 +14,16 @@ from django.utils.translation import ngettext, pgettext
 from django_redis_components.core import conf
 from django_redis_components.core.rates import Rate
 from django_redis_components.dashboard import formats
+from django_redis_components.dashboard.charts import ChartPanel, Point, bar_chart
 from django_redis_components.dashboard.elements import NO_VALUE, Tile, cost_note
 from django_redis_components.dashboard.formats import Timestamp, number
 from django_redis_components.dashboard.json_data import cost_data, time_data
 from django_redis_components.dashboard.limits.snapshot import LimitSnapshot
 from django_redis_components.ratelimits import Decision, RateLimitPolicy
+from django_redis_components.ratelimits.hit_counts import KINDS, LimitCounts
+
+#: Minutes between two labels of the chart.
+LABEL_EVERY = 15
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -32,6 +38,9 @@ class PolicyRow:
     on_error: str
     using: str
     is_selected: bool
+    allowed: str
+    denied: str
+    unchecked: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,6 +60,9 @@ class LimitPage:
     Attributes:
         state: of the key in the query; empty without one.
         reset: query string of the link to a reset; "" without a key.
+        chart: the hits of the selected limit by minute; None without one, or without hits.
+        denied_keys: those of the selected limit that were denied most in this hour, with the number of denials.
+        is_uncounted: whether some counts cannot be read.
     """
 
     policies: list[PolicyRow]
@@ -61,6 +73,9 @@ class LimitPage:
     state: list[Tile]
     rates: list[RateRow]
     reset: str
+    chart: ChartPanel | None
+    denied_keys: list[tuple[str, str]]
+    is_uncounted: bool
     read_at: Timestamp
     zone: str
     cost: str
@@ -70,8 +85,9 @@ def build_page(snapshot: LimitSnapshot) -> LimitPage:
     """Return the page of a snapshot."""
     selected, decision = snapshot.selected, snapshot.decision
     query = {"limit": selected.id, "key": snapshot.key} if selected else {}
+    counts = snapshot.counts.get(selected.id) if selected else None
     return LimitPage(
-        policies=[_policy_row(each, selected) for each in snapshot.policies],
+        policies=[_policy_row(each, selected, snapshot.counts.get(each.id)) for each in snapshot.policies],
         name=selected.name if selected else "",
         key=snapshot.key,
         is_unknown=snapshot.is_unknown,
@@ -79,6 +95,9 @@ def build_page(snapshot: LimitSnapshot) -> LimitPage:
         state=[*_tiles(decision)] if decision is not None else [],
         rates=[*_rates(decision)] if decision is not None else [],
         reset=urlencode(query) if decision is not None else "",
+        chart=_chart(counts) if counts else None,
+        denied_keys=[(key, number(times)) for key, times in counts.denied_keys] if counts else [],
+        is_uncounted=not snapshot.has_all_counts,
         read_at=formats.timestamp(snapshot.at, snapshot.at),
         zone=formats.zone(),
         cost=cost_note(snapshot.cost, per_node=snapshot.is_cluster),
@@ -91,7 +110,10 @@ def limit_data(snapshot: LimitSnapshot) -> dict[str, Any]:
     return {
         "at": time_data(snapshot.at),
         "environment": conf.settings().dashboard.environment,
-        "limits": [{"id": each.id, **dataclasses.asdict(each)} for each in snapshot.policies],
+        "limits": [
+            {"id": each.id, **dataclasses.asdict(each), "last_hour": _counts_data(snapshot.counts.get(each.id))}
+            for each in snapshot.policies
+        ],
         "state": _state(snapshot, decision) if decision is not None else None,
         "cost": cost_data(snapshot.cost),
     }
@@ -107,11 +129,12 @@ def verdict(decision: Decision) -> str:
     return _("The next hit is denied. Retry in %(time)s.") % {"time": wait}
 
 
-def _policy_row(policy: RateLimitPolicy, selected: RateLimitPolicy | None) -> PolicyRow:
+def _policy_row(policy: RateLimitPolicy, selected: RateLimitPolicy | None, counts: LimitCounts | None) -> PolicyRow:
     on_error = {
         "open": pgettext("hits during a Redis failure", "allow"),
         "closed": pgettext("hits during a Redis failure", "deny"),
     }
+    allowed, denied, unchecked = [number(each) for each in counts.totals] if counts else [NO_VALUE] * 3
     return PolicyRow(
         id=policy.id,
         name=policy.name,
@@ -121,12 +144,48 @@ def _policy_row(policy: RateLimitPolicy, selected: RateLimitPolicy | None) -> Po
         on_error=on_error[policy.on_error],
         using=policy.using,
         is_selected=selected is not None and policy.id == selected.id,
+        allowed=allowed,
+        denied=denied,
+        unchecked=unchecked,
     )
+
+
+def _chart(counts: LimitCounts) -> ChartPanel | None:
+    """Return the chart of hits by minute, denied ones highlighted; None without hits."""
+    allowed, denied, unchecked = counts.totals
+    if not allowed + denied + unchecked:
+        return None
+    points = []
+    for minute, numbers in counts.minutes.items():
+        at = datetime.fromtimestamp(minute * 60, UTC)
+        clock = formats.clock_short(at)
+        points.append(Point(at.isoformat(timespec="minutes"), clock, clock, sum(numbers), numbers[1]))
+    finding = _("%(hits)s hits in the last hour: %(denied)s denied, %(unchecked)s decided without Redis.") % {
+        "hits": number(allowed + denied + unchecked),
+        "denied": number(denied),
+        "unchecked": number(unchecked),
+    }
+    return ChartPanel(
+        id="hits",
+        title=_("Hits per minute, last hour"),
+        header=_("Minute"),
+        value_label=_("Hits"),
+        bad_label=pgettext("hits", "Denied"),
+        note=_("Denied hits are marked at the foot of each bar."),
+        chart=bar_chart(points, finding, LABEL_EVERY),
+    )
+
+
+def _counts_data(counts: LimitCounts | None) -> dict[str, Any] | None:
+    if counts is None:
+        return None
+    totals = dict(zip(KINDS, counts.totals, strict=True))
+    return {**totals, "denied_keys": [{"key": key, "count": times} for key, times in counts.denied_keys]}
 
 
 def _penalty(policy: RateLimitPolicy) -> str:
     if policy.penalty is None:
-        return NO_VALUE
+        return ""
     denials, seconds = policy.penalty
     text = ngettext(
         "%(time)s block after %(count)s denial in %(time)s",

@@ -12,9 +12,14 @@ from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import run
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.bounded_client import BoundedClient, Cost
+from django_redis_components.dashboard.gather import gather
 from django_redis_components.dashboard.outages import SnapshotFailed
 from django_redis_components.ratelimits import Decision, RateLimit, RateLimitPolicy
+from django_redis_components.ratelimits.hit_counts import LimitCounts, read_counts
 from django_redis_components.ratelimits.limit import read_flow, registered_limits, reset_flow
+
+#: Limits whose counts are read, and keys of the selected one that were denied most.
+MAX_COUNTED, MAX_DENIED = 50, 10
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -29,6 +34,8 @@ class LimitSnapshot:
         decision: for the next hit of the key; None without a key.
         address: of the limit's server, without credentials.
         is_cluster: whether that is a Cluster.
+        counts: of hits, by the id of the policy, for the first `MAX_COUNTED` limits.
+        has_all_counts: whether all of these could be read.
     """
 
     at: datetime
@@ -40,10 +47,12 @@ class LimitSnapshot:
     cost: Cost
     address: str
     is_cluster: bool
+    counts: dict[str, LimitCounts]
+    has_all_counts: bool
 
 
 def read(limit_id: str, key: str) -> LimitSnapshot:
-    """Read the state of a key, in one round trip; none without a limit and a key.
+    """Read the counts of the limits, in one round trip for each connection; and the state of a key in another.
 
     Args:
         limit_id: id of a limit, or "".
@@ -57,6 +66,7 @@ def read(limit_id: str, key: str) -> LimitSnapshot:
     decision, address, is_cluster = None, "", False
     if limit is not None and key:
         decision, address, is_cluster = _peek(limit, key, cost)
+    counts, has_all_counts = _read_counts(list(limits.values())[:MAX_COUNTED], limit, cost)
     return LimitSnapshot(
         at=datetime.now(UTC),
         policies=[each.policy for each in limits.values()],
@@ -67,6 +77,8 @@ def read(limit_id: str, key: str) -> LimitSnapshot:
         cost=cost,
         address=address,
         is_cluster=is_cluster,
+        counts=counts,
+        has_all_counts=has_all_counts,
     )
 
 
@@ -77,6 +89,28 @@ def reset(limit: RateLimit, key: str) -> None:
         redis.exceptions.RedisError: Redis is unavailable.
     """
     run(clients.client(limit.using), reset_flow(limit, key))
+
+
+def _read_counts(
+    limits: list[RateLimit], selected: RateLimit | None, cost: Cost
+) -> tuple[dict[str, LimitCounts], bool]:
+    """Return the counts, of the selected limit also the keys that were denied most, and whether all could be read."""
+    found: dict[str, LimitCounts] = {}
+    is_complete = True
+    for using in dict.fromkeys(limit.using for limit in limits):
+        ids = [limit.policy.id for limit in limits if limit.using == using and limit is not selected]
+        flows = [read_counts(ids)]
+        if selected is not None and selected.using == using:
+            flows.append(read_counts([selected.policy.id], MAX_DENIED))
+        try:
+            outcomes = run(BoundedClient(clients.client(using), cost), gather(flows))
+        except (RedisError, RedisComponentsError):
+            is_complete = False
+            continue
+        is_complete &= not any(outcome.error for outcome in outcomes)
+        for outcome in outcomes:
+            found |= outcome.value or {}
+    return found, is_complete
 
 
 def _peek(limit: RateLimit, key: str, cost: Cost) -> tuple[Decision, str, bool]:

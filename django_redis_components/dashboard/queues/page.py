@@ -8,9 +8,10 @@ from datetime import datetime, timedelta
 from urllib.parse import urlencode
 
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import ngettext, pgettext
 
-from django_redis_components.dashboard import charts, formats
+from django_redis_components.dashboard import formats
+from django_redis_components.dashboard.charts import ChartPanel
 from django_redis_components.dashboard.elements import NO_VALUE, Tile, cost_note, pause_note
 from django_redis_components.dashboard.formats import Timestamp, number
 from django_redis_components.dashboard.queues.snapshot import QueueSnapshot
@@ -42,16 +43,6 @@ class ErrorRow:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ThroughputPanel:
-    """A panel with a chart of minutes or hours. `chart` is None without finished tasks."""
-
-    id: str
-    title: str
-    header: str
-    chart: charts.Chart | None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class TrashRow:
     """Tasks that can be restored. `query` is that of the link to the undo."""
 
@@ -70,7 +61,7 @@ class QueuePage:
     listing: TaskList | None
     trash: list[TrashRow]
     throughput: list[Tile]
-    charts: list[ThroughputPanel]
+    charts: list[ChartPanel]
     tasks: list[TaskRow]
     errors: list[ErrorRow]
     read_at: Timestamp
@@ -102,10 +93,15 @@ def build_page(snapshot: QueueSnapshot, *, url_of: TaskUrl) -> QueuePage:
     )
 
 
-def _charts(snapshot: QueueSnapshot) -> Iterable[ThroughputPanel]:
+def _charts(snapshot: QueueSnapshot) -> Iterable[ChartPanel]:
     minutes, hours = minutes_chart(snapshot.minutes), hours_chart(snapshot.hours)
-    yield ThroughputPanel("minutes", _("Throughput per minute, last hour"), _("Minute"), minutes)
-    yield ThroughputPanel("hours", _("Throughput per hour, last 24 hours"), _("Hour"), hours)
+    labels = {
+        "value_label": _("Finished"),
+        "bad_label": pgettext("tasks", "Failed"),
+        "note": _("Failed tasks are marked at the foot of each bar."),
+    }
+    yield ChartPanel("minutes", _("Throughput per minute, last hour"), _("Minute"), chart=minutes, **labels)
+    yield ChartPanel("hours", _("Throughput per hour, last 24 hours"), _("Hour"), chart=hours, **labels)
 
 
 def _throughput_tiles(snapshot: QueueSnapshot) -> Iterable[Tile]:
