@@ -156,7 +156,7 @@ def read_overview(*, with_metrics: bool = True) -> Flow[TaskQueueOverview]:
     return TaskQueueOverview(
         at=datetime.fromtimestamp(now_us / 1e6, UTC),
         queues=[_depth(row, now_us) for row in rows],
-        workers=[_worker(worker, at_ms, report, now_us) for (worker, at_ms), report in found],
+        workers=[worker_of(worker, at_ms, report, now_us) for (worker, at_ms), report in found],
         poller=poller.decode() if poller else None,
         eviction_policy=eviction_policy_of(info),
         metrics=recent,
@@ -272,7 +272,8 @@ def _moment(ms: int) -> datetime:
     return datetime.fromtimestamp(ms // 1_000, UTC).replace(microsecond=ms % 1_000 * 1_000)
 
 
-def _worker(worker: str, seen_ms: float, report: bytes | None, now_us: int) -> WorkerInfo:
+def worker_of(worker: str, seen_ms: float, report: bytes | None, now_us: int) -> WorkerInfo:
+    """Return a worker from the time of its heartbeat and its stored report."""
     heartbeat_age = max(0.0, now_us / 1e6 - seen_ms / 1e3)
     try:
         return _worker_info(worker, heartbeat_age, json.loads(report or "{}"))

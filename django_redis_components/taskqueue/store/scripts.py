@@ -58,6 +58,7 @@ READ_TOTALS = _script("stats/read_totals", args=("queues*",))
 TASK_COUNTERS = _script("stats/task_counters", args=("queue", "count"))
 ERROR_GROUPS = _script("stats/error_groups", args=("queue", "limit"))
 QUEUE_STATS = _script("stats/queue_stats", args=("known", "queues*"))
+EXPLAIN = _script("stats/explain", args=("id", "max_bytes", "errors"))
 
 PAUSE = _script("admin/pause", args=("queue", "ends_at", "note"))
 RESUME = _script("admin/resume", args=("queue", "op"))

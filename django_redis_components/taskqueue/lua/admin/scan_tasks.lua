@@ -75,25 +75,11 @@ else
   add_segment(part, 0, length(part))
 end
 
--- Return the rank of the first task of the ready list that entered it at this time or later.
-local function ready_rank(at_us)
-  local low, high = 0, length(P.ready)
-  while low < high do
-    local middle = math.floor((low + high) / 2)
-    if (entered_us(ctx, redis.call("LINDEX", part_key(P.ready), middle)) or 0) < at_us then
-      low = middle + 1
-    else
-      high = middle
-    end
-  end
-  return low
-end
-
 -- Return the rank of a task in its part, and whether it is there; else the rank that it had.
 local function rank_of(part, place, member)
   local key = part_key(part)
   if part == P.ready then
-    local rank = ready_rank(tonumber(place) or 0)
+    local rank = ready_rank(ctx, queue, tonumber(place) or 0)
     return rank, redis.call("LINDEX", key, rank) == member
   elseif part == P.requeued then
     local rank = redis.call("LPOS", key, member, "MAXLEN", 1000)

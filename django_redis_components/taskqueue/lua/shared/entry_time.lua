@@ -1,4 +1,4 @@
--- When pending tasks entered their queues.
+-- When pending tasks entered their queues, and where those of the ready list are.
 -- @include context
 
 -- Return when a task entered its queue, in microseconds: when it was accepted, put into a list again, or returned by a
@@ -12,4 +12,19 @@ local function entered_us(ctx, id)
   local leased_us, ran_us = string.match(history or "", "(%d+) (%d+) [^\n]*$")
   local returned_us = leased_us and leased_us + ran_us or 0
   return math.max(tonumber(enqueued_us), tonumber(placed_us or 0), returned_us)
+end
+
+-- Return the rank of the first task of the ready list that entered it at this time or later, by a binary search.
+local function ready_rank(ctx, queue, at_us)
+  local ready = queue_key(ctx, queue, P.ready)
+  local low, high = 0, redis.call("LLEN", ready)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if (entered_us(ctx, redis.call("LINDEX", ready, middle)) or 0) < at_us then
+      low = middle + 1
+    else
+      high = middle
+    end
+  end
+  return low
 end
