@@ -21,8 +21,8 @@ It is registered in the default admin site. For another site::
     from django_redis_components.dashboard.admin import register
     register(my_admin_site)
 
-Each page has a package (`overview`, `queues`, `locks`, `limits`) with the same modules: `snapshot` reads the data,
-`page` formats it for the template, `data` for JSON, `views` responds. Shared modules:
+Each page has a package (`overview`, `queues`, `task`, `locks`, `limits`) with the same modules: `snapshot` reads the
+data, `page` formats it for the template, `data` for JSON, `views` responds. Shared modules:
 
 ==============  ===========================================================================
 models          unmanaged models: permissions and entries in the admin

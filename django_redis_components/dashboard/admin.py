@@ -21,10 +21,12 @@ from django_redis_components.dashboard.actions import views as action_views
 from django_redis_components.dashboard.flows import views as flow_views
 from django_redis_components.dashboard.limits import views as limit_views
 from django_redis_components.dashboard.locks import views as lock_views
-from django_redis_components.dashboard.models import Action, Lock, Overview, Queues, RateLimit, TaskFlow
+from django_redis_components.dashboard.models import Action, Lock, Overview, Queues, RateLimit, Task, TaskFlow
 from django_redis_components.dashboard.overview import views as overview_views
 from django_redis_components.dashboard.queues import change_views
 from django_redis_components.dashboard.queues import views as queue_views
+from django_redis_components.dashboard.task import change_views as task_change_views
+from django_redis_components.dashboard.task import views as task_views
 from django_redis_components.dashboard.verbs import Verb
 
 if TYPE_CHECKING:
@@ -206,7 +208,7 @@ class ObjectAdmin(UnmanagedAdmin):
         """Return the URLs. `quote` escapes ``_`` in ids, so no id clashes with the prefix ``_add``."""
         name = f"{self.opts.app_label}_{self.opts.model_name}"
         return [
-            path("", self._guard(self.redirect_to_home), name=f"{name}_changelist"),
+            path("", self._guard(self.list_view), name=f"{name}_changelist"),
             path("_add/", self._guard(self.deny_view), name=f"{name}_add"),
             path("_history/<path:object_id>/", self._guard(self.redirect_to_home), name=f"{name}_history"),
             path("_delete/<path:object_id>/", self._guard(self.deny_view), name=f"{name}_delete"),
@@ -220,6 +222,10 @@ class ObjectAdmin(UnmanagedAdmin):
             ],
             path("<path:object_id>/", self._guard(self._view_of(self.object_view)), name=f"{name}_change"),
         ]
+
+    def list_view(self, request: HttpRequest) -> HttpResponse:
+        """Redirect to the overview: there is no page of all objects."""
+        return self.redirect_to_home(request)
 
     @staticmethod
     def parse_id(text: str) -> str:
@@ -258,6 +264,22 @@ class QueuesAdmin(ObjectAdmin):
         return keys.validate_name(text, "queue name")
 
 
+class TaskAdmin(ObjectAdmin):
+    """The pages of tasks, and ``task/?id=…``, which redirects to one."""
+
+    verb_views = task_change_views.VIEWS
+    object_view = staticmethod(task_views.task)
+
+    @staticmethod
+    def parse_id(text: str) -> str:
+        """Return the id. The page of an id that no task has is 404, and says what may have happened."""
+        return text
+
+    def list_view(self, request: HttpRequest) -> HttpResponse:
+        """Redirect to the page of the task that a form names."""
+        return task_views.jump(self, request)
+
+
 class FlowAdmin(ObjectAdmin):
     """The pages of flows."""
 
@@ -283,6 +305,7 @@ def register(site: admin.AdminSite) -> None:
 ADMINS: dict[type[Model], type[UnmanagedAdmin]] = {
     Overview: OverviewAdmin,
     Queues: QueuesAdmin,
+    Task: TaskAdmin,
     Lock: LockAdmin,
     RateLimit: RateLimitAdmin,
     Action: ActionAdmin,

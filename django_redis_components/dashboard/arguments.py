@@ -24,6 +24,8 @@ MASKED_NAMES = re.compile(
 )
 #: Characters of the arguments in a list of tasks.
 LIST_LENGTH = 120
+#: Characters of one argument, and lines, on a task's page.
+VALUE_LENGTH, MAX_LINES = 4_000, 200
 
 
 def masked_arguments(record: TaskRecord[Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -50,6 +52,28 @@ def arguments_text(record: TaskRecord[Any], length: int = LIST_LENGTH) -> str:
     parts = [_text(value) for value in args] + [f"{one_line(name)}={_text(value)}" for name, value in kwargs.items()]
     text = ", ".join(parts)
     return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def argument_lines(record: TaskRecord[Any], *, masked: bool = True) -> list[str]:
+    """Return the arguments as the lines of a call, one for each, cut; positional ones with the names of parameters.
+
+    Raises:
+        Exception: see `masked_arguments`.
+    """
+    args, kwargs = masked_arguments(record) if masked else (pack(record.args), pack(record.kwargs))
+    names = _parameter_names(registry.find(record.name))
+    pairs = [(names[at] if at < len(names) else "", value) for at, value in enumerate(args)] + [*kwargs.items()]
+    lines = [_cut(f"{one_line(name)}={_text(value)}" if name else _text(value)) for name, value in pairs[:MAX_LINES]]
+    return [*lines, "…"] if len(pairs) > MAX_LINES else lines
+
+
+def masked_text(value: Any) -> str:
+    """Return metadata or a return value as JSON on one line, masked by name and cut."""
+    return _cut(_text(_masked("", value)))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= VALUE_LENGTH else f"{text[: VALUE_LENGTH - 1]}…"
 
 
 def _masked(name: str, value: Any) -> Any:

@@ -15,6 +15,7 @@ from django_redis_components.ratelimits.scripts import FIXED, GCRA, SLIDING
 from django_redis_components.semaphores.scripts import INSPECT as INSPECT_PERMITS
 from django_redis_components.taskqueue.store.scripts import (
     ERROR_GROUPS,
+    EXPLAIN,
     LIST_SCHEDULES,
     QUEUE_STATS,
     READ_COUNTERS,
@@ -39,6 +40,7 @@ RANGE_COMMANDS = {"LRANGE", "ZRANGE", "ZREVRANGE"}
 READ_SCRIPTS = {
     TASK_COUNTERS,
     ERROR_GROUPS,
+    EXPLAIN,
     INSPECT,
     INSPECT_PERMITS,
     INSPECT_READWRITE,

@@ -67,6 +67,10 @@ class Task(UnmanagedModel):
         permissions = (
             ("retry_task", "Can retry failed tasks"),
             ("delete_task", "Can delete tasks"),
+            ("run_task", "Can run scheduled tasks now"),
+            ("reschedule_task", "Can reschedule tasks"),
+            ("cancel_task", "Can cancel tasks"),
+            ("view_task_arguments", "Can view masked arguments of tasks"),
         )
 
 

@@ -17,7 +17,7 @@ from django_redis_components.core import conf
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.text import one_line
 from django_redis_components.dashboard import json_data, outages
-from django_redis_components.dashboard.models import Action, Lock, Overview, RateLimit
+from django_redis_components.dashboard.models import Action, Lock, Overview, RateLimit, Task
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
@@ -153,7 +153,16 @@ def _admin_context(model_admin: ModelAdmin[Any], request: HttpRequest) -> dict[s
         "environment": _environment(),
         "refresh_s": REFRESH_S,
         "tabs": _tabs(model_admin, request),
+        "jump_url": _jump_url(model_admin, request),
     }
+
+
+def _jump_url(model_admin: ModelAdmin[Any], request: HttpRequest) -> str:
+    """Return the URL of the form that opens a task by its id; "" if the user may not view tasks."""
+    site, app = model_admin.admin_site, model_admin.opts.app_label
+    if not (site.is_registered(Task) and site.get_model_admin(Task).has_view_permission(request)):
+        return ""
+    return reverse(f"admin:{app}_task_changelist", current_app=site.name)
 
 
 def _tabs(model_admin: ModelAdmin[Any], request: HttpRequest) -> list[Tab]:

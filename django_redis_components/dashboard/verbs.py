@@ -116,7 +116,7 @@ class Check:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Input:
-    """A field of the form that the operator may fill in. Kinds: text, number."""
+    """A field of the form that the operator may fill in. Kinds: text, number, datetime-local."""
 
     name: str
     label: str
@@ -286,7 +286,7 @@ def in_chunks(step: Callable[[], tuple[int, bool]], budget_s: float | None = Non
 
 
 def _salt(verb: Verb) -> str:
-    return f"django_redis_components.dashboard.{verb.name}"
+    return f"django_redis_components.dashboard.{verb.model._meta.model_name}.{verb.name}"
 
 
 def _address(using: str) -> str:

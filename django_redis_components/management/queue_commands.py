@@ -17,6 +17,7 @@ from django_redis_components.taskqueue.queue import Queue, get_queue
 from django_redis_components.taskqueue.result import get_result
 from django_redis_components.taskqueue.stats import metrics
 from django_redis_components.taskqueue.stats import overview as stats
+from django_redis_components.taskqueue.stats.explain import explain
 from django_redis_components.taskqueue.store import queues as control
 
 #: Most queues that `status` lists without names.
@@ -157,12 +158,12 @@ class QueueCommands:
         return CommandResult({"id": task_id, "due": True}, f"Task {task_id} is due now.")
 
     def show(self, task_id: str, *, with_arguments: bool = False) -> CommandResult:
-        """Return a task with its runs and its last error."""
-        result = get_result(task_id, using=self._using)
-        text = task_text.describe(result, with_arguments=with_arguments)
+        """Return a task with its runs, its last error, and why it does not run."""
+        result, why = get_result(task_id, using=self._using), self._run(explain(task_id))
+        text = task_text.describe(result, why, with_arguments=with_arguments)
         if result.state == "failed":
             text += f"\nTo retry it: {self._command('retry', result.queue_name, task_id)}"
-        return CommandResult(task_text.details(result, with_arguments=with_arguments), text)
+        return CommandResult(task_text.details(result, why, with_arguments=with_arguments), text)
 
     def errors(self, name: str, limit: int) -> CommandResult:
         """Return the error groups of a queue."""

@@ -6,18 +6,27 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
+from django_redis_components.core.text import one_line
+from django_redis_components.dashboard.task.data import reasons_data
+from django_redis_components.dashboard.task.reasons import reason_text
 from django_redis_components.management.tables import table
 from django_redis_components.management.task_listing import age, arguments_of, clock, data_of
 from django_redis_components.taskqueue.record import TaskRun
 from django_redis_components.taskqueue.result import TaskResult
+from django_redis_components.taskqueue.stats.explain import Explanation
 
 
-def details(result: TaskResult, *, with_arguments: bool = False) -> dict[str, Any]:
-    """Return a task as JSON, with its runs and errors. Arguments and return value may be confidential."""
+def details(result: TaskResult, why: Explanation, *, with_arguments: bool = False) -> dict[str, Any]:
+    """Return a task as JSON, with its runs, its errors and why it does not run.
+
+    Args:
+        with_arguments: whether to add arguments and return value, which may be confidential.
+    """
     progress = result.progress
     data = data_of(result, with_arguments=with_arguments) | {
         "is_registered": result.task is not None,
         "expires_at": result.expires_at,
+        "reasons": reasons_data(why),
         "progress": dataclasses.asdict(progress) if progress else None,
         "metadata": result.metadata,
         "runs": [dataclasses.asdict(run) for run in result.timeline],
@@ -28,9 +37,9 @@ def details(result: TaskResult, *, with_arguments: bool = False) -> dict[str, An
     return data
 
 
-def describe(result: TaskResult, *, with_arguments: bool = False) -> str:
-    """Return a task as lines: its facts, its runs, and the traceback of its last error."""
-    facts = [(label, value) for label, value in _facts(result, with_arguments) if value]
+def describe(result: TaskResult, why: Explanation, *, with_arguments: bool = False) -> str:
+    """Return a task as lines: its facts, why it does not run, its runs, and the traceback of its last error."""
+    facts = [(label, value) for label, value in _facts(result, why, with_arguments) if value]
     width = max(len(label) for label, _ in facts)
     lines = [f"{label.ljust(width)}  {value}" for label, value in facts]
     if runs := result.timeline:
@@ -41,11 +50,13 @@ def describe(result: TaskResult, *, with_arguments: bool = False) -> str:
     return "\n".join(lines)
 
 
-def _facts(result: TaskResult, with_arguments: bool) -> Iterator[tuple[str, str]]:
+def _facts(result: TaskResult, why: Explanation, with_arguments: bool) -> Iterator[tuple[str, str]]:
     yield "Task", result.name + ("" if result.task is not None else " (not registered in this process)")
     yield "ID", result.id
     yield "Queue", result.queue_name
     yield "State", result.state
+    for at, reason in enumerate(why.reasons):
+        yield "Also" if at else "Not running", one_line(reason_text(why, reason))
     yield "Attempts", f"{result.attempts:,}"
     yield "Enqueued", clock(result.enqueued_at)
     yield "Due", clock(result.run_after)

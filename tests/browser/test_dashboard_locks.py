@@ -16,9 +16,9 @@ from django_redis_components.semaphores import Semaphore
 from django_redis_components.taskqueue import chain, group
 from tests.browser.conftest import Complaints
 from tests.browser.test_dashboard import ready_site, sign_in, violations
+from tests.dashboard.support import work_off_in_a_thread
 from tests.dashboard.test_actions_page import ACTIONS, write_entries
 from tests.dashboard.test_flow_page import url_of as flow_url
-from tests.dashboard.test_flow_page import work_off_in_a_thread
 from tests.dashboard.test_limit_page import LIMITS
 from tests.dashboard.test_lock_page import LOCKS, wait_in_line
 from tests.ratelimits.test_hit_counts import count_hits

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import threading
 from typing import Any
 
 from django.contrib.auth.models import Permission, User
@@ -15,7 +16,7 @@ from django_redis_components.taskqueue.failure import describe
 from django_redis_components.taskqueue.fields import base_key
 from django_redis_components.taskqueue.store.job import Ack
 from tests.support import Store
-from tests.taskqueue.support import new_fetcher, settle_now
+from tests.taskqueue.support import new_fetcher, settle_now, work_off
 
 URL = "/admin/django_redis_components/overview/"
 
@@ -104,6 +105,13 @@ def write_schedule(store: Store, name: str, *, late_s: float = -3_600) -> None:
 
 
 _numbers = itertools.count()
+
+
+def work_off_in_a_thread() -> None:
+    """Run all ready tasks. A worker closes its thread's database connections, and the test needs its own."""
+    worker = threading.Thread(target=work_off)
+    worker.start()
+    worker.join()
 
 
 def settle_tasks(outcome: str, count: int = 1_000, *, delay_ms: int = 0, queue: str = "default") -> list[Any]:

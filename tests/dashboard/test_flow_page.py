@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from typing import Any
 
 import pytest
@@ -15,12 +14,12 @@ from django_redis_components.core.protocol import run
 from django_redis_components.dashboard.flows.graph import MAX_ACROSS, MAX_LAYERS, build_graph
 from django_redis_components.taskqueue import FlowDoesNotExist, chain, get_queue, group
 from django_redis_components.taskqueue.flows.overview import FlowMember, read_flow
-from tests.dashboard.support import text_of
+from tests.dashboard.support import text_of, work_off_in_a_thread
 from tests.dashboard.test_lock_page import browser
 from tests.dashboard.test_overview_page import HOSTILE, Page
 from tests.dashboard.test_queue_changes import fields_of
 from tests.support import Store
-from tests.taskqueue.support import base_key, work_off
+from tests.taskqueue.support import base_key
 from tests.taskqueue.tasks import add, fail, note
 
 pytestmark = pytest.mark.django_db
@@ -43,13 +42,6 @@ def states_of(store: Store, flow_id: str) -> dict[str, int]:
 
 def member(number: int, *followers: int, name: str = "shop.tasks.send", state: str = "ready") -> FlowMember:
     return FlowMember(number, f"id-{number}", followers, state, name, "default")
-
-
-def work_off_in_a_thread() -> None:
-    """Run all ready tasks. A worker closes its thread's database connections, and the test needs its own."""
-    worker = threading.Thread(target=work_off)
-    worker.start()
-    worker.join()
 
 
 @pytest.mark.contract

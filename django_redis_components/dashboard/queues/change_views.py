@@ -47,8 +47,9 @@ def queue_url(model_admin: ModelAdmin[Any], verb: str, queue: str) -> str:
 
 def task_url(model_admin: ModelAdmin[Any], task_id: str) -> str:
     """Return the URL of a task's page, or "" if there is none."""
+    name = f"admin:{model_admin.opts.app_label}_task_change"
     try:
-        return reverse("admin:task", args=[task_id], current_app=model_admin.admin_site.name)
+        return reverse(name, args=[quote(task_id)], current_app=model_admin.admin_site.name)
     except NoReverseMatch:
         return ""
 

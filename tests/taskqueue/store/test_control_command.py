@@ -472,6 +472,20 @@ def test_task_is_shown_with_its_runs_and_its_last_error(redis_server: Store) -> 
     assert "unheard-of" in refused("show", "unheard-of")
 
 
+def test_task_is_shown_with_why_it_does_not_run(redis_server: Store) -> None:
+    result = note.enqueue("x")
+    get_queue("default").pause("line\nforged", author="ada")
+
+    shown = queues("show", result.id).splitlines()
+
+    [first, second, third] = [line for line in shown if line.startswith(("Not running  ", "Also  "))]
+    assert first.startswith("Not running  the queue default is paused. Paused")
+    assert first.endswith(r"by ada: line\nforged.")
+    assert re.fullmatch(r"Also +no live worker serves the queue default\.", second)
+    assert "it is the next task" in third
+    assert [each["code"] for each in data("show", result.id)["reasons"]] == ["paused", "no_worker", "next"]
+
+
 def test_errors_are_listed_in_groups(redis_server: Store) -> None:
     assert lines("errors", "default")[-1] == "Queue 'default' has no errors."
     first, last = fail.enqueue("a"), fail.enqueue("a")

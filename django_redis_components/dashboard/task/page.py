@@ -1,0 +1,327 @@
+"""The template context of one task's page, formatted in the active language."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Any, TypeVar
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext, pgettext
+
+from django_redis_components.dashboard import formats
+from django_redis_components.dashboard.arguments import argument_lines, masked_text
+from django_redis_components.dashboard.elements import NO_VALUE, cost_note
+from django_redis_components.dashboard.formats import Timestamp, number
+from django_redis_components.dashboard.queues.task_list import TaskUrl, attempts_of, state_labels, time_of
+from django_redis_components.dashboard.task import reasons
+from django_redis_components.dashboard.task.reasons import Condition
+from django_redis_components.dashboard.task.snapshot import TaskSnapshot
+from django_redis_components.dashboard.task.timeline import Timeline, timeline
+from django_redis_components.taskqueue.failure import TaskError
+from django_redis_components.taskqueue.fields import Field
+from django_redis_components.taskqueue.json_codec import pack
+from django_redis_components.taskqueue.stats.explain import Explanation, OtherTask, limit_key, number_of
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fact:
+    """A label and its value. `url`: of the object that the value names. `is_code`: monospaced."""
+
+    label: str
+    value: str
+    url: str = ""
+    is_code: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ErrorText:
+    """An error of a run."""
+
+    kind: str
+    message: str
+    traceback: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TaskLink:
+    """Another task: its name or id, state and URL."""
+
+    name: str
+    id: str
+    state: str
+    url: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Meter:
+    """A share of a whole: text, and the width of its bar."""
+
+    text: str
+    width: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Limit:
+    """A limit or a key: its title, state, and the tasks that hold it."""
+
+    title: str
+    text: str
+    tasks: list[TaskLink]
+    meter: Meter | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FlowPart:
+    """The flow of the task: progress, the tasks that it waits for, and those that wait for it."""
+
+    id: str
+    url: str
+    text: str
+    parents: list[TaskLink]
+    followers: list[TaskLink]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TaskPage:
+    """The content of the page.
+
+    Attributes:
+        kind: CSS class of the answer: bad, ok, or "" for one that waits.
+        verbs: URLs of the changes, by name.
+        arguments: lines of a call; `arguments_note` is their size, or why there are none.
+        errors: the latest first; `more_errors` says how many earlier ones are not shown.
+    """
+
+    id: str
+    name: str
+    state: str
+    kind: str
+    verbs: dict[str, str]
+    answer: str
+    conditions: list[Condition]
+    timeline: Timeline | None
+    errors: list[ErrorText]
+    more_errors: str
+    arguments: list[str]
+    arguments_note: str
+    facts: list[Fact]
+    progress: Meter | None
+    limits: list[Limit]
+    flow: FlowPart | None
+    read_at: Timestamp
+    zone: str
+    cost: str
+
+
+def build_page(
+    snapshot: TaskSnapshot, *, verbs: dict[str, str], url_of: TaskUrl, queue_url: TaskUrl, flow_url: TaskUrl
+) -> TaskPage:
+    """Return the page of a snapshot.
+
+    Args:
+        verbs: URLs of the changes that the user may make, by name.
+        url_of, queue_url, flow_url: return the URL of a task's, of a queue's and of a flow's page.
+    """
+    task = snapshot.task
+    errors = errors_of(task)
+    lines, note = _arguments(task)
+    rest = task.fact("errors") - len(errors)
+    more = ngettext("%(count)s earlier error is not shown.", "%(count)s earlier errors are not shown.", rest)
+    return TaskPage(
+        id=task.record.id,
+        name=task.record.name,
+        state=state_label(task.state),
+        kind=_kind(task),
+        verbs=verbs,
+        answer=reasons.answer(task),
+        conditions=reasons.conditions(task),
+        timeline=guarded(lambda: timeline(task), None),
+        errors=[_error_text(error) for error in reversed(errors)],
+        more_errors=more % {"count": number(rest)} if rest > 0 else "",
+        arguments=lines,
+        arguments_note=note,
+        facts=[fact for fact in _facts(task, queue_url) if fact.value],
+        progress=_progress(task),
+        limits=guarded(lambda: [*_limits(task, url_of)], []),
+        flow=_flow(task, url_of, flow_url),
+        read_at=formats.timestamp(task.at, task.at),
+        zone=formats.zone(),
+        cost=cost_note(snapshot.cost, per_node=snapshot.is_cluster),
+    )
+
+
+def state_label(state: str) -> str:
+    """Return the label of a state."""
+    finished = {
+        "successful": pgettext("tasks", "Succeeded"),
+        "cancelled": pgettext("tasks", "Cancelled"),
+        "expired": pgettext("tasks", "Expired"),
+    }
+    return {**state_labels(), **finished}.get(state, state)
+
+
+def guarded(read: Callable[[], T], default: T) -> T:
+    """Return a value of the record, or the default if another client wrote it, or the site's codec refuses it."""
+    try:
+        return read()
+    except Exception:  # noqa: BLE001 - the site's codec may raise anything
+        return default
+
+
+def errors_of(task: Explanation) -> list[TaskError]:
+    """Return the errors that were read, oldest first; none if one is corrupt."""
+    found: list[TaskError] = guarded(lambda: task.record.errors, [])
+    parts = [part for error in found for part in (error.exception_class_path, error.message, error.traceback)]
+    return found if all(isinstance(part, str) for part in parts) else []
+
+
+def result_of(task: Explanation) -> str:
+    """Return the return value as masked JSON; "" if the task has not succeeded."""
+    if task.state != "successful":
+        return ""
+    if Field.return_value in task.sizes:
+        return _size(task.sizes[Field.return_value])
+    return guarded(lambda: masked_text(pack(task.record.return_value)), "")
+
+
+def metadata_of(task: Explanation) -> str:
+    """Return the metadata as masked JSON; "" without any."""
+    found: dict[str, Any] = guarded(lambda: task.record.metadata, {})
+    return guarded(lambda: masked_text(found), "") if found else ""
+
+
+def _kind(task: Explanation) -> str:
+    if task.state == "failed" or any(each.code in ("unknown", "no_worker", "unregistered") for each in task.reasons):
+        return "bad"
+    return "ok" if task.state in ("successful", "running") else ""
+
+
+def _arguments(task: Explanation) -> tuple[list[str], str]:
+    if Field.body in task.sizes:
+        return [], _("The arguments are not shown: they have %(size)s.") % {"size": _size(task.sizes[Field.body])}
+    lines = guarded(lambda: argument_lines(task.record), None)
+    if lines is None:
+        return [], _("The arguments are not readable.")
+    return lines, "" if lines else _("The task has no arguments.")
+
+
+def _facts(task: Explanation, queue_url: TaskUrl) -> Iterator[Fact]:
+    record = task.record
+    attempts, priority = attempts_of(record), number_of(task.text(Field.priority))
+    yield Fact(_("ID"), record.id, is_code=True)
+    yield Fact(_("Name"), record.name)
+    yield Fact(_("Queue"), task.queue, guarded(lambda: queue_url(task.queue), ""))
+    yield Fact(_("Priority"), number(priority) if priority else "")
+    yield Fact(_("Enqueued"), _ago(time_of(record, "enqueued_at"), task.at))
+    yield Fact(_("Due"), _in(task.due_at, task.at))
+    yield Fact(_("Started"), _ago(time_of(record, "started_at"), task.at))
+    yield Fact(_("Finished"), _ago(time_of(record, "finished_at"), task.at) if task.is_finished else "")
+    yield Fact(_("Attempts"), NO_VALUE if attempts is None else number(attempts))
+    lost = number_of(task.text(Field.deliveries))
+    yield Fact(_("Workers lost with it"), number(lost) if lost else "")
+    expires = time_of(record, "expires_at") if not task.is_finished else None
+    yield Fact(_("Expires"), _in(expires, task.at))
+    kept_ms = task.fact("ttl_ms")
+    yield Fact(_("Record kept for"), formats.age(kept_ms / 1_000) if kept_ms > 0 else "")
+    yield Fact(_("Metadata"), metadata_of(task), is_code=True)
+    yield Fact(_("Result"), result_of(task), is_code=True)
+
+
+def _progress(task: Explanation) -> Meter | None:
+    found = guarded(lambda: task.record.progress, None)
+    if found is None:
+        return None
+
+    def meter() -> Meter:
+        done = f"{found.done:g}"
+        if found.total is None:
+            return Meter(f"{done} {found.note}".strip(), "")
+        text = _("%(done)s of %(total)s") % {"done": done, "total": f"{found.total:g}"}
+        return Meter(f"{text} {found.note}".strip(), f"{(found.fraction or 0.0) * 100:.2f}%")
+
+    return guarded(meter, None)
+
+
+def _limits(task: Explanation, url_of: TaskUrl) -> Iterator[Limit]:
+    if key := limit_key(task, Field.concurrency):
+        held, limit = task.fact("slots_held"), max(task.fact("max_running"), 1)
+        text = _("%(held)s of %(limit)s held") % {"held": number(held), "limit": number(limit)}
+        own = _("one by this task") if task.fact("has_slot") else _("none by this task")
+        meter = Meter(text, f"{min(held / limit, 1) * 100:.2f}%")
+        yield Limit(
+            _("Concurrency limit %(name)s") % {"name": key}, f"{text}, {own}", _links(task.holders, url_of), meter
+        )
+    if key := limit_key(task, Field.rate):
+        yield Limit(_("Rate limit %(name)s") % {"name": key}, _rate_text(task), [])
+    if claim := task.text(Field.unique_claim):
+        yield _unique(task, claim, url_of)
+
+
+def _rate_text(task: Explanation) -> str:
+    interval_us, _slash, tolerance_us = task.facts.get("rate", "").partition("/")
+    pace = _("one start every %(time)s") % {"time": formats.duration(number_of(interval_us) / 1e6)}
+    left_s = (task.fact("next_us") - number_of(tolerance_us)) / 1e6 - task.at.timestamp()
+    if left_s <= 0:
+        return f"{pace}, {_('the next may start now')}"
+    return f"{pace}, {_('the next in %(time)s') % {'time': formats.duration(left_s)}}"
+
+
+def _unique(task: Explanation, claim: str, url_of: TaskUrl) -> Limit:
+    until = {"f": _("until it has finished"), "s": _("until it starts")}.get(claim[:1], _("for a time"))
+    holder, links = task.unique_holder, list[TaskLink]()
+    if holder is None:
+        text = _("Not held.")
+    elif holder.id == task.record.id:
+        text = _("Held by this task, %(until)s.") % {"until": until}
+    else:
+        text, links = _("Held by another task."), _links((holder,), url_of)
+    return Limit(_("Unique key"), text, links)
+
+
+def _flow(task: Explanation, url_of: TaskUrl, flow_url: TaskUrl) -> FlowPart | None:
+    flow_id, tasks = task.text(Field.flow_ref).rpartition("/")[0], task.fact("flow_tasks")
+    if not flow_id or not tasks:
+        return None
+    finished = max(0, tasks - task.fact("flow_unfinished"))
+    text = _("%(done)s of %(total)s tasks finished.") % {"done": number(finished), "total": number(tasks)}
+    return FlowPart(flow_id, flow_url(flow_id), text, _links(task.parents, url_of), _links(task.followers, url_of))
+
+
+def _links(tasks: tuple[OtherTask, ...], url_of: TaskUrl) -> list[TaskLink]:
+    return [
+        TaskLink(each.name, each.id, state_label(each.state or "ready"), url_of(each.id) if each.name else "")
+        for each in tasks
+    ]
+
+
+def _error_text(error: TaskError) -> ErrorText:
+    return ErrorText(error.exception_class_path.removeprefix("builtins."), error.message, error.traceback.rstrip())
+
+
+def _ago(at: datetime | None, now: datetime) -> str:
+    if at is None:
+        return ""
+    facts = {"time": _clock(at, now), "age": formats.age((now - at).total_seconds())}
+    return _("%(time)s, %(age)s ago") % facts
+
+
+def _in(at: datetime | None, now: datetime) -> str:
+    if at is None:
+        return ""
+    text = _clock(at, now)
+    if at < now:
+        return text
+    return _("%(time)s, in %(age)s") % {"time": text, "age": formats.age((at - now).total_seconds())}
+
+
+def _clock(at: datetime, now: datetime) -> str:
+    # The year 9999 has no local time east of Greenwich.
+    return guarded(lambda: formats.timestamp(at, now).text, at.isoformat(" ", "seconds"))
+
+
+def _size(size: int) -> str:
+    return _("%(size)s KiB") % {"size": number(size // 1_024)}

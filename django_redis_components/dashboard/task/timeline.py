@@ -1,0 +1,142 @@
+"""The runs of a task on a common axis of time."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import datetime
+
+from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
+
+from django_redis_components.dashboard import formats
+from django_redis_components.dashboard.elements import NO_VALUE
+from django_redis_components.dashboard.formats import Timestamp, number
+from django_redis_components.dashboard.queues.task_list import attempts_of, time_of
+from django_redis_components.taskqueue.record import TaskRun
+from django_redis_components.taskqueue.stats.explain import Explanation
+
+#: Runs that are shown, the latest.
+MAX_RUNS = 20
+#: Least width of a run, in percent of the axis.
+LEAST_WIDTH = 0.8
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RunRow:
+    """A run. Positions are percentages of the axis, as SVG attributes.
+
+    Attributes:
+        kind: CSS class of the outcome: ok, bad, lost or open.
+        label: text alternative of the bar.
+        wait_x, wait_width: the time before the run, since the task was enqueued or the run before ended.
+    """
+
+    number: str
+    outcome: str
+    kind: str
+    worker: str
+    started: Timestamp
+    finished: Timestamp | None
+    duration: str
+    label: str
+    x: str
+    width: str
+    wait_x: str
+    wait_width: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Timeline:
+    """The runs, and the ends of their axis. `hidden` says how many earlier runs are not shown."""
+
+    rows: list[RunRow]
+    first: str
+    last: str
+    hidden: str
+
+
+def runs_of(task: Explanation) -> list[TaskRun]:
+    """Return the runs of a task; none if its record is corrupt."""
+    try:
+        return [_aware(run) for run in task.record.timeline]
+    except (ValueError, TypeError, OverflowError, OSError):
+        return []
+
+
+def timeline(task: Explanation) -> Timeline | None:
+    """Return the timeline of a task; None if it has not run."""
+    runs = runs_of(task)
+    shown, hidden = runs[-MAX_RUNS:], len(runs[:-MAX_RUNS])
+    if not shown:
+        return None
+    enqueued = time_of(task.record, "enqueued_at")
+    before = runs[-MAX_RUNS - 1].finished_at if hidden else enqueued
+    first = min(shown[0].started_at, before or shown[0].started_at)
+    last = max((run.finished_at or task.at for run in shown), default=task.at)
+    axis = _Axis(first, max((last - first).total_seconds(), 0.001))
+    attempts = max(attempts_of(task.record) or 0, len(runs))
+    rows = []
+    for at, run in enumerate(shown):
+        count = attempts - len(shown) + at + 1
+        rows.append(_row(run, count, before or run.started_at, task.at, axis))
+        before = run.finished_at
+    clocks = [formats.timestamp(each, task.at).text for each in (first, last)]
+    note = _("%(count)s earlier runs are not shown.") % {"count": number(hidden)} if hidden else ""
+    return Timeline(rows, first=clocks[0], last=clocks[1], hidden=note)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Axis:
+    first: datetime
+    seconds: float
+
+    def share(self, at: datetime) -> float:
+        """Return the position of a time in percent, within the axis."""
+        return min(100.0, max(0.0, (at - self.first).total_seconds() / self.seconds * 100))
+
+
+def _row(run: TaskRun, count: int, before: datetime, now: datetime, axis: _Axis) -> RunRow:
+    end = run.finished_at or now
+    start_x, end_x, wait_x = axis.share(run.started_at), axis.share(end), axis.share(before)
+    width = max(LEAST_WIDTH, end_x - start_x)
+    outcome, kind = outcome_of(run.outcome)
+    duration = formats.duration((end - run.started_at).total_seconds())
+    started = formats.timestamp(run.started_at, now)
+    names = {"number": number(count), "outcome": outcome, "duration": duration, "time": started.text}
+    return RunRow(
+        number=number(count),
+        outcome=outcome,
+        kind=kind,
+        worker=run.worker_id or NO_VALUE,
+        started=started,
+        finished=formats.timestamp(run.finished_at, now) if run.finished_at else None,
+        duration=duration,
+        label=_("Run %(number)s: %(outcome)s after %(duration)s, started at %(time)s") % names,
+        x=f"{min(start_x, 100 - width):.2f}%",
+        width=f"{width:.2f}%",
+        wait_x=f"{wait_x:.2f}%",
+        wait_width=f"{max(0.0, start_x - wait_x):.2f}%",
+    )
+
+
+def outcome_of(outcome: str) -> tuple[str, str]:
+    """Return the label and the kind of an outcome."""
+    known = {
+        "succeeded": (pgettext("a run", "Succeeded"), "ok"),
+        "failed": (pgettext("a run", "Failed"), "bad"),
+        "retried": (pgettext("a run", "Failed, retried"), "bad"),
+        "put_off": (pgettext("a run", "Put off"), "open"),
+        "cancelled": (pgettext("a run", "Cancelled"), "lost"),
+        "unregistered": (pgettext("a run", "Not registered"), "lost"),
+        "recovered": (pgettext("a run", "Worker lost"), "lost"),
+        "running": (pgettext("a run", "Running"), "open"),
+    }
+    return known.get(outcome, (outcome, "lost"))
+
+
+def _aware(run: TaskRun) -> TaskRun:
+    """Return the run with aware times; records have naive ones without USE_TZ."""
+    if run.started_at.tzinfo:
+        return run
+    finished = formats.aware(run.finished_at) if run.finished_at else None
+    return dataclasses.replace(run, started_at=formats.aware(run.started_at), finished_at=finished)

@@ -1,0 +1,62 @@
+"""A task's page in a real browser: accessible in each variant, changed with the keyboard and without JavaScript."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from django_redis_components.taskqueue import TaskResult
+from tests.browser.test_dashboard import ready_site, sign_in, violations
+from tests.dashboard.support import URL, settle_tasks, write_worker
+from tests.dashboard.test_task_page import url_of
+from tests.support import Store
+from tests.taskqueue.tasks import echo
+
+
+@pytest.fixture
+def site(live_server: Any, redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> str:
+    return ready_site(live_server, monkeypatch)
+
+
+def enqueue_retried(store: Store) -> TaskResult[Any]:
+    write_worker(store, "here:1")
+    result = echo.using(concurrency=2, unique=True, metadata={"month": "2026-11"}).enqueue(
+        "long text " * 40, password="x", order_ids=[*range(80)]
+    )
+    settle_tasks("retry", 1)
+    settle_tasks("retry", delay_ms=3_600_000)
+    return result
+
+
+def test_page_is_accessible_and_changed_without_javascript(
+    site: str, redis_server: Store, open_page: Callable[..., Page]
+) -> None:
+    result = enqueue_retried(redis_server)
+    for scheme, width, options in (
+        ("light", 1280, {}),
+        ("dark", 390, {"extra_http_headers": {"Accept-Language": "ar"}}),
+    ):
+        page = open_page(scheme, width, **options)
+        sign_in(page, site)
+        page.goto(site + url_of(result.id))
+        assert violations(page) == [], scheme
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, scheme
+        page.context.clear_cookies()
+
+    page = open_page(java_script_enabled=False)
+    page.goto(f"{site}/admin/login/?next={URL}")
+    page.locator("#id_username").fill("admin")
+    page.locator("#id_password").fill("secret")
+    page.locator("#id_password").press("Enter")
+    page.locator(".drc-jump input").fill(result.id)
+    page.locator(".drc-jump input").press("Enter")
+    expect(page.locator(".drc-answer")).to_contain_text("Not running: its retry after 2 errors is due at")
+    page.get_by_role("button", name="Run now").press("Enter")
+    expect(page.locator(".messagelist")).to_contain_text("Due now: tests.taskqueue.tasks.echo")
+    expect(page.locator(".drc-answer")).to_contain_text("it is the next task")
+    page.get_by_role("link", name="Cancel…").press("Enter")
+    page.get_by_role("button", name="Cancel the task").press("Enter")
+    expect(page.locator(".drc-answer")).to_contain_text("Cancelled at")
