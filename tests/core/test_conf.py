@@ -66,6 +66,8 @@ KEYS: list[tuple[str, Any, Any, Any, str]] = [
     ("RATELIMITS.ON_ERROR", "closed", "closed", "ajar", "one of 'open', 'closed'"),
     ("RATELIMITS.EXCLUDE_PATHS", ["/health/"], ("/health/",), "/health/", "a list of strings"),
     ("RATELIMITS.USING", "limits", "limits", "", TEXT),
+    ("RATELIMITS.COUNT_HITS", False, False, "no", BOOLEAN),
+    ("RATELIMITS.DENIED_KEYS", "text", "text", "plain", "one of 'hash', 'text'"),
     ("DASHBOARD.AUTOREGISTER", False, False, None, BOOLEAN),
     ("DASHBOARD.USING", "tasks", "tasks", None, TEXT),
     ("DASHBOARD.ENVIRONMENT", "staging", "staging", b"staging", f"None or {TEXT}"),
