@@ -64,6 +64,11 @@ def one_line(text: str) -> str:
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
+def encodable(text: str) -> str:
+    """Escape lone surrogates, which cannot be sent as UTF-8."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def word_starts(text: str) -> list[int]:
     """Return the offsets at which the words of a text start.
 

@@ -99,11 +99,16 @@ def of_errors(groups: Sequence[ErrorGroup]) -> Table:
             clock(group.first_at),
             clock(group.last_at),
             next(iter(group.task_ids), ""),
-            f"{group.exception_class_path.removeprefix('builtins.')}: {group.message} ({group.location})",
+            f"{group.exception_class_path.removeprefix('builtins.')}: {_message_of(group)} ({group.location})",
         )
         for group in groups
     ]
     return Table(("COUNT", "FINAL", "FIRST", "LAST", "LAST TASK", "ERROR"), rows, frozenset(["COUNT", "FINAL"]))
+
+
+def _message_of(group: ErrorGroup) -> str:
+    """Return the first line of the message of the group's sample; without one the normalized message."""
+    return group.sample.message.strip().partition("\n")[0] if group.sample else group.message
 
 
 def of_schedules(snapshot: ScheduleSnapshot) -> Table:

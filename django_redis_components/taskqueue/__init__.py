@@ -43,7 +43,7 @@ q:<queue>:hour:<hour>         string  the same for all tasks, aggregated by the 
 q:<queue>:total               string  the sum of the hours, for monitoring                     14 days
 q:<queue>:task_names:<hour>   hash    task names with separate counters, to their index        4 h
 q:<queue>:errors              zset    fingerprints of errors by last occurrence in ms, 100     failed_ttl, poller
-q:<queue>:error:<print>       hash    an error group: count, times, tasks                      failed_ttl
+q:<queue>:error:<print>       hash    an error group: count, times, tasks, failures by minute  failed_ttl
 rollup                        string  the last aggregated minute                               3 h
 q:<queue>:purged_at           string  time of the last purge, in microseconds                  a week
 u:<digest>                    string  id of the task that holds a unique key                   the task, its time
@@ -109,7 +109,7 @@ from django_redis_components.taskqueue.result import TaskResult, aget_result, ge
 from django_redis_components.taskqueue.retry import exponential
 from django_redis_components.taskqueue.schedules.schedule import cron, every
 from django_redis_components.taskqueue.schedules.status import ScheduleInfo, aschedules, schedules
-from django_redis_components.taskqueue.stats.errors import ErrorGroup
+from django_redis_components.taskqueue.stats.errors import ErrorGroup, ErrorSample
 from django_redis_components.taskqueue.stats.histogram import Histogram
 from django_redis_components.taskqueue.stats.metrics import Counts, Interval, Metrics, TaskMetrics
 from django_redis_components.taskqueue.stats.overview import QueueDepth, QueuePause
@@ -120,6 +120,7 @@ __all__ = [
     "Concurrency",
     "Counts",
     "ErrorGroup",
+    "ErrorSample",
     "FlowDoesNotExist",
     "FlowResult",
     "Histogram",

@@ -77,6 +77,8 @@ class Field:
     nonce = "i"
     #: "force_at_ms ttl_ms": when a cancelled run is ended by force, and how long its record is kept then.
     cancel_request = "o"
+    #: Fingerprint of the last error (`stats.fingerprint`).
+    fingerprint = "g"
 
 
 class State:
@@ -123,7 +125,7 @@ class Part:
     purged_at_us = "purged_at"
     #: Zset fingerprint by time of the latest failure.
     errors = "errors"
-    #: Hash ``error:<fingerprint>``: times, final, first, last, about, ids.
+    #: Hash ``error:<fingerprint>``: times, final, first, last, about, ids, minutes (lua/shared/error_stats.lua).
     error = "error"
     #: String ``minute:<n>``: 32-bit counters of one minute.
     minute = "minute"

@@ -1,23 +1,47 @@
-"""Error groups of a queue: identical failures counted once, with the latest task ids."""
+"""Error groups of queues: identical failures counted once, with the latest task ids."""
 
 from __future__ import annotations
 
 import dataclasses
+import re
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from django_redis_components.core import serialization
-from django_redis_components.core.protocol import Call, Flow
+from django_redis_components.core.protocol import Flow
+from django_redis_components.core.text import encodable
 from django_redis_components.taskqueue.fields import base_key
 from django_redis_components.taskqueue.store.scripts import ERROR_GROUPS
 
 #: Most error groups that a queue keeps; the oldest are dropped first.
 MAX_ERRORS = 100
+#: Most queues that are read if none is named; as in error_groups.lua.
+MAX_QUEUES = 200
+#: Minutes for which failures are counted by minute; as in error_stats.lua.
+MINUTES = 60
+_MINUTE = re.compile(rb"(\d{1,10}):(\d{1,10})")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ErrorSample:
+    """The last error of a task, as it was raised.
+
+    Attributes:
+        task_id, task_name: of the task.
+        message: text of the exception.
+        traceback: "" unless it was asked for.
+    """
+
+    task_id: str
+    task_name: str
+    message: str
+    traceback: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ErrorGroup:
-    """Failures with the same class, location and normalized message.
+    """Failures of a queue with the same class, location and normalized message.
 
     Attributes:
         fingerprint: hash of class, location and message.
@@ -28,6 +52,10 @@ class ErrorGroup:
         final: failures that were the last attempt of their task.
         first_at, last_at: when the first and the latest failure occurred.
         task_ids: ids of the last ten tasks, newest first; their records may have expired.
+        queue: name of the queue.
+        minutes: failures of the last hour by minute, newest first; minutes without failures are omitted.
+        sample: the error of the newest of these tasks, with its whole message; None if they have expired, or have
+            failed with another error since.
     """
 
     fingerprint: str
@@ -39,32 +67,78 @@ class ErrorGroup:
     first_at: datetime
     last_at: datetime
     task_ids: list[str]
+    queue: str = ""
+    minutes: list[tuple[datetime, int]] = dataclasses.field(default_factory=list)
+    sample: ErrorSample | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ErrorListing:
+    """The latest error groups of queues.
+
+    Attributes:
+        at: the server's time.
+        total: groups that these queues keep; `groups` may be fewer.
+    """
+
+    at: datetime
+    total: int
+    groups: list[ErrorGroup]
 
 
 def read_errors(queue: str, limit: int) -> Flow[list[ErrorGroup]]:
     """Read the latest error groups of a queue, newest first."""
-    return [_parse(row) for row in (yield errors_request(queue, limit))]
+    return (yield from list_errors([queue], limit)).groups
 
 
-def errors_request(queue: str, limit: int) -> Call:
-    """Return the request for the error groups of a queue."""
-    return ERROR_GROUPS(base=base_key(), queue=queue, limit=limit)
+def list_errors(queues: Sequence[str], limit: int, fingerprint: str = "") -> Flow[ErrorListing]:
+    """Read the latest error groups of queues, newest first; of the first 200 known queues if none is named.
+
+    Args:
+        fingerprint: only groups with it; then the first sample has its traceback.
+    """
+    reply = yield ERROR_GROUPS(base=base_key(), limit=limit, fingerprint=fingerprint, queues=queues)
+    now_us, total, rows = reply
+    at = datetime.fromtimestamp(now_us / 1e6, UTC)
+    return ErrorListing(at, total, [_parse(row, at) for row in rows])
 
 
-def _parse(row: Any) -> ErrorGroup:
-    fingerprint, count, final, first_ms, last_ms, data, ids = row
+def _parse(row: Sequence[Any], at: datetime) -> ErrorGroup:
+    queue, fingerprint, group, sample = row
+    count, final, first_ms, last_ms, data, ids, minutes = group
     error = serialization.decode(data)
     return ErrorGroup(
         fingerprint=fingerprint.decode(),
-        exception_class_path=error["class"],
-        location=error["location"],
-        message=error["text"],
+        exception_class_path=encodable(error["class"]),
+        location=encodable(error["location"]),
+        message=encodable(error["text"]),
         count=int(count),
         final=int(final),
         first_at=_time(first_ms),
         last_at=_time(last_ms),
         task_ids=ids.decode().split(),
+        queue=queue.decode(),
+        minutes=list(_minutes(minutes or b"", at)),
+        sample=_sample(*sample) if sample else None,
     )
+
+
+def _minutes(text: bytes, at: datetime) -> Iterator[tuple[datetime, int]]:
+    """Yield the pairs of ``minute:count minute:count …`` that are in the last hour."""
+    now = int(at.timestamp()) // 60
+    for minute, count in _MINUTE.findall(text):
+        if now - MINUTES < int(minute) <= now:
+            yield datetime.fromtimestamp(int(minute) * 60, UTC), int(count)
+
+
+def _sample(task_id: bytes, task_name: bytes, stored: bytes) -> ErrorSample | None:
+    try:
+        error = serialization.decode(stored)
+        message, traceback = str(error["message"]), str(error.get("traceback", ""))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):  # another client wrote it
+        return None
+    name = task_name.decode(errors="replace")
+    return ErrorSample(task_id.decode(errors="replace"), name, encodable(message), encodable(traceback))
 
 
 def _time(ms: bytes) -> datetime:

@@ -1,6 +1,7 @@
 """Fingerprints of failures: exception class, location, and message without variable parts.
 
-The worker computes the fingerprint where it has the exception. Redis counts by it and never parses it.
+The worker computes the fingerprint where it has the exception. Redis counts by it, stores it in the record of the task,
+and never parses it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from django_redis_components.taskqueue.exceptions import WorkerLost
 MAX_TEXT = 300
 #: Characters of the location and of the class path that are kept.
 MAX_NAME = 200
+#: A fingerprint as text.
+PATTERN = re.compile(r"[0-9a-f]{16}")
 #: Variable parts of messages, and their placeholders.
 _VARIABLE_PARTS = (
     (re.compile(r"'[^']*'|\"[^\"]*\"|‘[^’]*’|“[^”]*”"), "'…'"),

@@ -215,6 +215,7 @@ def _names_request(queue: bytes) -> Call:
         name="",
         text="",
         error="",
+        fingerprint="",
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from django_redis_components.core import serialization
 from django_redis_components.core.protocol import Batch, Flow, Read
+from django_redis_components.core.text import encodable
 from django_redis_components.taskqueue.fields import Field, base_key, queue_key, record_key
 from django_redis_components.taskqueue.record import TaskRecord
 from django_redis_components.taskqueue.store.scripts import SCAN_TASKS
@@ -43,16 +44,18 @@ class Filters:
         name: part of the task's name.
         text: part of the JSON of its arguments; tasks whose arguments are larger than 8 KiB do not match.
         error: part of the class or the text of its last error.
+        fingerprint: of its last error, whole.
     """
 
     name: str = ""
     text: str = ""
     error: str = ""
+    fingerprint: str = ""
 
     @property
     def are_set(self) -> bool:
         """Whether there is any."""
-        return bool(self.name or self.text or self.error)
+        return bool(self.name or self.text or self.error or self.fingerprint)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -133,6 +136,7 @@ def scan_tasks(
         name=filters.name,
         text=filters.text,
         error=filters.error,
+        fingerprint=filters.fingerprint,
     )
     at_us, sequence, total, start, scanned, matched, first, last, rows, names = reply
     return TaskScan(
@@ -180,6 +184,6 @@ def _task(
 def _error(data: bytes) -> tuple[str, str]:
     try:
         found = serialization.decode(data)
-        return str(found["exception_class_path"]), str(found["message"])
+        return encodable(str(found["exception_class_path"])), encodable(str(found["message"]))
     except (ValueError, KeyError, TypeError, RecursionError):
         return "", ""

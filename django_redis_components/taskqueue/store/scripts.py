@@ -56,7 +56,7 @@ LIST_TASKS = _script("admin/list_tasks", args=("queue", "state", "offset", "limi
 READ_COUNTERS = _script("stats/read_counters", args=("step", "count", "full", "queues*"))
 READ_TOTALS = _script("stats/read_totals", args=("queues*",))
 TASK_COUNTERS = _script("stats/task_counters", args=("queue", "count"))
-ERROR_GROUPS = _script("stats/error_groups", args=("queue", "limit"))
+ERROR_GROUPS = _script("stats/error_groups", args=("limit", "fingerprint", "queues*"))
 QUEUE_STATS = _script("stats/queue_stats", args=("known", "queues*"))
 EXPLAIN = _script("stats/explain", args=("id", "max_bytes", "errors"))
 
@@ -79,7 +79,7 @@ PURGE_UNTIL = _script(
 )
 SCAN_TASKS = _script(
     "admin/scan_tasks",
-    args=("queue", "state", "cursor", "direction", "limit", "budget", "mode", "name", "text", "error"),
+    args=("queue", "state", "cursor", "direction", "limit", "budget", "mode", "name", "text", "error", "fingerprint"),
 )
 RESTORE = _script("admin/restore", args=("queue", "trash", "limit", "op"))
 DELETE_TRASH = _script("admin/delete_trash", args=("keep_ms", "limit"))

@@ -7,12 +7,17 @@ from datetime import timedelta
 
 import pytest
 
-from django_redis_components.taskqueue import ErrorGroup, get_queue
+from django_redis_components.core.client import connections
+from django_redis_components.core.protocol import run
+from django_redis_components.taskqueue import ErrorGroup, ErrorSample, get_queue
+from django_redis_components.taskqueue.fields import Field
 from django_redis_components.taskqueue.stats import fingerprint as fingerprints
+from django_redis_components.taskqueue.stats.errors import list_errors
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.worker.execution import execute
 from tests.support import Store
 from tests.taskqueue.support import (
+    base_key,
     end_lease,
     new_fetcher,
     queue_key,
@@ -123,6 +128,66 @@ def test_a_task_that_crashed_its_workers_is_a_separate_error(store: Store) -> No
     assert group.task_ids == [result.id]
 
 
+def test_sample_is_the_whole_message_of_the_newest_task_that_still_has_the_error(store: Store) -> None:
+    old, newer = fail.enqueue("template 'welcome.html'\nnot found"), fail.enqueue("template 'bye.html'")
+    work_off()
+    [group] = errors()
+    assert (group.message, group.sample) == (
+        "template '…'", ErrorSample(newer.id, fail.name, "template 'bye.html'")
+    )  # fmt: skip
+
+    store.raw.delete(base_key(store, "t", newer.id))
+    [group] = errors()
+    assert group.sample == ErrorSample(old.id, fail.name, "template 'welcome.html'\nnot found")
+    [whole] = run(connections.client(), list_errors(["default"], 5, group.fingerprint)).groups
+    assert whole.sample
+    assert whole.sample.traceback.endswith("LookupError: template 'welcome.html'\nnot found\n")
+
+    store.raw.hset(base_key(store, "t", old.id), Field.fingerprint, "ab")  # it has failed with another error since
+    assert errors()[0].sample is None
+
+
+def test_errors_of_all_queues_are_listed_newest_first_and_say_how_many_there_are(store: Store) -> None:
+    for queue, moment in (("default", 1), ("mail", 3), ("video", 2)):
+        fail.using(queue_name=queue).enqueue("no user")
+        work_off(queue)
+        index = queue_key(store, "errors", queue)
+        store.raw.zadd(index, {store.raw.zrange(index, 0, 0)[0]: server_ms(store) + moment * 1_000})
+
+    found = run(connections.client(), list_errors([], 2))
+
+    assert ([group.queue for group in found.groups], found.total) == (["mail", "video"], 3)
+    of_one = run(connections.client(), list_errors([], 5, found.groups[0].fingerprint))
+    assert ([group.queue for group in of_one.groups], of_one.total) == (["mail", "video", "default"], 3)
+    assert [bool(group.sample and group.sample.traceback) for group in of_one.groups] == [True, False, False]
+    assert run(connections.client(), list_errors(["mail", "none"], 5, "0" * 16)).groups == []
+
+
+def test_failures_are_counted_by_minute_for_an_hour(store: Store) -> None:
+    fail.enqueue_many([(("no user",), {})] * 3)
+    work_off()
+    [group] = errors()
+    key = queue_key(store, f"error:{group.fingerprint}")
+    assert sum(count for _minute, count in group.minutes) == 3
+    now = int(server_ms(store)) // 60_000
+    stored = f"{now - 1}:7 {now - 2}:1 {now - 61}:5 {now - 90}:4"
+    store.raw.hset(key, "minutes", stored)
+
+    fail.enqueue("no user")
+    work_off()
+
+    [group] = errors()
+    counts = [count for _minute, count in group.minutes]
+    assert sum(counts) == 9
+    assert counts[-1] == 1
+    assert b":5" not in store.raw.hget(key, "minutes")
+    for other in ("", "junk", f"{now + 500}:4"):  # a clock that was set back, another client
+        store.raw.hset(key, "minutes", other)
+        fail.enqueue("no user")
+        work_off()
+        assert [count for _minute, count in errors()[0].minutes] == [1], other
+
+
 def test_outcomes_of_expired_leases_are_no_errors(store: Store) -> None:
     result = fail.enqueue()
     late = new_fetcher(worker="late")
@@ -223,7 +288,7 @@ def test_a_text_that_utf8_cannot_encode_is_recorded(store: Store) -> None:
     fail.enqueue("lone \ud800 half")
     work_off()
 
-    assert [group.message for group in errors()] == ["lone \ud800 half"]
+    assert [group.message for group in errors()] == [r"lone \ud800 half"]
 
 
 def test_a_success_records_no_error(store: Store) -> None:

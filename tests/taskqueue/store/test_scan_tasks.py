@@ -14,12 +14,15 @@ from django_redis_components.taskqueue.store.scan import Filters, TaskScan, read
 from tests.support import Store
 from tests.taskqueue.store.test_control_failed import fail_many, ids, park_many
 from tests.taskqueue.store.test_control_purge import fill
-from tests.taskqueue.support import base_key, new_fetcher, queue_key, work_off
+from tests.taskqueue.support import base_key, end_lease, new_fetcher, queue_key, recover, work_off
 from tests.taskqueue.tasks import fail, fail_thrice, note, recorded
 
 
-def scan(state: str, *, name: str = "", text: str = "", error: str = "", **options: Any) -> TaskScan:
-    return run(connections.client(), scan_tasks("default", state, Filters(name, text, error), **options))
+def scan(
+    state: str, *, name: str = "", text: str = "", error: str = "", fingerprint: str = "", **options: Any
+) -> TaskScan:
+    filters = Filters(name, text, error, fingerprint)
+    return run(connections.client(), scan_tasks("default", state, filters, **options))
 
 
 def seen(found: TaskScan) -> list[str]:
@@ -115,6 +118,25 @@ def test_filters_match_parts_of_name_message_and_error(store: Store) -> None:
     assert (long.size > 9_000, short.record.args) == (True, ["ä"])
     assert seen(scan("ready", text="ä")) == [short.record.id]
     assert seen(scan("ready", text="xxx")) == []
+
+
+def test_fingerprint_selects_the_tasks_of_one_error_exactly(store: Store) -> None:
+    one = [fail.enqueue(f"no user {number}") for number in range(3)]
+    quoted = fail.enqueue("another error that quotes 'no user 1'")
+    retried = fail_thrice.using(backoff=600).enqueue("no user 4")
+    work_off()
+    killed = note.using(max_deliveries=1).enqueue("killer")
+    new_fetcher(worker="dies").fetch("0", 1)
+    end_lease(store, killed.id)
+    recover()
+    groups = {(group.message, group.location.rpartition(".")[2]): group for group in get_queue("default").errors()}
+
+    assert sorted(seen(scan("failed", fingerprint=groups["no user #", "fail"].fingerprint))) == sorted(ids(one))
+    assert seen(scan("failed", fingerprint=groups["another error that quotes '…'", "fail"].fingerprint)) == [quoted.id]
+    assert seen(scan("retrying", fingerprint=groups["no user #", "fail_thrice"].fingerprint)) == [retried.id]
+    assert seen(scan("failed", fingerprint=groups["", ""].fingerprint)) == [killed.id]
+    assert seen(scan("failed", fingerprint="0" * 16)) == []
+    assert scan("failed", fingerprint=groups["no user #", "fail"].fingerprint, mode="names").matched == 3
 
 
 def test_scan_looks_at_no_more_than_its_budget_and_continues(store: Store) -> None:

@@ -14,6 +14,7 @@
 -- ARGV[8] name  part of the task's name; empty: any
 -- ARGV[9] text  part of the message; empty: any; messages above 8 KiB do not match
 -- ARGV[10] error  part of the class or the text of the last error; empty: any
+-- ARGV[11] fingerprint  of the last error, whole; empty: any
 -- DERIVED base:q:<queue>:* lists and zsets, base:t:<id> hash, :errors list, base:sequence string
 -- Returns {now_us, sequence, total, start, scanned, matched, first, last, rows, names}: start is the position of the
 --         first task that was looked at, first and last the cursors of the first and the last one; each row
@@ -31,7 +32,9 @@ local mode = ARGV[7]
 local name = ARGV[8]
 local text = ARGV[9]
 local error = ARGV[10]
+local fingerprint = ARGV[11]
 -- @include entry_time
+-- @include last_error
 
 local ctx = new_context(base)
 -- Largest message of a row, and most bytes of messages that one call searches.
@@ -152,25 +155,20 @@ local function cursor_of(item)
   return item.part .. " " .. place .. " " .. item.member
 end
 
--- Return the last error without its traceback. In JSON no text within a string equals the search text.
-local function last_error(id)
-  local found = redis.call("LINDEX", task_key(ctx, id) .. ":errors", -1) or ""
-  local past = string.find(found, ',"traceback":', 1, true)
-  return past and string.sub(found, 1, past - 1) .. "}" or ""
-end
-
 local searched = 0
 -- Return the id, the name and the time of acceptance of a task that matches; else nothing.
 local function match(item)
   local id = string.match(item.member, "[^\t]+$")
-  local own_queue, own_state, own_name, enqueued_us, body = unpack(redis.call("HMGET", task_key(ctx, id),
-    F.queue, F.state, F.task_name, F.enqueued_at_us, text ~= "" and F.body or F.queue))
+  local own_queue, own_state, own_name, enqueued_us, own_fingerprint, body = unpack(redis.call("HMGET",
+    task_key(ctx, id), F.queue, F.state, F.task_name, F.enqueued_at_us, F.fingerprint,
+    text ~= "" and F.body or F.queue))
   searched = searched + #(body or "")
   local is_match = own_queue and own_name and own_state ~= S.cancelled
     and (state ~= S.retrying or own_state == S.retrying)
     and (name == "" or string.find(own_name, name, 1, true))
     and (text == "" or #body <= MAX_MESSAGE and string.find(body, text, 1, true))
-    and (error == "" or string.find(last_error(id), error, 1, true))
+    and (fingerprint == "" or own_fingerprint == fingerprint)
+    and (error == "" or string.find(without_traceback(last_error(ctx, id)), error, 1, true))
   if is_match then
     return id, own_name, enqueued_us
   end
@@ -182,7 +180,7 @@ local function row_of(id)
   end
   local size = redis.call("HSTRLEN", task_key(ctx, id), F.body)
   local body = size <= MAX_MESSAGE and redis.call("HGET", task_key(ctx, id), F.body) or ""
-  return { id, size, body, last_error(id), redis.call("HMGET", task_key(ctx, id), F.queue, F.task_name, F.state,
+  return { id, size, body, without_traceback(last_error(ctx, id)), redis.call("HMGET", task_key(ctx, id), F.queue, F.task_name, F.state,
     F.enqueued_at_us, F.due_at_ms, F.priority, F.flow_ref, F.lease, F.leased_at_us, F.finished_at_us, F.worker_ids) }
 end
 

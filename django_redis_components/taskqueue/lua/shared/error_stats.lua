@@ -1,11 +1,13 @@
 -- Failures by fingerprint. A call collects them in ctx.errors by queue and fingerprint; `write_errors` writes them.
 -- @include context
 
--- How many different errors a queue keeps, and ids of tasks for each.
-local MAX_ERRORS, MAX_IDS = 100, 10
+-- How many different errors a queue keeps, and for each: ids of tasks, and minutes.
+local MAX_ERRORS, MAX_IDS, MAX_MINUTES = 100, 10, 60
 
--- Record one failure. `about`: JSON that describes the fingerprint; `is_final`: no further attempt follows.
+-- Record one failure, also in the task's record: a scan selects the tasks of a group by it. `about`: JSON that describes
+-- the fingerprint; `is_final`: no further attempt follows.
 local function record_error(ctx, queue, id, fingerprint, about, is_final, ttl_ms)
+  redis.call("HSET", task_key(ctx, id), F.fingerprint, fingerprint)
   ctx.errors = ctx.errors or {}
   local of_queue = ctx.errors[queue] or {}
   ctx.errors[queue] = of_queue
@@ -35,13 +37,34 @@ local function latest_ids(ids, earlier)
   return table.concat(kept, " ")
 end
 
+-- Add failures of this minute to those by minute, the latest first: "minute:count minute:count …". Those older than an
+-- hour are dropped, and those after now: the clock was set back.
+local function add_to_minutes(ctx, minutes, times)
+  local minute = math.floor(ctx.now_ms / 60000)
+  local latest, count, earlier = string.match(minutes or "", "^(%d+):(%d+)(.*)$")
+  if not latest then
+    return minute .. ":" .. times
+  elseif tonumber(latest) == minute then
+    return minute .. ":" .. count + times .. earlier
+  end
+  local all = minute .. ":" .. times .. " " .. minutes
+  local others, oldest = string.match(all, "^(.*) (%d+):%d+$")
+  while oldest and (tonumber(oldest) <= minute - MAX_MINUTES or tonumber(oldest) > minute) do
+    all = others
+    others, oldest = string.match(all, "^(.*) (%d+):%d+$")
+  end
+  return all
+end
+
 local function write_group(ctx, queue, fingerprint, group)
   local key, index = queue_key(ctx, queue, P.error .. ":" .. fingerprint), queue_key(ctx, queue, P.errors)
-  local ids = latest_ids(group.ids, redis.call("HGET", key, "ids"))
+  local earlier_ids, earlier_minutes = unpack(redis.call("HMGET", key, "ids", "minutes"))
+  local ids = latest_ids(group.ids, earlier_ids)
+  local minutes = add_to_minutes(ctx, earlier_minutes, group.times)
   redis.call("HINCRBY", key, "times", group.times)
   redis.call("HINCRBY", key, "final", group.final)
   redis.call("HSETNX", key, "first", ctx.now_ms)
-  redis.call("HSET", key, "last", ctx.now_ms, "about", group.about, "ids", ids)
+  redis.call("HSET", key, "last", ctx.now_ms, "about", group.about, "ids", ids, "minutes", minutes)
   redis.call("PEXPIRE", key, group.ttl_ms)
   redis.call("ZADD", index, ctx.now_ms, fingerprint)
   redis.call("PEXPIRE", index, group.ttl_ms)

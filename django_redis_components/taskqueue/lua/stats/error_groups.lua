@@ -1,23 +1,69 @@
--- List the errors of a queue's tasks by fingerprint, the latest first. Writes nothing.
+-- List the errors of queues by fingerprint, the latest first. Writes nothing.
 -- Precondition: none.
 -- KEYS[1] base  string prefix of the tag's keys
--- ARGV[1] queue  name
--- ARGV[2] limit  maximum number of groups
--- DERIVED base:q:<queue>:errors zset, base:q:<queue>:error:<fingerprint> hash
--- Returns rows: each {fingerprint, times, final, first_ms, last_ms, about, ids}
--- Cost: O(limit + log n)
+-- ARGV[1] limit  maximum number of groups
+-- ARGV[2] fingerprint  of the only error to list; empty: all
+-- ARGV[3..] queues  names; none: the first 200 known queues
+-- DERIVED base:queues, base:q:<queue>:errors zsets, base:q:<queue>:error:<fingerprint>, base:t:<id> hashes, :errors lists
+-- Returns {now_us, total, rows}: total counts the groups beyond the limit, too; each row {queue, fingerprint, group, sample}:
+--         group {times, final, first_ms, last_ms, about, ids, minutes}; sample {id, task name, error} of the latest task
+--         whose last error this still is, or empty. Errors are without tracebacks; with a fingerprint the first one is whole
+-- Cost: O(queues * (limit + log n)); each row looks at up to 10 tasks
 local base = KEYS[1]
-local queue = ARGV[1]
-local limit = tonumber(ARGV[2])
+local limit = tonumber(ARGV[1])
+local fingerprint = ARGV[2]
 -- @include context
+-- @include last_error
 
+local MAX_QUEUES = 200
 local ctx = new_context(base)
-local rows = {}
-for _, fingerprint in ipairs(redis.call("ZREVRANGE", queue_key(ctx, queue, P.errors), 0, limit - 1)) do
-  local key = queue_key(ctx, queue, P.error .. ":" .. fingerprint)
-  local group = redis.call("HMGET", key, "times", "final", "first", "last", "about", "ids")
-  if group[1] then
-    rows[#rows + 1] = { fingerprint, unpack(group) }
+local queues = { unpack(ARGV, 3) }
+if #queues == 0 then
+  queues = redis.call("ZRANGE", base_key(ctx, K.queues), 0, MAX_QUEUES - 1)
+end
+
+-- Return fingerprints and times of a queue's latest groups, and how many it has.
+local function latest_of(queue)
+  local index = queue_key(ctx, queue, P.errors)
+  if fingerprint == "" then
+    return redis.call("ZREVRANGE", index, 0, limit - 1, "WITHSCORES"), redis.call("ZCARD", index)
+  end
+  local last_ms = redis.call("ZSCORE", index, fingerprint)
+  return { last_ms and fingerprint or nil, last_ms or nil }, last_ms and 1 or 0
+end
+
+local found, total = {}, 0
+for _, queue in ipairs(queues) do
+  local groups, count = latest_of(queue)
+  total = total + count
+  for at = 1, #groups, 2 do
+    found[#found + 1] = { queue = queue, fingerprint = groups[at], last_ms = tonumber(groups[at + 1]), at = #found }
   end
 end
-return rows
+table.sort(found, function(one, other)
+  return one.last_ms > other.last_ms or one.last_ms == other.last_ms and one.at < other.at
+end)
+
+local function sample_of(ids, expected, is_whole)
+  for id in string.gmatch(ids, "%S+") do
+    local own, name = unpack(redis.call("HMGET", task_key(ctx, id), F.fingerprint, F.task_name))
+    local stored = own == expected and last_error(ctx, id)
+    if stored then
+      return { id, name, is_whole and stored or without_traceback(stored) }
+    end
+  end
+  return {}
+end
+
+local rows, is_whole = {}, fingerprint ~= ""
+for at = 1, math.min(limit, #found) do
+  local queue, own = found[at].queue, found[at].fingerprint
+  local group = redis.call("HMGET", queue_key(ctx, queue, P.error .. ":" .. own),
+    "times", "final", "first", "last", "about", "ids", "minutes")
+  if group[1] then
+    local sample = sample_of(group[6] or "", own, is_whole)
+    is_whole = is_whole and #sample == 0
+    rows[#rows + 1] = { queue, own, group, sample }
+  end
+end
+return { ctx.now_us, total, rows }
