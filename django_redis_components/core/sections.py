@@ -319,6 +319,9 @@ class DashboardSettings:
     clock_offset_s: float = _duration(1.0)
     #: Seconds without an acknowledgment of a replica that are a problem. A replica acknowledges each second.
     replica_lag_s: float = _duration(10.0)
+    #: Dotted path of a function that returns the message or the traceback of an error as it may be shown, such as
+    #: "shop.privacy.mask_error"; None: as it is.
+    mask_error: str | None = _option(None, optional(text))
     #: Whether the dashboard refuses all changes.
     read_only: bool = _option(False, boolean)
 

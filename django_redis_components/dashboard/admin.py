@@ -18,16 +18,28 @@ from django_redis_components.core import keys
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.dashboard import responses, verbs
 from django_redis_components.dashboard.actions import views as action_views
+from django_redis_components.dashboard.failures import change_views as failure_change_views
+from django_redis_components.dashboard.failures import views as failure_views
 from django_redis_components.dashboard.flows import views as flow_views
 from django_redis_components.dashboard.limits import views as limit_views
 from django_redis_components.dashboard.locks import views as lock_views
-from django_redis_components.dashboard.models import Action, Lock, Overview, Queues, RateLimit, Task, TaskFlow
+from django_redis_components.dashboard.models import (
+    Action,
+    Failure,
+    Lock,
+    Overview,
+    Queues,
+    RateLimit,
+    Task,
+    TaskFlow,
+)
 from django_redis_components.dashboard.overview import views as overview_views
 from django_redis_components.dashboard.queues import change_views
 from django_redis_components.dashboard.queues import views as queue_views
 from django_redis_components.dashboard.task import change_views as task_change_views
 from django_redis_components.dashboard.task import views as task_views
 from django_redis_components.dashboard.verbs import Verb
+from django_redis_components.taskqueue.stats import fingerprint
 
 if TYPE_CHECKING:
     _ModelAdmin = admin.ModelAdmin[Any]
@@ -145,6 +157,34 @@ class OverviewAdmin(PageAdmin):
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """Show the overview."""
         return overview_views.overview(self, request, extra_context)
+
+
+class FailureAdmin(PageAdmin):
+    """The page of failures. Its objects are errors by fingerprint."""
+
+    view_permission, home = "view_failure", "failure"
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """Show the errors, and one of them in detail."""
+        return failure_views.failures(self, request, extra_context)
+
+    def redirect_to_home(self, request: HttpRequest, object_id: str = "", **_: Any) -> HttpResponse:
+        """Redirect links to an error, for example in "Recent actions", to its detail."""
+        if fingerprint.PATTERN.fullmatch(object_id):
+            return HttpResponseRedirect(failure_change_views.back_url(self, object_id))
+        return super().redirect_to_home(request)
+
+    def action_urls(self, name: str) -> list[URLPattern]:
+        """Return the URLs of the changes."""
+
+        def view_of(verb: Verb) -> View:
+            def view(request: HttpRequest) -> HttpResponse:
+                return failure_change_views.change_error(self, request, verb)
+
+            return self.guard_verb(view, verb)
+
+        changes = (failure_change_views.RETRY, failure_change_views.DELETE)
+        return [path(f"{verb.name}/", view_of(verb), name=f"{name}_{verb.name}") for verb in changes]
 
 
 class LockAdmin(PageAdmin):
@@ -306,6 +346,7 @@ ADMINS: dict[type[Model], type[UnmanagedAdmin]] = {
     Overview: OverviewAdmin,
     Queues: QueuesAdmin,
     Task: TaskAdmin,
+    Failure: FailureAdmin,
     Lock: LockAdmin,
     RateLimit: RateLimitAdmin,
     Action: ActionAdmin,

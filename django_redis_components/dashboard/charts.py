@@ -85,7 +85,8 @@ class ChartPanel:
     """A chart with its data as a table.
 
     Attributes:
-        header: of the column of times; `value_label` and `bad_label` of those of the values.
+        header: of the column of times; `value_label` and `bad_label` of those of the values. Without `bad_label` all
+            values are highlighted, and have one column.
         note: what the highlighted parts are.
         chart: None without data.
     """

@@ -33,12 +33,13 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tile:
-    """A key figure: label, value, and a short note."""
+    """A key figure: label, value, and a short note. `url` is that of the page about it, or ""."""
 
     label: str
     value: str
     note: str = ""
     alarming: bool = False
+    url: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -94,6 +94,15 @@ class Action(UnmanagedModel):
         verbose_name_plural = _("Actions")
 
 
+class Failure(UnmanagedModel):
+    """The page of failures. Each change of the failed tasks requires its own permission."""
+
+    class Meta(UnmanagedModel.Meta):
+        abstract = False
+        verbose_name = _("failure")
+        verbose_name_plural = _("Failures")
+
+
 class Lock(UnmanagedModel):
     """The page of locks and semaphores. A release requires its own permission."""
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import django
+from django.db.models import Model
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, JsonResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -17,7 +18,7 @@ from django_redis_components.core import conf
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.text import one_line
 from django_redis_components.dashboard import json_data, outages
-from django_redis_components.dashboard.models import Action, Lock, Overview, RateLimit, Task
+from django_redis_components.dashboard.models import Action, Failure, Lock, Overview, RateLimit, Task
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
@@ -135,6 +136,15 @@ def url_of(model_admin: ModelAdmin[Any], name: str) -> str:
     return reverse(full, current_app=model_admin.admin_site.name)
 
 
+def page_url(model_admin: ModelAdmin[Any], request: HttpRequest, model: type[Model]) -> str:
+    """Return the URL of another model's page in the same admin site; "" unless the user may view it."""
+    site = model_admin.admin_site
+    if not site.is_registered(model) or not site.get_model_admin(model).has_view_permission(request):
+        return ""
+    name = f"admin:{model_admin.opts.app_label}_{model._meta.model_name}_changelist"
+    return reverse(name, current_app=site.name)
+
+
 def _format_response(
     model_admin: ModelAdmin[Any], request: HttpRequest, templates: Templates, wanted: str, context: dict[str, Any]
 ) -> TemplateResponse:
@@ -167,18 +177,17 @@ def _jump_url(model_admin: ModelAdmin[Any], request: HttpRequest) -> str:
 
 def _tabs(model_admin: ModelAdmin[Any], request: HttpRequest) -> list[Tab]:
     """Return the tabs of the pages that the user may view."""
-    site, app = model_admin.admin_site, model_admin.opts.app_label
     labels: dict[Any, str] = {
         Overview: _("Overview"),
+        Failure: _("Failures"),
         Lock: _("Locks and semaphores"),
         RateLimit: _("Rate limits"),
         Action: _("Actions"),
     }
     return [
-        Tab(label, reverse(f"admin:{app}_{model._meta.model_name}_changelist", current_app=site.name), is_current)
+        Tab(label, url, model is model_admin.model)
         for model, label in labels.items()
-        if site.is_registered(model) and site.get_model_admin(model).has_view_permission(request)
-        for is_current in [model is model_admin.model]
+        if (url := page_url(model_admin, request, model))
     ]
 
 

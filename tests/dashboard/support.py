@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 import threading
+import time
 from typing import Any
 
 from django.contrib.auth.models import Permission, User
@@ -14,9 +15,12 @@ from django.test import Client
 from django_redis_components.core.serialization import encode
 from django_redis_components.taskqueue.failure import describe
 from django_redis_components.taskqueue.fields import base_key
-from django_redis_components.taskqueue.store.job import Ack
+from django_redis_components.taskqueue.stats.fingerprint import fingerprint
+from django_redis_components.taskqueue.store.job import Ack, Job
+from django_redis_components.taskqueue.worker.fetcher import Fetcher
 from tests.support import Store
 from tests.taskqueue.support import new_fetcher, settle_now, work_off
+from tests.taskqueue.tasks import note
 
 URL = "/admin/django_redis_components/overview/"
 
@@ -127,3 +131,46 @@ def settle_tasks(outcome: str, count: int = 1_000, *, delay_ms: int = 0, queue: 
         settle_now(fetcher, *acks)
         done += [(job.message()[0] or [None])[0] for job in jobs]
     return done
+
+
+def enqueue_to_fail(count: int, queue: str = "default") -> tuple[Fetcher, list[Job]]:
+    """Enqueue tasks and lease them; return the fetcher, and the jobs for `fail_jobs`."""
+    note.using(queue_name=queue).enqueue_many([((number,), {}) for number in range(count)])
+    fetcher = new_fetcher(queue, worker=f"fails:{next(_numbers)}")
+    jobs: list[Job] = []
+    while len(jobs) < count and (leased := fetcher.fetch("0", min(250, count - len(jobs)))):
+        jobs += leased
+    return fetcher, jobs
+
+
+def fail_jobs(fetcher: Fetcher, jobs: list[Job], *texts: str) -> None:
+    """Let leased tasks fail as a worker does, each with a text; the last text is that of all others, too."""
+    acks = []
+    for number, job in enumerate(jobs):
+        exc = raised(texts[min(number, len(texts) - 1)])
+        acks.append(
+            Ack(job.id, job.token, "fail", encode(describe(exc)), ttl_ms=86_400_000, note=f"5 {fingerprint(exc)}")
+        )
+    for at in range(0, len(acks), 250):
+        settle_now(fetcher, *acks[at : at + 250])
+
+
+def fail_with(*texts: str, queue: str = "default") -> list[str]:
+    """Let a task fail with each text; return their ids."""
+    fetcher, jobs = enqueue_to_fail(len(texts), queue)
+    fail_jobs(fetcher, jobs, *texts)
+    time.sleep(0.002)  # the next failure is in a later millisecond
+    return [job.id for job in jobs]
+
+
+def raised(text: str) -> Exception:
+    """Return an exception with a traceback."""
+    try:
+        raise LookupError(text)
+    except LookupError as exc:
+        return exc
+
+
+def group_of(text: str) -> str:
+    """Return the fingerprint of tasks that `fail_with` lets fail with a text."""
+    return fingerprint(raised(text)).partition(" ")[0]

@@ -51,11 +51,12 @@ def write_past(store: Store, name: str) -> None:
 
 
 def write_error(store: Store, name: str, **about: str) -> None:
-    base, now = f"{base_key()}:q:{name}", now_ms(store)
+    """Write an error group as the scripts do, with the fingerprint ``ab…``."""
+    base, now, fingerprint = f"{base_key()}:q:{name}", now_ms(store), "ab" * 8
     details = {"class": "builtins.LookupError", "location": "shop.tasks.send", "text": "no user #"} | about
-    store.raw.zadd(f"{base}:errors", {"ab": now})
+    store.raw.zadd(f"{base}:errors", {fingerprint: now})
     error = {"times": 1_204, "final": 12, "first": now - 90_000, "last": now, "ids": "newest older"}
-    store.raw.hset(f"{base}:error:ab", mapping=error | {"about": json.dumps(details)})
+    store.raw.hset(f"{base}:error:{fingerprint}", mapping=error | {"about": json.dumps(details)})
 
 
 @pytest.fixture

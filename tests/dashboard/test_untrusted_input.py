@@ -22,7 +22,9 @@ from tests.taskqueue.tasks import note
 pytestmark = pytest.mark.django_db
 
 ADMIN = "/admin/django_redis_components/"
-LOCKS, LIMITS, QUEUES, TASKS = f"{ADMIN}lock/", f"{ADMIN}ratelimit/", f"{ADMIN}queues/", f"{ADMIN}task/"
+LOCKS, LIMITS, QUEUES, TASKS, FAILURES = (
+    f"{ADMIN}{page}/" for page in ("lock", "ratelimit", "queues", "task", "failure")
+)
 #: Members and fields that no version of this package writes.
 CORRUPT = [
     b"", b"\xff\xfe", b"a{b}", b"a\nb", b"\x00", b"x" * 300, b"{% url %}", b"<b>", b"_add", b"..", b"a/b", b"|",
@@ -75,6 +77,9 @@ def pages(limit: RateLimit) -> list[str]:
         f"{QUEUES}_verb/retry/mail/?state=failed&all=1",
         f"{TASKS}known/?",
         f"{TASKS}_verb/cancel/known/?",
+        f"{FAILURES}?",
+        f"{FAILURES}?queue=mail&group={'ab' * 8}",
+        f"{FAILURES}retry_error/?group={'ab' * 8}",
         f"{LOCKS}?",
         f"{LOCKS}?name=stock",
         f"{LOCKS}release/?kind=lock&name=stock&token=abc",
@@ -144,6 +149,9 @@ def test_no_parameter_makes_a_page_fail(redis_server: Store, operator: Client) -
         seen.add(operator.get(URL, {"format": text}).status_code)
         for address, query in (
             on_queues[number % len(on_queues)],
+            (FAILURES, {"queue": text}),
+            (FAILURES, {"group": text}),
+            (f"{FAILURES}delete_error/", {"group": "ab" * 8, "queue": text, "ticket": text}),
             (LOCKS, {"name": text, "group": text}),
             (LOCKS, {"using": text}),
             (LOCKS, {"at": text, "skip": text}),
@@ -158,7 +166,7 @@ def test_no_parameter_makes_a_page_fail(redis_server: Store, operator: Client) -
         ):
             for form in ("html", ("json", "fragment")[number % 2]):
                 seen.add(operator.get(address, {"format": form} | query).status_code)
-            if not address.endswith("/lock/") and address not in (URL, LIMITS, TASKS, url_of("mail")):
+            if not address.endswith("/lock/") and address not in (URL, LIMITS, TASKS, FAILURES, url_of("mail")):
                 seen.add(operator.post(address, query).status_code)
     for name in ("", "%00", "%ff", "_FF", "_zz", "_", "_5F", "x" * 3_000, "%7B%7D", "_0A", "..%2f", "a/b/c"):
         seen.add(operator.get(f"{QUEUES}{name}/").status_code)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 from datetime import date
+from urllib.parse import urlencode
 
 from django.contrib.admin.utils import quote
 from django.utils.translation import gettext as _
@@ -47,10 +48,16 @@ class DailyPanel:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProblemRow:
-    """A problem. `slug` is the name in the URL of its queue's page; "" without a queue."""
+    """A problem.
+
+    Attributes:
+        slug: the name in the URL of its queue's page; "" without a queue.
+        failures_url: the page of failures if it shows the cause, or "".
+    """
 
     problem: Problem
     slug: str
+    failures_url: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,15 +83,19 @@ class OverviewPage:
     cost: str
 
 
-def build_page(snapshot: OverviewSnapshot) -> OverviewPage:
-    """Return the page of a snapshot."""
+def build_page(snapshot: OverviewSnapshot, *, failures_url: str = "") -> OverviewPage:
+    """Return the page of a snapshot.
+
+    Args:
+        failures_url: URL of the page of failures; "" if the user may not view it.
+    """
     found = find_problems(snapshot)
     overview = snapshot.queues
     return OverviewPage(
         headline=_headline(found, overview),
         counts=_counts(found),
-        problems=[ProblemRow(problem, quote(problem.queue)) for problem in found],
-        tiles=[*_tiles(snapshot)],
+        problems=[_problem_row(problem, failures_url) for problem in found],
+        tiles=[*_tiles(snapshot, failures_url)],
         queues=[queue_row(queue, overview) for queue in overview.queues] if overview else None,
         total=total_row(overview) if overview and len(overview.queues) > 1 else None,
         throughput=_throughput(overview) if overview else [],
@@ -99,6 +110,12 @@ def build_page(snapshot: OverviewSnapshot) -> OverviewPage:
         zone=formats.zone(),
         cost=cost_note(snapshot.cost, per_node=snapshot.is_cluster),
     )
+
+
+def _problem_row(problem: Problem, failures_url: str) -> ProblemRow:
+    has_cause = failures_url and problem.queue and problem.code == "failures"
+    url = f"{failures_url}?{urlencode({'queue': problem.queue})}" if has_cause else ""
+    return ProblemRow(problem, quote(problem.queue), url)
 
 
 def _throughput(overview: TaskQueueOverview) -> list[ThroughputRow]:
@@ -129,7 +146,7 @@ def _counts(found: list[Problem]) -> str:
     }
 
 
-def _tiles(snapshot: OverviewSnapshot) -> Iterable[Tile]:
+def _tiles(snapshot: OverviewSnapshot, failures_url: str) -> Iterable[Tile]:
     overview = snapshot.queues
     if overview is not None:
         queues = overview.queues
@@ -138,7 +155,7 @@ def _tiles(snapshot: OverviewSnapshot) -> Iterable[Tile]:
         yield Tile(pgettext("tasks", "Ready"), number(sum(queue.ready for queue in queues)), note)
         yield Tile(pgettext("tasks", "Scheduled"), number(sum(queue.scheduled for queue in queues)))
         yield Tile(pgettext("tasks", "Running"), number(sum(queue.running for queue in queues)))
-        yield Tile(pgettext("tasks", "Failed"), number(sum(queue.failed for queue in queues)))
+        yield Tile(pgettext("tasks", "Failed"), number(sum(queue.failed for queue in queues)), url=failures_url)
         yield _workers_tile(overview)
     if snapshot.visitors is not None:
         yield Tile(_("Visitors today"), number(list(snapshot.visitors.days.values())[-1]), _("estimated"))

@@ -58,9 +58,9 @@ def guarded(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
     """Return a view that responds with 503 while Redis cannot be read, or has corrupt values."""
 
     @functools.wraps(view)
-    def wrapper(model_admin: ModelAdmin[Any], request: HttpRequest, queue: str, **options: Any) -> HttpResponse:
+    def wrapper(model_admin: ModelAdmin[Any], request: HttpRequest, *args: Any, **options: Any) -> HttpResponse:
         try:
-            return view(model_admin, request, queue, **options)
+            return view(model_admin, request, *args, **options)
         except (ImproperlyConfigured, PermissionDenied, Http404, SuspiciousOperation):
             raise
         except Exception as exc:
@@ -145,8 +145,8 @@ def purge(model_admin: ModelAdmin[Any], request: HttpRequest, queue: str) -> Htt
         back=back,
         question=question,
         checks=[
-            Check(_undo_text(preview)),
-            Check(_("Tasks that are enqueued after %(time)s are kept.") % {"time": _clock(preview)}),
+            Check(undo_text(preview)),
+            Check(_("Tasks that are enqueued after %(time)s are kept.") % {"time": clock_of(preview)}),
             Check(changes.kept_text(found.depth)),
             Check(_("Unique keys of the removed tasks are free: the same task can be enqueued again."), "caution"),
         ],
@@ -154,7 +154,7 @@ def purge(model_admin: ModelAdmin[Any], request: HttpRequest, queue: str) -> Htt
         typed=(queue, _("Type the queue’s name to confirm: %(name)s") % {"name": queue}),
         impossible="" if preview.count > 0 else _("The queue has no pending tasks."),
         gentler=gentler,
-        **_previewed(preview),
+        **previewed(preview),
     )
     return verbs.confirm(model_admin, request, confirmation, ticket.problem)
 
@@ -238,7 +238,7 @@ def _tasks_confirmation(
 ) -> Confirmation:
     names = {"count": preview.count_text, "queue": queue, "state": state_labels()[query.state]}
     later = _("Tasks that enter the state “%(state)s” after %(time)s are not changed.")
-    checks = [Check(later % {**names, "time": _clock(preview)})]
+    checks = [Check(later % {**names, "time": clock_of(preview)})]
     if verb is changes.RETRY:
         title = _("Retry tasks of queue %(name)s") % {"name": queue}
         question = ngettext(
@@ -257,7 +257,7 @@ def _tasks_confirmation(
             preview.count,
         )
         button = ngettext("Delete %(count)s task", "Delete %(count)s tasks", preview.count)
-        checks.append(Check(_undo_text(preview)))
+        checks.append(Check(undo_text(preview)))
     if preview.is_partial:
         checks.append(Check(_("Only the first tasks were counted. All that match are changed."), "caution"))
     return Confirmation(
@@ -269,7 +269,7 @@ def _tasks_confirmation(
         fields={"ticket": verbs.sign(request, verb, selection)},
         impossible="" if preview.count > 0 else _("None of these tasks is in this state any more."),
         is_danger=verb is changes.DELETE,
-        **_previewed(preview),
+        **previewed(preview),
     )
 
 
@@ -288,23 +288,23 @@ def _change_tasks(model_admin: ModelAdmin[Any], request: HttpRequest, verb: Verb
     done, is_left = changes.change_tasks(verb, selection, trash)
     if verb is changes.RETRY:
         message = ngettext("Retrying %(count)s task.", "Retrying %(count)s tasks.", done)
-        return _outcome(message, done, is_left, f"{changes.tasks_text(done)} retried")
+        return outcome_of(message, done, is_left, f"{changes.tasks_text(done)} retried")
     message = ngettext("Deleted %(count)s task.", "Deleted %(count)s tasks.", done)
-    undo = _undo(model_admin, request, selection["queue"], trash) if done else ()
-    return _outcome(message, done, is_left, f"{changes.tasks_text(done)} deleted, trash {trash}", undo)
+    undo = undo_links(model_admin, request, selection["queue"], trash) if done else ()
+    return outcome_of(message, done, is_left, f"{changes.tasks_text(done)} deleted, trash {trash}", undo)
 
 
 def _purge(model_admin: ModelAdmin[Any], request: HttpRequest, selection: Any) -> Outcome:
     done, is_left = changes.purge(selection)
     message = ngettext("Purged %(count)s task.", "Purged %(count)s tasks.", done)
-    undo = _undo(model_admin, request, selection["queue"], selection["trash"]) if done else ()
-    return _outcome(message, done, is_left, f"{changes.tasks_text(done)} purged, trash {selection['trash']}", undo)
+    undo = undo_links(model_admin, request, selection["queue"], selection["trash"]) if done else ()
+    return outcome_of(message, done, is_left, f"{changes.tasks_text(done)} purged, trash {selection['trash']}", undo)
 
 
 def _restore(queue: str, trash: str) -> Outcome:
     done, is_left = changes.restore(queue, trash)
     message = ngettext("Restored %(count)s task.", "Restored %(count)s tasks.", done)
-    return _outcome(message, done, is_left, f"{changes.tasks_text(done)} restored")
+    return outcome_of(message, done, is_left, f"{changes.tasks_text(done)} restored")
 
 
 def _pause(queue: str, reason: str, author: str, end_min: int) -> Outcome:
@@ -318,7 +318,8 @@ def _resume(queue: str) -> Outcome:
     return Outcome("it was not paused", _("Not paused: %(name)s") % {"name": queue}, is_done=False)
 
 
-def _outcome(message: str, done: int, is_left: bool, log: str, links: Any = ()) -> Outcome:
+def outcome_of(message: str, done: int, is_left: bool, log: str, links: Any = ()) -> Outcome:
+    """Return the outcome of a change of `done` tasks, for a message with their count."""
     text = message % {"count": number(done)}
     if is_left:
         text = f"{text} {_('The time was up before all were changed. Repeat it for the rest.')}"
@@ -326,25 +327,29 @@ def _outcome(message: str, done: int, is_left: bool, log: str, links: Any = ()) 
     return Outcome(log, text, done > 0 and not is_left, links)
 
 
-def _undo(model_admin: ModelAdmin[Any], request: HttpRequest, queue: str, trash: str) -> list[tuple[str, str]]:
+def undo_links(model_admin: ModelAdmin[Any], request: HttpRequest, queue: str, trash: str) -> list[tuple[str, str]]:
+    """Return the link to the undo of a purge or deletion, if the user may undo it."""
     if not verbs.is_allowed(request, changes.RESTORE):
         return []
     return [(_("Undo…"), f"{queue_url(model_admin, 'restore', queue)}?trash={trash}")]
 
 
-def _undo_text(preview: Preview) -> str:
+def undo_text(preview: Preview) -> str:
+    """Return until when a deletion can be undone."""
     return _("Can be undone for 24 hours, until %(time)s.") % {"time": changes.undo_until(preview.at)}
 
 
-def _clock(preview: Preview) -> str:
+def clock_of(preview: Preview) -> str:
+    """Return the time of the watermark."""
     return formats.timestamp(preview.at, preview.at).text
 
 
-def _previewed(preview: Preview) -> dict[str, Any]:
+def previewed(preview: Preview) -> dict[str, Any]:
+    """Return the fields of a confirmation that a preview fills."""
     note = _("%(count)s of %(total)s") % {"count": number(len(preview.sample)), "total": preview.count_text}
     return {
         "counts": preview.counts,
-        "total_label": _("Total at %(time)s") % {"time": _clock(preview)},
+        "total_label": _("Total at %(time)s") % {"time": clock_of(preview)},
         "total": preview.count_text,
         "sample": preview.sample,
         "sample_note": note,

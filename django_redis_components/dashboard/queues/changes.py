@@ -121,12 +121,14 @@ def preview_purge(queue: str, url_of: TaskUrl) -> PurgePreview:
     return PurgePreview(preview, depth, {**selection, **_watermark(scans[0].at_us)})
 
 
-def change_tasks(verb: Verb, selection: Mapping[str, Any], trash: str) -> tuple[int, bool]:
+def change_tasks(
+    verb: Verb, selection: Mapping[str, Any], trash: str, budget_s: float | None = None
+) -> tuple[int, bool]:
     """Retry or delete the selected tasks. Return how many, and whether some are left after the time that is allowed."""
     apply = partial(_apply, verb, selection, trash)
     if "ids" in selection:
         return apply(selection["ids"]), False
-    return verbs.in_chunks(_Matching(selection, apply).step)
+    return verbs.in_chunks(_Matching(selection, apply).step, budget_s)
 
 
 def purge(selection: Mapping[str, Any]) -> tuple[int, bool]:
@@ -181,8 +183,8 @@ class _Matching:
     def step(self) -> tuple[int, bool]:
         """Change the next tasks. Return how many, and whether others were not looked at."""
         query = self._query
-        # Only rows have the arguments, in which masked values must not match.
-        mode = "rows" if query.text else "ids"
+        # Only rows have what `accepts` looks at: masked values must not match.
+        mode = "rows" if query.needs_rows else "ids"
         scan = run(
             client(),
             scan_tasks(
@@ -231,13 +233,13 @@ def _count(queue: str, query: TaskQuery) -> _Count:
     """Count the tasks that match by name, within the budget of a preview."""
     counted, cursor = _Count(), ""
     for _read in range(MAX_READS):
-        mode, limit = ("rows", BUDGET) if query.text else ("names", 10)
+        mode, limit = ("rows", BUDGET) if query.needs_rows else ("names", 10)
         scan = run(
             client(),
             scan_tasks(queue, query.state, query.filters, cursor=cursor, limit=limit, budget=BUDGET, mode=mode),
         )
         tasks = [task for task in scan.tasks if query.accepts(task)]
-        counted.add(scan, tasks, by_task=bool(query.text))
+        counted.add(scan, tasks, by_task=query.needs_rows)
         cursor = scan.last
         if not scan.has_more:
             break

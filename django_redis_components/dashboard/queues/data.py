@@ -7,9 +7,11 @@ from typing import Any
 
 from django_redis_components.core import conf
 from django_redis_components.dashboard.arguments import arguments_text
+from django_redis_components.dashboard.error_text import shown_error
 from django_redis_components.dashboard.json_data import cost_data, depth_data, metrics_data, quantiles_data, time_data
 from django_redis_components.dashboard.queues.snapshot import QueueSnapshot
 from django_redis_components.dashboard.queues.task_list import attempts_of, time_of
+from django_redis_components.taskqueue import ErrorGroup
 from django_redis_components.taskqueue.store.scan import MAX_MESSAGE, ScannedTask
 
 
@@ -32,12 +34,32 @@ def queue_data(snapshot: QueueSnapshot) -> dict[str, Any]:
                 **dataclasses.asdict(group),
                 "first_at": time_data(group.first_at),
                 "last_at": time_data(group.last_at),
+                "message": shown_error(group.message),
+                "minutes": [{"at": time_data(at), "count": count} for at, count in group.minutes],
+                "sample": _sample_data(group),
             }
             for group in snapshot.errors
         ],
         "listing": _listing_data(snapshot),
         "trash": [{"id": each.id, "at": time_data(each.at), "count": each.count} for each in snapshot.trash],
         "cost": cost_data(snapshot.cost),
+    }
+
+
+def task_data(task: ScannedTask) -> dict[str, Any]:
+    """Return a task in a list, with masked arguments."""
+    record = task.record
+    return {
+        "id": record.id,
+        "name": record.name,
+        "arguments": arguments_text(record) if task.size <= MAX_MESSAGE else None,
+        "arguments_bytes": task.size,
+        "attempts": attempts_of(record),
+        **{
+            name: time_data(time_of(record, name))
+            for name in ("enqueued_at", "run_after", "last_attempted_at", "finished_at")
+        },
+        "error": {"class": task.error_class, "message": shown_error(task.error_text)} if task.error_class else None,
     }
 
 
@@ -55,21 +77,12 @@ def _listing_data(snapshot: QueueSnapshot) -> dict[str, Any] | None:
         "scanned": scan.scanned,
         "older": scan.last if scan.has_more else None,
         "newer": scan.first if scan.start > 0 else None,
-        "tasks": [_task_data(task) for task in listing.tasks],
+        "tasks": [task_data(task) for task in listing.tasks],
     }
 
 
-def _task_data(task: ScannedTask) -> dict[str, Any]:
-    record = task.record
-    return {
-        "id": record.id,
-        "name": record.name,
-        "arguments": arguments_text(record) if task.size <= MAX_MESSAGE else None,
-        "arguments_bytes": task.size,
-        "attempts": attempts_of(record),
-        **{
-            name: time_data(time_of(record, name))
-            for name in ("enqueued_at", "run_after", "last_attempted_at", "finished_at")
-        },
-        "error": {"class": task.error_class, "message": task.error_text} if task.error_class else None,
-    }
+def _sample_data(group: ErrorGroup) -> dict[str, Any] | None:
+    sample = group.sample
+    if sample is None:
+        return None
+    return {"id": sample.task_id, "name": sample.task_name, "message": shown_error(sample.message)}

@@ -13,6 +13,7 @@ from django.utils.translation import ngettext, pgettext
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.charts import ChartPanel
 from django_redis_components.dashboard.elements import NO_VALUE, Tile, cost_note, pause_note
+from django_redis_components.dashboard.error_text import group_line
 from django_redis_components.dashboard.formats import Timestamp, number
 from django_redis_components.dashboard.queues.snapshot import QueueSnapshot
 from django_redis_components.dashboard.queues.task_list import StateTab, TaskList, TaskUrl, state_tabs, task_list
@@ -30,7 +31,7 @@ from django_redis_components.taskqueue.store.queues import TRASH_TTL_MS, TrashEn
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ErrorRow:
-    """An error group. `task_id` is its latest task."""
+    """An error group. `task_id` is its latest task; `query` that of the link to its failed tasks."""
 
     kind: str
     message: str
@@ -40,6 +41,7 @@ class ErrorRow:
     first: Timestamp
     last: Timestamp
     task_id: str
+    query: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -131,11 +133,12 @@ def _trash_row(entry: TrashEntry, at: datetime) -> TrashRow:
 def _error_row(group: ErrorGroup, at: datetime) -> ErrorRow:
     return ErrorRow(
         kind=group.exception_class_path.removeprefix("builtins."),
-        message=group.message,
+        message=group_line(group),
         location=group.location,
         count=number(group.count),
         final=number(group.final),
         first=formats.timestamp(group.first_at, at),
         last=formats.timestamp(group.last_at, at),
         task_id=group.task_ids[0] if group.task_ids else "",
+        query=urlencode({"state": "failed", "error": group.fingerprint}),
     )

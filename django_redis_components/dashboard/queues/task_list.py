@@ -13,6 +13,7 @@ from django.utils.translation import ngettext, pgettext
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.arguments import arguments_text
 from django_redis_components.dashboard.elements import NO_VALUE, TaskLine
+from django_redis_components.dashboard.error_text import shown_error
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.queues.snapshot import QueueSnapshot, TaskListing
 from django_redis_components.dashboard.queues.task_query import PAGE_SIZE
@@ -119,7 +120,7 @@ def task_list(snapshot: QueueSnapshot, listing: TaskListing, url_of: TaskUrl) ->
     return TaskList(
         state=state,
         state_label=state_labels()[state],
-        rows=[_row(task, state, snapshot.at, url_of) for task in listing.tasks],
+        rows=[list_row(task, state, snapshot.at, url_of) for task in listing.tasks],
         moment_label=_moment_labels().get(state, ""),
         has_errors=state in ("failed", "retrying"),
         empty=_empty_text(listing),
@@ -145,6 +146,24 @@ def task_line(task: ScannedTask, at: datetime, url_of: TaskUrl) -> TaskLine:
     return TaskLine(record.id, record.name, url_of(record.id), arguments, _since(time_of(record, "enqueued_at"), at))
 
 
+def list_row(task: ScannedTask, state: str, at: datetime, url_of: TaskUrl) -> TaskRow:
+    """Return the row of a task."""
+    record, attempts = task.record, attempts_of(task.record)
+    moments: dict[str, Callable[[], str]] = {
+        "scheduled": lambda: _until(time_of(record, "run_after"), at),
+        "retrying": lambda: _until(time_of(record, "run_after"), at),
+        "running": lambda: _since(time_of(record, "last_attempted_at"), at),
+        "failed": lambda: _since(time_of(record, "finished_at"), at),
+    }
+    return TaskRow(
+        task=task_line(task, at, url_of),
+        moment=moments[state]() if state in moments else "",
+        attempts=NO_VALUE if attempts is None else number(attempts),
+        error_class=task.error_class.removeprefix("builtins."),
+        error_text=_cut(shown_error(task.error_text), MAX_ERROR),
+    )
+
+
 def state_labels() -> dict[str, str]:
     """Return the labels of the states."""
     return {
@@ -162,23 +181,6 @@ def state_labels() -> dict[str, str]:
 def _moment_labels() -> dict[str, str]:
     due = _("Due in")
     return {"scheduled": due, "retrying": due, "running": _("Running for"), "failed": _("Failed ago")}
-
-
-def _row(task: ScannedTask, state: str, at: datetime, url_of: TaskUrl) -> TaskRow:
-    record, attempts = task.record, attempts_of(task.record)
-    moments: dict[str, Callable[[], str]] = {
-        "scheduled": lambda: _until(time_of(record, "run_after"), at),
-        "retrying": lambda: _until(time_of(record, "run_after"), at),
-        "running": lambda: _since(time_of(record, "last_attempted_at"), at),
-        "failed": lambda: _since(time_of(record, "finished_at"), at),
-    }
-    return TaskRow(
-        task=task_line(task, at, url_of),
-        moment=moments[state]() if state in moments else "",
-        attempts=NO_VALUE if attempts is None else number(attempts),
-        error_class=task.error_class.removeprefix("builtins."),
-        error_text=_cut(task.error_text, MAX_ERROR),
-    )
 
 
 def attempts_of(record: TaskRecord[Any]) -> int | None:

@@ -9,6 +9,8 @@ from urllib.parse import urlencode
 
 from django_redis_components.core import serialization
 from django_redis_components.dashboard.arguments import masked_arguments
+from django_redis_components.dashboard.error_text import is_masked, shown_error
+from django_redis_components.taskqueue.stats import fingerprint
 from django_redis_components.taskqueue.store.scan import STATES, Filters, ScannedTask
 
 #: Tasks on a page.
@@ -26,7 +28,7 @@ class TaskQuery:
     """The state, the filters and the page.
 
     Attributes:
-        name, error, text: filters as the operator has typed them.
+        name, error, text: filters as the operator has typed them; an error may be the fingerprint of a group.
         direction: "after" or "before" the cursor.
     """
 
@@ -40,7 +42,20 @@ class TaskQuery:
     @property
     def filters(self) -> Filters:
         """The filters for the server."""
-        return Filters(self.name, _needle(self.text), _json_text(self.error))
+        name, text = self.name, _needle(self.text)
+        if self.is_group:
+            return Filters(name, text, fingerprint=self.error)
+        return Filters(name, text, _json_text(self.error))
+
+    @property
+    def is_group(self) -> bool:
+        """Whether the error is a fingerprint: the tasks of one error group."""
+        return fingerprint.PATTERN.fullmatch(self.error) is not None
+
+    @property
+    def needs_rows(self) -> bool:
+        """Whether `accepts` must look at each task that the server has found."""
+        return bool(self.text) or self._is_error_masked
 
     def encoded(self, **changed: str) -> str:
         """Return the query string with some values changed."""
@@ -50,14 +65,16 @@ class TaskQuery:
         return urlencode({name: value for name, value in values.items() if value})
 
     def accepts(self, task: ScannedTask) -> bool:
-        """Return whether the text is in the masked arguments, too: a search must not reveal masked values."""
-        if not self.text:
-            return True
-        try:
-            masked = serialization.encode([*masked_arguments(task.record)]).decode()
-        except Exception:  # noqa: BLE001 - the site's codec may raise anything
-            return False
-        return _needle(self.text) in masked
+        """Return whether the texts are in what is shown, too: a search must not reveal masked values."""
+        if self._is_error_masked:
+            shown = {"exception_class_path": task.error_class, "message": shown_error(task.error_text)}
+            if _json_text(self.error) not in serialization.encode(shown).decode():
+                return False
+        return not self.text or _needle(self.text) in _masked_json(task)
+
+    @property
+    def _is_error_masked(self) -> bool:
+        return bool(self.error) and not self.is_group and is_masked()
 
 
 def query_of(form: Mapping[str, str]) -> TaskQuery:
@@ -78,6 +95,13 @@ def query_of(form: Mapping[str, str]) -> TaskQuery:
     if found.cursor and not _CURSOR.fullmatch(found.cursor):
         raise ValueError("cursor: expected one from a link of this page.")
     return found
+
+
+def _masked_json(task: ScannedTask) -> str:
+    try:
+        return serialization.encode([*masked_arguments(task.record)]).decode()
+    except Exception:  # noqa: BLE001 - the site's codec may raise anything
+        return ""
 
 
 def _needle(text: str) -> str:

@@ -62,10 +62,21 @@ def sparkline(intervals: Sequence[Interval]) -> Sparkline:
     top = max(max(interval.counts.finished for interval in intervals), 1)
     return Sparkline(
         f"0 0 {SPARK_WIDTH} {SPARK_HEIGHT}",
-        _path([interval.counts.finished for interval in intervals], top),
-        _path([interval.counts.failed for interval in intervals], top),
+        spark_path([interval.counts.finished for interval in intervals], top),
+        spark_path([interval.counts.failed for interval in intervals], top),
         finding(intervals, formats.clock_short),
     )
+
+
+def spark_path(values: Sequence[int], top: int) -> str:
+    """Return bars as one SVG path; a value above zero has at least one unit of height."""
+    width = SPARK_WIDTH / len(values)
+    parts = []
+    for at, value in enumerate(values):
+        if value:
+            y = min(SPARK_HEIGHT * (1 - value / top), SPARK_HEIGHT - 1)
+            parts.append(f"M{at * width:.4g},{SPARK_HEIGHT}V{y:.1f}h{width * 0.8:.2g}V{SPARK_HEIGHT}z")
+    return "".join(parts)
 
 
 def finding(intervals: Sequence[Interval], clock: charts.Clock) -> str:
@@ -131,17 +142,6 @@ def drain_time(queue: QueueDepth, metrics: Metrics) -> str:
         return pgettext("ETA", "unknown")
     seconds = queue.ready / net * 60
     return _("over 30 days") if seconds > MAX_DRAIN_S else formats.age(seconds)
-
-
-def _path(values: Sequence[int], top: int) -> str:
-    """Return bars as one SVG path; a value above zero has at least one unit of height."""
-    width = SPARK_WIDTH / len(values)
-    parts = []
-    for at, value in enumerate(values):
-        if value:
-            y = min(SPARK_HEIGHT * (1 - value / top), SPARK_HEIGHT - 1)
-            parts.append(f"M{at * width:.4g},{SPARK_HEIGHT}V{y:.1f}h{width * 0.8:.2g}V{SPARK_HEIGHT}z")
-    return "".join(parts)
 
 
 def _chart(metrics: Metrics, clock: charts.Clock, per_label: int) -> charts.Chart | None:

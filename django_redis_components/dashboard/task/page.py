@@ -13,6 +13,7 @@ from django.utils.translation import ngettext, pgettext
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.arguments import argument_lines, masked_text
 from django_redis_components.dashboard.elements import NO_VALUE, cost_note
+from django_redis_components.dashboard.error_text import shown_error
 from django_redis_components.dashboard.formats import Timestamp, number
 from django_redis_components.dashboard.queues.task_list import TaskUrl, attempts_of, state_labels, time_of
 from django_redis_components.dashboard.task import reasons
@@ -173,10 +174,15 @@ def guarded(read: Callable[[], T], default: T) -> T:
 
 
 def errors_of(task: Explanation) -> list[TaskError]:
-    """Return the errors that were read, oldest first; none if one is corrupt."""
+    """Return the errors that were read, oldest first, masked by the site; none if one is corrupt."""
     found: list[TaskError] = guarded(lambda: task.record.errors, [])
     parts = [part for error in found for part in (error.exception_class_path, error.message, error.traceback)]
-    return found if all(isinstance(part, str) for part in parts) else []
+    if not all(isinstance(part, str) for part in parts):
+        return []
+    return [
+        dataclasses.replace(error, message=shown_error(error.message), traceback=shown_error(error.traceback))
+        for error in found
+    ]
 
 
 def result_of(task: Explanation) -> str:

@@ -133,6 +133,9 @@
         try {
             const url = new URL(location.href);
             url.hash = "";
+            if (texts.query) {
+                url.search = texts.query; // what the page shows by default may be something else by now
+            }
             url.searchParams.set("format", "fragment");
             await handle(await fetch(url, { signal, cache: "no-store" }));
         } catch {

@@ -1,0 +1,45 @@
+"""Messages and tracebacks of errors as text: masked by the site's function, and cut."""
+
+from __future__ import annotations
+
+import logging
+
+from django.utils.module_loading import import_string
+from django.utils.translation import gettext as _
+
+from django_redis_components.core import conf
+from django_redis_components.core.text import encodable
+from django_redis_components.taskqueue import ErrorGroup
+
+logger = logging.getLogger("django_redis_components.dashboard")
+
+#: Characters of the text of an error in a list.
+LIST_LENGTH = 160
+
+
+def is_masked() -> bool:
+    """Return whether the site masks errors."""
+    return conf.settings().dashboard.mask_error is not None
+
+
+def shown_error(text: str) -> str:
+    """Return a message or a traceback as the function ``DASHBOARD["MASK_ERROR"]`` returns it; as it is without one."""
+    path = conf.settings().dashboard.mask_error
+    if path is None or not text:
+        return text
+    try:
+        return encodable(str(import_string(path)(text)))
+    except Exception:
+        logger.exception("%s failed, so an error is not shown.", path)
+        return _("Hidden: MASK_ERROR failed.")
+
+
+def error_line(text: str) -> str:
+    """Return the first line of a message, masked and cut."""
+    line = shown_error(text).strip().partition("\n")[0]
+    return line if len(line) <= LIST_LENGTH else f"{line[: LIST_LENGTH - 1]}…"
+
+
+def group_line(group: ErrorGroup) -> str:
+    """Return the message of a group's sample in one line; without a sample the message without its variable parts."""
+    return error_line(group.sample.message if group.sample else group.message)

@@ -1,0 +1,176 @@
+"""The views of changes of one error's failed tasks: retry and delete, in all of its queues."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from django_redis_components.core.protocol import run
+from django_redis_components.dashboard import responses, verbs
+from django_redis_components.dashboard.failures import page
+from django_redis_components.dashboard.failures.snapshot import LIMIT, FailureGroup, FailureQuery, query_of
+from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.models import Failure
+from django_redis_components.dashboard.queues import changes
+from django_redis_components.dashboard.queues.change_views import (
+    clock_of,
+    guarded,
+    outcome_of,
+    previewed,
+    task_url,
+    undo_links,
+    undo_text,
+)
+from django_redis_components.dashboard.queues.changes import Preview
+from django_redis_components.dashboard.queues.task_query import TaskQuery
+from django_redis_components.dashboard.verbs import Change, Check, Confirmation, NameCount, Outcome, Verb
+from django_redis_components.taskqueue.stats.errors import list_errors
+from django_redis_components.taskqueue.store import queues as control
+
+if TYPE_CHECKING:
+    from django.contrib.admin import ModelAdmin
+
+#: Verbs of an error. The entries in the admin's log link to the error.
+RETRY = Verb("retry_error", "retry_task", Failure)
+DELETE = Verb("delete_error", "delete_task", Failure)
+
+#: Most queues whose tasks one change previews.
+MAX_QUEUES = 20
+
+
+@guarded
+def change_error(model_admin: ModelAdmin[Any], request: HttpRequest, verb: Verb) -> HttpResponse:
+    """Ask for confirmation of a retry or deletion of an error's failed tasks, or make it."""
+    ticket = verbs.ticket_of(request, verb)
+    if ticket.is_confirmed:
+        return _execute(model_admin, request, verb, ticket.selection)
+    try:
+        query = query_of(ticket.selection or request.GET.dict() | request.POST.dict())
+    except ValueError as exc:
+        return HttpResponseBadRequest(str(exc), "text/plain")
+    if not query.group:
+        return HttpResponseBadRequest("Required: group.", "text/plain")
+    return verbs.confirm(model_admin, request, _confirmation(model_admin, request, verb, query), ticket.problem)
+
+
+def back_url(model_admin: ModelAdmin[Any], group: str, queue: str = "") -> str:
+    """Return the URL of the page with an error in detail."""
+    return f"{responses.url_of(model_admin, 'changelist')}?{page.group_query(group, queue)}"
+
+
+def _confirmation(model_admin: ModelAdmin[Any], request: HttpRequest, verb: Verb, query: FailureQuery) -> Confirmation:
+    title = _("Retry failed tasks") if verb is RETRY else _("Delete failed tasks")
+    back = back_url(model_admin, query.group, query.queue)
+    listing = run(changes.client(), list_errors([query.queue] if query.queue else [], LIMIT, query.group))
+    if not listing.groups:
+        gone = _("This error is not kept any more, or not in this queue.")
+        return Confirmation(title=title, button=title, back=back, impossible=gone)
+    failure = FailureGroup(listing.groups)
+    if len(failure.parts) > MAX_QUEUES:
+        many = _("This error is in %(count)s queues. Choose one queue.") % {"count": number(len(failure.parts))}
+        return Confirmation(title=title, button=title, back=back, impossible=many)
+    preview, parts = _preview(model_admin, query.group, failure)
+    selection = {"group": query.group, "queue": query.queue, "kind": page.kind_of(failure), "parts": parts}
+    question, button, checks = _texts(verb, preview)
+    return Confirmation(
+        title=title,
+        button=button,
+        back=back,
+        question=question,
+        facts=_facts(failure),
+        checks=checks,
+        fields={"ticket": verbs.sign(request, verb, selection)},
+        impossible="" if preview.count else _("None of these tasks is in this state any more."),
+        is_danger=verb is DELETE,
+        **previewed(preview),
+    )
+
+
+def _preview(model_admin: ModelAdmin[Any], group: str, failure: FailureGroup) -> tuple[Preview, list[dict[str, Any]]]:
+    """Return what a change applies to in all queues, and the selection of each queue with its own watermark."""
+    query, url_of = TaskQuery("failed", error=group), partial(task_url, model_admin)
+    found = [changes.preview_matching(part.queue, query, url_of) for part in failure.parts]
+    previews, parts = [preview for preview, _selection in found], [selection for _preview, selection in found]
+    counts = [
+        NameCount(f"{selection['queue']} · {row.name}" if len(parts) > 1 else row.name, row.count, row.oldest)
+        for preview, selection in found
+        for row in preview.counts
+    ]
+    return Preview(
+        at=previews[0].at,
+        count=sum(preview.count for preview in previews),
+        counts=counts,
+        sample=[task for preview in previews for task in preview.sample][:10],
+        is_partial=any(preview.is_partial for preview in previews),
+    ), parts
+
+
+def _texts(verb: Verb, preview: Preview) -> tuple[str, str, list[Check]]:
+    """Return the question, the label of the button, and what the operator should know."""
+    count = {"count": preview.count_text}
+    checks = [Check(_("Tasks that fail after %(time)s are not changed.") % {"time": clock_of(preview)})]
+    if verb is RETRY:
+        question = ngettext(
+            "Retry %(count)s failed task of this error?", "Retry %(count)s failed tasks of this error?", preview.count
+        )
+        button = ngettext("Retry %(count)s task", "Retry %(count)s tasks", preview.count)
+        checks.append(Check(_("Each gets all of its attempts again, and keeps its errors.")))
+        checks.append(Check(_("A retry cannot be undone: tasks may start at once."), "caution"))
+    else:
+        question = ngettext(
+            "Delete %(count)s failed task of this error?", "Delete %(count)s failed tasks of this error?", preview.count
+        )
+        button = ngettext("Delete %(count)s task", "Delete %(count)s tasks", preview.count)
+        checks.append(Check(undo_text(preview)))
+        checks.append(Check(_("The error itself stays in the list, with its counts.")))
+    if preview.is_partial:
+        checks.append(Check(_("Only the first tasks were counted. All that match are changed."), "caution"))
+    return question % count, button % count, checks
+
+
+def _facts(failure: FailureGroup) -> list[tuple[str, str]]:
+    facts = [
+        (_("Error"), page.kind_of(failure)),
+        (_("Message"), page.line_of(failure)),
+        (_("Raised in"), failure.newest.location),
+        (_("Queues"), ", ".join(part.queue for part in failure.parts)),
+    ]
+    return [(label, value) for label, value in facts if value]
+
+
+def _execute(
+    model_admin: ModelAdmin[Any], request: HttpRequest, verb: Verb, selection: Mapping[str, Any]
+) -> HttpResponse:
+    what = "Retry" if verb is RETRY else "Delete"
+    queues = ", ".join(f"{part['queue']!r} until {part['until_ms']} ms" for part in selection["parts"])
+    action = f"{what} failed tasks of error {selection['group']} ({selection['kind']}) in {queues}"
+    back = back_url(model_admin, selection["group"], selection["queue"])
+    execute = partial(_change, model_admin, request, verb, selection["parts"])
+    return verbs.execute(model_admin, request, Change(verb, selection["group"], action, execute, back))
+
+
+def _change(model_admin: ModelAdmin[Any], request: HttpRequest, verb: Verb, parts: list[dict[str, Any]]) -> Outcome:
+    """Change the tasks of one queue after the other, within the time of one change."""
+    deadline, total, is_left = time.monotonic() + verbs.BUDGET_S, 0, False
+    links: list[tuple[str, str]] = []
+    trashes = []
+    for part in parts:
+        trash, each = control.new_op(), changes.RETRY if verb is RETRY else changes.DELETE
+        done, rest = changes.change_tasks(each, part, trash, deadline - time.monotonic())
+        total, is_left = total + done, is_left or rest
+        if done and verb is DELETE:
+            trashes.append(trash)
+            undo = undo_links(model_admin, request, part["queue"], trash)
+            links += [(f"{label} {part['queue']}" if len(parts) > 1 else label, url) for label, url in undo]
+    if verb is RETRY:
+        message = ngettext("Retrying %(count)s task.", "Retrying %(count)s tasks.", total)
+        return outcome_of(message, total, is_left, f"{changes.tasks_text(total)} retried")
+    message = ngettext("Deleted %(count)s task.", "Deleted %(count)s tasks.", total)
+    log = f"{changes.tasks_text(total)} deleted, trash {', '.join(trashes)}"
+    return outcome_of(message, total, is_left, log, links)

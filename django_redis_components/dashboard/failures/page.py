@@ -1,0 +1,346 @@
+"""The template context of the page of failures, formatted in the active language."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from urllib.parse import urlencode
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from django_redis_components.core import conf
+from django_redis_components.dashboard import charts, formats
+from django_redis_components.dashboard.elements import cost_note
+from django_redis_components.dashboard.error_text import error_line, group_line, shown_error
+from django_redis_components.dashboard.failures.snapshot import TASKS, FailureGroup, FailureSnapshot
+from django_redis_components.dashboard.formats import Timestamp, number
+from django_redis_components.dashboard.queues.task_list import TaskRow, TaskUrl, list_row, time_of
+from django_redis_components.dashboard.queues.throughput import (
+    MINUTES_PER_LABEL,
+    SPARK_HEIGHT,
+    SPARK_WIDTH,
+    Sparkline,
+    spark_path,
+)
+from django_redis_components.taskqueue import ErrorSample
+from django_redis_components.taskqueue.stats.errors import MAX_ERRORS, MAX_QUEUES, MINUTES
+
+#: Seconds since the last failure for which an error is ongoing.
+ONGOING_S = 300.0
+#: Most task names, and queues, that are listed.
+MAX_NAMES = 10
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class QueueOption:
+    """A queue in the filter; "" for all."""
+
+    name: str
+    label: str
+    is_current: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FailureRow:
+    """An error in the list. `query` is that of the link to its detail."""
+
+    kind: str
+    message: str
+    where: str
+    count: str
+    spark: Sparkline
+    query: str
+    is_current: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SampleText:
+    """The error of the newest task, as it was raised; masked by the site."""
+
+    task_id: str
+    url: str
+    message: str
+    traceback: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class QueueTasks:
+    """The failed tasks of the error in a queue. `url` is that of the queue's page, filtered by the error."""
+
+    name: str
+    url: str
+    count: str
+    scanned: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Detail:
+    """One error in detail.
+
+    Attributes:
+        has_tasks: whether it may have failed tasks, which can be retried and deleted.
+        count: how many; "" if they were not counted to the end.
+        panel: failures per minute; None without failures in the last hour.
+        names: task names and the number of failed tasks of each.
+        not_scanned: in how many queues its tasks were not counted, or "".
+    """
+
+    fingerprint: str
+    kind: str
+    message: str
+    is_ongoing: bool
+    location: str
+    first: Timestamp
+    last: Timestamp
+    last_age: str
+    failures: str
+    queues: str
+    panel: charts.ChartPanel | None
+    sample: SampleText | None
+    tasks: list[TaskRow]
+    in_queues: list[QueueTasks]
+    not_scanned: str
+    names: list[tuple[str, str]]
+    has_tasks: bool
+    count: str
+    query: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FailurePage:
+    """The content of the page. `gone`: why the group that was asked for is not shown, or ""."""
+
+    headline: str
+    options: list[QueueOption]
+    rows: list[FailureRow]
+    notes: list[str]
+    detail: Detail | None
+    gone: str
+    empty: str
+    read_at: Timestamp
+    zone: str
+    cost: str
+
+
+def build_page(snapshot: FailureSnapshot, *, url_of: TaskUrl, queue_url: Callable[[str], str]) -> FailurePage:
+    """Return the page of a snapshot.
+
+    Args:
+        url_of: returns the URL of a task's page, or "".
+        queue_url: returns the URL of a queue's page.
+    """
+    selected, at = snapshot.selected, snapshot.at
+    gone = ""
+    if snapshot.query.group and selected is None:
+        gone = _("This error is not kept any more, or not in this queue.")
+    return FailurePage(
+        headline=_headline(snapshot),
+        options=_options(snapshot),
+        rows=[_row(failure, snapshot) for failure in snapshot.failures],
+        notes=_notes(snapshot),
+        detail=_detail(selected, snapshot, url_of, queue_url) if selected else None,
+        gone=gone,
+        empty=_("No failures. Errors are kept for %(age)s after their last failure.") % {"age": _kept_for()},
+        read_at=formats.timestamp(at, at),
+        zone=formats.zone(),
+        cost=cost_note(snapshot.cost, per_node=snapshot.is_cluster),
+    )
+
+
+def group_query(fingerprint: str, queue: str) -> str:
+    """Return the query string of a group, within a queue or in all ("")."""
+    return urlencode({"group": fingerprint, **({"queue": queue} if queue else {})})
+
+
+def kind_of(failure: FailureGroup) -> str:
+    """Return the class of the exception, without the module of built-in ones."""
+    return failure.newest.exception_class_path.removeprefix("builtins.")
+
+
+def line_of(failure: FailureGroup) -> str:
+    """Return the message of the newest task in one line, masked."""
+    sample = failure.sample
+    return error_line(sample.message) if sample else group_line(failure.newest)
+
+
+def _headline(snapshot: FailureSnapshot) -> str:
+    errors = len(snapshot.failures)
+    queue = snapshot.query.queue
+    failed = sum(depth.failed for depth in snapshot.depths if not queue or depth.name == queue)
+    texts = [
+        ngettext("%(count)s error", "%(count)s errors", errors) % {"count": number(errors)},
+        ngettext("%(count)s failed task", "%(count)s failed tasks", failed) % {"count": number(failed)},
+    ]
+    return " · ".join(texts)
+
+
+def _options(snapshot: FailureSnapshot) -> list[QueueOption]:
+    chosen, failed = snapshot.query.queue, {depth.name: depth.failed for depth in snapshot.depths}
+    if chosen:
+        failed.setdefault(chosen, 0)
+    named = [QueueOption(name, f"{name} ({number(count)})", name == chosen) for name, count in failed.items()]
+    return [QueueOption("", _("All queues"), not chosen), *named]
+
+
+def _notes(snapshot: FailureSnapshot) -> list[str]:
+    """Return what the counts leave out."""
+    kept = _("Retried attempts count, too. A queue keeps its %(most)s newest errors, each for %(age)s.")
+    notes = [kept % {"most": number(MAX_ERRORS), "age": _kept_for()}]
+    if snapshot.total > snapshot.shown:
+        text = _("Only the newest %(shown)s of %(total)s errors of queues are listed and counted.")
+        notes.append(text % {"shown": number(snapshot.shown), "total": number(snapshot.total)})
+    if len(snapshot.depths) >= MAX_QUEUES and not snapshot.query.queue:
+        notes.append(_("Only the first %(count)s queues are read.") % {"count": number(MAX_QUEUES)})
+    return notes
+
+
+def _kept_for() -> str:
+    return formats.age(conf.settings().taskqueue.failed_ttl_s)
+
+
+def _row(failure: FailureGroup, snapshot: FailureSnapshot) -> FailureRow:
+    newest, selected, at = failure.newest, snapshot.selected, snapshot.at
+    queue = newest.queue
+    if len(failure.parts) > 1:
+        queue = _("%(queue)s and %(count)s more") % {"queue": queue, "count": number(len(failure.parts) - 1)}
+    texts = [
+        queue,
+        _("since %(time)s") % {"time": formats.timestamp(failure.first_at, at).text},
+        _("%(age)s ago") % {"age": _age(newest.last_at, at)},
+    ]
+    return FailureRow(
+        kind=kind_of(failure),
+        message=line_of(failure),
+        where=" · ".join(texts),
+        count=number(failure.count),
+        spark=_sparkline(failure, at),
+        query=group_query(newest.fingerprint, snapshot.query.queue),
+        is_current=selected is not None and selected.newest.fingerprint == newest.fingerprint,
+    )
+
+
+def _detail(
+    failure: FailureGroup, snapshot: FailureSnapshot, url_of: TaskUrl, queue_url: Callable[[str], str]
+) -> Detail:
+    newest, sample, at = failure.newest, failure.sample, snapshot.at
+    scans = snapshot.tasks.values()
+    matched = sum(scan.matched for scan in scans)
+    is_whole = bool(scans) and len(scans) == len(failure.parts) and not any(scan.has_more for scan in scans)
+    return Detail(
+        fingerprint=newest.fingerprint,
+        kind=kind_of(failure),
+        message=line_of(failure),
+        is_ongoing=(at - newest.last_at).total_seconds() < ONGOING_S,
+        location=newest.location,
+        first=formats.timestamp(failure.first_at, at),
+        last=formats.timestamp(newest.last_at, at),
+        last_age=_("%(age)s ago") % {"age": _age(newest.last_at, at)},
+        failures=_("%(count)s, final: %(final)s") % {"count": number(failure.count), "final": number(failure.final)},
+        queues=_queues(failure),
+        panel=_panel(failure, at),
+        sample=_sample(sample, url_of) if sample else None,
+        tasks=_tasks(snapshot, url_of),
+        in_queues=[_in_queue(name, newest.fingerprint, snapshot, queue_url) for name in snapshot.tasks],
+        not_scanned=_not_scanned(failure, snapshot),
+        names=_names(snapshot),
+        has_tasks=matched > 0 or not is_whole,
+        count=number(matched) if is_whole else "",
+        query=group_query(newest.fingerprint, snapshot.query.queue),
+    )
+
+
+def _sample(sample: ErrorSample, url_of: TaskUrl) -> SampleText:
+    url, message, traceback = url_of(sample.task_id), shown_error(sample.message), shown_error(sample.traceback)
+    return SampleText(sample.task_id, url, message, traceback)
+
+
+def _tasks(snapshot: FailureSnapshot, url_of: TaskUrl) -> list[TaskRow]:
+    """Return the newest failed tasks of all queues."""
+    found = [task for scan in snapshot.tasks.values() for task in scan.tasks]
+    found.sort(key=lambda task: time_of(task.record, "finished_at") or _EPOCH, reverse=True)
+    return [list_row(task, "failed", snapshot.at, url_of) for task in found[:TASKS]]
+
+
+def _in_queue(name: str, group: str, snapshot: FailureSnapshot, queue_url: Callable[[str], str]) -> QueueTasks:
+    scan = snapshot.tasks[name]
+    scanned = ""
+    if scan.has_more:
+        scanned = _("scanned %(scanned)s of %(total)s failed tasks") % {
+            "scanned": number(scan.scanned),
+            "total": number(scan.total),
+        }
+    url = f"{queue_url(name)}?{urlencode({'state': 'failed', 'error': group})}"
+    return QueueTasks(name, url, f"{'≥ ' if scan.has_more else ''}{number(scan.matched)}", scanned)
+
+
+def _queues(failure: FailureGroup) -> str:
+    """Return the queues with the failures of each, the newest first."""
+    named = [f"{part.queue} {number(part.count)}" for part in failure.parts[:MAX_NAMES]]
+    return ", ".join([*named, *(["…"] if len(failure.parts) > MAX_NAMES else [])])
+
+
+def _not_scanned(failure: FailureGroup, snapshot: FailureSnapshot) -> str:
+    rest = len(failure.parts) - len(snapshot.tasks)
+    text = ngettext("Not counted: %(count)s more queue.", "Not counted: %(count)s more queues.", rest)
+    return text % {"count": number(rest)} if rest else ""
+
+
+def _names(snapshot: FailureSnapshot) -> list[tuple[str, str]]:
+    """Return the most frequent task names with the failed tasks of each."""
+    counts: dict[str, int] = {}
+    for scan in snapshot.tasks.values():
+        for name, (count, _oldest) in scan.names.items():
+            counts[name] = counts.get(name, 0) + count
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return [(name, number(count)) for name, count in ordered[:MAX_NAMES]]
+
+
+def _minutes(failure: FailureGroup, at: datetime) -> dict[datetime, int]:
+    """Return the failures of each minute of the last hour."""
+    counted, last = failure.minutes, at.replace(second=0, microsecond=0)
+    minutes = [last - timedelta(minutes=ago) for ago in range(MINUTES - 1, -1, -1)]
+    return {minute: counted.get(minute, 0) for minute in minutes}
+
+
+def _finding(values: dict[datetime, int]) -> str:
+    peak = max(values, key=lambda minute: values[minute])
+    if not values[peak]:
+        return _("No failures in the last hour.")
+    return _("Peak: %(peak)s (%(time)s) · In the last hour: %(count)s") % {
+        "peak": number(values[peak]),
+        "time": formats.clock_short(peak),
+        "count": number(sum(values.values())),
+    }
+
+
+def _sparkline(failure: FailureGroup, at: datetime) -> Sparkline:
+    values = _minutes(failure, at)
+    path = spark_path([*values.values()], max(*values.values(), 1))
+    return Sparkline(f"0 0 {SPARK_WIDTH} {SPARK_HEIGHT}", "", path, _finding(values))
+
+
+def _panel(failure: FailureGroup, at: datetime) -> charts.ChartPanel | None:
+    values = _minutes(failure, at)
+    if not any(values.values()):
+        return None
+    points = [
+        charts.Point(minute.isoformat(timespec="minutes"), clock, clock, count, count)
+        for minute, count in values.items()
+        for clock in [formats.clock_short(minute)]
+    ]
+    return charts.ChartPanel(
+        id="error",
+        title=_("Failures per minute, last hour"),
+        header=_("Minute"),
+        value_label=_("Failures"),
+        bad_label="",
+        note=_("Failures per minute, last hour"),
+        chart=charts.bar_chart(points, _finding(values), MINUTES_PER_LABEL),
+    )
+
+
+def _age(then: datetime, at: datetime) -> str:
+    return formats.age((at - then).total_seconds())

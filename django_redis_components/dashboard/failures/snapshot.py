@@ -1,0 +1,196 @@
+"""The data of the page of failures, read in two round trips."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from django_redis_components.core import conf, keys
+from django_redis_components.core.client import connections
+from django_redis_components.core.protocol import Flow, run
+from django_redis_components.dashboard import clients
+from django_redis_components.dashboard.bounded_client import BoundedClient, Cost
+from django_redis_components.dashboard.gather import gather
+from django_redis_components.dashboard.outages import SnapshotFailed
+from django_redis_components.taskqueue import ErrorGroup, ErrorSample
+from django_redis_components.taskqueue.stats import fingerprint
+from django_redis_components.taskqueue.stats.errors import ErrorListing, list_errors
+from django_redis_components.taskqueue.stats.overview import QueueDepth, read_depths
+from django_redis_components.taskqueue.store.scan import Filters, TaskScan, scan_tasks
+
+#: Groups that the page lists: each queue counts for itself.
+LIMIT = 100
+#: Queues whose failed tasks of the group are listed, and most tasks of each.
+SCANNED_QUEUES, TASKS = 5, 10
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FailureQuery:
+    """What the page shows.
+
+    Attributes:
+        queue: only its failures; "": those of all queues.
+        group: fingerprint of the group in detail; "": the newest.
+    """
+
+    queue: str = ""
+    group: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FailureGroup:
+    """Failures with one fingerprint, in one or more queues.
+
+    Attributes:
+        parts: the groups of the queues, newest first.
+    """
+
+    parts: list[ErrorGroup]
+
+    @property
+    def newest(self) -> ErrorGroup:
+        """The group of the queue that failed last; class, location and message are those of all."""
+        return self.parts[0]
+
+    @property
+    def count(self) -> int:
+        """How often it has failed, retried attempts included."""
+        return sum(part.count for part in self.parts)
+
+    @property
+    def final(self) -> int:
+        """How many tasks have finally failed, those that were retried by hand since included."""
+        return sum(part.final for part in self.parts)
+
+    @property
+    def first_at(self) -> datetime:
+        """When it failed first."""
+        return min(part.first_at for part in self.parts)
+
+    @property
+    def sample(self) -> ErrorSample | None:
+        """The error of the newest task that is kept."""
+        return next((part.sample for part in self.parts if part.sample), None)
+
+    @property
+    def minutes(self) -> Mapping[datetime, int]:
+        """Failures of the last hour by minute."""
+        found: Counter[datetime] = Counter()
+        for part in self.parts:
+            for minute, count in part.minutes:
+                found[minute] += count
+        return found
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FailureSnapshot:
+    """The error groups, and one of them in detail.
+
+    Attributes:
+        at: the server's time.
+        depths: the queues that are known.
+        failures: the latest, newest first.
+        total, shown: groups that the queues keep, and those of them in `failures`.
+        selected: the failure in detail, also if it is older than those that are listed; None if it is not kept.
+        tasks: the newest failed tasks of the selected failure by queue; empty in a fragment.
+        address: of the server, without credentials.
+        is_cluster: whether each round trip goes to several nodes.
+    """
+
+    at: datetime
+    query: FailureQuery
+    depths: list[QueueDepth]
+    failures: list[FailureGroup]
+    total: int
+    shown: int
+    selected: FailureGroup | None
+    tasks: dict[str, TaskScan]
+    cost: Cost
+    address: str
+    is_cluster: bool
+
+
+def query_of(form: Mapping[str, str]) -> FailureQuery:
+    """Return the query of a request.
+
+    Raises:
+        ValueError: a parameter is not valid.
+    """
+    query = FailureQuery(form.get("queue", ""), form.get("group", ""))
+    if query.queue:
+        keys.validate_name(query.queue, "queue name")
+    if query.group and not fingerprint.PATTERN.fullmatch(query.group):
+        raise ValueError("group: expected the 16 hexadecimal digits of a fingerprint.")
+    return query
+
+
+def read(query: FailureQuery, *, with_tasks: bool = True) -> FailureSnapshot:
+    """Read the groups, then the one in detail.
+
+    Args:
+        with_tasks: whether to look for its failed tasks, too.
+
+    Raises:
+        SnapshotFailed: Redis cannot be read.
+    """
+    address, cost, using = "", Cost(), conf.settings().dashboard.using
+    try:
+        endpoint = connections.endpoint(using)
+        address = str(endpoint)
+        client = BoundedClient(clients.client(using), cost)
+        depths, listing, selected, tasks = run(client, _read(query, with_tasks=with_tasks))
+    except Exception as exc:
+        raise SnapshotFailed(exc, address) from exc
+    return FailureSnapshot(
+        at=listing.at,
+        query=query,
+        depths=depths,
+        failures=_by_fingerprint(listing.groups),
+        total=listing.total,
+        shown=len(listing.groups),
+        selected=selected,
+        tasks=tasks,
+        cost=cost,
+        address=address,
+        is_cluster=endpoint.kind == "cluster",
+    )
+
+
+def _read(
+    query: FailureQuery, *, with_tasks: bool
+) -> Flow[tuple[list[QueueDepth], ErrorListing, FailureGroup | None, dict[str, TaskScan]]]:
+    queues = [query.queue] if query.queue else []
+    chosen = [list_errors(queues, LIMIT, query.group)] if query.group else []
+    depths, listing, *details = yield from _all([read_depths(), list_errors(queues, LIMIT), *chosen])
+    groups = details[0].groups if details else listing.groups
+    if not groups:
+        return depths, listing, None, {}
+    newest = groups[0].fingerprint
+    parts = [group for group in groups if group.fingerprint == newest]
+    scanned = [part.queue for part in parts[:SCANNED_QUEUES]] if with_tasks else []
+    filters = Filters(fingerprint=newest)
+    scans = [scan_tasks(queue, "failed", filters, limit=TASKS, mode="names") for queue in scanned]
+    whole = [] if details else [list_errors(queues, LIMIT, newest)]
+    found = yield from _all([*scans, *whole])
+    if whole:
+        parts = found.pop().groups or parts
+    return depths, listing, FailureGroup(parts), dict(zip(scanned, found, strict=True))
+
+
+def _all(flows: Sequence[Flow[Any]]) -> Flow[list[Any]]:
+    """Return the values of flows that share their round trips; raise the first error."""
+    outcomes = yield from gather(flows)
+    for outcome in outcomes:
+        if outcome.error is not None:
+            raise outcome.error
+    return [outcome.value for outcome in outcomes]
+
+
+def _by_fingerprint(groups: Iterable[ErrorGroup]) -> list[FailureGroup]:
+    parts: dict[str, list[ErrorGroup]] = {}
+    for group in groups:
+        parts.setdefault(group.fingerprint, []).append(group)
+    return [FailureGroup(each) for each in parts.values()]
