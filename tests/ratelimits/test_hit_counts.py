@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,7 +29,8 @@ def send_counts_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let only `flush` send counts, and stop the clock: denied keys are read for the current clock hour only."""
     now = time.time()
     monkeypatch.setattr(hit_counts, "FLUSH_S", 3_600.0)
-    monkeypatch.setattr(hit_counts.time, "time", lambda: now)
+    clock = SimpleNamespace(time=lambda: now, monotonic=time.monotonic, sleep=time.sleep)
+    monkeypatch.setattr(hit_counts, "time", clock)
 
 
 @pytest.fixture
@@ -178,7 +180,7 @@ def test_counts_of_the_last_hour_span_two_clock_hours(
     count_hits(settings)
     limit, now = RateLimit("login", "9/h"), time.time()
     clock: list[Callable[[], float]] = []
-    monkeypatch.setattr(hit_counts.time, "time", lambda: clock[0]())
+    monkeypatch.setattr(hit_counts, "time", SimpleNamespace(time=lambda: clock[0](), sleep=time.sleep))
     for ago in (61, 59, 1, 0):
         clock[:] = [lambda ago=ago: now - ago * 60]
         limit.hit("ada")
