@@ -194,6 +194,8 @@ class TaskQueueSettings:
     failed_ttl_s: float = _duration(7 * 86_400.0)
     #: How many failed tasks a queue keeps; the oldest go first. Unregistered ones are always kept.
     failed_limit: int = _option(10_000, integer(1, 10_000_000))
+    #: Version of the site's code that workers report; None: the commit of the git repository of the settings module.
+    version: str | None = _option(None, optional(text), strict=optional(line))
     #: Seconds that running tasks may take to finish after SIGTERM; then they are returned to the queue.
     grace_s: float = _duration(25.0, zero=True)
     #: Seconds between the soft and the hard time limit of a task that sets only the soft one.

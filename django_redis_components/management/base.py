@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import getpass
 import json
 import shutil
 import sys
@@ -113,6 +114,14 @@ def command_error(error: Exception) -> CommandError:
     if isinstance(cause, ConnectionError | TimeoutError | MasterDownError):
         return CommandError(f"Redis is unavailable: {text}", returncode=ExitCode.UNAVAILABLE)
     return CommandError(text, returncode=ExitCode.FAILED)
+
+
+def system_user() -> str:
+    """Return the name of the system user, who is recorded as the author of a change; "" without one."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have no name
+        return ""
 
 
 def add_common(parser: argparse.ArgumentParser, *, with_connection: bool = True) -> None:

@@ -11,7 +11,7 @@ from django_redis_components.taskqueue.stats.overview import WorkerInfo
 _NUMBERS = frozenset({"BUSY", "THREADS", "FINISHED", "HEARTBEAT"})
 
 
-def of_workers(workers: Sequence[WorkerInfo]) -> Table:
+def of_workers(workers: Sequence[WorkerInfo], *, with_ids: bool = False) -> Table:
     """Return a table of workers."""
     rows = [
         (
@@ -22,9 +22,11 @@ def of_workers(workers: Sequence[WorkerInfo]) -> Table:
             f"{worker.finished:,}",
             f"{age(worker.heartbeat_age)} ago",
             clock(worker.started_at),
+            *([worker.id] if with_ids else []),
             ", ".join(worker.queues),
         )
         for worker in workers
     ]
-    headers = ("WORKER", "STATE", "BUSY", "THREADS", "FINISHED", "HEARTBEAT", "STARTED", "QUEUES")
+    ids = ("ID",) if with_ids else ()
+    headers = ("WORKER", "STATE", "BUSY", "THREADS", "FINISHED", "HEARTBEAT", "STARTED", *ids, "QUEUES")
     return Table(headers, rows, _NUMBERS)

@@ -30,7 +30,8 @@ q:<queue>:running             zset    ids by lease expiry in ms                 
 q:<queue>:failed              zset    ids by time of failure in ms                             failed_ttl, poller
 q:<queue>:unregistered        zset    ids of unregistered names, by time in ms                 the operator
 wakeup:q:<queue>, :poller     zset    wakeup keys; they carry no task                          60 s
-wakeup:s:<supervisor>         zset    wakeup key: a running task was cancelled                 60 s
+wakeup:s:<supervisor>         zset    wakeup key: a task was cancelled, or a command waits     60 s
+commands:<supervisor>         list    commands to its processes that it has not executed       60 s
 queues, workers, idle_queues  zset    names by first use; ids by heartbeat; unused queues      the poller
 worker:<id>                   string  state that a worker reports, JSON                        40 leases
 last_fetch:<worker>:<slot>    string  the last batch, for a repeated request                   one lease

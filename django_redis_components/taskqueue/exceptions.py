@@ -165,6 +165,10 @@ class TaskCancelled(BaseException):
     """Raised inside a running task that is cancelled, if it runs in a thread. Do not suppress it."""
 
 
+class WorkerNotFound(TaskQueueError):
+    """Raised when a command cannot reach a worker: no worker has this id, it is lost, or it does not read commands."""
+
+
 class NotScheduled(TaskQueueError):
     """Raised by `reschedule` when the task is not scheduled: it is ready, running or finished."""
 

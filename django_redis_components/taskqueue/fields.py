@@ -174,6 +174,8 @@ class Key:
     workers = "workers"
     #: String by worker: JSON about it.
     worker = "worker"
+    #: List by supervisor: "until_ms at_ms op verb target author" of each command that it has not executed.
+    commands = "commands"
     #: String: id of the active poller.
     poller = "poller"
     #: Hash: when the server was last reached, and until when nothing is recovered (lua/shared/contact.lua).
@@ -249,6 +251,8 @@ class Ttl:
     rollup_ms = 10_800_000
     #: A worker without a heartbeat in the index of workers.
     worker_ms = 600_000
+    #: A command to a supervisor that has not executed it: longer than its heartbeats are apart.
+    command_ms = 60_000
 
 
 #: The names by which Lua reads the classes.

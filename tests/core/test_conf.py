@@ -70,6 +70,7 @@ KEYS: list[tuple[str, Any, Any, Any, str]] = [
     ("RATELIMITS.DENIED_KEYS", "text", "text", "plain", "one of 'hash', 'text'"),
     ("DASHBOARD.AUTOREGISTER", False, False, None, BOOLEAN),
     ("DASHBOARD.USING", "tasks", "tasks", None, TEXT),
+    ("TASKQUEUE.VERSION", "1.4", "1.4", 14, f"None or {TEXT}"),
     ("DASHBOARD.ENVIRONMENT", "staging", "staging", b"staging", f"None or {TEXT}"),
     ("DASHBOARD.VISITORS", "shop", "shop", "", f"None or {TEXT}"),
     ("DASHBOARD.MASK_ERROR", "shop.privacy.mask", "shop.privacy.mask", 7, f"None or {TEXT}"),

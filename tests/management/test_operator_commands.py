@@ -6,6 +6,7 @@ import io
 import os
 import pty
 import sys
+from typing import Any
 
 import pytest
 from django.core.management import call_command
@@ -13,13 +14,15 @@ from django.core.management import call_command
 from django_redis_components.core.client import connections
 from django_redis_components.locks import Lock, ReadWriteLock
 from django_redis_components.locks.lock import PlainScripts
+from django_redis_components.management import worker_commands
 from django_redis_components.ratelimits import RateLimit
 from django_redis_components.semaphores import Semaphore
 from django_redis_components.taskqueue import group
 from tests.dashboard.support import write_poller, write_worker
 from tests.management.support import command_data, refusal, run_command
-from tests.support import Store
-from tests.taskqueue.support import work_off
+from tests.support import Store, eventually
+from tests.support.processes import Children
+from tests.taskqueue.support import queue_worker, taskqueue_settings, work_off
 from tests.taskqueue.tasks import add, fail, note
 
 
@@ -113,6 +116,36 @@ def test_workers_are_listed_lost_ones_too(redis_server: Store) -> None:
     assert summary == "1 live, 1 lost. Busy threads: 3."
     found = {each["id"]: each["is_lost"] for each in command_data("workers")["workers"]}
     assert found == {"here:7": False, "gone:8": True}
+
+
+def test_command_to_a_worker_is_sent_and_refused(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_commands, "WAIT_S", 0.0)
+    write_worker(redis_server, "here:1.a", busy=3)
+    write_worker(redis_server, "gone:1.a", seen_s=60)
+
+    assert "here:1.a" in run_command("workers")
+    assert "It has not been executed yet" in run_command("workers", "quiet", "here:1.a")
+    question = refusal("workers", "stop", "here:1")
+    assert question == "Nothing was sent. No terminal to ask for confirmation; pass --yes."
+    assert command_data("workers", "stop", "here:1", "--yes")["outcome"] is None
+    assert "is lost" in refusal("workers", "quiet", "gone:1.a")
+    assert "No worker or supervisor" in refusal("workers", "quiet", "nowhere:1")
+    assert "requires an ID" in refusal("workers", "quiet", code=2)
+    assert "takes no ID" in refusal("workers", "list", "here:1", code=2)
+
+
+def test_command_to_a_worker_returns_its_outcome(redis_server: Store, children: Children, settings: Any) -> None:
+    taskqueue_settings(settings, LEASE=60)
+    worker = queue_worker(children, "default")
+    [listed] = eventually(lambda: command_data("workers")["workers"])
+
+    assert run_command("workers", "quiet", listed["id"]) == f"Executed: quiet {listed['id']}.\n"
+    eventually(lambda: [each["state"] for each in command_data("workers")["workers"]] == ["quiet"])
+    assert run_command("workers", "resume", listed["supervisor"]).startswith("Executed: resume ")
+    eventually(lambda: [each["state"] for each in command_data("workers")["workers"]] == ["working"])
+    assert "it was not quiet" in refusal("workers", "resume", listed["supervisor"])
+    assert run_command("workers", "stop", listed["supervisor"], "--yes").startswith("Executed: stop ")
+    assert worker.wait() == 0
 
 
 def test_flow_is_shown_with_states_and_dependencies(redis_server: Store) -> None:

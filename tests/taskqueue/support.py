@@ -12,14 +12,14 @@ from typing import Any
 
 from django_redis_components.core import conf
 from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import Command, Read
+from django_redis_components.core.protocol import Call, Command, Read
 from django_redis_components.taskqueue import TaskResult
 from django_redis_components.taskqueue.fields import base_key as tag
 from django_redis_components.taskqueue.options import MAX_DELIVERIES
 from django_redis_components.taskqueue.poller import worker_lost_error as lost_error
 from django_redis_components.taskqueue.stats import fingerprint as fingerprints
 from django_redis_components.taskqueue.store.job import Ack, Job
-from django_redis_components.taskqueue.store.scripts import MAINTAIN
+from django_redis_components.taskqueue.store.scripts import MAINTAIN, RENEW_LEASES
 from django_redis_components.taskqueue.worker.execution import execute
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
 from django_redis_components.taskqueue.worker.worker import ASYNC_CONCURRENCY, Worker, WorkerOptions
@@ -79,6 +79,15 @@ def server_ms(store: Store) -> float:
     time = store.raw.time()
     seconds, micros = next(iter(time.values())) if isinstance(time, dict) else time
     return seconds * 1_000 + micros / 1_000
+
+
+def renewal(
+    worker: str, leases: list[str], *, lease_ms: int, info: str = "{}", supervisor: str = "", executed: str = ""
+) -> Call:
+    """Return a supervisor's heartbeat for one process; with `supervisor` it reads the commands."""
+    return RENEW_LEASES(
+        base=tag(), worker=worker, lease_ms=lease_ms, info=info, supervisor=supervisor, executed=executed, leases=leases
+    )
 
 
 def end_lease(store: Store, *task_ids: str, queue: str = "default") -> None:

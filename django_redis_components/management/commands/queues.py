@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import getpass
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -15,6 +14,7 @@ from django_redis_components.management.base import (
     OperatorCommand,
     add_subcommands,
     add_yes,
+    system_user,
 )
 from django_redis_components.management.queue_commands import QueueCommands
 from django_redis_components.taskqueue.queue import MAX_OFFSET, MAX_PAGE
@@ -165,12 +165,4 @@ def _add_arguments_option(parser: argparse.ArgumentParser) -> None:
 
 
 def _commands(options: dict[str, Any]) -> QueueCommands:
-    return QueueCommands(using=options["using"], author=_author())
-
-
-def _author() -> str:
-    """Return the name of the system user."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container's user may have no name
-        return ""
+    return QueueCommands(using=options["using"], author=system_user())

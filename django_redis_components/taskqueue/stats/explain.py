@@ -12,7 +12,7 @@ from django_redis_components.core.protocol import Flow
 from django_redis_components.taskqueue.exceptions import TaskResultDoesNotExist
 from django_redis_components.taskqueue.fields import Field, base_key
 from django_redis_components.taskqueue.record import TaskRecord
-from django_redis_components.taskqueue.stats.overview import QueuePause, WorkerInfo, pause_of, worker_of
+from django_redis_components.taskqueue.stats.overview import QueuePause, WorkerInfo, pause_of, worker_info
 from django_redis_components.taskqueue.store.scripts import EXPLAIN
 from django_redis_components.taskqueue.store.tasks import fields_of
 
@@ -238,7 +238,7 @@ def _members(found: list[bytes]) -> dict[str, tuple[OtherTask, ...]]:
 
 def _workers(found: list[bytes], queue: str, now_us: int) -> Iterator[WorkerInfo]:
     for worker, seen_ms, report in zip(found[::3], found[1::3], found[2::3], strict=True):
-        info = worker_of(worker.decode(errors="replace"), float(seen_ms), report, now_us)
+        info = worker_info(worker.decode(errors="replace"), float(seen_ms), report, now_us)
         if queue in info.queues:
             yield info
 

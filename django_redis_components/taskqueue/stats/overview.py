@@ -17,11 +17,14 @@ from django_redis_components.core.protocol import Batch, Call, Command, Flow, Re
 from django_redis_components.taskqueue.fields import Key, base_key, tag_key
 from django_redis_components.taskqueue.stats import metrics
 from django_redis_components.taskqueue.store.scripts import QUEUE_STATS, SCAN_TASKS
+from django_redis_components.taskqueue.store.workers import MAX_RUNS
 
 logger = logging.getLogger("django_redis_components.taskqueue")
 
 #: Most workers that one request reads.
 MAX_WORKERS = 200
+#: Characters of a text in a worker's report, and the largest number.
+MAX_TEXT, MAX_FIGURE = 200, 1e15
 #: Most queues whose unregistered names the overview reads, and most tasks of each that are looked at.
 NAMED_QUEUES, NAMED_TASKS = 5, 200
 #: Sections of INFO in the overview.
@@ -74,12 +77,48 @@ class QueueDepth:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class WorkerRun:
+    """A task that a worker runs, as of its last heartbeat. `elapsed` is in seconds."""
+
+    id: str
+    name: str
+    queue: str
+    elapsed: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class WorkerCommand:
+    """A command to a worker process or to its supervisor.
+
+    Attributes:
+        verb: quiet, resume, restart or stop.
+        outcome: done, or why it could not be executed: gone, stopping, leaving, quiet, not_quiet; "" while it waits.
+        target: id of the process or of the supervisor.
+    """
+
+    verb: str
+    author: str
+    at: datetime
+    outcome: str
+    target: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class WorkerInfo:
     """A worker process, as of its last heartbeat.
 
     Attributes:
         heartbeat_age: seconds since the last heartbeat.
-        state: working, quiet (it fetches no more tasks) or leaving (it is being replaced).
+        state: working, quiet (it fetches no more tasks), leaving (it is being replaced) or stopping.
+        supervisor: id of its supervisor, which several processes share.
+        version: of the site's code; "" if unknown.
+        poller: of the supervisor: active, standby or none.
+        memory: resident bytes; None if the system does not state them.
+        per_minute: tasks finished per minute, between the last two heartbeats; None before the second.
+        round_trip: of the supervisor's heartbeat before the last, in seconds.
+        leases: leased tasks, running or not.
+        runs: the running tasks, at most 25, the longest first.
+        command: the latest command to it or to its supervisor that was executed.
     """
 
     id: str
@@ -92,6 +131,16 @@ class WorkerInfo:
     finished: int
     started_at: datetime | None
     state: str = "working"
+    supervisor: str = ""
+    supervisor_pid: int = 0
+    version: str = ""
+    poller: str = "none"
+    memory: int | None = None
+    per_minute: float | None = None
+    round_trip: float | None = None
+    leases: int = 0
+    runs: tuple[WorkerRun, ...] = ()
+    command: WorkerCommand | None = None
 
     @property
     def is_alive(self) -> bool:
@@ -156,7 +205,7 @@ def read_overview(*, with_metrics: bool = True) -> Flow[TaskQueueOverview]:
     return TaskQueueOverview(
         at=datetime.fromtimestamp(now_us / 1e6, UTC),
         queues=[_depth(row, now_us) for row in rows],
-        workers=[worker_of(worker, at_ms, report, now_us) for (worker, at_ms), report in found],
+        workers=[worker_info(worker, at_ms, report, now_us) for (worker, at_ms), report in found],
         poller=poller.decode() if poller else None,
         eviction_policy=eviction_policy_of(info),
         metrics=recent,
@@ -273,13 +322,12 @@ def _moment(ms: int) -> datetime:
     return datetime.fromtimestamp(ms // 1_000, UTC).replace(microsecond=ms % 1_000 * 1_000)
 
 
-def worker_of(worker: str, seen_ms: float, report: bytes | None, now_us: int) -> WorkerInfo:
-    """Return a worker from the time of its heartbeat and its stored report."""
-    heartbeat_age = max(0.0, now_us / 1e6 - seen_ms / 1e3)
+def worker_info(worker: str, seen_ms: float, report: bytes | None, now_us: int) -> WorkerInfo:
+    """Parse the report of a worker. One that another client wrote counts as empty."""
+    heartbeat_age = min(max(0.0, now_us / 1e6 - seen_ms / 1e3), MAX_FIGURE)
     try:
         return _worker_info(worker, heartbeat_age, json.loads(report or "{}"))
-    except (ValueError, TypeError, AttributeError, OverflowError, OSError, RecursionError):
-        # Another client wrote the key.
+    except (ValueError, TypeError, AttributeError, OverflowError, OSError, RecursionError, LookupError):
         return _worker_info(worker, heartbeat_age, {})
 
 
@@ -296,4 +344,38 @@ def _worker_info(worker: str, heartbeat_age: float, report: dict[str, Any]) -> W
         finished=int(report.get("finished", 0)),
         started_at=datetime.fromtimestamp(started, UTC) if started else None,
         state=str(report.get("state") or "working"),
+        supervisor=worker.rpartition(".")[0] or worker,
+        supervisor_pid=int(report.get("supervisor_pid", 0)),
+        version=str(report.get("version") or "")[:MAX_TEXT],
+        poller=str(report.get("poller") or "none"),
+        memory=None if (memory := _figure(report.get("memory"))) is None else int(memory),
+        per_minute=_figure(report.get("per_minute")),
+        round_trip=None if (trip_ms := _figure(report.get("round_trip_ms"))) is None else trip_ms / 1_000,
+        leases=int(report.get("leases", 0)),
+        runs=tuple(
+            WorkerRun(str(task)[:MAX_TEXT], str(name)[:MAX_TEXT], str(queue)[:MAX_TEXT], _figure(elapsed) or 0.0)
+            for task, name, queue, elapsed in report.get("runs", ())[:MAX_RUNS]
+        ),
+        command=_command(report.get("command")),
     )
+
+
+def _command(reported: Any) -> WorkerCommand | None:
+    if not reported:
+        return None
+    verb, author, at_ms, outcome, target = reported
+    verb, author, outcome, target = (str(text)[:MAX_TEXT] for text in (verb, author, outcome, target))
+    return WorkerCommand(verb, author, _moment(int(at_ms)), outcome, target)
+
+
+def _figure(value: Any) -> float | None:
+    """Return a reported number; None without one.
+
+    Raises:
+        ValueError: it is negative, or too large to be one.
+    """
+    if value is None:
+        return None
+    if not 0 <= (figure := float(value)) < MAX_FIGURE:
+        raise ValueError(f"{figure!r}: expected a number from 0 to {MAX_FIGURE:g}.")
+    return figure

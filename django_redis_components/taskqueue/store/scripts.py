@@ -27,7 +27,7 @@ ENQUEUE_FLOW = _script(
     args=("flow_id", "tasks", "last", "ttl_ms", "failed_ttl_ms", "on_error", "result_of", "nodes*"),
 )
 READ_FLOW = _script("flows/read_flow", args=("flow_id", "limit"))
-RENEW_LEASES = _script("fetch/renew_leases", args=("worker", "lease_ms", "info", "leases*"))
+RENEW_LEASES = _script("fetch/renew_leases", args=("worker", "lease_ms", "info", "supervisor", "executed", "leases*"))
 EXPIRE_LEASES = _script("fetch/expire_leases", args=("worker", "queue", "offset", "limit"))
 WORKER_LEASES = _script("fetch/worker_leases", args=("worker", "queue", "offset", "limit"))
 MAINTAIN = _script(
@@ -57,6 +57,8 @@ READ_COUNTERS = _script("stats/read_counters", args=("step", "count", "full", "q
 READ_TOTALS = _script("stats/read_totals", args=("queues*",))
 TASK_COUNTERS = _script("stats/task_counters", args=("queue", "count"))
 ERROR_GROUPS = _script("stats/error_groups", args=("limit", "fingerprint", "queues*"))
+LIST_WORKERS = _script("stats/list_workers", args=("after", "supervisor", "limit", "lease_ms"))
+TASK_LEASES = _script("stats/task_leases", args=("ids*",))
 QUEUE_STATS = _script("stats/queue_stats", args=("known", "queues*"))
 EXPLAIN = _script("stats/explain", args=("id", "max_bytes", "errors"))
 
@@ -77,6 +79,7 @@ PURGE_UNTIL = _script(
     "admin/purge_until",
     args=("queue", "trash", "until_us", "sequence", "part", "skip", "limit", "op"),
 )
+COMMAND_WORKER = _script("admin/command_worker", args=("target", "verb", "op", "author", "lease_ms"))
 SCAN_TASKS = _script(
     "admin/scan_tasks",
     args=("queue", "state", "cursor", "direction", "limit", "budget", "mode", "name", "text", "error", "fingerprint"),

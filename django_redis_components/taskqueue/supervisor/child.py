@@ -12,7 +12,8 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from django.db import connections as databases
@@ -23,8 +24,16 @@ from django_redis_components.core.protocol import Call
 from django_redis_components.taskqueue.fields import base_key
 from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.store.scripts import RENEW_LEASES
+from django_redis_components.taskqueue.supervisor.measurements import Throughput, resident_bytes
+from django_redis_components.taskqueue.supervisor.remote_control import RemoteControl
 from django_redis_components.taskqueue.worker.execution import cancelled, timed_out
-from django_redis_components.taskqueue.worker.ipc import BLOCKED_SIGNALS, Heartbeat, PrefetchedLeases, send_command
+from django_redis_components.taskqueue.worker.ipc import (
+    BLOCKED_SIGNALS,
+    QUIET,
+    Heartbeat,
+    PrefetchedLeases,
+    send_command,
+)
 from django_redis_components.taskqueue.worker.prefetch import MAX_PREFETCH
 from django_redis_components.taskqueue.worker.process import Closable, run_and_exit
 from django_redis_components.taskqueue.worker.worker import WorkerOptions
@@ -83,6 +92,9 @@ class Child:
         is_replaced: whether another process has been started in its place.
         final_acks: outcomes of the tasks because of which it must exit, by id.
         kill_at: when it is killed if it has not exited, on the monotonic clock.
+        stop_by: when it is killed after a request to stop this process alone, on the monotonic clock.
+        reported_state: its state in the latest heartbeat; "" before the first.
+        is_quiet: whether it was told to fetch nothing more, and to stay.
     """
 
     def __init__(
@@ -105,7 +117,11 @@ class Child:
         self.started_at = self.heartbeat_at = self.renewed_at = time.monotonic()
         self.is_replaced = False
         self.final_acks: dict[str, Ack] = {}
-        self.kill_at = float("inf")
+        self.kill_at = self.stop_by = float("inf")
+        self.is_quiet = False
+        self.reported_state = ""
+        self._recycle_reason = ""
+        self._throughput = Throughput()
         #: Cancelled tasks: token, and when the process is terminated if the task still runs.
         self._cancelled: dict[str, tuple[str, float]] = {}
         #: Leases that Redis does not know, and since when; infinity once that was logged.
@@ -129,6 +145,7 @@ class Child:
             with contextlib.suppress(ValueError):  # a line that a full pipe truncated; the next one is complete
                 self.heartbeat = Heartbeat.parse(lines[-1])
                 self._forget_finished_tasks()
+                self._repeat_recycle()
 
     def is_fresh(self, lease_s: float) -> bool:
         """Return whether its last heartbeat is recent enough to renew its leases."""
@@ -154,6 +171,26 @@ class Child:
     def request_heartbeat(self) -> None:
         """Request a heartbeat now."""
         send_command(self._command_fd, "heartbeat")
+
+    def quiet(self) -> None:
+        """Let the process fetch nothing more, and stay."""
+        self.is_quiet = True
+        self.signal(QUIET)
+
+    def recycle(self, reason: str) -> None:
+        """Let the process fetch nothing more, and exit after its running tasks; the supervisor replaces it at once."""
+        self._recycle_reason = reason
+        send_command(self._command_fd, "recycle", reason)
+
+    def stop(self, kill_at: float) -> None:
+        """Let the process exit when its running tasks have finished, or after the grace period."""
+        self.stop_by = kill_at
+        self.signal(signal.SIGTERM)
+
+    def _repeat_recycle(self) -> None:
+        """Send the command again if a full pipe has dropped it."""
+        if self._recycle_reason and not self.heartbeat.recycle_reason:
+            send_command(self._command_fd, "recycle", self._recycle_reason)
 
     def cancel(self, task_id: str, force_s: float) -> None:
         """Interrupt a task, and terminate the process if the task still runs after `force_s`."""
@@ -203,21 +240,39 @@ class Child:
         if not self.final_acks:
             self.kill_at = float("inf")
 
-    def info(self) -> str:
-        """Return what the dashboard shows about it, as JSON."""
-        return json.dumps(
-            {
-                "host": socket.gethostname(),
-                "pid": self.pid,
-                "queues": self._options.queues,
-                "threads": self._options.threads,
-                "async_concurrency": self._options.async_concurrency,
-                "started_at": round(self._started_time, 3),
-                "busy": self.heartbeat.busy,
-                "finished": self.heartbeat.finished,
-                "state": "leaving" if self.heartbeat.recycle_reason else "quiet" if self.heartbeat.quiet else "working",
-            }
-        )
+    def state(self) -> str:
+        """Return working, quiet, leaving (it is being replaced) or stopping."""
+        if self.stop_by != float("inf"):
+            return "stopping"
+        if self.heartbeat.recycle_reason:
+            return "leaving"
+        return "quiet" if self.heartbeat.quiet else "working"
+
+    def info(self, supervisor: Mapping[str, Any] = MappingProxyType({})) -> str:
+        """Return what the dashboard shows about it, as JSON: about 400 bytes, and 140 for each running task.
+
+        Args:
+            supervisor: what its supervisor adds; see `RemoteControl.facts`.
+        """
+        heartbeat, self.reported_state = self.heartbeat, self.state()
+        since_s = max(0.0, time.monotonic() - heartbeat.sent_at) if heartbeat.sent_at else 0.0
+        facts = {
+            "host": socket.gethostname(),
+            "pid": self.pid,
+            "queues": self._options.queues,
+            "threads": self._options.threads,
+            "async_concurrency": self._options.async_concurrency,
+            "started_at": round(self._started_time, 3),
+            "busy": heartbeat.busy,
+            "finished": heartbeat.finished,
+            "per_minute": self._throughput.per_minute(heartbeat.finished),
+            "memory": resident_bytes(self.pid),
+            "leases": len(heartbeat.leases),
+            "runs": [[*run[:3], round(run.elapsed_s + since_s, 1)] for run in heartbeat.runs],
+            "state": self.reported_state,
+            **supervisor,
+        }
+        return json.dumps(facts, separators=(",", ":"))
 
     def signal(self, number: int) -> None:
         """Send a signal, if the process still exists."""
@@ -240,13 +295,20 @@ class Child:
         return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 
-def renew_leases(children: Sequence[Child], lease_s: float, using: str) -> str:
+def renew_leases(children: Sequence[Child], lease_s: float, using: str, control: RemoteControl | None = None) -> str:
     """Renew the leases of these processes; return the error message, if any.
 
     One round trip and one timeout for all: with a timeout for each, the last ones would lose their leases while Redis
-    does not reply.
+    does not reply. The first call also reads the commands for the supervisor.
+
+    Args:
+        control: receives the commands; None: none are read.
     """
-    replies = connections.client(using).execute_many([_renewal_of(child, lease_s) for child in children])
+    control = control or RemoteControl("")
+    executed, started = control.executed(), time.perf_counter()
+    calls = [_renewal_of(child, lease_s, control, executed if at == 0 else None) for at, child in enumerate(children)]
+    replies = connections.client(using).execute_many(calls)
+    control.round_trip_s = time.perf_counter() - started if children else None
     failed: list[str] = []
     error: RedisError | None = None
     for child, reply in zip(children, replies, strict=True):
@@ -254,16 +316,21 @@ def renew_leases(children: Sequence[Child], lease_s: float, using: str) -> str:
             failed.append(str(child.pid))
             error = reply
         else:
-            _apply_renewal(child, *reply)
+            *renewal, commands = reply
+            _apply_renewal(child, *renewal)
+            if child is children[0]:
+                control.receive(commands, executed)
     return f"Cannot renew the leases of process {', '.join(failed)} ({error})." if failed else ""
 
 
-def _renewal_of(child: Child, lease_s: float) -> Call:
+def _renewal_of(child: Child, lease_s: float, control: RemoteControl, executed: str | None) -> Call:
     return RENEW_LEASES(
         base=base_key(),
         worker=child.worker_id,
         lease_ms=round(lease_s * 1_000),
-        info=child.info(),
+        info=child.info(control.facts(child.worker_id)),
+        supervisor="" if executed is None else control.supervisor,
+        executed=executed or "",
         leases=[part for pair in child.heartbeat.leases.items() for part in pair],
     )
 

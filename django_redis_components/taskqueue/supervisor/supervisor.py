@@ -28,9 +28,11 @@ from django_redis_components.taskqueue.fields import Key, tag_key
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.schedules import schedule
 from django_redis_components.taskqueue.store.unregistered import requeue_unregistered
+from django_redis_components.taskqueue.store.workers import RemoteCommand
 from django_redis_components.taskqueue.supervisor.autoreload import ReloaderClient
 from django_redis_components.taskqueue.supervisor.child import Child, renew_leases, spawn
 from django_redis_components.taskqueue.supervisor.health import Health
+from django_redis_components.taskqueue.supervisor.remote_control import RemoteControl
 from django_redis_components.taskqueue.supervisor.termination import CancelListener, Terminator, wakeup_key_of
 from django_redis_components.taskqueue.worker.ipc import QUIET, STOP_NOW, STOP_SIGNALS
 from django_redis_components.taskqueue.worker.worker import WorkerOptions
@@ -72,7 +74,8 @@ class Supervisor:
         self._grace_s = to_ms(conf.settings().taskqueue.grace_s, "grace", zero=True) / 1_000
         self._children: list[Child] = []
         self._stops = 0
-        self._quiet = False
+        self._quiet = self._has_forwarded_quiet = False
+        self._control = RemoteControl(self._id)
         self._renew_at = 0.0
         self._outage = OutageLog(logger.warning, logger.info, "Leases: ")
         self._requeue_at = time.monotonic() + REQUEUE_UNREGISTERED_S
@@ -129,17 +132,19 @@ class Supervisor:
         schedules = schedule.registered(self._using)
         poller = Poller(client, wake_fd=wake_fd, schedules=schedules, other_keys=[key]) if self._with_poller else None
         listener = CancelListener(client, key, wake_fd, poller)
-        forwarded_stops, forwarded_quiet = 0, False
+        forwarded_stops = 0
         while self._children or self._restart_at or (self._quiet and not self._stops):
             self._reap()
+            self._control.poller = "none" if poller is None else "active" if poller.is_active else "standby"
             self._renew(now=listener.should_check())
+            self._execute_commands()
             self._terminator.check(self._children)
             self._stop_if_reloader_exited()
             self._requeue_unregistered()
             if self._stops > forwarded_stops:
                 forwarded_stops = self._forward_stop(self._stops)
-            if self._quiet and not forwarded_quiet and not self._stops:
-                forwarded_quiet = self._forward_quiet()
+            if self._quiet and not self._has_forwarded_quiet and not self._stops:
+                self._forward_quiet()
             self._start_replacements()
             self._report_health()
             if poller is not None:
@@ -165,7 +170,10 @@ class Supervisor:
         self._restart_at.clear()
         self._kill_at = time.monotonic() + (self._grace_s if stops == 1 else 0.0) + KILL_AFTER_S
         for child in self._children:
-            child.signal(signal.SIGTERM if stops == 1 else STOP_NOW)
+            if stops > 1:
+                child.signal(STOP_NOW)
+            elif child.state() != "stopping":  # a second SIGTERM would end the grace period
+                child.stop(self._kill_at)
         return stops
 
     def _stop_if_reloader_exited(self) -> None:
@@ -179,12 +187,79 @@ class Supervisor:
         else:
             self._health.update(self._children, self._count, self._lease_s)
 
-    def _forward_quiet(self) -> bool:
+    def _forward_quiet(self) -> None:
         logger.info("Quiet: fetching nothing more; running tasks finish. Send SIGTERM to stop the worker.")
         self._restart_at.clear()
         for child in self._children:
-            child.signal(QUIET)
-        return True
+            child.quiet()
+        self._has_forwarded_quiet = True
+
+    def _execute_commands(self) -> None:
+        """Execute the commands that the latest heartbeat has read, and report their outcomes with another one."""
+        for command in self._control.take():
+            self._control.finish(command, self._execute(command))
+            self._renew_at = 0.0
+
+    def _execute(self, command: RemoteCommand) -> str:
+        """Execute a command; return its outcome: done, or why it could not be."""
+        if self._stops:
+            return "stopping"
+        reason = f"{command.verb} requested by {command.author}"
+        if command.target == self._id:
+            return self._execute_for_all(command.verb, reason)
+        found = [child for child in self._children if child.worker_id == command.target]
+        return self._execute_for(found[0], command.verb, reason) if found else "gone"
+
+    def _execute_for_all(self, verb: str, reason: str) -> str:
+        if verb == "stop":
+            self._stops = max(self._stops, 1)
+        elif verb == "quiet":
+            self._quiet = True
+        elif verb == "resume":
+            return self._resume(reason)
+        elif self._quiet:
+            return "quiet"
+        else:
+            for child in [child for child in self._children if not child.is_replaced]:
+                child.recycle(reason)
+        return "done"
+
+    def _execute_for(self, child: Child, verb: str, reason: str) -> str:
+        if child.state() in ("stopping", "leaving") and verb != "stop":
+            return child.state()
+        if verb == "stop":
+            return self._stop_child(child)
+        if verb == "quiet":
+            child.quiet()
+        elif self._quiet:
+            return "quiet"
+        elif verb == "resume" and not child.is_quiet:
+            return "not_quiet"
+        else:
+            child.recycle(reason)
+        return "done"
+
+    def _resume(self, reason: str) -> str:
+        """Replace the quiet processes: a process that has stopped its threads cannot start them again."""
+        quiet = [child for child in self._children if child.is_quiet and not child.is_replaced]
+        if not self._quiet and not quiet:
+            return "not_quiet"
+        for child in quiet:
+            child.recycle(reason)
+        if self._quiet:  # processes that have exited meanwhile were not replaced
+            present = sum(not child.is_replaced for child in self._children) + len(self._restart_at)
+            self._restart_at += [time.monotonic()] * (self._count - present)
+        self._quiet = self._has_forwarded_quiet = False
+        return "done"
+
+    def _stop_child(self, child: Child) -> str:
+        if child.state() == "stopping":
+            return "stopping"
+        if not child.is_replaced:  # no other process takes its place
+            child.is_replaced = True
+            self._count -= 1
+        child.stop(time.monotonic() + self._grace_s + KILL_AFTER_S)
+        return "done"
 
     def _should_replace(self) -> bool:
         """Return whether processes that exit are replaced."""
@@ -197,8 +272,8 @@ class Supervisor:
             if self._stops == 0 and child.is_stalled(self._lease_s):
                 logger.error("Worker process %d sends no heartbeat; killing it.", child.pid)
                 child.signal(signal.SIGKILL)
-            if now > self._kill_at:
-                self._exit_code = 1
+            if now > min(self._kill_at, child.stop_by):
+                self._exit_code = 1 if self._stops else self._exit_code
                 child.signal(signal.SIGKILL)
             exit_text = child.poll_exit()
             if child.heartbeat.recycle_reason and self._should_replace():
@@ -245,11 +320,12 @@ class Supervisor:
             self._start_child()
 
     def _renew(self, *, now: bool = False) -> None:
-        if not now and time.monotonic() < self._renew_at:
+        fresh = [child for child in self._children if child.is_fresh(self._lease_s)]
+        has_news = any(child.state() != child.reported_state for child in fresh)
+        if not (now or has_news) and time.monotonic() < self._renew_at:
             return
         self._renew_at = time.monotonic() + self._lease_s / RENEWALS_PER_LEASE
-        fresh = [child for child in self._children if child.is_fresh(self._lease_s)]
-        error = renew_leases(fresh, self._lease_s, self._using)
+        error = renew_leases(fresh, self._lease_s, self._using, self._control)
         if error:
             self._outage.failed(error)
             self._renew_at = time.monotonic() + 0.5

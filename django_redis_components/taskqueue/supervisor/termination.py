@@ -45,12 +45,12 @@ ERROR_PAUSE_S = 0.5
 
 
 def wakeup_key_of(supervisor: str) -> str:
-    """Return the key that `cancel` writes to wake this supervisor."""
+    """Return the key that `cancel` and remote commands write to wake this supervisor."""
     return wakeup_key(f"s:{supervisor}")
 
 
 class CancelListener:
-    """Waits for cancel requests on behalf of the supervisor. An embedded poller waits for both in one command."""
+    """Waits for cancel requests and remote commands. An embedded poller waits for its wakeup in the same command."""
 
     def __init__(self, client: SyncClient, key: str, wake_fd: int, poller: Poller | None) -> None:
         """
@@ -71,7 +71,7 @@ class CancelListener:
         return was_woken
 
     def should_check(self) -> bool:
-        """Return whether to check the leases for cancel requests now."""
+        """Return whether to renew the leases now, whose reply has the requests."""
         due = [at for at in self._checks if at <= time.monotonic()]
         self._checks = [at for at in self._checks if at not in due]
         return bool(due)

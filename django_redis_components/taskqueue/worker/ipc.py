@@ -50,6 +50,19 @@ class HardLimit(NamedTuple):
     retry_ms: int | None
 
 
+class RunningTask(NamedTuple):
+    """A running task, for the dashboard. A list in JSON.
+
+    Attributes:
+        elapsed_s: how long it has run, as of the heartbeat.
+    """
+
+    id: str
+    name: str
+    queue: str
+    elapsed_s: float
+
+
 @dataclasses.dataclass
 class Heartbeat:
     """The state of a worker process.
@@ -63,6 +76,7 @@ class Heartbeat:
         running: ids of the running tasks.
         hard_limits: hard time limits of these, by id.
         sent_at: on the monotonic clock, which all processes of a host share.
+        runs: the tasks that have run longest, `MAX_RUNS` at most.
     """
 
     leases: dict[str, str]
@@ -74,12 +88,14 @@ class Heartbeat:
     running: list[str] = dataclasses.field(default_factory=list)
     hard_limits: dict[str, HardLimit] = dataclasses.field(default_factory=dict)
     sent_at: float = 0.0
+    runs: list[RunningTask] = dataclasses.field(default_factory=list)
 
     @classmethod
     def parse(cls, line: bytes) -> Heartbeat:
         """Parse a line written by `encode`."""
         heartbeat = cls(**json.loads(line))
         heartbeat.hard_limits = {task_id: HardLimit(*limit) for task_id, limit in heartbeat.hard_limits.items()}
+        heartbeat.runs = [RunningTask(*run) for run in heartbeat.runs]
         return heartbeat
 
     def encode(self) -> bytes:
@@ -91,7 +107,8 @@ def send_command(fd: int, command: str, task_id: str = "", token: str = "") -> N
     """Send a command to a worker process. It is dropped if the pipe is full or closed.
 
     Args:
-        command: "cancel" (interrupt the run), "terminate" (exit because of this task) or "heartbeat" (send one now).
+        command: "cancel" (interrupt the run), "terminate" (exit because of this task), "heartbeat" (send one now) or
+            "recycle" (fetch nothing more, exit after the running tasks; `task_id` is the reason).
     """
     with contextlib.suppress(BlockingIOError, BrokenPipeError):
         os.write(fd, json.dumps([command, task_id, token]).encode() + b"\n")

@@ -151,6 +151,7 @@ class _StopRequests:
 
     Attributes:
         stop_fd: becomes readable at the first stop signal, and stays so.
+        recycle_reason: why the supervisor replaces the process; empty until then.
         is_orphaned: whether the supervisor has exited.
     """
 
@@ -158,6 +159,7 @@ class _StopRequests:
         self.count = 0
         self.commands = CommandReader(command_fd)
         self.is_orphaned = self.quiet = self._is_stop_fd_set = False
+        self.recycle_reason = ""
         self.stop_fd, self._write_fd = os.pipe()
         self.wake_fd, self._wake_write = os.pipe()
         os.set_blocking(self._wake_write, False)
@@ -180,6 +182,11 @@ class _StopRequests:
     def set_quiet(self) -> None:
         """Fetch nothing more, but stay."""
         self.quiet = True
+        self.end_waits()
+
+    def recycle(self, reason: str) -> None:
+        """Fetch nothing more, and exit after the running tasks, also if the process is quiet."""
+        self.recycle_reason, self.quiet = reason, False
         self.end_waits()
 
     def end_waits(self) -> None:
@@ -209,6 +216,8 @@ class _StopRequests:
                 worker.cancel(task_id, token)
             elif command == "terminate" and worker.is_running(task_id, token):
                 fatal.add(task_id)
+            elif command == "recycle":
+                self.recycle(task_id)
         return fatal
 
 
@@ -233,6 +242,7 @@ def _run(
     lease_s = to_ms(conf.settings().taskqueue.lease_s, "lease") / 1_000
     interval_s = min(HEARTBEAT_S, lease_s / 6)
     while (worker.is_alive() or stops.quiet) and not stops.count:
+        policy.reason = policy.reason or stops.recycle_reason
         if policy.check(worker.finished) or stops.quiet:
             worker.stop()
             stops.end_waits()
@@ -240,6 +250,7 @@ def _run(
         stops.sleep(min(interval_s, LAST_CHECK_S) if policy.reason else interval_s)
         if fatal := stops.execute_commands(worker):
             return _exit_because_of(fatal, worker, stops)
+    policy.reason = policy.reason or stops.recycle_reason
     if not stops.count and policy.check(worker.finished):
         heartbeats.write(recycle_reason=policy.reason)
     worker.stop()
@@ -308,6 +319,7 @@ class HeartbeatWriter:
                 worker.running(),
                 worker.timer.hard_limits(),
                 sent_at,
+                worker.longest_runs(),
             )
             self._rest = heartbeat.encode()
             self._write_rest()

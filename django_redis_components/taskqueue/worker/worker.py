@@ -25,6 +25,7 @@ from django_redis_components.core.outage_log import describe_error
 from django_redis_components.taskqueue import forks
 from django_redis_components.taskqueue.fields import wakeup_key
 from django_redis_components.taskqueue.store.job import Ack, Job
+from django_redis_components.taskqueue.store.workers import MAX_NAME, MAX_RUNS
 from django_redis_components.taskqueue.worker.event_loop import EventLoop
 from django_redis_components.taskqueue.worker.execution import (
     Execution,
@@ -35,7 +36,7 @@ from django_redis_components.taskqueue.worker.execution import (
 )
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
 from django_redis_components.taskqueue.worker.interruption import CoroutineRun, Run, ThreadRun, TimeLimitTimer
-from django_redis_components.taskqueue.worker.ipc import PrefetchedLeases
+from django_redis_components.taskqueue.worker.ipc import PrefetchedLeases, RunningTask
 from django_redis_components.taskqueue.worker.prefetch import MAX_BUFFERED_S, PREFETCH_S, JobSource
 
 logger = logging.getLogger("django_redis_components.taskqueue")
@@ -157,6 +158,15 @@ class Worker:
     def running(self) -> list[str]:
         """Return the ids of the running tasks."""
         return [task_id for task_id, _ in list(self._running)]
+
+    def longest_runs(self) -> list[RunningTask]:
+        """Return the tasks that have run longest, `MAX_RUNS` at most."""
+        now = time.perf_counter()
+        jobs = [run.job for run in list(self._running.values())[:MAX_RUNS]]
+        return [
+            RunningTask(job.id, job.name[:MAX_NAME], job.queue, round(now - job.began, 3) if job.began else 0.0)
+            for job in jobs
+        ]
 
     def is_running(self, task_id: str, token: str) -> bool:
         """Return whether the task runs here under this lease."""

@@ -156,16 +156,24 @@ def test_a_process_without_heartbeats_is_first_not_fresh_and_then_stalled(proces
 
 
 def test_info_describes_the_process(process: Process) -> None:
-    process.write(line(a="t1"))
+    runs = [["a", "shop.tasks.send", "mail", 1.5]]
+    sent_at = time.monotonic() - 2.0
+    fields = {"leases": {"a": "t1", "b": "t1"}, "busy": 1, "finished": 2, "runs": runs, "sent_at": sent_at}
+    process.write(json.dumps(fields) + "\n")
 
-    info = json.loads(process.child.info())
+    info = json.loads(process.child.info({"version": "1.2"}))
+
+    [[*run, elapsed]] = info.pop("runs")
+    assert run == ["a", "shop.tasks.send", "mail"]
+    assert 3.5 <= elapsed < 60, "as of now, not as of the process's heartbeat"
+    assert info.pop("memory") > 0
 
     assert info.pop("host")
     assert abs(time.time() - info.pop("started_at")) < 60
     assert 0 <= process.child.age_s() < 60
     assert info == {
         "pid": process.process.pid, "queues": ["default", "mail"], "threads": 3, "async_concurrency": 100,
-        "busy": 1, "finished": 2, "state": "working",
+        "busy": 1, "finished": 2, "per_minute": None, "leases": 2, "state": "working", "version": "1.2",
     }  # fmt: skip
 
 

@@ -13,9 +13,7 @@ import pytest
 
 from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import poller as poller_module
-from django_redis_components.taskqueue.fields import base_key as tag
 from django_redis_components.taskqueue.poller import ACTIVE_LEASE_MS, Poller
-from django_redis_components.taskqueue.store.scripts import RENEW_LEASES
 from tests.support import Proxy, Store, eventually
 from tests.taskqueue.support import (
     base_key,
@@ -24,6 +22,7 @@ from tests.taskqueue.support import (
     let_recovery_begin,
     new_fetcher,
     queue_key,
+    renewal,
     running_worker,
     server_ms,
     taskqueue_settings,
@@ -364,7 +363,7 @@ def test_renewal_after_a_gap_delays_the_recovery(redis_server: Store, settings: 
     contact(redis_server, last_ms=-16_000, hold_ms=-1)
 
     pairs = ["some-task", "some-token"] if leases else []
-    connections.client().execute(RENEW_LEASES(base=tag(), worker="here", lease_ms=30_000, info="{}", leases=pairs))
+    connections.client().execute(renewal("here", pairs, lease_ms=30_000))
     next_round(poller)
 
     assert waits_in_front(redis_server) == []
@@ -376,7 +375,7 @@ def test_shortest_lease_in_use_decides_what_a_gap_is(redis_server: Store, settin
     lose_a_task(redis_server)
     poller = new_poller()
     next_round(poller)
-    connections.client().execute(RENEW_LEASES(base=tag(), worker="other", lease_ms=10_000, info="{}", leases=[]))
+    connections.client().execute(renewal("other", [], lease_ms=10_000))
     contact(redis_server, last_ms=-6_000, hold_ms=-1)
 
     next_round(poller)
@@ -400,8 +399,8 @@ def test_lease_of_a_dead_worker_expires_although_the_clock_was_set_back(redis_se
 
     assert poller.is_active, "the lease of a dead poller is taken over"
     assert redis_server.raw.zscore(base_key(redis_server, "workers"), "dead") is None
-    renewal = RENEW_LEASES(base=tag(), worker="alive", lease_ms=30_000, info="{}", leases=[job.id, job.token])
-    assert connections.client().execute(renewal) == [[], []]
+    call = renewal("alive", [job.id, job.token], lease_ms=30_000)
+    assert connections.client().execute(call) == [[], [], []]
     contact(redis_server, hold_ms=-1)
     next_round(poller)
     assert waits_in_front(redis_server) == [dead.encode()]

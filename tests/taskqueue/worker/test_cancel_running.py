@@ -14,9 +14,7 @@ from django_redis_components.taskqueue import (
     TaskResult,
     get_queue,
 )
-from django_redis_components.taskqueue.fields import base_key as tag
 from django_redis_components.taskqueue.store.job import Ack, Job
-from django_redis_components.taskqueue.store.scripts import RENEW_LEASES
 from django_redis_components.taskqueue.worker.execution import cancelled, execute
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
 from django_redis_components.taskqueue.worker.interruption import ThreadRun
@@ -29,6 +27,7 @@ from tests.taskqueue.support import (
     new_fetcher,
     queue_key,
     recover,
+    renewal,
     running_worker,
     settle_now,
     work_off,
@@ -53,8 +52,8 @@ def leased(result: TaskResult, worker: str = WORKER) -> tuple[Fetcher, Job]:
 def asked_to_end(fetcher: Fetcher) -> dict[str, float]:
     """What a heartbeat tells: tasks that shall end, and the milliseconds that they have."""
     leases = [part for pair in fetcher.leases.items() for part in pair]
-    call = RENEW_LEASES(base=tag(), worker=WORKER, lease_ms=15_000, info="{}", leases=leases)
-    _, asked = connections.client().execute(call)
+    call = renewal(WORKER, leases, lease_ms=15_000)
+    _, asked, _ = connections.client().execute(call)
     return {task_id.decode(): left_ms for task_id, left_ms in zip(asked[::2], asked[1::2], strict=True)}
 
 

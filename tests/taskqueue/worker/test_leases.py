@@ -10,7 +10,6 @@ import pytest
 from django_redis_components.core.client import connections
 from django_redis_components.taskqueue import TaskFailed, get_queue
 from django_redis_components.taskqueue.store.job import Ack
-from django_redis_components.taskqueue.store.scripts import RENEW_LEASES
 from django_redis_components.taskqueue.worker.execution import execute
 from tests.support import Store, run_together
 from tests.taskqueue.support import (
@@ -19,9 +18,9 @@ from tests.taskqueue.support import (
     new_fetcher,
     queue_key,
     recover,
+    renewal,
     server_ms,
     settle_now,
-    tag,
     taskqueue_settings,
     work_off,
 )
@@ -209,7 +208,7 @@ def renew(worker: str, leases: dict[str, str], lease_ms: int = 30_000) -> list[s
     """The supervisor's renewal; the value is what is lost."""
     pairs = [part for pair in leases.items() for part in pair]
     info = json.dumps({"pid": 1})
-    call = RENEW_LEASES(base=tag(), worker=worker, lease_ms=lease_ms, info=info, leases=pairs)
+    call = renewal(worker, pairs, lease_ms=lease_ms, info=info)
     return [task_id.decode() for task_id in connections.client().execute(call)[0]]
 
 

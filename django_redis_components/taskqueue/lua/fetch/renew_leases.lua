@@ -1,27 +1,32 @@
--- Record a supervisor's heartbeat for one child, and renew the child's leases.
+-- Record a supervisor's heartbeat for one child, renew the child's leases, and read the commands to the supervisor.
 -- Precondition: the caller has seen that the child is alive.
 -- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1] worker  id
 -- ARGV[2] lease_ms  duration of a lease from now on
 -- ARGV[3] info  JSON about the worker, for the dashboard
--- ARGV[4..] leases  pairs of task id and lease token
+-- ARGV[4] supervisor  id; empty: no commands are read
+-- ARGV[5] executed  ids of the commands that it has executed, between spaces; they are removed
+-- ARGV[6..] leases  pairs of task id and lease token
 -- DERIVED base:contact hash, base:workers zset, base:worker:<worker> string, base:t:<id> hash,
---         base:q:<queue>:running zset
--- Returns {ids of expired leases, cancellations}: of each task whose cancellation was requested the id, and the
---         milliseconds until its run is ended by force
+--         base:q:<queue>:running zset, base:commands:<supervisor> list
+-- Returns {ids of expired leases, cancellations, commands}: of each task whose cancellation was requested the id, and
+--         the milliseconds until its run is ended by force; commands that were not executed, as `Key.commands` states
 -- Cost: O(leases) times O(log n)
 local base = KEYS[1]
 local worker = ARGV[1]
 local lease_ms = tonumber(ARGV[2])
 local info = ARGV[3]
+local supervisor = ARGV[4]
+local executed = ARGV[5]
 -- @include contact
+-- @include commands
 
 local ctx = new_context(base)
-record_contact(ctx, lease_ms, #ARGV == 3)
+record_contact(ctx, lease_ms, #ARGV == 5)
 redis.call("ZADD", base_key(ctx, K.workers), ctx.now_ms, worker)
 redis.call("SET", base_key(ctx, K.worker, worker), info, "PX", lease_ms * 40)
 local expired, cancellations = {}, {}
-for at = 4, #ARGV, 2 do
+for at = 6, #ARGV, 2 do
   local id, token = ARGV[at], ARGV[at + 1]
   local lease, state, queue, cancel_request = unpack(redis.call("HMGET", task_key(ctx, id),
     F.lease, F.state, F.queue, F.cancel_request))
@@ -35,4 +40,5 @@ for at = 4, #ARGV, 2 do
     expired[#expired + 1] = id
   end
 end
-return { expired, cancellations }
+local commands = supervisor ~= "" and remove_executed(ctx, supervisor, executed) or {}
+return { expired, cancellations, commands }

@@ -1,0 +1,118 @@
+"""Worker processes by supervisor, a page at a time, and what becomes of the tasks of lost ones."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from django_redis_components.core import conf
+from django_redis_components.core.protocol import Flow
+from django_redis_components.core.units import to_ms
+from django_redis_components.taskqueue.fields import base_key
+from django_redis_components.taskqueue.stats.overview import MAX_WORKERS, WorkerCommand, WorkerInfo, worker_info
+from django_redis_components.taskqueue.store.scripts import LIST_WORKERS, TASK_LEASES
+from django_redis_components.taskqueue.store.workers import RemoteCommand
+
+#: Workers among which a page is selected, those with the latest heartbeats.
+MAX_LISTED = 5_000
+#: Tasks of lost workers whose leases one read states.
+MAX_HELD = 500
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HeldTask:
+    """A task that a lost worker ran.
+
+    Attributes:
+        state: of the task now; "gone" if its record has expired.
+        is_held: whether the lost worker still has its lease.
+        lease_ends_in: seconds until the lease expires and the poller recovers the task; 0 if it has expired.
+    """
+
+    state: str
+    is_held: bool
+    lease_ends_in: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class WorkerPage:
+    """A page of workers, by id: those of one supervisor follow each other.
+
+    Attributes:
+        poller: id of the active poller, or None.
+        total, live: of all workers that were looked at, `MAX_LISTED` at most.
+        waiting: commands that were not executed yet, by target.
+        held: by id, the tasks that lost workers ran.
+        next: cursor of the next page; "" on the last.
+    """
+
+    at: datetime
+    poller: str | None
+    total: int
+    live: int
+    workers: list[WorkerInfo]
+    waiting: dict[str, WorkerCommand]
+    held: dict[str, HeldTask]
+    next: str = ""
+
+
+def read_workers(after: str = "", supervisor: str = "", *, limit: int = MAX_WORKERS) -> Flow[WorkerPage]:
+    """Read a page of workers in one round trip; in two if any of them is lost.
+
+    Args:
+        after: the cursor; "" for the first page.
+        supervisor: only the workers of this one; "" for all.
+    """
+    lease_ms = to_ms(conf.settings().taskqueue.lease_s, "lease")
+    now_us, poller, total, live, has_more, rows, commands = yield LIST_WORKERS(
+        base=base_key(), after=after, supervisor=supervisor, limit=limit, lease_ms=lease_ms
+    )
+    workers = [
+        worker_info(worker.decode(errors="replace"), float(seen_ms), report, now_us) for worker, seen_ms, report in rows
+    ]
+    return WorkerPage(
+        at=datetime.fromtimestamp(now_us / 1e6, UTC),
+        poller=poller.decode(errors="replace") or None,
+        total=total,
+        live=live,
+        workers=workers,
+        waiting=_waiting(commands),
+        held=(yield from _read_held(workers, now_us)),
+        next=rows[-1][0].decode(errors="replace") if has_more else "",
+    )
+
+
+def find_workers(target: str) -> Flow[WorkerPage]:
+    """Read a worker, or all workers of a supervisor. The page has no workers if there is none with this id."""
+    page = yield from read_workers(supervisor=target)
+    if page.workers:
+        return page
+    page = yield from read_workers(supervisor=target.rpartition(".")[0] or target)
+    return dataclasses.replace(page, workers=[worker for worker in page.workers if worker.id == target])
+
+
+def _waiting(entries: Iterable[bytes]) -> dict[str, WorkerCommand]:
+    found = {}
+    for entry in entries:
+        try:
+            command = RemoteCommand.parse(entry)
+            at = datetime.fromtimestamp(command.at_ms / 1_000, UTC)
+        except (ValueError, OverflowError, OSError):  # another client wrote it
+            continue
+        found[command.target] = WorkerCommand(command.verb, command.author, at, "", command.target)
+    return found
+
+
+def _read_held(workers: Iterable[WorkerInfo], now_us: int) -> Flow[dict[str, HeldTask]]:
+    """Read the leases of the tasks that lost workers ran."""
+    runs = [(run.id, worker.id) for worker in workers if not worker.is_alive for run in worker.runs][:MAX_HELD]
+    if not runs:
+        return {}
+    rows = yield TASK_LEASES(base=base_key(), ids=[task_id for task_id, _ in runs])
+    held = {}
+    for (task_id, worker), (state, lease, ends_ms) in zip(runs, rows, strict=True):
+        is_held = state == b"running" and lease.decode(errors="replace").partition("/")[0] == worker
+        ends_in = max(0.0, float(ends_ms) / 1_000 - now_us / 1e6) if ends_ms else 0.0
+        held[task_id] = HeldTask(state.decode(errors="replace"), is_held, ends_in)
+    return held

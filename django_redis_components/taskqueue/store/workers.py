@@ -1,0 +1,84 @@
+"""Commands to worker processes and their supervisors. A flow; it may be repeated."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from django_redis_components.core import conf
+from django_redis_components.core.protocol import Flow
+from django_redis_components.core.units import to_ms
+from django_redis_components.taskqueue.exceptions import WorkerNotFound
+from django_redis_components.taskqueue.fields import base_key
+from django_redis_components.taskqueue.store.scripts import COMMAND_WORKER
+
+#: What a command may request.
+VERBS = ("quiet", "resume", "restart", "stop")
+#: Longest id of a worker, and longest name of an author.
+MAX_ID, MAX_AUTHOR = 300, 150
+#: Running tasks that a worker reports, those that have run longest: about 140 bytes each. Longest name of a task there.
+MAX_RUNS, MAX_NAME = 25, 200
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RemoteCommand:
+    """A command.
+
+    Attributes:
+        op: its id.
+        target: id of a worker process, or of the supervisor for all of its processes.
+        author: who requested it.
+        at_ms: when, by the server's clock, in milliseconds since the epoch.
+    """
+
+    op: str
+    verb: str
+    target: str
+    author: str
+    at_ms: int
+
+    @classmethod
+    def parse(cls, entry: bytes) -> RemoteCommand:
+        """Parse an entry of the list of commands.
+
+        Raises:
+            ValueError: another client has written it.
+        """
+        _until_ms, at_ms, op, verb, target, author = entry.decode(errors="replace").split(" ", 5)
+        return cls(op, verb, target, author, int(at_ms))
+
+
+def command_worker(target: str, verb: str, author: str, op: str) -> Flow[None]:
+    """Send a command to a worker process, or to all processes of a supervisor. It is executed within a second or so.
+
+    Args:
+        target: id of the worker or of the supervisor.
+        verb: quiet (fetch nothing more), resume, restart (each process exits after its running tasks, and is replaced
+            at once) or stop (with the grace period).
+        author: who requests it.
+        op: id of the operation, new for each.
+
+    Raises:
+        WorkerNotFound: it does not exist, is lost, or does not read its commands.
+    """
+    if verb not in VERBS:
+        raise ValueError(f"verb={verb!r}: expected one of {', '.join(VERBS)}.")
+    if not 0 < len(target) <= MAX_ID:
+        raise ValueError(f"{target[:40]!r}: expected the id of a worker, at most {MAX_ID} characters.")
+    (stored,) = yield COMMAND_WORKER(
+        base=base_key(),
+        target=target,
+        verb=verb,
+        op=op,
+        author=" ".join(author.split())[:MAX_AUTHOR],
+        lease_ms=to_ms(conf.settings().taskqueue.lease_s, "lease"),
+    )
+    if stored != 1:
+        raise WorkerNotFound(_PROBLEMS[stored].format(target=target))
+
+
+#: Why a command was not stored, by the code of the script.
+_PROBLEMS = {
+    0: 'No worker or supervisor has the id "{target}". List them: manage.py workers',
+    -1: 'Worker "{target}" is lost: it has sent no heartbeat for the duration of a lease.',
+    -2: 'Worker "{target}" has 20 commands that it has not executed. Nothing was sent.',
+}

@@ -1,0 +1,94 @@
+"""Commands to a supervisor from the dashboard and from `manage.py workers`: quiet, resume, restart and stop.
+
+A command is stored under the supervisor's id, and wakes the supervisor as a cancellation does. The supervisor reads
+it in the round trip of its heartbeat, executes it once, and states its id in the next heartbeat, which removes it. A
+heartbeat whose reply was lost returns the command again; its id is known by then. A command that is not read expires
+after `Ttl.command_ms`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from django_redis_components.taskqueue.store.workers import RemoteCommand
+from django_redis_components.taskqueue.supervisor.measurements import code_version
+
+logger = logging.getLogger("django_redis_components.taskqueue")
+
+#: Ids of commands that are remembered: more than can wait at once.
+MAX_REMEMBERED = 200
+
+
+class RemoteControl:
+    """The commands to one supervisor, and what it reports with its heartbeats.
+
+    Attributes:
+        supervisor: its id; "" if no commands are read.
+        version: of the site's code, read once.
+        round_trip_s: of the latest heartbeat; None before the first.
+        poller: state of the embedded poller: active, standby or none.
+    """
+
+    def __init__(self, supervisor: str) -> None:
+        self.supervisor = supervisor
+        self.version = code_version() if supervisor else ""
+        self.round_trip_s: float | None = None
+        self.poller = "none"
+        self._known: deque[str] = deque(maxlen=MAX_REMEMBERED)
+        self._waiting: list[RemoteCommand] = []
+        self._executed: list[str] = []
+        #: The latest command of each target, with its outcome.
+        self._latest: dict[str, list[Any]] = {}
+
+    def executed(self) -> str:
+        """Return the ids of the executed commands that Redis still lists, as `renew_leases.lua` takes them."""
+        return f" {' '.join(self._executed)} " if self._executed else ""
+
+    def receive(self, entries: Sequence[bytes], executed: str) -> None:
+        """Note the commands in a reply.
+
+        Args:
+            executed: the ids that were sent with the request: Redis has removed them.
+        """
+        removed = executed.split()
+        self._executed = [op for op in self._executed if op not in removed]
+        for entry in entries:
+            try:
+                command = RemoteCommand.parse(entry)
+            except ValueError:
+                logger.warning("Ignored a corrupt command: %r.", entry[:100])
+                continue
+            if command.op not in self._known:
+                self._known.append(command.op)
+                self._waiting.append(command)
+
+    def take(self) -> list[RemoteCommand]:
+        """Return the commands to execute, each once."""
+        taken, self._waiting = self._waiting, []
+        return taken
+
+    def finish(self, command: RemoteCommand, outcome: str) -> None:
+        """Report the outcome with the next heartbeat."""
+        author = command.author
+        logger.warning("Remote command of %s: %s %s: %s.", author, command.verb, command.target, outcome)
+        self._executed.append(command.op)
+        self._latest.pop(command.target, None)
+        self._latest[command.target] = [command.verb, author, command.at_ms, outcome, command.target]
+        while len(self._latest) > MAX_REMEMBERED:
+            del self._latest[next(iter(self._latest))]
+
+    def facts(self, worker: str) -> dict[str, Any]:
+        """Return what the supervisor adds to the report of a worker process."""
+        latest = [self._latest[target] for target in (worker, self.supervisor) if target in self._latest]
+        trip_s = self.round_trip_s
+        return {
+            "supervisor_pid": os.getpid(),
+            "version": self.version,
+            "poller": self.poller,
+            "round_trip_ms": None if trip_s is None else round(trip_s * 1_000, 2),
+            "command": max(latest, key=lambda command: command[2], default=None),
+        }
