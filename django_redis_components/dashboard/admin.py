@@ -32,6 +32,7 @@ from django_redis_components.dashboard.models import (
     RateLimit,
     Task,
     TaskFlow,
+    Worker,
 )
 from django_redis_components.dashboard.overview import views as overview_views
 from django_redis_components.dashboard.queues import change_views
@@ -39,6 +40,8 @@ from django_redis_components.dashboard.queues import views as queue_views
 from django_redis_components.dashboard.task import change_views as task_change_views
 from django_redis_components.dashboard.task import views as task_views
 from django_redis_components.dashboard.verbs import Verb
+from django_redis_components.dashboard.workers import change_views as worker_change_views
+from django_redis_components.dashboard.workers import views as worker_views
 from django_redis_components.taskqueue.stats import fingerprint
 
 if TYPE_CHECKING:
@@ -185,6 +188,27 @@ class FailureAdmin(PageAdmin):
 
         changes = (failure_change_views.RETRY, failure_change_views.DELETE)
         return [path(f"{verb.name}/", view_of(verb), name=f"{name}_{verb.name}") for verb in changes]
+
+
+class WorkerAdmin(PageAdmin):
+    """The page of workers."""
+
+    home = "worker"
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """Show the worker processes."""
+        return worker_views.workers(self, request, extra_context)
+
+    def action_urls(self, name: str) -> list[URLPattern]:
+        """Return the URLs of the commands."""
+
+        def view_of(command: str) -> View:
+            return lambda request: worker_change_views.change(self, request, command)
+
+        return [
+            path(f"{command}/", self.guard_verb(view_of(command), verb), name=f"{name}_{command}")
+            for command, verb in worker_change_views.VERBS.items()
+        ]
 
 
 class LockAdmin(PageAdmin):
@@ -347,6 +371,7 @@ ADMINS: dict[type[Model], type[UnmanagedAdmin]] = {
     Queues: QueuesAdmin,
     Task: TaskAdmin,
     Failure: FailureAdmin,
+    Worker: WorkerAdmin,
     Lock: LockAdmin,
     RateLimit: RateLimitAdmin,
     Action: ActionAdmin,

@@ -17,12 +17,14 @@ from django_redis_components.taskqueue.store.scripts import (
     ERROR_GROUPS,
     EXPLAIN,
     LIST_SCHEDULES,
+    LIST_WORKERS,
     QUEUE_STATS,
     READ_COUNTERS,
     READ_FLOW,
     READ_TOTALS,
     SCAN_TASKS,
     TASK_COUNTERS,
+    TASK_LEASES,
 )
 
 #: Most commands that one page may send.
@@ -48,6 +50,8 @@ READ_SCRIPTS = {
     READ_FLOW,
     READ_TOTALS,
     LIST_SCHEDULES,
+    LIST_WORKERS,
+    TASK_LEASES,
     QUEUE_STATS,
     SCAN_TASKS,
 }

@@ -103,6 +103,21 @@ class Failure(UnmanagedModel):
         verbose_name_plural = _("Failures")
 
 
+class Worker(UnmanagedModel):
+    """The page of workers. It requires the permission of the overview, and each change its own."""
+
+    class Meta(UnmanagedModel.Meta):
+        abstract = False
+        default_permissions: ClassVar[tuple[str, ...]] = ()
+        verbose_name = _("worker")
+        verbose_name_plural = _("Workers")
+        permissions = (
+            ("quiet_worker", "Can quiet and resume workers"),
+            ("restart_worker", "Can restart worker processes"),
+            ("stop_worker", "Can stop workers"),
+        )
+
+
 class Lock(UnmanagedModel):
     """The page of locks and semaphores. A release requires its own permission."""
 

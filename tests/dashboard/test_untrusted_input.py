@@ -16,6 +16,7 @@ from django_redis_components.taskqueue.fields import base_key
 from tests.autocomplete.test_hostile_values import HOSTILE
 from tests.dashboard.support import URL, write_poller, write_queue, write_schedule, write_worker
 from tests.dashboard.test_queue_page import url_of, write_error, write_past
+from tests.dashboard.test_worker_page import WORKERS
 from tests.support import Store
 from tests.taskqueue.tasks import note
 
@@ -83,6 +84,8 @@ def pages(limit: RateLimit) -> list[str]:
         f"{LOCKS}?",
         f"{LOCKS}?name=stock",
         f"{LOCKS}release/?kind=lock&name=stock&token=abc",
+        f"{WORKERS}?",
+        f"{WORKERS}stop/?id=here:1:abc",
         f"{LIMITS}?",
         f"{LIMITS}?{chosen}",
         f"{LIMITS}reset/?{chosen}",
@@ -152,6 +155,8 @@ def test_no_parameter_makes_a_page_fail(redis_server: Store, operator: Client) -
             (FAILURES, {"queue": text}),
             (FAILURES, {"group": text}),
             (f"{FAILURES}delete_error/", {"group": "ab" * 8, "queue": text, "ticket": text}),
+            (WORKERS, {"after": text}),
+            (f"{WORKERS}stop/", {"id": text, "ticket": text}),
             (LOCKS, {"name": text, "group": text}),
             (LOCKS, {"using": text}),
             (LOCKS, {"at": text, "skip": text}),
@@ -166,7 +171,14 @@ def test_no_parameter_makes_a_page_fail(redis_server: Store, operator: Client) -
         ):
             for form in ("html", ("json", "fragment")[number % 2]):
                 seen.add(operator.get(address, {"format": form} | query).status_code)
-            if not address.endswith("/lock/") and address not in (URL, LIMITS, TASKS, FAILURES, url_of("mail")):
+            if not address.endswith("/lock/") and address not in (
+                URL,
+                LIMITS,
+                TASKS,
+                FAILURES,
+                WORKERS,
+                url_of("mail"),
+            ):
                 seen.add(operator.post(address, query).status_code)
     for name in ("", "%00", "%ff", "_FF", "_zz", "_", "_5F", "x" * 3_000, "%7B%7D", "_0A", "..%2f", "a/b/c"):
         seen.add(operator.get(f"{QUEUES}{name}/").status_code)

@@ -1,0 +1,1 @@
+"""The page of workers, and the commands to them."""

@@ -1,0 +1,172 @@
+"""The views of commands to workers: quiet, resume, restart and stop, each with its confirmation."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext, pgettext
+from redis.exceptions import RedisError
+
+from django_redis_components.core import conf
+from django_redis_components.core.client import connections
+from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.protocol import run
+from django_redis_components.dashboard import clients, formats, outages, responses, verbs
+from django_redis_components.dashboard.elements import TaskLine
+from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.models import Worker
+from django_redis_components.dashboard.queues.change_views import task_url
+from django_redis_components.dashboard.verbs import Change, Check, Confirmation, Outcome, Verb
+from django_redis_components.taskqueue.exceptions import WorkerNotFound
+from django_redis_components.taskqueue.stats.overview import WorkerInfo
+from django_redis_components.taskqueue.stats.workers import find_workers
+from django_redis_components.taskqueue.store.queues import new_op
+from django_redis_components.taskqueue.store.workers import MAX_ID, command_worker
+
+if TYPE_CHECKING:
+    from django.contrib.admin import ModelAdmin
+
+#: The verb of each command.
+VERBS: dict[str, Verb] = {
+    "quiet": Verb("quiet_worker", "quiet_worker", Worker),
+    "resume": Verb("resume_worker", "quiet_worker", Worker),
+    "restart": Verb("restart_worker", "restart_worker", Worker),
+    "stop": Verb("stop_worker", "stop_worker", Worker),
+}
+#: Running tasks that a confirmation shows.
+SAMPLE = 10
+
+
+def change(model_admin: ModelAdmin[Any], request: HttpRequest, command: str) -> HttpResponse:
+    """Ask for confirmation of a command (GET), or send it (POST). The caller has checked the permission."""
+    verb, back = VERBS[command], responses.url_of(model_admin, "changelist")
+    ticket = verbs.ticket_of(request, verb)
+    if ticket.is_confirmed:
+        target, op = ticket.selection["id"], ticket.selection["op"]
+        author = request.user.get_username()
+        action = f"{command.capitalize()} worker {target!r}"
+        execute = partial(_send, target, command, author, op)
+        return verbs.execute(model_admin, request, Change(verb, target, action, execute, back))
+    target = ticket.selection.get("id") or request.POST.get("id") or request.GET.get("id", "")
+    if not 0 < len(target) <= MAX_ID:
+        return HttpResponseBadRequest(f"Required: id, at most {MAX_ID} characters.", "text/plain")
+    try:
+        found = run(clients.client(conf.settings().dashboard.using), find_workers(target)).workers
+    except (RedisError, RedisComponentsError) as exc:
+        outage = outages.outage_of(exc, str(connections.endpoint(conf.settings().dashboard.using)))
+        return responses.outage_response(model_admin, request, outage)
+    fields = {"ticket": verbs.sign(request, verb, {"id": target, "op": new_op()})}
+    confirmation = _confirmation(model_admin, target, command, found, fields, back)
+    if command in ("restart", "stop") and verbs.is_allowed(request, VERBS["quiet"]):
+        quiet = f"{responses.url_of(model_admin, 'quiet')}?{urlencode({'id': target})}"
+        confirmation = dataclasses.replace(confirmation, gentler=[(pgettext("worker", "Quiet…"), quiet)])
+    return verbs.confirm(model_admin, request, confirmation, ticket.problem)
+
+
+def _send(target: str, command: str, author: str, op: str) -> Outcome:
+    client = clients.client(conf.settings().dashboard.using)
+    try:
+        run(client, command_worker(target, command, author, op))
+    except WorkerNotFound as exc:
+        message = _("Nothing was sent: the worker has exited or is lost, or does not execute its commands.")
+        return Outcome(f"refused, {exc}", message, is_done=False)
+    return Outcome(f"sent, operation {op}", _("Sent. The worker's row shows when it has executed the command."))
+
+
+def _confirmation(
+    model_admin: ModelAdmin[Any],
+    target: str,
+    command: str,
+    found: list[WorkerInfo],
+    fields: dict[str, str],
+    back: str,
+) -> Confirmation:
+    name = {"name": _name(target, found)}
+    titles = {
+        "quiet": _("Quiet %(name)s"),
+        "resume": _("Resume %(name)s"),
+        "restart": _("Restart %(name)s"),
+        "stop": _("Stop %(name)s"),
+    }
+    buttons = {
+        "quiet": _("Quiet"),
+        "resume": _("Resume"),
+        "restart": _("Restart"),
+        "stop": _("Stop"),
+    }
+    running = [run for worker in found for run in worker.runs]
+    url_of = partial(task_url, model_admin)
+    sample = [TaskLine(run.id, run.name, url_of(run.id), "", formats.duration(run.elapsed)) for run in running]
+    busy = sum(worker.busy for worker in found)
+    sample_note = _("%(count)s of %(total)s") % {"count": number(min(SAMPLE, len(sample))), "total": number(busy)}
+    return Confirmation(
+        title=titles[command] % name,
+        button=buttons[command],
+        back=back,
+        facts=_facts(found),
+        checks=_checks(command, found, is_supervisor=target == found[0].supervisor) if found else [],
+        sample=sample[:SAMPLE],
+        sample_note=sample_note,
+        fields=fields,
+        impossible=_impossible(found),
+        is_danger=command == "stop",
+    )
+
+
+def _name(target: str, found: list[WorkerInfo]) -> str:
+    """Return the host and the process id of a worker or a supervisor, or the id of an unknown one."""
+    if not found:
+        return target
+    first = found[0]
+    pid = first.supervisor_pid if target == first.supervisor else first.pid
+    return f"{first.host} · {pid}" if pid else target
+
+
+def _facts(found: list[WorkerInfo]) -> list[tuple[str, str]]:
+    if not found:
+        return []
+    busy, threads = sum(worker.busy for worker in found), sum(worker.threads for worker in found)
+    return [
+        (_("Processes"), number(len(found))),
+        (_("Queues"), ", ".join(found[0].queues)),
+        (_("Busy"), _("%(busy)s of %(threads)s") % {"busy": number(busy), "threads": number(threads)}),
+    ]
+
+
+def _impossible(found: list[WorkerInfo]) -> str:
+    if not found:
+        return _("No worker has this id. It may have exited.")
+    if not any(worker.is_alive for worker in found):
+        return _("This worker is lost: it sends no heartbeat, and would not execute the command.")
+    return ""
+
+
+def _checks(command: str, found: list[WorkerInfo], *, is_supervisor: bool) -> list[Check]:
+    grace = {"seconds": formats.age(conf.settings().taskqueue.grace_s)}
+    running = sum(worker.busy for worker in found)
+    tasks = ngettext("%(count)s task is running.", "%(count)s tasks are running.", running) % {"count": number(running)}
+    if command == "quiet":
+        return [
+            Check(_("It fetches nothing more. Running tasks finish; prefetched ones return to their queues.")),
+            Check(_("“Resume” ends it at any time.")),
+        ]
+    if command == "resume":
+        return [Check(_("New processes take the place of the quiet ones, and fetch at once."))]
+    if command == "restart":
+        return [
+            Check(_("Each process exits when its running tasks have finished. A new one takes its place at once.")),
+            Check(_("New code is not loaded: the new processes have the code of their supervisor."), "caution"),
+            Check(_("Until the old processes have exited, up to twice as many exist, with their memory."), "caution"),
+        ]
+    stays = _("“runworker” exits. It runs again if a service manager, such as systemd, restarts it.")
+    process = _("No other process takes its place. With the last process “runworker” exits.")
+    return [
+        Check(tasks),
+        Check(_("Running tasks have %(seconds)s to finish. Then they return to their queues.") % grace),
+        Check(stays if is_supervisor else process, "caution"),
+    ]

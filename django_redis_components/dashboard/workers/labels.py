@@ -1,0 +1,121 @@
+"""The words of the page of workers: states, commands, and what becomes of tasks."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Set
+from datetime import datetime
+
+from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
+
+from django_redis_components.dashboard import formats
+from django_redis_components.taskqueue.stats.overview import WorkerCommand, WorkerInfo
+from django_redis_components.taskqueue.stats.workers import HeldTask
+
+#: Bytes in a MiB.
+MIB = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class State:
+    """The state of a worker. Kinds, each with a shape and a color: alive, lost, quiet."""
+
+    kind: str
+    label: str
+
+
+#: The state of a process by its name; functions, since the language differs by request.
+STATES: dict[str, Callable[[], State]] = {
+    "working": lambda: State("alive", pgettext("worker", "alive")),
+    "lost": lambda: State("lost", pgettext("worker", "lost")),
+    "quiet": lambda: State("quiet", pgettext("worker", "quiet")),
+    "leaving": lambda: State("quiet", pgettext("worker", "being replaced")),
+    "stopping": lambda: State("quiet", pgettext("worker", "stopping")),
+}
+
+
+def state_of(worker: WorkerInfo) -> str:
+    """Return the name of a worker's state, a key of `STATES`."""
+    if not worker.is_alive:
+        return "lost"
+    return worker.state if worker.state in STATES else "working"
+
+
+def group_state(states: Set[str]) -> State:
+    """Return the state of a supervisor with processes in these states."""
+    for name in ("working", "leaving", "quiet", "stopping"):
+        if name in states:
+            return STATES["working" if name == "leaving" else name]()
+    return STATES["lost"]()
+
+
+def poller(name: str) -> str:
+    """Return the label of the state of an embedded poller."""
+    return {"active": _("active"), "standby": pgettext("poller", "standby")}.get(name, pgettext("poller", "none"))
+
+
+def mebibytes(size: int) -> str:
+    """Format a number of bytes."""
+    return _("%(count)s MiB") % {"count": formats.number(round(size / MIB))}
+
+
+def milliseconds(seconds: float) -> str:
+    """Format a short time with one decimal place."""
+    return _("%(ms)s ms") % {"ms": formats.decimal(seconds * 1_000)}
+
+
+def actions() -> dict[str, str]:
+    """Return the label of the link of each command."""
+    return {
+        "quiet": pgettext("worker", "Quiet…"),
+        "resume": pgettext("worker", "Resume…"),
+        "restart": pgettext("worker", "Restart…"),
+        "stop": pgettext("worker", "Stop…"),
+    }
+
+
+def command_note(command: WorkerCommand, now: datetime) -> str:
+    """Return who has requested what when, and the outcome."""
+    verbs = {
+        "quiet": _("Quiet requested by %(author)s at %(time)s: %(outcome)s"),
+        "resume": _("Resume requested by %(author)s at %(time)s: %(outcome)s"),
+        "restart": _("Restart requested by %(author)s at %(time)s: %(outcome)s"),
+        "stop": _("Stop requested by %(author)s at %(time)s: %(outcome)s"),
+    }
+    outcomes = {
+        "": _("not executed yet."),
+        "done": _("executed."),
+        "gone": _("the process had exited."),
+        "stopping": _("it was stopping."),
+        "leaving": _("it was being replaced."),
+        "quiet": _("refused, its supervisor is quiet. Resume that."),
+        "not_quiet": _("it was not quiet."),
+    }
+    if command.verb not in verbs:
+        return ""
+    return verbs[command.verb] % {
+        "author": command.author,
+        "time": formats.timestamp(command.at, now).text,
+        "outcome": outcomes.get(command.outcome, command.outcome),
+    }
+
+
+def fate_of_task(held: HeldTask) -> str:
+    """Return what becomes of a task that a lost worker ran."""
+    if held.is_held and held.lease_ends_in > 0:
+        return _("lease expires in %(age)s") % {"age": formats.age(held.lease_ends_in)}
+    if held.is_held:
+        return _("lease expired; the poller returns it to its queue")
+    fates = {
+        "": _("returned to its queue"),
+        "running": _("runs on another worker"),
+        "scheduled": _("scheduled"),
+        "retrying": _("will be retried"),
+        "successful": _("succeeded"),
+        "failed": _("failed"),
+        "cancelled": _("cancelled"),
+        "expired": _("expired"),
+        "gone": _("its record has expired"),
+    }
+    return fates.get(held.state, held.state)
