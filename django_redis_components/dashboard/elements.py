@@ -78,8 +78,8 @@ def pause_note(pause: QueuePause, now: datetime) -> str:
     parts = [_("Paused %(age)s ago") % {"age": formats.age((now - pause.at).total_seconds())}]
     if pause.author:
         parts.append(_("by %(author)s") % {"author": pause.author})
-    if pause.until:
-        parts.append(_("until %(time)s") % {"time": formats.timestamp(pause.until, now).text})
+    if pause.ends_at:
+        parts.append(_("until %(time)s") % {"time": formats.timestamp(pause.ends_at, now).text})
     return " ".join(parts) + (f": {pause.reason}." if pause.reason else ".")
 
 

@@ -89,5 +89,5 @@ def _pause(pause: QueuePause | None) -> dict[str, Any] | None:
         "reason": pause.reason,
         "author": pause.author,
         "at": time_data(pause.at),
-        "until": time_data(pause.until),
+        "ends_at": time_data(pause.ends_at),
     }

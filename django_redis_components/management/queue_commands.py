@@ -65,7 +65,7 @@ class QueueCommands:
         queue = self._queue(name)
         queue.pause(reason, author=self._author, until=until)
         paused = queue.depths().paused
-        ends = f" until {listing.clock(paused.until)}" if paused and paused.until else ""
+        ends = f" until {listing.clock(paused.ends_at)}" if paused and paused.ends_at else ""
         data = {"queue": name, "paused": dataclasses.asdict(paused) if paused else None}
         text = f"Queue {name!r} is paused{ends}. To resume it: {self._command('resume', name)}"
         return CommandResult(data, text, note=self._unknown_names(name))

@@ -193,7 +193,7 @@ def _until(moment: datetime, now: datetime) -> str:
 
 def _pause(pause: QueuePause) -> str:
     since = f"since {clock(pause.at)}"
-    until = f"until {clock(pause.until)}" if pause.until else ""
+    until = f"until {clock(pause.ends_at)}" if pause.ends_at else ""
     author = f"by {pause.author}" if pause.author else ""
     when = " ".join(filter(None, [since, until, author]))
     return f"{when}: {pause.reason}" if pause.reason else when

@@ -222,5 +222,5 @@ def test_pause_is_included(redis_server: Store, viewer: Client) -> None:
 
     [queue] = found["queues"]
     assert queue["paused"]["reason"] == "the mail server is down"
-    assert queue["paused"]["until"] is None
+    assert queue["paused"]["ends_at"] is None
     assert [problem["code"] for problem in found["problems"]] == ["poller_missing", "paused"]

@@ -62,7 +62,7 @@ def test_pause_with_reason_and_end_and_resume(redis_server: Store, operator: Cli
     assert re.search(r"by view_overview-\S+ until .*&lt;b&gt;mail&lt;/b&gt; is down", text(done))
     paused = get_queue("default").depths().paused
     assert paused is not None
-    assert (paused.reason, paused.until is None) == ("<b>mail</b> is down", False)
+    assert (paused.reason, paused.ends_at is None) == ("<b>mail</b> is down", False)
     assert settle_tasks("ok") == []
 
     done = operator.post(verb_url("resume"), follow=True)

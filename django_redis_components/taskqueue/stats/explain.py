@@ -281,7 +281,7 @@ def _due(task: Explanation) -> Reason:
 def _queue_reasons(task: Explanation) -> Iterator[Reason]:
     """Yield what holds back all tasks of the queue."""
     if task.pause:
-        yield Reason("paused", task.pause.until, name=task.pause.author)
+        yield Reason("paused", task.pause.ends_at, name=task.pause.author)
     live = task.live_workers
     if not live:
         yield Reason("no_worker", name=task.queue)

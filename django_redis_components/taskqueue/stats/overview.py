@@ -35,12 +35,12 @@ OVERVIEW_MINUTES = 60
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class QueuePause:
-    """The pause of a queue. `until` is None if the queue stays paused until it is resumed."""
+    """The pause of a queue. `ends_at` is None if the queue stays paused until it is resumed."""
 
     reason: str
     author: str
     at: datetime
-    until: datetime | None
+    ends_at: datetime | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -166,7 +166,7 @@ def test_status_as_json_has_all_that_the_table_has(store: Store) -> None:
     counts = {name: mail[name] for name in ("ready", "scheduled", "running", "failed", "unregistered")}
     assert counts == {"ready": 1_232, "scheduled": 1, "running": 2, "failed": 0, "unregistered": 0}
     assert (mail["paused"]["reason"], mail["paused"]["author"]) == ("why", "ada")
-    assert mail["paused"]["until"].endswith("Z")
+    assert mail["paused"]["ends_at"].endswith("Z")
     assert mail["oldest_age"] >= 0
     assert sorted(found) == ["at", "poller", "queues", "workers"]
 
@@ -191,7 +191,7 @@ def test_pause_and_resume(store: Store, monkeypatch: pytest.MonkeyPatch) -> None
 
     paused = get_queue("mail").depths().paused
     assert paused is not None
-    assert (paused.reason, paused.author, paused.until) == ("SMTP is down", "ada", None)
+    assert (paused.reason, paused.author, paused.ends_at) == ("SMTP is down", "ada", None)
     assert lines("resume", "mail") == ["Queue 'mail' is resumed."]
     assert lines("resume", "mail") == ["Queue 'mail' was not paused."]
     assert data("resume", "mail") == {"queue": "mail", "was_paused": False}
@@ -204,10 +204,10 @@ def test_pause_for_some_seconds(store: Store) -> None:
 
     paused = get_queue("default").depths().paused
     assert paused is not None
-    assert 90 < (paused.until - paused.at).total_seconds() <= 91
+    assert 90 < (paused.ends_at - paused.at).total_seconds() <= 91
     assert line.startswith("Queue 'default' is paused until 20")
     found = data("pause", "default", "--until", "60")
-    assert found["paused"]["until"] is not None
+    assert found["paused"]["ends_at"] is not None
 
 
 def test_queue_without_recent_tasks_is_reported(redis_server: Store) -> None:

@@ -98,7 +98,7 @@ def test_pause_stores_reason_user_and_server_time(store: Store) -> None:
     get_queue("default").pause('no | "mail" \u4f60\u597d', author="ada")
 
     paused = pause_of()
-    assert (paused.reason, paused.author, paused.until) == ('no | "mail" \u4f60\u597d', "ada", None)
+    assert (paused.reason, paused.author, paused.ends_at) == ('no | "mail" \u4f60\u597d', "ada", None)
     assert before_ms <= paused.at.timestamp() * 1_000 <= server_ms(store)
 
 
@@ -108,7 +108,7 @@ def test_repeated_pause_replaces_reason_and_end(store: Store) -> None:
 
     queue.pause("second")
 
-    assert (pause_of().reason, pause_of().until) == ("second", None)
+    assert (pause_of().reason, pause_of().ends_at) == ("second", None)
     assert queue.resume() is True
 
 
@@ -138,7 +138,7 @@ def test_until_in_seconds_counts_from_the_server_clock(store: Store, until: Any)
 
     get_queue("default").pause(until=until)
 
-    until_ms = pause_of().until.timestamp() * 1_000
+    until_ms = pause_of().ends_at.timestamp() * 1_000
     assert before_ms + 3_600_000 <= until_ms <= server_ms(store) + 3_600_000
 
 
@@ -147,7 +147,7 @@ def test_until_may_be_a_datetime(store: Store) -> None:
 
     get_queue("default").pause(until=moment)
 
-    assert pause_of().until == moment
+    assert pause_of().ends_at == moment
 
 
 @pytest.mark.parametrize(
@@ -266,7 +266,7 @@ def test_idle_worker_resumes_at_the_end_of_a_pause_without_a_poller(
         note.enqueue("first").get(60)
 
         get_queue("default").pause(until=0.3)
-        until = pause_of().until
+        until = pause_of().ends_at
         result = note.enqueue("second")
 
         assert result.get(60) == "second"
@@ -278,7 +278,7 @@ def test_idle_worker_resumes_at_the_end_of_a_pause_without_a_poller(
 def test_poller_notifies_the_queue_at_the_end_of_a_pause(store: Store) -> None:
     note.enqueue("waits")
     get_queue("default").pause(until=0.2)
-    until_ms = pause_of().until.timestamp() * 1_000
+    until_ms = pause_of().ends_at.timestamp() * 1_000
     silence(store)
 
     assert maintain()[1] == until_ms
