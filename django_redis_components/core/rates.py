@@ -26,7 +26,7 @@ _ACCEPTED = "expected a count and a unit, as '10/s', '10/m', '100/h', '3/2h' or 
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Rate:
+class ParsedRate:
     """A limit per period.
 
     Attributes:
@@ -47,7 +47,7 @@ class Rate:
         return f"{self.limit}/{'' if whole else f'{self.period_us / 1_000_000:.15g}'}s"
 
 
-def parse_rate(value: Any, what: str = "rate") -> Rate:
+def parse_rate(value: Any, what: str = "rate") -> ParsedRate:
     """Parse a rate.
 
     Args:
@@ -70,7 +70,7 @@ def parse_rate(value: Any, what: str = "rate") -> Rate:
         raise TypeError(f"{what}={value!r}: {_ACCEPTED}.")
     _check_count(f"the count of {what}", count)
     period = to_seconds(seconds, f"{what}[1]")
-    return Rate(count, max(1, round(period * 1_000_000)))
+    return ParsedRate(count, max(1, round(period * 1_000_000)))
 
 
 def _check_count(what: str, value: Any) -> None:

@@ -10,14 +10,14 @@ from django_redis_components.core.protocol import Batch, Call, Command, Flow, Re
 
 
 @dataclasses.dataclass(slots=True)
-class Outcome:
+class GatherResult:
     """The value of a flow, or the error that it raised."""
 
     value: Any = None
     error: Exception | None = None
 
 
-def gather(flows: Sequence[Flow[Any]]) -> Flow[list[Outcome]]:
+def gather(flows: Sequence[Flow[Any]]) -> Flow[list[GatherResult]]:
     """Run flows to completion and return their outcomes in order. An error of one flow does not affect the others."""
     runs = [_FlowRun(flow) for flow in flows]
     while pending := [each for each in runs if each.request is not None]:
@@ -39,7 +39,7 @@ class _FlowRun:
     """A running flow: its pending request, or its outcome."""
 
     def __init__(self, flow: Flow[Any]) -> None:
-        self.outcome = Outcome()
+        self.outcome = GatherResult()
         self.request: Request | None = None
         self._flow = flow
         self._advance(lambda: next(flow))
@@ -71,6 +71,6 @@ class _FlowRun:
         try:
             self.request = step()
         except StopIteration as stop:
-            self.outcome, self.request = Outcome(value=stop.value), None
+            self.outcome, self.request = GatherResult(value=stop.value), None
         except Exception as exc:  # noqa: BLE001 - a failing part must not take down the page
-            self.outcome, self.request = Outcome(error=exc), None
+            self.outcome, self.request = GatherResult(error=exc), None

@@ -17,7 +17,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class DecoratorOptions(TypedDict, total=False):
+class LockDecoratorOptions(TypedDict, total=False):
     """The options of `Lock` that `@lock` accepts. See `Lock`."""
 
     renew: bool
@@ -35,7 +35,7 @@ def lock(
     *,
     timeout: Seconds = 30.0,
     on_conflict: str = "wait",
-    **options: Unpack[DecoratorOptions],
+    **options: Unpack[LockDecoratorOptions],
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Run a function, or a coroutine function, under a lock.
 

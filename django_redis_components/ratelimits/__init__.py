@@ -36,7 +36,7 @@ See also: `django_redis_components.semaphores` for a limit of concurrent holders
 
 from __future__ import annotations
 
-from django_redis_components.core.rates import Rate
+from django_redis_components.core.rates import ParsedRate
 from django_redis_components.ratelimits.algorithms import RateState
 from django_redis_components.ratelimits.decision import Decision
 from django_redis_components.ratelimits.decorator import rate_limit
@@ -49,7 +49,7 @@ from django_redis_components.ratelimits.signals import rate_limited
 
 __all__ = [
     "Decision",
-    "Rate",
+    "ParsedRate",
     "RateLimit",
     "RateLimitError",
     "RateLimitMiddleware",

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from django_redis_components.core.protocol import Call
-from django_redis_components.core.rates import MAX_COUNT, Rate
+from django_redis_components.core.rates import MAX_COUNT, ParsedRate
 from django_redis_components.ratelimits.scripts import (
     FIXED,
     GCRA,
@@ -44,7 +44,7 @@ class RateState:
         reset_after: seconds until the full limit is available.
     """
 
-    rate: Rate
+    rate: ParsedRate
     remaining: int
     retry_after: float
     reset_after: float
@@ -56,9 +56,11 @@ class Algorithm(Protocol):
     name: str
     max_limit: int
 
-    def hit_call(self, rate_keys: Sequence[str], rates: Sequence[Rate], cost: int, common: dict[str, Any]) -> Call: ...
-    def refund_call(self, rate_keys: Sequence[str], rates: Sequence[Rate], cost: int) -> Call: ...
-    def parse_states(self, rates: Sequence[Rate], reply: Sequence[int], cost: int) -> tuple[RateState, ...]: ...
+    def hit_call(
+        self, rate_keys: Sequence[str], rates: Sequence[ParsedRate], cost: int, common: dict[str, Any]
+    ) -> Call: ...
+    def refund_call(self, rate_keys: Sequence[str], rates: Sequence[ParsedRate], cost: int) -> Call: ...
+    def parse_states(self, rates: Sequence[ParsedRate], reply: Sequence[int], cost: int) -> tuple[RateState, ...]: ...
 
 
 class Gcra:
@@ -67,15 +69,17 @@ class Gcra:
     name = "gcra"
     max_limit = MAX_COUNT
 
-    def hit_call(self, rate_keys: Sequence[str], rates: Sequence[Rate], cost: int, common: dict[str, Any]) -> Call:
+    def hit_call(
+        self, rate_keys: Sequence[str], rates: Sequence[ParsedRate], cost: int, common: dict[str, Any]
+    ) -> Call:
         """Return the call that counts a hit; `common` has the arguments that all algorithms share."""
         return GCRA(rates=rate_keys, numbers=self._numbers(rates, cost), **common)
 
-    def refund_call(self, rate_keys: Sequence[str], rates: Sequence[Rate], cost: int) -> Call:
+    def refund_call(self, rate_keys: Sequence[str], rates: Sequence[ParsedRate], cost: int) -> Call:
         """Return the call that refunds a hit."""
         return REFUND_GCRA(rates=rate_keys, numbers=self._numbers(rates, cost))
 
-    def parse_states(self, rates: Sequence[Rate], reply: Sequence[int], cost: int) -> tuple[RateState, ...]:
+    def parse_states(self, rates: Sequence[ParsedRate], reply: Sequence[int], cost: int) -> tuple[RateState, ...]:
         """Return the state of each rate from the script's reply."""
         states = []
         for index, rate in enumerate(rates):
@@ -88,7 +92,7 @@ class Gcra:
             states.append(RateState(rate, free // period_us, retry_us / 1_000_000, reset_us / 1_000_000))
         return tuple(states)
 
-    def _numbers(self, rates: Sequence[Rate], cost: int) -> tuple[int, ...]:
+    def _numbers(self, rates: Sequence[ParsedRate], cost: int) -> tuple[int, ...]:
         """Return limit, period and cost of each rate, in the order of the scripts' arguments."""
         numbers: tuple[int, ...] = ()
         for rate in rates:
@@ -102,15 +106,17 @@ class Sliding:
     name = "sliding"
     max_limit = MAX_SLIDING_LIMIT
 
-    def hit_call(self, rate_keys: Sequence[str], rates: Sequence[Rate], cost: int, common: dict[str, Any]) -> Call:
+    def hit_call(
+        self, rate_keys: Sequence[str], rates: Sequence[ParsedRate], cost: int, common: dict[str, Any]
+    ) -> Call:
         """See `Gcra.hit_call`."""
         return SLIDING(logs=rate_keys, cost=cost, numbers=_limits_and_periods(rates), **common)
 
-    def refund_call(self, rate_keys: Sequence[str], rates: Sequence[Rate], cost: int) -> Call:
+    def refund_call(self, rate_keys: Sequence[str], rates: Sequence[ParsedRate], cost: int) -> Call:
         """See `Gcra.refund_call`."""
         return REFUND_SLIDING(logs=rate_keys, cost=cost)
 
-    def parse_states(self, rates: Sequence[Rate], reply: Sequence[int], cost: int) -> tuple[RateState, ...]:
+    def parse_states(self, rates: Sequence[ParsedRate], reply: Sequence[int], cost: int) -> tuple[RateState, ...]:
         """See `Gcra.parse_states`."""
         states = []
         for index, rate in enumerate(rates):
@@ -125,15 +131,17 @@ class Fixed:
     name = "fixed"
     max_limit = MAX_COUNT
 
-    def hit_call(self, rate_keys: Sequence[str], rates: Sequence[Rate], cost: int, common: dict[str, Any]) -> Call:
+    def hit_call(
+        self, rate_keys: Sequence[str], rates: Sequence[ParsedRate], cost: int, common: dict[str, Any]
+    ) -> Call:
         """See `Gcra.hit_call`."""
         return FIXED(rates=rate_keys, cost=cost, numbers=_limits_and_periods(rates), **common)
 
-    def refund_call(self, rate_keys: Sequence[str], rates: Sequence[Rate], cost: int) -> Call:
+    def refund_call(self, rate_keys: Sequence[str], rates: Sequence[ParsedRate], cost: int) -> Call:
         """See `Gcra.refund_call`."""
         return REFUND_FIXED(rates=rate_keys, cost=cost, numbers=_limits_and_periods(rates))
 
-    def parse_states(self, rates: Sequence[Rate], reply: Sequence[int], cost: int) -> tuple[RateState, ...]:
+    def parse_states(self, rates: Sequence[ParsedRate], reply: Sequence[int], cost: int) -> tuple[RateState, ...]:
         """See `Gcra.parse_states`."""
         states = []
         for index, rate in enumerate(rates):
@@ -153,7 +161,9 @@ class HitRequest:
 
     __slots__ = ("_arguments", "_script", "cost")
 
-    def __init__(self, algorithm: Algorithm, rates: Sequence[Rate], cost: int, denials: int, block_us: int) -> None:
+    def __init__(
+        self, algorithm: Algorithm, rates: Sequence[ParsedRate], cost: int, denials: int, block_us: int
+    ) -> None:
         common = {"penalty": "", "id": b"", "denials": denials, "block_us": block_us}
         template = algorithm.hit_call([], rates, cost, common)
         self._script = template.script
@@ -165,7 +175,7 @@ class HitRequest:
         return Call(self._script, (penalty_key, *rate_keys), (hit_id, *self._arguments))
 
 
-def _limits_and_periods(rates: Sequence[Rate]) -> tuple[int, ...]:
+def _limits_and_periods(rates: Sequence[ParsedRate]) -> tuple[int, ...]:
     return tuple([number for rate in rates for number in (rate.limit, rate.period_us)])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from django_redis_components.core.rates import Rate
+from django_redis_components.core.rates import ParsedRate
 from django_redis_components.ratelimits.algorithms import RateState
 
 
@@ -61,13 +61,13 @@ def denied(states: tuple[RateState, ...]) -> Decision:
     )
 
 
-def blocked(rates: Sequence[Rate], left_us: int) -> Decision:
+def blocked(rates: Sequence[ParsedRate], left_us: int) -> Decision:
     """Return the decision for a hit during a block."""
     left_s = left_us / 1_000_000
     return Decision(False, rates[0].limit, 0, left_s, left_s, blocked=True)
 
 
-def unchecked(rates: Sequence[Rate], is_allowed: bool, retry_after_s: float) -> Decision:
+def unchecked(rates: Sequence[ParsedRate], is_allowed: bool, retry_after_s: float) -> Decision:
     """Return the decision for a hit that Redis did not check."""
     limit = rates[0].limit
     if is_allowed:

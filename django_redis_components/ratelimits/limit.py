@@ -18,7 +18,7 @@ from django_redis_components.core.client.connections import (
     client_with_timeout,
 )
 from django_redis_components.core.protocol import Flow, arun, run
-from django_redis_components.core.rates import Rate, RateLike
+from django_redis_components.core.rates import ParsedRate, RateLike
 from django_redis_components.core.units import Seconds
 from django_redis_components.ratelimits import signals
 from django_redis_components.ratelimits.decision import Decision
@@ -78,7 +78,7 @@ class RateLimit:
         return f"<RateLimit {self.name!r} of {', '.join(map(str, self.rates))}>"
 
     @property
-    def rates(self) -> tuple[Rate, ...]:
+    def rates(self) -> tuple[ParsedRate, ...]:
         """The rates, in the given order."""
         return self._limiter.rates
 

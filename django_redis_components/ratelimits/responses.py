@@ -18,7 +18,7 @@ from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.translation import ngettext
 
-from django_redis_components.core.rates import Rate
+from django_redis_components.core.rates import ParsedRate
 from django_redis_components.ratelimits.algorithms import RateState
 from django_redis_components.ratelimits.decision import Decision
 
@@ -34,14 +34,14 @@ def too_many_requests(decision: Decision) -> HttpResponse:
     return HttpResponse(text % {"seconds": seconds}, content_type="text/plain; charset=utf-8", status=429)
 
 
-def add_rate_limit_headers(response: HttpResponseBase, rates: Sequence[Rate], decision: Decision) -> None:
+def add_rate_limit_headers(response: HttpResponseBase, rates: Sequence[ParsedRate], decision: Decision) -> None:
     """Add the RateLimit fields, and Retry-After to a denial. Fields of other limits are kept."""
     add_fields(response.headers, rates, decision)
     if not decision.allowed:
         response.headers["Retry-After"] = str(whole_seconds(decision.retry_after))
 
 
-def add_fields(headers: Any, rates: Sequence[Rate], decision: Decision) -> None:
+def add_fields(headers: Any, rates: Sequence[ParsedRate], decision: Decision) -> None:
     """Add the RateLimit fields to a mapping of header fields."""
     _add(headers, "RateLimit-Policy", [f'"{rate}";q={rate.limit};w={_window_s(rate)}' for rate in rates])
     if decision.blocked:
@@ -67,7 +67,7 @@ def _age(decision: Decision) -> float:
     return max(state.retry_after for state in decision.states) - decision.retry_after
 
 
-def _window_s(rate: Rate) -> int:
+def _window_s(rate: ParsedRate) -> int:
     return max(1, -(-rate.period_us // 1_000_000))
 
 

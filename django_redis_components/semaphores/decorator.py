@@ -17,7 +17,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class DecoratorOptions(TypedDict, total=False):
+class SemaphoreDecoratorOptions(TypedDict, total=False):
     """The options of `Semaphore` that `@semaphore` accepts. See `Semaphore`."""
 
     renew: bool
@@ -33,7 +33,7 @@ def semaphore(
     limit: int,
     timeout: Seconds = 10.0,
     on_conflict: str = "wait",
-    **options: Unpack[DecoratorOptions],
+    **options: Unpack[SemaphoreDecoratorOptions],
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Run a function, or a coroutine function, at most `limit` times at once.
 

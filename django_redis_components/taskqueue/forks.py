@@ -33,13 +33,13 @@ _descriptors: set[int] = set()
 _callbacks: list[Callable[[], object]] = []
 
 
-class _ThreadState(threading.local):
+class _TaskThread(threading.local):
     """The signal mask of a thread before it forked."""
 
     signal_mask: set[int] | None = None
 
 
-_thread_state = _ThreadState()
+_thread_state = _TaskThread()
 
 
 def set_signal_handler(number: int, handler: Callable[..., Any]) -> None:

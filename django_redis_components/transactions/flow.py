@@ -34,7 +34,12 @@ from django_redis_components.locks import Lock
 from django_redis_components.transactions.exceptions import OutcomeUnknown, TooMuchContention
 from django_redis_components.transactions.options import UpdateOptions
 from django_redis_components.transactions.pipes import cross_slot_error
-from django_redis_components.transactions.steps import CallFunction, OpenWatch, SendCommands, WatchedConnection
+from django_redis_components.transactions.steps import (
+    CallFunction,
+    OpenWatch,
+    SendOnConnection,
+    WatchedConnection,
+)
 
 #: TTL of a marker in milliseconds; longer than any caller waits for the outcome of EXEC.
 MARKER_TTL_MS = 60_000
@@ -156,7 +161,7 @@ class Transaction:
         mark = [("SET", marker, "done", "PX", MARKER_TTL_MS)] if writes else []
         sent_at = time.monotonic()
         try:
-            replies = yield SendCommands(connection, [("MULTI",), *writes, *mark, ("EXEC",)])
+            replies = yield SendOnConnection(connection, [("MULTI",), *writes, *mark, ("EXEC",)])
         except RedisError as exc:
             connection.close(distrust=True)
             if not _is_connection_loss(exc):
@@ -216,7 +221,7 @@ def _unwatch(connection: WatchedConnection) -> Steps:
         connection.close()
         return
     try:
-        yield SendCommands(connection, [("UNWATCH",)])
+        yield SendOnConnection(connection, [("UNWATCH",)])
     except RedisError:
         connection.close(distrust=True)
         return

@@ -108,7 +108,7 @@ class CallFunction:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class SendCommands:
+class SendOnConnection:
     """Send commands in one round trip on the watched connection. The reply is the list of replies, errors included."""
 
     connection: WatchedConnection

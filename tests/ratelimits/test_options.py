@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from django_redis_components.core.client.connections import ConfigurationError
-from django_redis_components.core.rates import Rate, parse_rate
+from django_redis_components.core.rates import ParsedRate, parse_rate
 from django_redis_components.ratelimits import RateLimit, RateLimited, RateLimitError
 from django_redis_components.ratelimits import decision as decisions
 from tests.support import Store
@@ -121,24 +121,24 @@ def test_unknown_connection_alias_raises(redis_server: Store) -> None:
 @pytest.mark.parametrize(
     ("given", "rate", "text"),
     [
-        ("10/s", Rate(10, 1_000_000), "10/s"),
-        (" 5 / min ", Rate(5, 60_000_000), "5/m"),
-        ("100/hour", Rate(100, 3_600_000_000), "100/h"),
-        ("3/2h", Rate(3, 7_200_000_000), "3/2h"),
-        ("3/90s", Rate(3, 90_000_000), "3/90s"),
-        ("1/24h", Rate(1, 86_400_000_000), "1/d"),
-        ((2, 0.25), Rate(2, 250_000), "2/0.25s"),
-        ([2, timedelta(minutes=5)], Rate(2, 300_000_000), "2/5m"),
-        ((1, 1e-9), Rate(1, 1), "1/1e-06s"),
+        ("10/s", ParsedRate(10, 1_000_000), "10/s"),
+        (" 5 / min ", ParsedRate(5, 60_000_000), "5/m"),
+        ("100/hour", ParsedRate(100, 3_600_000_000), "100/h"),
+        ("3/2h", ParsedRate(3, 7_200_000_000), "3/2h"),
+        ("3/90s", ParsedRate(3, 90_000_000), "3/90s"),
+        ("1/24h", ParsedRate(1, 86_400_000_000), "1/d"),
+        ((2, 0.25), ParsedRate(2, 250_000), "2/0.25s"),
+        ([2, timedelta(minutes=5)], ParsedRate(2, 300_000_000), "2/5m"),
+        ((1, 1e-9), ParsedRate(1, 1), "1/1e-06s"),
     ],
 )
-def test_rate_is_parsed_and_formatted(given: Any, rate: Rate, text: str) -> None:
+def test_rate_is_parsed_and_formatted(given: Any, rate: ParsedRate, text: str) -> None:
     assert parse_rate(given) == rate
     assert str(rate) == text
 
 
 def test_exception_names_the_limit_and_the_wait() -> None:
-    rates = (Rate(5, 60_000_000),)
+    rates = (ParsedRate(5, 60_000_000),)
     error = RateLimited("api", decisions.blocked(rates, 12_345_678))
     unavailable = RateLimited("api", decisions.unchecked(rates, False, 5.0))
 

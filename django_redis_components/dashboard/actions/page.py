@@ -52,7 +52,7 @@ class ActionQuery:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Action:
+class LoggedAction:
     """An entry.
 
     Attributes:
@@ -77,7 +77,7 @@ class ActionSnapshot:
 
     at: datetime
     query: ActionQuery
-    actions: list[Action]
+    actions: list[LoggedAction]
     has_older: bool
     address: str = ""
 
@@ -86,7 +86,7 @@ class ActionSnapshot:
 class ActionRow:
     """A row. `kind` is the object's; `url` leads to it, and `undo` to the undo: each may be ""."""
 
-    action: Action
+    action: LoggedAction
     kind: str
     at: Timestamp
     url: str
@@ -134,7 +134,7 @@ def read(query: ActionQuery) -> ActionSnapshot:
 
 
 def build_page(
-    snapshot: ActionSnapshot, url_of: Callable[[Action], str], undo_of: Callable[[Action], str]
+    snapshot: ActionSnapshot, url_of: Callable[[LoggedAction], str], undo_of: Callable[[LoggedAction], str]
 ) -> ActionsPage:
     """Return the page of a snapshot.
 
@@ -172,11 +172,11 @@ def _models() -> dict[str, type[UnmanagedModel]]:
     return {str(model._meta.model_name): model for model in models if issubclass(model, UnmanagedModel)}
 
 
-def _action(entry: LogEntry, model: str, now: datetime) -> Action:
+def _action(entry: LogEntry, model: str, now: datetime) -> LoggedAction:
     at = entry.action_time if entry.action_time.tzinfo else formats.aware(entry.action_time)
     found = _TRASH.search(entry.change_message)
     is_restorable = found is not None and now - at < timedelta(milliseconds=TRASH_TTL_MS)
-    return Action(
+    return LoggedAction(
         id=entry.pk,
         at=at,
         user=entry.user.get_username(),

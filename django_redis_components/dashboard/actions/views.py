@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from django_redis_components.dashboard import responses, verbs
 from django_redis_components.dashboard.actions import page
-from django_redis_components.dashboard.actions.page import Action
+from django_redis_components.dashboard.actions.page import LoggedAction
 from django_redis_components.dashboard.queues import changes
 from django_redis_components.dashboard.queues.change_views import queue_url
 
@@ -41,13 +41,13 @@ def actions(model_admin: ModelAdmin[Any], request: HttpRequest, extra: dict[str,
     )
 
 
-def _object_url(model_admin: ModelAdmin[Any], action: Action) -> str:
+def _object_url(model_admin: ModelAdmin[Any], action: LoggedAction) -> str:
     """Return the URL to which the admin's log links."""
     name = f"admin:{model_admin.opts.app_label}_{action.model}_change"
     return reverse(name, args=[quote(action.name)], current_app=model_admin.admin_site.name) if action.name else ""
 
 
-def _undo_url(model_admin: ModelAdmin[Any], request: HttpRequest, action: Action) -> str:
+def _undo_url(model_admin: ModelAdmin[Any], request: HttpRequest, action: LoggedAction) -> str:
     if action.trash and action.model == "queues" and verbs.is_allowed(request, changes.RESTORE):
         return f"{queue_url(model_admin, 'restore', action.name)}?trash={action.trash}"
     return ""

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
 from django_redis_components.core import conf
-from django_redis_components.core.rates import Rate
+from django_redis_components.core.rates import ParsedRate
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.charts import ChartPanel, Point, bar_chart
 from django_redis_components.dashboard.elements import NO_VALUE, Tile, cost_note
@@ -205,7 +205,7 @@ def _tiles(decision: Decision) -> Iterable[Tile]:
 
 def _rates(decision: Decision) -> Iterable[RateRow]:
     for state in decision.states if len(decision.states) > 1 else ():
-        rate: Rate = state.rate
+        rate: ParsedRate = state.rate
         yield RateRow(str(rate), number(state.remaining), _time(state.retry_after), _time(state.reset_after))
 
 

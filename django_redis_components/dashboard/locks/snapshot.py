@@ -14,7 +14,7 @@ from django_redis_components.core.protocol import Flow, run
 from django_redis_components.core.registry import DeclaredName, registered_names
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.bounded_client import BoundedClient, Cost
-from django_redis_components.dashboard.gather import Outcome, gather
+from django_redis_components.dashboard.gather import GatherResult, gather
 from django_redis_components.dashboard.locks import scan
 from django_redis_components.dashboard.locks.resources import Resource, resource_of_key, resources_named
 from django_redis_components.dashboard.locks.scan import ScanCursor, ScanResult
@@ -183,7 +183,7 @@ def _states(resources: list[Resource]) -> Flow[list[ResourceState]]:
     return [_state_or_error(resource, outcome) for resource, outcome in zip(resources, outcomes, strict=True)]
 
 
-def _state_or_error(resource: Resource, outcome: Outcome) -> ResourceState:
+def _state_or_error(resource: Resource, outcome: GatherResult) -> ResourceState:
     """Return the state; with the error if the key has another type. Raise other errors."""
     error = outcome.error
     if error is None:

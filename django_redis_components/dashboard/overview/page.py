@@ -28,7 +28,7 @@ from django_redis_components.dashboard.overview.rows import (
     total_row,
     worker_row,
 )
-from django_redis_components.dashboard.overview.server import Fact, server_facts
+from django_redis_components.dashboard.overview.server import ServerFact, server_facts
 from django_redis_components.dashboard.overview.snapshot import DailySignIns, DailyVisitors, OverviewSnapshot
 from django_redis_components.taskqueue.stats.overview import TaskQueueOverview
 
@@ -73,7 +73,7 @@ class OverviewPage:
     throughput: list[ThroughputRow]
     schedules: list[ScheduleRow] | None
     workers: list[WorkerRow] | None
-    server: list[Fact] | None
+    server: list[ServerFact] | None
     poller: str | None
     poller_missing: bool
     visitors: DailyPanel | None

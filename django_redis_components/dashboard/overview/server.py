@@ -20,7 +20,7 @@ MAX_REPLICAS = 20
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Fact:
+class ServerFact:
     """A label and a value of the server's panel."""
 
     label: str
@@ -46,18 +46,18 @@ def clock_problem(offset_s: float | None) -> Iterator[Problem]:
         yield Problem("clock", text, _("Synchronize the clocks of both hosts (chrony or systemd-timesyncd)."))
 
 
-def server_facts(info: Mapping[str, str], now: datetime) -> list[Fact]:
+def server_facts(info: Mapping[str, str], now: datetime) -> list[ServerFact]:
     """Return the facts of the panel: version, memory, clients, persistence, uptime and role."""
     product = "Valkey" if "valkey_version" in info else "Redis"
     version = info.get("valkey_version") or info.get("redis_version", "")
     return [
-        Fact(_("Memory"), _memory_text(info)),
-        Fact(_("Eviction"), info.get("maxmemory_policy", "")),
-        Fact(_("Persistence"), _persistence_text(info, now)),
-        Fact(_("Role"), _role_text(info)),
-        Fact(_("Clients"), _clients_text(info)),
-        Fact(_("Version"), f"{product} {version}"),
-        Fact(_("Uptime"), formats.age(_integer(info, "uptime_in_seconds"))),
+        ServerFact(_("Memory"), _memory_text(info)),
+        ServerFact(_("Eviction"), info.get("maxmemory_policy", "")),
+        ServerFact(_("Persistence"), _persistence_text(info, now)),
+        ServerFact(_("Role"), _role_text(info)),
+        ServerFact(_("Clients"), _clients_text(info)),
+        ServerFact(_("Version"), f"{product} {version}"),
+        ServerFact(_("Uptime"), formats.age(_integer(info, "uptime_in_seconds"))),
     ]
 
 

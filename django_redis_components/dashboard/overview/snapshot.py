@@ -22,7 +22,7 @@ from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.protocol import Flow, run
 from django_redis_components.dashboard import clients
 from django_redis_components.dashboard.bounded_client import BoundedClient, Cost
-from django_redis_components.dashboard.gather import Outcome, gather
+from django_redis_components.dashboard.gather import GatherResult, gather
 from django_redis_components.dashboard.outages import SnapshotFailed
 from django_redis_components.taskqueue.schedules import status
 from django_redis_components.taskqueue.stats.overview import TaskQueueOverview, read_overview
@@ -83,7 +83,7 @@ def read() -> OverviewSnapshot:
     """
     cost, started = Cost(), time.time()
     address, is_cluster = _address()
-    outcomes: dict[str, Outcome] = {}
+    outcomes: dict[str, GatherResult] = {}
     for alias, names in _parts_by_alias().items():
         found = _read_parts(alias, [PARTS[name] for name in names], cost)
         outcomes.update(zip(names, found, strict=True))
@@ -126,11 +126,11 @@ def _parts_by_alias() -> dict[str, list[str]]:
     return parts
 
 
-def _read_parts(alias: str, parts: list[Callable[[], Flow[object]]], cost: Cost) -> list[Outcome]:
+def _read_parts(alias: str, parts: list[Callable[[], Flow[object]]], cost: Cost) -> list[GatherResult]:
     try:
         client = BoundedClient(clients.client(alias), cost)
     except RedisComponentsError as exc:
-        return [Outcome(error=exc) for _ in parts]
+        return [GatherResult(error=exc) for _ in parts]
     outcomes = run(client, gather([part() for part in parts]))
     for outcome in outcomes:
         if outcome.error is not None and not isinstance(outcome.error, RedisError | RedisComponentsError):
@@ -154,7 +154,7 @@ def _sign_ins() -> Flow[DailySignIns]:
     return DailySignIns(sign_ins.name, (yield from sign_in_series_flow(sign_ins, *_days())))
 
 
-def _value_of(outcome: Outcome) -> Any:
+def _value_of(outcome: GatherResult) -> Any:
     if outcome.error is not None:
         raise outcome.error
     return outcome.value

@@ -18,7 +18,7 @@ from django_redis_components.dashboard.formats import Timestamp, number
 from django_redis_components.dashboard.queues.snapshot import QueueSnapshot
 from django_redis_components.dashboard.queues.task_list import StateTab, TaskList, TaskUrl, state_tabs, task_list
 from django_redis_components.dashboard.queues.throughput import (
-    TaskRow,
+    TaskMetricsRow,
     drain_time,
     hours_chart,
     minutes_chart,
@@ -64,7 +64,7 @@ class QueuePage:
     trash: list[TrashRow]
     throughput: list[Tile]
     charts: list[ChartPanel]
-    tasks: list[TaskRow]
+    tasks: list[TaskMetricsRow]
     errors: list[ErrorRow]
     read_at: Timestamp
     zone: str

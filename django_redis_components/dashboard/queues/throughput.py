@@ -42,19 +42,19 @@ class Sparkline:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class TaskRow:
+class TaskMetricsRow:
     """The metrics of one task name in the last hour."""
 
     name: str
     cells: list[Cell]
 
 
-def task_row(task: TaskMetrics) -> TaskRow:
+def task_row(task: TaskMetrics) -> TaskMetricsRow:
     """Return the row of a task name."""
     totals = task.totals
     counts = [count_cell(totals.finished), count_cell(totals.failed, alarming=totals.failed > 0)]
     quantiles = [*quantile_cells(task.wait_time), *quantile_cells(task.run_time)]
-    return TaskRow(task.name or _("Other tasks"), [*counts, count_cell(totals.retried), *quantiles])
+    return TaskMetricsRow(task.name or _("Other tasks"), [*counts, count_cell(totals.retried), *quantiles])
 
 
 def sparkline(intervals: Sequence[Interval]) -> Sparkline:

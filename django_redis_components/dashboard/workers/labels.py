@@ -18,7 +18,7 @@ MIB = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class State:
+class WorkerState:
     """The state of a worker. Kinds, each with a shape and a color: alive, lost, quiet."""
 
     kind: str
@@ -26,12 +26,12 @@ class State:
 
 
 #: The state of a process by its name; functions, since the language differs by request.
-STATES: dict[str, Callable[[], State]] = {
-    "working": lambda: State("alive", pgettext("worker", "alive")),
-    "lost": lambda: State("lost", pgettext("worker", "lost")),
-    "quiet": lambda: State("quiet", pgettext("worker", "quiet")),
-    "leaving": lambda: State("quiet", pgettext("worker", "being replaced")),
-    "stopping": lambda: State("quiet", pgettext("worker", "stopping")),
+STATES: dict[str, Callable[[], WorkerState]] = {
+    "working": lambda: WorkerState("alive", pgettext("worker", "alive")),
+    "lost": lambda: WorkerState("lost", pgettext("worker", "lost")),
+    "quiet": lambda: WorkerState("quiet", pgettext("worker", "quiet")),
+    "leaving": lambda: WorkerState("quiet", pgettext("worker", "being replaced")),
+    "stopping": lambda: WorkerState("quiet", pgettext("worker", "stopping")),
 }
 
 
@@ -42,7 +42,7 @@ def state_of(worker: WorkerInfo) -> str:
     return worker.state if worker.state in STATES else "working"
 
 
-def group_state(states: Set[str]) -> State:
+def group_state(states: Set[str]) -> WorkerState:
     """Return the state of a supervisor with processes in these states."""
     for name in ("working", "leaving", "quiet", "stopping"):
         if name in states:

@@ -16,7 +16,7 @@ from django_redis_components.dashboard.formats import Timestamp, number
 from django_redis_components.dashboard.queues.task_list import TaskUrl
 from django_redis_components.dashboard.workers import labels
 from django_redis_components.dashboard.workers.data import MAX_ELAPSED_S
-from django_redis_components.dashboard.workers.labels import State
+from django_redis_components.dashboard.workers.labels import WorkerState
 from django_redis_components.dashboard.workers.snapshot import WorkerSnapshot
 from django_redis_components.taskqueue.stats.overview import WorkerInfo, WorkerRun
 from django_redis_components.taskqueue.stats.workers import MAX_LISTED
@@ -26,7 +26,7 @@ SHOWN_RUNS = 10
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Action:
+class CommandLink:
     """A link to the confirmation of a command. `target` says of what, for screen readers."""
 
     label: str
@@ -36,7 +36,7 @@ class Action:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class RunRow:
+class WorkerRunRow:
     """A running task, or one that a lost worker ran; `fate` says what becomes of it."""
 
     id: str
@@ -60,12 +60,12 @@ class ProcessRow:
 
     id: str
     name: str
-    state: State
+    state: WorkerState
     note: str
     facts: list[tuple[str, str]]
     started: Timestamp | None
-    actions: list[Action]
-    runs: list[RunRow]
+    actions: list[CommandLink]
+    runs: list[WorkerRunRow]
     more: str
     idle: str
 
@@ -81,11 +81,11 @@ class SupervisorCard:
 
     id: str
     name: str
-    state: State
+    state: WorkerState
     fate: str
     note: str
     facts: list[tuple[str, str]]
-    actions: list[Action]
+    actions: list[CommandLink]
     processes: list[ProcessRow]
 
 
@@ -209,11 +209,11 @@ class _Builder:
             idle="" if worker.runs else _("No running task."),
         )
 
-    def _run(self, run: WorkerRun, worker: WorkerInfo) -> RunRow:
+    def _run(self, run: WorkerRun, worker: WorkerInfo) -> WorkerRunRow:
         held = None if worker.is_alive else self.snapshot.listed.held.get(run.id)
         elapsed_s = min(run.elapsed + worker.heartbeat_age, MAX_ELAPSED_S)
         fate = labels.fate_of_task(held) if held else ""
-        return RunRow(run.id, run.name, self.url_of(run.id), run.queue, formats.duration(elapsed_s), fate)
+        return WorkerRunRow(run.id, run.name, self.url_of(run.id), run.queue, formats.duration(elapsed_s), fate)
 
     def _fate_of_all(self, workers: list[WorkerInfo]) -> str:
         """Return what becomes of the tasks of a lost supervisor."""
@@ -240,7 +240,7 @@ class _Builder:
         command = self.snapshot.listed.waiting.get(target) or next(iter(reported), None)
         return labels.command_note(command, self.snapshot.at) if command else ""
 
-    def _actions(self, target: str, name: str, states: set[str]) -> Iterable[Action]:
+    def _actions(self, target: str, name: str, states: set[str]) -> Iterable[CommandLink]:
         """Return the commands that make sense in these states."""
         wanted = {
             "quiet": bool(states & {"working"}),
@@ -251,4 +251,4 @@ class _Builder:
         for command, label in labels.actions().items():
             if wanted[command] and command in self.commands:
                 url = f"{self.commands[command]}?{urlencode({'id': target})}"
-                yield Action(label, url, name, is_danger=command == "stop")
+                yield CommandLink(label, url, name, is_danger=command == "stop")

@@ -15,7 +15,7 @@ from django_redis_components.taskqueue import enqueue as sending
 from django_redis_components.taskqueue import signals
 from django_redis_components.taskqueue.exceptions import TaskQueueError
 from django_redis_components.taskqueue.fields import base_key
-from django_redis_components.taskqueue.flows.graph import FlowGraph, Node
+from django_redis_components.taskqueue.flows.graph import FlowGraph, FlowNode
 from django_redis_components.taskqueue.flows.parents import FIRST_ERROR, PARENTS, has_inputs, map_shape
 from django_redis_components.taskqueue.flows.result import FlowResult
 from django_redis_components.taskqueue.options import TaskOptions
@@ -52,7 +52,7 @@ def prepare(graph: FlowGraph, on_error: Any) -> PreparedFlow:
     nodes = list(graph.nodes)
     if on_error is not None:
         graph.check(on_error)
-        nodes.append(Node(on_error, None, [], []))
+        nodes.append(FlowNode(on_error, None, [], []))
     results: list[TaskResult] = []
     parts: list[tuple[Any, ...]] = []
     for number, node in enumerate(nodes):
@@ -73,7 +73,7 @@ def prepare(graph: FlowGraph, on_error: Any) -> PreparedFlow:
     return PreparedFlow(flow, _calls(flow, parts, ttls), graph.database)
 
 
-def _message(node: Node, metadata: dict[str, Any]) -> tuple[TaskResult, Message]:
+def _message(node: FlowNode, metadata: dict[str, Any]) -> tuple[TaskResult, Message]:
     call = node.call
     try:
         prepared = sending.prepare(

@@ -16,7 +16,7 @@ MAX_LINKS = 10_000
 
 
 @dataclasses.dataclass(slots=True)
-class Node:
+class FlowNode:
     """One task of a flow.
 
     Attributes:
@@ -46,7 +46,7 @@ class FlowGraph:
         Raises:
             InvalidTask: the flow is too large, or its tasks use different connections.
         """
-        self.nodes: list[Node] = []
+        self.nodes: list[FlowNode] = []
         self._links = 0
         self.ends = self._add(step, None)
         self.check(*[node.call for node in self.nodes])
@@ -112,5 +112,5 @@ class FlowGraph:
             )
         for parent in parents:
             self.nodes[parent].followers.append(number)
-        self.nodes.append(Node(call, None if call.immutable else before, list(parents), []))
+        self.nodes.append(FlowNode(call, None if call.immutable else before, list(parents), []))
         return number

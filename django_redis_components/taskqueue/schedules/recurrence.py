@@ -46,13 +46,13 @@ class Slots(Protocol):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Interval:
+class FixedInterval:
     """Slots at a fixed interval, counted from the epoch."""
 
     every_ms: int
 
     @classmethod
-    def of(cls, value: Seconds) -> Interval:
+    def of(cls, value: Seconds) -> FixedInterval:
         """Raise InvalidTask unless it is a duration of at least a second."""
         try:
             every_ms = to_ms(value, "every")

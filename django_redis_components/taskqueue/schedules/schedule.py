@@ -14,7 +14,7 @@ from django_redis_components.core import serialization as arguments
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.taskqueue.enqueue import prepare
 from django_redis_components.taskqueue.exceptions import InvalidTask
-from django_redis_components.taskqueue.schedules.recurrence import CronTimes, Interval, Slots
+from django_redis_components.taskqueue.schedules.recurrence import CronTimes, FixedInterval, Slots
 from django_redis_components.taskqueue.store.messages import Message
 from django_redis_components.taskqueue.store.tasks import ID_BYTES
 from django_redis_components.taskqueue.task import Task
@@ -107,7 +107,7 @@ def every(interval: Seconds, /, **options: Unpack[ScheduleOptions]) -> Callable[
     Raises:
         InvalidTask: the interval or an option is invalid, or the decorated object is not a task.
     """
-    slots = Interval.of(interval)
+    slots = FixedInterval.of(interval)
     return lambda target: _register_for(target, slots, f"@every({interval!r})", options)
 
 

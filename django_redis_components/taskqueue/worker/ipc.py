@@ -50,7 +50,7 @@ class HardLimit(NamedTuple):
     retry_ms: int | None
 
 
-class RunningTask(NamedTuple):
+class ReportedRun(NamedTuple):
     """A running task, for the dashboard. A list in JSON.
 
     Attributes:
@@ -88,14 +88,14 @@ class Heartbeat:
     running: list[str] = dataclasses.field(default_factory=list)
     hard_limits: dict[str, HardLimit] = dataclasses.field(default_factory=dict)
     sent_at: float = 0.0
-    runs: list[RunningTask] = dataclasses.field(default_factory=list)
+    runs: list[ReportedRun] = dataclasses.field(default_factory=list)
 
     @classmethod
     def parse(cls, line: bytes) -> Heartbeat:
         """Parse a line written by `encode`."""
         heartbeat = cls(**json.loads(line))
         heartbeat.hard_limits = {task_id: HardLimit(*limit) for task_id, limit in heartbeat.hard_limits.items()}
-        heartbeat.runs = [RunningTask(*run) for run in heartbeat.runs]
+        heartbeat.runs = [ReportedRun(*run) for run in heartbeat.runs]
         return heartbeat
 
     def encode(self) -> bytes:

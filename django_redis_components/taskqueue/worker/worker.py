@@ -36,7 +36,7 @@ from django_redis_components.taskqueue.worker.execution import (
 )
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
 from django_redis_components.taskqueue.worker.interruption import CoroutineRun, Run, ThreadRun, TimeLimitTimer
-from django_redis_components.taskqueue.worker.ipc import PrefetchedLeases, RunningTask
+from django_redis_components.taskqueue.worker.ipc import PrefetchedLeases, ReportedRun
 from django_redis_components.taskqueue.worker.prefetch import MAX_BUFFERED_S, PREFETCH_S, JobSource
 
 logger = logging.getLogger("django_redis_components.taskqueue")
@@ -159,12 +159,12 @@ class Worker:
         """Return the ids of the running tasks."""
         return [task_id for task_id, _ in list(self._running)]
 
-    def longest_runs(self) -> list[RunningTask]:
+    def longest_runs(self) -> list[ReportedRun]:
         """Return the tasks that have run longest, `MAX_RUNS` at most."""
         now = time.perf_counter()
         jobs = [run.job for run in list(self._running.values())[:MAX_RUNS]]
         return [
-            RunningTask(job.id, job.name[:MAX_NAME], job.queue, round(now - job.began, 3) if job.began else 0.0)
+            ReportedRun(job.id, job.name[:MAX_NAME], job.queue, round(now - job.began, 3) if job.began else 0.0)
             for job in jobs
         ]
 

@@ -11,7 +11,7 @@ import pytest
 
 from django_redis_components.taskqueue import InvalidTask, cron, every, registry, task
 from django_redis_components.taskqueue.schedules import schedule as declared
-from django_redis_components.taskqueue.schedules.recurrence import Interval
+from django_redis_components.taskqueue.schedules.recurrence import FixedInterval
 from django_redis_components.taskqueue.schedules.schedule import MAX_CATCH_UP, Schedule
 from tests.taskqueue.tasks import add, echo, note
 
@@ -43,7 +43,7 @@ def test_schedule_decorator_returns_the_task() -> None:
 
     assert every(300)(made) is made
     schedule = the_only()
-    assert (schedule.task, schedule.slots, schedule.args, schedule.kwargs) == (made, Interval(300_000), (), {})
+    assert (schedule.task, schedule.slots, schedule.args, schedule.kwargs) == (made, FixedInterval(300_000), (), {})
     assert (schedule.misfire, schedule.max_age_ms, schedule.jitter_ms, schedule.enabled) == ("once", None, 0, True)
     assert schedule.name == f"{made.name} every 300 s"
 

@@ -12,7 +12,7 @@ from cronsim import CronSim
 
 from django_redis_components.taskqueue import InvalidTask
 from django_redis_components.taskqueue.schedules.cron_expression import NICKNAMES
-from django_redis_components.taskqueue.schedules.recurrence import CronTimes, Interval, Slots
+from django_redis_components.taskqueue.schedules.recurrence import CronTimes, FixedInterval, Slots
 
 #: Zones whose clocks jump: by an hour, half an hour, at midnight, in Ramadan, over a whole day; one does not.
 ZONES = ("Europe/Berlin", "Australia/Lord_Howe", "Africa/Cairo", "Africa/Casablanca", "Pacific/Apia", "Asia/Kathmandu")
@@ -38,14 +38,14 @@ def berlin(expression: str, after: str, count: int) -> list[str]:
 
 
 def test_interval_slots_are_aligned_to_the_epoch() -> None:
-    slots = Interval.of(300)
+    slots = FixedInterval.of(300)
 
     assert slots.following(ms("2026-01-01 10:02")) == ms("2026-01-01 10:05")
     assert slots.following(ms("2026-01-01 10:05")) == ms("2026-01-01 10:10"), "after a slot comes the next"
     assert slots.latest(ms("2026-01-01 10:02"), ms("2026-01-01 10:07")) == ms("2026-01-01 10:05")
     assert slots.latest(ms("2026-01-01 10:02"), ms("2026-01-01 10:05")) == ms("2026-01-01 10:05")
     assert slots.latest(ms("2026-01-01 10:05"), ms("2026-01-01 10:07")) is None
-    assert [Interval.of(value).text for value in (300, 1.5, timedelta(days=1))] == [
+    assert [FixedInterval.of(value).text for value in (300, 1.5, timedelta(days=1))] == [
         "every 300 s",
         "every 1.5 s",
         "every 86400 s",
@@ -53,7 +53,7 @@ def test_interval_slots_are_aligned_to_the_epoch() -> None:
 
 
 def test_intervals_one_millisecond_apart_have_different_names() -> None:
-    assert [Interval.of(value).text for value in (100_000, 100_000.001, 86_400.25)] == [
+    assert [FixedInterval.of(value).text for value in (100_000, 100_000.001, 86_400.25)] == [
         "every 100000 s",
         "every 100000.001 s",
         "every 86400.25 s",
@@ -70,7 +70,7 @@ def test_intervals_one_millisecond_apart_have_different_names() -> None:
 )
 def test_invalid_interval_raises_with_its_value(value: Any, text: str) -> None:
     with pytest.raises(InvalidTask) as raised:
-        Interval.of(value)
+        FixedInterval.of(value)
 
     assert str(raised.value) == text
 
@@ -239,4 +239,4 @@ def test_missing_cronsim_raises_with_what_to_install(monkeypatch: pytest.MonkeyP
     assert str(raised.value) == (
         "@cron needs the package cronsim: pip install 'django-redis-components[cron]'. @every needs nothing."
     )
-    assert Interval.of(60).following(0) == 60_000
+    assert FixedInterval.of(60).following(0) == 60_000
