@@ -9,10 +9,13 @@ import pytest
 
 from django_redis_components import taskqueue
 from django_redis_components.core.client import connections
+from django_redis_components.core.protocol import run
 from django_redis_components.taskqueue import TaskResult, chain, get_queue, registry
 from django_redis_components.taskqueue.fields import Field, FlowField
 from django_redis_components.taskqueue.poller import Poller
+from django_redis_components.taskqueue.store.queues import new_op
 from django_redis_components.taskqueue.store.scripts import REGISTER_SCHEDULES
+from django_redis_components.taskqueue.store.workers import command_worker
 from tests.support import Store, eventually
 from tests.taskqueue.support import (
     Ack,
@@ -45,6 +48,7 @@ KINDS: dict[str, tuple[str, float | None]] = {
     "q:<queue>:unregistered": (r"q:\w+:unregistered", None),
     "wakeup:q:<queue>, :poller": (r"wakeup:(q:\w+|poller)", 60),
     "wakeup:s:<supervisor>": (r"wakeup:s:[\w:]+", 60),
+    "commands:<supervisor>": (r"commands:[\w:]+", 60),
     "queues, workers, idle_queues": (r"queues|workers|idle_queues", None),
     "worker:<id>": (r"worker:[\w:]+", LEASE_S * 40),
     "last_fetch:<worker>:<slot>": (r"last_fetch:[\w:]+:\w+", LEASE_S),
@@ -117,6 +121,7 @@ def busy_store(store: Store, settings: Any, monkeypatch: pytest.MonkeyPatch) -> 
         fall_due(store, note.using(queue_name=queue, run_after=60).enqueue("due"), queue=queue)
         note.using(queue_name=queue, priority=5, unique=True).enqueue("urgent")
         note.using(queue_name=queue).enqueue("not at all").cancel()
+    run(connections.client(), command_worker("runs:mail", "quiet", "ada", new_op()))
     note.using(queue_name="old").enqueue("never")
     get_queue("old").purge()
     chain(note.using(queue_name="old", run_after=60).s("first"), note.using(queue_name="flows").s()).enqueue()
