@@ -80,7 +80,8 @@ def pause_note(pause: QueuePause, now: datetime) -> str:
         parts.append(_("by %(author)s") % {"author": pause.author})
     if pause.ends_at:
         parts.append(_("until %(time)s") % {"time": formats.timestamp(pause.ends_at, now).text})
-    return " ".join(parts) + (f": {pause.reason}." if pause.reason else ".")
+    reason = pause.reason.rstrip(".")
+    return " ".join(parts) + (f": {reason}." if reason else ".")
 
 
 def cost_note(cost: Cost, *, per_node: bool) -> str:

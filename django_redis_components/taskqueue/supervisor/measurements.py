@@ -17,7 +17,7 @@ MIN_INTERVAL_S = 1.0
 #: Most bytes of a file of git that are read.
 MAX_GIT_BYTES = 1 << 20
 #: Characters of a commit's hash that are shown.
-COMMIT_LENGTH = 12
+COMMIT_LENGTH = 8
 #: Folders above the settings module in which the repository is searched.
 MAX_DEPTH = 10
 

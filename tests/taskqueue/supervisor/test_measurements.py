@@ -43,7 +43,7 @@ def repository(folder: Path, head: str, **files: str) -> Path:
     ],
 )
 def test_commit_is_read_from_the_repository_above(tmp_path: Path, head: str, files: dict[str, str]) -> None:
-    assert commit_of(repository(tmp_path, head, **files)) == "0123456789ab"
+    assert commit_of(repository(tmp_path, head, **files)) == "01234567"
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_commit_of_a_worktree_is_read_from_its_repository(tmp_path: Path) -> Non
     copy.mkdir()
     (copy / ".git").write_text(f"gitdir: {meta}\n")
 
-    assert commit_of(copy) == "0123456789ab"
+    assert commit_of(copy) == "01234567"
 
 
 def test_version_is_that_of_the_settings(settings: Any) -> None:
