@@ -84,7 +84,7 @@ REDIS_COMPONENTS = {
     "CONNECTIONS": {"default": {"URL": redis_url()}},
     "TASKQUEUE": {"QUEUES": ["high", "default", "low"], "GRACE": 10},
     "ANALYTICS": {"EXCLUDE_PATHS": ["/static/", "/admin/", "/redis/", "/favicon.ico"]},
-    "DASHBOARD": {"ENVIRONMENT": "Demo"},
+    "DASHBOARD": {"ENVIRONMENT": "Demo", "RESTARTED_WITHIN": 0},  # the demo starts its server itself
 }
 
 DEFAULT_FROM_EMAIL = "Sellers' Market <market@example.test>"

@@ -1,11 +1,12 @@
 """Takes the pictures of the documentation from a running demo: ``python -m tests.browser.screenshots``.
 
-Writes docs/images/dashboard-light.png, dashboard-dark.png and market.png: a fresh demo, a month simulated with the
-default seed, its tasks run by the worker.
+Writes a picture of each page of the dashboard in light and dark, and market.png, to docs/images: a fresh demo, a month
+simulated with the default seed, its tasks run by the worker, and then the failures, the flow and the locks of `SCENE`.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 import redis
+from django.contrib.admin.utils import quote
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.browser.conftest import CHROMIUM, FLAGS
@@ -29,6 +31,28 @@ WIDTH, HEIGHT = 1280, 900
 #: Bytes that a picture may have.
 SIZE_LIMIT = 200_000
 
+#: What the pages show beside the simulated month. Run in the demo's site; prints the ids that the pages need.
+SCENE = """
+import json
+from django_redis_components.locks import Lock
+from django_redis_components.taskqueue import chain, get_queue, group
+from example_project.market.limiting import BY_NAME
+from example_project.market.tasks import deliver_letter, end_overdue_sales, end_sale, notify_seller
+
+failing = notify_seller.using(max_attempts=1)
+failing.enqueue_many([((f"A-{number}",), {}) for number in range(1001, 1013)])
+end_sale.using(max_attempts=1).enqueue("B-17")
+sales = group(*[end_sale.s(number) for number in range(1, 6)])
+flow = chain(sales, failing.si("A-1013"), end_overdue_sales.si()).enqueue()
+for number in (7, 12, 31):
+    Lock(f"market:item:{number}", timeout=900).acquire()
+for key in ["ada"] * 14 + ["grace"] * 6 + ["linus"] * 3:
+    BY_NAME.hit(key)
+get_queue("low").pause("The mail provider is down.", author="ada")
+letter = deliver_letter.using(queue_name="low", concurrency=2, unique=True).enqueue(7, 12, "Is it still for sale?")
+print(json.dumps({"task": letter.id, "flow": flow.id, "limit": BY_NAME.policy.id}))
+"""
+
 
 def main() -> None:
     """Take all pictures."""
@@ -38,16 +62,44 @@ def main() -> None:
         subprocess.run([sys.executable, "manage.py", "simulate"], cwd=ROOT, env=env, check=True)
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+            eventually(lambda: _nothing_ready(demo.raw(), "high", "default", "low"))
             for scheme in ("light", "dark"):
                 page = _page(browser, scheme)
                 _sign_in(page, demo)
-                eventually(lambda: _nothing_ready(demo.raw()))
                 page.goto(demo.dashboard)
                 _save(page, f"dashboard-{scheme}.png", full_page=True)
-            page.emulate_media(color_scheme="light")
+            _save_pages(browser, demo, _scene(env))
+            page = _page(browser, "light")
             page.goto(f"{demo.base}/")
             _save(page, "market.png")
             browser.close()
+
+
+def _scene(env: dict[str, str]) -> dict[str, str]:
+    """Let the demo have failures, a flow, locks and denied hits; return the paths of the pages that show them."""
+    command = [sys.executable, "manage.py", "shell", "-v", "0", "-c", SCENE]
+    ran = subprocess.run(command, cwd=ROOT, env=env, check=True, stdout=subprocess.PIPE, text=True)
+    ids = json.loads(ran.stdout.splitlines()[-1])
+    return {
+        "queue": "queues/high/?state=failed",
+        "task": f"task/{quote(ids['task'])}/",
+        "failures": "failure/",
+        "flow": f"taskflow/{quote(ids['flow'])}/",
+        "workers": "worker/",
+        "locks": "lock/",
+        "limits": f"ratelimit/?limit={ids['limit']}",
+    }
+
+
+def _save_pages(browser: Browser, demo: Demo, paths: dict[str, str]) -> None:
+    root = demo.dashboard.partition("overview/")[0]
+    eventually(lambda: _nothing_ready(demo.raw(), "high", "default"))
+    for scheme in ("light", "dark"):
+        page = _page(browser, scheme)
+        _sign_in(page, demo)
+        for name, path in paths.items():
+            page.goto(root + path)
+            _save(page, f"{name}-{scheme}.png")
 
 
 def _page(browser: Browser, scheme: str) -> Page:
@@ -63,10 +115,10 @@ def _sign_in(page: Page, demo: Demo) -> None:
     page.wait_for_url(f"{demo.base}/")
 
 
-def _nothing_ready(raw: redis.Redis) -> None:
-    """Every simulated task that is due was run."""
+def _nothing_ready(raw: redis.Redis, *queues: str) -> None:
+    """Every task of these queues that is due was run."""
     with raw:
-        assert [key for key in raw.scan_iter("market:taskqueue:*:ready", count=1000) if raw.llen(key)] == []
+        assert not any(raw.llen(f"market:taskqueue:{{default}}:q:{queue}:ready") for queue in queues)
 
 
 def _save(page: Page, name: str, *, full_page: bool = False) -> None:
