@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from functools import partial
 from typing import Any
 
@@ -21,14 +22,16 @@ DJANGOS_OWN = "django.core.cache.backends.redis.RedisCache"
 
 @pytest.fixture
 def network(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was done on the network during the test.
+    """What this thread did on the network during the test. Threads of earlier tests may renew a lease at any time.
 
     No audit hook: it cannot be removed, and Python 3.11 fails to start traced threads of later tests beside one.
     """
     events: list[str] = []
+    mine = threading.get_ident()
 
     def refuse(name: str, *_: Any) -> None:
-        events.append(name)
+        if threading.get_ident() == mine:
+            events.append(name)
         raise OSError(f"{name} in a test without a network")
 
     monkeypatch.setattr(socket.socket, "connect", partial(refuse, "connect"))

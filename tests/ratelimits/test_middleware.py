@@ -55,7 +55,7 @@ def site(request: pytest.FixtureRequest) -> Site:
 
 
 def configure(settings: Any, store: Store, **options: Any) -> None:
-    settings.REDIS_COMPONENTS = components_settings(store) | {"RATELIMITS": options}
+    settings.REDIS_COMPONENTS = components_settings(store) | {"RATELIMITS": {"COUNT_HITS": False, **options}}
 
 
 def test_middleware_limits_requests(redis_server: Store, settings: Any, site: Site) -> None:
@@ -104,7 +104,7 @@ def test_changed_settings_take_effect(redis_server: Store, settings: Any, site: 
 def test_on_error_setting_decides_while_redis_is_down(settings: Any, site: Site, on_error: str, status: int) -> None:
     settings.REDIS_COMPONENTS = {
         "CONNECTIONS": {"default": {"URL": "redis://127.0.0.1:1/0", "RETRIES": 0}},
-        "RATELIMITS": {"RATES": ["1/h"], "ON_ERROR": on_error},
+        "RATELIMITS": {"RATES": ["1/h"], "ON_ERROR": on_error, "COUNT_HITS": False},
     }
 
     assert [site.get().status_code for _ in range(3)] == [status] * 3

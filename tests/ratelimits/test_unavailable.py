@@ -50,7 +50,7 @@ def test_no_request_is_sent_for_a_while_after_a_failure(proxy: Proxy, redis_serv
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 def test_hits_that_fail_open_do_not_wait_for_late_replies(proxy: Proxy, settings: Any, is_async: bool) -> None:
-    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {"RATELIMITS": {"TIMEOUT": 0.2}}
+    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {"RATELIMITS": {"TIMEOUT": 0.2, "COUNT_HITS": False}}
     limit = RateLimit("api", "5/m", using="proxied")
 
     async def hit_at_once() -> list[Decision]:
@@ -68,7 +68,7 @@ def test_hits_that_fail_open_do_not_wait_for_late_replies(proxy: Proxy, settings
 
 
 def test_limit_that_fails_closed_waits_for_a_slow_server(proxy: Proxy, settings: Any) -> None:
-    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {"RATELIMITS": {"TIMEOUT": 0.01}}
+    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {"RATELIMITS": {"TIMEOUT": 0.01, "COUNT_HITS": False}}
     opened = RateLimit("api", "5/m", using="proxied")
     closed = RateLimit("api", "5/m", on_error="closed", using="proxied")
     closed.hit("ada")
@@ -81,12 +81,12 @@ def test_limit_that_fails_closed_waits_for_a_slow_server(proxy: Proxy, settings:
 def test_late_reply_is_never_read_as_the_reply_of_a_later_hit(proxy: Proxy, settings: Any) -> None:
     limit = RateLimit("api", "1/m", using="proxied", deny_cache=False)
     limit.hit("ada")
-    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {"RATELIMITS": {"TIMEOUT": 0.05}}
+    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {"RATELIMITS": {"TIMEOUT": 0.05, "COUNT_HITS": False}}
     eventually(lambda: limit.hit("kim").checked)  # opens the connection
     proxy.delay(0.3)
     assert not limit.hit("ada").checked
     proxy.delay(0)
-    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {"RATELIMITS": {"TIMEOUT": 10}}
+    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {"RATELIMITS": {"TIMEOUT": 10, "COUNT_HITS": False}}
 
     assert [limit.hit("bob").allowed, limit.hit("ada").allowed, limit.hit("eve").allowed] == [True, False, True]
 
