@@ -2,6 +2,28 @@
 
 from __future__ import annotations
 
-from django_redis_components.dashboard.models import Action, Lock, Overview, Queues, RateLimit, TaskFlow
+from django_redis_components.dashboard.models import (
+    Action,
+    Failure,
+    Lock,
+    Overview,
+    Queues,
+    RateLimit,
+    Schedule,
+    Task,
+    TaskFlow,
+    Worker,
+)
 
-__all__ = ["Action", "Lock", "Overview", "Queues", "RateLimit", "TaskFlow"]
+__all__ = [
+    "Action",
+    "Failure",
+    "Lock",
+    "Overview",
+    "Queues",
+    "RateLimit",
+    "Schedule",
+    "Task",
+    "TaskFlow",
+    "Worker",
+]

@@ -1,28 +1,22 @@
-"""The `ModelAdmin` classes of the dashboard: entries in the admin, permissions, URLs."""
+"""The `ModelAdmin` classes of the dashboard: its pages, their verbs and permissions."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
 from django.contrib import admin
-from django.contrib.admin.utils import unquote
-from django.core.exceptions import PermissionDenied
 from django.db.models import Model
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import URLPattern, path, reverse, reverse_lazy
-from django.views.decorators.http import require_http_methods
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import URLPattern, path
 
 from django_redis_components.core import keys
-from django_redis_components.core.exceptions import ConfigurationError
-from django_redis_components.dashboard import responses, verbs
 from django_redis_components.dashboard.actions import views as action_views
 from django_redis_components.dashboard.failures import change_views as failure_change_views
 from django_redis_components.dashboard.failures import views as failure_views
 from django_redis_components.dashboard.flows import views as flow_views
 from django_redis_components.dashboard.limits import views as limit_views
 from django_redis_components.dashboard.locks import views as lock_views
+from django_redis_components.dashboard.model_admins import ObjectAdmin, PageAdmin, UnmanagedAdmin, View
 from django_redis_components.dashboard.models import (
     Action,
     Failure,
@@ -30,6 +24,7 @@ from django_redis_components.dashboard.models import (
     Overview,
     Queues,
     RateLimit,
+    Schedule,
     Task,
     TaskFlow,
     Worker,
@@ -37,121 +32,14 @@ from django_redis_components.dashboard.models import (
 from django_redis_components.dashboard.overview import views as overview_views
 from django_redis_components.dashboard.queues import change_views
 from django_redis_components.dashboard.queues import views as queue_views
+from django_redis_components.dashboard.schedules import change_views as schedule_change_views
+from django_redis_components.dashboard.schedules import views as schedule_views
 from django_redis_components.dashboard.task import change_views as task_change_views
 from django_redis_components.dashboard.task import views as task_views
 from django_redis_components.dashboard.verbs import Verb
 from django_redis_components.dashboard.workers import change_views as worker_change_views
 from django_redis_components.dashboard.workers import views as worker_views
 from django_redis_components.taskqueue.stats import fingerprint
-
-if TYPE_CHECKING:
-    _ModelAdmin = admin.ModelAdmin[Any]
-else:
-    _ModelAdmin = admin.ModelAdmin
-
-#: A view method, bound.
-View = Callable[..., HttpResponse]
-#: Methods that pages accept, and those that forms accept.
-PAGE_METHODS, FORM_METHODS = ("GET", "HEAD"), ("GET", "HEAD", "POST")
-
-
-class UnmanagedAdmin(_ModelAdmin):
-    """URLs and permissions of a model without a table. No view of `ModelAdmin` is used.
-
-    Attributes:
-        view_permission: codename of the permission to view its pages.
-        home: name of the model to whose page the admin's links to objects redirect.
-    """
-
-    view_permission = "view_overview"
-    home = "overview"
-
-    def deny_view(self, request: HttpRequest, **_: Any) -> HttpResponse:
-        """Respond with 403: objects cannot be added or deleted."""
-        raise PermissionDenied
-
-    def redirect_to_home(self, request: HttpRequest, **_: Any) -> HttpResponse:
-        """Redirect the admin's links to objects, for example in "Recent actions", to the page."""
-        name = f"admin:{self.opts.app_label}_{self.home}_changelist"
-        return HttpResponseRedirect(reverse(name, current_app=self.admin_site.name))
-
-    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Return whether the user may view its pages."""
-        return request.user.has_perm(f"{self.opts.app_label}.{self.view_permission}")
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        """Return False."""
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Return False."""
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Return False."""
-        return False
-
-    def guard_verb(self, view: View, verb: Verb) -> View:
-        """Return the view of a verb behind its permission and `READ_ONLY`."""
-
-        def allowed(request: HttpRequest, **kwargs: Any) -> HttpResponse:
-            verbs.ensure_allowed(request, verb)
-            return view(request, **kwargs)
-
-        return self._guard(functools.wraps(view)(allowed), FORM_METHODS)
-
-    def _guard(self, view: View, methods: tuple[str, ...] = PAGE_METHODS) -> View:
-        """Return the view behind the site's login and the permission check.
-
-        Args:
-            methods: HTTP methods that it accepts.
-
-        Django's LoginRequiredMiddleware redirects to `login_url` of the view; the default would be the
-        site's LOGIN_URL, not the admin's.
-        """
-
-        def permitted(request: HttpRequest, **kwargs: Any) -> HttpResponse:
-            if not self.has_view_permission(request):
-                raise PermissionDenied
-            try:
-                return view(request, **kwargs)
-            except ConfigurationError as exc:
-                return responses.misconfigured_response(self, request, exc)
-
-        guarded = self.admin_site.admin_view(require_http_methods(methods)(permitted))
-
-        @functools.wraps(view)
-        def wrapper(request: HttpRequest, **kwargs: Any) -> HttpResponse:
-            return guarded(request, **kwargs)
-
-        wrapper.model_admin = self  # type: ignore[attr-defined]
-        wrapper.login_url = reverse_lazy("admin:login", current_app=self.admin_site.name)  # type: ignore[attr-defined]
-        return wrapper
-
-
-class PageAdmin(UnmanagedAdmin):
-    """A page that is listed in the admin's index."""
-
-    def get_urls(self) -> list[URLPattern]:
-        """Return the URLs of the page, of its actions, and redirects."""
-        name = f"{self.opts.app_label}_{self.opts.model_name}"
-        return [
-            path("", self._guard(self.changelist_view), name=f"{name}_changelist"),
-            path("add/", self._guard(self.deny_view), name=f"{name}_add"),
-            *self.action_urls(name),
-            path("<path:object_id>/history/", self._guard(self.redirect_to_home), name=f"{name}_history"),
-            path("<path:object_id>/delete/", self._guard(self.deny_view), name=f"{name}_delete"),
-            path("<path:object_id>/change/", self._guard(self.redirect_to_home), name=f"{name}_change"),
-            path("<path:object_id>/", self._guard(self.redirect_to_home)),
-        ]
-
-    def action_urls(self, name: str) -> list[URLPattern]:
-        """Return the URLs of the page's actions."""
-        return []
-
-    def has_module_permission(self, request: HttpRequest) -> bool:
-        """Return whether the user sees the entry in the index."""
-        return self.has_view_permission(request)
 
 
 class OverviewAdmin(PageAdmin):
@@ -211,6 +99,27 @@ class WorkerAdmin(PageAdmin):
         ]
 
 
+class ScheduleAdmin(PageAdmin):
+    """The page of schedules."""
+
+    home = "schedule"
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """Show the schedules, and what is due in the next hours."""
+        return schedule_views.schedules(self, request, extra_context)
+
+    def action_urls(self, name: str) -> list[URLPattern]:
+        """Return the URLs of the changes."""
+
+        def view_of(command: str) -> View:
+            return lambda request: schedule_change_views.change(self, request, command)
+
+        return [
+            path(f"{command}/", self.guard_verb(view_of(command), verb), name=f"{name}_{command}")
+            for command, verb in schedule_change_views.VERBS.items()
+        ]
+
+
 class LockAdmin(PageAdmin):
     """The page of locks and semaphores."""
 
@@ -255,65 +164,6 @@ class ActionAdmin(PageAdmin):
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """Show who has changed what."""
         return action_views.actions(self, request, extra_context)
-
-
-class ObjectAdmin(UnmanagedAdmin):
-    """Pages of objects, ``<model>/<id>/``. They are linked from other pages, not from the admin's index.
-
-    Attributes:
-        verb_views: the view of each verb.
-        object_view: the view of the page.
-    """
-
-    verb_views: ClassVar[Sequence[tuple[Verb, Callable[..., HttpResponse]]]] = ()
-    object_view: ClassVar[Callable[..., HttpResponse]]
-
-    def get_urls(self) -> list[URLPattern]:
-        """Return the URLs. `quote` escapes ``_`` in ids, so no id clashes with the prefix ``_add``."""
-        name = f"{self.opts.app_label}_{self.opts.model_name}"
-        return [
-            path("", self._guard(self.list_view), name=f"{name}_changelist"),
-            path("_add/", self._guard(self.deny_view), name=f"{name}_add"),
-            path("_history/<path:object_id>/", self._guard(self.redirect_to_home), name=f"{name}_history"),
-            path("_delete/<path:object_id>/", self._guard(self.deny_view), name=f"{name}_delete"),
-            *[
-                path(
-                    f"_verb/{verb.name}/<path:object_id>/",
-                    self.guard_verb(self._view_of(view), verb),
-                    name=f"{name}_{verb.name}",
-                )
-                for verb, view in self.verb_views
-            ],
-            path("<path:object_id>/", self._guard(self._view_of(self.object_view)), name=f"{name}_change"),
-        ]
-
-    def list_view(self, request: HttpRequest) -> HttpResponse:
-        """Redirect to the overview: there is no page of all objects."""
-        return self.redirect_to_home(request)
-
-    @staticmethod
-    def parse_id(text: str) -> str:
-        """Return an object's id, unquoted, if it is valid.
-
-        Raises:
-            ValueError: it is not; the page responds with 404.
-        """
-        raise NotImplementedError
-
-    def has_module_permission(self, request: HttpRequest) -> bool:
-        """Return False: no entry in the index."""
-        return False
-
-    def _view_of(self, view: Callable[..., HttpResponse]) -> View:
-        @functools.wraps(view)
-        def wrapper(request: HttpRequest, object_id: str) -> HttpResponse:
-            try:
-                valid_id = self.parse_id(unquote(object_id))
-            except ValueError as exc:
-                raise Http404(str(exc)) from exc
-            return view(self, request, valid_id)
-
-        return wrapper
 
 
 class QueuesAdmin(ObjectAdmin):
@@ -371,6 +221,7 @@ ADMINS: dict[type[Model], type[UnmanagedAdmin]] = {
     Queues: QueuesAdmin,
     Task: TaskAdmin,
     Failure: FailureAdmin,
+    Schedule: ScheduleAdmin,
     Worker: WorkerAdmin,
     Lock: LockAdmin,
     RateLimit: RateLimitAdmin,

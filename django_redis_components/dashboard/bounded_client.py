@@ -14,6 +14,7 @@ from django_redis_components.locks.scripts import INSPECT, INSPECT_READWRITE
 from django_redis_components.ratelimits.scripts import FIXED, GCRA, SLIDING
 from django_redis_components.semaphores.scripts import INSPECT as INSPECT_PERMITS
 from django_redis_components.taskqueue.store.scripts import (
+    DUE_COUNTS,
     ERROR_GROUPS,
     EXPLAIN,
     LIST_SCHEDULES,
@@ -41,6 +42,7 @@ RANGE_COMMANDS = {"LRANGE", "ZRANGE", "ZREVRANGE"}
 #: Scripts that only read, and read a bounded amount.
 READ_SCRIPTS = {
     TASK_COUNTERS,
+    DUE_COUNTS,
     ERROR_GROUPS,
     EXPLAIN,
     INSPECT,

@@ -119,15 +119,20 @@ def daily_chart(values: Mapping[date, int]) -> Chart:
     return bar_chart(points, daily_finding(values), LABEL_EVERY)
 
 
-def bar_chart(points: Sequence[Point], finding: str, label_every: int) -> Chart:
-    """Return the chart of points in order, with a label at every `label_every`-th point, counted back from the last."""
-    highest = max(point.value for point in points)
+def bar_chart(points: Sequence[Point], finding: str, label_every: int, *, is_last_open: bool = True) -> Chart:
+    """Return the chart of points in order, with a label at every `label_every`-th point, counted back from the last.
+
+    An open point is still counted: it is drawn dashed, and the newest is first in the table.
+    """
+    highest = max(1, *(point.value for point in points))
     every = tick(highest)
     top = -(-highest // every) * every
     step = (WIDTH - LEFT) / len(points)
     last = len(points) - 1
     rows = [
-        ChartRow(point.iso, point.day, formats.number(point.value), at == last, formats.number(point.bad))
+        ChartRow(
+            point.iso, point.day, formats.number(point.value), is_last_open and at == last, formats.number(point.bad)
+        )
         for at, point in enumerate(points)
     ]
     return Chart(
@@ -145,7 +150,7 @@ def bar_chart(points: Sequence[Point], finding: str, label_every: int) -> Chart:
             for at, point in enumerate(points)
             if (last - at) % label_every == 0
         ],
-        rows=rows[::-1],
+        rows=rows[::-1] if is_last_open else rows,
         bad_bars=[_bar(at, point.bad, step, top, rows[at]) for at, point in enumerate(points) if point.bad],
     )
 

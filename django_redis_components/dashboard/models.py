@@ -85,6 +85,21 @@ class TaskFlow(UnmanagedModel):
         permissions = (("cancel_flow", "Can cancel flows"),)
 
 
+class Schedule(UnmanagedModel):
+    """The page of schedules. It requires the permission of the overview, and each change its own."""
+
+    class Meta(UnmanagedModel.Meta):
+        abstract = False
+        default_permissions: ClassVar[tuple[str, ...]] = ()
+        verbose_name = _("schedule")
+        verbose_name_plural = _("Schedules")
+        permissions = (
+            ("run_schedule", "Can run schedules now"),
+            ("pause_schedule", "Can pause and resume schedules"),
+            ("remove_schedule", "Can remove schedules that were added at run time"),
+        )
+
+
 class Action(UnmanagedModel):
     """The page of actions: entries of the admin's log."""
 

@@ -14,7 +14,7 @@ keeps a ticket: the selection, signed, with a watermark, so that only the tasks 
         fields = {"ticket": verbs.sign(request, RETRY, selection)}
         return verbs.confirm(model_admin, request, Confirmation(…, fields=fields), ticket.problem)
 
-The URL's guard (`admin.UnmanagedAdmin.guard_verb`) has checked the permission and `READ_ONLY`.
+The URL's guard (`model_admins.UnmanagedAdmin.guard_verb`) has checked the permission and `READ_ONLY`.
 """
 
 from __future__ import annotations

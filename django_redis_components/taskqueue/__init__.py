@@ -53,6 +53,9 @@ trash_index                   zset    purges, by their time in ms               
 trash:<purge>:<part>          mixed   purged tasks                                             a day, the poller
 schedules                     zset    names of schedules by their last registration            the poller
 schedule:<name>               hash    last processed time, next time, last task, description   the poller
+paused_schedules              hash    schedules that are paused: since when, by whom           none
+added_schedules               hash    schedules that were added at run time, as JSON           none
+schedules_version             string  how often these two were changed                         none
 reply:<op>                    string  reply to an operation, for a repeated request            60 s
 flow:<flow>                   hash    ids, followers and unfinished parents of a flow's tasks  the flow, its results
 q:<queue>:waiting             zset    tasks that wait for others of their flows                the queue
@@ -87,6 +90,7 @@ from django_redis_components.taskqueue.exceptions import (
     ParentsLost,
     PartiallyEnqueued,
     ResultTooLarge,
+    ScheduleDoesNotExist,
     SoftTimeLimitExceeded,
     TaskCancelled,
     TaskFailed,
@@ -108,6 +112,7 @@ from django_redis_components.taskqueue.queue import Purge, Queue, get_queue
 from django_redis_components.taskqueue.record import Progress, TaskResultStatus, TaskRun
 from django_redis_components.taskqueue.result import TaskResult, aget_result, get_result
 from django_redis_components.taskqueue.retry import exponential
+from django_redis_components.taskqueue.schedules.changes import Schedules
 from django_redis_components.taskqueue.schedules.schedule import cron, every
 from django_redis_components.taskqueue.schedules.status import ScheduleInfo, aschedules, schedules
 from django_redis_components.taskqueue.stats.errors import ErrorGroup, ErrorSample
@@ -141,7 +146,9 @@ __all__ = [
     "QueuePause",
     "Rate",
     "ResultTooLarge",
+    "ScheduleDoesNotExist",
     "ScheduleInfo",
+    "Schedules",
     "Signature",
     "SoftTimeLimitExceeded",
     "Task",

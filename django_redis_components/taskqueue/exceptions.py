@@ -180,6 +180,18 @@ class ParentFailed(TaskQueueError):
     """
 
 
+class ScheduleDoesNotExist(TaskQueueError):
+    """Raised when no schedule has this name: no poller has registered it, and it was not added at run time.
+
+    Attributes:
+        name: the requested name.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"There is no schedule {name!r}: no poller has registered it, and it was not added.")
+        self.name = name
+
+
 class FlowDoesNotExist(TaskQueueError):
     """Raised when no flow has this id: it was never accepted, or has expired.
 

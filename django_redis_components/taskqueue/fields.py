@@ -192,6 +192,12 @@ class Key:
     schedules = "schedules"
     #: Hash by name: last, next, times, info, fired, id.
     schedule = "schedule"
+    #: Hash by schedule: "since_ms author" of each that is paused.
+    paused_schedules = "paused_schedules"
+    #: Hash by schedule: JSON, the definition of each that was added at run time.
+    added_schedules = "added_schedules"
+    #: String, int: how often these two were changed.
+    schedules_version = "schedules_version"
 
 
 class FlowField:
@@ -253,6 +259,8 @@ class Ttl:
     worker_ms = 600_000
     #: A command to a supervisor that has not executed it: longer than its heartbeats are apart.
     command_ms = 60_000
+    #: What refuses the slots of a removed schedule: longer than a poller takes to read that it was removed.
+    removed_schedule_ms = 60_000
 
 
 #: The names by which Lua reads the classes.

@@ -144,7 +144,7 @@ class Poller:
         now = time.monotonic()
         prune = now >= self.next_prune_at
         failpoints.reach("before_maintain")
-        is_active, due_ms, now_us, recovered = self._maintain(prune)
+        is_active, due_ms, now_us, recovered, version = self._maintain(prune)
         failpoints.reach("after_maintain")
         self._log_round(is_active, recovered)
         round_s = self._idle_round_s if self._contact == "idle" else self._round_s
@@ -152,23 +152,24 @@ class Poller:
         if not is_active:
             self.scheduler.invalidate()
             return max(0.05, until_due_s)
-        until_slot_s = self.scheduler.run_due(now_us)
+        until_slot_s = self.scheduler.run_due(now_us, version)
         if prune:
             self.next_prune_at = now + PRUNE_S
             run(self._client, delete_trash())
         return min(round_s, until_due_s, until_slot_s)
 
-    def _maintain(self, prune: bool) -> tuple[bool, int, int, list[bytes]]:
+    def _maintain(self, prune: bool) -> tuple[bool, int, int, list[bytes], int]:
         """Maintain all queues, 500 in a call.
 
         Returns:
-            Whether this poller is active, when the next task is due, the server's time, and the recovered tasks.
+            Whether this poller is active, when the next task is due, the server's time, the recovered tasks, and the
+            version of the schedules that were changed at run time.
         """
         dues: list[int] = []
         recovered: list[bytes] = []
         first, is_idle = 0, True
         while True:
-            active, due_ms, now_us, some, first, busy = self._client.execute(
+            active, due_ms, now_us, some, first, busy, version = self._client.execute(
                 MAINTAIN(
                     base=self._base,
                     poller=self.id,
@@ -190,7 +191,7 @@ class Poller:
             dues += [due_ms] if due_ms else []
             if not first:
                 self._contact = "idle" if is_idle else ""
-                return bool(active), min(dues, default=0), now_us, recovered
+                return bool(active), min(dues, default=0), now_us, recovered, version
 
     def _log_round(self, is_active: bool, recovered: list[bytes]) -> None:
         if is_active and not self.is_active:

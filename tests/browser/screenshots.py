@@ -35,7 +35,7 @@ SIZE_LIMIT = 200_000
 SCENE = """
 import json
 from django_redis_components.locks import Lock
-from django_redis_components.taskqueue import chain, get_queue, group
+from django_redis_components.taskqueue import Schedules, chain, get_queue, group
 from example_project.market.limiting import BY_NAME
 from example_project.market.tasks import deliver_letter, end_overdue_sales, end_sale, notify_seller
 
@@ -44,6 +44,7 @@ failing.enqueue_many([((f"A-{number}",), {}) for number in range(1001, 1013)])
 end_sale.using(max_attempts=1).enqueue("B-17")
 sales = group(*[end_sale.s(number) for number in range(1, 6)])
 flow = chain(sales, failing.si("A-1013"), end_overdue_sales.si()).enqueue()
+Schedules().add("weekly letter to customers", end_overdue_sales, every=7 * 86_400)
 for number in (7, 12, 31):
     Lock(f"market:item:{number}", timeout=900).acquire()
 for key in ["ada"] * 14 + ["grace"] * 6 + ["linus"] * 3:
@@ -85,6 +86,7 @@ def _scene(env: dict[str, str]) -> dict[str, str]:
         "task": f"task/{quote(ids['task'])}/",
         "failures": "failure/",
         "flow": f"taskflow/{quote(ids['flow'])}/",
+        "schedules": "schedule/",
         "workers": "worker/",
         "locks": "lock/",
         "limits": f"ratelimit/?limit={ids['limit']}",

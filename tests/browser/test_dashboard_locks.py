@@ -13,7 +13,7 @@ from django_redis_components.locks import Lock, MultiLock, ReadWriteLock
 from django_redis_components.ratelimits import RateLimit
 from django_redis_components.ratelimits.hit_counts import COUNTER
 from django_redis_components.semaphores import Semaphore
-from django_redis_components.taskqueue import chain, group
+from django_redis_components.taskqueue import Schedules, chain, group
 from tests.browser.conftest import Complaints
 from tests.browser.test_dashboard import ready_site, sign_in, violations
 from tests.dashboard.support import work_off_in_a_thread
@@ -21,6 +21,7 @@ from tests.dashboard.test_actions_page import ACTIONS, write_entries
 from tests.dashboard.test_flow_page import url_of as flow_url
 from tests.dashboard.test_limit_page import LIMITS
 from tests.dashboard.test_lock_page import LOCKS, wait_in_line
+from tests.dashboard.test_schedule_page import SCHEDULES
 from tests.ratelimits.test_hit_counts import count_hits
 from tests.support import Store
 from tests.taskqueue.tasks import add, fail, note
@@ -71,6 +72,7 @@ def test_the_pages_are_accessible_and_do_not_scroll_sideways(
     write_entries(2, message=f"Purge queue 'mail', {'which has a long name ' * 9}: requested.")
     write_entries(49, message="Purge queue 'mail': 2 tasks purged, trash 0123456789abcdef.")
     of_key = f"{LIMITS}?limit={limit.policy.id}&key=ip:203.0.113.7"
+    Schedules().add("a rather long name of a schedule of a customer", note, every=3_600, args=[1])
     flow = chain(group(*[add.s(1, each) for each in range(7)]), fail.using(max_attempts=1).s(), note.s()).enqueue()
     work_off_in_a_thread()
     for address in (
@@ -81,6 +83,7 @@ def test_the_pages_are_accessible_and_do_not_scroll_sideways(
         ACTIONS,
         f"{ACTIONS}?object=mail&before=40",
         flow_url(flow.id),
+        SCHEDULES,
     ):
         page.goto(site + address)
         assert violations(page) == [], address

@@ -127,7 +127,7 @@ def schedule_row(schedule: ScheduleInfo, now: datetime) -> ScheduleRow:
         next=Cell(_time_until(schedule.next_at, now), at=_timestamp(schedule.next_at, now)),
         sent=_timestamp(schedule.last_sent_at, now),
         task_id=schedule.last_task_id or NO_VALUE,
-        state=_schedule_state(schedule),
+        state=schedule_state(schedule),
         alarming=schedule.state == "late",
     )
 
@@ -148,12 +148,15 @@ def worker_row(worker: WorkerInfo, now: datetime) -> WorkerRow:
     )
 
 
-def _schedule_state(schedule: ScheduleInfo) -> str:
+def schedule_state(schedule: ScheduleInfo) -> str:
+    """Return the label of a schedule's state."""
     labels = {
         "on": pgettext("schedule", "on"),
         "off": pgettext("schedule", "off"),
+        "paused": pgettext("schedule", "paused"),
         "late": pgettext("schedule", "overdue"),
         "gone": pgettext("schedule", "not declared"),
+        "new": pgettext("schedule", "not registered"),
     }
     return labels[schedule.state]
 

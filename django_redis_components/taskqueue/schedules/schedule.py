@@ -54,7 +54,8 @@ class Schedule:
         misfire: the handling of slots that passed without an active poller.
         max_age_ms: maximum delay of a slot; None: no limit.
         jitter_ms: maximum random delay; constant for a slot.
-        enabled: whether it is active.
+        enabled: whether it is active, as its code states.
+        is_paused: whether an operator has paused it.
     """
 
     name: str
@@ -66,6 +67,12 @@ class Schedule:
     max_age_ms: int | None = None
     jitter_ms: int = 0
     enabled: bool = True
+    is_paused: bool = False
+
+    @property
+    def is_active(self) -> bool:
+        """Whether its slots are sent."""
+        return self.enabled and not self.is_paused
 
     def due(self, last_ms: int, now_ms: int) -> list[int]:
         """Return the slots to enqueue now, oldest first, after those until `last_ms` were handled."""
@@ -136,13 +143,18 @@ def _register_for(target: T, slots: Slots, label: str, options: ScheduleOptions)
     """Register a schedule for a task; return the decorated object."""
     task = _task_of(target, label)
     try:
-        _register(_create(task, slots, options))
+        _register(create(task, slots, options))
     except (TypeError, ValueError, InvalidTask) as exc:
         raise InvalidTask(f"{label} on {task.name}: {exc}") from exc
     return target
 
 
-def _create(task: Task[..., Any, Any], slots: Slots, options: ScheduleOptions) -> Schedule:
+def create(task: Task[..., Any, Any], slots: Slots, options: ScheduleOptions) -> Schedule:
+    """Return a schedule that is not registered.
+
+    Raises:
+        TypeError, ValueError: an option is invalid, or the task does not accept the arguments.
+    """
     if unknown := sorted(set(options) - set(ScheduleOptions.__annotations__)):
         raise TypeError(f"unknown option {', '.join(unknown)}. Accepted: {', '.join(ScheduleOptions.__annotations__)}.")
     given, named = options.get("args", ()), options.get("kwargs", {})

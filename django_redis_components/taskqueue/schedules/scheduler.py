@@ -6,10 +6,11 @@ over continues after the last slot.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from redis.exceptions import RedisError
@@ -18,8 +19,9 @@ from django_redis_components.core import failpoints
 from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.protocol import Call
 from django_redis_components.taskqueue.fields import base_key
+from django_redis_components.taskqueue.schedules import definitions
 from django_redis_components.taskqueue.schedules.schedule import Schedule
-from django_redis_components.taskqueue.store.scripts import ENQUEUE_SLOT, REGISTER_SCHEDULES
+from django_redis_components.taskqueue.store.scripts import ENQUEUE_SLOT, READ_CHANGES, REGISTER_SCHEDULES
 
 logger = logging.getLogger("django_redis_components.taskqueue")
 
@@ -42,7 +44,10 @@ class Scheduler:
         """Args: poller: the id of the poller."""
         self._client = client
         self._poller = poller
-        self._schedules = tuple(schedules)
+        #: Those of the code, and all: with those that were added at run time.
+        self._declared = self._schedules = tuple(schedules)
+        #: Version of the changes at run time that `_schedules` has.
+        self._version = 0
         self._last_ms: dict[str, int] = {}
         self._next_ms: dict[str, int | None] = {}
         self._register_at = 0.0
@@ -52,14 +57,15 @@ class Scheduler:
         """Read the last slots again: another poller may have been active."""
         self._register_at = 0.0
 
-    def run_due(self, now_us: int) -> float:
+    def run_due(self, now_us: int, version: int) -> float:
         """Enqueue the tasks of due slots, in the active poller; return the seconds until the next slot.
 
         Args:
             now_us: the server's clock, read recently.
+            version: of the changes at run time.
         """
         started, now_ms = time.monotonic(), now_us // 1_000
-        if now_us < self._seen_us - STEP_BACK_US:
+        if now_us < self._seen_us - STEP_BACK_US or version != self._version:
             self.invalidate()
         self._seen_us = now_us
         if started >= self._register_at:
@@ -70,6 +76,7 @@ class Scheduler:
         return max(0.0, until_s - (time.monotonic() - started))
 
     def _register(self, now_ms: int) -> None:
+        self._read_changes()
         self._last_ms, self._next_ms = {}, {}
         for start in range(
             0, max(1, len(self._schedules)), CHUNK
@@ -81,8 +88,30 @@ class Scheduler:
             )
             for schedule, last_ms in zip(chunk, lasts, strict=False):  # no reply if another poller is active
                 self._last_ms[schedule.name] = last_ms
-                self._next_ms[schedule.name] = schedule.slots.following(last_ms) if schedule.enabled else None
+                self._next_ms[schedule.name] = schedule.slots.following(last_ms) if schedule.is_active else None
         self._register_at = time.monotonic() + REGISTER_S
+
+    def _read_changes(self) -> None:
+        self._version, paused, added = self._client.execute(READ_CHANGES(base=base_key()))
+        names = {name.decode() for name in paused}
+        self._schedules = tuple(
+            dataclasses.replace(schedule, is_paused=True) if schedule.name in names else schedule
+            for schedule in [*self._declared, *self._added(added)]
+        )
+
+    def _added(self, added: Sequence[bytes]) -> Iterator[Schedule]:
+        """Yield the schedules that were added at run time. One that cannot be sent must not stop the others."""
+        declared = {schedule.name for schedule in self._declared}
+        for name, text in zip(added[::2], added[1::2], strict=True):
+            try:
+                schedule = definitions.parse(name.decode(), text)
+            except ValueError as exc:
+                logger.warning("The added schedule %s is not sent: %s", name.decode(errors="replace"), exc)
+                continue
+            if schedule.name in declared:
+                logger.warning("The added schedule %s is not sent: the code declares this name.", schedule.name)
+                continue
+            yield schedule
 
     def _enqueue_due(self, now_ms: int) -> None:
         calls: list[tuple[Schedule, int, Call]] = []
@@ -135,11 +164,11 @@ class Scheduler:
 
 def _row(schedule: Schedule, now_ms: int) -> tuple[str | int, ...]:
     """Return the row of a schedule for register_schedules.lua."""
-    next_ms = (schedule.slots.following(now_ms) or 0) if schedule.enabled else 0
+    next_ms = (schedule.slots.following(now_ms) or 0) if schedule.is_active else 0
     info = {
         "task": schedule.task.name,
         "queue": schedule.task.options.queue_name,
         "misfire": schedule.misfire,
         "enabled": schedule.enabled,
     }
-    return schedule.name, int(schedule.enabled), schedule.slots.text, next_ms, json.dumps(info)
+    return schedule.name, int(schedule.is_active), schedule.slots.text, next_ms, json.dumps(info)

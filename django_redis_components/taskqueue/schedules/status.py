@@ -15,7 +15,7 @@ from django_redis_components.taskqueue.schedules.scheduler import REGISTER_S
 from django_redis_components.taskqueue.store.scripts import LIST_SCHEDULES
 
 #: Values of `ScheduleInfo.state`.
-State = Literal["on", "off", "late", "gone", "new"]
+State = Literal["on", "off", "paused", "late", "gone", "new"]
 #: Maximum schedules of one read.
 MAX_SCHEDULES = 200
 #: Seconds within which an active poller registers the schedules of its code again.
@@ -35,9 +35,13 @@ class ScheduleInfo:
         last_at: the last slot that was enqueued; None before the first.
         last_sent_at: when it was enqueued.
         last_task_id: the task of that slot; its result may have expired.
+        last_task_state: of that task; None if there is none, or its record has expired.
         registered_at: when a poller last registered it; None if none has.
-        state: "on", "off" (not enabled), "late" (a slot has passed and was not enqueued), "gone" (not in the code of
-            the active poller) or "new" (not registered yet).
+        state: "on", "off" (not enabled), "paused", "late" (a slot has passed and was not enqueued), "gone" (not in the
+            code of the active poller) or "new" (not registered yet; if it was added at run time, no poller may know
+            its task).
+        paused_by, paused_at: who paused it, and when; "" and None unless it is paused.
+        is_added: whether it was added at run time.
     """
 
     name: str
@@ -50,8 +54,12 @@ class ScheduleInfo:
     last_at: datetime | None
     last_sent_at: datetime | None
     last_task_id: str | None
+    last_task_state: str | None
     registered_at: datetime | None
     state: State
+    paused_by: str = ""
+    paused_at: datetime | None = None
+    is_added: bool = False
 
     @property
     def label(self) -> str:
@@ -87,9 +95,34 @@ def read_schedules(using: str) -> Flow[ScheduleSnapshot]:
 
 def read_registered() -> Flow[ScheduleSnapshot]:
     """Return registered schedules."""
-    now_us, active, rows = yield LIST_SCHEDULES(base=base_key(), limit=MAX_SCHEDULES)
+    now_us, active, rows, paused, added = yield LIST_SCHEDULES(base=base_key(), limit=MAX_SCHEDULES)
+    at = datetime.fromtimestamp(now_us / 1e6, UTC)
+    pauses, definitions = _pairs(paused), _pairs(added)
     infos = [_info(row, now_us / 1_000, active=bool(active)) for row in rows]
-    return ScheduleSnapshot(datetime.fromtimestamp(now_us / 1e6, UTC), _sorted(infos))
+    registered = {info.name for info in infos}
+    infos += [_added(name, text) for name, text in definitions.items() if name not in registered][:MAX_SCHEDULES]
+    return ScheduleSnapshot(at, _sorted([_with_changes(info, pauses, definitions) for info in infos]))
+
+
+def _with_changes(info: ScheduleInfo, pauses: dict[str, bytes], definitions: dict[str, bytes]) -> ScheduleInfo:
+    """Return the state of a schedule with what was changed at run time."""
+    is_added = info.name in definitions
+    if info.name not in pauses:
+        return dataclasses.replace(info, is_added=is_added)
+    since, _, author = pauses[info.name].decode(errors="replace").partition(" ")
+    return dataclasses.replace(
+        info,
+        is_added=is_added,
+        next_at=None,
+        state="paused",
+        paused_by=author,
+        paused_at=_moment(int(since)) if since.isdigit() and len(since) < 15 else None,
+    )
+
+
+def _pairs(found: list[bytes]) -> dict[str, bytes]:
+    names = (name.decode(errors="replace") for name in found[::2])
+    return dict(zip(names, found[1::2], strict=True))
 
 
 def _sorted(infos: list[ScheduleInfo]) -> list[ScheduleInfo]:
@@ -97,7 +130,7 @@ def _sorted(infos: list[ScheduleInfo]) -> list[ScheduleInfo]:
 
 
 def _info(row: Any, now_ms: float, *, active: bool) -> ScheduleInfo:
-    name, registered_ms, times, last_ms, next_ms, fired_us, task_id, text = row
+    name, registered_ms, times, last_ms, next_ms, fired_us, task_id, text, queue, state, due_ms = row
     info = _parse_info(text)
     enabled = bool(info.get("enabled", True))
     gone = active and now_ms - registered_ms > REGISTERED_S * 1_000
@@ -113,6 +146,7 @@ def _info(row: Any, now_ms: float, *, active: bool) -> ScheduleInfo:
         last_at=_moment(last_ms) if fired_us else None,
         last_sent_at=_moment(fired_us / 1_000),
         last_task_id=task_id.decode() or None,
+        last_task_state=_task_state(state.decode(errors="replace"), due_ms, now_ms) if queue else None,
         registered_at=_moment(registered_ms),
         state="gone" if gone else "off" if not enabled else "late" if late else "on",
     )
@@ -130,9 +164,38 @@ def _unregistered(schedule: declared.Schedule, now: datetime) -> ScheduleInfo:
         last_at=None,
         last_sent_at=None,
         last_task_id=None,
+        last_task_state=None,
         registered_at=None,
         state="new",
     )
+
+
+def _added(name: str, text: bytes) -> ScheduleInfo:
+    """Return the state of a schedule that was added at run time, and that no poller has registered."""
+    data = _parse_info(text)
+    times = f"every {data['every']:g} s" if isinstance(data.get("every"), int | float) else f"cron {data.get('cron')}"
+    return ScheduleInfo(
+        name=name,
+        task=str(data.get("task", "")),
+        queue_name="",
+        times=times,
+        misfire=str(data.get("misfire", "")),
+        enabled=True,
+        next_at=None,
+        last_at=None,
+        last_sent_at=None,
+        last_task_id=None,
+        last_task_state=None,
+        registered_at=None,
+        state="new",
+    )
+
+
+def _task_state(state: str, due_ms: bytes, now_ms: float) -> str:
+    """Return the state of a task; a record has none while it is ready or scheduled."""
+    if state not in ("", "scheduled"):
+        return state
+    return "scheduled" if due_ms.isdigit() and int(due_ms) > now_ms else "ready"
 
 
 def _parse_info(text: bytes) -> dict[str, Any]:

@@ -59,6 +59,7 @@ TASK_COUNTERS = _script("stats/task_counters", args=("queue", "count"))
 ERROR_GROUPS = _script("stats/error_groups", args=("limit", "fingerprint", "queues*"))
 LIST_WORKERS = _script("stats/list_workers", args=("after", "supervisor", "limit", "lease_ms"))
 TASK_LEASES = _script("stats/task_leases", args=("ids*",))
+DUE_COUNTS = _script("stats/due_counts", args=("step_ms", "count"))
 QUEUE_STATS = _script("stats/queue_stats", args=("known", "queues*"))
 EXPLAIN = _script("stats/explain", args=("id", "max_bytes", "errors"))
 
@@ -93,3 +94,5 @@ ENQUEUE_SLOT = _script(
     args=("poller", "name", "slot_ms", "next_ms", "rest*"),
 )
 LIST_SCHEDULES = _script("schedules/list_schedules", args=("limit",))
+READ_CHANGES = _script("schedules/read_changes")
+CHANGE_SCHEDULE = _script("admin/change_schedule", args=("verb", "name", "text", "op"))

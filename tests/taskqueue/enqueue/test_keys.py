@@ -10,7 +10,7 @@ import pytest
 from django_redis_components import taskqueue
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
-from django_redis_components.taskqueue import TaskResult, chain, get_queue, registry
+from django_redis_components.taskqueue import Schedules, TaskResult, chain, get_queue, registry
 from django_redis_components.taskqueue.fields import Field, FlowField
 from django_redis_components.taskqueue.poller import Poller
 from django_redis_components.taskqueue.store.queues import new_op
@@ -70,6 +70,9 @@ KINDS: dict[str, tuple[str, float | None]] = {
     "trash:<purge>:<part>": (r"trash:\w+:(requeued|ready|priority|scheduled)", None),
     "schedules": (r"schedules", None),
     "schedule:<name>": (r"schedule:\w+", None),
+    "paused_schedules": (r"paused_schedules", None),
+    "added_schedules": (r"added_schedules", None),
+    "schedules_version": (r"schedules_version", None),
     "reply:<op>": (r"reply:\w+", 60),
     "flow:<flow>": (r"flow:[\w-]{20}", FAILED_TTL_S),
     "q:<queue>:waiting": (r"q:\w+:waiting", None),
@@ -138,6 +141,8 @@ def busy_store(store: Store, settings: Any, monkeypatch: pytest.MonkeyPatch) -> 
     connections.client().execute(
         REGISTER_SCHEDULES(base=base_key(store), poller="here:poller", keep_ms=1_000, rows=rows)
     )
+    Schedules().add("added", note, every=60, args=["x"])
+    Schedules().pause("nightly", author="ada")
     Poller(connections.client()).step()
     return store
 

@@ -235,11 +235,11 @@ def test_poller_with_a_fast_clock_asks_again(store: Store) -> None:
     poller = poller_of(at(slot_ms))
     next_round(poller)
 
-    scheduler_of(poller).run_due((slot_ms + 5) * 1_000)
+    scheduler_of(poller).run_due((slot_ms + 5) * 1_000, 0)
     assert waiting(store) == []
 
     now_ms = int(server_ms(store))
-    assert is_close(scheduler_of(poller).run_due(now_ms * 1_000), slot_ms - now_ms)
+    assert is_close(scheduler_of(poller).run_due(now_ms * 1_000, 0), slot_ms - now_ms)
 
 
 @pytest.mark.contract
@@ -284,12 +284,12 @@ def test_paused_poller_enqueues_nothing_after_it_was_replaced(store: Store, at_f
     schedule = at(now_ms - 20, task=note.using(result_ttl=0.001))
     first, second = poller_of(schedule), poller_of(schedule)
     announced(first, store, last_ms=now_ms - 1_000)
-    scheduler_of(first).run_due((now_ms - 500) * 1_000)  # registers the schedule; its slot is not due
+    scheduler_of(first).run_due((now_ms - 500) * 1_000, 0)  # registers the schedule; its slot is not due
     take_place_from(store, first)
     next_round(second)
     work_off()
 
-    scheduler_of(first).run_due(now_ms * 1_000)
+    scheduler_of(first).run_due(now_ms * 1_000, 0)
     assert fire(schedule, now_ms - 20, first.id) == (-2, now_ms - 20)
 
     assert recorded == ["s"]
@@ -303,10 +303,10 @@ def test_slot_is_enqueued_once_after_a_lost_reply(proxy: Proxy, redis_server: St
     announced(near, redis_server, "named", last_ms=now_ms - 1_000)
     near.close()
     redis_server.raw.set(base_key(redis_server, "poller"), far.id, px=10_000)
-    scheduler_of(far).run_due((now_ms - 500) * 1_000)  # registers the schedule; its slot is not due
+    scheduler_of(far).run_due((now_ms - 500) * 1_000, 0)  # registers the schedule; its slot is not due
     proxy.drop_next_reply(after=b"named")
 
-    scheduler_of(far).run_due(now_ms * 1_000)
+    scheduler_of(far).run_due(now_ms * 1_000, 0)
 
     assert proxy.dropped == 1
     assert len(waiting(redis_server)) == 1
@@ -320,10 +320,10 @@ def test_slot_is_enqueued_after_a_server_outage(own_server: Store) -> None:
     schedule = at(now_ms - 20)
     poller = poller_of(schedule)
     announced(poller, own_server, last_ms=now_ms - 1_000)
-    scheduler_of(poller).run_due((now_ms - 500) * 1_000)  # registers the schedule; its slot is not due
+    scheduler_of(poller).run_due((now_ms - 500) * 1_000, 0)  # registers the schedule; its slot is not due
     own_server.servers[0].stop()
     with pytest.raises(RedisError):
-        scheduler_of(poller).run_due(now_ms * 1_000)
+        scheduler_of(poller).run_due(now_ms * 1_000, 0)
     next_round(poller)
     assert not poller.is_active
     own_server.servers[0].start()
@@ -360,7 +360,7 @@ def test_misfire_policy_applies_after_a_time_without_pollers(
     next_round(poller)
 
     assert waiting(redis_server) == [schedule.task_id(now_ms - age_s * 1_000) for age_s in ages_s]
-    assert is_close(scheduler_of(poller).run_due(now_ms * 1_000), HOUR)
+    assert is_close(scheduler_of(poller).run_due(now_ms * 1_000, 0), HOUR)
     assert ("Schedule s: enqueued 10 s late" in caplog.text) == bool(ages_s)
 
 
@@ -522,7 +522,7 @@ def test_poller_replaced_before_registration_enqueues_nothing(store: Store) -> N
     announced(poller, store, last_ms=now_ms - 1_000)
     take_place_from(store, poller)
 
-    scheduler_of(poller).run_due(now_ms * 1_000)
+    scheduler_of(poller).run_due(now_ms * 1_000, 0)
 
     assert waiting(store) == []
 

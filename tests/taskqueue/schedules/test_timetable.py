@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from django_redis_components.taskqueue import ScheduleInfo, aschedules, cron, every, get_queue, schedules
+from django_redis_components.taskqueue import ScheduleInfo, Schedules, aschedules, cron, every, get_queue, schedules
 from django_redis_components.taskqueue.schedules import schedule as declared
 from tests.management.support import command_data, refusal, run_command
 from tests.support import Store, run_async
@@ -130,7 +130,7 @@ def test_command_runs_a_schedule_now(redis_server: Store) -> None:
     [waiting] = get_queue("mail").tasks("ready")
     assert (waiting.id, waiting.args, sent["queue"]) == (sent["id"], [1], "mail")
     near = refusal("schedules", "run", f"{schedule.name}x")
-    assert near.endswith(f"is not declared in this project's code. Did you mean {schedule.name!r}?")
+    assert near.endswith(f"There is no schedule '{schedule.name}x'. Did you mean {schedule.name!r}?")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "[" * 5_000, json.dumps({"task": 3, "enabled": 0})])
@@ -144,3 +144,25 @@ def test_corrupt_schedule_data_is_skipped(redis_server: Store, text: str) -> Non
 
     assert found.name == "s"
     assert found.task in ("", "3")
+
+
+def test_command_pauses_resumes_and_removes_a_schedule(redis_server: Store) -> None:
+    Schedules().add("hourly report", note, every=3_600, args=[1])
+
+    texts = [
+        run_command("schedules", *words).strip()
+        for words in (
+            ("pause", "hourly report"), ("pause", "hourly report"), ("resume", "hourly report"),
+            ("resume", "hourly report"), ("run", "hourly report"), ("remove", "hourly report", "--yes"),
+        )
+    ]  # fmt: skip
+
+    assert texts[:4] == [
+        "Paused: hourly report.",
+        "It was paused already: hourly report.",
+        "Resumed: hourly report.",
+        "Not paused: hourly report.",
+    ]
+    assert texts[4].startswith("Enqueued task ")
+    assert texts[5] == "Removed: hourly report."
+    assert "There is no schedule 'hourly report'. There are: none." in refusal("schedules", "pause", "hourly report")

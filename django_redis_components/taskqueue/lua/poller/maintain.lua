@@ -17,7 +17,7 @@
 --         base:q:<queue>:* lists, zsets, hashes and strings, base:t:<id> hash, :errors, :done lists, base:wakeup:* zset,
 --         base:limit:*, :rate:* strings, base:slots:*, :slot_waiters:* zsets, base:unique:<digest>, :sequence strings,
 --         base:flow:<flow> hash
--- Returns {is_active, next_due_ms, now_us, recovered, next, is_busy}: is_active 1, or 0 with next_due_ms the end of the
+-- Returns {is_active, next_due_ms, now_us, recovered, next, is_busy, schedules_version}: is_active 1, or 0 with next_due_ms the end of the
 --         other poller's lease; recovered is a flat list of id, queue, outcome ("requeued", "failed" or "cancelled"); next is
 --         the rank at which the next call continues, 0 after the last queue; is_busy 1 if a task runs or is scheduled
 -- Cost: O(queues + recovered) times O(log n); at most 500 queues are seen and 200 tasks recovered in one call, and 20
@@ -76,7 +76,7 @@ if holder and holder ~= poller then
   local left_ms = redis.call("PTTL", poller_key)
   -- A longer TTL than any: the clock was set back. The holder may be dead, and would stay the holder for hours.
   if left_ms <= 2 * poller_lease_ms then
-    return { 0, ctx.now_ms + left_ms, ctx.now_us, {}, 0, 1 }
+    return { 0, ctx.now_ms + left_ms, ctx.now_us, {}, 0, 1, 0 }
   end
 end
 redis.call("SET", poller_key, poller, "PX", poller_lease_ms)
@@ -236,4 +236,5 @@ if prune then
 end
 flush(ctx)
 local next = #queues == 500 and first + 500 - forgotten or 0
-return { 1, next_due_ms, ctx.now_us, recovered, next, is_busy }
+local schedules_version = tonumber(redis.call("GET", base_key(ctx, K.schedules_version)) or 0)
+return { 1, next_due_ms, ctx.now_us, recovered, next, is_busy, schedules_version }

@@ -6,10 +6,11 @@
 -- ARGV[3] slot_ms  milliseconds since the epoch
 -- ARGV[4] next_ms  the following slot, for the dashboard; 0 for none
 -- ARGV[5..] rest  the arguments of enqueue.lua
--- DERIVED base:poller string, base:schedule:<name> hash; and those of enqueue.lua
+-- DERIVED base:poller string, base:schedule:<name>, :paused_schedules hashes; and those of enqueue.lua
 -- Returns {1, last_ms}: enqueued; last_ms is the last slot that was handled
 -- Returns {2, last_ms}: not enqueued, since another task has its unique key
--- Returns {0, last_ms}: this slot, or a later one, was handled before
+-- Returns {3, last_ms}: not enqueued, since the schedule is paused
+-- Returns {0, last_ms}: this slot, or a later one, was handled before; or the schedule was removed
 -- Returns {-1, last_ms}: its time has not come
 -- Returns {-2, last_ms}: another poller is active
 -- Cost: that of enqueue.lua
@@ -34,6 +35,9 @@ if slot_ms <= last_ms then
   return { redis.call("HGET", schedule_key, "id") == task_id and 1 or 0, last_ms }
 end
 redis.call("HSET", schedule_key, "last", slot_ms, "next", next_ms)
+if redis.call("HEXISTS", base_key(ctx, K.paused_schedules), name) == 1 then
+  return { 3, slot_ms }
+end
 local accepted, ready_queue = accept_task(ctx, ctx.now_us, ARGV, 5, #ARGV)
 if ready_queue then
   push_ready(ctx, ready_queue, 1, task_id)

@@ -1,0 +1,115 @@
+"""The views of changes of schedules: run now, pause, resume, remove."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
+from django.utils.translation import gettext as _
+
+from django_redis_components.core import conf, keys
+from django_redis_components.dashboard import responses, verbs
+from django_redis_components.dashboard.models import Schedule
+from django_redis_components.dashboard.verbs import Change, Check, Confirmation, Outcome, Verb
+from django_redis_components.taskqueue.exceptions import InvalidTask, ScheduleDoesNotExist
+from django_redis_components.taskqueue.schedules.changes import Schedules
+
+if TYPE_CHECKING:
+    from django.contrib.admin import ModelAdmin
+
+#: The verb of each change.
+VERBS: dict[str, Verb] = {
+    "run": Verb("run_schedule", "run_schedule", Schedule),
+    "pause": Verb("pause_schedule", "pause_schedule", Schedule),
+    "resume": Verb("resume_schedule", "pause_schedule", Schedule),
+    "remove": Verb("remove_schedule", "remove_schedule", Schedule),
+}
+
+
+def change(model_admin: ModelAdmin[Any], request: HttpRequest, command: str) -> HttpResponse:
+    """Ask for confirmation of a change (GET), or make it (POST). The caller has checked the permission."""
+    name = request.POST.get("name") or request.GET.get("name", "")
+    try:
+        keys.validate_name(name, "name")
+    except ValueError as exc:
+        return HttpResponseBadRequest(str(exc), "text/plain")
+    back = responses.url_of(model_admin, "changelist")
+    if request.method == "POST":
+        execute = partial(_EXECUTE[command], name, request.user.get_username())
+        action = f"{command.capitalize()} schedule {name!r}"
+        return verbs.execute(model_admin, request, Change(VERBS[command], name, action, execute, back))
+    return verbs.confirm(model_admin, request, _confirmation(command, name, back))
+
+
+def _confirmation(command: str, name: str, back: str) -> Confirmation:
+    titles = {
+        "run": _("Run the schedule %(name)s now"),
+        "pause": _("Pause the schedule %(name)s"),
+        "resume": _("Resume the schedule %(name)s"),
+        "remove": _("Remove the schedule %(name)s"),
+    }
+    buttons = {"run": _("Run now"), "pause": _("Pause"), "resume": _("Resume"), "remove": _("Remove")}
+    checks = {
+        "run": [Check(_("Its task is enqueued once more. Its next run does not change."))],
+        "pause": [Check(_("Nothing is enqueued until it is resumed. Times that pass meanwhile are not made up for."))],
+        "resume": [Check(_("Its next time is the next after now."))],
+        "remove": [
+            Check(_("Tasks that were enqueued are kept.")),
+            Check(_("It cannot be restored: add it again."), "caution"),
+        ],
+    }
+    return Confirmation(
+        title=titles[command] % {"name": name},
+        button=buttons[command],
+        back=back,
+        checks=checks[command],
+        fields={"name": name},
+        is_danger=command == "remove",
+    )
+
+
+def _run(name: str, author: str) -> Outcome:
+    try:
+        result = _schedules().run_now(name)
+    except (ScheduleDoesNotExist, InvalidTask) as exc:
+        message = _("Not enqueued: this process does not know the schedule or its task.")
+        return Outcome(f"not enqueued, {exc}", message, is_done=False)
+    return Outcome(f"task {result.id} enqueued", _("Enqueued: task %(id)s") % {"id": result.id})
+
+
+def _pause(name: str, author: str) -> Outcome:
+    try:
+        was_active = _schedules().pause(name, author=author)
+    except ScheduleDoesNotExist:
+        return Outcome("it does not exist", _("There is no such schedule any more."), is_done=False)
+    if was_active:
+        return Outcome("done", _("Paused: %(name)s") % {"name": name})
+    return Outcome("it was paused", _("It was paused already: %(name)s") % {"name": name}, is_done=False)
+
+
+def _resume(name: str, author: str) -> Outcome:
+    if _schedules().resume(name):
+        return Outcome("done", _("Resumed: %(name)s") % {"name": name})
+    return Outcome("it was not paused", _("Not paused: %(name)s") % {"name": name}, is_done=False)
+
+
+def _remove(name: str, author: str) -> Outcome:
+    if _schedules().remove(name):
+        return Outcome("done", _("Removed: %(name)s") % {"name": name})
+    message = _("Not removed: it was not added at run time, or was removed before: %(name)s")
+    return Outcome("it was not added at run time", message % {"name": name}, is_done=False)
+
+
+def _schedules() -> Schedules:
+    return Schedules(using=conf.settings().dashboard.using)
+
+
+#: What makes each change, from the name of the schedule and of the user.
+_EXECUTE: dict[str, Callable[[str, str], Outcome]] = {
+    "run": _run,
+    "pause": _pause,
+    "resume": _resume,
+    "remove": _remove,
+}

@@ -1,0 +1,173 @@
+"""The page of schedules, formatted in the active language, and its JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from django_redis_components.core import conf
+from django_redis_components.dashboard import formats
+from django_redis_components.dashboard.charts import ChartPanel, Point, bar_chart
+from django_redis_components.dashboard.elements import NO_VALUE, cost_note
+from django_redis_components.dashboard.flows.states import state_label
+from django_redis_components.dashboard.formats import Timestamp, number
+from django_redis_components.dashboard.json_data import cost_data, time_data
+from django_redis_components.dashboard.overview.rows import schedule_state
+from django_redis_components.dashboard.schedules.calendar import runs_by_hour
+from django_redis_components.dashboard.schedules.snapshot import SchedulePageData
+from django_redis_components.taskqueue.schedules.status import ScheduleInfo
+
+#: Hours between two labels of the chart.
+LABEL_EVERY = 6
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ScheduleCard:
+    """A row of the table.
+
+    Attributes:
+        note: who has paused it, or that it was added at run time; or "".
+        outcome: state of the latest task, or "".
+        actions: labels and URLs of the changes that apply.
+    """
+
+    name: str
+    title: str
+    times: str
+    queue: str
+    state: str
+    note: str
+    next: str
+    last: Timestamp | None
+    outcome: str
+    task_url: str
+    has_failed: bool
+    alarming: bool
+    actions: list[tuple[str, str]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SchedulePage:
+    """The content of the page."""
+
+    rows: list[ScheduleCard]
+    panel: ChartPanel
+    read_at: Timestamp
+    zone: str
+    cost: str
+
+
+def build_page(snapshot: SchedulePageData, *, urls: Mapping[str, str], url_of: Callable[[str], str]) -> SchedulePage:
+    """Return the page of a snapshot.
+
+    Args:
+        urls: of the changes that the user may make, by verb.
+        url_of: the URL of a task's page by its id, or "".
+    """
+    return SchedulePage(
+        rows=[_row(schedule, snapshot.at, urls, url_of) for schedule in snapshot.schedules],
+        panel=_panel(snapshot),
+        read_at=formats.timestamp(snapshot.at, snapshot.at),
+        zone=formats.zone(),
+        cost=cost_note(snapshot.cost, per_node=snapshot.is_cluster),
+    )
+
+
+def schedule_data(snapshot: SchedulePageData) -> dict[str, Any]:
+    """Return a snapshot as JSON data."""
+    return {
+        "at": time_data(snapshot.at),
+        "environment": conf.settings().dashboard.environment,
+        "address": snapshot.address,
+        "schedules": [
+            {
+                name: time_data(value) if isinstance(value, datetime) else value
+                for name, value in dataclasses.asdict(schedule).items()
+            }
+            for schedule in snapshot.schedules
+        ],
+        "due": {"first_at": time_data(snapshot.due.first_at), "hours": snapshot.due.counts},
+        "cost": cost_data(snapshot.cost),
+    }
+
+
+def _row(schedule: ScheduleInfo, at: datetime, urls: Mapping[str, str], url_of: Callable[[str], str]) -> ScheduleCard:
+    outcome = schedule.last_task_state or ""
+    return ScheduleCard(
+        name=schedule.label,
+        title=schedule.name,
+        times=schedule.times,
+        queue=schedule.queue_name or NO_VALUE,
+        state=schedule_state(schedule),
+        note=_note(schedule, at),
+        next=_next(schedule, at),
+        last=formats.timestamp(schedule.last_sent_at, at) if schedule.last_sent_at else None,
+        outcome=state_label(outcome) if outcome else "",
+        task_url=url_of(schedule.last_task_id) if schedule.last_task_id and outcome else "",
+        has_failed=outcome == "failed",
+        alarming=schedule.state == "late",
+        actions=[*_actions(schedule, urls)],
+    )
+
+
+def _note(schedule: ScheduleInfo, at: datetime) -> str:
+    notes = []
+    if schedule.paused_at:
+        names = {
+            "age": formats.age((at - schedule.paused_at).total_seconds()),
+            "author": schedule.paused_by or NO_VALUE,
+        }
+        notes.append(_("paused %(age)s ago by %(author)s") % names)
+    if schedule.is_added:
+        notes.append(_("added at run time"))
+    return ", ".join(notes)
+
+
+def _next(schedule: ScheduleInfo, at: datetime) -> str:
+    if schedule.next_at is None:
+        return NO_VALUE
+    if schedule.next_at <= at:
+        return _("now")
+    return _("in %(age)s") % {"age": formats.age((schedule.next_at - at).total_seconds())}
+
+
+def _actions(schedule: ScheduleInfo, urls: Mapping[str, str]) -> list[tuple[str, str]]:
+    labels = {"run": _("Run now…")}
+    labels |= {"resume": _("Resume…")} if schedule.state == "paused" else {"pause": _("Pause…")}
+    labels |= {"remove": _("Remove…")} if schedule.is_added else {}
+    query = urlencode({"name": schedule.name})
+    return [(label, f"{urls[verb]}?{query}") for verb, label in labels.items() if verb in urls]
+
+
+def _panel(snapshot: SchedulePageData) -> ChartPanel:
+    due = snapshot.due
+    runs, not_counted = runs_by_hour(snapshot.schedules, due.first_at, len(due.counts))
+    points = []
+    for hour, (tasks, periodic) in enumerate(zip(due.counts, runs, strict=True)):
+        start = due.first_at + timedelta(hours=hour)
+        clock = formats.clock_short(start)
+        points.append(Point(start.isoformat(timespec="minutes"), clock, clock, tasks + periodic))
+    finding = _("%(tasks)s scheduled tasks and %(runs)s runs of periodic tasks are due in the next 24 hours.") % {
+        "tasks": number(sum(due.counts)),
+        "runs": number(sum(runs)),
+    }
+    note = ngettext(
+        "%(count)s schedule that runs often is not counted.",
+        "%(count)s schedules that run often are not counted.",
+        not_counted,
+    ) % {"count": number(not_counted)}
+    return ChartPanel(
+        id="due",
+        title=_("Due in the next 24 hours"),
+        header=_("Hour"),
+        value_label=_("Tasks"),
+        bad_label="",
+        note=note if not_counted else "",
+        chart=bar_chart(points, finding, LABEL_EVERY, is_last_open=False),
+    )

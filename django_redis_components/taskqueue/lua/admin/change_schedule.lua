@@ -1,0 +1,83 @@
+-- Pause or resume a schedule, add one, or remove an added one. The poller applies it in its next round.
+-- Precondition: none.
+-- KEYS[1] base  string prefix of the tag's keys
+-- ARGV[1] verb  pause, resume, add or remove
+-- ARGV[2] name  of the schedule
+-- ARGV[3] text  to pause: the author; to add: JSON, the definition; else empty
+-- ARGV[4] op  id of the operation, new for each
+-- DERIVED base:paused_schedules, :added_schedules, :schedule:<name> hashes, base:schedules zset, base:schedules_version,
+--         :reply:<op> strings, base:wakeup:* zset
+-- Returns {1}: changed; an added schedule replaces one of the same name
+-- Returns {0}: it is paused (pause), it is not paused (resume), or it was not added (remove)
+-- Returns {-1}: no poller has registered such a schedule, and none was added (pause)
+-- Returns {-2}: too many were added
+-- Cost: O(log n)
+local base = KEYS[1]
+local verb = ARGV[1]
+local name = ARGV[2]
+local text = ARGV[3]
+local op = ARGV[4]
+-- @include wakeups
+-- @include idempotency
+
+-- Most schedules that are added at run time.
+local MAX_ADDED = 1000
+-- A last slot that refuses all others.
+local NEVER_MS = "9007199254740991"
+local ctx = new_context(base)
+local paused, added = base_key(ctx, K.paused_schedules), base_key(ctx, K.added_schedules)
+local index, key = base_key(ctx, K.schedules), base_key(ctx, K.schedule, name)
+
+local VERBS = {}
+
+function VERBS.pause()
+  if not redis.call("ZSCORE", index, name) and redis.call("HEXISTS", added, name) == 0 then
+    return -1
+  end
+  return redis.call("HSETNX", paused, name, string.format("%.0f %s", ctx.now_ms, text))
+end
+
+-- Slots that passed meanwhile are not sent.
+function VERBS.resume()
+  local was_paused = redis.call("HDEL", paused, name)
+  local last_ms = tonumber(redis.call("HGET", key, "last") or nil)
+  if was_paused == 1 and last_ms then
+    redis.call("HSET", key, "last", string.format("%.0f", math.max(last_ms, ctx.now_ms)))
+  end
+  return was_paused
+end
+
+function VERBS.add()
+  if redis.call("HEXISTS", added, name) == 0 then
+    if redis.call("HLEN", added) >= MAX_ADDED then
+      return -2
+    end
+    redis.call("DEL", key)
+  end
+  redis.call("HSET", added, name, text)
+  return 1
+end
+
+-- A poller that has not read of it yet must not send another slot.
+function VERBS.remove()
+  if redis.call("HDEL", added, name) == 0 then
+    return 0
+  end
+  redis.call("HDEL", paused, name)
+  redis.call("ZREM", index, name)
+  redis.call("DEL", key)
+  redis.call("HSET", key, "last", NEVER_MS)
+  redis.call("PEXPIRE", key, T.removed_schedule_ms)
+  return 1
+end
+
+local earlier_reply = stored_reply(ctx, op)
+if earlier_reply then
+  return earlier_reply
+end
+local changed = VERBS[verb]()
+if changed == 1 then
+  redis.call("INCR", base_key(ctx, K.schedules_version))
+  notify(ctx, "poller")
+end
+return reply(ctx, op, { changed })

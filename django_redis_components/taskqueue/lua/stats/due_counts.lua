@@ -1,0 +1,29 @@
+-- Count the scheduled tasks of all queues by when they are due. Writes nothing.
+-- Precondition: none.
+-- KEYS[1] base  string prefix of the tag's keys
+-- ARGV[1] step_ms  length of an interval; intervals begin at its multiples since the epoch
+-- ARGV[2] count  intervals, at most 48; the first has all that is due by its end
+-- DERIVED base:queues, base:q:<queue>:scheduled zsets
+-- Returns {now_us, first_ms, counts}: first_ms is the start of the first interval
+-- Cost: O(queues * count * log n); at most 200 queues
+local base = KEYS[1]
+local step_ms = tonumber(ARGV[1])
+local count = tonumber(ARGV[2])
+-- @include context
+
+local ctx = new_context(base)
+local first_ms = math.floor(ctx.now_ms / step_ms) * step_ms
+local counts = {}
+for at = 1, count do
+  counts[at] = 0
+end
+for _, queue in ipairs(redis.call("ZREVRANGE", base_key(ctx, K.queues), 0, 199)) do
+  local key = queue_key(ctx, queue, P.scheduled)
+  if redis.call("EXISTS", key) == 1 then
+    for at = 1, count do
+      local start = at == 1 and "-inf" or string.format("%.0f", first_ms + (at - 1) * step_ms)
+      counts[at] = counts[at] + redis.call("ZCOUNT", key, start, string.format("(%.0f", first_ms + at * step_ms))
+    end
+  end
+end
+return { ctx.now_us, first_ms, counts }

@@ -1,0 +1,178 @@
+"""`Schedules`: periodic tasks that are added, paused and removed at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import tzinfo
+from typing import Any, TypedDict, TypeVar, Unpack
+
+from django_redis_components.core import keys
+from django_redis_components.core.client import connections
+from django_redis_components.core.protocol import Flow, arun, run
+from django_redis_components.core.units import Seconds
+from django_redis_components.taskqueue import registry
+from django_redis_components.taskqueue.exceptions import InvalidTask, ScheduleDoesNotExist
+from django_redis_components.taskqueue.fields import base_key
+from django_redis_components.taskqueue.result import TaskResult
+from django_redis_components.taskqueue.schedules import definitions
+from django_redis_components.taskqueue.schedules import schedule as declared
+from django_redis_components.taskqueue.schedules.recurrence import CronTimes, FixedInterval
+from django_redis_components.taskqueue.schedules.schedule import Misfire, create
+from django_redis_components.taskqueue.store.queues import new_op
+from django_redis_components.taskqueue.store.scripts import CHANGE_SCHEDULE, READ_CHANGES
+from django_redis_components.taskqueue.task import Task
+
+T = TypeVar("T")
+
+#: Longest name of an author, in characters.
+MAX_AUTHOR = 150
+
+
+class AddedOptions(TypedDict, total=False):
+    """Options of `Schedules.add`."""
+
+    every: Seconds
+    cron: str
+    tz: str | tzinfo | None
+    args: Sequence[Any]
+    kwargs: dict[str, Any]
+    misfire: Misfire
+    max_age: Seconds | None
+    jitter: Seconds
+
+
+class Schedules:
+    """The schedules of a connection. A change applies within a second while a poller is active, in all processes.
+
+    Attributes:
+        using: alias of the connection.
+    """
+
+    def __init__(self, *, using: str = "default") -> None:
+        self.using = using
+
+    def add(self, name: str, task: Task[..., Any, Any], /, **options: Unpack[AddedOptions]) -> None:
+        """Add a schedule, or replace an added one of this name. It is kept in Redis until it is removed.
+
+        Args:
+            name: identifies it.
+            task: a task of the site's code, without `using(…)`.
+            options: either every (seconds or timedelta, at least a second) or cron (an expression) with tz; and args,
+                kwargs, misfire, max_age and jitter as of `cron`.
+
+        Raises:
+            InvalidTask: an option is invalid, the code declares a schedule of this name, or the task is not one that
+                workers find by its name.
+        """
+        self._run(self._add(name, task, options))
+
+    async def aadd(self, name: str, task: Task[..., Any, Any], /, **options: Unpack[AddedOptions]) -> None:
+        """See `add`."""
+        await self._arun(self._add(name, task, options))
+
+    def remove(self, name: str) -> bool:
+        """Remove a schedule that was added. Return whether it was there."""
+        return self._run(self._change("remove", name))
+
+    async def aremove(self, name: str) -> bool:
+        """See `remove`."""
+        return await self._arun(self._change("remove", name))
+
+    def pause(self, name: str, *, author: str = "") -> bool:
+        """Send no slots of a schedule until it is resumed. Return whether it was active.
+
+        Args:
+            author: shown on the dashboard.
+
+        Raises:
+            ScheduleDoesNotExist: no poller has registered it, and it was not added.
+        """
+        return self._run(self._change("pause", name, author))
+
+    async def apause(self, name: str, *, author: str = "") -> bool:
+        """See `pause`."""
+        return await self._arun(self._change("pause", name, author))
+
+    def resume(self, name: str) -> bool:
+        """Send the slots from now on. Return whether it was paused."""
+        return self._run(self._change("resume", name))
+
+    async def aresume(self, name: str) -> bool:
+        """See `resume`."""
+        return await self._arun(self._change("resume", name))
+
+    def run_now(self, name: str) -> TaskResult[Any]:
+        """Enqueue the task of a schedule once. Its next run does not change.
+
+        Raises:
+            ScheduleDoesNotExist: the code of this process declares no such schedule, and it was not added.
+            InvalidTask: it was added, and this process does not know its task.
+        """
+        schedule = self._run(self._find(name))
+        result: TaskResult[Any] = schedule.task.enqueue(*schedule.args, **schedule.kwargs)
+        return result
+
+    async def arun_now(self, name: str) -> TaskResult[Any]:
+        """See `run_now`."""
+        schedule = await self._arun(self._find(name))
+        result: TaskResult[Any] = await schedule.task.aenqueue(*schedule.args, **schedule.kwargs)
+        return result
+
+    def _add(self, name: str, task: Task[..., Any, Any], options: AddedOptions) -> Flow[None]:
+        try:
+            text = definitions.encode(self._create(name, task, options))
+        except (TypeError, ValueError, InvalidTask) as exc:
+            raise InvalidTask(f"Schedule {name!r}: {exc}") from exc
+        code = yield from _change(name, "add", text)
+        if code == -2:
+            raise InvalidTask(f"Schedule {name!r} was not added: 1,000 are. Remove those that are not needed.")
+
+    def _create(self, name: str, task: Task[..., Any, Any], options: AddedOptions) -> declared.Schedule:
+        if not isinstance(task, Task):
+            raise TypeError(f"{task!r}: expected a task.")
+        if registry.find(task.name) is not task:
+            raise ValueError(f"{task.name}: expected the task as its module has it, without using(…).")
+        if task.connection != self.using:
+            raise ValueError(f"{task.name} is a task of the connection {task.connection!r}, not of {self.using!r}.")
+        if (self.using, name) in declared.schedules:
+            raise ValueError("the code declares a schedule of this name.")
+        given: dict[str, Any] = {**options, "name": name}
+        if ("every" in given) == ("cron" in given):
+            raise TypeError("expected either every or cron.")
+        if "every" in given and given.get("tz") is not None:
+            raise TypeError("tz: an interval has no time zone.")
+        tz = given.pop("tz", None)
+        slots = FixedInterval.of(given.pop("every")) if "every" in given else CronTimes.of(given.pop("cron"), tz)
+        return create(task, slots, given)  # type: ignore[arg-type]
+
+    def _find(self, name: str) -> Flow[declared.Schedule]:
+        """Return the schedule that the code declares, or the added one."""
+        registry.autodiscover()
+        if found := declared.schedules.get((self.using, name)):
+            return found
+        _version, _paused, added = yield READ_CHANGES(base=base_key())
+        texts = dict(zip(added[::2], added[1::2], strict=True))
+        if name.encode() not in texts:
+            raise ScheduleDoesNotExist(name)
+        try:
+            return definitions.parse(name, texts[name.encode()])
+        except ValueError as exc:
+            raise InvalidTask(f"Schedule {name!r}: {exc}") from exc
+
+    def _change(self, verb: str, name: str, text: str = "") -> Flow[bool]:
+        keys.validate_name(name, "name")
+        code = yield from _change(name, verb, " ".join(text.split())[:MAX_AUTHOR])
+        if code == -1:
+            raise ScheduleDoesNotExist(name)
+        return code == 1
+
+    def _run(self, flow: Flow[T]) -> T:
+        return run(connections.client(self.using), flow)
+
+    async def _arun(self, flow: Flow[T]) -> T:
+        return await arun(connections.aclient(self.using), flow)
+
+
+def _change(name: str, verb: str, text: str) -> Flow[int]:
+    (code,) = yield CHANGE_SCHEDULE(base=base_key(), verb=verb, name=name, text=text, op=new_op())
+    return int(code)

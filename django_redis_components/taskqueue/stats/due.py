@@ -1,0 +1,32 @@
+"""How many scheduled tasks are due in each of the next 24 hours."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, datetime
+
+from django_redis_components.core.protocol import Flow
+from django_redis_components.taskqueue.fields import base_key
+from django_redis_components.taskqueue.store.scripts import DUE_COUNTS
+
+#: Length of an interval in milliseconds, and how many are read.
+HOUR_MS, HOURS = 3_600_000, 24
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DueCounts:
+    """Scheduled tasks of all queues by hour.
+
+    Attributes:
+        first_at: start of the first hour, the current one; its count has what is overdue, too.
+        counts: tasks by hour.
+    """
+
+    first_at: datetime
+    counts: list[int]
+
+
+def read_due() -> Flow[DueCounts]:
+    """Read the counts, in one round trip."""
+    _now_us, first_ms, counts = yield DUE_COUNTS(base=base_key(), step_ms=HOUR_MS, count=HOURS)
+    return DueCounts(datetime.fromtimestamp(first_ms / 1_000, UTC), counts)
