@@ -101,6 +101,16 @@ class ChartPanel:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Sparkline:
+    """A small chart of minutes: SVG paths of finished and of failed tasks, and a text alternative."""
+
+    view_box: str
+    finished: str
+    failed: str
+    finding: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Point:
     """A value and its time: in ISO 8601, in full, and short for the axis. `bad` is the highlighted part."""
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_redis_components.dashboard import formats
+from django_redis_components.dashboard import charts, formats
 from django_redis_components.dashboard.bounded_client import Cost
 from django_redis_components.dashboard.formats import Timestamp, number
 from django_redis_components.taskqueue.stats.overview import QueuePause
@@ -33,13 +33,22 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tile:
-    """A key figure: label, value, and a short note. `url` is that of the page about it, or ""."""
+    """A key figure.
+
+    Attributes:
+        note: a short explanation, or "".
+        url: of the page about it, or "".
+        unit: shown behind the value, or "".
+        spark: its last hour, or None.
+    """
 
     label: str
     value: str
     note: str = ""
     alarming: bool = False
     url: str = ""
+    unit: str = ""
+    spark: charts.Sparkline | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -57,6 +57,11 @@ def percent(share: float) -> str:
     return pgettext("a percentage", "%s %%") % _rounded(share * 100, 2)
 
 
+def short_percent(share: float) -> str:
+    """Format a ratio as a percentage with one decimal place below 100 %: 0.133 is 13.3 %."""
+    return pgettext("a percentage", "%s %%") % (_rounded(share * 100, 1) if share < 1 else number(round(share * 100)))
+
+
 def age(seconds: float) -> str:
     """Format a duration in its two largest units."""
     whole = max(0, int(seconds))

@@ -157,6 +157,7 @@ def _admin_context(model_admin: ModelAdmin[Any], request: HttpRequest) -> dict[s
     """Return the context of the admin's base template, the tabs and the toolbar."""
     return {
         **model_admin.admin_site.each_context(request),
+        "is_nav_sidebar_enabled": False,  # the tabs are the navigation, and the tables need the width
         "title": _("Redis operations"),
         "opts": model_admin.opts,
         "breadcrumbs_are_a_list": django.VERSION >= (6, 1),

@@ -53,7 +53,6 @@ def depths(raw: redis.Redis, queue: str) -> dict[str, int]:
         "Scheduled": raw.zcard(f"{at}:scheduled") - due,
         "Running": raw.zcard(f"{at}:running"),
         "Failed": raw.zcard(f"{at}:failed"),
-        "Unregistered": raw.zcard(f"{at}:unregistered"),
     }
 
 
@@ -83,9 +82,7 @@ def queue_rows(page: Page) -> dict[str, dict[str, int]]:
     for row in table.locator("tbody tr").all():
         cells = dict(zip(columns, row.locator("th, td").all_inner_texts(), strict=True))
         cells = {column.capitalize(): text for column, text in cells.items()}
-        shown[cells["Queue"]] = {
-            name: whole(cells[name]) for name in ("Ready", "Scheduled", "Running", "Failed", "Unregistered")
-        }
+        shown[cells["Queue ▴"]] = {name: whole(cells[name]) for name in ("Ready", "Scheduled", "Running", "Failed")}
     return shown
 
 

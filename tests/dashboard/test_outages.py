@@ -132,13 +132,13 @@ def test_stalled_server_times_out(own_server: Store, viewer: Client, monkeypatch
 
 def test_page_recovers_with_the_server(own_server: Store, viewer: Client) -> None:
     write_queue(own_server, "mail", ready=2)
-    assert "mail 2" in text_of(viewer.get(URL).content.decode())
+    assert "mail No worker 2" in text_of(viewer.get(URL).content.decode())
 
     own_server.servers[0].kill()
     assert "Cannot connect to Redis." in outage_text(viewer)
     own_server.servers[0].start()
 
-    assert "mail 2" in text_of(viewer.get(URL).content.decode())
+    assert "mail No worker 2" in text_of(viewer.get(URL).content.decode())
 
 
 def test_fork_does_not_share_connections(redis_server: Store, children) -> None:

@@ -21,7 +21,6 @@ from django_redis_components.dashboard.queues.throughput import (
     MINUTES_PER_LABEL,
     SPARK_HEIGHT,
     SPARK_WIDTH,
-    Sparkline,
     spark_path,
 )
 from django_redis_components.taskqueue import ErrorSample
@@ -51,7 +50,7 @@ class FailureRow:
     message: str
     where: str
     count: str
-    spark: Sparkline
+    spark: charts.Sparkline
     query: str
     is_current: bool
 
@@ -316,10 +315,10 @@ def _finding(values: dict[datetime, int]) -> str:
     }
 
 
-def _sparkline(failure: FailureGroup, at: datetime) -> Sparkline:
+def _sparkline(failure: FailureGroup, at: datetime) -> charts.Sparkline:
     values = _minutes(failure, at)
     path = spark_path([*values.values()], max(*values.values(), 1))
-    return Sparkline(f"0 0 {SPARK_WIDTH} {SPARK_HEIGHT}", "", path, _finding(values))
+    return charts.Sparkline(f"0 0 {SPARK_WIDTH} {SPARK_HEIGHT}", "", path, _finding(values))
 
 
 def _panel(failure: FailureGroup, at: datetime) -> charts.ChartPanel | None:

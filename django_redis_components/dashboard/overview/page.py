@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import date
 from urllib.parse import urlencode
 
 from django.contrib.admin.utils import quote
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext, pgettext
+from django.utils.translation import ngettext
 
 from django_redis_components.core import conf
 from django_redis_components.dashboard import charts, formats
 from django_redis_components.dashboard.elements import Tile, cost_note
 from django_redis_components.dashboard.formats import Timestamp, number
+from django_redis_components.dashboard.overview.cards import cards
 from django_redis_components.dashboard.overview.problem import Problem
 from django_redis_components.dashboard.overview.problems import find_problems
-from django_redis_components.dashboard.overview.rows import (
-    QueueRow,
-    ScheduleRow,
-    ThroughputRow,
-    WorkerRow,
-    queue_row,
-    schedule_row,
-    throughput_row,
-    total_row,
-    worker_row,
-)
+from django_redis_components.dashboard.overview.queue_table import QueueQuery, QueueTable, queue_table
 from django_redis_components.dashboard.overview.server import ServerFact, server_facts
 from django_redis_components.dashboard.overview.snapshot import DailySignIns, DailyVisitors, OverviewSnapshot
+from django_redis_components.dashboard.overview.worker_rows import WorkerRow, worker_rows
 from django_redis_components.taskqueue.stats.overview import TaskQueueOverview
 
 
@@ -68,11 +60,12 @@ class OverviewPage:
     counts: str
     problems: list[ProblemRow]
     tiles: list[Tile]
-    queues: list[QueueRow] | None
-    total: QueueRow | None
-    throughput: list[ThroughputRow]
-    schedules: list[ScheduleRow] | None
+    query: QueueQuery
+    queues: QueueTable | None
+    has_queues: bool
     workers: list[WorkerRow] | None
+    workers_note: str
+    workers_url: str
     server: list[ServerFact] | None
     poller: str | None
     poller_missing: bool
@@ -83,11 +76,12 @@ class OverviewPage:
     cost: str
 
 
-def build_page(snapshot: OverviewSnapshot, *, failures_url: str = "") -> OverviewPage:
+def build_page(snapshot: OverviewSnapshot, *, query: QueueQuery, failures_url: str, workers_url: str) -> OverviewPage:
     """Return the page of a snapshot.
 
     Args:
-        failures_url: URL of the page of failures; "" if the user may not view it.
+        query: which queues are shown.
+        failures_url, workers_url: URLs of these pages; "" if the user may not view them.
     """
     found = find_problems(snapshot)
     overview = snapshot.queues
@@ -95,12 +89,13 @@ def build_page(snapshot: OverviewSnapshot, *, failures_url: str = "") -> Overvie
         headline=_headline(found, overview),
         counts=_counts(found),
         problems=[_problem_row(problem, failures_url) for problem in found],
-        tiles=[*_tiles(snapshot, failures_url)],
-        queues=[queue_row(queue, overview) for queue in overview.queues] if overview else None,
-        total=total_row(overview) if overview and len(overview.queues) > 1 else None,
-        throughput=_throughput(overview) if overview else [],
-        schedules=_schedules(snapshot),
-        workers=[worker_row(worker, snapshot.at) for worker in overview.workers] if overview else None,
+        tiles=[*cards(overview, failures_url)] if overview else [],
+        query=query,
+        queues=queue_table(overview, query) if overview else None,
+        has_queues=bool(overview and overview.queues),
+        workers=worker_rows(overview.workers, snapshot.at) if overview else None,
+        workers_url=workers_url,
+        workers_note=_workers_note(overview) if overview else "",
         server=server_facts(overview.server, snapshot.at) if overview and overview.server else None,
         poller=overview.poller if overview else None,
         poller_missing=any(problem.code == "poller_missing" for problem in found),
@@ -116,17 +111,6 @@ def _problem_row(problem: Problem, failures_url: str) -> ProblemRow:
     has_cause = failures_url and problem.queue and problem.code == "failures"
     url = f"{failures_url}?{urlencode({'queue': problem.queue})}" if has_cause else ""
     return ProblemRow(problem, quote(problem.queue), url)
-
-
-def _throughput(overview: TaskQueueOverview) -> list[ThroughputRow]:
-    metrics = overview.metrics
-    return [throughput_row(queue, metrics[queue.name]) for queue in overview.queues if queue.name in metrics]
-
-
-def _schedules(snapshot: OverviewSnapshot) -> list[ScheduleRow] | None:
-    if snapshot.schedules is None:
-        return None
-    return [schedule_row(each, snapshot.at) for each in snapshot.schedules.schedules]
 
 
 def _headline(found: list[Problem], overview: TaskQueueOverview | None) -> str:
@@ -146,27 +130,11 @@ def _counts(found: list[Problem]) -> str:
     }
 
 
-def _tiles(snapshot: OverviewSnapshot, failures_url: str) -> Iterable[Tile]:
-    overview = snapshot.queues
-    if overview is not None:
-        queues = overview.queues
-        oldest = max((queue.oldest_age or 0.0 for queue in queues if queue.ready), default=None)
-        note = "" if oldest is None else _("oldest %(age)s") % {"age": formats.age(oldest)}
-        yield Tile(pgettext("tasks", "Ready"), number(sum(queue.ready for queue in queues)), note)
-        yield Tile(pgettext("tasks", "Scheduled"), number(sum(queue.scheduled for queue in queues)))
-        yield Tile(pgettext("tasks", "Running"), number(sum(queue.running for queue in queues)))
-        yield Tile(pgettext("tasks", "Failed"), number(sum(queue.failed for queue in queues)), url=failures_url)
-        yield _workers_tile(overview)
-    if snapshot.visitors is not None:
-        yield Tile(_("Visitors today"), number(list(snapshot.visitors.days.values())[-1]), _("estimated"))
-    if snapshot.sign_ins is not None:
-        yield Tile(_("Sign-ins today"), number(list(snapshot.sign_ins.days.values())[-1]))
-
-
-def _workers_tile(overview: TaskQueueOverview) -> Tile:
+def _workers_note(overview: TaskQueueOverview) -> str:
     lost = sum(1 for worker in overview.workers if not worker.is_alive)
-    note = ngettext("%(count)d lost", "%(count)d lost", lost) % {"count": lost} if lost else ""
-    return Tile(_("Live workers"), number(len(overview.workers) - lost), note, alarming=lost > 0)
+    live = len(overview.workers) - lost
+    note = ngettext("%(count)s live worker", "%(count)s live workers", live) % {"count": number(live)}
+    return note + (", " + ngettext("%(count)d lost", "%(count)d lost", lost) % {"count": lost} if lost else "")
 
 
 def _visitors(visitors: DailyVisitors) -> DailyPanel:

@@ -21,10 +21,11 @@ MAX_REPLICAS = 20
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ServerFact:
-    """A label and a value of the server's panel."""
+    """A label and a value of the server's panel. `meter` is the share of a maximum in percent, or ""."""
 
     label: str
     value: str
+    meter: str = ""
 
 
 def server_problems(overview: TaskQueueOverview) -> Iterator[Problem]:
@@ -46,12 +47,18 @@ def clock_problem(offset_s: float | None) -> Iterator[Problem]:
         yield Problem("clock", text, _("Synchronize the clocks of both hosts (chrony or systemd-timesyncd)."))
 
 
+def memory_share(info: Mapping[str, str]) -> tuple[int, int]:
+    """Return the used memory and its maximum in bytes; 0 without a maximum."""
+    return _integer(info, "used_memory"), _integer(info, "maxmemory")
+
+
 def server_facts(info: Mapping[str, str], now: datetime) -> list[ServerFact]:
     """Return the facts of the panel: version, memory, clients, persistence, uptime and role."""
     product = "Valkey" if "valkey_version" in info else "Redis"
+    used, most = memory_share(info)
     version = info.get("valkey_version") or info.get("redis_version", "")
     return [
-        ServerFact(_("Memory"), _memory_text(info)),
+        ServerFact(_("Memory"), _memory_text(info), f"{min(used / most, 1):.1%}" if most else ""),
         ServerFact(_("Eviction"), info.get("maxmemory_policy", "")),
         ServerFact(_("Persistence"), _persistence_text(info, now)),
         ServerFact(_("Role"), _role_text(info)),
@@ -93,7 +100,7 @@ def _snapshots(info: Mapping[str, str], overview: TaskQueueOverview) -> Iterator
 
 
 def _memory(info: Mapping[str, str], overview: TaskQueueOverview) -> Iterator[Problem]:
-    used, most = _integer(info, "used_memory"), _integer(info, "maxmemory")
+    used, most = memory_share(info)
     if most and used > most * conf.settings().dashboard.memory_share:
         text = _("Redis uses %(share)s of its memory (%(used)s of %(most)s).") % {
             "share": formats.percent(used / most),
@@ -126,7 +133,7 @@ def _replicas_of(info: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 def _memory_text(info: Mapping[str, str]) -> str:
-    used, most = _integer(info, "used_memory"), _integer(info, "maxmemory")
+    used, most = memory_share(info)
     if not most:
         return _("%(used)s, no maximum") % {"used": filesizeformat(used)}
     return _("%(used)s of %(most)s, %(share)s") % {

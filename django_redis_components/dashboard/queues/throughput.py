@@ -32,16 +32,6 @@ MAX_DRAIN_S = 30 * 86_400
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Sparkline:
-    """A small chart of minutes: SVG paths of finished and of failed tasks, and a text alternative."""
-
-    view_box: str
-    finished: str
-    failed: str
-    finding: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class TaskMetricsRow:
     """The metrics of one task name in the last hour."""
 
@@ -57,10 +47,10 @@ def task_row(task: TaskMetrics) -> TaskMetricsRow:
     return TaskMetricsRow(task.name or _("Other tasks"), [*counts, count_cell(totals.retried), *quantiles])
 
 
-def sparkline(intervals: Sequence[Interval]) -> Sparkline:
+def sparkline(intervals: Sequence[Interval]) -> charts.Sparkline:
     """Return the sparkline of intervals."""
     top = max(max(interval.counts.finished for interval in intervals), 1)
-    return Sparkline(
+    return charts.Sparkline(
         f"0 0 {SPARK_WIDTH} {SPARK_HEIGHT}",
         spark_path([interval.counts.finished for interval in intervals], top),
         spark_path([interval.counts.failed for interval in intervals], top),

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import ngettext, pgettext
 
 from django_redis_components.core import conf
 from django_redis_components.dashboard import formats
@@ -18,7 +18,6 @@ from django_redis_components.dashboard.elements import NO_VALUE, cost_note
 from django_redis_components.dashboard.flows.states import state_label
 from django_redis_components.dashboard.formats import Timestamp, number
 from django_redis_components.dashboard.json_data import cost_data, time_data
-from django_redis_components.dashboard.overview.rows import schedule_state
 from django_redis_components.dashboard.schedules.calendar import runs_by_hour
 from django_redis_components.dashboard.schedules.snapshot import SchedulePageData
 from django_redis_components.taskqueue.schedules.status import ScheduleInfo
@@ -114,6 +113,19 @@ def _row(schedule: ScheduleInfo, at: datetime, urls: Mapping[str, str], url_of: 
         alarming=schedule.state == "late",
         actions=[*_actions(schedule, urls)],
     )
+
+
+def schedule_state(schedule: ScheduleInfo) -> str:
+    """Return the label of a schedule's state."""
+    labels = {
+        "on": pgettext("schedule", "on"),
+        "off": pgettext("schedule", "off"),
+        "paused": pgettext("schedule", "paused"),
+        "late": pgettext("schedule", "overdue"),
+        "gone": pgettext("schedule", "not declared"),
+        "new": pgettext("schedule", "not registered"),
+    }
+    return labels[schedule.state]
 
 
 def _note(schedule: ScheduleInfo, at: datetime) -> str:

@@ -1,0 +1,109 @@
+"""The key figures of the overview, of all queues together."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from django.template.defaultfilters import filesizeformat
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext, pgettext
+
+from django_redis_components.core import conf
+from django_redis_components.dashboard import formats
+from django_redis_components.dashboard.elements import NO_VALUE, Tile
+from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.overview.server import memory_share
+from django_redis_components.dashboard.queues.throughput import (
+    quantile_text,
+    recent_rate,
+    sparkline,
+)
+from django_redis_components.taskqueue import Counts, Interval, Metrics
+from django_redis_components.taskqueue.stats.overview import TaskQueueOverview
+
+
+def cards(overview: TaskQueueOverview, failures_url: str) -> Iterable[Tile]:
+    """Return the key figures."""
+    metrics = [*overview.metrics.values()]
+    intervals = sum_intervals(metrics)
+    yield _throughput_card(metrics, intervals)
+    yield _failures_card(metrics, intervals, failures_url)
+    yield _ready_card(overview)
+    yield _wait_card(metrics)
+    yield _threads_card(overview)
+    yield _memory_card(overview)
+
+
+def sum_intervals(metrics: Sequence[Metrics]) -> list[Interval]:
+    """Return the sums of the intervals of several queues, oldest first."""
+    sums: dict[datetime, Counts] = {}
+    for interval in (interval for each in metrics for interval in each.intervals):
+        counts = dataclasses.astuple(interval.counts)
+        before = dataclasses.astuple(sums.get(interval.at, Counts()))
+        sums[interval.at] = Counts(*(one + other for one, other in zip(before, counts, strict=True)))
+    return [Interval(at, counts) for at, counts in sorted(sums.items())]
+
+
+def _throughput_card(metrics: Sequence[Metrics], intervals: Sequence[Interval]) -> Tile:
+    peak = max(intervals, key=lambda interval: interval.counts.finished, default=None)
+    note = ""
+    if peak and peak.counts.finished:
+        note = _("%(peak)s peak at %(time)s") % {
+            "peak": number(peak.counts.finished),
+            "time": formats.clock_short(peak.at),
+        }
+    rate = formats.rate(sum(recent_rate(each) for each in metrics))
+    spark = sparkline(intervals) if intervals else None
+    return Tile(_("Throughput"), rate, note, unit=_("/min"), spark=spark)
+
+
+def _failures_card(metrics: Sequence[Metrics], intervals: Sequence[Interval], failures_url: str) -> Tile:
+    finished = sum(each.totals.finished for each in metrics)
+    failed = sum(each.totals.failed for each in metrics)
+    worst = max(metrics, key=_failure_rate, default=None)
+    note = _("last hour")
+    if worst and worst.totals.failed:
+        note = f"{worst.queue} {formats.short_percent(_failure_rate(worst))}"
+    value = formats.short_percent(failed / finished) if finished else NO_VALUE
+    alarming = worst is not None and _failure_rate(worst) > conf.settings().dashboard.failure_rate
+    spark = sparkline([Interval(each.at, Counts(failed=each.counts.failed)) for each in intervals]) if failed else None
+    return Tile(_("Failure rate"), value, note, alarming=alarming, url=failures_url, spark=spark)
+
+
+def _failure_rate(metrics: Metrics) -> float:
+    return metrics.totals.failed / max(metrics.totals.finished, 1)
+
+
+def _ready_card(overview: TaskQueueOverview) -> Tile:
+    queues = overview.queues
+    oldest = max((queue.oldest_age or 0.0 for queue in queues if queue.ready), default=None)
+    note = "" if oldest is None else _("oldest %(age)s") % {"age": formats.age(oldest)}
+    return Tile(pgettext("tasks", "Ready"), number(sum(queue.ready for queue in queues)), note)
+
+
+def _wait_card(metrics: Sequence[Metrics]) -> Tile:
+    worst = max(metrics, key=lambda each: each.wait_time.p95 or 0.0, default=None)
+    p95 = worst.wait_time.p95 if worst else None
+    note = worst.queue if worst and p95 is not None else _("last hour")
+    return Tile(_("Wait p95"), quantile_text(p95), note)
+
+
+def _threads_card(overview: TaskQueueOverview) -> Tile:
+    live = [worker for worker in overview.workers if worker.is_alive]
+    lost = len(overview.workers) - len(live)
+    note = ngettext("%(count)d lost worker", "%(count)d lost workers", lost) % {"count": lost} if lost else ""
+    unit = _("of %(threads)s") % {"threads": number(sum(worker.threads for worker in live))}
+    return Tile(_("Busy threads"), number(sum(worker.busy for worker in live)), note, alarming=lost > 0, unit=unit)
+
+
+def _memory_card(overview: TaskQueueOverview) -> Tile:
+    info = overview.server
+    if not info:
+        return Tile(_("Redis memory"), NO_VALUE)
+    used, most = memory_share(info)
+    if not most:
+        return Tile(_("Redis memory"), filesizeformat(used), _("no maximum"))
+    share = formats.short_percent(used / most)
+    return Tile(_("Redis memory"), filesizeformat(used), share, unit=_("of %(most)s") % {"most": filesizeformat(most)})
