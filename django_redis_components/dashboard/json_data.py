@@ -53,6 +53,7 @@ def depth_data(queue: QueueDepth) -> dict[str, Any]:
         "paused": _pause(queue.paused),
         "limited": queue.limited,
         "waiting": queue.waiting,
+        "retrying": queue.retrying,
     }
 
 

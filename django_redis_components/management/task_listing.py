@@ -21,7 +21,7 @@ from django_redis_components.taskqueue.stats.overview import QueueDepth, QueuePa
 
 def of_queues(queues: Sequence[QueueDepth], done: Mapping[str, Metrics], now: datetime) -> Table:
     """Return a table of queues; `done` are the metrics of the last hour by queue."""
-    counts = ("READY", "SCHEDULED", "LIMITED", "WAITING", "RUNNING", "FAILED", "UNREGISTERED")
+    counts = ("READY", "SCHEDULED", "RETRYING", "LIMITED", "WAITING", "RUNNING", "FAILED", "UNREGISTERED")
     rows = [
         (
             queue.name,

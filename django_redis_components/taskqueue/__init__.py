@@ -26,6 +26,7 @@ q:<queue>:requeued            list    requeued ids: recovered, or returned by a 
 q:<queue>:ready               list    ids, first in, first out                                 the queue
 q:<queue>:priority            zset    ids with a priority                                      the queue
 q:<queue>:scheduled           zset    ids by due time in ms, then arrival; fetched from here   the queue
+q:<queue>:retrying            zset    ids of the scheduled tasks that failed, by due time      the poller
 q:<queue>:running             zset    ids by lease expiry in ms                                the poller
 q:<queue>:failed              zset    ids by time of failure in ms                             failed_ttl, poller
 q:<queue>:unregistered        zset    ids of unregistered names, by time in ms                 the operator

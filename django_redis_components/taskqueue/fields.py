@@ -107,6 +107,9 @@ class Part:
     priority = "priority"
     #: Zset by due time.
     scheduled = "scheduled"
+    #: Zset by due time: those of the scheduled tasks that have failed and wait for their next attempt. Ones whose time
+    #: has passed do not count; the next retry, or the poller, removes them.
+    retrying = "retrying"
     #: Zset, all scores 0: "limit\tpriority\tenqueued_at_us\tid" of tasks that wait for a limit.
     limited = "limited"
     #: Zset by end of the lease; 0 if the worker process has exited: the poller recovers the task at once.

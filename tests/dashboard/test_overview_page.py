@@ -75,10 +75,13 @@ def test_queues_table_shows_all_states(redis_server: Store, viewer: Client) -> N
 
     text = page_text(viewer)
 
-    assert "Queue ▴ State Ready Last hour Oldest Scheduled Running Failed In/min Out/min Wait p95 ETA Workers" in text
-    assert re.search(r"high Active 0 No finished tasks\. – 0 1 0 – 0 – – 1", text)
-    assert re.search(r"mail Active 1,284 No finished tasks\. 1 min \d+ s 2 3 4 [\d.,]+ 0 – unknown 1", text)
-    assert re.search(r"All queues 1,284 1 min \d+ s 2 4 4 [\d.,]+ 0 1", text)
+    assert (
+        "Queue ▴ State Ready Last hour Oldest Scheduled Retrying Running Failed In/min Out/min Wait p95 ETA Workers"
+        in text
+    )
+    assert re.search(r"high Active 0 No finished tasks\. – 0 0 1 0 – 0 – – 1", text)
+    assert re.search(r"mail Active 1,284 No finished tasks\. 1 min \d+ s 2 0 3 4 [\d.,]+ 0 – unknown 1", text)
+    assert re.search(r"All queues 1,284 1 min \d+ s 2 0 4 4 [\d.,]+ 0 1", text)
 
 
 def names_of(client: Client, **query: str) -> list[str]:
@@ -93,7 +96,7 @@ def test_long_table_of_queues_shows_those_with_most_ready_tasks(redis_server: St
     assert names_of(viewer) == [f"queue-{number:02d}" for number in range(13, 1, -1)]
     text = page_text(viewer)
     assert "12 of 14 queues Show all queues" in text
-    assert re.search(r"All queues 91 [^A-Z]* 0 0 105 ", text)
+    assert re.search(r"All queues 91 [^A-Z]* 0 0 0 105 ", text)
     assert names_of(viewer, queues="all") == [f"queue-{number:02d}" for number in range(14)]
     assert names_of(viewer, sort="failed")[0] == "queue-00"
     assert names_of(viewer, sort="ready", queue="QUEUE-1") == ["queue-13", "queue-12", "queue-11", "queue-10"]
@@ -101,7 +104,9 @@ def test_long_table_of_queues_shows_those_with_most_ready_tasks(redis_server: St
     assert "No queue has this text in its name." in page_text(viewer, queue="mail")
 
 
-@pytest.mark.parametrize("sort", ["ready", "name", "oldest", "scheduled", "running", "failed", "in", "out", "wait"])
+@pytest.mark.parametrize(
+    "sort", ["ready", "name", "oldest", "scheduled", "retrying", "running", "failed", "in", "out", "wait"]
+)
 def test_columns_say_how_the_table_is_sorted(sort: str, redis_server: Store, viewer: Client) -> None:
     fill(redis_server)
 
@@ -116,7 +121,7 @@ def test_unknown_column_is_rejected_with_a_message(redis_server: Store, viewer: 
 
     assert (response.status_code, response["Content-Type"]) == (400, "text/plain")
     assert response.content.decode() == (
-        "sort='<x>': expected one of name, ready, oldest, scheduled, running, failed, in, out, wait, workers."
+        "sort='<x>': expected one of name, ready, oldest, scheduled, retrying, running, failed, in, out, wait, workers."
     )
 
 
@@ -164,7 +169,7 @@ def test_footer_shows_commands_and_round_trips(redis_server: Store, viewer: Clie
     fill(redis_server)
 
     assert re.search(
-        r"98 commands · 2 round trips · [\d.]+ ms · read at \d\d:\d\d:\d\d \(Europe/Berlin\)", page_text(viewer)
+        r"99 commands · 2 round trips · [\d.]+ ms · read at \d\d:\d\d:\d\d \(Europe/Berlin\)", page_text(viewer)
     )
 
 
@@ -320,7 +325,7 @@ def test_simplified_chinese(redis_server: Store, settings) -> None:
     assert "首页 Redis 组件 Redis 运维" in text.replace("&rsaquo; ", "")
     assert re.search(r"工作进程 web-2 \(7\) 已失联。最后一次心跳：1 分 \d+ 秒前。", text)
     assert "HyperLogLog 估计值，标准误差 ±0.81%。" in text
-    assert re.search(r"98 条命令 · 2 次往返 · [\d.]+ 毫秒 · 读取于", text)
+    assert re.search(r"99 条命令 · 2 次往返 · [\d.]+ 毫秒 · 读取于", text)
 
 
 def test_outage_page_is_translated(settings) -> None:

@@ -48,7 +48,7 @@ def test_ready_tasks_without_live_worker_are_a_problem(redis_server: Store, view
 
     assert first == (
         "Queue mail has 2 ready tasks and no live worker. Oldest: 1 h 1 min. "
-        "Start a worker: python manage.py runworker mail"
+        "Its last worker, gone (7), was lost 50 s ago. Start a worker: python manage.py runworker mail"
     )
 
 
@@ -127,7 +127,9 @@ def test_lost_worker_is_a_problem(redis_server: Store, viewer: Client) -> None:
     [found] = problems(viewer)
 
     assert found["text"].startswith("Worker web-3 (99) is lost. Last heartbeat: 2 min")
-    assert found["advice"] == "The poller requeues its running tasks. Check the worker’s log, then restart it."
+    assert found["advice"] == (
+        "It held 0 tasks. The poller requeues them. Check the worker’s log and its host, then restart it."
+    )
 
 
 @pytest.mark.parametrize(("lease_s", "lost"), [(15, True), (60, False)])

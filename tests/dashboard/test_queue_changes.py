@@ -266,3 +266,19 @@ def test_queue_without_tasks_in_work_is_purged_while_a_worker_fetches(redis_serv
     assert "Purged 25 tasks." in text(done)
     assert [job.id for job in running] == ids(results)[:5]
     assert get_queue("default").depths().running == 5
+
+
+def test_retries_are_purged_and_restored_as_retries(redis_server: Store, operator: Client) -> None:
+    note.enqueue("fails")
+    settle_tasks("retry", delay_ms=3_600_000)
+    assert get_queue("default").depths().retrying == 1
+
+    fields = fields_of(operator.get(verb_url("purge")))
+    done = operator.post(verb_url("purge"), {**fields, "typed": "default"}, follow=True)
+
+    assert "Purged 1 task." in text(done)
+    assert get_queue("default").depths().retrying == 0
+    [undo] = re.findall(r'<a href="([^"]*_verb/restore/default/\?trash=\w+)">Undo…</a></li>', done.content.decode())[:1]
+    operator.post(verb_url("restore"), fields_of(operator.get(undo)))
+    depth = get_queue("default").depths()
+    assert (depth.scheduled, depth.retrying) == (1, 1)

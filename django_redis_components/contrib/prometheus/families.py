@@ -46,6 +46,11 @@ def _depth_families(queues: Sequence[QueueDepth]) -> Iterator[Metric]:
             {queue.name: queue.limited for queue in queues},
         ),
         (
+            "retrying_tasks",
+            "Scheduled tasks that have failed and wait for their next attempt.",
+            {queue.name: queue.retrying for queue in queues},
+        ),
+        (
             "oldest_task_age_seconds",
             "Age of the oldest ready task; 0 if none is ready.",
             {queue.name: queue.oldest_age or 0.0 for queue in queues},

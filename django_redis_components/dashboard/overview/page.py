@@ -5,9 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from datetime import date
-from urllib.parse import urlencode
 
-from django.contrib.admin.utils import quote
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -19,6 +17,7 @@ from django_redis_components.dashboard.overview.cards import cards
 from django_redis_components.dashboard.overview.problem import Problem
 from django_redis_components.dashboard.overview.problems import find_problems
 from django_redis_components.dashboard.overview.queue_table import QueueQuery, QueueTable, queue_table
+from django_redis_components.dashboard.overview.remedies import Remedy, RemedyUrls, remedies_of
 from django_redis_components.dashboard.overview.server import ServerFact, server_facts
 from django_redis_components.dashboard.overview.snapshot import DailySignIns, DailyVisitors, OverviewSnapshot
 from django_redis_components.dashboard.overview.worker_rows import WorkerRow, worker_rows
@@ -40,16 +39,10 @@ class DailyPanel:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProblemRow:
-    """A problem.
-
-    Attributes:
-        slug: the name in the URL of its queue's page; "" without a queue.
-        failures_url: the page of failures if it shows the cause, or "".
-    """
+    """A problem and its links."""
 
     problem: Problem
-    slug: str
-    failures_url: str = ""
+    remedies: list[Remedy]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,25 +69,25 @@ class OverviewPage:
     cost: str
 
 
-def build_page(snapshot: OverviewSnapshot, *, query: QueueQuery, failures_url: str, workers_url: str) -> OverviewPage:
+def build_page(snapshot: OverviewSnapshot, *, query: QueueQuery, urls: RemedyUrls) -> OverviewPage:
     """Return the page of a snapshot.
 
     Args:
         query: which queues are shown.
-        failures_url, workers_url: URLs of these pages; "" if the user may not view them.
+        urls: of the pages and changes that problems link.
     """
     found = find_problems(snapshot)
     overview = snapshot.queues
     return OverviewPage(
         headline=_headline(found, overview),
         counts=_counts(found),
-        problems=[_problem_row(problem, failures_url) for problem in found],
-        tiles=[*cards(overview, failures_url)] if overview else [],
+        problems=[ProblemRow(problem, remedies_of(problem, urls)) for problem in found],
+        tiles=[*cards(overview, urls.failures)] if overview else [],
         query=query,
         queues=queue_table(overview, query) if overview else None,
         has_queues=bool(overview and overview.queues),
         workers=worker_rows(overview.workers, snapshot.at) if overview else None,
-        workers_url=workers_url,
+        workers_url=urls.workers,
         workers_note=_workers_note(overview) if overview else "",
         server=server_facts(overview.server, snapshot.at) if overview and overview.server else None,
         poller=overview.poller if overview else None,
@@ -105,12 +98,6 @@ def build_page(snapshot: OverviewSnapshot, *, query: QueueQuery, failures_url: s
         zone=formats.zone(),
         cost=cost_note(snapshot.cost, per_node=snapshot.is_cluster),
     )
-
-
-def _problem_row(problem: Problem, failures_url: str) -> ProblemRow:
-    has_cause = failures_url and problem.queue and problem.code == "failures"
-    url = f"{failures_url}?{urlencode({'queue': problem.queue})}" if has_cause else ""
-    return ProblemRow(problem, quote(problem.queue), url)
 
 
 def _headline(found: list[Problem], overview: TaskQueueOverview | None) -> str:

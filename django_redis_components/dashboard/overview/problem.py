@@ -18,6 +18,7 @@ class Problem:
         severity: "critical" if tasks fail, wait without an end or may be lost, else "warning".
         queue: the queue that has the problem, or "".
         state: the state of tasks that the page of the queue should show, or "".
+        fingerprint: of the error that is the cause, or "".
     """
 
     code: str
@@ -27,6 +28,7 @@ class Problem:
     severity: str = "warning"
     queue: str = ""
     state: str = ""
+    fingerprint: str = ""
 
 
 def worker_command(queue: str) -> str:

@@ -87,7 +87,20 @@ def _queues_without_worker(overview: TaskQueueOverview) -> Iterator[Problem]:
                 queue.ready,
             ) % {"queue": queue.name, "count": number(queue.ready), "age": formats.age(queue.oldest_age or 0.0)}
             command = worker_command(queue.name)
-            yield Problem("no_worker", text, _("Start a worker:"), command, "critical", queue.name)
+            advice = " ".join(filter(None, [_last_worker(queue.name, overview), _("Start a worker:")]))
+            yield Problem("no_worker", text, advice, command, "critical", queue.name)
+
+
+def _last_worker(queue: str, overview: TaskQueueOverview) -> str:
+    """Return since when the last worker of a queue is lost; "" if none was lost lately."""
+    lost = [worker for worker in overview.workers if queue in worker.queues]
+    if not lost:
+        return ""
+    worker = min(lost, key=lambda worker: worker.heartbeat_age)
+    return _("Its last worker, %(worker)s, was lost %(age)s ago.") % {
+        "worker": worker_name(worker),
+        "age": formats.age(worker.heartbeat_age),
+    }
 
 
 def _eviction(overview: TaskQueueOverview) -> Iterator[Problem]:
@@ -136,8 +149,16 @@ def _lost_workers(overview: TaskQueueOverview) -> Iterator[Problem]:
                 "worker": worker_name(worker),
                 "age": formats.age(worker.heartbeat_age),
             }
-            advice = _("The poller requeues its running tasks. Check the worker’s log, then restart it.")
-            yield Problem("worker_lost", text, advice)
+            yield Problem("worker_lost", text, _lost_tasks(worker))
+
+
+def _lost_tasks(worker: WorkerInfo) -> str:
+    text = ngettext(
+        "It held %(count)s task.",
+        "It held %(count)s tasks.",
+        worker.leases,
+    ) % {"count": number(worker.leases)}
+    return f"{text} {_('The poller requeues them. Check the worker’s log and its host, then restart it.')}"
 
 
 def _unregistered_tasks(overview: TaskQueueOverview) -> Iterator[Problem]:

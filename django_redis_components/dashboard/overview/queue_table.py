@@ -151,6 +151,7 @@ SORTS: Mapping[str, Callable[[_Line], float]] = {
     "ready": lambda line: line.depth.ready,
     "oldest": lambda line: line.depth.oldest_age or 0.0,
     "scheduled": lambda line: line.depth.scheduled,
+    "retrying": lambda line: line.depth.retrying,
     "running": lambda line: line.depth.running,
     "failed": lambda line: line.depth.failed,
     "in": lambda line: line.depth.arrival_rate or 0.0,
@@ -186,6 +187,7 @@ def _columns(query: QueueQuery, sort: str) -> list[Column]:
         "ready": pgettext("tasks", "Ready"),
         "oldest": _("Oldest"),
         "scheduled": pgettext("tasks", "Scheduled"),
+        "retrying": pgettext("tasks", "Retrying"),
         "running": pgettext("tasks", "Running"),
         "failed": pgettext("tasks", "Failed"),
         "in": _("In/min"),
@@ -231,6 +233,7 @@ def _cells(line: _Line) -> Iterable[Cell]:
     depth = line.depth
     yield _age_cell(depth.oldest_age)
     yield count_cell(depth.scheduled)
+    yield count_cell(depth.retrying)
     yield count_cell(depth.running)
     yield count_cell(depth.failed)
     yield _rate_cell(depth.arrival_rate)
@@ -245,6 +248,7 @@ def _total_row(lines: Sequence[_Line], columns: Sequence[Column], overview: Task
     cells = [
         _age_cell(max((depth.oldest_age for depth in depths if depth.oldest_age is not None), default=None)),
         count_cell(sum(depth.scheduled for depth in depths)),
+        count_cell(sum(depth.retrying for depth in depths)),
         count_cell(sum(depth.running for depth in depths)),
         count_cell(sum(depth.failed for depth in depths)),
         _rate_cell(sum(depth.arrival_rate or 0.0 for depth in depths)),

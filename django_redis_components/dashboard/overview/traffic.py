@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import datetime
 
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from django_redis_components.core import conf
 from django_redis_components.dashboard import formats
+from django_redis_components.dashboard.error_text import group_line
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.overview.problem import Problem, queue_command, worker_command
 from django_redis_components.dashboard.queues.throughput import is_growing, recent_rate
-from django_redis_components.taskqueue import Metrics
+from django_redis_components.taskqueue import ErrorGroup, Metrics
 from django_redis_components.taskqueue.stats.overview import QueueDepth, TaskQueueOverview
 
 #: Fewest tasks from which a rate is computed: one failure of two tasks is not a failure rate of 50 %.
@@ -33,9 +36,31 @@ def failing_queues(overview: TaskQueueOverview) -> Iterator[Problem]:
                 "finished": number(finished),
             }
             severity = "critical" if failed > finished * limit * CRITICAL_FACTOR else "warning"
-            advice = _("Correct the cause, then retry the tasks on the page of the queue. List the errors:")
+            group = _main_error(overview.errors.get(queue.name, []))
+            remedy = _("Correct the cause, then retry the tasks. List the errors:")
+            advice = f"{_error_note(group, overview.at)} {remedy}" if group else remedy
             command = queue_command("errors", queue.name)
-            yield Problem("failures", text, advice, command, severity, queue.name, "failed")
+            fingerprint = group.fingerprint if group else ""
+            yield Problem("failures", text, advice, command, severity, queue.name, "failed", fingerprint)
+
+
+def _main_error(groups: Sequence[ErrorGroup]) -> ErrorGroup | None:
+    """Return the error with most failures in the last hour."""
+    return max(groups, key=lambda group: sum(count for _at, count in group.minutes), default=None)
+
+
+def _error_note(group: ErrorGroup, at: datetime) -> str:
+    count = sum(count for _at, count in group.minutes)
+    kind = group.exception_class_path.rpartition(".")[2]
+    return ngettext(
+        "%(count)s failure in the last hour with the same error, first seen %(time)s: %(error)s.",
+        "%(count)s failures in the last hour with the same error, first seen %(time)s: %(error)s.",
+        count,
+    ) % {
+        "count": number(count),
+        "time": formats.timestamp(group.first_at, at).text,
+        "error": ": ".join(filter(None, [kind, group_line(group).rstrip(".")])),
+    }
 
 
 def retry_storms(overview: TaskQueueOverview) -> Iterator[Problem]:

@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING, Any
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
 
 from django_redis_components.dashboard import responses
-from django_redis_components.dashboard.models import Failure, Worker
+from django_redis_components.dashboard.failures.change_views import RETRY
+from django_redis_components.dashboard.models import Failure, Schedule, Worker
 from django_redis_components.dashboard.overview import data, page, snapshot
 from django_redis_components.dashboard.overview.queue_table import QueueQuery
+from django_redis_components.dashboard.overview.remedies import RemedyUrls
+from django_redis_components.dashboard.queues import changes
+from django_redis_components.dashboard.queues.change_views import queue_url
+from django_redis_components.dashboard.verbs import is_allowed
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
@@ -24,12 +29,24 @@ def overview(model_admin: ModelAdmin[Any], request: HttpRequest, extra: dict[str
         query = QueueQuery.parse(request.GET)
     except ValueError as exc:
         return HttpResponseBadRequest(str(exc), "text/plain")
-    build = partial(
-        page.build_page,
-        query=query,
-        failures_url=responses.page_url(model_admin, request, Failure),
-        workers_url=responses.page_url(model_admin, request, Worker),
-    )
+    build = partial(page.build_page, query=query, urls=_urls(model_admin, request))
     return responses.snapshot_response(
         model_admin, request, snapshot.read, data.overview_data, build, _TEMPLATES, extra
+    )
+
+
+def _urls(model_admin: ModelAdmin[Any], request: HttpRequest) -> RemedyUrls:
+    """Return the URLs of the pages and changes that the user may open."""
+    failures = responses.page_url(model_admin, request, Failure)
+    may_change = {verb.name: is_allowed(request, verb) for verb in (changes.PAUSE, changes.RESUME)}
+
+    def url_of_queue(verb: str, queue: str) -> str:
+        return queue_url(model_admin, verb, queue) if may_change.get(verb, True) else ""
+
+    return RemedyUrls(
+        failures=failures,
+        workers=responses.page_url(model_admin, request, Worker),
+        schedules=responses.page_url(model_admin, request, Schedule),
+        retry_error=f"{failures}{RETRY.name}/" if failures and is_allowed(request, RETRY) else "",
+        queue=url_of_queue,
     )

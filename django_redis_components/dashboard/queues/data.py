@@ -17,14 +17,12 @@ from django_redis_components.taskqueue.store.scan import MAX_MESSAGE, ScannedTas
 
 def queue_data(snapshot: QueueSnapshot) -> dict[str, Any]:
     """Return a snapshot."""
-    counted = snapshot.retrying
-    retrying = {"count": counted.matched, "is_exact": not counted.has_more}
     last_hour, last_day = metrics_data(snapshot.minutes), metrics_data(snapshot.hours)
     return {
         "at": time_data(snapshot.at),
         "environment": conf.settings().dashboard.environment,
         "address": snapshot.address,
-        "queue": {**depth_data(snapshot.depth), "last_hour": last_hour, "last_day": last_day, "retrying": retrying},
+        "queue": {**depth_data(snapshot.depth), "last_hour": last_hour, "last_day": last_day},
         "tasks": [
             {"name": task.name or None, **dataclasses.asdict(task.totals), **quantiles_data(task)}
             for task in snapshot.minutes.tasks

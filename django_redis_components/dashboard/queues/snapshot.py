@@ -21,12 +21,10 @@ from django_redis_components.taskqueue.stats import errors, metrics
 from django_redis_components.taskqueue.stats.overview import QueueDepth, read_depths
 from django_redis_components.taskqueue.store import queues
 from django_redis_components.taskqueue.store.queues import TrashEntry
-from django_redis_components.taskqueue.store.scan import Filters, ScannedTask, TaskScan, scan_tasks
+from django_redis_components.taskqueue.store.scan import ScannedTask, TaskScan, scan_tasks
 
 #: Minutes, hours, error groups and restorable purges that the page shows.
 MINUTES, HOURS, ERRORS, TRASH = 60, 24, 50, 5
-#: Scheduled tasks among which the page counts those that are retried.
-RETRYING = 1_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,7 +56,6 @@ class QueueSnapshot:
 
     Attributes:
         at: the server's time.
-        retrying: the retrying tasks, counted within a budget.
         listing: the list of tasks; None in a fragment, which has none.
         trash: what can be restored.
         is_known: whether it has or had tasks lately, is paused, or is the queue of a task of this process.
@@ -69,7 +66,6 @@ class QueueSnapshot:
     at: datetime
     query: TaskQuery
     depth: QueueDepth
-    retrying: TaskScan
     listing: TaskListing | None
     trash: list[TrashEntry]
     minutes: Metrics
@@ -99,7 +95,6 @@ def read(name: str, query: TaskQuery, *, with_list: bool = True) -> QueueSnapsho
         metrics.read_minutes(name, MINUTES),
         metrics.read_hours(name, HOURS),
         errors.read_errors(name, ERRORS),
-        scan_tasks(name, "retrying", Filters(), limit=0, budget=RETRYING, mode="names"),
         queues.read_trash(name, TRASH),
         _read_index(name),
     ]
@@ -111,12 +106,11 @@ def read(name: str, query: TaskQuery, *, with_list: bool = True) -> QueueSnapsho
     for outcome in outcomes:
         if outcome.error is not None:
             raise SnapshotFailed(outcome.error, address) from outcome.error
-    [depth], minutes, hours, groups, retrying, trash, is_indexed, *scans = (outcome.value for outcome in outcomes)
+    [depth], minutes, hours, groups, trash, is_indexed, *scans = (outcome.value for outcome in outcomes)
     return QueueSnapshot(
         at=minutes.at,
         query=query,
         depth=depth,
-        retrying=retrying,
         listing=_listing(query, scans[0]) if scans else None,
         trash=trash,
         minutes=minutes,

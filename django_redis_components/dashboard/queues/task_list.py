@@ -87,20 +87,19 @@ class TaskList:
 
 def state_tabs(snapshot: QueueSnapshot) -> list[StateTab]:
     """Return the tabs of all states."""
-    depth, labels, retrying = snapshot.depth, state_labels(), snapshot.retrying
+    labels = state_labels()
     notes = {
         "limited": _("Limited tasks are ready or scheduled, too."),
         "retrying": _("Retrying tasks are scheduled, too."),
     }
     tabs = []
     for state in STATES:
-        count = retrying.matched if state == "retrying" else getattr(depth, state)
-        is_part = state == "retrying" and retrying.has_more
+        count = getattr(snapshot.depth, state)
         tabs.append(
             StateTab(
                 label=labels[state],
                 query=f"state={state}",
-                count=f"≥ {number(count)}" if is_part else number(count),
+                count=number(count),
                 is_current=state == snapshot.query.state,
                 is_alarming=state in ("failed", "unregistered") and count > 0,
                 note=notes.get(state, ""),

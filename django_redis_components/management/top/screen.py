@@ -53,7 +53,7 @@ def _summary(snapshot: TopSnapshot, address: str) -> Iterator[str]:
         f"  Workers {len(live):,} live, {len(overview.workers) - len(live):,} lost"
         f"  Poller {'active' if overview.poller else 'none'}"
     )
-    states = ("ready", "scheduled", "limited", "waiting", "running", "failed", "unregistered")
+    states = ("ready", "scheduled", "retrying", "limited", "waiting", "running", "failed", "unregistered")
     counts = {state: sum(getattr(queue, state) for queue in overview.queues) for state in states}
     shown = ", ".join(f"{count:,} {state}" for state, count in counts.items() if count or state in ("ready", "running"))
     yield f"Tasks {shown}  Finished {per_minute:,.1f}/min (last hour)"

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django_redis_components.core import serialization
-from django_redis_components.core.protocol import Flow
+from django_redis_components.core.protocol import Call, Flow
 from django_redis_components.core.text import encodable
 from django_redis_components.taskqueue.fields import base_key
 from django_redis_components.taskqueue.store.scripts import ERROR_GROUPS
@@ -97,7 +97,16 @@ def list_errors(queues: Sequence[str], limit: int, fingerprint: str = "") -> Flo
     Args:
         fingerprint: only groups with it; then the first sample has its traceback.
     """
-    reply = yield ERROR_GROUPS(base=base_key(), limit=limit, fingerprint=fingerprint, queues=queues)
+    return parse_listing((yield listing_request(queues, limit, fingerprint)))
+
+
+def listing_request(queues: Sequence[str | bytes], limit: int, fingerprint: str = "") -> Call:
+    """Return the request of `list_errors`; `parse_listing` parses its reply."""
+    return ERROR_GROUPS(base=base_key(), limit=limit, fingerprint=fingerprint, queues=queues)
+
+
+def parse_listing(reply: Any) -> ErrorListing:
+    """Return the listing from the reply to `listing_request`."""
     now_us, total, rows = reply
     at = datetime.fromtimestamp(now_us / 1e6, UTC)
     return ErrorListing(at, total, [_parse(row, at) for row in rows])

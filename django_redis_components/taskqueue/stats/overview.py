@@ -15,7 +15,7 @@ from django_redis_components.core import conf, keys
 from django_redis_components.core.client.server import parse_info
 from django_redis_components.core.protocol import Batch, Call, Command, Flow, Read
 from django_redis_components.taskqueue.fields import Key, base_key, tag_key
-from django_redis_components.taskqueue.stats import metrics
+from django_redis_components.taskqueue.stats import errors, metrics
 from django_redis_components.taskqueue.store.scripts import QUEUE_STATS, SCAN_TASKS
 from django_redis_components.taskqueue.store.workers import MAX_RUNS
 
@@ -27,6 +27,8 @@ MAX_WORKERS = 200
 MAX_TEXT, MAX_FIGURE = 200, 1e15
 #: Most queues whose unregistered names the overview reads, and most tasks of each that are looked at.
 NAMED_QUEUES, NAMED_TASKS = 5, 200
+#: Most queues whose latest errors the overview reads, those with most failed tasks, and most errors of each.
+ERROR_QUEUES, ERRORS = 5, 5
 #: Sections of INFO in the overview.
 INFO_SECTIONS = ("server", "clients", "memory", "persistence", "replication")
 #: Minutes of metrics in the overview.
@@ -58,6 +60,7 @@ class QueueDepth:
         paused: the pause, or None.
         limited: ready and scheduled tasks that a concurrency or rate limit holds back.
         waiting: tasks that depend on unfinished tasks of their flow.
+        retrying: those of the scheduled tasks that have failed and wait for their next attempt.
         arrival_rate: tasks per minute that arrived lately, measured on the last 100 of the ready list; None if fewer
             than two are in it. Prioritized and scheduled tasks are not measured.
     """
@@ -73,6 +76,7 @@ class QueueDepth:
     paused: QueuePause | None = None
     limited: int = 0
     waiting: int = 0
+    retrying: int = 0
     arrival_rate: float | None = dataclasses.field(default=None, compare=False)
 
 
@@ -158,6 +162,7 @@ class TaskQueueOverview:
         server: fields of INFO: server, clients, memory, persistence, replication; empty if it may not be read.
         unregistered: names of the newest unregistered tasks of the first 5 queues that have any, by queue name.
         metrics: of the first 50 queues in the last hour, by queue name.
+        errors: the latest 5 errors of the 5 queues with most failed tasks, by queue name.
     """
 
     at: datetime
@@ -168,6 +173,7 @@ class TaskQueueOverview:
     metrics: dict[str, metrics.Metrics] = dataclasses.field(default_factory=dict)
     server: Mapping[str, str] = dataclasses.field(default_factory=dict)
     unregistered: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+    errors: dict[str, list[errors.ErrorGroup]] = dataclasses.field(default_factory=dict)
 
     @property
     def evicts(self) -> bool:
@@ -200,7 +206,9 @@ def read_overview(*, with_metrics: bool = True) -> Flow[TaskQueueOverview]:
     seen_ms = {worker.decode(): float(ms) for worker, ms in zip(heartbeats[::2], heartbeats[1::2], strict=True)}
     measured = [row[0] for row in rows[: metrics.MAX_QUEUES]] if with_metrics else []
     unregistered = [row[0] for row in rows if row[5]][:NAMED_QUEUES] if with_metrics else []
-    reports, recent, names = yield from _read_details(seen_ms, measured, unregistered)
+    most_failed = sorted((row for row in rows if row[4]), key=lambda row: -row[4])
+    failing = [row[0] for row in most_failed[:ERROR_QUEUES]] if with_metrics else []
+    reports, recent, names, groups = yield from _read_details(seen_ms, measured, unregistered, failing)
     found = zip(seen_ms.items(), reports, strict=True)
     return TaskQueueOverview(
         at=datetime.fromtimestamp(now_us / 1e6, UTC),
@@ -210,6 +218,7 @@ def read_overview(*, with_metrics: bool = True) -> Flow[TaskQueueOverview]:
         eviction_policy=eviction_policy_of(info),
         metrics=recent,
         unregistered=names,
+        errors=groups,
         server=parse_info(info).fields if isinstance(info, bytes) else {},
     )
 
@@ -233,21 +242,25 @@ def _all_depths_request() -> Call:
 
 
 def _read_details(
-    workers: Collection[str], queues: list[bytes], unregistered: list[bytes]
-) -> Flow[tuple[list[bytes | None], dict[str, metrics.Metrics], dict[str, list[str]]]]:
-    """Read the reports of workers, the recent metrics of queues, and the names of unregistered tasks."""
+    workers: Collection[str], queues: list[bytes], unregistered: list[bytes], failing: list[bytes]
+) -> Flow[
+    tuple[list[bytes | None], dict[str, metrics.Metrics], dict[str, list[str]], dict[str, list[errors.ErrorGroup]]]
+]:
+    """Read the reports of workers, the recent metrics of queues, names of unregistered tasks, and latest errors."""
     requests: list[Call | Command] = [_names_request(queue) for queue in unregistered]
+    requests += [errors.listing_request([queue], ERRORS) for queue in failing]
     if workers:
         requests.append(Read("MGET", *[tag_key(Key.worker, worker) for worker in workers]))
     if queues:
         requests.append(metrics.recent_request(queues, OVERVIEW_MINUTES))
-    replies = (yield Batch(requests)) if requests else []
+    replies = iter((yield Batch(requests)) if requests else [])
     names = {
-        queue.decode(): sorted(name.decode(errors="replace") for name in reply[9][::3])
-        for queue, reply in zip(unregistered, replies, strict=False)
+        queue.decode(): sorted(name.decode(errors="replace") for name in next(replies)[9][::3])
+        for queue in unregistered
     }
-    reports = replies[len(unregistered)] if workers else []
-    return reports, metrics.parse_recent(replies[-1], OVERVIEW_MINUTES) if queues else {}, names
+    groups = {queue.decode(): errors.parse_listing(next(replies)).groups for queue in failing}
+    reports = next(replies) if workers else []
+    return reports, metrics.parse_recent(next(replies), OVERVIEW_MINUTES) if queues else {}, names, groups
 
 
 def _names_request(queue: bytes) -> Call:
@@ -280,7 +293,7 @@ def eviction_policy_of(info: Any) -> str | None:
 
 def _depth(row: Any, now_us: int) -> QueueDepth:
     name, ready, scheduled, running, failed, unregistered, oldest_us, due_ms, paused, *rest = row
-    limited, waiting, latest, first_us, newest_us = rest
+    limited, waiting, latest, first_us, newest_us, retrying = rest
     return QueueDepth(
         name.decode(),
         ready,
@@ -293,6 +306,7 @@ def _depth(row: Any, now_us: int) -> QueueDepth:
         pause_of(paused),
         limited,
         waiting,
+        retrying,
         _arrival_rate(latest, first_us, newest_us, now_us),
     )
 

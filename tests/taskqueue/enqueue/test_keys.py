@@ -43,6 +43,7 @@ KINDS: dict[str, tuple[str, float | None]] = {
     "q:<queue>:ready": (r"q:\w+:ready", None),
     "q:<queue>:priority": (r"q:\w+:priority", None),
     "q:<queue>:scheduled": (r"q:\w+:scheduled", None),
+    "q:<queue>:retrying": (r"q:\w+:retrying", None),
     "q:<queue>:running": (r"q:\w+:running", None),
     "q:<queue>:failed": (r"q:\w+:failed", FAILED_TTL_S),
     "q:<queue>:unregistered": (r"q:\w+:unregistered", None),

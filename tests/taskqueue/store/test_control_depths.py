@@ -103,8 +103,8 @@ class Operator:
         self.queue.pause(until=60)
 
 
-def raw_depth(store: Store) -> tuple[int, int, int, int]:
-    """Ready, scheduled, running and failed, as each task's own record and place say."""
+def raw_depth(store: Store) -> tuple[int, int, int, int, int]:
+    """Ready, scheduled, retrying, running and failed, as each task's own record and place say."""
     now_ms = server_ms(store)
     listed = [
         *store.raw.lrange(queue_key(store, "requeued"), 0, -1),
@@ -116,8 +116,10 @@ def raw_depth(store: Store) -> tuple[int, int, int, int]:
     due = sum(score <= now_ms for _, score in timed)
     places = [*alive, *[each for each, _ in timed]]
     assert len(set(places)) == len(places), "no task stands twice"
+    later = [each.decode() for each, score in timed if score > now_ms]
+    retrying = sum(store.raw.hget(base_key(store, "t", each), "s") == b"retrying" for each in later)
     running, failed = (store.raw.zcard(queue_key(store, part)) for part in ("running", "failed"))
-    return len(alive) + due, len(timed) - due, running, failed
+    return len(alive) + due, len(later), retrying, running, failed
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -127,10 +129,11 @@ def test_depths_and_pages_equal_raw_reads_after_random_operations(store: Store, 
         for _ in range(12):
             operator.act()
 
-        ready, scheduled, running, failed = raw_depth(store)
+        ready, scheduled, retrying, running, failed = raw_depth(store)
 
         depth = operator.queue.depths()
         assert (depth.ready, depth.scheduled, depth.running, depth.failed) == (ready, scheduled, running, failed)
+        assert depth.retrying == retrying
         for state, count in (("ready", ready), ("scheduled", scheduled), ("running", running), ("failed", failed)):
             assert len(operator.queue.tasks(state, limit=1_000)) == count, state
 

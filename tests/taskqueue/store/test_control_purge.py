@@ -163,13 +163,17 @@ def test_restore_notifies_workers(store: Store) -> None:
 def test_restored_retries_keep_their_attempts(store: Store) -> None:
     result = fail_thrice.using(backoff=3_600).enqueue()
     work_off()
+    assert get_queue("default").depths().retrying == 1
     purge = get_queue("default").purge()
+    assert get_queue("default").depths().retrying == 0
 
     get_queue("default").restore(purge)
 
+    assert get_queue("default").depths().retrying == 1
     result.refresh()
     assert (result.state, result.attempts, len(result.errors)) == ("retrying", 1, 1)
     result.run_now()
+    assert get_queue("default").depths().retrying == 0
     assert [job.attempts for job in work_off()] == [1]
 
 

@@ -51,6 +51,7 @@ local removed = limit_queue().leave(ctx, id, queue)
 for _, part in ipairs({ P.scheduled, P.priority, P.unregistered, P.waiting }) do
   removed = removed + redis.call("ZREM", queue_key(ctx, queue, part), id)
 end
+redis.call("ZREM", queue_key(ctx, queue, P.retrying), id)
 if removed == 0 and state ~= S.waiting and state ~= S.unregistered then
   -- It is in a list: in the queue's, or in the trash if it was placed before the latest purge.
   local purged_us = tonumber(redis.call("GET", queue_key(ctx, queue, P.purged_at_us)) or 0)

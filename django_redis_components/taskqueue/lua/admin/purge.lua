@@ -3,7 +3,7 @@
 -- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1] queue  name
 -- ARGV[2] op  id of the operation and of the trash, new for each
--- DERIVED base:q:<queue>:requeued, :ready lists, :priority, :scheduled, :limited, :waiting zsets, :reserved hash,
+-- DERIVED base:q:<queue>:requeued, :ready lists, :priority, :scheduled, :retrying, :limited, :waiting zsets, :reserved hash,
 --         :tombstones, :purged_at_us strings, base:trash:<trash>:* lists and zsets, base:trash_index zset,
 --         base:reply:<op> string
 -- Returns {n, m}: n tasks removed, without any there is no trash; m tasks that stay, since they wait for other tasks and
@@ -31,7 +31,7 @@ for _, part in ipairs(PENDING) do
 end
 local tombstones = queue_key(ctx, queue, P.tombstones)
 removed = removed - tonumber(redis.call("GET", tombstones) or 0)
-redis.call("DEL", tombstones, queue_key(ctx, queue, P.reserved))
+redis.call("UNLINK", tombstones, queue_key(ctx, queue, P.reserved), queue_key(ctx, queue, P.retrying))
 -- A task that is cancelled in the trash is no tombstone. The TTL is longer than the trash's.
 redis.call("SET", queue_key(ctx, queue, P.purged_at_us), ctx.now_us, "PX", T.purged_ms)
 if removed > 0 then

@@ -105,6 +105,7 @@ local function move_scored()
       redis.call("ZREM", from, member)
       redis.call("ZADD", to, score, member)
       if name == P.scheduled then
+        redis.call("ZREM", queue_key(ctx, queue, P.retrying), id)
         limit_queue().leave(ctx, id, queue) -- another task gets the start that was reserved for it
       end
       moved = moved + 1

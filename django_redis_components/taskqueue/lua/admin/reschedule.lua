@@ -4,7 +4,7 @@
 -- ARGV[1] id  of the task
 -- ARGV[2] due  empty: at once; "+ms": milliseconds from now; else milliseconds since the epoch
 -- ARGV[3] op  id of the operation, new for each
--- DERIVED base:t:<id> hash, base:q:<queue>:scheduled, :limited zsets, :requeued list, :reserved hash, base:wakeup:* zset,
+-- DERIVED base:t:<id> hash, base:q:<queue>:scheduled, :retrying, :limited zsets, :requeued list, :reserved hash, base:wakeup:* zset,
 --         base:paused hash, base:reply:<op>, :limit:*, :rate:* strings, base:slots:*, :slot_waiters:* zsets
 -- Returns {1}: rescheduled
 -- Returns {0}: the task is not scheduled: it is ready, runs or has finished
@@ -41,6 +41,7 @@ local due_ms = due ~= "" and parse_due(due, ctx.now_us) or ctx.now_ms
 redis.call("HSET", task_key(ctx, id), F.due_at_ms, due_ms)
 redis.call("ZREM", scheduled, id) -- its old score must not count as an earlier task's
 schedule(ctx, queue, id, due_ms)
+redis.call("ZADD", queue_key(ctx, queue, P.retrying), "XX", due_ms, id)
 if due_ms <= ctx.now_ms then
   notify_queue(ctx, queue)
 end

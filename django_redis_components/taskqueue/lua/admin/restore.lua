@@ -6,7 +6,7 @@
 -- ARGV[2] trash  id
 -- ARGV[3] limit  maximum number of tasks
 -- ARGV[4] op  id of the operation, new for each
--- DERIVED base:q:<queue>:priority, :scheduled, :limited, :failed, :unregistered zsets, base:trash:<trash>:* lists and zsets, base:trash_index,
+-- DERIVED base:q:<queue>:priority, :scheduled, :retrying, :limited, :failed, :unregistered zsets, base:trash:<trash>:* lists and zsets, base:trash_index,
 --         :queues, :wakeup:* zsets, base:paused hash, base:t:<id> hash, :done list, base:sequence, :reply:<op>,
 --         :unique:<digest> strings
 -- Returns {n, left}: n tasks restored; left 1 when another call finds more, else 0
@@ -45,9 +45,12 @@ local function cancel_duplicate(id, waiters, task_name)
   counters().count(ctx, queue, task_name, "cancelled")
 end
 
-local function restore(id, part, score, priority)
+local function restore(id, part, score, priority, state)
   if score then
     redis.call("ZADD", queue_key(ctx, queue, part), score, id)
+    if part == P.scheduled and state == S.retrying then
+      redis.call("ZADD", queue_key(ctx, queue, P.retrying), math.ceil(score), id)
+    end
   elseif part == P.limited then
     redis.call("HSET", task_key(ctx, id), F.state, S.ready)
     push_priority(ctx, queue, id, priority or PRIORITIES[part])
@@ -65,7 +68,7 @@ for _, popped in ipairs(pop_trash(ctx, trash, limit)) do
     if claim and part ~= P.failed and unique().reclaim(ctx, id, claim) then
       cancel_duplicate(id, waiters, task_name)
     else
-      restore(id, part, score, priority)
+      restore(id, part, score, priority, state)
       restored = restored + 1
     end
   end

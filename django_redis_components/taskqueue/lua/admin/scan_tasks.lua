@@ -73,9 +73,10 @@ if state == S.ready then
 elseif state == S.scheduled then
   add_segment(P.scheduled, due, length(P.scheduled))
   add_segment(P.limited, for_slots, length(P.limited))
+elseif state == S.retrying then
+  add_segment(P.retrying, redis.call("ZCOUNT", part_key(P.retrying), "-inf", ctx.now_ms), length(P.retrying))
 else
-  local part = state == S.retrying and P.scheduled or state
-  add_segment(part, 0, length(part))
+  add_segment(state, 0, length(state))
 end
 
 -- Return the rank of a task in its part, and whether it is there; else the rank that it had.

@@ -172,6 +172,7 @@ end
 local function prune_queue(queue)
   pruning().prune_index(ctx, queue, P.failed, keep_ms)
   pruning().prune_index(ctx, queue, P.errors, keep_ms)
+  pruning().prune_index(ctx, queue, P.retrying, 0)
   if redis.call("EXISTS", queue_key(ctx, queue, P.limited)) == 1 then
     serve_limited(queue)
   end

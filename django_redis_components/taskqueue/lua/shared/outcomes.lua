@@ -25,6 +25,7 @@ function outcomes_by_name.retry(ctx, run, payload, delay_ms, ttl_ms)
     F.history, run.history)
   redis.call("HINCRBY", run.record, F.attempts, 1)
   results().add_error(ctx, run.id, payload, ttl_ms)
+  redis.call("ZADD", queue_key(ctx, run.queue, P.retrying), due_ms, run.id)
   schedule(ctx, run.queue, run.id, due_ms)
 end
 

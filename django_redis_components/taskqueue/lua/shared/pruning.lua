@@ -21,7 +21,7 @@ local function forget_empty_queue(ctx, queue)
   end
   redis.call("ZREM", idle, queue)
   redis.call("ZREM", base_key(ctx, K.queues), queue)
-  redis.call("DEL", queue_key(ctx, queue, P.reserved))
+  redis.call("DEL", queue_key(ctx, queue, P.reserved), queue_key(ctx, queue, P.retrying))
   return true
 end
 

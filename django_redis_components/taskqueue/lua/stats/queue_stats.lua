@@ -5,8 +5,8 @@
 -- ARGV[2..] queues  names
 -- DERIVED base:queues zset, base:paused hash, base:q:<queue>:* lists and zsets, base:t:<id> hash
 -- Returns {now_us, rows}: each row {queue, ready, scheduled, running, failed, unregistered, oldest_us, next_due_ms,
---         paused, limited, waiting, latest, latest_us, newest_us}; oldest_us is when the oldest task that waits for a worker was accepted or fell due,
---         0 when none waits; paused is "until_ms|since_ms|JSON" or empty; limited is how many of the ready and scheduled
+--         paused, limited, waiting, latest, latest_us, newest_us, retrying}; oldest_us is when the oldest task that waits
+--         for a worker was accepted or fell due, 0 when none waits; scheduled includes the retrying ones; paused is "until_ms|since_ms|JSON" or empty; limited is how many of the ready and scheduled
 --         ones wait for a limit; waiting is how many wait for other tasks of their flows; the
 --         last `latest` tasks of the ready list, 100 at most, were accepted from latest_us to newest_us
 -- Cost: O(queues) times O(log n)
@@ -82,6 +82,7 @@ local function row(queue)
     latest,
     latest_us,
     newest_us,
+    redis.call("ZCOUNT", queue_key(ctx, queue, P.retrying), "(" .. ctx.now_ms, "+inf"),
   }
 end
 
