@@ -1,11 +1,12 @@
 """Cost of the dashboard's pages on a server with much data.
 
-    python -m benchmarks.dashboard [--tasks 1000000] [--queues 20] [--pages 100]
+    python -m benchmarks.dashboard [--tasks 1400000] [--queues 40] [--pages 20]
 
-Fills a server with tasks in several queues, a fifth of them scheduled, an hour of minute counters, workers, visitors,
-locks and a rate limit, and asks for each page in turn, through Django's test client: middleware, session, permission,
-reading, template. Printed are commands and round trips, as the page's footer has them, and the milliseconds of a whole
-answer. ``REDIS_URL`` names another server: keys with the prefix "bench-dashboard" are written there, and deleted.
+Fills a server with tasks in several queues: of 7 tasks 5 are ready, 1 is scheduled and 1 has failed; and with an hour
+of minute counters, workers, visitors, a flow, locks and a rate limit. It requests each page and each confirmation
+through Django's test client: middleware, session, permission, reading, template. Printed are commands and round trips,
+as the page's footer has them, the CPU time of the server's main thread per page, the milliseconds of a whole response,
+and its size. ``REDIS_URL`` names another server: keys with the prefix "bench-dashboard" are written there and deleted.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ PREFIX = "bench-dashboard"
 #: Tasks that each queue has finished in each minute of the last hour.
 FINISHED = 20
 #: Locks that are held, workers that report, visitors of each of the last days.
-LOCKS, WORKERS, VISITORS, DAYS = 100, 20, 1_000, 30
+LOCKS, WORKERS, VISITORS, DAYS = 100, 50, 1_000, 30
 #: Tasks in a call that sends many.
 CHUNK = 5_000
 
@@ -39,9 +40,9 @@ CHUNK = 5_000
 def main() -> None:
     """Fill the server and measure the pages."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", type=int, default=1_000_000, help="tasks in all queues (default: 1,000,000)")
-    parser.add_argument("--queues", type=int, default=20, help="queues (default: 20)")
-    parser.add_argument("--pages", type=int, default=100, help="answers of each page (default: 100)")
+    parser.add_argument("--tasks", type=int, default=1_400_000, help="tasks in all queues (default: 1,400,000)")
+    parser.add_argument("--queues", type=int, default=40, help="queues (default: 40)")
+    parser.add_argument("--pages", type=int, default=20, help="responses of each page (default: 20)")
     options = parser.parse_args()
     if url := os.environ.get("REDIS_URL"):
         measure(url, options)
@@ -57,8 +58,10 @@ def measure(url: str, options: argparse.Namespace) -> None:
     try:
         addresses = fill(raw, options.tasks, options.queues)
         keys = raw.dbsize()
-        print(f"{options.queues} queues, {options.tasks:,} tasks, {keys:,} keys; {options.pages} answers of each page")
-        measure_pages(addresses, options.pages)
+        print(
+            f"{options.queues} queues, {options.tasks:,} tasks, {keys:,} keys; {options.pages} responses of each page"
+        )
+        measure_pages(raw, addresses, options.pages)
     finally:
         empty(raw)
 
@@ -121,14 +124,47 @@ def fill(raw: redis.Redis, tasks: int, queues: int) -> dict[str, str]:
     limit = RateLimit("login", "5/m")
     KEEP_ALIVE.append(limit)
     limit.hit("ada")
+    return addresses_of(names[0], write_flow(names[0]), limit.policy.id)
+
+
+def addresses_of(queue: str, flow: str, limit: str) -> dict[str, str]:
+    """Return the pages and confirmations by label."""
+    from django.contrib.admin.utils import quote
+
+    from django_redis_components.taskqueue import get_queue
+
     base = "/admin/django_redis_components"
-    return {
-        "overview": f"{base}/overview/",
-        "a queue": f"{base}/queues/queue_2D0/",
+    at = f"{base}/queues/{quote(queue)}"
+    ready, failed = (get_queue(queue).tasks(state, limit=1)[0] for state in ("ready", "failed"))
+    [group, *_] = get_queue(queue).errors()
+    pages = {"overview": f"{base}/overview/", "overview, sorted": f"{base}/overview/?sort=failed&queues=all"}
+    for state in ("ready", "scheduled", "retrying", "limited", "waiting", "running", "failed", "unregistered"):
+        pages[f"queue, {state}"] = f"{at}/?state={state}"
+    return pages | {
+        "queue, search without a match": f"{at}/?state=ready&text=nothing",
+        "task, ready": f"{base}/task/{quote(ready.id)}/",
+        "task, failed": f"{base}/task/{quote(failed.id)}/",
+        "failures": f"{base}/failure/",
+        "failures, one error": f"{base}/failure/?group={group.fingerprint}",
+        "schedules": f"{base}/schedule/",
+        "workers": f"{base}/worker/",
+        "flow": f"{base}/taskflow/{quote(flow)}/",
         "locks, a part of the keys": f"{base}/lock/",
         "locks, by name": f"{base}/lock/?name=lock-1",
-        "rate limits, with a key": f"{base}/ratelimit/?limit={limit.policy.id}&key=ada",
+        "rate limits, with a key": f"{base}/ratelimit/?limit={limit}&key=ada",
+        "actions": f"{base}/action/",
+        "confirm: pause": f"{base}/queues/_verb/pause/{quote(queue)}/",
+        "confirm: purge": f"{base}/queues/_verb/purge/{quote(queue)}/",
+        "confirm: retry one error": f"{base}/failure/retry_error/?group={group.fingerprint}",
     }
+
+
+def write_flow(queue: str) -> str:
+    """Enqueue a flow of 20 tasks and one after them; return its id."""
+    from django_redis_components.taskqueue import chain, group, registry
+
+    task: Any = next(each for each in registry.each() if each.options.queue_name == queue)
+    return chain(group(*[task.s(number) for number in range(20)]), task.si(0)).enqueue().id
 
 
 #: Objects that must stay alive while pages are requested.
@@ -154,10 +190,35 @@ def fill_queue(raw: redis.Redis, name: str, count: int) -> None:
     newest = max(at for at in (minute, minute - 1) if raw.exists(queue_key(name, f"{Part.minute}:{at}")))
     for ago in range(1, 60):
         raw.copy(queue_key(name, f"{Part.minute}:{newest}"), queue_key(name, f"{Part.minute}:{newest - ago}"))
-    later = count // 5
-    for wanted, sender in ((count - later, made), (later, made.using(run_after=86_400))):
-        for start in range(0, wanted, CHUNK):
-            sender.enqueue_many([((number,), {}) for number in range(start, min(start + CHUNK, wanted))])
+    later = failed = count // 7
+    send(made, failed)
+    fail_all(name)
+    for wanted, sender in ((count - later - failed, made), (later, made.using(run_after=86_400))):
+        send(sender, wanted)
+
+
+def send(task: Any, wanted: int) -> None:
+    """Enqueue a task many times."""
+    for start in range(0, wanted, CHUNK):
+        task.enqueue_many([((number,), {}) for number in range(start, min(start + CHUNK, wanted))])
+
+
+def fail_all(queue: str) -> None:
+    """Let all ready tasks of a queue fail with one error."""
+    from django_redis_components.core.client import connections
+    from django_redis_components.core.serialization import encode
+    from django_redis_components.taskqueue.failure import describe
+    from django_redis_components.taskqueue.stats.fingerprint import fingerprint
+    from django_redis_components.taskqueue.store.job import Ack
+    from django_redis_components.taskqueue.worker.fetcher import Fetcher
+
+    fetcher = Fetcher(connections.client(), "benchmark:1", (queue,))
+    failure = LookupError("out of order")
+    error, note = encode(describe(failure)), f"5 {fingerprint(failure)}"
+    while jobs := fetcher.fetch("0", 250):
+        for job in jobs:
+            fetcher.settle(Ack(job.id, job.token, "fail", error, ttl_ms=86_400_000, note=note))
+    fetcher.fetch("acks", 0)
 
 
 def write_heartbeat(raw: redis.Redis, worker: str, queues: list[str]) -> None:
@@ -180,29 +241,42 @@ def empty(raw: redis.Redis) -> None:
             return
 
 
-def measure_pages(addresses: dict[str, str], pages: int) -> None:
+def measure_pages(raw: redis.Redis, addresses: dict[str, str], pages: int) -> None:
     """Request the pages and print the cost of each."""
     from django.contrib.auth.models import User
     from django.test import Client
 
     client = Client()
     client.force_login(User.objects.create_superuser("admin"))
-    times: dict[str, list[float]] = {name: [] for name in addresses}
-    for _ in range(pages):
-        for name, address in addresses.items():
-            started_at = time.perf_counter()
-            answer = client.get(address)
-            times[name].append((time.perf_counter() - started_at) * 1_000)
-            if answer.status_code != 200:
-                raise SystemExit(f"{address}: {answer.status_code}")
+    print(f"{'':30}commands  round trips  server ms  p50 ms  max ms     kB")
     for name, address in addresses.items():
-        cost = client.get(f"{address}{'&' if '?' in address else '?'}format=json").json()["cost"]
-        ordered = sorted(times[name])
+        commands, trips = cost_of(client, address)
+        times, started_ms = [], server_cpu_ms(raw)
+        for _ in range(pages):
+            started_at = time.perf_counter()
+            response = client.get(address)
+            times.append((time.perf_counter() - started_at) * 1_000)
+            if response.status_code != 200:
+                raise SystemExit(f"{address}: {response.status_code}")
+        server_ms = (server_cpu_ms(raw) - started_ms) / pages
         print(
-            f"{name:28} {cost['commands']:4} commands  {cost['round_trips']:2} round trips  "
-            f"p50 {statistics.median(ordered):6.1f} ms  p95 {ordered[int(len(ordered) * 0.95)]:6.1f} ms  "
-            f"max {ordered[-1]:6.1f} ms"
+            f"{name:30}{commands:>8}{trips:>13}{server_ms:11.2f}{statistics.median(times):8.1f}{max(times):8.1f}"
+            f"{len(response.content) / 1_000:7.0f}"
         )
+
+
+def server_cpu_ms(raw: redis.Redis) -> float:
+    """Return the CPU time that the server's main thread has used."""
+    cpu: Any = raw.info("cpu")
+    return (cpu["used_cpu_user_main_thread"] + cpu["used_cpu_sys_main_thread"]) * 1_000
+
+
+def cost_of(client: Any, address: str) -> tuple[str, str]:
+    """Return the commands and round trips of a page; of a confirmation "", it has no JSON."""
+    if "/_verb/" in address or "retry_error" in address:
+        return "", ""
+    cost = client.get(f"{address}{'&' if '?' in address else '?'}format=json").json().get("cost", {})
+    return str(cost.get("commands", "")), str(cost.get("round_trips", ""))
 
 
 if __name__ == "__main__":

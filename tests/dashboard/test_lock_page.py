@@ -170,7 +170,6 @@ def test_names_of_decorators_are_listed_and_read(redis_server: Store, viewer: Cl
 
 def test_partial_scan_continues_by_link(store: Store, viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scan, "COUNT", 20)
-    monkeypatch.setattr(scan, "MAX_ROUNDS", 2)
     for number in range(300):
         store.raw.set(f"{store.prefix}:other:{number}", 1)
     held = {f"lock-{number}" for number in range(5)}

@@ -1,4 +1,4 @@
-"""A scan of a bounded part of the keyspace: a few SCAN calls per primary, and the cursors to continue.
+"""A scan of a bounded part of the keyspace: one SCAN per primary, and the cursors to continue.
 
 Locks have no index: it would cost each acquire and each release another write. A page therefore scans some thousand
 keys, shows how many, and passes the cursors on in a link.
@@ -13,10 +13,10 @@ from typing import Any, Generic, TypeVar
 
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
 
-#: COUNT of one SCAN: it blocks the server for about half a millisecond.
-COUNT = 2_000
-#: Most SCAN calls of one page: per primary, and in total.
-MAX_ROUNDS, MAX_SCANS = 8, 50
+#: COUNT of the SCAN: it blocks the server for two to three milliseconds.
+COUNT = 10_000
+#: Most primaries that one page scans.
+MAX_SCANS = 50
 #: Most primaries whose cursors a link may contain.
 MAX_PRIMARIES = 1_000
 
@@ -74,30 +74,26 @@ def escape_glob(text: str) -> str:
 
 
 def scan_keys(
-    pattern: str, parse: Callable[[str], T | None], cursors: tuple[ScanCursor, ...], anchors: list[str], limit: int
+    pattern: str, parse: Callable[[str], T | None], cursors: tuple[ScanCursor, ...], anchors: list[str]
 ) -> Flow[ScanResult[T]]:
-    """Scan the next part of the keyspace.
+    """Scan the next part of the keyspace in one round trip.
 
     Args:
         pattern: of the keys.
         parse: returns the item of a key, or None.
         cursors: where to start.
         anchors: a key on each primary.
-        limit: number of items after which no further SCAN is sent.
     """
-    current, postponed = list(cursors[:MAX_SCANS]), cursors[MAX_SCANS:]
-    rounds = max(1, min(MAX_ROUNDS, MAX_SCANS // max(1, len(current))))
+    current, postponed = cursors[:MAX_SCANS], cursors[MAX_SCANS:]
+    replies = yield Batch(
+        [*[Read("DBSIZE", key=anchor) for anchor in anchors], *[_scan(each, pattern) for each in current]]
+    )
+    total, scans = sum(replies[: len(anchors)]), replies[len(anchors) :]
     found: set[Any] = set()
-    scans, total = 0, sum((yield Batch([Read("DBSIZE", key=anchor) for anchor in anchors])))
-    for _ in range(rounds):
-        replies = yield Batch([_scan(each, pattern) for each in current])
-        scans += len(current)
-        found.update(item for _, keys in replies for key in keys if (item := parse(_decode(key))) is not None)
-        after = zip(current, (int(cursor) for cursor, _ in replies), strict=True)
-        current = [ScanCursor(each.anchor, cursor) for each, cursor in after if cursor]
-        if not current or len(found) >= limit:
-            break
-    return ScanResult(sorted(found), min(total, scans * COUNT), total, (*current, *postponed))
+    found.update(item for _, keys in scans for key in keys if (item := parse(_decode(key))) is not None)
+    after = zip(current, (int(cursor) for cursor, _ in scans), strict=True)
+    left = [ScanCursor(each.anchor, cursor) for each, cursor in after if cursor]
+    return ScanResult(sorted(found), min(total, len(current) * COUNT), total, (*left, *postponed))
 
 
 def _scan(cursor: ScanCursor, pattern: str) -> Command:

@@ -114,7 +114,7 @@ class LockSnapshot:
 
 
 def read(query: LockQuery) -> LockSnapshot:
-    """Read the result of a query: by name in one round trip, by scan in at most ten.
+    """Read the result of a query: by name in one round trip, by scan in two.
 
     Raises:
         SnapshotFailed: Redis cannot be read.
@@ -165,7 +165,7 @@ def _read(query: LockQuery, anchors: list[str]) -> Flow[tuple[list[ResourceState
         return (yield from _states(named)), None, ""
     cursors = query.cursors or tuple(ScanCursor(anchor, 0) for anchor in anchors)
     pattern = f"{scan.escape_glob(conf.settings().prefix)}:[ls]*:{{*"
-    result = yield from scan.scan_keys(pattern, resource_of_key, cursors, anchors, query.skip + MAX_SHOWN)
+    result = yield from scan.scan_keys(pattern, resource_of_key, cursors, anchors)
     shown = result.found[query.skip : query.skip + MAX_SHOWN]
     states = yield from _states(list(dict.fromkeys(shown + _declared_resources(query.using))))
     return [each for each in states if each.held or each.waiters or each.error], result, ""

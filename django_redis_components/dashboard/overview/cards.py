@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
@@ -27,7 +27,7 @@ from django_redis_components.taskqueue.stats.overview import TaskQueueOverview
 def cards(overview: TaskQueueOverview, failures_url: str) -> Iterable[Tile]:
     """Return the key figures."""
     metrics = [*overview.metrics.values()]
-    intervals = sum_intervals(metrics)
+    intervals = _sum_intervals(metrics)
     yield _throughput_card(metrics, intervals)
     yield _failures_card(metrics, intervals, failures_url)
     yield _ready_card(overview)
@@ -36,14 +36,14 @@ def cards(overview: TaskQueueOverview, failures_url: str) -> Iterable[Tile]:
     yield _memory_card(overview)
 
 
-def sum_intervals(metrics: Sequence[Metrics]) -> list[Interval]:
-    """Return the sums of the intervals of several queues, oldest first."""
-    sums: dict[datetime, Counts] = {}
+def _sum_intervals(metrics: Sequence[Metrics]) -> list[Interval]:
+    """Return the finished tasks of several queues together, oldest first; other events are not added up."""
+    succeeded: Counter[datetime] = Counter()
+    failed: Counter[datetime] = Counter()
     for interval in (interval for each in metrics for interval in each.intervals):
-        counts = dataclasses.astuple(interval.counts)
-        before = dataclasses.astuple(sums.get(interval.at, Counts()))
-        sums[interval.at] = Counts(*(one + other for one, other in zip(before, counts, strict=True)))
-    return [Interval(at, counts) for at, counts in sorted(sums.items())]
+        succeeded[interval.at] += interval.counts.succeeded
+        failed[interval.at] += interval.counts.failed
+    return [Interval(at, Counts(succeeded[at], failed[at])) for at in sorted(succeeded)]
 
 
 def _throughput_card(metrics: Sequence[Metrics], intervals: Sequence[Interval]) -> Tile:

@@ -7,6 +7,7 @@ The scripts that finish tasks write them. A counter set is a string of 104 unsig
 from __future__ import annotations
 
 import dataclasses
+import operator
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -27,6 +28,7 @@ STEPS_S = {Part.minute: 60, Part.hour: 3_600}
 EVENTS = ("succeeded", "failed", "retried", "put_off", "recovered", "cancelled", "expired", "unregistered")
 #: Integers in one counter set.
 SIZE = len(EVENTS) + 2 * BUCKETS
+_EVENTS = struct.Struct(f">{len(EVENTS)}I")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -112,9 +114,8 @@ class CounterSet:
 
     def add(self, data: bytes, at: int = 0) -> None:
         """Add the set at a position of a string; missing integers are zero."""
-        for index, number in enumerate(_integers_of(data, at)):
-            if number:
-                self._numbers[index] += number
+        integers = _integers_of(data, at)
+        self._numbers[: len(integers)] = map(operator.add, self._numbers, integers)
 
     def subtract(self, others: Iterable[CounterSet]) -> None:
         """Subtract other sets."""
@@ -186,7 +187,7 @@ def _metrics(row: Sequence[Any], now_us: int, step: str, count: int) -> Metrics:
     for ago in range(count - 1, -1, -1):
         data = found.get(ago, b"")
         total.add(data)
-        counts = Counts(*_integers_of(data)[: len(EVENTS)]) if data else Counts()
+        counts = Counts(*_EVENTS.unpack(data[: _EVENTS.size].ljust(_EVENTS.size, b"\0"))) if data else Counts()
         intervals.append(Interval(datetime.fromtimestamp((latest - ago) * step_s, UTC), counts))
     at = datetime.fromtimestamp(now_us / 1e6, UTC)
     wait_time, run_time = total.wait_time(), total.run_time()
