@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import signal
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import quote
 
@@ -16,10 +18,11 @@ from django_redis_components.analytics import UniqueVisitors
 from django_redis_components.dashboard.admin import ADMINS
 from django_redis_components.locks import Lock
 from django_redis_components.taskqueue import Schedules, chain, get_queue
+from example_project.localserver import free_port
 from tests.dashboard.support import client_of, fail_with, group_of, write_worker
 from tests.dashboard.test_bounded_client import dump
 from tests.dashboard.test_lock_page import browser
-from tests.support import Store
+from tests.support import Store, eventually
 from tests.taskqueue.tasks import note
 
 pytestmark = pytest.mark.django_db
@@ -202,3 +205,118 @@ def test_pages_need_no_right_to_write_and_stay_within_their_budget(
     finally:
         redis_server.raw.execute_command("ACL", "DELUSER", user)
     assert dump(redis_server) == before
+
+
+#: Pages that do not need Redis: registered limits and the admin's log are shown, and lists without a page redirect.
+WITHOUT_REDIS = {
+    "ratelimit_changelist",
+    "action_changelist",
+    "task_changelist",
+    "queues_changelist",
+    "taskflow_changelist",
+}
+
+
+def fault_refused(_store: Store) -> str:
+    return f"redis://127.0.0.1:{free_port()}/0"
+
+
+def fault_wrong_password(store: Store) -> str:
+    return store.url.replace("//", "//unknown:wrong-secret@", 1)
+
+
+def fault_no_scripts(store: Store) -> str:
+    return with_rights(store, "+@all", "-evalsha", "-eval", "-evalsha_ro", "-eval_ro")
+
+
+def with_rights(store: Store, *rights: str) -> str:
+    user = f"limited-{store.prefix}"
+    store.raw.execute_command("ACL", "SETUSER", user, "reset", "on", ">secret", "~*", "&*", *rights)
+    return store.url.replace("//", f"//{user}:secret@", 1)
+
+
+@pytest.fixture
+def _no_users(redis_server: Store) -> Iterator[None]:
+    yield
+    redis_server.raw.execute_command("ACL", "DELUSER", f"limited-{redis_server.prefix}")
+
+
+def use(settings: Any, url: str) -> None:
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "CONNECTIONS": {"default": {"URL": url}}}
+
+
+@pytest.mark.parametrize(
+    ("fault", "title", "advice"),
+    [
+        (fault_refused, "Cannot connect to Redis.", "Check that the server is running and accepts connections"),
+        (fault_wrong_password, "Redis authentication failed.", "Check the connection’s username and password"),
+        (fault_no_scripts, "The Redis user lacks a permission.", "Grant the command named in the message"),
+    ],
+    ids=["refused", "wrong password", "no scripts"],
+)
+@pytest.mark.usefixtures("_no_users")
+def test_each_page_says_what_is_wrong_and_what_to_do(
+    fault: Callable[[Store], str], title: str, advice: str, scene: dict[str, str], redis_server: Store, settings: Any
+) -> None:
+    superuser = client_of("superuser")
+    use(settings, fault(redis_server))
+
+    for name in sorted(PAGES - WITHOUT_REDIS):
+        shown = superuser.get(address(dict(views())[name], scene))
+        text = shown.content.decode()
+        is_partial = fault is fault_no_scripts and name == "overview_changelist"  # visitors need no script
+        assert (name, shown.status_code) == (name, 200 if is_partial else 503)
+        assert (name, title in text, advice in text) == (name, True, True)
+        assert 'id="user-tools"' in text, "it is within the admin's layout"
+        assert "wrong-secret" not in text
+    for name in sorted(WITHOUT_REDIS):
+        shown = superuser.get(address(dict(views())[name], scene), follow=name != "task_changelist")
+        assert shown.status_code in (200, 302, 404, 503), name
+    for verb in VERBS:
+        path = address(dict(views())[verb], scene)
+        for send in (superuser.get, superuser.post):
+            assert send(path).status_code in (200, 302, 400, 404, 405, 409, 503), verb
+    assert superuser.get("/admin/").status_code == 200
+
+
+@pytest.mark.usefixtures("_no_users")
+def test_pages_without_the_right_to_info_are_shown(scene: dict[str, str], redis_server: Store, settings: Any) -> None:
+    superuser = client_of("superuser")
+    use(settings, with_rights(redis_server, "+@all", "-info"))
+
+    for name in sorted(PAGES):
+        assert superuser.get(address(dict(views())[name], scene), follow=True).status_code == 200, name
+    overview = superuser.get(f"{ROOT}overview/").content.decode()
+    assert "Unknown: the Redis user may not run INFO." in overview
+
+
+def test_stalled_server_stops_no_page_for_long(own_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("django_redis_components.dashboard.clients.READ_S", 0.05)
+    superuser = client_of("superuser")
+    eventually(lambda: superuser.get(f"{ROOT}overview/").status_code == 200)
+    pid = own_server.raw.info("server")["process_id"]
+
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        for name in sorted(PAGES - WITHOUT_REDIS):
+            shown = superuser.get(dict(views())[name].format("1"))
+            text = shown.content.decode()
+            assert (name, shown.status_code) == (name, 503)
+            assert "Redis did not reply within 2 seconds." in text or "Cannot connect to Redis." in text
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    eventually(lambda: superuser.get(f"{ROOT}overview/").status_code == 200)
+
+
+def test_pages_of_objects_that_a_restart_has_lost_say_so(scene: dict[str, str], redis_server: Store) -> None:
+    superuser = client_of("superuser")
+    redis_server.delete_keys()
+
+    for name in sorted(PAGES):
+        shown = superuser.get(address(dict(views())[name], scene), follow=True)
+        expected = 404 if name in ("queues_change", "task_change", "taskflow_change") else 200
+        assert (name, shown.status_code) == (name, expected)
+    for verb in VERBS:
+        path = address(dict(views())[verb], scene)
+        for send in (superuser.get, superuser.post):
+            assert send(path).status_code in (200, 302, 400, 404, 405, 409), verb
