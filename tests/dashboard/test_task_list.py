@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from django_redis_components.taskqueue import get_queue
-from tests.dashboard.support import client_of, settle_tasks, text_of
+from tests.dashboard.support import client_of, fail_with, settle_tasks, text_of
 from tests.dashboard.test_bounded_client import dump
 from tests.dashboard.test_overview_page import HOSTILE, Page
 from tests.dashboard.test_queue_page import url_of
 from tests.support import Store
 from tests.taskqueue.store.test_control_failed import fail_many
-from tests.taskqueue.support import new_fetcher
+from tests.taskqueue.support import new_fetcher, queue_key
 from tests.taskqueue.tasks import fail_thrice, note
 
 pytestmark = pytest.mark.django_db
@@ -188,3 +190,31 @@ def test_fragment_has_no_list(redis_server: Store, viewer: Client) -> None:
 
     assert 'type="checkbox"' not in html
     assert "Failed <span" in html
+
+
+def test_tasks_are_filtered_by_time(redis_server: Store, viewer: Client, settings: Any) -> None:
+    """The time is that of the failure, of the next run, or of the acceptance; it is read in the active time zone."""
+    settings.TIME_ZONE = "Asia/Shanghai"
+    old, new = fail_with("old", "new")
+    failed_at = datetime(2026, 11, 20, 4, tzinfo=UTC)
+    redis_server.raw.zadd(queue_key(redis_server, "failed"), {old: failed_at.timestamp() * 1_000})
+    later = note.using(run_after=86_400).enqueue("later")
+    tomorrow = f"{timezone.localtime(later.run_after) - timedelta(minutes=1):%Y-%m-%dT%H:%M}"
+
+    def ids(**query: str) -> list[str]:
+        return [task["id"] for task in viewer.get(DEFAULT, {"format": "json", **query}).json()["listing"]["tasks"]]
+
+    assert ids(state="failed", begin="2026-11-20T12:00", end="2026-11-20T12:01") == [old]
+    assert ids(state="failed", begin="2026-11-20T12:01") == [new]
+    assert ids(state="failed", end="2026-11-20 11:59") == []
+    assert ids(state="scheduled", begin=tomorrow) == [later.id]
+    assert ids(state="scheduled", end=tomorrow) == []
+    assert "Scanned" in shown(viewer, state="failed", begin="2026-11-20T12:01")
+
+
+@pytest.mark.parametrize("text", ["yesterday", "2026-13-01 10:00", "2026-11-20T25:00", "<x>"])
+def test_wrong_time_is_rejected_with_a_message(text: str, redis_server: Store, viewer: Client) -> None:
+    response = viewer.get(DEFAULT, {"begin": text})
+
+    assert (response.status_code, response["Content-Type"]) == (400, "text/plain")
+    assert response.content.decode() == f"begin={text!r}: expected a time such as 2026-11-23 11:20."

@@ -26,7 +26,7 @@ from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.queues import changes
 from django_redis_components.dashboard.queues.changes import Preview
 from django_redis_components.dashboard.queues.task_list import DELETED, RETRIED, state_labels
-from django_redis_components.dashboard.queues.task_query import TaskQuery, query_of
+from django_redis_components.dashboard.queues.task_query import FILTERS, TaskQuery, query_of
 from django_redis_components.dashboard.verbs import Change, Check, Confirmation, Input, Outcome, Verb
 from django_redis_components.taskqueue.store import queues as control
 
@@ -218,7 +218,7 @@ def _selected(form: QueryDict, selection: Any) -> tuple[TaskQuery, list[str] | N
     """Return the query of a form, or of a ticket to confirm again, and the ticked ids; None: all that match."""
     if selection:
         return TaskQuery(selection["state"], **selection.get("filters", {})), selection.get("ids")
-    query = query_of({name: form.get(name, "") for name in ("state", "name", "error", "text")})
+    query = query_of({name: form.get(name, "") for name in ("state", *FILTERS)})
     if form.get("all"):
         return query, None
     ids = list(dict.fromkeys(form.getlist("id")))

@@ -18,7 +18,7 @@ from django_redis_components.dashboard.elements import TaskLine
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.models import Queues
 from django_redis_components.dashboard.queues.task_list import TaskUrl, sample, state_labels
-from django_redis_components.dashboard.queues.task_query import TaskQuery
+from django_redis_components.dashboard.queues.task_query import FILTERS, TaskQuery
 from django_redis_components.dashboard.verbs import NameCount, Verb
 from django_redis_components.taskqueue.stats.overview import QueueDepth, read_depths
 from django_redis_components.taskqueue.store import queues as control
@@ -100,7 +100,7 @@ def preview_matching(queue: str, query: TaskQuery, url_of: TaskUrl) -> tuple[Pre
         sample(counted.tasks, at, url_of),
         is_partial=query.filters.are_set and counted.is_partial,
     )
-    filters = {"name": query.name, "error": query.error, "text": query.text}
+    filters = {name: getattr(query, name) for name in FILTERS}
     return preview, {"queue": queue, "state": query.state, "filters": filters, **_watermark(counted.at_us)}
 
 

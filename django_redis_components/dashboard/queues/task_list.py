@@ -16,7 +16,7 @@ from django_redis_components.dashboard.elements import NO_VALUE, TaskLine
 from django_redis_components.dashboard.error_text import shown_error
 from django_redis_components.dashboard.formats import number
 from django_redis_components.dashboard.queues.snapshot import QueueSnapshot, TaskListing
-from django_redis_components.dashboard.queues.task_query import PAGE_SIZE
+from django_redis_components.dashboard.queues.task_query import FILTERS, PAGE_SIZE
 from django_redis_components.taskqueue.record import TaskRecord
 from django_redis_components.taskqueue.store.scan import MAX_MESSAGE, STATES, ScannedTask
 
@@ -83,6 +83,7 @@ class TaskList:
     is_retried: bool
     is_deleted: bool
     fields: dict[str, str]
+    time_help: str
 
 
 def state_tabs(snapshot: QueueSnapshot) -> list[StateTab]:
@@ -131,8 +132,16 @@ def task_list(snapshot: QueueSnapshot, listing: TaskListing, url_of: TaskUrl) ->
         is_search=listing.is_search,
         is_retried=state in RETRIED,
         is_deleted=state in DELETED,
-        fields={name: getattr(query, name) for name in ("state", "name", "error", "text")},
+        fields={name: getattr(query, name) for name in ("state", *FILTERS)},
+        time_help=_time_help(state),
     )
+
+
+def _time_help(state: str) -> str:
+    """Return what the bounds of the time are compared with."""
+    if state in ("failed", "unregistered"):
+        return _("Time of the failure, or of the fetch of an unregistered task")
+    return _("Time of the next run") if state in ("scheduled", "retrying") else _("Time at which the task was enqueued")
 
 
 def task_line(task: ScannedTask, at: datetime, url_of: TaskUrl) -> TaskLine:

@@ -7,7 +7,12 @@ import re
 from collections.abc import Mapping
 from urllib.parse import urlencode
 
+from django.conf import settings
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+
 from django_redis_components.core import serialization
+from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.arguments import masked_arguments
 from django_redis_components.dashboard.error_text import is_masked, shown_error
 from django_redis_components.taskqueue.stats import fingerprint
@@ -15,6 +20,8 @@ from django_redis_components.taskqueue.store.scan import STATES, Filters, Scanne
 
 #: Tasks on a page.
 PAGE_SIZE = 50
+#: The filters, as parameters of the page.
+FILTERS = ("name", "error", "text", "begin", "end")
 #: Longest filter that a form accepts, in characters.
 MAX_FILTER = 200
 #: A cursor is the task's part of the queue, its score or time, and its entry.
@@ -29,6 +36,7 @@ class TaskQuery:
 
     Attributes:
         name, error, text: filters as the operator has typed them; an error may be the fingerprint of a group.
+        begin, end: bounds of the time of the state, as `parse_time` takes them.
         direction: "after" or "before" the cursor.
     """
 
@@ -36,6 +44,8 @@ class TaskQuery:
     name: str = ""
     error: str = ""
     text: str = ""
+    begin: str = ""
+    end: str = ""
     cursor: str = ""
     direction: str = "after"
 
@@ -43,9 +53,8 @@ class TaskQuery:
     def filters(self) -> Filters:
         """The filters for the server."""
         name, text = self.name, _needle(self.text)
-        if self.is_group:
-            return Filters(name, text, fingerprint=self.error)
-        return Filters(name, text, _json_text(self.error))
+        error, group = ("", self.error) if self.is_group else (_json_text(self.error), "")
+        return Filters(name, text, error, group, parse_time(self.begin), parse_time(self.end))
 
     @property
     def is_group(self) -> bool:
@@ -77,6 +86,25 @@ class TaskQuery:
         return bool(self.error) and not self.is_group and is_masked()
 
 
+def parse_time(text: str) -> int | None:
+    """Return the milliseconds since the epoch of ``2026-11-23 11:20``, in the active time zone; None for "".
+
+    Raises:
+        ValueError: it is no time.
+    """
+    if not text:
+        return None
+    try:
+        at = parse_datetime(text)
+    except ValueError:  # such as 25:00
+        at = None
+    if at is None:
+        raise ValueError(f"{text[:40]!r}: expected a time such as 2026-11-23 11:20.")
+    if timezone.is_naive(at):
+        at = timezone.make_aware(at) if settings.USE_TZ else formats.aware(at)
+    return int(at.timestamp() * 1_000)
+
+
 def query_of(form: Mapping[str, str]) -> TaskQuery:
     """Return the query of a request.
 
@@ -90,6 +118,11 @@ def query_of(form: Mapping[str, str]) -> TaskQuery:
     for name in ("name", "error", "text"):
         if len(getattr(found, name)) > MAX_FILTER:
             raise ValueError(f"{name}: expected at most {MAX_FILTER} characters.")
+    for name in ("begin", "end"):
+        try:
+            parse_time(getattr(found, name))
+        except (ValueError, OverflowError) as exc:
+            raise ValueError(f"{name}={exc}") from exc
     if found.direction not in ("after", "before"):
         raise ValueError(f"direction={found.direction[:40]!r}: expected after or before.")
     if found.cursor and not _CURSOR.fullmatch(found.cursor):

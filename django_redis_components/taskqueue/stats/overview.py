@@ -16,6 +16,7 @@ from django_redis_components.core.client.server import parse_info
 from django_redis_components.core.protocol import Batch, Call, Command, Flow, Read
 from django_redis_components.taskqueue.fields import Key, base_key, tag_key
 from django_redis_components.taskqueue.stats import errors, metrics
+from django_redis_components.taskqueue.store.scan import Filters
 from django_redis_components.taskqueue.store.scripts import QUEUE_STATS, SCAN_TASKS
 from django_redis_components.taskqueue.store.workers import MAX_RUNS
 
@@ -274,10 +275,7 @@ def _names_request(queue: bytes) -> Call:
         limit=0,
         budget=NAMED_TASKS,
         mode="names",
-        name="",
-        text="",
-        error="",
-        fingerprint="",
+        **Filters().arguments(),
     )
 
 

@@ -38,24 +38,39 @@ FIELDS = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Filters:
-    """Texts that the listed tasks contain; empty: any.
+    """What the listed tasks have in common; empty: any.
 
     Attributes:
         name: part of the task's name.
         text: part of the JSON of its arguments; tasks whose arguments are larger than 8 KiB do not match.
         error: part of the class or the text of its last error.
         fingerprint: of its last error, whole.
+        begin_ms, end_ms: bounds of the time of its state, in milliseconds since the epoch: of the failure, of
+            the next run, of the acceptance of a waiting, ready, limited or running task.
     """
 
     name: str = ""
     text: str = ""
     error: str = ""
     fingerprint: str = ""
+    begin_ms: int | None = None
+    end_ms: int | None = None
 
     @property
     def are_set(self) -> bool:
         """Whether there is any."""
-        return bool(self.name or self.text or self.error or self.fingerprint)
+        return any(value != "" for value in self.arguments().values())
+
+    def arguments(self) -> dict[str, str | int]:
+        """Return the arguments of the script."""
+        return {
+            "name": self.name,
+            "text": self.text,
+            "error": self.error,
+            "fingerprint": self.fingerprint,
+            "from_ms": "" if self.begin_ms is None else self.begin_ms,
+            "until_ms": "" if self.end_ms is None else self.end_ms,
+        }
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -133,10 +148,7 @@ def scan_tasks(
         limit=limit,
         budget=budget,
         mode=mode,
-        name=filters.name,
-        text=filters.text,
-        error=filters.error,
-        fingerprint=filters.fingerprint,
+        **filters.arguments(),
     )
     at_us, sequence, total, start, scanned, matched, first, last, rows, names = reply
     return TaskScan(

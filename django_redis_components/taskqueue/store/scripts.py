@@ -83,7 +83,10 @@ PURGE_UNTIL = _script(
 COMMAND_WORKER = _script("admin/command_worker", args=("target", "verb", "op", "author", "lease_ms"))
 SCAN_TASKS = _script(
     "admin/scan_tasks",
-    args=("queue", "state", "cursor", "direction", "limit", "budget", "mode", "name", "text", "error", "fingerprint"),
+    args=(
+        *("queue", "state", "cursor", "direction", "limit", "budget", "mode"),
+        *("name", "text", "error", "fingerprint", "from_ms", "until_ms"),
+    ),
 )
 RESTORE = _script("admin/restore", args=("queue", "trash", "limit", "op"))
 DELETE_TRASH = _script("admin/delete_trash", args=("keep_ms", "limit"))

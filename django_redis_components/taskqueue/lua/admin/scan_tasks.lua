@@ -15,6 +15,8 @@
 -- ARGV[9] text  part of the message; empty: any; messages above 8 KiB do not match
 -- ARGV[10] error  part of the class or the text of the last error; empty: any
 -- ARGV[11] fingerprint  of the last error, whole; empty: any
+-- ARGV[12] from_ms  earliest time of the state: of the failure, when it is due, else of acceptance; empty: any
+-- ARGV[13] until_ms  latest time of the state; empty: any
 -- DERIVED base:q:<queue>:* lists and zsets, base:t:<id> hash, :errors list, base:sequence string
 -- Returns {now_us, sequence, total, start, scanned, matched, first, last, rows, names}: start is the position of the
 --         first task that was looked at, first and last the cursors of the first and the last one; each row
@@ -33,6 +35,8 @@ local name = ARGV[8]
 local text = ARGV[9]
 local error = ARGV[10]
 local fingerprint = ARGV[11]
+local from_ms = tonumber(ARGV[12])
+local until_ms = tonumber(ARGV[13])
 -- @include entry_time
 -- @include last_error
 
@@ -156,6 +160,16 @@ local function cursor_of(item)
   return item.part .. " " .. place .. " " .. item.member
 end
 
+-- Whether the time of the state is within the bounds. The scores of these parts are times; others say when a task waits.
+local TIMED = { [P.failed] = true, [P.unregistered] = true, [P.scheduled] = true, [P.retrying] = true, [P.waiting] = true }
+local function is_in_time(item, enqueued_us)
+  if not from_ms and not until_ms then
+    return true
+  end
+  local ms = state ~= S.ready and TIMED[item.part] and tonumber(item.score) or (tonumber(enqueued_us) or 0) / 1000
+  return (not from_ms or ms >= from_ms) and (not until_ms or ms <= until_ms)
+end
+
 local searched = 0
 -- Return the id, the name and the time of acceptance of a task that matches; else nothing.
 local function match(item)
@@ -166,6 +180,7 @@ local function match(item)
   searched = searched + #(body or "")
   local is_match = own_queue and own_name and own_state ~= S.cancelled
     and (state ~= S.retrying or own_state == S.retrying)
+    and is_in_time(item, enqueued_us)
     and (name == "" or string.find(own_name, name, 1, true))
     and (text == "" or #body <= MAX_MESSAGE and string.find(body, text, 1, true))
     and (fingerprint == "" or own_fingerprint == fingerprint)
