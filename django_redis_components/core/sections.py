@@ -346,6 +346,9 @@ class Settings:
     prefix: str = _option("drc", prefix)
     #: Number of trusted proxies in front of the site: how far from the right the address is read in X-Forwarded-For.
     trusted_proxies: int = _option(0, integer(0, 10))
+    #: Whether workers, and callers that wait for locks and semaphores, record events for the dashboard's page Live: one
+    #: round trip a second in each process with events.
+    live_events: bool = _option(True, boolean)
     #: Connection aliases.
     connections: Mapping[str, ConnectionSettings] = dataclasses.field(
         default_factory=lambda: {"default": ConnectionSettings(cache="default")},

@@ -15,11 +15,13 @@ from django_redis_components.dashboard.failures import change_views as failure_c
 from django_redis_components.dashboard.failures import views as failure_views
 from django_redis_components.dashboard.flows import views as flow_views
 from django_redis_components.dashboard.limits import views as limit_views
+from django_redis_components.dashboard.live import views as live_views
 from django_redis_components.dashboard.locks import views as lock_views
 from django_redis_components.dashboard.model_admins import ObjectAdmin, PageAdmin, UnmanagedAdmin, View
 from django_redis_components.dashboard.models import (
     Action,
     Failure,
+    LiveEvent,
     Lock,
     Overview,
     Queues,
@@ -76,6 +78,16 @@ class FailureAdmin(PageAdmin):
 
         changes = (failure_change_views.RETRY, failure_change_views.DELETE)
         return [path(f"{verb.name}/", view_of(verb), name=f"{name}_{verb.name}") for verb in changes]
+
+
+class LiveEventAdmin(PageAdmin):
+    """The page Live."""
+
+    view_permission, home = "view_liveevent", "liveevent"
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """Show the newest events."""
+        return live_views.live(self, request, extra_context)
 
 
 class WorkerAdmin(PageAdmin):
@@ -221,6 +233,7 @@ ADMINS: dict[type[Model], type[UnmanagedAdmin]] = {
     Queues: QueuesAdmin,
     Task: TaskAdmin,
     Failure: FailureAdmin,
+    LiveEvent: LiveEventAdmin,
     Schedule: ScheduleAdmin,
     Worker: WorkerAdmin,
     Lock: LockAdmin,

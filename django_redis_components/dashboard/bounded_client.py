@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.live_events import MAX_KEPT
 from django_redis_components.core.protocol import BlockingPop, Call, Command, SyncClientProtocol
 from django_redis_components.dashboard.locks import scan
 from django_redis_components.locks.scripts import INSPECT, INSPECT_READWRITE
@@ -114,6 +115,8 @@ def ensure_bounded(request: Call | Command) -> None:
         allowed = request.script in READ_SCRIPTS or (request.script in PEEK_SCRIPTS and request.args[0] == b"")
     elif request.args[0] == "SCAN":
         allowed = request.args[4:5] == ("COUNT",) and request.args[5] <= scan.COUNT
+    elif request.args[0] == "XREVRANGE":
+        allowed = request.args[4:5] == ("COUNT",) and request.args[5] <= MAX_KEPT
     elif request.args[0] in RANGE_COMMANDS:
         allowed = int(request.args[3]) >= 0
     else:

@@ -118,6 +118,15 @@ class Failure(UnmanagedModel):
         verbose_name_plural = _("Failures")
 
 
+class LiveEvent(UnmanagedModel):
+    """The page Live: the newest events of tasks and locks."""
+
+    class Meta(UnmanagedModel.Meta):
+        abstract = False
+        verbose_name = _("live event")
+        verbose_name_plural = _("Live")
+
+
 class Worker(UnmanagedModel):
     """The page of workers. It requires the permission of the overview, and each change its own."""
 

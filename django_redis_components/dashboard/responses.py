@@ -18,7 +18,17 @@ from django_redis_components.core import conf
 from django_redis_components.core.exceptions import ConfigurationError
 from django_redis_components.core.text import one_line
 from django_redis_components.dashboard import json_data, outages
-from django_redis_components.dashboard.models import Action, Failure, Lock, Overview, RateLimit, Schedule, Task, Worker
+from django_redis_components.dashboard.models import (
+    Action,
+    Failure,
+    LiveEvent,
+    Lock,
+    Overview,
+    RateLimit,
+    Schedule,
+    Task,
+    Worker,
+)
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
@@ -181,6 +191,7 @@ def _tabs(model_admin: ModelAdmin[Any], request: HttpRequest) -> list[Tab]:
     labels: dict[Any, str] = {
         Overview: _("Overview"),
         Failure: _("Failures"),
+        LiveEvent: _("Live"),
         Schedule: _("Schedules"),
         Worker: _("Workers"),
         Lock: _("Locks and semaphores"),

@@ -19,6 +19,7 @@ from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.leasing.lease import Lease, local_deadline
 from django_redis_components.core.leasing.owner import Acquisition, OwnedLeases
 from django_redis_components.core.leasing.wait_queue import IN_FLIGHT_S, WaitQueue, new_token
+from django_redis_components.core.live_events import LockWait
 from django_redis_components.core.protocol import Batch, Call, Flow, Sleep
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.locks.lock import PlainScripts
@@ -116,15 +117,18 @@ class SequentialQueue(WaitQueue):
         self.leases.record_request(acquisition)
         yield from self._settle()
         mine = new_token() if token is None else token
+        wait = LockWait(*self.subject)
         try:
             while True:
                 lease = yield from self._try_in_time(mine, deadline_at if wait_limit_s else math.inf)
                 if lease is not None:
                     self.leases.add(lease, acquisition)
+                    wait.is_acquired = True
                     return True
                 left_s = deadline_at - time.monotonic()
                 if left_s <= 0:
                     return False
+                wait.start()
                 yield Sleep(min(random.uniform(0, pause_s), left_s))
                 if time.monotonic() >= deadline_at:
                     return False
@@ -142,6 +146,8 @@ class SequentialQueue(WaitQueue):
             yield Sleep(IN_FLIGHT_S)
             yield from self._abandon(mine)
             raise
+        finally:
+            wait.end()
 
     def _try_in_time(self, token: str, deadline_at: float) -> Flow[SequentialLease | None]:
         """Return the lease on all of them, or None and hold none. A grant that arrives late is released."""

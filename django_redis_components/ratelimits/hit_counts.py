@@ -1,31 +1,21 @@
 """Counts of allowed and denied hits, for the dashboard: per limit and minute, and the keys that were denied most.
 
-A hit costs one update of a dict. A thread of each process adds the counts to Redis every `FLUSH_S` seconds, in one
-round trip for each connection. The counts are for display: a process that is killed loses those of its last second, and
-counts that Redis does not confirm are dropped, because adding them again could count them twice.
+A hit costs one update of a dict. A thread adds the counts to Redis (`core.flushing`).
 """
 
 from __future__ import annotations
 
-import atexit
-import contextlib
 import dataclasses
 import logging
-import os
 import threading
 import time
 from collections.abc import Iterable, Mapping
 
-from redis.exceptions import RedisError
-
 from django_redis_components.core import conf, keys
-from django_redis_components.core.client import connections
-from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.flushing import Collector
 from django_redis_components.core.protocol import Batch, Command, Flow, Read
 from django_redis_components.ratelimits.decision import Decision
 
-#: Seconds between two transfers to Redis.
-FLUSH_S = 1.0
 #: How long counts are kept after the last one of their hour, in milliseconds.
 KEPT_MS = 7_200_000
 #: Pairs of limit and minute that a process counts between two transfers; hits of others are not counted.
@@ -36,8 +26,6 @@ MAX_DENIED, MAX_SENT, MAX_KEPT = 1_000, 20, 1_000
 MAX_KEY = 200
 #: Fields of a minute: allowed, denied, and allowed or denied without Redis.
 KINDS = ("allowed", "denied", "unchecked")
-
-_log = logging.getLogger("django_redis_components.ratelimits")
 
 
 @dataclasses.dataclass(slots=True)
@@ -66,25 +54,18 @@ class LimitCounts:
         return tuple(map(sum, zip(*self.minutes.values(), strict=True)))
 
 
-class HitCounter:
-    """Counts the hits of this process, and adds them to Redis in a thread."""
+class HitCounter(Collector):
+    """Counts the hits of this process."""
 
-    def __init__(self) -> None:
-        self.reset()
-
-    def clear(self) -> None:
-        """Forget all counts, and end the thread: the settings have changed."""
-        has_counts = self._has_counts
-        self.reset()
-        has_counts.set()
+    name = "ratelimit-counts"
+    logger = logging.getLogger("django_redis_components.ratelimits")
+    warning = "Hits of rate limits cannot be counted for the dashboard: %s"
 
     def reset(self) -> None:
-        """Begin anew. A forked child has the parent's counts, but neither its thread nor the holder of its lock."""
+        """See the base class."""
+        super().reset()
         self._lock = threading.Lock()
         self._counts: dict[tuple[str, str, int], _Counts] = {}
-        self._has_counts = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._next_log_at = 0.0
 
     def record(self, using: str, limit_id: str, key: str | bytes | int, decision: Decision) -> None:
         """Count a hit."""
@@ -96,52 +77,23 @@ class HitCounter:
                 if len(self._counts) >= MAX_COUNTED:
                     return
                 counts = self._counts[slot] = _Counts()
-                self._start()
             counts.numbers[kind] += 1
             if kind == 1:
                 _count_key(counts.denied_keys, key)
-        if not self._has_counts.is_set():
-            self._has_counts.set()
+        self.notify()
 
-    def flush(self) -> None:
-        """Add the counts to Redis now; drop them if it does not confirm that."""
+    def take(self) -> Mapping[str, list[Command]]:
+        """See the base class."""
         with self._lock:
             counted, self._counts = self._counts, {}
-        for using in {using for using, _, _ in counted}:
-            requests = [
-                request
-                for (alias, limit_id, minute), counts in counted.items()
-                if alias == using
-                for request in _requests(limit_id, minute, counts)
-            ]
-            try:
-                client = connections.client_with_timeout(using, conf.settings().ratelimits.timeout_s, 0)
-                errors = [reply for reply in client.execute_many(requests) if isinstance(reply, Exception)]
-            except (RedisError, RedisComponentsError) as exc:
-                errors = [exc]
-            if errors:
-                self._log_error(errors[0])
+        requests: dict[str, list[Command]] = {}
+        for (using, limit_id, minute), counts in counted.items():
+            requests.setdefault(using, []).extend(_requests(limit_id, minute, counts))
+        return requests
 
-    def _start(self) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._flush_repeatedly, name="ratelimit-counts", daemon=True)
-            with contextlib.suppress(RuntimeError):  # the interpreter is ending
-                self._thread.start()
-
-    def _flush_repeatedly(self) -> None:
-        thread, has_counts = self._thread, self._has_counts
-        while True:
-            has_counts.wait()
-            time.sleep(FLUSH_S)
-            if self._thread is not thread:
-                return
-            has_counts.clear()
-            self.flush()
-
-    def _log_error(self, error: Exception) -> None:
-        if time.monotonic() >= self._next_log_at:
-            self._next_log_at = time.monotonic() + 60.0
-            _log.warning("Hits of rate limits cannot be counted for the dashboard: %s", error)
+    def timeout_s(self) -> float:
+        """See the base class."""
+        return conf.settings().ratelimits.timeout_s
 
 
 def read_counts(limit_ids: Iterable[str], denied: int = 0) -> Flow[dict[str, LimitCounts]]:
@@ -221,6 +173,3 @@ def _number(value: bytes | None) -> int:
 
 #: The counter of this process.
 COUNTER = HitCounter()
-conf.on_change(COUNTER.clear)
-os.register_at_fork(after_in_child=COUNTER.reset)
-atexit.register(COUNTER.flush)

@@ -46,6 +46,7 @@ KEYS: list[tuple[str, Any, Any, Any, str]] = [
     ("TASKQUEUE.MAX_ERROR_BYTES", 1000, 1000, 999, "an integer from 1000 to 1048576"),
     ("AUTOCOMPLETE.LIMIT", 100, 100, 101, "an integer from 1 to 100"),
     ("AUTOCOMPLETE.MIN_LENGTH", 0, 0, 1.0, "an integer from 0 to 20"),
+    ("LIVE_EVENTS", False, False, "on", BOOLEAN),
     ("TRUSTED_PROXIES", 1, 1, 11, "an integer from 0 to 10"),
     ("ANALYTICS.TTL", 3600, 3600.0, 11 * 366 * 86_400, DURATION),
     ("ANALYTICS.USING", "numbers", "numbers", "", TEXT),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from django_redis_components.core import keys
+from django_redis_components.core import flushing, keys
 from django_redis_components.core.client import connections
 from django_redis_components.core.protocol import run
 from django_redis_components.ratelimits import RateLimit, hit_counts
@@ -28,7 +28,7 @@ def count_hits(settings: Any, **options: Any) -> None:
 def send_counts_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let only `flush` send counts, and stop the clock: denied keys are read for the current clock hour only."""
     now = time.time()
-    monkeypatch.setattr(hit_counts, "FLUSH_S", 3_600.0)
+    monkeypatch.setattr(flushing, "FLUSH_S", 3_600.0)
     clock = SimpleNamespace(time=lambda: now, monotonic=time.monotonic, sleep=time.sleep)
     monkeypatch.setattr(hit_counts, "time", clock)
 

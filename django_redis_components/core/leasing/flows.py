@@ -107,6 +107,7 @@ class LeaseFlows:
         self.wait_limit_s = wait_limit(blocking, blocking_timeout)
         self.scripts = scripts
         self.queue = queue
+        queue.subject = (using, self.kind, name)
         self._using = using
         self._blocking = blocking
         self._reentrant = check_flag(reentrant, "reentrant")

@@ -28,6 +28,7 @@ from django_redis_components.core.client.retry import AUTHENTICATION_ERRORS, NOT
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.leasing.lease import Lease, local_deadline
 from django_redis_components.core.leasing.owner import Acquisition, OwnedLeases
+from django_redis_components.core.live_events import LockWait
 from django_redis_components.core.protocol import BlockingPop, BoundedSlotWait, Call, Flow, Sleep, Wait
 from django_redis_components.core.units import Seconds, check_flag, to_seconds
 
@@ -150,7 +151,13 @@ class QueueScripts(Protocol):
 
 
 class WaitQueue:
-    """Acquires and releases the leases of one object."""
+    """Acquires and releases the leases of one object.
+
+    Attributes:
+        subject: connection, "lock" or "semaphore", and name, for the dashboard.
+    """
+
+    subject = ("default", "lock", "")
 
     def __init__(self, scripts: QueueScripts) -> None:
         self.leases = OwnedLeases()
@@ -172,7 +179,7 @@ class WaitQueue:
         """
         suffix = self._scripts.token_suffix(acquisition)
         mine = self._next_token(suffix) if token is None else with_suffix(token, suffix)
-        attempt = _Attempt(self._scripts, mine, wait_limit_s)
+        attempt = _Attempt(self._scripts, mine, wait_limit_s, LockWait(*self.subject))
         self.leases.record_request(acquisition)
         try:
             lease = yield from self._request(attempt, acquisition)
@@ -181,6 +188,7 @@ class WaitQueue:
                     self.keep_unsettled(mine)
                 return False
             self.leases.add(lease, acquisition)
+            attempt.lock_wait.is_acquired = True
             return True
         except RedisError:
             if token is None:
@@ -193,6 +201,7 @@ class WaitQueue:
             raise
         finally:
             attempt.close()
+            attempt.lock_wait.end()
 
     def release(self, calls: Sequence[Call], lease: Lease) -> Flow[bool]:
         """Release a lease; True if it was valid on all nodes until now.
@@ -269,6 +278,7 @@ class _Attempt:
         token: of the lease.
         requested_at: monotonic time at which the last request was sent.
         met_hung_server: whether the last wait ended so late that its place was not abandoned.
+        lock_wait: the wait, for the dashboard.
     """
 
     __slots__ = (
@@ -277,13 +287,15 @@ class _Attempt:
         "_limit_s",
         "_pop",
         "_scripts",
+        "lock_wait",
         "met_hung_server",
         "requested_at",
         "token",
     )
 
-    def __init__(self, scripts: QueueScripts, token: str, wait_limit_s: float) -> None:
+    def __init__(self, scripts: QueueScripts, token: str, wait_limit_s: float, lock_wait: LockWait) -> None:
         self.token = token
+        self.lock_wait = lock_wait
         self.requested_at = time.monotonic()
         self.met_hung_server = False
         self._scripts = scripts
@@ -304,6 +316,7 @@ class _Attempt:
                 return reply
             left_s = self._deadline_at - time.monotonic()
             if left_s > 0:
+                self.lock_wait.start()
                 yield Wait(self._wakeups(), min(reply[1] / 1_000, left_s))
                 self._is_settled = False
             overrun_s = time.monotonic() - self._deadline_at

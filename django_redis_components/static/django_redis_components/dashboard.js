@@ -70,6 +70,10 @@
             return;
         }
         syncAttributes(old, fresh);
+        if (fresh.firstElementChild?.dataset.drcKey && old.firstElementChild) {
+            patchRows(old, fresh);
+            return;
+        }
         const before = [...old.childNodes];
         const after = [...fresh.childNodes];
         const alike = before.length === after.length && before.every((node, at) => node.nodeName === after[at].nodeName);
@@ -77,6 +81,25 @@
             before.forEach((node, at) => patch(node, after[at]));
         } else if (!old.contains(document.activeElement)) {
             old.replaceChildren(...after.map((node) => document.importNode(node, true)));
+        }
+    }
+
+    /** Patch rows that have keys. A row keeps its node, so that focus and selection stay on it. */
+    function patchRows(old, fresh) {
+        const rows = new Map([...old.children].map((row) => [row.dataset.drcKey, row]));
+        const keys = new Set([...fresh.children].map((row) => row.dataset.drcKey));
+        rows.forEach((row, key) => keys.has(key) || row.remove());
+        let next = old.firstElementChild;
+        for (const row of fresh.children) {
+            const found = rows.get(row.dataset.drcKey);
+            if (found) {
+                patch(found, row);
+            }
+            if (found && found === next) {
+                next = next.nextElementSibling;
+            } else {
+                old.insertBefore(found || document.importNode(row, true), next);
+            }
         }
     }
 
@@ -149,11 +172,20 @@
         }
     }
 
+    /** Refresh, unless rows would move under the pointer. */
+    function refreshUnlessHeld() {
+        if (root.querySelector("[data-drc-hold] a:hover")) {
+            schedule();
+        } else {
+            refresh();
+        }
+    }
+
     /** Schedule the next refresh. At most one request runs at a time. */
     function schedule() {
         clearTimeout(timer);
         if (!paused && !document.hidden && !request) {
-            timer = setTimeout(refresh, waitMs);
+            timer = setTimeout(refreshUnlessHeld, waitMs);
         }
     }
 

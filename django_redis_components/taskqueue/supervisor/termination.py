@@ -28,6 +28,7 @@ from django_redis_components.taskqueue.store.job import Ack
 from django_redis_components.taskqueue.store.scripts import EXPIRE_LEASES, WORKER_LEASES
 from django_redis_components.taskqueue.supervisor.child import Child
 from django_redis_components.taskqueue.worker.fetcher import Fetcher
+from django_redis_components.taskqueue.worker.run_events import send_outcome
 
 logger = logging.getLogger("django_redis_components.taskqueue")
 
@@ -128,6 +129,7 @@ class Terminator:
             _send_acks(fetcher)
             for queue in self._queues:
                 self._return_leases(child.worker_id, queue, fetcher)
+            self._record_outcomes(child)
 
         self._settle_later(child, settle)
 
@@ -170,6 +172,12 @@ class Terminator:
                 return
             self._unsettled.pop(0)
             self._outage.succeeded()
+
+    def _record_outcomes(self, child: Child) -> None:
+        """Record the outcomes for the dashboard."""
+        names = {run.id: (run.name, run.queue) for run in child.heartbeat.runs}
+        for ack in child.final_acks.values():
+            send_outcome(self._using, ack, *names.get(ack.id, ("", "")), child.worker_id)
 
     def _expire_leases(self, worker_id: str, queue: str) -> None:
         examined = CHUNK

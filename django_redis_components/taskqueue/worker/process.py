@@ -19,6 +19,7 @@ from typing import NoReturn, Protocol
 
 from django_redis_components.core import conf
 from django_redis_components.core.client import connections
+from django_redis_components.core.live_events import RECORDER
 from django_redis_components.core.units import to_ms
 from django_redis_components.taskqueue import forks, tracing
 from django_redis_components.taskqueue.worker.ipc import (
@@ -124,14 +125,24 @@ def run_and_exit(
     try:
         for sibling in siblings:
             sibling.close()
+        RECORDER.source = worker_id
         code = _run(options, using, worker_id, heartbeat_fd, command_fd, prefetched)
     except BaseException:
         logger.exception("A worker process exits with an error.")
     finally:
         _terminate_daemonic_processes()
         tracing.flush()
+        _flush_events()
         logging.shutdown()
         os._exit(code)
+
+
+def _flush_events() -> None:
+    """Send the last events for the dashboard: `os._exit` skips exit handlers."""
+    try:
+        RECORDER.flush()
+    except Exception:
+        logger.exception("The last events cannot be recorded for the page Live.")
 
 
 def _terminate_daemonic_processes() -> None:

@@ -21,6 +21,7 @@ from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.client.slot_migration import slot_wait_limit
 from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.live_events import RECORDER
 from django_redis_components.core.outage_log import describe_error
 from django_redis_components.taskqueue import forks
 from django_redis_components.taskqueue.fields import wakeup_key
@@ -38,6 +39,7 @@ from django_redis_components.taskqueue.worker.fetcher import Fetcher
 from django_redis_components.taskqueue.worker.interruption import CoroutineRun, Run, ThreadRun, TimeLimitTimer
 from django_redis_components.taskqueue.worker.ipc import PrefetchedLeases, ReportedRun
 from django_redis_components.taskqueue.worker.prefetch import MAX_BUFFERED_S, PREFETCH_S, JobSource
+from django_redis_components.taskqueue.worker.run_events import record_outcome, record_start
 
 logger = logging.getLogger("django_redis_components.taskqueue")
 
@@ -106,6 +108,7 @@ class Worker:
         self.timer = TimeLimitTimer()
         self._freed_at = 0.0
         self._pid = forks.process_id()
+        self._using = client.endpoint.alias
         self._max_tasks = float("inf")
         self._on_limit: Callable[[], None] = self.job_source.buffer.wake
         self._outage = self.job_source.buffer.outage
@@ -245,20 +248,27 @@ class Worker:
 
     def _run_in_thread(self, job: Job) -> None:
         self._running[job.id, job.token] = run = ThreadRun(job, self.timer)
-        self.fetcher.mark_started(job)
+        self._mark_started(job)
         started = time.perf_counter()
         ack = execute(job, run)
         concurrent = min(len(self._running), self._options.threads)
         self.job_source.amount.record_run(time.perf_counter() - started, concurrent)
         self._finish(ack)
 
+    def _mark_started(self, job: Job) -> None:
+        self.fetcher.mark_started(job)
+        if RECORDER.has_room(is_routine=True):
+            record_start(self._using, job)
+
     def _finish(self, ack: Ack) -> None:
         forks.exit_in_child(self._pid)  # a receiver of a signal may have forked; task functions are checked before
-        del self._running[ack.id, ack.token]
+        run = self._running.pop((ack.id, ack.token))
         self.fetcher.mark_finished()
         self.finished += 1
         self._freed_at = time.monotonic()
         self.fetcher.settle(ack)
+        if RECORDER.has_room(is_routine=ack.outcome == "ok"):
+            record_outcome(self._using, run.job, ack)
         if self.finished >= self._max_tasks:
             self.stop()
             self._on_limit()
@@ -271,7 +281,7 @@ class Worker:
             self.job_source.buffer.wake()
             self._loop.wait_for_slot(MAX_SLOT_WAIT_S)
             return
-        self.fetcher.mark_started(job)
+        self._mark_started(job)
         run = CoroutineRun(job, self.timer)
         self._running[job.id, job.token] = run
         prepared = prepare(job)

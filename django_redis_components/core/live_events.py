@@ -1,0 +1,227 @@
+"""Events for the page Live of the dashboard: what happens to tasks, and to callers that wait for locks and semaphores.
+
+Each process keeps at most `MAX_EVENTS` in its memory, and a thread adds them to a stream once a second
+(`core.flushing`); a task costs no command more. Further events are counted. Arguments and results are never recorded.
+
+============================  ======  =======================================================  =====================
+key                           type    content                                                  TTL or owner
+============================  ======  =======================================================  =====================
+``live:{events}``             stream  the newest 1,000 events, about                           60 s
+============================  ======  =======================================================  =====================
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import logging
+import os
+import socket
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+
+from django_redis_components.core import conf, keys
+from django_redis_components.core.exceptions import ConfigurationError
+from django_redis_components.core.flushing import Collector
+from django_redis_components.core.protocol import Command
+from django_redis_components.core.text import encodable
+
+#: Events that a process records between two transfers.
+MAX_EVENTS = 50
+#: Those of them that may be routine: starts and successes. The rest is left to failures, retries and locks.
+MAX_ROUTINE = 35
+#: Events that the stream keeps, about, and for how long after the last one, in milliseconds.
+MAX_KEPT, KEPT_MS = 1_000, 60_000
+#: Shortest wait for a lock that is recorded, in seconds.
+MIN_WAIT_S = 0.1
+#: Characters of each text of an event.
+MAX_TEXT = 300
+#: Longest time that a transfer waits for a reply, in seconds.
+TIMEOUT_S = 0.5
+#: Fields of an entry of the stream. All entries have the same, so that the server stores their names once.
+FIELDS = (
+    "kind", "subject", "name", "task_id", "queue", "source", "error", "message", "duration_us", "left_out", "age_us",
+)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LiveEvent:
+    """An event.
+
+    Attributes:
+        kind: what has happened, such as "started", "failed" or "acquired".
+        subject: "task", "lock" or "semaphore"; "" for the number of events that were not recorded.
+        name: of the task, lock or semaphore.
+        task_id, queue: of the task.
+        source: id of the worker, or host and process; "" until the event is sent.
+        duration_s: how long the task ran, or the caller waited, in seconds; None if unknown.
+        error, message: class and text of the task's exception, the text without its variable parts.
+        left_out: how many events were not recorded.
+    """
+
+    kind: str
+    subject: str
+    name: str
+    task_id: str = ""
+    queue: str = ""
+    source: str = ""
+    duration_s: float | None = None
+    error: str = ""
+    message: str = ""
+    left_out: int = 0
+
+
+class LockWait:
+    """The wait of one `acquire` of a lock or a semaphore.
+
+    Attributes:
+        using: the connection.
+        started_at: monotonic seconds; 0 before the wait.
+        is_acquired: whether the caller has got its lease.
+        is_recorded: whether the wait itself was recorded.
+    """
+
+    __slots__ = ("_name", "_subject", "is_acquired", "is_recorded", "started_at", "using")
+
+    def __init__(self, using: str, subject: str, name: str) -> None:
+        """Args: subject, name: see `LiveEvent`."""
+        self.using, self._subject, self._name = using, subject, name
+        self.started_at = 0.0
+        self.is_acquired = self.is_recorded = False
+
+    def start(self) -> None:
+        """Note that the caller waits, unless it has waited before."""
+        if not self.started_at:
+            self.started_at = time.monotonic()
+            RECORDER.start_wait(self)
+
+    def end(self) -> None:
+        """Record that the wait has ended, if there was one."""
+        if self.started_at:
+            RECORDER.end_wait(self)
+
+    def event(self, kind: str, now: float) -> LiveEvent:
+        """Return an event about the wait so far."""
+        return LiveEvent(kind, self._subject, self._name, duration_s=now - self.started_at)
+
+
+class LiveRecorder(Collector):
+    """Records the events of this process.
+
+    Attributes:
+        source: id of this worker; "": host and process are used.
+    """
+
+    name = "live-events"
+    logger = logging.getLogger("django_redis_components.dashboard")
+    warning = "Events cannot be recorded for the page Live: %s"
+
+    def reset(self) -> None:
+        """See the base class."""
+        super().reset()
+        #: Monotonic time, connection and event.
+        self._events: deque[tuple[float, str, LiveEvent]] = deque()
+        #: Counts the events that were not recorded. `next` is atomic, unlike adding to an attribute, and threads that
+        #: run tasks share no lock.
+        self._left_out = itertools.count()
+        self._left_out_taken = 0
+        self._waits: dict[int, LockWait] = {}
+        self.source = ""
+
+    def has_room(self, *, is_routine: bool = False) -> bool:
+        """Return whether to `add` an event. Otherwise it is counted, unless no events are recorded at all."""
+        if len(self._events) < (MAX_ROUTINE if is_routine else MAX_EVENTS):
+            return is_on()
+        next(self._left_out)
+        return False
+
+    def add(self, using: str, event: LiveEvent) -> None:
+        """Record an event of a connection, for which there is room."""
+        self._events.append((time.monotonic(), using, event))
+        self.notify()
+
+    def send(self, using: str, event: LiveEvent) -> None:
+        """Record an event, and send it from this thread: the process must not start another one."""
+        if self.has_room():
+            self._events.append((time.monotonic(), using, event))
+            self.flush()
+
+    def start_wait(self, wait: LockWait) -> None:
+        """Record a wait when it becomes long enough."""
+        if is_on():
+            self._waits[id(wait)] = wait
+            self.notify()
+
+    def end_wait(self, wait: LockWait) -> None:
+        """Record that a wait has ended, if it was long enough."""
+        now = time.monotonic()
+        if self._waits.pop(id(wait), None) and now - wait.started_at >= MIN_WAIT_S and self.has_room():
+            self.add(wait.using, wait.event("acquired" if wait.is_acquired else "gave_up", now))
+
+    def take(self) -> Mapping[str, list[Command]]:
+        """See the base class."""
+        now = time.monotonic()
+        events = [*self._taken(), *self._long_waits(now)]
+        left_out = self._take_left_out() + len(events[MAX_EVENTS:])
+        events = events[:MAX_EVENTS]
+        if left_out:
+            note = LiveEvent("left_out", "", "", left_out=left_out)
+            events += [(now, using, note) for using in {using for _, using, _ in events}]
+        source = self.source or f"{socket.gethostname()}:{os.getpid()}"
+        requests: dict[str, list[Command]] = {}
+        for at, using, event in events:
+            requests.setdefault(using, []).append(_request(event, event.source or source, now - at))
+        for each in requests.values():
+            each.append(Command("PEXPIRE", stream_key(), KEPT_MS))
+        return requests
+
+    def timeout_s(self) -> float:
+        """See the base class."""
+        return TIMEOUT_S
+
+    def _taken(self) -> Iterator[tuple[float, str, LiveEvent]]:
+        with contextlib.suppress(IndexError):
+            while True:
+                yield self._events.popleft()
+
+    def _take_left_out(self) -> int:
+        total = next(self._left_out)
+        number, self._left_out_taken = total - self._left_out_taken, total + 1
+        return number
+
+    def _long_waits(self, now: float) -> Iterator[tuple[float, str, LiveEvent]]:
+        """Return the waits that have become long enough to record."""
+        for wait in [wait for wait in list(self._waits.values()) if not wait.is_recorded]:
+            if now - wait.started_at >= MIN_WAIT_S:
+                wait.is_recorded = True
+                yield now, wait.using, wait.event("waiting", now)
+            else:
+                self.notify()
+
+
+def is_on() -> bool:
+    """Return whether events are recorded. Code that needs the settings reports that they are invalid."""
+    try:
+        return conf.settings().live_events
+    except ConfigurationError:
+        return False
+
+
+def stream_key() -> str:
+    """Return the key of the stream."""
+    return keys.key("live", "events")
+
+
+def _request(event: LiveEvent, source: str, age_s: float) -> Command:
+    """Return the command that adds an event. The server's clock minus its age gives its time."""
+    texts = (event.kind, event.subject, event.name, event.task_id, event.queue, source, event.error, event.message)
+    duration_us = "" if event.duration_s is None else round(event.duration_s * 1e6)
+    values = [*(encodable(text[:MAX_TEXT]) for text in texts), duration_us, event.left_out, round(age_s * 1e6)]
+    fields = [part for field in zip(FIELDS, values, strict=True) for part in field]
+    return Command("XADD", stream_key(), "MAXLEN", "~", MAX_KEPT, "*", *fields)
+
+
+#: The recorder of this process.
+RECORDER = LiveRecorder()

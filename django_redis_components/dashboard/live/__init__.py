@@ -1,0 +1,1 @@
+"""The page Live: the newest events of tasks and locks."""

@@ -1,0 +1,160 @@
+"""The data of the page Live, read in one round trip."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from redis.exceptions import RedisError
+
+from django_redis_components.core import conf, keys
+from django_redis_components.core.client import connections
+from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.live_events import FIELDS, MAX_KEPT, LiveEvent, stream_key
+from django_redis_components.core.protocol import Batch, Flow, Read, run
+from django_redis_components.dashboard import clients
+from django_redis_components.dashboard.bounded_client import BoundedClient, Cost
+from django_redis_components.dashboard.outages import SnapshotFailed
+from django_redis_components.taskqueue.fields import Key, tag_key
+
+#: Events that the page lists, and queues in its filter.
+MAX_SHOWN, MAX_QUEUES = 100, 200
+#: Kinds of events, in the order of the filter.
+KINDS = (
+    "started", "succeeded", "failed", "retried", "postponed", "cancelled", "returned", "unregistered",
+    "waiting", "acquired", "gave_up",
+)  # fmt: skip
+_ID = re.compile(r"\d{1,19}-\d{1,19}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LiveQuery:
+    """What the page shows.
+
+    Attributes:
+        kind, queue: only events of this kind, or of tasks of this queue; "": all.
+        after: id of an event; only those that were added later. "": all that are kept.
+    """
+
+    kind: str = ""
+    queue: str = ""
+    after: str = ""
+
+    @property
+    def limit(self) -> int:
+        """How many events are read."""
+        return MAX_KEPT if self.kind or self.queue or self.after else MAX_SHOWN
+
+    def matches(self, event: LiveEvent) -> bool:
+        """Return whether to show an event. The number of those that were not recorded is always shown."""
+        return event.kind == "left_out" or (self.kind in ("", event.kind) and self.queue in ("", event.queue))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RecordedEvent:
+    """An event in Redis. `id` orders events by when they were added, `at` by when they happened."""
+
+    id: str
+    at: datetime
+    event: LiveEvent
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LiveSnapshot:
+    """The newest events that match a query.
+
+    Attributes:
+        events: newest first.
+        last_id: id of the newest event that was read; "" without any.
+        queues: names of the known queues, sorted.
+        is_recorded: whether this process records events.
+        address: of the server, without credentials.
+        is_cluster: whether each round trip goes to several nodes.
+    """
+
+    at: datetime
+    query: LiveQuery
+    events: list[RecordedEvent]
+    last_id: str
+    queues: list[str]
+    is_recorded: bool
+    cost: Cost
+    address: str
+    is_cluster: bool
+
+
+def query_of(form: Mapping[str, str]) -> LiveQuery:
+    """Return the query of a request.
+
+    Raises:
+        ValueError: a parameter is not valid.
+    """
+    query = LiveQuery(form.get("kind", ""), form.get("queue", ""), form.get("after", ""))
+    if query.kind and query.kind not in KINDS:
+        raise ValueError(f"kind: expected one of {', '.join(KINDS)}.")
+    if query.queue:
+        keys.validate_name(query.queue, "queue name")
+    if query.after and not _ID.fullmatch(query.after):
+        raise ValueError("after: expected the id of an event, such as 1764000000000-0.")
+    return query
+
+
+def read(query: LiveQuery) -> LiveSnapshot:
+    """Read the newest events.
+
+    Raises:
+        SnapshotFailed: Redis cannot be read.
+    """
+    address, cost, settings = "", Cost(), conf.settings()
+    try:
+        endpoint = connections.endpoint(settings.dashboard.using)
+        address = str(endpoint)
+        client = BoundedClient(clients.client(settings.dashboard.using), cost)
+        entries, queues = run(client, _read(query))
+    except (RedisError, RedisComponentsError) as exc:
+        raise SnapshotFailed(exc, address) from exc
+    return LiveSnapshot(
+        at=datetime.now(UTC),
+        query=query,
+        events=_newest(entries, query),
+        last_id=entries[0][0].decode() if entries else "",
+        queues=sorted(name.decode(errors="replace") for name in queues),
+        is_recorded=settings.live_events,
+        cost=cost,
+        address=address,
+        is_cluster=endpoint.kind == "cluster",
+    )
+
+
+def _read(query: LiveQuery) -> Flow[list[list[Any]]]:
+    oldest = f"({query.after}" if query.after else "-"
+    events = Read("XREVRANGE", stream_key(), "+", oldest, "COUNT", query.limit)
+    replies: list[list[Any]] = yield Batch([events, Read("ZRANGE", tag_key(Key.queues), 0, MAX_QUEUES - 1)])
+    return replies
+
+
+def _newest(entries: Iterable[Sequence[Any]], query: LiveQuery) -> list[RecordedEvent]:
+    """Return the events that match, newest first: processes add theirs up to a second late."""
+    parsed = [_parse(entry_id.decode(), values) for entry_id, values in entries]
+    found = [each for each in parsed if each is not None and query.matches(each.event)]
+    shown = found if query.after else found[:MAX_SHOWN]
+    return sorted(shown, key=lambda each: each.at, reverse=True)
+
+
+def _parse(entry_id: str, values: Sequence[bytes]) -> RecordedEvent | None:
+    """Return an event; None if another client wrote what is none."""
+    fields = dict(zip(values[::2], values[1::2], strict=False))
+    *texts, duration_us, left_out, age_us = (fields.get(name.encode(), b"").decode(errors="replace") for name in FIELDS)
+    kind, subject, name, task_id, queue, source, error, message = texts
+    if kind not in (*KINDS, "left_out"):
+        return None
+    try:
+        at = datetime.fromtimestamp(int(entry_id.partition("-")[0]) / 1e3 - int(age_us) / 1e6, UTC)
+        duration_s = int(duration_us) / 1e6 if duration_us else None
+        event = LiveEvent(kind, subject, name, task_id, queue, source, duration_s, error, message, int(left_out))
+    except (ValueError, OverflowError, OSError):
+        return None
+    return RecordedEvent(entry_id, at, event)

@@ -1,0 +1,81 @@
+"""Record the starts and the outcomes of tasks for the page Live of the dashboard. An error never disturbs a task."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import logging
+from collections.abc import Callable
+from typing import Any, ParamSpec
+
+from django_redis_components.core import serialization
+from django_redis_components.core.live_events import RECORDER, LiveEvent
+from django_redis_components.taskqueue.store.job import Ack, Job
+
+logger = logging.getLogger("django_redis_components.taskqueue")
+
+#: Kind of the event by the outcome of the ack.
+KINDS = {
+    "ok": "succeeded",
+    "fail": "failed",
+    "retry": "retried",
+    "reschedule": "postponed",
+    "requeue": "returned",
+    "unregister": "unregistered",
+    "cancel": "cancelled",
+}
+
+P = ParamSpec("P")
+
+
+def _logged(record: Callable[P, None]) -> Callable[P, None]:
+    """Return the function; it logs its errors."""
+
+    @functools.wraps(record)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            record(*args, **kwargs)
+        except Exception:
+            logger.exception("An event of a task cannot be recorded for the page Live.")
+
+    return wrapper
+
+
+@_logged
+def record_start(using: str, job: Job) -> None:
+    """Record that a task starts, if the recorder has room."""
+    RECORDER.add(using, LiveEvent("started", "task", job.name, job.id, job.queue))
+
+
+@_logged
+def record_outcome(using: str, job: Job, ack: Ack) -> None:
+    """Record the outcome of a task, if the recorder has room."""
+    RECORDER.add(using, outcome_event(ack, job.name, job.queue))
+
+
+@_logged
+def send_outcome(using: str, ack: Ack, name: str, queue: str, worker: str) -> None:
+    """Record the outcome of a task whose process was terminated, from the supervisor."""
+    RECORDER.send(using, dataclasses.replace(outcome_event(ack, name, queue), source=worker))
+
+
+def outcome_event(ack: Ack, name: str, queue: str) -> LiveEvent:
+    """Return the event of an outcome."""
+    ran_us, _, rest = ack.note.partition(" ")
+    error = _error(rest.partition(" ")[2])
+    return LiveEvent(
+        KINDS[ack.outcome],
+        "task",
+        name,
+        ack.id,
+        queue,
+        duration_s=int(ran_us) / 1e6 if ran_us else None,
+        error=str(error.get("class", "")),
+        message=str(error.get("text", "")),
+    )
+
+
+def _error(description: str) -> dict[str, Any]:
+    """Return class, location and text of an error, from the description that `fingerprint` adds."""
+    found: dict[str, Any] = serialization.decode(description.encode()) if description else {}
+    return found
