@@ -20,6 +20,8 @@ name_templates      names of decorated calls, as templates over their arguments
 registry            the names that decorators use, for the dashboard
 circuit_breaker     skipping Redis after failures
 outage_log          log messages about an outage
+flushing            data for the dashboard that a thread sends once a second
+live_events         events for the dashboard's page Live
 client_address      a visitor's address behind proxies
 failpoints          named points at which crash tests end the process
 ==================  ================================================================================
@@ -37,4 +39,12 @@ server              the server's version
 transport           sockets, encoding of commands
 wakeup_listener     waiting for wakeup keys with a local timer
 ==================  ================================================================================
+
+Keys, besides those of the components:
+
+============================  ======  =======================================================  =====================
+key                           type    content                                                  TTL or owner
+============================  ======  =======================================================  =====================
+``drc:live:{events}``         stream  events for the page Live, the newest 1,000 about         60 s
+============================  ======  =======================================================  =====================
 """

@@ -51,6 +51,7 @@ class Collector:
         """Begin anew. A forked child has the parent's data, but neither its thread nor the holders of its locks."""
         self._has_data = threading.Event()
         self._start_lock = threading.Lock()
+        self._flush_lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._next_log_at = 0.0
 
@@ -75,7 +76,11 @@ class Collector:
             self._has_data.set()
 
     def flush(self) -> None:
-        """Add the data to Redis now; drop what it does not confirm."""
+        """Add the data to Redis, and wait for the thread if it does so; drop what Redis does not confirm."""
+        with self._flush_lock:
+            self._flush()
+
+    def _flush(self) -> None:
         for using, requests in self.take().items():
             try:
                 client = connections.client_with_timeout(using, self.timeout_s(), 0)

@@ -1,13 +1,8 @@
 """Events for the page Live of the dashboard: what happens to tasks, and to callers that wait for locks and semaphores.
 
 Each process keeps at most `MAX_EVENTS` in its memory, and a thread adds them to a stream once a second
-(`core.flushing`); a task costs no command more. Further events are counted. Arguments and results are never recorded.
-
-============================  ======  =======================================================  =====================
-key                           type    content                                                  TTL or owner
-============================  ======  =======================================================  =====================
-``live:{events}``             stream  the newest 1,000 events, about                           60 s
-============================  ======  =======================================================  =====================
+(`core.flushing`); running a task sends no command more. Further events are counted. Arguments and results are never
+recorded. The stream is ``<prefix>:live:{events}``.
 """
 
 from __future__ import annotations
@@ -112,6 +107,9 @@ class LiveRecorder(Collector):
 
     Attributes:
         source: id of this worker; "": host and process are used.
+        is_open: whether a routine event may have room. A worker that runs tens of thousands of tasks a second asks no
+            method that they have none.
+        leave_out: counts an event that is not recorded.
     """
 
     name = "live-events"
@@ -123,24 +121,29 @@ class LiveRecorder(Collector):
         super().reset()
         #: Monotonic time, connection and event.
         self._events: deque[tuple[float, str, LiveEvent]] = deque()
-        #: Counts the events that were not recorded. `next` is atomic, unlike adding to an attribute, and threads that
-        #: run tasks share no lock.
+        #: `next` is atomic, unlike adding to an attribute, and threads that run tasks share no lock.
         self._left_out = itertools.count()
         self._left_out_taken = 0
+        self.leave_out = self._left_out.__next__
+        self.is_open = True
         self._waits: dict[int, LockWait] = {}
         self.source = ""
 
     def has_room(self, *, is_routine: bool = False) -> bool:
         """Return whether to `add` an event. Otherwise it is counted, unless no events are recorded at all."""
+        if not is_on():
+            self.is_open = False  # until the settings change
+            return False
         if len(self._events) < (MAX_ROUTINE if is_routine else MAX_EVENTS):
-            return is_on()
-        next(self._left_out)
+            return True
+        self.leave_out()
         return False
 
     def add(self, using: str, event: LiveEvent) -> None:
         """Record an event of a connection, for which there is room."""
         self._events.append((time.monotonic(), using, event))
-        self.notify()
+        self.is_open = len(self._events) < MAX_ROUTINE
+        self.notify()  # after `is_open`, which the transfer sets again
 
     def send(self, using: str, event: LiveEvent) -> None:
         """Record an event, and send it from this thread: the process must not start another one."""
@@ -185,6 +188,7 @@ class LiveRecorder(Collector):
         with contextlib.suppress(IndexError):
             while True:
                 yield self._events.popleft()
+        self.is_open = True
 
     def _take_left_out(self) -> int:
         total = next(self._left_out)

@@ -10,7 +10,7 @@ from django.utils.translation import ngettext, pgettext
 
 from django_redis_components.core.live_events import KEPT_MS, MAX_EVENTS, LiveEvent
 from django_redis_components.dashboard import formats
-from django_redis_components.dashboard.elements import NO_VALUE, cost_note
+from django_redis_components.dashboard.elements import cost_note
 from django_redis_components.dashboard.error_text import error_line
 from django_redis_components.dashboard.formats import Timestamp, number
 from django_redis_components.dashboard.live.snapshot import KINDS, MAX_SHOWN, LiveSnapshot, RecordedEvent
@@ -82,7 +82,7 @@ LABELS: dict[str, Callable[[], EventLabel]] = {
     "retried": lambda: EventLabel("↻", pgettext("a run", "Failed, retried"), "lost"),
     "postponed": lambda: EventLabel("→", pgettext("a run", "Put off"), "open"),
     "cancelled": lambda: EventLabel("✕", pgettext("a run", "Cancelled"), "idle"),
-    "returned": lambda: EventLabel("↩", pgettext("event", "Returned to its queue"), "idle"),
+    "returned": lambda: EventLabel("↩", pgettext("event", "Returned"), "idle"),
     "unregistered": lambda: EventLabel("?", pgettext("a run", "Not registered"), "lost"),
     "waiting": lambda: EventLabel("‖", pgettext("event", "Waiting"), "lost"),
     "acquired": lambda: EventLabel("◆", pgettext("event", "Acquired"), "ok"),
@@ -143,9 +143,9 @@ def _row(recorded: RecordedEvent, snapshot: LiveSnapshot, url_of: TaskUrl) -> Ev
         name=event.name or event.task_id,
         url=url_of(event.task_id) if event.task_id else "",
         note=_left_out(event),
-        queue=event.queue or NO_VALUE,
-        source=event.source or NO_VALUE,
-        duration=NO_VALUE if event.duration_s is None else formats.duration(event.duration_s),
+        queue=event.queue,
+        source=event.source,
+        duration="" if event.duration_s is None else formats.duration(event.duration_s),
         error=event.error.removeprefix("builtins."),
         message=error_line(event.message),
     )
@@ -158,7 +158,7 @@ def _timestamp(recorded: RecordedEvent, snapshot: LiveSnapshot) -> Timestamp:
 
 
 def _subject(event: LiveEvent) -> str:
-    return {"lock": _("Lock"), "semaphore": _("Semaphore")}.get(event.subject, "")
+    return {"lock": _("lock"), "semaphore": _("semaphore")}.get(event.subject, "")
 
 
 def _left_out(event: LiveEvent) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import functools
 import logging
-from collections.abc import Callable
-from typing import Any, ParamSpec
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from django_redis_components.core import serialization
 from django_redis_components.core.live_events import RECORDER, LiveEvent
@@ -25,38 +25,28 @@ KINDS = {
     "cancel": "cancelled",
 }
 
-P = ParamSpec("P")
 
-
-def _logged(record: Callable[P, None]) -> Callable[P, None]:
-    """Return the function; it logs its errors."""
-
-    @functools.wraps(record)
-    def wrapper(*args: P.args, **kwargs: P.kwargs) -> None:
-        try:
-            record(*args, **kwargs)
-        except Exception:
-            logger.exception("An event of a task cannot be recorded for the page Live.")
-
-    return wrapper
-
-
-@_logged
 def record_start(using: str, job: Job) -> None:
-    """Record that a task starts, if the recorder has room."""
-    RECORDER.add(using, LiveEvent("started", "task", job.name, job.id, job.queue))
+    """Record that a task starts."""
+    if RECORDER.is_open:
+        _record(using, True, lambda: LiveEvent("started", "task", job.name, job.id, job.queue))
+    else:
+        RECORDER.leave_out()
 
 
-@_logged
 def record_outcome(using: str, job: Job, ack: Ack) -> None:
-    """Record the outcome of a task, if the recorder has room."""
-    RECORDER.add(using, outcome_event(ack, job.name, job.queue))
+    """Record the outcome of a task."""
+    is_routine = ack.outcome == "ok"
+    if RECORDER.is_open or not is_routine:
+        _record(using, is_routine, lambda: outcome_event(ack, job.name, job.queue))
+    else:
+        RECORDER.leave_out()
 
 
-@_logged
 def send_outcome(using: str, ack: Ack, name: str, queue: str, worker: str) -> None:
     """Record the outcome of a task whose process was terminated, from the supervisor."""
-    RECORDER.send(using, dataclasses.replace(outcome_event(ack, name, queue), source=worker))
+    with _logged_errors():
+        RECORDER.send(using, dataclasses.replace(outcome_event(ack, name, queue), source=worker))
 
 
 def outcome_event(ack: Ack, name: str, queue: str) -> LiveEvent:
@@ -73,6 +63,20 @@ def outcome_event(ack: Ack, name: str, queue: str) -> LiveEvent:
         error=str(error.get("class", "")),
         message=str(error.get("text", "")),
     )
+
+
+def _record(using: str, is_routine: bool, event: Callable[[], LiveEvent]) -> None:
+    with _logged_errors():
+        if RECORDER.has_room(is_routine=is_routine):
+            RECORDER.add(using, event())
+
+
+@contextlib.contextmanager
+def _logged_errors() -> Iterator[None]:
+    try:
+        yield
+    except Exception:
+        logger.exception("An event of a task cannot be recorded for the page Live.")
 
 
 def _error(description: str) -> dict[str, Any]:

@@ -21,7 +21,6 @@ from django_redis_components.core.client.connections import SyncClient
 from django_redis_components.core.client.slot_migration import slot_wait_limit
 from django_redis_components.core.client.wakeup_listener import WakeupListener
 from django_redis_components.core.exceptions import RedisComponentsError
-from django_redis_components.core.live_events import RECORDER
 from django_redis_components.core.outage_log import describe_error
 from django_redis_components.taskqueue import forks
 from django_redis_components.taskqueue.fields import wakeup_key
@@ -248,17 +247,13 @@ class Worker:
 
     def _run_in_thread(self, job: Job) -> None:
         self._running[job.id, job.token] = run = ThreadRun(job, self.timer)
-        self._mark_started(job)
+        self.fetcher.mark_started(job)
+        record_start(self._using, job)
         started = time.perf_counter()
         ack = execute(job, run)
         concurrent = min(len(self._running), self._options.threads)
         self.job_source.amount.record_run(time.perf_counter() - started, concurrent)
         self._finish(ack)
-
-    def _mark_started(self, job: Job) -> None:
-        self.fetcher.mark_started(job)
-        if RECORDER.has_room(is_routine=True):
-            record_start(self._using, job)
 
     def _finish(self, ack: Ack) -> None:
         forks.exit_in_child(self._pid)  # a receiver of a signal may have forked; task functions are checked before
@@ -267,8 +262,7 @@ class Worker:
         self.finished += 1
         self._freed_at = time.monotonic()
         self.fetcher.settle(ack)
-        if RECORDER.has_room(is_routine=ack.outcome == "ok"):
-            record_outcome(self._using, run.job, ack)
+        record_outcome(self._using, run.job, ack)
         if self.finished >= self._max_tasks:
             self.stop()
             self._on_limit()
@@ -281,7 +275,8 @@ class Worker:
             self.job_source.buffer.wake()
             self._loop.wait_for_slot(MAX_SLOT_WAIT_S)
             return
-        self._mark_started(job)
+        self.fetcher.mark_started(job)
+        record_start(self._using, job)
         run = CoroutineRun(job, self.timer)
         self._running[job.id, job.token] = run
         prepared = prepare(job)
