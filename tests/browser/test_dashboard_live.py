@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.conf import settings
 from playwright.sync_api import Page, expect
 
 from django_redis_components.core import flushing
@@ -41,22 +42,19 @@ def fill() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scheme", "width", "options"),
-    [
-        ("light", 1280, {}),
-        ("dark", 360, {"extra_http_headers": {"Accept-Language": "ar"}}),
-    ],
+    ("scheme", "width", "language"),
+    [("light", 1280, "en"), ("dark", 360, "ar")],
     ids=["light", "dark, narrow, right to left"],
 )
-def test_page_is_accessible(
-    scheme: str, width: int, options: dict[str, Any], site: str, open_page: Callable[..., Page]
-) -> None:
+def test_page_is_accessible(scheme: str, width: int, language: str, site: str, open_page: Callable[..., Page]) -> None:
     fill()
-    page = open_page(scheme, width, **options)
+    page = open_page(scheme, width)
     sign_in(page, site)
+    page.context.add_cookies([{"name": settings.LANGUAGE_COOKIE_NAME, "value": language, "url": site}])
 
     page.goto(site + LIVE)
 
+    assert page.evaluate("document.documentElement.dir") == ("rtl" if language == "ar" else "ltr")
     assert violations(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.locator("[data-drc-key]").count() == 12

@@ -55,7 +55,7 @@ def test_page_lists_events_newest_first(redis_server: Store, settings: Any, view
 
     assert shown.index("stock:42") < shown.index("task-2") < shown.index("task-1")
     for part in (
-        "■ Failed shop.pay task-2 LookupError : no mail 1.4 s mail a:1",
+        "■ Failed shop.pay task-2 LookupError: no mail 1.4 s mail a:1",
         "▶ Started shop.pay task-1 – mail",
         "◆ Acquired stock:42 lock 250 ms –",
         "1,214 more events were not recorded.",
