@@ -10,6 +10,7 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.test import Client
 
+from django_redis_components.core.live_events import stream_key
 from django_redis_components.locks import Lock
 from django_redis_components.ratelimits import RateLimit
 from django_redis_components.taskqueue.fields import base_key
@@ -23,8 +24,8 @@ from tests.taskqueue.tasks import note
 pytestmark = pytest.mark.django_db
 
 ADMIN = "/admin/django_redis_components/"
-LOCKS, LIMITS, QUEUES, TASKS, FAILURES = (
-    f"{ADMIN}{page}/" for page in ("lock", "ratelimit", "queues", "task", "failure")
+LOCKS, LIMITS, QUEUES, TASKS, FAILURES, LIVE = (
+    f"{ADMIN}{page}/" for page in ("lock", "ratelimit", "queues", "task", "failure", "liveevent")
 )
 #: Members and fields that no version of this package writes.
 CORRUPT = [
@@ -50,6 +51,7 @@ def fill(store: Store) -> None:
     note.using(id="known", queue_name="mail", concurrency=1, rate="5/m", unique=True).enqueue("x")
     write_poller(store)
     store.raw.hset(f"{base_key()}:paused", "mail", '0|1000|{"reason": "r", "author": "a"}')
+    store.raw.xadd(stream_key(), {"kind": "failed", "name": "shop.pay", "age_us": 0, "left_out": 0})
 
 
 def corrupt(store: Store, value: bytes, *, other_type: bool) -> None:
@@ -66,6 +68,9 @@ def corrupt(store: Store, value: bytes, *, other_type: bool) -> None:
             raw.zadd(key, {value: 7})
         elif kind == b"list":
             raw.lpush(key, value)
+        elif kind == b"stream":
+            raw.xadd(key, {"kind": "failed", "age_us": value, "left_out": value, "duration_us": value, "queue": value})
+            raw.xadd(key, {"kind": value, value: value})
 
 
 def pages(limit: RateLimit) -> list[str]:
@@ -84,6 +89,8 @@ def pages(limit: RateLimit) -> list[str]:
         f"{LOCKS}?",
         f"{LOCKS}?name=stock",
         f"{LOCKS}release/?kind=lock&name=stock&token=abc",
+        f"{LIVE}?",
+        f"{LIVE}?kind=failed&queue=mail&after=1-0",
         f"{WORKERS}?",
         f"{WORKERS}stop/?id=here:1:abc",
         f"{LIMITS}?",
@@ -155,6 +162,9 @@ def test_no_parameter_makes_a_page_fail(redis_server: Store, operator: Client) -
             (FAILURES, {"queue": text}),
             (FAILURES, {"group": text}),
             (f"{FAILURES}delete_error/", {"group": "ab" * 8, "queue": text, "ticket": text}),
+            (LIVE, {"kind": text}),
+            (LIVE, {"queue": text}),
+            (LIVE, {"after": text}),
             (WORKERS, {"after": text}),
             (f"{WORKERS}stop/", {"id": text, "ticket": text}),
             (LOCKS, {"name": text, "group": text}),
@@ -176,6 +186,7 @@ def test_no_parameter_makes_a_page_fail(redis_server: Store, operator: Client) -
                 LIMITS,
                 TASKS,
                 FAILURES,
+                LIVE,
                 WORKERS,
                 url_of("mail"),
             ):

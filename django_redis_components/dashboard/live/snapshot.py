@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -121,7 +122,7 @@ def read(query: LiveQuery) -> LiveSnapshot:
         query=query,
         events=_newest(entries, query),
         last_id=entries[0][0].decode() if entries else "",
-        queues=sorted(name.decode(errors="replace") for name in queues),
+        queues=sorted(_valid_names(queues)),
         is_recorded=settings.live_events,
         cost=cost,
         address=address,
@@ -134,6 +135,13 @@ def _read(query: LiveQuery) -> Flow[list[list[Any]]]:
     events = Read("XREVRANGE", stream_key(), "+", oldest, "COUNT", query.limit)
     replies: list[list[Any]] = yield Batch([events, Read("ZRANGE", tag_key(Key.queues), 0, MAX_QUEUES - 1)])
     return replies
+
+
+def _valid_names(names: Iterable[bytes]) -> Iterator[str]:
+    """Return the names that the filter accepts: another client may have written others."""
+    for name in names:
+        with contextlib.suppress(ValueError):
+            yield keys.validate_name(name.decode(), "queue name")
 
 
 def _newest(entries: Iterable[Sequence[Any]], query: LiveQuery) -> list[RecordedEvent]:
