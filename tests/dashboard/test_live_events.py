@@ -181,7 +181,7 @@ def test_nothing_is_recorded_when_the_setting_is_off(
     record_events(settings, is_on=False)
     work(add.enqueue(2, 3))
     wait_for_lock(Lock("stock"))
-    send(event())
+    RECORDER.send("default", event())
     RECORDER.flush()
 
     assert events_of(viewer) == []
@@ -277,9 +277,19 @@ def test_free_locks_and_short_waits_are_not_recorded(
 ) -> None:
     monkeypatch.setattr(live_events, "MIN_WAIT_S", 60.0)
     record_events(settings)
-    with Lock("stock"):
+    lock = Lock("stock")
+    with lock:
         pass
-    assert wait_for_lock(Lock("stock"))
+    waiter = threading.Thread(target=lambda: lock.acquire() and lock.release())
+
+    def acquire() -> bool:
+        waiter.start()
+        eventually(lambda: len(lock.inspect().waiters) == 1)
+        RECORDER.flush()
+        return False
+
+    wait_for_lock(lock, acquire=acquire, hold_s=60)
+    waiter.join()
     RECORDER.flush()
 
     assert events_of(viewer) == []

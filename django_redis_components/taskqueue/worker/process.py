@@ -139,10 +139,8 @@ def run_and_exit(
 
 def _flush_events() -> None:
     """Send the last events for the dashboard: `os._exit` skips exit handlers."""
-    try:
+    with contextlib.suppress(Exception):  # whatever it raises, the process must exit
         RECORDER.flush()
-    except Exception:
-        logger.exception("The last events cannot be recorded for the page Live.")
 
 
 def _terminate_daemonic_processes() -> None:
