@@ -82,6 +82,7 @@ def _scene(env: dict[str, str]) -> dict[str, str]:
     ran = subprocess.run(command, cwd=ROOT, env=env, check=True, stdout=subprocess.PIPE, text=True)
     ids = json.loads(ran.stdout.splitlines()[-1])
     return {
+        "live": "liveevent/",
         "queue": "queues/high/?state=failed",
         "task": f"task/{quote(ids['task'])}/",
         "failures": "failure/",

@@ -133,3 +133,15 @@ def test_the_dashboard_is_accessible_in_both_schemes_and_narrow(open_page, simul
 
     check_axe(page)
     assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+
+
+def test_the_page_live_shows_a_task_that_runs_now(page, simulated):
+    code = "from example_project.market.tasks import end_overdue_sales as task; task.enqueue()"
+    env = os.environ | demo_environment(simulated.directory)
+    open_dashboard(page, simulated)
+    page.locator(".drc-tabs").get_by_role("link", name="Live").click()
+
+    subprocess.run([sys.executable, "manage.py", "shell", "-v", "0", "-c", code], cwd=ROOT, env=env, check=True)
+
+    rows = page.locator("[data-drc-key]").filter(has_text="end_overdue_sales")
+    expect(rows.filter(has_text="Succeeded").first).to_be_visible()
