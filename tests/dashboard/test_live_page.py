@@ -203,7 +203,7 @@ def test_page_requires_its_permission_and_has_a_tab(redis_server: Store, viewer:
     assert viewer.post(LIVE).status_code == 405
 
 
-def test_page_says_that_redis_is_away(own_server: Store, settings: Any, viewer: Client) -> None:
+def test_page_is_503_while_redis_is_unavailable(own_server: Store, settings: Any, viewer: Client) -> None:
     own_server.servers[0].kill()
 
     assert viewer.get(LIVE).status_code == 503
