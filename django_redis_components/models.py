@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from django_redis_components.dashboard.models import (
     Action,
+    Analytics,
+    Autocomplete,
     Failure,
     Lock,
     Overview,
@@ -17,6 +19,8 @@ from django_redis_components.dashboard.models import (
 
 __all__ = [
     "Action",
+    "Analytics",
+    "Autocomplete",
     "Failure",
     "Lock",
     "Overview",

@@ -130,6 +130,16 @@ def hit_call(views: PageViews, page: str, at: date | None = None) -> Call:
     return views._hit_call(page, at)
 
 
+def top_flow(views: PageViews, day: date, limit: int) -> Flow[list[tuple[str, int]]]:
+    """Return the flow of `PageViews.top`, to run it with others."""
+    return views._top(day, limit)
+
+
+def count_flow(views: PageViews, page: str | None, start: date) -> Flow[int]:
+    """Return the flow of `PageViews.count` for one day, to run it with others."""
+    return views._count(page, start, None)
+
+
 def page_name(page: str) -> str:
     """Return the name that a page is counted under; a long one is truncated and ends with its digest.
 

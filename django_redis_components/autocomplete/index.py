@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import AsyncIterable, Iterable, Sequence
+from typing import Any
+
+from redis.exceptions import ResponseError
 
 from django_redis_components.autocomplete import entries, rebuilding
 from django_redis_components.autocomplete.entries import Entry, Id, Suggestion
@@ -24,7 +28,27 @@ WEIGHED_CHARS = 2
 #: Members among which the weight decides for longer prefixes. Constant, so that pages do not overlap.
 WEIGHED_MEMBERS = 30
 
+#: Members of each key that MEMORY USAGE samples to estimate its size: the server's default.
+SAMPLES = 5
+
 _VERSION = f"v{FOLDING_VERSION}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class IndexSize:
+    """The size of an index.
+
+    Attributes:
+        entries: ids in the index.
+        terms: searchable terms; an entry has one for each of its words.
+        bytes: estimated memory of its keys; None if the Redis user may not run MEMORY USAGE.
+        is_rebuilding: whether a rebuild is running.
+    """
+
+    entries: int
+    terms: int
+    bytes: int | None
+    is_rebuilding: bool
 
 
 class PrefixIndex:
@@ -206,8 +230,39 @@ class PrefixIndex:
         number: int = yield Read("HLEN", self._key("entries"))
         return number
 
+    def _size(self) -> Flow[IndexSize]:
+        memory = [
+            Read("MEMORY", "USAGE", key, "SAMPLES", SAMPLES, key=key) for key in (self._key(part) for part in INDEX)
+        ]
+        lengths = [
+            Read("HLEN", self._key("entries")),
+            Read("ZCARD", self._key("lex")),
+            Read("PTTL", self._key("build")),
+        ]
+        replies = yield Batch([*lengths, *memory], return_exceptions=True)
+        entry_count, terms, left_ms = map(_unwrap, replies[:3])
+        return IndexSize(entry_count, terms, _sum_bytes(replies[3:]), left_ms > 0)
+
     def _clear(self) -> Flow[None]:
         yield Command("UNLINK", *self._keys().values(), retry=True)
+
+
+def size_flow(index: PrefixIndex) -> Flow[IndexSize]:
+    """Return the flow that measures an index in one round trip of 6 commands."""
+    return index._size()
+
+
+def _unwrap(reply: Any) -> Any:
+    if isinstance(reply, Exception):
+        raise reply
+    return reply
+
+
+def _sum_bytes(replies: Sequence[Any]) -> int | None:
+    """Return the sum of sizes, without those of missing keys; None if the server rejected the command."""
+    if any(isinstance(reply, ResponseError) for reply in replies):
+        return None
+    return sum(_unwrap(reply) or 0 for reply in replies)
 
 
 def _range(key: str, start: bytes, prefix: bytes, limit: int) -> Command:

@@ -10,7 +10,7 @@ Guarantees:
 - Pages read counts, heads of lists and bounded ranges only, never data that grows with the load.
 - While Redis is unavailable a page returns 503 with the cause, without a traceback. The timeouts are 1 s to connect
   and 2 s per reply. The rest of the admin does not use Redis.
-- Users without the permission (``view_overview``, ``view_lock``, ``view_ratelimit``) see neither the menu entry nor
+- Users without the permission (``view_overview``, ``view_lock``, ``view_analytics`` …) see neither the menu entry nor
   the page.
 - Data from Redis is shown as escaped text. It is never imported, unpickled or executed.
 
@@ -22,17 +22,20 @@ It is registered in the default admin site. For another site::
     register(my_admin_site)
 
 Each page has a package (`overview`, `queues`, `task`, `locks`, `limits`) with the same modules: `snapshot` reads the
-data, `page` formats it for the template, `data` for JSON, `views` responds. Shared modules:
+data, `page` formats it for the template, `data` for JSON, `views` responds. Pages of registered panels share `panels`.
+Shared modules:
 
 ==============  ===========================================================================
 models          unmanaged models: permissions and entries in the admin
 admin           the `ModelAdmin` classes, and `register`
+model_admins    their base classes: URLs and permissions
 responses       full page, fragment, JSON, and 503 during an outage
 clients         Redis clients with short timeouts
 bounded_client  rejects writes and unbounded reads; counts commands and round trips
 gather          runs several flows in one round trip
 outages         causes of outages and their remedies
 formats         numbers, durations and times in the active language
+panel           `Panel`, and the registry of panels
 elements        table cells, tiles, links
 charts          geometry of bar charts
 json_data       JSON that several pages share
@@ -40,6 +43,13 @@ audit           entries in the admin's log
 verbs           changes by operators: permission, confirmation, ticket, outcome
 arguments       arguments of tasks as masked text
 ==============  ===========================================================================
+Sites add sections to the pages with `Panel` and `register_panel`.
 
-See also: docs/components/dashboard.md; ``DASHBOARD`` in `core.sections` for the settings.
+See also: docs/components/dashboard.md; docs/guides/panels.md; ``DASHBOARD`` in `core.sections` for the settings.
 """
+
+from __future__ import annotations
+
+from django_redis_components.dashboard.panel import Panel, register_panel, unregister_panel
+
+__all__ = ["Panel", "register_panel", "unregister_panel"]

@@ -20,6 +20,8 @@ from django_redis_components.dashboard.locks import views as lock_views
 from django_redis_components.dashboard.model_admins import ObjectAdmin, PageAdmin, UnmanagedAdmin, View
 from django_redis_components.dashboard.models import (
     Action,
+    Analytics,
+    Autocomplete,
     Failure,
     LiveEvent,
     Lock,
@@ -32,6 +34,7 @@ from django_redis_components.dashboard.models import (
     Worker,
 )
 from django_redis_components.dashboard.overview import views as overview_views
+from django_redis_components.dashboard.panels import views as panel_views
 from django_redis_components.dashboard.queues import change_views
 from django_redis_components.dashboard.queues import views as queue_views
 from django_redis_components.dashboard.schedules import change_views as schedule_change_views
@@ -178,6 +181,19 @@ class ActionAdmin(PageAdmin):
         return action_views.actions(self, request, extra_context)
 
 
+class PanelPageAdmin(PageAdmin):
+    """A page that consists of registered panels. The page has the name of its model, and so has its permission."""
+
+    def __init__(self, model: type[Model], admin_site: admin.AdminSite) -> None:
+        super().__init__(model, admin_site)
+        self.home = str(self.opts.model_name)
+        self.view_permission = f"view_{self.home}"
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """Show the panels."""
+        return panel_views.panel_page(self, request, self.home, extra_context)
+
+
 class QueuesAdmin(ObjectAdmin):
     """The pages of queues."""
 
@@ -238,6 +254,8 @@ ADMINS: dict[type[Model], type[UnmanagedAdmin]] = {
     Worker: WorkerAdmin,
     Lock: LockAdmin,
     RateLimit: RateLimitAdmin,
+    Analytics: PanelPageAdmin,
+    Autocomplete: PanelPageAdmin,
     Action: ActionAdmin,
     TaskFlow: FlowAdmin,
 }

@@ -35,11 +35,13 @@ MAX_COMMANDS = 200
 MAX_ROUND_TRIPS = 3
 #: Commands whose cost is constant, or grows only with the number of their keys.
 BOUNDED_COMMANDS = {
-    "BITCOUNT", "DBSIZE", "GET", "HMGET", "INFO", "LINDEX", "LLEN", "MGET", "PFCOUNT", "PTTL", "ZCARD", "ZCOUNT",
-    "ZSCORE",
+    "BITCOUNT", "DBSIZE", "GET", "HLEN", "HMGET", "INFO", "LINDEX", "LLEN", "MGET", "PFCOUNT", "PTTL", "ZCARD",
+    "ZCOUNT", "ZSCORE",
 }  # fmt: skip
 #: Commands bounded by their last rank (index 3). A negative rank would read the whole key.
 RANGE_COMMANDS = {"LRANGE", "ZRANGE", "ZREVRANGE"}
+#: Most members of a key that MEMORY USAGE may sample; 0 would sample all.
+MAX_SAMPLES = 5
 #: Scripts that only read, and read a bounded amount.
 READ_SCRIPTS = {
     TASK_COUNTERS,
@@ -117,6 +119,8 @@ def ensure_bounded(request: Call | Command) -> None:
         allowed = request.args[4:5] == ("COUNT",) and request.args[5] <= scan.COUNT
     elif request.args[0] == "XREVRANGE":
         allowed = request.args[4:5] == ("COUNT",) and request.args[5] <= MAX_KEPT
+    elif request.args[:2] == ("MEMORY", "USAGE"):
+        allowed = request.args[3:4] == ("SAMPLES",) and 0 < request.args[4] <= MAX_SAMPLES
     elif request.args[0] in RANGE_COMMANDS:
         allowed = int(request.args[3]) >= 0
     else:

@@ -16,6 +16,12 @@ class GatherResult:
     value: Any = None
     error: Exception | None = None
 
+    def unwrap(self) -> Any:
+        """Return the value, or raise the error."""
+        if self.error is not None:
+            raise self.error
+        return self.value
+
 
 def gather(flows: Sequence[Flow[Any]]) -> Flow[list[GatherResult]]:
     """Run flows to completion and return their outcomes in order. An error of one flow does not affect the others."""

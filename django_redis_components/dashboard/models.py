@@ -142,6 +142,24 @@ class Worker(UnmanagedModel):
         )
 
 
+class Analytics(UnmanagedModel):
+    """The page of visitors, sign-ins and page views."""
+
+    class Meta(UnmanagedModel.Meta):
+        abstract = False
+        verbose_name = _("analytics")
+        verbose_name_plural = _("Analytics")
+
+
+class Autocomplete(UnmanagedModel):
+    """The page of autocomplete indexes."""
+
+    class Meta(UnmanagedModel.Meta):
+        abstract = False
+        verbose_name = _("autocomplete")
+        verbose_name_plural = _("Autocomplete")
+
+
 class Lock(UnmanagedModel):
     """The page of locks and semaphores. A release requires its own permission."""
 

@@ -20,6 +20,8 @@ from django_redis_components.core.text import one_line
 from django_redis_components.dashboard import json_data, outages
 from django_redis_components.dashboard.models import (
     Action,
+    Analytics,
+    Autocomplete,
     Failure,
     LiveEvent,
     Lock,
@@ -196,6 +198,8 @@ def _tabs(model_admin: ModelAdmin[Any], request: HttpRequest) -> list[Tab]:
         Worker: _("Workers"),
         Lock: _("Locks and semaphores"),
         RateLimit: _("Rate limits"),
+        Analytics: _("Analytics"),
+        Autocomplete: _("Autocomplete"),
         Action: _("Actions"),
     }
     return [

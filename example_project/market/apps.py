@@ -11,6 +11,8 @@ class MarketConfig(AppConfig):
     verbose_name = "Sellers' market"
 
     def ready(self) -> None:
-        from example_project.market import contacts
+        from django_redis_components.dashboard import register_panel
+        from example_project.market import contacts, panels
 
         contacts.register()
+        register_panel(panels.SalesPanel)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 import random
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import pytest
 from django.test import Client
-from django.utils import timezone
 
 from django_redis_components.analytics import SignIns, UniqueVisitors
 from django_redis_components.taskqueue import get_queue, task
@@ -132,50 +131,6 @@ def test_a_real_worker_is_alive_until_it_is_killed(redis_server: Store, viewer: 
     assert "worker_lost" in [problem["code"] for problem in figures(viewer)["problems"]]
 
 
-def test_visitors_match_pfcount(store: Store, viewer: Client) -> None:
-    today = timezone.localdate()
-    visitors = UniqueVisitors("default")
-    for ago in range(31):
-        visitors.add(*range(ago * 10, ago * 10 + 20 + ago), at=today - timedelta(days=ago))
-
-    found = figures(viewer)["visitors"]
-
-    days = [today - timedelta(days=ago) for ago in range(29, -1, -1)]
-    keys = [f"{store.prefix}:analytics:{{default}}:uv:{day:%Y%m%d}" for day in days]
-    by_day = [store.raw.pfcount(key) for key in keys]
-    assert found["days"] == {day.isoformat(): count for day, count in zip(days, by_day, strict=True)}
-    assert found["today"] == by_day[-1]
-    assert (found["range_days"], found["standard_error"]) == (30, 0.0081)
-    assert (found["exact_range"], found["range"]) == (False, sum(by_day))
-
-
-def test_stable_visitor_ids_count_once_in_30_days(store: Store, viewer: Client, settings) -> None:
-    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "ANALYTICS": {"VISITOR_IDENTITY": "user"}}
-    today = timezone.localdate()
-    for ago in range(5):
-        UniqueVisitors("default").add("anna", f"guest {ago}", at=today - timedelta(days=ago))
-
-    found = figures(viewer)["visitors"]
-
-    assert (found["range"], found["exact_range"], found["today"]) == (6, True, 2)
-
-
-def test_sign_ins_match_bitcount(store: Store, viewer: Client) -> None:
-    today = timezone.localdate()
-    rnd = random.Random(3)
-    for ago in range(30):
-        for user in rnd.sample(range(200), rnd.randrange(20)):
-            SignIns("default").sign_in(user, today - timedelta(days=ago))
-
-    found = figures(viewer)["sign_ins"]
-
-    for day, count in found["days"].items():
-        key = f"{store.prefix}:analytics:{{default}}:si:d:{day.replace('-', '')}"
-        assert count == store.raw.bitcount(key), day
-    assert found["today"] == store.raw.bitcount(f"{store.prefix}:analytics:{{default}}:si:d:{today:%Y%m%d}")
-    assert len(found["days"]) == 30
-
-
 def test_names_of_the_settings_are_used(redis_server: Store, viewer: Client, settings) -> None:
     settings.REDIS_COMPONENTS = {
         **settings.REDIS_COMPONENTS,
@@ -203,11 +158,11 @@ def test_empty_redis_returns_zeros(store: Store, viewer: Client) -> None:
     found = figures(viewer)
 
     assert (found["queues"], found["workers"], found["poller"], found["problems"]) == ([], [], None, [])
-    assert (found["visitors"]["today"], found["visitors"]["range"]) == (0, 0)
+    assert found["visitors"]["today"] == 0
     assert found["sign_ins"]["today"] == 1  # the viewer's own
     assert found["errors"] == {}
     assert found["days_time_zone"] == "Europe/Berlin"
-    assert found["cost"]["commands"] > 60
+    assert found["cost"]["commands"] > 2
 
 
 def test_address_has_no_credentials(redis_server: Store, viewer: Client) -> None:

@@ -45,6 +45,19 @@ def test_a_sale_is_mailed_to_the_seller(demo, list_item):
     assert "Émile Zola" in page
 
 
+def test_the_dashboard_shows_the_sales_of_today(demo, list_item):
+    admin = demo.visitor("admin")
+    overview = "/admin/django_redis_components/overview/"
+    before = json.loads(admin.get(f"{overview}?format=json").text)["panels"]["sales"]
+    item = list_item("Whistle that calls one bird")
+    demo.visitor("zhangsan").post(f"/items/{item}/buy/")
+
+    after = json.loads(admin.get(f"{overview}?format=json").text)["panels"]["sales"]
+
+    assert after == {"open": before["open"], "sold": before["sold"] + 1, "revenue": before["revenue"] + 7}
+    assert "Sales today" in admin.get(overview).text
+
+
 def test_one_of_six_concurrent_buyers_wins_and_the_others_get_a_409(demo, list_item):
     item = list_item("Comb of the mermaid")
     buyers = [demo.visitor(name) for name in ("zhangsan", "kitano", "lukasz", "orsted", "ismail", "lisi")]

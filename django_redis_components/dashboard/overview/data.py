@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from django_redis_components.analytics import SignIns, UniqueVisitors
 from django_redis_components.core import conf
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.json_data import cost_data, depth_data, metrics_data, time_data
 from django_redis_components.dashboard.overview.problems import find_problems, live_workers
-from django_redis_components.dashboard.overview.snapshot import DailySignIns, DailyVisitors, OverviewSnapshot
+from django_redis_components.dashboard.overview.snapshot import OverviewSnapshot
+from django_redis_components.dashboard.panels.analytics import sign_ins_counter, visitors_counter
+from django_redis_components.dashboard.panels.page import panel_data
 from django_redis_components.taskqueue.schedules.status import ScheduleInfo
 from django_redis_components.taskqueue.stats.overview import QueueDepth, TaskQueueOverview, WorkerInfo
 
 
 def overview_data(snapshot: OverviewSnapshot) -> dict[str, Any]:
     """Return a snapshot. A part that could not be read is null and listed in ``errors``."""
+    panels = panel_data(snapshot.panels)
     return {
         "at": time_data(snapshot.at),
         "environment": conf.settings().dashboard.environment,
@@ -24,12 +29,17 @@ def overview_data(snapshot: OverviewSnapshot) -> dict[str, Any]:
         "problems": [dataclasses.asdict(problem) for problem in find_problems(snapshot)],
         **_task_queue(snapshot.queues),
         "schedules": [_schedule(each) for each in snapshot.schedules.schedules] if snapshot.schedules else None,
-        "visitors": _visitors(snapshot.visitors) if snapshot.visitors else None,
-        "sign_ins": _sign_ins(snapshot.sign_ins) if snapshot.sign_ins else None,
+        "visitors": _today(snapshot.visitors, visitors_counter),
+        "sign_ins": _today(snapshot.sign_ins, sign_ins_counter),
         "days_time_zone": formats.days_zone(),
-        "errors": {name: str(error) for name, error in snapshot.errors.items()},
+        "panels": panels["panels"],
+        "errors": {name: str(error) for name, error in snapshot.errors.items()} | panels["errors"],
         "cost": cost_data(snapshot.cost),
     }
+
+
+def _today(count: int | None, counter: Callable[[], UniqueVisitors | SignIns]) -> dict[str, Any] | None:
+    return None if count is None else {"name": counter().name, "today": int(count)}
 
 
 def _task_queue(overview: TaskQueueOverview | None) -> dict[str, Any]:
@@ -70,24 +80,4 @@ def _schedule(schedule: ScheduleInfo) -> dict[str, Any]:
     return {
         name: time_data(value) if isinstance(value, datetime) else value
         for name, value in dataclasses.asdict(schedule).items()
-    }
-
-
-def _visitors(visitors: DailyVisitors) -> dict[str, Any]:
-    return {
-        "name": visitors.name,
-        "today": int(list(visitors.days.values())[-1]),
-        "range_days": len(visitors.days),
-        "range": int(visitors.range),
-        "exact_range": visitors.range.exact_range,
-        "standard_error": visitors.range.error,
-        "days": {day.isoformat(): int(count) for day, count in visitors.days.items()},
-    }
-
-
-def _sign_ins(sign_ins: DailySignIns) -> dict[str, Any]:
-    return {
-        "name": sign_ins.name,
-        "today": list(sign_ins.days.values())[-1],
-        "days": {day.isoformat(): count for day, count in sign_ins.days.items()},
     }

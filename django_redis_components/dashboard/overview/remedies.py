@@ -26,7 +26,7 @@ class RemedyUrls:
     """The URLs that the user may open; "" for one that they may not.
 
     Attributes:
-        failures, workers, schedules: of these pages.
+        failures, workers, schedules, analytics: of these pages.
         retry_error: of the confirmation that retries the tasks of an error.
         queue: the URL of a queue's page ("change") or of a verb, by verb and name.
     """
@@ -34,6 +34,7 @@ class RemedyUrls:
     failures: str = ""
     workers: str = ""
     schedules: str = ""
+    analytics: str = ""
     retry_error: str = ""
     queue: Callable[[str, str], str] = lambda _verb, _queue: ""
 

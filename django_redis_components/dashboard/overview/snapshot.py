@@ -3,51 +3,34 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 import time
-from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from redis.exceptions import RedisError
 
-from django_redis_components.analytics import Estimate, SignIns, UniqueVisitors
+from django_redis_components.analytics import Estimate
 from django_redis_components.analytics.dates import site_date
 from django_redis_components.analytics.signins import series_flow as sign_in_series_flow
 from django_redis_components.analytics.visitors import count_flow
-from django_redis_components.analytics.visitors import series_flow as visitor_series_flow
 from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
-from django_redis_components.core.protocol import Flow, run
-from django_redis_components.dashboard import clients
-from django_redis_components.dashboard.bounded_client import BoundedClient, Cost
-from django_redis_components.dashboard.gather import GatherResult, gather
+from django_redis_components.core.protocol import Flow
+from django_redis_components.dashboard.bounded_client import Cost
 from django_redis_components.dashboard.outages import SnapshotFailed
+from django_redis_components.dashboard.panel import Panel
+from django_redis_components.dashboard.panels.analytics import sign_ins_counter, visitors_counter
+from django_redis_components.dashboard.panels.budget import budget_of
+from django_redis_components.dashboard.panels.reading import (
+    PagePart,
+    PanelResult,
+    panel_parts,
+    panel_results,
+    read_parts,
+)
 from django_redis_components.taskqueue.schedules import status
 from django_redis_components.taskqueue.stats.overview import TaskQueueOverview, read_overview
-
-logger = logging.getLogger("django_redis_components.dashboard")
-
-#: Days in the charts, including today.
-DAYS = 30
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class DailyVisitors:
-    """Visitors per day, and in the whole range (`Estimate.exact_range` tells whether they are unique)."""
-
-    name: str
-    days: dict[date, Estimate]
-    range: Estimate
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class DailySignIns:
-    """Users who signed in, per day."""
-
-    name: str
-    days: dict[date, int]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -56,6 +39,8 @@ class OverviewSnapshot:
 
     Attributes:
         at: the server's time, or the local time if the task queue could not be read.
+        visitors, sign_ins: of today.
+        panels: the registered panels that the user may view.
         errors: the error by part: "queues", "schedules", "visitors", "sign_ins".
         address: of the task queue's server, without credentials.
         is_cluster: whether each round trip goes to several nodes.
@@ -66,8 +51,9 @@ class OverviewSnapshot:
     at: datetime
     queues: TaskQueueOverview | None
     schedules: status.ScheduleSnapshot | None
-    visitors: DailyVisitors | None
-    sign_ins: DailySignIns | None
+    visitors: Estimate | None
+    sign_ins: int | None
+    panels: list[PanelResult]
     errors: dict[str, Exception]
     cost: Cost
     address: str
@@ -75,19 +61,20 @@ class OverviewSnapshot:
     clock_offset_s: float | None = None
 
 
-def read() -> OverviewSnapshot:
+def read(panels: Sequence[Panel] = ()) -> OverviewSnapshot:
     """Read all parts in two round trips (three if analytics uses another connection).
+
+    Args:
+        panels: registered panels to read with them.
 
     Raises:
         SnapshotFailed: no part could be read.
     """
     cost, started = Cost(), time.time()
     address, is_cluster = _address()
-    outcomes: dict[str, GatherResult] = {}
-    for alias, names in _parts_by_alias().items():
-        found = _read_parts(alias, [PARTS[name] for name in names], cost)
-        outcomes.update(zip(names, found, strict=True))
-    errors = {name: outcomes[name].error for name in PARTS}
+    found = read_parts([*PARTS.values(), *panel_parts(panels, budget_of("overview"))], cost)
+    outcomes = dict(zip(PARTS, found, strict=False))
+    errors = {name: outcome.error for name, outcome in outcomes.items()}
     if all(errors.values()):
         raise SnapshotFailed(errors["queues"] or RedisError(), address)
     queues = outcomes["queues"].value
@@ -97,6 +84,7 @@ def read() -> OverviewSnapshot:
         schedules=outcomes["schedules"].value,
         visitors=outcomes["visitors"].value,
         sign_ins=outcomes["sign_ins"].value,
+        panels=panel_results(panels, found[len(PARTS) :]),
         errors={name: error for name, error in errors.items() if error is not None},
         cost=cost,
         address=address,
@@ -119,57 +107,26 @@ def _address() -> tuple[str, bool]:
     return str(endpoint), endpoint.kind == "cluster"
 
 
-def _parts_by_alias() -> dict[str, list[str]]:
-    settings = conf.settings()
-    parts: dict[str, list[str]] = {settings.dashboard.using: ["queues", "schedules"]}
-    parts.setdefault(settings.analytics.using, []).extend(["visitors", "sign_ins"])
-    return parts
+def _visitors() -> Flow[Estimate]:
+    return (yield from count_flow(visitors_counter(), site_date()))
 
 
-def _read_parts(alias: str, parts: list[Callable[[], Flow[object]]], cost: Cost) -> list[GatherResult]:
-    try:
-        client = BoundedClient(clients.client(alias), cost)
-    except RedisComponentsError as exc:
-        return [GatherResult(error=exc) for _ in parts]
-    outcomes = run(client, gather([part() for part in parts]))
-    for outcome in outcomes:
-        if outcome.error is not None and not isinstance(outcome.error, RedisError | RedisComponentsError):
-            logger.error("A part of the dashboard failed.", exc_info=outcome.error)
-    return outcomes
+def _sign_ins() -> Flow[int]:
+    return sum((yield from sign_in_series_flow(sign_ins_counter(), site_date(), site_date())).values())
 
 
-def _visitors() -> Flow[DailyVisitors]:
-    """Read the days and the range in one round trip."""
-    settings = conf.settings()
-    visitors = UniqueVisitors(settings.dashboard.visitors or settings.analytics.site, using=settings.analytics.using)
-    start, end = _days()
-    outcomes = yield from gather([visitor_series_flow(visitors, start, end), count_flow(visitors, start, end)])
-    days, total = (_value_of(outcome) for outcome in outcomes)
-    return DailyVisitors(visitors.name, days, total)
+def _dashboard_alias() -> str:
+    return conf.settings().dashboard.using
 
 
-def _sign_ins() -> Flow[DailySignIns]:
-    settings = conf.settings()
-    sign_ins = SignIns(settings.dashboard.sign_ins or settings.analytics.site, using=settings.analytics.using)
-    return DailySignIns(sign_ins.name, (yield from sign_in_series_flow(sign_ins, *_days())))
+def _analytics_alias() -> str:
+    return conf.settings().analytics.using
 
 
-def _value_of(outcome: GatherResult) -> Any:
-    if outcome.error is not None:
-        raise outcome.error
-    return outcome.value
-
-
-def _days() -> tuple[date, date]:
-    """Return the first and the last day of the charts, as dates in TIME_ZONE."""
-    today = site_date()
-    return today - timedelta(days=DAYS - 1), today
-
-
-#: The flow that reads each part of the page.
-PARTS: dict[str, Callable[[], Flow[object]]] = {
-    "queues": read_overview,
-    "schedules": status.read_registered,
-    "visitors": _visitors,
-    "sign_ins": _sign_ins,
+#: The parts of the page.
+PARTS: dict[str, PagePart] = {
+    "queues": PagePart(_dashboard_alias, read_overview),
+    "schedules": PagePart(_dashboard_alias, status.read_registered),
+    "visitors": PagePart(_analytics_alias, _visitors),
+    "sign_ins": PagePart(_analytics_alias, _sign_ins),
 }

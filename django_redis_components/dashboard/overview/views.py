@@ -9,10 +9,11 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
 
 from django_redis_components.dashboard import responses
 from django_redis_components.dashboard.failures.change_views import RETRY
-from django_redis_components.dashboard.models import Failure, Schedule, Worker
+from django_redis_components.dashboard.models import Analytics, Failure, Schedule, Worker
 from django_redis_components.dashboard.overview import data, page, snapshot
 from django_redis_components.dashboard.overview.queue_table import QueueQuery
 from django_redis_components.dashboard.overview.remedies import RemedyUrls
+from django_redis_components.dashboard.panels.page import permitted_panels
 from django_redis_components.dashboard.queues import changes
 from django_redis_components.dashboard.queues.change_views import queue_url
 from django_redis_components.dashboard.verbs import is_allowed
@@ -29,10 +30,9 @@ def overview(model_admin: ModelAdmin[Any], request: HttpRequest, extra: dict[str
         query = QueueQuery.parse(request.GET)
     except ValueError as exc:
         return HttpResponseBadRequest(str(exc), "text/plain")
-    build = partial(page.build_page, query=query, urls=_urls(model_admin, request))
-    return responses.snapshot_response(
-        model_admin, request, snapshot.read, data.overview_data, build, _TEMPLATES, extra
-    )
+    build = partial(page.build_page, request=request, query=query, urls=_urls(model_admin, request))
+    read = partial(snapshot.read, permitted_panels("overview", request))
+    return responses.snapshot_response(model_admin, request, read, data.overview_data, build, _TEMPLATES, extra)
 
 
 def _urls(model_admin: ModelAdmin[Any], request: HttpRequest) -> RemedyUrls:
@@ -47,6 +47,7 @@ def _urls(model_admin: ModelAdmin[Any], request: HttpRequest) -> RemedyUrls:
         failures=failures,
         workers=responses.page_url(model_admin, request, Worker),
         schedules=responses.page_url(model_admin, request, Schedule),
+        analytics=responses.page_url(model_admin, request, Analytics),
         retry_error=f"{failures}{RETRY.name}/" if failures and is_allowed(request, RETRY) else "",
         queue=url_of_queue,
     )

@@ -1,0 +1,141 @@
+"""Panels: sections of the dashboard's pages that components and sites register.
+
+A panel is a class without state. All panels of a page are read together: each step of their `read` methods shares one
+round trip. See docs/guides/panels.md.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import Any, ClassVar, TypeVar
+
+from django.template import TemplateDoesNotExist
+from django.template.loader import get_template
+
+from django_redis_components.core import conf
+from django_redis_components.core.protocol import Flow
+
+#: Pages that show panels.
+PAGES = ("overview", "analytics", "autocomplete")
+
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,49}")
+_PERMISSION = re.compile(r"\w+\.\w+")
+
+
+class Panel:
+    """A section of a page. Subclass it, and register the class with `register_panel`.
+
+    If a method raises, the page shows a note in place of the panel.
+
+    Attributes:
+        name: unique slug, for HTML ids and JSON.
+        title: the heading; it may be a lazy translation.
+        page: "overview", "analytics" or "autocomplete".
+        order: panels are sorted by it, then by name. Those of the package have 10, 20, …
+        permission: "app.codename" that a user needs in addition to that of the page; "" for none. Without it the
+            panel is neither read nor shown.
+        template_name: the template of the content below the heading. The default shows `facts`, a list of
+            (label, value) in the context.
+    """
+
+    name: ClassVar[str] = ""
+    title: ClassVar[Any] = ""
+    page: ClassVar[str] = "overview"
+    order: ClassVar[int] = 100
+    permission: ClassVar[str] = ""
+    template_name: ClassVar[str] = "django_redis_components/dashboard/panels/facts.html"
+
+    def using(self) -> str:
+        """Return the alias of the connection that `read` uses; by default that of the dashboard."""
+        return conf.settings().dashboard.using
+
+    def read(self) -> Flow[Any]:
+        """Read from Redis: yield `Read` or `Batch` requests, receive their replies, return a value.
+
+        At most two requests, of bounded read commands. The default reads nothing.
+        """
+        yield from ()
+
+    def context(self, value: Any) -> dict[str, Any]:
+        """Return the context of the template for the value of `read`."""
+        return {"value": value}
+
+    def data(self, value: Any) -> Any:
+        """Return the panel's JSON for the value of `read`, in types that `DjangoJSONEncoder` accepts."""
+        return value
+
+
+P = TypeVar("P", bound=Panel)
+
+_panels: dict[str, Panel] = {}
+
+
+def register_panel(panel_class: type[P]) -> type[P]:
+    """Register a panel and return its class, so that it can be a decorator. Call it in `AppConfig.ready()`.
+
+    Registering the same class again has no effect.
+
+    Raises:
+        TypeError: not a subclass of `Panel`.
+        ValueError: an attribute is invalid, the name is registered by another class, or there is no such template.
+    """
+    if not (isinstance(panel_class, type) and issubclass(panel_class, Panel)):
+        raise TypeError(f"register_panel({panel_class!r}): expected a subclass of Panel.")
+    _check_attributes(panel_class)
+    _check_template(panel_class)
+    return add_panel(panel_class)
+
+
+def unregister_panel(name: str) -> None:
+    """Remove a panel. An unknown name is ignored."""
+    _panels.pop(name, None)
+
+
+def add_panel(panel_class: type[P]) -> type[P]:
+    """Add a panel without checks of its attributes: process start loads no template for those of the package.
+
+    Raises:
+        ValueError: the name is registered by another class.
+    """
+    registered = _panels.setdefault(panel_class.name, panel_class())
+    if type(registered) is not panel_class:
+        raise ValueError(
+            f"Panel name {panel_class.name!r} of {_path(panel_class)} is already registered by "
+            f"{_path(type(registered))}. Choose another name, or call unregister_panel({panel_class.name!r}) first."
+        )
+    return panel_class
+
+
+def panels_of(page: str) -> list[Panel]:
+    """Return the panels of a page, in their order."""
+    found = [panel for panel in _panels.values() if panel.page == page]
+    return sorted(found, key=lambda panel: (panel.order, panel.name))
+
+
+def _check_attributes(panel: type[Panel]) -> None:
+    if not (isinstance(panel.name, str) and _NAME.fullmatch(panel.name)):
+        expected = "a lower-case letter, then up to 49 lower-case letters, digits and hyphens"
+        raise ValueError(f"{_path(panel)}.name={panel.name!r}: expected {expected}.")
+    if not panel.title:
+        raise ValueError(f"{_path(panel)}.title={panel.title!r}: expected a heading.")
+    if panel.page not in PAGES:
+        near = difflib.get_close_matches(str(panel.page), PAGES, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"{_path(panel)}.page={panel.page!r}: expected one of {', '.join(PAGES)}.{hint}")
+    if isinstance(panel.order, bool) or not isinstance(panel.order, int):
+        raise ValueError(f"{_path(panel)}.order={panel.order!r}: expected an integer.")
+    if panel.permission and not _PERMISSION.fullmatch(panel.permission):
+        raise ValueError(f"{_path(panel)}.permission={panel.permission!r}: expected 'app_label.codename', or ''.")
+
+
+def _check_template(panel: type[Panel]) -> None:
+    expected = "the name of a template that exists, such as 'shop/panels/sales.html'"
+    try:
+        get_template(panel.template_name)
+    except TemplateDoesNotExist:
+        raise ValueError(f"{_path(panel)}.template_name={panel.template_name!r}: expected {expected}.") from None
+
+
+def _path(panel: type[Panel]) -> str:
+    return f"{panel.__module__}.{panel.__qualname__}"

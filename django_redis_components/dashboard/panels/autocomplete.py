@@ -1,0 +1,104 @@
+"""The panel of autocomplete: the registered indexes and their size."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from django.template.defaultfilters import filesizeformat
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from django_redis_components.autocomplete import Source
+from django_redis_components.autocomplete.index import IndexSize, size_flow
+from django_redis_components.autocomplete.registry import registered
+from django_redis_components.core import conf
+from django_redis_components.core.protocol import Flow
+from django_redis_components.dashboard.elements import NO_VALUE
+from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.gather import GatherResult, gather
+from django_redis_components.dashboard.panel import Panel
+
+#: Indexes that are measured. Each takes 6 commands.
+MAX_INDEXES = 30
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class IndexRow:
+    """A registered index.
+
+    Attributes:
+        size: None if it was not measured; `note` says why.
+    """
+
+    name: str
+    scoped: bool
+    size: IndexSize | None
+    note: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class IndexLine:
+    """An index as texts."""
+
+    name: str
+    entries: str
+    terms: str
+    memory: str
+    note: str
+
+
+class IndexesPanel(Panel):
+    """The indexes that this process has registered."""
+
+    name = "indexes"
+    title = gettext_lazy("Indexes")
+    page = "autocomplete"
+    order = 10
+    template_name = "django_redis_components/dashboard/panels/indexes.html"
+
+    def using(self) -> str:
+        """Return the alias of the first index; indexes on other connections are not measured."""
+        return next((source.using for source in registered()), conf.settings().dashboard.using)
+
+    def read(self) -> Flow[list[IndexRow]]:
+        """Measure the indexes in one round trip."""
+        sources, alias = registered(), self.using()
+        measured = [each for each in sources if not each.scoped and each.using == alias][:MAX_INDEXES]
+        outcomes = yield from gather([size_flow(each.index()) for each in measured])
+        sizes = dict(zip((each.name for each in measured), outcomes, strict=True))
+        return [_row(each, alias, sizes.get(each.name)) for each in sources]
+
+    def context(self, value: list[IndexRow]) -> dict[str, Any]:
+        """Return the rows of the table."""
+        return {"rows": [_line(row) for row in value]}
+
+    def data(self, value: list[IndexRow]) -> list[dict[str, Any]]:
+        """Return the indexes."""
+        return [dataclasses.asdict(row) for row in value]
+
+
+def _row(source: Source, alias: str, outcome: GatherResult | None) -> IndexRow:
+    if outcome is not None and outcome.error is None:
+        return IndexRow(source.name, source.scoped, outcome.value)
+    return IndexRow(source.name, source.scoped, None, _reason(source, alias, outcome))
+
+
+def _reason(source: Source, alias: str, outcome: GatherResult | None) -> str:
+    """Return why an index was not measured."""
+    if outcome is not None:
+        return str(outcome.error)
+    if source.scoped:
+        return _("one index for each scope; scopes are not listed")
+    if source.using != alias:
+        return _("on the connection “%(alias)s”") % {"alias": source.using}
+    return _("only the first %(count)s indexes are measured") % {"count": number(MAX_INDEXES)}
+
+
+def _line(row: IndexRow) -> IndexLine:
+    size = row.size
+    if size is None:
+        return IndexLine(row.name, NO_VALUE, NO_VALUE, NO_VALUE, row.note)
+    memory = NO_VALUE if size.bytes is None else filesizeformat(size.bytes)
+    note = _("a rebuild is running") if size.is_rebuilding else ""
+    return IndexLine(row.name, number(size.entries), number(size.terms), memory, note)

@@ -1,0 +1,134 @@
+"""Registered panels as HTML and as JSON. A panel that raises becomes a note."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from django.core.serializers.json import DjangoJSONEncoder
+from django.http import HttpRequest
+from django.template.loader import render_to_string
+from django.utils.translation import gettext as _
+
+from django_redis_components.core import conf
+from django_redis_components.dashboard import formats
+from django_redis_components.dashboard.bounded_client import UnboundedRead
+from django_redis_components.dashboard.elements import cost_note
+from django_redis_components.dashboard.formats import Timestamp
+from django_redis_components.dashboard.json_data import cost_data, time_data
+from django_redis_components.dashboard.outages import outage_of
+from django_redis_components.dashboard.panel import Panel, panels_of
+from django_redis_components.dashboard.panels.budget import PanelBudgetExceeded
+from django_redis_components.dashboard.panels.reading import PanelResult
+from django_redis_components.dashboard.panels.snapshot import PanelSnapshot
+
+logger = logging.getLogger("django_redis_components.dashboard")
+
+#: Characters of an error's text in a note.
+MAX_NOTE_CHARS = 300
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ShownPanel:
+    """A panel on a page.
+
+    Attributes:
+        html: the rendered content; "" if the panel failed.
+        note: why it failed, or "".
+    """
+
+    name: str
+    title: str
+    html: str
+    note: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PanelPage:
+    """The content of a page that consists of panels."""
+
+    panels: list[ShownPanel]
+    read_at: Timestamp
+    zone: str
+    cost: str
+
+
+def permitted_panels(page: str, request: HttpRequest) -> list[Panel]:
+    """Return the panels of a page that the user may view."""
+    return [panel for panel in panels_of(page) if not panel.permission or request.user.has_perm(panel.permission)]
+
+
+def build_page(snapshot: PanelSnapshot, *, request: HttpRequest) -> PanelPage:
+    """Return the page of a snapshot, formatted in the active language."""
+    return PanelPage(
+        panels=show_panels(snapshot.panels, request),
+        read_at=formats.timestamp(snapshot.at, snapshot.at),
+        zone=formats.zone(),
+        cost=cost_note(snapshot.cost, per_node=snapshot.is_cluster),
+    )
+
+
+def page_data(snapshot: PanelSnapshot) -> dict[str, Any]:
+    """Return the JSON of a snapshot. A panel that failed is null and listed in ``errors``."""
+    return {
+        "at": time_data(snapshot.at),
+        "environment": conf.settings().dashboard.environment,
+        "address": snapshot.address,
+        **panel_data(snapshot.panels),
+        "days_time_zone": formats.days_zone(),
+        "cost": cost_data(snapshot.cost),
+    }
+
+
+def show_panels(results: Iterable[PanelResult], request: HttpRequest) -> list[ShownPanel]:
+    """Render panels."""
+    return [_show(result, request) for result in results]
+
+
+def panel_data(results: Iterable[PanelResult]) -> dict[str, Any]:
+    """Return the JSON of panels, and the errors of those that failed, by name."""
+    data: dict[str, Any] = {}
+    errors: dict[str, str] = {}
+    for result in results:
+        name = result.panel.name
+        try:
+            data[name] = _json(result)
+        except Exception as exc:  # noqa: BLE001 - the other panels are shown
+            data[name], errors[name] = None, _note(result, exc)
+    return {"panels": data, "errors": errors}
+
+
+def _show(result: PanelResult, request: HttpRequest) -> ShownPanel:
+    panel = result.panel
+    try:
+        html = _render(result, request)
+    except Exception as exc:  # noqa: BLE001 - the other panels are shown
+        return ShownPanel(panel.name, str(panel.title), "", _note(result, exc))
+    return ShownPanel(panel.name, str(panel.title), html)
+
+
+def _render(result: PanelResult, request: HttpRequest) -> str:
+    if result.error is not None:
+        raise result.error
+    panel = result.panel
+    return render_to_string(panel.template_name, {"panel": panel, **panel.context(result.value)}, request)
+
+
+def _json(result: PanelResult) -> Any:
+    """Return the panel's data in types of JSON, so that an unknown type fails here and not in the response."""
+    if result.error is not None:
+        raise result.error
+    return json.loads(json.dumps(result.panel.data(result.value), cls=DjangoJSONEncoder))
+
+
+def _note(result: PanelResult, error: Exception) -> str:
+    if error is not result.error:  # that of `read` is logged already
+        logger.error("Panel %r of the dashboard failed.", result.panel.name, exc_info=error)
+    if isinstance(error, PanelBudgetExceeded | UnboundedRead):
+        title = _("This panel was stopped.")
+    else:
+        title = outage_of(error, "").title
+    return f"{title} ({str(error)[:MAX_NOTE_CHARS]})"

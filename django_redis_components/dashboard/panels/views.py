@@ -1,0 +1,38 @@
+"""The view of pages that consist of registered panels."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from django.http import HttpRequest, HttpResponse
+
+from django_redis_components.dashboard import responses
+from django_redis_components.dashboard.panel import add_panel
+from django_redis_components.dashboard.panels import page, snapshot
+from django_redis_components.dashboard.panels.analytics import SignInsPanel, TopPagesPanel, VisitorsPanel
+from django_redis_components.dashboard.panels.autocomplete import IndexesPanel
+
+if TYPE_CHECKING:
+    from django.contrib.admin import ModelAdmin
+
+_TEMPLATES = responses.Templates("panels/page.html", "panels/fragment.html")
+
+
+def panel_page(
+    model_admin: ModelAdmin[Any], request: HttpRequest, name: str, extra: dict[str, Any] | None = None
+) -> HttpResponse:
+    """Respond with a page of panels. The caller has checked the permission of the page."""
+    return responses.snapshot_response(
+        model_admin,
+        request,
+        partial(snapshot.read, name, page.permitted_panels(name, request)),
+        page.page_data,
+        partial(page.build_page, request=request),
+        _TEMPLATES,
+        {"title": str(model_admin.opts.verbose_name_plural), **(extra or {})},
+    )
+
+
+for _panel in (VisitorsPanel, SignInsPanel, TopPagesPanel, IndexesPanel):
+    add_panel(_panel)

@@ -1,0 +1,199 @@
+"""The page of analytics: visitors, sign-ins and top pages."""
+
+from __future__ import annotations
+
+import random
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from django_redis_components.analytics import OTHER, PageViews, SignIns, UniqueVisitors
+from django_redis_components.analytics.dates import site_date
+from tests.dashboard.support import text_of
+from tests.dashboard.test_bounded_client import dump
+from tests.dashboard.test_lock_page import browser
+from tests.dashboard.test_overview_page import HOSTILE, SIGN_INS_OFF, Page
+from tests.support import Store
+
+pytestmark = pytest.mark.django_db
+
+ANALYTICS = "/admin/django_redis_components/analytics/"
+
+
+@pytest.fixture
+def viewer() -> Client:
+    return browser("view_analytics")
+
+
+def figures(client: Client) -> dict[str, Any]:
+    response = client.get(ANALYTICS, {"format": "json"})
+    assert response.status_code == 200, response.content
+    assert response.json()["errors"] == {}
+    panels: dict[str, Any] = response.json()["panels"]
+    return panels
+
+
+def text(client: Client, **headers: str) -> str:
+    response = client.get(ANALYTICS, headers=headers)
+    assert response.status_code == 200, response.content
+    return text_of(response.content.decode())
+
+
+def fill() -> None:
+    today = site_date()
+    for ago in range(30):
+        UniqueVisitors("default").add(*range(ago + 1), at=today - timedelta(days=ago))
+        SignIns("default").sign_in(500 + ago, today - timedelta(days=ago))
+
+
+def test_visitors_and_sign_ins_have_charts_and_tables(redis_server: Store, viewer: Client) -> None:
+    fill()
+
+    html = viewer.get(ANALYTICS).content.decode()
+
+    page, shown = Page(html), text_of(html)
+    charts = [svg for svg in page.all("svg") if svg.get("class") == "drc-chart"]
+    ids = {attributes["id"] for _, attributes in page.tags if attributes.get("id")}
+    assert len(charts) == len(page.all("figure")) == 2
+    assert all(set((svg["aria-labelledby"] or "").split()) <= ids for svg in charts)
+    assert all(section["aria-labelledby"] in ids for section in page.all("section"))
+    assert len(page.all("rect")) == 60
+    assert shown.count("Peak: ") == 4  # in each chart's desc, and below it
+    assert re.search(r"Visitors by day Peak: \d+ \(\w+\.? \d+, \d{4}\) · Today so far: 1", shown)
+    assert html.count('<tr><th scope="row"><time datetime=') == 60
+    assert "HyperLogLog estimates, standard error ±0.81 %." in shown
+    assert "Daily visitors, sum of 30 days" in shown
+    assert "ids rotate daily (VISITOR_IDENTITY “hash”)" in shown
+    assert re.search(r"92 commands · 1 round trip · [\d.]+ ms · read at ", shown)
+
+
+def test_visitors_match_pfcount(store: Store, viewer: Client) -> None:
+    today = timezone.localdate()
+    visitors = UniqueVisitors("default")
+    for ago in range(31):
+        visitors.add(*range(ago * 10, ago * 10 + 20 + ago), at=today - timedelta(days=ago))
+
+    found = figures(viewer)["visitors"]
+
+    days = [today - timedelta(days=ago) for ago in range(29, -1, -1)]
+    keys = [f"{store.prefix}:analytics:{{default}}:uv:{day:%Y%m%d}" for day in days]
+    by_day = [store.raw.pfcount(key) for key in keys]
+    assert found["days"] == {day.isoformat(): count for day, count in zip(days, by_day, strict=True)}
+    assert found["today"] == by_day[-1]
+    assert (found["range_days"], found["standard_error"]) == (30, 0.0081)
+    assert (found["exact_range"], found["range"]) == (False, sum(by_day))
+
+
+def test_stable_visitor_ids_count_once_in_30_days(store: Store, viewer: Client, settings) -> None:
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "ANALYTICS": {"VISITOR_IDENTITY": "user"}}
+    today = timezone.localdate()
+    for ago in range(5):
+        UniqueVisitors("default").add("anna", f"guest {ago}", at=today - timedelta(days=ago))
+
+    found = figures(viewer)["visitors"]
+
+    assert (found["range"], found["exact_range"], found["today"]) == (6, True, 2)
+
+
+def test_sign_ins_match_bitcount(store: Store, viewer: Client) -> None:
+    today = timezone.localdate()
+    rnd = random.Random(3)
+    for ago in range(30):
+        for user in rnd.sample(range(200), rnd.randrange(20)):
+            SignIns("default").sign_in(user, today - timedelta(days=ago))
+
+    found = figures(viewer)["sign-ins"]
+
+    for day, count in found["days"].items():
+        key = f"{store.prefix}:analytics:{{default}}:si:d:{day.replace('-', '')}"
+        assert count == store.raw.bitcount(key), day
+    assert found["today"] == store.raw.bitcount(f"{store.prefix}:analytics:{{default}}:si:d:{today:%Y%m%d}")
+    assert len(found["days"]) == 30
+
+
+def test_top_pages_are_those_of_today_with_their_share(store: Store, viewer: Client) -> None:
+    for number in range(12):
+        for _ in range(number + 1):
+            PageViews().hit(f"/items/{number}/")
+    PageViews().hit("/yesterday/", timezone.localdate() - timedelta(days=1))
+
+    found = figures(viewer)["top-pages"]
+
+    assert (found["total"], len(found["pages"])) == (78, 10)
+    assert found["pages"][0] == {"page": "/items/11/", "views": 12}
+    shown = text(viewer)
+    assert "Top pages today Page Views Share /items/11/ 12 15.38 %" in shown
+    assert "All pages 78" in shown
+    assert "/yesterday/" not in shown
+
+
+@pytest.mark.parametrize("name", [*HOSTILE, OTHER, "x" * 5_000])
+def test_hostile_page_names_are_escaped(name: str, redis_server: Store, viewer: Client) -> None:
+    clean = Page(viewer.get(ANALYTICS).content.decode())
+    PageViews().hit(name)
+
+    page = Page(viewer.get(ANALYTICS).content.decode())
+
+    for tag in ("b", "script", "img"):
+        assert len(page.all(tag)) == len(clean.all(tag)), tag
+    assert figures(viewer)["top-pages"]["pages"][0]["page"][:100] == name[:100]
+
+
+def test_empty_site_shows_next_steps(redis_server: Store, viewer: Client, settings) -> None:
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, **SIGN_INS_OFF}
+    redis_server.delete_keys()
+
+    shown = text(viewer)
+
+    assert "No visitors in 30 days. To count visitors, append this to MIDDLEWARE:" in shown
+    assert "No sign-ins in 30 days. Logins are counted automatically. To count others:" in shown
+    assert "No page views today. To count page views, append this to MIDDLEWARE:" in shown
+
+
+@pytest.mark.parametrize("use_tz", [True, False])
+def test_it_works_with_and_without_time_zones(use_tz: bool, redis_server: Store, viewer: Client, settings) -> None:
+    settings.USE_TZ = use_tz
+    fill()
+
+    assert "Dates are in Europe/Berlin." in text(viewer)
+
+
+def test_simplified_chinese(redis_server: Store, viewer: Client) -> None:
+    fill()
+
+    assert "HyperLogLog 估计值，标准误差 ±0.81%。" in text(viewer, **{"Accept-Language": "zh-hans"})
+
+
+def test_unreadable_counter_fails_only_its_panel(redis_server: Store, viewer: Client) -> None:
+    fill()
+    redis_server.raw.set(f"{redis_server.prefix}:analytics:{{default}}:pv:{timezone.localdate():%Y%m%d}", "no zset")
+
+    response = viewer.get(ANALYTICS)
+
+    assert response.status_code == 200
+    shown = text_of(response.content.decode())
+    assert "Top pages today Redis returned an error. (WRONGTYPE" in shown
+    assert "Visitors by day" in shown
+    found = viewer.get(ANALYTICS, {"format": "json"}).json()
+    assert (found["panels"]["top-pages"], list(found["errors"])) == (None, ["top-pages"])
+
+
+def test_page_writes_nothing(store: Store, viewer: Client) -> None:
+    fill()
+    PageViews().hit("/")
+    text(viewer)  # PFCOUNT keeps its result within the HyperLogLog, once
+    before = dump(store)
+
+    for query in ("", "?format=json", "?format=fragment"):
+        assert viewer.get(ANALYTICS + query).status_code == 200
+
+    assert dump(store) == before
+
+
+@pytest.mark.parametrize("permission", ["view_overview", "view_autocomplete"])
+def test_page_requires_its_permission(permission: str, redis_server: Store) -> None:
+    assert browser(permission).get(ANALYTICS).status_code == 403

@@ -1,0 +1,161 @@
+"""The page of autocomplete: registered indexes and their size."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from django_redis_components import autocomplete
+from django_redis_components.autocomplete import Entry, PrefixIndex
+from django_redis_components.autocomplete.registry import registered
+from tests.dashboard.support import text_of
+from tests.dashboard.test_bounded_client import dump
+from tests.dashboard.test_lock_page import browser
+from tests.dashboard.test_overview_page import HOSTILE, Page
+from tests.support import Store
+
+pytestmark = pytest.mark.django_db
+
+AUTOCOMPLETE = "/admin/django_redis_components/autocomplete/"
+
+
+@pytest.fixture(autouse=True)
+def _own_indexes() -> Iterator[None]:
+    before = registered()
+    for source in before:
+        autocomplete.unregister(source.name)
+    yield
+    for source in registered():
+        autocomplete.unregister(source.name)
+    for source in before:
+        autocomplete.register(source)
+
+
+@pytest.fixture
+def viewer() -> Client:
+    return browser("view_autocomplete")
+
+
+def indexes(client: Client) -> dict[str, Any]:
+    response = client.get(AUTOCOMPLETE, {"format": "json"})
+    assert response.status_code == 200, response.content
+    assert response.json()["errors"] == {}
+    return {row["name"]: row for row in response.json()["panels"]["indexes"]}
+
+
+def text(client: Client) -> str:
+    response = client.get(AUTOCOMPLETE)
+    assert response.status_code == 200, response.content
+    return text_of(response.content.decode())
+
+
+def test_page_shows_the_size_of_indexes(store: Store, viewer: Client) -> None:
+    autocomplete.register("contacts")
+    autocomplete.register("empty")
+    PrefixIndex("contacts").rebuild(Entry(n, f"Anna Number{n}") for n in range(500))
+    before = dump(store)
+
+    found = indexes(viewer)
+
+    size = found["contacts"]["size"]
+    assert (size["entries"], size["is_rebuilding"]) == (500, False)
+    assert size["terms"] >= 1_000
+    key = f"{store.prefix}:autocomplete:{{contacts}}:v2"
+    parts = [store.raw.memory_usage(f"{key}:{part}", samples=5) or 0 for part in ("lex", "top", "entries")]
+    assert size["bytes"] == pytest.approx(sum(parts), rel=0.2)
+    assert found["empty"]["size"] == {"entries": 0, "terms": 0, "bytes": 0, "is_rebuilding": False}
+    assert re.search(r"contacts 500 [\d,]+ [\d.]+ (KB|MB)", text(viewer)), text(viewer)
+    assert re.search(r"12 commands · 1 round trip", text(viewer))
+    assert dump(store) == before, "the page writes nothing"
+
+
+def test_running_rebuild_is_shown(redis_server: Store, viewer: Client) -> None:
+    autocomplete.register("contacts")
+    seen = []
+
+    def entries() -> Iterator[Entry]:
+        yield Entry(1, "Anna")
+        seen.append(text(viewer))
+
+    PrefixIndex("contacts").rebuild(entries())
+
+    assert "a rebuild is running" in seen[0]
+    assert "a rebuild is running" not in text(viewer)
+
+
+def test_indexes_that_are_not_measured_say_why(redis_server: Store, viewer: Client, settings) -> None:
+    connections = settings.REDIS_COMPONENTS["CONNECTIONS"]
+    settings.REDIS_COMPONENTS = {
+        **settings.REDIS_COMPONENTS,
+        "CONNECTIONS": {**connections, "other": connections["default"]},
+    }
+    for number in range(32):
+        autocomplete.register(f"a{number:02}")
+    autocomplete.register("guilds", scoped=True)
+    autocomplete.register("remote", using="other")
+
+    found = indexes(viewer)
+
+    assert sum(1 for row in found.values() if row["size"]) == 30
+    assert found["a31"]["note"] == "only the first 30 indexes are measured"
+    assert found["guilds"]["note"] == "one index for each scope; scopes are not listed"
+    assert found["remote"]["note"] == "on the connection “other”"
+    assert "180 commands · 1 round trip" in text(viewer)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_are_escaped(name: str, redis_server: Store, viewer: Client) -> None:
+    clean = Page(viewer.get(AUTOCOMPLETE).content.decode())
+    plain = name.replace("{", "(").replace("}", ")").replace("/", "|")
+    autocomplete.register(plain)
+
+    page = Page(viewer.get(AUTOCOMPLETE).content.decode())
+
+    for tag in ("b", "script", "img"):
+        assert len(page.all(tag)) == len(clean.all(tag)), tag
+    assert list(indexes(viewer)) == [plain]
+
+
+def test_invalid_data_fails_only_its_index(redis_server: Store, viewer: Client) -> None:
+    autocomplete.register("broken")
+    autocomplete.register("contacts")
+    PrefixIndex("contacts").add(1, "Anna")
+    redis_server.raw.set(f"{redis_server.prefix}:autocomplete:{{broken}}:v2:entries", "no hash")
+
+    found = indexes(viewer)
+
+    assert found["contacts"]["size"]["entries"] == 1
+    assert "WRONGTYPE" in found["broken"]["note"]
+
+
+@pytest.mark.parametrize(("denied", "has_bytes"), [((), True), (("-memory|usage",), False)])
+def test_read_only_user_is_sufficient(
+    denied: tuple[str, ...], has_bytes: bool, redis_server: Store, viewer: Client, settings
+) -> None:
+    autocomplete.register("contacts")
+    PrefixIndex("contacts").add(1, "Anna")
+    name = f"reader-{redis_server.prefix}"
+    rights = ["+@read", "-@dangerous", "+info", "+time", "+evalsha", "+eval", *denied]
+    redis_server.raw.execute_command("ACL", "SETUSER", name, "on", ">secret", "~*", *rights)
+    url = re.sub("//", f"//{name}:secret@", redis_server.url, count=1)
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "CONNECTIONS": {"default": {"URL": url}}}
+
+    try:
+        size = indexes(viewer)["contacts"]["size"]
+    finally:
+        redis_server.raw.execute_command("ACL", "DELUSER", name)
+
+    assert size["entries"] == 1
+    assert (size["bytes"] is not None) == has_bytes
+
+
+def test_empty_registry_shows_the_next_step(redis_server: Store, viewer: Client) -> None:
+    assert 'No index is registered in this process. Register one: autocomplete.register("contacts")' in text(viewer)
+
+
+def test_page_requires_its_permission(redis_server: Store) -> None:
+    assert browser("view_overview", "view_analytics").get(AUTOCOMPLETE).status_code == 403
