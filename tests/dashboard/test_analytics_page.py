@@ -182,6 +182,7 @@ def test_unreadable_counter_fails_only_its_panel(redis_server: Store, viewer: Cl
     assert (found["panels"]["top-pages"], list(found["errors"])) == (None, ["top-pages"])
 
 
+@pytest.mark.contract
 def test_page_writes_nothing(store: Store, viewer: Client) -> None:
     fill()
     PageViews().hit("/")
@@ -197,3 +198,20 @@ def test_page_writes_nothing(store: Store, viewer: Client) -> None:
 @pytest.mark.parametrize("permission", ["view_overview", "view_autocomplete"])
 def test_page_requires_its_permission(permission: str, redis_server: Store) -> None:
     assert browser(permission).get(ANALYTICS).status_code == 403
+
+
+def test_read_only_user_is_sufficient(redis_server: Store, viewer: Client, settings) -> None:
+    fill()
+    PageViews().hit("/")
+    name = f"reader-{redis_server.prefix}"
+    rights = ["+@read", "-@dangerous", "+info", "+time", "+evalsha", "+eval"]
+    redis_server.raw.execute_command("ACL", "SETUSER", name, "on", ">secret", "~*", *rights)
+    url = re.sub("//", f"//{name}:secret@", redis_server.url, count=1)
+    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "CONNECTIONS": {"default": {"URL": url}}}
+
+    try:
+        found = figures(viewer)
+    finally:
+        redis_server.raw.execute_command("ACL", "DELUSER", name)
+
+    assert (found["visitors"]["today"], found["top-pages"]["total"]) == (1, 1)

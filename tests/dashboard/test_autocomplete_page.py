@@ -53,6 +53,7 @@ def text(client: Client) -> str:
     return text_of(response.content.decode())
 
 
+@pytest.mark.contract
 def test_page_shows_the_size_of_indexes(store: Store, viewer: Client) -> None:
     autocomplete.register("contacts")
     autocomplete.register("empty")
