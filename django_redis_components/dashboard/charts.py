@@ -1,8 +1,9 @@
-"""Geometry of bar charts: coordinates of bars, lines and labels, without colors."""
+"""Geometry of bar and line charts: coordinates of bars, lines and labels, without colors."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 
@@ -16,10 +17,31 @@ Clock = Callable[[datetime], str]
 WIDTH, HEIGHT = 600, 200
 #: Margins for the value labels, the time labels, and half a line of text.
 LEFT, BOTTOM, TOP = 52, 28, 12
+#: Distances of the grid lines of durations, in seconds.
+DURATION_TICKS = (
+    *(factor * power for power in (0.001, 0.01, 0.1) for factor in (1, 2, 5)),
+    *(1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200),
+)
 #: Width of a bar relative to its interval.
 BAR_SHARE = 0.72
 #: Days between two labels on the axis, counted back from the last day.
 LABEL_EVERY = 7
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Plot:
+    """Height of a chart in SVG units, and of the labels of the time axis below; 0: without them."""
+
+    height: int = HEIGHT
+    bottom: int = BOTTOM
+
+    def y(self, value: float, top: float) -> float:
+        """Return the coordinate of a value; `top` is the highest on the axis."""
+        return TOP + (self.height - TOP - max(self.bottom, 1)) * (1 - value / top)
+
+
+#: The size of a chart that has a panel for itself.
+TALL = Plot()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,6 +103,29 @@ class Chart:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class LineChart:
+    """A chart of lines on one scale of durations, as the template draws it.
+
+    Attributes:
+        finding: the text alternative.
+        lines: labels of the value axis; days: labels of the time axis.
+        paths: SVG paths in the order of the series, interrupted where there is no value.
+        open_points: the values of the last interval, which is incomplete: x and y.
+    """
+
+    view_box: str
+    left: str
+    right: str
+    label_x: str
+    label_y: str
+    finding: str
+    lines: list[AxisLabel]
+    days: list[AxisLabel]
+    paths: list[str]
+    open_points: list[tuple[str, str]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class ChartPanel:
     """A chart with its data as a table.
 
@@ -129,7 +174,9 @@ def daily_chart(values: Mapping[date, int]) -> Chart:
     return bar_chart(points, daily_finding(values), LABEL_EVERY)
 
 
-def bar_chart(points: Sequence[Point], finding: str, label_every: int, *, is_last_open: bool = True) -> Chart:
+def bar_chart(
+    points: Sequence[Point], finding: str, label_every: int, plot: Plot = TALL, *, is_last_open: bool = True
+) -> Chart:
     """Return the chart of points in order, with a label at every `label_every`-th point, counted back from the last.
 
     An open point is still counted: it is drawn dashed, and the newest is first in the table.
@@ -146,22 +193,49 @@ def bar_chart(points: Sequence[Point], finding: str, label_every: int, *, is_las
         for at, point in enumerate(points)
     ]
     return Chart(
-        view_box=f"0 0 {WIDTH} {HEIGHT}",
+        view_box=f"0 0 {WIDTH} {plot.height}",
         left=str(LEFT),
         right=str(WIDTH),
-        base=_at(_y(0, top)),
+        base=_at(plot.y(0, top)),
         label_x=str(LEFT - 8),
-        label_y=str(HEIGHT - 8),
+        label_y=str(plot.height - 8),
         finding=finding,
-        bars=[_bar(at, point.value, step, top, rows[at]) for at, point in enumerate(points) if point.value],
-        lines=[_line(value, top) for value in range(0, top + 1, every)],
-        days=[
-            _day(at, point.short, step, last, label_every)
-            for at, point in enumerate(points)
-            if (last - at) % label_every == 0
-        ],
+        bars=[_bar(at, point.value, step, top, rows[at], plot) for at, point in enumerate(points) if point.value],
+        lines=[AxisLabel(_at(plot.y(value, top)), formats.short_number(value)) for value in range(0, top + 1, every)],
+        days=_days([point.short for point in points], label_every, plot),
         rows=rows[::-1] if is_last_open else rows,
-        bad_bars=[_bar(at, point.bad, step, top, rows[at]) for at, point in enumerate(points) if point.bad],
+        bad_bars=[_bar(at, point.bad, step, top, rows[at], plot) for at, point in enumerate(points) if point.bad],
+    )
+
+
+def line_chart(
+    series: Sequence[Sequence[float | None]], shorts: Sequence[str], finding: str, label_every: int, plot: Plot = TALL
+) -> LineChart:
+    """Return the chart of series of durations in seconds, with a point at the middle of each interval.
+
+    Args:
+        series: values in order, None where there is none; the last interval is incomplete.
+        shorts: the short time of each interval.
+    """
+    highest = max((value for values in series for value in values if value is not None), default=0.0)
+    every = duration_tick(highest)
+    ticks = max(1, math.ceil(highest / every))
+    step, top = (WIDTH - LEFT) / len(shorts), ticks * every
+    points = [[_point(at, value, step, top, plot) for at, value in enumerate(values)] for values in series]
+    return LineChart(
+        view_box=f"0 0 {WIDTH} {plot.height}",
+        left=str(LEFT),
+        right=str(WIDTH),
+        label_x=str(LEFT - 8),
+        label_y=str(plot.height - 8),
+        finding=finding,
+        lines=[
+            AxisLabel(_at(plot.y(number * every, top)), formats.axis_duration(number * every))
+            for number in range(ticks + 1)
+        ],
+        days=_days(shorts, label_every, plot),
+        paths=[_path(each) for each in points],
+        open_points=[each[-1] for each in points if each[-1] is not None],
     )
 
 
@@ -184,20 +258,42 @@ def tick(highest: int) -> int:
     return next(factor * power for factor in (1, 2, 5) if factor * power * 4 >= highest)
 
 
-def _bar(at: int, value: int, step: float, top: int, row: ChartRow) -> Bar:
-    y = min(_y(value, top), _y(0, top) - 1)  # at least one unit, so that a small value is visible
+def duration_tick(highest_s: float) -> float:
+    """Return the distance of the grid lines of durations in seconds, for at most four lines."""
+    return next((each for each in DURATION_TICKS if each * 4 >= highest_s), math.ceil(highest_s / 4))
+
+
+def _point(at: int, value: float | None, step: float, top: float, plot: Plot) -> tuple[str, str] | None:
+    return None if value is None else (_at(LEFT + step * (at + 0.5)), _at(plot.y(value, top)))
+
+
+def _path(points: Sequence[tuple[str, str] | None]) -> str:
+    """Return the path of points; one without neighbors is a line without length, which a round end makes visible."""
+    parts = []
+    for before, point in zip([None, *points], points, strict=False):
+        if point is not None:
+            x, y = point
+            parts.append(f"L{x} {y}" if before else f"M{x} {y}h0")
+    return "".join(parts)
+
+
+def _bar(at: int, value: int, step: float, top: int, row: ChartRow, plot: Plot) -> Bar:
+    y = min(plot.y(value, top), plot.y(0, top) - 1)  # at least one unit, so that a small value is visible
     return Bar(
         x=_at(LEFT + step * at + step * (1 - BAR_SHARE) / 2),
         y=_at(y),
         width=_at(step * BAR_SHARE),
-        height=_at(_y(0, top) - y),
+        height=_at(plot.y(0, top) - y),
         title=f"{row.day}: {row.value}",
         open=row.open,
     )
 
 
-def _line(value: int, top: int) -> AxisLabel:
-    return AxisLabel(_at(_y(value, top)), formats.short_number(value))
+def _days(shorts: Sequence[str], label_every: int, plot: Plot) -> list[AxisLabel]:
+    """Return the labels of the time axis."""
+    last, step = len(shorts) - 1, (WIDTH - LEFT) / len(shorts)
+    labeled = range(last % label_every, last + 1, label_every) if plot.bottom else ()
+    return [_day(at, shorts[at], step, last, label_every) for at in labeled]
 
 
 def _day(at: int, text: str, step: float, last: int, label_every: int) -> AxisLabel:
@@ -205,10 +301,6 @@ def _day(at: int, text: str, step: float, last: int, label_every: int) -> AxisLa
     if at == last:
         return AxisLabel(str(WIDTH), text, last=True)
     return AxisLabel(_at(LEFT + step * (at + 0.5)), text, minor=(last - at) % (label_every * 2) != 0)
-
-
-def _y(value: float, top: int) -> float:
-    return TOP + (HEIGHT - TOP - BOTTOM) * (1 - value / top)
 
 
 def _at(value: float) -> str:

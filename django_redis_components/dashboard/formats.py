@@ -86,6 +86,25 @@ def duration(seconds: float) -> str:
     return _("%(seconds)s s") % {"seconds": decimal(seconds)} if seconds < 10 else age(seconds)
 
 
+def axis_duration(seconds: float) -> str:
+    """Format a duration for the axis of a chart, in one unit: 0, 20 ms, 5 s, 10 min, 2 h."""
+    if seconds < 1:
+        return _("%(ms)s ms") % {"ms": number(round(seconds * 1_000))} if seconds else number(0)
+    if seconds < 60:
+        return _("%(seconds)d s") % {"seconds": seconds}
+    if seconds < 3_600:
+        return _("%(minutes)s min") % {"minutes": number(round(seconds / 60))}
+    return _("%(hours)s h") % {"hours": _rounded(seconds / 3_600, 0 if seconds % 3_600 == 0 else 1)}
+
+
+def day_and_clock(at: datetime) -> str:
+    """Format a day and the time of day, short."""
+    return pgettext("a day and the time of day", "%(day)s, %(time)s") % {
+        "day": day_short(local(at).date()),
+        "time": clock_short(at),
+    }
+
+
 def clock_short(at: datetime) -> str:
     """Format the time of day in hours and minutes."""
     return date_format(local(at), "H:i")

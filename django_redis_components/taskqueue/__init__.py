@@ -46,7 +46,8 @@ q:<queue>:total               string  the sum of the hours, for monitoring      
 q:<queue>:task_names:<hour>   hash    task names with separate counters, to their index        4 h
 q:<queue>:errors              zset    fingerprints of errors by last occurrence in ms, 100     failed_ttl, poller
 q:<queue>:error:<print>       hash    an error group: count, times, tasks, failures by minute  failed_ttl
-rollup                        string  the last aggregated minute                               3 h
+rollup                        string  the last aggregated minute                               14 days
+history:<minutes>:<number>    string  counters of all queues together, aggregated by a poller  1 h to 92 days
 q:<queue>:purged_at           string  time of the last purge, in microseconds                  a week
 u:<digest>                    string  id of the task that holds a unique key                   the task, its time
 quarantine:<worker>           string  id of a task close to max_deliveries; one at a time      a day

@@ -185,6 +185,8 @@ class Key:
     contact = "contact"
     #: String: the latest minute that was added to the hours. Of further chunks of queues by number.
     rollup = "rollup"
+    #: String ``<minutes>:<n>``: 32-bit counters of all queues together, of the nth bucket of 1, 10, 60 or 1440 minutes.
+    history = "history"
     #: String by operation: the reply to a call that may be sent again.
     reply = "reply"
     #: Zset "queue/trash" by time of the purge or deletion.
@@ -256,8 +258,13 @@ class Ttl:
     hour_ms = 1_213_200_000
     #: Task names of an hour: longer than its minutes.
     task_names_ms = 14_460_000
-    #: The latest minute that was added to the hours.
-    rollup_ms = 10_800_000
+    #: The latest minute that was added to the hours: longer than any minute, so that a poller that returns omits none.
+    rollup_ms = 1_213_200_000
+    #: Buckets of the history, by their length in minutes: as long as a range shows them, and two buckets more.
+    history_1_ms = 3_720_000
+    history_10_ms = 87_600_000
+    history_60_ms = 612_000_000
+    history_1440_ms = 7_948_800_000
     #: A worker without a heartbeat in the index of workers.
     worker_ms = 600_000
     #: A command to a supervisor that has not executed it: longer than its heartbeats are apart.

@@ -87,7 +87,9 @@ def test_panel_is_shown_at_the_end_of_its_page(redis_server: Store, viewer: Clie
 
     html = viewer.get(URL).content.decode()
 
-    assert re.search(r"Redis Memory .* Sales today Sold b&#x27;7&#x27; \d+ commands · 1 round trip", text_of(html))
+    assert re.search(
+        r"Redis ● Connected Memory .* Sales today Sold b&#x27;7&#x27; \d+ commands · 1 round trip", text_of(html)
+    )
     ids = {attributes["id"] for _, attributes in Page(html).tags if attributes.get("id")}
     assert "drc-panel-sales" in ids
     assert 'data-drc-live="panel-sales"' in html

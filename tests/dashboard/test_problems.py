@@ -233,7 +233,7 @@ def test_unreadable_queues_do_not_fail_the_page(redis_server: Store, viewer: Cli
     text = page_text(viewer)
 
     assert "Cannot read queues and workers: Redis returned an error." in text
-    assert text.count("Unavailable: see the message above.") == 2
+    assert text.count("Unavailable: see the message above.") == 3
     assert "Ready" not in text
     found = viewer.get(URL, {"format": "json"}).json()
     assert (found["queues"], found["workers"], found["poller"], found["eviction_policy"]) == (None, None, None, None)

@@ -11,6 +11,7 @@ from django_redis_components.analytics import SignIns, UniqueVisitors
 from django_redis_components.core import conf
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.json_data import cost_data, depth_data, metrics_data, time_data
+from django_redis_components.dashboard.overview.history import history_data
 from django_redis_components.dashboard.overview.problems import find_problems, live_workers
 from django_redis_components.dashboard.overview.snapshot import OverviewSnapshot
 from django_redis_components.dashboard.panels.analytics import sign_ins_counter, visitors_counter
@@ -28,6 +29,7 @@ def overview_data(snapshot: OverviewSnapshot) -> dict[str, Any]:
         "address": snapshot.address,
         "problems": [dataclasses.asdict(problem) for problem in find_problems(snapshot)],
         **_task_queue(snapshot.queues),
+        "history": history_data(snapshot.history) if snapshot.history else None,
         "schedules": [_schedule(each) for each in snapshot.schedules.schedules] if snapshot.schedules else None,
         "visitors": _today(snapshot.visitors, visitors_counter),
         "sign_ins": _today(snapshot.sign_ins, sign_ins_counter),

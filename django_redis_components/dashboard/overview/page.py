@@ -12,6 +12,7 @@ from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.elements import Tile, cost_note
 from django_redis_components.dashboard.formats import Timestamp, number
 from django_redis_components.dashboard.overview.cards import cards
+from django_redis_components.dashboard.overview.history import HistoryPage, history_page
 from django_redis_components.dashboard.overview.problem import Problem
 from django_redis_components.dashboard.overview.problems import find_problems
 from django_redis_components.dashboard.overview.queue_table import QueueQuery, QueueTable, queue_table
@@ -39,6 +40,7 @@ class OverviewPage:
     counts: str
     problems: list[ProblemRow]
     tiles: list[Tile]
+    history: HistoryPage | None
     query: QueueQuery
     queues: QueueTable | None
     has_queues: bool
@@ -70,6 +72,7 @@ def build_page(
         counts=_counts(found),
         problems=[ProblemRow(problem, remedies_of(problem, urls)) for problem in found],
         tiles=[*cards(snapshot, urls)],
+        history=history_page(snapshot.history) if snapshot.history else None,
         query=query,
         queues=queue_table(overview, query) if overview else None,
         has_queues=bool(overview and overview.queues),

@@ -57,6 +57,7 @@ def worker_name(worker: WorkerInfo) -> str:
 def _unread_parts(snapshot: OverviewSnapshot) -> Iterator[Problem]:
     parts = {
         "queues": _("queues and workers"),
+        "history": _("history"),
         "schedules": _("periodic tasks"),
         "visitors": _("visitors"),
         "sign_ins": _("sign-ins"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from urllib.parse import urlencode
 
 from django.contrib.admin.utils import quote
 from django.http import QueryDict
@@ -61,19 +60,13 @@ class QueueQuery:
             raise ValueError(f"sort={sort[:40]!r}: expected one of {', '.join(SORTS)}.")
         return cls(sort, query.get("queue", "")[:MAX_TEXT].strip(), query.get("queues") == "all")
 
-    def url(self, **changes: str | bool) -> str:
-        """Return the query string of another query."""
-        other = dataclasses.replace(self, **changes)  # type: ignore[arg-type]
-        parts = {"sort": other.sort, "queue": other.text, "queues": "all" if other.is_whole else ""}
-        return urlencode({name: value for name, value in parts.items() if value})
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Column:
-    """A column. `query` is the query string that sorts by it; "" if it cannot be sorted by."""
+    """A column. `key` is what `sort` sorts by; "" if it cannot be sorted by."""
 
     label: str
-    query: str
+    key: str
     is_current: bool
     is_optional: bool
 
@@ -114,14 +107,14 @@ class QueueTable:
     Attributes:
         total: the sums of all queues, shown or not; None for one queue.
         note: how many queues are not shown, or "".
-        whole: the query string that shows all of them, or "".
+        is_cut: whether a link may show the others.
     """
 
     columns: list[Column]
     rows: list[QueueRow]
     total: QueueRow | None
     note: str
-    whole: str
+    is_cut: bool
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -171,17 +164,17 @@ def queue_table(overview: TaskQueueOverview, query: QueueQuery) -> QueueTable:
     sort = query.sort or ("ready" if is_long else "name")
     found.sort(key=lambda line: (-SORTS[sort](line), line.depth.name))
     shown = found[:COLLAPSED] if is_long else found
-    columns = _columns(query, sort)
+    columns = _columns(sort)
     return QueueTable(
         columns=columns,
         rows=[_row(line, columns, overview.at) for line in shown],
         total=_total_row(lines, columns, overview) if len(lines) > 1 else None,
         note=_note(len(lines), len(found), len(shown)),
-        whole=query.url(is_whole=True) if is_long else "",
+        is_cut=is_long,
     )
 
 
-def _columns(query: QueueQuery, sort: str) -> list[Column]:
+def _columns(sort: str) -> list[Column]:
     labels = {
         "name": _("Queue"),
         "ready": pgettext("tasks", "Ready"),
@@ -197,10 +190,7 @@ def _columns(query: QueueQuery, sort: str) -> list[Column]:
         "workers": _("Workers"),
     }
     optional = ("running", "in", "out")
-    return [
-        Column(label, query.url(sort=key) if key in SORTS else "", key == sort, key in optional)
-        for key, label in labels.items()
-    ]
+    return [Column(label, key if key in SORTS else "", key == sort, key in optional) for key, label in labels.items()]
 
 
 def _row(line: _Line, columns: Sequence[Column], now: datetime) -> QueueRow:

@@ -6,6 +6,7 @@ import dataclasses
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 
 from redis.exceptions import RedisError
 
@@ -30,7 +31,11 @@ from django_redis_components.dashboard.panels.reading import (
     read_parts,
 )
 from django_redis_components.taskqueue.schedules import status
+from django_redis_components.taskqueue.stats.history import History, read_history
 from django_redis_components.taskqueue.stats.overview import TaskQueueOverview, read_overview
+
+#: Range of the history that is shown without a choice.
+DEFAULT_RANGE = "1h"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -41,7 +46,8 @@ class OverviewSnapshot:
         at: the server's time, or the local time if the task queue could not be read.
         visitors, sign_ins: of today.
         panels: the registered panels that the user may view.
-        errors: the error by part: "queues", "schedules", "visitors", "sign_ins".
+        history: of all queues, in the range of the request.
+        errors: the error by part: "queues", "history", "schedules", "visitors", "sign_ins".
         address: of the task queue's server, without credentials.
         is_cluster: whether each round trip goes to several nodes.
         clock_offset_s: the least difference between the server's clock and this host's that explains their times;
@@ -50,6 +56,7 @@ class OverviewSnapshot:
 
     at: datetime
     queues: TaskQueueOverview | None
+    history: History | None
     schedules: status.ScheduleSnapshot | None
     visitors: Estimate | None
     sign_ins: int | None
@@ -61,19 +68,21 @@ class OverviewSnapshot:
     clock_offset_s: float | None = None
 
 
-def read(panels: Sequence[Panel] = ()) -> OverviewSnapshot:
+def read(panels: Sequence[Panel] = (), range_name: str = DEFAULT_RANGE) -> OverviewSnapshot:
     """Read all parts in two round trips (three if analytics uses another connection).
 
     Args:
         panels: registered panels to read with them.
+        range_name: of the history, see `RANGES`.
 
     Raises:
         SnapshotFailed: no part could be read.
     """
     cost, started = Cost(), time.time()
     address, is_cluster = _address()
-    found = read_parts([*PARTS.values(), *panel_parts(panels, budget_of("overview"))], cost)
-    outcomes = dict(zip(PARTS, found, strict=False))
+    parts = {**PARTS, "history": PagePart(_dashboard_alias, partial(read_history, range_name))}
+    found = read_parts([*parts.values(), *panel_parts(panels, budget_of("overview"))], cost)
+    outcomes = dict(zip(parts, found, strict=False))
     errors = {name: outcome.error for name, outcome in outcomes.items()}
     if all(errors.values()):
         raise SnapshotFailed(errors["queues"] or RedisError(), address)
@@ -81,10 +90,11 @@ def read(panels: Sequence[Panel] = ()) -> OverviewSnapshot:
     return OverviewSnapshot(
         at=queues.at if queues else datetime.now(UTC),
         queues=queues,
+        history=outcomes["history"].value,
         schedules=outcomes["schedules"].value,
         visitors=outcomes["visitors"].value,
         sign_ins=outcomes["sign_ins"].value,
-        panels=panel_results(panels, found[len(PARTS) :]),
+        panels=panel_results(panels, found[len(parts) :]),
         errors={name: error for name, error in errors.items() if error is not None},
         cost=cost,
         address=address,
@@ -123,7 +133,7 @@ def _analytics_alias() -> str:
     return conf.settings().analytics.using
 
 
-#: The parts of the page.
+#: The parts of the page but the history.
 PARTS: dict[str, PagePart] = {
     "queues": PagePart(_dashboard_alias, read_overview),
     "schedules": PagePart(_dashboard_alias, status.read_registered),

@@ -17,6 +17,7 @@ from django_redis_components.dashboard.panels.page import permitted_panels
 from django_redis_components.dashboard.queues import changes
 from django_redis_components.dashboard.queues.change_views import queue_url
 from django_redis_components.dashboard.verbs import is_allowed
+from django_redis_components.taskqueue.stats.history import check_range
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
@@ -28,10 +29,11 @@ def overview(model_admin: ModelAdmin[Any], request: HttpRequest, extra: dict[str
     """Respond with the overview. The caller has checked the permission."""
     try:
         query = QueueQuery.parse(request.GET)
+        range_name = check_range(request.GET.get("range", snapshot.DEFAULT_RANGE))
     except ValueError as exc:
         return HttpResponseBadRequest(str(exc), "text/plain")
     build = partial(page.build_page, request=request, query=query, urls=_urls(model_admin, request))
-    read = partial(snapshot.read, permitted_panels("overview", request))
+    read = partial(snapshot.read, permitted_panels("overview", request), range_name)
     return responses.snapshot_response(model_admin, request, read, data.overview_data, build, _TEMPLATES, extra)
 
 

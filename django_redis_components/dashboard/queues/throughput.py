@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from datetime import datetime
 
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
@@ -87,7 +86,7 @@ def minutes_chart(metrics: Metrics) -> charts.Chart | None:
 
 def hours_chart(metrics: Metrics) -> charts.Chart | None:
     """Return the chart of hours; None without finished tasks."""
-    return _chart(metrics, _day_and_clock, HOURS_PER_LABEL)
+    return _chart(metrics, formats.day_and_clock, HOURS_PER_LABEL)
 
 
 def quantile_cells(histogram: Histogram) -> list[Cell]:
@@ -148,10 +147,3 @@ def _chart(metrics: Metrics, clock: charts.Clock, per_label: int) -> charts.Char
         for interval in metrics.intervals
     ]
     return charts.bar_chart(points, finding(metrics.intervals, clock), per_label)
-
-
-def _day_and_clock(at: datetime) -> str:
-    return pgettext("a day and the time of day", "%(day)s, %(time)s") % {
-        "day": formats.day_short(formats.local(at).date()),
-        "time": formats.clock_short(at),
-    }

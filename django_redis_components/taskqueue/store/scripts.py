@@ -55,6 +55,7 @@ REQUEUE_UNREGISTERED = _script(
 LIST_TASKS = _script("admin/list_tasks", args=("queue", "state", "offset", "limit"))
 READ_COUNTERS = _script("stats/read_counters", args=("step", "count", "full", "queues*"))
 READ_TOTALS = _script("stats/read_totals", args=("queues*",))
+READ_HISTORY = _script("stats/read_history", args=("minutes", "count", "budget"))
 TASK_COUNTERS = _script("stats/task_counters", args=("queue", "count"))
 ERROR_GROUPS = _script("stats/error_groups", args=("limit", "fingerprint", "queues*"))
 LIST_WORKERS = _script("stats/list_workers", args=("after", "supervisor", "limit", "lease_ms"))

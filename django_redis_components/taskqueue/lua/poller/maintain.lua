@@ -13,7 +13,7 @@
 -- ARGV[9] max_deliveries  for tasks that do not state it
 -- ARGV[10] lost_group  fingerprint of that error, and JSON that describes it
 -- ARGV[11] first  rank of the first queue of this call; a round starts with 0
--- DERIVED base:poller, :rollup strings, base:contact hash, base:queues, :idle_queues, :workers zsets, base:paused hash,
+-- DERIVED base:poller, :rollup, :history:* strings, base:contact hash, base:queues, :idle_queues, :workers zsets, base:paused hash,
 --         base:q:<queue>:* lists, zsets, hashes and strings, base:t:<id> hash, :errors, :done lists, base:wakeup:* zset,
 --         base:limit:*, :rate:* strings, base:slots:*, :slot_waiters:* zsets, base:unique:<digest>, :sequence strings,
 --         base:flow:<flow> hash

@@ -1,5 +1,6 @@
 -- Upkeep of queues: what the poller deletes, and adds up.
 -- @include context
+-- @include counter_sets
 
 -- Delete a queue from the index when it was found empty for a day; its next task enters it again. Return whether it was
 -- deleted.
@@ -45,39 +46,62 @@ local function prune_workers(ctx)
   redis.call("ZREMRANGEBYSCORE", workers, ctx.now_ms + 60000, "+inf") -- seen before the clock was set back
 end
 
--- Add one minute's counters of a queue to its hour and its total.
-local function add_minute(ctx, queue, minute)
-  local counters = redis.call("GETRANGE", queue_key(ctx, queue, P.minute .. ":" .. minute), 0, 415)
-  local hour = queue_key(ctx, queue, P.hour .. ":" .. math.floor(minute / 60))
-  local add, size = { "BITFIELD", hour, "OVERFLOW", "SAT" }, 4
-  for at = 0, math.floor(#counters / 4) - 1 do
-    local count = struct.unpack(">I4", counters, at * 4 + 1)
-    if count > 0 then
-      add[size + 1], add[size + 2], add[size + 3], add[size + 4] = "INCRBY", "u32", "#" .. at, count
+-- Return the arguments of a BITFIELD that adds a list of counters; nil if all are zero.
+local function additions(numbers)
+  local add, size = { "BITFIELD", "", "OVERFLOW", "" }, 4
+  for at, number in ipairs(numbers) do
+    if number > 0 then
+      add[size + 1], add[size + 2], add[size + 3], add[size + 4] = "INCRBY", "u32", "#" .. at - 1, number
       size = size + 4
     end
   end
-  if size > 4 then
-    redis.call(unpack(add))
-    redis.call("PEXPIRE", hour, T.hour_ms)
-    local total = queue_key(ctx, queue, P.total)
-    add[2], add[4] = total, "WRAP"
-    redis.call(unpack(add))
-    redis.call("PEXPIRE", total, T.hour_ms)
+  return size > 4 and add or nil
+end
+
+-- Add to the counters of a key.
+local function add_to(key, overflow, add, ttl_ms)
+  add[2], add[4] = key, overflow
+  redis.call(unpack(add))
+  redis.call("PEXPIRE", key, ttl_ms)
+end
+
+-- Add one minute's counters of a queue to its hour, to its total, and to the sum of all queues.
+local function add_minute(ctx, queue, minute, sum)
+  local numbers = read_numbers(queue_key(ctx, queue, P.minute .. ":" .. minute))
+  local add = additions(numbers)
+  if add then
+    add_to(queue_key(ctx, queue, P.hour .. ":" .. math.floor(minute / 60)), "SAT", add, T.hour_ms)
+    add_to(queue_key(ctx, queue, P.total), "WRAP", add, T.hour_ms)
+    add_numbers(sum, numbers)
   end
 end
 
--- Add the minutes that have ended to the hours of these queues, the chunk that starts at rank `first`: each minute once,
--- a few in one call.
+-- Add a minute of all queues to the history: to its bucket of each length. A bucket that is too old for its range gets a
+-- TTL below 0, and is deleted at once.
+local function add_to_history(ctx, minute, sum)
+  local add, age_ms = additions(sum), ctx.now_ms - minute * 60000
+  local lifetimes = {
+    [1] = T.history_1_ms, [10] = T.history_10_ms, [60] = T.history_60_ms, [1440] = T.history_1440_ms,
+  }
+  for minutes, ttl_ms in pairs(add and lifetimes or {}) do
+    add_to(base_key(ctx, K.history, minutes .. ":" .. math.floor(minute / minutes)), "SAT", add, ttl_ms - age_ms)
+  end
+end
+
+-- Add the minutes that have ended to the hours of these queues, the chunk that starts at rank `first`, and to the history:
+-- each minute once, a few in one call. The mark is written by the same call: neither another poller nor a repeated call
+-- adds a minute again.
 local function roll_up(ctx, queues, first)
   local mark = base_key(ctx, K.rollup, first > 0 and math.ceil(first / 500) or nil)
   local latest = math.floor(ctx.now_ms / 60000)
   local rolled = tonumber(redis.call("GET", mark) or latest - 2)
   rolled = math.max(math.min(rolled, latest - 1), latest - 170)
   for minute = rolled + 1, math.min(latest - 1, rolled + 5) do
+    local sum = {}
     for _, queue in ipairs(queues) do
-      add_minute(ctx, queue, minute)
+      add_minute(ctx, queue, minute, sum)
     end
+    add_to_history(ctx, minute, sum)
     rolled = minute
   end
   redis.call("SET", mark, rolled, "PX", T.rollup_ms)

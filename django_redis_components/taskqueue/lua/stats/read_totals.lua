@@ -1,5 +1,5 @@
 -- Read counters of queues that only grow: what was added to the total, and the minutes since. Writes nothing.
--- Precondition: a poller adds minutes to the totals; without one, the latest 170 minutes are read, or none after 3 hours.
+-- Precondition: a poller adds minutes to the totals; without one, the latest 170 minutes are read, or none after 14 days.
 -- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1..] queues  names of further queues than the first 200 of the index
 -- DERIVED base:queues zset, base:rollup string, base:q:<queue>:total, :minute:<minute> strings

@@ -1,0 +1,271 @@
+"""The history of all queues on the overview: two charts of one range, their findings and their data as tables."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext, pgettext
+
+from django_redis_components.dashboard import charts, formats
+from django_redis_components.dashboard.elements import Link
+from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.json_data import time_data
+from django_redis_components.dashboard.queues.throughput import quantile_text
+from django_redis_components.taskqueue.stats.history import RANGES, History, HistoryInterval
+
+#: Intervals between two labels on the axis of time: 15 minutes, 4 hours, 2 days, 30 days.
+LABEL_EVERY = {"1h": 15, "24h": 24, "7d": 48, "90d": 30}
+#: Sizes of the upper chart, and of the lower one with the labels of time.
+UPPER, LOWER = charts.Plot(150, 0), charts.Plot(110)
+#: A value of an interval, for a chart of lines.
+Value = Callable[[HistoryInterval], float | None]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Lane:
+    """One of the two charts of a panel, with its own scale.
+
+    Attributes:
+        bars, lines: the chart; either bars, or the lines of p50 and p95.
+        is_bad: whether its bars count failures.
+    """
+
+    id: str
+    title: str
+    note: str
+    bars: charts.Chart | None = None
+    lines: charts.LineChart | None = None
+    is_bad: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HistoryRow:
+    """A row of a table: the interval's start, and a cell for each column."""
+
+    iso: str
+    start: str
+    cells: list[str]
+    is_open: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HistoryPanel:
+    """A panel: its charts, a sentence about them, and its table.
+
+    Attributes:
+        columns: of the table, after that of the times.
+        rows: newest first.
+    """
+
+    id: str
+    title: str
+    lanes: list[Lane]
+    finding: str
+    columns: list[str]
+    rows: list[HistoryRow]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HistoryPage:
+    """The history as it is shown.
+
+    Attributes:
+        ranges: links to the same page with another range.
+        panels: none if no task has finished.
+        notes: what the reader must know about the numbers.
+    """
+
+    ranges: list[Link]
+    panels: list[HistoryPanel]
+    notes: list[str]
+
+
+def history_page(history: History) -> HistoryPage:
+    """Return the charts of a range."""
+    return HistoryPage(
+        ranges=range_links(history.range),
+        panels=[_throughput(history), _durations(history)] if history.totals.finished else [],
+        notes=_notes(history),
+    )
+
+
+def range_links(current: str) -> list[Link]:
+    """Return the links to the ranges."""
+    labels = {
+        "1h": pgettext("a range of time", "1 h"),
+        "24h": pgettext("a range of time", "24 h"),
+        "7d": pgettext("a range of time", "7 d"),
+        "90d": pgettext("a range of time", "90 d"),
+    }
+    return [Link(labels[name], name, name == current) for name in RANGES]
+
+
+def history_data(history: History) -> dict[str, Any]:
+    """Return a range as JSON. Durations are in seconds."""
+    missing = history.missing
+    return {
+        "range": history.range,
+        "step": history.step,
+        "succeeded": history.totals.succeeded,
+        "failed": history.totals.failed,
+        **_quantiles(history),
+        "missing": [time_data(each) for each in missing] if missing else None,
+        "intervals": [
+            {
+                "at": time_data(each.at),
+                "succeeded": each.counts.succeeded,
+                "failed": each.counts.failed,
+                **_quantiles(each),
+            }
+            for each in history.intervals
+        ],
+    }
+
+
+def _quantiles(found: History | HistoryInterval) -> dict[str, Any]:
+    return {
+        name: {"p50": histogram.p50, "p95": histogram.p95}
+        for name, histogram in (("wait_time", found.wait_time), ("run_time", found.run_time))
+    }
+
+
+def _throughput(history: History) -> HistoryPanel:
+    every = _per_interval(history.step)
+    finished = _bars(history, lambda each: each.counts.finished, UPPER, _("Finished"))
+    failed = _bars(history, lambda each: each.counts.failed, LOWER, pgettext("tasks", "Failed"))
+    return HistoryPanel(
+        id="history",
+        title=_("Throughput and failures"),
+        lanes=[
+            Lane("history-finished", _("Finished"), every, bars=finished),
+            Lane("history-failed", pgettext("tasks", "Failed"), every, bars=failed, is_bad=True),
+        ],
+        finding=_throughput_finding(history),
+        columns=[_("Finished"), pgettext("tasks", "Failed")],
+        rows=_rows(history, lambda each: [number(each.counts.finished), number(each.counts.failed)]),
+    )
+
+
+def _durations(history: History) -> HistoryPanel:
+    wait: list[Value] = [lambda each: each.wait_time.p50, lambda each: each.wait_time.p95]
+    run: list[Value] = [lambda each: each.run_time.p50, lambda each: each.run_time.p95]
+    wait_name, run_name = pgettext("tasks", "Wait"), _("Run time")
+    return HistoryPanel(
+        id="history-durations",
+        title=_("Wait and run time"),
+        lanes=[
+            Lane("history-wait", wait_name, "", lines=_lines(history, wait, UPPER, wait_name)),
+            Lane("history-run", run_name, "", lines=_lines(history, run, LOWER, run_name)),
+        ],
+        finding=" · ".join([_peak(history, wait[1], _("Wait p95")), _peak(history, run[1], _("Run time p95"))]),
+        columns=[_("Wait p50"), _("Wait p95"), _("Run time p50"), _("Run time p95")],
+        rows=_rows(history, lambda each: [quantile_text(value(each)) for value in (*wait, *run)]),
+    )
+
+
+def _bars(history: History, value: Callable[[HistoryInterval], int], plot: charts.Plot, name: str) -> charts.Chart:
+    points = [
+        charts.Point(_iso(each.at), _full(history, each.at), _short(history, each.at), value(each))
+        for each in history.intervals
+    ]
+    peak = max(history.intervals, key=value)
+    finding = _("%(name)s: peak %(peak)s (%(time)s)") % {
+        "name": name,
+        "peak": number(value(peak)),
+        "time": _full(history, peak.at),
+    }
+    return charts.bar_chart(points, finding, LABEL_EVERY[history.range], plot)
+
+
+def _lines(history: History, values: Sequence[Value], plot: charts.Plot, name: str) -> charts.LineChart:
+    series = [[value(each) for each in history.intervals] for value in values]
+    shorts = [_short(history, each.at) for each in history.intervals]
+    finding = " · ".join(
+        _peak(history, value, f"{name} {share}") for value, share in zip(values, ("p50", "p95"), strict=True)
+    )
+    return charts.line_chart(series, shorts, finding, LABEL_EVERY[history.range], plot)
+
+
+def _throughput_finding(history: History) -> str:
+    """Return how many tasks finished and failed, and when most of them did."""
+    totals = history.totals
+    failed = ngettext("%(count)s failed", "%(count)s failed", totals.failed) % {"count": number(totals.failed)}
+    share = formats.percent(totals.failed / totals.finished)
+    parts = [_("Finished: %(count)s") % {"count": number(totals.finished)}, f"{failed} ({share})"]
+    most = max(history.intervals, key=lambda each: each.counts.finished)
+    parts.append(_peak_text(number(most.counts.finished), _full(history, most.at)))
+    if totals.failed:
+        worst = max(history.intervals, key=lambda each: each.counts.failed)
+        parts.append(
+            _("Most failures: %(count)s (%(time)s)")
+            % {"count": number(worst.counts.failed), "time": _full(history, worst.at)}
+        )
+    return " · ".join(parts)
+
+
+def _peak(history: History, value: Value, name: str) -> str:
+    """Return the latest and the highest value of a duration."""
+    measured = [(found, each.at) for each in history.intervals if (found := value(each)) is not None]
+    if not measured:
+        return _("%(name)s: not measured") % {"name": name}
+    highest, at = max(measured, key=lambda pair: pair[0])
+    return _("%(name)s: latest %(latest)s, peak %(peak)s (%(time)s)") % {
+        "name": name,
+        "latest": quantile_text(measured[-1][0]),
+        "peak": quantile_text(highest),
+        "time": _full(history, at),
+    }
+
+
+def _peak_text(peak: str, time: str) -> str:
+    return _("Peak: %(peak)s (%(time)s)") % {"peak": peak, "time": time}
+
+
+def _rows(history: History, cells: Callable[[HistoryInterval], list[str]]) -> list[HistoryRow]:
+    """Return the rows of a table, newest first; intervals without a finished task are left out."""
+    last = history.intervals[-1]
+    return [
+        HistoryRow(_iso(each.at), _full(history, each.at), cells(each), each is last)
+        for each in reversed(history.intervals)
+        if each.counts.finished
+    ]
+
+
+def _notes(history: History) -> list[str]:
+    notes = []
+    if history.missing:
+        start, end = (formats.timestamp(each, history.at).text for each in history.missing)
+        notes.append(
+            _("Not contained: %(start)s to %(end)s. The active poller adds this time within the next minutes.")
+            % {"start": start, "end": end}
+        )
+    if history.range == "90d":
+        notes.append(_("Days are in UTC."))
+    return notes
+
+
+def _per_interval(step: int) -> str:
+    """Return the length of a bar's interval in words."""
+    return {60: _("per minute"), 600: _("per 10 minutes"), 3_600: _("per hour"), 86_400: _("per day")}[step]
+
+
+def _iso(at: datetime) -> str:
+    return at.isoformat(timespec="minutes")
+
+
+def _full(history: History, at: datetime) -> str:
+    """Format the start of an interval; days begin at midnight UTC."""
+    if history.range == "90d":
+        return formats.day_long(at.date())
+    return formats.clock_short(at) if history.range == "1h" else formats.day_and_clock(at)
+
+
+def _short(history: History, at: datetime) -> str:
+    """Format the start of an interval for the axis."""
+    if history.range == "90d":
+        return formats.day_short(at.date())
+    return formats.day_short(formats.local(at).date()) if history.range == "7d" else formats.clock_short(at)

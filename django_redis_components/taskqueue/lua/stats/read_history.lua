@@ -1,0 +1,59 @@
+-- Read the history of all queues together: the counters of the latest buckets, and those of the minutes that no poller
+-- has added to a bucket yet. Writes nothing.
+-- Precondition: a poller adds minutes to the buckets.
+-- KEYS[1] base  string prefix of the tag's keys
+-- ARGV[1] minutes  length of a bucket: 1, 10, 60 or 1440
+-- ARGV[2] count  how many of the latest buckets; the first is the one that has not ended
+-- ARGV[3] budget  how many minutes of single queues are read at most
+-- DERIVED base:queues zset, base:rollup, :history:<minutes>:<n> strings, base:q:<queue>:minute:<minute> strings
+-- Returns {now_us, rolled, first, rows}: rolled is the latest minute in the buckets, first the minute from which the minutes
+--         of the first 200 queues were added: with minutes between them the budget was too small; rows {ago, counters, ago,
+--         counters, …} are to be added up by ago, 0 is the latest bucket
+-- Cost: O(count + queues * minutes since the last roll-up)
+local base = KEYS[1]
+local minutes = tonumber(ARGV[1])
+local count = tonumber(ARGV[2])
+local budget = tonumber(ARGV[3])
+-- @include context
+-- @include counter_sets
+
+local ctx = new_context(base)
+local latest = math.floor(ctx.now_ms / 60000)
+local newest = math.floor(latest / minutes)
+local rows = {}
+
+local function add_row(bucket, counters)
+  if counters ~= "" then
+    rows[#rows + 1] = newest - bucket
+    rows[#rows + 1] = counters
+  end
+end
+
+local function packed(sums)
+  local parts = {}
+  for at, sum in ipairs(sums) do
+    parts[at] = struct.pack(">I4", math.min(sum, 4294967295))
+  end
+  return table.concat(parts)
+end
+
+for bucket = newest - count + 1, newest do
+  add_row(bucket, redis.call("GETRANGE", base_key(ctx, K.history, minutes .. ":" .. bucket), 0, 415))
+end
+
+local queues = redis.call("ZRANGE", base_key(ctx, K.queues), 0, 199)
+local rolled = tonumber(redis.call("GET", base_key(ctx, K.rollup)) or latest - 2)
+rolled = math.max(math.min(rolled, latest - 1), latest - 170)
+local first = math.max(rolled + 1, latest + 1 - math.floor(budget / math.max(#queues, 1)), (newest - count + 1) * minutes)
+local at = first
+while at <= latest do
+  local bucket, sums = math.floor(at / minutes), {}
+  repeat
+    for _, queue in ipairs(queues) do
+      add_numbers(sums, read_numbers(queue_key(ctx, queue, P.minute .. ":" .. at)))
+    end
+    at = at + 1
+  until at > latest or math.floor(at / minutes) > bucket
+  add_row(bucket, packed(sums))
+end
+return { ctx.now_us, rolled, first, rows }

@@ -1,0 +1,218 @@
+"""The history on the overview: ranges, charts, tables, JSON, and its cost."""
+
+from __future__ import annotations
+
+import re
+import struct
+
+import pytest
+from django.test import Client
+from django.utils import translation
+
+from django_redis_components.dashboard.bounded_client import MAX_COMMANDS
+from django_redis_components.dashboard.charts import Plot, Point, bar_chart, duration_tick, line_chart
+from django_redis_components.dashboard.formats import axis_duration
+from django_redis_components.dashboard.overview.snapshot import read
+from django_redis_components.taskqueue.fields import base_key
+from tests.dashboard.support import URL, client_of, now_ms, page_text, settle_tasks, write_queue
+from tests.support import Store
+from tests.taskqueue.tasks import note
+
+#: The ranges, with the length of an interval in seconds and the number of intervals.
+RANGES = [("1h", 60, 60), ("24h", 600, 144), ("7d", 3_600, 168), ("90d", 86_400, 90)]
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def viewer() -> Client:
+    return client_of("staff with the permission")
+
+
+def write_bucket(store: Store, minutes: int, ago: int, *, finished: int, failed: int = 0, run: int = 20) -> None:
+    """Write a bucket of the history, as the poller does; all waits and runs are in one bucket of the histogram."""
+    numbers = [finished - failed, failed, *[0] * 102]
+    numbers[8 + 10] = numbers[56 + run] = finished
+    bucket = now_ms(store) // 60_000 // minutes - ago
+    store.raw.set(f"{base_key()}:history:{minutes}:{bucket}", struct.pack(">104I", *numbers), ex=600)
+
+
+def run_tasks() -> None:
+    note.using(queue_name="mail").enqueue_many([((number,), {}) for number in range(5)])
+    settle_tasks("fail", 2, queue="mail")
+    settle_tasks("ok", 3, queue="mail")
+
+
+def figures(client: Client, **query: str) -> dict:
+    return client.get(URL, {"format": "json", **query}).json()
+
+
+def test_finished_and_failed_tasks_are_shown_at_once(redis_server: Store, viewer: Client) -> None:
+    run_tasks()
+
+    text = page_text(viewer)
+
+    assert "Throughput and failures 1 h 24 h 7 d 90 d Finished per minute" in text
+    assert re.search(
+        r"Finished: 5 · 2 failed \(40.00 %\) · Peak: \d \(\d\d:\d\d\) · Most failures: \d \(\d\d:\d\d\)", text
+    )
+    assert "Wait p95: not measured · Run time p95: not measured" in text, "these tasks were settled without a run"
+
+
+@pytest.mark.parametrize(("name", "step", "count"), RANGES)
+def test_each_range_has_its_intervals(name: str, step: int, count: int, redis_server: Store, viewer: Client) -> None:
+    write_bucket(redis_server, step // 60, 3, finished=700, failed=30)
+    write_bucket(redis_server, step // 60, 0, finished=70)
+    write_bucket(redis_server, step // 60, count, finished=9_999)
+
+    found = figures(viewer, range=name)["history"]
+
+    assert (found["range"], found["step"], len(found["intervals"])) == (name, step, count)
+    assert (found["succeeded"], found["failed"], found["missing"]) == (740, 30, None)
+    assert [(each["succeeded"], each["failed"]) for each in found["intervals"] if each["succeeded"]] == [
+        (670, 30),
+        (70, 0),
+    ]
+    assert found["run_time"]["p50"] == pytest.approx(0.85, rel=0.3)
+
+
+@pytest.mark.parametrize(("name", "step", "count"), RANGES)
+def test_each_range_has_charts_tables_and_a_current_link(
+    name: str, step: int, count: int, redis_server: Store, viewer: Client
+) -> None:
+    write_bucket(redis_server, step // 60, 3, finished=700, failed=30)
+    write_bucket(redis_server, step // 60, 0, finished=70)
+
+    html = viewer.get(URL, {"range": name}).content.decode()
+
+    panel = html.partition('data-drc-live="history"')[2].partition('data-drc-live="queues"')[0]
+    assert f'<a href="?range={name}" aria-current="true">' in panel
+    assert panel.count("aria-current") == 1
+    assert panel.count('<svg class="drc-chart"') == panel.count("<desc ") == 4
+    assert panel.count('<rect class="drc-bar"') == 1
+    assert panel.count('<rect class="drc-bar drc-bar-open"') == 1
+    assert panel.count('<rect class="drc-bar drc-bar-bad"') == 1
+    assert panel.count('class="drc-line drc-line-second" d="M') == 4  # two lines, and two keys
+    assert panel.count('<tr><th scope="row">') == 4
+    assert panel.count("(so far)") == 2
+    assert ("Days are in UTC." in panel) == (name == "90d")
+    assert re.search(r"Wait p95: latest 32 ms, peak 32 ms \([^)]+\) · Run time p95: latest [\d.]+ (ms|s), peak ", panel)
+    ids = re.findall(r' id="([^"]+)"', html)
+    assert len(ids) == len(set(ids))
+    assert all(each in ids for labels in re.findall(r'aria-labelledby="([^"]+)"', panel) for each in labels.split())
+
+
+@pytest.mark.parametrize("wanted", ["2h", "", "1H", "<script>", "x" * 100])
+@pytest.mark.parametrize("format_", ["html", "fragment", "json"])
+def test_unknown_range_is_a_bad_request(wanted: str, format_: str, redis_server: Store, viewer: Client) -> None:
+    response = viewer.get(URL, {"range": wanted, "format": format_})
+
+    assert (response.status_code, response["Content-Type"]) == (400, "text/plain")
+    assert response.content.decode() == f"range={wanted[:40]!r}: expected one of 1h, 24h, 7d, 90d."
+
+
+def test_range_is_kept_by_the_refresh_and_the_links(redis_server: Store, viewer: Client) -> None:
+    write_bucket(redis_server, 60, 1, finished=70)
+
+    html = viewer.get(URL, {"range": "7d"}).content.decode()
+    fragment = viewer.get(URL, {"range": "7d", "format": "fragment"}).content.decode()
+
+    assert f'href="{URL}?range=7d">Refresh' in html
+    assert 'href="?range=7d&amp;format=json"' in html
+    assert '<a href="?range=7d" aria-current="true">' in fragment
+
+
+def test_range_without_finished_tasks_says_so(redis_server: Store, viewer: Client) -> None:
+    text = page_text(viewer, range="24h")
+
+    assert "Throughput and failures 1 h 24 h 7 d 90 d No task has finished in this range." in text
+
+
+def test_time_that_no_poller_has_added_is_stated(redis_server: Store, viewer: Client) -> None:
+    for number in range(100):
+        write_queue(redis_server, f"queue-{number}")
+    redis_server.raw.set(f"{base_key()}:rollup", now_ms(redis_server) // 60_000 - 50, ex=600)
+
+    assert re.search(
+        r"Not contained: .*\d\d:00 to .*\d\d:00\. The active poller adds this time within the next minutes\.",
+        page_text(viewer, range="24h"),
+    )
+    assert len(figures(viewer, range="24h")["history"]["missing"]) == 2
+
+
+def test_unreadable_history_does_not_fail_the_page(redis_server: Store, viewer: Client) -> None:
+    redis_server.raw.rpush(f"{base_key()}:rollup", "not a number")
+
+    text = page_text(viewer)
+
+    assert "Cannot read history: " in text
+    assert "Throughput and failures Unavailable: see the message above." in text
+    assert list(figures(viewer)["errors"]) == ["history"]
+
+
+@pytest.mark.contract
+@pytest.mark.parametrize("name", [name for name, _, _ in RANGES])
+def test_overview_of_forty_queues_stays_within_its_budget(name: str, store: Store) -> None:
+    for number in range(40):
+        write_queue(store, f"queue-{number}", ready=2, scheduled=2, running=1, failed=1, unregistered=1)
+
+    snapshot = read(range_name=name)
+
+    assert snapshot.errors == {}
+    assert snapshot.history is not None
+    assert snapshot.history.missing is None
+    assert snapshot.cost.commands <= MAX_COMMANDS
+    assert snapshot.cost.round_trips == 2
+
+
+def test_page_without_history_does_not_write(redis_server: Store, viewer: Client) -> None:
+    run_tasks()
+    before = sorted(redis_server.keys())
+
+    for name, _, _ in RANGES:
+        assert viewer.get(URL, {"range": name}).status_code == 200
+
+    assert sorted(redis_server.keys()) == before
+
+
+@pytest.mark.parametrize(
+    ("highest", "distance"),
+    [
+        (0.0, 0.001),
+        (0.004, 0.001),
+        (0.3, 0.1),
+        (1.2, 0.5),
+        (12, 5),
+        (24, 10),
+        (1_320, 600),
+        (8_388, 3_600),
+        (9e4, 22_500),
+    ],
+)
+def test_grid_lines_of_durations_are_round(highest: float, distance: float) -> None:
+    assert duration_tick(highest) == distance
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0"), (0.02, "20 ms"), (5, "5 s"), (600, "10 min"), (7_200, "2 h"), (22_500, "6.3 h")]
+)
+def test_labels_of_durations_have_one_unit(seconds: float, text: str) -> None:
+    with translation.override("en"):
+        assert axis_duration(seconds) in (text, text.replace("6.3", "6.2"))
+
+
+def test_lines_are_interrupted_where_there_is_no_value() -> None:
+    chart = line_chart([[1.0, 2.0, None, 4.0], [None] * 4], ["a", "b", "c", "d"], "", 1)
+
+    first, second = chart.paths
+    assert re.fullmatch(r"M[\d.]+ [\d.]+h0L[\d.]+ 12.0+|M\S+ \S+h0L\S+ \S+M\S+ 12\.0h0", first)
+    assert second == ""
+    assert len(chart.open_points) == 1
+    assert [line.text for line in chart.lines] == ["0", "1 s", "2 s", "3 s", "4 s"]
+
+
+def test_bars_without_any_value_have_a_scale_and_no_bar() -> None:
+    chart = bar_chart([Point("", "", "", 0)] * 3, "", 1, Plot(110))
+
+    assert (chart.bars, [line.text for line in chart.lines]) == ([], ["0", "1"])
+    assert chart.view_box == "0 0 600 110"
