@@ -172,3 +172,28 @@ def rush() -> str:
     out = io.StringIO()
     call_command("rush", buyers=4, items=3, till_ms=1, stdout=out)
     return out.getvalue()
+
+
+def rush_verdict(outcomes: list[tuple[str, int, list[int]]]) -> str:
+    """Return the verdict on rushes of 3 items, given as way, number of sales and items sold."""
+    from example_project.market.content.rush import Result, WrongSales, verdict
+
+    try:
+        return verdict([Result(way, 3, sold=sold, sold_items=set(items)) for way, sold, items in outcomes])
+    except WrongSales as wrong:
+        return str(wrong)
+
+
+def rush_without_checks() -> str:
+    """Return the error of a rush on a market that sells to each buyer."""
+    from django.core.management import CommandError
+
+    from example_project.market import deals
+
+    checked, deals.buy = deals.buy, lambda *args, **options: None
+    try:
+        return rush()
+    except CommandError as wrong:
+        return str(wrong)
+    finally:
+        deals.buy = checked

@@ -63,10 +63,22 @@ def test_an_unknown_strategy_is_rejected_by_name(act):
 
 
 def test_a_rush_sells_each_item_once_with_each_strategy(act):
-    header, *rows = act("rush").splitlines()
+    header, *rows, verdict = act("rush").splitlines()
 
     assert header.split()[:2] == ["way", "sold/s"]
     assert [row.split()[0] for row in rows] == WAYS
     for row in rows:
-        sold, too_late, busy = map(int, row.split()[4:])
-        assert (sold, too_late + busy) == (3, 9)
+        sold, too_late, busy, attempts, oversold = map(int, row.split()[4:9])
+        assert (sold, too_late + busy, attempts, oversold) == (3, 9, 12, 0)
+    assert verdict.startswith("Verdict: every strategy sold each item exactly once, 0 oversold; fastest: ")
+    assert "of 12 attempts to be retried), slowest: " in verdict
+
+
+def test_a_rush_that_oversells_is_an_error_that_names_the_strategy(act):
+    assert act("rush_verdict", [("item", 3, [1, 2, 3]), ("one", 4, [1, 2])]) == (
+        "Verdict: not every item was sold exactly once. one: 2 oversold, 1 unsold."
+    )
+
+
+def test_a_rush_without_the_market_s_checks_exits_with_an_error(act):
+    assert act("rush_without_checks").startswith("Verdict: not every item was sold exactly once. item: ")

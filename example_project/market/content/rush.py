@@ -6,7 +6,7 @@ import random
 import statistics
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -27,22 +27,74 @@ class Result:
     """The result of one rush."""
 
     way: str
+    items: int
     seconds: float = 0.0
     sold: int = 0
     too_late: int = 0
     busy: int = 0
     waits_ms: list[float] = field(default_factory=list)
+    sold_items: set[int] = field(default_factory=set)
+
+    @property
+    def attempts(self) -> int:
+        """Number of calls of ``deals.buy``."""
+        return len(self.waits_ms)
+
+    @property
+    def oversold(self) -> int:
+        """Number of sales beyond the first of each item."""
+        return self.sold - len(self.sold_items)
+
+    @property
+    def unsold(self) -> int:
+        """Number of items that no buyer received."""
+        return self.items - len(self.sold_items)
+
+    @property
+    def is_correct(self) -> bool:
+        """Whether each item was sold exactly once."""
+        return not self.oversold and not self.unsold
+
+    @property
+    def cost(self) -> str:
+        """Duration, and the attempts that were rejected, which a buyer has to repeat."""
+        return f"{self.way} ({self.seconds:.2f} s, {self.busy} of {self.attempts} attempts to be retried)"
 
     @property
     def row(self) -> str:
-        """Way, items sold per second, median and longest response time, and the number of each outcome."""
+        """The values of the columns in ``HEADER``."""
         middle, longest = statistics.median(self.waits_ms), max(self.waits_ms)
         rate = self.sold / self.seconds
         figures = f"{self.way:<6} {rate:>8.0f} {middle:>10.1f} {longest:>11.1f}"
-        return f"{figures} {self.sold:>6} {self.too_late:>9} {self.busy:>6}"
+        outcomes = f"{self.sold:>6} {self.too_late:>9} {self.busy:>6}"
+        return f"{figures} {outcomes} {self.attempts:>9} {self.oversold:>9} {self.seconds:>8.2f}"
 
 
-HEADER = f"{'way':<6} {'sold/s':>8} {'median ms':>10} {'longest ms':>11} {'sold':>6} {'too late':>9} {'busy':>6}"
+#: Columns of a result. A busy attempt is one that the buyer has to retry.
+HEADER = (
+    f"{'way':<6} {'sold/s':>8} {'median ms':>10} {'longest ms':>11} {'sold':>6} {'too late':>9} {'busy':>6} "
+    f"{'attempts':>9} {'oversold':>9} {'seconds':>8}"
+)
+
+
+class WrongSales(Exception):
+    """An item was sold more than once or not at all; the message names the strategies."""
+
+
+def verdict(results: Sequence[Result]) -> str:
+    """Return a sentence about the cost of the fastest and of the slowest strategy.
+
+    Raises:
+        WrongSales: with some strategy an item was sold more than once or not at all.
+    """
+    if wrong := [result for result in results if not result.is_correct]:
+        faults = "; ".join(f"{result.way}: {result.oversold} oversold, {result.unsold} unsold" for result in wrong)
+        raise WrongSales(f"Verdict: not every item was sold exactly once. {faults}.")
+    by_time = sorted(results, key=lambda result: result.seconds)
+    return (
+        "Verdict: every strategy sold each item exactly once, 0 oversold; "
+        f"fastest: {by_time[0].cost}, slowest: {by_time[-1].cost}."
+    )
 
 
 def rush(buyers: int, items: int, till_s: float, seed: int) -> Iterator[Result]:
@@ -61,7 +113,7 @@ def _listed(seller: Member, rng: random.Random) -> int:
 
 
 def _rush(way: str, buyers: list[Member], items: list[int], seed: int) -> Result:
-    result, guard = Result(way), threading.Lock()
+    result, guard = Result(way, len(items)), threading.Lock()
     start = threading.Barrier(len(buyers) + 1)
 
     def buy_all(buyer: Member) -> None:
@@ -73,6 +125,8 @@ def _rush(way: str, buyers: list[Member], items: list[int], seed: int) -> Result
             with guard:
                 setattr(result, outcome, getattr(result, outcome) + 1)
                 result.waits_ms.append((time.perf_counter() - started_at) * 1_000)
+                if outcome == "sold":
+                    result.sold_items.add(item)
         connection.close()
 
     threads = [threading.Thread(target=buy_all, args=(buyer,)) for buyer in buyers]

@@ -8,12 +8,15 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from example_project.market.content.rush import HEADER, rush
+from example_project.market.content.rush import HEADER, WrongSales, rush, verdict
 from example_project.market.management.commands.simulate import whole_number
 
 
 class Command(BaseCommand):
-    help = "Let many buyers buy the same items concurrently: with a lock per item, with one lock, and with WATCH."
+    help = (
+        "Let many buyers buy the same items concurrently: with a lock per item, with one lock, and with WATCH. "
+        "Prints what each strategy cost and a verdict; exit code 1 unless each item was sold exactly once."
+    )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         options = (
@@ -27,8 +30,13 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         self.stdout.write(HEADER)
+        results = []
         try:
             for result in rush(options["buyers"], options["items"], options["till_ms"] / 1_000, options["seed"]):
+                results.append(result)
                 self.stdout.write(result.row)
+            self.stdout.write(verdict(results))
         except RedisConnectionError as exc:
             raise CommandError(f"Redis is not available: {exc}") from None
+        except WrongSales as exc:
+            raise CommandError(str(exc)) from None
