@@ -41,6 +41,15 @@ def gather(flows: Sequence[Flow[Any]]) -> Flow[list[GatherResult]]:
     return [each.outcome for each in runs]
 
 
+def gather_values(flows: Sequence[Flow[Any]]) -> Flow[list[Any]]:
+    """Run flows to completion and return their values in order. The first error is raised."""
+    outcomes = yield from gather(flows)
+    for outcome in outcomes:
+        if outcome.error is not None:
+            raise outcome.error
+    return [outcome.value for outcome in outcomes]
+
+
 class _FlowRun:
     """A running flow: its pending request, or its outcome."""
 

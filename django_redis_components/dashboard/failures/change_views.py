@@ -86,7 +86,7 @@ def _confirmation(model_admin: ModelAdmin[Any], request: HttpRequest, verb: Verb
         facts=_facts(failure),
         checks=checks,
         fields={"ticket": verbs.sign(request, verb, selection)},
-        impossible="" if preview.count else _("None of these tasks is in this state any more."),
+        impossible="" if preview.count or preview.is_partial else _("None of these tasks is in this state any more."),
         is_danger=verb is DELETE,
         **previewed(preview),
     )
@@ -95,7 +95,7 @@ def _confirmation(model_admin: ModelAdmin[Any], request: HttpRequest, verb: Verb
 def _preview(model_admin: ModelAdmin[Any], group: str, failure: FailureGroup) -> tuple[Preview, list[dict[str, Any]]]:
     """Return what a change applies to in all queues, and the selection of each queue with its own watermark."""
     query, url_of = TaskQuery("failed", error=group), partial(task_url, model_admin)
-    found = [changes.preview_matching(part.queue, query, url_of) for part in failure.parts]
+    found = changes.preview_matching([part.queue for part in failure.parts], query, url_of)
     previews, parts = [preview for preview, _selection in found], [selection for _preview, selection in found]
     counts = [
         NameCount(f"{selection['queue']} · {row.name}" if len(parts) > 1 else row.name, row.count, row.oldest)

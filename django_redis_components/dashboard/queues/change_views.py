@@ -207,7 +207,7 @@ def change_tasks(model_admin: ModelAdmin[Any], request: HttpRequest, queue: str,
         return HttpResponseRedirect(f"{queue_url(model_admin, 'change', queue)}?{query.encoded()}")
     url_of = partial(task_url, model_admin)
     if ids is None:
-        preview, selection = changes.preview_matching(queue, query, url_of)
+        [(preview, selection)] = changes.preview_matching([queue], query, url_of)
     else:
         preview, selection = changes.preview_ticked(queue, query.state, ids, url_of)
     confirmation = _tasks_confirmation(model_admin, request, verb, queue, query, preview, selection)
@@ -267,7 +267,7 @@ def _tasks_confirmation(
         question=question % names,
         checks=checks,
         fields={"ticket": verbs.sign(request, verb, selection)},
-        impossible="" if preview.count > 0 else _("None of these tasks is in this state any more."),
+        impossible="" if preview.count or preview.is_partial else _("None of these tasks is in this state any more."),
         is_danger=verb is changes.DELETE,
         **previewed(preview),
     )
