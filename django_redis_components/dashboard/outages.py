@@ -13,6 +13,8 @@ from redis.exceptions import (
     ConnectionError,
     MasterDownError,
     NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
     RedisError,
     TimeoutError,
 )
@@ -83,6 +85,8 @@ _CODES: tuple[tuple[type[Exception] | tuple[type[Exception], ...], str], ...] = 
     ((AuthenticationError, AuthorizationError), "login"),
     (NoPermissionError, "permission"),
     (BusyLoadingError, "loading"),
+    (OutOfMemoryError, "out_of_memory"),
+    (ReadOnlyError, "read_only"),
     ((ClusterDownError, MasterDownError), "cluster"),
     (NotConnected, "unreachable"),
     (TimeoutError, "timeout"),
@@ -109,6 +113,14 @@ _TEXTS = {
     "loading": lambda: (
         _("Redis is loading its dataset."),
         _("No action is needed. This page recovers when loading completes."),
+    ),
+    "out_of_memory": lambda: (
+        _("The memory of Redis is full: it rejects writes."),
+        _("Raise maxmemory, or remove data that is not needed."),
+    ),
+    "read_only": lambda: (
+        _("This server is a replica, which rejects writes."),
+        _("Set the connection’s URL to the primary, or use redis+sentinel://."),
     ),
     "cluster": lambda: (
         _("The cluster is down: some hash slots have no node."),

@@ -17,7 +17,9 @@ from redis.exceptions import (
     ClusterDownError,
     ConnectionError,
     NoPermissionError,
+    OutOfMemoryError,
     ReadOnlyError,
+    ResponseError,
     TimeoutError,
 )
 
@@ -236,7 +238,9 @@ def test_outage_is_hidden_without_permission(settings) -> None:
         (NotConnected("refused"), "unreachable"),
         (ConnectionError("reset"), "unreachable"),
         (TimeoutError("Timeout reading from socket"), "timeout"),
-        (ReadOnlyError("You can't write against a read only replica."), "error"),
+        (ReadOnlyError("You can't write against a read only replica."), "read_only"),
+        (OutOfMemoryError("command not allowed when used memory > 'maxmemory'."), "out_of_memory"),
+        (ResponseError("unknown command"), "error"),
         (KeyError("host"), "bug"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else value,

@@ -74,6 +74,10 @@ VERBS: dict[str, tuple[str, str]] = {
     "lock/release/": ("release_lock", "?kind=lock&name=stock&token={token}"),
     "ratelimit/reset/": ("reset_ratelimit", "?limit={limit}&key=ada"),
 }
+#: Pages and confirmations with an example of each.
+EXAMPLES = {route: queries[-1] for route, queries in PAGES.items()} | {
+    route: query for route, (_permission, query) in VERBS.items()
+}
 
 
 class Route(NamedTuple):
