@@ -1,0 +1,97 @@
+"""Hostile ids, parameters and stored texts at every URL of the dashboard: no exception, no markup, bounded size."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from django_redis_components.locks import Lock
+from tests.dashboard.support import write_poller, write_queue, write_schedule, write_worker
+from tests.dashboard.test_overview_page import Page
+from tests.dashboard.urls_of_pages import ADMIN, PAGES, address_of, fill, routes
+from tests.support import Store
+from tests.taskqueue.tasks import note
+
+pytestmark = pytest.mark.django_db
+
+ACCEPTED = {200, 301, 302, 400, 403, 404, 405, 409}
+#: Most bytes of a response.
+MAX_BYTES = 300_000
+#: Markup that a browser would execute, or that would add an attribute, if it was not escaped.
+MARKUP = '<script>alert(1)</script><img src=x onerror=alert(1)>"\' data-injected=1 onload="alert(1)'
+#: Ids as they are in a path.
+IDS = [
+    "%2F", "%25", "%3Cscript%3Ealert(1)%3C%2Fscript%3E", "%22%20data-injected=1%20x=%22", "%0A", "%00", "x" * 10_000,
+    "%ff", "%c3%28", "%ed%a0%80", "%E2%80%AEevil", "..%2F..", "%2e%2e", "_", "_FF", "_0A", "_00", "a/b/c", "{x}", "%zz",
+]  # fmt: skip
+
+
+@pytest.fixture
+def root() -> Client:
+    client = Client(raise_request_exception=False)
+    client.force_login(User.objects.create_superuser("root"))
+    return client
+
+
+def problem_of(response: Any, accepted: Set[int] = ACCEPTED) -> str:
+    """Return why a response is not accepted, or ""."""
+    if response.status_code not in accepted:
+        return f"status {response.status_code}"
+    if len(response.content) > MAX_BYTES:
+        return f"{len(response.content)} bytes"
+    return markup_in(response.content.decode()) if "html" in response.get("Content-Type", "") else ""
+
+
+def markup_in(html: str) -> str:
+    """Return the first element or attribute that no template writes, or ""."""
+    for tag, attributes in Page(html).tags:
+        is_foreign = tag in ("img", "iframe", "object") or (tag == "script" and not attributes.get("src"))
+        if is_foreign and attributes.get("type") != "application/json":
+            return f"<{tag} {attributes}>"
+        for name in ("href", "action"):
+            if (attributes.get(name) or "").strip().lower().startswith(("javascript:", "data:")):
+                return f"<{tag} {name}={attributes[name]!r}>"
+        if any(name.startswith("on") or name == "data-injected" for name in attributes):
+            return f"<{tag} {attributes}>"
+    return ""
+
+
+def problems(
+    client: Client, addresses: list[str], accepted: Set[int] = ACCEPTED, **options: Any
+) -> list[tuple[str, str]]:
+    found = [(address[:200], problem_of(client.get(address, **options), accepted)) for address in addresses]
+    return [(address, problem) for address, problem in found if problem]
+
+
+@pytest.mark.parametrize("method", ["get", "post"])
+def test_hostile_ids_in_each_url(method: str, redis_server: Store, root: Client) -> None:
+    wrong = []
+
+    for route in {each.path for each in routes() if "<path:object_id>" in each.path}:
+        for text in IDS:
+            address = f"{ADMIN}{route.replace('<path:object_id>', text)}"
+            if problem := problem_of(getattr(root, method)(address)):
+                wrong.append((address[:200], problem))
+
+    assert wrong == []
+
+
+def test_hostile_texts_in_redis_are_escaped(redis_server: Store, root: Client) -> None:
+    known = fill(redis_server)
+    queue, lock = MARKUP.replace("{", "("), Lock(MARKUP, timeout=600)
+    write_queue(redis_server, queue, ready=1, failed=1, unregistered=1)
+    write_worker(redis_server, f"{MARKUP}:1", host=MARKUP, queues=[MARKUP], version=MARKUP, runs=[[MARKUP] * 3 + [1]])
+    write_schedule(redis_server, f"{MARKUP} every 60 s", late_s=60)
+    write_poller(redis_server)
+    lock.acquire()
+    ids = [note.using(queue_name="mail").enqueue(text).id for text in (MARKUP, "\u202eevil", "x" * 1_000_000)]
+
+    addresses = [address_of(route, query, known) for route, queries in PAGES.items() for query in queries]
+    addresses += [f"{ADMIN}task/{each.replace('_', '_5F')}/" for each in ids]
+
+    assert problems(root, addresses) == []
+    assert problems(root, addresses, data={"format": "fragment"}) == []
