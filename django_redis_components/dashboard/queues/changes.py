@@ -35,7 +35,7 @@ DELETE = Verb("delete", "delete_task", Queues)
 
 #: Most tasks that a form may tick.
 MAX_TICKED = 200
-#: Tasks that one preview looks at, in all of its queues and states: about 25 ms of the server.
+#: Tasks that one preview looks at, in all of its queues and states: about 50 ms of the server.
 MAX_COUNTED = 10_000
 #: Tasks that a preview shows.
 SAMPLE = 10
