@@ -20,7 +20,16 @@ from tests.support import Store
 
 pytestmark = pytest.mark.django_db
 
-VIEWS = ("view_overview", "view_failure", "view_lock", "view_ratelimit", "view_action")
+VIEWS = (
+    "view_overview",
+    "view_failure",
+    "view_lock",
+    "view_ratelimit",
+    "view_action",
+    "view_analytics",
+    "view_autocomplete",
+    "view_liveevent",
+)
 CHANGES = tuple(dict.fromkeys(permission for permission, _query in VERBS.values()))
 #: Most round trips of a page, and of a confirmation.
 ROUND_TRIPS = 2

@@ -28,7 +28,10 @@ GENERIC_OF_OBJECTS = {"", "_add/", f"_history/{_ID}", f"_delete/{_ID}"}
 
 #: Pages by route, with example queries.
 PAGES: dict[str, tuple[str, ...]] = {
-    "overview/": ("",),
+    "overview/": ("?sort=failed&queues=all&range=7d", ""),
+    "analytics/": ("",),
+    "autocomplete/": ("",),
+    "liveevent/": ("",),
     f"queues/{_ID}": (
         *(
             f"?state={state}"
