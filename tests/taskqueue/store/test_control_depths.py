@@ -138,6 +138,21 @@ def test_depths_and_pages_equal_raw_reads_after_random_operations(store: Store, 
             assert len(operator.queue.tasks(state, limit=1_000)) == count, state
 
 
+def test_rescheduled_retry_that_was_due_counts_as_retrying(store: Store) -> None:
+    result = fail_thrice.using(backoff=3_600).enqueue()
+    fetcher = new_fetcher()
+    settle_now(fetcher, *[execute(job) for job in fetcher.fetch("0", 1)])
+    result.run_now()  # no worker fetches it
+    recover()  # the poller forgets retries that are due
+    assert get_queue("default").depths().retrying == 0
+
+    result.reschedule(3_600)
+
+    depth = get_queue("default").depths()
+    assert (depth.scheduled, depth.retrying) == (1, 1)
+    assert [task.id for task in get_queue("default").tasks("scheduled")] == [result.id]
+
+
 @pytest.mark.parametrize("seed", [3, 4])
 def test_every_task_has_run_or_was_stopped_after_random_operations(store: Store, seed: int) -> None:
     operator = Operator(store, seed)

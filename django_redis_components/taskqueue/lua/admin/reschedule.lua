@@ -25,7 +25,7 @@ local earlier_reply = stored_reply(ctx, op)
 if earlier_reply then
   return earlier_reply
 end
-local queue = redis.call("HGET", task_key(ctx, id), F.queue)
+local queue, state = unpack(redis.call("HMGET", task_key(ctx, id), F.queue, F.state))
 if not queue then
   return { -1 }
 end
@@ -41,7 +41,9 @@ local due_ms = due ~= "" and parse_due(due, ctx.now_us) or ctx.now_ms
 redis.call("HSET", task_key(ctx, id), F.due_at_ms, due_ms)
 redis.call("ZREM", scheduled, id) -- its old score must not count as an earlier task's
 schedule(ctx, queue, id, due_ms)
-redis.call("ZADD", queue_key(ctx, queue, P.retrying), "XX", due_ms, id)
+if state == S.retrying then -- it may not be a member: the poller has removed it if it was due
+  redis.call("ZADD", queue_key(ctx, queue, P.retrying), due_ms, id)
+end
 if due_ms <= ctx.now_ms then
   notify_queue(ctx, queue)
 end
