@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from django_redis_components.locks import Lock
+from django_redis_components.taskqueue.fields import record_key
 from tests.dashboard.support import write_poller, write_queue, write_schedule, write_worker
 from tests.dashboard.test_overview_page import Page
 from tests.dashboard.urls_of_pages import ADMIN, PAGES, address_of, fill, routes
@@ -95,3 +96,31 @@ def test_hostile_texts_in_redis_are_escaped(redis_server: Store, root: Client) -
 
     assert problems(root, addresses) == []
     assert problems(root, addresses, data={"format": "fragment"}) == []
+
+
+#: Values of a task's record that no version of this package writes: not JSON, too deep, of other types.
+RECORDS = [
+    b"", b"\xff\xfe", b"not JSON", b"[" * 100_000, b"[NaN]", b"null", b"7", b"[[], []]", MARKUP.encode(),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", RECORDS, ids=range(len(RECORDS)))
+def test_corrupt_records_of_a_task(value: bytes, redis_server: Store, root: Client) -> None:
+    known = fill(redis_server)
+    key = record_key(known["failed"])
+    fields = redis_server.raw.hkeys(key)
+    addresses = [
+        address_of(route, query, known)
+        for route, query in [("task/<path:object_id>/", "?of={failed}"), ("queues/<path:object_id>/", "?state=failed")]
+    ]
+    wrong = []
+
+    for field in fields:
+        kept = redis_server.raw.hget(key, field)
+        redis_server.raw.hset(key, field, value)
+        wrong += [(field, *each) for each in problems(root, addresses, {200, 404})]
+        redis_server.raw.hdel(key, field)
+        wrong += [(field, "missing", *each) for each in problems(root, addresses, {200, 404})]
+        redis_server.raw.hset(key, field, kept)
+
+    assert wrong == []

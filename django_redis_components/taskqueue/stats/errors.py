@@ -140,13 +140,13 @@ def _minutes(text: bytes, at: datetime) -> Iterator[tuple[datetime, int]]:
             yield datetime.fromtimestamp(int(minute) * 60, UTC), int(count)
 
 
-def _sample(task_id: bytes, task_name: bytes, stored: bytes) -> ErrorSample | None:
+def _sample(task_id: bytes, task_name: bytes | None, stored: bytes) -> ErrorSample | None:
     try:
         error = serialization.decode(stored)
         message, traceback = str(error["message"]), str(error.get("traceback", ""))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):  # another client wrote it
         return None
-    name = task_name.decode(errors="replace")
+    name = (task_name or b"").decode(errors="replace")
     return ErrorSample(task_id.decode(errors="replace"), name, encodable(message), encodable(traceback))
 
 

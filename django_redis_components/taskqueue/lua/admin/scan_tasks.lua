@@ -186,7 +186,7 @@ local function match(item)
     and (fingerprint == "" or own_fingerprint == fingerprint)
     and (error == "" or string.find(without_traceback(last_error(ctx, id)), error, 1, true))
   if is_match then
-    return id, own_name, enqueued_us
+    return id, own_name, tonumber(enqueued_us) or ctx.now_us -- a record that another client wrote
   end
 end
 
@@ -220,7 +220,7 @@ while wants_more() do
     if id then
       matched = matched + 1
       local counted = tally[task_name] or { 0, math.huge }
-      tally[task_name] = { counted[1] + 1, math.min(counted[2], tonumber(enqueued_us or 0)) }
+      tally[task_name] = { counted[1] + 1, math.min(counted[2], enqueued_us) }
       if #rows < limit then
         rows[#rows + 1] = row_of(id)
       end
