@@ -90,6 +90,7 @@ def _scene(env: dict[str, str]) -> dict[str, str]:
         "schedules": "schedule/",
         "workers": "worker/",
         "locks": "lock/",
+        "analytics": "analytics/",
         "limits": f"ratelimit/?limit={ids['limit']}",
     }
 
