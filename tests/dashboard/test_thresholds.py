@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from datetime import UTC, datetime
 
@@ -13,7 +14,16 @@ from django_redis_components.dashboard.overview.server import clock_problem, ser
 from django_redis_components.taskqueue.fields import base_key
 from django_redis_components.taskqueue.stats.metrics import EVENTS, SIZE
 from django_redis_components.taskqueue.stats.overview import TaskQueueOverview
-from tests.dashboard.support import URL, client_of, now_ms, write_poller, write_queue, write_worker
+from tests.dashboard.support import (
+    URL,
+    client_of,
+    fail_with,
+    group_of,
+    now_ms,
+    write_poller,
+    write_queue,
+    write_worker,
+)
 from tests.support import Store
 
 pytestmark = pytest.mark.django_db
@@ -71,6 +81,22 @@ def test_failures_are_critical_from_twice_the_failure_rate(redis_server: Store, 
     assert [(each["queue"], each["severity"]) for each in found] == [("mail", "critical"), ("news", "warning")]
     assert found[0]["text"] == "Queue mail: 13.00 % of tasks failed in the last hour (13 of 100)."
     assert found[0]["command"] == "python manage.py queues errors mail"
+
+
+def test_cause_of_failures_is_the_error_with_most_of_them(redis_server: Store, viewer: Client) -> None:
+    fail_with(*["mail server is away"] * 25)
+    fail_with(*[f"error {letter}" for letter in "abcdefgh"])
+    write_minute(redis_server, "default", failed=33)
+    write_poller(redis_server)
+
+    found = problems(viewer)[0]
+
+    assert found["code"] == "failures"
+    assert found["fingerprint"] == group_of("mail server is away")
+    assert re.match(
+        r"25 failures in the last hour with the same error, first seen [\d:]+: LookupError: mail server is away\. ",
+        found["advice"],
+    )
 
 
 def test_few_failures_are_no_failure_rate(redis_server: Store, viewer: Client) -> None:

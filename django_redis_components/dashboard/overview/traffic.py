@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 
 from django.utils.translation import gettext as _
@@ -36,17 +36,12 @@ def failing_queues(overview: TaskQueueOverview) -> Iterator[Problem]:
                 "finished": number(finished),
             }
             severity = "critical" if failed > finished * limit * CRITICAL_FACTOR else "warning"
-            group = _main_error(overview.errors.get(queue.name, []))
+            group = overview.main_errors.get(queue.name)
             remedy = _("Correct the cause, then retry the tasks. List the errors:")
             advice = f"{_error_note(group, overview.at)} {remedy}" if group else remedy
             command = queue_command("errors", queue.name)
             fingerprint = group.fingerprint if group else ""
             yield Problem("failures", text, advice, command, severity, queue.name, "failed", fingerprint)
-
-
-def _main_error(groups: Sequence[ErrorGroup]) -> ErrorGroup | None:
-    """Return the error with most failures in the last hour."""
-    return max(groups, key=lambda group: sum(count for _at, count in group.minutes), default=None)
 
 
 def _error_note(group: ErrorGroup, at: datetime) -> str:

@@ -102,7 +102,12 @@ def list_errors(queues: Sequence[str], limit: int, fingerprint: str = "") -> Flo
 
 def listing_request(queues: Sequence[str | bytes], limit: int, fingerprint: str = "") -> Call:
     """Return the request of `list_errors`; `parse_listing` parses its reply."""
-    return ERROR_GROUPS(base=base_key(), limit=limit, fingerprint=fingerprint, queues=queues)
+    return ERROR_GROUPS(base=base_key(), limit=limit, fingerprint=fingerprint, order="latest", queues=queues)
+
+
+def main_error_request(queue: str | bytes) -> Call:
+    """Return the request for the error of a queue with most failures in the last hour; see `parse_listing`."""
+    return ERROR_GROUPS(base=base_key(), limit=1, fingerprint="", order="most", queues=[queue])
 
 
 def parse_listing(reply: Any) -> ErrorListing:

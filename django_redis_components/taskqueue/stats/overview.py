@@ -28,8 +28,8 @@ MAX_WORKERS = 200
 MAX_TEXT, MAX_FIGURE = 200, 1e15
 #: Most queues whose unregistered names the overview reads, and most tasks of each that are looked at.
 NAMED_QUEUES, NAMED_TASKS = 5, 200
-#: Most queues whose latest errors the overview reads, those with most failed tasks, and most errors of each.
-ERROR_QUEUES, ERRORS = 5, 5
+#: Most queues whose main error the overview reads: those with most failed tasks.
+ERROR_QUEUES = 5
 #: Sections of INFO in the overview.
 INFO_SECTIONS = ("server", "clients", "memory", "persistence", "replication")
 #: Minutes of metrics in the overview.
@@ -163,7 +163,8 @@ class TaskQueueOverview:
         server: fields of INFO: server, clients, memory, persistence, replication; empty if it may not be read.
         unregistered: names of the newest unregistered tasks of the first 5 queues that have any, by queue name.
         metrics: of the first 50 queues in the last hour, by queue name.
-        errors: the latest 5 errors of the 5 queues with most failed tasks, by queue name.
+        main_errors: the error with most failures in the last hour, by queue name, of the 5 queues with most failed
+            tasks.
     """
 
     at: datetime
@@ -174,7 +175,7 @@ class TaskQueueOverview:
     metrics: dict[str, metrics.Metrics] = dataclasses.field(default_factory=dict)
     server: Mapping[str, str] = dataclasses.field(default_factory=dict)
     unregistered: dict[str, list[str]] = dataclasses.field(default_factory=dict)
-    errors: dict[str, list[errors.ErrorGroup]] = dataclasses.field(default_factory=dict)
+    main_errors: dict[str, errors.ErrorGroup] = dataclasses.field(default_factory=dict)
 
     @property
     def evicts(self) -> bool:
@@ -209,7 +210,7 @@ def read_overview(*, with_metrics: bool = True) -> Flow[TaskQueueOverview]:
     unregistered = [row[0] for row in rows if row[5]][:NAMED_QUEUES] if with_metrics else []
     most_failed = sorted((row for row in rows if row[4]), key=lambda row: -row[4])
     failing = [row[0] for row in most_failed[:ERROR_QUEUES]] if with_metrics else []
-    reports, recent, names, groups = yield from _read_details(seen_ms, measured, unregistered, failing)
+    reports, recent, names, main_errors = yield from _read_details(seen_ms, measured, unregistered, failing)
     found = zip(seen_ms.items(), reports, strict=True)
     return TaskQueueOverview(
         at=datetime.fromtimestamp(now_us / 1e6, UTC),
@@ -219,7 +220,7 @@ def read_overview(*, with_metrics: bool = True) -> Flow[TaskQueueOverview]:
         eviction_policy=eviction_policy_of(info),
         metrics=recent,
         unregistered=names,
-        errors=groups,
+        main_errors=main_errors,
         server=parse_info(info).fields if isinstance(info, bytes) else {},
     )
 
@@ -244,12 +245,10 @@ def _all_depths_request() -> Call:
 
 def _read_details(
     workers: Collection[str], queues: list[bytes], unregistered: list[bytes], failing: list[bytes]
-) -> Flow[
-    tuple[list[bytes | None], dict[str, metrics.Metrics], dict[str, list[str]], dict[str, list[errors.ErrorGroup]]]
-]:
-    """Read the reports of workers, the recent metrics of queues, names of unregistered tasks, and latest errors."""
+) -> Flow[tuple[list[bytes | None], dict[str, metrics.Metrics], dict[str, list[str]], dict[str, errors.ErrorGroup]]]:
+    """Read the reports of workers, the recent metrics of queues, names of unregistered tasks, and main errors."""
     requests: list[Call | Command] = [_names_request(queue) for queue in unregistered]
-    requests += [errors.listing_request([queue], ERRORS) for queue in failing]
+    requests += [errors.main_error_request(queue) for queue in failing]
     if workers:
         requests.append(Read("MGET", *[tag_key(Key.worker, worker) for worker in workers]))
     if queues:
@@ -260,8 +259,9 @@ def _read_details(
         for queue in unregistered
     }
     groups = {queue.decode(): errors.parse_listing(next(replies)).groups for queue in failing}
+    main_errors = {queue: found[0] for queue, found in groups.items() if found}
     reports = next(replies) if workers else []
-    return reports, metrics.parse_recent(next(replies), OVERVIEW_MINUTES) if queues else {}, names, groups
+    return reports, metrics.parse_recent(next(replies), OVERVIEW_MINUTES) if queues else {}, names, main_errors
 
 
 def _names_request(queue: bytes) -> Call:

@@ -57,7 +57,7 @@ READ_COUNTERS = _script("stats/read_counters", args=("step", "count", "full", "q
 READ_TOTALS = _script("stats/read_totals", args=("queues*",))
 READ_HISTORY = _script("stats/read_history", args=("minutes", "count", "budget"))
 TASK_COUNTERS = _script("stats/task_counters", args=("queue", "count"))
-ERROR_GROUPS = _script("stats/error_groups", args=("limit", "fingerprint", "queues*"))
+ERROR_GROUPS = _script("stats/error_groups", args=("limit", "fingerprint", "order", "queues*"))
 LIST_WORKERS = _script("stats/list_workers", args=("after", "supervisor", "limit", "lease_ms"))
 TASK_LEASES = _script("stats/task_leases", args=("ids*",))
 DUE_COUNTS = _script("stats/due_counts", args=("step_ms", "count"))

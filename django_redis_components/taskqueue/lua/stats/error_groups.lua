@@ -1,47 +1,63 @@
--- List the errors of queues by fingerprint, the latest first. Writes nothing.
+-- List the errors of queues by fingerprint. Writes nothing.
 -- Precondition: none.
 -- KEYS[1] base  string prefix of the tag's keys
 -- ARGV[1] limit  maximum number of groups
 -- ARGV[2] fingerprint  of the only error to list; empty: all
--- ARGV[3..] queues  names; none: the first 200 known queues
+-- ARGV[3] order  latest: the latest first; most: those of the last hour, the one with most failures in it first
+-- ARGV[4..] queues  names; none: the first 200 known queues
 -- DERIVED base:queues, base:q:<queue>:errors zsets, base:q:<queue>:error:<fingerprint>, base:t:<id> hashes, :errors lists
 -- Returns {now_us, total, rows}: total counts the groups beyond the limit, too; each row {queue, fingerprint, group, sample}:
 --         group {times, final, first_ms, last_ms, about, ids, minutes}; sample {id, task name, error} of the latest task
 --         whose last error this still is, or empty. Errors are without tracebacks; with a fingerprint the first one is whole
--- Cost: O(queues * (limit + log n)); each row looks at up to 10 tasks
+-- Cost: O(queues * (limit + log n)), with order "most" O(queues * errors); each row looks at up to 10 tasks
 local base = KEYS[1]
 local limit = tonumber(ARGV[1])
 local fingerprint = ARGV[2]
+local order = ARGV[3]
 -- @include context
 -- @include last_error
 
-local MAX_QUEUES = 200
+local MAX_QUEUES, HOUR_MS = 200, 3600000
 local ctx = new_context(base)
-local queues = { unpack(ARGV, 3) }
+local queues = { unpack(ARGV, 4) }
 if #queues == 0 then
   queues = redis.call("ZRANGE", base_key(ctx, K.queues), 0, MAX_QUEUES - 1)
 end
 
--- Return fingerprints and times of a queue's latest groups, and how many it has.
-local function latest_of(queue)
+-- Return fingerprints and times of the groups to sort of a queue, and how many it has.
+local function groups_of(queue)
   local index = queue_key(ctx, queue, P.errors)
   if fingerprint == "" then
-    return redis.call("ZREVRANGE", index, 0, limit - 1, "WITHSCORES"), redis.call("ZCARD", index)
+    local oldest_ms = order == "most" and ctx.now_ms - HOUR_MS or "-inf"
+    local count = order == "most" and -1 or limit
+    return redis.call("ZREVRANGEBYSCORE", index, "+inf", oldest_ms, "WITHSCORES", "LIMIT", 0, count),
+      redis.call("ZCARD", index)
   end
   local last_ms = redis.call("ZSCORE", index, fingerprint)
   return { last_ms and fingerprint or nil, last_ms or nil }, last_ms and 1 or 0
 end
 
+-- Return an error's failures of the last hour, from "minute:count minute:count …".
+local function recent_failures(queue, own)
+  local count, oldest = 0, math.floor((ctx.now_ms - HOUR_MS) / 60000)
+  local minutes = redis.call("HGET", queue_key(ctx, queue, P.error .. ":" .. own), "minutes") or ""
+  for minute, failures in string.gmatch(minutes, "(%d+):(%d+)") do
+    count = count + (tonumber(minute) > oldest and tonumber(failures) or 0)
+  end
+  return count
+end
+
 local found, total = {}, 0
 for _, queue in ipairs(queues) do
-  local groups, count = latest_of(queue)
+  local groups, count = groups_of(queue)
   total = total + count
   for at = 1, #groups, 2 do
-    found[#found + 1] = { queue = queue, fingerprint = groups[at], last_ms = tonumber(groups[at + 1]), at = #found }
+    local rank = order == "most" and recent_failures(queue, groups[at]) or tonumber(groups[at + 1])
+    found[#found + 1] = { queue = queue, fingerprint = groups[at], rank = rank, at = #found }
   end
 end
 table.sort(found, function(one, other)
-  return one.last_ms > other.last_ms or one.last_ms == other.last_ms and one.at < other.at
+  return one.rank > other.rank or one.rank == other.rank and one.at < other.at
 end)
 
 local function sample_of(ids, expected, is_whole)
