@@ -30,12 +30,24 @@ def sentences(client: Client) -> list[str]:
 
 
 def test_healthy_site_has_no_problems(redis_server: Store, viewer: Client) -> None:
-    write_queue(redis_server, "default", ready=3, age_s=2, failed=4)
+    write_queue(redis_server, "default", ready=3, age_s=2)
     write_worker(redis_server, "here:a", seen_s=1)
     write_poller(redis_server)
 
     assert problems(viewer) == []
     assert "No problems" in page_text(viewer)
+
+
+def test_failed_tasks_below_the_threshold_are_in_the_headline(redis_server: Store, viewer: Client) -> None:
+    write_queue(redis_server, "default", failed=1_200)
+    write_queue(redis_server, "mail", failed=34)
+    write_poller(redis_server)
+
+    text = page_text(viewer)
+
+    assert problems(viewer) == []
+    assert "No threshold is exceeded. Failed tasks: 1,234 checked at" in text
+    assert "No problems" not in text
 
 
 def test_ready_tasks_without_live_worker_are_a_problem(redis_server: Store, viewer: Client) -> None:
@@ -127,8 +139,36 @@ def test_lost_worker_is_a_problem(redis_server: Store, viewer: Client) -> None:
     [found] = problems(viewer)
 
     assert found["text"].startswith("Worker web-3 (99) is lost. Last heartbeat: 2 min")
+    assert found["advice"] == "It held no tasks. Check the worker’s log and its host, then restart it."
+
+
+@pytest.mark.parametrize(("seen_s", "codes"), [(9, []), (11, ["worker_silent"]), (16, ["worker_lost"])])
+def test_worker_that_misses_two_heartbeats_is_a_problem(
+    seen_s: int, codes: list[str], redis_server: Store, viewer: Client
+) -> None:
+    write_worker(redis_server, "web-3:a", seen_s=seen_s, pid=99, leases=3)
+    write_poller(redis_server)
+
+    found = problems(viewer)
+
+    assert [each["code"] for each in found] == codes
+    for each in found:
+        assert re.search(rf" Last heartbeat: {seen_s} s ago\.$", each["text"])
+        assert re.fullmatch(
+            r"It held 3 tasks\. Its 3 tasks return to their queues by [\d:]+\. "
+            r"Check the worker’s log and its host, then restart it\.",
+            each["advice"],
+        )
+
+
+def test_tasks_of_a_lost_worker_are_not_promised_without_poller(redis_server: Store, viewer: Client) -> None:
+    write_worker(redis_server, "web-3:a", seen_s=16, leases=1)
+
+    [_poller, found] = problems(viewer)
+
     assert found["advice"] == (
-        "It held 0 tasks. The poller requeues them. Check the worker’s log and its host, then restart it."
+        "It held 1 task. No poller is active to return them to their queues. "
+        "Check the worker’s log and its host, then restart it."
     )
 
 

@@ -94,6 +94,9 @@ def _headline(found: list[Problem], overview: TaskQueueOverview | None) -> str:
         return ngettext("%(count)d problem", "%(count)d problems", len(found)) % {"count": len(found)}
     if overview and not overview.queues and not overview.workers:
         return _("No problems. No tasks have been enqueued yet.")
+    failed = sum(queue.failed for queue in overview.queues) if overview else 0
+    if failed:
+        return _("No threshold is exceeded. Failed tasks: %(count)s") % {"count": number(failed)}
     return _("No problems")
 
 

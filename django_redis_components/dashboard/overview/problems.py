@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -31,6 +32,9 @@ MAX_OF_A_KIND = 5
 MAX_NAMED = 5
 #: Most queues, and workers, that a snapshot contains.
 MAX_LISTED = 200
+#: Leases after a worker's last heartbeat until its tasks are in their queues: it may have leased some until its next
+#: heartbeat was due (1/3), their leases end (1), and the poller's next round follows (1/3).
+RETURN_LEASES = 5 / 3
 
 
 def find_problems(snapshot: OverviewSnapshot) -> list[Problem]:
@@ -145,21 +149,38 @@ def _is_reported(queue: QueueDepth, overview: TaskQueueOverview) -> bool:
 
 def _lost_workers(overview: TaskQueueOverview) -> Iterator[Problem]:
     for worker in overview.workers:
+        facts = {"worker": worker_name(worker), "age": formats.age(worker.heartbeat_age)}
         if not worker.is_alive:
-            text = _("Worker %(worker)s is lost. Last heartbeat: %(age)s ago.") % {
-                "worker": worker_name(worker),
-                "age": formats.age(worker.heartbeat_age),
-            }
-            yield Problem("worker_lost", text, _lost_tasks(worker))
+            text = _("Worker %(worker)s is lost. Last heartbeat: %(age)s ago.") % facts
+            yield Problem("worker_lost", text, _lost_tasks(worker, overview))
+        elif worker.is_silent:
+            text = _("Worker %(worker)s does not respond. Last heartbeat: %(age)s ago.") % facts
+            yield Problem("worker_silent", text, _lost_tasks(worker, overview))
 
 
-def _lost_tasks(worker: WorkerInfo) -> str:
+def _lost_tasks(worker: WorkerInfo, overview: TaskQueueOverview) -> str:
+    """Return what a worker held, what becomes of it, and what to do."""
+    held = ngettext("It held %(count)s task.", "It held %(count)s tasks.", worker.leases)
+    parts = [held % {"count": number(worker.leases)}] if worker.leases else [_("It held no tasks.")]
+    if worker.leases:
+        parts.append(_return_of_tasks(worker, overview))
+    return " ".join([*parts, _("Check the worker’s log and its host, then restart it.")])
+
+
+def _return_of_tasks(worker: WorkerInfo, overview: TaskQueueOverview) -> str:
+    if overview.poller is None:
+        return _("No poller is active to return them to their queues.")
+    lease_s = conf.settings().taskqueue.lease_s
+    returned_at = overview.at + timedelta(seconds=lease_s * RETURN_LEASES - worker.heartbeat_age)
+    if returned_at <= overview.at:
+        return _("The poller returns them to their queues.")
     text = ngettext(
-        "It held %(count)s task.",
-        "It held %(count)s tasks.",
+        "Its %(count)s task returns to its queue by %(time)s.",
+        "Its %(count)s tasks return to their queues by %(time)s.",
         worker.leases,
-    ) % {"count": number(worker.leases)}
-    return f"{text} {_('The poller requeues them. Check the worker’s log and its host, then restart it.')}"
+    )
+    time = formats.timestamp(returned_at, overview.at).text
+    return text % {"count": number(worker.leases), "time": time}
 
 
 def _unregistered_tasks(overview: TaskQueueOverview) -> Iterator[Problem]:

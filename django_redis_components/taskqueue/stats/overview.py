@@ -32,6 +32,9 @@ NAMED_QUEUES, NAMED_TASKS = 5, 200
 ERROR_QUEUES = 5
 #: Sections of INFO in the overview.
 INFO_SECTIONS = ("server", "clients", "memory", "persistence", "replication")
+#: Leases without a heartbeat after which a worker is silent: late enough for one that is delayed, and soon enough for
+#: an open overview, which is refreshed every 5 s, to show the death of a worker within 15 s at the default lease.
+SILENT_LEASES = 2 / 3
 #: Minutes of metrics in the overview.
 OVERVIEW_MINUTES = 60
 
@@ -151,6 +154,11 @@ class WorkerInfo:
     def is_alive(self) -> bool:
         """Whether it has sent a heartbeat within the duration of a lease."""
         return self.heartbeat_age <= conf.settings().taskqueue.lease_s
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it has missed two heartbeats in a row. It sends three in the duration of a lease."""
+        return self.heartbeat_age > conf.settings().taskqueue.lease_s * SILENT_LEASES
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
