@@ -139,7 +139,10 @@ def test_lost_worker_is_a_problem(redis_server: Store, viewer: Client) -> None:
     [found] = problems(viewer)
 
     assert found["text"].startswith("Worker web-3 (99) is lost. Last heartbeat: 2 min")
-    assert found["advice"] == "It held no tasks. Check the worker’s log and its host, then restart it."
+    assert (
+        found["advice"]
+        == "It held no tasks at its last heartbeat. Check the worker’s log and its host, then restart it."
+    )
 
 
 @pytest.mark.parametrize(("seen_s", "codes"), [(9, []), (11, ["worker_silent"]), (16, ["worker_lost"])])
@@ -155,7 +158,7 @@ def test_worker_that_misses_two_heartbeats_is_a_problem(
     for each in found:
         assert re.search(rf" Last heartbeat: {seen_s} s ago\.$", each["text"])
         assert re.fullmatch(
-            r"It held 3 tasks\. Its 3 tasks return to their queues by [\d:]+\. "
+            r"It held 3 tasks at its last heartbeat\. Its 3 tasks return to their queues by [\d:]+\. "
             r"Check the worker’s log and its host, then restart it\.",
             each["advice"],
         )
@@ -167,7 +170,7 @@ def test_tasks_of_a_lost_worker_are_not_promised_without_poller(redis_server: St
     [_poller, found] = problems(viewer)
 
     assert found["advice"] == (
-        "It held 1 task. No poller is active to return them to their queues. "
+        "It held 1 task at its last heartbeat. No poller is active to return them to their queues. "
         "Check the worker’s log and its host, then restart it."
     )
 

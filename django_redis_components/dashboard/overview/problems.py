@@ -160,11 +160,13 @@ def _lost_workers(overview: TaskQueueOverview) -> Iterator[Problem]:
 
 def _lost_tasks(worker: WorkerInfo, overview: TaskQueueOverview) -> str:
     """Return what a worker held, what becomes of it, and what to do."""
-    held = ngettext("It held %(count)s task.", "It held %(count)s tasks.", worker.leases)
-    parts = [held % {"count": number(worker.leases)}] if worker.leases else [_("It held no tasks.")]
-    if worker.leases:
-        parts.append(_return_of_tasks(worker, overview))
-    return " ".join([*parts, _("Check the worker’s log and its host, then restart it.")])
+    check = _("Check the worker’s log and its host, then restart it.")
+    if not worker.leases:
+        return f"{_('It held no tasks at its last heartbeat.')} {check}"
+    held = ngettext(
+        "It held %(count)s task at its last heartbeat.", "It held %(count)s tasks at its last heartbeat.", worker.leases
+    ) % {"count": number(worker.leases)}
+    return f"{held} {_return_of_tasks(worker, overview)} {check}"
 
 
 def _return_of_tasks(worker: WorkerInfo, overview: TaskQueueOverview) -> str:
