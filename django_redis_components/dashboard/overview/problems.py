@@ -162,7 +162,7 @@ def _lost_tasks(worker: WorkerInfo, overview: TaskQueueOverview) -> str:
     """Return what a worker held, what becomes of it, and what to do."""
     check = _("Check the worker’s log and its host, then restart it.")
     if not worker.leases:
-        return f"{_('It held no tasks at its last heartbeat.')} {check}"
+        return " ".join([_("It held no tasks at its last heartbeat."), check])
     held = ngettext(
         "It held %(count)s task at its last heartbeat.", "It held %(count)s tasks at its last heartbeat.", worker.leases
     ) % {"count": number(worker.leases)}

@@ -32,8 +32,7 @@ NAMED_QUEUES, NAMED_TASKS = 5, 200
 ERROR_QUEUES = 5
 #: Sections of INFO in the overview.
 INFO_SECTIONS = ("server", "clients", "memory", "persistence", "replication")
-#: Leases without a heartbeat after which a worker is silent: late enough for one that is delayed, and soon enough for
-#: an open overview, which is refreshed every 5 s, to show the death of a worker within 15 s at the default lease.
+#: Leases without a heartbeat after which a worker is silent: an open page shows its death within 15 s by default.
 SILENT_LEASES = 2 / 3
 #: Minutes of metrics in the overview.
 OVERVIEW_MINUTES = 60
