@@ -43,6 +43,7 @@ audit           entries in the admin's log
 verbs           changes by operators: permission, confirmation, ticket, outcome
 arguments       arguments of tasks as masked text
 ==============  ===========================================================================
+
 Sites add sections to the pages with `Panel` and `register_panel`.
 
 See also: docs/components/dashboard.md; docs/guides/panels.md; ``DASHBOARD`` in `core.sections` for the settings.
