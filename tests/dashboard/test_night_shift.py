@@ -7,7 +7,6 @@ import re
 import shutil
 import signal
 from datetime import UTC, datetime
-from html import unescape
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from django.utils import timezone
 
 from django_redis_components.core import conf
 from django_redis_components.taskqueue import get_queue
+from tests.dashboard.problem_rows import WITHIN_S, row_with, rows, set_option, text_at
 from tests.dashboard.support import URL, fail_with, text_of
 from tests.dashboard.test_lock_page import browser
 from tests.dashboard.test_queue_changes import fields_of
@@ -28,8 +28,6 @@ from tests.taskqueue.tasks import fail, hold, note
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-#: Seconds within which the overview shows an incident. The lease of the tests is the default, 15 s.
-WITHIN_S = 15.0
 LOST_ERROR = "Connection unexpectedly closed"
 
 
@@ -37,44 +35,6 @@ LOST_ERROR = "Connection unexpectedly closed"
 def operator() -> Client:
     """Somebody on call, who may do what the overview offers."""
     return browser("view_overview", "view_failure", "retry_task", "pause_queue")
-
-
-class Row:
-    """A problem on the overview: its text, its command, and its links by label."""
-
-    def __init__(self, html: str) -> None:
-        self.text = unescape(text_of(html))
-        found = re.findall(r'<a class="[^"]*" href="([^"]+)">([^<]+)', html)
-        self.links = {unescape(label).strip(): unescape(url) for url, label in found}
-
-
-def rows(client: Client) -> list[Row]:
-    html = client.get(URL).content.decode()
-    section = html.partition('data-drc-live="health"')[2].partition("</section>")[0]
-    return [Row(item) for item in re.findall(r"<li>(.*?)</li>", section, re.DOTALL)]
-
-
-def row_with(client: Client, pattern: str, timeout_s: float = WITHIN_S) -> Row:
-    """Wait for a problem whose text matches; return its row."""
-
-    def find() -> Row:
-        found = rows(client)
-        matching = [row for row in found if re.search(pattern, row.text)]
-        assert matching, [row.text for row in found]
-        return matching[0]
-
-    return eventually(find, timeout_s)
-
-
-def set_option(settings: Any, **options: Any) -> None:
-    dashboard = {**settings.REDIS_COMPONENTS["DASHBOARD"], **options}
-    settings.REDIS_COMPONENTS = {**settings.REDIS_COMPONENTS, "DASHBOARD": dashboard}
-
-
-def text_at(client: Client, url: str) -> str:
-    response = client.get(url)
-    assert response.status_code == 200, response.content
-    return unescape(text_of(response.content.decode()))
 
 
 def restart_without_persistence(store: Store) -> None:
