@@ -19,7 +19,7 @@ from tests.dashboard.test_overview_page import Page
 from tests.dashboard.test_queue_page import QUEUES, url_of
 from tests.support import Store
 from tests.taskqueue.store.test_control_failed import counts, fail_many, ids
-from tests.taskqueue.support import new_fetcher
+from tests.taskqueue.support import new_fetcher, queue_key
 from tests.taskqueue.tasks import note
 
 pytestmark = pytest.mark.django_db
@@ -282,3 +282,33 @@ def test_retries_are_purged_and_restored_as_retries(redis_server: Store, operato
     operator.post(verb_url("restore"), fields_of(operator.get(undo)))
     depth = get_queue("default").depths()
     assert (depth.scheduled, depth.retrying) == (1, 1)
+
+
+@pytest.mark.unmeasured
+def test_purge_of_100_000_tasks_is_undone_in_order(redis_server: Store, operator: Client) -> None:
+    note.using(priority=5).enqueue_many([((number,), {}) for number in range(1_000)])
+    note.enqueue_many([((number,), {}) for number in range(98_000)])
+    note.using(run_after=3_600).enqueue_many([((number,), {}) for number in range(1_000)])
+    before = pending_ids(redis_server)
+    assert list(map(len, before)) == [99_000, 1_000]
+
+    asked = operator.get(verb_url("purge"))
+    done = operator.post(verb_url("purge"), {**fields_of(asked), "typed": "default"}, follow=True)
+
+    assert "Purged 100,000 tasks." in text(done)
+    assert pending_ids(redis_server) == ([], [])
+    while undo := re.findall(
+        r'<a href="([^"]*_verb/restore/default/\?trash=\w+)">Undo…</a></li>', done.content.decode()
+    ):
+        done = operator.post(verb_url("restore"), fields_of(operator.get(undo[0])), follow=True)
+    assert pending_ids(redis_server) == before
+
+
+def pending_ids(store: Store) -> tuple[list[bytes], list[bytes]]:
+    """Return the ids of the ready tasks of the default queue in the order of service, and of the scheduled ones.
+
+    Restored tasks have a place by score, before newer ones; there is none with a priority below 0.
+    """
+    requeued, ready = (store.raw.lrange(queue_key(store, part), 0, -1) for part in ("requeued", "ready"))
+    by_score, scheduled = (store.raw.zrange(queue_key(store, part), 0, -1) for part in ("priority", "scheduled"))
+    return requeued + by_score + ready, scheduled
