@@ -33,7 +33,7 @@ LOST_ERROR = "Connection unexpectedly closed"
 
 @pytest.fixture
 def operator() -> Client:
-    """Somebody on call, who may do what the overview offers."""
+    """A user who may make the changes that the overview offers."""
     return browser("view_overview", "view_failure", "retry_task", "pause_queue")
 
 
