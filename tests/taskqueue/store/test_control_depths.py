@@ -138,6 +138,7 @@ def test_depths_and_pages_equal_raw_reads_after_random_operations(store: Store, 
             assert len(operator.queue.tasks(state, limit=1_000)) == count, state
 
 
+@pytest.mark.contract
 def test_rescheduled_retry_that_was_due_counts_as_retrying(store: Store) -> None:
     result = fail_thrice.using(backoff=3_600).enqueue()
     fetcher = new_fetcher()
