@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 from django.contrib.auth.models import User
@@ -11,9 +12,10 @@ from django.test import Client
 
 from django_redis_components.locks import Lock
 from django_redis_components.taskqueue.fields import record_key
+from tests.autocomplete.test_hostile_values import HOSTILE
 from tests.dashboard.support import write_poller, write_queue, write_schedule, write_worker
 from tests.dashboard.test_overview_page import Page
-from tests.dashboard.urls_of_pages import ADMIN, PAGES, address_of, fill, routes
+from tests.dashboard.urls_of_pages import ADMIN, EXAMPLES, PAGES, VERBS, address_of, fill, routes
 from tests.support import Store
 from tests.taskqueue.tasks import note
 
@@ -29,6 +31,13 @@ IDS = [
     "%2F", "%25", "%3Cscript%3Ealert(1)%3C%2Fscript%3E", "%22%20data-injected=1%20x=%22", "%0A", "%00", "x" * 10_000,
     "%ff", "%c3%28", "%ed%a0%80", "%E2%80%AEevil", "..%2F..", "%2e%2e", "_", "_FF", "_0A", "_00", "a/b/c", "{x}", "%zz",
 ]  # fmt: skip
+#: Parameters that pages and verbs read.
+PARAMETERS = (
+    "after", "all", "at", "begin", "cursor", "direction", "due", "end", "environment", "error", "format", "group", "id",
+    "key", "kind", "limit", "minutes", "name", "of", "queue", "queues", "range", "reason", "skip", "sort", "state",
+    "text", "ticket", "token", "trash", "typed", "using",
+)  # fmt: skip
+VALUES = [MARKUP, *(text.encode("utf-8", "replace").decode() for text in HOSTILE)]
 
 
 @pytest.fixture
@@ -77,6 +86,24 @@ def test_hostile_ids_in_each_url(method: str, redis_server: Store, root: Client)
             address = f"{ADMIN}{route.replace('<path:object_id>', text)}"
             if problem := problem_of(getattr(root, method)(address)):
                 wrong.append((address[:200], problem))
+
+    assert wrong == []
+
+
+@pytest.mark.unmeasured
+@pytest.mark.parametrize("route", sorted(EXAMPLES))
+def test_hostile_parameters_of_each_url(route: str, redis_server: Store, root: Client) -> None:
+    address, _, given = address_of(route, EXAMPLES[route], fill(redis_server)).partition("?")
+    example, wrong = dict(parse_qsl(given)), []
+    forms = [dict.fromkeys(PARAMETERS, value) for value in VALUES]
+    forms += [example | {name: VALUES[number % len(VALUES)]} for number, name in enumerate(PARAMETERS, len(route))]
+
+    for number, form in enumerate(forms):
+        query = {"format": ("html", "json", "fragment")[number % 3]} | form
+        if problem := problem_of(root.get(address, query)):
+            wrong.append((str(form)[:200], problem))
+        if route in VERBS and (problem := problem_of(root.post(address, form))):
+            wrong.append(("POST", str(form)[:200], problem))
 
     assert wrong == []
 

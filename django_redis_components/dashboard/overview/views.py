@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, QueryDict
 
 from django_redis_components.dashboard import responses
 from django_redis_components.dashboard.failures.change_views import RETRY
 from django_redis_components.dashboard.models import Analytics, Failure, Schedule, Worker
 from django_redis_components.dashboard.overview import data, page, snapshot
-from django_redis_components.dashboard.overview.queue_table import QueueQuery
+from django_redis_components.dashboard.overview.queue_table import MAX_TEXT, QueueQuery
 from django_redis_components.dashboard.overview.remedies import RemedyUrls
 from django_redis_components.dashboard.panels.page import permitted_panels
 from django_redis_components.dashboard.queues import changes
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
 
 _TEMPLATES = responses.Templates("overview/page.html", "overview/fragment.html")
+#: Parameters of the page that its links keep.
+_KEPT = ("queue", "queues", "range", "sort")
 
 
 def overview(model_admin: ModelAdmin[Any], request: HttpRequest, extra: dict[str, Any] | None = None) -> HttpResponse:
@@ -34,7 +36,15 @@ def overview(model_admin: ModelAdmin[Any], request: HttpRequest, extra: dict[str
         return HttpResponseBadRequest(str(exc), "text/plain")
     build = partial(page.build_page, request=request, query=query, urls=_urls(model_admin, request))
     read = partial(snapshot.read, permitted_panels("overview", request), range_name)
-    return responses.snapshot_response(model_admin, request, read, data.overview_data, build, _TEMPLATES, extra)
+    context = {**(extra or {}), "parameters": _parameters(request.GET)}
+    return responses.snapshot_response(model_admin, request, read, data.overview_data, build, _TEMPLATES, context)
+
+
+def _parameters(query: QueryDict) -> QueryDict:
+    """Return the parameters that the links of the page keep. Others could make each link as long as the request."""
+    kept = QueryDict(mutable=True)
+    kept.update({name: text[:MAX_TEXT] for name in _KEPT if (text := query.get(name))})
+    return kept
 
 
 def _urls(model_admin: ModelAdmin[Any], request: HttpRequest) -> RemedyUrls:
