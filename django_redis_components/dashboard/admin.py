@@ -38,6 +38,7 @@ from django_redis_components.dashboard.panels import views as panel_views
 from django_redis_components.dashboard.queues import change_views
 from django_redis_components.dashboard.queues import views as queue_views
 from django_redis_components.dashboard.schedules import change_views as schedule_change_views
+from django_redis_components.dashboard.schedules import edit_views as schedule_edit_views
 from django_redis_components.dashboard.schedules import views as schedule_views
 from django_redis_components.dashboard.task import change_views as task_change_views
 from django_redis_components.dashboard.task import views as task_views
@@ -129,9 +130,13 @@ class ScheduleAdmin(PageAdmin):
         def view_of(command: str) -> View:
             return lambda request: schedule_change_views.change(self, request, command)
 
+        edit = self.guard_verb(lambda request: schedule_edit_views.edit(self, request), schedule_edit_views.EDIT)
         return [
-            path(f"{command}/", self.guard_verb(view_of(command), verb), name=f"{name}_{command}")
-            for command, verb in schedule_change_views.VERBS.items()
+            path("edit/", edit, name=f"{name}_edit"),
+            *(
+                path(f"{command}/", self.guard_verb(view_of(command), verb), name=f"{name}_{command}")
+                for command, verb in schedule_change_views.VERBS.items()
+            ),
         ]
 
 

@@ -96,6 +96,7 @@ class Schedule(UnmanagedModel):
         permissions = (
             ("run_schedule", "Can run schedules now"),
             ("pause_schedule", "Can pause and resume schedules"),
+            ("change_schedule", "Can add schedules, and edit those that were added at run time"),
             ("remove_schedule", "Can remove schedules that were added at run time"),
         )
 

@@ -69,6 +69,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "schedule/run/": ("run_schedule", "?name=hourly"),
     "schedule/pause/": ("pause_schedule", "?name=hourly"),
     "schedule/resume/": ("pause_schedule", "?name=hourly"),
+    "schedule/edit/": ("change_schedule", "?name=hourly"),
     "schedule/remove/": ("remove_schedule", "?name=hourly"),
     "worker/quiet/": ("quiet_worker", "?id=here:1:abc"),
     "worker/resume/": ("quiet_worker", "?id=here:1:abc"),

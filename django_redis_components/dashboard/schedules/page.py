@@ -152,7 +152,7 @@ def _next(schedule: ScheduleInfo, at: datetime) -> str:
 def _actions(schedule: ScheduleInfo, urls: Mapping[str, str]) -> list[tuple[str, str]]:
     labels = {"run": _("Run now…")}
     labels |= {"resume": _("Resume…")} if schedule.state == "paused" else {"pause": _("Pause…")}
-    labels |= {"remove": _("Remove…")} if schedule.is_added else {}
+    labels |= {"edit": _("Edit…"), "remove": _("Remove…")} if schedule.is_added else {}
     query = urlencode({"name": schedule.name})
     return [(label, f"{urls[verb]}?{query}") for verb, label in labels.items() if verb in urls]
 

@@ -119,43 +119,20 @@ class Schedules:
         return result
 
     def _add(self, name: str, task: Task[..., Any, Any], options: AddedOptions) -> Flow[None]:
-        try:
-            text = definitions.encode(self._create(name, task, options))
-        except (TypeError, ValueError, InvalidTask) as exc:
-            raise InvalidTask(f"Schedule {name!r}: {exc}") from exc
-        code = yield from _change(name, "add", text)
+        code = yield from _change(name, "add", encode_added(self.using, name, task, options))
         if code == -2:
             raise InvalidTask(f"Schedule {name!r} was not added: 1,000 are. Remove those that are not needed.")
-
-    def _create(self, name: str, task: Task[..., Any, Any], options: AddedOptions) -> declared.Schedule:
-        if not isinstance(task, Task):
-            raise TypeError(f"{task!r}: expected a task.")
-        if registry.find(task.name) is not task:
-            raise ValueError(f"{task.name}: expected the task as its module has it, without using(…).")
-        if task.connection != self.using:
-            raise ValueError(f"{task.name} is a task of the connection {task.connection!r}, not of {self.using!r}.")
-        if (self.using, name) in declared.schedules:
-            raise ValueError("the code declares a schedule of this name.")
-        given: dict[str, Any] = {**options, "name": name}
-        if ("every" in given) == ("cron" in given):
-            raise TypeError("expected either every or cron.")
-        if "every" in given and given.get("tz") is not None:
-            raise TypeError("tz: an interval has no time zone.")
-        tz = given.pop("tz", None)
-        slots = FixedInterval.of(given.pop("every")) if "every" in given else CronTimes.of(given.pop("cron"), tz)
-        return create(task, slots, given)  # type: ignore[arg-type]
 
     def _find(self, name: str) -> Flow[declared.Schedule]:
         """Return the schedule that the code declares, or the added one."""
         registry.autodiscover()
         if found := declared.schedules.get((self.using, name)):
             return found
-        _version, _paused, added = yield READ_CHANGES(base=base_key())
-        texts = dict(zip(added[::2], added[1::2], strict=True))
-        if name.encode() not in texts:
+        text = yield from read_definition(name)
+        if text is None:
             raise ScheduleDoesNotExist(name)
         try:
-            return definitions.parse(name, texts[name.encode()])
+            return definitions.parse(name, text)
         except ValueError as exc:
             raise InvalidTask(f"Schedule {name!r}: {exc}") from exc
 
@@ -171,6 +148,44 @@ class Schedules:
 
     async def _arun(self, flow: Flow[T]) -> T:
         return await arun(connections.aclient(self.using), flow)
+
+
+def encode_added(using: str, name: str, task: Task[..., Any, Any], options: AddedOptions) -> str:
+    """Return the definition of a schedule as `Schedules.add` stores it.
+
+    Raises:
+        InvalidTask: see `Schedules.add`.
+    """
+    try:
+        return definitions.encode(_create(using, name, task, options))
+    except (TypeError, ValueError, InvalidTask) as exc:
+        raise InvalidTask(f"Schedule {name!r}: {exc}") from exc
+
+
+def read_definition(name: str) -> Flow[bytes | None]:
+    """Return the stored definition of an added schedule; None if there is none of this name."""
+    _version, _paused, added = yield READ_CHANGES(base=base_key())
+    found: bytes | None = dict(zip(added[::2], added[1::2], strict=True)).get(name.encode(errors="replace"))
+    return found
+
+
+def _create(using: str, name: str, task: Task[..., Any, Any], options: AddedOptions) -> declared.Schedule:
+    if not isinstance(task, Task):
+        raise TypeError(f"{task!r}: expected a task.")
+    if registry.find(task.name) is not task:
+        raise ValueError(f"{task.name}: expected the task as its module has it, without using(…).")
+    if task.connection != using:
+        raise ValueError(f"{task.name} is a task of the connection {task.connection!r}, not of {using!r}.")
+    if (using, name) in declared.schedules:
+        raise ValueError("the code declares a schedule of this name.")
+    given: dict[str, Any] = {**options, "name": name}
+    if ("every" in given) == ("cron" in given):
+        raise TypeError("expected either every or cron.")
+    if "every" in given and given.get("tz") is not None:
+        raise TypeError("tz: an interval has no time zone.")
+    tz = given.pop("tz", None)
+    slots = FixedInterval.of(given.pop("every")) if "every" in given else CronTimes.of(given.pop("cron"), tz)
+    return create(task, slots, given)  # type: ignore[arg-type]
 
 
 def _change(name: str, verb: str, text: str) -> Flow[int]:

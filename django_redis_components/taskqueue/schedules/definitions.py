@@ -11,10 +11,17 @@ from django_redis_components.taskqueue.schedules.recurrence import CronTimes, Fi
 from django_redis_components.taskqueue.schedules.schedule import Schedule, create
 from django_redis_components.taskqueue.task import Task
 
+#: Longest definition in characters: pollers read all definitions after each change.
+MAX_DEFINITION = 100_000
+
 
 def encode(schedule: Schedule) -> str:
-    """Return a schedule as JSON."""
-    return json.dumps(
+    """Return a schedule as JSON.
+
+    Raises:
+        ValueError: it is longer than 100,000 characters.
+    """
+    text = json.dumps(
         {
             "task": schedule.task.name,
             **_encode_slots(schedule.slots),
@@ -26,6 +33,9 @@ def encode(schedule: Schedule) -> str:
         },
         separators=(",", ":"),
     )
+    if len(text) > MAX_DEFINITION:
+        raise ValueError(f"its definition has {len(text):,} characters, at most {MAX_DEFINITION:,} are accepted.")
+    return text
 
 
 def parse(name: str, text: bytes) -> Schedule:

@@ -1,0 +1,96 @@
+"""The view of the form with which a schedule is added or edited."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseNotFound
+from django.utils.translation import gettext as _
+from redis.exceptions import RedisError
+
+from django_redis_components.core import conf, keys
+from django_redis_components.core.client import connections
+from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.protocol import run
+from django_redis_components.dashboard import outages, responses, verbs
+from django_redis_components.dashboard.models import Schedule
+from django_redis_components.dashboard.schedules.form import ScheduleForm
+from django_redis_components.dashboard.verbs import Change, Outcome, Verb
+from django_redis_components.taskqueue import registry
+from django_redis_components.taskqueue.exceptions import ScheduleDoesNotExist
+from django_redis_components.taskqueue.schedules.changes import Schedules, read_definition
+
+if TYPE_CHECKING:
+    from django.contrib.admin import ModelAdmin
+
+EDIT = Verb("edit_schedule", "change_schedule", Schedule)
+#: The permission that shows the arguments of the edited schedule.
+VIEW_ARGUMENTS = "django_redis_components.view_task_arguments"
+
+
+def edit(model_admin: ModelAdmin[Any], request: HttpRequest) -> HttpResponse:
+    """Show the form, or save the schedule. The caller has checked the permission.
+
+    Without the parameter ``name`` a schedule is added.
+    """
+    name, using = request.GET.get("name", ""), conf.settings().dashboard.using
+    try:
+        if name:
+            keys.validate_name(name, "name")
+        stored = _read(name, using) if name else {}
+    except ScheduleDoesNotExist:
+        text = f"name={name!r}: no schedule of this name was added at run time."
+        return HttpResponseNotFound(text, "text/plain")
+    except ValueError as exc:
+        return HttpResponseBadRequest(str(exc), "text/plain")
+    except (RedisError, RedisComponentsError) as exc:
+        outage = outages.outage_of(exc, str(connections.endpoint(using)))
+        return responses.outage_response(model_admin, request, outage)
+    registry.autodiscover()
+    form = ScheduleForm(
+        request.POST if request.method == "POST" else None,
+        initial={"name": name, **stored},
+        using=using,
+        stored=stored,
+        may_view_arguments=request.user.has_perm(VIEW_ARGUMENTS),
+    )
+    back = responses.url_of(model_admin, "changelist")
+    if form.is_valid():
+        return verbs.execute(model_admin, request, _change(form, back))
+    title = _("Edit the schedule %(name)s") % {"name": name} if name else _("Add a schedule")
+    context = {"title": title, "form": form, "back": back, "is_subpage": True}
+    response = responses.page_response(model_admin, request, "schedules/edit.html", context)
+    if form.is_bound:
+        response.status_code = 409
+    return response
+
+
+def _read(name: str, using: str) -> dict[str, Any]:
+    """Return the definition of an added schedule.
+
+    Raises:
+        ScheduleDoesNotExist: none of this name was added.
+        ValueError: it is not JSON, or not an object.
+    """
+    text = run(connections.client(using), read_definition(name))
+    if text is None:
+        raise ScheduleDoesNotExist(name)
+    stored = json.loads(text)
+    if not isinstance(stored, dict):
+        raise ValueError(f"name={name!r}: its definition is not a JSON object.")
+    return stored
+
+
+def _change(form: ScheduleForm, back: str) -> Change:
+    name, options = form.cleaned_data["name"], form.options
+    times = f"every {options['every']:g} s" if "every" in options else f"cron {options['cron']}"
+    action = f"{'Edit' if form.stored else 'Add'} schedule {name!r}: {form.chosen_task.name}, {times}"
+    return Change(EDIT, name, action, partial(_save, form), back, form.using)
+
+
+def _save(form: ScheduleForm) -> Outcome:
+    name = form.cleaned_data["name"]
+    Schedules(using=form.using).add(name, form.chosen_task, **form.options)
+    return Outcome("done", _("Saved: %(name)s") % {"name": name})

@@ -1,0 +1,164 @@
+"""The form that adds and edits schedules: what it stores, what it refuses and what it does not show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.test import Client
+
+from django_redis_components.taskqueue import Schedules, schedules
+from django_redis_components.taskqueue.schedules import schedule as declared
+from tests.dashboard.support import text_of
+from tests.dashboard.test_bounded_client import dump
+from tests.dashboard.test_lock_page import browser
+from tests.dashboard.test_overview_page import HOSTILE, Page
+from tests.support import Store
+from tests.taskqueue.support import base_key
+from tests.taskqueue.tasks import note
+
+pytestmark = pytest.mark.django_db
+
+SCHEDULES = "/admin/django_redis_components/schedule/"
+EDIT = f"{SCHEDULES}edit/"
+NEW: dict[str, Any] = {
+    "name": "nightly", "task": note.name, "every": "", "cron": "30 3 * * *", "tz": "Europe/Rome", "args": '["x"]',
+    "kwargs": "{}", "misfire": "once", "max_age": "", "jitter": "",
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _no_schedules() -> Iterator[None]:
+    before = dict(declared.schedules)
+    declared.schedules.clear()
+    yield
+    declared.schedules.clear()
+    declared.schedules.update(before)
+
+
+@pytest.fixture
+def operator() -> Client:
+    return browser("view_overview", "view_action", "change_schedule", "view_task_arguments")
+
+
+def fields(client: Client, **query: str) -> dict[str, str]:
+    """Return the values of the form's text fields."""
+    inputs = Page(client.get(EDIT, query).content.decode()).all("input")
+    return {each["name"]: each.get("value") or "" for each in inputs if "drc" not in each["name"]}
+
+
+def stored(store: Store) -> dict[bytes, bytes]:
+    found: dict[bytes, bytes] = store.raw.hgetall(base_key(store, "added_schedules"))
+    return found
+
+
+def test_schedule_is_added_and_logged(redis_server: Store, operator: Client) -> None:
+    assert "/schedule/edit/" in operator.get(SCHEDULES).content.decode()
+    before = dump(redis_server)
+    assert operator.get(EDIT).status_code == 200
+    assert dump(redis_server) == before, "the form writes nothing"
+
+    response = operator.post(EDIT, NEW, follow=True)
+
+    assert "Saved: nightly" in text_of(response.content.decode())
+    assert [(each.name, each.task, each.times, each.is_added) for each in schedules()] == [
+        ("nightly", note.name, "cron 30 3 * * *", True)
+    ]
+    assert b'"tz":"Europe/Rome","args":["x"]' in stored(redis_server)[b"nightly"]
+    [entry] = LogEntry.objects.all()
+    assert entry.change_message == f"Add schedule 'nightly': {note.name}, cron 30 3 * * *: done."
+
+
+def test_schedule_is_edited(redis_server: Store, operator: Client) -> None:
+    Schedules().add("nightly", note, cron="30 3 * * *", args=["x"], jitter=5)
+    values = fields(operator, name="nightly")
+    assert (values["name"], values["cron"], values["jitter"]) == ("nightly", "30 3 * * *", "5.0")
+
+    response = operator.post(f"{EDIT}?name=nightly", NEW | {"cron": "", "tz": "", "every": "90", "name": "other"})
+
+    assert response.status_code == 302
+    assert [(each.name, each.times) for each in schedules()] == [("nightly", "every 90 s")], "the name stays"
+    assert LogEntry.objects.get().change_message == f"Edit schedule 'nightly': {note.name}, every 90 s: done."
+
+
+def test_arguments_require_their_permission_and_are_kept(redis_server: Store) -> None:
+    Schedules().add("nightly", note, cron="30 3 * * *", args=["secret"])
+    client = browser("view_overview", "change_schedule")
+
+    html = client.get(EDIT, {"name": "nightly"}).content.decode()
+    client.post(f"{EDIT}?name=nightly", NEW | {"args": '["replaced"]'})
+
+    assert "secret" not in html
+    assert b'"args":["secret"]' in stored(redis_server)[b"nightly"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"cron": ""}, "Enter either an interval or a cron expression."),
+        ({"every": "60"}, "Enter either an interval or a cron expression."),
+        ({"every": "0.5", "cron": ""}, "Ensure this value is greater than or equal to 1."),
+        ({"cron": "61 * * * *"}, "Schedule 'nightly': cron"),
+        ({"tz": "Mars/Base"}, "Mars/Base"),
+        ({"cron": "", "every": "60"}, "Schedule 'nightly': tz: an interval has no time zone."),
+        ({"task": "tests.nowhere"}, "Select a valid choice."),
+        ({"name": "a{b}"}, "a{b}"),
+        ({"name": ""}, "This field is required."),
+        ({"args": "not JSON"}, "Enter a valid JSON."),
+        ({"args": "{}"}, "args={}: expected a list or a tuple."),
+        ({"kwargs": '{"nothing": 1}'}, "nothing"),
+        ({"args": "[1, 2, 3, 4, 5, 6, 7]"}, "too many positional arguments"),
+        ({"args": f'["{"x" * 100_000}"]'}, "characters, at most 100,000 are accepted."),
+        ({"misfire": "never"}, "Select a valid choice."),
+        ({"jitter": "inf"}, "Enter a number."),
+    ],
+)
+def test_wrong_values_are_refused_and_stay_in_the_form(
+    wrong: dict[str, str], message: str, redis_server: Store, operator: Client
+) -> None:
+    response = operator.post(EDIT, NEW | wrong)
+
+    assert response.status_code == 409
+    assert message in text_of(response.content.decode()).replace("&#x27;", "'").replace("&quot;", '"')
+    assert 'value="Europe/Rome"' in response.content.decode() or "tz" in wrong
+    assert (stored(redis_server), LogEntry.objects.count()) == ({}, 0)
+
+
+def test_schedule_of_the_code_is_not_edited(redis_server: Store, operator: Client) -> None:
+    declared.every(60, name="declared", args=["x"])(note)
+
+    shown = operator.get(EDIT, {"name": "declared"})
+    saved = operator.post(EDIT, NEW | {"name": "declared"})
+
+    assert (shown.status_code, shown.content.decode()) == (
+        404,
+        "name='declared': no schedule of this name was added at run time.",
+    )
+    assert saved.status_code == 409
+    assert "the code declares a schedule of this name." in saved.content.decode()
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_texts_are_escaped(text: str, redis_server: Store, operator: Client) -> None:
+    clean = Page(operator.get(EDIT).content.decode())
+
+    page = Page(operator.post(EDIT, dict.fromkeys(NEW, text)).content.decode())
+
+    assert page.all("img") == clean.all("img")
+    assert len(page.all("script")) == len(clean.all("script"))
+
+
+@pytest.mark.parametrize("definition", [b"", b"[]", b"7", b"\xff", b'{"task": 7}', b'{"every": {}}'])
+def test_damaged_definition_is_refused_or_shown(definition: bytes, redis_server: Store, operator: Client) -> None:
+    redis_server.raw.hset(base_key(redis_server, "added_schedules"), b"nightly", definition)
+
+    assert operator.get(EDIT, {"name": "nightly"}).status_code in (200, 400)
+
+
+def test_outage_is_the_designed_503(own_server: Store, operator: Client) -> None:
+    own_server.servers[0].kill()
+
+    assert operator.get(EDIT, {"name": "nightly"}).status_code == 503
+    assert operator.post(EDIT, NEW).status_code == 503
