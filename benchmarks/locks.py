@@ -149,8 +149,16 @@ def raw(url: str) -> Timed:
 
     base = keys.key("locks", "bench-raw")
     names = {"lock": base, "fence": f"{base}:fence", "queue": f"{base}:queue"}
-    take = ACQUIRE(**names, token="t", ttl_ms=30_000, wait=1, handoff_ms=wait_queue.HANDOFF_MS, fair=1)
-    give = RELEASE(**names, token="t", handoff_ms=wait_queue.HANDOFF_MS, fair=1)
+    take = ACQUIRE(
+        **names,
+        token="t",
+        description="host=app-1\npid=4711\nthread=MainThread",
+        ttl_ms=30_000,
+        wait=1,
+        handoff_ms=wait_queue.HANDOFF_MS,
+        fair=1,
+    )
+    give = RELEASE(**names, token="t", released_by="", handoff_ms=wait_queue.HANDOFF_MS, fair=1)
     plain = redis.Redis.from_url(url)
     for call in (take, give):
         plain.execute_command(*call.eval_args())

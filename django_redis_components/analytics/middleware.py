@@ -16,6 +16,7 @@ from django_redis_components.analytics.safeguard import SAFEGUARD
 from django_redis_components.analytics.visitors import UniqueVisitors, add_call
 from django_redis_components.core import conf
 from django_redis_components.core.client import connections
+from django_redis_components.core.leasing.holder import working_for
 from django_redis_components.core.protocol import Batch, Call, Flow, arun, run
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class AnalyticsMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
         if self._is_async:
             return self._acall(request)
-        response = cast("HttpResponseBase", self.get_response(request))
+        response = self._next(request)
         if SAFEGUARD.should_count("page views", partial(is_page_view, request, response)):
             with SAFEGUARD.suppress_errors("page views"):
                 pk = request.user.pk if _by_user(request) else None
@@ -61,7 +62,7 @@ class AnalyticsMiddleware:
         return response
 
     async def _acall(self, request: HttpRequest) -> HttpResponseBase:
-        response = cast("HttpResponseBase", await self.get_response(request))
+        response = await self._anext(request)
         if SAFEGUARD.should_count("page views", partial(is_page_view, request, response)):
             with SAFEGUARD.suppress_errors("page views"):
                 pk = (await request.auser()).pk if _by_user(request) else None
@@ -70,6 +71,14 @@ class AnalyticsMiddleware:
                 async with asyncio.timeout(analytics.timeout_s):  # includes the wait for a free connection
                     await arun(client, _count(request, response, pk))
         return response
+
+    def _next(self, request: HttpRequest) -> HttpResponseBase:
+        with working_for(request):
+            return cast("HttpResponseBase", self.get_response(request))
+
+    async def _anext(self, request: HttpRequest) -> HttpResponseBase:
+        with working_for(request):
+            return cast("HttpResponseBase", await self.get_response(request))
 
 
 def is_page_view(request: HttpRequest, response: HttpResponseBase) -> bool:

@@ -19,6 +19,7 @@ Keys, all in the slot of ``{name}``:
 ===================================  ======  ======================================================================
 ``drc:locks:{name}``                 string  the holder's token; TTL: the lease
 ``drc:locks:{name}:fence``           string  the last fencing token; the lease and an hour
+``drc:locks:{name}:holder:<token>``  string  its holder; the lease. After a forced release also the operator; an hour
 ``drc:locks:{name}:queue``           zset    waiters by ticket; a minute after the last request of a waiter
 ``drc:locks:{name}:asked``           zset    time of each waiter's last request; as the queue
 ``drc:locks:{name}:paused``          zset    tickets of waiters that were offered the lock or passed over; a minute
@@ -34,10 +35,12 @@ Keys of a `ReadWriteLock`, in the slot of ``{name}``, and of a `MultiLock`, in t
 ``drc:locks:{name}:rw:writer``             string  the writer's token; TTL: the lease
 ``drc:locks:{name}:rw:readers``            zset    readers' tokens by the ends of their leases; the longest lease
 ``drc:locks:{name}:rw:fence`` (and so on)  -       fence, queue, and under ``rw:writer`` the others: as above
+``…:rw:writer:holder:<token>``             string  the holder, or the operator of a forced release: as above
 ``drc:locks:{group}:group``                hash    the names that each waiter requested; as the queue
 ``drc:locks:{group}:group:held:<name>``    string  the holder's token; the lease
 ``drc:locks:{group}:group:queue:<name>``   zset    waiters by ticket; as the queue
 ``drc:locks:{group}:group:fence:<name>``   string  the last fencing token; the lease and an hour
+``…:group:holder:<token>``                 string  the holder, or the operator of a forced release: as above
 =========================================  ======  ==============================================================
 
 Example::
@@ -67,6 +70,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from django_redis_components.core.leasing.forced_release import ForcedRelease
+from django_redis_components.core.leasing.holder import LeaseHolder
 from django_redis_components.locks.decorator import lock
 from django_redis_components.locks.exceptions import (
     LockError,
@@ -88,6 +93,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FencedModel",
+    "ForcedRelease",
+    "LeaseHolder",
     "Lock",
     "LockError",
     "LockLost",

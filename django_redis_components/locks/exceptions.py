@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.leasing.forced_release import ForcedRelease
 
 
 class LockError(RedisComponentsError):
@@ -31,14 +32,19 @@ class LockNotAcquired(LockError):
 
 
 class LockNotOwned(LockError):
-    """The caller does not own the lock that it uses, or not any more."""
+    """The caller does not own the lock that it uses, or not any more.
 
-    def __init__(self, name: str, reason: str) -> None:
+    Attributes:
+        forced_release: who released it by force, and when; None otherwise, or if that is not known.
+    """
+
+    def __init__(self, name: str, reason: str, forced_release: ForcedRelease | None = None) -> None:
         super().__init__(name, f"Lock {name!r} {reason}.")
+        self.forced_release = forced_release
 
 
 class LockLost(LockNotOwned):
-    """The lease expired before it was released: another owner may hold the lock by now."""
+    """The lease expired, or an operator has released it: another owner may hold the lock by now."""
 
 
 class NotEnoughReplicas(LockError):

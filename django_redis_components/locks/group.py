@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from django_redis_components.core import keys
+from django_redis_components.core.leasing.calls import ReleaseCall, with_confirm
+from django_redis_components.core.leasing.holder import describe_caller
 from django_redis_components.core.leasing.lease import Lease
 from django_redis_components.core.leasing.owner import Acquisition
-from django_redis_components.core.leasing.wait_queue import HANDOFF_MS, with_confirm
+from django_redis_components.core.leasing.wait_queue import HANDOFF_MS
 from django_redis_components.core.protocol import Call, Flow, Read
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.locks.scripts import ABANDON_MULTI, ACQUIRE_MULTI, CONFIRM, EXTEND_MULTI, RELEASE_MULTI
@@ -40,6 +42,7 @@ def group_keys(name: str, group: str) -> dict[str, str]:
         "queue": f"{base}:queue:{name}",
         "asked": f"{base}:asked",
         "handoffs": f"{base}:handoffs",
+        "base": base,
     }
 
 
@@ -79,6 +82,7 @@ class GroupScripts:
         return ACQUIRE_MULTI(
             group=self.base,
             token=token,
+            description=describe_caller(),
             ttl_ms=self.ttl_ms,
             wait=int(wait),
             handoff_ms=HANDOFF_MS,
@@ -92,9 +96,9 @@ class GroupScripts:
         """Give up places and grant."""
         return ABANDON_MULTI(group=self.base, token=token, handoff_ms=HANDOFF_MS, names=self.names)
 
-    def release(self, token: str) -> Sequence[Call]:
+    def release(self, token: str) -> Sequence[ReleaseCall]:
         """Release all of them."""
-        release = RELEASE_MULTI(group=self.base, token=token, handoff_ms=HANDOFF_MS, names=self.names)
+        release = RELEASE_MULTI(group=self.base, token=token, released_by="", handoff_ms=HANDOFF_MS, names=self.names)
         return (with_confirm(release, CONFIRM(base=self.base, handoff_ms=HANDOFF_MS)),)
 
     def extend(self, token: str, ttl_ms: int) -> Sequence[Call]:

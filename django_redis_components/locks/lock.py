@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 
 from django_redis_components.core import keys
 from django_redis_components.core.client.connections import aclient, client
+from django_redis_components.core.leasing.calls import ReleaseCall, acquire_with_token, release_with_token, with_confirm
 from django_redis_components.core.leasing.lease import Lease
 from django_redis_components.core.leasing.owner import Acquisition
-from django_redis_components.core.leasing.wait_queue import HANDOFF_MS, WaitQueue, with_confirm, with_token
+from django_redis_components.core.leasing.wait_queue import HANDOFF_MS, WaitQueue
 from django_redis_components.core.protocol import Call, Flow, Read, arun, run
 from django_redis_components.core.units import Seconds, check_flag, to_ms
 from django_redis_components.locks.base import BaseLock
@@ -24,9 +25,9 @@ class PlainScripts:
         self.ttl_ms = to_ms(timeout, "timeout")
         self._fair = int(fair)
         self._made_keys: dict[str, str] | None = None
-        #: Calls without a token, see `with_token`.
+        #: Calls without a token, see `acquire_with_token`.
         self._acquire_calls: dict[bool, Call] = {}
-        self._release_call: Call | None = None
+        self._release_call: ReleaseCall | None = None
 
     @property
     def keys(self) -> dict[str, str]:
@@ -55,7 +56,7 @@ class PlainScripts:
 
     def acquire(self, token: str, wait: bool) -> Call:
         """Request the lock, or a place in the queue."""
-        return with_token(token, self._acquire_calls.get(wait) or self._make_acquire(wait))
+        return acquire_with_token(token, self._acquire_calls.get(wait) or self._make_acquire(wait))
 
     def refuse(self, acquisition: Acquisition, reply: Sequence[int]) -> None:
         """Do nothing: there is one reason."""
@@ -64,9 +65,9 @@ class PlainScripts:
         """Give up place and grant."""
         return ABANDON(**self.keys, token=token, handoff_ms=HANDOFF_MS, fair=self._fair)
 
-    def release(self, token: str) -> Sequence[Call]:
+    def release(self, token: str) -> Sequence[ReleaseCall]:
         """Release it."""
-        return (with_token(token, self._release_call or self._make_release()),)
+        return (release_with_token(token, self._release_call or self._make_release()),)
 
     def extend(self, token: str, ttl_ms: int) -> Sequence[Call]:
         """Make the lease last at least that long from now."""
@@ -90,12 +91,18 @@ class PlainScripts:
 
     def _make_acquire(self, wait: bool) -> Call:
         made = self._acquire_calls[wait] = ACQUIRE(
-            **self.keys, token="", ttl_ms=self.ttl_ms, wait=int(wait), handoff_ms=HANDOFF_MS, fair=self._fair
+            **self.keys,
+            token="",
+            description="",
+            ttl_ms=self.ttl_ms,
+            wait=int(wait),
+            handoff_ms=HANDOFF_MS,
+            fair=self._fair,
         )
         return made
 
-    def _make_release(self) -> Call:
-        release = RELEASE(**self.keys, token="", handoff_ms=HANDOFF_MS, fair=self._fair)
+    def _make_release(self) -> ReleaseCall:
+        release = RELEASE(**self.keys, token="", released_by="", handoff_ms=HANDOFF_MS, fair=self._fair)
         made = self._release_call = with_confirm(release, CONFIRM(base=self.base, handoff_ms=HANDOFF_MS))
         return made
 

@@ -8,9 +8,11 @@ from typing import Unpack
 
 from django_redis_components.core import keys
 from django_redis_components.core.client.connections import aclient, client
+from django_redis_components.core.leasing.calls import ReleaseCall, with_confirm
+from django_redis_components.core.leasing.holder import describe_caller
 from django_redis_components.core.leasing.lease import Lease, local_deadline
 from django_redis_components.core.leasing.owner import Acquisition
-from django_redis_components.core.leasing.wait_queue import HANDOFF_MS, WaitQueue, with_confirm, with_suffix
+from django_redis_components.core.leasing.wait_queue import HANDOFF_MS, WaitQueue, with_suffix
 from django_redis_components.core.protocol import Batch, Call, Flow, Read, arun, run
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.locks.base import BaseLock, LockOptions
@@ -65,7 +67,14 @@ class ReadWriteScripts:
 
     def acquire(self, token: str, wait: bool) -> Call:
         """Request this side, or a place in the queue."""
-        return ACQUIRE_READWRITE(**self.keys, token=token, ttl_ms=self.ttl_ms, wait=int(wait), handoff_ms=HANDOFF_MS)
+        return ACQUIRE_READWRITE(
+            **self.keys,
+            token=token,
+            description=describe_caller(),
+            ttl_ms=self.ttl_ms,
+            wait=int(wait),
+            handoff_ms=HANDOFF_MS,
+        )
 
     def refuse(self, acquisition: Acquisition, reply: Sequence[int]) -> None:
         """Do nothing: there is one reason."""
@@ -74,9 +83,9 @@ class ReadWriteScripts:
         """Give up place and grant."""
         return ABANDON_READWRITE(**self.keys, token=token, handoff_ms=HANDOFF_MS)
 
-    def release(self, token: str) -> Sequence[Call]:
+    def release(self, token: str) -> Sequence[ReleaseCall]:
         """Release this side."""
-        release = RELEASE_READWRITE(**self.keys, token=token, handoff_ms=HANDOFF_MS)
+        release = RELEASE_READWRITE(**self.keys, token=token, released_by="", handoff_ms=HANDOFF_MS)
         return (with_confirm(release, CONFIRM(base=self.base, handoff_ms=HANDOFF_MS)),)
 
     def extend(self, token: str, ttl_ms: int) -> Sequence[Call]:

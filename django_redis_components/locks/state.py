@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django_redis_components.core import keys
+from django_redis_components.core.leasing.holder import LeaseHolder, parse_holder
 from django_redis_components.core.leasing.lease import local_deadline
 from django_redis_components.core.leasing.wait_queue import liveness_ms
 from django_redis_components.core.protocol import Batch, Flow
@@ -30,6 +31,7 @@ class LockState:
         remaining: seconds until its lease expires; 0.0 without a holder, infinite for a key without a TTL.
         waiting: number of waiters that sent a request lately.
         waiters: their tokens in the order in which they will be served, at most a hundred.
+        held_by: the process, thread, and task or request that acquired it; None if unknown.
     """
 
     holder: str | None
@@ -38,13 +40,14 @@ class LockState:
     remaining: float
     waiting: int
     waiters: tuple[str, ...]
+    held_by: LeaseHolder | None = None
 
 
 def lock_keys(name: str) -> dict[str, str]:
     """Return the keys of a lock, for `INSPECT`."""
     lock = keys.key("locks", name)
     parts = ("fence", "queue", "asked", "handoffs")
-    return {"lock": lock} | {part: f"{lock}:{part}" for part in parts}
+    return {"lock": lock, "base": lock} | {part: f"{lock}:{part}" for part in parts}
 
 
 def inspect_lock(made: dict[str, str]) -> Flow[LockState]:
@@ -66,7 +69,7 @@ def inspect_each(names: Sequence[str]) -> Flow[dict[str, LockState]]:
 
 
 def _lock_state(reply: list[Any]) -> LockState:
-    holder, left_ms, fence, age_ms, waiting, *tokens = reply
+    holder, left_ms, fence, age_ms, waiting, description, *tokens = reply
     return LockState(
         holder=holder.decode(errors="backslashreplace") if holder else None,  # other clients may write any bytes
         fencing_token=fence or None,
@@ -74,6 +77,7 @@ def _lock_state(reply: list[Any]) -> LockState:
         remaining=_left(left_ms),
         waiting=waiting,
         waiters=tuple(token.decode() for token in tokens),
+        held_by=parse_holder(description),
     )
 
 
@@ -90,6 +94,8 @@ class ReadWriteState:
         waiting: number of waiters that sent a request lately.
         waiters: their tokens in the order in which they will be served, at most a hundred; those of readers end
             in ":r", those of writers in ":w".
+        held_by: token of the writer or of a listed reader to the process, thread, and task or request that acquired it;
+            without those that are unknown.
     """
 
     writer: str | None
@@ -99,6 +105,7 @@ class ReadWriteState:
     readers: dict[str, float]
     waiting: int
     waiters: tuple[str, ...]
+    held_by: dict[str, LeaseHolder] = dataclasses.field(default_factory=dict)
 
 
 def readwrite_keys(name: str) -> dict[str, str]:
@@ -109,7 +116,7 @@ def readwrite_keys(name: str) -> dict[str, str]:
 
 def inspect_readwrite(name: str) -> Flow[ReadWriteState]:
     """Read the state of a read-write lock."""
-    figures, reading, waiters = yield INSPECT_READWRITE(
+    figures, reading, waiters, descriptions = yield INSPECT_READWRITE(
         **readwrite_keys(name), most=MAX_LISTED, liveness_ms=liveness_ms()
     )
     writer, left_ms, fence, waiting, inside = figures
@@ -122,7 +129,13 @@ def inspect_readwrite(name: str) -> Flow[ReadWriteState]:
         readers={token.decode(): from_ms(ms) for token, ms in zip(pairs, pairs, strict=True)},
         waiting=waiting,
         waiters=tuple(token.decode() for token in waiters),
+        held_by=_holders([writer, *reading[::2]], descriptions),
     )
+
+
+def _holders(tokens: list[bytes], descriptions: list[bytes]) -> dict[str, LeaseHolder]:
+    parsed = zip(tokens, map(parse_holder, descriptions), strict=True)
+    return {token.decode(): holder for token, holder in parsed if holder is not None}
 
 
 def read_deadline(token: str, flow: Flow[Iterable[LockState]]) -> Flow[tuple[float, Sequence[LockState]] | None]:

@@ -24,7 +24,7 @@ from django_redis_components.management.task_listing import short
 
 #: What each kind is called.
 NOUNS = {"lock": "Lock", "readwrite": "Read-write lock", "group": "Lock", "semaphore": "Semaphore"}
-_HEADERS = ("NAME", "KIND", "HELD", "WAITING", "FENCE", "ROLE", "AGE", "EXPIRES IN", "HOLDER")
+_HEADERS = ("NAME", "KIND", "HELD", "WAITING", "FENCE", "ROLE", "AGE", "EXPIRES IN", "HOLDER", "TOKEN")
 _NUMBERS = frozenset({"HELD", "WAITING", "FENCE", "AGE", "EXPIRES IN"})
 
 
@@ -71,15 +71,15 @@ def held(name: str, using: str, *, kind: str = "", group: str = "") -> ResourceS
 
 def describe(state: ResourceState) -> str:
     """Return what a release affects, in one sentence."""
-    tokens = ", ".join(holder.token for holder in state.holders)
+    holders = ", ".join(_holder_text(holder) for holder in state.holders)
     waiters = f"{state.waiters:,} {'waiter' if state.waiters == 1 else 'waiters'}"
-    return f"{NOUNS[state.resource.kind]} {state.resource.name!r} is held by {tokens}, with {waiters}."
+    return f"{NOUNS[state.resource.kind]} {state.resource.name!r} is held by {holders}, with {waiters}."
 
 
-def release_holders(state: ResourceState, using: str) -> CommandResult:
-    """Release a lock or permits of these holders. Later holders are not affected."""
+def release_holders(state: ResourceState, using: str, author: str) -> CommandResult:
+    """Release a lock or permits of these holders, whose errors name the author. Later holders are not affected."""
     resource = state.resource
-    released = [holder.token for holder in state.holders if release(resource, holder.token, using)]
+    released = [holder.token for holder in state.holders if release(resource, holder.token, using, author=author)]
     data = {"name": resource.name, "kind": resource.kind, "group": resource.group, "released": released}
     text = f"Released {_noun(resource)} {resource.name!r}: {len(released)} of {len(state.holders)} holders."
     if released:
@@ -98,14 +98,18 @@ def _rows(state: ResourceState) -> list[tuple[str, ...]]:
     fence = "" if state.fencing_token is None else str(state.fencing_token)
     about = (name, resource.kind, count, f"{state.waiters:,}", fence)
     if state.error:
-        return [(*about, "", "", "", f"cannot be read: {state.error}")]
-    return [(*about, *_holder(holder)) for holder in state.holders] or [(*about, "", "", "", "")]
+        return [(*about, "", "", "", f"cannot be read: {state.error}", "")]
+    return [(*about, *_holder(holder)) for holder in state.holders] or [(*about, "", "", "", "", "")]
 
 
 def _holder(holder: HolderState) -> tuple[str, ...]:
     expires = "never" if math.isinf(holder.remaining_s) else short(holder.remaining_s)
     role = holder.role if holder.permits == 1 else f"{holder.permits} permits"
-    return role, short(holder.age_s), expires, holder.token
+    return role, short(holder.age_s), expires, str(holder.held_by or ""), holder.token
+
+
+def _holder_text(holder: HolderState) -> str:
+    return holder.token if holder.held_by is None else f"{holder.held_by} (token {holder.token})"
 
 
 def _scanned(snapshot: LockSnapshot, using: str) -> str:

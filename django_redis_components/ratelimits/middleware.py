@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 
 from django_redis_components.core import conf
+from django_redis_components.core.leasing.holder import working_for
 from django_redis_components.ratelimits.limit import RateLimit
 from django_redis_components.ratelimits.request_keys import arequest_key, request_key
 from django_redis_components.ratelimits.responses import add_rate_limit_headers, too_many_requests
@@ -42,16 +43,24 @@ class RateLimitMiddleware:
             return self._acall(request)
         limit = _limit_for(request)
         if limit is None:
-            return cast("HttpResponseBase", self.get_response(request))
+            return self._next(request)
         decision = limit.hit(request_key(conf.settings().ratelimits.key, request), request=request)
-        return _respond(limit, decision, None if not decision.allowed else self.get_response(request))
+        return _respond(limit, decision, None if not decision.allowed else self._next(request))
 
     async def _acall(self, request: HttpRequest) -> HttpResponseBase:
         limit = _limit_for(request)
         if limit is None:
-            return cast("HttpResponseBase", await self.get_response(request))
+            return await self._anext(request)
         decision = await limit.ahit(await arequest_key(conf.settings().ratelimits.key, request), request=request)
-        return _respond(limit, decision, None if not decision.allowed else await self.get_response(request))
+        return _respond(limit, decision, None if not decision.allowed else await self._anext(request))
+
+    def _next(self, request: HttpRequest) -> HttpResponseBase:
+        with working_for(request):
+            return cast("HttpResponseBase", self.get_response(request))
+
+    async def _anext(self, request: HttpRequest) -> HttpResponseBase:
+        with working_for(request):
+            return cast("HttpResponseBase", await self.get_response(request))
 
 
 def _respond(limit: RateLimit, decision: Decision, response: HttpResponseBase | None) -> HttpResponseBase:

@@ -13,6 +13,7 @@ Keys, all in the slot of ``{name}``:
 
 =========================================  ======  =====================================================================
 ``drc:semaphores:{name}``                  zset    permits by expiry time; TTL: until the last one expires
+``drc:semaphores:{name}:holder:<permit>``  string  its holder; the lease. After a forced release the operator; an hour
 ``drc:semaphores:{name}:queue``            zset    waiters by ticket; a minute after the last request of a waiter
 ``drc:semaphores:{name}:asked``            zset    time of each waiter's last request; as the queue
 ``drc:semaphores:{name}:paused``           zset    tickets of waiters that were offered permits or passed over; a minute
@@ -41,6 +42,8 @@ See also: `django_redis_components.locks` for exactly one holder; docs/component
 
 from __future__ import annotations
 
+from django_redis_components.core.leasing.forced_release import ForcedRelease
+from django_redis_components.core.leasing.holder import LeaseHolder
 from django_redis_components.semaphores.decorator import semaphore
 from django_redis_components.semaphores.exceptions import (
     PermitLost,
@@ -54,6 +57,8 @@ from django_redis_components.semaphores.semaphore import Semaphore
 from django_redis_components.semaphores.state import PermitHolder, SemaphoreState
 
 __all__ = [
+    "ForcedRelease",
+    "LeaseHolder",
     "PermitHolder",
     "PermitLost",
     "PermitNotOwned",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.leasing.forced_release import ForcedRelease
 
 
 class SemaphoreError(RedisComponentsError):
@@ -48,11 +49,16 @@ class TooManyPermits(SemaphoreError):
 
 
 class PermitNotOwned(SemaphoreError):
-    """The caller does not own the permit that it uses, or not any more."""
+    """The caller does not own the permit that it uses, or not any more.
 
-    def __init__(self, name: str, reason: str) -> None:
+    Attributes:
+        forced_release: who released it by force, and when; None otherwise, or if that is not known.
+    """
+
+    def __init__(self, name: str, reason: str, forced_release: ForcedRelease | None = None) -> None:
         super().__init__(name, f"Permit of semaphore {name!r} {reason}.")
+        self.forced_release = forced_release
 
 
 class PermitLost(PermitNotOwned):
-    """The lease of a permit expired before it was released: another owner may have the permit by now."""
+    """The lease of a permit expired, or an operator has released it: another owner may have the permit by now."""

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from django_redis_components.core.client.connections import aclient, client
+from django_redis_components.core.leasing.calls import forced
 from django_redis_components.core.leasing.wait_queue import send_releases
 from django_redis_components.core.protocol import Flow, arun, run
 from django_redis_components.semaphores.permits import PermitScripts
 from django_redis_components.semaphores.state import inspect_semaphore, semaphore_keys
 
 
-def force_release(name: str, *, token: str | None = None, using: str = "default") -> int:
+def force_release(name: str, *, token: str | None = None, author: str = "", using: str = "default") -> int:
     """Release permits of all holders or of one, and grant them to the first waiters.
 
-    The holder is not interrupted. It learns from `check`, `extend`, `release` or a renewal that it lost them. The
-    request is sent once: after a connection error it may have been executed.
+    The holder is not interrupted. It learns from `extend`, `release` or a renewal that an operator has released them:
+    for an hour the error names the author. The request is sent once: after a connection error it may have
+    been executed.
 
     Args:
         name: of the semaphore.
         token: release the permits of this token only; None: those of up to a hundred holders.
+        author: the operator, named in the error of the former holder; cut to 100 bytes.
         using: our connection alias.
 
     Returns:
@@ -26,15 +29,15 @@ def force_release(name: str, *, token: str | None = None, using: str = "default"
     Raises:
         redis.exceptions.RedisError: the server does not answer.
     """
-    return run(client(using), release_flow(name, token=token))
+    return run(client(using), release_flow(name, token=token, author=author))
 
 
-async def aforce_release(name: str, *, token: str | None = None, using: str = "default") -> int:
+async def aforce_release(name: str, *, token: str | None = None, author: str = "", using: str = "default") -> int:
     """See `force_release`."""
-    return await arun(aclient(using), release_flow(name, token=token))
+    return await arun(aclient(using), release_flow(name, token=token, author=author))
 
 
-def release_flow(name: str, *, token: str | None = None) -> Flow[int]:
+def release_flow(name: str, *, token: str | None = None, author: str = "") -> Flow[int]:
     """See `force_release`."""
     if token is not None:
         tokens = [token]
@@ -42,4 +45,4 @@ def release_flow(name: str, *, token: str | None = None) -> Flow[int]:
         state = yield from inspect_semaphore(semaphore_keys(name))
         tokens = [holder.token for holder in state.holders]
     scripts = PermitScripts(name)
-    return (yield from send_releases([call for each in tokens for call in scripts.release(each)]))
+    return (yield from send_releases([forced(call, author) for each in tokens for call in scripts.release(each)]))

@@ -6,9 +6,10 @@ import time
 from collections.abc import Sequence
 
 from django_redis_components.core import keys
+from django_redis_components.core.leasing.calls import ReleaseCall, acquire_with_token, release_with_token, with_confirm
 from django_redis_components.core.leasing.lease import Lease, local_deadline
 from django_redis_components.core.leasing.owner import Acquisition
-from django_redis_components.core.leasing.wait_queue import HANDOFF_MS, with_confirm, with_token
+from django_redis_components.core.leasing.wait_queue import HANDOFF_MS
 from django_redis_components.core.protocol import Batch, Call, Flow, Read
 from django_redis_components.core.units import Seconds, to_ms
 from django_redis_components.semaphores.exceptions import TooManyPermits
@@ -29,9 +30,9 @@ class PermitScripts:
         self.limit = checked_number(limit, "limit", MAX_LIMIT)
         self.ttl_ms = to_ms(timeout, "timeout")
         self._made_keys: dict[str, str] | None = None
-        #: Calls without a token, see `with_token`.
+        #: Calls without a token, see `acquire_with_token`.
         self._acquire_calls: dict[bool, Call] = {}
-        self._release_call: Call | None = None
+        self._release_call: ReleaseCall | None = None
 
     @property
     def keys(self) -> dict[str, str]:
@@ -54,7 +55,7 @@ class PermitScripts:
 
     def acquire(self, token: str, wait: bool) -> Call:
         """Request permits, or a place in the queue."""
-        return with_token(token, self._acquire_calls.get(wait) or self._make_acquire(wait))
+        return acquire_with_token(token, self._acquire_calls.get(wait) or self._make_acquire(wait))
 
     def refuse(self, acquisition: Acquisition, reply: Sequence[int]) -> None:
         """Store the limit in force.
@@ -70,9 +71,9 @@ class PermitScripts:
         """Give up place and grant."""
         return ABANDON(**self.keys, permit=token, handoff_ms=HANDOFF_MS)
 
-    def release(self, token: str) -> Sequence[Call]:
+    def release(self, token: str) -> Sequence[ReleaseCall]:
         """Release the permits."""
-        return (with_token(token, self._release_call or self._make_release()),)
+        return (release_with_token(token, self._release_call or self._make_release()),)
 
     def extend(self, token: str, ttl_ms: int) -> Sequence[Call]:
         """Make the lease last at least that long from now."""
@@ -100,12 +101,12 @@ class PermitScripts:
 
     def _make_acquire(self, wait: bool) -> Call:
         made = self._acquire_calls[wait] = ACQUIRE(
-            **self.keys, permit="", ttl_ms=self.ttl_ms, wait=int(wait), handoff_ms=HANDOFF_MS
+            **self.keys, permit="", description="", ttl_ms=self.ttl_ms, wait=int(wait), handoff_ms=HANDOFF_MS
         )
         return made
 
-    def _make_release(self) -> Call:
-        release = RELEASE(**self.keys, permit="", handoff_ms=HANDOFF_MS)
+    def _make_release(self) -> ReleaseCall:
+        release = RELEASE(**self.keys, permit="", released_by="", handoff_ms=HANDOFF_MS)
         made = self._release_call = with_confirm(release, CONFIRM(base=self.base, handoff_ms=HANDOFF_MS))
         return made
 

@@ -11,11 +11,11 @@ ACQUIRE = LuaScript(
     "semaphores",
     "acquire",
     keys=_KEYS,
-    args=("permit", "ttl_ms", "wait", "handoff_ms"),
+    args=("permit", "description", "ttl_ms", "wait", "handoff_ms"),
     idempotent=True,
 )
 #: Release a permit. Not repeated by the client: `WaitQueue.release` knows what the reply to a repetition means.
-RELEASE = LuaScript("semaphores", "release", keys=_KEYS, args=("permit", "handoff_ms"))
+RELEASE = LuaScript("semaphores", "release", keys=_KEYS, args=("permit", "released_by", "handoff_ms"))
 #: After a release that has handed off: wake a connected waiter if the one that was chosen is not.
 CONFIRM = LuaScript("semaphores", "confirm", keys=("base",), args=("handoff_ms",), idempotent=True)
 #: Leave the queue, and release what was granted meanwhile.

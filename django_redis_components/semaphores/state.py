@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from django_redis_components.core import keys
+from django_redis_components.core.leasing.holder import LeaseHolder, parse_holder
 from django_redis_components.core.leasing.wait_queue import liveness_ms
 from django_redis_components.core.protocol import Flow
 from django_redis_components.core.units import from_ms
@@ -22,11 +23,13 @@ class PermitHolder:
         token: identifies it.
         permits: how many permits it has.
         remaining: seconds until it expires.
+        held_by: the process, thread, and task or request that acquired it; None if unknown.
     """
 
     token: str
     permits: int
     remaining: float
+    held_by: LeaseHolder | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -70,13 +73,13 @@ def inspect_semaphore(made: dict[str, str], own_limit: int | None = None) -> Flo
         made: those of `semaphore_keys`.
         own_limit: the limit unless one was set for all.
     """
-    figures, found, waiters = yield INSPECT(**made, most=MAX_LISTED, liveness_ms=liveness_ms())
+    figures, found, waiters, descriptions = yield INSPECT(**made, most=MAX_LISTED, liveness_ms=liveness_ms())
     held, set_limit, waiting = figures
     pairs = iter(found)
-    members = {member.decode(): from_ms(ms) for member, ms in zip(pairs, pairs, strict=True)}
+    members = [(member.decode(), from_ms(ms)) for member, ms in zip(pairs, pairs, strict=True)]
     holders = tuple(
-        PermitHolder(token, parse_permit(token)[0], remaining)
-        for token, remaining in members.items()
+        PermitHolder(token, parse_permit(token)[0], remaining, parse_holder(description))
+        for (token, remaining), description in zip(members, descriptions, strict=True)
         if "#" not in token  # the second and further permits of a lease
     )
     requested = [limit for _, limit in (parse_permit(holder.token) for holder in holders) if limit is not None]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from django_redis_components.core.leasing.holder import current_work, describe_task
 from django_redis_components.locks import Lock, MultiLock, ReadWriteLock
 from django_redis_components.ratelimits import RateLimit
 from django_redis_components.ratelimits.hit_counts import COUNTER
@@ -37,7 +39,9 @@ def hold(store: Store) -> Lock:
     for each in (held, MultiLock("a", "b", group="accounts"), ReadWriteLock("page:7").read()):
         each.acquire()
     Lock("a rather long name of a lock, made from the names of an order and its customer").acquire()
+    before = current_work.set(partial(describe_task, "shop.tasks.send_order_confirmation_to_customer", "a-task"))
     Semaphore("reports", 3, timeout=60, blocking=False).acquire()
+    current_work.reset(before)
     wait_in_line(store, "stock:42")
     return held
 

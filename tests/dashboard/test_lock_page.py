@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import socket
 import threading
 from urllib.parse import urlencode
 
@@ -108,7 +110,8 @@ def test_resources_with_waiters_come_first(redis_server: Store, viewer: Client) 
 
     text = text_of(viewer.get(LOCKS).content.decode())
 
-    assert re.search(r"Fencing token b lock 1 (&lt; 1 s|\d s) \d\d s \w{32} \d{16} [ac] lock", text)
+    holder = rf"{socket.gethostname()}, process {os.getpid()}, thread MainThread \w{{32}}"
+    assert re.search(rf"Fencing token b lock 1 (&lt; 1 s|\d s) \d\d s {holder} \d{{16}} [ac] lock", text)
     assert re.search(r"Scanned all [\d,]+ keys\.", text)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import pty
+import socket
 import sys
 from typing import Any
 
@@ -12,9 +13,10 @@ import pytest
 from django.core.management import call_command
 
 from django_redis_components.core.client import connections
-from django_redis_components.locks import Lock, ReadWriteLock
+from django_redis_components.locks import Lock, LockNotOwned, ReadWriteLock
 from django_redis_components.locks.lock import PlainScripts
 from django_redis_components.management import worker_commands
+from django_redis_components.management.base import system_user
 from django_redis_components.ratelimits import RateLimit
 from django_redis_components.semaphores import Semaphore
 from django_redis_components.taskqueue import group
@@ -44,16 +46,18 @@ def test_locks_are_listed_with_holders_and_waiters(redis_server: Store) -> None:
 
     header, *rows = run_command("locks", "list").splitlines()
 
-    words = "NAME KIND HELD WAITING FENCE ROLE AGE EXPIRES IN HOLDER"
+    words = "NAME KIND HELD WAITING FENCE ROLE AGE EXPIRES IN HOLDER TOKEN"
     assert " ".join(header.split()) == words
     shown = {tuple(row.split()[:4]): row for row in rows[:3]}
-    assert held.token in shown["stock:42", "lock", "1/1", "1"]
+    me = f"{socket.gethostname()}, process {os.getpid()}, thread MainThread"
+    assert f"{me}  {held.token}" in shown["stock:42", "lock", "1/1", "1"]
     assert "reader" in shown["stock:42", "readwrite", "1", "0"]
     assert "2 permits" in shown["printers", "semaphore", "2/3", "0"]
     assert rows[-1].startswith("Scanned ")
     named = command_data("locks", "list", "--name", "printers")["held"]
     [one] = [each for each in named if each["kind"] == "semaphore"]
     assert (one["held"], one["holders"][0]["permits"]) == (2, 2)
+    assert (one["holders"][0]["held_by"]["pid"], one["holders"][0]["held_by"]["task"]) == (os.getpid(), "")
     assert len(run_command("locks", "list", "--name", "printers").splitlines()) == 3
     assert refusal("locks", "list", "--at", "nowhere").startswith("at='nowhere': expected the position")
 
@@ -77,7 +81,10 @@ def test_lock_is_released_after_confirmation(redis_server: Store, monkeypatch: p
     call_command(*words, stdout=io.StringIO(), stderr=asked)
 
     sys.stdin.close()
-    assert asked.getvalue() == f"Lock 'stock:42' is held by {held.token}, with 0 waiters. Release it? [y/N] "
+    holder = f"{socket.gethostname()}, process {os.getpid()}, thread MainThread (token {held.token})"
+    assert asked.getvalue() == f"Lock 'stock:42' is held by {holder}, with 0 waiters. Release it? [y/N] "
+    with pytest.raises(LockNotOwned, match=rf"was released by an operator \({system_user()}\) at \d\d:\d\d:\d\d\.$"):
+        held.release()
     assert command_data("locks", "release", "stock:42", "--yes")["kind"] == "readwrite"
     assert run_command("locks", "release", "stock:42", "--yes") == "No lock or semaphore 'stock:42' is held.\n"
 

@@ -22,6 +22,7 @@ from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import TryLater
 from django_redis_components.core.protocol import Command
+from django_redis_components.locks import Lock
 from django_redis_components.taskqueue import SoftTimeLimitExceeded, TaskCancelled, TaskContext, exponential, task
 from django_redis_components.taskqueue.fields import record_key
 
@@ -411,3 +412,19 @@ def crowd() -> int:
     time.sleep(0.003)
     client.execute(Command("DECR", f"{base}:inside"))
     return inside
+
+
+@task
+def holder_of_a_lock(name: str) -> list[str]:
+    """What `inspect` reports of the running task."""
+    with Lock(name) as held:
+        return [str(held.inspect().held_by)]
+
+
+@task
+async def holder_of_a_lock_async(name: str) -> list[str]:
+    """The same of a coroutine, and of a thread that it waits for."""
+    async with Lock(name) as held:
+        found = (await held.ainspect()).held_by
+    with_thread = await sync_to_async(holder_of_a_lock.func)(name)
+    return [str(found), *with_thread]

@@ -11,6 +11,7 @@ from redis.exceptions import RedisError
 
 from django_redis_components.core import keys
 from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.leasing.forced_release import read_releases
 from django_redis_components.core.leasing.lease import Lease, local_deadline
 from django_redis_components.core.leasing.owner import (
     Acquisition,
@@ -202,10 +203,12 @@ class LeaseFlows:
         """Make the lease last at least that long from now."""
         lease = self.claimed(owner)
         requested_at = time.monotonic()
-        if not all((yield Batch(self.scripts.extend(lease.token, ttl_ms)))):
+        calls = self.scripts.extend(lease.token, ttl_ms)
+        if not all((yield Batch(calls))):
             lease.mark_lost()
+            yield from read_releases([(lease, calls)])
             renewer.recheck(lease)
-            raise self.not_owned(self.name, "cannot be extended: its lease had expired")
+            raise self._loss(self.not_owned, lease, "cannot be extended", "its lease had expired")
         lease.renew(local_deadline(requested_at, ttl_ms))
         return True
 
@@ -224,7 +227,7 @@ class LeaseFlows:
         if lease.release_unknown:
             raise self.not_owned(self.name, "may have been released: the reply to its release was lost")
         if lease.is_lost:
-            raise self.lost_error(self.name, "is lost: its lease expired before it was released")
+            raise self._loss(self.lost_error, lease, "is lost", "its lease expired before it was released")
 
     def claimed(self, owner: Owner | None = None) -> Lease:
         """Return the lease of this owner, by default the caller; without one it takes over that of an ended owner.
@@ -238,6 +241,11 @@ class LeaseFlows:
         if lease is None:
             raise self.not_owned(self.name, "is not held by this thread or task: not acquired here, or released")
         return lease
+
+    def _loss(self, kind: type[RedisComponentsError], lease: Lease, what: str, expired: str) -> RedisComponentsError:
+        """Return the error about a lease that was lost: it has expired, or an operator has released it."""
+        release = lease.forced_release
+        return kind(self.name, f"{what}: {expired if release is None else f'it was {release}'}", release)
 
     def _resolve(self, blocking: bool | None, blocking_timeout: Seconds | None) -> float:
         """Return the seconds to wait, from the arguments of a call and the options of the object."""
@@ -256,7 +264,8 @@ class LeaseFlows:
         calls = self.scripts.release(lease.token)
         renewer.unwatch(lease)  # for good: a block that was left does not try again, and would keep the lease for ever
         if not (yield from self.queue.release(calls, lease)):
-            raise self.not_owned(self.name, "cannot be released: its lease had expired")
+            yield from read_releases([(lease, calls)])
+            raise self._loss(self.not_owned, lease, "cannot be released", "its lease had expired")
 
     def _acquire_and_watch(self, acquire: Flow[bool], acquisition: Acquisition, *, has_token: bool) -> Flow[bool]:
         _ = self.leases  # a reentrant lock shares its records
@@ -304,7 +313,8 @@ class LeaseFlows:
             yield from self.queue.release(self.scripts.release(lease.token), lease)
             return False
         if lease.is_lost:
-            raise self.lost_error(self.name, "cannot be entered again: its lease expired before it was released")
+            expired = "its lease expired before it was released"
+            raise self._loss(self.lost_error, lease, "cannot be entered again", expired)
         lease.depth += 1
         acquisition.lease, acquisition.depth = lease, lease.depth
         return True

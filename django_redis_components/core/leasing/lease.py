@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from django_redis_components.core.leasing.forced_release import ForcedRelease
     from django_redis_components.core.leasing.owner import Owner
 
 #: Share of a lease by which the local deadline precedes the server's: NTP may slew each clock by up to 500 parts in a
@@ -48,6 +49,7 @@ class Lease:
         depth: how often its owner has entered a reentrant lock; the last exit releases it.
         release_unknown: a release was sent, and it is not known whether it was executed.
         owner: the thread or task that owns it; None once it was released or lost.
+        forced_release: the release by an operator by which it was lost; None if it expired, or that is not known.
         stack, source, number: the list of `OwnedLeases` that contains it, the object it was granted through, and its
             position among all grants of this process.
     """
@@ -57,6 +59,7 @@ class Lease:
         "_lost",
         "deadline_at",
         "depth",
+        "forced_release",
         "grant",
         "is_released",
         "number",
@@ -74,6 +77,7 @@ class Lease:
         self.grant = grant
         self.pid = _process.pid
         self.owner: Owner | None = None
+        self.forced_release: ForcedRelease | None = None
         self.stack: list[Lease] = []
         self.source: object = None
         self.number = 0

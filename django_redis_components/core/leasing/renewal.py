@@ -31,6 +31,7 @@ from django_redis_components.core.client.slot_migration import slot_wait_limit
 from django_redis_components.core.decorators import refuse_awaitable, refuse_coroutine_function
 from django_redis_components.core.exceptions import RedisComponentsError
 from django_redis_components.core.leasing.background import BackgroundRunner, start_daemon
+from django_redis_components.core.leasing.forced_release import read_releases
 from django_redis_components.core.leasing.lease import Lease, local_deadline
 from django_redis_components.core.leasing.owner import OwnedLeases
 from django_redis_components.core.protocol import Batch, Call, Flow, run
@@ -258,6 +259,9 @@ class LeaseRenewer:
                 replies = run(client(using), extend_all(renewals))
         except (RedisError, RedisComponentsError) as exc:
             replies = [exc] * len(renewals)
+        refused = [watch for (watch, _), reply in zip(renewals, replies, strict=True) if not reply]
+        if refused:
+            run(client(using), read_releases((each.lease, each.extend(each.lease.token, 1)) for each in refused))
         for (watch, renewal_ms), reply in zip(renewals, replies, strict=True):
             watch.is_renewing = False
             if isinstance(reply, Exception):
@@ -275,7 +279,8 @@ class LeaseRenewer:
             return
         watch.lease.mark_lost()
         target = watch.policy.target()
-        _log.warning("The lease of %s was lost before it was released.", target)
+        release = watch.lease.forced_release
+        _log.warning("The lease of %s was %s.", target, release or "lost before it was released")
         if watch.policy.on_lost is not None and target is not None:
             try:
                 start_daemon(_call_on_lost, "redis-lease-lost", watch, watch.policy.on_lost, target)

@@ -15,7 +15,6 @@ tickets.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import math
 import os
 import time
@@ -26,6 +25,7 @@ from redis.exceptions import ConnectionError, RedisError, TimeoutError
 
 from django_redis_components.core.client.retry import AUTHENTICATION_ERRORS, NOT_EXECUTED_ERRORS
 from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.leasing.calls import BoundedCall, IdempotentCall, ReleaseCall
 from django_redis_components.core.leasing.lease import Lease, local_deadline
 from django_redis_components.core.leasing.owner import Acquisition, OwnedLeases
 from django_redis_components.core.live_events import LockWait
@@ -71,54 +71,6 @@ def wait_limit(blocking: bool, blocking_timeout: Seconds | None) -> float:
     if blocking_timeout is not None:
         raise ValueError(f"blocking_timeout={blocking_timeout!r} requires blocking=True.")
     return 0.0
-
-
-class IdempotentCall(Call):
-    """A call that is sent again after its reply was lost, although an earlier one may have been executed."""
-
-    @property
-    def retry(self) -> bool:
-        """True: the lease shows what the reply to a repetition means."""
-        return True
-
-
-@dataclasses.dataclass(slots=True)
-class BoundedCall(Call):
-    """A call that is not sent again after a moment, so that it ends at most one socket timeout later.
-
-    Attributes:
-        give_up_at: monotonic seconds.
-    """
-
-    give_up_at: float
-
-
-@dataclasses.dataclass(slots=True)
-class ReleaseCall(Call):
-    """A release.
-
-    Attributes:
-        confirm: the call that must follow when it has handed off.
-    """
-
-    confirm: Call
-
-
-def with_confirm(release: Call, confirm: Call) -> ReleaseCall:
-    """Return a release that is followed by `confirm` when it has handed off."""
-    return ReleaseCall(release.script, release.keys, release.args, confirm)
-
-
-def with_token(token: str, call: Call) -> Call:
-    """Return the same call for a token, which is its first argument.
-
-    The calls for a free lock or permit are made once, and only the token is replaced: naming eight keys and arguments
-    each time costs as much as everything else that is done for them in Python.
-    """
-    args = (token, *call.args[1:])
-    if isinstance(call, ReleaseCall):
-        return ReleaseCall(call.script, call.keys, args, call.confirm)
-    return Call(call.script, call.keys, args)
 
 
 class QueueScripts(Protocol):

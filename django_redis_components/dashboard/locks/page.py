@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from urllib.parse import urlencode
 
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
 from django_redis_components.core import conf
+from django_redis_components.core.leasing.holder import LeaseHolder
 from django_redis_components.dashboard import formats
 from django_redis_components.dashboard.elements import NO_VALUE, Link, cost_note
 from django_redis_components.dashboard.formats import Timestamp, number
@@ -28,6 +29,8 @@ class LockRow:
 
     Attributes:
         token: identifies the holder; "" if the resource is free.
+        held_by: process and thread of the holder; "" if unknown.
+        work, work_url: its task or request, or ""; the URL of the task's page, or "".
         release: query string of the link to its release; "" without a holder.
         error: why the resource could not be read, or "".
         more: number of holders that are not shown, as text; only on the last row of a resource.
@@ -40,6 +43,9 @@ class LockRow:
     has_waiters: bool
     fencing_token: str
     token: str = ""
+    held_by: str = ""
+    work: str = ""
+    work_url: str = ""
     held_for: str = NO_VALUE
     expires_in: str = NO_VALUE
     release: str = ""
@@ -76,11 +82,15 @@ class LockPage:
     cost: str
 
 
-def build_page(snapshot: LockSnapshot) -> LockPage:
-    """Return the page of a snapshot."""
+def build_page(snapshot: LockSnapshot, url_of: Callable[[str], str] | None = None) -> LockPage:
+    """Return the page of a snapshot.
+
+    Args:
+        url_of: returns the URL of a task's page; None if the user may not view tasks.
+    """
     query = snapshot.query
     return LockPage(
-        rows=[row for state in _sorted(snapshot.states) for row in _rows(state, query.using)],
+        rows=[row for state in _sorted(snapshot.states) for row in _rows(state, query.using, url_of)],
         empty=_empty_text(snapshot),
         scanned=_scanned_text(snapshot),
         links=[*_links(snapshot)],
@@ -107,6 +117,11 @@ def kind_label(kind: str, role: str = "") -> str:
         "reader": _("read-write lock, reader"),
     }
     return labels.get(role) or labels[kind]
+
+
+def holder_text(holder: LeaseHolder) -> str:
+    """Return the process, the thread, and the task or request of a holder."""
+    return ", ".join(filter(None, (_process_text(holder), _work_text(holder))))
 
 
 def time_left(seconds: float) -> str:
@@ -136,12 +151,13 @@ def _sorted(states: list[ResourceState]) -> list[ResourceState]:
     return sorted(states, key=order)
 
 
-def _rows(state: ResourceState, using: str) -> Iterable[LockRow]:
+def _rows(state: ResourceState, using: str, url_of: Callable[[str], str] | None) -> Iterable[LockRow]:
     if state.error or not state.holders:
         yield dataclasses.replace(_free_row(state), error=state.error)
     shown = state.holders[:MAX_HOLDER_ROWS]
     for at, holder in enumerate(shown, 1):
-        yield _holder_row(state, holder, using, _more_text(state) if at == len(shown) else "")
+        row = _holder_row(state, holder, using, _more_text(state) if at == len(shown) else "")
+        yield row if holder.held_by is None else _with_holder(row, holder.held_by, url_of)
 
 
 def _free_row(state: ResourceState, role: str = "") -> LockRow:
@@ -164,6 +180,22 @@ def _holder_row(state: ResourceState, holder: HolderState, using: str, more: str
         release=release_query(state.resource, holder.token, using),
         more=more,
     )
+
+
+def _with_holder(row: LockRow, holder: LeaseHolder, url_of: Callable[[str], str] | None) -> LockRow:
+    url = url_of(holder.task_id) if url_of is not None and holder.task_id else ""
+    return dataclasses.replace(row, held_by=_process_text(holder), work=_work_text(holder), work_url=url)
+
+
+def _process_text(holder: LeaseHolder) -> str:
+    facts = {"host": holder.host, "pid": holder.pid, "thread": holder.thread}
+    return _("%(host)s, process %(pid)s, thread %(thread)s") % facts
+
+
+def _work_text(holder: LeaseHolder) -> str:
+    if holder.task:
+        return _("task %(name)s %(id)s") % {"name": holder.task, "id": holder.task_id}
+    return _("request %(request)s") % {"request": holder.request} if holder.request else ""
 
 
 def _kind_text(state: ResourceState, role: str) -> str:

@@ -12,10 +12,13 @@ from django_redis_components.semaphores.operators import release_flow as release
 MAX_TOKEN = 1_000
 
 
-def release(resource: Resource, token: str, using: str) -> bool:
+def release(resource: Resource, token: str, using: str, *, author: str) -> bool:
     """Release a resource on behalf of its holder.
 
     The call is sent once: after a connection error the outcome is unknown.
+
+    Args:
+        author: the operator, named in the error of the former holder.
 
     Returns:
         False if the token does not hold the resource.
@@ -23,11 +26,12 @@ def release(resource: Resource, token: str, using: str) -> bool:
     Raises:
         redis.exceptions.RedisError: Redis is unavailable.
     """
-    return run(clients.client(using), _release(resource, token)) > 0
+    return run(clients.client(using), _release(resource, token, author)) > 0
 
 
-def _release(resource: Resource, token: str) -> Flow[int]:
+def _release(resource: Resource, token: str, author: str) -> Flow[int]:
     if resource.kind == "semaphore":
-        return release_permits(resource.name, token=token)
+        return release_permits(resource.name, token=token, author=author)
     group = resource.group if resource.kind == "group" else None
-    return release_lock(resource.name, token=token, group=group, readwrite=resource.kind == "readwrite")
+    readwrite = resource.kind == "readwrite"
+    return release_lock(resource.name, token=token, group=group, readwrite=readwrite, author=author)

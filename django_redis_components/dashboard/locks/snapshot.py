@@ -10,6 +10,7 @@ from redis.exceptions import NoPermissionError, RedisError, ResponseError
 from django_redis_components.core import conf
 from django_redis_components.core.client import connections
 from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.leasing.holder import LeaseHolder
 from django_redis_components.core.protocol import Flow, run
 from django_redis_components.core.registry import DeclaredName, registered_names
 from django_redis_components.dashboard import clients
@@ -39,6 +40,7 @@ class HolderState:
         remaining_s: seconds until the lease expires; infinite for a key without TTL.
         age_s: seconds since it acquired; None if not stored.
         permits: number of permits that it holds.
+        held_by: the process, thread, and task or request that acquired it; None if unknown.
     """
 
     token: str
@@ -46,6 +48,7 @@ class HolderState:
     remaining_s: float
     age_s: float | None = None
     permits: int = 1
+    held_by: LeaseHolder | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -206,15 +209,18 @@ def _read_group_name(resource: Resource) -> Flow[ResourceState]:
 
 
 def _lock_state(resource: Resource, state: LockState) -> ResourceState:
-    holders = (HolderState(state.holder, "holder", state.remaining, state.age or None),) if state.holder else ()
-    return ResourceState(resource, holders, len(holders), 1, state.waiting, state.fencing_token)
+    holders = []
+    if state.holder:
+        holders = [HolderState(state.holder, "holder", state.remaining, state.age or None, held_by=state.held_by)]
+    return ResourceState(resource, tuple(holders), len(holders), 1, state.waiting, state.fencing_token)
 
 
 def _read_readwrite(resource: Resource) -> Flow[ResourceState]:
     state = yield from inspect_readwrite(resource.name)
-    holders = [HolderState(token, "reader", remaining_s) for token, remaining_s in state.readers.items()]
+    leases = [(token, "reader", remaining_s) for token, remaining_s in state.readers.items()]
     if state.writer is not None:
-        holders.insert(0, HolderState(state.writer, "writer", state.remaining))
+        leases.insert(0, (state.writer, "writer", state.remaining))
+    holders = [HolderState(*lease, held_by=state.held_by.get(lease[0])) for lease in leases]
     held = state.reading + (state.writer is not None)
     return ResourceState(resource, tuple(holders), held, None, state.waiting, state.fencing_token)
 
@@ -222,7 +228,8 @@ def _read_readwrite(resource: Resource) -> Flow[ResourceState]:
 def _read_semaphore(resource: Resource) -> Flow[ResourceState]:
     state = yield from semaphores.inspect_semaphore(semaphores.semaphore_keys(resource.name))
     holders = [
-        HolderState(holder.token, "permit", holder.remaining, permits=holder.permits) for holder in state.holders
+        HolderState(each.token, "permit", each.remaining, permits=each.permits, held_by=each.held_by)
+        for each in state.holders
     ]
     return ResourceState(resource, tuple(holders), state.held, state.limit, state.waiting)
 

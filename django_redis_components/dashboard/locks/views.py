@@ -15,8 +15,9 @@ from django_redis_components.dashboard.locks import data, page, scan
 from django_redis_components.dashboard.locks import release as releasing
 from django_redis_components.dashboard.locks.resources import Resource, resource_from_form
 from django_redis_components.dashboard.locks.snapshot import LockQuery, ResourceState, read, read_one
-from django_redis_components.dashboard.models import Lock
+from django_redis_components.dashboard.models import Lock, Task
 from django_redis_components.dashboard.outages import SnapshotFailed
+from django_redis_components.dashboard.queues.change_views import task_url
 from django_redis_components.dashboard.verbs import Change, Check, Confirmation, Outcome, Verb
 
 if TYPE_CHECKING:
@@ -39,8 +40,10 @@ def locks(model_admin: ModelAdmin[Any], request: HttpRequest, extra: dict[str, A
         "page_url": responses.url_of(model_admin, "changelist"),
         **(extra or {}),
     }
+    may_view_tasks = bool(responses.page_url(model_admin, request, Task))
+    build = partial(page.build_page, url_of=partial(task_url, model_admin) if may_view_tasks else None)
     return responses.snapshot_response(
-        model_admin, request, partial(read, query), data.lock_data, page.build_page, _TEMPLATES, context
+        model_admin, request, partial(read, query), data.lock_data, build, _TEMPLATES, context
     )
 
 
@@ -51,7 +54,8 @@ def release(model_admin: ModelAdmin[Any], request: HttpRequest) -> HttpResponse:
     if resource is None or using is None or not 0 < len(token) <= releasing.MAX_TOKEN:
         return HttpResponseBadRequest("Required: using, kind, name, token, and group for kind=group.", "text/plain")
     if request.method == "POST":
-        return verbs.execute(model_admin, request, _change(model_admin, resource, token, using))
+        change = _change(model_admin, resource, token, using, request.user.get_username())
+        return verbs.execute(model_admin, request, change)
     try:
         state = read_one(resource, using)
     except SnapshotFailed as exc:
@@ -64,8 +68,9 @@ def _confirmation(model_admin: ModelAdmin[Any], state: ResourceState, token: str
     resource = state.resource
     holder = next((each for each in state.holders if each.token == token), None)
     kind = page.kind_label(resource.kind, holder.role if holder else "")
-    facts = [(_("Name"), resource.name), (_("Group"), resource.group), (_("Kind"), kind), (_("Holder"), token)]
+    facts = [(_("Name"), resource.name), (_("Group"), resource.group), (_("Kind"), kind), (_("Token"), token)]
     if holder is not None:
+        facts += [(_("Holder"), page.holder_text(holder.held_by))] if holder.held_by else []
         facts += [(_("Lease expires in"), page.time_left(holder.remaining_s)), (_("Waiters"), str(state.waiters))]
     risks = [
         _("The holder is not stopped. It keeps running, alongside the next holder."),
@@ -78,22 +83,25 @@ def _confirmation(model_admin: ModelAdmin[Any], state: ResourceState, token: str
         button=_("Release"),
         back=_back(model_admin, resource, using),
         facts=[(label, value) for label, value in facts if value],
-        checks=[Check(text, "caution") for text in risks],
+        checks=[
+            *(Check(text, "caution") for text in risks),
+            Check(_("The error of the holder names you and the time.")),
+        ],
         fields=_fields(resource, token, using),
         impossible="" if holder is not None else gone,
     )
 
 
-def _change(model_admin: ModelAdmin[Any], resource: Resource, token: str, using: str) -> Change:
+def _change(model_admin: ModelAdmin[Any], resource: Resource, token: str, using: str, author: str) -> Change:
     group = f" of group {resource.group!r}" if resource.group else ""
     action = f"Release {resource.kind} {resource.name!r}{group} on connection {using!r} from holder {token!r}"
-    run = partial(_run, resource, token, using)
+    run = partial(_run, resource, token, using, author)
     return Change(RELEASE, resource.name, action, run, _back(model_admin, resource, using), using)
 
 
-def _run(resource: Resource, token: str, using: str) -> Outcome:
+def _run(resource: Resource, token: str, using: str, author: str) -> Outcome:
     name = {"name": resource.name}
-    if releasing.release(resource, token, using):
+    if releasing.release(resource, token, using, author=author):
         return Outcome("done", _("Released: %(name)s") % name)
     message = _("Not released: %(name)s. The holder no longer held it.") % name
     return Outcome("refused, the holder no longer held it", message, is_done=False)

@@ -7,6 +7,7 @@
 -- ARGV[2] handoff_ms  milliseconds of the lease that the next waiter gets
 -- ARGV[3] fair  1: hand off; 0: free the lock and wake a waiter
 -- DERIVED <lock>:asked, <lock>:paused, <lock>:handoffs, <lock>:probes, <lock>:wakeup, <lock>:wakeup:<token>
+-- DERIVED <lock>:holder:<token>
 -- Returns 1: it waited, or held the lock
 -- Returns 0: it did neither
 -- Cost: O(log waiters), plus O(log waiters) for each waiter that is probed or passed over
@@ -14,10 +15,11 @@ local lock, fence, queue = KEYS[1], KEYS[2], KEYS[3]
 local token, handoff_ms, fair = ARGV[1], tonumber(ARGV[2]), ARGV[3] == "1"
 local time = redis.call("TIME")
 -- @include plain
+-- @include holder
 
 local ctx, waiters = open_lock(lock, fence, queue, handoff_ms, time[1] * 1000000 + time[2])
 local waited, held = leave(waiters, token), holds(ctx, token)
-redis.call("DEL", wakeup_of(lock, token))
+redis.call("DEL", wakeup_of(lock, token), holder_of(lock, token))
 if held then
   revoke(ctx)
 end

@@ -5,6 +5,7 @@
 -- ARGV[2] handoff_ms  milliseconds of the lease that the next waiter gets
 -- ARGV[3..] names  text
 -- DERIVED <group>:asked, <group>:paused, <group>:handoffs, <group>:probes, <group>:wakeup, <group>:wakeup:<token>
+-- DERIVED <group>:holder:<token>
 -- DERIVED <group>:held:<name>, <group>:fence:<name>, <group>:queue:<name>, also of names that others want
 -- Returns 1: it waited, or held one of them
 -- Returns 0: it did neither
@@ -14,11 +15,12 @@ local token, handoff_ms = ARGV[1], tonumber(ARGV[2])
 local names = { unpack(ARGV, 3) }
 local time = redis.call("TIME")
 -- @include group_queue
+-- @include holder
 
 local ctx = group_context(group, handoff_ms, time[1] * 1000000 + time[2])
 local waiters = open_group_queue(ctx)
 local waited = leave(waiters, token)
-redis.call("DEL", wakeup_of(group, token))
+redis.call("DEL", wakeup_of(group, token), holder_of(group, token))
 local count = release_names(ctx, token, names)
 review(waiters) -- the caller may have read the shared wakeup, by which another waiter was to do this
 serve(waiters, names)

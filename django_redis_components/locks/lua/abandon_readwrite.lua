@@ -7,6 +7,7 @@
 -- ARGV[1] token  text
 -- ARGV[2] handoff_ms  milliseconds of the leases that the next waiters get
 -- DERIVED <writer>:asked, <writer>:paused, <writer>:handoffs, <writer>:probes, <writer>:wakeup, <writer>:wakeup:<token>
+-- DERIVED <writer>:holder:<token>
 -- Returns 1: it waited, or had a lease
 -- Returns 0: it did neither
 -- Cost: O(log readers + log waiters), plus as much for each waiter that is probed, passed over or granted
@@ -14,11 +15,12 @@ local writer, readers, fence, queue = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, handoff_ms = ARGV[1], tonumber(ARGV[2])
 local time = redis.call("TIME")
 -- @include readwrite_queue
+-- @include holder
 
 local ctx = open_readwrite(writer, readers, fence, queue, handoff_ms, time[1] * 1000000 + time[2])
 local waiters = open_readwrite_queue(ctx)
 local waited, held = leave(waiters, token), holds(ctx, token)
-redis.call("DEL", wakeup_of(writer, token))
+redis.call("DEL", wakeup_of(writer, token), holder_of(writer, token))
 if held then
   revoke(ctx, token)
 end

@@ -3,19 +3,21 @@
 -- Precondition: the names are sorted, and none comes twice.
 -- KEYS[1] group  hash: waiting token -> the names it wants, one per line
 -- ARGV[1] token  text
--- ARGV[2] ttl_ms  milliseconds of the lease
--- ARGV[3] wait  1: take a place in the queues when refused; 0: leave them
--- ARGV[4] handoff_ms  milliseconds of a lease that is handed to another
--- ARGV[5..] names  text
+-- ARGV[2] description  text that describes the caller
+-- ARGV[3] ttl_ms  milliseconds of the lease
+-- ARGV[4] wait  1: take a place in the queues when refused; 0: leave them
+-- ARGV[5] handoff_ms  milliseconds of a lease that is handed to another
+-- ARGV[6..] names  text
 -- DERIVED <group>:asked, <group>:paused, <group>:handoffs, <group>:probes, <group>:wakeup, <group>:wakeup:<token>
+-- DERIVED <group>:holder:<token>
 -- DERIVED <group>:held:<name>, <group>:fence:<name>, <group>:queue:<name>, also of names that others want
 -- Returns {n, 0}: n above 0, all are granted under the fencing token n
 -- Returns {0, n}: refused; ask again within n milliseconds (0 without waiting)
 -- Cost: O(names * log waiters), plus as much for each waiter that is probed, passed over or handed to
 local group = KEYS[1]
-local token, ttl_ms, wait = ARGV[1], tonumber(ARGV[2]), ARGV[3] == "1"
-local handoff_ms = tonumber(ARGV[4])
-local names = { unpack(ARGV, 5) }
+local token, description, ttl_ms, wait = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] == "1"
+local handoff_ms = tonumber(ARGV[5])
+local names = { unpack(ARGV, 6) }
 local time = redis.call("TIME")
 -- @include group
 
@@ -35,6 +37,7 @@ local own, others = count_held()
 -- No waiter and no hand-off: the common case.
 if own == 0 and redis.call("EXISTS", group, group .. ":handoffs") == 0 then
   if others == 0 then
+    redis.call("SET", group .. ":holder:" .. token, description, "PX", ttl_ms)
     return { grant_names(ctx, token, names, ttl_ms), 0 }
   end
   if not wait then
@@ -42,6 +45,7 @@ if own == 0 and redis.call("EXISTS", group, group .. ":handoffs") == 0 then
   end
 end
 -- @include group_queue
+-- @include holder
 
 local waiters = open_group_queue(ctx)
 
@@ -74,6 +78,7 @@ if own == #names then
     end
     keep_fence(fence_key(ctx, name), ttl_ms)
   end
+  describe(group, token, description, math.max(ttl_ms, redis.call("PTTL", held_key(ctx, names[1]))))
   local number = redis.call("GET", fence_key(ctx, names[1]))
   return { tonumber(number or grant_names(ctx, token, names, ttl_ms)), 0 }
 end
@@ -83,6 +88,7 @@ join(waiters, token)
 review(waiters)
 local number = serve(waiters, names, token, ttl_ms)
 if number then
+  describe(group, token, description, ttl_ms)
   watch_handoffs(waiters)
   return { number, 0 }
 end

@@ -6,16 +6,18 @@
 -- KEYS[3] fence  string: the last fencing token of a writer
 -- KEYS[4] queue  zset: waiting token -> ticket
 -- ARGV[1] token  text
--- ARGV[2] ttl_ms  milliseconds of the lease
--- ARGV[3] wait  1: take a place in the queue when refused; 0: leave it
--- ARGV[4] handoff_ms  milliseconds of a lease that is handed to another
+-- ARGV[2] description  text that describes the caller
+-- ARGV[3] ttl_ms  milliseconds of the lease
+-- ARGV[4] wait  1: take a place in the queue when refused; 0: leave it
+-- ARGV[5] handoff_ms  milliseconds of a lease that is handed to another
 -- DERIVED <writer>:asked, <writer>:paused, <writer>:handoffs, <writer>:probes, <writer>:wakeup, <writer>:wakeup:<token>
+-- DERIVED <writer>:holder:<token>
 -- Returns {n, 0}: n above 0, granted; to a writer under the fencing token n
 -- Returns {0, n}: refused; ask again within n milliseconds (0 without waiting)
 -- Cost: O(log readers + log waiters), plus as much for each waiter that is probed, passed over or granted
 local writer, readers, fence, queue = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local token, ttl_ms, wait = ARGV[1], tonumber(ARGV[2]), ARGV[3] == "1"
-local handoff_ms = tonumber(ARGV[4])
+local token, description, ttl_ms, wait = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] == "1"
+local handoff_ms = tonumber(ARGV[5])
 local time = redis.call("TIME")
 -- @include readwrite
 
@@ -24,6 +26,7 @@ local ctx = open_readwrite(writer, readers, fence, queue, handoff_ms, time[1] * 
 local left_ms = left_of(ctx, token)
 if not left_ms and redis.call("EXISTS", queue, writer .. ":handoffs") == 0 then
   if fits(ctx, token) then
+    redis.call("SET", writer .. ":holder:" .. token, description, "PX", ttl_ms)
     return { grant(ctx, token, ttl_ms), 0 }
   end
   if not wait then
@@ -31,6 +34,7 @@ if not left_ms and redis.call("EXISTS", queue, writer .. ":handoffs") == 0 then
   end
 end
 -- @include readwrite_queue
+-- @include holder
 
 local waiters = open_readwrite_queue(ctx)
 
@@ -45,7 +49,9 @@ local function longest_ms()
 end
 
 if left_ms then
-  set_lease(ctx, token, accept_handoff(waiters, token) and ttl_ms or math.max(left_ms, ttl_ms))
+  local lease_ms = accept_handoff(waiters, token) and ttl_ms or math.max(left_ms, ttl_ms)
+  set_lease(ctx, token, lease_ms)
+  describe(writer, token, description, lease_ms)
   if is_reader(token) then
     return { 1, 0 }
   end
@@ -56,6 +62,7 @@ join(waiters, token)
 review(waiters)
 local number = serve(waiters, token, ttl_ms)
 if number then
+  describe(writer, token, description, ttl_ms)
   watch_handoffs(waiters)
   return { number, 0 }
 end

@@ -4,7 +4,7 @@
 -- ARGV[1] token  text
 -- ARGV[2] ttl_ms  milliseconds
 -- ARGV[3..] names  text
--- DERIVED <group>:handoffs
+-- DERIVED <group>:handoffs, <group>:holder:<token>
 -- DERIVED <group>:held:<name>, <group>:fence:<name>
 -- Returns 1: all are extended
 -- Returns 0: not all are held by this token; nothing was changed
@@ -13,6 +13,7 @@ local group = KEYS[1]
 local token, ttl_ms = ARGV[1], tonumber(ARGV[2])
 local names = { unpack(ARGV, 3) }
 -- @include fence_ms
+-- @include holder
 
 for _, name in ipairs(names) do
   if redis.call("GET", group .. ":held:" .. name) ~= token then
@@ -20,6 +21,7 @@ for _, name in ipairs(names) do
   end
 end
 redis.call("ZREM", group .. ":handoffs", token) -- adopted before its waiter has taken it
+redis.call("PEXPIRE", holder_of(group, token), ttl_ms, "GT")
 for _, name in ipairs(names) do
   redis.call("PEXPIRE", group .. ":held:" .. name, ttl_ms, "GT")
   keep_fence(group .. ":fence:" .. name, ttl_ms)

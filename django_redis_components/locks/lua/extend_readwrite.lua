@@ -6,7 +6,7 @@
 -- KEYS[3] fence  string: the last fencing token of a writer
 -- ARGV[1] token  text
 -- ARGV[2] ttl_ms  milliseconds
--- DERIVED <writer>:handoffs
+-- DERIVED <writer>:handoffs, <writer>:holder:<token>
 -- Returns 1: extended
 -- Returns 0: this token has no lease
 -- Cost: O(log readers)
@@ -15,6 +15,7 @@ local token, ttl_ms = ARGV[1], tonumber(ARGV[2])
 local time = redis.call("TIME")
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 -- @include fence_ms
+-- @include holder
 
 if string.sub(token, -2) == ":r" then
   if tonumber(redis.call("ZSCORE", readers, token) or 0) <= now_ms then
@@ -22,6 +23,7 @@ if string.sub(token, -2) == ":r" then
   end
   redis.call("ZADD", readers, "XX", "GT", now_ms + ttl_ms, token)
   redis.call("PEXPIRE", readers, ttl_ms, "GT")
+  redis.call("PEXPIRE", holder_of(writer, token), ttl_ms, "GT")
   redis.call("ZREM", writer .. ":handoffs", token) -- adopted before its waiter has taken it
   return 1
 end
@@ -29,6 +31,7 @@ if redis.call("GET", writer) ~= token then
   return 0
 end
 redis.call("PEXPIRE", writer, ttl_ms, "GT")
+redis.call("PEXPIRE", holder_of(writer, token), ttl_ms, "GT")
 redis.call("ZREM", writer .. ":handoffs", token)
 keep_fence(fence, ttl_ms)
 return 1

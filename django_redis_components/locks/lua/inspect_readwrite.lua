@@ -6,10 +6,10 @@
 -- KEYS[4] queue  zset: waiting token -> ticket
 -- ARGV[1] most  number of readers, and of waiters, to list
 -- ARGV[2] liveness_ms  milliseconds after which a silent waiter does not count
--- DERIVED <writer>:asked, <writer>:handoffs
--- Returns {{writer, left_ms, fence, waiting, reading}, readers, waiters}: writer "" for none, fence 0 when it
+-- DERIVED <writer>:asked, <writer>:handoffs, <writer>:holder:<token>
+-- Returns {{writer, left_ms, fence, waiting, reading}, readers, waiters, descriptions}: writer "" for none, fence 0 when it
 -- is forgotten; readers as token and milliseconds left in turn, those that end first first; waiters in the
--- order of the queue
+-- order of the queue; descriptions of the writer and of the readers in turn, "" for those that are not known
 -- Cost: O(log readers + log waiters + most + hand-offs)
 local writer, readers, fence, queue = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local asked, handoffs = writer .. ":asked", writer .. ":handoffs"
@@ -19,11 +19,18 @@ local now_us = time[1] * 1000000 + time[2]
 local now_ms = math.floor(now_us / 1000)
 local since_ms = now_ms - liveness_ms
 -- @include waiting
+-- @include holder
 
-local reading = {}
+local function description_of(token)
+  return redis.call("GET", holder_of(writer, token)) or ""
+end
+
+local reading, token = {}, redis.call("GET", writer) or ""
+local descriptions = { description_of(token) }
 local inside = redis.call("ZRANGE", readers, "(" .. now_ms, "+inf", "BYSCORE", "LIMIT", 0, most, "WITHSCORES")
 for at = 1, #inside, 2 do
   reading[at], reading[at + 1] = inside[at], inside[at + 1] - now_ms
+  descriptions[#descriptions + 1] = description_of(inside[at])
 end
 local waiting = {}
 for _, token in ipairs(redis.call("ZRANGE", queue, 0, most - 1)) do
@@ -32,10 +39,10 @@ for _, token in ipairs(redis.call("ZRANGE", queue, 0, most - 1)) do
   end
 end
 local figures = {
-  redis.call("GET", writer) or "",
+  token,
   math.max(redis.call("PTTL", writer), -1),
   tonumber(redis.call("GET", fence) or 0),
   count_waiting(asked, since_ms, handoffs),
   redis.call("ZCOUNT", readers, "(" .. now_ms, "+inf"),
 }
-return { figures, reading, waiting }
+return { figures, reading, waiting, descriptions }

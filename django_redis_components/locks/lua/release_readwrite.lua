@@ -5,14 +5,16 @@
 -- KEYS[3] fence  string: the last fencing token of a writer
 -- KEYS[4] queue  zset: waiting token -> ticket
 -- ARGV[1] token  text
--- ARGV[2] handoff_ms  milliseconds of the leases that the next waiters get
+-- ARGV[2] released_by  text: the operator of a forced release; empty: the holder releases it
+-- ARGV[3] handoff_ms  milliseconds of the leases that the next waiters get
 -- DERIVED <writer>:asked, <writer>:paused, <writer>:handoffs, <writer>:probes, <writer>:wakeup, <writer>:wakeup:<token>
+-- DERIVED <writer>:holder:<token>
 -- Returns 2: released and handed off while others wait: `confirm` must follow
 -- Returns 1: released
 -- Returns 0: this token has no lease
 -- Cost: O(log readers), plus O(log readers + log waiters) for each waiter that is passed over or granted
 local writer, readers, fence, queue = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local token, handoff_ms = ARGV[1], tonumber(ARGV[2])
+local token, released_by, handoff_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local time = redis.call("TIME")
 -- @include readwrite
 
@@ -21,12 +23,19 @@ if not holds(ctx, token) then
   return 0
 end
 revoke(ctx, token)
--- No waiter: the common case, with nothing else to do.
-if redis.call("EXISTS", queue) == 0 then
-  return 1
+if released_by == "" then
+  redis.call("DEL", writer .. ":holder:" .. token)
+  -- No waiter: the common case, with nothing else to do.
+  if redis.call("EXISTS", queue) == 0 then
+    return 1
+  end
 end
 -- @include readwrite_queue
+-- @include holder
 
+if released_by ~= "" then
+  mark_released(writer, token, released_by)
+end
 local waiters = open_readwrite_queue(ctx)
 serve(waiters)
 return waiters.has_offered and redis.call("EXISTS", queue) == 1 and 2 or 1

@@ -13,6 +13,7 @@ from django_redis_components.management.base import (
     OperatorCommand,
     add_subcommands,
     add_yes,
+    system_user,
 )
 
 #: Subcommands and their descriptions.
@@ -59,4 +60,4 @@ class Command(OperatorCommand):
             return CommandResult({"name": name, "released": []}, f"No lock or semaphore {name!r} is held.")
         if not options["yes"]:
             self.ask(f"{lock_commands.describe(state)} Release it?", "Nothing was released.")
-        return lock_commands.release_holders(state, using)
+        return lock_commands.release_holders(state, using, system_user())

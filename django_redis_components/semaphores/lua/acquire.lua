@@ -5,18 +5,19 @@
 -- KEYS[2] queue  zset: waiting permit -> ticket
 -- KEYS[3] limit  string: the limit that was set for all
 -- ARGV[1] permit  text: <id>:<count>:<limit>
--- ARGV[2] ttl_ms  milliseconds of the lease
--- ARGV[3] wait  1: take a place in the queue when refused; 0: leave it
--- ARGV[4] handoff_ms  milliseconds of a lease that is handed to another
+-- ARGV[2] description  text that describes the caller
+-- ARGV[3] ttl_ms  milliseconds of the lease
+-- ARGV[4] wait  1: take a place in the queue when refused; 0: leave it
+-- ARGV[5] handoff_ms  milliseconds of a lease that is handed to another
 -- DERIVED <holders>:asked, <holders>:paused, <holders>:handoffs, <holders>:probes, <holders>:wakeup
--- DERIVED <holders>:wakeup:<permit>
+-- DERIVED <holders>:wakeup:<permit>, <holders>:holder:<permit>
 -- Returns {1, 0}: granted
 -- Returns {0, n, m}: refused; ask again within n milliseconds (0 without waiting); the limit in force is m
 -- Returns {-1, 0, m}: refused for good, because it wants more than the limit in force, which is m
 -- Cost: O(log permits) for each permit that is counted, granted, or found expired
 local holders, queue, limit = KEYS[1], KEYS[2], KEYS[3]
-local permit, ttl_ms, wait = ARGV[1], tonumber(ARGV[2]), ARGV[3] == "1"
-local handoff_ms = tonumber(ARGV[4])
+local permit, description, ttl_ms, wait = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] == "1"
+local handoff_ms = tonumber(ARGV[5])
 local time = redis.call("TIME")
 -- @include permits
 
@@ -25,13 +26,17 @@ local ctx = open_permits(holders, limit, time[1] * 1000000 + time[2], queue, han
 local held = redis.call("ZSCORE", holders, permit)
 if not held and redis.call("EXISTS", queue, holders .. ":handoffs") == 0 and has_room(ctx, permit) then
   grant(ctx, permit, ttl_ms)
+  redis.call("SET", holders .. ":holder:" .. permit, description, "PX", ttl_ms)
   return { 1, 0 }
 end
 -- @include permit_queue
+-- @include holder
 
 local waiters = open_permit_queue(ctx)
 if held then
-  grant(ctx, permit, accept_handoff(waiters, permit) and ttl_ms or math.max(held - ctx.now_ms, ttl_ms))
+  local lease_ms = accept_handoff(waiters, permit) and ttl_ms or math.max(held - ctx.now_ms, ttl_ms)
+  grant(ctx, permit, lease_ms)
+  describe(holders, permit, description, lease_ms)
   return { 1, 0 }
 end
 local _, in_force = count_and_limit(ctx, permit)
@@ -44,6 +49,7 @@ end
 join(waiters, permit)
 review(waiters)
 if serve(waiters, permit, ttl_ms) then
+  describe(holders, permit, description, ttl_ms)
   watch_handoffs(waiters)
   return { 1, 0 }
 end

@@ -4,26 +4,36 @@
 -- KEYS[2] queue  zset: waiting permit -> ticket
 -- KEYS[3] limit  string: the limit that was set for all
 -- ARGV[1] permit  text: <id>:<count>:<limit>
--- ARGV[2] handoff_ms  milliseconds of the leases that waiters get
+-- ARGV[2] released_by  text: the operator of a forced release; empty: the holder releases it
+-- ARGV[3] handoff_ms  milliseconds of the leases that waiters get
 -- DERIVED <holders>:asked, <holders>:paused, <holders>:handoffs, <holders>:probes, <holders>:wakeup
--- DERIVED <holders>:wakeup:<permit>
+-- DERIVED <holders>:wakeup:<permit>, <holders>:holder:<permit>
 -- Returns 2: released and handed off while others wait: `confirm` must follow
 -- Returns 1: released
 -- Returns 0: not held; it had expired
 -- Cost: O(log permits) for each permit that is released, granted, or found expired
 local holders, queue, limit = KEYS[1], KEYS[2], KEYS[3]
-local permit, handoff_ms = ARGV[1], tonumber(ARGV[2])
+local permit, released_by, handoff_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local time = redis.call("TIME")
 -- @include permits
 
 local ctx = open_permits(holders, limit, time[1] * 1000000 + time[2], queue, handoff_ms)
 local held = revoke(ctx, permit)
--- No waiter: the common case, with nothing else to do.
-if redis.call("EXISTS", queue) == 0 then
-  return held
+if released_by == "" then
+  if held == 1 then
+    redis.call("DEL", holders .. ":holder:" .. permit)
+  end
+  -- No waiter: the common case, with nothing else to do.
+  if redis.call("EXISTS", queue) == 0 then
+    return held
+  end
 end
 -- @include permit_queue
+-- @include holder
 
+if released_by ~= "" and held == 1 then
+  mark_released(holders, permit, released_by)
+end
 local waiters = open_permit_queue(ctx)
 serve(waiters)
 if held == 0 then

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from django_redis_components.core.leasing.holder import current_work, describe_task
 from django_redis_components.taskqueue import forks
 from django_redis_components.taskqueue.exceptions import SoftTimeLimitExceeded, TaskCancelled
 from django_redis_components.taskqueue.logs import current_run
@@ -67,6 +68,10 @@ class Run:
         """Interrupt the function, from any thread. No effect if it does not run or was interrupted before."""
         raise NotImplementedError
 
+    def _describe(self) -> str:
+        """Return the lines about this run in the description of a lock's holder."""
+        return describe_task(self.job.name, self.job.id)
+
 
 class ThreadRun(Run):
     """A run in the calling thread."""
@@ -89,6 +94,7 @@ class ThreadRun(Run):
         self._thread = threading.get_ident()
         pid = forks.process_id()
         outer_run = current_run.set(self)
+        outer_work = current_work.set(self._describe)
         value = _UNSET
         try:
             try:
@@ -107,6 +113,7 @@ class ThreadRun(Run):
             if value is _UNSET:
                 raise
         finally:
+            current_work.reset(outer_work)
             current_run.reset(outer_run)
         return value
 
@@ -145,6 +152,7 @@ class CoroutineRun(Run):
         """Await the function; only there can an interruption arrive."""
         self._task = asyncio.current_task()
         current_run.set(self)
+        current_work.set(self._describe)
         if limits is None or self._timer is None:
             return await self._call(func, args, kwargs)
         self._timer.start(self, limits)

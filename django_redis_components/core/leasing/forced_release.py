@@ -1,0 +1,73 @@
+"""The release of a lease by an operator, and how its former holder learns of it.
+
+The script of a forced release stores the operator and the time beside the holder's description, for an hour. When the
+server refuses to extend or release a lease, the former holder reads them for its error.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+from django.utils import timezone
+from redis.exceptions import RedisError
+
+from django_redis_components.core.exceptions import RedisComponentsError
+from django_redis_components.core.leasing.holder import clean, parse_fields
+from django_redis_components.core.leasing.lease import Lease
+from django_redis_components.core.protocol import Batch, BoundedSlotWait, Call, Flow, Read
+
+#: Longest name of an operator, in bytes.
+MAX_AUTHOR = 100
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ForcedRelease:
+    """A release by an operator.
+
+    Attributes:
+        author: name of the operator; "" if not given.
+        at: when, by the server's clock.
+    """
+
+    author: str
+    at: datetime
+
+    def __str__(self) -> str:
+        name = f" ({self.author})" if self.author else ""
+        return f"released by an operator{name} at {timezone.localtime(self.at):%H:%M:%S}"
+
+
+def describe_author(author: str) -> str:
+    """Return the line that the script of a forced release stores."""
+    return f"released_by={clean(author, MAX_AUTHOR)}"
+
+
+def parse_release(value: bytes | None) -> ForcedRelease | None:
+    """Return the forced release from a stored value; None if there was none."""
+    fields = parse_fields(value)
+    at_ms = fields.get("released_ms", "")
+    if not (at_ms.isascii() and at_ms.isdigit() and len(at_ms) <= 14):
+        return None
+    return ForcedRelease(fields.get("released_by", ""), datetime.fromtimestamp(int(at_ms) / 1_000, UTC))
+
+
+def read_releases(refused: Iterable[tuple[Lease, Sequence[Call]]]) -> Flow[None]:
+    """Store in each of these leases the forced release that ended it, if there was one and Redis answers.
+
+    Args:
+        refused: leases that the server does not have any more, and requests about them: a request's first key and first
+            argument are the prefix and the token of the description.
+    """
+    keys = [(lease, f"{call.keys[0]}:holder:{call.args[0]}") for lease, calls in refused for call in calls]
+    if not keys:
+        return
+    reads = Batch([Read("GET", key) for _, key in keys], return_exceptions=True)
+    try:
+        values = yield BoundedSlotWait(0, reads)
+    except (RedisError, RedisComponentsError):
+        return
+    for (lease, _), value in zip(keys, values, strict=True):
+        found = parse_release(value) if isinstance(value, bytes) else None
+        lease.forced_release = lease.forced_release or found
