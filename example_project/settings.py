@@ -83,7 +83,7 @@ REDIS_COMPONENTS = {
     "PREFIX": "market",
     "CONNECTIONS": {"default": {"URL": redis_url()}},
     "TASKQUEUE": {"QUEUES": ["high", "default", "low"], "GRACE": 10},
-    "ANALYTICS": {"EXCLUDE_PATHS": ["/static/", "/admin/", "/redis/", "/favicon.ico"]},
+    "ANALYTICS": {"EXCLUDE_PATHS": ["/static/", "/admin/", "/redis/", "/rush/state/", "/favicon.ico"]},
     "DASHBOARD": {"ENVIRONMENT": "Demo", "RESTARTED_WITHIN": 0},  # the demo starts its server itself
 }
 
@@ -105,9 +105,6 @@ LABEL_PRINTER_S = float(os.environ.get("DEMO_LABEL_PRINTER_S", "1.5"))
 
 #: How one of several buyers wins: see ``market.selling``.
 SALES = os.environ.get("DEMO_SALES", "item")
-
-#: Seconds that a sale takes while the others are kept out. ``manage.py rush`` makes it slow on purpose.
-TILL_S = float(os.environ.get("DEMO_TILL_S", "0"))
 
 # Without DEBUG Django would report errors only to ADMINS.
 LOGGING = {

@@ -88,7 +88,7 @@ class Demo:
         self.port = free_port_from(self.port)
         children = {
             "site": ["runserver", "--noreload", f"127.0.0.1:{self.port}"],
-            "worker": ["runworker", "high", "default", "low", "--threads", "4"],
+            "worker": ["runworker", "high", "default", "low", "--processes", "4", "--threads", "2"],
             "poller": ["runpoller"],
         }
         for name, args in children.items():

@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from datetime import datetime
 
-from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
@@ -55,8 +54,12 @@ def list_item(
     return item
 
 
-def buy(item_id: int, buyer: Member, at: datetime | None = None, way: str | None = None) -> Item:
-    """Buy an item and notify the seller. ``way`` is one of ``selling.WAYS``; None selects the configured one.
+def buy(item_id: int, buyer: Member, at: datetime | None = None, way: str | None = None, payment_s: float = 0) -> Item:
+    """Buy an item and notify the seller.
+
+    Args:
+        way: one of ``selling.WAYS``; None selects the configured one.
+        payment_s: seconds that the simulated payment takes, while other buyers are excluded.
 
     Raises:
         Item.DoesNotExist: no item has this id.
@@ -67,7 +70,7 @@ def buy(item_id: int, buyer: Member, at: datetime | None = None, way: str | None
     now = at or timezone.now()
     try:
         with selling.one_buyer(item_id, buyer.pk, way):
-            return _sell(item_id, buyer, now)
+            return _sell(item_id, buyer, now, payment_s)
     except selling.BeingBought:
         item = Item.objects.select_related("seller", "buyer").get(pk=item_id)
         if item.state == "open":
@@ -75,10 +78,10 @@ def buy(item_id: int, buyer: Member, at: datetime | None = None, way: str | None
         raise NotForSale(item) from None
 
 
-def _sell(item_id: int, buyer: Member, now: datetime) -> Item:
+def _sell(item_id: int, buyer: Member, now: datetime, payment_s: float) -> Item:
     open_sale = Item.objects.filter(pk=item_id, buyer=None, ended_at=None, sale_ends_at__gt=now).exclude(seller=buyer)
-    if settings.TILL_S and open_sale.exists():
-        time.sleep(settings.TILL_S)  # simulates the payment
+    if payment_s and open_sale.exists():
+        time.sleep(payment_s)
     with transaction.atomic():
         done = open_sale.update(buyer=buyer, sold_at=now)
         item = Item.objects.select_related("seller", "buyer").get(pk=item_id)

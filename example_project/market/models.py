@@ -105,3 +105,64 @@ class Item(models.Model):
     def may_be_bought_by(self, user: Any) -> bool:
         """Return whether the user can buy it: it is open and not the user's own."""
         return self.state == "open" and user.is_authenticated and user.pk != self.seller_id
+
+
+class Rush(models.Model):
+    """A hundred concurrent buyers of one item, as the page of the rush shows it."""
+
+    #: A key of ``selling.RUSH_WAYS``.
+    way = models.CharField(max_length=10)
+    item = models.OneToOneField(Item, on_delete=models.CASCADE)
+    started_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.item} ({self.way})"
+
+
+class RushBuyer(models.Model):
+    """A buyer of a rush, and the task that sends the answer."""
+
+    class Outcome(models.TextChoices):
+        WAITING = "waiting", _("waiting")
+        BOUGHT = "bought", _("bought")
+        SOLD_OUT = "sold_out", _("sold out")
+        GAVE_UP = "gave_up", _("gave up")
+
+    rush = models.ForeignKey(Rush, on_delete=models.CASCADE, related_name="buyers")
+    number = models.PositiveSmallIntegerField()
+    outcome = models.CharField(max_length=10, choices=Outcome.choices, default=Outcome.WAITING)
+    attempts = models.PositiveIntegerField(default=0)
+    #: Time from the start of the rush to the answer, in milliseconds.
+    answered_ms = models.PositiveIntegerField(null=True)
+    #: Runs of the task, host and process of the last one, and when the task finished.
+    runs = models.PositiveSmallIntegerField(default=0)
+    worker = models.CharField(max_length=200, blank=True)
+    finished_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["rush", "number"], name="rush_buyer")]
+
+    def __str__(self) -> str:
+        return f"buyer {self.number}: {self.outcome}"
+
+
+class RushEvent(models.Model):
+    """An event of a rush that is worth a line."""
+
+    class Kind(models.TextChoices):
+        STARTED = "started", _("Started")
+        SOLD = "sold", _("Sold")
+        KILLED = "killed", _("Killed")
+        REPEATED = "repeated", _("Repeated")
+        FINISHED = "finished", _("Finished")
+
+    rush = models.ForeignKey(Rush, on_delete=models.CASCADE, related_name="events")
+    at = models.DateTimeField(default=timezone.now)
+    kind = models.CharField(max_length=10, choices=Kind.choices)
+    text = models.CharField(max_length=200)
+
+    class Meta:
+        ordering = ["-at", "-pk"]
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.text}"

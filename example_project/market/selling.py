@@ -30,6 +30,9 @@ WAYS = {
     "watch": _("Two buyers, one item: an optimistic claim picks the winner, without a lock."),
 }
 
+#: The way of a rush without protection. The shop does not offer it.
+UNPROTECTED = "none"
+
 
 class BeingBought(Exception):
     """Another buyer has reserved the item."""

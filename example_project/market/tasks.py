@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import time
 from datetime import timedelta
 
+from django.db.models import F
 from django.utils import timezone
 
 from django_redis_components.taskqueue import every, task
 from example_project.market import mails
 from example_project.market.locking import item_lock
-from example_project.market.models import Item, Member
+from example_project.market.models import Item, Member, RushBuyer, RushEvent
 
 #: Attempts to send a mail.
 MAIL_ATTEMPTS = 5
 
 #: Backoff before the second attempt in seconds; it grows exponentially.
 MAIL_BACKOFF_S = 5
+
+#: Seconds that the answer to a buyer of a rush takes.
+ANSWER_S = 0.5
 
 #: A sale is overdue between these durations after its end.
 OVERDUE_AFTER, OVERDUE_UNTIL = timedelta(minutes=1), timedelta(days=1)
@@ -72,3 +79,22 @@ def deliver_letter(sender_id: int, recipient_id: int, text: str) -> str:
     if sender_id not in people or recipient_id not in people:
         return ""
     return mails.forward_message(people[sender_id], people[recipient_id], text)
+
+
+@task(max_attempts=MAIL_ATTEMPTS, backoff=MAIL_BACKOFF_S)
+def answer_buyer(rush_id: int, number: int) -> str:
+    """Send the answer to a buyer of a rush. Returns the outcome; "" if a later rush has replaced this one."""
+    buyers = RushBuyer.objects.filter(rush=rush_id, number=number)
+    buyers.update(runs=F("runs") + 1, worker=f"{socket.gethostname()}:{os.getpid()}")
+    buyer = buyers.first()
+    if buyer is None or buyer.finished_at is not None:
+        return buyer.outcome if buyer else ""
+    if buyer.runs > 1:
+        text = f"the answer to buyer {number} runs again after its worker was killed, run {buyer.runs}"
+        RushEvent.objects.create(rush_id=rush_id, kind=RushEvent.Kind.REPEATED, text=text)
+    time.sleep(ANSWER_S)
+    buyers.update(finished_at=timezone.now())
+    if not RushBuyer.objects.filter(rush=rush_id, finished_at=None).exists():
+        text = {"text": "all buyers were answered"}
+        RushEvent.objects.get_or_create(rush_id=rush_id, kind=RushEvent.Kind.FINISHED, defaults=text)
+    return buyer.outcome

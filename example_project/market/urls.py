@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.contrib.auth.views import LogoutView
 from django.urls import path
 
-from example_project.market.views import entrance, items, mine, writing
+from example_project.market.views import entrance, items, mine, rush, writing
 
 urlpatterns = [
     path("", items.MarketView.as_view(), name="market"),
@@ -16,6 +16,9 @@ urlpatterns = [
     path("mine/", mine.MyThingsView.as_view(), name="mine"),
     path("write/", writing.WriteView.as_view(), name="write"),
     path("mails/", writing.mails, name="mails"),
+    path("rush/", rush.rush, name="rush"),
+    path("rush/state/", rush.state, name="rush-state"),
+    path("rush/<int:pk>/kill/", rush.kill, name="rush-kill"),
     path("login/", entrance.SignInView.as_view(), name="login"),
     path("logout/", LogoutView.as_view(), name="logout"),
 ]

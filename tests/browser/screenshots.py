@@ -1,13 +1,15 @@
 """Takes the pictures of the documentation from a running demo: ``python -m tests.browser.screenshots``.
 
-Writes a picture of each page of the dashboard in light and dark, and market.png, to docs/images: a fresh demo, a month
-simulated with the default seed, its tasks run by the worker, and then the failures, the flow and the locks of `SCENE`.
+Writes to docs/images a picture of each page of the dashboard in light and dark, of the market, and of its rush: a fresh
+demo, a month simulated with the default seed, its tasks run by the worker, and then the failures, the flow and the
+locks of `SCENE`.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -27,6 +29,9 @@ FOLDER = ROOT / "docs" / "images"
 
 #: Size of the browser's window in pixels. Larger ones make files that are slow to load.
 WIDTH, HEIGHT = 1280, 900
+
+#: The names of the buttons of the rush that kill a worker.
+KILL = re.compile("^Kill process")
 
 #: Bytes that a picture may have.
 SIZE_LIMIT = 200_000
@@ -73,6 +78,12 @@ def main() -> None:
             page = _page(browser, "light")
             page.goto(f"{demo.base}/")
             _save(page, "market.png")
+            page.goto(f"{demo.base}/rush/")
+            page.get_by_role("button", name="Rush").click()
+            page.get_by_role("button", name=KILL).first.click()
+            page.get_by_text("runs again after its worker was killed").first.wait_for()
+            page.locator("[data-part=figures]").evaluate("part => part.scrollIntoView()")
+            _save(page, "rush.png")
             browser.close()
 
 
@@ -92,6 +103,8 @@ def _scene(env: dict[str, str]) -> dict[str, str]:
         "locks": "lock/",
         "analytics": "analytics/",
         "limits": f"ratelimit/?limit={ids['limit']}",
+        "autocomplete": "autocomplete/",
+        "actions": "action/",
     }
 
 
@@ -101,6 +114,8 @@ def _save_pages(browser: Browser, demo: Demo, paths: dict[str, str]) -> None:
     for scheme in ("light", "dark"):
         page = _page(browser, scheme)
         _sign_in(page, demo)
+        page.goto(f"{root}schedule/run/?name=weekly letter to customers")  # an entry for the page of actions
+        page.get_by_role("button", name="Run now").click()
         for name, path in paths.items():
             page.goto(root + path)
             _save(page, f"{name}-{scheme}.png")

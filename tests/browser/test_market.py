@@ -10,8 +10,11 @@ from playwright.sync_api import Page, expect
 from tests.support import eventually
 from tests.support.demo import PASSWORD, Demo
 
+#: Seconds within which a rush must be over.
+RUSH_S = 90
+
 #: Pages that everybody may see, and pages for members.
-OPEN_PAGES = ["/", "/?show=sold", "/items/1/", "/login/", "/mails/"]
+OPEN_PAGES = ["/", "/rush/", "/?show=sold", "/items/1/", "/login/", "/mails/"]
 MEMBERS_PAGES = ["/", "/items/1/", "/items/new/", "/mine/", "/write/"]
 
 
@@ -157,3 +160,28 @@ def test_an_unknown_address_shows_the_404_page(page, demo, complaints, check_axe
     expect(page.get_by_role("heading", level=1)).to_have_text("Page not found")
     expect(page.get_by_role("link", name="Back to the market")).to_be_visible()
     check_axe(page)
+
+
+def test_a_rush_is_followed_without_reloading_and_a_worker_is_killed(page, demo, check_axe):
+    page.goto(f"{demo.base}/rush/")
+    page.get_by_label("Strategy").select_option("Lock per item")
+
+    page.get_by_role("button", name="Rush").click()
+    page.get_by_role("button", name=re.compile("^Kill process")).first.click(timeout=RUSH_S * 1_000)
+
+    expect(page.get_by_role("region", name="Events")).to_contain_text("(SIGKILL) while it answered buyer")
+    expect(page.get_by_role("region", name="Events")).to_contain_text("run 2", timeout=RUSH_S * 1_000)
+    finished = page.locator("[data-part=figures] > div").last
+    expect(finished).to_contain_text("100 of 100", timeout=RUSH_S * 1_000)
+    expect(page.get_by_role("img", name=re.compile("^1 bought the item, 0 wait, 99 were told"))).to_be_visible()
+    check_axe(page)
+
+
+def test_the_rush_works_without_javascript(open_page, demo):
+    page = open_page(java_script_enabled=False)
+    page.goto(f"{demo.base}/rush/")
+
+    page.get_by_role("button", name="Rush").click()
+
+    finished = page.locator("[data-part=figures] > div").last  # the page reloads itself
+    expect(finished).to_contain_text("100 of 100", timeout=RUSH_S * 1_000)

@@ -112,7 +112,7 @@ def sell(way: str, usernames: list[str]) -> dict[str, object]:
 
     def buy(number: int) -> str:
         try:
-            return f"sold to {deals.buy(number_of_item, members[number], way=way).buyer.username}"
+            return f"sold to {deals.buy(number_of_item, members[number], way=way, payment_s=0.02).buyer.username}"
         except (deals.NotForSale, selling.BeingBought, LockNotAcquired) as refused:
             return type(refused).__name__
 
@@ -197,3 +197,14 @@ def rush_without_checks() -> str:
         return str(wrong)
     finally:
         deals.buy = checked
+
+
+def write_unanswered_rush(age_s: float) -> None:
+    """Store a rush that started this long ago, with buyers that have no answer. It replaces the earlier ones."""
+    from example_project.market.models import Item, Rush, RushBuyer
+
+    Rush.objects.all().delete()
+    rush = Rush.objects.create(
+        way="item", item=Item.objects.earliest("pk"), started_at=timezone.now() - timedelta(seconds=age_s)
+    )
+    RushBuyer.objects.bulk_create(RushBuyer(rush=rush, number=number) for number in (1, 2))

@@ -233,6 +233,7 @@ def test_unexpected_parameters_cause_no_server_error(demo, list_item):
             visitor.post("/write/", **{"to": "Zola", "to-id": value.encode(errors="replace"), "text": "x"}),
             visitor.post("/items/new/", title="x", price=value.encode(errors="replace"), kind="x"),
             visitor.post(f"/items/{item}/label/", page=value.encode(errors="replace")),
+            visitor.post("/rush/", way=value.encode(errors="replace")),
         ):
             answers[f"POST {text[:20]} {posted.text[:80]}"] = posted.status
 

@@ -23,7 +23,7 @@ def act(demo, children):
 
 
 def test_one_concurrent_buyer_wins_with_each_strategy(act):
-    for way, sale in zip(WAYS, act("sell_each_way", WAYS, BUYERS, DEMO_TILL_S="0.02"), strict=True):
+    for way, sale in zip(WAYS, act("sell_each_way", WAYS, BUYERS), strict=True):
         (winner,) = [outcome for outcome in sale["outcomes"] if outcome.startswith("sold to ")]
         assert sale["item"] == {"state": "sold", "buyer": winner.removeprefix("sold to ")}, way
         assert set(sale["outcomes"]) - {winner} <= {"NotForSale", "BeingBought"}, way

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from django.conf import settings
 from django.db import connection
 from django.utils import timezone
 
@@ -97,14 +96,13 @@ def verdict(results: Sequence[Result]) -> str:
     )
 
 
-def rush(buyers: int, items: int, till_s: float, seed: int) -> Iterator[Result]:
+def rush(buyers: int, items: int, payment_s: float, seed: int) -> Iterator[Result]:
     """Sell a number of items to a number of concurrent buyers, in each way."""
     create_members(buyers + 1)
     seller, *rushing = Member.objects.filter(is_superuser=False).order_by("pk")[: buyers + 1]
-    settings.TILL_S = till_s
     rng = random.Random(seed)
     for way in selling.WAYS:
-        yield _rush(way, rushing, [_listed(seller, rng) for _ in range(items)], seed)
+        yield _rush(way, rushing, [_listed(seller, rng) for _ in range(items)], payment_s, seed)
 
 
 def _listed(seller: Member, rng: random.Random) -> int:
@@ -112,7 +110,7 @@ def _listed(seller: Member, rng: random.Random) -> int:
     return deals.list_item(seller, **good, sale_ends_at=timezone.now() + timedelta(days=1)).pk
 
 
-def _rush(way: str, buyers: list[Member], items: list[int], seed: int) -> Result:
+def _rush(way: str, buyers: list[Member], items: list[int], payment_s: float, seed: int) -> Result:
     result, guard = Result(way, len(items)), threading.Lock()
     start = threading.Barrier(len(buyers) + 1)
 
@@ -121,7 +119,7 @@ def _rush(way: str, buyers: list[Member], items: list[int], seed: int) -> Result
         start.wait()
         for item in wanted:
             started_at = time.perf_counter()
-            outcome = _try(item, buyer, way)
+            outcome = _try(item, buyer, way, payment_s)
             with guard:
                 setattr(result, outcome, getattr(result, outcome) + 1)
                 result.waits_ms.append((time.perf_counter() - started_at) * 1_000)
@@ -140,9 +138,9 @@ def _rush(way: str, buyers: list[Member], items: list[int], seed: int) -> Result
     return result
 
 
-def _try(item: int, buyer: Member, way: str) -> str:
+def _try(item: int, buyer: Member, way: str, payment_s: float) -> str:
     try:
-        deals.buy(item, buyer, way=way)
+        deals.buy(item, buyer, way=way, payment_s=payment_s)
     except deals.NotForSale:
         return "too_late"
     except (LockNotAcquired, selling.BeingBought, TooMuchContention):

@@ -22,8 +22,8 @@ def port(text: str) -> int:
 
 class Command(BaseCommand):
     help = (
-        "Run the demo shop: an embedded Valkey server (or the server of REDIS_URL), a worker, a poller "
-        "and the site. Data is kept in .data, or in the folder of DEMO_DATA_DIR. Ctrl-C stops everything."
+        "Run the demo shop: an embedded Valkey server (or the server of REDIS_URL), a worker with four processes, "
+        "a poller and the site. Data is kept in .data, or in the folder of DEMO_DATA_DIR. Ctrl-C stops everything."
     )
     requires_system_checks = ()
 
