@@ -323,8 +323,8 @@ def test_text_from_the_index_never_becomes_html(page: Page, field: Locator) -> N
 
 def test_fast_typing_sends_one_request(page: Page, field: Locator) -> None:
     field.focus()
-    page.wait_for_load_state("networkidle")
-    before = page.evaluate(ASKED)
+    page.wait_for_function(f"{ASKED} === 1")  # the recent choices, for the empty field
+    before = 1
 
     field.evaluate(
         """(input) => {
@@ -359,8 +359,8 @@ def test_a_late_response_is_not_shown(page: Page, field: Locator) -> None:
 def test_no_request_is_sent_during_ime_composition(page: Page, field: Locator) -> None:
     ime = page.context.new_cdp_session(page)
     field.focus()
-    page.wait_for_load_state("networkidle")
-    before = page.evaluate(ASKED)
+    page.wait_for_function(f"{ASKED} === 1")  # the recent choices, for the empty field
+    before = 1
 
     for text in ("z", "zh", "zhang"):
         ime.send("Input.imeSetComposition", {"text": text, "selectionStart": len(text), "selectionEnd": len(text)})
