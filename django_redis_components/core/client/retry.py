@@ -82,8 +82,8 @@ def send(requests: Sequence[Call | Command], topology: Topology, settings: Conne
     """Send requests, with retries. The value is the list of replies, errors among them."""
     pending = [_PendingRequest(request) for request in requests]
     yield from _send(pending, topology)
-    yield from _retry(pending, topology, settings)
-    return [_outcome(each, topology) for each in pending]
+    replies: list[Any] = yield from recover_many(requests, [each.reply for each in pending], topology, settings)
+    return replies
 
 
 def recover(request: Call | Command, error: RedisError, topology: Topology, settings: ConnectionSettings) -> Steps:
@@ -98,6 +98,15 @@ def recover(request: Call | Command, error: RedisError, topology: Topology, sett
     if isinstance(reply, RedisError):
         raise reply
     return reply
+
+
+def recover_many(
+    requests: Sequence[Call | Command], replies: Sequence[Any], topology: Topology, settings: ConnectionSettings
+) -> Steps:
+    """Continue after the first replies of several requests. The value is the list of replies, errors among them."""
+    pending = [_PendingRequest(request, reply) for request, reply in zip(requests, replies, strict=True)]
+    yield from _retry(pending, topology, settings)
+    return [_outcome(each, topology) for each in pending]
 
 
 def is_transient(error: RedisError, topology: Topology) -> bool:

@@ -65,7 +65,21 @@ class SyncClient:
 
         A node runs its requests in order, except those that are sent again: they run after the others.
         """
-        replies = self._run(retry.send(requests, self._topology, self.endpoint.settings))
+        topology = self._topology
+        nodes = {topology.locate(request.key) for request in requests}
+        node = nodes.pop() if len(nodes) == 1 else None
+        if node is None:
+            steps = retry.send(requests, topology, self.endpoint.settings)
+        else:  # the common case: one node, no error
+            try:
+                commands = [request.command_args(topology.redirects) for request in requests]
+                replies = self._pool(node).request_many(commands)
+            except RedisError as exc:
+                replies = [explain_error(exc, self.endpoint)] * len(requests)
+            if not any(isinstance(reply, RedisError) for reply in replies):
+                return replies
+            steps = retry.recover_many(requests, replies, topology, self.endpoint.settings)
+        replies = self._run(steps)
         return [explain_error(reply, self.endpoint) if isinstance(reply, RedisError) else reply for reply in replies]
 
     def wait(self, wakeup: str | BlockingPop, seconds: float) -> bytes | None:
