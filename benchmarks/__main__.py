@@ -40,6 +40,7 @@ PROGRAMS = {
     "locks": ["--rounds", "3", "--seconds", "1"],
     "semaphores": ["--rounds", "3"],
     "ratelimits": ["--rounds", "3"],
+    "autocomplete": ["--names", "20000", "--queries", "300"],
     "dashboard": ["--tasks", "20000", "--pages", "5"],
 }
 #: All figures of the last run, even if it was interrupted.

@@ -69,6 +69,10 @@ def encodable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
+#: Places of a match in a text: at its start, at the start of a word, and inside a run of Han characters.
+START, WORD, INSIDE = 0, 1, 2
+
+
 def word_starts(text: str) -> list[int]:
     """Return the offsets at which the words of a text start.
 
@@ -76,19 +80,7 @@ def word_starts(text: str) -> list[int]:
     letters follow (O'Neil, but not Anna's). Each Han character starts a word, because Chinese and Japanese are written
     without spaces.
     """
-    starts = []
-    inside = False
-    for at, character in enumerate(text):
-        kind = unicodedata.category(character)[0]
-        if kind in "LN":
-            if not inside or _is_han(character):
-                starts.append(at)
-            inside = True
-        elif character in _APOSTROPHES and inside:
-            inside = not _run_of_letters(text, at + 1, 3)
-        elif kind != "M":
-            inside = False
-    return starts
+    return [at for at, _place in _words(text)]
 
 
 def folded_words(text: str, limit: int) -> list[str]:
@@ -100,12 +92,45 @@ def folded_words(text: str, limit: int) -> list[str]:
         text: any text.
         limit: the most strings to return.
     """
-    found = dict.fromkeys([fold(text)])
-    for start in word_starts(text):
+    return list(folded_places(text, limit))
+
+
+def folded_places(text: str, limit: int) -> dict[str, int]:
+    """Return what `folded_words` returns, each with the first place at which it starts.
+
+    ``folded_places("北京 anna", 8) == {"北京 anna": START, "京 anna": INSIDE, "anna": WORD}``
+    """
+    found = {fold(text): START}
+    for start, place in _words(text):
         if len(found) >= limit:
             break
-        found[fold(text[start:])] = None
-    return [words for words in found if words]
+        words = fold(text[start:])
+        found[words] = min(place, found.get(words, place))
+    found.pop("", None)
+    return found
+
+
+def is_han(character: str) -> bool:
+    """Return whether a character is a Han character or its repetition mark."""
+    return character == "々" or (character > "\u2e7f" and unicodedata.name(character, "").startswith("CJK "))
+
+
+def _words(text: str) -> list[tuple[int, int]]:
+    """Return the offsets at which words start, and the place of each: WORD or INSIDE."""
+    starts = []
+    inside = after_han = False
+    for at, character in enumerate(text):
+        kind = unicodedata.category(character)[0]
+        if kind in "LN":
+            han = not character.isascii() and is_han(character)
+            if not inside or han:
+                starts.append((at, INSIDE if inside and after_han else WORD))
+            inside, after_han = True, han
+        elif character in _APOSTROPHES and inside:
+            inside = not _run_of_letters(text, at + 1, 3)
+        elif kind != "M":
+            inside = False
+    return starts
 
 
 def _without_marks(decomposed: str) -> list[str]:
@@ -136,7 +161,3 @@ def _is_selector(character: str) -> bool:
 @lru_cache(maxsize=4096)
 def _is_latin_or_greek(character: str) -> bool:
     return character.isascii() or unicodedata.name(character, "").startswith(("LATIN", "GREEK"))
-
-
-def _is_han(character: str) -> bool:
-    return character == "々" or unicodedata.name(character, "").startswith("CJK ")
