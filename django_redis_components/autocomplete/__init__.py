@@ -6,7 +6,8 @@ template tag and a JSON view add both to a page, without jQuery.
 
 Guarantees:
 
-- A completion reads one range of a sorted set: one round trip, two with recent choices. It writes nothing.
+- A completion is one round trip, also with recent choices; two on a Cluster with them, and to correct a typo. It reads
+  ranges of a sorted set and writes nothing.
 - Every write is one idempotent script: after a lost reply, or with two clients at once, an id has exactly the
   data of the last `add`.
 - `rebuild` loads a new index next to the old one and replaces it in one step. Readers see the old or the new
@@ -14,16 +15,16 @@ Guarantees:
   earlier one. The data of a crashed rebuild expires after 15 minutes.
 - The JSON view serves registered indexes only and checks their permission for each request.
 
-Keys (all keys of a name share a Cluster slot; ``v2`` is the version of the folding rules):
+Keys (all keys of a name share a Cluster slot; ``v2.2`` is the version of the folding rules and of the entries):
 
-=========================================  ======  ============================================
-``<prefix>:autocomplete:{<name>}:recent``  list    400 days after the last touch (`ttl`)
-``…:{<name>}:v2:lex``                      zset    a member per term; kept until `clear`
-``…:{<name>}:v2:top``                      zset    entries with a weight; kept until `clear`
-``…:{<name>}:v2:entries``                  hash    id -> record; kept until `clear`
-``…:{<name>}:v2:build`` and ``build_…``    4 keys  15 minutes after the last chunk of a rebuild
-``…:{<name>}:v2:built``                    string  10 minutes; token of the last rebuild
-=========================================  ======  ============================================
+===========================================  ======  ============================================
+``<prefix>:autocomplete:{<name>}:recent``    list    400 days after the last touch (`ttl`)
+``…:{<name>}:v2.2:lex``                      zset    a member per term; kept until `clear`
+``…:{<name>}:v2.2:top``                      zset    entries with a weight; kept until `clear`
+``…:{<name>}:v2.2:entries``                  hash    id -> record; kept until `clear`
+``…:{<name>}:v2.2:build`` and ``build_…``    4 keys  15 minutes after the last chunk of a rebuild
+``…:{<name>}:v2.2:built``                    string  10 minutes; token of the last rebuild
+===========================================  ======  ============================================
 
 While Redis is unavailable, calls raise `redis.exceptions.RedisError`.
 
@@ -49,6 +50,8 @@ from django_redis_components.autocomplete.entries import Entry, Suggestion
 from django_redis_components.autocomplete.exceptions import AutocompleteError, RebuildSuperseded, UnknownIndex
 from django_redis_components.autocomplete.fields import AutocompleteField
 from django_redis_components.autocomplete.index import PrefixIndex
+from django_redis_components.autocomplete.pinyin import pinyin_terms
+from django_redis_components.autocomplete.ranking import RankedSuggestion
 from django_redis_components.autocomplete.recents import RecentList
 from django_redis_components.autocomplete.registry import (
     InvalidScope,
@@ -67,12 +70,14 @@ __all__ = [
     "Entry",
     "InvalidScope",
     "PrefixIndex",
+    "RankedSuggestion",
     "RebuildSuperseded",
     "RecentList",
     "ScopeNeeded",
     "Source",
     "Suggestion",
     "UnknownIndex",
+    "pinyin_terms",
     "register",
     "source",
     "unregister",

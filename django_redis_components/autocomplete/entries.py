@@ -1,8 +1,9 @@
 """Entries, suggestions, and their encoding in Redis. Without Redis.
 
-A record is ``text NUL weight``, then ``0x01 term`` for each folded term. A member of the sorted set is
-``term NUL text NUL weight NUL id``. NUL sorts first, so that an exact match precedes
-longer names. `lua/shared/entries.lua` builds members from records.
+A head is the text, followed by ``0x01 weight`` if the entry has a weight. A record is the head, then ``NUL place term``
+for each folded term; the place is a digit: where the term starts in the text. A member of the sorted set is
+``place term NUL head NUL id``. NUL sorts first, so that an exact match precedes longer names, and an entry without a
+weight the same text with one. `lua/shared/entries.lua` builds members from records.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from uuid import UUID
 from django.utils.functional import Promise
 
 from django_redis_components.core.keys import validate_name
-from django_redis_components.core.text import fold, folded_words
+from django_redis_components.core.text import WORD, fold, folded_places
 
 #: Maximum length of a text in characters. It is stored once for each term.
 MAX_TEXT_CHARS = 300
@@ -82,23 +83,25 @@ class Entry:
         weight = self.weight
         if isinstance(weight, bool) or not isinstance(weight, int) or not 0 <= weight <= MAX_WEIGHT:
             raise ValueError(f"weight={weight!r}: expected an integer from 0 to {MAX_WEIGHT}.")
-        return "\1".join((f"{text}\0{weight}", *self._folded_terms(text)))
+        return "\0".join((f"{text}\1{weight}" if weight else text, *self._placed_terms(text)))
 
-    def _folded_terms(self, text: str) -> list[str]:
+    def _placed_terms(self, text: str) -> list[str]:
+        """Return the folded terms with their places, those at the start of the text first."""
         if isinstance(self.terms, str):
             raise TypeError(f"terms={self.terms!r}: expected a list of strings, got one string.")
-        terms = dict.fromkeys(folded_words(text, MAX_TEXT_TERMS))
-        terms.update(dict.fromkeys(fold(check_text(term, "term")) for term in self.terms or ()))
-        truncated = list(dict.fromkeys(term[:MAX_TERM_CHARS].rstrip() for term in terms if term))
-        if not truncated:
+        places = list(folded_places(text, MAX_TEXT_TERMS).items())
+        places += [(fold(check_text(term, "term")), WORD) for term in self.terms or ()]
+        found: dict[str, int] = {}
+        for term, place in places:
+            if shortened := term[:MAX_TERM_CHARS].rstrip():
+                found[shortened] = min(place, found.get(shortened, place))
+        if not found:
             raise ValueError(f"text {text!r}: expected at least one letter or digit.")
-        if len(truncated) > MAX_TERMS:
-            raise ValueError(
-                f"entry {self.id!r} has {len(truncated)} terms with those of its text: at most {MAX_TERMS}."
-            )
+        if len(found) > MAX_TERMS:
+            raise ValueError(f"entry {self.id!r} has {len(found)} terms with those of its text: at most {MAX_TERMS}.")
         # Sorted: of terms with a common prefix, the set by weight stores the first, which must be the one that
         # suggestions are ordered by. Lua's comparison depends on the server's locale.
-        return sorted(truncated)
+        return sorted(f"{place}{term}" for term, place in found.items())
 
 
 def check_id(value: object, what: str = "id") -> str:
@@ -142,26 +145,27 @@ def folded_prefix(query: str) -> str:
     return fold(query[:MAX_QUERY_CHARS])[:MAX_TERM_CHARS].rstrip()
 
 
-def member_parts(member: bytes) -> tuple[str, str, int, str] | None:
-    """Return term, text, weight and id of a member, or None if it is corrupt."""
-    try:
-        term, text, weight, id_ = member.decode().split("\0")[-4:]
-        if id_:
-            return term, text, int(weight[:10]), id_
-    except ValueError:
-        pass
-    _log_corrupt("member", member)
-    return None
+def split_head(head: bytes) -> tuple[bytes, int]:
+    """Return text and weight of a head.
+
+    Raises:
+        ValueError: it is corrupt.
+    """
+    text, _mark, weight = head.partition(b"\1")
+    return text, int(weight[:10]) if _mark else 0
 
 
 def text_of(record: bytes) -> str | None:
     """Return the text of a record, or None if it is corrupt."""
+    head, *terms = record.split(b"\0")
     try:
-        text, _ = record.decode().split("\0", 1)
+        text, _weight = split_head(head)
+        if text and terms:
+            return text.decode()
     except ValueError:
-        _log_corrupt("record", record)
-        return None
-    return text
+        pass
+    log_corrupt("record", record)
+    return None
 
 
 def recent_parts(element: bytes) -> tuple[str, str] | None:
@@ -172,17 +176,13 @@ def recent_parts(element: bytes) -> tuple[str, str] | None:
             return id_, text
     except ValueError:
         pass
-    _log_corrupt("element of a recent list", element)
+    log_corrupt("element of a recent list", element)
     return None
 
 
-def _log_corrupt(what: str, value: bytes) -> None:
+def log_corrupt(what: str, value: bytes) -> None:
+    """Log a value that another program has written to a key of this component."""
     logger.warning("Skipped a corrupt %s of autocomplete: %r", what, value[:100])
-
-
-def record_matches(record: bytes, start: bytes) -> bool:
-    """Return whether a term of the record starts with these bytes."""
-    return b"\1" + start in record
 
 
 def check_limit(limit: int) -> None:

@@ -9,29 +9,25 @@ from typing import Any
 from redis.exceptions import ResponseError
 
 from django_redis_components.autocomplete import entries, rebuilding
+from django_redis_components.autocomplete.completion import Completion
 from django_redis_components.autocomplete.entries import Entry, Id, Suggestion
-from django_redis_components.autocomplete.ranking import Candidates
+from django_redis_components.autocomplete.ranking import Candidates, RankedSuggestion
 from django_redis_components.autocomplete.rebuilding import Rebuild
 from django_redis_components.autocomplete.recents import RecentList
 from django_redis_components.autocomplete.scripts import ADD, BUILD, INDEX, REMOVE
 from django_redis_components.core import keys
 from django_redis_components.core.client import connections
-from django_redis_components.core.protocol import Batch, Command, Flow, Read, arun, run
-from django_redis_components.core.text import FOLDING_VERSION, fold
-
-#: Members to read per requested suggestion: several terms of an entry may match.
-ASK_FACTOR = 3
-#: Maximum members of one read. Longer replies delay other clients of the server.
-MAX_ASK = 3_000
-#: Maximum prefix length for which the weight decides among all entries; the same as in `lua/shared/entries.lua`.
-WEIGHED_CHARS = 2
-#: Members among which the weight decides for longer prefixes. Constant, so that pages do not overlap.
-WEIGHED_MEMBERS = 30
+from django_redis_components.core.client.endpoint import Endpoint
+from django_redis_components.core.protocol import Batch, Call, Command, Flow, Read, arun, run
+from django_redis_components.core.text import FOLDING_VERSION, INSIDE, START, WORD, fold
 
 #: Members of each key that MEMORY USAGE samples to estimate its size: the server's default.
 SAMPLES = 5
 
-_VERSION = f"v{FOLDING_VERSION}"
+#: Version of the encoding of entries. A change needs a new number, as a change of the folding does.
+ENTRIES_VERSION = 2
+
+_VERSION = f"v{FOLDING_VERSION}.{ENTRIES_VERSION}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -82,27 +78,61 @@ class PrefixIndex:
         """See `remove`."""
         await arun(connections.aclient(self.using), self._remove(id))
 
-    def complete(self, prefix: str, limit: int = 10, recents: RecentList | None = None) -> list[Suggestion]:
-        """Return the entries with a term that starts with `prefix`.
+    def complete(
+        self, prefix: str, limit: int = 10, recents: RecentList | None = None, *, typos: bool = False
+    ) -> list[Suggestion]:
+        """Return the entries with a term that starts with `prefix`, in one round trip.
 
-        Order: recent choices (at most five unless the prefix is empty), exact matches, weight, the matched term.
-        The weight decides among all entries for prefixes of one or two characters, and among the first thirty
-        matching terms for longer ones. The order does not depend on `limit`. A recent choice that is
-        not in the index is left out.
+        Order: recent choices (at most five unless the prefix is empty); entries whose text starts with the prefix;
+        those with a word or a further term that does; those with a run of Han characters that has it inside; those
+        with all words of the prefix in another order. Within these: exact matches, weight, the matched term. The
+        weight decides among all entries for prefixes of one or two characters, and among the first fifty matching
+        terms for longer ones. The order does not depend on `limit`. A recent choice that is not in the index is left
+        out.
+
+        Words in another order are searched among the first 500 terms of the rarest word.
 
         Args:
             prefix: the typed text; it is folded, and characters after the first 1,000 are ignored. An empty prefix
                 matches all entries.
             limit: maximum number of suggestions, 1 to 1,000.
-            recents: recent choices to list first.
+            recents: recent choices to list first. A list on another server, and each list on a Cluster, is read
+                before, in a round trip of its own.
+            typos: append entries whose terms start with the prefix after one correction: a character is missing,
+                superfluous, different or exchanged with its neighbor, but not the first. For prefixes of four
+                characters or more that have fewer than `limit` entries: a second round trip of at most 300 lookups.
         """
-        chosen = recents.ids() if recents else []
-        return run(connections.client(self.using), self._complete(prefix, limit, chosen))
+        client = connections.client(self.using)
+        query = Completion(self._key, prefix, limit, typos=typos)
+        candidates, chosen = run(client, query.find(self._match(query, recents, client.endpoint)))
+        return candidates.ranked(chosen, limit)
 
-    async def acomplete(self, prefix: str, limit: int = 10, recents: RecentList | None = None) -> list[Suggestion]:
+    async def acomplete(
+        self, prefix: str, limit: int = 10, recents: RecentList | None = None, *, typos: bool = False
+    ) -> list[Suggestion]:
         """See `complete`."""
-        chosen = await recents.aids() if recents else []
-        return await arun(connections.aclient(self.using), self._complete(prefix, limit, chosen))
+        client = connections.aclient(self.using)
+        query = Completion(self._key, prefix, limit, typos=typos)
+        candidates, chosen = await arun(client, query.find(await self._amatch(query, recents, client.endpoint)))
+        return candidates.ranked(chosen, limit)
+
+    def explain(
+        self, prefix: str, limit: int = 10, recents: RecentList | None = None, *, typos: bool = False
+    ) -> list[RankedSuggestion]:
+        """Return what `complete` returns, each with the reason for its position."""
+        client = connections.client(self.using)
+        query = Completion(self._key, prefix, limit, typos=typos)
+        candidates, chosen = run(client, query.find(self._match(query, recents, client.endpoint)))
+        return candidates.explained(chosen, limit)
+
+    async def aexplain(
+        self, prefix: str, limit: int = 10, recents: RecentList | None = None, *, typos: bool = False
+    ) -> list[RankedSuggestion]:
+        """See `explain`."""
+        client = connections.aclient(self.using)
+        query = Completion(self._key, prefix, limit, typos=typos)
+        candidates, chosen = await arun(client, query.find(await self._amatch(query, recents, client.endpoint)))
+        return candidates.explained(chosen, limit)
 
     def get_many(self, ids: Iterable[Id]) -> dict[str, Suggestion]:
         """Return the entries of these ids, by id. Unknown ids are left out."""
@@ -170,38 +200,23 @@ class PrefixIndex:
     def _remove(self, id: Id) -> Flow[None]:
         yield REMOVE(**self._keys(), id=entries.check_id(id))
 
-    def _complete(self, prefix: str, limit: int, chosen: Sequence[str]) -> Flow[list[Suggestion]]:
-        entries.check_limit(limit)
-        typed = entries.folded_prefix(prefix)
-        start = typed.encode("utf-8", "replace")
-        short = len(typed) <= WEIGHED_CHARS
-        ask = min(max(limit * ASK_FACTOR, WEIGHED_MEMBERS), MAX_ASK)
-        requests = [_range(self._key("lex"), b"[" + start, start, ask)]
-        if short:
-            # An entry occurs once in each of the two ranges: as an exact match, and as any match.
-            requests += [
-                _range(self._key("top"), b"[" + start + b"\1", start + b"\1", limit),
-                _range(self._key("top"), b"[" + start + b"\0", start + b"\0", limit * 2),
-            ]
-        if chosen:
-            requests.append(Read("HMGET", self._key("entries"), *chosen))
-        replies = [(yield requests[0])] if len(requests) == 1 else (yield Batch(requests))
-        recents = _recents(chosen, replies.pop(), start) if chosen else []
-        candidates = Candidates(typed, limit, None if short else WEIGHED_MEMBERS)
-        candidates.add_terms(replies[0])
-        for members in replies[1:]:
-            candidates.add_weighed(members)
-        yield from self._read_more(candidates, replies[0], start, ask, limit)
-        return candidates.ranked(recents)
+    def _match(self, query: Completion, recents: RecentList | None, endpoint: Endpoint) -> Call | None:
+        if recents is None:
+            return None
+        if self._is_beside(recents, endpoint):
+            return query.match_recents([recents.key])
+        return query.match_recents([], recents.ids())
 
-    def _read_more(self, candidates: Candidates, lex: list[bytes], start: bytes, ask: int, limit: int) -> Flow[None]:
-        """Read further members while there are too few entries; an entry has at most MAX_TERMS members."""
-        left = entries.MAX_TERMS * limit - len(lex)
-        while len(candidates) < limit and len(lex) == ask and left > 0:
-            ask = min(ask * 2, MAX_ASK)
-            lex = yield _range(self._key("lex"), b"(" + lex[-1], start, ask)
-            left -= len(lex)
-            candidates.add_terms(lex)
+    async def _amatch(self, query: Completion, recents: RecentList | None, endpoint: Endpoint) -> Call | None:
+        if recents is None:
+            return None
+        if self._is_beside(recents, endpoint):
+            return query.match_recents([recents.key])
+        return query.match_recents([], await recents.aids())
+
+    def _is_beside(self, recents: RecentList, endpoint: Endpoint) -> bool:
+        """Return whether a script can read both. On a Cluster their keys are in different slots."""
+        return recents.using == self.using and endpoint.kind != "cluster"
 
     def _get_many(self, ids: Iterable[Id]) -> Flow[dict[str, Suggestion]]:
         wanted = [entries.check_id(id_) for id_ in ids]
@@ -220,9 +235,14 @@ class PrefixIndex:
         if not typed:
             return []
         start = typed.encode("utf-8", "replace") + b"\0"
-        members = yield _range(self._key("lex"), b"[" + start, start, entries.MAX_SUGGESTIONS)
-        texts = {parts[3]: parts[1] for parts in map(entries.member_parts, members) if parts is not None}
-        found = [Suggestion(*one) for one in texts.items()]
+        requests = [
+            _range(self._key("lex"), b"%d%s" % (place, start), entries.MAX_SUGGESTIONS)
+            for place in (START, WORD, INSIDE)
+        ]
+        candidates = Candidates(start, entries.MAX_SUGGESTIONS)
+        for place, members in enumerate((yield Batch(requests))):
+            candidates.add(place, members)
+        found = candidates.ranked([], entries.MAX_SUGGESTIONS)
         whole = fold(text[: entries.MAX_QUERY_CHARS])
         return ([one for one in found if fold(one.text) == whole] or found)[:limit]
 
@@ -265,17 +285,6 @@ def _sum_bytes(replies: Sequence[Any]) -> int | None:
     return sum(_unwrap(reply) or 0 for reply in replies)
 
 
-def _range(key: str, start: bytes, prefix: bytes, limit: int) -> Command:
-    """Read members from `start` on that start with the prefix. UTF-8 never contains the byte 0xFF."""
-    return Read("ZRANGE", key, start, b"(" + prefix + b"\xff", "BYLEX", "LIMIT", 0, limit)
-
-
-def _recents(chosen: Sequence[str], records: Sequence[bytes | None], start: bytes) -> list[Suggestion]:
-    """Return the recent choices that are in the index and match, with the text of the index."""
-    return [
-        Suggestion(id_, text, recent=True)
-        for id_, record in zip(chosen, records, strict=True)
-        if record is not None
-        and entries.record_matches(record, start)
-        and (text := entries.text_of(record)) is not None
-    ]
+def _range(key: str, prefix: bytes, limit: int) -> Command:
+    """Read members that start with the prefix. UTF-8 never contains the byte 0xFF."""
+    return Read("ZRANGE", key, b"[" + prefix, b"(" + prefix + b"\xff", "BYLEX", "LIMIT", 0, limit)

@@ -1,80 +1,124 @@
-"""The order of suggestions: recent choices, exact matches, weight, then the matched term. Without Redis.
+"""The order of suggestions: recent choices, the place of the match, exact matches, weight, the matched term.
 
-The order does not depend on the limit, so that pages have no gaps and no repetitions.
+Without Redis. The order does not depend on the limit, so that pages have no gaps and no repetitions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import dataclasses
+from collections.abc import Sequence
+from typing import Literal
 
-from django_redis_components.autocomplete.entries import Suggestion, member_parts
+from django_redis_components.autocomplete.entries import Suggestion, log_corrupt, split_head
 
 #: Maximum recent choices for a prefix that is not empty.
 RECENTS_SHOWN = 5
 
-#: Sort key of a suggestion: beyond the weighed members, not exact, minus weight (or position), term, text, id.
-_Order = tuple[bool, bool, int, str, str, str]
+#: How a suggestion was found, in the order of suggestions: recently chosen; the text starts with the prefix; a word or
+#: a further term does; the rest of a run of Han characters does; words in another order; after correction of a typo.
+Match = Literal["recent", "start", "word", "inside", "words", "typo"]
+MATCHES: tuple[Match, ...] = ("start", "word", "inside", "words", "typo")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RankedSuggestion:
+    """A suggestion and why it has its position.
+
+    Attributes:
+        id, text: as in `Suggestion`.
+        match: how it was found.
+        term: the folded term that matched; "" for a recent choice.
+        is_exact: whether the prefix is this whole term.
+        weight: the weight of the entry.
+    """
+
+    id: str
+    text: str
+    match: Match
+    term: str = ""
+    is_exact: bool = False
+    weight: int = 0
+
+
+#: A found entry: match, term, text, weight and id.
+_Found = tuple[int, bytes, str, int, str]
 
 
 class Candidates:
-    """Candidates of one query: each id once, with its best match. The hot loop of a completion.
+    """The entries found by one query, each id once with its best match. The hot loop of a completion.
 
-    The range of terms has the order of suggestions without a weight. So it is added first, and after `limit`
-    entries only members with a weight are examined.
+    Members are added match by match, in the order of `MATCHES`. Those of one match have the order of suggestions,
+    unless some have a weight.
 
     Args:
         prefix: the folded prefix.
-        limit: maximum number of suggestions.
-        weighed: number of members of the range of terms among which the weight decides; None for all.
+        limit: number of entries after which members without a weight are skipped.
     """
 
-    def __init__(self, prefix: str, limit: int, weighed: int | None) -> None:
+    def __init__(self, prefix: bytes, limit: int) -> None:
         self._prefix = prefix
         self._limit = limit
-        self._weighed = weighed
-        self._read = 0
-        self._best: dict[str, _Order] = {}
+        self._found: dict[str, _Found] = {}
 
-    def __len__(self) -> int:
-        return len(self._best)
+    @property
+    def missing(self) -> int:
+        """How many entries are missing to `limit`."""
+        return max(0, self._limit - len(self._found))
 
-    def add_terms(self, members: Sequence[bytes]) -> None:
-        """Add the next members of the range of terms."""
-        start, self._read = self._read, self._read + len(members)
-        among = len(members) if self._weighed is None else max(0, self._weighed - start)
-        self.add_weighed(members[:among])
-        best = self._best
-        for at, member in enumerate(members[among:], start + among):
-            if len(best) >= self._limit:
-                return
-            parts = member_parts(member)
-            if parts is not None:
-                term, text, _, id_ = parts
-                best.setdefault(id_, (True, False, at, term, text, id_))
-
-    def add_weighed(self, members: Iterable[bytes]) -> None:
-        """Add members among which the weight decides, of either sorted set."""
-        best, prefix, limit = self._best, self._prefix, self._limit
+    def add(self, match: int, members: Sequence[bytes]) -> None:
+        """Add the next members of a match, in their order."""
+        found = self._found
         for member in members:
-            if len(best) >= limit and member.rsplit(b"\0", 2)[-2:-1] == [b"0"]:
-                continue
-            try:  # inlined `member_parts`: saves a call per member
-                term, text, weight, id_ = member.decode().split("\0")[-4:]
-                order = (False, term != prefix, -int(weight[:10]), term, text, id_)
-            except ValueError:
-                id_ = ""
-            if not id_:
-                member_parts(member)  # logs it
-                continue
-            known = best.get(id_)
-            if known is None or order < known:
-                best[id_] = order
+            if len(found) >= self._limit:
+                return
+            if parsed := _parse(match, member):
+                found.setdefault(parsed[4], parsed)
 
-    def ranked(self, recents: Sequence[Suggestion]) -> list[Suggestion]:
+    def add_weighed(self, match: int, members: Sequence[bytes]) -> None:
+        """Add the first members of a match, which the weight orders."""
+        if b"\1" not in b"".join(members):
+            self.add(match, members)
+            return
+        best: dict[str, tuple[tuple[bool, int, bytes, str, str], _Found]] = {}
+        for member in members:
+            parsed = _parse(match, member)
+            if parsed is None or parsed[-1] in self._found:
+                continue
+            _match, term, text, weight, id_ = parsed
+            order = (term != self._prefix, -weight, term, text, id_)
+            if id_ not in best or order < best[id_][0]:
+                best[id_] = (order, parsed)
+        for _order, parsed in sorted(best.values()):
+            self._found[parsed[-1]] = parsed
+
+    def ranked(self, recents: Sequence[Suggestion], limit: int) -> list[Suggestion]:
         """Return the first `limit` suggestions, matching recent choices first."""
-        limit = self._limit
+        shown, others = self._shown(recents, limit)
+        return shown + [Suggestion(found[4], found[2]) for found in others]
+
+    def explained(self, recents: Sequence[Suggestion], limit: int) -> list[RankedSuggestion]:
+        """Return the same with the reasons."""
+        shown, others = self._shown(recents, limit)
+        return [RankedSuggestion(one.id, one.text, "recent") for one in shown] + [
+            RankedSuggestion(id_, text, MATCHES[match], term.decode(), term == self._prefix, weight)
+            for match, term, text, weight, id_ in others
+        ]
+
+    def _shown(self, recents: Sequence[Suggestion], limit: int) -> tuple[list[Suggestion], list[_Found]]:
         shown = list(recents[: min(limit, RECENTS_SHOWN) if self._prefix else limit])
         for one in shown:
-            self._best.pop(one.id, None)
-        ordered = sorted(self._best.values())[: limit - len(shown)]
-        return shown + [Suggestion(id_, text) for *_, text, id_ in ordered]
+            self._found.pop(one.id, None)
+        return shown, list(self._found.values())[: limit - len(shown)]
+
+
+def _parse(match: int, member: bytes) -> _Found | None:
+    """Return the parts of a member, or None if another program has written it."""
+    try:
+        placed, head, id_ = member.split(b"\0")
+        text, weight = split_head(head) if b"\1" in head else (head, 0)
+        if placed and text and id_:
+            return match, placed[1:], text.decode(), weight, id_.decode()
+    except ValueError:
+        pass
+    log_corrupt("member", member)
+    return None

@@ -101,27 +101,27 @@ class RecentList:
         """See `ids`."""
         return await arun(connections.aclient(self.using), self._ids())
 
-    def _key(self) -> str:
+    @property
+    def key(self) -> str:
+        """The key of the list in Redis."""
         return keys.key("autocomplete", self.name, "recent")
 
     def _touch(self, id: Id, text: str | None) -> Flow[None]:
         shown = "" if text is None else entries.check_text(text)
-        yield RECENT_TOUCH(
-            recents=self._key(), id=entries.check_id(id), text=shown, limit=self.limit, ttl_ms=self._ttl_ms
-        )
+        yield RECENT_TOUCH(recents=self.key, id=entries.check_id(id), text=shown, limit=self.limit, ttl_ms=self._ttl_ms)
 
     def _remove(self, id: Id) -> Flow[None]:
-        yield RECENT_REMOVE(recents=self._key(), id=entries.check_id(id))
+        yield RECENT_REMOVE(recents=self.key, id=entries.check_id(id))
 
     def _clear(self) -> Flow[None]:
-        yield Command("UNLINK", self._key(), retry=True)
+        yield Command("UNLINK", self.key, retry=True)
 
     def _ids(self) -> Flow[_Ids]:
-        elements = yield Read("LRANGE", self._key(), 0, self.limit - 1)
+        elements = yield Read("LRANGE", self.key, 0, self.limit - 1)
         return [parts[0] for parts in map(entries.recent_parts, elements) if parts is not None]
 
     def _list(self) -> Flow[_Suggestions]:
-        elements = yield Read("LRANGE", self._key(), 0, self.limit - 1)
+        elements = yield Read("LRANGE", self.key, 0, self.limit - 1)
         found = [parts for parts in map(entries.recent_parts, elements) if parts is not None]
         return [Suggestion(id_, text or id_, recent=True) for id_, text in found]
 

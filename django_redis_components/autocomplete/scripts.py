@@ -1,4 +1,4 @@
-"""The scripts of autocomplete. All are idempotent: by value, or by the token of a rebuild."""
+"""The scripts of autocomplete. All are idempotent: they read, or write by value or by the token of a rebuild."""
 
 from __future__ import annotations
 
@@ -26,6 +26,16 @@ REBUILD_SWAP = LuaScript(
 )
 REBUILD_ABANDON = LuaScript(
     "autocomplete", "rebuild_abandon", keys=("build", "rest*"), args=("token",), idempotent=True
+)
+
+MATCH_RECENTS = LuaScript(
+    "autocomplete", "match_recents", keys=("entries", "lists*"), args=("prefix", "limit", "ids*"), idempotent=True
+)
+MATCH_WORDS = LuaScript(
+    "autocomplete", "match_words", keys=("lex", "entries"), args=("limit", "max_scan", "words*"), idempotent=True
+)
+FIND_VARIANTS = LuaScript(
+    "autocomplete", "find_variants", keys=("lex",), args=("limit", "max_lookups", "characters*"), idempotent=True
 )
 
 RECENT_TOUCH = LuaScript(

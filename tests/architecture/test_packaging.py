@@ -109,6 +109,10 @@ WITHOUT = {
     ),
     "pytest": ("pytest", "import django_redis_components.testing.pytest_plugin"),
     "demo": ("tqdm", "import example_project.market.management.commands.simulate"),
+    "pinyin": (
+        "pypinyin",
+        "from django_redis_components.autocomplete import pinyin_terms\npinyin_terms('张三')",
+    ),
     "cron": (
         "cronsim",
         "from django_redis_components.taskqueue import cron, task\ncron('0 3 * * *')(task(lambda: None))",

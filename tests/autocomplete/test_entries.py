@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from uuid import UUID
 
 import pytest
@@ -13,20 +14,22 @@ from django_redis_components.autocomplete.entries import check_id, check_limit, 
 from django_redis_components.autocomplete.ranking import Candidates
 
 
-def test_record_contains_text_weight_and_sorted_folded_terms() -> None:
+def test_record_contains_text_weight_and_folded_terms_by_place() -> None:
     entry = Entry(7, "Émile Zola", terms=["Emile@Example.org", "Ž"], weight=3)
 
-    assert entry.record() == "Émile Zola\x003\x01emile zola\x01emile@example.org\x01z\x01zola"
+    assert entry.record() == "Émile Zola\x013\x000emile zola\x001emile@example.org\x001z\x001zola"
+    assert Entry(8, "北野 愛").record() == "北野 愛\x000北野 愛\x001愛\x002野 愛"
 
 
-def test_terms_with_equal_folding_are_stored_once() -> None:
-    assert Entry(1, "Anna", terms=["ANNA", "ánna"]).record() == "Anna\x000\x01anna"
+def test_terms_with_equal_folding_are_stored_once_at_their_first_place() -> None:
+    assert Entry(1, "Anna", terms=["ANNA", "ánna"]).record() == "Anna\x000anna"
+    assert Entry(1, "王王", terms=["王"]).record() == "王王\x000王王\x001王"
 
 
 def test_long_terms_and_queries_are_truncated() -> None:
     record = Entry(1, "x" * 300).record()
 
-    assert record.split("\1")[1] == "x" * 100
+    assert record.split("\0")[1] == "0" + "x" * 100
 
 
 @pytest.mark.parametrize(
@@ -114,47 +117,67 @@ def test_recent_flag_is_not_part_of_equality() -> None:
 
 
 def member(term: str, id_: str, weight: int = 0, text: str = "T") -> bytes:
-    return f"{term}\0{text}\0{weight}\0{id_}".encode()
+    head = f"{text}\1{weight}" if weight else text
+    return f"0{term}\0{head}\0{id_}".encode()
+
+
+def ids(candidates: Candidates, limit: int, recents: Sequence[Suggestion] = ()) -> list[str]:
+    return [one.id for one in candidates.ranked(recents, limit)]
 
 
 def test_order_is_recents_then_exact_then_weight_then_term() -> None:
-    candidates = Candidates("an", 10, None)
+    candidates = Candidates(b"an", 10)
 
     candidates.add_weighed(
-        [member("an", "exact"), member("ana", "a"), member("anb", "heavy", 5), member("anc", "recent")]
+        0, [member("an", "exact"), member("ana", "a"), member("anb", "heavy", 5), member("anc", "recent")]
     )
-    ranked = candidates.ranked([Suggestion("recent", "R", recent=True)])
 
-    assert [one.id for one in ranked] == ["recent", "exact", "heavy", "a"]
-
-
-def test_entry_is_ranked_by_its_best_term() -> None:
-    candidates = Candidates("an", 10, None)
-
-    candidates.add_weighed([member("anz", "1"), member("anb", "2"), member("ana", "1")])
-
-    assert [one.id for one in candidates.ranked([])] == ["1", "2"]
+    assert ids(candidates, 10, [Suggestion("recent", "R", recent=True)]) == ["recent", "exact", "heavy", "a"]
 
 
-def test_heavy_entry_far_behind_still_comes_first_and_a_light_one_is_not_read() -> None:
-    candidates = Candidates("a", 2, None)
+def test_entry_is_ranked_by_its_best_term_and_its_first_match() -> None:
+    candidates = Candidates(b"an", 10)
 
-    candidates.add_weighed([member(f"a{n}", str(n)) for n in range(5)] + [member("a9", "heavy", 1)])
+    candidates.add_weighed(0, [member("anb", "2"), member("anz", "1", 1)])
+    candidates.add_weighed(1, [member("ana", "3", 1), member("anb", "3", 1), member("an", "1", 1)])
 
-    assert [one.id for one in candidates.ranked([])] == ["heavy", "0"]
+    assert ids(candidates, 10) == ["1", "2", "3"]
 
 
-def test_text_that_looks_like_a_weight_does_not_hide_a_weight() -> None:
-    candidates = Candidates("a", 1, None)
+def test_heavy_entry_among_the_members_comes_first() -> None:
+    candidates = Candidates(b"a", 2)
 
-    candidates.add_weighed([member("a1", "light"), member("a2", "heavy", 7, text="0")])
+    candidates.add_weighed(0, [member(f"a{n}", str(n)) for n in range(5)] + [member("a9", "heavy", 1)])
 
-    assert [one.id for one in candidates.ranked([])] == ["heavy"]
+    assert ids(candidates, 2) == ["heavy", "0"]
+    assert candidates.missing == 0
 
 
 def test_at_most_five_recents_come_first_once_something_is_typed() -> None:
     recents = [Suggestion(str(n), "R", recent=True) for n in range(8)]
-    typed, empty = Candidates("a", 10, None), Candidates("", 6, None)
 
-    assert len(typed.ranked(recents)) == 5
-    assert len(empty.ranked(recents)) == 6
+    assert len(ids(Candidates(b"a", 10), 10, recents)) == 5
+    assert len(ids(Candidates(b"", 6), 6, recents)) == 6
+
+
+CORRUPT = (
+    b"",
+    b"0a",
+    b"0a\0T",
+    b"\0T\x001",
+    b"0a\0\x001",
+    b"0a\0T\0",
+    b"0a\0T\1x\x001",
+    b"0a\0\xff\x001",
+    b"0a\0T\x001\x002",
+)
+
+
+@pytest.mark.parametrize("corrupt", CORRUPT)
+def test_corrupt_members_are_skipped_and_logged(corrupt: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    for weight in (0, 3):
+        candidates = Candidates(b"a", 10)
+        candidates.add_weighed(0, [corrupt, member("ab", "good", weight)])
+        assert ids(candidates, 10) == ["good"]
+
+    assert caplog.text.count("Skipped a corrupt member of autocomplete") == 2

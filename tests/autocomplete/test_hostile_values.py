@@ -192,18 +192,20 @@ def test_no_parameter_makes_the_view_fail(client: Client, index: PrefixIndex) ->
 
 def corrupt(store: Store, index: str) -> None:
     """What no version of this package writes, beside what it writes, under the keys of an index and of recents."""
-    base = f"{store.prefix}:autocomplete:{{{index}}}:v2"
+    base = f"{store.prefix}:autocomplete:{{{index}}}:v2.2"
     for member in (
-        b"an",
-        b"an\0",
-        b"an\0\xff\xfe\0000\x001",
-        b"an\0Text\0heavy\x001",
-        b"an\0Text\x000\0",
-        b"an\0\0\0\0\0",
+        b"0anna",
+        b"0anna\0",
+        b"0anna\0\xff\xfe\x001",
+        b"0anna\0Text\1heavy\x001",
+        b"0anna\0Text\0",
+        b"0anna\0\0\0\0\0",
     ):
         store.raw.zadd(f"{base}:lex", {member: 0})
-        store.raw.zadd(f"{base}:top", {b"an\0" + member: 0, b"an\0000000001\0" + member: 0})
-    store.raw.hset(f"{base}:entries", mapping={"77": b"\xff\1an", "78": b"no separator", "79": b"Text\0heavy\1an"})
+        store.raw.zadd(f"{base}:top", {b"0an\1" + member: 0, b"0an\1000000001\0" + member: 0})
+    store.raw.hset(
+        f"{base}:entries", mapping={"77": b"\xff\x000anna", "78": b"no separator", "79": b"Text\1heavy\x000anna"}
+    )
     for element in (b"no separator", b"\xff\0Text", b"\0nobody", b"77\0", b"78\0"):
         store.raw.lpush(f"{store.prefix}:autocomplete:{{user:7}}:recent", element)
 

@@ -65,7 +65,7 @@ def test_page_shows_the_size_of_indexes(store: Store, viewer: Client) -> None:
     size = found["contacts"]["size"]
     assert (size["entries"], size["is_rebuilding"]) == (500, False)
     assert size["terms"] >= 1_000
-    key = f"{store.prefix}:autocomplete:{{contacts}}:v2"
+    key = f"{store.prefix}:autocomplete:{{contacts}}:v2.2"
     parts = [store.raw.memory_usage(f"{key}:{part}", samples=5) or 0 for part in ("lex", "top", "entries")]
     assert size["bytes"] == pytest.approx(sum(parts), rel=0.2)
     assert found["empty"]["size"] == {"entries": 0, "terms": 0, "bytes": 0, "is_rebuilding": False}
@@ -125,7 +125,7 @@ def test_invalid_data_fails_only_its_index(redis_server: Store, viewer: Client) 
     autocomplete.register("broken")
     autocomplete.register("contacts")
     PrefixIndex("contacts").add(1, "Anna")
-    redis_server.raw.set(f"{redis_server.prefix}:autocomplete:{{broken}}:v2:entries", "no hash")
+    redis_server.raw.set(f"{redis_server.prefix}:autocomplete:{{broken}}:v2.2:entries", "no hash")
 
     found = indexes(viewer)
 

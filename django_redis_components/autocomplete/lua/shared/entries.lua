@@ -1,9 +1,11 @@
--- An entry is an id and its record: text NUL weight, then 0x01 and a folded term for each term, sorted.
--- Its members:  term NUL text NUL weight NUL id                           in the zset "lex"
---               prefix NUL (999999999 - weight) NUL member of "lex"    in the zset "top"
---               term 0x01 (999999999 - weight) NUL member of "lex"        in the zset "top"
+-- An entry is an id and its record: a head, then NUL, place and term for each folded term, sorted. The head is the text,
+-- followed by 0x01 and the weight if the entry has one. A place is a digit: 0 start of the text, 1 start of a word,
+-- 2 inside a run of Han characters.
+-- Its members:  place term NUL head NUL id                             in the zset "lex"
+--               place prefix mark rank NUL member of "lex"            in the zset "top"
 -- The members of "top" exist for entries with a weight only. A prefix has 0 to 2 characters; its member contains the first
--- term with that prefix. The last form is for terms of up to 2 characters: exact matches precede heavier entries.
+-- term with that prefix. The mark is NUL for a prefix that is the whole term and 0x01 otherwise, the rank is
+-- 999999999 - weight: a range of one prefix has exact matches first, then the heaviest entries.
 local TOP_CHARACTERS = 2
 
 local function prefixes_of(term)
@@ -19,30 +21,25 @@ local function prefixes_of(term)
 end
 
 local function members_of(id, record)
-  local head, terms = string.match(record, "^(.-)\1(.*)$")
-  local weight = tonumber(string.match(head or "", "%z(%d+)$"))
-  if not weight then
-    return {}, {} -- corrupt: written by another client
-  end
-  local rank = string.format("%09d", 999999999 - weight)
+  local head, terms = string.match(record, "^(.-)%z(.*)$")
+  local weight = head and tonumber(string.match(head, "\1(%d+)$") or "0")
+  local rank = weight and weight > 0 and string.format("%09d", 999999999 - weight)
   local lex, top, seen = {}, {}, {}
-  for term in string.gmatch(terms, "[^\1]+") do
-    local member = term .. "\0" .. head .. "\0" .. id
+  for placed in string.gmatch(terms or "", "[^%z]+") do -- none in a corrupt record, which another program has written
+    local place, term = string.sub(placed, 1, 1), string.sub(placed, 2)
+    local member = placed .. "\0" .. head .. "\0" .. id
     lex[#lex + 1] = member
-    for _, prefix in ipairs(weight > 0 and prefixes_of(term) or {}) do
+    for _, prefix in ipairs(rank and prefixes_of(term) or {}) do
       if not seen[prefix] then
         seen[prefix] = true
-        top[#top + 1] = prefix .. "\0" .. rank .. "\0" .. member
-      end
-      if prefix == term then
-        top[#top + 1] = term .. "\1" .. rank .. "\0" .. member
+        top[#top + 1] = place .. prefix .. (prefix == term and "\0" or "\1") .. rank .. "\0" .. member
       end
     end
   end
   return lex, top
 end
 
--- An entry has at most 32 terms, so at most 65 prefixes and 32 exact members: unpack accepts that many.
+-- An entry has at most 32 terms, so at most 65 prefixes: unpack accepts that many.
 local function add_all(zset, members)
   local scored = {}
   for at, member in ipairs(members) do

@@ -1,0 +1,69 @@
+-- Return members with a term whose prefix differs from a typed one by one edit after its first character: a character that
+-- is missing, superfluous or different, or two neighbors that are exchanged.
+-- Precondition: the prefix has 3 to 100 characters.
+-- KEYS[1] lex  zset of members
+-- ARGV[1] limit  maximum number of members of one variant
+-- ARGV[2] max_lookups  maximum number of lookups
+-- ARGV[3..] characters  the characters of the folded prefix
+-- Returns members, those of earlier variants first
+-- Cost: O(max_lookups) times O(log n), and O(members)
+local lex = KEYS[1]
+local limit, max_lookups = tonumber(ARGV[1]), tonumber(ARGV[2])
+local PLACES = 2
+local left = max_lookups
+
+local function joined(first, last)
+  return table.concat(ARGV, "", first + 2, last + 2)
+end
+
+local found, tried = {}, {}
+local length = #ARGV - 2
+
+local function read(place, from, prefix, count)
+  left = left - 1
+  return redis.call("ZRANGEBYLEX", lex, from, "(" .. place .. prefix .. "\255", "LIMIT", 0, count)
+end
+
+local function try(place, prefix)
+  local placed = place .. prefix
+  if left > 0 and not tried[placed] then
+    tried[placed] = true
+    for _, member in ipairs(read(place, "[" .. placed, prefix, limit)) do
+      found[#found + 1] = member
+    end
+  end
+end
+
+-- Try the characters that really follow a common prefix, instead of a prefix typed, and before the rest of it.
+local function try_next_characters(place, at)
+  local before = joined(1, at - 1)
+  local from = "[" .. place .. before
+  while left > 0 do
+    local member = read(place, from, before, 1)[1]
+    if not member then
+      return
+    end
+    local follows = string.match(member, "^[%z\1-\127\194-\244][\128-\191]*", #before + 2)
+    if follows and follows ~= "\0" then
+      try(place, before .. follows .. joined(at + 1, length))
+      try(place, before .. follows .. joined(at, length))
+    end
+    from = "(" .. place .. before .. (follows or "") .. (follows == "\0" and "\1" or "\255")
+  end
+end
+
+for place = 0, PLACES - 1 do
+  try(place, joined(1, length))
+  for at = length, 2, -1 do
+    try(place, joined(1, at - 1) .. joined(at + 1, length))
+    if at < length then
+      try(place, joined(1, at - 1) .. joined(at + 1, at + 1) .. joined(at, at) .. joined(at + 2, length))
+    end
+  end
+end
+for at = length, 2, -1 do
+  for place = 0, PLACES - 1 do
+    try_next_characters(place, at)
+  end
+end
+return found

@@ -1,0 +1,63 @@
+-- Return members whose entries have a term for each of several words, in any order.
+-- Precondition: 2 to 8 words.
+-- KEYS[1] lex  zset of members
+-- KEYS[2] entries  hash id -> record
+-- ARGV[1] limit  maximum number of members
+-- ARGV[2] max_scan  maximum number of members to look at
+-- ARGV[3..] words  folded words, each matching by its prefix
+-- Returns members of the rarest word, in their order
+-- Cost: O(words) times O(log n), and O(max_scan)
+local lex, entries = KEYS[1], KEYS[2]
+local limit, max_scan = tonumber(ARGV[1]), tonumber(ARGV[2])
+local PLACES = 3
+
+local function range_of(place, word)
+  return "[" .. place .. word, "(" .. place .. word .. "\255"
+end
+
+local function has_word(record, word)
+  for place = 0, PLACES - 1 do
+    if string.find(record, "\0" .. place .. word, 1, true) then
+      return true
+    end
+  end
+  return false
+end
+
+local rarest, fewest
+for at = 3, #ARGV do
+  local count = 0
+  for place = 0, PLACES - 1 do
+    count = count + redis.call("ZLEXCOUNT", lex, range_of(place, ARGV[at]))
+  end
+  if not fewest or count < fewest then
+    rarest, fewest = at, count
+  end
+end
+
+local function matches(record)
+  for at = 3, #ARGV do
+    if at ~= rarest and not has_word(record, ARGV[at]) then
+      return false
+    end
+  end
+  return true
+end
+
+local found, seen, scanned = {}, {}, 0
+for place = 0, PLACES - 1 do
+  local from, to = range_of(place, ARGV[rarest])
+  local members = redis.call("ZRANGEBYLEX", lex, from, to, "LIMIT", 0, max_scan - scanned)
+  scanned = scanned + #members
+  for _, member in ipairs(members) do
+    local id = string.match(member, "%z([^%z]+)$")
+    if id and not seen[id] and #found < limit then
+      seen[id] = true
+      local record = redis.call("HGET", entries, id)
+      if record and matches(record) then
+        found[#found + 1] = member
+      end
+    end
+  end
+end
+return found
