@@ -159,8 +159,13 @@ def test_worker_replaces_a_rejected_ack_by_a_failure(full_server: Store, setting
         fill(full_server, left=700_000)
         result = text_of.enqueue(1_000_000)
 
+        def failure() -> str:
+            with suppress(OutOfMemoryError):  # the rejected call is in the server's buffers for a moment
+                result.get(30)
+            return ""
+
         with pytest.raises(TaskFailed, match="Redis rejected the outcome"):
-            result.get(30)
+            eventually(failure)
 
 
 def test_acks_are_kept_while_the_server_rejects_all(full_server: Store, caplog: pytest.LogCaptureFixture) -> None:
