@@ -24,6 +24,8 @@ Keys (all keys of a name share a Cluster slot; ``v2.2`` is the version of the fo
 ``…:{<name>}:v2.2:entries``                  hash    id -> record; kept until `clear`
 ``…:{<name>}:v2.2:build`` and ``build_…``    4 keys  15 minutes after the last chunk of a rebuild
 ``…:{<name>}:v2.2:built``                    string  10 minutes; token of the last rebuild
+``<prefix>:autocomplete:{<name>}:scopes``    hash    id -> scopes, of a model; until it has none
+``<prefix>:autocomplete:{<name>}:check``     hash    90 days; the last comparison with the model
 ===========================================  ======  ============================================
 
 While Redis is unavailable, calls raise `redis.exceptions.RedisError`.
@@ -48,8 +50,11 @@ from __future__ import annotations
 
 from django_redis_components.autocomplete.entries import Entry, Suggestion
 from django_redis_components.autocomplete.exceptions import AutocompleteError, RebuildSuperseded, UnknownIndex
-from django_redis_components.autocomplete.fields import AutocompleteField
+from django_redis_components.autocomplete.fields import AutocompleteChoiceField, AutocompleteField
 from django_redis_components.autocomplete.index import PrefixIndex
+from django_redis_components.autocomplete.model_drift import Drift
+from django_redis_components.autocomplete.model_fields import AutocompleteModelField, AutocompleteMultipleChoiceField
+from django_redis_components.autocomplete.model_index import ModelIndex
 from django_redis_components.autocomplete.pinyin import pinyin_terms
 from django_redis_components.autocomplete.ranking import RankedSuggestion
 from django_redis_components.autocomplete.recents import RecentList
@@ -61,14 +66,20 @@ from django_redis_components.autocomplete.registry import (
     source,
     unregister,
 )
-from django_redis_components.autocomplete.widgets import AutocompleteInput
+from django_redis_components.autocomplete.widgets import AutocompleteInput, AutocompleteSelectMultiple
 
 __all__ = [
+    "AutocompleteChoiceField",
     "AutocompleteError",
     "AutocompleteField",
     "AutocompleteInput",
+    "AutocompleteModelField",
+    "AutocompleteMultipleChoiceField",
+    "AutocompleteSelectMultiple",
+    "Drift",
     "Entry",
     "InvalidScope",
+    "ModelIndex",
     "PrefixIndex",
     "RankedSuggestion",
     "RebuildSuperseded",

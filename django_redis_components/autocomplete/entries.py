@@ -134,6 +134,11 @@ def check_text(value: object, what: str = "text") -> str:
     return text
 
 
+def printable(text: str) -> str:
+    """Replace the characters that `check_text` rejects by spaces."""
+    return "".join(" " if unicodedata.category(each) in ("Cc", "Cs") else each for each in text)
+
+
 def folded_prefix(query: str) -> str:
     """Fold a query as terms are folded.
 

@@ -15,6 +15,14 @@ from django_redis_components.autocomplete.registry import InvalidScope, ScopeNee
 from django_redis_components.autocomplete.widgets import AutocompleteInput, Typed
 from django_redis_components.core.text import fold
 
+ERROR_MESSAGES: dict[str, Any] = {
+    "unknown": _("“%(text)s” was not found. Choose one of the suggestions."),
+    "ambiguous": _("“%(text)s” matches several entries. Choose one of the suggestions."),
+    "invalid": _("The text has invalid characters."),
+    "too_long": _("Enter at most %(count)d characters."),
+    "unavailable": _("“%(text)s” cannot be checked at the moment. Try again in a minute."),
+}
+
 
 class AutocompleteField(forms.Field):
     """A field whose value is a `Suggestion`, or None when it is empty and not required.
@@ -31,13 +39,7 @@ class AutocompleteField(forms.Field):
     """
 
     widget: AutocompleteInput
-    default_error_messages = {
-        "unknown": _("“%(text)s” was not found. Choose one of the suggestions."),
-        "ambiguous": _("“%(text)s” matches several entries. Choose one of the suggestions."),
-        "invalid": _("The text has invalid characters."),
-        "too_long": _("Enter at most %(count)d characters."),
-        "unavailable": _("“%(text)s” cannot be checked at the moment. Try again in a minute."),
-    }
+    default_error_messages = ERROR_MESSAGES
 
     def __init__(self, index: str, *, scope: object = None, free_text: bool = False, **options: Any) -> None:
         options.setdefault("widget", AutocompleteInput(index, scope=scope))
@@ -135,3 +137,16 @@ def _as_initial(value: Any) -> Typed:
     if isinstance(value, Suggestion):
         return Typed(value.text, value.id)
     return Typed("", "" if value is None else str(value)[:MAX_TEXT_CHARS])
+
+
+class AutocompleteChoiceField(AutocompleteField):
+    """A field whose value is the id of an entry, as a string; "" when it is empty and not required."""
+
+    def to_python(self, value: Any) -> Any:
+        """Return the id. See `AutocompleteField.to_python`."""
+        found = super().to_python(value)
+        return found.id if found else ""
+
+    def validate(self, value: Any) -> None:
+        """Raise ValidationError if it is required and empty."""
+        super().validate(value or None)

@@ -103,7 +103,7 @@ class PrefixIndex:
                 characters or more that have fewer than `limit` entries: a second round trip of at most 300 lookups.
         """
         client = connections.client(self.using)
-        query = Completion(self._key, prefix, limit, typos=typos)
+        query = Completion(self.key_of, prefix, limit, typos=typos)
         candidates, chosen = run(client, query.find(self._match(query, recents, client.endpoint)))
         return candidates.ranked(chosen, limit)
 
@@ -112,7 +112,7 @@ class PrefixIndex:
     ) -> list[Suggestion]:
         """See `complete`."""
         client = connections.aclient(self.using)
-        query = Completion(self._key, prefix, limit, typos=typos)
+        query = Completion(self.key_of, prefix, limit, typos=typos)
         candidates, chosen = await arun(client, query.find(await self._amatch(query, recents, client.endpoint)))
         return candidates.ranked(chosen, limit)
 
@@ -121,7 +121,7 @@ class PrefixIndex:
     ) -> list[RankedSuggestion]:
         """Return what `complete` returns, each with the reason for its position."""
         client = connections.client(self.using)
-        query = Completion(self._key, prefix, limit, typos=typos)
+        query = Completion(self.key_of, prefix, limit, typos=typos)
         candidates, chosen = run(client, query.find(self._match(query, recents, client.endpoint)))
         return candidates.explained(chosen, limit)
 
@@ -130,7 +130,7 @@ class PrefixIndex:
     ) -> list[RankedSuggestion]:
         """See `explain`."""
         client = connections.aclient(self.using)
-        query = Completion(self._key, prefix, limit, typos=typos)
+        query = Completion(self.key_of, prefix, limit, typos=typos)
         candidates, chosen = await arun(client, query.find(await self._amatch(query, recents, client.endpoint)))
         return candidates.explained(chosen, limit)
 
@@ -183,22 +183,22 @@ class PrefixIndex:
         """See `rebuild`; the iterable may be asynchronous."""
         return await rebuilding.arebuild(self._new_rebuild(), connections.aclient(self.using), iterable)
 
-    def _keys(self) -> dict[str, str]:
+    def keys(self) -> dict[str, str]:
         """Return the keys, by their names in the scripts."""
-        return {part: self._key(part) for part in (*INDEX, *BUILD)}
+        return {part: self.key_of(part) for part in (*INDEX, *BUILD)}
 
-    def _key(self, part: str) -> str:
-        """Return a key. It contains the version of the folding rules."""
+    def key_of(self, part: str) -> str:
+        """Return a key by its name in the scripts. It has the versions of the folding rules and of the entries."""
         return keys.key("autocomplete", self.name, _VERSION, part)
 
     def _new_rebuild(self) -> Rebuild:
-        return Rebuild(self.name, self._keys(), self._key("built"))
+        return Rebuild(self.name, self.keys(), self.key_of("built"))
 
     def _add(self, entry: Entry) -> Flow[None]:
-        yield ADD(**self._keys(), id=entries.check_id(entry.id), record=entry.record())
+        yield add_call(self, entry)
 
     def _remove(self, id: Id) -> Flow[None]:
-        yield REMOVE(**self._keys(), id=entries.check_id(id))
+        yield remove_call(self, id)
 
     def _match(self, query: Completion, recents: RecentList | None, endpoint: Endpoint) -> Call | None:
         if recents is None:
@@ -222,7 +222,7 @@ class PrefixIndex:
         wanted = [entries.check_id(id_) for id_ in ids]
         if not wanted:
             return {}
-        records = yield Read("HMGET", self._key("entries"), *wanted)
+        records = yield Read("HMGET", self.key_of("entries"), *wanted)
         return {
             id_: Suggestion(id_, text)
             for id_, record in zip(wanted, records, strict=True)
@@ -236,7 +236,7 @@ class PrefixIndex:
             return []
         start = typed.encode("utf-8", "replace") + b"\0"
         requests = [
-            _range(self._key("lex"), b"%d%s" % (place, start), entries.MAX_SUGGESTIONS)
+            _range(self.key_of("lex"), b"%d%s" % (place, start), entries.MAX_SUGGESTIONS)
             for place in (START, WORD, INSIDE)
         ]
         candidates = Candidates(start, entries.MAX_SUGGESTIONS)
@@ -247,24 +247,39 @@ class PrefixIndex:
         return ([one for one in found if fold(one.text) == whole] or found)[:limit]
 
     def _count(self) -> Flow[int]:
-        number: int = yield Read("HLEN", self._key("entries"))
+        number: int = yield Read("HLEN", self.key_of("entries"))
         return number
 
     def _size(self) -> Flow[IndexSize]:
         memory = [
-            Read("MEMORY", "USAGE", key, "SAMPLES", SAMPLES, key=key) for key in (self._key(part) for part in INDEX)
+            Read("MEMORY", "USAGE", key, "SAMPLES", SAMPLES, key=key) for key in (self.key_of(part) for part in INDEX)
         ]
         lengths = [
-            Read("HLEN", self._key("entries")),
-            Read("ZCARD", self._key("lex")),
-            Read("PTTL", self._key("build")),
+            Read("HLEN", self.key_of("entries")),
+            Read("ZCARD", self.key_of("lex")),
+            Read("PTTL", self.key_of("build")),
         ]
         replies = yield Batch([*lengths, *memory], return_exceptions=True)
         entry_count, terms, left_ms = map(_unwrap, replies[:3])
         return IndexSize(entry_count, terms, _sum_bytes(replies[3:]), left_ms > 0)
 
     def _clear(self) -> Flow[None]:
-        yield Command("UNLINK", *self._keys().values(), retry=True)
+        yield Command("UNLINK", *self.keys().values(), retry=True)
+
+
+def add_call(index: PrefixIndex, entry: Entry) -> Call:
+    """Return the call that adds an entry, for a batch."""
+    return ADD(**index.keys(), id=entries.check_id(entry.id), record=entry.record())
+
+
+def remove_call(index: PrefixIndex, id: Id) -> Call:
+    """Return the call that removes an entry, for a batch."""
+    return REMOVE(**index.keys(), id=entries.check_id(id))
+
+
+def record_read(index: PrefixIndex, id: Id) -> Command:
+    """Return the read of the record of an id, for a batch."""
+    return Read("HGET", index.key_of("entries"), entries.check_id(id))
 
 
 def size_flow(index: PrefixIndex) -> Flow[IndexSize]:

@@ -85,7 +85,7 @@ class Source:
         self.using = using
         for what, function in (("permission", permission), ("scope_for", scope_for), ("recents", recents)):
             _check_callback(what, function)
-        self._permission = permission or is_authenticated
+        self._permission = permission
         self._scope_for = scope_for
         self._recents = recents
 
@@ -94,7 +94,18 @@ class Source:
 
     def permitted(self, request: HttpRequest, scope: str) -> bool:
         """Return whether the request may query the index of this scope."""
-        return bool(_answer(self._permission, request, scope))
+        return bool(_answer(self._permission or is_authenticated, request, scope))
+
+    @property
+    def has_permission_callback(self) -> bool:
+        """Whether a permission was given, instead of the default."""
+        return self._permission is not None
+
+    def connect(self) -> None:
+        """Start to follow the data of the index; called when it is registered."""
+
+    def disconnect(self) -> None:
+        """Stop to follow the data of the index; called when it is unregistered or replaced."""
 
     def scope_for(self, request: HttpRequest) -> str | None:
         """Return the scope of the request, "" if it has none, or None if the widget must send it."""
@@ -171,23 +182,29 @@ def is_authenticated(request: HttpRequest, scope: str) -> bool:
     return bool(user and user.is_authenticated)
 
 
-def register(name: str | Source, **options: object) -> Source:
+def register(name: str | Source | type[Source], **options: object) -> Source:
     """Register an index for the widget and the JSON view; call it in `AppConfig.ready()`.
 
     A second registration of a name replaces the first.
 
     Args:
-        name: the name, or a `Source` without options.
+        name: the name, a subclass of `ModelIndex`, or a `Source` without options.
         options: the options of `Source`.
     """
-    source = name if isinstance(name, Source) else Source(name, **options)  # type: ignore[arg-type]
+    if isinstance(name, type):
+        source = name(**options)  # type: ignore[arg-type]
+    else:
+        source = name if isinstance(name, Source) else Source(name, **options)  # type: ignore[arg-type]
+    unregister(source.name)
     _sources[source.name] = source
+    source.connect()
     return source
 
 
 def unregister(name: str) -> None:
     """Remove a name. An unknown name is ignored."""
-    _sources.pop(name, None)
+    if source := _sources.pop(name, None):
+        source.disconnect()
 
 
 def registered() -> list[Source]:
@@ -205,6 +222,21 @@ def source(name: str) -> Source:
         return _sources[name]
     except KeyError:
         raise UnknownIndex(name, _sources) from None
+
+
+def index_of_model(model: type[Any]) -> Source:
+    """Return the registered index of a model.
+
+    Raises:
+        AutocompleteError: there is none, or several.
+    """
+    found = [one for one in registered() if getattr(one, "model", None) is model]
+    if len(found) != 1:
+        names = ", ".join(repr(one.name) for one in found) or "none"
+        raise AutocompleteError(
+            f"Indexes of {model._meta.label}: {names}. Expected one: register a ModelIndex, or name the index."
+        )
+    return found[0]
 
 
 def sign_scope(name: str, scope: object) -> str:

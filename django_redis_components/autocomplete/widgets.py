@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from django import forms
 from django.forms.widgets import Script
+from django.http import QueryDict
 from django.urls import NoReverseMatch, reverse
 from redis.exceptions import RedisError
 
@@ -18,6 +19,8 @@ from django_redis_components.core.exceptions import ConfigurationError
 VIEW = "django_redis_components:autocomplete"
 #: Suffix of the hidden field with the chosen id, after the name of the text field.
 ID_SUFFIX = "-id"
+#: Suffix of the text field beside the chosen entries, after the name of the field.
+TEXT_SUFFIX = "-text"
 
 _STATIC = "django_redis_components"
 
@@ -32,6 +35,14 @@ class Typed(NamedTuple):
     id: str
 
 
+class TypedList(NamedTuple):
+    """A submitted value of several: the ids that were chosen, the text of another, and suggestions for the ids."""
+
+    ids: tuple[str, ...]
+    text: str
+    suggestions: tuple[Suggestion, ...] = ()
+
+
 class AutocompleteInput(forms.Widget):
     """A text field that suggests entries of a registered index.
 
@@ -42,12 +53,16 @@ class AutocompleteInput(forms.Widget):
     """
 
     template_name = "django_redis_components/autocomplete/input.html"
+    #: None: the admin and Django's fields for models set choices, which are in Redis here.
+    choices: Any = ()
+    needs_multipart_form = False
 
-    def __init__(self, index: str, *, scope: object = None, attrs: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, index: str | None, *, scope: object = None, attrs: Mapping[str, Any] | None = None) -> None:
         super().__init__(dict(attrs or {}))
-        self.index = index
+        self.index = index or ""  # a field for a model sets it when its form is made
         self.scope = scope
-        used_indexes.add(index)
+        if index:
+            used_indexes.add(index)
 
     @property
     def media(self) -> forms.Media:
@@ -100,6 +115,38 @@ class AutocompleteInput(forms.Widget):
         except (RedisError, ScopeNeeded, InvalidScope):
             known = None
         return Typed(known.text if known else id_, id_)
+
+
+class AutocompleteSelectMultiple(AutocompleteInput):
+    """Check boxes of the chosen entries, and a text field that suggests others.
+
+    Args:
+        index, scope, attrs: as for `AutocompleteInput`.
+    """
+
+    template_name = "django_redis_components/autocomplete/multiple.html"
+
+    def value_from_datadict(self, data: Mapping[str, Any], files: object, name: str) -> Any:
+        """Return the submitted ids and text."""
+        ids = data.getlist(name) if isinstance(data, QueryDict) else data.get(name) or ()
+        return TypedList(
+            tuple(str(id_).strip() for id_ in ids if str(id_).strip()), str(data.get(name + TEXT_SUFFIX) or "").strip()
+        )
+
+    def value_omitted_from_data(self, data: Mapping[str, Any], files: object, name: str) -> bool:
+        """Return False: without chosen entries nothing is submitted."""
+        return False
+
+    def id_for_label(self, id_: str, index: str | None = None) -> str:
+        """Return the id of the text field."""
+        return id_
+
+    def get_context(self, name: str, value: Any, attrs: dict[str, Any] | None) -> dict[str, Any]:
+        """Return the template context."""
+        given = value if isinstance(value, TypedList) else TypedList((), "")
+        context = super().get_context(name, Typed(given.text, ""), attrs)
+        context["widget"].update(text_name=name + TEXT_SUFFIX, chosen=given.suggestions, is_required=False)
+        return context
 
 
 def media() -> forms.Media:

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Group
 from django.test import Client
 
 from django_redis_components import autocomplete
-from django_redis_components.autocomplete import Entry, PrefixIndex
+from django_redis_components.autocomplete import Entry, ModelIndex, PrefixIndex
+from django_redis_components.autocomplete.model_drift import find_drift, repair
 from django_redis_components.autocomplete.registry import registered
 from tests.dashboard.support import text_of
 from tests.dashboard.test_bounded_client import dump
@@ -160,3 +162,20 @@ def test_empty_registry_shows_the_next_step(redis_server: Store, viewer: Client)
 
 def test_page_requires_its_permission(redis_server: Store) -> None:
     assert browser("view_overview", "view_analytics").get(AUTOCOMPLETE).status_code == 403
+
+
+@pytest.mark.django_db(transaction=True)
+def test_drift_of_an_index_of_a_model_is_shown(redis_server: Store, viewer: Client) -> None:
+    class Groups(ModelIndex):
+        model = Group
+
+    index = autocomplete.register(Groups)
+    Group.objects.bulk_create(Group(name=f"group {n}") for n in range(3))
+    assert "auth.group 0 0 0 bytes not compared yet" in text(viewer)
+
+    drift = find_drift(index)
+    assert "auth.group 0 0 0 bytes 3 differences, " in text(viewer)
+    assert indexes(viewer)["auth.group"]["check"]["differences"] == 3
+    repair(index, drift)
+
+    assert re.search(r"auth\.group 3 .* none, .* ago", text(viewer))

@@ -7,15 +7,16 @@ from typing import Any
 
 from django.template.defaultfilters import filesizeformat
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
-from django_redis_components.autocomplete import Source
+from django_redis_components.autocomplete import ModelIndex, Source
 from django_redis_components.autocomplete.index import IndexSize, size_flow
+from django_redis_components.autocomplete.model_sync import CheckRecord, read_check
 from django_redis_components.autocomplete.registry import registered
 from django_redis_components.core import conf
 from django_redis_components.core.protocol import Flow
 from django_redis_components.dashboard.elements import NO_VALUE
-from django_redis_components.dashboard.formats import number
+from django_redis_components.dashboard.formats import age, number
 from django_redis_components.dashboard.gather import GatherResult, gather
 from django_redis_components.dashboard.panel import Panel
 
@@ -29,12 +30,16 @@ class IndexRow:
 
     Attributes:
         size: None if it was not measured; `note` says why.
+        is_model: whether it is the index of a model.
+        check: the last comparison with the model, or None.
     """
 
     name: str
     scoped: bool
     size: IndexSize | None
     note: str = ""
+    is_model: bool = False
+    check: CheckRecord | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,6 +50,8 @@ class IndexLine:
     entries: str
     terms: str
     memory: str
+    drift: str
+    is_bad: bool
     note: str
 
 
@@ -65,9 +72,12 @@ class IndexesPanel(Panel):
         """Measure the indexes in one round trip."""
         sources, alias = registered(), self.using()
         measured = [each for each in sources if not each.scoped and each.using == alias][:MAX_INDEXES]
-        outcomes = yield from gather([size_flow(each.index()) for each in measured])
-        sizes = dict(zip((each.name for each in measured), outcomes, strict=True))
-        return [_row(each, alias, sizes.get(each.name)) for each in sources]
+        compared = [each for each in sources if isinstance(each, ModelIndex) and each.using == alias][:MAX_INDEXES]
+        flows = [size_flow(each.index()) for each in measured] + [read_check(each.name) for each in compared]
+        outcomes = yield from gather(flows)
+        sizes = dict(zip((each.name for each in measured), outcomes[: len(measured)], strict=True))
+        checks = dict(zip((each.name for each in compared), outcomes[len(measured) :], strict=True))
+        return [_row(each, alias, sizes.get(each.name), checks.get(each.name)) for each in sources]
 
     def context(self, value: list[IndexRow]) -> dict[str, Any]:
         """Return the rows of the table."""
@@ -78,10 +88,12 @@ class IndexesPanel(Panel):
         return [dataclasses.asdict(row) for row in value]
 
 
-def _row(source: Source, alias: str, outcome: GatherResult | None) -> IndexRow:
+def _row(source: Source, alias: str, outcome: GatherResult | None, check: GatherResult | None) -> IndexRow:
+    checked = check.value if check is not None else None
+    is_model = isinstance(source, ModelIndex)
     if outcome is not None and outcome.error is None:
-        return IndexRow(source.name, source.scoped, outcome.value)
-    return IndexRow(source.name, source.scoped, None, _reason(source, alias, outcome))
+        return IndexRow(source.name, source.scoped, outcome.value, "", is_model, checked)
+    return IndexRow(source.name, source.scoped, None, _reason(source, alias, outcome), is_model, checked)
 
 
 def _reason(source: Source, alias: str, outcome: GatherResult | None) -> str:
@@ -96,9 +108,23 @@ def _reason(source: Source, alias: str, outcome: GatherResult | None) -> str:
 
 
 def _line(row: IndexRow) -> IndexLine:
+    drift, is_bad = _drift(row), bool(row.check and row.check.differences)
     size = row.size
     if size is None:
-        return IndexLine(row.name, NO_VALUE, NO_VALUE, NO_VALUE, row.note)
+        return IndexLine(row.name, NO_VALUE, NO_VALUE, NO_VALUE, drift, is_bad, row.note)
     memory = NO_VALUE if size.bytes is None else filesizeformat(size.bytes)
     note = _("a rebuild is running") if size.is_rebuilding else ""
-    return IndexLine(row.name, number(size.entries), number(size.terms), memory, note)
+    return IndexLine(row.name, number(size.entries), number(size.terms), memory, drift, is_bad, note)
+
+
+def _drift(row: IndexRow) -> str:
+    if not row.is_model:
+        return NO_VALUE
+    if row.check is None:
+        return _("not compared yet")
+    since = age(row.check.age)
+    if not row.check.differences:
+        return _("none, %(age)s ago") % {"age": since}
+    count = row.check.differences
+    text = ngettext("%(count)s difference, %(age)s ago", "%(count)s differences, %(age)s ago", count)
+    return text % {"count": number(count), "age": since}

@@ -3,6 +3,8 @@
  *
  * It holds a text input and a hidden input with the id of what was chosen. Without this script the text input is
  * all there is, and the form field looks the text up. Nothing is written by innerHTML, and no style is set.
+ *
+ * With data-multiple it also holds a check box for each chosen entry, and the text input is for another one.
  */
 (() => {
     "use strict";
@@ -14,6 +16,7 @@
     const DEBOUNCE_MS = 180; // after the last key, before the server is asked
     const ANNOUNCE_MS = 700; // after the last change, before a screen reader is told
     const TIMEOUT_MS = 8000; // until an answer is given up
+    const TEXT_SUFFIX = "-text"; // of the text input's name beside check boxes
 
     let serial = 0;
 
@@ -33,6 +36,7 @@
         #list = null;
         #note = null;
         #remove = null;
+        #chips = null;
         #voices = [];
         #options = [];
         #active = -1;
@@ -63,8 +67,9 @@
             this.#listening?.abort();
             this.#listening = new AbortController();
             const options = { signal: this.#listening.signal };
-            this.#input = this.querySelector("input:not([type=hidden])");
+            this.#input = this.querySelector("input[type=text]");
             this.#hidden = this.querySelector("input[type=hidden]");
+            this.#chips = this.querySelector(".drc-chips");
             // The empty row of a formset is no field yet. Its clones are new elements and set themselves up; one
             // that gets its number only afterwards does so when it is focused.
             if (!this.#input || !this.#hidden || this.#input.name.includes("__prefix__")) {
@@ -114,6 +119,7 @@
             this.#popup.addEventListener("mousedown", (event) => event.preventDefault(), options);
             this.#popup.addEventListener("click", (event) => this.#onClick(event), options);
             this.#remove.addEventListener("click", () => this.#clear(), options);
+            this.#chips?.addEventListener("change", (event) => this.#onChip(event.target), options);
             input.form?.addEventListener("reset", () => setTimeout(() => this.#onReset()), options);
         }
 
@@ -157,6 +163,7 @@
                 ArrowLeft: () => this.#activate(-1),
                 ArrowRight: () => this.#activate(-1),
                 Tab: () => this.#stop(),
+                Backspace: () => this.#onBackspace(),
             }[event.key]?.();
             if (handled) {
                 event.preventDefault();
@@ -189,6 +196,23 @@
             return false;
         }
 
+        #onBackspace() {
+            const boxes = this.#chips?.querySelectorAll("input:checked:enabled") ?? [];
+            if (this.#input.value || !boxes.length || !this.#canEdit()) {
+                return false;
+            }
+            const last = boxes[boxes.length - 1];
+            last.checked = false;
+            last.dispatchEvent(new Event("change", { bubbles: true }));
+            return true;
+        }
+
+        #onChip(box) {
+            const text = box.parentElement.textContent.trim();
+            const say = box.checked ? this.dataset.textChosen : this.dataset.textRemoved;
+            this.#speak(say.replace("{name}", () => text));
+        }
+
         #onClick(event) {
             const option = event.target.closest("[role=option]");
             if (option) {
@@ -198,6 +222,7 @@
 
         #onReset() {
             this.#hidden.value = this.#firstId;
+            this.#chips?.querySelectorAll("[data-added]").forEach((chip) => chip.remove());
             this.#stop();
             this.#showRemove();
         }
@@ -346,9 +371,27 @@
                 return false;
             }
             this.#stop();
+            if (this.#chips) {
+                this.#set("", "");
+                this.#addChip(chosen);
+                return true;
+            }
             this.#set(chosen.text, chosen.id);
             this.#speak(this.dataset.textChosen.replace("{name}", () => chosen.text));
             return true;
+        }
+
+        #addChip(chosen) {
+            const name = this.#input.name.slice(0, -TEXT_SUFFIX.length);
+            const known = [...this.#chips.querySelectorAll("input")].find((box) => box.value === chosen.id);
+            const box = known ?? make("input", "", { type: "checkbox", name, value: chosen.id });
+            if (!known) {
+                const chip = make("label", "drc-chip", { "data-added": "", dir: "auto" });
+                chip.append(box, ` ${chosen.text}`);
+                this.#chips.append(chip);
+            }
+            box.checked = true;
+            box.dispatchEvent(new Event("change", { bubbles: true }));
         }
 
         #clear() {

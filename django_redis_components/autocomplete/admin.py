@@ -1,0 +1,45 @@
+"""Autocomplete in the admin's forms, from an index instead of SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.db.models import Field, ForeignKey, ManyToManyField
+from django.http import HttpRequest
+
+from django_redis_components.autocomplete.model_fields import AutocompleteModelField, AutocompleteMultipleChoiceField
+
+
+class RedisAutocompleteMixin:
+    """A mixin of `ModelAdmin` and of inlines, before them in the bases.
+
+    Attributes:
+        redis_autocomplete_fields: names of foreign keys and many-to-many fields. The model that each refers to must
+            have a registered `ModelIndex`, without scopes or with `scope_for`.
+
+    These fields have no links to add or change the related object.
+    """
+
+    redis_autocomplete_fields: Sequence[str] = ()
+
+    def formfield_for_dbfield(self, db_field: Field[Any, Any], request: HttpRequest, **options: Any) -> Any:
+        """Return the form field of a field of the model."""
+        if db_field.name not in self.redis_autocomplete_fields:
+            return super().formfield_for_dbfield(db_field, request, **options)  # type: ignore[misc]
+        if isinstance(db_field, ManyToManyField):
+            kind: type[Any] = AutocompleteMultipleChoiceField
+        elif isinstance(db_field, ForeignKey):
+            kind = AutocompleteModelField
+        else:
+            raise TypeError(
+                f"{type(self).__name__}.redis_autocomplete_fields: {db_field.name!r} is neither a foreign key nor a"
+                " many-to-many field."
+            )
+        field: Any = db_field.formfield(form_class=kind, **options)
+        field.scope = self.redis_autocomplete_scope(db_field, request, field)
+        return field
+
+    def redis_autocomplete_scope(self, db_field: Field[Any, Any], request: HttpRequest, field: Any) -> object:
+        """Return the scope that a field queries; by default that of the request."""
+        return field.index.scope_for(request) if field.index.scoped else None

@@ -1,0 +1,304 @@
+"""An index of a model's objects, kept in step with the database."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import models, router, transaction
+from django.db.models.signals import m2m_changed, post_delete, post_save
+from django.http import HttpRequest
+from redis.exceptions import RedisError
+
+from django_redis_components.autocomplete import model_sync
+from django_redis_components.autocomplete.entries import (
+    MAX_TERMS,
+    MAX_TEXT_CHARS,
+    MAX_TEXT_TERMS,
+    MAX_WEIGHT,
+    Entry,
+    printable,
+)
+from django_redis_components.autocomplete.exceptions import AutocompleteError
+from django_redis_components.autocomplete.registry import Source
+from django_redis_components.core.client import connections
+from django_redis_components.core.keys import validate_name
+from django_redis_components.core.protocol import run
+
+#: Objects that are read from the database at a time.
+CHUNK = 500
+#: How often an object is read again that changes while it is written.
+MAX_ATTEMPTS = 10
+
+logger = logging.getLogger("django_redis_components.autocomplete")
+
+#: An object's entries by scope; the scope is "" in an index without scopes.
+Placed = dict[str, Entry]
+
+
+class ModelIndex(Source):
+    """The objects of a model by the prefixes of their words. Declare a subclass, and register it.
+
+    Attributes:
+        model: the model.
+        name: name of the index; by default that of the model, such as ``"shop.customer"``.
+        text: name of the attribute or method with the displayed text; `str` of the object by default.
+        terms: names of attributes or methods with further terms: an e-mail address, a nickname.
+        weight: name of the attribute with the weight; "" for none.
+        fields: names of the model's fields that entries and scopes depend on; () for all. A `save` with `update_fields`
+            that names none of them is not indexed: a sign-in saves `last_login`.
+        relations: names of many-to-many fields of the model whose changes change an entry or its scopes.
+
+    Override `queryset`, `scope`, `scope_for`, `permitted` or `recents` as needed. The keyword arguments are those of
+    `Source`. By default users who may view the model may query the index.
+
+    Objects are written after the commit of each `save`, `delete` and change of `relations`. Call `update` after changes
+    that send no signals: `bulk_create`, `bulk_update`, `QuerySet.update` and raw SQL. ``manage.py rebuild_autocomplete
+    --check`` finds what was missed.
+
+    Raises:
+        TypeError, ValueError, FieldDoesNotExist: an attribute is not accepted.
+    """
+
+    model: type[models.Model]
+    name: str = ""
+    text: str = ""
+    terms: Sequence[str] = ()
+    weight: str = ""
+    fields: Sequence[str] = ()
+    relations: Sequence[str] = ()
+
+    def __init__(self, **options: Any) -> None:
+        model = getattr(type(self), "model", None)
+        if not (isinstance(model, type) and issubclass(model, models.Model)):
+            raise TypeError(f"{type(self).__name__}.model is {model!r}: expected a model.")
+        for what in ("terms", "fields", "relations"):
+            if isinstance(getattr(self, what), str):
+                raise TypeError(f"{type(self).__name__}.{what}={getattr(self, what)!r}: expected a list of names.")
+        scoped = type(self).scope is not ModelIndex.scope
+        super().__init__(type(self).name or model._meta.label_lower, **{"scoped": scoped, **options})
+        for name in self.fields:
+            model._meta.get_field(name)  # raises FieldDoesNotExist
+        for name in self.relations:
+            if not model._meta.get_field(name).many_to_many:
+                raise ValueError(f"{type(self).__name__}.relations: {name!r} is no many-to-many field.")
+
+    def queryset(self) -> models.QuerySet[Any]:
+        """The objects of the index; all by default."""
+        return self.model._default_manager.all()
+
+    def scope(self, obj: Any) -> object | Iterable[object]:
+        """Return the scope of an object, or several: it has an entry in each. None for none."""
+        raise NotImplementedError
+
+    def permitted(self, request: HttpRequest, scope: str) -> bool:
+        """Return whether the request may query the index: the given permission, or that to view the model."""
+        if self.has_permission_callback:
+            return super().permitted(request, scope)
+        user = getattr(request, "user", None)
+        options = self.model._meta
+        return bool(user and user.has_perm(f"{options.app_label}.view_{options.model_name}"))
+
+    def entry(self, obj: Any) -> Entry | None:
+        """Return the entry of an object; None if it has no text.
+
+        Text is made to fit: control characters become spaces, and what is too long is cut off.
+        """
+        text = printable(str(_value(obj, self.text) if self.text else obj))[:MAX_TEXT_CHARS].strip()
+        terms = [printable(str(value)) for name in self.terms for value in _values(obj, name)]
+        terms = [term[:MAX_TEXT_CHARS].strip() for term in terms]
+        weight = int(_value(obj, self.weight) or 0) if self.weight else 0
+        entry = Entry(
+            obj.pk,
+            text,
+            [term for term in terms if term][: MAX_TERMS - MAX_TEXT_TERMS],
+            min(max(weight, 0), MAX_WEIGHT),
+        )
+        try:
+            entry.record()
+        except ValueError:
+            return None
+        return entry
+
+    def placed(self, obj: Any) -> Placed:
+        """Return the entries of an object by scope, none if it is None."""
+        entry = self.entry(obj) if obj is not None else None
+        if entry is None:
+            return {}
+        if not self.scoped:
+            return {"": entry}
+        found = self.scope(obj)
+        several = found if isinstance(found, Iterable) and not isinstance(found, str) else [found]
+        return {validate_name(str(each), "scope"): entry for each in several if each not in (None, "")}
+
+    def key_of(self, id_: str) -> Any:
+        """Return the primary key of an id; None if no object can have it."""
+        primary_key = self.model._meta.pk
+        try:
+            key = primary_key.to_python(id_) if id_ else None
+            primary_key.run_validators(key)  # of an integer: whether the database can store it
+        except ValidationError:
+            return None
+        return key
+
+    def update(self, *objects: Any, using: str | None = None) -> None:
+        """Write the entries of objects as the database has them now; remove those of deleted objects.
+
+        Args:
+            objects: objects of the model, primary keys, or querysets.
+            using: the database to read; by default the one that the router writes to.
+        """
+        alias = using or router.db_for_write(self.model)
+        for keys in _chunks(_primary_keys(objects), CHUNK):
+            self._update(keys, alias)
+
+    def rebuild(self, progress: Callable[[int], object] = lambda count: None) -> int:
+        """Replace the whole index, scope by scope, and return its number of entries.
+
+        Readers see the old or the new entries of a scope. Changes during the rebuild are kept.
+
+        Args:
+            progress: is called with the number of objects that were written since the last call.
+
+        Raises:
+            RebuildSuperseded: a later rebuild started.
+        """
+        if not self.scoped:
+            return self.index().rebuild(self._entries(progress))
+        by_scope = self._place_all()
+        written = 0
+        for scope, keys in by_scope.items():
+            written += self.index(scope).rebuild(self._entries_of(scope, keys))
+            progress(len(keys))
+        for scope in self.known_scopes() - by_scope.keys():
+            self.index(scope).clear()
+        return written
+
+    def known_scopes(self) -> set[str]:
+        """Return the scopes that were written; {""} for an index without scopes."""
+        if not self.scoped:
+            return {""}
+        scopes: set[str] = run(connections.client(self.using), model_sync.read_scopes(self.name))
+        return scopes
+
+    def connect(self) -> None:
+        """Follow the changes of the model; `register` calls it."""
+        uid = f"django_redis_components.autocomplete.{self.name}"
+        post_save.connect(self._on_change, sender=self.model, dispatch_uid=uid)
+        post_delete.connect(self._on_change, sender=self.model, dispatch_uid=uid)
+        for name in self.relations:
+            m2m_changed.connect(self._on_relation, sender=self._through(name), dispatch_uid=f"{uid}.{name}")
+
+    def disconnect(self) -> None:
+        """Follow them no longer; `unregister` calls it."""
+        uid = f"django_redis_components.autocomplete.{self.name}"
+        post_save.disconnect(sender=self.model, dispatch_uid=uid)
+        post_delete.disconnect(sender=self.model, dispatch_uid=uid)
+        for name in self.relations:
+            m2m_changed.disconnect(sender=self._through(name), dispatch_uid=f"{uid}.{name}")
+
+    def _through(self, name: str) -> Any:
+        return getattr(self.model, name).through
+
+    def _on_change(
+        self, instance: models.Model, using: str, update_fields: frozenset[str] | None = None, **_: Any
+    ) -> None:
+        if not self.fields or update_fields is None or update_fields.intersection(self.fields):
+            self._update_on_commit([instance.pk], using)
+
+    def _on_relation(
+        self, instance: models.Model, action: str, reverse: bool, pk_set: set[Any] | None, using: str, **signal: Any
+    ) -> None:
+        if not reverse:
+            self._update_on_commit([instance.pk], using)
+        elif pk_set is not None:
+            self._update_on_commit(pk_set, using)
+        elif action == "pre_clear":  # afterwards nobody can tell whose relation was cleared
+            [name] = [name for name in self.relations if self._through(name) is signal["sender"]]
+            related = self.model._default_manager.using(using).filter(**{name: instance.pk})
+            self._update_on_commit(list(related.values_list("pk", flat=True)), using)
+
+    def _update_on_commit(self, keys: Iterable[Any], using: str) -> None:
+        transaction.on_commit(partial(self._try_update, list(keys), using), using=using, robust=True)
+
+    def _try_update(self, keys: list[Any], using: str) -> None:
+        try:
+            for some in _chunks(iter(keys), CHUNK):
+                self._update(some, using)
+        except (RedisError, AutocompleteError) as exc:
+            shown = ", ".join(map(str, keys[:5])) + (", …" if len(keys) > 5 else "")
+            logger.warning(
+                "Index %s misses a change of %s %s: %s. manage.py rebuild_autocomplete --repair repairs it.",
+                self.name,
+                self.model._meta.label,
+                shown,
+                exc,
+            )
+
+    def _update(self, keys: Sequence[Any], using: str) -> None:
+        """Write objects until the database has what was written: of concurrent calls the last one writes the newest."""
+        found = self.queryset().using(using).in_bulk(keys)
+        for _ in range(MAX_ATTEMPTS):
+            placed = {key: self.placed(found.get(key)) for key in keys}
+            self.write(placed)
+            found = self.queryset().using(using).in_bulk(keys)
+            keys = [key for key in keys if self.placed(found.get(key)) != placed[key]]
+            if not keys:
+                return
+        raise AutocompleteError(f"Index {self.name!r}: {len(keys)} objects changed {MAX_ATTEMPTS} times meanwhile.")
+
+    def write(self, placed: Mapping[Any, Placed]) -> None:
+        """Write the entries of objects, by primary key."""
+        run(connections.client(self.using), model_sync.write(self, placed))
+
+    def _entries(self, progress: Callable[[int], object]) -> Iterator[Entry]:
+        for some in _chunks(self.queryset().iterator(chunk_size=CHUNK), CHUNK):
+            yield from (entry for obj in some if (entry := self.entry(obj)))
+            progress(len(some))
+
+    def _place_all(self) -> dict[str, list[Any]]:
+        """Return the primary keys of all objects by scope, and note the scopes of objects that have none yet."""
+        by_scope: dict[str, list[Any]] = {}
+        for some in _chunks(self.queryset().iterator(chunk_size=CHUNK), CHUNK):
+            placed = {obj.pk: self.placed(obj) for obj in some}
+            run(connections.client(self.using), model_sync.note_scopes(self.name, placed))
+            for key, scopes in placed.items():
+                for scope in scopes:
+                    by_scope.setdefault(scope, []).append(key)
+        return by_scope
+
+    def _entries_of(self, scope: str, keys: Sequence[Any]) -> Iterator[Entry]:
+        for some in _chunks(iter(keys), CHUNK):
+            for obj in self.queryset().in_bulk(some).values():
+                if entry := self.placed(obj).get(scope):
+                    yield entry
+
+
+def _value(obj: Any, name: str) -> Any:
+    found = getattr(obj, name)
+    return found() if callable(found) else found
+
+
+def _values(obj: Any, name: str) -> Iterable[Any]:
+    """Return the terms of an attribute: one, or several."""
+    found = _value(obj, name)
+    if found in (None, ""):
+        return ()
+    return found if isinstance(found, Iterable) and not isinstance(found, str) else (found,)
+
+
+def _primary_keys(objects: Iterable[Any]) -> Iterator[Any]:
+    for each in objects:
+        if isinstance(each, models.QuerySet):
+            yield from each.values_list("pk", flat=True).iterator()
+        else:
+            yield each.pk if isinstance(each, models.Model) else each
+
+
+def _chunks(source: Iterator[Any], size: int) -> Iterator[list[Any]]:
+    while chunk := list(islice(source, size)):
+        yield chunk

@@ -1,0 +1,154 @@
+"""Writing the entries of a model's objects, and which scopes each object has.
+
+An object may have entries in several indexes, one for each scope. A hash has the scopes of each object: before its
+entries are written, all scopes that it had or gets; afterwards those that it has. So the next write of an object
+removes what a process that was killed in between has left.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from django_redis_components.autocomplete.entries import Entry, check_id
+from django_redis_components.autocomplete.index import PrefixIndex, add_call, record_read, remove_call
+from django_redis_components.autocomplete.registry import Source
+from django_redis_components.core import keys
+from django_redis_components.core.protocol import Batch, Call, Command, Flow, Read
+
+#: Elements that one HSCAN looks at.
+SCAN_COUNT = 500
+#: Milliseconds for which the result of a comparison is kept.
+CHECK_TTL_MS = 90 * 86_400 * 1_000
+
+
+def write(source: Source, placed: Mapping[Any, Mapping[str, Entry]]) -> Flow[None]:
+    """Write the entries of objects by primary key and scope, and remove those of other scopes."""
+    ids = {key: check_id(key) for key in placed}
+    if not source.scoped:
+        yield Batch([_call(source, "", ids[key], entries.get("")) for key, entries in placed.items()])
+        return
+    name = scopes_key(source.name)
+    replies = yield Read("HMGET", name, *ids.values())
+    known = {key: set(_split(reply)) for key, reply in zip(ids, replies, strict=True)}
+    gone = {key: known[key] - entries.keys() for key, entries in placed.items()}
+    wanted = {ids[key]: _joined(known[key] | entries.keys()) for key, entries in placed.items()}
+    if intended := {id_: text for id_, text in wanted.items() if text}:
+        yield Command("HSET", name, *_pairs(intended), retry=True)
+    calls = [
+        _call(source, scope, ids[key], entry) for key, entries in placed.items() for scope, entry in entries.items()
+    ]
+    calls += [_call(source, scope, ids[key], None) for key, scopes in gone.items() for scope in scopes]
+    if calls:
+        yield Batch(calls)
+    after = {ids[key]: _joined(entries.keys()) for key, entries in placed.items() if gone[key]}
+    if kept := {id_: text for id_, text in after.items() if text}:
+        yield Command("HSET", name, *_pairs(kept), retry=True)
+    if emptied := [id_ for id_, text in after.items() if not text]:
+        yield Command("HDEL", name, *emptied, retry=True)
+
+
+def note_scopes(name: str, placed: Mapping[Any, Mapping[str, Entry]]) -> Flow[None]:
+    """Store the scopes of objects of which none are known."""
+    calls = [
+        Command("HSETNX", scopes_key(name), check_id(key), _joined(entries), retry=True)
+        for key, entries in placed.items()
+        if entries
+    ]
+    if calls:
+        yield Batch(calls)
+
+
+def read_scopes(name: str) -> Flow[set[str]]:
+    """Return all scopes of all objects."""
+    found: set[str] = set()
+    cursor: Any = 0
+    while True:
+        cursor, elements = yield Read("HSCAN", scopes_key(name), cursor, "COUNT", SCAN_COUNT)
+        for joined in elements[1::2]:
+            found.update(_split(joined))
+        if int(cursor) == 0:
+            return found
+
+
+def read_records(source: Source, wanted: list[tuple[str, str]]) -> Flow[list[bytes | None]]:
+    """Return the records of ids, given with their scopes."""
+    if not wanted:
+        return []
+    records: list[bytes | None] = yield Batch([record_read(part_of(source, scope), id_) for scope, id_ in wanted])
+    return records
+
+
+def read_ids(source: Source, scope: str, cursor: int) -> Flow[tuple[int, list[str]]]:
+    """Return the next cursor, 0 at the end, and ids of a scope."""
+    reply = yield Read("HSCAN", part_of(source, scope).key_of("entries"), cursor, "COUNT", SCAN_COUNT)
+    following, elements = reply
+    return int(following), [id_.decode(errors="replace") for id_ in elements[::2]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CheckRecord:
+    """The result of the last comparison of an index with its model.
+
+    Attributes:
+        age: seconds since then.
+        objects: objects that were compared.
+        differences: entries that were missing, stale or extra, and were not repaired.
+    """
+
+    age: float
+    objects: int
+    differences: int
+
+
+def store_check(name: str, objects: int, differences: int) -> Flow[None]:
+    """Store the result of a comparison."""
+    key = _check_key(name)
+    yield Batch(
+        [
+            Command("HSET", key, "objects", objects, "differences", differences, retry=True),
+            Command("PEXPIRE", key, CHECK_TTL_MS, retry=True),
+        ]
+    )
+
+
+def read_check(name: str) -> Flow[CheckRecord | None]:
+    """Return the result of the last comparison, or None if it was longer ago than 90 days."""
+    key = _check_key(name)
+    fields, left_ms = yield Batch([Read("HMGET", key, "objects", "differences"), Read("PTTL", key)])
+    if None in fields or left_ms < 0:
+        return None
+    return CheckRecord((CHECK_TTL_MS - left_ms) / 1_000, *map(int, fields))
+
+
+def part_of(source: Source, scope: str) -> PrefixIndex:
+    """Return the index of a scope, "" for an index without scopes."""
+    return source.index(scope or None)
+
+
+def scopes_key(name: str) -> str:
+    """Return the key of the hash with the scopes of each object."""
+    return keys.key("autocomplete", name, "scopes")
+
+
+def _check_key(name: str) -> str:
+    return keys.key("autocomplete", name, "check")
+
+
+def _call(source: Source, scope: str, id_: str, entry: Entry | None) -> Call:
+    part = part_of(source, scope)
+    return remove_call(part, id_) if entry is None else add_call(part, entry)
+
+
+def _pairs(texts: Mapping[str, str]) -> Iterator[str]:
+    for id_, text in texts.items():
+        yield from (id_, text)
+
+
+def _joined(scopes: Any) -> str:
+    return "\0".join(sorted(scopes))
+
+
+def _split(joined: bytes | None) -> list[str]:
+    return joined.decode(errors="replace").split("\0") if joined else []

@@ -1,0 +1,105 @@
+"""`manage.py rebuild_autocomplete`: rebuilds the indexes of models, or compares them with the database."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+
+from django_redis_components.autocomplete.model_drift import Drift, Place, find_drift, repair
+from django_redis_components.autocomplete.model_index import ModelIndex
+from django_redis_components.autocomplete.registry import registered
+from django_redis_components.management.base import CommandResult, ExitCode, OperatorCommand, add_common
+from django_redis_components.management.tables import Table
+
+#: Differences of each kind that are listed.
+SHOWN = 5
+
+
+class Command(OperatorCommand):
+    """Rebuild the indexes of models, or compare them with the database."""
+
+    help = (
+        "Rebuild the indexes of models: each new index replaces the old one in one step, and changes meanwhile are"
+        " kept. With --check, compare indexes and database instead; with --repair, also write what differs."
+        " Exit codes: 0 done, or no differences; 1 differences were found, or an index was not rebuilt;"
+        " 2 invalid arguments; 3 Redis is unavailable."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Declare the arguments."""
+        parser.add_argument("names", nargs="*", metavar="NAME", help="names of indexes (default: those of all models)")
+        action = parser.add_mutually_exclusive_group()
+        action.add_argument("--check", action="store_true", help="compare the indexes with the database; write nothing")
+        action.add_argument("--repair", action="store_true", help="compare them, and write what differs")
+        add_common(parser, with_connection=False)
+
+    def perform(self, options: dict[str, Any]) -> CommandResult:
+        """Rebuild or compare each index."""
+        perform = self._compare if options["check"] or options["repair"] else self._rebuild
+        rows = [perform(index, options) for index in _chosen(options["names"])]
+        data = {"indexes": [row.pop("data") for row in rows]}
+        headers = tuple(rows[0]) if rows else ("INDEX",)
+        numbers = frozenset(headers[1:-1] if options["check"] or options["repair"] else headers[1:])
+        table = Table(headers, [tuple(map(str, row.values())) for row in rows], numbers)
+        differ = options["check"] and any(one["missing"] or one["stale"] or one["extra"] for one in data["indexes"])
+        hint = "Repair them: manage.py rebuild_autocomplete --repair" if differ else ""
+        return CommandResult(data, hint, table, exit_code=ExitCode.FAILED if differ else ExitCode.DONE)
+
+    def _rebuild(self, index: ModelIndex, options: dict[str, Any]) -> dict[str, Any]:
+        started_at = time.monotonic()
+        with _progress(index) as progress:
+            entries = index.rebuild(progress)
+        seconds = time.monotonic() - started_at
+        data = {"name": index.name, "entries": entries, "seconds": round(seconds, 3)}
+        return {"INDEX": index.name, "ENTRIES": f"{entries:,}", "SECONDS": f"{seconds:.1f}", "data": data}
+
+    def _compare(self, index: ModelIndex, options: dict[str, Any]) -> dict[str, Any]:
+        with _progress(index) as progress:
+            drift = find_drift(index, progress)
+        if options["repair"]:
+            repair(index, drift)
+        counts = {"missing": len(drift.missing), "stale": len(drift.stale), "extra": len(drift.extra)}
+        data = {"name": index.name, "objects": drift.objects, **counts, "repaired": options["repair"]}
+        return {
+            "INDEX": index.name,
+            "OBJECTS": f"{drift.objects:,}",
+            **{kind.upper(): f"{count:,}" for kind, count in counts.items()},
+            "FOR EXAMPLE": _examples(drift),
+            "data": data,
+        }
+
+
+def _chosen(names: list[str]) -> list[ModelIndex]:
+    known = {one.name: one for one in registered() if isinstance(one, ModelIndex)}
+    if unknown := [name for name in names if name not in known]:
+        listed = ", ".join(known) or "none"
+        raise CommandError(f"Unknown index {unknown[0]!r}. Indexes of models: {listed}.", returncode=2)
+    return [known[name] for name in names or known]
+
+
+def _examples(drift: Drift) -> str:
+    kinds = {"missing": drift.missing, "stale": drift.stale, "extra": drift.extra}
+    return "; ".join(f"{kind} {_listed(places)}" for kind, places in kinds.items() if places)
+
+
+def _listed(places: list[Place]) -> str:
+    shown = ", ".join(f"{scope}/{id_}" if scope else id_ for scope, id_ in places[:SHOWN])
+    return f"{shown}, …" if len(places) > SHOWN else shown
+
+
+@contextlib.contextmanager
+def _progress(index: ModelIndex) -> Iterator[Callable[[int], object]]:
+    """Show a progress bar on a terminal, if tqdm is installed."""
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        yield lambda count: None
+        return
+    total = index.queryset().count() if sys.stderr.isatty() else None
+    with tqdm(total=total, desc=index.name, unit=" objects", disable=None, file=sys.stderr) as bar:
+        yield bar.update

@@ -1,0 +1,392 @@
+"""Fields for foreign keys and many-to-many relations: in forms, formsets, inlines and the admin."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django import forms
+from django.contrib import admin
+from django.contrib.auth.models import Group, Permission, User
+from django.contrib.contenttypes.models import ContentType
+from django.http import QueryDict
+from django.test import RequestFactory
+
+from django_redis_components.autocomplete import (
+    AutocompleteChoiceField,
+    AutocompleteError,
+    AutocompleteField,
+    AutocompleteModelField,
+    AutocompleteMultipleChoiceField,
+    ModelIndex,
+    PrefixIndex,
+    Suggestion,
+    register,
+    widgets,
+)
+from django_redis_components.autocomplete.admin import RedisAutocompleteMixin
+from tests.support import Store
+
+pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
+
+
+class ContentTypes(ModelIndex):
+    model = ContentType
+    terms = ("model",)
+
+
+class Groups(ModelIndex):
+    model = Group
+    text = "name"
+
+
+class Scoped(ModelIndex):
+    """Groups by the first letter of their name."""
+
+    model = Group
+    name = "scoped"
+    text = "name"
+
+    def scope(self, obj: Any) -> str:
+        return obj.name[0]
+
+
+class PermissionForm(forms.ModelForm):
+    class Meta:
+        model = Permission
+        fields = ("name", "codename", "content_type")
+        field_classes = {"content_type": AutocompleteModelField}
+
+
+class UserForm(forms.ModelForm):
+    groups = AutocompleteMultipleChoiceField("auth.group", required=False)
+
+    class Meta:
+        model = User
+        fields = ("username", "groups")
+
+
+widgets.used_indexes.discard("auth.group")  # the system checks of other tests must not see this form
+
+
+@pytest.fixture
+def groups(redis_server: Store) -> list[Group]:
+    register(Groups)
+    register(ContentTypes)
+    for kind in ContentType.objects.all():
+        kind.save()
+    return [Group.objects.create(name=name) for name in ("Editors", "Authors", "Readers")]
+
+
+def permission_form(instance: Permission | None = None, **kind: Any) -> PermissionForm:
+    values = QueryDict(mutable=True)
+    values.update({"name": "Can paint", "codename": "paint"})
+    for key, value in kind.items():
+        values[key.replace("kind", "content_type")] = str(value)
+    return PermissionForm(values, instance=instance)
+
+
+def user_form(instance: User | None = None, *, chosen: Any = (), typed: str = "") -> UserForm:
+    values = QueryDict(mutable=True)
+    values["username"] = "anna"
+    values.setlist("groups", [str(each) for each in chosen])
+    values["groups-text"] = typed
+    return UserForm(values, instance=instance)
+
+
+def user_kind() -> ContentType:
+    return ContentType.objects.get_for_model(User)
+
+
+@pytest.mark.parametrize(
+    "typed", ["Authentication and Authorization | user", "authentication and authorization | USER"]
+)
+def test_foreign_key_is_chosen_by_id_or_text(groups: list[Group], typed: str) -> None:
+    kind = user_kind()
+
+    for given in ({"kind": typed, "kind-id": kind.pk}, {"kind": typed}, {"kind": "user"}):
+        form = permission_form(**given)
+        assert form.is_valid(), form.errors
+        assert form.save(commit=False).content_type == kind
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"kind": "no such kind"}, "“no such kind” was not found. Choose one of the suggestions."),
+        ({"kind": "x", "kind-id": "999999"}, "“x” was not found. Choose one of the suggestions."),
+        ({"kind": "x", "kind-id": "no number"}, "“x” was not found. Choose one of the suggestions."),
+        ({"kind": "x", "kind-id": "9" * 40}, "“x” was not found. Choose one of the suggestions."),
+        ({"kind": "a" * 301}, "Enter at most 300 characters."),
+        ({"kind": "a\x00b"}, "The text has invalid characters."),
+        ({"kind": ""}, "This field is required."),
+        ({}, "This field is required."),
+    ],
+)
+def test_invalid_choices_are_errors(groups: list[Group], given: dict[str, Any], problem: str) -> None:
+    form = permission_form(**given)
+
+    assert form.errors == {"content_type": [problem]}
+
+
+def test_text_that_matches_several_objects_is_ambiguous(groups: list[Group]) -> None:
+    form = permission_form(kind="session")
+    register(type("Same", (ContentTypes,), {"terms": ("app_label",)}))
+    for kind in ContentType.objects.all():
+        kind.save()
+
+    assert permission_form(kind="auth").errors == {
+        "content_type": ["“auth” matches several entries. Choose one of the suggestions."]
+    }
+    assert form.is_valid()
+
+
+def test_objects_outside_of_the_queryset_cannot_be_chosen(groups: list[Group]) -> None:
+    class Form(forms.Form):
+        group = AutocompleteModelField(queryset=Group.objects.exclude(name="Readers"))
+
+    chosen, hidden = groups[0], groups[2]
+
+    assert Form({"group": "Editors", "group-id": str(chosen.pk)}).is_valid()
+    assert not Form({"group": "Readers", "group-id": str(hidden.pk)}).is_valid()
+    assert not Form({"group": "Readers"}).is_valid()
+
+
+def test_instance_and_initial_are_shown_with_their_text(groups: list[Group]) -> None:
+    permission = Permission.objects.get(codename="add_user")
+
+    html = str(PermissionForm(instance=permission)["content_type"])
+
+    assert f'name="content_type-id" value="{permission.content_type_id}"' in html
+    assert 'value="Authentication and Authorization | user"' in html
+    assert (
+        PermissionForm(
+            {"content_type": "session", "content_type-id": str(permission.content_type_id)}, instance=permission
+        ).changed_data[-1]
+        == "content_type"
+    )
+    assert not PermissionForm(
+        {"name": permission.name, "codename": "add_user", "content_type": "Authentication and Authorization | user",
+         "content_type-id": str(permission.content_type_id)},
+        instance=permission,
+    ).has_changed()  # fmt: skip
+
+
+def test_submitted_text_is_shown_again_with_its_error(groups: list[Group]) -> None:
+    html = str(permission_form(kind="Nobody <b>")["content_type"])
+
+    assert 'value="Nobody &lt;b&gt;"' in html
+    assert 'aria-invalid="true"' in html
+
+
+def test_many_objects_are_chosen_removed_and_added_by_text(groups: list[Group]) -> None:
+    form = user_form(chosen=[groups[0].pk, groups[1].pk])
+    assert form.is_valid(), form.errors
+    anna = form.save()
+    assert set(anna.groups.all()) == {groups[0], groups[1]}
+
+    form = user_form(anna, chosen=[groups[1].pk], typed="readers")
+    assert form.is_valid(), form.errors
+    assert form.has_changed()
+    form.save()
+
+    assert set(anna.groups.all()) == {groups[1], groups[2]}
+    assert not user_form(anna, chosen=[groups[1].pk, groups[2].pk]).has_changed()
+    form = user_form(anna)
+    assert form.is_valid()
+    form.save()
+    assert not anna.groups.exists()
+
+
+@pytest.mark.parametrize(
+    ("chosen", "typed", "problem"),
+    [
+        ([404], "", "“404” was not found. Choose one of the suggestions."),
+        (["x"], "", "“x” was not found. Choose one of the suggestions."),
+        ([], "nobody", "“nobody” was not found. Choose one of the suggestions."),
+        ([], "a\x00b", "The text has invalid characters."),
+    ],
+)
+def test_invalid_choices_of_many_are_errors(groups: list[Group], chosen: list[Any], typed: str, problem: str) -> None:
+    form = user_form(chosen=[groups[0].pk, *chosen], typed=typed)
+
+    assert form.errors == {"groups": [problem]}
+    html = str(form["groups"])
+    assert f'type="checkbox" name="groups" value="{groups[0].pk}" checked> Editors' in " ".join(html.split())
+
+
+def test_many_required_objects(groups: list[Group]) -> None:
+    class Form(forms.Form):
+        groups = AutocompleteMultipleChoiceField("auth.group")
+
+    assert Form({}).errors == {"groups": ["This field is required."]}
+    form = Form({"groups": [str(groups[0].pk)], "groups-text": ""})
+    assert form.is_valid()
+    assert list(form.cleaned_data["groups"]) == [groups[0]]
+
+
+def test_chosen_objects_are_read_by_one_query(groups: list[Group], django_assert_num_queries: Any) -> None:
+    anna = User.objects.create(username="anna")
+    anna.groups.set(groups)
+
+    with django_assert_num_queries(1):
+        html = str(UserForm(instance=anna)["groups"])
+
+    assert re.findall(r'type="checkbox" name="groups" value="(\d+)" checked', html) == [str(one.pk) for one in groups]
+
+
+def test_text_without_a_match_creates_an_object(groups: list[Group]) -> None:
+    class Form(forms.Form):
+        group = AutocompleteModelField("auth.group", create=lambda text: Group.objects.create(name=text))
+
+    form = Form({"group": "Painters"})
+
+    assert form.is_valid()
+    assert form.cleaned_data["group"] == Group.objects.get(name="Painters")
+    assert Form({"group": "painters"}).is_valid()
+    assert Group.objects.filter(name__iexact="painters").count() == 1
+
+
+def test_objects_of_another_scope_cannot_be_chosen(groups: list[Group]) -> None:
+    register(Scoped)
+    for group in groups:
+        group.save()
+
+    class Form(forms.Form):
+        group = AutocompleteModelField("scoped")
+
+        def __init__(self, *args: Any, scope: str) -> None:
+            super().__init__(*args)
+            self.fields["group"].scope = scope
+
+    editors = {"group": "Editors", "group-id": str(groups[0].pk)}
+    assert Form(editors, scope="E").is_valid()
+    assert not Form(editors, scope="A").is_valid()
+    assert not Form({"group": "Editors"}, scope="A").is_valid()
+    assert "data-scope=" in str(Form(scope="E")["group"])
+
+
+def test_formset_with_added_and_deleted_rows_is_saved(groups: list[Group]) -> None:
+    Membership = User.groups.through  # noqa: N806 - a model
+    anna = User.objects.create(username="anna")
+    Membership.objects.create(user=anna, group=groups[0])
+    FormSet = forms.inlineformset_factory(  # noqa: N806 - a class
+        User, Membership, fields=("group",), field_classes={"group": AutocompleteModelField}, extra=1
+    )
+    prefix = FormSet.get_default_prefix()
+    existing = Membership.objects.get()
+    rows = {
+        f"{prefix}-TOTAL_FORMS": "3", f"{prefix}-INITIAL_FORMS": "1",
+        f"{prefix}-0-id": str(existing.pk), f"{prefix}-0-group": "Editors", f"{prefix}-0-group-id": str(groups[0].pk),
+        f"{prefix}-0-DELETE": "on",
+        f"{prefix}-1-group": "readers",
+        f"{prefix}-2-group": "",
+    }  # fmt: skip
+
+    formset = FormSet(rows, instance=anna)
+    assert formset.is_valid(), formset.errors
+    formset.save()
+
+    assert [one.group for one in Membership.objects.filter(user=anna)] == [groups[2]]
+    Membership.objects.create(pk=existing.pk, user=anna, group=groups[0])
+    wrong = FormSet({**rows, f"{prefix}-1-group": "nobody"}, instance=anna)
+    assert wrong.forms[1].errors == {"group": ["“nobody” was not found. Choose one of the suggestions."]}
+
+
+def test_model_admin_and_inline_use_the_index(groups: list[Group], client: Any) -> None:
+    root = User.objects.create_superuser("root")
+    site = admin.AdminSite()
+
+    class Memberships(RedisAutocompleteMixin, admin.TabularInline):
+        model = User.groups.through
+        redis_autocomplete_fields = ("group",)
+
+    class UserAdmin(RedisAutocompleteMixin, admin.ModelAdmin):
+        fields = ("username", "groups")
+        redis_autocomplete_fields = ("groups",)
+        inlines = (Memberships,)
+
+    class PermissionAdmin(RedisAutocompleteMixin, admin.ModelAdmin):
+        redis_autocomplete_fields = ("content_type",)
+
+    request = RequestFactory().get("/")
+    request.user = root
+    user_admin, permission_admin = UserAdmin(User, site), PermissionAdmin(Permission, site)
+
+    form = user_admin.get_form(request)({"username": "anna", "groups": [str(groups[1].pk)]})
+    assert form.is_valid(), form.errors
+    assert list(form.save().groups.all()) == [groups[1]]
+    kind = permission_admin.get_form(request)
+    assert isinstance(kind.base_fields["content_type"], AutocompleteModelField)
+    assert "<redis-autocomplete" in str(kind()["content_type"])
+    [inline] = user_admin.get_formsets_with_inlines(request)
+    assert isinstance(inline[0].form.base_fields["group"], AutocompleteModelField)
+
+
+def test_admin_names_a_field_without_a_relation(groups: list[Group]) -> None:
+    class Wrong(RedisAutocompleteMixin, admin.ModelAdmin):
+        redis_autocomplete_fields = ("username",)
+
+    request = RequestFactory().get("/")
+    request.user = User(is_superuser=True, is_active=True)
+
+    with pytest.raises(
+        TypeError, match=r"^Wrong\.redis_autocomplete_fields: 'username' is neither a foreign key nor a many-to-many"
+    ):
+        Wrong(User, admin.AdminSite()).get_form(request)
+
+
+def test_model_without_an_index_is_named(redis_server: Store) -> None:
+    class Form(forms.Form):
+        group = AutocompleteModelField(queryset=Group.objects.all())
+
+    with pytest.raises(AutocompleteError, match=r"^Indexes of auth\.Group: none\. Expected one"):
+        Form()
+
+
+def test_index_without_a_model_is_named(redis_server: Store) -> None:
+    register("contacts")
+
+    class Form(forms.Form):
+        group = AutocompleteModelField("contacts")
+
+    with pytest.raises(AutocompleteError, match=r"^Index 'contacts' is no ModelIndex: use AutocompleteField\.$"):
+        Form()
+
+
+@pytest.mark.parametrize("options", [{}, {"index": "a", "queryset": Group.objects.all()}])
+def test_field_needs_an_index_or_a_queryset(options: dict[str, Any]) -> None:
+    for kind in (AutocompleteModelField, AutocompleteMultipleChoiceField):
+        with pytest.raises(TypeError, match=r"^expected either index or queryset"):
+            kind(**options)
+
+
+def test_chosen_object_is_accepted_while_redis_is_unavailable(groups: list[Group], settings: Any) -> None:
+    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {
+        "CONNECTIONS": {"default": {"URL": "redis://127.0.0.1:1/0"}}
+    }
+
+    form = user_form(chosen=[groups[0].pk])
+    assert form.is_valid()
+    assert user_form(typed="Editors").errors == {
+        "groups": ["“Editors” cannot be checked at the moment. Try again in a minute."]
+    }
+    kind = user_kind()
+    assert permission_form(kind=str(kind), **{"kind-id": kind.pk}).is_valid()
+
+
+def test_choice_field_has_the_id_of_an_entry(redis_server: Store) -> None:
+    register("contacts")
+    PrefixIndex("contacts").add(7, "Anna")
+
+    class Form(forms.Form):
+        to = AutocompleteChoiceField("contacts", required=False)
+
+    assert [Form(given).is_valid() for given in ({"to": "anna"}, {"to": "x"}, {})] == [True, False, True]
+    form = Form({"to": "Anna", "to-id": "7"})
+    assert form.is_valid()
+    assert form.cleaned_data == {"to": "7"}
+    assert AutocompleteField("contacts").clean("anna") == Suggestion("7", "Anna")
+    with pytest.raises(forms.ValidationError, match="This field is required"):
+        AutocompleteChoiceField("contacts").clean("")

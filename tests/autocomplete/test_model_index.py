@@ -1,0 +1,388 @@
+"""An index of a model: what is written when, for which scopes, and what a check finds and a repair mends."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.core.management import CommandError, call_command
+from django.db import connection, transaction
+from django.test import Client, RequestFactory
+
+from django_redis_components.autocomplete import (
+    AutocompleteError,
+    Entry,
+    ModelIndex,
+    PrefixIndex,
+    register,
+    registry,
+    unregister,
+)
+from django_redis_components.autocomplete.model_drift import find_drift, repair
+from tests.support import Store, run_together
+from tests.support.processes import Children
+
+pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
+
+
+class Users(ModelIndex):
+    model = User
+    text = "get_full_name"
+    terms = ("username", "email")
+    weight = "last_points"
+
+    def queryset(self) -> Any:
+        return User.objects.filter(is_active=True)
+
+
+class Members(ModelIndex):
+    """One part for each group of a user."""
+
+    model = User
+    name = "members"
+    text = "username"
+    relations = ("groups",)
+
+    def queryset(self) -> Any:
+        return User.objects.prefetch_related("groups")
+
+    def scope(self, obj: Any) -> Iterable[object]:
+        return [group.pk for group in obj.groups.all()]
+
+
+User.last_points = 0  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def users(store: Store) -> Users:
+    return register(Users)  # type: ignore[return-value]
+
+
+@pytest.fixture
+def members(store: Store) -> Members:
+    return register(Members)  # type: ignore[return-value]
+
+
+def named(name: str, **fields: Any) -> User:
+    first, _, last = name.partition(" ")
+    return User.objects.create(
+        username=fields.pop("username", name.lower()), first_name=first, last_name=last, **fields
+    )
+
+
+def found(index: ModelIndex, typed: str, scope: object = None) -> list[str]:
+    return [one.text for one in index.index(scope).complete(typed)]
+
+
+def clean(index: ModelIndex) -> bool:
+    return not find_drift(index)
+
+
+@pytest.mark.contract
+def test_objects_are_indexed_after_the_commit(users: Users) -> None:
+    with transaction.atomic():
+        anna = named("Anna Meyer", email="am@example.org")
+        assert found(users, "an") == []
+
+    assert found(users, "mey") == found(users, "am@") == found(users, "anna m") == ["Anna Meyer"]
+    anna.last_name = "Bell"
+    anna.save()
+    assert (found(users, "mey"), found(users, "bell")) == ([], ["Anna Bell"])
+    anna.delete()
+    assert found(users, "") == []
+
+
+def test_rolled_back_changes_are_not_indexed(users: Users) -> None:
+    with transaction.atomic():
+        named("Anna Meyer")
+        transaction.set_rollback(True)
+
+    assert found(users, "") == []
+
+
+def test_objects_outside_of_the_queryset_are_removed(users: Users) -> None:
+    anna = named("Anna Meyer")
+    anna.is_active = False
+
+    anna.save(update_fields=["is_active"])
+
+    assert found(users, "") == []
+
+
+def test_bulk_changes_are_written_by_one_call(users: Users) -> None:
+    User.objects.bulk_create(User(username=f"u{n}", first_name=f"Anna{n}") for n in range(1_200))
+    assert users.index().count() == 0
+
+    users.update(User.objects.filter(username__startswith="u"))
+    assert users.index().count() == 1_200
+    User.objects.filter(username="u7").update(first_name="Zoe")
+    gone = User.objects.get(username="u8").pk
+    User.objects.filter(username="u8")._raw_delete("default")
+    changed = User.objects.get(username="u7")
+    users.update(changed, gone)
+
+    assert (found(users, "zoe"), users.index().count()) == (["Zoe"], 1_199)
+
+
+def test_text_of_the_database_is_made_to_fit(users: Users) -> None:
+    named("Anna\tMey\ner" + "x" * 40, username="u" * 150)
+    named("👩", username="!!!")
+    User.objects.create(username="\u200c", first_name="\x00\u200b")
+
+    users.update(User.objects.all())
+
+    assert found(users, "mey") == ["Anna Mey er" + "x" * 40]
+    assert users.index().count() == 2
+    assert clean(users)
+
+
+@pytest.mark.contract
+def test_objects_have_an_entry_in_each_of_their_scopes(members: Members) -> None:
+    red, blue = Group.objects.create(name="red"), Group.objects.create(name="blue")
+    anna, bert = named("Anna"), named("Bert")
+
+    anna.groups.set([red, blue])
+    red.user_set.add(bert)
+    assert (found(members, "", red.pk), found(members, "", blue.pk)) == (["anna", "bert"], ["anna"])
+    anna.groups.remove(red)
+    assert (found(members, "", red.pk), found(members, "", blue.pk)) == (["bert"], ["anna"])
+    red.user_set.clear()
+    blue.user_set.set([bert])
+    assert (found(members, "", red.pk), found(members, "", blue.pk)) == ([], ["bert"])
+    bert.delete()
+    assert found(members, "", blue.pk) == []
+    assert clean(members)
+
+
+def test_several_scopes_are_rebuilt_and_scopes_without_objects_are_emptied(members: Members) -> None:
+    groups = [Group.objects.create(name=f"g{n}") for n in range(5)]
+    people = User.objects.bulk_create(User(username=f"u{n}") for n in range(50))
+    through = User.groups.through
+    through.objects.bulk_create(through(user=one, group=groups[n % 4]) for n, one in enumerate(people))
+    named("Zoe").groups.add(groups[4])
+    through.objects.filter(group=groups[4]).delete()  # no signal of the relation
+
+    assert members.rebuild() == 50
+
+    assert [members.index(group.pk).count() for group in groups] == [13, 13, 12, 12, 0]
+    assert clean(members)
+
+
+def test_rebuild_replaces_what_was_missed_and_reports_its_progress(users: Users) -> None:
+    User.objects.bulk_create(User(username=f"u{n}", first_name=f"Anna{n}") for n in range(700))
+    users.index().add(4_000_000, "Nobody")
+    steps: list[int] = []
+
+    assert users.rebuild(steps.append) == 700
+
+    assert (sum(steps), len(steps)) == (700, 2)
+    assert found(users, "nob") == []
+
+
+@pytest.mark.contract
+def test_drift_is_found_named_and_repaired(users: Users) -> None:
+    anna, bert, carl = named("Anna Meyer"), named("Bert Bell"), named("Carl Crane")
+    User.objects.filter(pk=anna.pk).update(last_name="Maier")
+    users.index().remove(bert.pk)
+    User.objects.filter(pk=carl.pk).delete()
+    users.index().add(carl.pk, "Carl Crane")
+    users.index().add("no-number", "Ghost")
+    users.index().add("9" * 30, "Too large")
+
+    drift = find_drift(users)
+
+    assert (drift.objects, drift.missing, drift.stale) == (2, [("", str(bert.pk))], [("", str(anna.pk))])
+    assert sorted(drift.extra) == sorted([("", str(carl.pk)), ("", "no-number"), ("", "9" * 30)])
+    repair(users, drift)
+    assert clean(users)
+    assert found(users, "") == ["Anna Maier", "Bert Bell"]
+
+
+def test_drift_of_scopes_is_found_and_repaired(members: Members) -> None:
+    red, blue = Group.objects.create(name="red"), Group.objects.create(name="blue")
+    anna = named("Anna")
+    anna.groups.add(red)
+    User.groups.through.objects.filter(user=anna).update(group=blue)
+    members.index("other").add(anna.pk, "anna")
+    members.index("other").add(404, "ghost")
+    PrefixIndex(f"members:{red.pk}").add(404, "ghost")
+
+    drift = find_drift(members)
+    repair(members, drift)
+
+    assert (drift.missing, set(drift.extra)) == (
+        [(str(blue.pk), str(anna.pk))],
+        {(str(red.pk), str(anna.pk)), (str(red.pk), "404")},
+    )
+    assert (found(members, "", red.pk), found(members, "", blue.pk)) == ([], ["anna"])
+    assert clean(members)
+
+
+def test_concurrent_changes_leave_the_newest_in_the_index(users: Users) -> None:
+    people = [named(f"Name{n} X") for n in range(5)]
+
+    def edit(editor: int) -> None:
+        for step in range(6):
+            person = people[(editor + step) % len(people)]
+            User.objects.filter(pk=person.pk).update(last_name=f"By{editor} {step}")
+            fresh = User.objects.get(pk=person.pk)
+            fresh.first_name = f"Name{editor}"
+            fresh.save()
+        connection.close()
+
+    run_together(20, edit)
+
+    assert clean(users)
+
+
+def kill_before_indexing(url: str, prefix: str) -> None:
+    """In a child: commit a change, and die before it is written to the index."""
+    from django.conf import settings
+
+    settings.REDIS_COMPONENTS = {"PREFIX": prefix, "CONNECTIONS": {"default": {"URL": url}}}
+    index = register(Users)
+    index.write = lambda placed: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[attr-defined]
+    User.objects.create(username="lost", first_name="Lost", last_name="Change")
+
+
+def test_process_killed_between_commit_and_index_is_found_and_repaired(
+    users: Users, store: Store, children: Children
+) -> None:
+    named("Anna Meyer")
+    child = children.call("tests.autocomplete.test_model_index:kill_before_indexing", store.url, store.prefix)
+    assert child.wait() == -signal.SIGKILL
+
+    assert found(users, "lost") == []
+    out = io.StringIO()
+    with pytest.raises(SystemExit) as exit_code:
+        call_command("rebuild_autocomplete", "--check", stdout=out)
+    assert exit_code.value.code == 1
+    assert "missing" in out.getvalue()
+    assert "Repair them: manage.py rebuild_autocomplete --repair" in out.getvalue()
+    call_command("rebuild_autocomplete", "--repair", stdout=io.StringIO())
+    assert found(users, "lost") == ["Lost Change"]
+    assert command("--check")["indexes"][0] | {"name": ""} == {
+        "name": "", "objects": 2, "missing": 0, "stale": 0, "extra": 0, "repaired": False,
+    }  # fmt: skip
+
+
+def test_redis_away_is_logged_and_the_change_committed(
+    users: Users, store: Store, caplog: pytest.LogCaptureFixture, settings: Any
+) -> None:
+    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {
+        "CONNECTIONS": {"default": {"URL": "redis://127.0.0.1:1/0"}}
+    }
+
+    anna = named("Anna Meyer")
+
+    assert User.objects.filter(pk=anna.pk).exists()
+    assert f"Index auth.user misses a change of auth.User {anna.pk}: " in caplog.text
+    assert "manage.py rebuild_autocomplete --repair repairs it." in caplog.text
+
+
+def command(*arguments: str) -> dict[str, Any]:
+    out = io.StringIO()
+    call_command("rebuild_autocomplete", *arguments, "--json", stdout=out)
+    result: dict[str, Any] = json.loads(out.getvalue())
+    return result
+
+
+def test_command_rebuilds_all_or_some_indexes(users: Users, members: Members) -> None:
+    User.objects.bulk_create([User(username="anna", first_name="Anna")])
+
+    assert [(one["name"], one["entries"]) for one in command()["indexes"]] == [("auth.user", 1), ("members", 0)]
+    assert [one["name"] for one in command("members")["indexes"]] == ["members"]
+    with pytest.raises(
+        CommandError, match=r"^Unknown index 'x'\. Indexes of models: auth\.user, members\.$"
+    ) as refused:
+        command("x")
+    assert refused.value.returncode == 2
+    out = io.StringIO()
+    call_command("rebuild_autocomplete", stdout=out)
+    assert out.getvalue().split()[:5] == ["INDEX", "ENTRIES", "SECONDS", "auth.user", "1"]
+
+
+def test_without_indexes_of_models_nothing_is_rebuilt(store: Store) -> None:
+    register("contacts")
+
+    assert command() == {"indexes": []}
+
+
+def test_unregistered_index_is_not_written(users: Users) -> None:
+    unregister("auth.user")
+
+    named("Anna Meyer")
+
+    assert users.index().count() == 0
+
+
+def test_users_who_may_view_the_model_may_query_its_index(users: Users, client: Client) -> None:
+    named("Anna Meyer")
+    reader = User.objects.create_user("reader", is_active=True)
+    client.force_login(reader)
+    assert client.get("/redis/autocomplete/auth.user/?term=an").status_code == 403
+    reader.user_permissions.add(*permissions("view_user"))
+
+    answer = client.get("/redis/autocomplete/auth.user/?term=an")
+
+    assert [row["text"] for row in answer.json()["results"]] == ["Anna Meyer"]
+    register(Users, permission=lambda request, scope: False)
+    assert client.get("/redis/autocomplete/auth.user/?term=an").status_code == 403
+
+
+def permissions(codename: str) -> Any:
+    from django.contrib.auth.models import Permission
+
+    return Permission.objects.filter(codename=codename)
+
+
+def test_anonymous_users_may_not_query_an_index_of_a_model() -> None:
+    assert not Users().permitted(RequestFactory().get("/"), "")
+
+
+@pytest.mark.parametrize(
+    ("attributes", "problem"),
+    [
+        ({}, r"Wrong\.model is None: expected a model\."),
+        ({"model": "auth.User"}, r"Wrong\.model is 'auth\.User': expected a model\."),
+        ({"model": User, "terms": "email"}, r"Wrong\.terms='email': expected a list of names\."),
+        ({"model": User, "relations": ["email"]}, r"Wrong\.relations: 'email' is no many-to-many field\."),
+        ({"model": User, "name": "a/b"}, r"slashes are not accepted"),
+    ],
+)
+def test_invalid_declarations_raise(attributes: dict[str, Any], problem: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=problem):
+        type("Wrong", (ModelIndex,), attributes)()
+
+
+def test_index_of_a_model_is_looked_up_by_the_model(users: Users) -> None:
+    assert registry.index_of_model(User) is users
+    with pytest.raises(AutocompleteError, match=r"^Indexes of auth\.Group: none\. Expected one: register a ModelIndex"):
+        registry.index_of_model(Group)
+    register(Members)
+    with pytest.raises(AutocompleteError, match=r"^Indexes of auth\.User: 'auth\.user', 'members'\."):
+        registry.index_of_model(User)
+
+
+def test_weight_and_terms_come_from_attributes() -> None:
+    class Weighted(Users):
+        weight = "pk"
+        terms = ("aliases",)
+
+    user = User(pk=7, first_name="Anna")
+    user.aliases = ["Nana", "", "x\ny"]  # type: ignore[attr-defined]
+
+    assert Weighted().entry(user) == Entry(7, "Anna", ["Nana", "x y"], 7)
+
+
+@pytest.fixture(autouse=True)
+def _without_entries(request: pytest.FixtureRequest) -> Iterator[None]:
+    yield
+    for one in registry.registered():
+        one.disconnect()
