@@ -6,6 +6,7 @@ from django.contrib import admin
 from django.contrib.auth.admin import UserAdmin
 from django.utils.translation import gettext_lazy as _
 
+from django_redis_components.autocomplete.admin import RedisAutocompleteMixin
 from example_project.market.models import Item, Member
 
 
@@ -17,16 +18,16 @@ class MemberAdmin(UserAdmin):
 
 
 @admin.register(Item)
-class ItemAdmin(admin.ModelAdmin):
+class ItemAdmin(RedisAutocompleteMixin, admin.ModelAdmin):
     list_display = ["title", "kind", "price", "seller", "buyer", "listed_at", "sale_ends_at"]
     list_filter = ["kind"]
     list_select_related = ["seller", "buyer"]
     search_fields = ["title", "seller__name", "buyer__name"]
-    raw_id_fields = ["seller", "buyer"]
+    redis_autocomplete_fields = ["seller"]
 
     def get_readonly_fields(self, request: object, obj: Item | None = None) -> list[str]:
-        """Return False: items are sold and ended by the market, under the item's lock."""
-        return ["buyer", "sold_at", "ended_at"]
+        """Return fields that only the market changes: items are sold and ended by the market, under the item's lock."""
+        return ["listed_at", "sale_ends_at", "buyer", "sold_at", "ended_at"]
 
     def has_add_permission(self, request: object) -> bool:
         """Return False: items are listed by the market, which schedules the end of the sale."""

@@ -9,9 +9,9 @@ from django import forms
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from django_redis_components.autocomplete import AutocompleteField
+from django_redis_components.autocomplete import AutocompleteModelField, AutocompleteMultipleChoiceField
 from example_project.market import contacts
-from example_project.market.models import Item, Member
+from example_project.market.models import Item
 
 #: Durations of a sale in seconds. The short ones let a visitor watch a sale end.
 DURATIONS = [
@@ -44,12 +44,6 @@ class ItemForm(forms.ModelForm):
 class LetterForm(forms.Form):
     """Write a message to a member, selected by name."""
 
-    to = AutocompleteField(contacts.INDEX, label=_("To"))
+    to = AutocompleteModelField(contacts.INDEX, label=_("To"))
+    copy_to = AutocompleteMultipleChoiceField(contacts.INDEX, label=_("Copy to"), required=False)
     text = forms.CharField(label=_("Letter"), widget=forms.Textarea(attrs={"rows": 7}), max_length=4000)
-
-    def clean_to(self) -> Member:
-        """Return the member of the selected suggestion."""
-        member = Member.objects.filter(pk=self.cleaned_data["to"].id, is_active=True).first()
-        if member is None:
-            raise forms.ValidationError(_("This member has left the market."))
-        return member

@@ -115,15 +115,16 @@ def page(open_page: Callable[..., Page]) -> Page:
 
 
 @pytest.fixture
-def check_axe() -> Callable[[Page], None]:
+def check_axe() -> Callable[..., None]:
     problem = install_axe()
     if problem:
         skip_missing(f"accessibility cannot be checked: {problem}")
     script = AXE_SCRIPT.read_text() + ";0"
 
-    def check(page: Page) -> None:
+    def check(page: Page, within: str = "html") -> None:
         page.evaluate(script)
-        found = page.evaluate("axe.run().then((results) => results.violations)")
+        options = {"preload": within == "html"}  # of a part of a page of Django it would apply inline styles
+        found = page.evaluate("(args) => axe.run(...args).then((results) => results.violations)", [within, options])
         grave = [
             f"{one['id']}: {one['help']} {[node['target'] for node in one['nodes']]}"
             for one in found

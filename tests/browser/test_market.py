@@ -69,7 +69,7 @@ def test_the_second_buyer_sees_that_the_item_is_sold(open_page, demo, complaints
 def test_the_keyboard_alone_completes_a_name_and_sends_the_letter(page, demo, typed, name):
     sign_in(page, demo, "kitano")
     page.goto(f"{demo.base}/write/")
-    page.get_by_role("combobox", name="To").focus()
+    page.get_by_role("combobox", name="To:", exact=True).focus()
 
     page.keyboard.type(typed)
     expect(page.get_by_role("option", name=name, exact=True).first).to_be_visible()
@@ -79,7 +79,7 @@ def test_the_keyboard_alone_completes_a_name_and_sends_the_letter(page, demo, ty
             break
     page.keyboard.press("Enter")
 
-    expect(page.get_by_role("combobox", name="To")).to_have_value(name)
+    expect(page.get_by_role("combobox", name="To:", exact=True)).to_have_value(name)
     page.get_by_label("Letter").focus()
     page.keyboard.type("By keyboard.")
     page.keyboard.press("Tab")
@@ -90,12 +90,12 @@ def test_the_keyboard_alone_completes_a_name_and_sends_the_letter(page, demo, ty
 def test_the_latest_recipient_is_suggested_first(page, demo):
     sign_in(page, demo, "papadaki")
     page.goto(f"{demo.base}/write/")
-    page.get_by_label("To").fill("Hans Ørsted")
+    page.get_by_label("To:", exact=True).fill("Hans Ørsted")
     page.get_by_label("Letter").fill("About the compass.")
     page.get_by_role("button", name="Send message").click()
     expect(page.get_by_role("status").first).to_contain_text("Hans Ørsted")
 
-    page.get_by_role("combobox", name="To").focus()
+    page.get_by_role("combobox", name="To:", exact=True).focus()
     page.keyboard.type("h")
 
     expect(page.get_by_role("option").first).to_contain_text("Hans Ørsted")
@@ -104,7 +104,7 @@ def test_the_latest_recipient_is_suggested_first(page, demo):
 def test_an_unknown_name_shows_an_error_beside_the_field(page, demo):
     sign_in(page, demo, "papadaki")
     page.goto(f"{demo.base}/write/")
-    page.get_by_label("To").fill("Nobody At All")
+    page.get_by_label("To:", exact=True).fill("Nobody At All")
     page.get_by_label("Letter").fill("Hello?")
     page.keyboard.press("Escape")
 
@@ -185,3 +185,56 @@ def test_the_rush_works_without_javascript(open_page, demo):
 
     finished = page.locator("[data-part=figures] > div").last  # the page reloads itself
     expect(finished).to_contain_text("100 of 100", timeout=RUSH_S * 1_000)
+
+
+def test_a_letter_is_sent_to_several_members_that_are_chosen_by_the_keyboard(page, demo, check_axe):
+    sign_in(page, demo, "kitano")
+    page.goto(f"{demo.base}/write/")
+    page.get_by_label("To:", exact=True).fill("Émile Zola")
+    copies = page.get_by_role("combobox", name="Copy to:")
+
+    for typed in ("张三", "Hans Ø"):
+        copies.focus()
+        page.keyboard.type(typed)
+        expect(page.get_by_role("option").first).to_be_visible()
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("Enter")
+        expect(copies).to_have_value("")
+    expect(page.get_by_role("checkbox", checked=True)).to_have_count(2)
+    check_axe(page)
+    page.keyboard.press("Backspace")
+    expect(page.get_by_role("checkbox", name="Hans Ørsted")).not_to_be_checked()
+    page.keyboard.type("Łukasz")
+    expect(page.get_by_role("option").first).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.get_by_label("Letter").fill("To all of you.")
+    page.get_by_role("button", name="Send").click()
+
+    expect(page.get_by_role("status").first).to_contain_text("is on its way")
+    for recipient in ("Émile Zola", "张三", "Łukasz Wiśniewski"):
+        mail = page.get_by_role("article").filter(has_text="To all of you.").filter(has_text=recipient)
+        eventually(lambda mail=mail: (page.goto(f"{demo.base}/mails/"), mail.count())[1])
+    assert not page.get_by_role("article").filter(has_text="To all of you.").filter(has_text="Hans").count()
+
+
+def test_the_seller_of_an_item_is_chosen_in_the_admin(open_page, demo, check_axe):
+    for scheme, width in (("light", 1200), ("dark", 360)):
+        page = open_page(scheme, width)
+        sign_in(page, demo, "admin")
+        page.goto(f"{demo.base}/admin/market/item/1/change/")
+        seller = page.get_by_role("combobox", name="Seller:")
+        expect(seller).not_to_have_value("")
+
+        seller.fill("zolx")
+        page.get_by_role("button", name="Save and continue editing").click()
+        expect(page.locator(".errorlist")).to_contain_text("“zolx” was not found. Choose one of the suggestions.")
+        seller.fill("zol")
+        expect(page.get_by_role("option", name="Émile Zola")).to_be_visible()
+        check_axe(page, ".drc-autocomplete")
+        page.get_by_role("option", name="Émile Zola").click()
+        assert fits(page)
+        page.get_by_role("button", name="Save and continue editing").click()
+
+        expect(page.locator(".messagelist")).to_contain_text("was changed successfully")
+        expect(page.get_by_role("combobox", name="Seller:")).to_have_value("Émile Zola")

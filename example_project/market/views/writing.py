@@ -34,9 +34,13 @@ class WriteView(LoginRequiredMixin, FormView):
         return {"to": int(to)} if to.isdecimal() and len(to) < 10 else {}
 
     def form_valid(self, form: LetterForm) -> HttpResponse:
-        to = form.cleaned_data["to"]
-        tasks.deliver_letter.enqueue(self.request.user.pk, to.pk, form.cleaned_data["text"])
-        contacts.remember(self.request.user, to)
+        to, sender = form.cleaned_data["to"], self.request.user
+        recipients = dict.fromkeys([to, *form.cleaned_data["copy_to"]])
+        tasks.deliver_letter.enqueue_many(
+            [((sender.pk, member.pk, form.cleaned_data["text"]), {}) for member in recipients]
+        )
+        for member in reversed(recipients):
+            contacts.remember(sender, member)
         messages.success(self.request, _("Your letter to %(name)s is on its way.") % {"name": to})
         return redirect("write")
 
