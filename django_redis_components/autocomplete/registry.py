@@ -7,9 +7,10 @@ signed-in user.
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
-from django.core.signing import BadSignature, Signer
+from django.core.signing import BadSignature, TimestampSigner
 from django.http import HttpRequest
 
 from django_redis_components.autocomplete.exceptions import AutocompleteError, UnknownIndex
@@ -240,13 +241,17 @@ def index_of_model(model: type[Any]) -> Source:
 
 
 def sign_scope(name: str, scope: object) -> str:
-    """Sign a scope for use in a page: it is readable, but cannot be changed or used for another index."""
-    return Signer(salt=f"{SALT}:{name}").sign(str(scope))
+    """Sign a scope for use in a page: it is readable, but cannot be changed or used for another index.
+
+    It is valid for `REDIS_COMPONENTS["AUTOCOMPLETE"]["SCOPE_MAX_AGE"]` seconds.
+    """
+    return TimestampSigner(salt=f"{SALT}:{name}").sign(str(scope))
 
 
 def read_scope(name: str, signed: str) -> str | None:
-    """Return the scope of a signed value, or None if it was modified."""
+    """Return the scope of a signed value, or None if it was modified or has expired."""
+    max_age = timedelta(seconds=conf.settings().autocomplete.scope_max_age_s)
     try:
-        return Signer(salt=f"{SALT}:{name}").unsign(signed)
+        return TimestampSigner(salt=f"{SALT}:{name}").unsign(signed, max_age=max_age)
     except BadSignature:
         return None

@@ -1,10 +1,12 @@
-"""The JSON view of the widget, in the format of the admin's autocomplete view."""
+"""The JSON views of the widget, in the format of the admin's autocomplete view."""
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import re
 
+from asgiref.sync import sync_to_async
 from django.http import HttpRequest, JsonResponse
 from django.utils.cache import patch_cache_control, patch_vary_headers
 from django.utils.translation import gettext, ngettext
@@ -47,6 +49,28 @@ class RequestRejected(Exception):
         self.text = text
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Query:
+    """A permitted request."""
+
+    index: PrefixIndex
+    recents: RecentList | None
+    typed: str
+    page: int
+    limit: int
+    is_long_enough: bool
+
+    @property
+    def asks_for_recents(self) -> bool:
+        """Whether the recent choices are the answer."""
+        return not self.is_long_enough and not self.typed and self.recents is not None and self.page == 1
+
+    @property
+    def count(self) -> int:
+        """Number of suggestions to read: those of the pages up to this one, and one that tells of another."""
+        return min(self.page * self.limit + 1, MAX_SUGGESTIONS)
+
+
 @require_safe
 def autocomplete(request: HttpRequest, name: str) -> JsonResponse:
     """Return suggestions for a term.
@@ -54,24 +78,47 @@ def autocomplete(request: HttpRequest, name: str) -> JsonResponse:
     Query: ``term`` (the typed text), ``page`` (1 to 10), ``scope`` (signed, for an index with scopes).
     Response: ``{"results": [{"id", "text", "group"?}], "pagination": {"more": bool}, "status": str}``; the group is
     "recent". Errors: ``{"error": str}`` with 400 (invalid page, length or scope), 403 (not permitted, or
-    the scope is missing or was modified), 404 (no such index) or 503 (Redis is unavailable or the settings
-    are invalid).
+    the scope is missing, was modified or has expired), 404 (no such index) or 503 (Redis is unavailable or the
+    settings are invalid).
     """
     try:
         with slot_wait_limit(SLOT_WAIT_S):
-            response = JsonResponse(_answer(request, name))
-    except RequestRejected as rejected:
-        response = JsonResponse({"error": rejected.text}, status=rejected.status)
-    except (RedisError, RedisComponentsError) as exc:
-        logger.warning("Autocomplete of index %r failed: %s", name[:100], exc)
-        response = JsonResponse({"error": gettext("Suggestions are not available at the moment.")}, status=503)
-        response["Retry-After"] = str(RETRY_AFTER_S)
-    patch_cache_control(response, private=True, max_age=0)
-    patch_vary_headers(response, ("Cookie", "Accept-Language"))
-    return response
+            query = _query(request, name)
+            found: list[Suggestion] = []
+            if query.is_long_enough:
+                found = query.index.complete(query.typed, query.count, query.recents)
+            elif query.asks_for_recents and query.recents is not None:
+                chosen = query.recents.ids()
+                found = _known(chosen, query.index.get_many(chosen))
+            return _finished(_response(query, found))
+    except (RequestRejected, RedisError, RedisComponentsError) as exc:
+        return _finished(_error(exc, name))
 
 
-def _answer(request: HttpRequest, name: str) -> dict[str, object]:
+async def aautocomplete(request: HttpRequest, name: str) -> JsonResponse:
+    """The same for ASGI. Only the callbacks of the site run in a thread: they may use the ORM."""
+    if request.method not in ("GET", "HEAD"):
+        return JsonResponse({"error": gettext("Method not allowed.")}, status=405, headers={"Allow": "GET, HEAD"})
+    try:
+        with slot_wait_limit(SLOT_WAIT_S):
+            query = await sync_to_async(_query)(request, name)
+            found: list[Suggestion] = []
+            if query.is_long_enough:
+                found = await query.index.acomplete(query.typed, query.count, query.recents)
+            elif query.asks_for_recents and query.recents is not None:
+                chosen = await query.recents.aids()
+                found = _known(chosen, await query.index.aget_many(chosen))
+            return _finished(_response(query, found))
+    except (RequestRejected, RedisError, RedisComponentsError) as exc:
+        return _finished(_error(exc, name))
+
+
+def _query(request: HttpRequest, name: str) -> _Query:
+    """Check a request.
+
+    Raises:
+        RequestRejected: it is invalid or not permitted.
+    """
     try:
         index_source = source(name)
     except UnknownIndex:
@@ -85,8 +132,37 @@ def _answer(request: HttpRequest, name: str) -> dict[str, object]:
     refuse_awaitable(permitted, type(index_source).permitted, "a coroutine would count as a permission")
     if not permitted:
         raise RequestRejected(403, gettext("You do not have permission to view these suggestions."))
-    found, more = _page(request, index_source, index)
-    return {"results": [_row(one) for one in found], "pagination": {"more": more}, "status": _status(len(found))}
+    typed, page = _typed(request), _number(request)
+    recents = index_source.recents(request)
+    limit = index_source.limit or conf.settings().autocomplete.limit
+    return _Query(index, recents, typed, page, limit, len(typed) >= index_source.least_length())
+
+
+def _response(query: _Query, found: list[Suggestion]) -> JsonResponse:
+    first, last = (query.page - 1) * query.limit, query.page * query.limit
+    more = query.is_long_enough and len(found) > last and query.page < MAX_PAGES
+    shown = found[first:last]
+    rows = [_row(one) for one in shown]
+    return JsonResponse({"results": rows, "pagination": {"more": more}, "status": _status(len(shown))})
+
+
+def _error(exc: Exception, name: str) -> JsonResponse:
+    if isinstance(exc, RequestRejected):
+        return JsonResponse({"error": exc.text}, status=exc.status)
+    logger.warning("Autocomplete of index %r failed: %s", name[:100], exc)
+    text = gettext("Suggestions are not available at the moment.")
+    return JsonResponse({"error": text}, status=503, headers={"Retry-After": str(RETRY_AFTER_S)})
+
+
+def _finished(response: JsonResponse) -> JsonResponse:
+    patch_cache_control(response, private=True, max_age=0)
+    patch_vary_headers(response, ("Cookie", "Accept-Language"))
+    return response
+
+
+def _known(chosen: list[str], known: dict[str, Suggestion]) -> list[Suggestion]:
+    """Return the recent choices that are in the index, with its texts."""
+    return [Suggestion(id_, known[id_].text, recent=True) for id_ in chosen if id_ in known]
 
 
 def _scope(request: HttpRequest, index_source: Source) -> str:
@@ -99,25 +175,6 @@ def _scope(request: HttpRequest, index_source: Source) -> str:
     if not scope:
         raise RequestRejected(403, gettext("You do not have permission to view these suggestions."))
     return scope
-
-
-def _page(request: HttpRequest, index_source: Source, index: PrefixIndex) -> tuple[list[Suggestion], bool]:
-    typed, page = _typed(request), _number(request)
-    recents = index_source.recents(request)
-    limit = index_source.limit or conf.settings().autocomplete.limit
-    if len(typed) >= index_source.least_length():
-        found = index.complete(typed, min(page * limit + 1, MAX_SUGGESTIONS), recents)
-        return found[(page - 1) * limit : page * limit], len(found) > page * limit and page < MAX_PAGES
-    if typed or recents is None or page > 1:
-        return [], False
-    return _recent_suggestions(index, recents)[:limit], False
-
-
-def _recent_suggestions(index: PrefixIndex, recents: RecentList) -> list[Suggestion]:
-    """Return the recent choices that are in the index, with its texts."""
-    chosen = recents.ids()
-    known = index.get_many(chosen)
-    return [Suggestion(id_, known[id_].text, recent=True) for id_ in chosen if id_ in known]
 
 
 def _typed(request: HttpRequest) -> str:

@@ -222,6 +222,8 @@ class AutocompleteSettings:
     limit: int = _option(10, integer(1, 100))
     #: Characters typed before the first request to the JSON view.
     min_length: int = _option(1, integer(0, 20))
+    #: Seconds for which a page with the signed scope of a widget may stay open.
+    scope_max_age_s: float = _duration(7 * 86_400.0)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -27,6 +27,7 @@ MAY_HOP = {
     "observed_step": "the observer of a coroutine may use the ORM, in the thread of the coroutine's connections",
     "run_in_the_test": "a test without Redis runs the site's task there, in the thread of its database connections",
     "called_here": "a task that its caller runs at once, on the thread of Django's database connections",
+    "_query": "the permission and the scope of a request are functions of the site, which may use the ORM",
     "fenced_update": "a transaction of the site's database, on the thread of Django's connections",
     "_close_all_or_log": "Django's connections belong to the thread that opened them",
 }

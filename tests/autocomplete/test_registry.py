@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -85,6 +86,17 @@ def test_read_scope_rejects_a_forged_signature() -> None:
     assert read_scope("guild", signed + "x") is None
     assert read_scope("guild", "8" + signed[1:]) is None
     assert read_scope("guild", "") is None
+
+
+def test_signed_scope_expires(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    signed = sign_scope("guild", 7)
+    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {"AUTOCOMPLETE": {"SCOPE_MAX_AGE": 60}}
+    now = time.time()
+
+    monkeypatch.setattr(time, "time", lambda: now + 59)
+    assert read_scope("guild", signed) == "7"
+    monkeypatch.setattr(time, "time", lambda: now + 61)
+    assert read_scope("guild", signed) is None
 
 
 def test_check_passes_without_widgets() -> None:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from django.contrib.auth.models import User
 from django.http import HttpRequest
-from django.test import Client
+from django.test import AsyncRequestFactory, Client, RequestFactory
 from django.urls import reverse
 from django.utils.translation import override
 
 from django_redis_components.autocomplete import Entry, PrefixIndex, RecentList, register
 from django_redis_components.autocomplete.registry import sign_scope
+from django_redis_components.autocomplete.views import aautocomplete, autocomplete
 from tests.conftest import components_settings
-from tests.support import Proxy, Store
+from tests.support import Proxy, Store, run_async
 
 pytestmark = pytest.mark.integration
 
@@ -292,3 +294,50 @@ def test_weights_order_the_response(client: Client, redis_server: Store) -> None
     register("contacts", permission=anybody)
 
     assert [row["id"] for row in client.get(URL, {"term": "an"}).json()["results"]] == ["2", "1"]
+
+
+@pytest.mark.contract
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST"])
+def test_async_view_responds_like_the_sync_one(store: Store, method: str) -> None:
+    recents = RecentList("user:7")
+    index = PrefixIndex("contacts")
+    for id_, text in enumerate(["Anna", "Anton", "Émile", "张三"], 1):
+        index.add(id_, text)
+    recents.touch(2)
+    register("contacts", permission=anybody, recents=lambda request: recents, limit=1)
+    register("closed", permission=lambda request, scope: False)
+    register("guild", permission=anybody, scoped=True)
+    PrefixIndex("guild:7").add(1, "Anna")
+    queries = [
+        ("contacts", {"term": "an"}),
+        ("contacts", {"term": "an", "page": "2"}),
+        ("contacts", {"term": "an", "page": "11"}),
+        ("contacts", {}),
+        ("contacts", {"term": "x" * 10_000}),
+        ("contacts", {"term": "a\x00\n"}),
+        ("closed", {"term": "an"}),
+        ("unknown", {"term": "an"}),
+        ("guild", {"term": "an", "scope": sign_scope("guild", 7)}),
+        ("guild", {"term": "an", "scope": sign_scope("other", 7)}),
+        ("guild", {"term": "an", "scope": "7"}),
+    ]
+
+    for name, query in queries:
+        expected = autocomplete(RequestFactory().generic(method, f"/?{urlencode(query)}"), name)
+        request = AsyncRequestFactory().generic(method, f"/?{urlencode(query)}")
+        found = run_async(aautocomplete, request, name)
+        assert found.status_code == expected.status_code, (name, query)
+        if method != "POST":
+            assert found.content == expected.content
+            assert found.headers == expected.headers
+
+
+def test_async_view_reports_that_redis_is_unavailable(index: PrefixIndex, settings: Any) -> None:
+    register("contacts", permission=anybody)
+    settings.REDIS_COMPONENTS = settings.REDIS_COMPONENTS | {
+        "CONNECTIONS": {"default": {"URL": "redis://127.0.0.1:1/0"}}
+    }
+
+    response = run_async(aautocomplete, AsyncRequestFactory().get("/?term=an"), "contacts")
+
+    assert (response.status_code, response["Retry-After"]) == (503, "5")

@@ -46,6 +46,7 @@ KEYS: list[tuple[str, Any, Any, Any, str]] = [
     ("TASKQUEUE.MAX_ERROR_BYTES", 1000, 1000, 999, "an integer from 1000 to 1048576"),
     ("AUTOCOMPLETE.LIMIT", 100, 100, 101, "an integer from 1 to 100"),
     ("AUTOCOMPLETE.MIN_LENGTH", 0, 0, 1.0, "an integer from 0 to 20"),
+    ("AUTOCOMPLETE.SCOPE_MAX_AGE", timedelta(days=1), 86_400.0, 0, DURATION),
     ("LIVE_EVENTS", False, False, "on", BOOLEAN),
     ("TRUSTED_PROXIES", 1, 1, 11, "an integer from 0 to 10"),
     ("ANALYTICS.TTL", 3600, 3600.0, 11 * 366 * 86_400, DURATION),
@@ -207,7 +208,7 @@ def test_error_of_a_lower_case_key_suggests_the_upper_case_one() -> None:
 def test_error_of_a_dissimilar_key_lists_all_keys() -> None:
     assert mistakes({"AUTOCOMPLETE": {"zzz": 1}, 7: 8}) == [
         'REDIS_COMPONENTS["7"] is unknown. Known are ' + ", ".join(sorted(map(str.upper, top_level()))) + ".",
-        'REDIS_COMPONENTS["AUTOCOMPLETE"]["zzz"] is unknown. Known are LIMIT, MIN_LENGTH.',
+        'REDIS_COMPONENTS["AUTOCOMPLETE"]["zzz"] is unknown. Known are LIMIT, MIN_LENGTH, SCOPE_MAX_AGE.',
     ]
 
 
