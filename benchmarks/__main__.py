@@ -41,6 +41,7 @@ PROGRAMS = {
     "semaphores": ["--rounds", "3"],
     "ratelimits": ["--rounds", "3"],
     "autocomplete": ["--names", "20000", "--queries", "300"],
+    "search": ["--documents", "2000", "--queries", "50"],
     "dashboard": ["--tasks", "20000", "--pages", "5"],
 }
 #: All figures of the last run, even if it was interrupted.

@@ -29,6 +29,7 @@ MODULES = {
     "taskqueue.signals": "Task queue: signals",
     "taskqueue.logs": "Task queue: logs",
     "autocomplete": "Autocomplete",
+    "search": "Search",
     "analytics": "Analytics",
     "testing": "Testing",
     "contrib.prometheus": "Prometheus",

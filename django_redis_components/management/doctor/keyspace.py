@@ -26,7 +26,18 @@ LARGE_BYTES = 100 * 1024 * 1024
 MAX_NAMED = 5
 #: Components that write keys.
 COMPONENTS = frozenset(
-    {"analytics", "autocomplete", "expiry", "live", "locks", "ratelimits", "semaphores", "taskqueue", "transactions"}
+    {
+        "analytics",
+        "autocomplete",
+        "expiry",
+        "live",
+        "locks",
+        "ratelimits",
+        "search",
+        "semaphores",
+        "taskqueue",
+        "transactions",
+    }
 )
 #: Parts of a queue that contain tasks.
 _TASK_PARTS = {

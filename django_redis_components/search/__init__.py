@@ -1,0 +1,46 @@
+"""Search: documents by their words, ranked by relevance or by any numbers, with facets.
+
+Guarantees:
+
+- A document is written by one idempotent script: after it, the index has exactly the words, sort values and facets of
+  the last `index` of its id, and no word of an earlier one.
+- A search is one round trip. It ranks at most 5,000 documents, and says so if more match.
+- The pages of a result come from one stored result, which expires; no other key has a TTL.
+
+Keys, all in the slot of ``{name}``:
+
+=====================================  ======  =======================================================
+``drc:search:{name}:v1:docs``          hash    id -> record of the document; until it is removed
+``drc:search:{name}:v1:w:<term>``      zset    documents with the term by frequency; as the document
+``drc:search:{name}:v1:vocabulary``    zset    all terms; until no document has them
+``drc:search:{name}:v1:s:<name>``      zset    documents by sort value; as the document
+``drc:search:{name}:v1:f:<facet>``     set     documents with the value of the facet; as the document
+``drc:search:{name}:v1:v:<facet>``     zset    values of a facet by documents; as the documents
+``drc:search:{name}:v1:stats``         hash    sum of the lengths of documents; kept
+``drc:search:{name}:v1:gen``           string  number of changes; kept
+``drc:search:{name}:v1:r:<hash>…``     zset    a stored result, and a hash about it; `result_ttl`
+=====================================  ======  =======================================================
+
+Example::
+
+    from django_redis_components.search import SearchIndex
+
+    items = SearchIndex("items", fields={"title": 3, "description": 1})
+    items.index(1, {"title": "Black cat", "description": "A quiet cat."}, facets={"kind": "pet"}, price=40)
+    items.index(2, {"title": "Old lamp", "description": "No cat included."}, facets={"kind": "light"}, price=7)
+
+    assert items.search("cat").ids == ["1", "2"]
+    assert items.search("cat", order_by="price").ids == ["2", "1"]
+    assert items.search("cat -lamp").ids == ["1"]
+    assert items.search("ca", prefix=True, facets=["kind"]).facets == {"kind": {"light": 1, "pet": 1}}
+
+See also: ``docs/components/search.md``; `django_redis_components.autocomplete` for names by their beginning.
+"""
+
+from __future__ import annotations
+
+from django_redis_components.search.index import SearchIndex
+from django_redis_components.search.page import Hit, SearchPage
+from django_redis_components.search.query import ParsedQuery
+
+__all__ = ["Hit", "ParsedQuery", "SearchIndex", "SearchPage"]

@@ -1,0 +1,61 @@
+"""The page of a search."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from math import ceil
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Hit:
+    """A document that was found.
+
+    Attributes:
+        score: the value that it was ordered by: relevance, or the weighted sum of the orders.
+    """
+
+    id: str
+    score: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SearchPage:
+    """A page of a result.
+
+    Attributes:
+        hits: the documents, the first first.
+        total: documents in the result.
+        is_partial: whether more documents match: a word is in so many that only the first were ranked.
+        number: of the page, from 1.
+        size: documents of a page.
+        facets: for each facet that was asked for, its values with the number of documents, at most 50.
+    """
+
+    hits: tuple[Hit, ...]
+    total: int
+    is_partial: bool
+    number: int
+    size: int
+    facets: dict[str, dict[str, int]]
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of the documents."""
+        return [hit.id for hit in self.hits]
+
+    @property
+    def pages(self) -> int:
+        """Number of pages."""
+        return ceil(self.total / self.size)
+
+    @property
+    def has_next(self) -> bool:
+        """Whether there is another page."""
+        return self.number < self.pages
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)
+
+    def __len__(self) -> int:
+        return len(self.hits)

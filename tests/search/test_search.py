@@ -1,0 +1,327 @@
+"""Searching documents: the grammar, the order, facets, pages, and what a changed document leaves behind."""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import Any
+
+import pytest
+
+from django_redis_components.search import ParsedQuery, SearchIndex
+from tests.support import Store, run_async, run_together
+
+DOCUMENTS = {
+    1: "The quick black cat sleeps on the mat.",
+    2: "A black dog chases the quick cat, and the cat runs.",
+    3: "Kittens and cats: black kittens, white cats.",
+    4: "C++ and C# are languages; Python is one too.",
+    5: "北京大学在北京。",
+    6: "東京タワー",
+    7: "Émile's café in Łódź",
+}
+
+
+@pytest.fixture
+def items(store: Store) -> SearchIndex:
+    index = SearchIndex("items", synonyms={"cat": ["cats"]})
+    for id_, text in DOCUMENTS.items():
+        index.index(id_, text, updated=1_000 + id_, votes=id_ % 3)
+    return index
+
+
+def ids(index: SearchIndex, query: str, **options: Any) -> list[int]:
+    return [int(id_) for id_ in index.search(query, **options).ids]
+
+
+@pytest.mark.contract
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("cat", {1, 2, 3}),
+        ("CAT black", {1, 2, 3}),
+        ("black cat -dog", {1, 3}),
+        ("kittens +dog", {2, 3}),
+        ("black -cat -cats", set()),
+        ('"black cat"', {1}),
+        ('"quick cat" black', {2}),
+        ('black -"quick cat"', {3}),
+        ("c++", {4}),
+        ("c#", {4}),
+        ("京", {5, 6}),
+        ("北京", {5}),
+        ("北京大学", {5}),
+        ("大北", set()),
+        ("tower", set()),
+        ("タワー", {6}),
+        ("emile lodz", {7}),
+        ("CAFÉ", {7}),
+        ("nothing", set()),
+    ],
+)
+def test_grammar(items: SearchIndex, query: str, found: set[int]) -> None:
+    assert set(ids(items, query)) == found
+
+
+@pytest.mark.parametrize("query", ["", " ", "the and of", "-dog", "+", "-", '""', '"', "+-", "!?", "the -cat"])
+def test_query_without_words_finds_nothing(items: SearchIndex, query: str) -> None:
+    page = items.search(query)
+
+    assert (page.hits, page.total, page.pages, page.has_next) == ((), 0, 0, False)
+
+
+def test_parsed_query_names_groups_synonyms_and_exclusions() -> None:
+    index = SearchIndex("items", synonyms={"Car": ["automobile"]})
+
+    assert index.parse('the car +lorry red -"old rust" "new york"') == ParsedQuery(
+        groups=(("car", "lorry", "automobile"), ("red",), ("new",), ("york",)),
+        excluded=(("old", "rust"),),
+        phrases=("new york",),
+    )
+    assert index.parse("red ca", prefix=True).prefix
+    assert index.parse("the", prefix=True) == ParsedQuery((("the",),), prefix=True)
+
+
+@pytest.mark.contract
+def test_reindexed_document_has_no_stale_word_value_or_facet(store: Store) -> None:
+    index = SearchIndex("items")
+    index.index(1, "black cat", facets={"kind": ["pet", "animal"]}, votes=3, price=7)
+
+    index.index(1, "white dog", facets={"kind": "pet"}, votes=4)
+
+    assert [index.search(word).total for word in ("black", "cat", "white", "dog")] == [0, 0, 1, 1]
+    page = index.search("dog", facets=["kind"], order_by="-votes")
+    assert (page.facets, page.hits[0].score) == ({"kind": {"pet": 1}}, 4.0)
+    assert index.search("dog", order_by="-price").hits[0].score == 0
+    assert index.search("dog", filters={"kind": "animal"}).total == 0
+    base = f"{store.prefix}:search:{{items}}:v1"
+    names = {key.decode().removeprefix(base) for key in store.keys() if b":r:" not in key}  # noqa: SIM118 - a Store is no dict
+    assert names == {
+        ":docs",
+        ":stats",
+        ":gen",
+        ":vocabulary",
+        ":w:white",
+        ":w:dog",
+        ":s:votes",
+        ":f:kind=pet",
+        ":v:kind",
+    }
+
+
+@pytest.mark.contract
+def test_removed_documents_leave_no_key_of_theirs(store: Store) -> None:
+    index = SearchIndex("items")
+    for id_, text in DOCUMENTS.items():
+        index.index(id_, text, facets={"kind": "text"}, votes=1)
+
+    for id_ in DOCUMENTS:
+        index.remove(id_)
+    index.remove(404)
+
+    base = f"{store.prefix}:search:{{items}}:v1".encode()
+    assert sorted(store.keys()) == [base + b":gen", base + b":stats"]
+    assert float(store.raw.hget(base + b":stats", "length")) == 0
+    assert index.count() == 0
+
+
+def test_sort_values_change_without_reindexing(items: SearchIndex) -> None:
+    assert ids(items, "cat", order_by="-updated") == [3, 2, 1]
+
+    items.index(1, DOCUMENTS[1], updated=9_999, votes=0)
+
+    assert ids(items, "cat", order_by="-updated") == [1, 3, 2]
+    assert ids(items, "cat", order_by="updated") == [2, 3, 1]
+
+
+def test_weights_of_several_orders_are_added_up(items: SearchIndex) -> None:
+    by_votes = items.search("cat", order_by={"votes": 1_000, "updated": 1})
+
+    assert [(hit.id, hit.score) for hit in by_votes] == [("2", 3002.0), ("1", 2001.0), ("3", 1003.0)]
+    relevant = {hit.id: hit.score for hit in items.search("cat")}
+    both = items.search("cat", order_by={"relevance": 10, "votes": 1})
+    assert {hit.id: round(hit.score, 6) for hit in both} == {
+        id_: round(10 * score + int(id_) % 3, 6) for id_, score in relevant.items()
+    }
+
+
+def test_documents_are_ordered_by_the_first_bytes_of_a_text(store: Store) -> None:
+    index = SearchIndex("items")
+    names = ["", "Anna", "Émile", "anna maria", "zoe", "Ждан", "北京", "京都"]
+    for id_, name in enumerate(names):
+        index.index(id_, "all", name=name)
+
+    order = [names[number] for number in ids(index, "all", order_by="name")]
+
+    assert order.index("") == 0
+    assert [name for name in order if name[:1].isascii() or name == "Émile"] == [
+        "",
+        "Anna",
+        "anna maria",
+        "Émile",
+        "zoe",
+    ]
+    assert order[5:] == ["Ждан", "京都", "北京"]
+
+
+def test_relevance_prefers_rare_words_frequent_words_short_documents_and_heavy_fields(store: Store) -> None:
+    index = SearchIndex("items", fields={"title": 3, "body": 1})
+    index.index("often", {"title": "", "body": "lamp lamp lamp chair"})
+    index.index("once", {"title": "", "body": "lamp chair table shelf"})
+    index.index("long", {"title": "", "body": "lamp " + "other " * 60})
+    index.index("title", {"title": "lamp", "body": "chair"})
+
+    assert index.search("lamp").ids == ["title", "often", "once", "long"]
+    for number in range(20):
+        index.index(f"filler{number}", {"title": "chair", "body": ""})
+    index.index("rare", {"title": "", "body": "unicorn other other other"})
+    index.index("common", {"title": "", "body": "chair other other other"})
+    assert index.search("unicorn +chair").ids[0] == "rare"
+
+
+@pytest.mark.contract
+def test_facets_are_counted_and_filtered(store: Store) -> None:
+    index = SearchIndex("items")
+    for number in range(12):
+        index.index(
+            number, "cat", facets={"kind": ["pet", "old"][number % 2], "color": ["red", "blue", "red"][number % 3]}
+        )
+
+    page = index.search("cat", facets=["kind", "color", "unknown"])
+
+    assert page.facets == {"kind": {"old": 6, "pet": 6}, "color": {"red": 8, "blue": 4}, "unknown": {}}
+    assert index.search("cat", filters={"kind": "pet", "color": "red"}, facets=["kind"]).facets == {"kind": {"pet": 4}}
+    assert index.search("cat", filters={"kind": "nothing"}).total == 0
+
+
+@pytest.mark.contract
+def test_pages_come_from_one_stored_result_and_nothing_else_expires(store: Store) -> None:
+    index = SearchIndex("items", result_ttl=30)
+    for number in range(25):
+        index.index(number, "cat", updated=number)
+
+    first = index.search("cat", order_by="-updated", page_size=10)
+    index.index(99, "cat", updated=99)
+    index.remove(24)
+    second = index.search("cat", order_by="-updated", page_size=10, page=2)
+    third = index.search("cat", order_by="-updated", page_size=10, page=3)
+
+    assert [*first.ids, *second.ids, *third.ids] == [str(number) for number in range(24, -1, -1)]
+    assert (first.total, first.pages, first.has_next, third.has_next) == (25, 3, True, False)
+    assert index.search("cat", order_by="-updated", page_size=10).ids[0] == "99"
+    lives = {key: store.raw.pttl(key) for key in store.keys()}  # noqa: SIM118 - a Store is no dict
+    assert all(0 < life <= 30_000 for key, life in lives.items() if b":r:" in key)
+    assert {life for key, life in lives.items() if b":r:" not in key} == {-1}
+    assert sum(b":r:" in key for key in lives) == 2, "temporary keys are deleted"
+
+
+def test_last_word_may_be_the_beginning_of_a_word(items: SearchIndex) -> None:
+    assert set(ids(items, "kit", prefix=True)) == {3}
+    assert set(ids(items, "black kit", prefix=True)) == {3}
+    assert set(ids(items, "bla ca", prefix=True)) == set()
+    assert set(ids(items, "ca", prefix=True)) == {1, 2, 3, 7}
+    assert set(ids(items, "t", prefix=True)) == {4}, "stop words are not indexed"
+    assert ids(items, "kit") == []
+
+
+def test_common_word_is_bounded_and_says_so(redis_server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    from django_redis_components.search import index as module
+
+    monkeypatch.setattr(module, "MAX_CANDIDATES", 50)
+    index = SearchIndex("items")
+    for number in range(120):
+        index.index(number, "common rare" if number % 40 == 0 else "common", updated=number)
+
+    page = index.search("common", order_by="-updated", page_size=100)
+    assert (page.total, page.is_partial, page.ids[0]) == (50, True, "119")
+    assert index.search("common", order_by="updated").ids[0] == "0"
+    assert (index.search("common").total, index.search("common").is_partial) == (50, True)
+    assert (index.search("common rare").total, index.search("common rare").is_partial) == (3, False)
+    assert index.search("comm", prefix=True).is_partial
+
+
+def test_random_queries_equal_a_model(redis_server: Store) -> None:
+    rng = random.Random(7)
+    vocabulary = ["aa", "ab", "ba", "bb", "cc", "dd"]
+    index, model = SearchIndex("items", language=None), {}
+    for step in range(300):
+        id_ = str(rng.randrange(40))
+        if rng.random() < 0.2:
+            index.remove(id_)
+            model.pop(id_, None)
+            continue
+        text = [rng.choice(vocabulary) for _ in range(rng.randrange(1, 6))]
+        index.index(id_, " ".join(text))
+        model[id_] = text
+
+        wanted, other, without = (rng.choice(vocabulary) for _ in range(3))
+        expected = {one for one, words in model.items() if {wanted, other} & set(words) and without not in words}
+        assert set(index.search(f"{wanted} +{other} -{without}", page_size=200).ids) == expected, step
+        pair = f"{wanted} {other}"
+        phrases = {one for one, words in model.items() if pair in " ".join(words)}
+        assert set(index.search(f'"{pair}"', page_size=200).ids) == phrases, step
+    assert index.count() == len(model)
+
+
+def test_concurrent_writers_of_one_document_leave_one_version(store: Store) -> None:
+    index = SearchIndex("items")
+
+    def write(number: int) -> None:
+        for step in range(20):
+            index.index(1, f"writer{number} step{step}", votes=number)
+            index.search(f"writer{number}")
+
+    run_together(5, write)
+
+    found = [number for number in range(5) if index.search(f"writer{number}").total]
+    assert len(found) == 1
+    base = f"{store.prefix}:search:{{items}}:v1"
+    assert store.raw.zcard(f"{base}:vocabulary") == 2
+
+
+@pytest.mark.contract
+def test_async_methods_behave_like_the_sync_ones(store: Store) -> None:
+    index = SearchIndex("items")
+
+    async def scene() -> list[object]:
+        await index.aindex(1, "black cat", votes=1)
+        await index.aindex(2, "cat")
+        await index.aremove(2)
+        return [(await index.asearch("cat")).ids, await index.acount()]
+
+    assert run_async(scene) == [["1"], 1]
+
+
+@pytest.mark.parametrize(
+    ("call", "problem"),
+    [
+        (
+            lambda: SearchIndex("a{b}"),
+            "index name 'a{b}': braces are not accepted; they mark the Cluster slot in keys.",
+        ),
+        (lambda: SearchIndex("a", language="xx"), "language='xx': expected one of de, en, es, fr, or None."),
+        (lambda: SearchIndex("a", fields={"t": 0}), "fields['t']=0: expected a weight above 0, at most 1000."),
+        (lambda: SearchIndex("a").index(1, 7), "text=7: expected a string, or a mapping of fields to strings."),
+        (
+            lambda: SearchIndex("a").index(1, {"x": "y"}),
+            "text has the unknown field 'x': fields of the index are none.",
+        ),
+        (lambda: SearchIndex("a").index(1, "x", votes="nan" and float("nan")), "votes=nan: expected a finite number."),
+        (lambda: SearchIndex("a").index(1, "x", votes=True), "votes=True: expected a number or a string."),
+        (lambda: SearchIndex("a").index(1, "x", facets={"a=b": "c"}), "facet 'a=b': '=' is not accepted."),
+        (lambda: SearchIndex("a").index("", "x"), "id is empty: expected 1 to 200 bytes of text."),
+        (lambda: SearchIndex("a").search(None), "query=None: expected a string."),
+        (lambda: SearchIndex("a").search("x", page=0), "page=0: expected an integer from 1 to 1000."),
+        (lambda: SearchIndex("a").search("x", page_size=201), "page_size=201: expected an integer from 1 to 200."),
+        (lambda: SearchIndex("a").search("x", order_by={}), "order_by={}: expected a name, or weights by name."),
+    ],
+)
+def test_invalid_arguments_raise_with_the_reason(redis_server: Store, call: Any, problem: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=f"^{re.escape(problem)}$"):
+        call()
+
+
+@pytest.mark.parametrize("query", ["\x00", "a\ud800b", "x" * 100_000, '"' * 999, "-+" * 500, "{a}", "[a", "*", "a\xff"])
+def test_hostile_queries_are_searched(items: SearchIndex, query: str) -> None:
+    for prefix in (False, True):
+        assert items.search(query, prefix=prefix).total >= 0
