@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from django_redis_components.autocomplete import unregister
+from django_redis_components.autocomplete.registry import registered
 from tests.architecture import examples
 from tests.architecture.sources import LAYERS, PACKAGE, ROOT, components
 from tests.support import Store
@@ -28,6 +31,18 @@ HEADINGS = [
     "Examples",
     "See also",
 ]
+
+
+@pytest.fixture(autouse=True)
+def _unregistered_indexes() -> Iterator[None]:
+    """Unregister the indexes of examples: those of models would follow the changes of other tests."""
+    before = {one.name for one in registered()}
+    yield
+    for one in registered():
+        if one.name not in before:
+            unregister(one.name)
+
+
 COMPONENT_PAGES = sorted((ROOT / "docs" / "components").glob("*.md"))
 
 
