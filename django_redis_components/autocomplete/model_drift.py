@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
 from typing import Any
 
 from django.db import router
@@ -12,8 +11,9 @@ from redis.exceptions import ResponseError
 
 from django_redis_components.autocomplete import model_sync
 from django_redis_components.autocomplete.entries import check_id
-from django_redis_components.autocomplete.model_index import CHUNK, ModelIndex
+from django_redis_components.autocomplete.model_index import ModelIndex
 from django_redis_components.core.client import connections
+from django_redis_components.core.model_changes import CHUNK, chunks
 from django_redis_components.core.protocol import run
 
 #: An entry: the scope ("" for none) and the id.
@@ -52,8 +52,7 @@ def find_drift(index: ModelIndex, progress: Callable[[int], object] = lambda cou
         progress: is called with the number of objects that were compared since the last call.
     """
     drift, scopes = Drift(), index.known_scopes()
-    objects = index.queryset().iterator(chunk_size=CHUNK)
-    while some := list(islice(objects, CHUNK)):
+    for some in chunks(index.queryset().iterator(chunk_size=CHUNK)):
         drift.objects += len(some)
         scopes.update(scope for obj in some for scope in index.placed(obj))
         _compare(index, some, drift)
@@ -111,8 +110,7 @@ def _confirmed(index: ModelIndex, drift: Drift) -> Drift:
 
 def _records(index: ModelIndex, places: Sequence[Place]) -> dict[Place, bytes | None]:
     found: dict[Place, bytes | None] = {}
-    source = iter(places)
-    while some := list(islice(source, CHUNK)):
+    for some in chunks(iter(places)):
         records = run(connections.client(index.using), model_sync.read_records(index, some))
         found.update(zip(some, records, strict=True))
     return found
@@ -146,7 +144,7 @@ def _keys_of(index: ModelIndex, places: Iterable[Place]) -> dict[Place, Any]:
 def _placed(index: ModelIndex, keys: dict[Place, Any]) -> dict[Place, Any]:
     """Return the entries by scope that the object of each place should have."""
     objects = index.queryset().using(router.db_for_write(index.model))
-    wanted, found = iter({key for key in keys.values() if key is not None}), {}
-    while some := list(islice(wanted, CHUNK)):
+    found: dict[Any, Any] = {}
+    for some in chunks(iter({key for key in keys.values() if key is not None})):
         found.update(objects.in_bulk(some))
     return {place: index.placed(found.get(key)) for place, key in keys.items()}

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from itertools import islice
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.db import models, router, transaction
-from django.db.models.signals import m2m_changed, post_delete, post_save
+from django.db import models, router
 from django.http import HttpRequest
 from redis.exceptions import RedisError
 
@@ -27,12 +24,8 @@ from django_redis_components.autocomplete.exceptions import AutocompleteError
 from django_redis_components.autocomplete.registry import Source
 from django_redis_components.core.client import connections
 from django_redis_components.core.keys import validate_name
+from django_redis_components.core.model_changes import CHUNK, ModelChanges, chunks, primary_keys_of, write_newest
 from django_redis_components.core.protocol import run
-
-#: Objects that are read from the database at a time.
-CHUNK = 500
-#: How often an object is read again that changes while it is written.
-MAX_ATTEMPTS = 10
 
 logger = logging.getLogger("django_redis_components.autocomplete")
 
@@ -81,11 +74,8 @@ class ModelIndex(Source):
                 raise TypeError(f"{type(self).__name__}.{what}={getattr(self, what)!r}: expected a list of names.")
         scoped = type(self).scope is not ModelIndex.scope
         super().__init__(type(self).name or model._meta.label_lower, **{"scoped": scoped, **options})
-        for name in self.fields:
-            model._meta.get_field(name)  # raises FieldDoesNotExist
-        for name in self.relations:
-            if not model._meta.get_field(name).many_to_many:
-                raise ValueError(f"{type(self).__name__}.relations: {name!r} is no many-to-many field.")
+        uid = f"django_redis_components.autocomplete.{self.name}"
+        self._changes = ModelChanges(uid, model, self.fields, self.relations, self._try_update)
 
     def queryset(self) -> models.QuerySet[Any]:
         """The objects of the index; all by default."""
@@ -153,7 +143,7 @@ class ModelIndex(Source):
             using: the database to read; by default the one that the router writes to.
         """
         alias = using or router.db_for_write(self.model)
-        for keys in _chunks(_primary_keys(objects), CHUNK):
+        for keys in chunks(primary_keys_of(objects)):
             self._update(keys, alias)
 
     def rebuild(self, progress: Callable[[int], object] = lambda count: None) -> int:
@@ -187,47 +177,15 @@ class ModelIndex(Source):
 
     def connect(self) -> None:
         """Follow the changes of the model; `register` calls it."""
-        uid = f"django_redis_components.autocomplete.{self.name}"
-        post_save.connect(self._on_change, sender=self.model, dispatch_uid=uid)
-        post_delete.connect(self._on_change, sender=self.model, dispatch_uid=uid)
-        for name in self.relations:
-            m2m_changed.connect(self._on_relation, sender=self._through(name), dispatch_uid=f"{uid}.{name}")
+        self._changes.connect()
 
     def disconnect(self) -> None:
         """Follow them no longer; `unregister` calls it."""
-        uid = f"django_redis_components.autocomplete.{self.name}"
-        post_save.disconnect(sender=self.model, dispatch_uid=uid)
-        post_delete.disconnect(sender=self.model, dispatch_uid=uid)
-        for name in self.relations:
-            m2m_changed.disconnect(sender=self._through(name), dispatch_uid=f"{uid}.{name}")
-
-    def _through(self, name: str) -> Any:
-        return getattr(self.model, name).through
-
-    def _on_change(
-        self, instance: models.Model, using: str, update_fields: frozenset[str] | None = None, **_: Any
-    ) -> None:
-        if not self.fields or update_fields is None or update_fields.intersection(self.fields):
-            self._update_on_commit([instance.pk], using)
-
-    def _on_relation(
-        self, instance: models.Model, action: str, reverse: bool, pk_set: set[Any] | None, using: str, **signal: Any
-    ) -> None:
-        if not reverse:
-            self._update_on_commit([instance.pk], using)
-        elif pk_set is not None:
-            self._update_on_commit(pk_set, using)
-        elif action == "pre_clear":  # afterwards nobody can tell whose relation was cleared
-            [name] = [name for name in self.relations if self._through(name) is signal["sender"]]
-            related = self.model._default_manager.using(using).filter(**{name: instance.pk})
-            self._update_on_commit(list(related.values_list("pk", flat=True)), using)
-
-    def _update_on_commit(self, keys: Iterable[Any], using: str) -> None:
-        transaction.on_commit(partial(self._try_update, list(keys), using), using=using, robust=True)
+        self._changes.disconnect()
 
     def _try_update(self, keys: list[Any], using: str) -> None:
         try:
-            for some in _chunks(iter(keys), CHUNK):
+            for some in chunks(iter(keys)):
                 self._update(some, using)
         except (RedisError, AutocompleteError) as exc:
             shown = ", ".join(map(str, keys[:5])) + (", …" if len(keys) > 5 else "")
@@ -240,30 +198,23 @@ class ModelIndex(Source):
             )
 
     def _update(self, keys: Sequence[Any], using: str) -> None:
-        """Write objects until the database has what was written: of concurrent calls the last one writes the newest."""
-        found = self.queryset().using(using).in_bulk(keys)
-        for _ in range(MAX_ATTEMPTS):
-            placed = {key: self.placed(found.get(key)) for key in keys}
-            self.write(placed)
-            found = self.queryset().using(using).in_bulk(keys)
-            keys = [key for key in keys if self.placed(found.get(key)) != placed[key]]
-            if not keys:
-                return
-        raise AutocompleteError(f"Index {self.name!r}: {len(keys)} objects changed {MAX_ATTEMPTS} times meanwhile.")
+        objects = self.queryset().using(using)
+        if not write_newest(keys, objects.in_bulk, self.placed, self.write):
+            raise AutocompleteError(f"Index {self.name!r}: objects changed again and again while they were written.")
 
     def write(self, placed: Mapping[Any, Placed]) -> None:
         """Write the entries of objects, by primary key."""
         run(connections.client(self.using), model_sync.write(self, placed))
 
     def _entries(self, progress: Callable[[int], object]) -> Iterator[Entry]:
-        for some in _chunks(self.queryset().iterator(chunk_size=CHUNK), CHUNK):
+        for some in chunks(self.queryset().iterator(chunk_size=CHUNK)):
             yield from (entry for obj in some if (entry := self.entry(obj)))
             progress(len(some))
 
     def _place_all(self) -> dict[str, list[Any]]:
         """Return the primary keys of all objects by scope, and note the scopes of objects that have none yet."""
         by_scope: dict[str, list[Any]] = {}
-        for some in _chunks(self.queryset().iterator(chunk_size=CHUNK), CHUNK):
+        for some in chunks(self.queryset().iterator(chunk_size=CHUNK)):
             placed = {obj.pk: self.placed(obj) for obj in some}
             run(connections.client(self.using), model_sync.note_scopes(self.name, placed))
             for key, scopes in placed.items():
@@ -272,7 +223,7 @@ class ModelIndex(Source):
         return by_scope
 
     def _entries_of(self, scope: str, keys: Sequence[Any]) -> Iterator[Entry]:
-        for some in _chunks(iter(keys), CHUNK):
+        for some in chunks(iter(keys)):
             for obj in self.queryset().in_bulk(some).values():
                 if entry := self.placed(obj).get(scope):
                     yield entry
@@ -289,16 +240,3 @@ def _values(obj: Any, name: str) -> Iterable[Any]:
     if found in (None, ""):
         return ()
     return found if isinstance(found, Iterable) and not isinstance(found, str) else (found,)
-
-
-def _primary_keys(objects: Iterable[Any]) -> Iterator[Any]:
-    for each in objects:
-        if isinstance(each, models.QuerySet):
-            yield from each.values_list("pk", flat=True).iterator()
-        else:
-            yield each.pk if isinstance(each, models.Model) else each
-
-
-def _chunks(source: Iterator[Any], size: int) -> Iterator[list[Any]]:
-    while chunk := list(islice(source, size)):
-        yield chunk

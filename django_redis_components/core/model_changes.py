@@ -1,0 +1,131 @@
+"""Following the changes of a model's objects, for what is kept in step with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from django.db import models, transaction
+from django.db.models.signals import m2m_changed, post_delete, post_save
+
+#: Objects that are read from the database at a time.
+CHUNK = 500
+#: How often objects are read again that change while they are written.
+MAX_ATTEMPTS = 10
+
+
+class ModelChanges:
+    """Calls a function with primary keys after the commit of each `save`, `delete` and change of a relation.
+
+    Args:
+        uid: identifies the receivers.
+        model: the model.
+        fields: a `save` with `update_fields` that has none of them is ignored; () for all.
+        relations: names of many-to-many fields.
+        changed: is called with primary keys and the alias of the database.
+
+    Raises:
+        FieldDoesNotExist, ValueError: the model has no such field or relation.
+    """
+
+    def __init__(
+        self,
+        uid: str,
+        model: type[models.Model],
+        fields: Sequence[str],
+        relations: Sequence[str],
+        changed: Callable[[list[Any], str], None],
+    ) -> None:
+        self._uid = uid
+        self._model = model
+        self._fields = frozenset(fields)
+        self._relations = tuple(relations)
+        self._changed = changed
+        for name in (*fields, *relations):
+            field = model._meta.get_field(name)
+            if name in relations and not field.many_to_many:
+                raise ValueError(f"relations: {name!r} is no many-to-many field of {model._meta.label}.")
+
+    def connect(self) -> None:
+        """Start to follow the changes."""
+        for signal, sender, receiver, uid in self._receivers():
+            signal.connect(receiver, sender=sender, dispatch_uid=uid)
+
+    def disconnect(self) -> None:
+        """Stop to follow the changes."""
+        for signal, sender, _receiver, uid in self._receivers():
+            signal.disconnect(sender=sender, dispatch_uid=uid)
+
+    def _receivers(self) -> Iterator[tuple[Any, Any, Any, str]]:
+        yield post_save, self._model, self._on_change, self._uid
+        yield post_delete, self._model, self._on_change, self._uid
+        for name in self._relations:
+            yield m2m_changed, self._through(name), self._on_relation, f"{self._uid}.{name}"
+
+    def _through(self, name: str) -> Any:
+        return getattr(self._model, name).through
+
+    def _on_change(
+        self, instance: models.Model, using: str, update_fields: frozenset[str] | None = None, **_: Any
+    ) -> None:
+        if not self._fields or update_fields is None or update_fields & self._fields:
+            self._on_commit([instance.pk], using)
+
+    def _on_relation(
+        self, instance: models.Model, action: str, reverse: bool, pk_set: set[Any] | None, using: str, **signal: Any
+    ) -> None:
+        if not reverse:
+            self._on_commit([instance.pk], using)
+        elif pk_set is not None:
+            self._on_commit(pk_set, using)
+        elif action == "pre_clear":  # afterwards nothing tells whose relation was cleared
+            [name] = [name for name in self._relations if self._through(name) is signal["sender"]]
+            related = self._model._default_manager.using(using).filter(**{name: instance.pk})
+            self._on_commit(list(related.values_list("pk", flat=True)), using)
+
+    def _on_commit(self, primary_keys: Iterable[Any], using: str) -> None:
+        transaction.on_commit(partial(self._changed, list(primary_keys), using), using=using, robust=True)
+
+
+def write_newest(
+    primary_keys: Sequence[Any],
+    read: Callable[[Sequence[Any]], Mapping[Any, Any]],
+    encode: Callable[[Any], Any],
+    write: Callable[[dict[Any, Any]], None],
+) -> bool:
+    """Write objects until the database has what was written: of concurrent calls the last one writes the newest.
+
+    Args:
+        read: returns the objects of primary keys, without those that do not exist.
+        encode: returns what is written of an object, or of None for one that does not exist.
+        write: writes it, by primary key.
+
+    Returns:
+        Whether it succeeded; False if objects changed too often meanwhile.
+    """
+    found = read(primary_keys)
+    for _ in range(MAX_ATTEMPTS):
+        encoded = {key: encode(found.get(key)) for key in primary_keys}
+        write(encoded)
+        found = read(primary_keys)
+        primary_keys = [key for key in primary_keys if encode(found.get(key)) != encoded[key]]
+        if not primary_keys:
+            return True
+    return False
+
+
+def primary_keys_of(objects: Iterable[Any]) -> Iterator[Any]:
+    """Yield the primary keys of objects, of the objects of querysets, and given ones."""
+    for each in objects:
+        if isinstance(each, models.QuerySet):
+            yield from each.values_list("pk", flat=True).iterator()
+        else:
+            yield each.pk if isinstance(each, models.Model) else each
+
+
+def chunks(source: Iterator[Any], size: int = CHUNK) -> Iterator[list[Any]]:
+    """Yield lists of up to `size` items."""
+    while chunk := list(islice(source, size)):
+        yield chunk
